@@ -27,13 +27,13 @@ def rows() -> Iterator[Row]:
         scheme=builtin_scheme(), backend=MemoryBackend(clock=clock), clock=clock, start_task=lambda _: _never()
     )
     ownership = Ownership(registry)
-    pods = registry.scheme.by_kind("", "v1", "Pod")
+    pods = registry.scheme.find_by_kind("", "v1", "Pod")
     assert pods is not None
     created, bare = _pod(), _pod()
 
     def create() -> None:
         created.metadata.managedFields = []
-        ownership.created(pods, created, manager="bench", now=NOW)
+        ownership.record_create(pods, created, manager="bench", now=NOW)
 
     create()
     live = json.to_value(created)
@@ -44,10 +44,10 @@ def rows() -> Iterator[Row]:
 
     def update(obj: Pod, subresource: str) -> None:
         obj.metadata.managedFields = kept
-        ownership.changed(pods, subresource, obj, created, live, is_reset=False, manager="kubelet", now=NOW)
+        ownership.record_update(pods, subresource, obj, created, live, is_reset=False, manager="kubelet", now=NOW)
 
     applied = {"apiVersion": "v1", "kind": "Pod", **_sent()}
-    managers = ownership.of(pods, "")
+    managers = ownership.get_manager(pods, "")
     base = json.to_value(bare)
 
     def apply() -> None:

@@ -101,7 +101,7 @@ class _Hook(TokenWebhook):
 
     asked = 0
 
-    async def _ask(self, token: str, audiences: Sequence[str]) -> Mapping[str, Any]:
+    async def _request_review(self, token: str, audiences: Sequence[str]) -> Mapping[str, Any]:
         self.asked += 1
         groups = [group for group in ACCOUNT.groups if group != "system:authenticated"]
         return {"authenticated": token == "hooked", "user": {"username": ACCOUNT.name, "groups": groups}}

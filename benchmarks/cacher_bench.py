@@ -184,7 +184,7 @@ async def _lists(cacher: Cacher) -> list[Row]:
 
     async def page() -> float:
         start = time.perf_counter()
-        size = len((await cacher.list(ListQuery(limit=500))).raw())
+        size = len((await cacher.list(ListQuery(limit=500))).join_chunks())
         took = time.perf_counter() - start
         assert size
         return took
@@ -261,7 +261,7 @@ async def _others(feed: _FilledCacher, name: str, selection: Callable[[int], Obj
     changes = []
     for batch in feed.batches(200):
         feed.apply(batch)
-        changes.append(feed.cacher._state.history.after(batch.revision - 1)[0])
+        changes.append(feed.cacher._state.history.list_changes_after(batch.revision - 1)[0])
     assert len(routes) == WATCHERS
     assert not any(watcher.queued for watcher in watchers)
 

@@ -72,17 +72,17 @@ def cluster_with_devices() -> tuple[Simulation, list[Pod]]:
     informers = simulation.handle.informers
     chosen = DeviceClassSpec(selectors=selector(f'device.driver == "{DRIVER}"'))
     gpu = DeviceClass(metadata=ObjectMeta(name="gpu", resourceVersion="1"), spec=chosen)
-    informers.of(DeviceClass)._put(key_of(gpu), gpu)
+    informers.for_kind(DeviceClass)._put(key_of(gpu), gpu)
     for number in range(NODES):
         new_node = node(number)
         simulation.add_node(new_node)
         if number % (NODES // NODES_WITH_DEVICES) == 1:
             resource_slice = slice_on(new_node.metadata.name)
-            informers.of(ResourceSlice)._put(key_of(resource_slice), resource_slice)
+            informers.for_kind(ResourceSlice)._put(key_of(resource_slice), resource_slice)
     pods = []
     for number in range(PODS):
         new_pod, claim = pod_with_claim(number)
-        informers.of(ResourceClaim)._put(key_of(claim), claim)
+        informers.for_kind(ResourceClaim)._put(key_of(claim), claim)
         pods.append(new_pod)
     return simulation, pods
 

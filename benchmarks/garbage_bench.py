@@ -46,7 +46,7 @@ async def _cluster(*controllers: str) -> AsyncIterator[Client]:
 async def _patched_us(*controllers: str) -> float:
     """Return the CPU time of a patch of an object without owners."""
     async with _cluster(*controllers) as client:
-        maps = client.of(ConfigMap)
+        maps = client.for_kind(ConfigMap)
         await maps.create(ConfigMap(metadata=ObjectMeta(name="m", namespace="default")))
         await asyncio.sleep(1)  # The work of the start is not measured.
         began = time.process_time()
@@ -58,7 +58,7 @@ async def _patched_us(*controllers: str) -> float:
 async def _collected_us() -> float:
     """Return the CPU time of collecting one dependent, with that of the API server."""
     async with _cluster("garbage-collector-controller") as client:
-        maps = client.of(ConfigMap)
+        maps = client.for_kind(ConfigMap)
         owner = await maps.create(ConfigMap(metadata=ObjectMeta(name="owner", namespace="default")))
         ref = OwnerReference(apiVersion="v1", kind="ConfigMap", name="owner", uid=owner.metadata.uid)
         for at in range(WRITES):

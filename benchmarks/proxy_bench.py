@@ -13,7 +13,7 @@ from benchmarks import Row
 from benchmarks.processes import own_cpu_s, resident_mb
 from sampan.api.types.core_v1 import Service
 from sampan.api.types.discovery_v1 import EndpointSlice
-from sampan.machinery.linux.network_namespace import in_network
+from sampan.machinery.linux.network_namespace import run_in_network
 from sampan.network.nft import run_nft
 from sampan.network.pods import unsupported_reason
 from sampan.network.proxy.config import ProxyConfig, node_facts
@@ -42,8 +42,8 @@ def rows() -> Iterator[Row]:
         with tempfile.TemporaryDirectory() as directory:
             lab = Lab(Path(directory))
             try:
-                yield from in_network(lab.node, lambda: list(_rows(services, endpoints)))  # noqa: B023
-                yield from in_network(lab.outside, lambda: list(_rewrite_rows(services, endpoints)))  # noqa: B023
+                yield from run_in_network(lab.node, lambda: list(_rows(services, endpoints)))  # noqa: B023
+                yield from run_in_network(lab.outside, lambda: list(_rewrite_rows(services, endpoints)))  # noqa: B023
             finally:
                 lab.close()
 

@@ -50,7 +50,7 @@ async def _measure(
 ) -> tuple[float, float, float]:
     """Return the CPU time of a pod, the writes of a deployment, and the share of a core that the cluster then uses."""
     async with _cluster(components, nodes) as cluster:
-        deployments = cluster.client("bench").of(Deployment)
+        deployments = cluster.client("bench").for_kind(Deployment)
         before, began = await cluster.backend.current_revision(), time.process_time()
         await _create(deployments)
         # Following each change would be part of the measured work.

@@ -14,9 +14,9 @@ from typing import Any
 
 import yaml
 
-from sampan.cli.flags.nodes import usable
+from sampan.cli.flags.nodes import find_usable_runtime
 from sampan.cli.local_cluster import rootless
-from sampan.cli.local_cluster.cluster_dir import ClusterDir, Running, cluster_dir
+from sampan.cli.local_cluster.cluster_dir import ClusterDir, RunningCluster, cluster_dir
 
 SAMPAN = str(Path(sys.executable).with_name("sampan"))
 USUAL_PORT = 6443
@@ -33,10 +33,10 @@ PATHS = {
 
 def main() -> None:
     where = cluster_dir(None, "sampan")
-    if (note := where.running()) is None:
+    if (note := where.read_note_if_running()) is None:
         started = [SAMPAN, "up", "--detach", "--secure-port", str(_port()), *_runtime()]
         print(subprocess.run(started, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()[0])
-        note = where.running()
+        note = where.read_note_if_running()
     else:
         print(f"sampan runs already at {note.url}")
     if note is None:
@@ -53,7 +53,7 @@ def main() -> None:
 
 def _runtime() -> list[str]:
     """As it chooses itself; where there is nothing that isolates, plain processes, as the example's are harmless."""
-    choice, _ = usable("auto")
+    choice, _ = find_usable_runtime("auto")
     return [] if choice is not None or rootless.is_possible() else ["--nodes", "1", "--runtime", "process"]
 
 
@@ -73,7 +73,7 @@ def _port() -> int:
 class Api:
     """The API as any HTTP client sees it, with the administrator's certificate."""
 
-    def __init__(self, where: ClusterDir, note: Running) -> None:
+    def __init__(self, where: ClusterDir, note: RunningCluster) -> None:
         self._address = note.url.removeprefix("https://")
         self._tls = ssl.create_default_context(cafile=str(where.pki / "ca.crt"))
         self._tls.load_cert_chain(where.pki / "admin.crt", where.pki / "admin.key")

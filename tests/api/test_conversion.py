@@ -32,7 +32,7 @@ from tests.api.schema_values import values
 
 def canonical(kind: type[Struct]) -> st.SearchStrategy[Any]:
     """Draw random objects of a type."""
-    return values(schemas.of(kind)).map(lambda value: codec.from_value(value, kind))
+    return values(schemas.schema_of(kind)).map(lambda value: codec.from_value(value, kind))
 
 
 def recorded(shared: Path, version: str, name: str, kind: type[Object]) -> list[Any]:
@@ -257,7 +257,7 @@ def test_same_shape_versions_have_equal_schemas(group: str, kind: str) -> None:
     for version in SAME_SHAPE[group, kind]:
         type_ = type_for(GroupVersionKind(group=group, version=version, kind=kind))
         assert type_ is not None
-        shapes.append(shape(schemas.of(type_), set()))
+        shapes.append(shape(schemas.schema_of(type_), set()))
     assert all(other == shapes[0] for other in shapes)
 
 

@@ -1,6 +1,6 @@
 import pytest
 
-from sampan.api.field_errors import OMITTED, FieldError, Path, joined
+from sampan.api.field_errors import OMITTED, FieldError, Path, join_messages
 
 SPEC = Path("spec")
 
@@ -47,5 +47,5 @@ def test_messages(error: FieldError, message: str) -> None:
 
 
 def test_joined_messages_have_no_duplicates() -> None:
-    assert joined(["a"]) == joined(["a", "a"]) == "a"
-    assert joined(["a", "b", "a"]) == "[a, b]"
+    assert join_messages(["a"]) == join_messages(["a", "a"]) == "a"
+    assert join_messages(["a", "b", "a"]) == "[a, b]"

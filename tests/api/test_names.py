@@ -137,7 +137,7 @@ def test_lengths_count_bytes() -> None:
 def test_port_number_and_range() -> None:
     assert names.port_number(65535) == []
     assert names.port_number(0) == ["must be between 1 and 65535, inclusive"]
-    assert names.in_range(5, 1, 4) == ["must be between 1 and 4, inclusive"]
+    assert names.range_errors(5, 1, 4) == ["must be between 1 and 4, inclusive"]
 
 
 @given(st.from_regex(r"[a-z0-9]([-a-z0-9]{0,60}[a-z0-9])?", fullmatch=True))

@@ -88,13 +88,13 @@ def test_custom_resources_are_added_and_removed() -> None:
     for resource in (things, beta, newer):
         scheme.add(resource)
     assert scheme.resource("example.com", "v1", "things") is things
-    assert scheme.by_kind("example.com", "v2", "Thing") is newer
+    assert scheme.find_by_kind("example.com", "v2", "Thing") is newer
     assert scheme.groups()[-1] == "example.com"
     assert scheme.versions("example.com") == ["v2", "v1", "v3beta1"]
     assert scheme.type_of(things) is None
     renamed = Resource(group="example.com", version="v1", kind="Stuff", plural="things", singular="stuff", schema=ANY)
     scheme.add(renamed)
-    assert scheme.by_kind("example.com", "v1", "Thing") is None
+    assert scheme.find_by_kind("example.com", "v1", "Thing") is None
     for resource in (renamed, beta, newer):
         scheme.remove(resource)
     assert "example.com" not in scheme.groups()
@@ -112,7 +112,7 @@ def test_change_of_a_group_keeps_the_generation_of_other_groups() -> None:
     changed = [group for group in scheme.groups() if scheme.group_generation(group) != before[group]]
     assert changed == ["apps"]
     assert deployments in scheme.resources("apps", "v1")
-    assert scheme.same_objects(deployments) == [deployments]
+    assert scheme.equivalent_resources(deployments) == [deployments]
     assert scheme.group_generation("never.example.com") == 0
     assert (scheme.has_group("apps"), scheme.is_custom_group("apps")) == (True, False)
 
@@ -139,10 +139,10 @@ def test_storage_prefixes_are_those_of_the_real_server() -> None:
 def test_same_objects_lists_resources_with_a_common_store() -> None:
     events = SCHEME.resource("", "v1", "events")
     assert events is not None
-    assert {r.api_version for r in SCHEME.same_objects(events)} == {"v1", "events.k8s.io/v1"}
+    assert {r.api_version for r in SCHEME.equivalent_resources(events)} == {"v1", "events.k8s.io/v1"}
     pods = SCHEME.resource("", "v1", "pods")
     assert pods is not None
-    assert SCHEME.same_objects(pods) == [pods]
+    assert SCHEME.equivalent_resources(pods) == [pods]
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,7 @@ def test_there_is_a_type_for_every_definition() -> None:
 def test_fields_are_those_of_the_schema_in_the_same_order(name: str) -> None:
     for type_ in TYPES:
         if type_.__module__.endswith(f".{name}"):
-            assert type_.__struct_encode_fields__ == tuple(schemas.of(type_).properties), type_
+            assert type_.__struct_encode_fields__ == tuple(schemas.schema_of(type_).properties), type_
 
 
 def test_empty_object_of_every_type_round_trips() -> None:
@@ -81,12 +81,12 @@ def test_lists_always_encode_items() -> None:
 @given(st.data())
 def test_values_round_trip_with_fast_and_careful_decoding(data: st.DataObject) -> None:
     type_ = data.draw(st.sampled_from(KINDS))
-    value: dict[str, Any] = data.draw(values(schemas.of(type_)))
+    value: dict[str, Any] = data.draw(values(schemas.schema_of(type_)))
     body = json.dumps(value, separators=(",", ":")).encode()
     obj, strict = codec.decode(body, type_)
     assert strict == []
     assert codec.decode(codec.encode(obj), type_) == (obj, [])
-    careful_value, _ = careful.decode(parsed.parse(body), schemas.of(type_))
+    careful_value, _ = careful.decode(parsed.parse(body), schemas.schema_of(type_))
     assert codec.convert(careful_value, type_) == obj
     assert _contains(json.loads(codec.encode(obj)), value)
 

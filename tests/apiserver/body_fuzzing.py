@@ -34,9 +34,11 @@ _WIDGET = {
 }
 CODECS: Final = (
     ResourceCodec(
-        kind=GroupVersionKind(group="", version="v1", kind="ConfigMap"), type=ConfigMap, schema=schemas.of(ConfigMap)
+        kind=GroupVersionKind(group="", version="v1", kind="ConfigMap"),
+        type=ConfigMap,
+        schema=schemas.schema_of(ConfigMap),
     ),
-    ResourceCodec(kind=GroupVersionKind(group="", version="v1", kind="Pod"), type=Pod, schema=schemas.of(Pod)),
+    ResourceCodec(kind=GroupVersionKind(group="", version="v1", kind="Pod"), type=Pod, schema=schemas.schema_of(Pod)),
     ResourceCodec(
         kind=GroupVersionKind(group="example.com", version="v1", kind="Widget"), type=None, schema=from_openapi(_WIDGET)
     ),

@@ -55,7 +55,7 @@ def with_system_objects(scenario: Callable[[Cluster], Awaitable[None]]) -> None:
 
 async def exists(client: Client, type: type[Any], name: str, namespace: str) -> bool:
     try:
-        await client.of(type).get(name, namespace)
+        await client.for_kind(type).get(name, namespace)
     except errors.NotFound:
         return False
     return True
@@ -67,10 +67,10 @@ def test_deleted_system_object_is_recreated(type: type[Any], name: str, namespac
         client = cluster.client
         if type is Namespace:
             async with cluster.running("namespace-controller"):
-                await client.of(type).delete(name)
+                await client.for_kind(type).delete(name)
                 await cluster.clock.settle()
         else:
-            await client.of(type).delete(name, namespace)
+            await client.for_kind(type).delete(name, namespace)
         assert not await exists(client, type, name, namespace)
         await cluster.clock.advance(within_s)
         assert await exists(client, type, name, namespace)
@@ -80,10 +80,10 @@ def test_deleted_system_object_is_recreated(type: type[Any], name: str, namespac
 
 def test_recreated_kubernetes_service_keeps_its_cluster_ip() -> None:
     async def scenario(cluster: Cluster) -> None:
-        before = await cluster.client.of(Service).get("kubernetes", "default")
-        await cluster.client.of(Service).delete("kubernetes", "default")
+        before = await cluster.client.for_kind(Service).get("kubernetes", "default")
+        await cluster.client.for_kind(Service).delete("kubernetes", "default")
         await cluster.clock.advance(10)
-        after = await cluster.client.of(Service).get("kubernetes", "default")
+        after = await cluster.client.for_kind(Service).get("kubernetes", "default")
         assert after.spec == before.spec
         assert after.metadata.uid != before.metadata.uid
 
@@ -101,12 +101,12 @@ def test_nothing_is_written_while_all_system_objects_exist() -> None:
 
 def test_emptied_kubernetes_endpoints_are_restored() -> None:
     async def scenario(cluster: Cluster) -> None:
-        endpoints = await cluster.client.of(Endpoints).get("kubernetes", "default")
+        endpoints = await cluster.client.for_kind(Endpoints).get("kubernetes", "default")
         value = {"metadata": {"name": "kubernetes", "namespace": "default"}, "subsets": []}
         value["metadata"]["resourceVersion"] = endpoints.metadata.resourceVersion  # type: ignore[index]
-        await cluster.client.of(Endpoints).update(codec.from_value(value, Endpoints))
+        await cluster.client.for_kind(Endpoints).update(codec.from_value(value, Endpoints))
         await cluster.clock.advance(10)
-        restored = await cluster.client.of(Endpoints).get("kubernetes", "default")
+        restored = await cluster.client.for_kind(Endpoints).get("kubernetes", "default")
         assert restored.subsets == endpoints.subsets
 
     with_system_objects(scenario)

@@ -42,9 +42,9 @@ def reconciler(cluster: Cluster, leases: ServerLeases, address: str, port: int =
 
 async def published(client: Client) -> list[str]:
     """Return the addresses of the endpoints, after a comparison with the slice."""
-    endpoints = await client.of(Endpoints).get("kubernetes", "default")
+    endpoints = await client.for_kind(Endpoints).get("kubernetes", "default")
     addresses = [address.ip for subset in endpoints.subsets for address in subset.addresses]
-    endpoint_slice = await client.of(EndpointSlice).get("kubernetes", "default")
+    endpoint_slice = await client.for_kind(EndpointSlice).get("kubernetes", "default")
     assert [endpoint.addresses for endpoint in endpoint_slice.endpoints or ()] == [[address] for address in addresses]
     return addresses
 
@@ -100,7 +100,7 @@ def test_endpoint_ports_are_reset_only_at_startup() -> None:
         other = reconciler(cluster, leases, "192.0.2.2", 7443)
         for with_ports, port in ((False, 6443), (True, 7443)):
             await other.reconcile(with_ports=with_ports)
-            endpoints = await cluster.client.of(Endpoints).get("kubernetes", "default")
+            endpoints = await cluster.client.for_kind(Endpoints).get("kubernetes", "default")
             assert [port.port for port in endpoints.subsets[0].ports] == [port]
 
     with_cluster(scenario)
@@ -111,7 +111,7 @@ def test_ipv6_address_is_published_in_an_ipv6_endpoint_slice() -> None:
         await reconciler(cluster, leases, "192.0.2.1").reconcile()
         await reconciler(cluster, SoleServer(address="2001:db8::1"), "2001:db8::1").reconcile()
         assert await published(cluster.client) == ["2001:db8::1"]
-        assert (await cluster.client.of(EndpointSlice).get("kubernetes", "default")).addressType == "IPv6"
+        assert (await cluster.client.for_kind(EndpointSlice).get("kubernetes", "default")).addressType == "IPv6"
 
     with_cluster(scenario)
 

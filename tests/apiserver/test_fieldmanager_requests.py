@@ -11,7 +11,7 @@ import pytest
 from sampan.api.resources.resource import Resource
 from sampan.api.scheme import builtin_scheme
 from sampan.api.types.meta_v1 import ManagedFieldsEntry
-from sampan.apiserver.admission.framework.contract import AdmissionAttributes, Operation, mutating
+from sampan.apiserver.admission.framework.contract import AdmissionAttributes, Operation, register_mutating
 from tests.apiserver.in_process_server import InProcessClient, Reply, in_process_client, run
 from tests.apiserver.registry.subjects import GADGETS
 
@@ -331,7 +331,7 @@ class _InvalidManagedFields:
 def test_invalid_managed_fields_from_admission_are_discarded_with_a_warning() -> None:
     async def work() -> None:
         async with in_process_client(
-            plugins=[mutating(_InvalidManagedFields(ManagedFieldsEntry(manager="x", operation="Think")))]
+            plugins=[register_mutating(_InvalidManagedFields(ManagedFieldsEntry(manager="x", operation="Think")))]
         ) as in_process:
             call = in_process.call("POST", MAPS, msgspec.json.encode(config_map(x="1")), {"user_agent": "agent"})
             await in_process.pipeline.serve_as(call)

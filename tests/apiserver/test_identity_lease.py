@@ -22,7 +22,7 @@ def test_lease_name_equals_that_of_kube_apiserver_on_the_same_host() -> None:
 def test_identity_lease_is_renewed_and_expired_leases_are_deleted() -> None:
     async def main() -> None:
         async with cluster() as running:
-            leases = running.client.of(Lease)
+            leases = running.client.for_kind(Lease)
             old = times.format_micro_time(running.clock.now() - 3601)
             for name, labels, spec in (
                 ("apiserver-dead", LABELS, LeaseSpec(renewTime=old, leaseDurationSeconds=3600)),
@@ -52,6 +52,6 @@ def test_two_servers_on_one_host_share_the_lease() -> None:
     async def main() -> None:
         async with cluster() as running:
             await asyncio.gather(*(identity(running).renew() for _ in range(5)))
-            assert await running.client.of(Lease).get(server_id("host"), "kube-system")
+            assert await running.client.for_kind(Lease).get(server_id("host"), "kube-system")
 
     asyncio.run(main())

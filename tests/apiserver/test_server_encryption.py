@@ -157,7 +157,7 @@ def test_changed_encryption_configuration_file_is_reloaded(tmp_path: Path) -> No
             ApiServer(config=config, backend=backend, clock=clock) as server,
         ):
             client = Client(transport=server.loopback(), clock=clock, component="test")
-            secrets, maps = client.of(Secret), client.of(ConfigMap)
+            secrets, maps = client.for_kind(Secret), client.for_kind(ConfigMap)
             meta = ObjectMeta(name="s", namespace="default")
             await secrets.create(Secret(metadata=meta, data={"k": b"under the third palm"}))
             assert b"aesgcm:v1:old:" in stored(database)

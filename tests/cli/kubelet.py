@@ -46,7 +46,7 @@ async def wait_for_mirror_pods(client: Client, *names: str) -> None:
     phases = dict.fromkeys((f"{name}-{CLASSIC_NODE}" for name in names), "Running")
 
     async def are_running() -> bool:
-        pods = (await client.of(Pod).list(Selection(namespace="default"))).items
+        pods = (await client.for_kind(Pod).list(Selection(namespace="default"))).items
         return {pod.metadata.name: pod.status.phase for pod in pods} == phases
 
     await eventually(are_running, poll_s=0.05)

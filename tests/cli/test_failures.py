@@ -147,7 +147,7 @@ def test_unexpected_exception_is_reported_with_the_path_of_its_traceback(
 ) -> None:
     monkeypatch.setenv("SAMPAN_HOME", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    monkeypatch.setattr("sampan.cli.status.known_clusters", lambda: 1 / 0)
+    monkeypatch.setattr("sampan.cli.status.list_clusters", lambda: 1 / 0)
     done = CliRunner().invoke(cli, ["status"])
     (file,) = tmp_path.iterdir()
     assert done.exit_code == 1

@@ -7,9 +7,9 @@ from tests.runtimes.images.builders import MadeImage, docker_archive
 
 
 def archive(tmp_path: Path) -> Path:
-    from sampan.runtimes.images.manifests import own_platform
+    from sampan.runtimes.images.manifests import detect_platform
 
-    image = MadeImage({"etc": None, "etc/motd": b"hello"}, architecture=own_platform().architecture)
+    image = MadeImage({"etc": None, "etc/motd": b"hello"}, architecture=detect_platform().architecture)
     return docker_archive(tmp_path / "app.tar", image, "app:1", "quay.io/team/app:2")
 
 

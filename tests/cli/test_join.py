@@ -14,7 +14,7 @@ import pytest
 from dns import message
 from dns import query as dnspython
 
-from sampan.machinery.linux.network_namespace import in_network
+from sampan.machinery.linux.network_namespace import run_in_network
 from sampan.network.mesh.config import can_create
 from tests.cli.command import Sampan
 from tests.eventually import wait_until
@@ -54,7 +54,7 @@ class Machine:
         self.address = address
 
     def links(self) -> set[str]:
-        return {name for _, name in in_network(self.namespace_path, socket.if_nameindex)}
+        return {name for _, name in run_in_network(self.namespace_path, socket.if_nameindex)}
 
 
 @pytest.fixture(scope="module")
@@ -139,7 +139,7 @@ def resolve(machine: Machine) -> bytes:
         response = dnspython.udp(query, machine.address, port=10053, timeout=10)
         return b"".join(row.address.encode() for records in response.answer for row in records)
 
-    return in_network(machine.namespace_path, ask)
+    return run_in_network(machine.namespace_path, ask)
 
 
 def is_forbidden(machine: Machine, verb: str, target: str) -> bool:

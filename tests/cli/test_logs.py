@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from sampan.cli.local_cluster.cluster_dir import ClusterDir, Running
+from sampan.cli.local_cluster.cluster_dir import ClusterDir, RunningCluster
 from sampan.cli.main import cli
 
 LOG = b"""\
@@ -67,9 +67,11 @@ def test_cluster_without_log_file_is_reported(home: Path) -> None:
 
 def test_kubeconfig_defaults_to_the_only_running_cluster(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     running = {"other"}
-    monkeypatch.setattr(
-        ClusterDir, "running", lambda self: Running(pid=1, name="x") if self.path.name in running else None
-    )
+
+    def read_note(cluster: ClusterDir) -> RunningCluster | None:
+        return RunningCluster(pid=1, name="x") if cluster.path.name in running else None
+
+    monkeypatch.setattr(ClusterDir, "read_note_if_running", read_note)
     make_cluster(home, "other")
     make_cluster(home, "third")
     assert run("kubeconfig").stdout == "current-context: other\n"

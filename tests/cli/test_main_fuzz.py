@@ -180,7 +180,7 @@ def working_directory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path
             patch.setattr(f"sampan.cli.{module}.serve", assemble_only)
         for module in ("component", "kubelet", "kube_proxy"):
             patch.setattr(f"sampan.cli.components.{module}.run_loop", discard)
-        patch.setattr("sampan.cli.up.leave", lambda: None)
+        patch.setattr("sampan.cli.up.exit_process", lambda: None)
         patch.setattr("os.fsync", lambda descriptor: None)  # certificates of other directories are thrown away
         yield path
 

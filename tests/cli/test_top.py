@@ -6,7 +6,7 @@ from click.testing import CliRunner
 
 from sampan.api.types.core_v1 import Pod
 from sampan.cli.main import cli
-from sampan.cli.top import NodeUsage, PodUsage, fitted, node_lines, pod_lines
+from sampan.cli.top import NodeUsage, PodUsage, fit_lines, node_lines, pod_lines
 from sampan.testing import Cluster, builders
 from tests.eventually import wait_until
 
@@ -15,7 +15,7 @@ def test_top_shows_usage_of_nodes_and_pods() -> None:
     with Cluster(nodes=2) as cluster:
         pod = builders.pod("busy", namespace="default")
         pod.metadata.annotations = {"hollow.sampan.dev/cpu": "16", "hollow.sampan.dev/memory": "64Mi"}
-        cluster.run(cluster.client.of(Pod).create(pod))
+        cluster.run(cluster.client.for_kind(Pod).create(pod))
 
         def top(*words: str) -> str:
             done = CliRunner().invoke(cli, ["top", *words, "--kubeconfig", str(cluster.kubeconfig)])
@@ -54,5 +54,5 @@ def test_the_tables_fit_into_80_columns() -> None:
         memory_bytes=1 << 30,
     )
     assert max(map(len, [*node_lines([node]), *pod_lines([pod])])) <= 80
-    assert fitted(["a", "b", "c", "d"], 3) == ["a", "b", "… and 2 more lines"]
-    assert fitted(["a"], 3) == ["a"]
+    assert fit_lines(["a", "b", "c", "d"], 3) == ["a", "b", "… and 2 more lines"]
+    assert fit_lines(["a"], 3) == ["a"]

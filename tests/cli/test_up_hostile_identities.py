@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from cryptography import x509
 
-from sampan.apiserver.server import own_address
+from sampan.apiserver.server import find_default_route_address
 from sampan.machinery.pki.certificates import SigningRequest, common_name
 from tests.cli.hostile import HostileCluster, Reply, encoded, fake_kubelet, hostile_cluster, node_request
 from tests.controllers.security.requests import pem
@@ -115,7 +115,7 @@ def test_node_cannot_direct_the_api_server_to_the_kubelet_of_another_node(cluste
     assert "system:node:victim, not system:node:thief" in reply.json["message"]
 
 
-@pytest.mark.parametrize("address", ["127.0.0.1", own_address()])
+@pytest.mark.parametrize("address", ["127.0.0.1", find_default_route_address()])
 def test_node_with_the_address_of_the_api_server_exposes_no_secrets(cluster: HostileCluster, address: str) -> None:
     hostile_node(cluster, "mirror", address, cluster.port)
     assert viewer_reads_log(cluster, "mirror").code == 500

@@ -10,7 +10,7 @@ from cryptography import x509
 
 from sampan.cluster.certificate_renewal import BEFORE_S, Renewals
 from sampan.cluster.nodes.kubelet_ports import cluster_ports
-from sampan.cluster.pki import ACCOUNTS, ADMIN, CA, KUBELET_CLIENT, PROXY_CA, PROXY_CLIENT, SERVER, KeptPki, Pki
+from sampan.cluster.pki import ACCOUNTS, ADMIN, CA, KUBELET_CLIENT, PROXY_CA, PROXY_CLIENT, SERVER, Pki, PkiRenewal
 from sampan.kubelet.agent.config import AgentConfig
 from sampan.machinery.clock import VirtualClock
 from sampan.machinery.linux.network_namespace import NetworkNamespace
@@ -94,9 +94,9 @@ async def test_certificates_are_renewed_while_the_cluster_runs(tmp_path: Path) -
     clock, renewed = VirtualClock(), []
     pki, renewals = Pki(tmp_path / "pki"), Renewals()
     pki.ensure(names=NAMES, now=clock.now())
-    first, due = files(pki), pki.due()
+    first, due = files(pki), pki.renewal_time()
     assert due == pytest.approx(clock.now() + 365 * DAY_S - BEFORE_S, abs=600)
-    renewals.add(KeptPki(pki=pki, names=NAMES, on_renewed=lambda: renewed.append(clock.now())))
+    renewals.add(PkiRenewal(pki=pki, names=NAMES, on_renewed=lambda: renewed.append(clock.now())))
     async with asyncio.TaskGroup() as group:
         running = group.create_task(renewals.run(clock))
         await clock.advance(due - clock.now() - 60)
@@ -104,7 +104,7 @@ async def test_certificates_are_renewed_while_the_cluster_runs(tmp_path: Path) -
         await clock.advance(DAY_S)
         assert len(renewed) == 1
         assert changed(first, pki) == set(LEAVES)
-        assert pki.due() > due + 300 * DAY_S
+        assert pki.renewal_time() > due + 300 * DAY_S
         running.cancel()
 
 
@@ -114,7 +114,7 @@ async def test_failed_renewal_is_retried(tmp_path: Path, caplog: pytest.LogCaptu
     pki.ensure(names=NAMES, now=clock.now() - 320 * DAY_S)
     pki.certificate(SERVER).unlink()
     pki.certificate(SERVER).mkdir()
-    renewals.add(KeptPki(pki=pki, names=NAMES, on_renewed=lambda: renewed.append(clock.now())))
+    renewals.add(PkiRenewal(pki=pki, names=NAMES, on_renewed=lambda: renewed.append(clock.now())))
     async with asyncio.TaskGroup() as group:
         running = group.create_task(renewals.run(clock))
         await clock.advance(1)
@@ -130,7 +130,7 @@ async def test_unusable_ca_key_does_not_stop_other_renewals(tmp_path: Path, capl
     bad, good = Pki(tmp_path / "bad"), Pki(tmp_path / "good")
     for pki in (bad, good):
         pki.ensure(names=NAMES, now=clock.now() - 320 * DAY_S)
-        renewals.add(KeptPki(pki=pki, names=NAMES, on_renewed=lambda pki=pki: renewed.append(pki)))  # type: ignore[misc]
+        renewals.add(PkiRenewal(pki=pki, names=NAMES, on_renewed=lambda pki=pki: renewed.append(pki)))  # type: ignore[misc]
     bad.key(CA).write_text("nonsense")
     async with asyncio.TaskGroup() as group:
         running = group.create_task(renewals.run(clock))
@@ -151,7 +151,7 @@ def test_kubelet_port_serves_the_renewed_certificate(tmp_path: Path) -> None:
     ports = make_config(AgentConfig(name="node-0", root=tmp_path, logs=tmp_path / "logs"), attachment)
     path = tmp_path / "pki" / "kubelet-server.pem"
     before, (serving,) = path.read_bytes(), renewals._all
-    serving.renew(serving.due())
+    serving.renew(serving.renewal_time())
     assert path.read_bytes() != before
     assert served_certificate(ports.tls, pki.certificate(CA)) == ssl.PEM_cert_to_DER_cert(_first_certificate(path))
 

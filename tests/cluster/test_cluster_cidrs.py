@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from sampan.cluster.cluster_cidrs import candidates, cluster_cidr, node_cidr, own_pod_cidr, pod_cidr_of
+from sampan.cluster.cluster_cidrs import candidates, choose_pod_cidr, cluster_cidr, node_cidr, pod_cidr_of
 from sampan.cluster.errors import ClusterError
 from sampan.cluster.machine.host_locks import HostLocks
 from sampan.cluster.nodes.nodes_config import NodesConfig, with_node_cidrs
@@ -61,10 +61,10 @@ def test_pod_cidr_is_the_numbered_subnet_of_the_cluster_cidr() -> None:
 
 
 def test_own_pod_cidrs_of_different_nodes_differ() -> None:
-    cidrs = {own_pod_cidr(f"machine-{number}") for number in range(10)}
+    cidrs = {choose_pod_cidr(f"machine-{number}") for number in range(10)}
     assert len(cidrs) == 10
     assert all(IPv4Network(cidr).prefixlen == 24 for cidr in cidrs)
-    assert own_pod_cidr("machine-0") == own_pod_cidr("machine-0")
+    assert choose_pod_cidr("machine-0") == choose_pod_cidr("machine-0")
 
 
 def test_cidr_of_a_stopped_cluster_is_not_reused(tmp_path: Path, locks: HostLocks) -> None:

@@ -18,7 +18,7 @@ META = {"name": "data", "namespace": "default"}
 
 async def test_deleted_default_class_is_not_created_again() -> None:
     async with asyncio.timeout(60), Cluster(components=["apiserver"]) as cluster:
-        classes = cluster.client.of(StorageClass)
+        classes = cluster.client.for_kind(StorageClass)
         await ensure_default_storage_class(cluster.client)
         storage_class = await classes.get(NAME)
         assert (storage_class.provisioner, storage_class.volumeBindingMode) == (
@@ -34,7 +34,7 @@ async def test_deleted_default_class_is_not_created_again() -> None:
 
 async def test_existing_class_is_not_changed() -> None:
     async with asyncio.timeout(60), Cluster(components=["apiserver"]) as cluster:
-        classes = cluster.client.of(StorageClass)
+        classes = cluster.client.for_kind(StorageClass)
         await classes.create(StorageClass(metadata=ObjectMeta(name=NAME), provisioner="mine"))
         await ensure_default_storage_class(cluster.client)
         assert (await classes.get(NAME)).provisioner == "mine"
@@ -44,16 +44,16 @@ async def test_claim_is_bound_with_the_default_class() -> None:
     async with asyncio.timeout(60), Cluster(nodes=1) as cluster:
         resources = {"requests": {"storage": "1Gi"}}
         claim = {"metadata": META, "spec": {"accessModes": ["ReadWriteOnce"], "resources": resources}}
-        await cluster.client.of(PersistentVolumeClaim).create(json.from_value(claim, PersistentVolumeClaim))
+        await cluster.client.for_kind(PersistentVolumeClaim).create(json.from_value(claim, PersistentVolumeClaim))
         volumes = [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]
         pod = {"metadata": META, "spec": {"containers": [{"name": "c", "image": "i"}], "volumes": volumes}}
-        await cluster.client.of(Pod).create(json.from_value(pod, Pod))
+        await cluster.client.for_kind(Pod).create(json.from_value(pod, Pod))
         assert (await _bound_claim(cluster)).spec.storageClassName == NAME
 
 
 async def _bound_claim(cluster: Cluster) -> PersistentVolumeClaim:
     """Wait until a claim is bound, and return it."""
-    async with cluster.client.of(PersistentVolumeClaim).watch(initial_events=True) as events:
+    async with cluster.client.for_kind(PersistentVolumeClaim).watch(initial_events=True) as events:
         async for batch in events:
             for event in batch:
                 if event.type != BOOKMARK and event.object.status.phase == "Bound":

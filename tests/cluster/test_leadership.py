@@ -136,7 +136,7 @@ def short_lease() -> LeadershipConfig:
 
 
 def node_of(cluster: Cluster, name: str) -> str:
-    return cluster.run(cluster.client.of(Pod).get(name, "default")).spec.nodeName
+    return cluster.run(cluster.client.for_kind(Pod).get(name, "default")).spec.nodeName
 
 
 def leading(cluster: Cluster) -> set[str]:
@@ -153,9 +153,9 @@ def test_two_clusters_on_one_etcd_have_one_leader_of_each_component(tmp_path: Pa
             wait_until(lambda: leading(last) | leading(other) == both)
             assert leading(last) & leading(other) == set()
             wait_until(lambda: (last.assembly.scheduler is None) != (other.assembly.scheduler is None))
-            other.run(other.client.of(Pod).create(builders.pod("a", namespace="default")))
+            other.run(other.client.for_kind(Pod).create(builders.pod("a", namespace="default")))
             wait_until(lambda: node_of(other, "a") == "node-0")
         wait_until(lambda: leading(last) == both)
         wait_until(lambda: last.assembly.scheduler is not None and last.assembly.controllers is not None)
-        last.run(last.client.of(Pod).create(builders.pod("b", namespace="default")))
+        last.run(last.client.for_kind(Pod).create(builders.pod("b", namespace="default")))
         wait_until(lambda: node_of(last, "b") == "node-0")

@@ -8,7 +8,7 @@ from typing import Any
 
 from sampan.api.types.core_v1 import ConfigMap
 from sampan.apiserver.authn.front_proxy import FrontProxySettings
-from sampan.apiserver.config.config_reload import reloading_proxy_client
+from sampan.apiserver.config.config_reload import make_reloading_proxy_client
 from sampan.apiserver.config.server_config import ServerConfig
 from sampan.cluster.pki import ADMIN, PROXY_CA, PROXY_CLIENT, Pki, with_front_proxy
 from sampan.testing import Cluster
@@ -45,7 +45,9 @@ def test_only_the_front_proxy_may_set_remote_user_headers(tmp_path: Path) -> Non
         code, status = whoami(cluster, pki, ADMIN)
         assert code == 201
         assert status["userInfo"]["username"] == "kubernetes-admin"
-        config_map = cluster.run(cluster.client.of(ConfigMap).get("extension-apiserver-authentication", "kube-system"))
+        config_map = cluster.run(
+            cluster.client.for_kind(ConfigMap).get("extension-apiserver-authentication", "kube-system")
+        )
     assert config_map.data["requestheader-client-ca-file"] == pki.certificate(PROXY_CA).read_text()
     assert config_map.data["client-ca-file"] != config_map.data["requestheader-client-ca-file"]
     assert {key: value for key, value in config_map.data.items() if "ca-file" not in key} == {
@@ -69,7 +71,7 @@ def test_front_proxy_flags_override_the_cluster_pki(tmp_path: Path) -> None:
 def test_renewed_front_proxy_certificate_is_reloaded_with_its_key(tmp_path: Path) -> None:
     old, new, notes = KEYS.write(tmp_path / "old"), KeyRing().write(tmp_path / "new"), list[str]()
     files = (old.certificate(PROXY_CLIENT), old.key(PROXY_CLIENT))
-    reloading = reloading_proxy_client(files, lambda: notes.append("renewed"))
+    reloading = make_reloading_proxy_client(files, lambda: notes.append("renewed"))
     reloading.check()
     files[0].write_bytes(new.certificate(PROXY_CLIENT).read_bytes())
     reloading.check()

@@ -14,7 +14,7 @@ async def test_scheduler_starts_when_its_policy_config_map_is_valid(caplog: Any)
     cluster = Cluster(nodes=1, clock=clock)
     cluster._scheduler = SchedulerSettings(policy_map=("kube-system", "policy"))
     async with cluster:
-        pods, maps = cluster.client.of(Pod), cluster.client.of(ConfigMap)
+        pods, maps = cluster.client.for_kind(Pod), cluster.client.for_kind(ConfigMap)
         await pods.create(builders.pod("p", namespace="default"))
         await clock.advance(60)
         assert (await pods.get("p", "default")).spec.nodeName == ""

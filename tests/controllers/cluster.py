@@ -149,7 +149,7 @@ class Binder:
         self._client = client
         self._turn = 0
         self._informers = InformerFactory(client=client, activity=self.activity)
-        self._pods, self._nodes = self._informers.of(Pod), self._informers.of(Node)
+        self._pods, self._nodes = self._informers.for_kind(Pod), self._informers.for_kind(Node)
         self._unbound: asyncio.Queue[Pod] = asyncio.Queue()
 
     async def run(self) -> None:
@@ -179,7 +179,7 @@ class Binder:
         target = ObjectReference(kind="Node", name=nodes[self._turn % len(nodes)])
         with suppress(errors.Conflict, errors.NotFound):
             self._turn += 1
-            await self._client.of(Pod).create_subresource(
+            await self._client.for_kind(Pod).create_subresource(
                 "binding", meta.name, Binding(metadata=meta, target=target), meta.namespace
             )
 
@@ -217,7 +217,7 @@ async def _content_of_a_new_cluster(config: ServerConfig) -> MemoryContent:
         MemoryBackend(clock=clock) as backend,
         ApiServer(config=config, backend=backend, clock=clock) as server,
     ):
-        flow_schemas = Client(transport=server.loopback(), clock=clock, component="test").of(FlowSchema)
+        flow_schemas = Client(transport=server.loopback(), clock=clock, component="test").for_kind(FlowSchema)
 
         async def has_written_all() -> bool:
             """Whether the server has written what it writes in the background after its start."""

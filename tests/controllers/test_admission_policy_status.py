@@ -78,9 +78,9 @@ def _policy(*expressions: str) -> ValidatingAdmissionPolicy:
 
 async def test_expressions_are_checked_with_the_schema_of_a_custom_resource() -> None:
     async with cluster() as here, here.running(NAME):
-        await here.client.of(CustomResourceDefinition).create(_definition())
+        await here.client.for_kind(CustomResourceDefinition).create(_definition())
         await here.clock.settle()
-        policies = here.client.of(ValidatingAdmissionPolicy)
+        policies = here.client.for_kind(ValidatingAdmissionPolicy)
         policy = _policy(
             "object.metadata.labels['a'] == 'b' && object.apiVersion != ''",
             "object.spec.size == 'large'",

@@ -2,7 +2,7 @@
 
 from sampan.api.types.meta_v1 import LabelSelector, ObjectMeta
 from sampan.api.types.rbac_v1 import AggregationRule, ClusterRole, PolicyRule
-from sampan.controllers.cluster_role_aggregation import aggregated
+from sampan.controllers.cluster_role_aggregation import aggregate_rules
 
 GET, LIST = (PolicyRule(verbs=[verb], apiGroups=[""], resources=["pods"]) for verb in ("get", "list"))
 
@@ -18,13 +18,13 @@ def whole(*labels: str) -> ClusterRole:
 
 
 def test_rules_are_sorted_by_role_name_without_duplicates() -> None:
-    assert aggregated(whole("a"), [part("z", LIST), part("b", GET), part("c", GET)]) == [GET, LIST]
+    assert aggregate_rules(whole("a"), [part("z", LIST), part("b", GET), part("c", GET)]) == [GET, LIST]
 
 
 def test_rules_follow_the_order_of_the_selectors() -> None:
-    assert aggregated(whole("b", "a"), [part("x", GET), part("y", LIST, label="b")]) == [LIST, GET]
+    assert aggregate_rules(whole("b", "a"), [part("x", GET), part("y", LIST, label="b")]) == [LIST, GET]
 
 
 def test_aggregated_role_does_not_include_itself() -> None:
     role = whole("a")
-    assert aggregated(role, [role, part("x", GET)]) == [GET]
+    assert aggregate_rules(role, [role, part("x", GET)]) == [GET]

@@ -130,13 +130,13 @@ def crowd(count: int) -> list[Any]:
 
 async def fill(cluster: Cluster, count: int) -> None:
     client = cluster.client
-    await client.of(Namespace).create(codec.from_value({"metadata": {"name": NAMESPACE}}, Namespace))
+    await client.for_kind(Namespace).create(codec.from_value({"metadata": {"name": NAMESPACE}}, Namespace))
     quota = {"metadata": {"name": "few", "namespace": NAMESPACE}, "spec": {"hard": {"pods": str(ALLOWED)}}}
-    await client.of(ResourceQuota).create(codec.from_value(quota, ResourceQuota))
+    await client.for_kind(ResourceQuota).create(codec.from_value(quota, ResourceQuota))
     async with cluster.running("resourcequota-controller", "serviceaccount-controller"):
         await cluster.clock.advance(58)  # the cron job is due two seconds later
     for obj in crowd(count):
-        await client.of(type(obj)).create(obj)
+        await client.for_kind(type(obj)).create(obj)
 
 
 def cost(count: int) -> tuple[float, int]:
@@ -156,9 +156,9 @@ def cost(count: int) -> tuple[float, int]:
             finally:
                 tracemalloc.stop()
             spent = time.process_time() - before
-            jobs = (await served.client.of(Job).list(Selection(namespace=NAMESPACE))).items
+            jobs = (await served.client.for_kind(Job).list(Selection(namespace=NAMESPACE))).items
             assert sum(job.metadata.name.startswith("cron-") for job in jobs) == 1
-            assert len((await served.client.of(Pod).list(Selection(namespace=NAMESPACE))).items) == ALLOWED
+            assert len((await served.client.for_kind(Pod).list(Selection(namespace=NAMESPACE))).items) == ALLOWED
             return spent, peak
 
     return asyncio.run(main())

@@ -12,7 +12,7 @@ from sampan.apiserver.config.server_config import ServerConfig
 from sampan.apiserver.http.server import HttpServer, Listener
 from sampan.apiserver.server import INSECURE_USER, ApiServer
 from sampan.controllers.descriptor import ControllerConfig
-from sampan.controllers.manager import ControllerManager, UnknownController, chosen, selected
+from sampan.controllers.manager import ControllerManager, UnknownController, resolve_enabled_names, select_controllers
 from sampan.machinery import errors
 from sampan.machinery.client import DELETED, Client, Selection
 from sampan.machinery.client.access import Access
@@ -26,15 +26,15 @@ ALL = ("*",)
 
 
 async def until_found(client: Client, namespace: str) -> None:
-    async with client.of(ServiceAccount).watch(initial_events=True) as events:
+    async with client.for_kind(ServiceAccount).watch(initial_events=True) as events:
         async for batch in events:
             if any(event.key.namespace == namespace for event in batch):
                 return
 
 
 async def delete_and_wait(client: Client, name: str) -> None:
-    async with client.of(Namespace).watch(initial_events=True) as events:
-        await client.of(Namespace).delete(name)
+    async with client.for_kind(Namespace).watch(initial_events=True) as events:
+        await client.for_kind(Namespace).delete(name)
         async for batch in events:
             if any(event.type == DELETED and event.key.name == name for event in batch):
                 return
@@ -62,13 +62,13 @@ async def test_manager_with_leader_election_works_over_http() -> None:
         )
         group = await stack.enter_async_context(asyncio.TaskGroup())
         leading = group.create_task(elector.run(manager.run))
-        await client.of(Namespace).create(Namespace(metadata=ObjectMeta(name="n")))
+        await client.for_kind(Namespace).create(Namespace(metadata=ObjectMeta(name="n")))
         await until_found(client, "n")
-        await client.of(ConfigMap).create(ConfigMap(metadata=ObjectMeta(name="m", namespace="n")))
+        await client.for_kind(ConfigMap).create(ConfigMap(metadata=ObjectMeta(name="m", namespace="n")))
         await delete_and_wait(client, "n")
         leading.cancel()
         await asyncio.wait([leading])
-        lease = await client.of(Lease).get("kube-controller-manager", "kube-system")
+        lease = await client.for_kind(Lease).get("kube-controller-manager", "kube-system")
         assert lease.spec.holderIdentity == ""
 
 
@@ -81,7 +81,7 @@ async def test_manager_does_not_start_with_an_unknown_controller() -> None:
 
 async def test_all_controllers_populate_and_delete_30_namespaces() -> None:
     async with cluster() as c, c.running(*ALL):
-        namespaces = c.client.of(Namespace)
+        namespaces = c.client.for_kind(Namespace)
         for number in range(30):
             await namespaces.create(Namespace(metadata=ObjectMeta(name=f"n{number}")))
         await c.clock.settle()
@@ -92,19 +92,19 @@ async def test_all_controllers_populate_and_delete_30_namespaces() -> None:
         kept = {f"n{number}" for number in range(1, 30, 2)}
         assert left == kept | {"default", "kube-system", "kube-public", "kube-node-lease"}
         for kind, name in ((ServiceAccount, "default"), (ConfigMap, "kube-root-ca.crt")):
-            objects = (await c.client.of(kind).list(Selection(fields=f"metadata.name={name}"))).items
+            objects = (await c.client.for_kind(kind).list(Selection(fields=f"metadata.name={name}"))).items
             assert sorted(obj.metadata.namespace for obj in objects) == sorted(left)
 
 
 async def test_manager_handles_a_deletion_made_before_its_start() -> None:
     async with cluster() as c:
-        await c.client.of(Namespace).create(Namespace(metadata=ObjectMeta(name="going")))
-        await c.client.of(ConfigMap).create(ConfigMap(metadata=ObjectMeta(name="m", namespace="going")))
-        await c.client.of(Namespace).delete("going")
+        await c.client.for_kind(Namespace).create(Namespace(metadata=ObjectMeta(name="going")))
+        await c.client.for_kind(ConfigMap).create(ConfigMap(metadata=ObjectMeta(name="m", namespace="going")))
+        await c.client.for_kind(Namespace).delete("going")
         async with c.running(*ALL):
             await c.clock.advance(60)
             with pytest.raises(errors.NotFound):
-                await c.client.of(Namespace).get("going")
+                await c.client.for_kind(Namespace).get("going")
 
 
 KNOWN = {"a-controller": True, "b-controller": True, "c-controller": False}
@@ -127,17 +127,17 @@ ALIASES = {"b": "b-controller"}
     ids=lambda value: ",".join(value) or "none",
 )
 def test_controllers_flag_values(values: list[str], expected: list[str]) -> None:
-    assert chosen(values, KNOWN, ALIASES) == expected
+    assert resolve_enabled_names(values, KNOWN, ALIASES) == expected
 
 
 @pytest.mark.parametrize("value", ["d-controller", "-d-controller"])
 def test_unknown_name_in_the_controllers_flag_is_rejected(value: str) -> None:
     with pytest.raises(UnknownController, match='"d-controller" is not in the list of known controllers'):
-        chosen(["*", value], KNOWN, ALIASES)
+        resolve_enabled_names(["*", value], KNOWN, ALIASES)
 
 
 def test_controllers_are_selected_by_name_alias_and_wildcard() -> None:
     golden = ["serviceaccount-controller", "namespace-controller", "root-ca-certificate-publisher-controller"]
-    assert sorted(selected(golden)) == sorted(golden)
-    assert set(golden) <= set(selected(["*"]))
-    assert selected(["namespace"]) == ["namespace-controller"]
+    assert sorted(select_controllers(golden)) == sorted(golden)
+    assert set(golden) <= set(select_controllers(["*"]))
+    assert select_controllers(["namespace"]) == ["namespace-controller"]

@@ -28,7 +28,9 @@ HELD = "example.com/hold"
 
 
 async def make_namespace(c: Cluster, name: str = "n", **spec: Any) -> Namespace:
-    return await c.client.of(Namespace).create(Namespace(metadata=ObjectMeta(name=name), spec=NamespaceSpec(**spec)))
+    return await c.client.for_kind(Namespace).create(
+        Namespace(metadata=ObjectMeta(name=name), spec=NamespaceSpec(**spec))
+    )
 
 
 def config_map(name: str, *finalizers: str) -> ConfigMap:
@@ -43,7 +45,7 @@ def running_pod() -> Pod:
 
 async def is_gone(client: Client, name: str = "n") -> bool:
     try:
-        await client.of(Namespace).get(name)
+        await client.for_kind(Namespace).get(name)
     except errors.NotFound:
         return True
     return False
@@ -66,11 +68,11 @@ async def test_namespace_is_deleted_with_only_its_own_content() -> None:
                 obj = kind(metadata=ObjectMeta(name="x", namespace=namespace))
                 await client.resource(resource_of(kind)).create(obj)
         async with c.running(NAME):
-            await client.of(Namespace).delete("n")
+            await client.for_kind(Namespace).delete("n")
             await c.clock.settle()
             assert await is_gone(client)
             for kind in (ConfigMap, Secret, ServiceAccount):
-                objects = (await client.of(kind).list(Selection(fields="metadata.name=x"))).items
+                objects = (await client.for_kind(kind).list(Selection(fields="metadata.name=x"))).items
                 assert [obj.metadata.namespace for obj in objects] == ["other"]
             await make_namespace(c)
         await second_run_writes_nothing(c, NAME)
@@ -80,26 +82,26 @@ async def test_finalizers_of_content_are_awaited_and_reported() -> None:
     async with cluster() as c:
         client = c.client
         await make_namespace(c)
-        await client.of(ConfigMap).create(config_map("keep", HELD))
-        await client.of(Secret).create(Secret(metadata=ObjectMeta(name="go", namespace="n")))
+        await client.for_kind(ConfigMap).create(config_map("keep", HELD))
+        await client.for_kind(Secret).create(Secret(metadata=ObjectMeta(name="go", namespace="n")))
         async with c.running(NAME):
-            await client.of(Namespace).delete("n")
+            await client.for_kind(Namespace).delete("n")
             await c.clock.settle()
-            namespace = await client.of(Namespace).get("n")
+            namespace = await client.for_kind(Namespace).get("n")
             assert true_conditions(namespace) == {
                 "NamespaceContentRemaining": "Some resources are remaining: configmaps. has 1 resource instances",
                 "NamespaceFinalizersRemaining": (
                     "Some content in the namespace has finalizers remaining: example.com/hold in 1 resource instances"
                 ),
             }
-            assert (await client.of(Secret).list(Selection(namespace="n"))).items == []
+            assert (await client.for_kind(Secret).list(Selection(namespace="n"))).items == []
             revision = await c.revision()
             await c.clock.advance(60)
             assert await c.revision() == revision, "a retry writes nothing"
         await second_run_writes_nothing(c, NAME)
         async with c.running(NAME):
             patch = {"metadata": {"finalizers": None}}
-            await client.of(ConfigMap).patch("keep", patch, "n", type=PatchType.MERGE)
+            await client.for_kind(ConfigMap).patch("keep", patch, "n", type=PatchType.MERGE)
             await c.clock.advance(8.6)
             assert await is_gone(client)
 
@@ -108,19 +110,19 @@ async def test_pods_are_deleted_before_other_content() -> None:
     async with cluster() as c:
         client = c.client
         await make_namespace(c)
-        await client.of(ServiceAccount).create(ServiceAccount(metadata=ObjectMeta(name="default", namespace="n")))
-        await client.of(ConfigMap).create(config_map("needed"))
-        await client.of(Pod).create(running_pod())
+        await client.for_kind(ServiceAccount).create(ServiceAccount(metadata=ObjectMeta(name="default", namespace="n")))
+        await client.for_kind(ConfigMap).create(config_map("needed"))
+        await client.for_kind(Pod).create(running_pod())
         async with c.running(NAME):
-            await client.of(Namespace).delete("n")
+            await client.for_kind(Namespace).delete("n")
             await c.clock.advance(10)
-            assert (await client.of(Pod).get("p", "n")).metadata.deletionTimestamp is not None
-            assert (await client.of(ConfigMap).get("needed", "n")).metadata.deletionTimestamp is None
-            namespace = await client.of(Namespace).get("n")
+            assert (await client.for_kind(Pod).get("p", "n")).metadata.deletionTimestamp is not None
+            assert (await client.for_kind(ConfigMap).get("needed", "n")).metadata.deletionTimestamp is None
+            namespace = await client.for_kind(Namespace).get("n")
             assert true_conditions(namespace) == {
                 "NamespaceContentRemaining": "Some resources are remaining: pods. has 1 resource instances"
             }
-            await client.of(Pod).delete("p", "n", options=Delete(grace_period_s=0))
+            await client.for_kind(Pod).delete("p", "n", options=Delete(grace_period_s=0))
             await c.clock.advance(5)
             assert await is_gone(client)
 
@@ -129,12 +131,12 @@ async def test_a_pod_that_overstays_its_grace_period_is_reported() -> None:
     async with cluster() as c:
         client = c.client
         await make_namespace(c)
-        await client.of(ServiceAccount).create(ServiceAccount(metadata=ObjectMeta(name="default", namespace="n")))
-        await client.of(Pod).create(running_pod())
+        await client.for_kind(ServiceAccount).create(ServiceAccount(metadata=ObjectMeta(name="default", namespace="n")))
+        await client.for_kind(Pod).create(running_pod())
         async with c.running(NAME):
-            await client.of(Namespace).delete("n")
+            await client.for_kind(Namespace).delete("n")
             await c.clock.advance(60)
-            conditions = true_conditions(await client.of(Namespace).get("n"))
+            conditions = true_conditions(await client.for_kind(Namespace).get("n"))
             assert conditions["NamespaceDeletionContentFailure"] == (
                 "Failed to delete all resource types, 1 remaining: "
                 "unexpected items still remain in namespace: n for gvr: /v1, Resource=pods"
@@ -146,9 +148,9 @@ async def test_other_finalizers_of_the_namespace_are_kept() -> None:
         client = c.client
         await make_namespace(c, finalizers=["example.com/mine", "kubernetes"])
         async with c.running(NAME):
-            await client.of(Namespace).delete("n")
+            await client.for_kind(Namespace).delete("n")
             await c.clock.advance(60)
-            namespace = await client.of(Namespace).get("n")
+            namespace = await client.for_kind(Namespace).get("n")
             assert namespace.spec.finalizers == ["example.com/mine"]
             assert true_conditions(namespace) == {}
             assert len(namespace.status.conditions) == 5
@@ -161,7 +163,7 @@ async def test_namespace_settle_period_delays_the_deletion() -> None:
     async with cluster() as c:
         await make_namespace(c)
         async with c.running(NAME, config=ControllerConfig(namespace_settle_s=5)):
-            await c.client.of(Namespace).delete("n")
+            await c.client.for_kind(Namespace).delete("n")
             await c.clock.advance(4.9)
             assert not await is_gone(c.client)
             await c.clock.advance(0.2)
@@ -180,9 +182,9 @@ async def test_discovery_failure_blocks_the_deletion_and_is_reported(monkeypatch
                 return (await discover())[0], "metrics.example.com/v1: no answer"
 
             controller._discover = fail
-            await c.client.of(Namespace).delete("n")
+            await c.client.for_kind(Namespace).delete("n")
             await c.clock.settle()
-            namespace = await c.client.of(Namespace).get("n")
+            namespace = await c.client.for_kind(Namespace).get("n")
             assert true_conditions(namespace) == {
                 "NamespaceDeletionDiscoveryFailure": "metrics.example.com/v1: no answer"
             }
@@ -203,7 +205,7 @@ async def test_500_objects_of_20_kinds_are_deleted_within_3_cpu_seconds() -> Non
         assert (len(kinds), created) == (20, 500)
         async with c.running(NAME):
             cpu_start = time.process_time()
-            await client.of(Namespace).delete("n")
+            await client.for_kind(Namespace).delete("n")
             await c.clock.settle()
             took_s = time.process_time() - cpu_start
             assert await is_gone(client)

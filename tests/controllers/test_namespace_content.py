@@ -52,7 +52,7 @@ def test_remaining_objects_without_finalizers_are_a_failure() -> None:
 
 def test_pods_are_deleted_first_and_undeletable_resources_skipped() -> None:
     rows = [MAPS, builtin("nodes"), builtin("bindings"), PODS, DEPLOYMENTS]
-    first, other_resources = namespace.in_order(rows)
+    first, other_resources = namespace.split_deletable_resources(rows)
     assert first == [PODS]
     assert other_resources == [MAPS, DEPLOYMENTS]
 

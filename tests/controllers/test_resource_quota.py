@@ -70,7 +70,7 @@ def test_used_amounts_are_lowered_only_if_allowed(
 
 async def status(c: Cluster) -> dict[str, str]:
     await c.clock.settle()
-    return dict((await c.client.of(ResourceQuota).get("q", "default")).status.used)
+    return dict((await c.client.for_kind(ResourceQuota).get("q", "default")).status.used)
 
 
 def config_map(name: str) -> ConfigMap:
@@ -79,7 +79,7 @@ def config_map(name: str) -> ConfigMap:
 
 async def test_status_follows_created_and_deleted_objects() -> None:
     async with cluster() as c:
-        maps, quotas = c.client.of(ConfigMap), c.client.of(ResourceQuota)
+        maps, quotas = c.client.for_kind(ConfigMap), c.client.for_kind(ResourceQuota)
         await maps.create(config_map("first"))
         async with c.running(NAME):
             await quotas.create(quota({"configmaps": "3"}))
@@ -102,9 +102,9 @@ async def test_status_follows_created_and_deleted_objects() -> None:
 
 async def test_usage_charged_for_a_failed_create_is_corrected() -> None:
     async with cluster() as c, c.running(NAME):
-        maps = c.client.of(ConfigMap)
+        maps = c.client.for_kind(ConfigMap)
         await maps.create(config_map("first"))
-        await c.client.of(ResourceQuota).create(quota({"configmaps": "3"}))
+        await c.client.for_kind(ResourceQuota).create(quota({"configmaps": "3"}))
         await status(c)
         with pytest.raises(errors.AlreadyExists):
             await maps.create(config_map("first"))
@@ -115,12 +115,12 @@ async def test_usage_charged_for_a_failed_create_is_corrected() -> None:
 
 async def test_terminated_pods_do_not_use_the_pods_quota() -> None:
     async with cluster() as c, c.running(NAME):
-        await c.client.of(ServiceAccount).create(
+        await c.client.for_kind(ServiceAccount).create(
             ServiceAccount(metadata=ObjectMeta(name="default", namespace="default"))
         )
-        await c.client.of(ResourceQuota).create(quota({"pods": "1", "count/pods": "9"}))
+        await c.client.for_kind(ResourceQuota).create(quota({"pods": "1", "count/pods": "9"}))
         await status(c)
-        pods = c.client.of(Pod)
+        pods = c.client.for_kind(Pod)
         await pods.create(pod({"automountServiceAccountToken": False}))
         await c.clock.advance(SETTLE_S + 1)
         await pods.patch("a", {"status": {"phase": "Succeeded"}}, "default", subresource="status")
@@ -135,9 +135,11 @@ async def test_unwatched_resources_are_counted_periodically() -> None:
         template = {"metadata": {"labels": {"a": "b"}}, "spec": container()}
         spec = {"selector": {"matchLabels": {"a": "b"}}, "template": template}
         value = {"metadata": {"name": "d", "namespace": "default"}, "spec": spec}
-        deployments = c.client.of(Deployment)
+        deployments = c.client.for_kind(Deployment)
         await deployments.create(codec.from_value(value, Deployment))
-        await c.client.of(ResourceQuota).create(quota({"count/deployments.apps": "1", "count/none.example.com": "1"}))
+        await c.client.for_kind(ResourceQuota).create(
+            quota({"count/deployments.apps": "1", "count/none.example.com": "1"})
+        )
         assert await status(c) == {"count/deployments.apps": "1"}
         await deployments.delete("d", "default")
         await c.clock.advance(LISTED_S + 1)

@@ -6,7 +6,13 @@ from sampan.api.types.core_v1 import ConfigMap, Namespace
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.controllers import root_ca
 from sampan.controllers.descriptor import ControllerConfig
-from sampan.controllers.root_ca import DESCRIPTION_KEY, RootCaPublisherController, corrected, desired, is_right
+from sampan.controllers.root_ca import (
+    DESCRIPTION_KEY,
+    RootCaPublisherController,
+    build_config_map,
+    correct_config_map,
+    is_right,
+)
 from sampan.machinery.client import PatchType, Selection
 from tests.controllers.cluster import cluster, second_run_writes_nothing
 
@@ -29,18 +35,18 @@ OURS = Selection(fields=f"metadata.name={root_ca.NAME}")
 def test_wrong_config_map_is_corrected(data: dict[str, str], annotations: dict[str, str], right: bool) -> None:
     config_map = ConfigMap(metadata=ObjectMeta(name=root_ca.NAME, annotations=dict(annotations)), data=data)
     assert is_right(config_map, "b") is right
-    fixed = corrected(config_map, "b")
+    fixed = correct_config_map(config_map, "b")
     assert is_right(fixed, "b")
     assert config_map.metadata.annotations == annotations, "the cached object is not changed"
-    assert is_right(desired("n", "b"), "b")
+    assert is_right(build_config_map("n", "b"), "b")
 
 
 async def test_every_namespace_has_the_root_ca_and_changes_are_reverted() -> None:
     async with cluster() as c:
-        maps = c.client.of(ConfigMap)
+        maps = c.client.for_kind(ConfigMap)
         async with c.running(NAME):
             assert len((await maps.list(OURS)).items) == 4
-            await c.client.of(Namespace).create(Namespace(metadata=ObjectMeta(name="new")))
+            await c.client.for_kind(Namespace).create(Namespace(metadata=ObjectMeta(name="new")))
             await c.clock.settle()
             assert (await maps.get(root_ca.NAME, "new")).data == {"ca.crt": "the bundle"}
             await maps.patch(root_ca.NAME, {"data": {"ca.crt": "evil", "more": "x"}}, "new", type=PatchType.MERGE)
@@ -60,7 +66,7 @@ async def test_changed_bundle_is_published_to_all_namespaces() -> None:
         async with c.running(NAME):
             pass
         async with c.running(NAME, config=ControllerConfig(root_ca="another")):
-            config_maps = (await c.client.of(ConfigMap).list(OURS)).items
+            config_maps = (await c.client.for_kind(ConfigMap).list(OURS)).items
             assert [obj.data for obj in config_maps] == [{"ca.crt": "another"}] * 4
 
 

@@ -23,7 +23,7 @@ def test_active_namespaces_without_account_want_an_account(
 
 async def test_every_namespace_has_a_default_account_that_is_recreated() -> None:
     async with cluster() as c:
-        accounts = c.client.of(ServiceAccount)
+        accounts = c.client.for_kind(ServiceAccount)
         async with c.running(NAME):
             accounts_at_start = (await accounts.list()).items
             assert {obj.metadata.namespace for obj in accounts_at_start} == {
@@ -32,14 +32,14 @@ async def test_every_namespace_has_a_default_account_that_is_recreated() -> None
                 "kube-public",
                 "kube-node-lease",
             }
-            await c.client.of(Namespace).create(Namespace(metadata=ObjectMeta(name="new")))
+            await c.client.for_kind(Namespace).create(Namespace(metadata=ObjectMeta(name="new")))
             await c.clock.settle()
             service_account = await accounts.get("default", "new")
             await accounts.delete("default", "new")
             await c.clock.settle()
             recreated = await accounts.get("default", "new")
             assert recreated.metadata.uid != service_account.metadata.uid
-            await c.client.of(Namespace).delete("new")
+            await c.client.for_kind(Namespace).delete("new")
             await accounts.delete("default", "new")
             await c.clock.advance(60)
             assert [obj for obj in (await accounts.list()).items if obj.metadata.namespace == "new"] == []

@@ -53,7 +53,7 @@ def _migration(name: str = "m", resource: str = PLURAL, group: str = GROUP) -> S
 async def _running() -> AsyncIterator[tuple[Cluster, ControllerManager]]:
     """A cluster with the controller and some objects that are stored in v1, whose definition stores v2."""
     async with cluster(SERVED) as here, here.running(NAME, config=_config()) as manager:
-        definitions = here.client.of(CustomResourceDefinition)
+        definitions = here.client.for_kind(CustomResourceDefinition)
         await definitions.create(_definition())
         await _settle(here)
         for number in range(COUNT):
@@ -86,7 +86,7 @@ async def _stored(here: Cluster) -> list[bytes]:
 async def _finish(here: Cluster, name: str = "m") -> StorageVersionMigration:
     for _ in range(20):
         await here.clock.advance(1)
-        migration = await here.client.of(StorageVersionMigration).get(name)
+        migration = await here.client.for_kind(StorageVersionMigration).get(name)
         states = migration.status.conditions
         if (is_true(states, SUCCEEDED) or is_true(states, FAILED)) and find_condition(states, RUNNING) is None:
             return migration
@@ -96,7 +96,10 @@ async def _finish(here: Cluster, name: str = "m") -> StorageVersionMigration:
 async def test_objects_are_rewritten_and_the_old_version_can_be_removed() -> None:
     async with _running() as (here, _):
         assert all(b"/v1" in value for value in await _stored(here))
-        migrations, definitions = here.client.of(StorageVersionMigration), here.client.of(CustomResourceDefinition)
+        migrations, definitions = (
+            here.client.for_kind(StorageVersionMigration),
+            here.client.for_kind(CustomResourceDefinition),
+        )
         only_new = {"spec": {"versions": [_version("v2", is_storage=True)]}}
         with pytest.raises(errors.Invalid, match="storage migration ensures no data remains"):
             await definitions.patch(DEFINITION, only_new, type=PatchType.MERGE)
@@ -134,12 +137,12 @@ def _hold(monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
 async def test_running_condition_is_set_until_the_storage_version_matches(monkeypatch: pytest.MonkeyPatch) -> None:
     stored_as_defined = _hold(monkeypatch)
     async with _running() as (here, _):
-        migrations = here.client.of(StorageVersionMigration)
+        migrations = here.client.for_kind(StorageVersionMigration)
         await migrations.create(_migration())
         await _settle(here)
         running = await migrations.get("m")
         assert is_true(running.status.conditions, RUNNING)
-        definition = await here.client.of(CustomResourceDefinition).get(DEFINITION)
+        definition = await here.client.for_kind(CustomResourceDefinition).get(DEFINITION)
         assert is_true(definition.status.conditions or (), "StorageMigrating")
         assert all(b"/v1" in value for value in await _stored(here))
         stored_as_defined.set()
@@ -149,8 +152,8 @@ async def test_running_condition_is_set_until_the_storage_version_matches(monkey
 async def test_crd_changed_during_migration_keeps_its_stored_versions(monkeypatch: pytest.MonkeyPatch) -> None:
     stored_as_defined = _hold(monkeypatch)
     async with _running() as (here, _):
-        definitions = here.client.of(CustomResourceDefinition)
-        await here.client.of(StorageVersionMigration).create(_migration())
+        definitions = here.client.for_kind(CustomResourceDefinition)
+        await here.client.for_kind(StorageVersionMigration).create(_migration())
         await _settle(here)
         patch = {"spec": {"versions": _versions("v1")}}
         await definitions.patch(DEFINITION, patch, type=PatchType.MERGE)
@@ -161,15 +164,15 @@ async def test_crd_changed_during_migration_keeps_its_stored_versions(monkeypatc
 
 async def test_migration_of_an_unknown_resource_fails() -> None:
     async with _running() as (here, _):
-        await here.client.of(StorageVersionMigration).create(_migration(resource="gadgets"))
+        await here.client.for_kind(StorageVersionMigration).create(_migration(resource="gadgets"))
         await _settle(here)
-        (failed,) = (await here.client.of(StorageVersionMigration).get("m")).status.conditions
+        (failed,) = (await here.client.for_kind(StorageVersionMigration).get("m")).status.conditions
         assert (failed.type, failed.message) == (FAILED, "resource does not exist in discovery")
 
 
 async def test_two_migrations_of_a_built_in_resource_succeed() -> None:
     async with _running() as (here, _):
-        migrations = here.client.of(StorageVersionMigration)
+        migrations = here.client.for_kind(StorageVersionMigration)
         for name in ("a", "b"):
             await migrations.create(_migration(name, "configmaps", ""))
         for name in ("a", "b"):
@@ -178,7 +181,7 @@ async def test_two_migrations_of_a_built_in_resource_succeed() -> None:
 
 async def test_a_finished_migration_writes_nothing() -> None:
     async with _running() as (here, _):
-        await here.client.of(StorageVersionMigration).create(_migration())
+        await here.client.for_kind(StorageVersionMigration).create(_migration())
         await _finish(here)
         await here.clock.advance(5)
         before = await here.revision()

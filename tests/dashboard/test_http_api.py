@@ -40,9 +40,9 @@ class _ApisOfOneCluster(UserApiConformance):
     async def apis(self) -> AsyncIterator[tuple[UserApi, UserApi]]:
         async with Cluster(components=("apiserver",)) as cluster:
             source = await source_of(cluster, self.form)
-            admin = await source.with_credentials(admin_credentials(cluster))
+            admin = await source.open_with_credentials(admin_credentials(cluster))
             token = await account_token(cluster.client, "nobody")
-            nobody = await source.with_credentials(UserCredentials(token=token))
+            nobody = await source.open_with_credentials(UserCredentials(token=token))
             try:
                 yield admin, nobody
             finally:
@@ -69,7 +69,7 @@ async def test_a_certificate_without_its_key_is_rejected(form: str) -> None:
 
 
 async def _log_in(source: UserApiSource, credentials: UserCredentials) -> None:
-    api = await source.with_credentials(credentials)
+    api = await source.open_with_credentials(credentials)
     try:
         await api.send(_VERSION)
     finally:
@@ -81,4 +81,4 @@ async def test_in_process_api_rejects_a_certificate_of_another_ca() -> None:
         certificate, key = self_signed("system:admin", "system:masters")
         source = await source_of(cluster, "in-process")
         with pytest.raises(errors.Unauthorized):
-            await source.with_credentials(UserCredentials(client_cert_pem=certificate, client_key_pem=key))
+            await source.open_with_credentials(UserCredentials(client_cert_pem=certificate, client_key_pem=key))

@@ -29,7 +29,7 @@ async def test_failed_log_ins_of_an_address_are_limited() -> None:
 def test_successful_log_ins_are_not_limited() -> None:
     limiter = LoginLimiter(clock=VirtualClock())
     for _ in range(100):
-        limiter.succeed("192.0.2.1", limiter.start("192.0.2.1"))
+        limiter.record_success("192.0.2.1", limiter.start("192.0.2.1"))
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sampan.diagnosis.missing_parts import missing, state_of
+from sampan.diagnosis.missing_parts import list_missing_parts, state_of
 
 
 def pod(**status: Any) -> dict[str, Any]:
@@ -11,30 +11,33 @@ def pod(**status: Any) -> dict[str, Any]:
 
 def test_reasons_why_a_pod_is_not_ready() -> None:
     waiting = {"waiting": {"reason": "ImagePullBackOff", "message": "Back-off pulling"}}
-    assert missing(pod(phase="Pending", containerStatuses=[{"name": "c", "state": waiting}])) == [
+    assert list_missing_parts(pod(phase="Pending", containerStatuses=[{"name": "c", "state": waiting}])) == [
         "container c: ImagePullBackOff: Back-off pulling"
     ]
     terminated = {"terminated": {"exitCode": 3, "reason": "Error"}}
-    assert missing(pod(initContainerStatuses=[{"name": "i", "state": terminated, "restartCount": 2}])) == [
+    assert list_missing_parts(pod(initContainerStatuses=[{"name": "i", "state": terminated, "restartCount": 2}])) == [
         "init container i: exited with code 3 (Error), restarted 2 times"
     ]
     running = pod(phase="Running", containerStatuses=[{"name": "c", "state": {"running": {}}, "ready": False}])
-    assert (state_of(running), missing(running)) == ("Running, not ready", ["container c: running, but not ready"])
+    assert (state_of(running), list_missing_parts(running)) == (
+        "Running, not ready",
+        ["container c: running, but not ready"],
+    )
     claim = {"metadata": {"name": "data"}, "status": {"phase": "Pending"}}
-    assert missing(pod(phase="Pending"), claims=[claim]) == ["claim data: Pending, not bound to a volume"]
+    assert list_missing_parts(pod(phase="Pending"), claims=[claim]) == ["claim data: Pending, not bound to a volume"]
     events = [
         {"type": "Warning", "reason": "FailedMount", "message": "old"},
         {"type": "Normal", "reason": "Pulled", "message": "fine"},
         {"type": "Warning", "reason": "FailedMount", "message": "new"},
         {"type": "Warning", "reason": "FailedScheduling", "message": "shown elsewhere"},
     ]
-    assert missing(pod(phase="Pending"), events) == ["FailedMount: new"]
+    assert list_missing_parts(pod(phase="Pending"), events) == ["FailedMount: new"]
     gated = pod(phase="Running")
     gated["spec"]["readinessGates"] = [{"conditionType": "x/y"}]
-    assert missing(gated) == ["readiness gate x/y: not set"]
+    assert list_missing_parts(gated) == ["readiness gate x/y: not set"]
     terminating = pod(phase="Running")
     terminating["metadata"] |= {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["a/b"]}
-    assert (state_of(terminating), missing(terminating)) == (
+    assert (state_of(terminating), list_missing_parts(terminating)) == (
         "Terminating",
         ["it is terminating: grace period until 2026-01-01T00:00:00Z; held by the finalizers a/b"],
     )

@@ -379,7 +379,7 @@ class Fuzzer:
 
     def _object(self, resource: Resource, name: str) -> dict[str, Any]:
         kind = type_for(resource.gvk)
-        source = resource.schema or (schemas.of(kind) if kind is not None else None)
+        source = resource.schema or (schemas.schema_of(kind) if kind is not None else None)
         schema = source.tree if source is not None else None
         if resource.kind in VALID and self._random.random() < 0.75:
             value = copy.deepcopy(VALID[resource.kind])

@@ -118,7 +118,7 @@ def network_state(root: Path) -> Mapping[str, list[str]]:
     """Return the links, nftables, routes and network namespaces of a cluster on the machine."""
     bridge = bridge_of_nodes(root)
     names = {name: index for index, name in socket.if_nameindex()}
-    with netlink.opened() as link:
+    with netlink.open_socket() as link:
         routes = netlink.pod_routes(link, names[bridge]) if bridge in names else {}
     tables = [entry["table"]["name"] for entry in list_rules("tables")["nftables"] if "table" in entry]
     return {

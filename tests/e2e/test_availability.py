@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from sampan.machinery.linux.network_namespace import in_network
+from sampan.machinery.linux.network_namespace import run_in_network
 from sampan.network.nft import run_nft
 from tests.cli.command import Sampan
 from tests.e2e.machine import NEEDS_NODE_NETWORKS, PORT, Machine, address_of, expose, wait_for
@@ -171,7 +171,7 @@ def test_no_request_fails_after_the_endpoints_of_a_stopped_node_are_removed(mach
 
 def rules_of(machine: Machine, node: str) -> str:
     """Return the packet rules that kube-proxy and the pod network have written on a node."""
-    return in_network(machine.root / node / "netns", lambda: run_nft("list", "ruleset")).decode()
+    return run_in_network(machine.root / node / "netns", lambda: run_nft("list", "ruleset")).decode()
 
 
 def endpoints_on(machine: Machine, node: str) -> list[str]:

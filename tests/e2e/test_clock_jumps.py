@@ -36,7 +36,7 @@ def set_clock(clock: VirtualClock, jump_s: float) -> None:
 
 
 async def leases(cluster: Cluster, namespace: str) -> dict[str, Any]:
-    leases = (await cluster.client.of(Lease).list(Selection(namespace=namespace))).items
+    leases = (await cluster.client.for_kind(Lease).list(Selection(namespace=namespace))).items
     return {lease.metadata.name: lease.spec for lease in leases}
 
 
@@ -44,11 +44,11 @@ async def create_pod(cluster: Cluster, name: str, annotations: dict[str, str]) -
     annotations = {f"hollow.sampan.dev/{key}": value for key, value in annotations.items()}
     spec = {"containers": [{"name": "c", "image": "i"}], "terminationGracePeriodSeconds": 30}
     meta = {"name": name, "namespace": "default", "annotations": annotations}
-    await cluster.client.of(Pod).create(codec.from_value({"metadata": meta, "spec": spec}, Pod))
+    await cluster.client.for_kind(Pod).create(codec.from_value({"metadata": meta, "spec": spec}, Pod))
 
 
 async def restarts(cluster: Cluster, name: str) -> int:
-    pod = await cluster.client.of(Pod).get(name, "default")
+    pod = await cluster.client.for_kind(Pod).get(name, "default")
     return sum(status.restartCount for status in pod.status.containerStatuses)
 
 
@@ -65,7 +65,7 @@ def test_leases_are_renewed_and_nodes_stay_ready(jump_s: float) -> None:
                     if name in (*NODES, *before) and not name.startswith("apiserver"):
                         age_s = clock.now() - times.parse_time(spec.renewTime)
                         assert 0 <= age_s <= 15, f"lease {name} was renewed {age_s} s ago"
-            for node in (await cluster.client.of(Node).list()).items:
+            for node in (await cluster.client.for_kind(Node).list()).items:
                 ready = next(condition for condition in node.status.conditions if condition.type == "Ready")
                 assert ready.status == "True", node.metadata.name
         after = await leases(cluster, "kube-system")
@@ -94,10 +94,10 @@ def test_deleted_pod_terminates_within_its_grace_period(jump_s: float) -> None:
     async def scenario(cluster: Cluster, clock: VirtualClock) -> None:
         await create_pod(cluster, "slow", {"stop": "20s"})
         await clock.advance(5)
-        await cluster.client.of(Pod).delete("slow", "default")
+        await cluster.client.for_kind(Pod).delete("slow", "default")
         await clock.advance(5)
         set_clock(clock, jump_s)
         await clock.advance(20)
-        assert not (await cluster.client.of(Pod).list(Selection(namespace="default"))).items
+        assert not (await cluster.client.for_kind(Pod).list(Selection(namespace="default"))).items
 
     run_scenario(scenario)

@@ -124,7 +124,7 @@ async def wait_for_object(
     client: Client, kind: type[Any], name: str, namespace: str, is_so: Callable[[Any], bool]
 ) -> Any:
     chosen = Selection(namespace=namespace, fields=f"metadata.name={name}")
-    async with asyncio.timeout(TIMEOUT_S), client.of(kind).watch(chosen, initial_events=True) as events:
+    async with asyncio.timeout(TIMEOUT_S), client.for_kind(kind).watch(chosen, initial_events=True) as events:
         async for batch in events:
             for event in batch:
                 if event.key.name and is_so(event.object):
@@ -139,21 +139,21 @@ def is_available(deployment: Deployment) -> bool:
 def test_standby_controller_manager_takes_over_from_a_killed_leader(control_plane: ControlPlane) -> None:
     async def main(managers: "dict[int, subprocess.Popen[str]]") -> None:
         async with control_plane.client("kubernetes-admin", "system:masters") as admin, nodes(control_plane, admin):
-            await admin.of(Deployment).create(deployment("first"))
+            await admin.for_kind(Deployment).create(deployment("first"))
             await wait_for_object(admin, Deployment, "first", "default", is_available)
-            lease = await admin.of(Lease).get("kube-controller-manager", "kube-system")
+            lease = await admin.for_kind(Lease).get("kube-controller-manager", "kube-system")
             leader = next(pid for pid in managers if f"_{pid}-" in (lease.spec.holderIdentity or ""))
             managers.pop(leader).kill()
             (other,) = managers
-            await admin.of(Deployment).create(deployment("second"))
+            await admin.for_kind(Deployment).create(deployment("second"))
             await wait_for_object(admin, Deployment, "second", "default", is_available)
-            lease = await admin.of(Lease).get("kube-controller-manager", "kube-system")
+            lease = await admin.for_kind(Lease).get("kube-controller-manager", "kube-system")
             assert f"_{other}-" in (lease.spec.holderIdentity or "")
-            pods = (await admin.of(Pod).list(Selection(namespace="default"))).items
+            pods = (await admin.for_kind(Pod).list(Selection(namespace="default"))).items
             assert len(pods) == 6
             makers = {pod.metadata.managedFields[0].manager for pod in pods}
             assert makers == {"kube-controller-manager"}
-            events = (await admin.of(Event).list(Selection(namespace="default"))).items
+            events = (await admin.for_kind(Event).list(Selection(namespace="default"))).items
             assert {"ScalingReplicaSet", "SuccessfulCreate", "Scheduled", "Started"} <= {
                 event.reason for event in events
             }
@@ -167,14 +167,14 @@ def test_standby_controller_manager_takes_over_from_a_killed_leader(control_plan
 def test_disabled_controller_does_not_reconcile(control_plane: ControlPlane) -> None:
     async def main() -> None:
         async with control_plane.client("kubernetes-admin", "system:masters") as admin:
-            await admin.of(Deployment).create(deployment("first"))
+            await admin.for_kind(Deployment).create(deployment("first"))
             first = await wait_for_object(
                 admin, Deployment, "first", "default", lambda obj: obj.status.observedGeneration == 1
             )
             assert not first.status.replicas
-            leases = (await admin.of(Lease).list(Selection(namespace="kube-system"))).items
+            leases = (await admin.for_kind(Lease).list(Selection(namespace="kube-system"))).items
             assert [lease.metadata.name for lease in leases if not lease.metadata.name.startswith("apiserver-")] == []
-            assert (await admin.of(Pod).list(Selection(namespace="default"))).items == []
+            assert (await admin.for_kind(Pod).list(Selection(namespace="default"))).items == []
 
     with control_plane.manager("--controllers=*,-replicaset-controller", "--leader-elect=false"):
         asyncio.run(main())

@@ -76,7 +76,7 @@ def with_extended(name: str, amount: str) -> Pod:
 async def wait_for_object(client: Client, kind: Any, name: str, holds: Callable[[Any], bool]) -> Any:
     """Return the object once it matches."""
     chosen = Selection(namespace=NAMESPACE, fields=f"metadata.name={name}")
-    async with client.of(kind).watch(chosen, initial_events=True) as events:
+    async with client.for_kind(kind).watch(chosen, initial_events=True) as events:
         async for batch in events:
             for event in batch:
                 if isinstance(event.object, kind) and event.type != DELETED and holds(event.object):
@@ -87,7 +87,7 @@ async def wait_for_object(client: Client, kind: Any, name: str, holds: Callable[
 async def wait_until_no_claims(client: Client) -> None:
     """Wait until all ResourceClaims are deleted."""
     left: set[str] = set()
-    async with client.of(ResourceClaim).watch(initial_events=True) as events:
+    async with client.for_kind(ResourceClaim).watch(initial_events=True) as events:
         async for batch in events:
             for event in batch:
                 if isinstance(event.object, ResourceClaim) and event.object.metadata.name:
@@ -106,7 +106,7 @@ def is_unschedulable(pod: Pod) -> bool:
 
 
 async def devices_of(client: Client, claim: str) -> list[tuple[str, str]]:
-    stored_claim = await client.of(ResourceClaim).get(claim, NAMESPACE)
+    stored_claim = await client.for_kind(ResourceClaim).get(claim, NAMESPACE)
     assert stored_claim.status.allocation is not None
     return [(result.pool, result.device) for result in stored_claim.status.allocation.devices.results]
 
@@ -115,10 +115,10 @@ async def test_devices_are_allocated_to_pods_and_released() -> None:
     async with asyncio.timeout(TIMEOUT_S), Cluster(nodes=3) as cluster:
         client = cluster.client
         node = "node-1"
-        await client.of(DeviceClass).create(gpu_class())
-        await client.of(ResourceSlice).create(slice_on(node, 3))
-        await client.of(ResourceClaimTemplate).create(template())
-        raw = client.of(Pod)
+        await client.for_kind(DeviceClass).create(gpu_class())
+        await client.for_kind(ResourceSlice).create(slice_on(node, 3))
+        await client.for_kind(ResourceClaimTemplate).create(template())
+        raw = client.for_kind(Pod)
         await raw.create(with_template("t"))
         await raw.create(with_extended("x", "2"))
         by_template = await wait_for_object(client, Pod, "t", is_running)

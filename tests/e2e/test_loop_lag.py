@@ -62,7 +62,7 @@ def _delay_s() -> float:
 
 async def _fill(client: Client) -> None:
     for number in range(COUNT):
-        await client.of(ConfigMap).create(config_map(f"m{number:05d}", {"x": "y" * 1000}), "default")
+        await client.for_kind(ConfigMap).create(config_map(f"m{number:05d}", {"x": "y" * 1000}), "default")
 
 
 async def _list(port: int, headers: dict[str, str]) -> None:

@@ -61,7 +61,7 @@ async def _fill(client: Client, namespace: str) -> None:
 
 
 async def _deletion_cpu_s(client: Client, namespace: str) -> float:
-    namespaces = client.of(Namespace)
+    namespaces = client.for_kind(Namespace)
     began = time.process_time()
     await namespaces.delete(namespace)
 
@@ -78,12 +78,12 @@ async def _deletion_cpu_s(client: Client, namespace: str) -> float:
 
 async def _check_name_is_free(client: Client, namespace: str) -> None:
     """Create a namespace of the same name, and check that it contains no objects of the old one."""
-    await client.of(Namespace).create(Namespace(metadata=ObjectMeta(name=namespace)))
+    await client.for_kind(Namespace).create(Namespace(metadata=ObjectMeta(name=namespace)))
     for group, plural in KINDS:
         objects = (await client.metadata(builtin(plural, group)).list()).items
         left = [obj for obj in objects if obj.metadata.namespace == namespace and obj.metadata.name.startswith("x")]
         assert left == []
-    assert (await client.of(PersistentVolumeClaim).list()).items == []
+    assert (await client.for_kind(PersistentVolumeClaim).list()).items == []
 
 
 def test_namespace_with_500_objects_is_deleted_within_3_cpu_seconds() -> None:

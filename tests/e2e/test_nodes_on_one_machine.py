@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from sampan.kubelet.agent.machine import own_addresses
+from sampan.kubelet.agent.machine import find_machine_addresses
 from sampan.machinery.linux.network_namespace import is_network
 from tests.cli.command import Sampan, get
 from tests.e2e.machine import NEEDS_NODE_NETWORKS, PORT, Machine, network_state, response, wait_for
@@ -124,13 +124,13 @@ def test_killed_cluster_restarts_with_node_network_host(machine: Machine) -> Non
     machine.pod_ip("a")
     machine.kill()
     machine.sampan(*UP, "--node-network", "host", "--secure-port", str(free_port()))
-    assert machine.node_ip("node-0") == own_addresses()[0]
+    assert machine.node_ip("node-0") == find_machine_addresses()[0]
     assert not any(network_state(machine.root).values())
 
-    def answer() -> str:
+    def read_page() -> str:
         """Return an empty text while the status is still that of the pod before the restart."""
         return response(f"http://{machine.pod_ip('a')}:{PORT}/")
 
-    assert wait_for(answer).startswith("a ")
+    assert wait_for(read_page).startswith("a ")
     machine.sampan("down")
     assert not any(network_state(machine.root).values())

@@ -15,7 +15,7 @@ BACKGROUND = Delete(propagation="Background")
 
 
 async def _create_owner_with_dependents(client: Client, namespace: str) -> None:
-    maps = client.of(ConfigMap)
+    maps = client.for_kind(ConfigMap)
     owner = await maps.create(ConfigMap(metadata=ObjectMeta(name="owner", namespace=namespace)))
     ref = OwnerReference(apiVersion="v1", kind="ConfigMap", name="owner", uid=owner.metadata.uid)
     for at in range(DEPENDENTS):
@@ -25,10 +25,12 @@ async def _create_owner_with_dependents(client: Client, namespace: str) -> None:
 async def _deletion_cpu_s(client: Client, namespace: str, owner: tuple[type, str], *kinds: type) -> float:
     """Delete the owner, wait until no objects of these kinds are left, and return the CPU time."""
     began = time.process_time()
-    await client.of(owner[0]).delete(owner[1], namespace, options=BACKGROUND)
+    await client.for_kind(owner[0]).delete(owner[1], namespace, options=BACKGROUND)
 
     async def is_empty() -> bool:
-        objects = [obj for kind in kinds for obj in (await client.of(kind).list(Selection(namespace=namespace))).items]
+        objects = [
+            obj for kind in kinds for obj in (await client.for_kind(kind).list(Selection(namespace=namespace))).items
+        ]
         return not [obj for obj in objects if obj.metadata.name != "kube-root-ca.crt"]
 
     await eventually(is_empty, poll_s=0.02)
@@ -45,10 +47,10 @@ def test_background_deletion_of_100_dependents_within_one_cpu_second() -> None:
 async def _create_ready_deployment(client: Client, namespace: str) -> None:
     deployment = builders.deployment("web", replicas=REPLICAS, namespace=namespace)
     deployment.spec.template.spec.terminationGracePeriodSeconds = 0
-    await client.of(Deployment).create(deployment)
+    await client.for_kind(Deployment).create(deployment)
 
     async def is_ready() -> bool:
-        return (await client.of(Deployment).get("web", namespace)).status.readyReplicas == REPLICAS
+        return (await client.for_kind(Deployment).get("web", namespace)).status.readyReplicas == REPLICAS
 
     await eventually(is_ready, poll_s=0.05)
 

@@ -88,15 +88,15 @@ def contents() -> list[Any]:
 
 
 async def create_all(client: Client, namespace: str) -> None:
-    await client.of(Namespace).create(codec.from_value({"metadata": {"name": namespace}}, Namespace))
+    await client.for_kind(Namespace).create(codec.from_value({"metadata": {"name": namespace}}, Namespace))
     for obj in contents():
         obj.metadata.namespace = namespace
-        await client.of(type(obj)).create(obj)
+        await client.for_kind(type(obj)).create(obj)
 
 
 async def is_gone(client: Client, namespace: str) -> bool:
     try:
-        await client.of(Namespace).get(namespace)
+        await client.for_kind(Namespace).get(namespace)
     except errors.NotFound:
         return True
     return False
@@ -114,11 +114,11 @@ async def test_creating_and_deleting_workloads_logs_no_warning() -> None:
             await clock.advance(90 if number == 0 else 5)
             if number == 1:  # before all pods have started
                 for kind in (Deployment, StatefulSet, Job):
-                    await client.of(kind).delete(kind.__name__.lower(), namespace)
-            await client.of(Namespace).delete(namespace)
+                    await client.for_kind(kind).delete(kind.__name__.lower(), namespace)
+            await client.for_kind(Namespace).delete(namespace)
             await clock.advance(60)
             assert await is_gone(client, namespace)
-            assert not (await client.of(Pod).list(Selection(namespace=namespace))).items
+            assert not (await client.for_kind(Pod).list(Selection(namespace=namespace))).items
 
 
 @pytest.mark.usefixtures("_no_warnings")
@@ -128,7 +128,7 @@ async def test_deleting_namespaces_during_creation_logs_no_warning() -> None:
         client = cluster.client
         for number in range(ROUNDS):
             await create_all(client, f"short-{number}")
-            await client.of(Namespace).delete(f"short-{number}")
+            await client.for_kind(Namespace).delete(f"short-{number}")
         await clock.advance(120)
         for number in range(ROUNDS):
             assert await is_gone(client, f"short-{number}")

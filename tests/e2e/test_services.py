@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sampan.machinery.linux.network_namespace import in_network
+from sampan.machinery.linux.network_namespace import run_in_network
 from sampan.network.nft import run_nft
 from tests.cli.command import Sampan, get
 from tests.e2e.machine import NEEDS_NODE_NETWORKS, PORT, SERVER, Machine, wait_for
@@ -140,17 +140,19 @@ def test_nftables_rules_survive_a_killed_process_and_are_restored_if_deleted(mac
     namespace = machine.root / "node-0" / "netns"
     listing = ("list", "map", "ip", "kube-proxy", "service-ips")
     address = machine.cluster_ip
-    in_network(namespace, lambda: run_nft("delete", "table", "ip", "kube-proxy"))
+    run_in_network(namespace, lambda: run_nft("delete", "table", "ip", "kube-proxy"))
 
     def restored() -> str:
-        tables = in_network(namespace, lambda: run_nft("list", "tables"))
-        is_there = b"ip kube-proxy" in tables and address.encode() in in_network(namespace, lambda: run_nft(*listing))
+        tables = run_in_network(namespace, lambda: run_nft("list", "tables"))
+        is_there = b"ip kube-proxy" in tables and address.encode() in run_in_network(
+            namespace, lambda: run_nft(*listing)
+        )
         return "restored" if is_there else ""
 
     assert wait_for(restored) == "restored"
     assert len(machine.backends()) == 2
     machine.kill()
-    assert address.encode() in in_network(namespace, lambda: run_nft(*listing))
+    assert address.encode() in run_in_network(namespace, lambda: run_nft(*listing))
     assert get(f"http://{node_address(machine)}:{NODE_PORT}/")[0] == 200  # services outlive the process of the cluster
 
 

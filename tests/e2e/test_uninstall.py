@@ -32,7 +32,7 @@ def traces(machine: Machine) -> dict[str, list[str]]:
     """Return everything of a cluster that is outside of its data directory, and its mounts."""
     root, bridge = machine.root, bridge_of_nodes(machine.root)
     names = {name: index for index, name in socket.if_nameindex()}
-    with netlink.opened() as link:
+    with netlink.open_socket() as link:
         routes = netlink.address_routes(link, names[bridge]) if bridge in names else {}
     return {
         **network_state(root),

@@ -23,11 +23,11 @@ def _importable(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def create(cluster: Cluster, name: str, noise: str) -> None:
     pod = builders.pod(name, namespace="default", labels={"noise": noise})
-    cluster.run(cluster.client.of(Pod).create(pod))
+    cluster.run(cluster.client.for_kind(Pod).create(pod))
 
 
 def node_of(cluster: Cluster, name: str) -> str:
-    return cluster.run(cluster.client.of(Pod).get(name, "default")).spec.nodeName
+    return cluster.run(cluster.client.for_kind(Pod).get(name, "default")).spec.nodeName
 
 
 def scheduled_node(cluster: Cluster, name: str) -> str:
@@ -50,15 +50,15 @@ def test_plugin_separates_noisy_and_quiet_pods() -> None:
         for name in ("reader", "sleeper"):
             create(cluster, name, "quiet")
             assert scheduled_node(cluster, name) != loud
-        cluster.run(cluster.client.of(Pod).delete("reader", "default"))
+        cluster.run(cluster.client.for_kind(Pod).delete("reader", "default"))
         pod = builders.pod("stubborn", namespace="default", labels={"noise": "quiet"})
         pod.spec.nodeSelector = {"kubernetes.io/hostname": loud}
-        cluster.run(cluster.client.of(Pod).create(pod))
+        cluster.run(cluster.client.for_kind(Pod).create(pod))
         wait_until(lambda: "1 node(s) had noisy neighbours" in _failure(cluster, "stubborn"))
 
 
 def _failure(cluster: Cluster, name: str) -> str:
-    page: Any = cluster.run(cluster.client.of(Event).list(Selection(namespace="default")))
+    page: Any = cluster.run(cluster.client.for_kind(Event).list(Selection(namespace="default")))
     notes = [node.note for node in page.items if node.regarding.name == name and node.reason == "FailedScheduling"]
     return notes[-1] if notes else ""
 

@@ -12,12 +12,12 @@ from sampan.apiserver.aggregation.discovery_documents import InvalidDiscovery, r
 from sampan.apiserver.aggregation.openapi_conversion import to_v3
 from sampan.apiserver.aggregation.openapi_documents import (
     InvalidOpenApi,
+    extract_part,
     merge_documents,
     read_part,
-    used_part,
     v3_hash,
 )
-from sampan.apiserver.proxy.response_rewriter import LinkRewriter, rewritten
+from sampan.apiserver.proxy.response_rewriter import LinkRewriter, rewrite_body_links
 from sampan.apiserver.registry import certificate_rules
 from sampan.apiserver.registry.custom.conversion_webhook import InvalidResponse, read_conversion_review
 from sampan.apiserver.webhooks.client import WebhookFailed
@@ -34,7 +34,7 @@ PAGES = (
 
 def rewrite_page(data: bytes) -> None:
     for encoding in ("", "gzip", "deflate"):
-        rewritten(_REWRITER, data, encoding, 1 << 20)
+        rewrite_body_links(_REWRITER, data, encoding, 1 << 20)
 
 
 # -- certificates ----------------------------------------------------------------------------------------------------
@@ -123,6 +123,6 @@ def read_aggregated_document(data: bytes) -> None:
         version_discovery("v1", resources.resources or (), is_fresh=True)
     elif kind == b"i":
         v3_hash(body, "apis/g/v1")
-    elif part := used_part(body, "g", "v1"):
+    elif part := extract_part(body, "g", "v1"):
         to_v3(part)
         merge_documents(read_part(part), [part])

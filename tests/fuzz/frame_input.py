@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from functools import cache
 
 from sampan.machinery.multiplex import spdy_frames, upgrade, websocket
-from sampan.machinery.multiplex.remote_command import resizes
+from sampan.machinery.multiplex.remote_command import parse_resizes
 from sampan.network.dns.responder import Responder
-from sampan.network.dns.upstream_response import client_response, is_response_to, parse_response, with_aliases
+from sampan.network.dns.upstream_response import client_response, encode_alias_response, is_response_to, parse_response
 from sampan.network.dns.wire import MalformedMessage, name_bytes, parse_query
 from sampan.network.ingress.request_target import BadTarget, parse_target
 from tests.network.dns.objects import endpoint, endpoint_slice, record_table, responder_of, service, transport
@@ -39,7 +39,7 @@ def read_websocket(data: bytes) -> None:
     for piece in _pieces(data):
         for message in frames.feed(piece):
             if message.data[:1] == b"\x04":
-                resizes(message.data[1:].decode("utf-8", "replace"))
+                parse_resizes(message.data[1:].decode("utf-8", "replace"))
 
 
 SPDY_ERRORS = (spdy_frames.BadSpdyFrame, upgrade.BadResponse)
@@ -128,7 +128,7 @@ def read_dns_response(data: bytes) -> None:
     for message in (
         client_response(query, upstream, 0),
         client_response(query, upstream, 10),
-        with_aliases(query, (alias,), 5, upstream),
+        encode_alias_response(query, (alias,), 5, upstream),
     ):
         assert len(message) <= 2 * len(data) + 512
 
@@ -146,7 +146,7 @@ TARGETS = (
 def read_request_target(data: bytes) -> None:
     """Read a request target with a Host header, or the head of a response."""
     if data.startswith(b"HTTP"):
-        upgrade.parsed(data)
+        upgrade.parse_response_head(data)
         return
     target, _, host = data.decode("utf-8", "surrogateescape").partition("\n")
     parse_target(target, [host])

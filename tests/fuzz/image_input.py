@@ -17,7 +17,7 @@ from sampan.cluster.snapshot import SnapshotError, SnapshotManifest, read_archiv
 from sampan.runtimes.images import manifests
 from sampan.runtimes.images.credentials import read_docker_config
 from sampan.runtimes.images.layers import Unpacker
-from sampan.runtimes.images.manifests import BadImage, own_platform
+from sampan.runtimes.images.manifests import BadImage, detect_platform
 from sampan.runtimes.images.reference import BadReference, parse_reference
 from sampan.runtimes.safe_paths import opened_root, remove_tree
 
@@ -42,7 +42,7 @@ DOCUMENTS = (
                     "mediaType": _MANIFEST_TYPE,
                     "digest": _DIGEST,
                     "size": 9,
-                    "platform": {"os": own_platform().os, "architecture": own_platform().architecture},
+                    "platform": {"os": detect_platform().os, "architecture": detect_platform().architecture},
                     "annotations": {"org.opencontainers.image.ref.name": "a"},
                 }
             ],
@@ -78,7 +78,7 @@ def read_image_documents(data: bytes) -> None:
         manifests.media_type_of(body)
         manifests.read_manifest(body)
     elif kind == b"i":
-        manifests.chosen(manifests.read_index(body), own_platform())
+        manifests.select_manifest(manifests.read_index(body), detect_platform())
     elif kind == b"c":
         manifests.read_config(body)
     elif kind == b"a":

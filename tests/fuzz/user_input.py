@@ -59,7 +59,7 @@ def read_patch(data: bytes) -> None:
     elif data[:1] == b"m":
         patch.apply_merge_patch(document, patch.check_merge_patch(body))
     else:
-        patch.apply_strategic_patch(document, patch.check_strategic_patch(body), schemas.of(Pod))
+        patch.apply_strategic_patch(document, patch.check_strategic_patch(body), schemas.schema_of(Pod))
 
 
 # -- texts -----------------------------------------------------------------------------------------------------------

@@ -49,7 +49,7 @@ class Case:
     def schema(self) -> Schema:
         kind = type_for(self.resource.gvk)
         assert kind is not None
-        return schemas.of(kind)
+        return schemas.schema_of(kind)
 
     @property
     def collection(self) -> str:
@@ -96,7 +96,7 @@ def string_cases(*, distinct: bool) -> Iterator[Case]:
     for resource in STORED:
         kind = type_for(resource.gvk)
         assert kind is not None
-        for field in string_fields(schemas.of(kind)):
+        for field in string_fields(schemas.schema_of(kind)):
             if field.owner in names:
                 continue
             if distinct:
@@ -110,7 +110,7 @@ def every_case(modes: Sequence[str]) -> Iterator[Case]:
     for resource in STORED:
         kind = type_for(resource.gvk)
         assert kind is not None
-        for field in growing_fields(schemas.of(kind)):
+        for field in growing_fields(schemas.schema_of(kind)):
             if field.path:
                 for mode in modes:
                     yield Case(resource, field, mode)

@@ -104,7 +104,7 @@ UNEXPECTED = re.compile(
 @settings(max_examples=500)
 def test_random_strategic_merge_patches_give_documented_errors(body: Any, document: Any) -> None:
     def work() -> None:
-        patch.apply_strategic_patch(document, patch.check_strategic_patch(body), schemas.of(Pod))
+        patch.apply_strategic_patch(document, patch.check_strategic_patch(body), schemas.schema_of(Pod))
 
     error = error_of(work)
     if error is not None and error.as_api_error().code == 500:
@@ -132,7 +132,7 @@ def test_strategic_patch_that_names_a_large_item_at_each_step_is_refused() -> No
 
     def apply() -> None:
         with pytest.raises(patch.TooManyOperations):
-            patch.apply_strategic_patch(document, body, schemas.of(Pod))
+            patch.apply_strategic_patch(document, body, schemas.schema_of(Pod))
 
     check_cost(apply)
 

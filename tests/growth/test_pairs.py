@@ -21,7 +21,7 @@ from sampan.api.types.core_v1 import (
     VolumeMount,
 )
 from sampan.api.types.meta_v1 import ObjectMeta
-from sampan.apiserver.admission.runtime_class import TolerationCover, merged
+from sampan.apiserver.admission.runtime_class import TolerationCover, merge_tolerations
 from sampan.apiserver.registry.podspec.volumes.path_overlaps import overlap_warnings
 from sampan.apiserver.registry.podspec.volumes.validation import validate_volume_devices, validate_volume_mounts
 from sampan.apiserver.registry.podspec.warnings import warnings_for
@@ -115,7 +115,7 @@ def _merged(tolerations: Sequence[Toleration]) -> list[Any]:
 @given(st.lists(TOLERATIONS, max_size=12))
 @settings(max_examples=500)
 def test_merged_tolerations_equal_those_of_all_pairs(tolerations: list[Toleration]) -> None:
-    assert merged(tolerations) == _merged(tolerations)
+    assert merge_tolerations(tolerations) == _merged(tolerations)
 
 
 @given(st.lists(TOLERATIONS, max_size=8), TOLERATIONS)

@@ -41,6 +41,6 @@ def _initial_content() -> MemoryContent:
 
 
 async def _create_node(cluster: Cluster) -> None:
-    await cluster.client.of(Node).create(Node(metadata=ObjectMeta(name="n")))
+    await cluster.client.for_kind(Node).create(Node(metadata=ObjectMeta(name="n")))
     account = ServiceAccount(metadata=ObjectMeta(name="default", namespace="default"))
-    await cluster.client.of(ServiceAccount).create(account)
+    await cluster.client.for_kind(ServiceAccount).create(account)

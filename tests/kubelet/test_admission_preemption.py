@@ -4,7 +4,7 @@ from typing import Any
 
 from sampan.api.codec import json
 from sampan.api.types.core_v1 import Pod, ResourceRequirements
-from sampan.kubelet.admission import no_victims_failure, victims
+from sampan.kubelet.admission import no_victims_failure, select_victims
 from sampan.testing import builders
 from tests.controllers.cluster import Cluster, cluster
 
@@ -21,7 +21,7 @@ CRITICAL = pod("critical", "1", priority=2_000_000_000)
 
 
 def victim_names(others: list[Pod], lacking: dict[str, int]) -> list[str] | None:
-    pods = victims(CRITICAL, others, lacking)
+    pods = select_victims(CRITICAL, others, lacking)
     return [pod.metadata.name for pod in pods] if pods is not None else None
 
 
@@ -55,7 +55,7 @@ async def test_node_preempts_pods_for_a_critical_pod() -> None:
         pod.metadata.annotations = {f"kubernetes.io/config.{key}": value for key, value in annotations.items()}
         pod.spec.priorityClassName = priority
         (pod.spec.containers or [])[0].resources = ResourceRequirements(requests={"cpu": cpu})
-        await c.client.of(Pod).create(pod)
+        await c.client.for_kind(Pod).create(pod)
         await c.clock.settle()
 
     async with cluster() as c, c.running("serviceaccount-controller"), c.nodes("node-0"):
@@ -65,7 +65,7 @@ async def test_node_preempts_pods_for_a_critical_pod() -> None:
             c, "pretender", "20", source="file"
         )  # the annotation does not make a pod of the API server static
         await create_pod(c, "vital", "20", "system-node-critical")
-        pods = {obj.metadata.name: obj.status for obj in (await c.client.of(Pod).list()).items}
+        pods = {obj.metadata.name: obj.status for obj in (await c.client.for_kind(Pod).list()).items}
         assert {name: status.phase for name, status in pods.items()} == {
             "modest": "Running",
             "large": "Failed",

@@ -10,7 +10,7 @@ import pytest
 
 from sampan.api.codec import json
 from sampan.api.types.core_v1 import Pod
-from sampan.kubelet.cgroups import Hierarchy, PodCgroups, cgroup_of, pod_limits, wider
+from sampan.kubelet.cgroups import Hierarchy, PodCgroups, cgroup_of, pod_limits, select_larger_limits
 from sampan.runtimes import kernel
 from sampan.runtimes.config import Resources
 
@@ -43,8 +43,8 @@ def test_a_pods_cgroup_and_its_limits(pod: Pod, group: str, limits: Resources) -
 
 
 def test_wider_treats_zero_as_unlimited() -> None:
-    assert wider(Resources(memory_bytes=5), Resources(memory_bytes=0)).memory_bytes == 0
-    assert wider(Resources(memory_bytes=5), Resources(memory_bytes=7)).memory_bytes == 7
+    assert select_larger_limits(Resources(memory_bytes=5), Resources(memory_bytes=0)).memory_bytes == 0
+    assert select_larger_limits(Resources(memory_bytes=5), Resources(memory_bytes=7)).memory_bytes == 7
 
 
 @pytest.fixture(params=["unified", "split"])
@@ -66,9 +66,9 @@ def test_pod_cgroups_are_created_and_removed(hierarchy: Hierarchy) -> None:
     groups.ensure(new_pod)
     groups.ensure(new_pod)
     assert groups.parent(new_pod) == "/test/kubepods/burstable/podu"
-    assert groups.known() == {"u"}
+    assert groups.list_pod_uids() == {"u"}
     groups.remove("u")
-    assert groups.known() == set()
+    assert groups.list_pod_uids() == set()
 
 
 def test_limits_are_written_to_cgroup_v2_files(tmp_path: Path) -> None:
@@ -134,7 +134,7 @@ def test_pod_cgroups_with_processes_in_the_kernel_hierarchy(kernel_hierarchy: Hi
         process.kill()
         process.wait()
     groups.remove("u")
-    assert groups.known() == set()
+    assert groups.list_pod_uids() == set()
     groups.stop()
     assert kernel_hierarchy.children(TOP) == set()
 

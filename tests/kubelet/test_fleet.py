@@ -13,7 +13,7 @@ CONTROLLERS = ("serviceaccount-controller", "node-lifecycle-controller")
 
 async def test_pods_are_spread_over_the_nodes_and_run() -> None:
     async with cluster() as c, c.running(*CONTROLLERS), c.nodes("node-0", "node-1", "node-2"), c.scheduling():
-        pods = c.client.of(Pod)
+        pods = c.client.for_kind(Pod)
         for number in range(9):
             await pods.create(builders.pod(f"p{number}", namespace="default"))
         await c.clock.advance(5)
@@ -24,7 +24,7 @@ async def test_pods_are_spread_over_the_nodes_and_run() -> None:
 
 async def test_node_switched_off_is_not_ready_until_switched_on() -> None:
     async with cluster() as c, c.running(*CONTROLLERS), c.nodes("node-0"):
-        nodes = c.client.of(Node)
+        nodes = c.client.for_kind(Node)
         await nodes.patch("node-0", {"metadata": {"annotations": {POWER: "off"}}})
         await c.clock.advance(120)
         ready = (await nodes.get("node-0")).status.conditions[-1]
@@ -39,12 +39,12 @@ async def test_node_switched_off_is_not_ready_until_switched_on() -> None:
 
 async def test_node_may_not_write_objects_of_another_node() -> None:
     async with cluster() as c, c.running("serviceaccount-controller"), c.nodes("node-0", "node-1"):
-        await c.client.of(Pod).create(builders.pod("p", node="node-0", namespace="default"))
+        await c.client.for_kind(Pod).create(builders.pod("p", node="node-0", namespace="default"))
         await c.clock.settle()
         other = c.node_client("node-1")
         with pytest.raises(errors.Forbidden, match="set to itself"):
-            await other.of(Pod).patch("p", {"status": {"phase": "Failed"}}, "default", subresource="status")
+            await other.for_kind(Pod).patch("p", {"status": {"phase": "Failed"}}, "default", subresource="status")
         with pytest.raises(errors.Forbidden, match="not allowed to modify node"):
-            await other.of(Node).patch("node-0", {"metadata": {"labels": {"a": "b"}}})
+            await other.for_kind(Node).patch("node-0", {"metadata": {"labels": {"a": "b"}}})
         with pytest.raises(errors.Forbidden):
-            await other.of(Pod).list()
+            await other.for_kind(Pod).list()

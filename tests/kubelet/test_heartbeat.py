@@ -16,12 +16,12 @@ LEASES = "kube-node-lease"
 
 
 async def lease(c: Cluster, name: str = "node-0") -> Lease:
-    return await c.client.of(Lease).get(name, LEASES)
+    return await c.client.for_kind(Lease).get(name, LEASES)
 
 
 async def test_registered_node_has_labels_conditions_and_addresses() -> None:
     async with cluster() as c, c.nodes("node-0"):
-        node = await c.client.of(Node).get("node-0")
+        node = await c.client.for_kind(Node).get("node-0")
         labels = node.metadata.labels
         assert labels["kubernetes.io/hostname"] == "node-0"
         assert labels["kubernetes.io/os"] == labels["beta.kubernetes.io/os"] == "linux"
@@ -50,7 +50,7 @@ async def test_the_lease_is_renewed_every_ten_seconds() -> None:
     async with cluster() as c, c.nodes("node-0"):
         first = await lease(c)
         owner = first.metadata.ownerReferences[0]
-        node = await c.client.of(Node).get("node-0")
+        node = await c.client.for_kind(Node).get("node-0")
         assert (owner.kind, owner.name, owner.uid) == ("Node", "node-0", node.metadata.uid)
         assert (first.spec.holderIdentity, first.spec.leaseDurationSeconds) == ("node-0", 40)
         renewals = []
@@ -64,10 +64,10 @@ async def test_the_lease_is_renewed_every_ten_seconds() -> None:
 
 async def test_deleted_or_changed_lease_is_renewed() -> None:
     async with cluster() as c, c.nodes("node-0"):
-        await c.client.of(Lease).delete("node-0", LEASES)
+        await c.client.for_kind(Lease).delete("node-0", LEASES)
         await c.clock.advance(10)
         assert (await lease(c)).spec.holderIdentity == "node-0"
-        await c.client.of(Lease).patch("node-0", {"metadata": {"labels": {"a": "b"}}}, LEASES)
+        await c.client.for_kind(Lease).patch("node-0", {"metadata": {"labels": {"a": "b"}}}, LEASES)
         await c.clock.advance(10)
         new_lease = await lease(c)
         assert new_lease.metadata.labels == {"a": "b"}
@@ -77,7 +77,7 @@ async def test_deleted_or_changed_lease_is_renewed() -> None:
 
 async def test_status_is_written_every_five_minutes_or_after_a_foreign_change() -> None:
     async with cluster() as c, c.nodes("node-0"):
-        nodes = c.client.of(Node)
+        nodes = c.client.for_kind(Node)
         version = (await nodes.get("node-0")).metadata.resourceVersion
         await c.clock.advance(290)
         assert (await nodes.get("node-0")).metadata.resourceVersion == version
@@ -90,7 +90,7 @@ async def test_status_is_written_every_five_minutes_or_after_a_foreign_change() 
         await c.clock.advance(10)
         ready = (await nodes.get("node-0")).status.conditions[-1]
         assert (ready.status, ready.reason) == ("True", "KubeletReady")
-        events = (await c.client.of(Event).list()).items
+        events = (await c.client.for_kind(Event).list()).items
         assert "Node node-0 status is now: NodeReady" in [event.message for event in events]
 
 
@@ -100,7 +100,7 @@ async def test_heartbeats_are_spread_over_their_period() -> None:
         quiet = KubeletConfig(has_events=False)
         async with c.nodes(*names, config=quiet):
             informers = InformerFactory(client=c.client)
-            leases = informers.of(Lease, Selection(namespace=LEASES))
+            leases = informers.for_kind(Lease, Selection(namespace=LEASES))
             async with informers:
                 await informers.wait_synced()
                 await c.clock.advance(10)

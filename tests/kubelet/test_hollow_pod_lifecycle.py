@@ -37,13 +37,13 @@ def pod(name: str = "p", *, node: str = "node-0", **behaviour: str) -> Any:
 
 
 async def create(c: Cluster, manifest: Pod) -> Any:
-    await c.client.of(Pod).create(manifest)
+    await c.client.for_kind(Pod).create(manifest)
     await c.clock.settle()
     return await get(c, manifest.metadata.name)
 
 
 async def get(c: Cluster, name: str = "p") -> Any:
-    return await c.client.of(Pod).get(name, "default")
+    return await c.client.for_kind(Pod).get(name, "default")
 
 
 async def get_after(c: Cluster, seconds: float, name: str = "p") -> Any:
@@ -57,7 +57,7 @@ def conditions(pod: Pod) -> Mapping[str, tuple[str, str]]:
 
 async def events(c: Cluster, reason: str) -> list[Event]:
     await c.clock.settle()
-    events_ = await c.client.of(Event).list()
+    events_ = await c.client.for_kind(Event).list()
     return [event for event in events_.items if event.reason == reason]
 
 
@@ -217,7 +217,7 @@ def test_image_pull_error_and_back_off() -> None:
         waiting = pod_.status.containerStatuses[0].state.waiting
         assert (pod_.status.phase, waiting.reason, waiting.message) == ("Pending", "ErrImagePull", "not found")
         assert conditions(pod_)["PodReadyToStartContainers"][0] == "True"
-        await c.client.of(Pod).patch("p", {"metadata": {"labels": {"a": "b"}}}, "default")
+        await c.client.for_kind(Pod).patch("p", {"metadata": {"labels": {"a": "b"}}}, "default")
         pod_ = await get_after(c, 1)
         waiting = pod_.status.containerStatuses[0].state.waiting
         assert waiting.reason == "ImagePullBackOff"
@@ -277,7 +277,7 @@ def test_init_container_that_fails_ends_a_pod_that_never_restarts() -> None:
 def test_graceful_deletion() -> None:
     async def test(c: Cluster) -> None:
         await create(c, pod(stop="10s"))
-        await c.client.of(Pod).delete("p", "default")
+        await c.client.for_kind(Pod).delete("p", "default")
         pod_ = await get_after(c, 9)
         assert (pod_.status.phase, pod_.metadata.deletionGracePeriodSeconds) == ("Running", 30)
         await c.clock.advance(1)
@@ -294,7 +294,7 @@ def test_container_is_killed_after_the_grace_period() -> None:
         manifest = pod(stop="forever")
         manifest.metadata.finalizers = ["example.com/wait"]
         await create(c, manifest)
-        await c.client.of(Pod).delete("p", "default", options=Delete(grace_period_s=5))
+        await c.client.for_kind(Pod).delete("p", "default", options=Delete(grace_period_s=5))
         assert (await get_after(c, 4)).status.phase == "Running"
         pod_ = await get_after(c, 1)
         assert pod_.status.phase == "Failed"
@@ -307,7 +307,7 @@ def test_container_is_killed_after_the_grace_period() -> None:
 def test_force_deletion_removes_the_pod_at_once() -> None:
     async def test(c: Cluster) -> None:
         first = await create(c, pod(stop="forever"))
-        await c.client.of(Pod).delete("p", "default", options=Delete(grace_period_s=0))
+        await c.client.for_kind(Pod).delete("p", "default", options=Delete(grace_period_s=0))
         await c.clock.settle()
         with pytest.raises(errors.NotFound):
             await get(c)
@@ -339,7 +339,7 @@ def test_readiness_gates() -> None:
         assert conditions(pod_)["Ready"] == ("False", "ReadinessGatesNotReady")
         assert conditions(pod_)["ContainersReady"] == ("True", "")
         patch = {"status": {"conditions": [{"type": "example.com/lb", "status": "True"}]}}
-        await c.client.of(Pod).patch("p", patch, "default", subresource="status")
+        await c.client.for_kind(Pod).patch("p", patch, "default", subresource="status")
         assert conditions(await get_after(c, 0))["Ready"] == ("True", "")
 
     run(test)
@@ -362,7 +362,7 @@ def test_pod_that_exceeds_allocatable_is_rejected() -> None:
 
 def test_pod_ips_are_unique_and_within_the_pod_cidr() -> None:
     async def test(c: Cluster) -> None:
-        await c.client.of(Node).patch("node-1", {"spec": {"podCIDR": "10.1.2.0/24", "podCIDRs": ["10.1.2.0/24"]}})
+        await c.client.for_kind(Node).patch("node-1", {"spec": {"podCIDR": "10.1.2.0/24", "podCIDRs": ["10.1.2.0/24"]}})
         await c.clock.settle()
         ips = [(await create(c, pod(f"p{i}", node=f"node-{i % 2}"))).status.podIP for i in range(6)]
         assert len(set(ips)) == 6
@@ -374,11 +374,11 @@ def test_pod_ips_are_unique_and_within_the_pod_cidr() -> None:
 def test_node_writes_nothing_while_switched_off_and_removes_deleted_pods_later() -> None:
     async def test(c: Cluster) -> None:
         await create(c, pod())
-        nodes = c.client.of(Node)
+        nodes = c.client.for_kind(Node)
         await nodes.patch("node-0", {"metadata": {"annotations": {POWER: "off"}}})
         await c.clock.settle()
         revision = await c.revision()
-        await c.client.of(Pod).delete("p", "default")
+        await c.client.for_kind(Pod).delete("p", "default")
         await c.clock.advance(600)
         assert await c.revision() == revision + 1
         await nodes.patch("node-0", {"metadata": {"annotations": {POWER: None}}})
@@ -393,7 +393,7 @@ def test_node_writes_nothing_while_switched_off_and_removes_deleted_pods_later()
 def test_containers_are_restarted_after_a_reboot() -> None:
     async def test(c: Cluster) -> None:
         await create(c, pod())
-        nodes = c.client.of(Node)
+        nodes = c.client.for_kind(Node)
         await nodes.patch("node-0", {"metadata": {"annotations": {POWER: "off"}}})
         await c.clock.advance(100)
         await nodes.patch("node-0", {"metadata": {"annotations": {POWER: None}}})
@@ -419,18 +419,18 @@ async def test_restarted_fleet_continues_running_pods() -> None:
 def test_node_created_through_the_api_becomes_ready_and_runs_pods() -> None:
     async def test(c: Cluster) -> None:
         manifest = hollow_node("big", labels={"zone": "a"}, capacity={"cpu": "128"})
-        await c.client.of(Node).create(manifest)
+        await c.client.for_kind(Node).create(manifest)
         await c.clock.settle()
-        node = await c.client.of(Node).get("big")
+        node = await c.client.for_kind(Node).get("big")
         assert node.status.allocatable["cpu"] == "128"
         assert node.metadata.labels["zone"] == "a"
         assert node.status.conditions[-1].reason == "KubeletReady"
         assert (await create(c, pod(node="big"))).status.phase == "Running"
-        await c.client.of(Node).delete("big")
+        await c.client.for_kind(Node).delete("big")
         await c.clock.settle()
-        lease = await c.client.of(Lease).get("big", "kube-node-lease")
+        lease = await c.client.for_kind(Lease).get("big", "kube-node-lease")
         await c.clock.advance(30)
-        assert await c.client.of(Lease).get("big", "kube-node-lease") == lease
+        assert await c.client.for_kind(Lease).get("big", "kube-node-lease") == lease
 
     run(test)
 
@@ -441,7 +441,7 @@ def test_pod_deleted_during_init_fails() -> None:
         manifest.metadata.finalizers = ["example.com/wait"]
         manifest.spec.initContainers = [Container(name="first", image="i")]
         await create(c, manifest)
-        await c.client.of(Pod).delete("p", "default")
+        await c.client.for_kind(Pod).delete("p", "default")
         pod_ = await get_after(c, 30)
         assert pod_.status.phase == "Failed"
         assert pod_.status.initContainerStatuses[0].state.terminated.exitCode == 143
@@ -458,23 +458,23 @@ async def test_phases_and_restart_counts_of_random_pods_never_regress() -> None:
     faults: list[str] = []
     async with cluster() as c, c.running(ACCOUNTS), c.nodes(*NODES):
         informers = InformerFactory(client=c.client)
-        informers.of(Pod).subscribe(lambda old, new: faults.extend(regressions(known, new)))
+        informers.for_kind(Pod).subscribe(lambda old, new: faults.extend(regressions(known, new)))
         async with informers:
             await informers.wait_synced()
             for number in range(60):
-                await c.client.of(Pod).create(random_pod(random, number))
+                await c.client.for_kind(Pod).create(random_pod(random, number))
                 await c.clock.advance(random.random() * 3)
                 if random.random() < 0.3:
                     with suppress(errors.NotFound):
-                        await c.client.of(Pod).delete(f"p{random.randrange(number + 1)}", "default")
+                        await c.client.for_kind(Pod).delete(f"p{random.randrange(number + 1)}", "default")
                 if random.random() < 0.2:
                     power = {POWER: random.choice(["off", None])}
-                    await c.client.of(Node).patch(random.choice(NODES), {"metadata": {"annotations": power}})
+                    await c.client.for_kind(Node).patch(random.choice(NODES), {"metadata": {"annotations": power}})
             for name in NODES:
-                await c.client.of(Node).patch(name, {"metadata": {"annotations": {POWER: None}}})
+                await c.client.for_kind(Node).patch(name, {"metadata": {"annotations": {POWER: None}}})
             await c.clock.advance(900)
             assert faults == []
-            for pod in informers.of(Pod).lister:
+            for pod in informers.for_kind(Pod).lister:
                 assert pod.metadata.deletionTimestamp is None
                 assert pod.status.phase in ("Running", "Succeeded", "Failed")
 

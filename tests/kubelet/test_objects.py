@@ -31,7 +31,7 @@ async def read(objects: PodObjects) -> str:
 @pytest.mark.parametrize("immutable", [False, True])
 async def test_immutable_config_map_is_not_watched(immutable: bool) -> None:
     async with asyncio.timeout(60), node_api_server() as cluster:
-        maps = cluster.client.of(ConfigMap)
+        maps = cluster.client.for_kind(ConfigMap)
         await maps.create(config_map("1", immutable=immutable))
         async with InformerFactory(client=cluster.client) as informers:
             keys: asyncio.Queue[ObjectKey] = asyncio.Queue()

@@ -49,13 +49,13 @@ def status_of(status: Any, name: str) -> Any:
 async def test_all_containers_restart_in_place() -> None:
     async def later(c: Cluster, seconds: float) -> Any:
         await c.clock.advance(seconds)
-        return (await c.client.of(Pod).get("p", "default")).status
+        return (await c.client.for_kind(Pod).get("p", "default")).status
 
     async with cluster() as c, c.running("serviceaccount-controller"), c.nodes("node-0"):
-        node = await c.client.of(Node).get("node-0")
+        node = await c.client.for_kind(Node).get("node-0")
         assert "RestartAllContainersOnContainerExits" in node.status.declaredFeatures
         annotations = {"run.watcher": "10s", "exit-code.watcher": "42,0", "stop.main": "2s", "run.main": "1h"}
-        await c.client.of(Pod).create(json.from_value(json.to_value(pod(**annotations)), Pod))
+        await c.client.for_kind(Pod).create(json.from_value(json.to_value(pod(**annotations)), Pod))
         status = await later(c, 5)
         assert (status.phase, status_of(status, "main").restartCount) == ("Running", 0)
         address = status.podIP
@@ -76,9 +76,9 @@ async def test_repeated_restarts_of_all_containers_have_no_back_off() -> None:
 
     async with cluster() as c, c.running("serviceaccount-controller"), c.nodes("node-0"):
         annotations = {"run.watcher": "2s", "exit-code.watcher": "42,42,42,42,0", "stop.main": "5s", "run.main": "1h"}
-        await c.client.of(Pod).create(json.from_value(json.to_value(pod(**annotations)), Pod))
+        await c.client.for_kind(Pod).create(json.from_value(json.to_value(pod(**annotations)), Pod))
         for _ in range(6):
             await c.clock.advance(5)
-        status = (await c.client.of(Pod).get("p", "default")).status
+        status = (await c.client.for_kind(Pod).get("p", "default")).status
         assert {name: status_of(status, name).restartCount for name in ("watcher", "main")} == {"watcher": 4, "main": 4}
         assert status_of(status, "watcher").state.terminated.exitCode == 0

@@ -89,27 +89,27 @@ async def test_interrupt_sets_the_interruption_event() -> None:
 def test_the_back_off_doubles_up_to_five_minutes() -> None:
     back_off, now, pauses = BackOff(), 1000.0, []
     for _ in range(8):
-        now += back_off.left_s(now, now)
+        now += back_off.remaining_s(now, now)
         back_off.lengthen(now, now)
         pauses.append(back_off.pause_s)
     assert pauses == [10, 20, 40, 80, 160, 300, 300, 300]
 
 
 def test_the_first_retry_does_not_wait() -> None:
-    assert BackOff().left_s(1000, 1000) == 0
+    assert BackOff().remaining_s(1000, 1000) == 0
 
 
 def test_the_back_off_is_counted_from_the_failure() -> None:
     back_off = BackOff()
     back_off.lengthen(1000, 1000)
-    assert back_off.left_s(1003, 1005) == 8
-    assert back_off.left_s(1003, 1013) == 0
+    assert back_off.remaining_s(1003, 1005) == 8
+    assert back_off.remaining_s(1003, 1013) == 0
 
 
 def test_the_back_off_is_reset_after_ten_minutes_without_failures() -> None:
     back_off = BackOff(pause_s=160, since=1000)
-    assert back_off.left_s(1600, 1600) == 160
-    assert back_off.left_s(1601, 1601) == 0
+    assert back_off.remaining_s(1600, 1600) == 160
+    assert back_off.remaining_s(1601, 1601) == 0
     back_off.lengthen(1601, 1601)
     assert back_off.pause_s == 10
 

@@ -29,7 +29,7 @@ EXAMPLES = {
     "timeout": (errors.timeout("late", retry_after_s=1), "Timeout", 504, "Timeout: late"),
     "server timeout": (errors.server_timeout("pods", "list", retry_after_s=2), "ServerTimeout", 500,
                        "The list operation against pods could not be completed at this time, please try again."),
-    "unexpected": (errors.unexpected("oops"), "", 500, "oops"),
+    "unexpected": (errors.unexpected_error("oops"), "", 500, "oops"),
     "too large": (errors.request_entity_too_large("limit is 3"), "RequestEntityTooLarge", 413,
                   "Request entity too large: limit is 3"),
     "generic unexpected": (errors.generic(502, "bad gateway", is_unexpected=True), "InternalError", 502,

@@ -28,7 +28,7 @@ async def recording(server: Server, client: Client | None = None) -> AsyncIterat
 
 
 async def recorded_events(server: Server) -> Sequence[Event]:
-    events: Sequence[Event] = (await server.client().of(Event).list()).items
+    events: Sequence[Event] = (await server.client().for_kind(Event).list()).items
     return events
 
 
@@ -67,7 +67,7 @@ async def test_repeated_event_increments_the_count() -> None:
         (event,) = await recorded_events(server)
         assert (event.count, event.firstTimestamp) == (3, "2026-01-01T00:00:00Z")
         assert event.lastTimestamp == "2026-01-01T00:02:00Z"
-        await server.client().of(Event).delete(event.metadata.name, "a")
+        await server.client().for_kind(Event).delete(event.metadata.name, "a")
         recorder.event(MAP, WARNING, "Failed", "it failed")
         await clock.settle()
         (again,) = await recorded_events(server)

@@ -20,7 +20,7 @@ def event(message: str = "m", *, name: str = "p", reason: str = "Because", numbe
 
 
 def correlate(correlator: Correlator, event: Event, now: float = 0) -> CorrelatedEvent:
-    correlated = correlator.judge(event, now)
+    correlated = correlator.correlate(event, now)
     assert correlated is not None
     return correlated
 
@@ -29,7 +29,7 @@ def test_repeated_event_updates_the_count_of_the_first() -> None:
     correlator = Correlator()
     first = correlate(correlator, event(number=1))
     assert (first.is_update, first.event.count, first.event.metadata.name) == (False, 1, "p.1")
-    correlator.stored(first.key, first.event)
+    correlator.record_stored(first.key, first.event)
     for count in (2, 3):
         again = correlate(correlator, event(number=7))
         assert (again.is_update, again.event.count, again.event.metadata.name) == (True, count, "p.1")
@@ -61,12 +61,12 @@ def test_similar_events_are_no_longer_combined_after_ten_minutes() -> None:
 
 def test_events_of_one_object_are_rate_limited() -> None:
     correlator = Correlator()
-    results = [correlator.judge(event(f"message {number % 3}"), now=0) for number in range(30)]
+    results = [correlator.correlate(event(f"message {number % 3}"), now=0) for number in range(30)]
     assert sum(correlated is not None for correlated in results) == 25
-    assert correlator.judge(event(name="q"), now=0) is not None
-    assert correlator.judge(event(), now=299) is None
-    assert correlator.judge(event(), now=300) is not None
-    assert correlator.judge(event(), now=301) is None
+    assert correlator.correlate(event(name="q"), now=0) is not None
+    assert correlator.correlate(event(), now=299) is None
+    assert correlator.correlate(event(), now=300) is not None
+    assert correlator.correlate(event(), now=301) is None
 
 
 def test_number_of_remembered_events_is_limited() -> None:

@@ -33,7 +33,7 @@ with Cluster(components=["apiserver", "controllers"]) as cluster:
 def without_extras(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in extras._EXTRAS:
         monkeypatch.setitem(sys.modules, module, None)
-    calls.read.cache_clear()
+    calls.read_schema.cache_clear()
 
 
 def test_extras_are_declared_in_pyproject() -> None:
@@ -55,7 +55,7 @@ def test_features_name_the_extra_that_they_need(without_extras: None, tmp_path: 
     with pytest.raises(MissingExtra, match=r"sampan\[secretbox\]"):
         SecretBox(bytes(32))
     with pytest.raises(calls.RpcError, match=r"sampan\[grpc\]"):
-        calls.read(tmp_path / "csi.proto")
+        calls.read_schema(tmp_path / "csi.proto")
     result = asyncio.run(probe_grpc("127.0.0.1", 1, "", 1.0))
     assert not result.is_success
     assert "sampan[grpc]" in result.text

@@ -10,7 +10,7 @@ import threading
 from ipaddress import ip_interface
 from pathlib import Path
 
-from sampan.machinery.linux.network_namespace import in_network, loopback_up
+from sampan.machinery.linux.network_namespace import bring_up_loopback, run_in_network
 from sampan.runtimes.kernel import MS_BIND, mount, unmount
 
 _CLONE_NEWNET = 0x40000000
@@ -26,7 +26,7 @@ class Machines:
         self._namespaces: list[Path] = []
         self._gateways: set[str] = set()
         self.switch = self._add_namespace("switch")
-        in_network(self.switch, self._make_switch)
+        run_in_network(self.switch, self._make_switch)
 
     def close(self) -> None:
         for namespace in self._namespaces:
@@ -35,7 +35,7 @@ class Machines:
     def add(self, name: str, address: str, *, mtu: int = 1500) -> Path:
         """Return the path of the machine's network namespace."""
         namespace = self._add_namespace(name)
-        in_network(self.switch, lambda: self._connect(namespace, name, mtu))
+        run_in_network(self.switch, lambda: self._connect(namespace, name, mtu))
         self.give_address(namespace, address)
         return namespace
 
@@ -44,9 +44,9 @@ class Machines:
         interface = ip_interface(address)
         gateway = str(interface.network[-2])
         if gateway not in self._gateways:
-            in_network(self.switch, lambda: _set_address(_BRIDGE, f"{gateway}/{interface.network.prefixlen}"))
+            run_in_network(self.switch, lambda: _set_address(_BRIDGE, f"{gateway}/{interface.network.prefixlen}"))
             self._gateways.add(gateway)
-        in_network(namespace, lambda: _become(address, gateway))
+        run_in_network(namespace, lambda: _become(address, gateway))
 
     def _add_namespace(self, name: str) -> Path:
         file = self._directory / name
@@ -59,7 +59,7 @@ class Machines:
         thread = threading.Thread(target=keep)
         thread.start()
         thread.join()
-        in_network(file, loopback_up)
+        run_in_network(file, bring_up_loopback)
         self._namespaces.append(file)
         return file
 

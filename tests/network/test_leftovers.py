@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sampan.machinery.linux.network_namespace import in_network
+from sampan.machinery.linux.network_namespace import run_in_network
 from sampan.network import leftovers, netlink
 from sampan.network.leftovers import remove_leftovers, vanished_bridges
 from sampan.network.netlink import LinkInfo
@@ -61,17 +61,19 @@ def test_only_leftovers_of_vanished_clusters_are_removed(lab: Lab, tmp_path: Pat
     kept.mkdir()
 
     def prepare() -> list[str]:
-        with netlink.opened() as sock:
+        with netlink.open_socket() as sock:
             for name, path in (("sn00000a", gone), ("sn00000b", kept)):
-                netlink.say(sock, [netlink.new_bridge(name, mtu=1400, hardware="0a:58:00:00:00:01")])
-                index = next(info.index for info in list(netlink.links(sock)) if info.name == name)
-                netlink.say(sock, [netlink.alias(index, f"sampan {path}")])
+                netlink.send_messages(
+                    sock, [netlink.encode_bridge_creation(name, mtu=1400, hardware="0a:58:00:00:00:01")]
+                )
+                index = next(info.index for info in list(netlink.list_links(sock)) if info.name == name)
+                netlink.send_messages(sock, [netlink.encode_alias(index, f"sampan {path}")])
                 run_nft("-f", "-", text=f"table inet sampan-nodes-{name} {{}}\n")
         run_nft("-f", "-", text="table inet sampan-pods-sp00000c {}\ntable inet other {}\n")
         return remove_leftovers(())
 
-    assert in_network(lab.node, prepare) == ["sn00000a", "sp00000c"]
+    assert run_in_network(lab.node, prepare) == ["sn00000a", "sp00000c"]
     assert lab.links() == {"lo", "up0", "sn00000b"}
-    tables = in_network(lab.node, lambda: list_rules("tables"))["nftables"]
+    tables = run_in_network(lab.node, lambda: list_rules("tables"))["nftables"]
     names = {entry["table"]["name"] for entry in tables if "table" in entry}
     assert names == {"sampan-nodes-sn00000b", "other"}

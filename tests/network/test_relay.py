@@ -11,7 +11,7 @@ from typing import cast
 import pytest
 
 from sampan.machinery.linux.network_namespace import NetworkNamespace
-from sampan.network.http_port import bound_socket
+from sampan.network.http_port import bind_socket
 from sampan.network.relay import DatagramRelay, StreamRelay
 from tests.eventually import eventually
 
@@ -44,7 +44,7 @@ async def relayed(
     """Yield the port of a relay to a server."""
     server = await asyncio.start_server(serve, LOCAL, 0)
     port = server.sockets[0].getsockname()[1]
-    listener = bound_socket(NetworkNamespace(), LOCAL, 0)
+    listener = bind_socket(NetworkNamespace(), LOCAL, 0)
     relay = StreamRelay(listener=listener, upstream=lambda _: connected(port), limit=asyncio.Semaphore(most))
     number = listener.getsockname()[1]
     async with server, running(relay.run()):
@@ -160,7 +160,7 @@ async def test_client_is_reset_if_the_upstream_refuses() -> None:
     async def refuse(client: str) -> socket.socket:
         raise ConnectionRefusedError
 
-    listener = bound_socket(NetworkNamespace(), LOCAL, 0)
+    listener = bind_socket(NetworkNamespace(), LOCAL, 0)
     port = listener.getsockname()[1]
     async with running(StreamRelay(listener=listener, upstream=refuse).run()):
         reader, writer = await asyncio.open_connection(LOCAL, port)
@@ -184,7 +184,7 @@ async def datagram_relay(**settings: float) -> AsyncIterator[tuple[int, Datagram
     loop = asyncio.get_running_loop()
     transport, _ = await loop.create_datagram_endpoint(DatagramServer, (LOCAL, 0))
     port = transport.get_extra_info("sockname")[1]
-    listener = bound_socket(NetworkNamespace(), LOCAL, 0, socket.SOCK_DGRAM)
+    listener = bind_socket(NetworkNamespace(), LOCAL, 0, socket.SOCK_DGRAM)
     relay = DatagramRelay(
         listener=listener,
         upstream=lambda _: connected(port, socket.SOCK_DGRAM),

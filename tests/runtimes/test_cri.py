@@ -8,7 +8,7 @@ import pytest
 from sampan.machinery.clock import RealClock
 from sampan.runtimes.contract import PodCallback
 from sampan.runtimes.cri import CriRuntime
-from sampan.testing.runtime_conformance import CHECKS, Check, Feature, Subject, missing, run
+from sampan.testing.runtime_conformance import CHECKS, Check, Feature, Subject, run, skip_reason
 from sampan.testing.runtime_conformance.bench import open_bench
 from tests.runtimes import engines, leftovers, registry
 from tests.runtimes.engines import BUSYBOX, Engine
@@ -51,7 +51,7 @@ def test_conformance(check: Check, engine: Engine, address: str, tmp_path: Path)
         left=lambda uid: leftovers.of_pod(uid, engine.directory),
         registry=address,
     )
-    if reason := missing(check, subject):
+    if reason := skip_reason(check, subject):
         pytest.skip(reason)
     run(check, subject)
 
@@ -75,7 +75,7 @@ async def test_nodes_that_share_an_engine_do_not_see_each_others_pods(engine: En
 
     async with open_bench(subject("one")) as first, open_bench(subject("other")) as other:
         pod = await first.sandbox()
-        assert first.runtime.known_pods() == [pod.metadata.uid]
+        assert first.runtime.list_pod_uids() == [pod.metadata.uid]
         await other.runtime.remove_pod(pod.metadata.uid)
-        assert other.runtime.known_pods() == []
+        assert other.runtime.list_pod_uids() == []
         assert first.runtime.pod_report(pod).is_sandbox_ready

@@ -10,7 +10,7 @@ from sampan.runtimes import kernel
 from sampan.runtimes.contract import PodCallback
 from sampan.runtimes.docker import DockerRuntime
 from sampan.runtimes.network import NoNetwork
-from sampan.testing.runtime_conformance import CHECKS, Check, Feature, Subject, missing, run
+from sampan.testing.runtime_conformance import CHECKS, Check, Feature, Subject, run, skip_reason
 from tests.runtimes import engines, leftovers, registry
 from tests.runtimes.engines import BUSYBOX, Engine
 
@@ -54,6 +54,6 @@ def test_conformance(check: Check, engine: Engine, address: str, tmp_path: Path)
         left=lambda uid: leftovers.of_pod(uid, engine.directory),
         registry=address,
     )
-    if reason := missing(check, subject):
+    if reason := skip_reason(check, subject):
         pytest.skip(reason)
     run(check, subject)

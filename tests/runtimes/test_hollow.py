@@ -12,7 +12,7 @@ from sampan.runtimes.contract import PodCallback, Runtime
 from sampan.runtimes.hollow import HollowRuntime
 from sampan.runtimes.hollow.behaviour import PREFIX
 from sampan.runtimes.hollow.runtime import World
-from sampan.testing.runtime_conformance import CHECKS, Check, Feature, Subject, missing, run
+from sampan.testing.runtime_conformance import CHECKS, Check, Feature, Subject, run, skip_reason
 
 _LACKS = {
     feature: "nothing runs" for feature in Feature if feature not in (Feature.ADDRESS, Feature.NETWORK, Feature.STATS)
@@ -34,6 +34,6 @@ def test_conformance(check: Check, tmp_path: Path) -> None:
         {**_LACKS, Feature.NETWORK: "nothing runs"} if check.name == "loopback_interface_belongs_to_the_pod" else _LACKS
     )
     subject = Subject(open=open_runtime, directory=tmp_path, image="busybox", lacks=lacks, prepare=_prepare)
-    if reason := missing(check, subject):
+    if reason := skip_reason(check, subject):
         pytest.skip(reason)
     run(check, subject)

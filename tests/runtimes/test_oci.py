@@ -16,7 +16,7 @@ from sampan.runtimes.monitor.client import MonitorClient
 from sampan.runtimes.network import NoNetwork
 from sampan.runtimes.oci import OciRuntime
 from sampan.runtimes.oci.binary import find_programs
-from sampan.testing.runtime_conformance import CHECKS, Check, Feature, Subject, missing, run
+from sampan.testing.runtime_conformance import CHECKS, Check, Feature, Subject, run, skip_reason
 from tests.runtimes import engines, leftovers, registry
 from tests.runtimes.engines import BUSYBOX
 from tests.runtimes.images.builders import docker_archive
@@ -83,6 +83,6 @@ def test_conformance(program: str, check: Check, images: ImageStore, address: st
         left=lambda uid: leftovers.of_pod(uid, node),
         registry=address,
     )
-    if reason := missing(check, subject):
+    if reason := skip_reason(check, subject):
         pytest.skip(reason)
     run(check, subject)

@@ -72,7 +72,7 @@ def test_stopped_container_or_sandbox_raises_runtime_failure() -> None:
     table = PodTable("x")
     table.put("u", [ObservedSandbox(id="s", attempt=0, is_ready=False)], [_observed("a")], table.ticket())
     with pytest.raises(RuntimeFailure, match='container "a" is not running'):
-        table.running("u", "a")
+        table.find_running_container("u", "a")
     with pytest.raises(RuntimeFailure, match="no sandbox"):
         table.ready_sandbox("u")
     assert table.log_file("u", "a", previous=False) is None

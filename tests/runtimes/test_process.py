@@ -12,7 +12,7 @@ from sampan.runtimes.contract import PodCallback
 from sampan.runtimes.images import host
 from sampan.runtimes.monitor.client import MonitorClient
 from sampan.runtimes.process import ProcessRuntime
-from sampan.testing.runtime_conformance import CHECKS, Check, Feature, Subject, missing, run
+from sampan.testing.runtime_conformance import CHECKS, Check, Feature, Subject, run, skip_reason
 
 _SHARED = "plain processes share this with the machine"
 _WITHOUT = (
@@ -38,6 +38,6 @@ def test_conformance(check: Check, node: Path, tmp_path: Path) -> None:
         return ProcessRuntime(directory=node, clock=RealClock(), on_pod_change=on_change)
 
     subject = Subject(open=open_runtime, directory=tmp_path, image=host.NAME, lacks=_LACKS)
-    if reason := missing(check, subject):
+    if reason := skip_reason(check, subject):
         pytest.skip(reason)
     run(check, subject)

@@ -15,7 +15,7 @@ from sampan.api.types.core_v1 import Container
 from sampan.machinery.clock import RealClock
 from sampan.runtimes import contract
 from sampan.runtimes.config import ContainerConfig, Mount, SandboxConfig, Security
-from sampan.runtimes.contract import ContainerReport, ContainerUser, RuntimeFailure, collected
+from sampan.runtimes.contract import ContainerReport, ContainerUser, RuntimeFailure, collect_output
 from sampan.runtimes.images import host
 from sampan.runtimes.process import ProcessRuntime, refusal, unsupported_features
 from tests.eventually import eventually
@@ -87,7 +87,7 @@ def test_container_lifecycle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         assert (ended.exit_code, ended.reason, n.log()) == (3, "Error", ["hi"])
         assert n.runtime.pod_report(POD).ips == ["127.0.0.1"]
         await n.runtime.remove_pod("u1")
-        assert n.runtime.known_pods() == []
+        assert n.runtime.list_pod_uids() == []
 
     run_with_node(tmp_path, work)
 
@@ -129,7 +129,7 @@ def test_exec_and_survival_of_a_runtime_restart(tmp_path: Path) -> None:
         await n.sandbox()
         await n.start("sleep", "60", env=[("A", "1")])
         stream = await n.runtime.exec(POD, "c", ["sh", "-c", "echo $A; exit 4"])
-        assert await collected(stream) == (4, b"1\n", b"")
+        assert await collect_output(stream) == (4, b"1\n", b"")
         with pytest.raises(RuntimeFailure, match="No such file"):
             await n.runtime.exec(POD, "c", ["/no/such"])
         await n.runtime.__aexit__(None, None, None)

@@ -300,7 +300,7 @@ def some_nodes(situation: Situation, data: st.DataObject) -> list[Node]:
 
 def fill_informers(simulation: Simulation, *objects: Any) -> None:
     for obj in objects:
-        simulation.handle.informers.of(type(obj))._put(key_of(obj), obj)
+        simulation.handle.informers.for_kind(type(obj))._put(key_of(obj), obj)
 
 
 def plugin_of(simulation: Simulation, name: str) -> Any:

@@ -34,7 +34,7 @@ class Running:
         **amounts: str,
     ) -> None:
         """Create a ready node, with other allocatable amounts if given."""
-        nodes = self.cluster.client.of(Node)
+        nodes = self.cluster.client.for_kind(Node)
         await nodes.create(builders.node(name, labels={"kubernetes.io/hostname": name, **(labels or {})}))
         spec = {
             "taints": [{"key": taint.key, "value": taint.value, "effect": taint.effect} for taint in taints] or None
@@ -52,14 +52,14 @@ class Running:
         return pod
 
     async def create(self, pod: Pod) -> Pod:
-        return await self.cluster.client.of(Pod).create(pod)
+        return await self.cluster.client.for_kind(Pod).create(pod)
 
     async def settle(self) -> None:
         await self.cluster.clock.settle()
 
     async def get(self, name: str) -> Pod | None:
         try:
-            return await self.cluster.client.of(Pod).get(name, NAMESPACE)
+            return await self.cluster.client.for_kind(Pod).get(name, NAMESPACE)
         except errors.NotFound:
             return None
 
@@ -70,7 +70,7 @@ class Running:
         return [pod.spec.nodeName if pod is not None else "gone" for pod in pods]
 
     async def events(self, reason: str) -> list[Any]:
-        page = await self.cluster.client.of(Event).list()
+        page = await self.cluster.client.for_kind(Event).list()
         return [event for event in page.items if event.reason == reason]
 
     async def condition(self, name: str, kind: str = "PodScheduled") -> Any:
@@ -85,7 +85,9 @@ async def running(
 ) -> AsyncIterator[Running]:
     async with cluster(runtime_config) as served:
         client = served.client
-        await client.of(ServiceAccount).create(ServiceAccount(metadata=ObjectMeta(name="default", namespace=NAMESPACE)))
+        await client.for_kind(ServiceAccount).create(
+            ServiceAccount(metadata=ObjectMeta(name="default", namespace=NAMESPACE))
+        )
         user = UserInfo("system:kube-scheduler", groups=(AUTHENTICATED,))
         own = Client(transport=served.transport.as_user(user), clock=served.clock, component="kube-scheduler")
         scheduler = make_scheduler(client=own, clock=served.clock, config=config)
@@ -102,5 +104,5 @@ async def running(
 
 async def make_namespace(running: Running, name: str) -> None:
     client = running.cluster.client
-    await client.of(Namespace).create(Namespace(metadata=ObjectMeta(name=name)))
-    await client.of(ServiceAccount).create(ServiceAccount(metadata=ObjectMeta(name="default", namespace=name)))
+    await client.for_kind(Namespace).create(Namespace(metadata=ObjectMeta(name=name)))
+    await client.for_kind(ServiceAccount).create(ServiceAccount(metadata=ObjectMeta(name="default", namespace=name)))

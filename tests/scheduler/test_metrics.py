@@ -72,7 +72,7 @@ def test_metrics_of_attempts_queues_and_plugins() -> None:
 
     async def prepare(running: Running) -> None:
         account = ServiceAccount(metadata=ObjectMeta(name="default", namespace="default"))
-        await running.cluster.client.of(ServiceAccount).create(account)
+        await running.cluster.client.for_kind(ServiceAccount).create(account)
         await running.node("a", pods="110")
         for number in range(SAMPLE_INTERVAL + 1):
             await running.create(running.pod(f"p{number}", cpu="1m"))
@@ -147,12 +147,12 @@ def test_sampling_restores_the_methods_of_plugins() -> None:
     plugin, own = Counting(), Counting()
     own.filter = lambda cycle, rows: 8  # type: ignore[method-assign]
     mine = own.filter
-    with metrics.sampled(sampled(plugin, own)):
+    with metrics.measure_methods(sampled(plugin, own)):
         assert "filter" in vars(plugin)
         assert (plugin.filter(None, None), own.filter(None, None)) == (7, 8)
     assert vars(plugin) == {}
     assert own.filter is mine
-    with pytest.raises(RuntimeError), metrics.sampled(sampled(plugin)):
+    with pytest.raises(RuntimeError), metrics.measure_methods(sampled(plugin)):
         raise RuntimeError
     assert vars(plugin) == {}
     assert [metrics.start_cycle() for _ in range(SAMPLE_INTERVAL + 1)] == [True, *[False] * (SAMPLE_INTERVAL - 1), True]

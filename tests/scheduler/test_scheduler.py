@@ -24,7 +24,7 @@ async def test_pods_are_spread_and_have_events() -> None:
         (event,) = [event for event in await cluster.events("Scheduled") if event.regarding.name == "p0"]
         assert event.note == "Successfully assigned default/p0 to a"
         assert (event.type, event.action, event.reportingController) == ("Normal", "Binding", "default-scheduler")
-        decision = cluster.scheduler.history.of(event.regarding.uid)
+        decision = cluster.scheduler.history.get(event.regarding.uid)
         assert decision is not None
         assert decision.node == "a"
 
@@ -47,12 +47,12 @@ async def test_unschedulable_pod_has_a_reason_and_is_requeued_by_helpful_events(
         notes = [event.note for event in await cluster.events("FailedScheduling")]
         assert condition.message in notes
         attempts = _attempts(cluster, await cluster.get("big"))
-        await cluster.cluster.client.of(Node).patch("a", {"metadata": {"annotations": {"x": "y"}}})
+        await cluster.cluster.client.for_kind(Node).patch("a", {"metadata": {"annotations": {"x": "y"}}})
         await cluster.cluster.clock.advance(30)
         assert _attempts(cluster, await cluster.get("big")) == attempts, (
             "an event that cannot help does not requeue the pod"
         )
-        await cluster.cluster.client.of(Node).patch("b", {"spec": {"taints": None}}, type=PatchType.MERGE)
+        await cluster.cluster.client.for_kind(Node).patch("b", {"spec": {"taints": None}}, type=PatchType.MERGE)
         assert await cluster.where("big") == ["b"]
 
 
@@ -73,7 +73,7 @@ async def test_pod_with_scheduling_gates_waits() -> None:
         assert await cluster.where("gated") == [""]
         assert (await cluster.condition("gated")).reason == "SchedulingGated"
         assert cluster.scheduler.queue.counts()["gated"] == 1
-        await cluster.cluster.client.of(Pod).patch(
+        await cluster.cluster.client.for_kind(Pod).patch(
             "gated", {"spec": {"schedulingGates": None}}, NAMESPACE, type=PatchType.MERGE
         )
         assert await cluster.where("gated") == ["a"]
@@ -84,7 +84,7 @@ async def test_pod_of_higher_priority_preempts() -> None:
         for name, value in (("low", 10), ("high", 1000)):
             priority_class = PriorityClass(value=value)
             priority_class.metadata.name = name
-            await cluster.cluster.client.of(PriorityClass).create(priority_class)
+            await cluster.cluster.client.for_kind(PriorityClass).create(priority_class)
         await cluster.node("a", cpu="2")
         await cluster.node("b", cpu="2")
         for number, cpu in enumerate(("1500m", "1", "900m")):
@@ -197,7 +197,7 @@ async def test_pod_that_another_scheduler_binds_first_stays_on_its_node() -> Non
         (waiting,) = cluster.scheduler.waiting
         await cluster.node("b")
         binding = Binding(metadata=ObjectMeta(name="wait"), target=ObjectReference(kind="Node", name="b"))
-        await cluster.cluster.client.of(Pod).create_subresource("binding", "wait", binding, NAMESPACE)
+        await cluster.cluster.client.for_kind(Pod).create_subresource("binding", "wait", binding, NAMESPACE)
         waiting.allow("Waits")
         await cluster.cluster.clock.advance(30)
         assert await cluster.where("wait") == ["b"]
@@ -229,7 +229,7 @@ async def test_custom_plugin_in_a_second_profile() -> None:
         assert await cluster.where("one", "two") == ["b", "b"]
         (first, *_) = await cluster.events("Scheduled")
         assert first.reportingController == "picky"
-        await cluster.cluster.client.of(Node).delete("b")
+        await cluster.cluster.client.for_kind(Node).delete("b")
         pod = cluster.pod("three")
         pod.spec.schedulerName = "picky"
         await cluster.create(pod)
@@ -268,12 +268,12 @@ async def test_deleted_pods_leave_the_queue_and_the_node_table() -> None:
         await cluster.node("a", cpu="1")
         await cluster.create(cluster.pod("big", cpu="8"))
         await cluster.settle()
-        await cluster.cluster.client.of(Pod).delete("big", NAMESPACE)
+        await cluster.cluster.client.for_kind(Pod).delete("big", NAMESPACE)
         await cluster.settle()
         assert len(cluster.scheduler.queue) == 0
         await cluster.create(cluster.pod("small", cpu="1"))
         assert await cluster.where("small") == ["a"]
-        await cluster.cluster.client.of(Pod).delete("small", NAMESPACE)
+        await cluster.cluster.client.for_kind(Pod).delete("small", NAMESPACE)
         await cluster.settle()
         assert not cluster.scheduler.table.requested.any()
 

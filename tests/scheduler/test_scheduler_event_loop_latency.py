@@ -20,7 +20,7 @@ def test_preemption_in_a_large_cluster_does_not_block_the_event_loop() -> None:
     async def main() -> float:
         async with running() as cluster:
             scheduler = cluster.scheduler
-            nodes, budgets = scheduler.informers.of(Node), scheduler.informers.of(PodDisruptionBudget)
+            nodes, budgets = scheduler.informers.for_kind(Node), scheduler.informers.for_kind(PodDisruptionBudget)
             for app in "0123456789":
                 budget = PodDisruptionBudget(
                     metadata=ObjectMeta(name=app, namespace="default"),
@@ -49,7 +49,7 @@ def test_preemption_in_a_large_cluster_does_not_block_the_event_loop() -> None:
             info = scheduler.pods.info(pod("big", "", "3", 10))
             queued = QueuedPodInfo(info, since=0.0, first=0.0)
             await scheduler.cycle.run(queued)
-            decision = scheduler.history.of("big")
+            decision = scheduler.history.get("big")
             assert decision is not None
             assert decision.nominated, decision.message
             stop.set()

@@ -61,7 +61,7 @@ async def hold_of_a_start(cluster: Cluster, round: int) -> float:
         await asyncio.sleep(0)
         task = group.create_task(scheduler.run())
         for number in range(NEW):
-            await cluster.client.of(Pod).create(pending_pod(f"q{round}-{number}"))
+            await cluster.client.for_kind(Pod).create(pending_pod(f"q{round}-{number}"))
         await eventually(lambda: scheduler.metrics.count("scheduled") >= NEW, poll_s=0.001)
         stop.set()
         task.cancel()
@@ -80,7 +80,7 @@ def test_a_start_with_many_pods_does_not_block_the_event_loop() -> None:
     async def main() -> list[float]:
         async with cluster() as served:
             account = ServiceAccount(metadata=ObjectMeta(name="default", namespace="default"))
-            await served.client.of(ServiceAccount).create(account)
+            await served.client.for_kind(ServiceAccount).create(account)
             await fill(served)
             await asyncio.to_thread(load_modules)
             holds: list[float] = []

@@ -48,7 +48,7 @@ class QueueHarness:
         entry = self.queue.pop()
         assert entry is not None
         assert entry.info.name == name
-        self.queue.failed(entry, plugins)
+        self.queue.requeue_unschedulable(entry, plugins)
         return entry
 
 
@@ -91,7 +91,7 @@ def test_event_during_an_attempt_requeues_the_pod(harness: QueueHarness) -> None
     entry = harness.queue.pop()
     assert entry is not None
     harness.queue.on_event(NODE_ADD, None, None)
-    harness.queue.failed(entry, ["Fit"])
+    harness.queue.requeue_unschedulable(entry, ["Fit"])
     assert harness.queue.counts()["backoff"] == 1
 
 
@@ -100,7 +100,7 @@ async def test_back_off_after_errors_doubles_up_to_ten_seconds(harness: QueueHar
     for pause in (1, 2, 4, 8, 10, 10):
         entry = harness.queue.pop()
         assert entry is not None
-        harness.queue.errored(entry)
+        harness.queue.requeue_after_error(entry)
         await harness.clock.advance(pause - 0.01)
         assert harness.pop() == "", "the pod is in back-off"
         await harness.clock.advance(0.02)
@@ -132,7 +132,7 @@ async def test_wait_ends_when_a_pod_is_added_or_its_back_off_ends(harness: Queue
     await waiting
     entry = harness.queue.pop()
     assert entry is not None
-    harness.queue.errored(entry)
+    harness.queue.requeue_after_error(entry)
     next_pod = asyncio.ensure_future(_next(harness))
     await harness.clock.advance(1)
     assert await next_pod == "a"
@@ -169,7 +169,7 @@ def test_removed_pods_are_not_popped(harness: QueueHarness) -> None:
     entry = harness.queue.pop()
     assert entry is not None
     harness.queue.remove("c")
-    harness.queue.errored(entry)
+    harness.queue.requeue_after_error(entry)
     assert len(harness.queue) == 0, "a pod removed during its attempt is not queued again"
 
 
@@ -179,11 +179,11 @@ def test_only_nominations_of_higher_priority_count() -> None:
     nominator.add(high, "a")
     nominator.add(low, "a")
     rows = {"a": 3}
-    assert nominator.of_higher_priority(info("new", 5), rows) == [(3, [high])]
-    assert nominator.of_higher_priority(high, rows) == []
-    assert nominator.of_higher_priority(info("lowest", 0), rows) == [(3, [high, low])]
+    assert nominator.list_higher_priority_pods(info("new", 5), rows) == [(3, [high])]
+    assert nominator.list_higher_priority_pods(high, rows) == []
+    assert nominator.list_higher_priority_pods(info("lowest", 0), rows) == [(3, [high, low])]
     nominator.add(high, "b")
-    assert nominator.of_higher_priority(info("new", 5), rows) == [], "nominations for unknown nodes are left out"
+    assert nominator.list_higher_priority_pods(info("new", 5), rows) == [], "nominations for unknown nodes are left out"
     nominator.delete("low")
     nominator.add(high, "")
     assert nominator.by_node == {}

@@ -15,7 +15,7 @@ from sampan.storage.sqlite.schema import (
     STEPS,
     SqliteConnection,
     StandardDriver,
-    bring_up,
+    migrate,
     open_for_writing,
     version_of,
 )
@@ -101,11 +101,11 @@ def test_older_format_is_migrated_step_by_step(tmp_path: Path) -> None:
     path = tmp_path / "state.db"
     _store(path)
     connection = open_for_writing(StandardDriver(), path)
-    bring_up(connection, path, [*STEPS, _format_next, _format_after])
+    migrate(connection, path, [*STEPS, _format_next, _format_after])
     assert version_of(connection, path) == len(STEPS) + 2
     assert connection.execute("SELECT a FROM extra").fetchall() == [(42,)]
     assert connection.execute("SELECT key FROM live").fetchall() == [("a",)]
-    bring_up(connection, path, [*STEPS, _format_next, _format_after])
+    migrate(connection, path, [*STEPS, _format_next, _format_after])
     assert connection.execute("SELECT a FROM extra").fetchall() == [(42,)], "a step was done twice"
     connection.close()
 
@@ -119,7 +119,7 @@ def test_failed_migration_step_changes_nothing(tmp_path: Path) -> None:
 
     connection = open_for_writing(StandardDriver(), path)
     with pytest.raises(ZeroDivisionError):
-        bring_up(connection, path, [*STEPS, _format_next, fail])
+        migrate(connection, path, [*STEPS, _format_next, fail])
     assert version_of(connection, path) == len(STEPS)
     assert connection.execute("SELECT key FROM live").fetchall() == [("/a",)]
     connection.close()

@@ -10,7 +10,7 @@ from sampan.machinery.clock import VirtualClock
 from sampan.runtimes.choice import NoRuntime
 from sampan.runtimes.hollow.behaviour import StageError
 from sampan.testing import Cluster
-from sampan.testing.cluster import _simplified
+from sampan.testing.cluster import _simplify
 
 
 @pytest.mark.parametrize(
@@ -112,17 +112,15 @@ def test_run_rejects_a_value_that_is_no_coroutine() -> None:
 
 def test_single_error_in_nested_groups_is_unwrapped() -> None:
     error = StageError("x")
-    assert _simplified(ExceptionGroup("", [ExceptionGroup("", [error])])) is error
+    assert _simplify(ExceptionGroup("", [ExceptionGroup("", [error])])) is error
 
 
 def test_several_errors_are_listed_in_one_message() -> None:
-    simplified = _simplified(
-        ExceptionGroup("", [StageError("x"), ExceptionGroup("", [KeyError("y"), StageError("x")])])
-    )
+    simplified = _simplify(ExceptionGroup("", [StageError("x"), ExceptionGroup("", [KeyError("y"), StageError("x")])]))
     assert isinstance(simplified, RuntimeError)
     assert str(simplified) == "the cluster has failed with 3 errors: StageError: x; KeyError: 'y'"
 
 
 def test_exception_group_with_cancellation_is_kept() -> None:
     group = BaseExceptionGroup("", [asyncio.CancelledError(), StageError("x")])
-    assert _simplified(group) is group
+    assert _simplify(group) is group

@@ -24,7 +24,7 @@ def test_namespaced_object_is_accepted(
     sampan_cluster: Cluster, sampan_namespace: str, build: Callable[[str], Any]
 ) -> None:
     built = build("mine")
-    created = sampan_cluster.run(sampan_cluster.client.of(type(built)).create(built, sampan_namespace))
+    created = sampan_cluster.run(sampan_cluster.client.for_kind(type(built)).create(built, sampan_namespace))
     assert created.metadata.uid
 
 
@@ -33,7 +33,7 @@ def test_cluster_scoped_object_is_accepted(
     sampan_cluster: Cluster, sampan_namespace: str, build: Callable[[str], Object]
 ) -> None:
     built = build(f"{sampan_namespace}-more")
-    client = sampan_cluster.client.of(type(built))
+    client = sampan_cluster.client.for_kind(type(built))
     assert sampan_cluster.run(client.create(built)).metadata.uid  # type: ignore[attr-defined]
     sampan_cluster.run(client.delete(f"{sampan_namespace}-more"))
 

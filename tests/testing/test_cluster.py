@@ -45,7 +45,7 @@ def fetch(url: str, cluster: Cluster) -> str:
 
 def test_pod_can_be_created_right_after_start() -> None:
     with Cluster() as cluster:
-        created = cluster.run(cluster.client.of(Pod).create(pod("first"), "default"))
+        created = cluster.run(cluster.client.for_kind(Pod).create(pod("first"), "default"))
     assert created.spec.serviceAccountName == "default"
 
 
@@ -84,9 +84,9 @@ def test_anonymous_request_for_secrets_gets_403(sampan_cluster: Cluster) -> None
 
 def test_two_clusters_share_nothing_but_the_ca(sampan_cluster: Cluster) -> None:
     with Cluster() as other:
-        other.run(other.client.of(ConfigMap).create(config_map("only-there"), "default"))
+        other.run(other.client.for_kind(ConfigMap).create(config_map("only-there"), "default"))
         with pytest.raises(errors.NotFound):
-            sampan_cluster.run(sampan_cluster.client.of(ConfigMap).get("only-there", "default"))
+            sampan_cluster.run(sampan_cluster.client.for_kind(ConfigMap).get("only-there", "default"))
         assert sampan_cluster.url != other.url
         assert sampan_cluster.ca.read_bytes() == other.ca.read_bytes()
 
@@ -95,7 +95,7 @@ def test_cluster_can_be_used_from_several_threads(sampan_cluster: Cluster) -> No
     with sampan_cluster.namespace() as namespace, ThreadPoolExecutor(8) as threads:
 
         def make(number: int) -> str:
-            maps = sampan_cluster.client.of(ConfigMap)
+            maps = sampan_cluster.client.for_kind(ConfigMap)
             created = sampan_cluster.run(maps.create(config_map(f"map-{number}"), namespace))
             return str(created.metadata.name)
 
@@ -185,15 +185,15 @@ class TestCallerEventLoop:
     def test_coroutines_are_awaited(self) -> None:
         async def use() -> str:
             async with Cluster() as cluster, cluster.async_namespace() as namespace:
-                await cluster.client.of(Pod).create(pod("first"), namespace)
-                return (await cluster.client.of(Pod).get("first", namespace)).metadata.name
+                await cluster.client.for_kind(Pod).create(pod("first"), namespace)
+                return (await cluster.client.for_kind(Pod).get("first", namespace)).metadata.name
 
         assert asyncio.run(use()) == "first"
 
     def test_run_is_rejected_in_the_event_loop_of_the_caller(self) -> None:
         async def use() -> None:
             async with Cluster(level="api") as cluster:
-                cluster.run(cluster.client.of(Pod).get("any", "default"))
+                cluster.run(cluster.client.for_kind(Pod).get("any", "default"))
 
         with pytest.raises(RuntimeError, match="await it instead"):
             asyncio.run(use())
@@ -210,7 +210,7 @@ class TestCallerEventLoop:
 
 def test_run_from_the_clusters_own_loop_is_refused(sampan_cluster: Cluster) -> None:
     async def call() -> None:
-        sampan_cluster.run(sampan_cluster.client.of(Pod).get("any", "default"))
+        sampan_cluster.run(sampan_cluster.client.for_kind(Pod).get("any", "default"))
 
     with pytest.raises(RuntimeError, match="own thread"):
         sampan_cluster.run(call())
@@ -223,16 +223,16 @@ class TestNamespaces:
             assert first != other
             assert first.startswith("mine-")
             for name in (first, other):
-                sampan_cluster.run(client.of(Pod).create(pod("same"), name))
+                sampan_cluster.run(client.for_kind(Pod).create(pod("same"), name))
 
     def test_namespace_is_deleted_after_its_block(self, sampan_cluster: Cluster) -> None:
         client = sampan_cluster.client
         with sampan_cluster.namespace() as name:
-            sampan_cluster.run(client.of(ConfigMap).create(config_map("inside"), name))
+            sampan_cluster.run(client.for_kind(ConfigMap).create(config_map("inside"), name))
 
         sampan_cluster.wait_for(f"namespace/{name}", "delete")
         with pytest.raises(errors.NotFound):
-            sampan_cluster.run(client.of(Namespace).get(name))
+            sampan_cluster.run(client.for_kind(Namespace).get(name))
 
     def test_namespace_takes_at_most_50_ms_of_cpu_time(self, sampan_cluster: Cluster) -> None:
         """The objects of the previous namespace are being deleted at the same time."""
@@ -241,7 +241,7 @@ class TestNamespaces:
             began = time.process_time()
             with sampan_cluster.namespace() as name:
                 took_s.append(time.process_time() - began)
-                sampan_cluster.run(sampan_cluster.client.of(ConfigMap).create(config_map("left"), name))
+                sampan_cluster.run(sampan_cluster.client.for_kind(ConfigMap).create(config_map("left"), name))
         assert sorted(took_s)[5] < 0.05
 
     def test_kubeconfig_selects_the_namespace(self, sampan_cluster: Cluster) -> None:
@@ -252,7 +252,7 @@ class TestNamespaces:
 
     def test_service_accounts_are_not_awaited_without_controllers(self) -> None:
         with Cluster(controllers=()) as cluster, cluster.namespace() as name:
-            accounts = cluster.run(cluster.client.of(ServiceAccount).list(Selection(namespace=name)))
+            accounts = cluster.run(cluster.client.for_kind(ServiceAccount).list(Selection(namespace=name)))
         assert accounts.items == []
 
 
@@ -270,15 +270,15 @@ class TestStores:
     def test_objects_persist_in_a_store_file(self, tmp_path: Path) -> None:
         file = tmp_path / "state.db"
         with Cluster(level="api", store=file) as cluster:
-            cluster.run(cluster.client.of(ConfigMap).create(config_map("kept", {"a": "b"}), "default"))
+            cluster.run(cluster.client.for_kind(ConfigMap).create(config_map("kept", {"a": "b"}), "default"))
         with Cluster(level="api", store=str(file)) as cluster:
-            kept = cluster.run(cluster.client.of(ConfigMap).get("kept", "default"))
+            kept = cluster.run(cluster.client.for_kind(ConfigMap).get("kept", "default"))
         assert kept.data == {"a": "b"}
 
     def test_sqlite_store_without_a_path_is_deleted(self) -> None:
         with Cluster(level="api", store="sqlite") as cluster:
             directory = cluster.kubeconfig.parent
-            cluster.run(cluster.client.of(ConfigMap).create(config_map("kept"), "default"))
+            cluster.run(cluster.client.for_kind(ConfigMap).create(config_map("kept"), "default"))
             assert (directory / "state.db").exists()
         assert not directory.exists()
 
@@ -290,7 +290,7 @@ class TestStores:
 
                 async def watch_for_the_map() -> str:
                     chosen = Selection(namespace="default", fields="metadata.name=seen")
-                    async with other.client.of(ConfigMap).watch(chosen, initial_events=True) as events:
+                    async with other.client.for_kind(ConfigMap).watch(chosen, initial_events=True) as events:
                         async for batch in events:
                             for event in batch:
                                 if event.type == ADDED:
@@ -299,7 +299,7 @@ class TestStores:
 
                 with ThreadPoolExecutor(1) as threads:
                     observation = threads.submit(other.run, watch_for_the_map())
-                    first.run(first.client.of(ConfigMap).create(config_map("seen"), "default"))
+                    first.run(first.client.for_kind(ConfigMap).create(config_map("seen"), "default"))
                     assert observation.result() == "seen"
 
 
@@ -310,12 +310,12 @@ def test_events_expire_when_the_virtual_clock_is_advanced() -> None:
         happened = Event(reason="Test")
         happened.metadata.name = "old"
         happened.involvedObject.namespace = "default"
-        cluster.run(client.of(Event).create(happened, "default"))
+        cluster.run(client.for_kind(Event).create(happened, "default"))
         cluster.run(clock.advance(3500))
-        cluster.run(client.of(Event).get("old", "default"))
+        cluster.run(client.for_kind(Event).get("old", "default"))
         cluster.run(clock.advance(200))
         with pytest.raises(errors.NotFound):
-            cluster.run(client.of(Event).get("old", "default"))
+            cluster.run(client.for_kind(Event).get("old", "default"))
 
 
 def test_advance_waits_for_controllers() -> None:
@@ -323,19 +323,19 @@ def test_advance_waits_for_controllers() -> None:
     clock = VirtualClock()
     with Cluster(clock=clock) as cluster:
         with cluster.namespace() as name:
-            cluster.run(cluster.client.of(ConfigMap).create(config_map("inside"), name))
+            cluster.run(cluster.client.for_kind(ConfigMap).create(config_map("inside"), name))
         cluster.run(clock.advance(60))
         with pytest.raises(errors.NotFound):
-            cluster.run(cluster.client.of(Namespace).get(name))
+            cluster.run(cluster.client.for_kind(Namespace).get(name))
 
 
 def test_hollow_nodes_are_ready_and_run_pods() -> None:
     clock = VirtualClock()
     with Cluster(nodes=3, clock=clock) as cluster:
-        page = cluster.run(cluster.client.of(Node).list())
+        page = cluster.run(cluster.client.for_kind(Node).list())
         assert [node.metadata.name for node in page.items] == ["node-0", "node-1", "node-2"]
         assert {node.status.conditions[-1].reason for node in page.items} == {"KubeletReady"}
-        pods = cluster.client.of(Pod)
+        pods = cluster.client.for_kind(Pod)
         cluster.run(pods.create(pod("web", node="node-1", namespace="default")))
         cluster.run(clock.advance(1))
         assert cluster.run(pods.get("web", "default")).status.phase == "Running"

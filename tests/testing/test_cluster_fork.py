@@ -73,7 +73,7 @@ def test_objects_expire_in_the_fork_at_the_same_time() -> None:
         async with Cluster(level="api", clock="virtual") as cluster:
             event = Event(reason="Test")
             event.metadata.name, event.involvedObject.namespace = "old", "default"
-            await cluster.client.of(Event).create(event, "default")
+            await cluster.client.for_kind(Event).create(event, "default")
             await cluster.async_advance(minutes=50)
             async with cluster.fork() as fork:
                 await fork.async_advance(minutes=9)
@@ -87,12 +87,12 @@ def test_objects_expire_in_the_fork_at_the_same_time() -> None:
 
 
 def test_watch_continues_at_a_resource_version_of_the_original(original: Cluster) -> None:
-    client = original.client.of(ConfigMap)
+    client = original.client.for_kind(ConfigMap)
     version = original.run(client.list(Selection(namespace="default"))).resource_version
     original.apply(config_map("after-the-version"))
 
     async def first_name(fork: Cluster) -> str:
-        maps = fork.client.of(ConfigMap)
+        maps = fork.client.for_kind(ConfigMap)
         async with maps.watch(Selection(namespace="default"), resource_version=version) as events:
             async for batch in events:
                 return next(str(event.object.metadata.name) for event in batch if event.type == ADDED)

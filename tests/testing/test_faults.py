@@ -68,14 +68,14 @@ def test_status_429_has_a_retry_after_header(cluster: Cluster, namespace: str, c
 def test_status_code_becomes_the_matching_error(
     cluster: Cluster, namespace: str, status: int, error: type[Exception]
 ) -> None:
-    maps = cluster.client.of(ConfigMap)
+    maps = cluster.client.for_kind(ConfigMap)
     with cluster.fault(error=status, verb="get", message="out of order"), pytest.raises(error):
         cluster.run(maps.get("any", namespace))
 
 
 def test_status_409_on_create_becomes_already_exists(cluster: Cluster, namespace: str) -> None:
     with cluster.fault(error=409, verb="create"), pytest.raises(errors.AlreadyExists):
-        cluster.run(cluster.client.of(ConfigMap).create(config_map("new"), namespace))
+        cluster.run(cluster.client.for_kind(ConfigMap).create(config_map("new"), namespace))
 
 
 def test_latency_delays_the_response(cluster: Cluster, namespace: str) -> None:
@@ -99,7 +99,7 @@ def test_the_same_seed_affects_the_same_requests(cluster: Cluster, namespace: st
 
 def _fails(cluster: Cluster, namespace: str) -> bool:
     try:
-        cluster.run(cluster.client.of(ConfigMap).get("any", namespace))
+        cluster.run(cluster.client.for_kind(ConfigMap).get("any", namespace))
     except errors.InternalError:
         return True
     except errors.NotFound:
@@ -135,7 +135,7 @@ class TestWatches:
         selection = Selection(namespace=namespace)
 
         async def watch() -> None:
-            async with cluster.client.of(ConfigMap).watch(selection) as events:
+            async with cluster.client.for_kind(ConfigMap).watch(selection) as events:
                 async for _ in events:
                     pass
 
@@ -147,7 +147,7 @@ class TestWatches:
 
     def test_watches_of_other_resources_continue(self, cluster: Cluster, namespace: str) -> None:
         async def first_name() -> str:
-            async with cluster.client.of(ConfigMap).watch(
+            async with cluster.client.for_kind(ConfigMap).watch(
                 Selection(namespace=namespace), initial_events=True
             ) as events:
                 with cluster.fault(watch_drop=True, resource="secrets"):

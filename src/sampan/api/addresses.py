@@ -27,7 +27,7 @@ _LONGEST = 64
 def ip(value: str, field: str) -> list[FieldError]:
     address, errors = _ip(value, field, strict=True)
     if address is not None and not errors and value != str(address):
-        errors.append(_not_canonical(value, field, str(address)))
+        errors.append(_canonical_form_error(value, field, str(address)))
     return errors
 
 
@@ -40,8 +40,8 @@ def cidr(value: str, field: str) -> list[FieldError]:
     network, errors = _cidr(value, field, strict=True)
     if network and not errors:
         address, bits = network
-        canonical = f"{_masked(address, bits)}/{bits}"
-        errors = [] if value == canonical else [_not_canonical(value, field, canonical)]
+        canonical = f"{_mask_host_bits(address, bits)}/{bits}"
+        errors = [] if value == canonical else [_canonical_form_error(value, field, canonical)]
     return errors
 
 
@@ -56,11 +56,11 @@ def interface_address(value: str, field: str) -> list[FieldError]:
         detail = "must be a valid address in CIDR form, (e.g. 10.9.8.7/24 or 2001:db8::1/64)"
         return [FieldError.invalid(field, value, detail)]
     address, bits = network
-    plain = unmapped(address)
+    plain = unmap_address(address)
     if isinstance(plain, IPv4Address) and bits > 32:
         bits -= 96
     canonical = f"{plain}/{bits}"
-    return [] if value == canonical else [_not_canonical(value, field, canonical)]
+    return [] if value == canonical else [_canonical_form_error(value, field, canonical)]
 
 
 @lru_cache(maxsize=4096)
@@ -84,7 +84,7 @@ def parse_network(value: str) -> Network | None:
     if network is None:
         return None
     address, bits = network
-    return ipaddress.ip_network(f"{_masked(address, bits)}/{bits}")
+    return ipaddress.ip_network(f"{_mask_host_bits(address, bits)}/{bits}")
 
 
 def is_address(text: str) -> bool:
@@ -114,7 +114,7 @@ def _is_plain(value: str) -> bool:
 _is_plain_short = lru_cache(maxsize=4096)(is_address)
 
 
-def unmapped(address: Address) -> Address:
+def unmap_address(address: Address) -> Address:
     """Return the IPv4 address that an IPv4-mapped IPv6 address stands for, or any other address as it is. Connections
     to the one reach the other, so that rules about addresses must look at this one."""
     return (address.ipv4_mapped or address) if isinstance(address, IPv6Address) else address
@@ -124,7 +124,7 @@ def _is_mapped(address: Address) -> bool:
     return isinstance(address, IPv6Address) and address.ipv4_mapped is not None
 
 
-def _not_canonical(value: str, field: str, canonical: str) -> FieldError:
+def _canonical_form_error(value: str, field: str, canonical: str) -> FieldError:
     return FieldError.invalid(field, value, f"must be in canonical form ({gotext.quote(canonical)})")
 
 
@@ -166,10 +166,10 @@ def _strict_cidr_detail(value: str, address: Address, bits: int) -> str:
         return "must not have leading 0s in IP or prefix length"
     if _is_mapped(address):
         return "must not have an IPv4-mapped IPv6 address"
-    return "" if address == _masked(address, bits) else "must not have bits set beyond the prefix length"
+    return "" if address == _mask_host_bits(address, bits) else "must not have bits set beyond the prefix length"
 
 
-def _masked(address: Address, bits: int) -> Address:
+def _mask_host_bits(address: Address, bits: int) -> Address:
     host_bits = address.max_prefixlen - bits
     return type(address)(int(address) >> host_bits << host_bits)
 

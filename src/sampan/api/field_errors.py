@@ -90,7 +90,7 @@ class FieldError(Struct, frozen=True):
         """The message without the field, as in a cause of a Status."""
         parts = [_WORDS.get(self.type, self.type)]
         if self.type in _VALUE_IS_SHOWN and self.bad_value is not OMITTED:
-            parts.append(_shown(self.bad_value))
+            parts.append(_format_value(self.bad_value))
         if self.detail:
             parts.append(self.detail)
         return ": ".join(parts)
@@ -153,7 +153,7 @@ def _count(number: int, unit: str) -> str:
     return f"{number} {unit}" if number == 1 else f"{number} {unit}s"
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     if isinstance(value, str):
         return gotext.quote(value)
     if isinstance(value, float):
@@ -161,7 +161,7 @@ def _shown(value: Any) -> str:
     return gotext.json_text(value)
 
 
-def collected(errors: Iterable[FieldError]) -> list[FieldError]:
+def collect_errors(errors: Iterable[FieldError]) -> list[FieldError]:
     """Return the errors of an object, as many as a response can hold. Validation stops there: a path may contain a key
     of any length, and each error below it contains the path."""
     reported: list[FieldError] = []
@@ -174,7 +174,7 @@ def collected(errors: Iterable[FieldError]) -> list[FieldError]:
     return reported
 
 
-def joined(messages: Sequence[str]) -> str:
+def join_messages(messages: Sequence[str]) -> str:
     """Return several error messages as one text without duplicates, in the format of kube-apiserver."""
     distinct = list(dict.fromkeys(messages))
     return distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]"

@@ -41,11 +41,11 @@ class NameFormat:
         self._match = re.compile(pattern.replace("(", "(?:")).fullmatch
         self._message = message.replace("REGEX", f"regex used for validation is '{pattern}'")
         self._limit = limit
-        self._too_long = too_long(limit, unit)
+        self._too_long = too_long_message(limit, unit)
 
     def __call__(self, value: str, *, prefix: bool = False) -> list[str]:
         if prefix:
-            value = _masked(value)
+            value = _mask_trailing_dash(value)
         is_match = self._match(value) is not None
         is_long = bool(self._limit) and size(value) > self._limit
         if is_match and not is_long:
@@ -66,15 +66,15 @@ def size(value: str) -> int:
     return len(value) if value.isascii() else len(value.encode("utf-8", "surrogatepass"))
 
 
-def too_long(limit: int, unit: str = "characters") -> str:
+def too_long_message(limit: int, unit: str = "characters") -> str:
     return f"must be no more than {limit} {unit}"
 
 
-def out_of_range(low: int, high: int) -> str:
+def out_of_range_message(low: int, high: int) -> str:
     return f"must be between {low} and {high}, inclusive"
 
 
-def _masked(name: str) -> str:
+def _mask_trailing_dash(name: str) -> str:
     """Return a generateName as a complete name, with its final dash and the (ASCII) character before replaced by a
     letter."""
     if len(name) < 2 or not name.endswith("-"):
@@ -110,7 +110,7 @@ def dns1123_label(value: str, *, prefix: bool = False) -> list[str]:
     if (
         messages
         and messages[-1] is _dns1123_label.message
-        and dns1123_subdomain.matches(_masked(value) if prefix else value)
+        and dns1123_subdomain.matches(_mask_trailing_dash(value) if prefix else value)
     ):
         messages[-1] = "must not contain dots"
     return messages
@@ -212,10 +212,10 @@ def env_var_name(value: str) -> list[str]:
 
 def config_map_key(value: str) -> list[str]:
     """Validate a key of a ConfigMap or Secret."""
-    return _config_key(value) + _climbs(value)
+    return _config_key(value) + _parent_path_errors(value)
 
 
-def _climbs(value: str) -> list[str]:
+def _parent_path_errors(value: str) -> list[str]:
     if value in (".", ".."):
         return [f"must not be '{value}'"]
     return ["must not start with '..'"] if value.startswith("..") else []
@@ -224,7 +224,7 @@ def _climbs(value: str) -> list[str]:
 def port_name(value: str) -> list[str]:
     """Validate an IANA service name."""
     checks = (
-        (size(value) > 15, too_long(15)),
+        (size(value) > 15, too_long_message(15)),
         (not _port_characters(value), "must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)"),
         (not _port_letter(value), "must contain at least one letter (a-z)"),
         ("--" in value, "must not contain consecutive hyphens"),
@@ -234,11 +234,11 @@ def port_name(value: str) -> list[str]:
 
 
 def port_number(value: int) -> list[str]:
-    return in_range(value, 1, 65535)
+    return range_errors(value, 1, 65535)
 
 
-def in_range(value: int, low: int, high: int) -> list[str]:
-    return [] if low <= value <= high else [out_of_range(low, high)]
+def range_errors(value: int, low: int, high: int) -> list[str]:
+    return [] if low <= value <= high else [out_of_range_message(low, high)]
 
 
 def path_segment(value: str, *, prefix: bool = False) -> list[str]:

@@ -49,7 +49,7 @@ def parse_path(path: str) -> ResourcePath | None:
     watch = parts[0] == "watch" and len(parts) > 1
     if parts[0] == "proxy" and not group:
         parts = _modern_proxy(parts[1:]) or parts
-    return _below_version(group, version, parts[1:] if watch else parts, watch)
+    return _parse_below_version(group, version, parts[1:] if watch else parts, watch)
 
 
 def _modern_proxy(parts: list[str]) -> list[str]:
@@ -61,7 +61,7 @@ def _modern_proxy(parts: list[str]) -> list[str]:
     return [*parts[:own], "proxy", *parts[own:]]
 
 
-def _below_version(group: str, version: str, parts: list[str], watch: bool) -> ResourcePath:
+def _parse_below_version(group: str, version: str, parts: list[str], watch: bool) -> ResourcePath:
     namespace, in_namespace = "", False
     if parts[0] == "namespaces" and len(parts) > 1:
         namespace = parts[1]
@@ -128,7 +128,7 @@ class Scheme:
         self._groups.setdefault(resource.group, {}).setdefault(resource.version, {})[resource.plural] = resource
         if resource.storage:
             self._stored.setdefault(resource.storage_prefix, []).append(resource)
-        self._changed(resource.group)
+        self._announce_change(resource.group)
 
     @contextmanager
     def on_change(self, notify: Callable[[], None]) -> Iterator[None]:
@@ -139,7 +139,7 @@ class Scheme:
         finally:
             self._listeners.remove(notify)
 
-    def _changed(self, group: str) -> None:
+    def _announce_change(self, group: str) -> None:
         self.generation += 1
         self._group_generations[group] = self.generation
         for notify in self._listeners:
@@ -161,12 +161,12 @@ class Scheme:
             self._stored[removed.storage_prefix].remove(removed)
             if not self._stored[removed.storage_prefix]:
                 del self._stored[removed.storage_prefix]
-        self._changed(removed.group)
+        self._announce_change(removed.group)
 
     def resource(self, group: str, version: str, plural: str) -> Resource | None:
         return self._resources.get((group, version, plural))
 
-    def by_kind(self, group: str, version: str, kind: str) -> Resource | None:
+    def find_by_kind(self, group: str, version: str, kind: str) -> Resource | None:
         return self._kinds.get((group, version, kind))
 
     def resources(self, group: str, version: str) -> list[Resource]:
@@ -204,7 +204,7 @@ class Scheme:
     def version_priority(self, group: str, version: str) -> int:
         return self._version_priority.get((group, version), CUSTOM_VERSION_PRIORITY)
 
-    def same_objects(self, resource: Resource) -> list[Resource]:
+    def equivalent_resources(self, resource: Resource) -> list[Resource]:
         """Return the resources with the same stored objects, including this one: other versions, Events in both
         groups."""
         if resource.storage is None:
@@ -275,4 +275,4 @@ def _is_registered(type_: type[Struct], gvk: GroupVersionKind) -> bool:
 
 def builtin_scheme(config: Mapping[str, bool] | None = None) -> Scheme:
     """Return the resources of a server with this --runtime-config."""
-    return Scheme(runtime_config.served(config or {}))
+    return Scheme(runtime_config.select_versions(config or {}))

@@ -79,7 +79,7 @@ class SystemObjects:
             [("/apis/scheduling.k8s.io/v1/priorityclasses", _priority_class(*row)) for row in _PRIORITIES],
         )
         await self._ensure_token_tracking()
-        await _ensure_service_cidr(self._pipeline, self._cluster_ip_range, self._now())
+        await _ensure_service_cidr(self._pipeline, self._cluster_ip_range, self._format_now())
         await _ensure_service(self._pipeline, _service(first_address(self._cluster_ip_range), self._port))
         if self._endpoints is not None:
             await self._endpoints.reconcile(with_ports=True)
@@ -106,7 +106,7 @@ class SystemObjects:
         if not self._exists("", "v1", "ConfigMap", _TOKEN_TRACKING, "kube-system"):
             await self._ensure_token_tracking()
         if not self._exists("networking.k8s.io", "v1", "ServiceCIDR", _NAME):
-            await _ensure_service_cidr(self._pipeline, self._cluster_ip_range, self._now())
+            await _ensure_service_cidr(self._pipeline, self._cluster_ip_range, self._format_now())
         if not self._exists("", "v1", "Service", _NAME, "default"):
             await _ensure_service(self._pipeline, _service(first_address(self._cluster_ip_range), self._port))
         if self._endpoints is not None:
@@ -116,13 +116,13 @@ class SystemObjects:
         await _ensure(self._pipeline, [("/api/v1/namespaces", {"metadata": {"name": name}}) for name in NAMESPACES])
 
     async def _ensure_token_tracking(self) -> None:
-        tracking = {"metadata": {"name": _TOKEN_TRACKING}, "data": {"since": self._now()[:10]}}
+        tracking = {"metadata": {"name": _TOKEN_TRACKING}, "data": {"since": self._format_now()[:10]}}
         await _ensure(self._pipeline, [("/api/v1/namespaces/kube-system/configmaps", tracking)])
 
     def _exists(self, group: str, version: str, kind: str, name: str, namespace: str = "") -> bool:
         return self._registry.open_store_of(group, version, kind).cacher.peek(namespace, name) is not None
 
-    def _now(self) -> str:
+    def _format_now(self) -> str:
         return times.format_time(self._registry.clock.now())
 
     def _log_once(self, text: str) -> None:

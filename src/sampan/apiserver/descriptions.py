@@ -45,7 +45,7 @@ class _File(msgspec.Struct, rename={"definitions": "$defs"}):
 
 
 @cache
-def of_definition(name: str) -> Definition:
+def describe_definition(name: str) -> Definition:
     """Return the descriptions of a definition such as `io.k8s.api.core.v1.Pod`."""
     texts = _texts()
     if not texts:
@@ -58,7 +58,7 @@ def are_installed() -> bool:
     return bool(_texts())
 
 
-def of_field(kind: GroupVersionKind, path: str) -> str:
+def describe_field(kind: GroupVersionKind, path: str) -> str:
     """Return the description of a field of a kind by its path (`spec.nodeName`)."""
     *way, field = path.split(".")
     name = _definition_of(kind)
@@ -66,13 +66,13 @@ def of_field(kind: GroupVersionKind, path: str) -> str:
         name, way = _META, []
     for step in way:
         name = _definition_below(name, step)
-    field_text = of_definition(name).properties.get(field)
+    field_text = describe_definition(name).properties.get(field)
     return field_text.description if field_text is not None else ""
 
 
 def _definition_of(kind: GroupVersionKind) -> str:
     type = type_for(kind)
-    return schemas.of(type).name if type is not None else ""
+    return schemas.schema_of(type).name if type is not None else ""
 
 
 def _definition_below(name: str, field: str) -> str:

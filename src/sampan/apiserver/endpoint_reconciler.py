@@ -101,7 +101,7 @@ class EndpointReconciler:
     """Publishes the addresses of all servers. `address` and `port` are where clients reach this one."""
 
     def __init__(self, *, client: Client, leases: ServerLeases, address: str, port: int) -> None:
-        self._endpoints, self._slices = client.of(Endpoints), client.of(EndpointSlice)
+        self._endpoints, self._slices = client.for_kind(Endpoints), client.for_kind(EndpointSlice)
         self._leases, self._address = leases, address
         self._port = EndpointPort(name="https", port=port, protocol="TCP")
         self._is_stopped = False
@@ -129,15 +129,15 @@ class EndpointReconciler:
             log.warning("cannot remove this server from the endpoints of the service kubernetes: %s", reason)
 
     async def _publish(self, addresses: Sequence[str], *, with_ports: bool) -> None:
-        present = await _existing(self._endpoints)
-        endpoints = self._desired(present, addresses, with_ports=with_ports)
+        present = await _find_existing(self._endpoints)
+        endpoints = self._build_endpoints(present, addresses, with_ports=with_ports)
         if present is None:
             await self._endpoints.create(endpoints)
         elif endpoints != present:
             await self._endpoints.update(endpoints)
         await self._publish_slice(endpoints)
 
-    def _desired(self, present: Endpoints | None, addresses: Sequence[str], *, with_ports: bool) -> Endpoints:
+    def _build_endpoints(self, present: Endpoints | None, addresses: Sequence[str], *, with_ports: bool) -> Endpoints:
         endpoints = copy_of(present) if present is not None else Endpoints(metadata=_meta())
         endpoints.metadata.labels[_SKIP_MIRROR] = "true"
         subsets = endpoints.subsets
@@ -154,7 +154,7 @@ class EndpointReconciler:
         return endpoints
 
     async def _publish_slice(self, endpoints: Endpoints) -> None:
-        desired, present = endpoint_slice(endpoints), await _existing(self._slices)
+        desired, present = endpoint_slice(endpoints), await _find_existing(self._slices)
         if present is not None and present.addressType != desired.addressType:
             await self._slices.delete(_NAME, _NAMESPACE)
             present = None
@@ -188,7 +188,7 @@ def _meta(labels: dict[str, str] | None = None) -> ObjectMeta:
     return ObjectMeta(name=_NAME, namespace=_NAMESPACE, labels=labels or {})
 
 
-async def _existing(source: Any) -> Any:
+async def _find_existing(source: Any) -> Any:
     try:
         return await source.get(_NAME, _NAMESPACE)
     except errors.NotFound:

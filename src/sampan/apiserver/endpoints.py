@@ -83,7 +83,7 @@ class ApiEndpoints:
         item = await self.registry.open_store(resource).get(
             call.namespace, call.name, call.query.get("resourceVersion")
         )
-        return ObjectResponse(resource, self.versions.requested_bytes(resource, item.raw), item=item)
+        return ObjectResponse(resource, self.versions.to_requested_bytes(resource, item.raw), item=item)
 
     async def list(self, call: Call) -> ApiResponse:
         resource = _resource(call)
@@ -103,11 +103,11 @@ class ApiEndpoints:
         obj = await ctx.compute(bodies.read_object, call, self.codec(resource), opts.field_validation)
         metadata.wipe_system_fields(obj.metadata)
         bodies.match_namespace(call, obj)
-        obj = await ctx.compute(self._new_object, call, ctx, opts, obj)
+        obj = await ctx.compute(self._prepare_new_object, call, ctx, opts, obj)
         obj = await self._admit("CREATE", call, ctx, obj, None)
         store = self.registry.open_store(resource)
         written = await store.create(ctx, obj, strategy=behaviour.strategy, check=self._check("CREATE", call, ctx))
-        return self.written(resource, written, 201)
+        return self.make_write_response(resource, written, 201)
 
     # -- update and patch --------------------------------------------------------------------------------------------
 
@@ -123,31 +123,31 @@ class ApiEndpoints:
             obj = self._default_large(ctx, resource, sent.take(call))
             bodies.drop_repeated_owners(call, obj)
             is_reset = not obj.metadata.managedFields and is_reset_in_body(call)
-            live = self.versions.requested_value(resource, present.raw)
+            live = self.versions.to_requested_value(resource, present.raw)
             self._update_managed_fields(call, ctx, opts, obj, present, live, is_reset)
             return obj
 
-        async def updated_object(present: StoredObject) -> Any:
+        async def make_updated_object(present: StoredObject) -> Any:
             self._use_worker_if_large(ctx, resource, present)
             obj = await ctx.compute(replacement, present)
             return await self._admit("UPDATE", call, ctx, obj, present.obj)
 
         async def create() -> Any:
             await self.authorize_create(call)
-            obj = await ctx.compute(self._new_object, call, ctx, opts, sent.take(call))
+            obj = await ctx.compute(self._prepare_new_object, call, ctx, opts, sent.take(call))
             return await self._admit("CREATE", call, ctx, obj, None)
 
         written = await self.registry.open_store(resource).replace(
             ctx,
             call.name,
-            updated_object,
+            make_updated_object,
             strategy=strategy,
             check=self._check("UPDATE", call, ctx),
             create=create if strategy.allow_create_on_update else None,
             check_new=self._check("CREATE", call, ctx),
             uid=sent.first.metadata.uid,
         )
-        return self.written(resource, written, 201 if written.created else 200)
+        return self.make_write_response(resource, written, 201 if written.created else 200)
 
     async def patch(self, call: Call) -> ApiResponse:
         resource = _resource(call)
@@ -156,8 +156,8 @@ class ApiEndpoints:
             return await self._apply(call, opts)
         ctx = self.context(call, opts.dry_run)
 
-        def patched(present: StoredObject) -> Any:
-            live = self.versions.requested_value(resource, present.raw)
+        def apply_patch(present: StoredObject) -> Any:
+            live = self.versions.to_requested_value(resource, present.raw)
             obj = patch.apply(live)
             bodies.match_namespace(call, obj)
             bodies.match_name(call, obj)
@@ -165,15 +165,15 @@ class ApiEndpoints:
             self._update_managed_fields(call, ctx, opts, obj, present, live, patch.resets_managers)
             return obj
 
-        async def updated_object(present: StoredObject) -> Any:
+        async def make_updated_object(present: StoredObject) -> Any:
             self._use_worker_if_large(ctx, resource, present)
-            obj = await ctx.compute(patched, present)
+            obj = await ctx.compute(apply_patch, present)
             return await self._admit("UPDATE", call, ctx, obj, present.obj)
 
         written = await self.registry.open_store(resource).replace(
-            ctx, call.name, updated_object, strategy=self.strategy(call), check=self._check("UPDATE", call, ctx)
+            ctx, call.name, make_updated_object, strategy=self.strategy(call), check=self._check("UPDATE", call, ctx)
         )
-        return self.written(resource, written, 200)
+        return self.make_write_response(resource, written, 200)
 
     async def _apply(self, call: Call, opts: options.WriteOptions) -> ApiResponse:
         """Perform a server-side apply. It creates a missing object, unless the request is for a subresource."""
@@ -188,31 +188,31 @@ class ApiEndpoints:
             now=ctx.now,
         )
 
-        def matched(obj: Any) -> Any:
+        def check_and_default(obj: Any) -> Any:
             bodies.match_namespace(call, obj)
             bodies.match_name(call, obj)
             return self._default_large(ctx, resource, obj)
 
-        async def updated_object(present: StoredObject) -> Any:
+        async def make_updated_object(present: StoredObject) -> Any:
             self._use_worker_if_large(ctx, resource, present)
-            obj = await ctx.compute(lambda: matched(apply_request.over(present)))
+            obj = await ctx.compute(lambda: check_and_default(apply_request.apply_to(present)))
             return await self._admit("UPDATE", call, ctx, obj, present.obj)
 
         async def create() -> Any:
-            obj = await ctx.compute(lambda: matched(apply_request.new()))
+            obj = await ctx.compute(lambda: check_and_default(apply_request.create_object()))
             await self.authorize_create(call)
             return await self._admit("CREATE", call, ctx, obj, None)
 
         written = await self.registry.open_store(resource).replace(
             ctx,
             call.name,
-            updated_object,
+            make_updated_object,
             strategy=self.strategy(call),
             check=self._check("UPDATE", call, ctx),
             create=None if call.subresource else create,
             check_new=self._check("CREATE", call, ctx),
         )
-        return self.written(resource, written, 201 if written.created else 200)
+        return self.make_write_response(resource, written, 201 if written.created else 200)
 
     # -- delete ------------------------------------------------------------------------------------------------------
 
@@ -226,7 +226,7 @@ class ApiEndpoints:
         if written.deleted and not strategy.return_deleted_object:
             return success_status(resource, call.name, written.obj.metadata.uid)
         is_asynchronous = not written.deleted and opts.orphan_dependents is False
-        return self.written(resource, written, 202 if is_asynchronous else 200)
+        return self.make_write_response(resource, written, 202 if is_asynchronous else 200)
 
     async def deletecollection(self, call: Call) -> ApiResponse:
         """Delete the objects that a list with these options returns. The response is that list, as it was before."""
@@ -247,7 +247,7 @@ class ApiEndpoints:
     async def delete_options(self, call: Call) -> DeleteOptions:
         if not call.body:
             return options.delete_options_of_query(call.query)
-        return options.checked_delete_options(await self.compute(call, bodies.read_delete_options, call))
+        return options.parse_delete_options(await self.compute(call, bodies.read_delete_options, call))
 
     # -- helpers -----------------------------------------------------------------------------------------------------
 
@@ -328,8 +328,8 @@ class ApiEndpoints:
             options=partial(options.admission_options, operation, call),
         )
 
-    def written(self, resource: Resource, written: WriteResult, code: int) -> ObjectResponse:
-        return ObjectResponse(resource, self.versions.requested_bytes(resource, written.raw), code, written.obj)
+    def make_write_response(self, resource: Resource, written: WriteResult, code: int) -> ObjectResponse:
+        return ObjectResponse(resource, self.versions.to_requested_bytes(resource, written.raw), code, written.obj)
 
     async def _admit(self, operation: Operation, call: Call, ctx: Context, obj: Any, old: Any) -> Any:
         """Return the object after mutating admission."""
@@ -342,20 +342,20 @@ class ApiEndpoints:
 
     def _check_managers(self, call: Call, obj: Any, before: Any) -> None:
         """Restore the managed fields from before admission, with a warning, if admission left invalid ones."""
-        if why := self.ownership.of(_resource(call), call.subresource).error_of(obj.metadata.managedFields):
+        if why := self.ownership.get_manager(_resource(call), call.subresource).error_of(obj.metadata.managedFields):
             obj.metadata.managedFields = before
             call.warn(
                 ".metadata.managedFields was in an invalid state after admission; this could be caused by an outdated "
                 f"mutating admission controller; please fix your requests: {why}"
             )
 
-    def _new_object(self, call: Call, ctx: Context, opts: options.WriteOptions, obj: Any) -> Any:
+    def _prepare_new_object(self, call: Call, ctx: Context, opts: options.WriteOptions, obj: Any) -> Any:
         """Return the storage form of a new object, with managed fields for what the client set. Fields that the server
         adds later have no manager."""
         obj = self._default_large(ctx, _resource(call), obj)
         bodies.drop_repeated_owners(call, obj)
         manager = manager_name(opts.field_manager, call.user_agent)
-        self.ownership.created(_resource(call), obj, manager=manager, now=ctx.now)
+        self.ownership.record_create(_resource(call), obj, manager=manager, now=ctx.now)
         return obj
 
     def _update_managed_fields(
@@ -370,7 +370,7 @@ class ApiEndpoints:
     ) -> None:
         """Update the managed fields of a changed object. `live` is the value before the change, in the version of the
         path."""
-        self.ownership.changed(
+        self.ownership.record_update(
             _resource(call),
             call.subresource,
             obj,
@@ -394,7 +394,7 @@ class ApiEndpoints:
         if ctx.worker is not None:
             size = len(self.registry.open_store(resource).codec.encode(stored))
             if size > limits.DECODED_BODY_BYTES:
-                raise errors.unexpected(TOO_LARGE)
+                raise errors.unexpected_error(TOO_LARGE)
         return stored
 
     def _check(self, operation: Operation, call: Call, ctx: Context) -> AdmissionCheck:

@@ -19,7 +19,7 @@ from sampan.apiserver.request.bodies import media_type
 from sampan.apiserver.request.call import Call
 from sampan.apiserver.request.negotiation import JSON, YAML
 from sampan.machinery.apply import Misfit, MissingVersion
-from sampan.machinery.apply.atoms import Atom, of_kind
+from sampan.machinery.apply.atoms import Atom, build_object_atom
 from sampan.machinery.apply.field_manager import FieldManager
 from sampan.machinery.apply.field_sets import KnownSets
 from sampan.machinery.apply.managed import REPLICAS
@@ -34,18 +34,18 @@ from sampan.api.resources.resource import GroupVersionKind
 from sampan.api.schema import schemas
 from sampan.api.types.autoscaling_v1 import Scale
 from sampan.machinery.apply import Everything
-from sampan.machinery.apply.managed import SCALE_VERSION, of_parent, of_scale
+from sampan.machinery.apply.managed import SCALE_VERSION, derive_scale_managers, merge_scale_managers
 
 _MOST = 128
 
 
 def manager_name(field_manager: str, user_agent: str) -> str:
     """Return the name. `field_manager` is the request's fieldManager, which has been validated."""
-    return field_manager or _of_client(user_agent)
+    return field_manager or _parse_client_name(user_agent)
 
 
 @lru_cache(maxsize=256)
-def _of_client(user_agent: str) -> str:
+def _parse_client_name(user_agent: str) -> str:
     """Return the printable characters before the first slash, truncated to the maximum length in bytes."""
     name, size = "", 0
     for char in user_agent.partition("/")[0]:
@@ -92,22 +92,22 @@ class ResourceForms:
         codec = self._registry.codec_of(resource)
         cached = self._atoms.get(api_version)
         if cached is None or cached[0] is not codec:  # the schema of a custom resource may change
-            cached = self._atoms[api_version] = codec, of_kind(codec.schema, is_custom=resource.is_custom)
+            cached = self._atoms[api_version] = codec, build_object_atom(codec.schema, is_custom=resource.is_custom)
         return cached[1]
 
     def convert(self, value: Any, api_version: str) -> Any:
         if value["apiVersion"] == api_version:
             return value
         try:
-            return self.shown(value, self._resource(api_version))
+            return self.convert_to(value, self._resource(api_version))
         except conversion.NoConversion as error:
             raise MissingVersion(api_version) from error
 
-    def shown(self, value: Any, resource: Resource) -> Any:
+    def convert_to(self, value: Any, resource: Resource) -> Any:
         """Convert a value to the version of a resource. Raise NoConversion if there is no conversion."""
-        return self.completed(self._registry.convert(value, resource))
+        return self.fill_fields(self._registry.convert(value, resource))
 
-    def completed(self, value: Any) -> Any:
+    def fill_fields(self, value: Any) -> Any:
         """Return a converted value with the fields that its type always has."""
         resource = self._resource(value["apiVersion"])
         codec = self._registry.codec_of(resource)
@@ -120,7 +120,7 @@ class ResourceForms:
 
     def _resource(self, api_version: str) -> Resource:
         group, _, version = api_version.rpartition("/")
-        resource = self._registry.scheme.by_kind(group, version, self._kind) if group == self._group else None
+        resource = self._registry.scheme.find_by_kind(group, version, self._kind) if group == self._group else None
         if resource is None:
             raise MissingVersion(api_version)
         return resource
@@ -135,13 +135,13 @@ class Ownership:
         self._managers: dict[tuple[str, str, str, str], tuple[ResourceBehaviour, FieldManager]] = {}
         self._kinds: dict[tuple[str, str], tuple[ResourceForms, KnownSets]] = {}
 
-    def created(self, resource: Resource, obj: Any, *, manager: str, now: str) -> None:
+    def record_create(self, resource: Resource, obj: Any, *, manager: str, now: str) -> None:
         """Set the managed fields of a new object, which is in the storage version."""
         sent = _take_managed_fields(obj)
-        value = self._shown(resource, obj)
-        obj.metadata.managedFields = self.of(resource, "").create(value, sent, manager=manager, now=now)
+        value = self._to_requested_value(resource, obj)
+        obj.metadata.managedFields = self.get_manager(resource, "").create(value, sent, manager=manager, now=now)
 
-    def changed(
+    def record_update(
         self,
         resource: Resource,
         subresource: str,
@@ -156,9 +156,9 @@ class Ownership:
         """Set the managed fields of an updated object, which is in the storage version. `old` is the object before,
         `live` its value in the version of the path."""
         sent = _take_managed_fields(obj)
-        obj.metadata.managedFields = self.of(resource, subresource).update(
+        obj.metadata.managedFields = self.get_manager(resource, subresource).update(
             self.complete(resource, live),
-            self._shown(resource, obj),
+            self._to_requested_value(resource, obj),
             old.metadata.managedFields,
             sent,
             is_reset=is_reset,
@@ -166,7 +166,7 @@ class Ownership:
             now=now,
         )
 
-    def of(self, resource: Resource, subresource: str) -> FieldManager:
+    def get_manager(self, resource: Resource, subresource: str) -> FieldManager:
         """Return the field manager of a resource and subresource."""
         key = (resource.group, resource.version, resource.kind, subresource)
         behaviour, cached = self._registry.behaviour(resource), self._managers.get(key)
@@ -211,12 +211,12 @@ class Ownership:
     def complete(self, resource: Resource, live: Value) -> Value:
         """Return the value of a stored object in the version of the path, without managed fields."""
         value = without_managers(live)
-        return value if resource.is_storage_version else self._forms(resource).completed(value)
+        return value if resource.is_storage_version else self._forms(resource).fill_fields(value)
 
-    def _shown(self, resource: Resource, obj: Any) -> Value:
+    def _to_requested_value(self, resource: Resource, obj: Any) -> Value:
         """Return the value of an object without managed fields, in the version of the path."""
         value: Value = json_codec.to_value(obj) if not resource.is_custom else obj.to_value()
-        return value if resource.is_storage_version else self._forms(resource).shown(value, resource)
+        return value if resource.is_storage_version else self._forms(resource).convert_to(value, resource)
 
 
 def _take_managed_fields(obj: Any) -> list[ManagedFieldsEntry]:
@@ -242,7 +242,7 @@ class _OneForm:
     """The single version of Scale."""
 
     def __init__(self) -> None:
-        self._atom = of_kind(schemas.of(Scale), is_custom=False)
+        self._atom = build_object_atom(schemas.schema_of(Scale), is_custom=False)
 
     def atom(self, api_version: str) -> Atom:
         if api_version != SCALE_VERSION:
@@ -265,29 +265,29 @@ class ScaleOwnership:
             kind=SCALE_KIND, subresource="scale", forms=forms, ignored=Everything(), known=KnownSets(forms), empty=empty
         )
 
-    def changed(self, resource: Resource, kept: Entries, old: Scale, new: Scale, *, manager: str, now: str) -> Entries:
+    def update(self, resource: Resource, kept: Entries, old: Scale, new: Scale, *, manager: str, now: str) -> Entries:
         """Return the managed fields of the object after an update of its scale; `kept` are those before."""
         before, after = json_codec.to_value(old), json_codec.to_value(new)
         scale_entries = self.scale_entries(resource, kept)
         entries = self._managers.update(before, after, scale_entries, [], is_reset=False, manager=manager, now=now)
-        return self._merged(resource, kept, entries)
+        return self._merge_entries(resource, kept, entries)
 
-    def applied(
+    def apply(
         self, resource: Resource, kept: Entries, old: Scale, applied: Any, *, manager: str, force: bool, now: str
     ) -> tuple[Any, Entries]:
         """Return the value of the scale after an apply, and the managed fields of the object."""
         live = json_codec.to_value(old)
         scale_entries = self.scale_entries(resource, kept)
         value, entries = self._managers.apply(live, applied, scale_entries, manager=manager, force=force, now=now)
-        return live if value is None else value, self._merged(resource, kept, entries)
+        return live if value is None else value, self._merge_entries(resource, kept, entries)
 
     def scale_entries(self, resource: Resource, kept: Entries) -> Entries:
         """Return the managed fields of a scale; `kept` are those of its object."""
-        parent = self._ownership.of(resource, "").decoded(kept)
-        return self._managers.encoded(of_scale(parent, self._ownership.replicas_paths(resource)))
+        parent = self._ownership.get_manager(resource, "").decode_entries(kept)
+        return self._managers.encode_entries(derive_scale_managers(parent, self._ownership.replicas_paths(resource)))
 
-    def _merged(self, resource: Resource, kept: Entries, entries: Entries) -> Entries:
-        main = self._ownership.of(resource, "")
-        scale = self._managers.decoded(entries)
+    def _merge_entries(self, resource: Resource, kept: Entries, entries: Entries) -> Entries:
+        main = self._ownership.get_manager(resource, "")
+        scale = self._managers.decode_entries(entries)
         paths = self._ownership.replicas_paths(resource)
-        return main.encoded(*of_parent(main.decoded(kept), scale, resource.api_version, paths))
+        return main.encode_entries(*merge_scale_managers(main.decode_entries(kept), scale, resource.api_version, paths))

@@ -40,7 +40,7 @@ class IdentityLease:
     """Renews the lease of this server every `interval_s` seconds, and collects those that have expired."""
 
     def __init__(self, *, client: Client, clock: Clock, interval_s: float, host_name: str = "") -> None:
-        self._leases, self._clock, self._interval_s = client.of(Lease), clock, interval_s
+        self._leases, self._clock, self._interval_s = client.for_kind(Lease), clock, interval_s
         self._host_name = host_name or socket.gethostname()
         self.name = server_id(self._host_name)
         self._holder = f"{self.name}_{uuid.uuid4()}"
@@ -65,11 +65,11 @@ class IdentityLease:
             lease = Lease(metadata=ObjectMeta(name=self.name, namespace=NAMESPACE))
         write = self._leases.update if lease.metadata.resourceVersion else self._leases.create
         try:
-            await write(self._renewed(lease))
+            await write(self._renew_lease(lease))
         except (errors.Conflict, errors.AlreadyExists):
             return  # another server on this host has renewed it
 
-    def _renewed(self, lease: Lease) -> Lease:
+    def _renew_lease(self, lease: Lease) -> Lease:
         lease.metadata.labels |= {_IDENTITY: _COMPONENT, _HOST_NAME: self._host_name}
         now = times.format_micro_time(self._clock.now())
         lease.spec = LeaseSpec(holderIdentity=self._holder, leaseDurationSeconds=DURATION_S, renewTime=now)

@@ -119,7 +119,7 @@ class InProcessApi:
         return Call(
             method=request.method,
             path=request.path,
-            query=Query.of(request.query),
+            query=Query.from_pairs(request.query),
             headers=headers,
             body=request.body,
             client_certificate=self._certificate,
@@ -141,15 +141,15 @@ class InProcessApiSource:
     def __init__(self, *, http: HttpServer, pipeline: Pipeline, tls: Callable[[], ssl.SSLContext | None]) -> None:
         self._http, self._pipeline, self._tls = http, pipeline, tls
 
-    async def with_credentials(self, credentials: UserCredentials) -> InProcessApi:
+    async def open_with_credentials(self, credentials: UserCredentials) -> InProcessApi:
         if credentials.token:
             return self._api(f"Bearer {credentials.token}", None)
         if credentials.username:
             pair = f"{credentials.username}:{credentials.password}".encode()
             return self._api(f"Basic {base64.b64encode(pair).decode()}", None)
-        return self._api("", self._verified(credentials))
+        return self._api("", self._verify_certificate(credentials))
 
-    async def of_request(self, request: web.BaseRequest) -> InProcessApi:
+    async def open_for_request(self, request: web.BaseRequest) -> InProcessApi:
         connection = request.protocol
         if isinstance(connection, HttpConnection) and connection.client_certificate is not None:
             return self._api("", connection.client_certificate)
@@ -163,7 +163,7 @@ class InProcessApiSource:
             http=self._http, pipeline=self._pipeline, authorization=authorization, certificate=certificate
         )
 
-    def _verified(self, credentials: UserCredentials) -> PeerCertificate:
+    def _verify_certificate(self, credentials: UserCredentials) -> PeerCertificate:
         """Verify a certificate and the possession of its key by a TLS handshake in memory with the secure port's own
         context."""
         context = self._tls()

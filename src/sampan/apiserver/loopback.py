@@ -85,7 +85,7 @@ class LoopbackTransport:
         return Call(
             method=request.method,
             path=request.path,
-            query=Query.of(request.query),
+            query=Query.from_pairs(request.query),
             headers=request.headers,
             body=request.body,
             user=self._user,

@@ -1,7 +1,7 @@
 """Metrics of requests and watch caches, under the names of kube-apiserver.
 
-`RequestMetrics.done` runs for every request, so it makes a single look-up by the label values and then only adds. The
-metrics of watch caches are computed when /metrics is requested.
+`RequestMetrics.record_request` runs for every request, so it makes a single look-up by the label values and then only
+adds. The metrics of watch caches are computed when /metrics is requested.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class RequestMetrics:
         self.read_only = self._in_flight.labels("readOnly")
         """The number of requests in progress, which the HTTP server increments and decrements."""
 
-    def done(self, call: Call, code: int, seconds: float, size: int) -> None:
+    def record_request(self, call: Call, code: int, seconds: float, size: int) -> None:
         """Record a finished request, other than a watch."""
         series = self._find(call)
         counter = series.codes.get(code)
@@ -120,7 +120,7 @@ class WatchCount:
     def __init__(self, events: Number, bytes: Number) -> None:
         self._events, self._bytes = events, bytes
 
-    def sent(self, events: int, bytes: int) -> None:
+    def record_sent(self, events: int, bytes: int) -> None:
         self._events.value += events
         self._bytes.value += bytes
 
@@ -154,7 +154,7 @@ def export_storage(metrics: Metrics, registry: Registry) -> None:
 
     objects = "Objects in the watch cache."
     metrics.function("apiserver_resource_objects", objects, reader_of(lambda stats: stats.items), _LABELS)
-    metrics.function("apiserver_storage_objects", objects, _qualified(registry), ("resource",))
+    metrics.function("apiserver_storage_objects", objects, _make_qualified_reader(registry), ("resource",))
     sizes = "Bytes of the objects in the watch cache."
     metrics.function(
         "apiserver_resource_size_estimate_bytes", sizes, reader_of(lambda stats: stats.item_bytes), _LABELS
@@ -176,7 +176,7 @@ def export_storage(metrics: Metrics, registry: Registry) -> None:
     )
 
 
-def _qualified(registry: Registry) -> Callable[[], Iterator[Sample]]:
+def _make_qualified_reader(registry: Registry) -> Callable[[], Iterator[Sample]]:
     """Return samples for the older metric, whose only label combines the resource and the group."""
 
     def read() -> Iterator[Sample]:

@@ -96,17 +96,17 @@ class Pipeline:
         """Serve a request whose user is known."""
         self.classify(call)
         audit = self._auditor.begin(call) if self._auditor is not None else None
-        return await self._intercepted(call) if audit is None else await self._audited(call, audit)
+        return await self._serve_intercepted(call) if audit is None else await self._serve_audited(call, audit)
 
-    async def _intercepted(self, call: Call) -> ApiResponse:
+    async def _serve_intercepted(self, call: Call) -> ApiResponse:
         if self.interceptor is None:
             return await self._execute(call)
         return await self.interceptor.intercept(call, self._execute)
 
-    async def _audited(self, call: Call, audit: AuditContext) -> ApiResponse:
+    async def _serve_audited(self, call: Call, audit: AuditContext) -> ApiResponse:
         call.audit = audit
         try:
-            response = await self._intercepted(call)
+            response = await self._serve_intercepted(call)
         except BaseException as error:
             audit.record_failure(error)
             raise
@@ -121,7 +121,7 @@ class Pipeline:
         if self._recorder is None or call.method == "GET" or _is_heartbeat(call):
             await self._admit(call)
             return await self._dispatch(call)
-        return await self._recorded(call, self._recorder)
+        return await self._serve_recorded(call, self._recorder)
 
     async def _admit(self, call: Call) -> None:
         """Apply flow control and authorization before the body is read."""
@@ -142,14 +142,16 @@ class Pipeline:
         if result.decision is not AuthzDecision.ALLOW:
             raise authorization_error(attributes, result)
 
-    async def _recorded(self, call: Call, recorder: FlightRecorder) -> ApiResponse:
+    async def _serve_recorded(self, call: Call, recorder: FlightRecorder) -> ApiResponse:
         """Serve a write and record its outcome in the flight recorder."""
         if _is_pod_creation(call):
             with collect_parts() as parts:
-                return await self._noted(call, recorder, parts)
-        return await self._noted(call, recorder)
+                return await self._serve_and_note(call, recorder, parts)
+        return await self._serve_and_note(call, recorder)
 
-    async def _noted(self, call: Call, recorder: FlightRecorder, parts: StepParts | None = None) -> ApiResponse:
+    async def _serve_and_note(
+        self, call: Call, recorder: FlightRecorder, parts: StepParts | None = None
+    ) -> ApiResponse:
         began = time.perf_counter()
         try:
             await self._admit(call)

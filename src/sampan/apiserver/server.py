@@ -28,13 +28,17 @@ from sampan.apiserver.authz.node import NodeGraph
 from sampan.apiserver.authz.rbac import RbacIndex, RbacIndexUpdater
 from sampan.apiserver.authz.rbac.bootstrap_policy import reconcile
 from sampan.apiserver.bootstrap import SYSTEM, SystemObjects
-from sampan.apiserver.config.config_reload import reloading_certificates, reloading_files, reloading_proxy_client
+from sampan.apiserver.config.config_reload import (
+    make_reloading_certificates,
+    make_reloading_files,
+    make_reloading_proxy_client,
+)
 from sampan.apiserver.config.server_config import AuditConfig, ServerConfig
 from sampan.apiserver.customresources import CustomResourceMetrics, DefinitionController
 from sampan.apiserver.endpoint_reconciler import EndpointReconciler, server_leases
 from sampan.apiserver.endpoints import ApiEndpoints
 from sampan.apiserver.flowcontrol import Fairness, FlowControlController
-from sampan.apiserver.flowcontrol.fairness import export_fairness, width
+from sampan.apiserver.flowcontrol.fairness import count_seats, export_fairness
 from sampan.apiserver.http.connection_limits import HttpLimits
 from sampan.apiserver.http.server import HttpServer, Listener, Site
 from sampan.apiserver.http.tls import tls_context
@@ -122,7 +126,8 @@ class ApiServer:
         self._storage_readiness = StorageReadiness(registry=self.registry)
         self.pipeline = self._make_pipeline()
         self.fairness = Fairness(
-            seats=config.max_in_flight + config.max_mutating_in_flight, width=partial(width, registry=self.registry)
+            seats=config.max_in_flight + config.max_mutating_in_flight,
+            width=partial(count_seats, registry=self.registry),
         )
         self.watchdog = LoopWatchdog(metrics=self.metrics, interval_s=LAG_INTERVAL_S, describe=request_in_frame)
         self._lag = LoopLag(metrics=self.metrics, on_beat=self.watchdog.beat)
@@ -150,7 +155,7 @@ class ApiServer:
             self._start(rbac_updater.run())
             running.push_async_callback(self._authenticator.tokens.close)
             running.push_async_callback(self.security.authorizer.close)
-            for file in reloading_files(self.config, self._oidc, self._use_modes, self.clock):
+            for file in make_reloading_files(self.config, self._oidc, self._use_modes, self.clock):
                 self._start(file.run())
             running.push_async_callback(self._http.close)
             await self._listen()
@@ -169,7 +174,7 @@ class ApiServer:
                 await flow_control.ensure_defaults()
             self._start(system_objects.run(RealClock()))
             self._start(trust.run())
-            for certificates in reloading_certificates(
+            for certificates in make_reloading_certificates(
                 self.config,
                 use_tls=self._http.use_tls,
                 use_trust=lambda data: self._start(trust.replace(data)),
@@ -203,7 +208,7 @@ class ApiServer:
     @property
     def address(self) -> str:
         """The address at which clients reach the server."""
-        return self.config.advertise_address or own_address()
+        return self.config.advertise_address or find_default_route_address()
 
     @property
     def _port(self) -> int:
@@ -238,7 +243,7 @@ class ApiServer:
         aggregation = AggregationController(pipeline=self.pipeline, upstream=self.upstream, client=client)
         self.pipeline.aggregation = self._aggregation = aggregation
         if client is not None:
-            self._start(reloading_proxy_client(client, aggregation.renew_client).run())
+            self._start(make_reloading_proxy_client(client, aggregation.renew_client).run())
         self._start(aggregation.run())
 
     def user_api_source(self) -> InProcessApiSource:
@@ -451,7 +456,7 @@ def _audit_backends(config: AuditConfig, clock: Clock, metrics: Metrics) -> Audi
     return AuditBackends(backends=backends, metrics=metrics)
 
 
-def own_address() -> str:
+def find_default_route_address() -> str:
     """Return the address of this machine's default route, or the loopback address."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:

@@ -18,7 +18,7 @@ from typing import Any
 import click
 
 from sampan.cli.failures import CliError
-from sampan.cli.local_cluster.cluster_dir import running_cluster_options, selected_cluster
+from sampan.cli.local_cluster.cluster_dir import running_cluster_options, select_cluster
 from sampan.machinery.client import kubeconfig
 from sampan.machinery.client.access import Access, AccessError
 
@@ -71,8 +71,8 @@ def command(
         paths = [Path(file)] if file is not None else kubeconfig.default_paths()
         _serve(_accesses(paths, contexts), port or 0, opens_browser=not no_browser)
         return
-    where = selected_cluster(data_dir, cluster)
-    if where.running() is None:
+    where = select_cluster(data_dir, cluster)
+    if where.read_note_if_running() is None:
         raise CliError(f"cluster {where.path.name} is not running; `sampan up` starts it")
     accesses = _accesses([where.kubeconfig], ())
     if port is not None:

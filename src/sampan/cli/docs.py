@@ -32,13 +32,13 @@ def command(page: str | None) -> None:
 def docs_directory() -> Path:
     """Return the directory of the documentation: that of the checkout, or of the installed package."""
     checkout = Path(sampan.__file__).resolve().parents[2] / "docs"
-    for readme in [checkout / "README.md", *_installed()]:
+    for readme in [checkout / "README.md", *_list_installed_readmes()]:
         if readme.is_file():
             return readme.resolve().parent
     raise CliError("the documentation is not installed: this package was built without it")
 
 
-def _installed() -> Iterable[Path]:
+def _list_installed_readmes() -> Iterable[Path]:
     try:
         files = distribution("sampan").files or []
     except PackageNotFoundError:

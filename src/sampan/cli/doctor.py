@@ -17,7 +17,7 @@ import click
 import msgspec
 
 from sampan.cli.local_cluster import rootless
-from sampan.cli.local_cluster.cluster_dir import ClusterDir, cluster_dir, cluster_options, known_clusters
+from sampan.cli.local_cluster.cluster_dir import ClusterDir, cluster_dir, cluster_options, list_clusters
 from sampan.cli.status.cluster_report import ClusterReport, cluster_report, size_text
 from sampan.cluster.machine.machine_checks import CheckLevel, CheckResult, check_machine, errors_in
 from sampan.cluster.machine.machine_state import read_state
@@ -50,7 +50,7 @@ def command(context: click.Context, output: str, data_dir: str | None, name: str
         context.get_parameter_source(parameter) is not click.core.ParameterSource.DEFAULT
         for parameter in ("data_dir", "name")
     )
-    clusters = _check_clusters([where] if is_selected else list(known_clusters()))
+    clusters = _check_clusters([where] if is_selected else list(list_clusters()))
     check = partial(_check, where.path, output, clusters)
     if rootless.is_possible():  # the machine as a cluster of this user would see it
         raise SystemExit(rootless.run_inside(partial(check, rootless.shortcomings()), has_outgoing=True))
@@ -94,7 +94,7 @@ def print_results(results: Sequence[CheckResult], *, title: str = "CHECK") -> No
     click.echo(f"{title:<{_NAME}} {'RESULT':<{_LEVEL}} DETAIL" if len(title) <= _NAME else title)
     for result in results:
         head = f"{result.name:<{_NAME}} {result.level:<{_LEVEL}} "
-        for line in _wrapped(head, result.detail):
+        for line in _wrap_text(head, result.detail):
             click.echo(line)
     for result in results:
         if result.level is not CheckLevel.OK:
@@ -102,12 +102,12 @@ def print_results(results: Sequence[CheckResult], *, title: str = "CHECK") -> No
 
 
 def finding_text(result: CheckResult) -> str:
-    lines = _wrapped(f"{result.name}: ", result.detail, indent=2)
-    lines += _wrapped("  cost    ", result.cost) if result.cost else []
-    return "\n".join([*lines, *(_wrapped("  remedy  ", result.remedy) if result.remedy else [])])
+    lines = _wrap_text(f"{result.name}: ", result.detail, indent=2)
+    lines += _wrap_text("  cost    ", result.cost) if result.cost else []
+    return "\n".join([*lines, *(_wrap_text("  remedy  ", result.remedy) if result.remedy else [])])
 
 
-def _wrapped(head: str, text: str, indent: int | None = None) -> list[str]:
+def _wrap_text(head: str, text: str, indent: int | None = None) -> list[str]:
     return textwrap.wrap(
         text,
         _WIDTH,

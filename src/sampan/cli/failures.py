@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import click
 
-from sampan.cluster.errors import leaves
+from sampan.cluster.errors import leaf_exceptions
 
 T = TypeVar("T")
 
@@ -44,7 +44,7 @@ class CliError(click.ClickException):
     """
 
     def format_message(self) -> str:
-        return one_line(self.message) if type(self) is CliError else self.message
+        return join_lines(self.message) if type(self) is CliError else self.message
 
 
 def expected_message(error: Exception) -> str | None:
@@ -60,15 +60,15 @@ def expected_message(error: Exception) -> str | None:
     if isinstance(error, OSError):
         return _os_message(error)
     if _is_deliberate(type(error)):
-        return one_line(str(error)) or None
+        return join_lines(str(error)) or None
     return None
 
 
-def one_line(text: str) -> str:
+def join_lines(text: str) -> str:
     return " ".join(text.split())
 
 
-def guarded(call: Callable[[], T]) -> T:
+def call_with_cli_errors(call: Callable[[], T]) -> T:
     """Call a function, and raise CliError for any exception that would print a traceback."""
     try:
         return call()
@@ -80,16 +80,16 @@ def guarded(call: Callable[[], T]) -> T:
 
 
 def _group_message(group: ExceptionGroup[Any]) -> str | None:
-    messages = [expected_message(error) if isinstance(error, Exception) else None for error in leaves(group)]
+    messages = [expected_message(error) if isinstance(error, Exception) else None for error in leaf_exceptions(group)]
     expected = [message for message in messages if message is not None]
     return "; ".join(dict.fromkeys(expected)) if len(expected) == len(messages) else None
 
 
 def _os_message(error: OSError) -> str | None:
     if not error.strerror:
-        return one_line(str(error)) if _is_deliberate(type(error)) else None
+        return join_lines(str(error)) if _is_deliberate(type(error)) else None
     names = [os.fsdecode(name) for name in (error.filename, error.filename2) if isinstance(name, (str, bytes))]
-    return one_line(f"{' and '.join(names)}: {error.strerror}" if names else error.strerror)
+    return join_lines(f"{' and '.join(names)}: {error.strerror}" if names else error.strerror)
 
 
 def _is_deliberate(kind: type[BaseException]) -> bool:
@@ -104,9 +104,9 @@ def _bug_message(error: Exception) -> str:
     import tempfile
     import traceback
 
-    cause = next(leaves(error))
+    cause = next(leaf_exceptions(error))
     name, notes = type(cause).__name__, getattr(cause, "__notes__", [])
-    shown = one_line(" ".join([f"{name}: {cause}" if str(cause) else name, *notes]))
+    shown = join_lines(" ".join([f"{name}: {cause}" if str(cause) else name, *notes]))
     try:
         number, path = tempfile.mkstemp(prefix="sampan-traceback-", suffix=".log")
         with open(number, "w", encoding="utf-8", errors="backslashreplace") as file:

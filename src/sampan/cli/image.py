@@ -12,7 +12,7 @@ import click
 
 from sampan.cli.command_classes import AliasGroup
 from sampan.cli.failures import CliError
-from sampan.cli.local_cluster.cluster_dir import ClusterDir, running_cluster_options, selected_cluster
+from sampan.cli.local_cluster.cluster_dir import ClusterDir, running_cluster_options, select_cluster
 from sampan.runtimes.images import BadReference, ImageStore, ImageUnknown, parse_reference
 from sampan.runtimes.images.manifests import BadImage
 
@@ -41,7 +41,7 @@ def _image_command(name: str) -> Callable[[Callable[..., None]], click.Command]:
     def decorate(function: Callable[..., None]) -> click.Command:
         @functools.wraps(function)
         def run(data_dir: str | None, cluster: str | None, **options: Any) -> None:
-            function(_Images(selected_cluster(data_dir, cluster)), **options)
+            function(_Images(select_cluster(data_dir, cluster)), **options)
 
         return command.command(name)(running_cluster_options(run))
 

@@ -18,7 +18,7 @@ from sampan.cli.doctor import finding_text
 from sampan.cli.failures import CliError
 from sampan.cli.flags import parsers
 from sampan.cli.local_cluster import detached_process
-from sampan.cli.local_cluster.cluster_dir import ClusterDir, Running, cluster_dir, cluster_options
+from sampan.cli.local_cluster.cluster_dir import ClusterDir, RunningCluster, cluster_dir, cluster_options
 from sampan.cli.local_cluster.server_process import run_loop, set_up_logs
 from sampan.cli.node import labels_of
 from sampan.cluster.join.record import JoinRecord, read_record, write_record
@@ -90,7 +90,7 @@ def command(**options: Any) -> None:
     where.check()
     if where.is_cluster and not where.is_joined:
         raise CliError(f"--data-dir: {where.path} is that of a cluster of this machine; --name names another directory")
-    if (note := where.running()) is not None:
+    if (note := where.read_note_if_running()) is not None:
         click.echo(
             f"{note.nodes} is already running (pid {note.pid}); `sampan down` stops it, `sampan leave` undoes it"
         )
@@ -115,7 +115,7 @@ def _run(where: ClusterDir, name: str, record: JoinRecord, began: float) -> None
     try:
         where.remove_note()
 
-        def on_ready(note: Running) -> None:
+        def on_ready(note: RunningCluster) -> None:
             where.write_note(note)
             _report(note, time.monotonic() - began)
 
@@ -125,7 +125,7 @@ def _run(where: ClusterDir, name: str, record: JoinRecord, began: float) -> None
         lock.release()
 
 
-def _report(note: Running, took_s: float) -> None:
+def _report(note: RunningCluster, took_s: float) -> None:
     click.echo(f"node {note.nodes} has joined {note.url} ({took_s:.2f} s, pid {note.pid})")
     click.echo(f"  listen {', '.join(note.listening)}")
 
@@ -178,7 +178,7 @@ def _with_options(record: JoinRecord, options: Mapping[str, Any]) -> JoinRecord:
 
 def _join(where: ClusterDir, options: Mapping[str, Any]) -> JoinRecord:
     """Check the machine and the server, request the client certificate, and write what the node needs."""
-    from sampan.cli.flags.nodes import usable
+    from sampan.cli.flags.nodes import find_usable_runtime
     from sampan.cli.joined_node import CLIENT_CERTIFICATE, JoinedNodeFiles
     from sampan.cluster.join import discovery, preflight
     from sampan.cluster.join.bootstrap import bootstrap
@@ -190,23 +190,23 @@ def _join(where: ClusterDir, options: Mapping[str, Any]) -> JoinRecord:
         raise CliError("SERVER: this machine has not joined a cluster yet: which ADDRESS:PORT has its API server?")
     server, token = discovery.parse_server(options["server"]), _token(options["token_file"])
     node, port = _node_name(options["node_name"]), options["port"] or 10250
-    choice, why_not = usable(options["runtime"] or AUTO, options["container_runtime_endpoint"] or "")
+    choice, why_not = find_usable_runtime(options["runtime"] or AUTO, options["container_runtime_endpoint"] or "")
     if choice is None:
         raise CliError(f"--runtime: {why_not}")
-    ignored = _ignored(options["ignore_checks"])
-    _judge([*_machine_checks(where), preflight.check_ports(preflight.used_ports([port]))], ignored)
+    ignored = _parse_ignored_checks(options["ignore_checks"])
+    _report_checks([*_machine_checks(where), preflight.check_ports(preflight.used_ports([port]))], ignored)
     link = preflight.read_link(server)
     discovered = _discover(server, token, options["ca_file"])
     # the clock comes first: with a wrong one, valid certificates are rejected
-    _judge([preflight.check_clock(discovered.server_time, time.time())], ignored)
-    context = discovery.verified_context(discovered.ca_pem)
+    _report_checks([preflight.check_clock(discovered.server_time, time.time())], ignored)
+    context = discovery.create_tls_context(discovered.ca_pem)
     discovery.get(server, "/version", context)
     large = preflight.has_large_response(server, context)
-    existing = preflight.existing_node(server, context, token, node)
-    _judge([preflight.check_mtu(link, has_large_response=large), preflight.check_name(node, existing)], ignored)
+    existing = preflight.fetch_node(server, context, token, node)
+    _report_checks([preflight.check_mtu(link, has_large_response=large), preflight.check_name(node, existing)], ignored)
     access = Access(server=server.url, ca_pem=discovered.ca_pem, token=token.bearer)
     pair, networks = asyncio.run(bootstrap(access, node))
-    _judge([preflight.check_overlaps(link.address, [*networks.pod_cidrs, *networks.service_cidrs])], ignored)
+    _report_checks([preflight.check_overlaps(link.address, [*networks.pod_cidrs, *networks.service_cidrs])], ignored)
     record = JoinRecord(
         server=server.url,
         node=node,
@@ -235,8 +235,12 @@ def _discover(server: ServerAddress, token: JoinToken, ca_file: str | None) -> A
     path = parsers.authority("--ca-file", ca_file)
     assert path is not None
     certificates = discovery.certificates_in(path.read_bytes())
-    ca_pem = discovery.pinned(certificates, token.ca_hash, ca_file) if token.ca_hash else b"".join(certificates)
-    response = discovery.get(server, "/version", discovery.verified_context(ca_pem))
+    ca_pem = (
+        discovery.select_pinned_certificates(certificates, token.ca_hash, ca_file)
+        if token.ca_hash
+        else b"".join(certificates)
+    )
+    response = discovery.get(server, "/version", discovery.create_tls_context(ca_pem))
     return discovery.DiscoveredCluster(ca_pem=ca_pem, server_time=response.server_time)
 
 
@@ -248,7 +252,7 @@ def _machine_checks(where: ClusterDir) -> list[CheckResult]:
     return [result for result in results if result.name in _MACHINE_CHECKS]
 
 
-def _judge(results: Sequence[CheckResult], ignored: Sequence[str]) -> None:
+def _report_checks(results: Sequence[CheckResult], ignored: Sequence[str]) -> None:
     """Print warnings, and raise CliError for failed checks that are not ignored."""
     from sampan.cluster.machine.machine_checks import CheckLevel
 
@@ -266,7 +270,7 @@ def _judge(results: Sequence[CheckResult], ignored: Sequence[str]) -> None:
         raise CliError(f"this machine cannot join yet; mend the above, or use --ignore-checks '{refused}'")
 
 
-def _ignored(text: str) -> list[str]:
+def _parse_ignored_checks(text: str) -> list[str]:
     return [word.strip() for word in text.split(",") if word.strip()]
 
 

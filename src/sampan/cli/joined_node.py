@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING
 from sampan.api.addresses import join_host_port
 from sampan.cli.components.component_port import tls_of
 from sampan.cli.components.kubelet_access import KubeletIdentity, keep_client_certificate, keep_serving_certificate
-from sampan.cli.local_cluster.cluster_dir import ClusterDir, Running
+from sampan.cli.local_cluster.cluster_dir import ClusterDir, RunningCluster
 from sampan.cli.local_cluster.server_process import on_signals
-from sampan.cluster.cluster_cidrs import own_pod_cidr
+from sampan.cluster.cluster_cidrs import choose_pod_cidr
 from sampan.cluster.cluster_config import KUBELET, PROXY
 from sampan.cluster.join.discovery import JoinError, parse_server
 from sampan.cluster.join.preflight import read_link
@@ -29,7 +29,7 @@ from sampan.cluster.machine.host_locks import HostLocks
 from sampan.cluster.nodes.abandoned_node import root_cgroup_of
 from sampan.kubelet.agent.certificate_manager import CertificateStore
 from sampan.kubelet.agent.config import AgentConfig
-from sampan.kubelet.agent.machine import own_addresses
+from sampan.kubelet.agent.machine import find_machine_addresses
 from sampan.kubelet.server.ports import PortsConfig
 from sampan.machinery.activity import Activity
 from sampan.machinery.client import Client
@@ -98,7 +98,7 @@ def node_addresses(record: JoinRecord) -> list[str]:
     if record.node_ip:
         return record.node_ip.split(",")
     primary = read_link(parse_server(record.server)).address
-    others = [address for address in own_addresses() if (":" in address) != (":" in primary)]
+    others = [address for address in find_machine_addresses() if (":" in address) != (":" in primary)]
     return [primary, *(address for address in others if not address.startswith(("127.", "fe80:")))]
 
 
@@ -112,7 +112,7 @@ class JoinedNode:
     one; containers keep running meanwhile."""
 
     def __init__(
-        self, *, where: ClusterDir, name: str, record: JoinRecord, on_ready: Callable[[Running], None]
+        self, *, where: ClusterDir, name: str, record: JoinRecord, on_ready: Callable[[RunningCluster], None]
     ) -> None:
         self._where, self._name, self._record, self._on_ready = where, name, record, on_ready
         self._files, self._clock, self._locks = JoinedNodeFiles(where), RealClock(), HostLocks()
@@ -198,7 +198,7 @@ class JoinedNode:
             attachment = NodeAttachment(
                 node=record.node, directory=directory, namespace=NetworkNamespace(), addresses=addresses
             )
-            network = networks.of(attachment)
+            network = networks.network_of(attachment)
             mesh = MeshAgent(config=mesh_config, client=client_for("sampan-mesh"), clock=clock)
             async with (
                 networks,
@@ -238,7 +238,7 @@ class JoinedNode:
         await kubelet.ready.wait()
         record = self._record
         self._on_ready(
-            Running(
+            RunningCluster(
                 pid=os.getpid(),
                 name=self._name,
                 url=record.server,
@@ -281,7 +281,7 @@ class JoinedNode:
             cluster_dns=cluster_dns(record.service_cidrs),
             cluster_domain=record.dns_domain,
             needs_pod_cidr=is_ours,
-            own_pod_cidrs=[own_pod_cidr(record.node)] if is_ours and not record.pod_cidrs else (),
+            own_pod_cidrs=[choose_pod_cidr(record.node)] if is_ours and not record.pod_cidrs else (),
             serializes_pulls=False,
         )
 

@@ -7,7 +7,7 @@ import shlex
 import click
 
 from sampan.cli.failures import CliError
-from sampan.cli.local_cluster.cluster_dir import running_cluster_options, selected_cluster
+from sampan.cli.local_cluster.cluster_dir import running_cluster_options, select_cluster
 
 
 @click.command("kubeconfig")
@@ -22,7 +22,7 @@ def command(data_dir: str | None, cluster: str | None, prints_path: bool, prints
       eval $(sampan kubeconfig --export)
       sampan kubeconfig > cluster.kubeconfig
     """
-    path = selected_cluster(data_dir, cluster).kubeconfig
+    path = select_cluster(data_dir, cluster).kubeconfig
     try:
         content = path.read_text()
     except FileNotFoundError:

@@ -55,22 +55,24 @@ def command(is_drained: bool, timeout: str, data_dir: str | None, name: str) -> 
 
 
 def _drain(where: ClusterDir, record: JoinRecord, timeout_s: float) -> None:
-    if where.running() is None:
+    if where.read_note_if_running() is None:
         raise CliError("--drain: the node is not running, and its pods cannot end; `sampan join -d` starts it")
-    if left := _with_client(where, record, lambda client: drain(client, record.node, timeout_s), timeout_s + 30):
+    if left := _run_with_client(where, record, lambda client: drain(client, record.node, timeout_s), timeout_s + 30):
         raise CliError(f"--drain: still running after {timeout_s:g} s: {', '.join(left)}; the node stays cordoned")
 
 
 def _delete_node(where: ClusterDir, record: JoinRecord) -> None:
     """Delete the Node object. A cluster that is gone does not keep the machine from being cleaned up."""
     try:
-        _with_client(where, record, lambda client: delete_node(client, record.node), _PATIENCE_S)
+        _run_with_client(where, record, lambda client: delete_node(client, record.node), _PATIENCE_S)
     except (errors.ApiError, ConnectionFailed, TimeoutError, JoinError) as error:
         advice = f"on the cluster: kubectl delete node {record.node}"
         click.echo(f"Warning: cannot delete the Node object ({error or 'timeout'}); {advice}", err=True)
 
 
-def _with_client(where: ClusterDir, record: JoinRecord, work: Callable[[Client], Awaitable[T]], timeout_s: float) -> T:
+def _run_with_client(
+    where: ClusterDir, record: JoinRecord, work: Callable[[Client], Awaitable[T]], timeout_s: float
+) -> T:
     async def main() -> T:
         async with HttpTransport(JoinedNodeFiles(where).access(record)) as transport, asyncio.timeout(timeout_s):
             return await work(Client(transport=transport, clock=RealClock(), component="sampan-leave"))

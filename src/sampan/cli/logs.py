@@ -12,7 +12,7 @@ from typing import BinaryIO
 import click
 
 from sampan.cli.failures import CliError
-from sampan.cli.local_cluster.cluster_dir import ClusterDir, running_cluster_options, selected_cluster
+from sampan.cli.local_cluster.cluster_dir import ClusterDir, running_cluster_options, select_cluster
 
 _PACKAGES = {
     "apiserver": ("sampan.apiserver", "sampan.storage"),
@@ -47,7 +47,7 @@ def command(
 
     COMPONENT selects the lines of one component: apiserver, controllers, scheduler, kubelet, proxy, dns or network.
     """
-    where = selected_cluster(data_dir, cluster)
+    where = select_cluster(data_dir, cluster)
     selects = LogFilter(component, only_warnings=only_warnings)
     with _open(where) as log:
         lines: Iterator[bytes] | deque[bytes] = (line for line in _lines(log) if selects.accepts(line))
@@ -57,7 +57,7 @@ def command(
             for line in _lines(log):
                 if selects.accepts(line):
                     click.echo(line, nl=False)
-            if where.running() is None:
+            if where.read_note_if_running() is None:
                 return
             time.sleep(_POLL_S)
 

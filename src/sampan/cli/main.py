@@ -13,7 +13,7 @@ import click
 
 from sampan import __version__
 from sampan.cli.command_classes import HelpFormatter
-from sampan.cli.failures import guarded
+from sampan.cli.failures import call_with_cli_errors
 
 COMMANDS = {
     "up": ("sampan.cli.up", "Start a cluster."),
@@ -74,7 +74,7 @@ class LazyGroup(click.Group):
     """A group that imports a subcommand when it is invoked, and reports exceptions in one line."""
 
     def invoke(self, ctx: click.Context) -> Any:
-        return guarded(lambda: click.Group.invoke(self, ctx))
+        return call_with_cli_errors(lambda: click.Group.invoke(self, ctx))
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)

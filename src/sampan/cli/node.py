@@ -22,7 +22,7 @@ from sampan.cli.failures import CliError
 from sampan.cli.kubectl.client.session import Session
 from sampan.cli.kubectl.get import TABLE
 from sampan.cli.kubectl.printers.table import cell_text, table_lines
-from sampan.cli.local_cluster.cluster_dir import running_cluster_options, selected_cluster
+from sampan.cli.local_cluster.cluster_dir import running_cluster_options, select_cluster
 from sampan.kubelet import hollow_nodes
 from sampan.machinery.client import kubeconfig
 
@@ -119,7 +119,7 @@ def stop(names: tuple[str, ...], data_dir: str | None, cluster: str | None) -> N
     """
     session = _open(data_dir, cluster)
     for node_name in names:
-        _power(session, node_name, hollow_nodes.OFF)
+        _set_power(session, node_name, hollow_nodes.OFF)
         click.echo(f"node {node_name} stopped")
 
 
@@ -130,8 +130,8 @@ def start(names: tuple[str, ...], data_dir: str | None, cluster: str | None) -> 
     """Start stopped nodes, which restart their containers."""
     session = _open(data_dir, cluster)
     for node_name in names:
-        before = _renewed(session, node_name)
-        _power(session, node_name, None)
+        before = _read_renew_time(session, node_name)
+        _set_power(session, node_name, None)
         _wait_until_ready(session, node_name, partial(_is_back, session, node_name, before))
         click.echo(f"node {node_name} is ready")
 
@@ -158,8 +158,8 @@ def list_nodes(data_dir: str | None, cluster: str | None, output: str | None) ->
 
 
 def _open(data_dir: str | None, cluster: str | None) -> Session:
-    where = selected_cluster(data_dir, cluster)
-    if where.running() is None:
+    where = select_cluster(data_dir, cluster)
+    if where.read_note_if_running() is None:
         raise CliError(f"{where.path.name} is not running; `sampan up` starts it")
     try:
         session = Session(kubeconfig.load(where.kubeconfig), "default")
@@ -169,7 +169,7 @@ def _open(data_dir: str | None, cluster: str | None) -> Session:
     return session
 
 
-def _power(session: Session, name: str, value: str | None) -> None:
+def _set_power(session: Session, name: str, value: str | None) -> None:
     _check(session, name)
     patch = {"metadata": {"annotations": {hollow_nodes.POWER: value}}}
     session.send("PATCH", f"{_NODES}/{name}", body=patch, content_type=_MERGE)
@@ -203,14 +203,14 @@ def _free_names(session: Session, count: int) -> Sequence[str]:
     return hollow_nodes.free_names(used_names, count)
 
 
-def _renewed(session: Session, name: str) -> str:
+def _read_renew_time(session: Session, name: str) -> str:
     """Return the time of the node's last heartbeat."""
     leases: list[dict[str, Any]] = session.get(_LEASES)["items"]
     return next((str(item["spec"].get("renewTime")) for item in leases if item["metadata"]["name"] == name), "")
 
 
 def _is_back(session: Session, name: str, before: str) -> bool:
-    return _renewed(session, name) != before
+    return _read_renew_time(session, name) != before
 
 
 def _wait_until_ready(session: Session, name: str, is_back: Callable[[], bool] = lambda: True) -> None:

@@ -17,7 +17,7 @@ import click
 from click.core import ParameterSource
 
 from sampan.cli.failures import CliError
-from sampan.cli.local_cluster.cluster_dir import ClusterDir, Running, cluster_dir, cluster_options
+from sampan.cli.local_cluster.cluster_dir import ClusterDir, RunningCluster, cluster_dir, cluster_options
 from sampan.machinery.pki.private_files import write_private
 
 _SYSTEM_UNITS = Path("/etc/systemd/system")
@@ -110,7 +110,7 @@ def install_command(
     if not is_user and os.geteuid() != 0:
         raise CliError("--system: a service of the system needs root: sudo sampan service install")
     service.systemctl("--version")  # refuses before anything is written
-    if not no_start and not service.is_installed() and where.is_cluster and where.running() is not None:
+    if not no_start and not service.is_installed() and where.is_cluster and where.read_note_if_running() is not None:
         raise CliError(f"--name: {name} is running; `sampan down --name {name}` stops it, then install the service")
     where.make()  # a hardened service cannot create it
     service.path.parent.mkdir(parents=True, exist_ok=True)
@@ -194,7 +194,7 @@ def _other_hint(service: Service) -> str:
     return f"; {flag} selects {other.path}" if other.is_installed() else ""
 
 
-def _cluster_text(note: Running | None, *, is_active: bool) -> str:
+def _cluster_text(note: RunningCluster | None, *, is_active: bool) -> str:
     if note is not None:
         return f"running at {note.url or note.insecure_url}"
     return "starting" if is_active else "not running"
@@ -210,7 +210,7 @@ def status_command(data_dir: str | None, name: str, is_user: bool) -> None:
         raise CliError(f"there is no service: {service.path} does not exist{_other_hint(service)}")
     active = service.systemctl("is-active", service.unit).stdout.strip() or "unknown"
     enabled = service.systemctl("is-enabled", service.unit).stdout.strip() or "unknown"
-    note = where.running() if where.is_cluster else None
+    note = where.read_note_if_running() if where.is_cluster else None
     click.echo(f"{service.unit}: {active}, {enabled}")
     click.echo(f"  unit     {service.path}")
     click.echo(f"  cluster  {_cluster_text(note, is_active=active == 'active')}")

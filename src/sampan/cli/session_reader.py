@@ -36,6 +36,6 @@ class SessionReader:
 
     async def object_path(self, api_version: str, kind: str, namespace: str, name: str) -> str:
         try:
-            return self._types.of(api_version, kind).object(namespace, name)
+            return self._types.find_by_kind(api_version, kind).object(namespace, name)
         except (ServerError, CliError):
             return ""

@@ -17,8 +17,8 @@ from sampan.api.types.core_v1 import Secret
 from sampan.cli.command_classes import AliasGroup
 from sampan.cli.failures import CliError
 from sampan.cli.flags import parsers
-from sampan.cli.kubectl.printers.columns import aligned
-from sampan.cli.local_cluster.cluster_dir import running_cluster_options, selected_cluster
+from sampan.cli.kubectl.printers.columns import align_columns
+from sampan.cli.local_cluster.cluster_dir import running_cluster_options, select_cluster
 from sampan.cluster.join import grants
 from sampan.cluster.join.token import (
     AUTHENTICATION,
@@ -35,7 +35,7 @@ from sampan.cluster.join.token import (
     token_secret,
     usages_of,
 )
-from sampan.controllers.security.bootstrap_tokens import NAMESPACE, ONE_USE_GROUP, OURS, left_s, text_of
+from sampan.controllers.security.bootstrap_tokens import NAMESPACE, ONE_USE_GROUP, OURS, expires_in_s, text_of
 from sampan.machinery import errors
 from sampan.machinery.client import Client
 from sampan.machinery.client.access import Access
@@ -117,7 +117,7 @@ def create(token: str | None, **options: Any) -> None:
     ca_hash = _ca_hash(cluster.access)
     join_token = new_token(ca_hash)
     if token is not None:
-        chosen = _parsed(token)
+        chosen = _parse_token(token)
         join_token = type(join_token)(chosen.id, chosen.secret, ca_hash)
     secret = token_secret(
         join_token,
@@ -127,7 +127,7 @@ def create(token: str | None, **options: Any) -> None:
         description=options["description"],
         is_one_use=options["one_use"],
     )
-    _with_client(cluster.access, lambda client: _create(client, cluster, secret))
+    _run_with_client(cluster.access, lambda client: _create(client, cluster, secret))
     if cluster.warning:
         click.echo(f"Warning: {cluster.warning}", err=True)
     if options["print_join_command"]:
@@ -141,11 +141,11 @@ def create(token: str | None, **options: Any) -> None:
 @access_options
 def list_tokens(output: str | None, **options: Any) -> None:
     """List tokens, without their secrets."""
-    secrets = _with_client(_cluster(options).access, _secrets)
+    secrets = _run_with_client(_cluster(options).access, _secrets)
     now = time.time()
     is_wide = output == "wide"
     rows = [_row(secret, now, is_wide) for secret in sorted(secrets, key=lambda secret: secret.metadata.name)]
-    for line in aligned([_HEAD + _WIDE_HEAD * is_wide, *rows]):
+    for line in align_columns([_HEAD + _WIDE_HEAD * is_wide, *rows]):
         click.echo(line.rstrip())
 
 
@@ -161,7 +161,7 @@ def delete(tokens: tuple[str, ...], **options: Any) -> None:
     access = _cluster(options).access
     for token_id in ids:
         try:
-            _with_client(access, partial(_delete, name=secret_name(token_id)))
+            _run_with_client(access, partial(_delete, name=secret_name(token_id)))
         except errors.NotFound:
             raise CliError(f"there is no token {token_id}") from None
         click.echo(f"token {token_id} deleted")
@@ -175,7 +175,7 @@ async def _create(client: Client, cluster: ClusterAccess, secret: Secret) -> Non
     if cluster.networks is not None:
         await grants.ensure_config_map(client, grants.cluster_config(cluster.networks))
     try:
-        created = await client.of(Secret).create(secret)
+        created = await client.for_kind(Secret).create(secret)
     except errors.AlreadyExists:
         raise CliError(f"TOKEN: there is a token with the id {text_of(secret, 'token-id')} already") from None
     if is_one_use(created):
@@ -183,15 +183,15 @@ async def _create(client: Client, cluster: ClusterAccess, secret: Secret) -> Non
 
 
 async def _secrets(client: Client) -> list[Secret]:
-    return list((await client.of(Secret).list(OURS)).items)
+    return list((await client.for_kind(Secret).list(OURS)).items)
 
 
 async def _delete(client: Client, *, name: str) -> None:
-    await client.of(Secret).delete(name, NAMESPACE)
+    await client.for_kind(Secret).delete(name, NAMESPACE)
 
 
 def _row(secret: Secret, now: float, is_wide: bool) -> str:
-    remaining_s = left_s(secret, now)
+    remaining_s = expires_in_s(secret, now)
     ttl = "<forever>" if remaining_s == float("inf") else "<expired>" if remaining_s <= 0 else _age(remaining_s)
     groups = [group for group in groups_of(secret) if group != ONE_USE_GROUP]
     cells = [
@@ -228,7 +228,7 @@ def _groups(text: str) -> list[str]:
     return groups
 
 
-def _parsed(text: str) -> Any:
+def _parse_token(text: str) -> Any:
     try:
         return parse_token(text)
     except BadToken as error:
@@ -249,8 +249,8 @@ def _cluster(options: Mapping[str, Any]) -> ClusterAccess:
             access = load(Path(options["kubeconfig_path"]))
             url = urlsplit(access.server)
             return ClusterAccess(access=access, address=url.netloc if url.port else f"{url.netloc}:443")
-        where = selected_cluster(options["data_dir"], options["cluster"])
-        note = where.running()
+        where = select_cluster(options["data_dir"], options["cluster"])
+        note = where.read_note_if_running()
         if note is None or where.is_joined:
             raise CliError(f"{where.path.name} is not a cluster that runs on this machine; `sampan up` starts one")
         access = load(where.kubeconfig)
@@ -267,7 +267,7 @@ def _cluster(options: Mapping[str, Any]) -> ClusterAccess:
     )
 
 
-def _with_client(access: Access, work: Callable[[Client], Awaitable[T]]) -> T:
+def _run_with_client(access: Access, work: Callable[[Client], Awaitable[T]]) -> T:
     async def main() -> T:
         async with HttpTransport(access) as transport:
             return await work(Client(transport=transport, clock=RealClock(), component="sampan-token"))

@@ -98,14 +98,14 @@ def _refresh(kind: str, source: UsageSource, sort_by: str, interval_s: float) ->
                 lines = [error.format_message()]
             moment = time.strftime("%H:%M:%S")
             lines = [f"{moment}, every {interval_s:g} s, sorted by {sort_by}; Ctrl-C ends", "", *lines]
-            shown = [line[: size.columns] for line in fitted(lines, size.lines - 1)]
+            shown = [line[: size.columns] for line in fit_lines(lines, size.lines - 1)]
             click.echo(_HOME_AND_CLEAR + "\n".join(shown))
             time.sleep(interval_s)
     except KeyboardInterrupt:
         return
 
 
-def fitted(lines: Sequence[str], height: int) -> list[str]:
+def fit_lines(lines: Sequence[str], height: int) -> list[str]:
     """Return as many lines as a terminal has, the last of which says how many are missing."""
     if len(lines) <= height or height < 2:
         return list(lines)
@@ -213,7 +213,7 @@ def node_lines(nodes: Sequence[NodeUsage]) -> list[str]:
     rows = [["NODE", "STATUS", "PODS", "CPU", "", "MEMORY", ""]]
     rows += [
         [
-            _shortened(node.name, 15),
+            _truncate(node.name, 15),
             node.state.replace("SchedulingDisabled", "cordoned"),
             str(node.pods),
             f"{node.cpu_millicores}m",
@@ -232,9 +232,9 @@ def pod_lines(pods: Sequence[PodUsage]) -> list[str]:
     rows = [["NAMESPACE", "POD", "NODE", "STATUS", "RESTARTS", "CPU", "MEMORY"]]
     rows += [
         [
-            _shortened(pod.namespace, 12),
-            _shortened(pod.name, 22),
-            _shortened(pod.node, 10),
+            _truncate(pod.namespace, 12),
+            _truncate(pod.name, 22),
+            _truncate(pod.node, 10),
             pod.state,
             str(pod.restarts),
             f"{pod.cpu_millicores}m",
@@ -256,7 +256,7 @@ def _bar(percent: int) -> str:
     return f"{'█' * full}{'░' * (_BAR - full)} {percent}%"
 
 
-def _shortened(text: str, most: int) -> str:
+def _truncate(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 

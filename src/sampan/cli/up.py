@@ -31,17 +31,17 @@ from sampan.cli.flags.scheduler import scheduler_options, scheduler_settings
 from sampan.cli.flags.store import store_config
 from sampan.cli.flags.table import add_flags, switch
 from sampan.cli.local_cluster import detached_process, rootless
-from sampan.cli.local_cluster.cluster_dir import ClusterDir, Running, cluster_dir, cluster_options
+from sampan.cli.local_cluster.cluster_dir import ClusterDir, RunningCluster, cluster_dir, cluster_options
 from sampan.cli.local_cluster.data_version import check_version, write_version
 from sampan.cli.local_cluster.listen_addresses import (
     certificate_names,
     kubelet_address,
     server_addresses,
 )
-from sampan.cli.local_cluster.ready_report import print_ready, ready_text, running_note
+from sampan.cli.local_cluster.ready_report import describe_cluster, print_ready, ready_text
 from sampan.cli.local_cluster.remembered_flags import SECURE_PORT, RememberedFlags
 from sampan.cli.local_cluster.rootless import OuterProcess
-from sampan.cli.local_cluster.server_process import leave, serve, set_up_logs
+from sampan.cli.local_cluster.server_process import exit_process, serve, set_up_logs
 from sampan.cli.local_cluster.start_progress import PrintedProgress, process_start
 from sampan.cli.local_cluster.sudo_user import hand_over, sudo_user
 from sampan.cluster import kubeconfig
@@ -50,7 +50,7 @@ from sampan.cluster.cluster_config import APISERVER, COMPONENTS, KUBELET, Cluste
 from sampan.cluster.leadership import LeadershipConfig
 from sampan.cluster.machine.loopback_range import loopback_addresses
 from sampan.cluster.nodes.node_summary import node_summary
-from sampan.cluster.pki import ACCOUNTS, ADMIN, CA, KUBELET_CLIENT, SERVER, KeptPki, Pki, with_front_proxy
+from sampan.cluster.pki import ACCOUNTS, ADMIN, CA, KUBELET_CLIENT, SERVER, Pki, PkiRenewal, with_front_proxy
 from sampan.machinery.linux.network_namespace import NetworkNamespace
 
 log = logging.getLogger(__name__)
@@ -179,7 +179,7 @@ def command(**options: Any) -> None:
         raise CliError(f"--data-dir: {where.path} is that of a node that joined a cluster; --name starts a cluster")
     check_version(where)
     if options["is_detached"]:
-        note = _detached(where, where.make(), shows_steps=not options["profile"])
+        note = _start_detached(where, where.make(), shows_steps=not options["profile"])
         if note is not None:
             _report(where, options, note, time.monotonic() - began)
             return
@@ -190,14 +190,14 @@ def command(**options: Any) -> None:
     _run(where, options, began, where.make())
 
 
-def _report(where: ClusterDir, options: dict[str, Any], note: Running, took_s: float) -> None:
+def _report(where: ClusterDir, options: dict[str, Any], note: RunningCluster, took_s: float) -> None:
     """Print what the user of a detached cluster needs: with a profile for machines one line."""
     if options["profile"]:
         click.echo(ready_text(note, took_s) + f": export KUBECONFIG={note.kubeconfig}")
         return
     print_ready(note, took_s)
     sudo = "" if sudo_user() is None else "sudo "
-    click.echo(f"  log    {where.log}\n  stop   {sudo}sampan down{_which(options)}")
+    click.echo(f"  log    {where.log}\n  stop   {sudo}sampan down{_format_cluster_flag(options)}")
 
 
 def _run(where: ClusterDir, options: dict[str, Any], began: float, undo: Callable[[], None]) -> None:
@@ -206,7 +206,7 @@ def _run(where: ClusterDir, options: dict[str, Any], began: float, undo: Callabl
     if not lock.acquire(makes_file=True):
         raise CliError(_in_use_message(where))
     is_up = False
-    merged = _merged_path() if options["merge_kubeconfig"] else None
+    merged = _find_user_kubeconfig() if options["merge_kubeconfig"] else None
     try:
         where.remove_note()  # the pid in the file of a killed process may belong to another process now
         outer = rootless.outer_process()
@@ -221,12 +221,12 @@ def _run(where: ClusterDir, options: dict[str, Any], began: float, undo: Callabl
             nonlocal is_up
             kept.append(cluster)  # keep its objects from being freed before the lock is released
             nodes = await node_summary(cluster.client("up"), cluster.config.nodes)
-            note = running_note(where, options["name"], cluster, nodes, outer)
+            note = describe_cluster(where, options["name"], cluster, nodes, outer)
             note.merged_kubeconfig, note.recalled_flags = str(merged or ""), remembered.recalled
             write = partial(_write_kubeconfigs, where, options, note.url or note.insecure_url, merged)
             write()
             names = server_names(options, config.server.service_cluster_ip_range)
-            config.renewals.add(KeptPki(pki=Pki(where.pki), names=names, on_renewed=write))
+            config.renewals.add(PkiRenewal(pki=Pki(where.pki), names=names, on_renewed=write))
             try:
                 where.write_note(note)
                 write_version(where)
@@ -247,10 +247,10 @@ def _run(where: ClusterDir, options: dict[str, Any], began: float, undo: Callabl
         if not is_up:
             undo()
         lock.release()
-    leave()
+    exit_process()
 
 
-def _detached(where: ClusterDir, undo: Callable[[], None], *, shows_steps: bool) -> Running | None:
+def _start_detached(where: ClusterDir, undo: Callable[[], None], *, shows_steps: bool) -> RunningCluster | None:
     """Start the cluster in the background. Return None in the process that is to run it."""
     lock = where.lock()
     if not lock.acquire():
@@ -333,7 +333,7 @@ def server_names(options: dict[str, Any], service_range: str) -> list[str]:
     return list(dict.fromkeys([*own, *certificate_names(options)]))
 
 
-def _merged_path() -> Path:
+def _find_user_kubeconfig() -> Path:
     """Return the kubeconfig of the user that --merge-kubeconfig changes: the first one in $KUBECONFIG, if it is set."""
     named = [part for part in os.environ.get("KUBECONFIG", "").split(os.pathsep) if part]
     user = sudo_user()
@@ -366,7 +366,7 @@ def _in_use_message(where: ClusterDir) -> str:
     return f"--data-dir: {where.path} is in use {who}; `sampan down` stops it, --name starts another cluster"
 
 
-def _which(options: dict[str, Any]) -> str:
+def _format_cluster_flag(options: dict[str, Any]) -> str:
     if options["data_dir"] is not None:
         return f" --data-dir {options['data_dir']}"
     return f" --name {options['name']}" if options["name"] != "sampan" else ""

@@ -11,9 +11,9 @@ import click
 from sampan import __version__
 from sampan.cli.failures import CliError
 from sampan.cli.kubectl.printers.objects import as_json
-from sampan.cli.local_cluster.cluster_dir import running_cluster_options, selected_cluster
+from sampan.cli.local_cluster.cluster_dir import running_cluster_options, select_cluster
 from sampan.cli.local_cluster.data_version import DATA_FORMAT, data_problem, read_version, store_format
-from sampan.cli.status import wrapped
+from sampan.cli.status import wrap_beside_title
 from sampan.storage.sqlite.schema import STEPS
 
 NOTES: Mapping[str, Sequence[str]] = {
@@ -33,7 +33,7 @@ def command(data_dir: str | None, cluster: str | None, output: str) -> None:
     Nothing is changed: `sampan up` upgrades the data of a cluster when it starts it. The exit code is 1 if this version
     cannot use them.
     """
-    where = selected_cluster(data_dir, cluster)
+    where = select_cluster(data_dir, cluster)
     if not where.is_cluster:
         raise CliError(f"--name: there is no cluster in {where.path}; `sampan status` lists the clusters")
     recorded = read_version(where)
@@ -80,19 +80,19 @@ def _order(version: str) -> tuple[int, ...]:
 
 def _lines(report: Mapping[str, Any]) -> list[str]:
     lines = [
-        *wrapped("cluster", f"{report['cluster']} in {report['dataDir']}"),
-        *wrapped("written by", report["writtenBy"] or "a version that did not record it"),
-        *wrapped("this version", report["thisVersion"]),
-        *wrapped("data format", _step(report["dataFormat"], report["newestDataFormat"])),
+        *wrap_beside_title("cluster", f"{report['cluster']} in {report['dataDir']}"),
+        *wrap_beside_title("written by", report["writtenBy"] or "a version that did not record it"),
+        *wrap_beside_title("this version", report["thisVersion"]),
+        *wrap_beside_title("data format", _step(report["dataFormat"], report["newestDataFormat"])),
     ]
     if report["storeFormat"] is not None:
-        lines += wrapped("store format", _step(report["storeFormat"], report["newestStoreFormat"]))
+        lines += wrap_beside_title("store format", _step(report["storeFormat"], report["newestStoreFormat"]))
     for note in report["notes"]:
-        lines += wrapped("note", note)
+        lines += wrap_beside_title("note", note)
     if report["problem"]:
-        return lines + wrapped("ERROR", report["problem"])
+        return lines + wrap_beside_title("ERROR", report["problem"])
     flag = f" --name {report['cluster']}"
-    return lines + wrapped("next", f"sampan snapshot save{flag}, then sampan up{flag}")
+    return lines + wrap_beside_title("next", f"sampan snapshot save{flag}, then sampan up{flag}")
 
 
 def _step(old: int, new: int) -> str:

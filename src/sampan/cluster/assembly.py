@@ -22,7 +22,7 @@ from sampan.cluster.cluster_config import (
     SCHEDULER,
     ClusterConfig,
     cluster_dns_addresses,
-    resolved_config,
+    resolve_config,
 )
 from sampan.cluster.errors import ClusterError
 from sampan.cluster.leadership import Leadership
@@ -72,7 +72,7 @@ class Assembly:
     ) -> None:
         """`on_step` is called with the name of each step of the start when it begins."""
         self._locks, self._on_step = HostLocks(), on_step
-        self.config, self.clock = resolved_config(config, self._locks), clock
+        self.config, self.clock = resolve_config(config, self._locks), clock
         self.backend = config.store.open(clock)
         self.server = ApiServer(config=self.config.server, backend=self.backend, clock=clock)
         self.transport = self.server.loopback()
@@ -148,9 +148,9 @@ class Assembly:
         return Client(transport=self.transport, clock=self.clock, component=component)
 
     def has_controller(self, name: str) -> bool:
-        from sampan.controllers.manager import selected
+        from sampan.controllers.manager import select_controllers
 
-        return CONTROLLERS in self.config.components and name in selected(self.config.controllers)
+        return CONTROLLERS in self.config.components and name in select_controllers(self.config.controllers)
 
     async def _run_load_balancers(self, running: AsyncExitStack) -> None:
         """Provide load balancers for services, if the cluster has real nodes with service proxies."""
@@ -169,14 +169,14 @@ class Assembly:
 
     async def _run_controllers(self, running: AsyncExitStack) -> None:
         from sampan.cluster import controller_queues
-        from sampan.controllers.manager import COMPONENT, selected
+        from sampan.controllers.manager import COMPONENT, select_controllers
         from sampan.machinery.control_loop.controller import export_controllers
 
-        selected(self.config.controllers)  # raises UnknownController before anything is started
+        select_controllers(self.config.controllers)  # raises UnknownController before anything is started
         export_controllers(self.server.metrics, lambda: self.controllers.runners if self.controllers else ())
         self.server.debug[controller_queues.PATH] = controller_queues.handler(lambda: self.controllers)
         self._hold_clock_while_busy(running, self._controllers_idle)
-        work = self.leadership.run(COMPONENT, self._controller_client(""), self._control)
+        work = self.leadership.run(COMPONENT, self._controller_client(""), self._run_controller_term)
         await running.enter_async_context(_in_background("controllers", work))
         self.server.registry.components["controller-manager"] = _is_running
         if self.has_controller("serviceaccount-controller"):
@@ -186,7 +186,7 @@ class Assembly:
 
             await ensure_default_storage_class(self.client("up"))
 
-    async def _control(self) -> None:
+    async def _run_controller_term(self) -> None:
         """Run the controllers for one term of leadership."""
         self.controllers = self._make_controllers()
         try:
@@ -285,14 +285,14 @@ class Assembly:
         await running.enter_async_context(_in_background("removal of leftovers", _remove_leftovers()))
 
     def _make_attachments(self) -> NodeAttachments:
-        from sampan.kubelet.agent.machine import own_addresses
+        from sampan.kubelet.agent.machine import find_machine_addresses
         from sampan.network.load_balancer.addresses import pool_cidr
         from sampan.network.nodes import HostAttachments, NodeBridge, NodeBridgeConfig, bridge_of_nodes
 
         nodes = self.config.nodes
         assert nodes.root is not None
         if not nodes.node_cidrs:
-            return HostAttachments(root=nodes.root, addresses=own_addresses())
+            return HostAttachments(root=nodes.root, addresses=find_machine_addresses())
         self._locks.acquire_bridge(bridge_of_nodes(nodes.root))
         config = NodeBridgeConfig(
             root=nodes.root,
@@ -458,7 +458,7 @@ async def wait_for_default_account(client: Client, namespace: str) -> None:
     try:
         async with (
             asyncio.timeout(_ACCOUNT_PATIENCE_S),
-            client.of(ServiceAccount).watch(chosen, initial_events=True) as events,
+            client.for_kind(ServiceAccount).watch(chosen, initial_events=True) as events,
         ):
             async for batch in events:
                 if any(event.type == ADDED for event in batch):

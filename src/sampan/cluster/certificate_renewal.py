@@ -16,7 +16,7 @@ _RETRY_S = 300
 
 
 class Renewable(Protocol):
-    def due(self) -> float:
+    def renewal_time(self) -> float:
         """Return the time of renewal in seconds since the epoch."""
 
     def renew(self, now: float) -> None:
@@ -40,15 +40,15 @@ class Renewals:
 
     def _renew_due(self, now: float) -> float:
         """Renew what is due, and return the seconds until the next check. A failure does not affect the others."""
-        soonest = min((self._next(renewable, now) for renewable in self._all), default=now + _LONGEST_S)
+        soonest = min((self._renew_if_due(renewable, now) for renewable in self._all), default=now + _LONGEST_S)
         return min(max(soonest - now, _RETRY_S), _LONGEST_S)
 
-    def _next(self, renewable: Renewable, now: float) -> float:
+    def _renew_if_due(self, renewable: Renewable, now: float) -> float:
         """Renew a certificate if it is due, and return the time of the next check, which is `now` after a failure."""
         try:
-            if renewable.due() <= now:
+            if renewable.renewal_time() <= now:
                 renewable.renew(now)
-            return renewable.due()
+            return renewable.renewal_time()
         except (OSError, ValueError) as error:
             log.error("cannot renew a certificate: %s", error)
             return now

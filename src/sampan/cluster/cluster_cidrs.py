@@ -48,7 +48,7 @@ def node_cidr(root: Path, locks: HostLocks) -> str:
 
     file, bridge = root / _NODE_FILE, bridge_of_nodes(root)
     kept = [file.read_text().strip()] if file.exists() else []
-    cidr = free_cidr([*kept, *rotated(_NODE_CIDRS, str(root))], bridge, locks.acquire)
+    cidr = free_cidr([*kept, *rotate_candidates(_NODE_CIDRS, str(root))], bridge, locks.acquire)
     if [cidr] != kept:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(f"{cidr}\n")
@@ -57,15 +57,15 @@ def node_cidr(root: Path, locks: HostLocks) -> str:
 
 def candidates(identity: str) -> list[str]:
     """Return all cluster CIDRs, starting at a position that depends on the cluster."""
-    return rotated(_CLUSTER_CIDRS, identity)
+    return rotate_candidates(_CLUSTER_CIDRS, identity)
 
 
-def rotated(cidrs: Sequence[str], identity: str) -> list[str]:
+def rotate_candidates(cidrs: Sequence[str], identity: str) -> list[str]:
     begin = int(hashlib.sha256(identity.encode()).hexdigest(), 16) % len(cidrs)
     return [*cidrs[begin:], *cidrs[:begin]]
 
 
-def own_pod_cidr(identity: str) -> str:
+def choose_pod_cidr(identity: str) -> str:
     """Return a pod CIDR for a node that has to choose one itself. It conflicts with no route of the machine, and nodes
     with other names are unlikely to choose the same."""
     from sampan.network.pods import free_cidr

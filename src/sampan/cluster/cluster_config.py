@@ -101,7 +101,7 @@ class ClusterConfig:
     """Leader election of the controllers and the scheduler, for several processes that share a store."""
 
 
-def resolved_config(config: ClusterConfig, locks: HostLocks) -> ClusterConfig:
+def resolve_config(config: ClusterConfig, locks: HostLocks) -> ClusterConfig:
     """Return the configuration with the CIDRs and DNS servers of real nodes, where they are not set."""
     return _with_cluster_dns(_with_pod_cidrs(config, locks), locks)
 
@@ -109,9 +109,9 @@ def resolved_config(config: ClusterConfig, locks: HostLocks) -> ClusterConfig:
 def _with_pod_cidrs(config: ClusterConfig, locks: HostLocks) -> ClusterConfig:
     if not config.nodes.real_count:
         return config
-    from sampan.controllers.manager import selected
+    from sampan.controllers.manager import select_controllers
 
-    has_ipam = CONTROLLERS in config.components and "node-ipam-controller" in selected(config.controllers)
+    has_ipam = CONTROLLERS in config.components and "node-ipam-controller" in select_controllers(config.controllers)
     nodes, settings = with_pod_cidrs(config.nodes, config.controller_settings, has_ipam, locks)
     return replace(config, nodes=with_node_cidrs(nodes, locks), controller_settings=settings)
 

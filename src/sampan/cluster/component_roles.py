@@ -116,7 +116,7 @@ async def ensure_component_roles(client: Client) -> None:
 
     async def create(obj: ClusterRole | ClusterRoleBinding | Role | RoleBinding) -> None:
         try:
-            await client.of(type(obj)).create(obj)
+            await client.for_kind(type(obj)).create(obj)
         except errors.AlreadyExists:
             return
         except errors.ApiError as error:
@@ -136,7 +136,7 @@ async def _wait_until_effective(client: Client) -> None:
     spec = SubjectAccessReviewSpec(user=FLEET_USER, groups=[AUTHENTICATED], resourceAttributes=attributes)
     for _ in range(_REVIEWS):
         try:
-            review = await client.of(SubjectAccessReview).create(SubjectAccessReview(spec=spec))
+            review = await client.for_kind(SubjectAccessReview).create(SubjectAccessReview(spec=spec))
         except errors.ApiError as error:
             log.warning("cannot review the rights of %s: %s", FLEET_USER, error)
             return

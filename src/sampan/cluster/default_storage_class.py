@@ -19,15 +19,15 @@ _NAMESPACE = "kube-system"
 async def ensure_default_storage_class(client: Client) -> None:
     """Create the default storage class once in the life of a cluster, so that an administrator may delete or change
     it."""
-    namespace = await client.of(Namespace).get(_NAMESPACE)
+    namespace = await client.for_kind(Namespace).get(_NAMESPACE)
     if _CREATED in namespace.metadata.annotations:
         return
     with suppress(errors.AlreadyExists):
-        await client.of(StorageClass).create(_standard())
-    await client.of(Namespace).patch(_NAMESPACE, {"metadata": {"annotations": {_CREATED: NAME}}})
+        await client.for_kind(StorageClass).create(_build_storage_class())
+    await client.for_kind(Namespace).patch(_NAMESPACE, {"metadata": {"annotations": {_CREATED: NAME}}})
 
 
-def _standard() -> StorageClass:
+def _build_storage_class() -> StorageClass:
     return StorageClass(
         metadata=ObjectMeta(name=NAME, annotations={DEFAULT_CLASS: "true"}),
         provisioner=LOCAL_PATH,

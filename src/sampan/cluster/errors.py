@@ -9,10 +9,10 @@ class ClusterError(ValueError):
     """A cluster that cannot be started or changed as configured. The message names the flag, file or port."""
 
 
-def leaves(error: BaseException) -> Iterator[BaseException]:
+def leaf_exceptions(error: BaseException) -> Iterator[BaseException]:
     """Yield the exceptions in nested groups; an exception that is not a group yields itself."""
     if isinstance(error, BaseExceptionGroup):
         for nested in error.exceptions:
-            yield from leaves(nested)
+            yield from leaf_exceptions(nested)
     else:
         yield error

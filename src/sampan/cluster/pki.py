@@ -39,7 +39,7 @@ _SUBJECTS = {KUBELET_CLIENT: f"CN={KUBELET_CLIENT_USER}"}
 _CA_NAMES = {CA: "kubernetes", PROXY_CA: "front-proxy-ca"}
 
 
-class _Kept(msgspec.Struct):
+class _CertificateSummary(msgspec.Struct):
     """A summary of a certificate file, as parsing certificates requires a slow import."""
 
     expiry: float
@@ -68,25 +68,25 @@ class Pki:
     def ensure(self, *, names: Sequence[str], now: float) -> None:
         """Create certificates that are missing, about to expire, or lack one of the server's `names`."""
         self.directory.mkdir(mode=0o700, exist_ok=True)
-        kept = self._kept()
+        kept = self._read_summaries()
         called = sorted(names)
         every = [name for ca, signed in _SIGNED.items() for name in (ca, *signed)]
         bad = [name for name in every if not self._is_good(name, kept, now, names=called if name == SERVER else ())]
         if bad:
             self._make(bad, kept, called, now)
 
-    def due(self) -> float:
+    def renewal_time(self) -> float:
         """Return the time at which the first certificate should be renewed."""
-        return min((certificate.expiry for certificate in self._kept().values()), default=0) - BEFORE_S
+        return min((certificate.expiry for certificate in self._read_summaries().values()), default=0) - BEFORE_S
 
-    def _is_good(self, name: str, kept: dict[str, _Kept], now: float, names: Sequence[str] = ()) -> bool:
+    def _is_good(self, name: str, kept: dict[str, _CertificateSummary], now: float, names: Sequence[str] = ()) -> bool:
         certificate = kept.get(name)
         files = self.certificate(name).exists() and self.key(name).exists()
         if certificate is None or not files or certificate.subject != _SUBJECTS.get(name, ""):
             return False
         return certificate.expiry - now > BEFORE_S and set(names) <= set(certificate.names)
 
-    def _make(self, bad: Sequence[str], kept: dict[str, _Kept], names: list[str], now: float) -> None:
+    def _make(self, bad: Sequence[str], kept: dict[str, _CertificateSummary], names: list[str], now: float) -> None:
         from sampan.machinery.pki.certificates import make_key
 
         for ca in _SIGNED:
@@ -95,7 +95,9 @@ class Pki:
             self._write(ACCOUNTS, make_key(), kept, float("inf"), [])
         write_private(self.directory / "kept.json", msgspec.json.encode(kept))
 
-    def _make_signed(self, by: str, bad: Sequence[str], kept: dict[str, _Kept], names: list[str], now: float) -> None:
+    def _make_signed(
+        self, by: str, bad: Sequence[str], kept: dict[str, _CertificateSummary], names: list[str], now: float
+    ) -> None:
         """Create a CA if necessary, and the certificates that it signs."""
         from sampan.machinery.pki import certificates as made
 
@@ -111,21 +113,23 @@ class Pki:
                 pair = made.issue(ca, requests[name], now=now)
                 self._write(name, pair, kept, made.expiry(pair.certificate), names if name == SERVER else [])
 
-    def _write(self, name: str, pair: KeyPair, kept: dict[str, _Kept], expiry: float, names: list[str]) -> None:
+    def _write(
+        self, name: str, pair: KeyPair, kept: dict[str, _CertificateSummary], expiry: float, names: list[str]
+    ) -> None:
         write_private(self.certificate(name), pair.certificate)
         write_private(self.key(name), pair.key)
         if expiry != float("inf"):
-            kept[name] = _Kept(expiry, names, _SUBJECTS.get(name, ""))
+            kept[name] = _CertificateSummary(expiry, names, _SUBJECTS.get(name, ""))
 
-    def _kept(self) -> dict[str, _Kept]:
+    def _read_summaries(self) -> dict[str, _CertificateSummary]:
         try:
-            return msgspec.json.decode((self.directory / "kept.json").read_bytes(), type=dict[str, _Kept])
+            return msgspec.json.decode((self.directory / "kept.json").read_bytes(), type=dict[str, _CertificateSummary])
         except (FileNotFoundError, msgspec.MsgspecError):
             return {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KeptPki:
+class PkiRenewal:
     """Renews the PKI while the cluster runs. The API server reloads its files; `on_renewed` is called for other
     users."""
 
@@ -133,8 +137,8 @@ class KeptPki:
     names: Sequence[str]
     on_renewed: Callable[[], None] = lambda: None
 
-    def due(self) -> float:
-        return self.pki.due()
+    def renewal_time(self) -> float:
+        return self.pki.renewal_time()
 
     def renew(self, now: float) -> None:
         self.pki.ensure(names=self.names, now=now)

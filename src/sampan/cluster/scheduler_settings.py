@@ -36,13 +36,13 @@ async def policy_of_map(client: Client, where: tuple[str, str]) -> SchedulerConf
 
     namespace, name = where
     flag = f"--policy-configmap: {namespace}/{name}"
-    config_map = await client.of(ConfigMap).get(name, namespace)
+    config_map = await client.for_kind(ConfigMap).get(name, namespace)
     if POLICY_KEY not in config_map.data:
         raise ClusterError(f"{flag}: missing policy config map value at key {POLICY_KEY!r}")
-    return checked_config(flag, config_map.data[POLICY_KEY], policy_config)
+    return parse_and_check_config(flag, config_map.data[POLICY_KEY], policy_config)
 
 
-def checked_config(where: str, text: str, parse: Callable[[str], SchedulerConfig]) -> SchedulerConfig:
+def parse_and_check_config(where: str, text: str, parse: Callable[[str], SchedulerConfig]) -> SchedulerConfig:
     """Parse a configuration, and instantiate its plug-ins once, so that invalid arguments are reported now."""
     from sampan.scheduler.config.config_file import ConfigError
     from sampan.scheduler.config.plugin_args import ArgumentError

@@ -24,7 +24,7 @@ from sampan.api.types.admissionregistration_v1 import (
 from sampan.machinery import errors
 from sampan.machinery.cel.errors import CelError
 from sampan.machinery.client import Client, PatchType, WriteParameters, resource_of
-from sampan.machinery.client.discovery import Discovery, kind_schemas
+from sampan.machinery.client.discovery import Discovery, fetch_kind_schemas
 from sampan.machinery.control_loop.controller import Watch
 from sampan.machinery.informer import InformerFactory
 
@@ -82,7 +82,7 @@ def expression_warnings(
 
 def builtin_schema(kind: GroupVersionKind) -> Schema | None:
     object_type = type_for(kind)
-    return None if object_type is None else schemas.of(object_type)
+    return None if object_type is None else schemas.schema_of(object_type)
 
 
 def _type_errors(
@@ -111,11 +111,11 @@ class AdmissionPolicyStatusController:
 
     def __init__(self, *, client: Client, informers: InformerFactory) -> None:
         self._client, self._discovery = client, Discovery(client)
-        self._policies = client.of(ValidatingAdmissionPolicy)
-        self._known = informers.of(ValidatingAdmissionPolicy).lister
-        self.watches = (Watch(resource_of(ValidatingAdmissionPolicy), self._changed),)
+        self._policies = client.for_kind(ValidatingAdmissionPolicy)
+        self._known = informers.for_kind(ValidatingAdmissionPolicy).lister
+        self.watches = (Watch(resource_of(ValidatingAdmissionPolicy), self._unchecked_policy_keys),)
 
-    def _changed(self, policy: ValidatingAdmissionPolicy) -> Iterable[Hashable]:
+    def _unchecked_policy_keys(self, policy: ValidatingAdmissionPolicy) -> Iterable[Hashable]:
         is_checked = policy.status.observedGeneration == policy.metadata.generation
         return () if is_checked else (policy.metadata.name,)
 
@@ -142,11 +142,11 @@ class AdmissionPolicyStatusController:
         """Return the schemas of the kinds that a policy names, as far as they are known."""
         served: Sequence[Resource] = ()
         if not all(map(is_builtin, named_resources(spec))):
-            served, _ = await self._discovery.served()
+            served, _ = await self._discovery.discover_served()
         kinds = matched_kinds(spec, served)
         known = {kind: schema for kind in kinds if (schema := builtin_schema(kind)) is not None}
         others = [kind for kind in kinds if kind not in known]
         for group, version in sorted({(kind.group, kind.version) for kind in others}):
-            published = await kind_schemas(self._client, group, version)
+            published = await fetch_kind_schemas(self._client, group, version)
             known |= {kind: published[kind] for kind in others if kind in published}
         return {kind: known[kind] for kind in kinds if kind in known}

@@ -14,7 +14,7 @@ from sampan.machinery.copies import copy_of
 from sampan.machinery.informer import InformerFactory
 
 
-def aggregated(role: ClusterRole, roles: Iterable[ClusterRole]) -> list[PolicyRule]:
+def aggregate_rules(role: ClusterRole, roles: Iterable[ClusterRole]) -> list[PolicyRule]:
     """Return the rules of all selected roles without duplicates, ordered by selector and then by role name."""
     rules: list[PolicyRule] = []
     known: set[bytes] = set()
@@ -33,11 +33,11 @@ class ClusterRoleAggregationController:
     name = "clusterrole-aggregation-controller"
 
     def __init__(self, *, client: Client, informers: InformerFactory) -> None:
-        self._roles = client.of(ClusterRole)
-        self._known = informers.of(ClusterRole).lister
-        self.watches = (Watch(resource_of(ClusterRole), self._affected),)
+        self._roles = client.for_kind(ClusterRole)
+        self._known = informers.for_kind(ClusterRole).lister
+        self.watches = (Watch(resource_of(ClusterRole), self._aggregated_role_keys),)
 
-    def _affected(self, changed: Any) -> Iterable[Hashable]:
+    def _aggregated_role_keys(self, changed: Any) -> Iterable[Hashable]:
         """Return all aggregated roles: any change of a ClusterRole may add rules to one of them or remove some."""
         wholes = {role.metadata.name for role in self._known.list() if role.aggregationRule is not None}
         return wholes | {changed.metadata.name} if changed.aggregationRule is not None else wholes
@@ -46,7 +46,7 @@ class ClusterRoleAggregationController:
         role = self._known.get(key)
         if role is None or role.aggregationRule is None:
             return
-        rules = aggregated(role, self._known.list())
+        rules = aggregate_rules(role, self._known.list())
         if rules == (role.rules or []):
             return
         changed = copy_of(role)

@@ -21,7 +21,7 @@ class UnknownController(ValueError):
     """--controllers names a controller that does not exist."""
 
 
-def chosen(words: Sequence[str], known: Mapping[str, bool], aliases: Mapping[str, str]) -> list[str]:
+def resolve_enabled_names(words: Sequence[str], known: Mapping[str, bool], aliases: Mapping[str, str]) -> list[str]:
     """Return the names that `words` enable, in the order of `known`, which maps each name to whether `*` includes it.
 
     `name` enables a controller, `-name` disables it, and `*` enables those that are on by default. The first word about
@@ -64,7 +64,7 @@ class ControllerManager:
         self.informers = InformerFactory(client=client_for(""), activity=self.activity)
         self._clock, self._client_for, self._recorder = clock, client_for, recorder
         self._events: list[EventRecorder] = []
-        enabled = set(selected(names, table))
+        enabled = set(select_controllers(names, table))
         controllers = [
             (row, row.build(self._context(row, config or ControllerConfig()))) for row in table if row.name in enabled
         ]
@@ -110,10 +110,10 @@ class ControllerManager:
         return recorder
 
 
-def selected(words: Sequence[str], table: Sequence[ControllerDescriptor] = CONTROLLERS) -> list[str]:
+def select_controllers(words: Sequence[str], table: Sequence[ControllerDescriptor] = CONTROLLERS) -> list[str]:
     """Return the controllers enabled by the values of --controllers.
 
     Raise UnknownController if a value names no controller.
     """
     known = {row.name: row.is_on for row in table}
-    return chosen(words, known, {alias: row.name for row in table for alias in row.aliases})
+    return resolve_enabled_names(words, known, {alias: row.name for row in table for alias in row.aliases})

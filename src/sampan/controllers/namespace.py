@@ -87,7 +87,7 @@ def remaining_items_message(namespace: str, resource: Resource) -> str:
     return f"unexpected items still remain in namespace: {namespace} for gvr: {gvr}"
 
 
-def in_order(resources: Iterable[Resource]) -> tuple[list[Resource], list[Resource]]:
+def split_deletable_resources(resources: Iterable[Resource]) -> tuple[list[Resource], list[Resource]]:
     """Return the pods resource, which must be emptied first as pods may need other objects, and the rest."""
     deletable = [
         resource for resource in resources if resource.namespaced and {"delete", "list"} <= set(resource.verbs)
@@ -164,7 +164,7 @@ def updated_conditions(
     return None if msgspec.to_builtins(desired) == msgspec.to_builtins(list(conditions)) else desired
 
 
-def _if_deleted(namespace: Any) -> Iterable[Hashable]:
+def _terminating_namespace_keys(namespace: Any) -> Iterable[Hashable]:
     return namespace_name(namespace) if namespace.metadata.deletionTimestamp is not None else ()
 
 
@@ -178,9 +178,9 @@ class NamespaceController:
         briefly still admit objects into it.
         """
         self._client, self._discover, self._clock = client, discover, clock
-        self._namespaces, self._pods = client.of(Namespace), client.of(Pod)
+        self._namespaces, self._pods = client.for_kind(Namespace), client.for_kind(Pod)
         self._settle_s = settle_s
-        self.watches = (Watch(resource_of(Namespace), _if_deleted),)
+        self.watches = (Watch(resource_of(Namespace), _terminating_namespace_keys),)
 
     async def reconcile(self, key: str) -> float | None:
         try:
@@ -210,7 +210,7 @@ class NamespaceController:
     async def _empty(self, namespace: str, deleted_for_s: float) -> DeletionResult:
         resources, failure = await self._discover()
         outcome = DeletionResult(discovery_failure=failure)
-        first, rest = in_order(resources)
+        first, rest = split_deletable_resources(resources)
         for resource in first:
             pods = (await self._pods.list(Selection(namespace=namespace))).items
             grace_s = grace_left_s(pods, deleted_for_s)
@@ -265,7 +265,7 @@ class NamespaceController:
         if reason := outcome.discovery_failure or "; ".join(outcome.failures):
             message = f"cannot delete the content of the namespace: {reason}"
             is_trouble = outcome.has_failed or bool(outcome.discovery_failure)
-            raise errors.unexpected(message) if is_trouble else NotYet(message)
+            raise errors.unexpected_error(message) if is_trouble else NotYet(message)
         return look_again_s(outcome.estimate_s, deleted_for_s)
 
     async def _finalize(self, namespace: Namespace) -> None:
@@ -280,6 +280,6 @@ def make(context: ControllerContext) -> NamespaceController:
     return context.build(
         NamespaceController,
         client=client,
-        discover=Discovery(client).preferred,
+        discover=Discovery(client).discover_preferred,
         settle_s=context.config.namespace_settle_s,
     )

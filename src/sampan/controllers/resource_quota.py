@@ -63,7 +63,7 @@ class ResourceQuotaController:
             *(Watch(resource_of(kind), namespace_of, metadata_only=True) for kind in _COUNTED),
         )
         self._client, self._clock, self._discover = client, clock, discover
-        self._quotas = informers.of(ResourceQuota).lister
+        self._quotas = informers.for_kind(ResourceQuota).lister
         self._listers = {
             (watch.resource.group, watch.resource.plural): informers.informer(
                 watch.resource, metadata_only=watch.metadata_only
@@ -96,13 +96,13 @@ class ResourceQuotaController:
     async def _recount(self, quota: ResourceQuota) -> float:
         """Update the status of one quota and return the seconds until the next recount."""
         resources = counted_resources(quota, evaluator_of)
-        counted = await self._counted(quota, resources)
+        counted = await self._count_usage(quota, resources)
         quiet_s = self._quiet_s(quota)
         desired = status_for(quota, counted, may_lower=quiet_s >= SETTLE_S)
         if not is_same(desired, quota.status):
             changed = copy_of(quota)
             changed.status = desired
-            await self._client.of(ResourceQuota).update_status(changed)
+            await self._client.for_kind(ResourceQuota).update_status(changed)
         if quiet_s < SETTLE_S and has_less(counted, quota):
             return SETTLE_S - quiet_s
         return RESYNC_S if resources <= self._listers.keys() else LISTED_S
@@ -117,7 +117,7 @@ class ResourceQuotaController:
             return 0.0
         return now - since
 
-    async def _counted(self, quota: ResourceQuota, resources: set[GroupPlural]) -> Amounts:
+    async def _count_usage(self, quota: ResourceQuota, resources: set[GroupPlural]) -> Amounts:
         total: Amounts = {}
         for resource in sorted(resources):
             evaluator, objects = evaluator_of(*resource), await self._objects(resource, quota.metadata.namespace)
@@ -146,7 +146,7 @@ class ResourceQuotaController:
 
 def make(context: ControllerContext) -> ResourceQuotaController:
     client = context.client
-    return context.build(ResourceQuotaController, client=client, discover=Discovery(client).preferred)
+    return context.build(ResourceQuotaController, client=client, discover=Discovery(client).discover_preferred)
 
 
 def counted_resources(quota: ResourceQuota, evaluator_of: Callable[[str, str], Evaluator | None]) -> set[GroupPlural]:

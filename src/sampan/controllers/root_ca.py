@@ -23,7 +23,7 @@ DESCRIPTION = (
 _OURS = Selection(fields=f"metadata.name={NAME}")
 
 
-def desired(namespace: str, bundle: str) -> ConfigMap:
+def build_config_map(namespace: str, bundle: str) -> ConfigMap:
     meta = ObjectMeta(name=NAME, namespace=namespace, annotations={DESCRIPTION_KEY: DESCRIPTION})
     return ConfigMap(metadata=meta, data={"ca.crt": bundle})
 
@@ -33,14 +33,14 @@ def is_right(config_map: ConfigMap, bundle: str) -> bool:
     return config_map.data == {"ca.crt": bundle} and bool(config_map.metadata.annotations.get(DESCRIPTION_KEY))
 
 
-def corrected(config_map: ConfigMap, bundle: str) -> ConfigMap:
+def correct_config_map(config_map: ConfigMap, bundle: str) -> ConfigMap:
     fixed = copy_of(config_map)
     fixed.data = {"ca.crt": bundle}
     fixed.metadata.annotations[DESCRIPTION_KEY] = DESCRIPTION
     return fixed
 
 
-def _active(namespace: Any) -> Iterable[Hashable]:
+def _active_namespace_keys(namespace: Any) -> Iterable[Hashable]:
     return namespace_name(namespace) if namespace.status.phase == ACTIVE else ()
 
 
@@ -48,12 +48,12 @@ class RootCaPublisherController:
     name = "root-ca-certificate-publisher-controller"
 
     def __init__(self, *, client: Client, informers: InformerFactory, bundle: str) -> None:
-        self._maps = client.of(ConfigMap)
-        self._namespaces = informers.of(Namespace).lister
-        self._known = informers.of(ConfigMap, _OURS).lister
+        self._maps = client.for_kind(ConfigMap)
+        self._namespaces = informers.for_kind(Namespace).lister
+        self._known = informers.for_kind(ConfigMap, _OURS).lister
         self._bundle = bundle
         self.watches = (
-            Watch(resource_of(Namespace), _active),
+            Watch(resource_of(Namespace), _active_namespace_keys),
             Watch(resource_of(ConfigMap), namespace_of, _OURS),
         )
 
@@ -64,9 +64,9 @@ class RootCaPublisherController:
         config_map = self._known.get(NAME, key)
         try:
             if config_map is None:
-                await self._maps.create(desired(key, self._bundle))
+                await self._maps.create(build_config_map(key, self._bundle))
             elif not is_right(config_map, self._bundle):
-                await self._maps.update(corrected(config_map, self._bundle))
+                await self._maps.update(correct_config_map(config_map, self._bundle))
         except (errors.NotFound, errors.AlreadyExists):
             return
         except errors.ApiError as error:

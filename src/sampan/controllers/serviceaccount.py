@@ -26,9 +26,9 @@ class ServiceAccountController:
     name = "serviceaccount-controller"
 
     def __init__(self, *, client: Client, informers: InformerFactory) -> None:
-        self._accounts = client.of(ServiceAccount)
-        self._namespaces = informers.of(Namespace).lister
-        self._known = informers.of(ServiceAccount).lister
+        self._accounts = client.for_kind(ServiceAccount)
+        self._namespaces = informers.for_kind(Namespace).lister
+        self._known = informers.for_kind(ServiceAccount).lister
         self.watches = (
             Watch(resource_of(Namespace), namespace_name),
             Watch(resource_of(ServiceAccount), _namespace_of_default),

@@ -61,12 +61,15 @@ class StorageVersionMigratorController:
 
     def __init__(self, *, client: Client, informers: InformerFactory, clock: Clock) -> None:
         self._client, self._clock = client, clock
-        self._migrations, self._definitions = client.of(StorageVersionMigration), client.of(CustomResourceDefinition)
-        self._known = informers.of(StorageVersionMigration).lister
+        self._migrations, self._definitions = (
+            client.for_kind(StorageVersionMigration),
+            client.for_kind(CustomResourceDefinition),
+        )
+        self._known = informers.for_kind(StorageVersionMigration).lister
         self._discovery = Discovery(client)
-        self.watches = (Watch(resource_of(StorageVersionMigration), self._affected),)
+        self.watches = (Watch(resource_of(StorageVersionMigration), self._affected_migration_keys),)
 
-    def _affected(self, changed: StorageVersionMigration) -> Iterable[Hashable]:
+    def _affected_migration_keys(self, changed: StorageVersionMigration) -> Iterable[Hashable]:
         """Return the migration, and those of the same resource that wait for it."""
         resource = changed.spec.resource
         waiting = {other.metadata.name for other in self._known.list() if other.spec.resource == resource}
@@ -91,7 +94,7 @@ class StorageVersionMigratorController:
 
     async def _start(self, migration: StorageVersionMigration) -> None:
         """Record that the migration is running, and at which resource version it has started."""
-        resource = await self._served(migration.spec.resource)
+        resource = await self._find_served_resource(migration.spec.resource)
         if resource is None:
             await self._write(migration, FAILED, message="resource does not exist in discovery")
             return
@@ -100,7 +103,7 @@ class StorageVersionMigratorController:
         await self._write(migration, RUNNING, resource_version=page.resource_version)
 
     async def _migrate(self, migration: StorageVersionMigration) -> None:
-        resource = await self._served(migration.spec.resource)
+        resource = await self._find_served_resource(migration.spec.resource)
         if resource is None:
             await self._write(migration, FAILED, message="resource not found")
             return
@@ -201,7 +204,7 @@ class StorageVersionMigratorController:
         condition = CustomResourceDefinitionCondition(
             type=STORAGE_MIGRATING,
             status=status,
-            lastTransitionTime=before.lastTransitionTime if before is not None and is_unchanged else self._now(),
+            lastTransitionTime=before.lastTransitionTime if before is not None and is_unchanged else self._format_now(),
             reason=reason,
             message=message,
             observedGeneration=definition.metadata.generation,
@@ -225,10 +228,10 @@ class StorageVersionMigratorController:
         status = changed.status
         running = find_condition(status.conditions, RUNNING)
         if running is not None:
-            running.status, running.lastTransitionTime = "False", self._now()
+            running.status, running.lastTransitionTime = "False", self._format_now()
         reason, text = _REASONS[state]
         condition = Condition(
-            type=state, status="True", lastTransitionTime=self._now(), reason=reason, message=message or text
+            type=state, status="True", lastTransitionTime=self._format_now(), reason=reason, message=message or text
         )
         status.conditions = [*without_condition(status.conditions, state), condition]
         status.resourceVersion = status.resourceVersion or resource_version
@@ -240,9 +243,9 @@ class StorageVersionMigratorController:
         except errors.NotFound:
             return
 
-    async def _served(self, group_resource: GroupResource) -> Resource | None:
+    async def _find_served_resource(self, group_resource: GroupResource) -> Resource | None:
         """Return the resource in its preferred version, None if it is not served."""
-        served, failure = await self._discovery.preferred()
+        served, failure = await self._discovery.discover_preferred()
         for resource in served:
             if (resource.group, resource.plural) == (group_resource.group, group_resource.resource):
                 return resource
@@ -250,7 +253,7 @@ class StorageVersionMigratorController:
             raise NotYet(failure)
         return None
 
-    def _now(self) -> str:
+    def _format_now(self) -> str:
         return times.format_time(self._clock.now())
 
 

@@ -25,7 +25,7 @@ from sampan.machinery.client.user_api import EventLines, PrepareResponse, UserCr
 from sampan.machinery.http.session import HttpSession
 from sampan.machinery.multiplex import upgrade
 from sampan.machinery.multiplex.upgrade import TakenOverResponse, take_over
-from sampan.machinery.multiplex.wire import StreamWire, close_writer, joined
+from sampan.machinery.multiplex.wire import StreamWire, close_writer, join_wires
 
 if TYPE_CHECKING:
     from aiohttp.client import _RequestContextManager
@@ -55,7 +55,7 @@ class HttpApi:
         timeout = aiohttp.ClientTimeout(total=_RESPONSE_S, sock_connect=_CONNECT_S)
         try:
             async with await self._request(request, timeout) as response:
-                body = await _bounded_body(response)
+                body = await _read_bounded_body(response)
         except (aiohttp.ClientError, TimeoutError, ssl.SSLError) as error:
             raise _connection_failed(request, error) from error
         if response.status >= _FIRST_ERROR:
@@ -73,7 +73,7 @@ class HttpApi:
             raise _connection_failed(request, error) from error
         try:
             if response.status >= _FIRST_ERROR:
-                raise _api_error(response.status, response.headers, await _bounded_body(response))
+                raise _api_error(response.status, response.headers, await _read_bounded_body(response))
             yield _lines(request, response)
         finally:
             if response.connection is not None and response.connection.transport is not None:
@@ -173,7 +173,7 @@ class HttpApi:
             lines = [f"HTTP/1.1 {head.code} {head.phrase}", *(f"{name}: {value}" for name, value in passed), "", ""]
             wire = take_over(request)
             await wire.write("\r\n".join(lines).encode("utf-8", "surrogateescape"))
-            await joined(wire, StreamWire(reader, writer))
+            await join_wires(wire, StreamWire(reader, writer))
             return TakenOverResponse()
         except upgrade.BadResponse as error:
             raise errors.ApiError(str(error), code=500, reason="") from None
@@ -188,7 +188,7 @@ class HttpApiSource:
     def __init__(self, access: Access) -> None:
         self._access = access
 
-    async def with_credentials(self, credentials: UserCredentials) -> HttpApi:
+    async def open_with_credentials(self, credentials: UserCredentials) -> HttpApi:
         access = replace(
             self._access,
             token=credentials.token,
@@ -202,7 +202,7 @@ class HttpApiSource:
         )
         return HttpApi(access)
 
-    async def of_request(self, request: web.BaseRequest) -> HttpApi:
+    async def open_for_request(self, request: web.BaseRequest) -> HttpApi:
         raise errors.unauthorized()
 
     def with_own_credentials(self) -> HttpApi:
@@ -210,7 +210,7 @@ class HttpApiSource:
         return HttpApi(self._access)
 
 
-async def _bounded_body(response: aiohttp.ClientResponse) -> bytes:
+async def _read_bounded_body(response: aiohttp.ClientResponse) -> bytes:
     body = bytearray()
     async for piece in response.content.iter_any():
         body += piece

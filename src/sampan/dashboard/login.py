@@ -50,8 +50,8 @@ class LoginLimiter:
         self._failures: OrderedDict[str, deque[float]] = OrderedDict()
 
     def start(self, address: str) -> float:
-        """Count an attempt, and return what `succeed` needs. Raise TooManyRequests if the address had too many failed
-        attempts."""
+        """Count an attempt, and return what `record_success` needs. Raise TooManyRequests if the address had too many
+        failed attempts."""
         network, now = _network(address), self._clock.monotonic()
         failures = self._failures.setdefault(network, deque(maxlen=_FAILURES))
         self._failures.move_to_end(network)
@@ -65,7 +65,7 @@ class LoginLimiter:
         failures.append(now)
         return now
 
-    def succeed(self, address: str, started_at: float) -> None:
+    def record_success(self, address: str, started_at: float) -> None:
         """Take back the attempt, which has not failed."""
         failures = self._failures.get(_network(address))
         if failures is not None:
@@ -84,15 +84,15 @@ class Login:
         has_failed = False
         try:
             apis = await self._apis(request)
-            return await self._identified(apis), apis
+            return await self._identify_or_close(apis), apis
         except errors.Unauthorized:
             has_failed = True
             raise
         finally:
             if not has_failed:  # another error says nothing about the credentials
-                self._limiter.succeed(address, started_at)
+                self._limiter.record_success(address, started_at)
 
-    async def _identified(self, apis: Mapping[str, UserApi]) -> User:
+    async def _identify_or_close(self, apis: Mapping[str, UserApi]) -> User:
         try:
             return await identify(next(iter(apis.values())))
         except BaseException:
@@ -109,11 +109,11 @@ class Login:
         if request.kubeconfig:
             credentials = await kubeconfig_credentials(request.kubeconfig)
         else:
-            credentials = UserCredentials(token=_checked_token(request.token))
+            credentials = UserCredentials(token=_check_token(request.token))
         name = request.cluster or next(iter(self._clusters))
         if name not in self._clusters:
             raise errors.bad_request(f"there is no cluster {name!r}")
-        return {name: await self._clusters[name].with_credentials(credentials)}
+        return {name: await self._clusters[name].open_with_credentials(credentials)}
 
 
 async def identify(api: UserApi) -> User:
@@ -156,7 +156,7 @@ async def kubeconfig_credentials(text: str) -> UserCredentials:
     if user is None:
         raise errors.bad_request("the kubeconfig has no user for its current context")
     if user.get("token"):
-        return UserCredentials(token=_checked_token(str(user["token"])))
+        return UserCredentials(token=_check_token(str(user["token"])))
     if user.get("username"):
         return UserCredentials(username=str(user["username"]), password=str(user.get("password") or ""))
     certificate, key = _pem(user, "client-certificate-data"), _pem(user, "client-key-data")
@@ -185,7 +185,7 @@ def _pem(user: Mapping[str, Any], key: str) -> bytes:
         raise errors.bad_request(f"the kubeconfig's {key} is not base64") from None
 
 
-def _checked_token(token: str) -> str:
+def _check_token(token: str) -> str:
     token = token.strip()
     if not token or len(token) > _TOKEN_LENGTH or not token.isascii() or not token.isprintable() or " " in token:
         raise errors.unauthorized()

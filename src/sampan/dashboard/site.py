@@ -110,7 +110,7 @@ class DashboardSite:
         self, request: web.BaseRequest, session: LoginSession, api: UserApi, path: str
     ) -> web.StreamResponse:
         if path.startswith("k8s/"):
-            with self._ends_with_session(request, session):
+            with self._abort_at_session_end(request, session):
                 return await pass_through(request, api, path.removeprefix("k8s"))
         if path == "stream":
             return await self._stream(request, session, api)
@@ -137,7 +137,7 @@ class DashboardSite:
             raise errors.generic(405)
         if any(name in request.headers for name in ("Origin", "Sec-Fetch-Site", "Cookie")):
             raise forbidden("a code cannot be requested by a page")
-        apis = {name: await source.of_request(request) for name, source in self._clusters.items()}
+        apis = {name: await source.open_for_request(request) for name, source in self._clusters.items()}
         await identify(next(iter(apis.values())))
         return json_response({"code": self._codes.issue(apis), "expiresInSeconds": int(CODE_LIFETIME_S)}, code=201)
 
@@ -216,7 +216,7 @@ class DashboardSite:
             session.stream_count -= 1
 
     @contextmanager
-    def _ends_with_session(self, request: web.BaseRequest, session: LoginSession) -> Iterator[None]:
+    def _abort_at_session_end(self, request: web.BaseRequest, session: LoginSession) -> Iterator[None]:
         """Abort the connection of a request that is still in progress when the session ends: a terminal, a log or a
         watch lasts as long as the person wants."""
         loop = asyncio.get_running_loop()

@@ -83,7 +83,7 @@ class StaticFiles:
         return True
 
     def _file(self, name: str, accepted: str) -> _File:
-        codings = _accepted_codings(accepted)
+        codings = _parse_accept_encoding(accepted)
         encoding, suffix = next(
             ((coding, suffix) for coding, suffix in _ENCODINGS if coding in codings and name + suffix in self._names),
             ("", ""),
@@ -96,7 +96,7 @@ class StaticFiles:
         return file
 
 
-def _accepted_codings(accepted: str) -> set[str]:
+def _parse_accept_encoding(accepted: str) -> set[str]:
     """Return the codings of an Accept-Encoding header; a weight of zero refuses one."""
     codings = set()
     for word in accepted.split(","):

@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping, Sequence
 
 from sampan.api.selectors.label_selector import selector_of
-from sampan.api.values.ages import human
+from sampan.api.values.ages import format_age
 from sampan.diagnosis.cluster_reader import RECORDS_PATH, ClusterReader, Object, read_items
 
 PREEMPTED = "Preempted"
@@ -152,7 +152,7 @@ def request_lines(records: Sequence[Object], *, now: float) -> list[str]:
 
 
 def _request(actor: str, action: str, outcome: str, requests: Sequence[Object], now: float) -> str:
-    ago = human(max(0.0, now - requests[-1]["time"]))
+    ago = format_age(max(0.0, now - requests[-1]["time"]))
     times = f", {len(requests)} times" if len(requests) > 1 else ""
     if outcome.startswith("2"):
         return f"{actor or 'somebody'} requested its {action} {ago} ago{times}"
@@ -197,7 +197,7 @@ class DisruptionSource:
         lines += await self._taints(lines, node_of_deleted(events))
         return lines + request_lines(await self._records(namespace, name), now=time.time())
 
-    async def replaced_lines(self, namespace: str, workload: str, pods: Sequence[Object]) -> list[str]:
+    async def explain_replaced_pods(self, namespace: str, workload: str, pods: Sequence[Object]) -> list[str]:
         """Return the disruptions of pods of a workload that do not exist any more, recognized by their names."""
         present = {pod["metadata"]["name"] for pod in pods}
         events = await read_items(self._reader, f"/api/v1/namespaces/{namespace}/events")

@@ -27,7 +27,7 @@ def is_healthy(pod: Object) -> bool:
     return state_of(pod) in ("Running", "Succeeded")
 
 
-def missing(pod: Object, events: Sequence[Object] = (), claims: Sequence[Object] = ()) -> list[str]:
+def list_missing_parts(pod: Object, events: Sequence[Object] = (), claims: Sequence[Object] = ()) -> list[str]:
     """Return one line for each missing prerequisite; empty if none is known."""
     if pod["metadata"].get("deletionTimestamp"):
         return _termination(pod)
@@ -63,9 +63,11 @@ def _container(what: str, container: Object) -> str:
     name = f"{what} {container['name']}"
     if waiting := state.get("waiting"):
         message = waiting.get("message")
-        return f"{name}: {waiting.get('reason', 'waiting')}" + (f": {message}" if message else _tries(container))
+        return f"{name}: {waiting.get('reason', 'waiting')}" + (f": {message}" if message else _restart_text(container))
     if (ended := state.get("terminated")) and ended.get("exitCode"):
-        return f"{name}: exited with code {ended['exitCode']} ({ended.get('reason', 'Error')}){_tries(container)}"
+        return (
+            f"{name}: exited with code {ended['exitCode']} ({ended.get('reason', 'Error')}){_restart_text(container)}"
+        )
     if "running" in state and not container.get("ready") and what == "container":
         return f"{name}: running, but not ready"
     if "running" in state and what == "init container" and not container.get("started"):
@@ -73,7 +75,7 @@ def _container(what: str, container: Object) -> str:
     return ""
 
 
-def _tries(container: Object) -> str:
+def _restart_text(container: Object) -> str:
     return f", restarted {container['restartCount']} times" if container.get("restartCount") else ""
 
 

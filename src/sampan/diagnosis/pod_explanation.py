@@ -8,7 +8,7 @@ from typing import Any
 
 from sampan.diagnosis.cluster_reader import ClusterReader, Object, read_items
 from sampan.diagnosis.disruptions import DisruptionSource
-from sampan.diagnosis.missing_parts import missing, state_of
+from sampan.diagnosis.missing_parts import list_missing_parts, state_of
 
 _ENDED = ("Succeeded", "Failed")
 
@@ -37,7 +37,7 @@ async def explain_pod(reader: ClusterReader, pod: Object) -> PodExplanation:
     return PodExplanation(
         pod=f"{pod['metadata']['namespace']}/{pod['metadata']['name']}",
         state=state_of(pod),
-        lacks=missing(pod, events, await _claims(reader, pod)),
+        lacks=list_missing_parts(pod, events, await _claims(reader, pod)),
         disruption=await DisruptionSource(reader).explain(pod, events),
     )
 

@@ -123,10 +123,10 @@ def timeline(records: Sequence[Mapping[str, Any]], owners: Sequence[Mapping[str,
     if created is not None:
         requests = [_step(record) for record in owners if record["action"] == "create"]
         steps += [step for step in requests if step.end <= created.end]
-    steps = sorted(_without_covered(steps), key=lambda step: (step.start, step.end))
+    steps = sorted(_drop_covered(steps), key=lambda step: (step.start, step.end))
     last = next((step for step in steps if _has_reached(step, *_DONE)), None)
     ready = next((step.end for step in steps if _has_reached(step, "Running, ready")), None)
-    published = _published(steps, ready)
+    published = _find_publication_time(steps, ready)
     if last is None:
         return Timeline(steps=steps, ready=ready, published=published)
     path = _critical_path(steps, last)
@@ -135,7 +135,7 @@ def timeline(records: Sequence[Mapping[str, Any]], owners: Sequence[Mapping[str,
     return Timeline(steps=shown, path=path, running=last.end, ready=ready, published=published)
 
 
-def _published(steps: Sequence[Step], ready: float | None) -> float | None:
+def _find_publication_time(steps: Sequence[Step], ready: float | None) -> float | None:
     """Return when the last of the three kinds of publication first happened, within a limit after the pod was ready."""
     if ready is None:
         return None
@@ -189,7 +189,7 @@ def _detail(record: Mapping[str, Any]) -> str:
     return " ".join(part for part in (outcome, f"by {actor}" if actor else "") if part)
 
 
-def _without_covered(steps: Sequence[Step]) -> list[Step]:
+def _drop_covered(steps: Sequence[Step]) -> list[Step]:
     """Leave out a write of the API server that a step of the kubelet of the same name contains."""
     outer = [step for step in steps if step.component.startswith("kubelet/")]
 

@@ -14,7 +14,7 @@ from sampan.api import names
 from sampan.api.semantics.node_selectors import RequiredNodeAffinity
 from sampan.api.semantics.pod_references import CONFIG_SOURCE, is_mirror_pod
 from sampan.api.semantics.pod_resources import BEST_EFFORT, BURSTABLE, GUARANTEED, effective_requests, qos_class
-from sampan.api.semantics.taints import NO_EXECUTE, untolerated
+from sampan.api.semantics.taints import NO_EXECUTE, find_untolerated_taints
 from sampan.api.types.core_v1 import Node, Pod
 from sampan.api.values.quantity import parse
 from sampan.kubelet.pod_events import PodEvents
@@ -90,14 +90,14 @@ def _predicate_failure(predicate: str, why: str) -> PodFailure:
 
 
 def _resource_failure(node: Node, requests: Mapping[str, int], used: Mapping[str, int], pods: int) -> PodFailure | None:
-    missing, has = lacking(node, requests, used, pods), allocatable_of(node)
+    missing, has = compute_shortfalls(node, requests, used, pods), allocatable_of(node)
     for name in missing:
         held, requested = (pods, 1) if name == PODS else (used.get(name, 0), requests[name])
         return _shortage_failure(name, requested, held, has.get(name, 0))
     return None
 
 
-def lacking(node: Node, requests: Mapping[str, int], used: Mapping[str, int], pods: int) -> Amounts:
+def compute_shortfalls(node: Node, requests: Mapping[str, int], used: Mapping[str, int], pods: int) -> Amounts:
     """Return how much of each resource the node lacks in order to take a pod with the requests `requests`."""
     has = allocatable_of(node)
     shortfalls = {PODS: pods + 1 - has.get(PODS, 0)}
@@ -128,7 +128,7 @@ def _have_conflict(ports: Iterable[tuple[str, str, int]], held: Iterable[tuple[s
 
 def _tolerates(pod: Pod, node: Node) -> bool:
     """Whether the pod tolerates the node's NoExecute taints. Other effects concern only scheduling."""
-    return not untolerated(node.spec.taints, pod.spec.tolerations, (NO_EXECUTE,))
+    return not find_untolerated_taints(node.spec.taints, pod.spec.tolerations, (NO_EXECUTE,))
 
 
 PREEMPTED = PodFailure(
@@ -162,7 +162,7 @@ class PodAdmitter:
         return preempted
 
     def reject(self, record: PodRecord, failure: PodFailure) -> None:
-        self._events.pod(record.node, record.pod, WARNING, failure.reason, failure.message)
+        self._events.record_pod_event(record.node, record.pod, WARNING, failure.reason, failure.message)
         record.move_to(PodSyncState.TERMINATED)
         self._statuses.set_pod_status(record, rejected_status(record.pod, failure, self._clock.now()))
         self._statuses.finish(record)
@@ -173,7 +173,7 @@ class PodAdmitter:
             return failure
         ports = frozenset[tuple[str, str, int]]()
         if ports_of(record.pod):
-            ports = frozenset().union(*(ports_of(pod) for pod in self._others(record)))
+            ports = frozenset().union(*(ports_of(pod) for pod in self._list_node_pods(record)))
         return admit(record.pod, node.api_node, requests, node.used, len(node.pods), ports)
 
     def _preempt(
@@ -185,22 +185,22 @@ class PodAdmitter:
         node = record.node
         if not is_critical(record.pod) or not is_lack_of_resources(failure):
             return failure, []
-        missing = lacking(node.api_node, requests, node.used, len(node.pods))
-        pods = victims(record.pod, self._others(record), missing)
+        missing = compute_shortfalls(node.api_node, requests, node.used, len(node.pods))
+        pods = select_victims(record.pod, self._list_node_pods(record), missing)
         if pods is None:
             return no_victims_failure(missing), []
         preempted = [self._records[pod.metadata.uid] for pod in pods]
         for victim in preempted:
-            self._events.pod(node, victim.pod, WARNING, PREEMPTED.reason, PREEMPTED.message)
+            self._events.record_pod_event(node, victim.pod, WARNING, PREEMPTED.reason, PREEMPTED.message)
             victim.spec.failure = PREEMPTED
             victim.free()
         return None, preempted
 
-    def _others(self, record: PodRecord) -> list[Pod]:
+    def _list_node_pods(self, record: PodRecord) -> list[Pod]:
         return [self._records[uid].pod for uid in sorted(record.node.pods) if uid in self._records]
 
 
-def victims(pod: Pod, others: Sequence[Pod], lacking: Mapping[str, int]) -> list[Pod] | None:
+def select_victims(pod: Pod, others: Sequence[Pod], lacking: Mapping[str, int]) -> list[Pod] | None:
     """Return as few pods as possible, preferring the lowest QoS class, or None if preempting all of them would not
     suffice.
     """
@@ -209,11 +209,11 @@ def victims(pod: Pod, others: Sequence[Pod], lacking: Mapping[str, int]) -> list
         if _may_preempt(pod, other):
             classes[qos_class(other.spec)].append(other)
     best_effort, burstable, guaranteed = classes.values()
-    if _still_lacking(lacking, [*best_effort, *burstable, *guaranteed]):
+    if _compute_remaining_shortfalls(lacking, [*best_effort, *burstable, *guaranteed]):
         return None
-    last = _closest_pods(guaranteed, _still_lacking(lacking, [*best_effort, *burstable]))
-    middle = _closest_pods(burstable, _still_lacking(lacking, [*best_effort, *last]))
-    first = _closest_pods(best_effort, _still_lacking(lacking, [*middle, *last]))
+    last = _closest_pods(guaranteed, _compute_remaining_shortfalls(lacking, [*best_effort, *burstable]))
+    middle = _closest_pods(burstable, _compute_remaining_shortfalls(lacking, [*best_effort, *last]))
+    first = _closest_pods(best_effort, _compute_remaining_shortfalls(lacking, [*middle, *last]))
     return [*first, *middle, *last]
 
 
@@ -232,7 +232,7 @@ def _may_preempt(pod: Pod, other: Pod) -> bool:
     return ours is not None and theirs is not None and ours > theirs
 
 
-def _still_lacking(lacking: Mapping[str, int], without: Sequence[Pod]) -> Amounts:
+def _compute_remaining_shortfalls(lacking: Mapping[str, int], without: Sequence[Pod]) -> Amounts:
     """Return what is still lacking without the pods `without`."""
     freed = [_requests_of(item) for item in without]
     remaining = {name: amount - sum(item.get(name, 0) for item in freed) for name, amount in lacking.items()}
@@ -246,7 +246,7 @@ def _closest_pods(pods: Sequence[Pod], lacking: Mapping[str, int]) -> list[Pod]:
         best = min(candidates, key=lambda pod: (_distance(pod, remaining), _size(pod)))
         candidates.remove(best)
         chosen.append(best)
-        remaining = _still_lacking(remaining, [best])
+        remaining = _compute_remaining_shortfalls(remaining, [best])
     return chosen
 
 
@@ -273,7 +273,7 @@ def source_of(pod: Pod) -> str:
     return pod.metadata.annotations.get(CONFIG_SOURCE, API)
 
 
-def from_api(pod: Pod) -> Pod:
+def with_api_source(pod: Pod) -> Pod:
     """Return the pod with `api` as its source. The annotation in the API object is not trusted: only the kubelet
     decides which pods are static.
     """

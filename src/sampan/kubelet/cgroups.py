@@ -215,8 +215,8 @@ class PodCgroups:
         if not self.is_usable or before is None:
             return
         desired = pod_limits(pod, pids=self._pids)
-        self._hierarchy.limit(before[0], wider(before[1], desired))
-        self._written[pod.metadata.uid] = (before[0], wider(before[1], desired))
+        self._hierarchy.limit(before[0], select_larger_limits(before[1], desired))
+        self._written[pod.metadata.uid] = (before[0], select_larger_limits(before[1], desired))
 
     def remove(self, uid: str) -> None:
         """Remove the pod's cgroup and kill whatever still runs in it."""
@@ -230,7 +230,7 @@ class PodCgroups:
                 self._hierarchy.remove(cgroup)
         self._set_burstable_shares()
 
-    def known(self) -> set[str]:
+    def list_pod_uids(self) -> set[str]:
         """Return the UIDs of the pods that have a cgroup."""
         if not self.is_usable:
             return set()
@@ -284,7 +284,7 @@ def pod_limits(pod: Pod, *, pids: int = 0) -> Resources:
     )
 
 
-def wider(left: Resources, right: Resources) -> Resources:
+def select_larger_limits(left: Resources, right: Resources) -> Resources:
     """Return the larger of the two limits for each resource; no limit is the largest."""
     return replace(
         right,

@@ -53,7 +53,7 @@ class ContainerStarter:
         except ReportedFailure:
             return False
         except RuntimeFailure as failure:
-            self._events.pod(record.node, record.pod, WARNING, failure.reason, failure.message)
+            self._events.record_pod_event(record.node, record.pod, WARNING, failure.reason, failure.message)
             return False
         return True
 
@@ -63,7 +63,7 @@ class ContainerStarter:
             await self._lifecycle.run_sandbox(record)
         except RuntimeFailure as failure:
             text = f"Failed to create pod sandbox: {failure.message}"
-            self._events.pod(record.node, record.pod, WARNING, SANDBOX_FAILED, text)
+            self._events.record_pod_event(record.node, record.pod, WARNING, SANDBOX_FAILED, text)
             return False
         return True
 
@@ -73,8 +73,8 @@ class ContainerStarter:
         if last is not None and last.state == contract.EXITED:
             back_off = record.progress.back_off(container.name, self._longest_pause_s)
             now = self._clock.monotonic()
-            failed_at = back_off.failed_at(last.finished_at, now=self._clock.now(), monotonic=now)
-            if (left_s := back_off.left_s(failed_at, now)) > 0:
+            failed_at = back_off.to_monotonic(last.finished_at, now=self._clock.now(), monotonic=now)
+            if (left_s := back_off.remaining_s(failed_at, now)) > 0:
                 return self._crash_loop(record, container, back_off, left_s)
             back_off.lengthen(failed_at, now)
         return await self._start(record, container)
@@ -83,7 +83,7 @@ class ContainerStarter:
         pause = durations.format_duration(int(back_off.pause_s * 1e9))
         text = f"back-off {pause} restarting failed container={container.name} pod={full_name(record.pod)}"
         record.progress.wait(container.name, CRASH_LOOP, text)
-        self._events.back_off(record.node, record.pod, container)
+        self._events.record_back_off(record.node, record.pod, container)
         return left_s
 
     async def _start(self, record: PodRecord, container: AnyContainer) -> float | None:
@@ -96,7 +96,7 @@ class ContainerStarter:
             if failure.reason == CONFIG_ERROR:
                 return _CONFIG_RETRY_S
             back_off = record.progress.pull_back_off(container.image)
-            return min(back_off.left_s(back_off.since, now) or FIRST_S, _PULL_LOOK_S)
+            return min(back_off.remaining_s(back_off.since, now) or FIRST_S, _PULL_LOOK_S)
         return None
 
 

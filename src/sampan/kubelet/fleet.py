@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 
 from sampan.api.types.core_v1 import Node, Pod
 from sampan.kubelet import hollow_nodes
-from sampan.kubelet.admission import from_api
+from sampan.kubelet.admission import with_api_source
 from sampan.kubelet.config import KubeletConfig
 from sampan.kubelet.heartbeat import Heartbeat
 from sampan.kubelet.hollow_pod_lifecycle import HollowPodLifecycle
@@ -70,7 +70,7 @@ class Fleet:
         self._world = World(clock=clock, stages=stages)
         self._addresses = AddressRange(NODE_RANGE)
         self._informers = InformerFactory(client=client, activity=self.activity)
-        self._nodes = self._informers.of(Node)
+        self._nodes = self._informers.for_kind(Node)
         self._pods: Informer[Pod] | None = None
         """Started with the first node, so that a fleet without nodes costs next to nothing."""
         self._recorder = self._make_recorder(client)
@@ -146,7 +146,7 @@ class Fleet:
                 machine = self._machine(hollow_nodes.CAPACITY, self._addresses.take())
                 node = hollow_nodes.ready_node(name, machine, self._clock.now())
                 try:
-                    await self._client_for(name).of(Node).create(node)
+                    await self._client_for(name).for_kind(Node).create(node)
                 except errors.AlreadyExists:
                     self._addresses.give_back(machine.address)
 
@@ -170,12 +170,12 @@ class Fleet:
         """Route a pod change to the sync loop if the pod is bound to a running node."""
         pod = new if new is not None else old
         if pod is not None and (record := self._running.get(pod.spec.nodeName)) is not None:
-            self.sync_loop.iteration(record, old, from_api(new) if new is not None else None)
+            self.sync_loop.iteration(record, old, with_api_source(new) if new is not None else None)
 
     def _on_node(self, old: Node | None, new: Node | None) -> None:
         name = (new or old).metadata.name  # type: ignore[union-attr]
         record = self._running.get(name)
-        if new is not None and not hollow_nodes.is_on(new):
+        if new is not None and not hollow_nodes.is_powered_on(new):
             self._were_off.add(name)
         if record is None or not self._should_run(new):
             if record is not None or self._should_run(new):
@@ -216,7 +216,7 @@ class Fleet:
             return None
         if record is None:
             record = await self._start(name, node)
-            record.beats_at = self._clock.monotonic() + self._first_beat_s()
+            record.beats_at = self._clock.monotonic() + self._pick_first_beat_delay_s()
         elif (now := self._clock.monotonic()) >= record.beats_at:
             await self._heartbeat.beat(record)
             record.beats_at = max(record.beats_at + self._config.renew_s, now + self._config.renew_s / 2)
@@ -227,7 +227,7 @@ class Fleet:
         if not self._real_nodes or hollow_nodes.has_hollow_taint(node):
             return node
         patch = hollow_nodes.hollow_taint_patch(node, add=True)
-        return await self._client.of(Node).patch(node.metadata.name, patch, type=PatchType.MERGE)
+        return await self._client.for_kind(Node).patch(node.metadata.name, patch, type=PatchType.MERGE)
 
     async def _start(self, name: str, node: Node) -> NodeRecord:
         node = await self._taint(node)
@@ -247,7 +247,7 @@ class Fleet:
         self._were_off.discard(name)
         self._running[name] = record
         for pod in pods.lister.find(by_node, name):
-            self.sync_loop.iteration(record, None, from_api(pod))
+            self.sync_loop.iteration(record, None, with_api_source(pod))
         self.activity.step()
         self._changed.set()
         return record
@@ -255,7 +255,7 @@ class Fleet:
     async def _pod_source(self) -> Informer[Pod]:
         """Return the shared pod informer once it has synced."""
         if self._pods is None:
-            self._pods = self._informers.of(Pod)
+            self._pods = self._informers.for_kind(Pod)
             self._pods.lister.add_index(by_node)
             self._pods.subscribe(self._on_pod)
             self._first.set()
@@ -270,7 +270,7 @@ class Fleet:
 
     # -- internals ---------------------------------------------------------------------------------------------------
 
-    def _first_beat_s(self) -> float:
+    def _pick_first_beat_delay_s(self) -> float:
         """Return the delay of a node's first heartbeat, spread evenly over the period."""
         self._begun += 1
         slot = self._begun % _SLOTS
@@ -295,7 +295,7 @@ class Fleet:
     def _should_run(self, node: Node | None) -> bool:
         if node is None or node.metadata.name in self._real_nodes:
             return False
-        return hollow_nodes.is_hollow(node) and hollow_nodes.is_on(node)
+        return hollow_nodes.is_hollow(node) and hollow_nodes.is_powered_on(node)
 
     def _is_excluded(self, name: str) -> bool:
         """Whether the node exists and is not for the fleet to run."""

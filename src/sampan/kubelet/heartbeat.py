@@ -9,10 +9,10 @@ from sampan.kubelet.node_status import (
     DISK_PRESSURE,
     MEMORY_PRESSURE,
     PID_PRESSURE,
+    build_node_labels,
     has_changed,
     is_ready,
     node_status,
-    own_labels,
     status_patch,
 )
 from sampan.kubelet.pod_events import PodEvents
@@ -36,12 +36,12 @@ class Heartbeat:
 
     async def register(self, record: NodeRecord) -> None:
         """Ensure the node's labels, status and lease."""
-        labels, current_labels = own_labels(record.name), record.api_node.metadata.labels
+        labels, current_labels = build_node_labels(record.name), record.api_node.metadata.labels
         missing = {key: value for key, value in labels.items() if current_labels.get(key) != value}
         if missing:
             patch = {"metadata": {"labels": missing}}
-            record.api_node = await record.client.of(Node).patch(record.name, patch)
-        self._events.node(record, "Starting", "Starting record.")
+            record.api_node = await record.client.for_kind(Node).patch(record.name, patch)
+        self._events.record_node_event(record, "Starting", "Starting record.")
         await self._update_status(record)
         await self.renew(record)
 
@@ -67,21 +67,21 @@ class Heartbeat:
             return
         self._record_transitions(record, node.status, status)
         patch = {"status": status_patch(node.status, status)}
-        record.api_node = await record.client.of(Node).patch(record.name, patch, subresource="status")
+        record.api_node = await record.client.for_kind(Node).patch(record.name, patch, subresource="status")
         record.reported_at = monotonic
 
     def _record_transitions(self, record: NodeRecord, old: NodeStatus, new: NodeStatus) -> None:
         if old.nodeInfo.bootID and old.nodeInfo.bootID != new.nodeInfo.bootID:
             text = f"Node {record.name} has been rebooted, boot id: {new.nodeInfo.bootID}"
-            self._events.node(record, "Rebooted", text, "Warning")
+            self._events.record_node_event(record, "Rebooted", text, "Warning")
         if old.conditions and is_ready(old) != is_ready(new):
-            self._events.node_status(record, "NodeReady" if is_ready(new) else "NodeNotReady")
+            self._events.record_node_status(record, "NodeReady" if is_ready(new) else "NodeNotReady")
         before = {condition.type: condition.status for condition in old.conditions}
         for condition in new.conditions:
             if (names := _PRESSURE.get(condition.type)) is not None and before.get(
                 condition.type, condition.status
             ) != condition.status:
-                self._events.node_status(record, names[condition.status == "True"])
+                self._events.record_node_status(record, names[condition.status == "True"])
 
     # -- lease -------------------------------------------------------------------------------------------------------
 
@@ -89,21 +89,21 @@ class Heartbeat:
         """Renew the lease based on the last known version. After a conflict, or if it is gone, read or create
         it again.
         """
-        leases = record.client.of(Lease)
+        leases = record.client.for_kind(Lease)
         if record.lease is not None:
             try:
-                record.lease = await leases.update(self._renewed(record, record.lease))
+                record.lease = await leases.update(self._build_lease(record, record.lease))
                 return
             except (errors.Conflict, errors.NotFound):
                 record.lease = None
         try:
             lease = await leases.get(record.name, LEASES)
         except errors.NotFound:
-            record.lease = await leases.create(self._renewed(record, None))
+            record.lease = await leases.create(self._build_lease(record, None))
         else:
-            record.lease = await leases.update(self._renewed(record, lease))
+            record.lease = await leases.update(self._build_lease(record, lease))
 
-    def _renewed(self, record: NodeRecord, base: Lease | None) -> Lease:
+    def _build_lease(self, record: NodeRecord, base: Lease | None) -> Lease:
         node = record.api_node
         owner = OwnerReference(apiVersion="v1", kind="Node", name=node.metadata.name, uid=node.metadata.uid)
         meta = ObjectMeta(name=record.name, namespace=LEASES, ownerReferences=[owner])

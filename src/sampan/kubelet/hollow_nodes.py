@@ -11,7 +11,7 @@ from sampan.api.codec.json import to_value
 from sampan.api.semantics.nodes import internal_addresses
 from sampan.api.types.core_v1 import Node, NodeSpec, NodeStatus, Taint
 from sampan.api.types.meta_v1 import ObjectMeta
-from sampan.kubelet.node_status import CONTROLLER_ATTACHES, NodeMachine, node_status, own_labels
+from sampan.kubelet.node_status import CONTROLLER_ATTACHES, NodeMachine, build_node_labels, node_status
 from sampan.machinery.hollow import HOLLOW, RUNTIME_ANNOTATION
 
 RUNTIME = RUNTIME_ANNOTATION
@@ -27,7 +27,7 @@ def is_hollow(node: Node) -> bool:
     return node.metadata.annotations.get(RUNTIME) == HOLLOW
 
 
-def is_on(node: Node) -> bool:
+def is_powered_on(node: Node) -> bool:
     return node.metadata.annotations.get(POWER) != OFF
 
 
@@ -55,7 +55,7 @@ def hollow_node(
     """Return a Node object that makes the fleet run a node of this name."""
     meta = ObjectMeta(
         name=name,
-        labels=own_labels(name) | dict(labels or {}),
+        labels=build_node_labels(name) | dict(labels or {}),
         annotations={RUNTIME: HOLLOW, CONTROLLER_ATTACHES: "true"},
     )
     status = NodeStatus(capacity=dict(CAPACITY) | dict(capacity or {}))
@@ -99,6 +99,6 @@ __all__ = [
     "hollow_node",
     "hollow_taint_patch",
     "is_hollow",
-    "is_on",
+    "is_powered_on",
     "ready_node",
 ]

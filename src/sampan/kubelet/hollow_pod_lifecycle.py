@@ -57,21 +57,21 @@ class HollowPodLifecycle:
     async def run_sandbox(self, record: PodRecord) -> None:
         await record.node.runtime.run_sandbox(record.pod, None)
         for text in annotation_errors(record.pod) if record.pod.metadata.annotations else ():
-            self._events.pod(record.node, record.pod, WARNING, INVALID_ANNOTATION, text)
+            self._events.record_pod_event(record.node, record.pod, WARNING, INVALID_ANNOTATION, text)
 
     async def start_container(self, record: PodRecord, container: AnyContainer, attempt: int) -> None:
         node, pod, plain = record.node, record.pod, as_container(container)
         await self._pull(record, plain)
         await node.runtime.start_container(pod, plain, attempt, None)
-        self._events.created(node, pod, plain)
-        self._events.started(node, pod, plain)
+        self._events.record_created(node, pod, plain)
+        self._events.record_started(node, pod, plain)
 
     async def _pull(self, record: PodRecord, container: Container) -> None:
         """Pull the image. Raise RuntimeFailure if that fails or the pull is backing off."""
         node, pod, now = record.node, record.pod, self._clock.monotonic()
         back_off = record.progress.pull_back_off(container.image)
-        if back_off.left_s(back_off.since, now) > 0:
-            self._events.pull_back_off(node, pod, container)
+        if back_off.remaining_s(back_off.since, now) > 0:
+            self._events.record_pull_back_off(node, pod, container)
             text = f"Back-off pulling image {gotext.quote(container.image)}: {back_off.why}"
             raise RuntimeFailure(PULL_BACK_OFF, text)
         try:
@@ -79,11 +79,11 @@ class HollowPodLifecycle:
         except RuntimeFailure as failure:
             back_off.lengthen(now, now)
             back_off.why = f"{failure.reason}: {failure.message}"
-            self._events.pulling(node, pod, container)
-            self._events.pull_failed(node, pod, container, failure.message)
-            self._events.failed(node, pod, container, failure.reason)
+            self._events.record_pulling(node, pod, container)
+            self._events.record_pull_failed(node, pod, container, failure.message)
+            self._events.record_failed(node, pod, container, failure.reason)
             raise
-        self._events.pulled(node, pod, container)
+        self._events.record_pulled(node, pod, container)
 
     async def stop_container(self, record: PodRecord, name: str, grace_s: float) -> None:
         await record.node.runtime.stop_container(record.pod, name, grace_s)

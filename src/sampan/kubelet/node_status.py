@@ -80,7 +80,7 @@ class NodeMachine:
     volumes_in_use: Sequence[str] | None = None
 
 
-def own_labels(name: str) -> dict[str, str]:
+def build_node_labels(name: str) -> dict[str, str]:
     """Return the labels that a kubelet sets on its node."""
     return {
         "kubernetes.io/hostname": name,

@@ -132,15 +132,15 @@ def restarts(container: Container, spec: PodSpec, exit_code: int) -> bool:
     """
     policy = container.restartPolicy
     if policy is None:
-        return _by_policy(spec.restartPolicy, exit_code)
-    return _by_rules(container, exit_code) or _by_policy(policy, exit_code)
+        return _should_restart_by_policy(spec.restartPolicy, exit_code)
+    return _should_restart_by_rules(container, exit_code) or _should_restart_by_policy(policy, exit_code)
 
 
 def restarts_on_failure(spec: PodSpec) -> bool:
     return spec.restartPolicy != NEVER
 
 
-def _by_policy(policy: str, exit_code: int) -> bool:
+def _should_restart_by_policy(policy: str, exit_code: int) -> bool:
     return policy == ALWAYS or (policy == ON_FAILURE and exit_code != 0)
 
 
@@ -163,7 +163,7 @@ def restarts_all(spec: PodSpec, report: PodReport) -> bool:
     return False
 
 
-def _by_rules(container: Container, exit_code: int) -> bool:
+def _should_restart_by_rules(container: Container, exit_code: int) -> bool:
     return _rule(container, exit_code) in (RESTART, RESTART_ALL)
 
 

@@ -29,19 +29,19 @@ ConditionValue = tuple[str, str, str]
 """Status, reason and message of a condition."""
 
 
-def own_conditions(pod: Pod, statuses: Statuses, phase: str, *, has_sandbox: bool) -> dict[str, ConditionValue]:
+def generate_conditions(pod: Pod, statuses: Statuses, phase: str, *, has_sandbox: bool) -> dict[str, ConditionValue]:
     """Return the conditions that the kubelet sets on every pod, by type."""
-    containers = containers_ready(pod, statuses, phase)
+    containers = generate_containers_ready_condition(pod, statuses, phase)
     return {
         READY_TO_START: (TRUE if has_sandbox else FALSE, "", ""),
-        INITIALIZED: initialized(pod, statuses, phase),
-        READY: ready(pod, containers),
+        INITIALIZED: generate_initialized_condition(pod, statuses, phase),
+        READY: generate_ready_condition(pod, containers),
         CONTAINERS_READY: containers,
         SCHEDULED: (TRUE, "", ""),
     }
 
 
-def containers_ready(pod: Pod, statuses: Statuses, phase: str) -> ConditionValue:
+def generate_containers_ready_condition(pod: Pod, statuses: Statuses, phase: str) -> ConditionValue:
     if not statuses:
         return FALSE, UNKNOWN, ""
     sidecars = [container.name for container in sidecars_of(pod.spec)]
@@ -56,7 +56,7 @@ def containers_ready(pod: Pod, statuses: Statuses, phase: str) -> ConditionValue
     return (FALSE, NOT_READY, message) if message else (TRUE, "", "")
 
 
-def ready(pod: Pod, containers: ConditionValue) -> ConditionValue:
+def generate_ready_condition(pod: Pod, containers: ConditionValue) -> ConditionValue:
     """Return the Ready condition, which combines ContainersReady with the readiness gates."""
     if containers[0] != TRUE or not pod.spec.readinessGates:
         return containers
@@ -76,7 +76,7 @@ def _gate_message(gate: str, status: str | None) -> str:
     return f'the status of pod readiness gate {name} is not "True", but {status}'
 
 
-def initialized(pod: Pod, statuses: Statuses, phase: str) -> ConditionValue:
+def generate_initialized_condition(pod: Pod, statuses: Statuses, phase: str) -> ConditionValue:
     inits = pod.spec.initContainers
     if not statuses and inits:
         return FALSE, UNKNOWN, ""

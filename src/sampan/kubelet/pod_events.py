@@ -23,7 +23,7 @@ class PodEvents:
     def __init__(self, recorder: EventRecorder | None) -> None:
         self._recorder = recorder
 
-    def pod(
+    def record_pod_event(
         self,
         node: NodeRecord,
         pod: Pod,
@@ -35,57 +35,59 @@ class PodEvents:
         if self._recorder is not None:
             self._recorder.event(pod, type, reason, message, annotations=annotations, host=node.name)
 
-    def about(self, node: NodeRecord, obj: Any, type: str, reason: str, message: str) -> None:
+    def record_event(self, node: NodeRecord, obj: Any, type: str, reason: str, message: str) -> None:
         """Record an event about an arbitrary object."""
         if self._recorder is not None:
             self._recorder.event(obj, type, reason, message, host=node.name)
 
-    def node(self, node: NodeRecord, reason: str, message: str, type: str = NORMAL) -> None:
+    def record_node_event(self, node: NodeRecord, reason: str, message: str, type: str = NORMAL) -> None:
         if self._recorder is not None:
             about = ObjectReference(kind="Node", name=node.name, uid=node.name, apiVersion="")
             self._recorder.event(about, type, reason, message, host=node.name)
 
-    def node_status(self, node: NodeRecord, reason: str) -> None:
-        self.node(node, reason, f"Node {node.name} status is now: {reason}")
+    def record_node_status(self, node: NodeRecord, reason: str) -> None:
+        self.record_node_event(node, reason, f"Node {node.name} status is now: {reason}")
 
-    def pulled(self, node: NodeRecord, pod: Pod, container: AnyContainer) -> None:
+    def record_pulled(self, node: NodeRecord, pod: Pod, container: AnyContainer) -> None:
         text = f"Container image {gotext.quote(container.image)} already present on machine"
-        self._container(node, pod, container, NORMAL, "Pulled", text)
+        self._record_container_event(node, pod, container, NORMAL, "Pulled", text)
 
-    def created(self, node: NodeRecord, pod: Pod, container: AnyContainer) -> None:
-        self._container(node, pod, container, NORMAL, "Created", "Container created")
+    def record_created(self, node: NodeRecord, pod: Pod, container: AnyContainer) -> None:
+        self._record_container_event(node, pod, container, NORMAL, "Created", "Container created")
 
-    def started(self, node: NodeRecord, pod: Pod, container: AnyContainer) -> None:
-        self._container(node, pod, container, NORMAL, "Started", "Container started")
+    def record_started(self, node: NodeRecord, pod: Pod, container: AnyContainer) -> None:
+        self._record_container_event(node, pod, container, NORMAL, "Started", "Container started")
 
-    def killing(self, node: NodeRecord, pod: Pod, container: AnyContainer, why: str = "") -> None:
-        self._container(node, pod, container, NORMAL, "Killing", why or f"Stopping container {container.name}")
+    def record_killing(self, node: NodeRecord, pod: Pod, container: AnyContainer, why: str = "") -> None:
+        self._record_container_event(
+            node, pod, container, NORMAL, "Killing", why or f"Stopping container {container.name}"
+        )
 
-    def container(
+    def record_container_event(
         self, node: NodeRecord, pod: Pod, container: AnyContainer, type: str, reason: str, message: str
     ) -> None:
-        self._container(node, pod, container, type, reason, message)
+        self._record_container_event(node, pod, container, type, reason, message)
 
-    def back_off(self, node: NodeRecord, pod: Pod, container: AnyContainer) -> None:
+    def record_back_off(self, node: NodeRecord, pod: Pod, container: AnyContainer) -> None:
         text = f"Back-off restarting failed container {container.name} in pod {full_name(pod)}"
-        self._container(node, pod, container, WARNING, "BackOff", text)
+        self._record_container_event(node, pod, container, WARNING, "BackOff", text)
 
-    def pulling(self, node: NodeRecord, pod: Pod, container: AnyContainer) -> None:
+    def record_pulling(self, node: NodeRecord, pod: Pod, container: AnyContainer) -> None:
         text = f"Pulling image {gotext.quote(container.image)}"
-        self._container(node, pod, container, NORMAL, "Pulling", text)
+        self._record_container_event(node, pod, container, NORMAL, "Pulling", text)
 
-    def pull_failed(self, node: NodeRecord, pod: Pod, container: AnyContainer, why: str) -> None:
+    def record_pull_failed(self, node: NodeRecord, pod: Pod, container: AnyContainer, why: str) -> None:
         text = f"Failed to pull image {gotext.quote(container.image)}: {why}"
-        self._container(node, pod, container, WARNING, "Failed", text)
+        self._record_container_event(node, pod, container, WARNING, "Failed", text)
 
-    def failed(self, node: NodeRecord, pod: Pod, container: AnyContainer, why: str) -> None:
-        self._container(node, pod, container, WARNING, "Failed", f"Error: {why}")
+    def record_failed(self, node: NodeRecord, pod: Pod, container: AnyContainer, why: str) -> None:
+        self._record_container_event(node, pod, container, WARNING, "Failed", f"Error: {why}")
 
-    def pull_back_off(self, node: NodeRecord, pod: Pod, container: AnyContainer) -> None:
+    def record_pull_back_off(self, node: NodeRecord, pod: Pod, container: AnyContainer) -> None:
         text = f"Back-off pulling image {gotext.quote(container.image)}"
-        self._container(node, pod, container, NORMAL, "BackOff", text)
+        self._record_container_event(node, pod, container, NORMAL, "BackOff", text)
 
-    def _container(
+    def _record_container_event(
         self, node: NodeRecord, pod: Pod, container: AnyContainer, type: str, reason: str, message: str
     ) -> None:
         if self._recorder is not None:

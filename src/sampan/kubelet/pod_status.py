@@ -155,19 +155,21 @@ def _set_addresses(status: PodStatus, pod: Pod, inputs: StatusInputs) -> None:
 def _set_conditions(
     status: PodStatus, pod: Pod, inputs: StatusInputs, statuses: dict[str, ContainerStatus], now: float
 ) -> None:
-    own_conditions = pod_conditions.own_conditions(
+    own_conditions = pod_conditions.generate_conditions(
         pod, statuses, status.phase, has_sandbox=inputs.report.is_sandbox_ready
     )
     if inputs.failure is not None and inputs.failure.disruption:
         own_conditions["DisruptionTarget"] = ("True", "TerminationByKubelet", inputs.failure.disruption)
     if may_restart_all(pod.spec):
-        own_conditions["AllContainersRestarting"] = _restarting(status.phase, inputs.is_restarting_all)
+        own_conditions["AllContainersRestarting"] = _generate_restarting_condition(
+            status.phase, inputs.is_restarting_all
+        )
     if inputs.resize is not None:
         own_conditions[inputs.resize[0]] = ("True", *inputs.resize[1:])
     status.conditions = pod_conditions.merge_conditions(pod, inputs.old.conditions, own_conditions, now)
 
 
-def _restarting(phase: str, is_restarting_all: bool) -> tuple[str, str, str]:
+def _generate_restarting_condition(phase: str, is_restarting_all: bool) -> tuple[str, str, str]:
     if phase in TERMINAL:
         return "False", "PodCompleted" if phase == SUCCEEDED else "PodFailed", ""
     if not is_restarting_all:

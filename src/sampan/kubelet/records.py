@@ -138,7 +138,7 @@ class BackOff:
     _failure: tuple[float, float] | None = None
     """Wall-clock time of the last failure and the corresponding monotonic time."""
 
-    def failed_at(self, stamp: float, *, now: float, monotonic: float) -> float:
+    def to_monotonic(self, stamp: float, *, now: float, monotonic: float) -> float:
         """Return the monotonic time of the failure with this wall-clock time. It is computed when the timestamp is
         first seen, so that adjusting the wall clock later does not move it.
         """
@@ -146,7 +146,7 @@ class BackOff:
             self._failure = stamp, monotonic - max(now - stamp, 0.0)
         return self._failure[1]
 
-    def left_s(self, failed_at: float, now: float) -> float:
+    def remaining_s(self, failed_at: float, now: float) -> float:
         """Return the seconds left to wait after a failure at `failed_at`; 0 if a retry is due."""
         if self.pause_s == 0 or self._is_forgotten(failed_at):
             return 0.0
@@ -303,7 +303,7 @@ class PodQueue:
         """Sync the pod again after a failure. Return the delay in seconds."""
         return self._queue.retry(uid)
 
-    def done(self, uid: str, again_s: float | None) -> None:
+    def record_success(self, uid: str, again_s: float | None) -> None:
         """Note a successful sync. `again_s` is the delay of the next one, or None to wait for a change."""
         self._queue.forget(uid)
         if again_s is not None:

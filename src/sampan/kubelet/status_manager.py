@@ -97,7 +97,9 @@ class StatusManager:
             return
         body = {"metadata": {"uid": meta.uid}, "status": patch}
         with self._trace.step(pod, "report status", _summary(status)):
-            patched = await record.node.client.of(Pod).patch(meta.name, body, meta.namespace, subresource="status")
+            patched = await record.node.client.for_kind(Pod).patch(
+                meta.name, body, meta.namespace, subresource="status"
+            )
         version = int(patched.metadata.resourceVersion)
         if record.spec.is_static:
             record.published.written = status
@@ -109,7 +111,7 @@ class StatusManager:
     async def _remove(self, record: PodRecord) -> None:
         meta = record.pod.metadata
         options = Delete(grace_period_s=0, uid=meta.uid)
-        await record.node.client.of(Pod).delete(meta.name, meta.namespace, options=options)
+        await record.node.client.for_kind(Pod).delete(meta.name, meta.namespace, options=options)
 
 
 def _summary(status: PodStatus) -> str:
@@ -145,7 +147,9 @@ def status_patch(old: PodStatus, new: PodStatus) -> dict[str, Any]:
 def _conditions(old: Sequence[PodCondition], new: Sequence[PodCondition]) -> dict[str, Any]:
     before = {condition.type: condition for condition in old}
     changed: list[dict[str, Any]] = [
-        _changed(before.get(condition.type), condition) for condition in new if before.get(condition.type) != condition
+        _build_condition_patch(before.get(condition.type), condition)
+        for condition in new
+        if before.get(condition.type) != condition
     ]
     removed = [name for name in PASSING if name in before and all(condition.type != name for condition in new)]
     changed += [{"$patch": "delete", "type": name} for name in removed]
@@ -154,7 +158,7 @@ def _conditions(old: Sequence[PodCondition], new: Sequence[PodCondition]) -> dic
     return {"$setElementOrder/conditions": [{"type": condition.type} for condition in new], "conditions": changed}
 
 
-def _changed(old: PodCondition | None, new: PodCondition) -> dict[str, Any]:
+def _build_condition_patch(old: PodCondition | None, new: PodCondition) -> dict[str, Any]:
     """Return the new condition, with null for every field that only the old one has."""
     value: dict[str, Any] = json.to_value(new)
     removed = set(json.to_value(old)) - set(value) if old is not None else ()

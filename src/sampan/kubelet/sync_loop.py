@@ -147,7 +147,7 @@ class SyncLoop:
         except Exception:
             log.exception("sync of pod %s failed; retrying in %g s", uid, self._queue.retry(uid))
         else:
-            self._queue.done(uid, again_s)
+            self._queue.record_success(uid, again_s)
 
     async def update_pod(self, uid: str) -> float | None:
         """Advance the pod by one step. Return the seconds until the next sync, or None to wait for a change."""
@@ -206,7 +206,7 @@ class SyncLoop:
         left_s = deadline_left_s(record.pod, record.status, self._clock.now())
         if left_s is not None and left_s <= 0:
             failure = DEADLINE_EXCEEDED
-            self._events.pod(record.node, record.pod, NORMAL, failure.reason, failure.message)
+            self._events.record_pod_event(record.node, record.pod, NORMAL, failure.reason, failure.message)
             record.spec.failure = failure
 
     def _check_permissions(self, record: PodRecord) -> None:
@@ -216,7 +216,7 @@ class SyncLoop:
         if record.spec.failure is not None:
             return
         if (failure := self._lifecycle.permission_failure(record.pod)) is not None:
-            self._events.pod(record.node, record.pod, WARNING, failure.reason, failure.message)
+            self._events.record_pod_event(record.node, record.pod, WARNING, failure.reason, failure.message)
             record.spec.failure = failure
 
     async def _allocate_devices(self, record: PodRecord) -> None:
@@ -276,7 +276,7 @@ class SyncLoop:
             if kill.id in killed:
                 continue
             killed.add(kill.id)
-            self._events.killing(record.node, record.pod, kill.container, kill.message)
+            self._events.record_killing(record.node, record.pod, kill.container, kill.message)
             grace_s = kill.grace_s if kill.grace_s is not None else termination_grace_period_s(record.pod)
             await self._lifecycle.stop_container(record, kill.container.name, grace_s)
 
@@ -322,7 +322,7 @@ class SyncLoop:
         by, container = record.spec.stop_by, find_container(record.pod.spec, name)
         deadlines = record.progress.stop_deadlines = record.progress.stop_deadlines or {}
         if name not in deadlines and container is not None:
-            self._events.killing(record.node, record.pod, container)
+            self._events.record_killing(record.node, record.pod, container)
         deadlines[name] = by
         await self._lifecycle.stop_container(record, name, max(by - self._clock.monotonic(), 0))
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from sampan.api import limits
-from sampan.api.field_errors import FieldError, joined
+from sampan.api.field_errors import FieldError, join_messages
 from sampan.api.go_compat import gotext
 
 Status = dict[str, Any]
@@ -197,7 +197,7 @@ def from_status(status: Mapping[str, Any]) -> ApiError:
     return error
 
 
-def _qualified(name: str, group: str) -> str:
+def _qualify(name: str, group: str) -> str:
     return f"{name}.{group}" if group else name
 
 
@@ -206,30 +206,30 @@ def _details(kind: str, name: str, group: str, **more: Any) -> dict[str, Any]:
 
 
 def not_found(resource: str, name: str, *, group: str = "") -> NotFound:
-    message = f"{_qualified(resource, group)} {gotext.quote(name)} not found"
+    message = f"{_qualify(resource, group)} {gotext.quote(name)} not found"
     return NotFound(message, details=_details(resource, name, group))
 
 
 def already_exists(resource: str, name: str, *, group: str = "") -> AlreadyExists:
-    message = f"{_qualified(resource, group)} {gotext.quote(name)} already exists"
+    message = f"{_qualify(resource, group)} {gotext.quote(name)} already exists"
     return AlreadyExists(message, details=_details(resource, name, group))
 
 
 def name_not_generated(resource: str, name: str, *, group: str = "", retry_after_s: int = 1) -> AlreadyExists:
     """Return the error for a generateName that yielded no unused name."""
     reason = "the server was not able to generate a unique name for the object"
-    message = f"{_qualified(resource, group)} {gotext.quote(name)} already exists, {reason}"
+    message = f"{_qualify(resource, group)} {gotext.quote(name)} already exists, {reason}"
     return AlreadyExists(message, details=_details(resource, name, group, retryAfterSeconds=retry_after_s))
 
 
 def being_deleted(resource: str, name: str, *, group: str = "") -> AlreadyExists:
     """Return the error for a create with the name of an object that is waiting for its finalizers."""
-    message = f"object is being deleted: {_qualified(resource, group)} {gotext.quote(name)} already exists"
+    message = f"object is being deleted: {_qualify(resource, group)} {gotext.quote(name)} already exists"
     return AlreadyExists(message, details=_details(resource, name, group))
 
 
 def conflict(resource: str, name: str, why: str = MODIFIED, *, group: str = "") -> Conflict:
-    message = f"Operation cannot be fulfilled on {_qualified(resource, group)} {gotext.quote(name)}: {why}"
+    message = f"Operation cannot be fulfilled on {_qualify(resource, group)} {gotext.quote(name)}: {why}"
     return Conflict(message, details=_details(resource, name, group))
 
 
@@ -240,7 +240,7 @@ def apply_conflict(message: str, causes: Sequence[Mapping[str, str]]) -> Conflic
 
 def invalid(kind: str, name: str, field_errors: Sequence[FieldError], *, group: str = "") -> Invalid:
     """Return the error for an object with these field errors; `kind` is the name of the kind, not of the resource."""
-    subject = f"{_qualified(kind, group)} {gotext.quote(name)} is invalid"
+    subject = f"{_qualify(kind, group)} {gotext.quote(name)} is invalid"
     texts: list[str] = []
     causes: list[dict[str, str]] = []
     room = limits.VALIDATION_ERROR_CHARACTERS
@@ -251,7 +251,7 @@ def invalid(kind: str, name: str, field_errors: Sequence[FieldError], *, group: 
         room -= len(texts[-1])
         if room < 0:
             break
-    message = f"{subject}: {joined(texts)}" if texts else subject
+    message = f"{subject}: {join_messages(texts)}" if texts else subject
     return Invalid(message, details=_details(kind, name, group, causes=causes))
 
 
@@ -260,7 +260,7 @@ def forbidden(
 ) -> Forbidden:
     """Return the error for a denied request: without a resource for a non-resource URL, without a name for a
     collection."""
-    subject = f"{_qualified(resource, group)} {gotext.quote(name)}" if name else _qualified(resource, group)
+    subject = f"{_qualify(resource, group)} {gotext.quote(name)}" if name else _qualify(resource, group)
     message = f"{subject} is forbidden: {why}" if subject else f"forbidden: {why}"
     return Forbidden(message, details=_details(resource, name, group, causes=list(causes)))
 
@@ -274,7 +274,7 @@ def bad_request(message: str) -> BadRequest:
 
 
 def method_not_supported(resource: str, action: str, *, group: str = "") -> MethodNotSupported:
-    message = f"{action} is not supported on resources of kind {gotext.quote(_qualified(resource, group))}"
+    message = f"{action} is not supported on resources of kind {gotext.quote(_qualify(resource, group))}"
     return MethodNotSupported(message, details=_details(resource, "", group))
 
 
@@ -310,7 +310,7 @@ def resource_version_too_large(requested: int, current: int, *, retry_after_s: i
 
 
 def server_timeout(resource: str, operation: str, *, group: str = "", retry_after_s: int = 0) -> ServerTimeout:
-    against = _qualified(resource, group)
+    against = _qualify(resource, group)
     message = f"The {operation} operation against {against} could not be completed at this time, please try again."
     details = _details(resource, operation, group, retryAfterSeconds=retry_after_s)
     return ServerTimeout(message, details=details)
@@ -334,7 +334,7 @@ def expired(message: str) -> Expired:
     return Expired(message)
 
 
-def unexpected(message: str) -> ApiError:
+def unexpected_error(message: str) -> ApiError:
     """Return a 500 without a reason, which kube-apiserver sends for an error that has no Status."""
     return ApiError(message)
 
@@ -356,7 +356,7 @@ def generic(
     if cls is None:
         cls = InternalError if code >= 500 else ApiError
     message = _generic_message(code, text)
-    if subject := " ".join(part for part in (_qualified(resource, group), name) if part):
+    if subject := " ".join(part for part in (_qualify(resource, group), name) if part):
         message += f" ({verb.lower()} {subject})"
     causes = [{"reason": "UnexpectedServerResponse", "message": text}] if is_unexpected else []
     details = _details(resource, name, group, causes=causes, retryAfterSeconds=retry_after_s)

@@ -62,7 +62,7 @@ class CorrelatedEvent:
     """The event to be stored; for an update it has the name of the existing event."""
     is_update: bool
     key: Hashable
-    """The key to pass to `stored`."""
+    """The key to pass to `record_stored`."""
 
 
 @dataclass(slots=True)
@@ -111,21 +111,21 @@ class Correlator:
         self._similar: _Memory[_Similar] = _Memory(self._config.remembered)
         self._buckets: _Memory[_Bucket] = _Memory(self._config.remembered)
 
-    def judge(self, event: Event, now: float) -> CorrelatedEvent | None:
+    def correlate(self, event: Event, now: float) -> CorrelatedEvent | None:
         """Return what to do with the event, or None to drop it."""
-        event, key = self._combined(event, now)
-        event, is_update = self._counted(event, key)
+        event, key = self._aggregate(event, now)
+        event, is_update = self._count(event, key)
         if not self._take_token(event, now):
             return None
         return CorrelatedEvent(event, is_update, key)
 
-    def stored(self, key: Hashable, event: Event) -> None:
+    def record_stored(self, key: Hashable, event: Event) -> None:
         """Record the event as the server stored it."""
         self._recorded.put(key, _RecordedEvent(event.count, event.metadata.name, event.firstTimestamp))
 
-    def _combined(self, event: Event, now: float) -> tuple[Event, Hashable]:
+    def _aggregate(self, event: Event, now: float) -> tuple[Event, Hashable]:
         """Return the event, or its aggregate, and the key that identifies repetitions of it."""
-        alike = _alike(event)
+        alike = _aggregate_key(event)
         similar = self._similar.get(alike)
         if similar is None or now - similar.last > self._config.within_s:
             similar = _Similar(OrderedDict(), now)
@@ -137,7 +137,7 @@ class Correlator:
         similar.messages.popitem(last=False)
         return msgspec.structs.replace(event, message=COMBINED + event.message), alike
 
-    def _counted(self, event: Event, key: Hashable) -> tuple[Event, bool]:
+    def _count(self, event: Event, key: Hashable) -> tuple[Event, bool]:
         last = self._recorded.get(key)
         if last is not None:
             metadata = msgspec.structs.replace(event.metadata, name=last.name)
@@ -147,7 +147,7 @@ class Correlator:
 
     def _take_token(self, event: Event, now: float) -> bool:
         """Take a token of the bucket of the source and object of the event; return whether there was one."""
-        config, key = self._config, _about(event)
+        config, key = self._config, _source_and_object_key(event)
         bucket = self._buckets.get(key) or _Bucket(config.burst, now)
         self._buckets.put(key, bucket)
         bucket.tokens = min(config.burst, bucket.tokens + (now - bucket.last) * config.per_s)
@@ -158,15 +158,15 @@ class Correlator:
         return True
 
 
-def _about(event: Event) -> tuple[str, ...]:
+def _source_and_object_key(event: Event) -> tuple[str, ...]:
     """Return the key of the source and the object of an event."""
     source, ref = event.source, event.involvedObject
     return (source.component, source.host, ref.kind, ref.namespace, ref.name, ref.uid, ref.apiVersion)
 
 
-def _alike(event: Event) -> tuple[str, ...]:
+def _aggregate_key(event: Event) -> tuple[str, ...]:
     """Return a key of everything but the message."""
-    return (*_about(event), event.type, event.reason, event.reportingComponent, event.reportingInstance)
+    return (*_source_and_object_key(event), event.type, event.reason, event.reportingComponent, event.reportingInstance)
 
 
 class EventRecorder:
@@ -182,7 +182,7 @@ class EventRecorder:
         activity: Activity | None = None,
         config: CorrelatorConfig | None = None,
     ) -> None:
-        self._events, self._clock = client.of(Event), clock
+        self._events, self._clock = client.for_kind(Event), clock
         self._component, self._host = component, host
         self._activity = activity or Activity()
         self._correlator = Correlator(config)
@@ -212,7 +212,7 @@ class EventRecorder:
             self.dropped += 1
             return
         try:
-            self._waiting.append(self._new_event(obj, type, reason, message, annotations or {}, host or self._host))
+            self._waiting.append(self._build_event(obj, type, reason, message, annotations or {}, host or self._host))
         except Exception:
             log.exception("cannot record an Event with reason %s", reason)
             return
@@ -247,7 +247,7 @@ class EventRecorder:
             del self._busy[about]
             self._more.set()
 
-    def _new_event(
+    def _build_event(
         self, obj: Any, type: str, reason: str, message: str, annotations: Mapping[str, str], host: str
     ) -> Event:
         now, ref = self._clock.now(), reference(obj)
@@ -271,13 +271,13 @@ class EventRecorder:
         )
 
     async def _send(self, event: Event) -> None:
-        correlated = self._correlator.judge(event, self._clock.monotonic())
+        correlated = self._correlator.correlate(event, self._clock.monotonic())
         if correlated is None:
             self.dropped += 1
             return
         for _ in range(_ATTEMPTS):
             try:
-                self._correlator.stored(correlated.key, await self._write(correlated))
+                self._correlator.record_stored(correlated.key, await self._write(correlated))
                 return
             except ConnectionFailed as failure:
                 log.debug("cannot record an Event with reason %s: %s", event.reason, failure)
@@ -300,7 +300,7 @@ class EventRecorder:
             try:
                 return await self._events.create(event)
             except errors.AlreadyExists:  # recorders of two processes chose the same name at the same moment
-                event = _renamed(event)
+                event = _rename_event(event)
         return await self._events.create(event)
 
 
@@ -309,7 +309,7 @@ def _object_key(event: Event) -> Hashable:
     return (ref.kind, ref.namespace, ref.name, ref.uid)
 
 
-def _renamed(event: Event) -> Event:
+def _rename_event(event: Event) -> Event:
     name, _, stamp = event.metadata.name.rpartition(".")
     metadata = msgspec.structs.replace(event.metadata, name=f"{name}.{int(stamp, 16) + 1:x}")
     return msgspec.structs.replace(event, metadata=metadata)

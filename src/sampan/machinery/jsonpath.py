@@ -95,7 +95,7 @@ class _Parser:
                 self._part(nodes)
 
     def _part(self, nodes: list[PathNode]) -> None:
-        char = self._next()
+        char = self._take_char()
         if char in ("", "\n", "\r"):
             raise JsonPathError("unclosed action")
         if char in " @$":
@@ -113,7 +113,7 @@ class _Parser:
         else:
             raise JsonPathError(f"unrecognized character in action: U+{ord(char):04X} '{char}'")
 
-    def _next(self) -> str:
+    def _take_char(self) -> str:
         char = self._text[self._at : self._at + 1]
         self._at += 1
         return char
@@ -156,14 +156,14 @@ class _Parser:
 
     def _quote(self, end: str) -> str:
         start = self._at
-        while (char := self._next()) and char != "\n":
+        while (char := self._take_char()) and char != "\n":
             if char == end and self._text[self._at - 2] != "\\":
-                return _unquoted(self._text[start : self._at - 1])
+                return _unescape(self._text[start : self._at - 1])
         raise JsonPathError("unterminated quoted string")
 
     def _array(self) -> list[PathNode]:
         start = self._at
-        while (char := self._next()) != "]":
+        while (char := self._take_char()) != "]":
             if char in ("", "\n"):
                 raise JsonPathError("unterminated array")
         text = self._text[start : self._at - 1]
@@ -174,13 +174,13 @@ class _Parser:
             return [PathNode("union", [_Parser(f"[{part.strip(' ')}]}}")._action() for part in parts])]
         if match := re.fullmatch(r"'([^']*)'", text):
             return _Parser(f".{match[1]}}}")._action()
-        return [PathNode("array", _slice(text))]
+        return [PathNode("array", _parse_slice(text))]
 
     def _filter(self) -> PathNode:
         self._at += 3
         start, quote, is_closed = self._at, "", False
         while True:
-            char = self._next()
+            char = self._take_char()
             if char in ("", "\n"):
                 raise JsonPathError("unterminated filter")
             if char in "\"'":
@@ -191,7 +191,7 @@ class _Parser:
             elif char == ")" and bool(quote) == is_closed:
                 break
         text = self._text[start : self._at - 1]
-        if self._next() != "]":
+        if self._take_char() != "]":
             raise JsonPathError("unclosed array expect ]")
         match = _COMPARISON.fullmatch(text)
         if match is None:
@@ -199,7 +199,7 @@ class _Parser:
         return PathNode("filter", (_Parser(match[1] + "}")._action(), match[2], _Parser(match[3] + "}")._action()))
 
 
-def _slice(text: str) -> tuple[int | None, int | None, int | None, bool]:
+def _parse_slice(text: str) -> tuple[int | None, int | None, int | None, bool]:
     """Return start, end and step, and whether the end follows from a single index."""
     match = _SLICE.fullmatch(text)
     if match is None:
@@ -216,7 +216,7 @@ def _slice(text: str) -> tuple[int | None, int | None, int | None, bool]:
     return numbers[0], numbers[1], numbers[2], False
 
 
-def _unquoted(text: str) -> str:
+def _unescape(text: str) -> str:
     """Replace the escape sequences of Go string literals."""
 
     def character(match: re.Match[str]) -> str:
@@ -287,7 +287,7 @@ class _Execution:
             case "field":
                 return self._field(values, str(node.value))
             case "array":
-                return [item for value in values for item in _sliced(value, *node.value)]
+                return [item for value in values for item in _slice_list(value, *node.value)]
             case "union":
                 return [item for part in node.value for item in self._walk(values, PathNode("list", part))]
             case "wildcard":
@@ -295,7 +295,7 @@ class _Execution:
             case "recursive":
                 return [item for value in values for item in _descendants(value)]
             case _:
-                return [item for value in values for item in self._filtered(value, *node.value)]
+                return [item for value in values for item in self._filter_items(value, *node.value)]
 
     def _identifier(self, values: list[Any], name: str) -> list[Any]:
         if name == "range":
@@ -310,7 +310,7 @@ class _Execution:
             raise JsonPathError(f"{name} is not found")
         return results
 
-    def _filtered(self, value: Any, left: list[PathNode], operator: str, right: list[PathNode]) -> list[Any]:
+    def _filter_items(self, value: Any, left: list[PathNode], operator: str, right: list[PathNode]) -> list[Any]:
         if not isinstance(value, list):
             raise JsonPathError(f"{gotext.value(value)} is not array or slice and cannot be filtered")
         return [item for item in value if self._passes(item, left, operator, right)]
@@ -375,7 +375,7 @@ def _descendants(value: Any) -> list[Any]:
     return descendants
 
 
-def _sliced(value: Any, start: int | None, end: int | None, step: int | None, is_index: bool) -> list[Any]:
+def _slice_list(value: Any, start: int | None, end: int | None, step: int | None, is_index: bool) -> list[Any]:
     if value is None:
         return []
     if not isinstance(value, list):

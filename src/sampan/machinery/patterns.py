@@ -31,18 +31,18 @@ class Pattern:
 
     def matches(self, text: str) -> bool:
         """Whether the pattern matches anywhere in the text."""
-        return self._compiled.search(_encoded(text)) is not None
+        return self._compiled.search(_encode_text(text)) is not None
 
     def find(self, text: str) -> str | None:
         """Return the leftmost match, or None."""
-        match = self._compiled.search(_encoded(text))
+        match = self._compiled.search(_encode_text(text))
         return None if match is None else match.group().decode()
 
     def find_all(self, text: str) -> Iterator[str]:
         """Yield the matches from left to right, without overlap. As in Go, an empty match that adjoins the previous
         match is omitted."""
         last_end = -1
-        for match in self._compiled.finditer(_encoded(text).decode()):
+        for match in self._compiled.finditer(_encode_text(text).decode()):
             start, end = match.span()
             if end > start or start != last_end:
                 yield match.group()
@@ -65,13 +65,13 @@ def _compile(text: str) -> Pattern:
     options.log_errors = False
     options.never_capture = True
     try:
-        return Pattern(text, re2.compile(_encoded(text), options))
+        return Pattern(text, re2.compile(_encode_text(text), options))
     except re2.error as error:
         message = error.args[0] if error.args else ""
         raise PatternError(message.decode() if isinstance(message, bytes) else str(message)) from None
 
 
-def _encoded(text: str) -> bytes:
+def _encode_text(text: str) -> bytes:
     """Return the text in UTF-8, with each lone surrogate, which UTF-8 cannot express, replaced by U+FFFD. RE2 works on
     bytes: passing bytes, where offsets do not matter, saves the library a conversion."""
     try:

@@ -87,18 +87,18 @@ class _Parser:
         self._resolve()
         return self._file
 
-    def _next(self) -> str:
+    def _take_token(self) -> str:
         token = next(self._tokens, None)
         if token is None:
             raise ValueError(f"{self._file.name}: unexpected end of file")
         return token
 
     def _take(self, count: int) -> list[str]:
-        return [self._next() for _ in range(count)]
+        return [self._take_token() for _ in range(count)]
 
     def _block(self) -> Iterator[str]:
         """Return the first tokens of the statements inside an open block."""
-        return iter(self._next, "}")
+        return iter(self._take_token, "}")
 
     def _service(self) -> None:
         service = self._file.service.add()
@@ -137,7 +137,7 @@ class _Parser:
                 case "map":
                     self._map(message)
                 case "repeated":
-                    self._field(message, self._next()).label = FieldDescriptorProto.LABEL_REPEATED
+                    self._field(message, self._take_token()).label = FieldDescriptorProto.LABEL_REPEATED
                 case _:
                     self._field(message, token)
 
@@ -155,7 +155,7 @@ class _Parser:
         pair = message.nested_type.add(name=f"{_camel(field.name)}Entry")
         pair.options.map_entry = True
         for number, (name, type_name) in enumerate((("key", key), ("value", value)), start=1):
-            self._typed(pair, name, number, type_name)
+            self._add_field(pair, name, number, type_name)
         field.label = FieldDescriptorProto.LABEL_REPEATED
         field.type = FieldDescriptorProto.TYPE_MESSAGE
         field.type_name = f".{self._file.package}.{message.name}.{pair.name}"
@@ -171,9 +171,9 @@ class _Parser:
         name, equals, number, end = self._take(4)
         if (equals, end) != ("=", ";"):
             raise ValueError(f"{self._file.name}: cannot read {message.name}.{name}")
-        return self._typed(message, name, int(number), type_name)
+        return self._add_field(message, name, int(number), type_name)
 
-    def _typed(self, message: DescriptorProto, name: str, number: int, type_name: str) -> FieldDescriptorProto:
+    def _add_field(self, message: DescriptorProto, name: str, number: int, type_name: str) -> FieldDescriptorProto:
         field = message.field.add(name=name, number=number, label=FieldDescriptorProto.LABEL_OPTIONAL)
         if type_name in _SCALARS:
             field.type = getattr(FieldDescriptorProto, f"TYPE_{type_name.upper()}")

@@ -18,7 +18,7 @@ from sampan.api.semantics.pod_resources import (
     effective_limits,
     effective_requests,
     qos_class,
-    summed,
+    sum_amounts,
 )
 from sampan.api.semantics.pods import init_and_main_containers
 from sampan.api.types.core_v1 import (
@@ -149,7 +149,7 @@ def pod_usage(pod: Pod, now: float) -> Amounts:
 
 
 def container_usage(container: Container) -> Amounts:
-    return _compute(summed([container.resources.requests]), summed([container.resources.limits]))
+    return _compute(sum_amounts([container.resources.requests]), sum_amounts([container.resources.limits]))
 
 
 def _compute(requests: Amounts, limits: Amounts) -> Amounts:
@@ -277,7 +277,7 @@ def _missing_requests(pod: Pod, names: frozenset[str]) -> str:
     return f"must specify {'; '.join(missing)}" if missing else ""
 
 
-def _moves(old: Pod, new: Pod) -> bool:
+def _changes_deadline(old: Pod, new: Pod) -> bool:
     return has_deadline(old) != has_deadline(new)
 
 
@@ -287,7 +287,7 @@ _SPECIAL = {
         usage=pod_usage,
         is_in=pod_scope,
         writes=frozenset({("CREATE", ""), ("UPDATE", ""), ("UPDATE", "resize")}),
-        changes_use=_moves,
+        changes_use=_changes_deadline,
         missing=_missing_requests,
     ),
     "services": Evaluator(

@@ -116,7 +116,7 @@ def reference_to(claim: PersistentVolumeClaim) -> ObjectReference:
     )
 
 
-def volume_bound(volume: PersistentVolume, claim: PersistentVolumeClaim) -> PersistentVolume | None:
+def bind_volume(volume: PersistentVolume, claim: PersistentVolumeClaim) -> PersistentVolume | None:
     ref, meta = volume.spec.claimRef, claim.metadata
     if ref is not None and (ref.namespace, ref.name, ref.uid) == (meta.namespace, meta.name, meta.uid):
         return None
@@ -127,7 +127,7 @@ def volume_bound(volume: PersistentVolume, claim: PersistentVolumeClaim) -> Pers
     return changed
 
 
-def volume_unbound(volume: PersistentVolume) -> PersistentVolume:
+def unbind_volume(volume: PersistentVolume) -> PersistentVolume:
     """Return the volume without its claim. A `claimRef` that the controller did not write is kept without UID, for any
     claim of that name."""
     changed = copy_of(volume)
@@ -138,7 +138,7 @@ def volume_unbound(volume: PersistentVolume) -> PersistentVolume:
     return changed
 
 
-def volume_in(volume: PersistentVolume, phase: str, message: str = "") -> PersistentVolume | None:
+def set_volume_phase(volume: PersistentVolume, phase: str, message: str = "") -> PersistentVolume | None:
     if volume.status.phase == phase:
         return None
     changed = copy_of(volume)
@@ -146,7 +146,7 @@ def volume_in(volume: PersistentVolume, phase: str, message: str = "") -> Persis
     return changed
 
 
-def claim_bound(claim: PersistentVolumeClaim, volume: PersistentVolume) -> PersistentVolumeClaim | None:
+def bind_claim(claim: PersistentVolumeClaim, volume: PersistentVolume) -> PersistentVolumeClaim | None:
     is_named = claim.spec.volumeName == volume.metadata.name
     if is_named and BIND_COMPLETED in claim.metadata.annotations:
         return None
@@ -158,7 +158,9 @@ def claim_bound(claim: PersistentVolumeClaim, volume: PersistentVolume) -> Persi
     return changed
 
 
-def claim_in(claim: PersistentVolumeClaim, phase: str, volume: PersistentVolume | None) -> PersistentVolumeClaim | None:
+def set_claim_phase(
+    claim: PersistentVolumeClaim, phase: str, volume: PersistentVolume | None
+) -> PersistentVolumeClaim | None:
     changed = copy_of(claim)
     status = changed.status
     if volume is None:
@@ -183,7 +185,7 @@ def _capacity(claim: PersistentVolumeClaim, volume: PersistentVolume) -> dict[st
     return dict(volume.spec.capacity)
 
 
-def requested(claim: PersistentVolumeClaim) -> Quantity:
+def requested_size(claim: PersistentVolumeClaim) -> Quantity:
     amount = claim.spec.resources.requests.get(STORAGE) if claim.spec.resources is not None else None
     return parse(amount) if amount is not None else _ZERO
 
@@ -213,11 +215,11 @@ def attributes_differ(claim: PersistentVolumeClaim, volume: PersistentVolume) ->
     return (claim.spec.volumeAttributesClassName or "") != (volume.spec.volumeAttributesClassName or "")
 
 
-def why_not(volume: PersistentVolume, claim: PersistentVolumeClaim) -> str:
+def explain_mismatch(volume: PersistentVolume, claim: PersistentVolumeClaim) -> str:
     """Return why the claim cannot be bound to the volume that it names; empty if it can."""
     if volume.metadata.deletionTimestamp is not None:
         return f'the volume is marked for deletion "{volume.metadata.name}"'
-    if capacity(volume) < requested(claim):
+    if capacity(volume) < requested_size(claim):
         return "requested PV is too small"
     if class_of_volume(volume) != class_of_claim(claim):
         return "storageClassName does not match"
@@ -245,7 +247,7 @@ def _rank(volume: PersistentVolume, claim: PersistentVolumeClaim) -> tuple[int, 
 def _suits(volume: PersistentVolume, claim: PersistentVolumeClaim, only_named: bool) -> bool:
     if volume.metadata.deletionTimestamp is not None or not allows_access(volume, claim):
         return False
-    if modes_differ(claim, volume) or attributes_differ(claim, volume) or capacity(volume) < requested(claim):
+    if modes_differ(claim, volume) or attributes_differ(claim, volume) or capacity(volume) < requested_size(claim):
         return False
     if volume.spec.claimRef is not None:
         return is_bound_to(volume, claim)

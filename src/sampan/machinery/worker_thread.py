@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 T = TypeVar("T")
 
 
-async def in_thread(call: Callable[..., T], *args: Any, **options: Any) -> T:
+async def run_in_thread(call: Callable[..., T], *args: Any, **options: Any) -> T:
     """Like `asyncio.to_thread`, but a cancelled caller waits until the thread has finished. Otherwise the thread might
     continue to mount or to write while the caller assumes that nothing happens any more.
     """
@@ -59,11 +59,11 @@ class WorkerThread:
         return await future
 
     def _work(self) -> None:
-        while (job := self._next()) is not None:
+        while (job := self._take_job()) is not None:
             if not job.future.cancelled():
                 _carry_out(job)
 
-    def _next(self) -> _Job | None:
+    def _take_job(self) -> _Job | None:
         with self._lock:
             self._is_running = bool(self._jobs)
             return self._jobs.popleft() if self._jobs else None

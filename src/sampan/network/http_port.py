@@ -19,7 +19,7 @@ _BACKLOG = 128
 HttpHandler = Callable[["web.BaseRequest"], Awaitable["web.StreamResponse"]]
 
 
-def bound_socket(
+def bind_socket(
     namespace: NetworkNamespace, address: str, port: int, kind: socket.SocketKind = socket.SOCK_STREAM
 ) -> socket.socket:
     """Return a socket that is bound in the namespace. An unspecified address of either IP family means all addresses of

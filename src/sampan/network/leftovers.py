@@ -77,16 +77,16 @@ def find_leftovers(held: Collection[str]) -> list[str]:
         return []
     try:
         tables = [entry["table"]["name"] for entry in list_rules("tables")["nftables"] if "table" in entry]
-        with netlink.opened() as link:
-            return sorted(vanished_bridges(tables, list(netlink.links(link)), held, os.path.exists))
+        with netlink.open_socket() as link:
+            return sorted(vanished_bridges(tables, list(netlink.list_links(link)), held, os.path.exists))
     except (NftError, RuntimeFailure, OSError):
         return []
 
 
 def _remove_leftovers(held: Collection[str]) -> list[str]:
     tables = [entry["table"]["name"] for entry in list_rules("tables")["nftables"] if "table" in entry]
-    with netlink.opened() as link:
-        links = list(netlink.links(link))
+    with netlink.open_socket() as link:
+        links = list(netlink.list_links(link))
         vanished = sorted(vanished_bridges(tables, links, held, os.path.exists))
         for bridge in vanished:
             log.warning("removing the links and rules of %s, whose cluster is gone", bridge)
@@ -101,7 +101,7 @@ def _remove_leftovers(held: Collection[str]) -> list[str]:
 def _delete_links(link: socket.socket, bridge: str) -> None:
     for index, name in socket.if_nameindex():
         if name == bridge or name.startswith((f"{bridge}-", f"{bridge}~")):
-            netlink.say(link, [netlink.no_link(index)])
+            netlink.send_messages(link, [netlink.encode_link_deletion(index)])
 
 
 def _remove_named_namespaces() -> None:

@@ -70,7 +70,7 @@ class LinkInfo:
 # -- links -----------------------------------------------------------------------------------------------------------
 
 
-def new_bridge(name: str, *, mtu: int, hardware: str) -> NetlinkMessage:
+def encode_bridge_creation(name: str, *, mtu: int, hardware: str) -> NetlinkMessage:
     return NetlinkMessage(
         type=_NEW_LINK,
         body=link_body(name=name, mtu=mtu, hardware=hardware)
@@ -79,7 +79,9 @@ def new_bridge(name: str, *, mtu: int, hardware: str) -> NetlinkMessage:
     )
 
 
-def new_pair(name: str, *, bridge: int, mtu: int, peer: str, namespace: int, hardware: str) -> NetlinkMessage:
+def encode_veth_creation(
+    name: str, *, bridge: int, mtu: int, peer: str, namespace: int, hardware: str
+) -> NetlinkMessage:
     """Create a veth pair: one end on the bridge, the other in the network namespace of the open file."""
     other_end = link_body(name=peer, mtu=mtu, hardware=hardware) + number_attribute(_IFLA_NET_NS_FD, namespace)
     data = attribute(_INFO_DATA, attribute(_VETH_INFO_PEER, other_end))
@@ -91,11 +93,11 @@ def new_pair(name: str, *, bridge: int, mtu: int, peer: str, namespace: int, har
     )
 
 
-def alias(index: int, text: str) -> NetlinkMessage:
+def encode_alias(index: int, text: str) -> NetlinkMessage:
     return NetlinkMessage(type=_NEW_LINK, body=link_body(index) + attribute(_IFLA_IFALIAS, text.encode()))
 
 
-def hairpin(index: int) -> NetlinkMessage:
+def encode_hairpin_mode(index: int) -> NetlinkMessage:
     """Enable hairpin mode, so that a pod can reach itself through the node."""
     data = attribute(_INFO_SLAVE_DATA, attribute(_BRPORT_MODE, b"\x01"))
     return NetlinkMessage(
@@ -104,23 +106,23 @@ def hairpin(index: int) -> NetlinkMessage:
     )
 
 
-def up(index: int) -> NetlinkMessage:
+def encode_link_up(index: int) -> NetlinkMessage:
     return NetlinkMessage(type=_NEW_LINK, body=link_body(index, flags=_UP))
 
 
-def in_group(index: int, group: int) -> NetlinkMessage:
+def encode_group_assignment(index: int, group: int) -> NetlinkMessage:
     return NetlinkMessage(type=_NEW_LINK, body=link_body(index) + number_attribute(_IFLA_GROUP, group))
 
 
-def no_link(index: int) -> NetlinkMessage:
+def encode_link_deletion(index: int) -> NetlinkMessage:
     return NetlinkMessage(type=_DELETE_LINK, body=link_body(index))
 
 
-def no_group(group: int) -> NetlinkMessage:
+def encode_group_deletion(group: int) -> NetlinkMessage:
     return NetlinkMessage(type=_DELETE_LINK, body=link_body() + number_attribute(_IFLA_GROUP, group))
 
 
-def links(link: socket.socket) -> Iterator[LinkInfo]:
+def list_links(link: socket.socket) -> Iterator[LinkInfo]:
     """List the links of the socket's network namespace."""
     for body in _dump(link, _GET_LINK, link_body()):
         attributes = _attributes(body[_LINK.size :])
@@ -138,7 +140,7 @@ def links(link: socket.socket) -> Iterator[LinkInfo]:
 # -- addresses and routes --------------------------------------------------------------------------------------------
 
 
-def address(index: int, address: str) -> NetlinkMessage:
+def encode_address(index: int, address: str) -> NetlinkMessage:
     """Add the address, or replace an equal one."""
     interface = ip_interface(address)
     flags = _NO_DUPLICATE_CHECK if interface.version == 6 else 0
@@ -147,25 +149,25 @@ def address(index: int, address: str) -> NetlinkMessage:
     return NetlinkMessage(type=_NEW_ADDRESS, body=head + attributes, flags=_CREATE | _REPLACE)
 
 
-def default_route(index: int, gateway: str) -> NetlinkMessage:
+def encode_default_route(index: int, gateway: str) -> NetlinkMessage:
     """Add or replace the default route."""
     body = _route(family_of(gateway)) + _gateway(gateway) + number_attribute(_RTA_OIF, index)
     return NetlinkMessage(type=_NEW_ROUTE, body=body, flags=_CREATE | _REPLACE)
 
 
-def route(index: int, destination: str, gateway: str) -> NetlinkMessage:
+def encode_route(index: int, destination: str, gateway: str) -> NetlinkMessage:
     """Add or replace a route to a pod CIDR."""
     body = _pod_route(destination) + _gateway(gateway) + number_attribute(_RTA_OIF, index)
     return NetlinkMessage(type=_NEW_ROUTE, body=body, flags=_CREATE | _REPLACE)
 
 
-def unreachable_route(destination: str) -> NetlinkMessage:
+def encode_unreachable_route(destination: str) -> NetlinkMessage:
     """Reject packets to the destination for which there is no other route."""
     body = _pod_route(destination, _UNREACHABLE) + number_attribute(_RTA_PRIORITY, _LAST_METRIC)
     return NetlinkMessage(type=_NEW_ROUTE, body=body, flags=_CREATE | _REPLACE)
 
 
-def drop_rule(link_name: str, destination: str) -> NetlinkMessage:
+def encode_drop_rule(link_name: str, destination: str) -> NetlinkMessage:
     """Drop packets to the destination that arrive on a link and would be routed. The kernel refuses a second equal rule
     with EEXIST."""
     network: IPv4Network | IPv6Network = ip_network(destination)
@@ -175,18 +177,18 @@ def drop_rule(link_name: str, destination: str) -> NetlinkMessage:
     return NetlinkMessage(type=_NEW_RULE, body=head + attributes, flags=_CREATE | _EXCLUSIVE)
 
 
-def no_route(index: int, destination: str) -> NetlinkMessage:
+def encode_route_deletion(index: int, destination: str) -> NetlinkMessage:
     """Delete the route to a pod CIDR through a link."""
     return NetlinkMessage(type=_DELETE_ROUTE, body=_pod_route(destination) + number_attribute(_RTA_OIF, index))
 
 
-def address_route(index: int, address: str, gateway: str) -> NetlinkMessage:
+def encode_address_route(index: int, address: str, gateway: str) -> NetlinkMessage:
     """Add or replace the route to the address of a load balancer."""
     body = _address_route(address) + _gateway(gateway) + number_attribute(_RTA_OIF, index)
     return NetlinkMessage(type=_NEW_ROUTE, body=body, flags=_CREATE | _REPLACE)
 
 
-def no_address_route(address: str) -> NetlinkMessage:
+def encode_address_route_deletion(address: str) -> NetlinkMessage:
     """Delete the route to the address of a load balancer."""
     return NetlinkMessage(type=_DELETE_ROUTE, body=_address_route(address))
 
@@ -277,12 +279,12 @@ def _string(value: bytes) -> str:
 # -- conversation ----------------------------------------------------------------------------------------------------
 
 
-def opened() -> socket.socket:
+def open_socket() -> socket.socket:
     """Open a socket in the network namespace of the calling thread."""
     return socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, socket.NETLINK_ROUTE)
 
 
-def say(link: socket.socket, messages: Sequence[NetlinkMessage]) -> None:
+def send_messages(link: socket.socket, messages: Sequence[NetlinkMessage]) -> None:
     """Send the messages in order, in batches for which the kernel can buffer the acknowledgements.
 
     Raise OSError for the first one that failed: the other messages of its batch were processed, later batches were not
@@ -290,7 +292,7 @@ def say(link: socket.socket, messages: Sequence[NetlinkMessage]) -> None:
     """
     for begin in range(0, len(messages), _MAX_BATCH):
         batch = messages[begin : begin + _MAX_BATCH]
-        link.send(b"".join(_encoded(message, number, _ACK) for number, message in enumerate(batch, 1)))
+        link.send(b"".join(_encode_message(message, number, _ACK) for number, message in enumerate(batch, 1)))
         codes: list[int] = []
         while len(codes) < len(batch):
             codes += [-_CODE.unpack_from(body)[0] for _, body in _split(link.recv(1 << 16))]
@@ -299,7 +301,7 @@ def say(link: socket.socket, messages: Sequence[NetlinkMessage]) -> None:
 
 
 def _dump(link: socket.socket, type: int, body: bytes) -> Iterator[bytes]:
-    link.send(_encoded(NetlinkMessage(type=type, body=body), 1, _DUMP))
+    link.send(_encode_message(NetlinkMessage(type=type, body=body), 1, _DUMP))
     while True:
         for kind, content in _split(link.recv(1 << 16)):
             if kind == _DONE:
@@ -310,7 +312,7 @@ def _dump(link: socket.socket, type: int, body: bytes) -> Iterator[bytes]:
             yield content
 
 
-def _encoded(message: NetlinkMessage, number: int, flags: int) -> bytes:
+def _encode_message(message: NetlinkMessage, number: int, flags: int) -> bytes:
     length = _HEADER.size + len(message.body)
     return _HEADER.pack(length, message.type, _REQUEST | flags | message.flags, number, 0) + message.body
 

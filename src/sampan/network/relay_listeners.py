@@ -13,7 +13,7 @@ from typing import NamedTuple
 from sampan.api.limits import RELAYED_PORTS
 from sampan.machinery.linux.network_namespace import NetworkNamespace
 from sampan.network.accept_loop import MOST_CONNECTIONS
-from sampan.network.http_port import bound_socket
+from sampan.network.http_port import bind_socket
 from sampan.network.relay import DatagramRelay, StreamRelay
 
 TCP, UDP = "TCP", "UDP"
@@ -88,7 +88,7 @@ class RelayListeners:
         for address in missing[:room]:
             kind = socket.SOCK_STREAM if address.protocol == TCP else socket.SOCK_DGRAM
             try:
-                listener = bound_socket(self._namespace, address.address, address.port, kind)
+                listener = bind_socket(self._namespace, address.address, address.port, kind)
             except OSError as error:
                 self._report(address, error)
             else:

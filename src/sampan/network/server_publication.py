@@ -92,7 +92,7 @@ def is_reachable(node: Node) -> bool:
 
 async def put_slice(client: Client, desired: EndpointSlice, current: EndpointSlice | None) -> None:
     """Create an EndpointSlice, or update the current one if it differs."""
-    slices = client.of(EndpointSlice)
+    slices = client.for_kind(EndpointSlice)
     if current is None:
         await _ignore_conflict(slices.create(desired))
     elif _content(current) != _content(desired):
@@ -116,10 +116,10 @@ class ServerPublication:
 
     def __init__(self, *, server: PublishedServer, client: Client, informers: InformerFactory, clock: Clock) -> None:
         self._server, self._client, self._clock = server, client, clock
-        self._nodes = informers.of(Node)
+        self._nodes = informers.for_kind(Node)
         self._namespace = server.service.namespace
         selection = Selection(namespace=self._namespace, labels=f"{MANAGED_BY}={server.manager}")
-        self._slices = informers.of(EndpointSlice, selection)
+        self._slices = informers.for_kind(EndpointSlice, selection)
         self._has_changed = asyncio.Event()
 
     async def run(self) -> None:
@@ -154,9 +154,9 @@ class ServerPublication:
             await put_slice(self._client, desired, self._slices.lister.get(name, self._namespace))
         for current in list(self._slices.lister):
             if current.metadata.name not in own:
-                await self._settle_other(current)
+                await self._mark_not_ready_if_gone(current)
 
-    async def _settle_other(self, current: EndpointSlice) -> None:
+    async def _mark_not_ready_if_gone(self, current: EndpointSlice) -> None:
         """Mark the slice of another node as not ready if that node is gone. Its own server marks it as ready."""
         (endpoint,) = current.endpoints or [Endpoint()]
         node = self._nodes.lister.get(endpoint.nodeName or "")
@@ -174,7 +174,7 @@ class ServerPublication:
                 ],
                 ports=current.ports,
             )
-            await _ignore_conflict(self._client.of(EndpointSlice).update(changed))
+            await _ignore_conflict(self._client.for_kind(EndpointSlice).update(changed))
 
     async def _remove(self) -> None:
         try:
@@ -182,7 +182,7 @@ class ServerPublication:
                 for current in list(self._slices.lister):
                     if any(endpoint.nodeName == self._server.node for endpoint in current.endpoints or ()):
                         await _ignore_conflict(
-                            self._client.of(EndpointSlice).delete(current.metadata.name, self._namespace)
+                            self._client.for_kind(EndpointSlice).delete(current.metadata.name, self._namespace)
                         )
         except (errors.ApiError, ConnectionFailed, TimeoutError) as error:
             log.warning("cannot remove the EndpointSlice of node %s: %s", self._server.node, error)

@@ -57,13 +57,13 @@ def choose(detected: DetectedRuntimes, requested: str = AUTO) -> RuntimeChoice:
         return RuntimeChoice(runtime=requested, endpoint=endpoint, why=f"{requested}: {what}")
     name = next((candidate for candidate in ORDER if candidate in detected.usable), None)
     if name is None:
-        raise NoRuntime(_why_unusable(detected, ORDER))
+        raise NoRuntime(_explain_unusable(detected, ORDER))
     endpoint, what = detected.usable[name]
-    others = _why_unusable(detected, ORDER[: ORDER.index(name)])
+    others = _explain_unusable(detected, ORDER[: ORDER.index(name)])
     return RuntimeChoice(runtime=name, endpoint=endpoint, why=f"{name}: {what}{f' ({others})' if others else ''}")
 
 
-def _why_unusable(detected: DetectedRuntimes, names: Sequence[str]) -> str:
+def _explain_unusable(detected: DetectedRuntimes, names: Sequence[str]) -> str:
     return "; ".join(f"not {name}: {detected.errors[name]}" for name in names if name in detected.errors)
 
 
@@ -78,8 +78,8 @@ async def detect(
     usable: dict[str, tuple[str, str]] = {}
     errors: dict[str, str] = {}
     probes: dict[str, Callable[[], Awaitable[tuple[str, str]]]] = {
-        CRI: lambda: _first(_cri, cri_sockets, "no socket of containerd or CRI-O"),
-        DOCKER: lambda: _first(_docker, docker_sockets, "no socket of the Docker Engine"),
+        CRI: lambda: _find_socket(_cri, cri_sockets, "no socket of containerd or CRI-O"),
+        DOCKER: lambda: _find_socket(_docker, docker_sockets, "no socket of the Docker Engine"),
         OCI: _oci,
         PROCESS: _process,
     }
@@ -107,7 +107,7 @@ async def choose_runtime(requested: str = AUTO, endpoint: str = "") -> RuntimeCh
     )
 
 
-async def _first(describe: _Describe, sockets: Sequence[str], otherwise: str) -> tuple[str, str]:
+async def _find_socket(describe: _Describe, sockets: Sequence[str], otherwise: str) -> tuple[str, str]:
     """Return the first socket that responds and a description of its engine, or an empty path and the reason."""
     errors = []
     for path in sockets:

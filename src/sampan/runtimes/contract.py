@@ -127,7 +127,7 @@ class ImageInfo:
 
 
 @dataclass(frozen=True, slots=True)
-class Pulled:
+class PullResult:
     """The result of an image pull."""
 
     reference: str
@@ -199,7 +199,7 @@ class Runtime(Protocol):
         """Take over a pod that may have been started before the kubelet was restarted. The kubelet calls this when it
         sees a pod for the first time."""
 
-    def known_pods(self) -> Sequence[str]:
+    def list_pod_uids(self) -> Sequence[str]:
         """Return the uids of all pods that have a sandbox or container in the runtime."""
 
     def pod_report(self, pod: Pod) -> PodReport:
@@ -229,7 +229,7 @@ class Runtime(Protocol):
 
     async def images(self) -> Sequence[ImageInfo]: ...
 
-    async def pull_image(self, pod: Pod, container: Container, keyring: Keyring | None) -> Pulled:
+    async def pull_image(self, pod: Pod, container: Container, keyring: Keyring | None) -> PullResult:
         """Pull the image of the container. The reason of a failure is ErrImagePull or InvalidImageName, among
         others."""
 
@@ -298,7 +298,7 @@ class ProcessStream(Protocol):
     async def close(self) -> None: ...
 
 
-async def collected(stream: ProcessStream, most: int = 16 << 20) -> tuple[int, bytes, bytes]:
+async def collect_output(stream: ProcessStream, most: int = 16 << 20) -> tuple[int, bytes, bytes]:
     """Wait for the exit of the process, and return the exit code, stdout and stderr, of each no more than `most`
     bytes."""
     out: dict[int, bytearray] = {STDOUT: bytearray(), STDERR: bytearray()}

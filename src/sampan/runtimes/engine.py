@@ -23,7 +23,7 @@ from sampan.machinery.linux import programs
 from sampan.runtimes import contract, labels
 from sampan.runtimes.background import Background
 from sampan.runtimes.config import ContainerConfig, SandboxConfig
-from sampan.runtimes.contract import ImageInfo, PodCallback, PodReport, Pulled, RuntimeFailure
+from sampan.runtimes.contract import ImageInfo, PodCallback, PodReport, PullResult, RuntimeFailure
 from sampan.runtimes.images import host
 from sampan.runtimes.images.bundles import Bundle
 from sampan.runtimes.images.credentials import Credentials, Keyring
@@ -69,7 +69,7 @@ class EngineRuntime(ABC):
     ) -> None:
         self._directory, self._node, self._clock, self._on_pod_change = (
             directory,
-            labels.mark(node, directory),
+            labels.make_node_mark(node, directory),
             clock,
             on_pod_change,
         )
@@ -135,7 +135,7 @@ class EngineRuntime(ABC):
     def adopt(self, pod: Pod) -> None:
         return  # existing pods were read from the engine by _open()
 
-    def known_pods(self) -> Sequence[str]:
+    def list_pod_uids(self) -> Sequence[str]:
         return self._table.uids()
 
     def pod_report(self, pod: Pod) -> PodReport:
@@ -155,7 +155,7 @@ class EngineRuntime(ABC):
     async def images(self) -> Sequence[ImageInfo]:
         return await self._images.list()
 
-    async def pull_image(self, pod: Pod, container: Container, keyring: Keyring | None) -> Pulled:
+    async def pull_image(self, pod: Pod, container: Container, keyring: Keyring | None) -> PullResult:
         return await self._images.pull(container.image, keyring)
 
     async def remove_image(self, name: str) -> None:
@@ -273,18 +273,18 @@ class EngineImages(ABC):
             self._has_host = self._has_host or is_host
         return image
 
-    async def pull(self, name: str, keyring: Keyring | None) -> Pulled:
+    async def pull(self, name: str, keyring: Keyring | None) -> PullResult:
         """Pull an image with each of the matching credentials in turn, and anonymously at last."""
         try:
             reference = parse_reference(name)
         except BadReference as error:
             raise RuntimeFailure("InvalidImageName", f"Failed to apply default image tag {name!r}: {error}") from None
         if host.is_host(name) and (own := await self.get(name)) is not None:
-            return Pulled(own.id)
+            return PullResult(own.id)
         for credentials in keyring.find(reference) if keyring is not None else ():
             with contextlib.suppress(RuntimeFailure):
-                return Pulled(await self._pull(reference, credentials), credentials)
-        return Pulled(await self._pull(reference, None))
+                return PullResult(await self._pull(reference, credentials), credentials)
+        return PullResult(await self._pull(reference, None))
 
 
 def slice_of(uid: str) -> str:

@@ -26,7 +26,7 @@ def _libc() -> Any:
     return ctypes.CDLL(None, use_errno=True)
 
 
-def _checked(result: int, what: str) -> None:
+def _raise_on_error(result: int, what: str) -> None:
     if result != 0:
         code = ctypes.get_errno()
         raise OSError(code, f"{what}: {os.strerror(code)}")
@@ -40,7 +40,7 @@ def mount(source: str | Path, target: str | Path, kind: str = "", flags: int = 0
         ctypes.c_ulong(flags),
         data.encode() or None,
     )
-    _checked(result, f"mount {kind or 'bind'} on {target}")
+    _raise_on_error(result, f"mount {kind or 'bind'} on {target}")
 
 
 def unmount(target: str | Path, flags: int = MNT_DETACH | UMOUNT_NOFOLLOW) -> None:
@@ -129,7 +129,7 @@ def held_capabilities() -> int:
 _SYS_RESOURCE = 24
 
 
-def allowed_oom_score(score: int) -> int:
+def clamp_oom_score(score: int) -> int:
     """Return the score, or the lowest one that this process may set. Without CAP_SYS_RESOURCE that is its own score."""
     if score >= 0 or may_lower_oom_score():
         return score

@@ -20,7 +20,7 @@ IMAGE = "sampan.dev/image"
 changed image."""
 
 
-def mark(node: str, directory: Path) -> str:
+def make_node_mark(node: str, directory: Path) -> str:
     """Return a label value that identifies a node by its name and its directory, since nodes of several clusters may
     have the same name."""
     return f"{node}-{hashlib.sha256(str(directory.absolute()).encode()).hexdigest()[:12]}"
@@ -34,7 +34,7 @@ def container_labels(config: ContainerConfig, sandbox: SandboxConfig, node: str)
     return {**config.labels, **_pod(sandbox), CONTAINER_NAME: config.name, NODE: node, IMAGE: config.image}
 
 
-def of_node(node: str, uid: str = "") -> Mapping[str, str]:
+def build_selector(node: str, uid: str = "") -> Mapping[str, str]:
     """Return the labels that select all containers of a node, or of one of its pods."""
     return {NODE: node, POD_UID: uid} if uid else {NODE: node}
 

@@ -20,7 +20,7 @@ from sampan.runtimes.background import Background
 from sampan.runtimes.config import ContainerConfig, SandboxConfig
 from sampan.runtimes.contract import PodCallback, PodReport, ProcessStream, RuntimeFailure, RuntimeStatus
 from sampan.runtimes.monitor.client import MonitorClient, MonitorError, MonitorStream
-from sampan.runtimes.pod_state import PodState, new_container, new_sandbox, report
+from sampan.runtimes.pod_state import PodState, make_container_record, make_sandbox_record, report
 from sampan.runtimes.records import ContainerRecord, PodRecords
 
 log = logging.getLogger(__name__)
@@ -53,7 +53,7 @@ class MonitoredRuntime(ABC):
         self._directory.mkdir(parents=True, exist_ok=True, mode=0o711)
         await self._monitor.ensure()
         self._load()
-        await self._settle()
+        await self._reconcile()
         self._background.start(self._follow())
         return self
 
@@ -74,18 +74,18 @@ class MonitoredRuntime(ABC):
         """Release the network of the sandbox and record that it is not ready. Its containers have exited."""
 
     @abstractmethod
-    async def _drop(self, pod: PodState) -> None:
+    async def _release_pod(self, pod: PodState) -> None:
         """Release what a removed pod has besides its records. The directory of the records is removed afterwards."""
 
     @abstractmethod
-    async def _let_go(self, pod: PodState, record: ContainerRecord) -> None:
+    async def _release_container(self, pod: PodState, record: ContainerRecord) -> None:
         """Release resources of an exited container. Its files and log are kept until the container is removed."""
 
     def _was_out_of_memory(self, record: ContainerRecord) -> bool:
         """Whether the OOM killer killed the container; False if that is unknown."""
         return False
 
-    async def _find_spaces(self, pod: PodState, running: dict[str, dict[str, Any]]) -> None:
+    async def _find_namespaces(self, pod: PodState, running: dict[str, dict[str, Any]]) -> None:
         """Fill in the namespaces that the containers of a recovered pod share."""
         pod.spaces = {}
 
@@ -97,7 +97,7 @@ class MonitoredRuntime(ABC):
     def adopt(self, pod: Pod) -> None:
         return  # existing pods were loaded by __aenter__()
 
-    def known_pods(self) -> Sequence[str]:
+    def list_pod_uids(self) -> Sequence[str]:
         return list(self._pods)
 
     def pod_report(self, pod: Pod) -> PodReport:
@@ -106,14 +106,14 @@ class MonitoredRuntime(ABC):
 
     # -- sandboxes ---------------------------------------------------------------------------------------------------
 
-    async def _renew(self, config: SandboxConfig) -> PodState:
+    async def _replace_sandbox_record(self, config: SandboxConfig) -> PodState:
         """Return the state of the pod with a new sandbox record; the caller creates the sandbox itself. The containers
         and the sandbox of an earlier attempt are stopped."""
         old = self._pods.get(config.uid)
         if old is not None:
             await self._end_containers(old)
             await self._end_sandbox(old)
-        pod = self._pods[config.uid] = PodState(new_sandbox(config, old, self._clock.now()))
+        pod = self._pods[config.uid] = PodState(make_sandbox_record(config, old, self._clock.now()))
         pod.config = config
         self._records.save_config(config)
         if old is not None:
@@ -133,14 +133,14 @@ class MonitoredRuntime(ABC):
         for record in list(pod.containers.values()):
             await self._remove(pod, record)
         await self._end_sandbox(pod)
-        await self._drop(pod)
+        await self._release_pod(pod)
         await asyncio.to_thread(self._records.remove, self._records.pod(uid))
         del self._pods[uid]
 
     # -- containers --------------------------------------------------------------------------------------------------
 
-    def _new_container(self, pod: PodState, config: ContainerConfig, attempt: int) -> ContainerRecord:
-        record = new_container(config, attempt, self._clock.now())
+    def _create_container_record(self, pod: PodState, config: ContainerConfig, attempt: int) -> ContainerRecord:
+        record = make_container_record(config, attempt, self._clock.now())
         record.cgroup = f"{pod.sandbox.cgroup_parent.rstrip('/')}/{record.id}" if pod.sandbox.cgroup_parent else ""
         pod.containers[record.id] = record
         self._records.save_container(pod.sandbox.uid, record)
@@ -152,7 +152,7 @@ class MonitoredRuntime(ABC):
             record.state, record.started_at = contract.RUNNING, self._clock.now()
         self._records.save_container(pod.sandbox.uid, record)
 
-    def _ready(self, uid: str) -> PodState:
+    def _find_ready_pod(self, uid: str) -> PodState:
         """Return the pod if its sandbox is ready, that is, if containers can be started in it."""
         pod = self._pods.get(uid)
         if pod is None or pod.config is None or not pod.sandbox.is_ready:
@@ -190,7 +190,7 @@ class MonitoredRuntime(ABC):
     # -- exec, attach, logs ------------------------------------------------------------------------------------------
 
     async def attach(self, pod: Pod, container: str) -> ProcessStream:
-        _, record = self._running(pod, container)
+        _, record = self._find_running_container(pod, container)
         return _Attached(await self._monitor.attach(record.id), record)
 
     def log_file(self, pod: Pod, container: str, *, previous: bool = False) -> Path | None:
@@ -203,10 +203,10 @@ class MonitoredRuntime(ABC):
         return None
 
     async def reopen_log(self, pod: Pod, container: str) -> None:
-        _, record = self._running(pod, container)
+        _, record = self._find_running_container(pod, container)
         await self._monitor.reopen_log(record.id)
 
-    def _running(self, pod: Pod, name: str) -> tuple[PodState, ContainerRecord]:
+    def _find_running_container(self, pod: Pod, name: str) -> tuple[PodState, ContainerRecord]:
         state = self._pods.get(pod.metadata.uid)
         runs = state.runs_of(name) if state is not None else []
         if state is None or not runs or runs[0].state != contract.RUNNING:
@@ -219,17 +219,17 @@ class MonitoredRuntime(ABC):
         """Record the exits that the monitor reports, reconnecting to the monitor until cancelled."""
         while True:
             try:
-                await self._monitor.follow(self._ended)
+                await self._monitor.follow(self._on_exit)
             except (MonitorError, OSError) as error:
                 log.warning("lost the connection to the container monitor, scanning containers: %s", error)
             await asyncio.sleep(_RECONNECT_S)
             try:
                 await self._monitor.ensure()
-                await self._settle()
+                await self._reconcile()
             except (RuntimeFailure, OSError) as error:
                 log.error("cannot connect to the container monitor: %s", error)
 
-    def _ended(self, about: dict[str, Any]) -> None:
+    def _on_exit(self, about: dict[str, Any]) -> None:
         for pod in self._pods.values():
             record = pod.containers.get(about["id"])
             if record is not None and record.state in _ALIVE:
@@ -252,7 +252,7 @@ class MonitoredRuntime(ABC):
         self._on_pod_change(pod.sandbox.uid)
 
     async def _clean_up(self, pod: PodState, record: ContainerRecord) -> None:
-        await self._let_go(pod, record)
+        await self._release_container(pod, record)
         with contextlib.suppress(MonitorError):
             await self._monitor.forget(record.id)
 
@@ -292,18 +292,18 @@ class MonitoredRuntime(ABC):
             pod.config = self._records.config(record.uid)
             pod.containers = {container.id: container for container in self._records.containers(record.uid)}
 
-    async def _settle(self) -> None:
+    async def _reconcile(self) -> None:
         """Reconcile the records with the processes of the monitor. A container that the monitor does not know has
         exited; its exit code is read from its exit file, if there is one."""
         running = {process["id"]: process for process in await self._monitor.list()}
         for pod in list(self._pods.values()):
-            await self._find_spaces(pod, running)
+            await self._find_namespaces(pod, running)
             for record in list(pod.containers.values()):
                 if record.state not in _ALIVE:
                     continue
                 about = running.get(record.id)
                 if about is None or not record.started_at:
-                    self._note_end(pod, record, *_noted(self._records.container(pod.sandbox.uid, record.id)))
+                    self._note_end(pod, record, *_read_exit(self._records.container(pod.sandbox.uid, record.id)))
                 elif about["code"] is not None:
                     self._note_end(pod, record, about["code"], about["finished_at"])
 
@@ -327,7 +327,7 @@ class _Attached:
         return 0
 
 
-def _noted(directory: Path) -> tuple[int, float]:
+def _read_exit(directory: Path) -> tuple[int, float]:
     """Return the exit code and time that the monitor wrote, or those of a killed process if it wrote none."""
     try:
         value = msgspec.json.decode((directory / "exit").read_bytes(), type=dict[str, Any])

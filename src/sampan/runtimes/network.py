@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Protocol
 
 from sampan.api.values.quantity import parse
-from sampan.machinery.linux.network_namespace import in_network
+from sampan.machinery.linux.network_namespace import run_in_network
 from sampan.runtimes.config import PortMapping
 from sampan.runtimes.contract import RuntimeFailure
 
@@ -77,7 +77,7 @@ class PodNetwork(Protocol):
     async def detach(self, uid: str) -> None:
         """Release the addresses and ports of the pod. Do nothing for an unknown pod."""
 
-    def known(self) -> Sequence[str]:
+    def list_pod_uids(self) -> Sequence[str]:
         """Return the uids of all pods that hold addresses or ports."""
 
     def addresses(self, uid: str) -> Sequence[str]: ...
@@ -143,7 +143,7 @@ class NoNetwork:
     async def detach(self, uid: str) -> None:
         return
 
-    def known(self) -> Sequence[str]:
+    def list_pod_uids(self) -> Sequence[str]:
         return ()
 
     def addresses(self, uid: str) -> Sequence[str]:
@@ -159,7 +159,7 @@ async def connect_to_port(port: int, network: Path | None) -> tuple[asyncio.Stre
     try:
         if network is None:
             return await asyncio.open_connection("localhost", port)
-        link = await asyncio.to_thread(in_network, network, connect)
+        link = await asyncio.to_thread(run_in_network, network, connect)
     except OSError as error:
         cause = error.strerror or str(error)
         text = f"failed to connect to localhost:{port} inside the pod: {cause}"

@@ -32,11 +32,11 @@ class PodState:
             (record for record in self.containers.values() if record.name == name), key=lambda record: -record.attempt
         )
 
-    def running(self) -> list[ContainerRecord]:
+    def list_running_containers(self) -> list[ContainerRecord]:
         return [record for record in self.containers.values() if record.state == contract.RUNNING]
 
 
-def new_sandbox(config: SandboxConfig, old: PodState | None, now: float) -> SandboxRecord:
+def make_sandbox_record(config: SandboxConfig, old: PodState | None, now: float) -> SandboxRecord:
     """Return a sandbox record that is not ready yet."""
     return SandboxRecord(
         uid=config.uid,
@@ -51,7 +51,7 @@ def new_sandbox(config: SandboxConfig, old: PodState | None, now: float) -> Sand
     )
 
 
-def new_container(config: ContainerConfig, attempt: int, now: float) -> ContainerRecord:
+def make_container_record(config: ContainerConfig, attempt: int, now: float) -> ContainerRecord:
     return ContainerRecord(
         id=secrets.token_hex(16),
         name=config.name,

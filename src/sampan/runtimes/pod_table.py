@@ -157,7 +157,7 @@ class PodTable:
             user=container.user,
         )
 
-    def running(self, uid: str, name: str) -> ObservedContainer:
+    def find_running_container(self, uid: str, name: str) -> ObservedContainer:
         pod = self._pods.get(uid)
         runs = pod.runs_of(name) if pod is not None else []
         if not runs or runs[0].state != contract.RUNNING:

@@ -25,7 +25,7 @@ from sampan.runtimes.contract import (
     ImageInfo,
     PodCallback,
     ProcessStream,
-    Pulled,
+    PullResult,
     RuntimeFailure,
     RuntimeStatus,
     Unsupported,
@@ -68,7 +68,8 @@ class ProcessRuntime(MonitoredRuntime):
     async def stats(self, pod: Pod) -> Sequence[Usage]:
         state = self._pods.get(pod.metadata.uid)
         return [
-            await asyncio.to_thread(self._usage, record) for record in (state.running() if state is not None else ())
+            await asyncio.to_thread(self._usage, record)
+            for record in (state.list_running_containers() if state is not None else ())
         ]
 
     def _usage(self, record: ContainerRecord) -> Usage:
@@ -85,7 +86,7 @@ class ProcessRuntime(MonitoredRuntime):
         assert config is not None
         if lacking := refusal(unsupported_sandbox_features(config)):
             raise RuntimeFailure("FailedCreatePodSandBox", lacking)
-        state = await self._renew(config)
+        state = await self._replace_sandbox_record(config)
         record = state.sandbox
         record.is_ready, record.host_network, record.ips = True, True, [self._address]
         self._records.save_sandbox(record)
@@ -94,7 +95,7 @@ class ProcessRuntime(MonitoredRuntime):
         pod.sandbox.is_ready = False
         self._records.save_sandbox(pod.sandbox)
 
-    async def _drop(self, pod: PodState) -> None:
+    async def _release_pod(self, pod: PodState) -> None:
         return  # there is nothing besides the records
 
     # -- images ------------------------------------------------------------------------------------------------------
@@ -105,9 +106,9 @@ class ProcessRuntime(MonitoredRuntime):
     async def images(self) -> Sequence[ImageInfo]:
         return [host.info()]
 
-    async def pull_image(self, pod: Pod, container: Container, keyring: Keyring | None) -> Pulled:
+    async def pull_image(self, pod: Pod, container: Container, keyring: Keyring | None) -> PullResult:
         if host.is_host(container.image):
-            return Pulled(host.ID)
+            return PullResult(host.ID)
         raise RuntimeFailure("ErrImagePull", f"{container.image}: {_ONLY_IMAGE}")
 
     async def remove_image(self, name: str) -> None:
@@ -119,12 +120,12 @@ class ProcessRuntime(MonitoredRuntime):
         self, pod: Pod, container: Container, attempt: int, config: ContainerConfig | None
     ) -> str:
         assert config is not None
-        state = self._ready(pod.metadata.uid)
+        state = self._find_ready_pod(pod.metadata.uid)
         if not host.is_host(config.image):
             raise RuntimeFailure("CreateContainerError", f"{config.image}: {_ONLY_IMAGE}")
         if lacking := refusal(unsupported_features(config)):
             raise RuntimeFailure("CreateContainerError", lacking)
-        record = self._new_container(state, config, attempt)
+        record = self._create_container_record(state, config, attempt)
         directory = self._records.container(state.sandbox.uid, record.id)
         request = self._request(state, config, directory)
         try:
@@ -166,7 +167,7 @@ class ProcessRuntime(MonitoredRuntime):
         except MonitorError:
             return
 
-    async def _let_go(self, pod: PodState, record: ContainerRecord) -> None:
+    async def _release_container(self, pod: PodState, record: ContainerRecord) -> None:
         """Kill the processes that the exited main process has left behind."""
         self._requests.pop(record.id, None)
         if record.pid:
@@ -180,7 +181,7 @@ class ProcessRuntime(MonitoredRuntime):
     async def exec(
         self, pod: Pod, container: str, command: Sequence[str], *, has_stdin: bool = False, has_tty: bool = False
     ) -> ProcessStream:
-        state, record = self._running(pod, container)
+        state, record = self._find_running_container(pod, container)
         directory = self._records.container(state.sandbox.uid, record.id)
         begun = self._requests.get(record.id, {"cwd": str(directory / "work"), "env": dict(os.environ)})
         request = {key: begun[key] for key in ("env", "cwd", "user", "group", "groups") if key in begun}

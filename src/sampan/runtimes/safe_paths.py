@@ -59,13 +59,13 @@ class Root:
         """Return the content of a regular file. Raise FileNotFoundError if it does not exist, and UnsafePath if it is
         not a regular file or larger than `most` bytes."""
         with self.open(path) as file:
-            return _bounded(file, path, most)
+            return _read_bounded(file, path, most)
 
     def open(self, path: str) -> BinaryIO:
         """Open a regular file. The caller closes it."""
-        held = self._resolved(path, _PATH | os.O_CLOEXEC)
+        held = self._resolve(path, _PATH | os.O_CLOEXEC)
         try:
-            return _reopened(held, path)
+            return _reopen(held, path)
         finally:
             os.close(held)
 
@@ -75,13 +75,13 @@ class Root:
         if not parts:
             return os.dup(self._descriptor)
         try:
-            return self._resolved("/".join(parts), _DIRECTORY)
+            return self._resolve("/".join(parts), _DIRECTORY)
         except FileNotFoundError:
             if mode is None:
                 raise
-        return self._walked(parts, mode, is_directory=True)
+        return self._resolve_stepwise(parts, mode, is_directory=True)
 
-    def _resolved(self, path: str, flags: int) -> int:
+    def _resolve(self, path: str, flags: int) -> int:
         try:
             return _openat2(self._descriptor, path, flags)
         except OSError as error:
@@ -89,9 +89,9 @@ class Root:
                 raise UnsafePath(f"{path}: too many levels of symbolic links") from None
             if error.errno not in (errno.ENOSYS, errno.EPERM, errno.EAGAIN, errno.EINVAL):
                 raise
-        return self._walked(_parts(path), None, is_directory=bool(flags & os.O_DIRECTORY))
+        return self._resolve_stepwise(_parts(path), None, is_directory=bool(flags & os.O_DIRECTORY))
 
-    def _walked(self, parts: Sequence[str], mode: int | None, *, is_directory: bool) -> int:
+    def _resolve_stepwise(self, parts: Sequence[str], mode: int | None, *, is_directory: bool) -> int:
         """Resolve a path step by step, for kernels without openat2 and to create missing directories."""
         remaining, links = list(reversed(parts)), 0
         trail = [os.dup(self._descriptor)]
@@ -104,7 +104,7 @@ class Root:
                     continue
                 if len(trail) > _MOST_LEVELS:
                     raise UnsafePath(f"{'/'.join(parts)[:200]}: more than {_MOST_LEVELS} levels of directories")
-                step = _stepped(trail[-1], name, mode)
+                step = _open_component(trail[-1], name, mode)
                 kind = os.fstat(step).st_mode
                 if not stat.S_ISLNK(kind):
                     trail.append(step)
@@ -142,7 +142,7 @@ def open_file(path: Path) -> BinaryIO:
     path must not be a symbolic link."""
     held = os.open(path, _STEP)
     try:
-        return _reopened(held, path.name)
+        return _reopen(held, path.name)
     finally:
         os.close(held)
 
@@ -151,10 +151,10 @@ def read_file(path: Path, most: int) -> bytes:
     """Return the content of a file as `open_file` opens it. Raise UnsafePath if it is larger than `most` bytes or not a
     regular file."""
     with open_file(path) as file:
-        return _bounded(file, path.name, most)
+        return _read_bounded(file, path.name, most)
 
 
-def _reopened(held: int, name: str) -> BinaryIO:
+def _reopen(held: int, name: str) -> BinaryIO:
     """Open the file of an O_PATH descriptor for reading. Raise UnsafePath if it is not a regular file."""
     mode = os.fstat(held).st_mode
     if not stat.S_ISREG(mode):
@@ -163,7 +163,7 @@ def _reopened(held: int, name: str) -> BinaryIO:
     return open(descriptor, "rb", buffering=0)
 
 
-def _bounded(file: BinaryIO, name: str, most: int) -> bytes:
+def _read_bounded(file: BinaryIO, name: str, most: int) -> bytes:
     data = bytearray()
     while len(data) <= most and (piece := file.read(most + 1 - len(data))):
         data += piece
@@ -172,7 +172,7 @@ def _bounded(file: BinaryIO, name: str, most: int) -> bytes:
     return bytes(data)
 
 
-def _stepped(directory: int, name: str, mode: int | None) -> int:
+def _open_component(directory: int, name: str, mode: int | None) -> int:
     try:
         return os.open(name, _STEP, dir_fd=directory)
     except FileNotFoundError:
@@ -192,7 +192,7 @@ def _openat2(directory: int, path: str, flags: int) -> int:
     result: int = _syscall()(
         ctypes.c_long(_SYS_OPENAT2),
         ctypes.c_int(directory),
-        ctypes.c_char_p(_encoded(path)),
+        ctypes.c_char_p(_encode(path)),
         ctypes.c_char_p(how),
         ctypes.c_size_t(len(how)),
     )
@@ -202,7 +202,7 @@ def _openat2(directory: int, path: str, flags: int) -> int:
     return result
 
 
-def _encoded(path: str) -> bytes:
+def _encode(path: str) -> bytes:
     data = os.fsencode(path)
     if b"\0" in data:
         raise UnsafePath(f"{path!r} has a null byte in it")
@@ -220,7 +220,7 @@ def _parts(path: str) -> list[str]:
     return [part for part in path.split("/") if part not in ("", ".")]
 
 
-def inside(root: Path, path: str) -> Path:
+def resolve_inside(root: Path, path: str) -> Path:
     """Return the path within `root` that `path` resolves to; components after the first that does not exist are kept as
     they are. Use it only for a directory that is not written to concurrently: the result is a path, which may be
     replaced later."""

@@ -44,9 +44,9 @@ class EventHandlers:
     async def follow(self, informers: InformerFactory) -> list[Callable[[], None]]:
         """Deliver the existing objects in batches, then every change; return functions that end the subscriptions."""
         return [
-            await informers.of(Namespace).follow(self.on_namespace),
-            await informers.of(Node).follow(self.on_node),
-            await informers.of(Pod, LIVING).follow(self.on_pod),
+            await informers.for_kind(Namespace).follow(self.on_namespace),
+            await informers.for_kind(Node).follow(self.on_node),
+            await informers.for_kind(Pod, LIVING).follow(self.on_pod),
         ]
 
     def on_namespace(self, old: Any, new: Any) -> None:
@@ -70,47 +70,47 @@ class EventHandlers:
 
     def on_pod(self, old: Any, new: Any) -> None:
         if new is None or new.status.phase in _TERMINATED:
-            self._pod_removed(old if new is None else new)
+            self._on_pod_removed(old if new is None else new)
         elif new.spec.nodeName:
-            self._pod_bound(old, new)
+            self._on_pod_bound(old, new)
         elif (new.spec.schedulerName or DEFAULT_SCHEDULER) in self._scheduler_names:
-            self._pod_pending(old, new)
+            self._on_pod_pending(old, new)
 
-    def _pod_removed(self, pod: Pod) -> None:
+    def _on_pod_removed(self, pod: Pod) -> None:
         uid = pod.metadata.uid
         self._queue.remove(uid)
         self._nominator.delete(uid)
         if self._cache.remove_pod(uid):
             self._queue.on_event(_POD_DELETE, pod, None)
 
-    def _pod_bound(self, old: Any, new: Pod) -> None:
+    def _on_pod_bound(self, old: Any, new: Pod) -> None:
         uid, node = new.metadata.uid, new.spec.nodeName
         if self._cache.node_of(uid) == node:
-            self._bound_pod_updated(old, new)
+            self._on_bound_pod_updated(old, new)
             return
         self._cache.add_pod(self._pods.info(new), node)
-        self._binding_observed(new)
+        self._on_binding_observed(new)
 
-    def _bound_pod_updated(self, old: Any, new: Pod) -> None:
+    def _on_bound_pod_updated(self, old: Any, new: Pod) -> None:
         uid, node = new.metadata.uid, new.spec.nodeName
         previous = self._table.pod_on_node(uid, node)
-        info = self._pods.refreshed(previous, new) if previous is not None else self._pods.info(new)
+        info = self._pods.refresh_info(previous, new) if previous is not None else self._pods.info(new)
         self._table.replace_pod(info, node)
         if self._cache.confirm(uid):
-            self._binding_observed(new)
+            self._on_binding_observed(new)
         elif previous is not None:
             if previous.group.labels != info.group.labels:
                 self._queue.on_event(_POD_LABELS, old, new)
             if previous.signature is not info.signature:
                 self._queue.on_event(_POD_REQUESTS, old, new)
 
-    def _binding_observed(self, pod: Pod) -> None:
+    def _on_binding_observed(self, pod: Pod) -> None:
         """Handle a pod whose binding has been observed."""
         self._queue.remove(pod.metadata.uid)
         self._nominator.delete(pod.metadata.uid)
         self._queue.on_event(_POD_ADD, None, pod)
 
-    def _pod_pending(self, old: Any, new: Pod) -> None:
+    def _on_pod_pending(self, old: Any, new: Pod) -> None:
         if self._cache.is_assumed(new.metadata.uid):
             return
         queued = self._queue.get(new.metadata.uid)
@@ -119,7 +119,7 @@ class EventHandlers:
             self._nominate(info, old)
             self._queue.add(info)
             return
-        info = self._pods.refreshed(queued.info, new)
+        info = self._pods.refresh_info(queued.info, new)
         changes = [ClusterEvent(EventResource.POD, action) for action in pod_changes(queued.info.pod, new)]
         before = queued.info.pod
         self._queue.update(info)

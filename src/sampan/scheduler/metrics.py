@@ -25,7 +25,7 @@ from sampan.scheduler.scheduling_queue import QueuedPodInfo, SchedulingQueue
 SCHEDULED, UNSCHEDULABLE, ERROR = "scheduled", "unschedulable", "error"
 
 
-def doubling(first: float, factor: float, count: int) -> tuple[float, ...]:
+def exponential_buckets(first: float, factor: float, count: int) -> tuple[float, ...]:
     return tuple(first * factor**number for number in range(count))
 
 
@@ -52,22 +52,25 @@ class SchedulerMetrics:
             "scheduler_scheduling_attempt_duration_seconds",
             "Duration of a scheduling attempt, including binding.",
             ("result", "profile"),
-            doubling(0.001, 2, 15),
+            exponential_buckets(0.001, 2, 15),
         )
         self._deciding_s = registry.histogram(
             "scheduler_scheduling_algorithm_duration_seconds",
             "Duration of the scheduling algorithm.",
             (),
-            doubling(0.001, 2, 15),
+            exponential_buckets(0.001, 2, 15),
         ).labels()
         self._tries = registry.histogram(
-            "scheduler_pod_scheduling_attempts", "Number of attempts until a pod was scheduled.", (), doubling(1, 2, 5)
+            "scheduler_pod_scheduling_attempts",
+            "Number of attempts until a pod was scheduled.",
+            (),
+            exponential_buckets(1, 2, 5),
         ).labels()
         self._waited_s = registry.histogram(
             "scheduler_pod_scheduling_sli_duration_seconds",
             "Time from a pod's entry into the scheduling queue until it was scheduled.",
             ("attempts",),
-            doubling(0.01, 2, 20),
+            exponential_buckets(0.01, 2, 20),
         )
         self._after_flush = registry.counter(
             "scheduler_pod_scheduled_after_flush_total",
@@ -85,7 +88,7 @@ class SchedulerMetrics:
             "scheduler_permit_wait_duration_seconds",
             "Time that pods waited at the Permit extension point.",
             ("result",),
-            doubling(0.001, 2, 15),
+            exponential_buckets(0.001, 2, 15),
         )
         self.evaluations = registry.counter(
             "scheduler_plugin_evaluation_total",
@@ -94,39 +97,42 @@ class SchedulerMetrics:
         )
         self.preemptions = registry.counter("scheduler_preemption_attempts_total", "Preemption attempts.").labels()
         self.victims = registry.histogram(
-            "scheduler_preemption_victims", "Number of victims of a preemption.", (), doubling(1, 2, 7)
+            "scheduler_preemption_victims", "Number of victims of a preemption.", (), exponential_buckets(1, 2, 7)
         ).labels()
         self.points = registry.histogram(
             "scheduler_framework_extension_point_duration_seconds",
             "Duration of an extension point; before binding measured in every 32nd attempt.",
             ("extension_point", "status", "profile"),
-            doubling(0.0001, 2, 12),
+            exponential_buckets(0.0001, 2, 12),
         )
         self.plugins = registry.histogram(
             "scheduler_plugin_execution_duration_seconds",
             "Duration of a plugin; before binding measured in every 32nd attempt.",
             ("plugin", "extension_point", "status"),
-            doubling(0.00001, 1.5, 20),
+            exponential_buckets(0.00001, 1.5, 20),
         )
-        registry.function("scheduler_pending_pods", "Pending pods by queue.", self._pending, ("queue",))
+        registry.function("scheduler_pending_pods", "Pending pods by queue.", self._sample_pending_pods, ("queue",))
         registry.function(
-            "scheduler_cache_size", "Nodes, pods and assumed pods in the scheduler cache.", self._cache, ("type",)
+            "scheduler_cache_size",
+            "Nodes, pods and assumed pods in the scheduler cache.",
+            self._sample_cache_size,
+            ("type",),
         )
         registry.function(
             "scheduler_unschedulable_pods",
             "Unschedulable pods by the plugin that rejected them.",
-            self._unschedulable,
+            self._sample_unschedulable_pods,
             ("plugin", "profile"),
         )
 
-    def algorithm_finished(self, seconds: float) -> None:
+    def record_algorithm_time(self, seconds: float) -> None:
         self._deciding_s.observe(seconds)
 
-    def attempt_finished(self, result: str, profile: str, seconds: float) -> None:
+    def record_attempt(self, result: str, profile: str, seconds: float) -> None:
         self._attempts.labels(result, profile).inc()
         self._attempt_s.labels(result, profile).observe(seconds)
 
-    def pod_scheduled(self, queued: QueuedPodInfo, now: float) -> None:
+    def record_scheduled_pod(self, queued: QueuedPodInfo, now: float) -> None:
         attempts = queued.attempts
         self._tries.observe(attempts)
         if queued.entered is not None:
@@ -135,7 +141,7 @@ class SchedulerMetrics:
         if queued.is_flushed:
             self._after_flush.inc()
 
-    def incoming(self, queue: str, event: str) -> None:
+    def record_incoming_pod(self, queue: str, event: str) -> None:
         self._incoming.labels(queue, event).inc()
 
     @contextmanager
@@ -152,20 +158,20 @@ class SchedulerMetrics:
         profiles = self._source.profiles if self._source is not None else ()
         return int(sum(self._attempts.labels(result, name).value for name in profiles))
 
-    def _pending(self) -> Iterator[Sample]:
+    def _sample_pending_pods(self) -> Iterator[Sample]:
         counts = self._source.queue.counts() if self._source is not None else {}
         return (((name,), count) for name, count in counts.items())
 
-    def _cache(self) -> Iterator[Sample]:
+    def _sample_cache_size(self) -> Iterator[Sample]:
         if self._source is not None:
             table = self._source.table
             yield ("nodes",), table.count
             yield ("pods",), sum(len(pods) for pods in table.pods)
             yield ("assumed_pods",), self._source.cache.assumed_count
 
-    def _unschedulable(self) -> Iterator[Sample]:
+    def _sample_unschedulable_pods(self) -> Iterator[Sample]:
         counts: Counter[tuple[str, str]] = Counter()
-        for queued in self._source.queue.pending() if self._source is not None else ():
+        for queued in self._source.queue.list_pending_pods() if self._source is not None else ():
             profile = queued.info.pod.spec.schedulerName or DEFAULT_SCHEDULER
             counts.update((plugin, profile) for plugin in queued.plugins)
         return ((labels, count) for labels, count in counts.items())
@@ -189,14 +195,14 @@ async def resource_text(pods: Iterable[Pod]) -> str:
     for pod in pods:
         if pod.status.phase not in _ENDED:
             for name, _, amounts in _FAMILIES:
-                samples[name] += _of(pod, amounts(pod.spec))
+                samples[name] += _sample_resources(pod, amounts(pod.spec))
         if time.perf_counter() - began > _TURN_S:
             await asyncio.sleep(0)
             began = time.perf_counter()
-    return await asyncio.to_thread(_written, samples)
+    return await asyncio.to_thread(_render_samples, samples)
 
 
-def _of(pod: Pod, amounts: Amounts) -> Iterator[Sample]:
+def _sample_resources(pod: Pod, amounts: Amounts) -> Iterator[Sample]:
     spec, meta = pod.spec, pod.metadata
     priority = "" if spec.priority is None else str(spec.priority)
     for resource, amount in amounts.items():
@@ -211,7 +217,7 @@ def _unit(resource: str) -> str:
     return _UNITS.get(resource, "integer" if resource.startswith("attachable-volumes-") else "")
 
 
-def _written(samples: dict[str, list[Sample]]) -> str:
+def _render_samples(samples: dict[str, list[Sample]]) -> str:
     metrics = Metrics()
     for name, description, _ in _FAMILIES:
         metrics.function(name, description, partial(samples.__getitem__, name), _LABELS)

@@ -103,8 +103,8 @@ class Scheduler:
     async def synced(self) -> AsyncIterator[None]:
         """Keep the node table in sync with the cluster within the block, without scheduling anything."""
         for kind in (Namespace, Node):
-            self.informers.of(kind)
-        self.informers.of(Pod, LIVING)
+            self.informers.for_kind(kind)
+        self.informers.for_kind(Pod, LIVING)
         stops = []
         try:
             async with self.informers:
@@ -133,7 +133,7 @@ class Scheduler:
 
     def living_pods(self) -> Sequence[Pod]:
         """Return the pods that are not terminated, from the informer cache."""
-        return list(self.informers.of(Pod, LIVING).lister)
+        return list(self.informers.for_kind(Pod, LIVING).lister)
 
 
 # -- composition ------------------------------------------------------------------------------------------------------
@@ -233,11 +233,11 @@ def _make_profiles(core: _Core, cluster_events: ClusterEventPublisher) -> Profil
     )
     tie_breaker = RoundRobin() if core.config.seed is None else SeededRandom(core.config.seed)
     ignored = core.extenders.ignored_resources
-    profiles = [_without_ignored_resources(profile, ignored) for profile in core.config.profiles]
+    profiles = [_ignore_resources(profile, ignored) for profile in core.config.profiles]
     return Profiles(make_framework(profile, handle, tie_breaker, core.metrics) for profile in profiles)
 
 
-def _without_ignored_resources(profile: ProfileConfig, ignored: frozenset[str]) -> ProfileConfig:
+def _ignore_resources(profile: ProfileConfig, ignored: frozenset[str]) -> ProfileConfig:
     """Exclude the resources that extenders manage alone from NodeResourcesFit."""
     if not ignored:
         return profile
@@ -255,7 +255,7 @@ def _make_queue(core: _Core, profiles: Profiles) -> SchedulingQueue:
         hints=profiles.queueing_hints(),
         plugins_without_hints=profiles.plugins_without_hints() | extenders,
         config=core.config.queue,
-        incoming=core.metrics.incoming,
+        incoming=core.metrics.record_incoming_pod,
     )
 
 
@@ -335,10 +335,10 @@ class LatestPods:
     pods: PodInfoTable
 
     def __call__(self, info: PodInfo) -> PodInfo:
-        pod: Pod | None = self.informers.of(Pod, LIVING).lister.get(info.name, info.namespace)
+        pod: Pod | None = self.informers.for_kind(Pod, LIVING).lister.get(info.name, info.namespace)
         if pod is None or pod.metadata.uid != info.uid or pod is info.pod:
             return info
-        return self.pods.refreshed(info, pod)
+        return self.pods.refresh_info(info, pod)
 
 
 __all__ = ["COMPONENT", "Scheduler", "make_scheduler"]

@@ -122,7 +122,7 @@ class SchedulingQueue:
                 counts[queued.where] += 1
         return counts
 
-    def pending(self) -> Iterable[QueuedPodInfo]:
+    def list_pending_pods(self) -> Iterable[QueuedPodInfo]:
         return list(self._pods.values())
 
     # -- adding and removing -----------------------------------------------------------------------------------------
@@ -157,9 +157,10 @@ class SchedulingQueue:
             queued.where = ""
 
     def pop(self) -> QueuedPodInfo | None:
-        """Return the next pod to try, or None; end the attempt with `done`, `failed` or `errored`."""
+        """Return the next pod to try, or None; end the attempt with `done`, `requeue_unschedulable` or
+        `requeue_after_error`."""
         self._flush()
-        queued = self._next_active() or self._next_backoff()
+        queued = self._pop_active() or self._pop_backoff()
         return None if queued is None else self._start_attempt(queued)
 
     def pop_pods(self, uids: Iterable[str]) -> list[QueuedPodInfo]:
@@ -182,7 +183,7 @@ class SchedulingQueue:
         """Remove a pod that was scheduled."""
         self._pods.pop(uid, None)
 
-    def failed(self, queued: QueuedPodInfo, plugins: Iterable[str]) -> None:
+    def requeue_unschedulable(self, queued: QueuedPodInfo, plugins: Iterable[str]) -> None:
         """Requeue a pod that fits no node because these plug-ins rejected it.
 
         If an event moved pods or the pod changed during the attempt, that may have made the pod schedulable without the
@@ -191,7 +192,7 @@ class SchedulingQueue:
         queued.plugins, queued.is_error = frozenset(plugins), False
         self._requeue(queued, may_have_missed_event=queued.moves != self._move_count)
 
-    def errored(self, queued: QueuedPodInfo) -> None:
+    def requeue_after_error(self, queued: QueuedPodInfo) -> None:
         """Requeue a pod whose attempt failed with an error; it is retried after its backoff."""
         queued.plugins, queued.is_error = frozenset(), True
         self._requeue(queued, may_have_missed_event=True)
@@ -349,14 +350,14 @@ class SchedulingQueue:
         self._incoming(BACKOFF, event)
         self._changed.set()
 
-    def _next_active(self) -> QueuedPodInfo | None:
+    def _pop_active(self) -> QueuedPodInfo | None:
         while self._active:
             queued = heapq.heappop(self._active)[2]
             if queued.where == ACTIVE and self._pods.get(queued.uid) is queued:
                 return queued
         return None
 
-    def _next_backoff(self) -> QueuedPodInfo | None:
+    def _pop_backoff(self) -> QueuedPodInfo | None:
         while self._backoff:
             queued = heapq.heappop(self._backoff)[2]
             if queued.where == BACKOFF and self._pods.get(queued.uid) is queued:

@@ -66,7 +66,7 @@ class Expiry:
                 await self._remove_all(due)
             else:
                 self._resting.set()
-                await self._until_next()
+                await self._wait_for_next()
 
     async def idle(self) -> bool:
         """Wait until all expired keys are deleted; return whether there were any."""
@@ -104,7 +104,7 @@ class Expiry:
             return False
         return True
 
-    async def _until_next(self) -> None:
+    async def _wait_for_next(self) -> None:
         """Wait until a deadline is reached or an earlier one is added."""
         waits: list[asyncio.Future[Any]] = [asyncio.ensure_future(self._earlier.wait())]
         if self._heap:

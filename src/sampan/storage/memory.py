@@ -98,17 +98,17 @@ class MemoryBackend:
         return await self._expiry.idle()
 
     async def get(self, key: str, *, revision: int = 0) -> tuple[KeyValue | None, int]:
-        shown = self._readable(revision)
+        shown = self._resolve_revision(revision)
         return self._entry(key, shown), shown
 
     async def range(self, prefix: str, *, start: str = "", limit: int = 0, revision: int = 0) -> StorePage:
-        shown = self._readable(revision)
+        shown = self._resolve_revision(revision)
         entries = list(self._entries(prefix, start, shown))
         kept = entries[:limit] if limit else entries
         return StorePage(kept, shown, len(entries) - len(kept))
 
     async def count(self, prefix: str) -> int:
-        return sum(1 for _ in self._entries(prefix, "", self._readable(0)))
+        return sum(1 for _ in self._entries(prefix, "", self._resolve_revision(0)))
 
     async def put(self, key: str, value: bytes, *, expected: int | None = None, ttl_s: float | None = None) -> int:
         expires = None if ttl_s is None else self._clock.now() + ttl_s
@@ -121,13 +121,13 @@ class MemoryBackend:
         return self._hub.watch(prefix, after=after, on_batch=on_batch)
 
     async def current_revision(self) -> int:
-        return self._readable(0)
+        return self._resolve_revision(0)
 
     async def replay_start(self, revisions: int) -> int:
-        return max(self._readable(0) - revisions, self._compacted, _FIRST_REVISION)
+        return max(self._resolve_revision(0) - revisions, self._compacted, _FIRST_REVISION)
 
     async def compact(self, revision: int) -> None:
-        if revision > self._readable(0):
+        if revision > self._resolve_revision(0):
             raise FutureRevision(revision, self._hub.revision)
         if revision <= self._compacted:
             return
@@ -151,7 +151,7 @@ class MemoryBackend:
             await self.compact(revision)
 
     async def size(self) -> int:
-        self._readable(0)
+        self._resolve_revision(0)
         return sum(len(event.value or b"") for history in self._histories.values() for event in history)
 
     @property
@@ -168,7 +168,7 @@ class MemoryBackend:
 
     async def _write(self, write: PendingWrite) -> int:
         await asyncio.sleep(0)  # yield to other tasks, as every real store does
-        current = self._entry(write.key, self._readable(0))
+        current = self._entry(write.key, self._resolve_revision(0))
         if not is_allowed(write, current.revision if current else 0):
             raise StoreConflict(write.key, current)
         revision = self._hub.revision + 1
@@ -185,7 +185,7 @@ class MemoryBackend:
         self._log.append(event)
         self._hub.publish((event,), event.revision)
 
-    def _readable(self, revision: int) -> int:
+    def _resolve_revision(self, revision: int) -> int:
         """Return the revision that a read at `revision` reflects; raise if it is compacted or in the future."""
         if not self._is_open:
             raise Closed("the store is closed")

@@ -43,7 +43,7 @@ class WatchHub:
         self.revision = revision
         concerned: dict[LocalWatch, list[StoreEvent]] = {}
         for event in events:
-            for watch in self._concerned(event.key):
+            for watch in self._find_watches(event.key):
                 concerned.setdefault(watch, []).append(event)
         for watch, its_events in concerned.items():
             watch.offer(Batch(its_events, revision))
@@ -56,21 +56,21 @@ class WatchHub:
     def add(self, watch: "LocalWatch") -> None:
         if self._is_closed:
             raise Closed("the store is closed")
-        self._home(watch).append(watch)
+        self._get_watch_list(watch).append(watch)
         self._routes.clear()
 
     def remove(self, watch: "LocalWatch") -> None:
-        home = self._home(watch)
+        home = self._get_watch_list(watch)
         if watch in home:
             home.remove(watch)
         if not self._directories.get(watch.prefix, True):
             del self._directories[watch.prefix]
         self._routes.clear()
 
-    def _home(self, watch: "LocalWatch") -> "list[LocalWatch]":
+    def _get_watch_list(self, watch: "LocalWatch") -> "list[LocalWatch]":
         return self._directories.setdefault(watch.prefix, []) if watch.prefix.endswith("/") else self._others
 
-    def _concerned(self, key: str) -> "Sequence[LocalWatch]":
+    def _find_watches(self, key: str) -> "Sequence[LocalWatch]":
         directory = key[: key.rfind("/") + 1]
         routed = self._routes.get(directory)
         if routed is None:

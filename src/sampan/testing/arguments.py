@@ -61,13 +61,13 @@ def check_components(components: Any) -> tuple[str, ...]:
 
 def check_controllers(controllers: Any) -> tuple[str, ...]:
     """Validate the names of controllers; True stands for the default ones, False for none."""
-    from sampan.controllers.manager import ALL, UnknownController, selected
+    from sampan.controllers.manager import ALL, UnknownController, select_controllers
 
     if isinstance(controllers, bool):
         return (ALL,) if controllers else ()
     names = _words("controllers", controllers)
     try:
-        selected(names)
+        select_controllers(names)
     except UnknownController as error:
         raise ValueError(f"controllers: {error}") from None
     return names
@@ -103,7 +103,7 @@ def check_runtime_config(runtime_config: Any) -> Mapping[str, bool]:
     ):
         raise TypeError("runtime_config: must be a mapping from API versions to booleans")
     try:
-        versions.served(runtime_config)
+        versions.select_versions(runtime_config)
     except versions.RuntimeConfigError as error:
         raise ValueError(f"runtime_config: {error}") from None
     return dict(runtime_config)

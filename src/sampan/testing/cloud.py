@@ -38,12 +38,12 @@ class MemoryCloud:
         self.routes = _Routes(self)
         self.load_balancers = _LoadBalancers(self)
 
-    def called(self, what: str) -> None:
+    def record_call(self, what: str) -> None:
         self.calls[what] += 1
         if what in self.failing:
             raise CloudError(self.failing[what])
 
-    def new_ip(self) -> str:
+    def allocate_ip(self) -> str:
         self._last_ip += 1
         high, low = divmod(self._last_ip, 256)
         return f"203.0.{113 + high}.{low}"
@@ -54,11 +54,11 @@ class _Instances:
         self._cloud = cloud
 
     async def exists(self, node: Node) -> bool:
-        self._cloud.called("instances.exists")
+        self._cloud.record_call("instances.exists")
         return node.metadata.name not in self._cloud.deleted_instances
 
     async def is_shut_down(self, node: Node) -> bool:
-        self._cloud.called("instances.is_shut_down")
+        self._cloud.record_call("instances.is_shut_down")
         return node.metadata.name in self._cloud.shut_down
 
 
@@ -67,16 +67,16 @@ class _Routes:
         self._cloud = cloud
 
     async def list(self) -> Sequence[CloudRoute]:
-        self._cloud.called("routes.list")
+        self._cloud.record_call("routes.list")
         return list(self._cloud.route_table)
 
     async def create(self, route: CloudRoute, *, hint: str) -> None:
-        self._cloud.called("routes.create")
+        self._cloud.record_call("routes.create")
         name = f"{self._cloud.name}-{hint}-{route.cidr}"
         self._cloud.route_table.append(CloudRoute(name=name, node=route.node, cidr=route.cidr))
 
     async def delete(self, route: CloudRoute) -> None:
-        self._cloud.called("routes.delete")
+        self._cloud.record_call("routes.delete")
         self._cloud.route_table = [entry for entry in self._cloud.route_table if entry.name != route.name]
 
 
@@ -85,16 +85,16 @@ class _LoadBalancers:
         self._cloud = cloud
 
     async def get(self, service: Service) -> LoadBalancerStatus | None:
-        self._cloud.called("load_balancers.get")
+        self._cloud.record_call("load_balancers.get")
         balancer = self._cloud.balancers.get(service.metadata.uid)
         return _status(balancer) if balancer is not None else None
 
     async def ensure(self, service: Service, nodes: Sequence[Node]) -> LoadBalancerStatus:
-        self._cloud.called("load_balancers.ensure")
+        self._cloud.record_call("load_balancers.ensure")
         existing = self._cloud.balancers.get(service.metadata.uid)
         spec = service.spec
         balancer = Balancer(
-            ip=existing.ip if existing is not None else spec.loadBalancerIP or self._cloud.new_ip(),
+            ip=existing.ip if existing is not None else spec.loadBalancerIP or self._cloud.allocate_ip(),
             ports=[(port.port, port.nodePort) for port in spec.ports],
             nodes=sorted(node.metadata.name for node in nodes),
             source_ranges=list(spec.loadBalancerSourceRanges),
@@ -103,14 +103,14 @@ class _LoadBalancers:
         return _status(balancer)
 
     async def update(self, service: Service, nodes: Sequence[Node]) -> None:
-        self._cloud.called("load_balancers.update")
+        self._cloud.record_call("load_balancers.update")
         balancer = self._cloud.balancers.get(service.metadata.uid)
         if balancer is None:
             raise CloudError(f"service {service.metadata.name} has no load balancer")
         balancer.nodes = sorted(node.metadata.name for node in nodes)
 
     async def delete(self, service: Service) -> None:
-        self._cloud.called("load_balancers.delete")
+        self._cloud.record_call("load_balancers.delete")
         self._cloud.balancers.pop(service.metadata.uid, None)
 
 

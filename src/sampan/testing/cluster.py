@@ -17,7 +17,7 @@ from sampan.apiserver.request.call import AUTHENTICATED, MASTERS, UserInfo
 from sampan.cluster import kubeconfig
 from sampan.cluster.assembly import Assembly, wait_for_default_account
 from sampan.cluster.cluster_config import ClusterConfig, StoreConfig
-from sampan.cluster.errors import leaves
+from sampan.cluster.errors import leaf_exceptions
 from sampan.cluster.leadership import LeadershipConfig
 from sampan.cluster.nodes.nodes_config import NodesConfig
 from sampan.cluster.pki import ACCOUNTS, ADMIN, CA, SERVER, Pki, with_front_proxy
@@ -228,11 +228,11 @@ class Cluster(ClusterOperations):
             await self._switch_node(name, is_on=True)
 
     async def _switch_node(self, name: str, *, is_on: bool) -> None:
-        node = await self.client.of(Node).get(name)
+        node = await self.client.for_kind(Node).get(name)
         if not is_hollow_node(node):
             raise UnsupportedByCluster(f"node {name} is not hollow: only hollow nodes can be switched off")
         patch = {"metadata": {"annotations": {POWER: None if is_on else OFF}}}
-        await self.client.of(Node).patch(name, patch, type=PatchType.MERGE)
+        await self.client.for_kind(Node).patch(name, patch, type=PatchType.MERGE)
 
     # -- for clients of any kind -------------------------------------------------------------------------------------
 
@@ -336,7 +336,7 @@ class Cluster(ClusterOperations):
                 async with assembly as self._assembly:
                     yield
         except BaseExceptionGroup as group:
-            raise _simplified(group) from None
+            raise _simplify(group) from None
         finally:
             self._assembly = None
             self._directory.remove()
@@ -414,10 +414,10 @@ class Cluster(ClusterOperations):
         return self._directory.path
 
 
-def _simplified(group: BaseExceptionGroup[BaseException]) -> BaseException:
+def _simplify(group: BaseExceptionGroup[BaseException]) -> BaseException:
     """Return the only exception in nested groups; for several, an error that lists them, with the tracebacks as its
     note."""
-    errors = list(leaves(group))
+    errors = list(leaf_exceptions(group))
     if len(errors) == 1 or not isinstance(group, ExceptionGroup):
         return errors[0] if len(errors) == 1 else group
     listed = "; ".join(dict.fromkeys(f"{type(error).__name__}: {error}" for error in errors))

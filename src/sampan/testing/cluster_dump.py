@@ -113,7 +113,7 @@ class ClusterDump:
             return []
         records = [
             record
-            for record in self._recorder.since()
+            for record in self._recorder.records_since()
             if record.subject.split("/")[1:2] == [namespace] and not record.subject.startswith("events")
         ]
         return [_record_line(record) for record in records[-_MAX_RECORDS:]]
@@ -121,11 +121,11 @@ class ClusterDump:
 
 def object_text(value: Object) -> str:
     """Return an object as YAML without what only machines read, with masked secrets, cut to a bounded length."""
-    text = yaml.encode(masked(value)).decode().rstrip()
+    text = yaml.encode(mask_object(value)).decode().rstrip()
     return text if len(text) <= _OBJECT_LIMIT else f"{text[:_OBJECT_LIMIT].rstrip()}\n..."
 
 
-def masked(value: Object) -> Object:
+def mask_object(value: Object) -> Object:
     """Return the object without managed fields, and without the content of a Secret."""
     metadata = {key: part for key, part in value["metadata"].items() if key != "managedFields"}
     if value.get("kind") != "Secret":

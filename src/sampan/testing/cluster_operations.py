@@ -190,7 +190,7 @@ class ClusterOperations(ABC):
         try:
             yield name
         finally:
-            self.run(self.client.of(Namespace).delete(name))
+            self.run(self.client.for_kind(Namespace).delete(name))
 
     @asynccontextmanager
     async def async_namespace(self, prefix: str = "test") -> AsyncIterator[str]:
@@ -199,10 +199,12 @@ class ClusterOperations(ABC):
         try:
             yield name
         finally:
-            await self.client.of(Namespace).delete(name)
+            await self.client.for_kind(Namespace).delete(name)
 
     async def _make_namespace(self, prefix: str) -> str:
-        namespace = await self.client.of(Namespace).create(Namespace(metadata=ObjectMeta(generateName=f"{prefix}-")))
+        namespace = await self.client.for_kind(Namespace).create(
+            Namespace(metadata=ObjectMeta(generateName=f"{prefix}-"))
+        )
         await self._wait_for_accounts(namespace.metadata.name)
         return namespace.metadata.name
 

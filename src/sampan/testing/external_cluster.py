@@ -94,7 +94,7 @@ class ExternalCluster(ClusterOperations):
             for entry in config.get("contexts") or ():
                 if entry.get("name") == name and namespace:
                     entry["context"] = {**(entry.get("context") or {}), "namespace": namespace}
-            write_private(path, yaml.safe_dump(_with_absolute_paths(config, self._kubeconfig.parent)).encode())
+            write_private(path, yaml.safe_dump(_make_paths_absolute(config, self._kubeconfig.parent)).encode())
         return path
 
     def run(self, work: Coroutine[Any, Any, T], timeout_s: float = 60) -> T:
@@ -119,7 +119,7 @@ class ExternalCluster(ClusterOperations):
     async_node_down = node_down
 
 
-def _with_absolute_paths(config: dict[str, Any], directory: Path) -> dict[str, Any]:
+def _make_paths_absolute(config: dict[str, Any], directory: Path) -> dict[str, Any]:
     """Make the paths in a kubeconfig independent of the directory of the file."""
     for section, inner in (("clusters", "cluster"), ("users", "user")):
         for entry in config.get(section) or ():

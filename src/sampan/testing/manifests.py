@@ -36,14 +36,14 @@ def read_manifests(manifests: Manifest) -> list[Object]:
 
 def _objects(source: Manifest) -> Iterator[Object]:
     if isinstance(source, str) and ("\n" in source or "{" in source):
-        yield from _parsed(source, "manifest")
+        yield from _parse_documents(source, "manifest")
     elif isinstance(source, str | PathLike):
         for file in _files(Path(source)):
-            yield from _parsed(file.read_text(), str(file))
+            yield from _parse_documents(file.read_text(), str(file))
     elif isinstance(source, msgspec.Struct):
-        yield from _checked([manifest(source)], type(source).__name__)
+        yield from _check_objects([manifest(source)], type(source).__name__)
     elif isinstance(source, Mapping):
-        yield from _checked([source], "manifest")
+        yield from _check_objects([source], "manifest")
     elif isinstance(source, Iterable):
         for part in source:
             yield from _objects(part)
@@ -60,7 +60,7 @@ def _files(path: Path) -> list[Path]:
     return files
 
 
-def _parsed(text: str, source: str) -> Iterator[Object]:
+def _parse_documents(text: str, source: str) -> Iterator[Object]:
     from sampan.api.codec import yaml
 
     for document in _DOCUMENT_END.split(text):
@@ -69,14 +69,14 @@ def _parsed(text: str, source: str) -> Iterator[Object]:
         except yaml.YamlError as error:
             raise ValueError(f"{source}: {error}") from None
         if value is not None:
-            yield from _checked([value], source)
+            yield from _check_objects([value], source)
 
 
-def _checked(values: Iterable[Any], source: str) -> Iterator[Object]:
+def _check_objects(values: Iterable[Any], source: str) -> Iterator[Object]:
     for value in values:
         if not isinstance(value, Mapping) or not value.get("apiVersion") or not value.get("kind"):
             raise ValueError(f"{source}: not an object with apiVersion and kind: {str(value)[:80]}")
         if str(value["kind"]).endswith("List") and isinstance(value.get("items"), list):
-            yield from _checked(value["items"], source)
+            yield from _check_objects(value["items"], source)
         else:
             yield dict(value)

@@ -8,7 +8,7 @@ from typing import Any
 from sampan.cli.failures import CliError
 from sampan.cli.why import explanation_text
 from sampan.cli.why.workload_pods import selector_text
-from sampan.diagnosis.missing_parts import is_healthy, is_placed, missing, state_of
+from sampan.diagnosis.missing_parts import is_healthy, is_placed, list_missing_parts, state_of
 from sampan.machinery import errors
 from sampan.machinery.client import ConnectionFailed
 from sampan.testing.manifests import Object
@@ -28,22 +28,22 @@ class ObjectDiagnosis:
         lines = [f"{value['kind']} {metadata['name']}: {_summary(value)}", *_condition_lines(value)]
         lines += await self._event_lines(value)
         if value["kind"] == "Pod":
-            return lines + await self._why(value)
+            return lines + await self._explain_pod(value)
         pods = await self._pods_of(value)
         for pod in [pod for pod in pods if not is_healthy(pod)][:_MAX_PODS]:
-            lines += _indented(await self.explain(pod))
+            lines += _indent(await self.explain(pod))
         return lines
 
-    async def _why(self, pod: Object) -> list[str]:
+    async def _explain_pod(self, pod: Object) -> list[str]:
         if is_placed(pod):
-            return [f"why: {reason}" for reason in missing(pod)]
+            return [f"why: {reason}" for reason in list_missing_parts(pod)]
         metadata = pod["metadata"]
         query = [("namespace", metadata["namespace"]), ("name", metadata["name"]), ("limit", str(_MAX_NODES))]
         try:
             explanation = await self._objects.read(_WHY_PATH, query)
         except (errors.ApiError, ConnectionFailed):
             return ["why: the pod is bound to no node, and no scheduler explains why"]
-        return ["why:", *_indented(explanation_text.lines(explanation, is_wide=False))]
+        return ["why:", *_indent(explanation_text.lines(explanation, is_wide=False))]
 
     async def _pods_of(self, value: Object) -> list[Object]:
         """Return the pods that a workload or service selects; none for other kinds."""
@@ -109,5 +109,5 @@ def _condition_line(condition: Mapping[str, Any]) -> str:
     return f"condition: {condition.get('type')}={condition.get('status')}" + (f" ({reason})" if reason else "")
 
 
-def _indented(lines: Iterable[str]) -> list[str]:
+def _indent(lines: Iterable[str]) -> list[str]:
     return [f"  {line}" if line else "" for line in lines]

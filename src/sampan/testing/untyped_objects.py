@@ -50,13 +50,13 @@ class UntypedObjects:
 
     async def resources(self) -> list[Resource]:
         """Return every resource once, in the preferred version of its group."""
-        resources, _ = await Discovery(self._client).preferred()
+        resources, _ = await Discovery(self._client).discover_preferred()
         return resources
 
     async def _discover(self, *, is_retry: bool = False) -> None:
         if is_retry:
             await asyncio.sleep(_DISCOVERY_PAUSE_S)
-        self._resources, _ = await Discovery(self._client).served()
+        self._resources, _ = await Discovery(self._client).discover_served()
 
     async def get(self, resource: Resource, name: str, namespace: str) -> Object | None:
         """Return the object, None if it does not exist."""

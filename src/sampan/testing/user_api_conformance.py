@@ -74,7 +74,7 @@ class UserApiConformance:
         async with self.apis() as (admin, _):
             query = [("watch", "true"), ("timeoutSeconds", "1"), ("fieldSelector", "metadata.name=none")]
             async with admin.watch(Request(method="GET", path=_MAPS, query=query, headers=_JSON)) as events:
-                assert await _all(events) == []
+                assert await _collect_lines(events) == []
 
     async def test_watch_raises_like_send(self) -> None:
         async with self.apis() as (_, nobody):
@@ -88,8 +88,8 @@ class UserApiConformance:
             query = [("watch", "true"), ("resourceVersion", "x")]
             with pytest.raises(errors.ApiError):
                 async with admin.watch(Request(method="GET", path=_MAPS, query=query, headers=_JSON)) as events:
-                    await _all(events)
+                    await _collect_lines(events)
 
 
-async def _all(events: AsyncIterator[Any]) -> list[bytes]:
+async def _collect_lines(events: AsyncIterator[Any]) -> list[bytes]:
     return [line async for lines in events for line in lines]

@@ -60,12 +60,12 @@ def _jsonpath(text: str) -> Predicate:
     except JsonPathError as error:
         raise ValueError(f"condition: jsonpath={text}: {error}") from None
     if not rest:
-        return lambda value: bool(_selected(template, value))
+        return lambda value: bool(_find_values(template, value))
     expected = rest.removeprefix("=").strip("'\"")
-    return lambda value: any(text_of(part) == expected for part in _selected(template, value))
+    return lambda value: any(text_of(part) == expected for part in _find_values(template, value))
 
 
-def _selected(template: JsonPathTemplate, value: Object) -> list[Any]:
+def _find_values(template: JsonPathTemplate, value: Object) -> list[Any]:
     try:
         return [part for parts in template.find(value) for part in parts]
     except JsonPathError:  # for example an index beyond the end of a list that is still empty

@@ -92,7 +92,7 @@ POD = {
 def test_fast_and_careful_decoding_agree() -> None:
     body = json.dumps(POD).encode()
     fast, strict = codec.decode(body, core_v1.Pod)
-    careful_value, faults = careful.decode(parsed.parse(body), schemas.of(core_v1.Pod))
+    careful_value, faults = careful.decode(parsed.parse(body), schemas.schema_of(core_v1.Pod))
     assert (strict, faults) == ([], [])
     assert codec.from_value(careful_value, core_v1.Pod) == fast
     assert fast.spec.containers is not None

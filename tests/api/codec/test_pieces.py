@@ -29,7 +29,7 @@ def _small_pieces(request: pytest.FixtureRequest) -> Any:
         yield
 
 
-VALUES = st.sampled_from(KINDS).flatmap(lambda kind: st.tuples(st.just(kind), values(schemas.of(kind), depth=5)))
+VALUES = st.sampled_from(KINDS).flatmap(lambda kind: st.tuples(st.just(kind), values(schemas.schema_of(kind), depth=5)))
 
 
 @settings(max_examples=100)

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from sampan.api.codec import protobuf
 from sampan.api.codec.protobuf import ProtobufError, UnknownKindError
 from sampan.api.codec.protobuf.table import table
-from sampan.api.codec.protobuf.wire import delimited, varint
+from sampan.api.codec.protobuf.wire import encode_delimited, varint
 
 RANDOM = Path(__file__).parents[1] / "data" / "protobuf_vectors.json"
 RECORDED_AT_TWO_REVISIONS = {"APIServiceList", "PriorityClassList"}
@@ -165,7 +165,7 @@ class TestWatch:
         obj = protobuf.encode(self.EVENT["object"])
         message = protobuf.frame(self.EVENT)
         assert struct.unpack(">I", message[:4]) == (len(message) - 4,)
-        assert message[4:] == b"\x0a\x05ADDED" + delimited(b"\x12", delimited(b"\x0a", obj))
+        assert message[4:] == b"\x0a\x05ADDED" + encode_delimited(b"\x12", encode_delimited(b"\x0a", obj))
 
     def test_events_are_unframed_byte_by_byte(self) -> None:
         unframer = protobuf.Unframer()
@@ -210,7 +210,7 @@ MALFORMED_CONFIG_MAPS = {
     "map entry beyond its end": (b"\x12\x02\x0a\x05abcde", "unexpected EOF"),
     "time that is no message": (b"\x0a\x04\x42\x02\x0a\x00", "wrong wireType = 2"),
     "time out of range": (
-        delimited(b"\x0a", delimited(b"\x42", b"\x08" + varint(2**62))),
+        encode_delimited(b"\x0a", encode_delimited(b"\x42", b"\x08" + varint(2**62))),
         "out of range",
     ),
 }
@@ -258,7 +258,7 @@ class TestHostile:
         packed = b"\x22" + varint(13) + varint(1) + varint(300) + varint(-1)
         unpacked = b"".join(b"\x20" + varint(value) for value in (1, 300, -1))
         assert unpacked in body
-        spec = delimited(b"\x12", delimited(b"\x72", packed))
+        spec = encode_delimited(b"\x12", encode_delimited(b"\x72", packed))
         decoded = protobuf.decode(protobuf.wrap("v1", "Pod", spec))
         assert decoded["spec"]["securityContext"] == {"supplementalGroups": [1, 300, -1]}
 
@@ -282,16 +282,16 @@ class TestHostile:
             protobuf.encode(nested(300))
         body = b""
         for _ in range(3000):
-            body = delimited(b"\xea\x01", b"\x0a\x01a" + delimited(b"\x12", body))
+            body = encode_delimited(b"\xea\x01", b"\x0a\x01a" + encode_delimited(b"\x12", body))
         for number in (b"\x0a", b"\x22", b"\x3a", b"\x12"):
-            body = delimited(number, body)
+            body = encode_delimited(number, body)
         with pytest.raises(ProtobufError, match="nested more than"):
             protobuf.decode(protobuf.wrap("apiextensions.k8s.io/v1", "CustomResourceDefinition", body))
 
     def test_nesting_of_envelopes_is_limited(self) -> None:
         data = protobuf.wrap("v1", "Namespace", b"")
         for _ in range(200):
-            data = protobuf.wrap("v1", "List", delimited(b"\x12", delimited(b"\x0a", data)))
+            data = protobuf.wrap("v1", "List", encode_delimited(b"\x12", encode_delimited(b"\x0a", data)))
         with pytest.raises(ProtobufError, match="nested more than"):
             protobuf.decode(data)
 
@@ -299,7 +299,7 @@ class TestHostile:
     def test_nesting_of_raw_json_is_limited(self, depth: int) -> None:
         raw = b"[" * depth + b"]" * depth
         with pytest.raises(ProtobufError, match="raw JSON"):
-            protobuf.decode_event(delimited(b"\x12", delimited(b"\x0a", raw)))
+            protobuf.decode_event(encode_delimited(b"\x12", encode_delimited(b"\x0a", raw)))
 
     def test_number_of_nearly_empty_items_is_limited(self) -> None:
         with pytest.raises(ProtobufError, match="too many nearly empty items"):

@@ -48,4 +48,4 @@ def test_message_for_a_value_of_the_wrong_type(path: str, value: Any, message: s
     whole = _nested(path, value)
     with pytest.raises(json.DecodeError) as raised:
         json.decode_value(whole, Pod)
-    assert conversion_errors.conversion_error(whole, schemas.of(Pod), str(raised.value)) == message
+    assert conversion_errors.conversion_error(whole, schemas.schema_of(Pod), str(raised.value)) == message

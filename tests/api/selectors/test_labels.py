@@ -114,8 +114,8 @@ def test_everything_and_nothing() -> None:
     assert not NOTHING.is_everything
     assert not NOTHING.matches({"a": "b"})
     assert EVERYTHING != NOTHING
-    assert not NOTHING.narrowed(Requirement("a", Operator.EXISTS)).matches({"a": "b"})
-    assert str(EVERYTHING.narrowed(Requirement("a", Operator.EXISTS))) == "a"
+    assert not NOTHING.with_requirements(Requirement("a", Operator.EXISTS)).matches({"a": "b"})
+    assert str(EVERYTHING.with_requirements(Requirement("a", Operator.EXISTS))) == "a"
     assert repr(NOTHING) == "Selector(is_nothing=True)"
     assert repr(parse("a=b")) == "Selector('a=b')"
 

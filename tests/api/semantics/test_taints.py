@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from sampan.api.semantics.taints import NO_EXECUTE, NO_SCHEDULE, PREFER_NO_SCHEDULE, tolerates, untolerated
+from sampan.api.semantics.taints import NO_EXECUTE, NO_SCHEDULE, PREFER_NO_SCHEDULE, find_untolerated_taints, tolerates
 from sampan.api.types.core_v1 import Taint, Toleration
 from sampan.api.types.resource_v1 import DeviceTaint, DeviceToleration
 
@@ -38,5 +38,5 @@ def test_untolerated_taints() -> None:
         Taint(key="c", effect=PREFER_NO_SCHEDULE),
     ]
     tolerations = [Toleration(key="b", operator="Exists")]
-    assert untolerated(taints, tolerations, (NO_SCHEDULE, NO_EXECUTE)) == [taints[0]]
-    assert untolerated(taints, tolerations, (PREFER_NO_SCHEDULE,)) == [taints[2]]
+    assert find_untolerated_taints(taints, tolerations, (NO_SCHEDULE, NO_EXECUTE)) == [taints[0]]
+    assert find_untolerated_taints(taints, tolerations, (PREFER_NO_SCHEDULE,)) == [taints[2]]

@@ -4,7 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sampan.api.values.int_or_string import IntOrString, IntOrStringError, int_value, parse, percent_of, scaled
+from sampan.api.values.int_or_string import (
+    IntOrString,
+    IntOrStringError,
+    int_value,
+    parse,
+    percent_of,
+    scale_int_or_percent,
+)
 
 
 @pytest.mark.parametrize(
@@ -42,8 +49,8 @@ def test_parse(text: str, value: IntOrString) -> None:
     ],
 )
 def test_scaled(value: IntOrString, total: int, up: int, down: int) -> None:
-    assert scaled(value, total, round_up=True) == up
-    assert scaled(value, total, round_up=False) == down
+    assert scale_int_or_percent(value, total, round_up=True) == up
+    assert scale_int_or_percent(value, total, round_up=False) == down
 
 
 @pytest.mark.parametrize(
@@ -63,14 +70,14 @@ def test_scaled(value: IntOrString, total: int, up: int, down: int) -> None:
 )
 def test_invalid_percentages_are_rejected(value: str, message: str) -> None:
     with pytest.raises(IntOrStringError) as raised:
-        scaled(value, 10, round_up=True)
+        scale_int_or_percent(value, 10, round_up=True)
     assert str(raised.value) == message
 
 
 @given(st.integers(0, 200), st.integers(0, 5000))
 def test_rounding_of_percentages(percent: int, total: int) -> None:
-    assert scaled(f"{percent}%", total, round_up=True) == math.ceil(percent * total / 100)
-    assert scaled(f"{percent}%", total, round_up=False) == math.floor(percent * total / 100)
+    assert scale_int_or_percent(f"{percent}%", total, round_up=True) == math.ceil(percent * total / 100)
+    assert scale_int_or_percent(f"{percent}%", total, round_up=False) == math.floor(percent * total / 100)
 
 
 def test_int_value_and_percent_of() -> None:

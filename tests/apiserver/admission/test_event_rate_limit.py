@@ -4,7 +4,7 @@ import pytest
 
 from sampan.apiserver.admission.event_rate_limit import Bucket, EventRateLimit, Limit
 from sampan.apiserver.admission.framework.configuration import ConfigurationError
-from sampan.apiserver.admission.framework.contract import validating
+from sampan.apiserver.admission.framework.contract import register_validating
 from sampan.machinery.clock import VirtualClock
 from tests.apiserver.cluster import Cluster
 from tests.apiserver.in_process_server import in_process_client, run
@@ -40,7 +40,7 @@ def test_invalid_limits_are_rejected(limits: list[dict[str, Any]], fault: str) -
 def test_event_above_namespace_limit_gets_429() -> None:
     async def main() -> None:
         plugin = EventRateLimit({"limits": [{"type": "Namespace", "qps": 1, "burst": 2}]})
-        async with in_process_client(plugins=[validating(plugin)]) as client:
+        async with in_process_client(plugins=[register_validating(plugin)]) as client:
             cluster = Cluster(client)
 
             async def codes(namespace: str, count: int) -> list[int]:

@@ -137,16 +137,16 @@ async def test_node_may_request_tokens_only_for_audiences_in_pod_volumes() -> No
 
     async with ApiServerCluster(components=["apiserver"]) as cluster:
         client = cluster.client
-        await client.of(Node).create(Node(metadata=ObjectMeta(name="n")))
+        await client.for_kind(Node).create(Node(metadata=ObjectMeta(name="n")))
         driver = {"metadata": {"name": "d.example"}, "spec": {"tokenRequests": [{"audience": "vault"}]}}
-        await client.of(CSIDriver).create(codec.from_value(driver, CSIDriver))
+        await client.for_kind(CSIDriver).create(codec.from_value(driver, CSIDriver))
         meta = ObjectMeta(name="default", namespace="default")
-        await client.of(ServiceAccount).create(ServiceAccount(metadata=meta))
+        await client.for_kind(ServiceAccount).create(ServiceAccount(metadata=meta))
         spec = {"nodeName": "n", "volumes": volumes, "automountServiceAccountToken": False}
-        created_pod = await client.of(Pod).create(pod(spec, name="a", namespace="default"))
+        created_pod = await client.for_kind(Pod).create(pod(spec, name="a", namespace="default"))
         user = UserInfo("system:node:n", groups=(NODES, "system:authenticated"))
         transport = cluster.assembly.transport.as_user(user)
-        accounts = Client(transport=transport, clock=cluster.clock, component="kubelet").of(ServiceAccount)
+        accounts = Client(transport=transport, clock=cluster.clock, component="kubelet").for_kind(ServiceAccount)
 
         async def request_token(*audiences: str) -> str:
             bound = {"apiVersion": "v1", "kind": "Pod", "name": "a", "uid": created_pod.metadata.uid}

@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from sampan.apiserver.admission.framework.configuration import ConfigurationError
-from sampan.apiserver.admission.pod_security.plugin import by_controller, is_significant, warnings_about
+from sampan.apiserver.admission.pod_security.plugin import is_significant, order_by_controller, warnings_about
 from sampan.apiserver.admission.pod_security.policy import LATEST, PREFIX, NamespacePolicy, Standard, policy_of, read
 from sampan.apiserver.admission.pod_security.standards import violations
 from sampan.apiserver.admission.pod_security.violations import describe_violations
@@ -214,7 +214,7 @@ def test_first_pod_of_each_controller_is_checked_before_its_siblings() -> None:
         return pod(name=name, ownerReferences=[owner])
 
     pods = [owned("a", "1"), owned("b", "1"), owned("c", "2"), pod(name="d"), pod(name="e")]
-    assert [pod.metadata.name for pod in by_controller(pods)] == ["a", "c", "d", "e", "b"]
+    assert [pod.metadata.name for pod in order_by_controller(pods)] == ["a", "c", "d", "e", "b"]
 
 
 def test_namespace_labels_are_validated_and_enforced_on_new_pods() -> None:

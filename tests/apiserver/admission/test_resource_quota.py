@@ -195,8 +195,8 @@ async def test_servers_with_shared_store_do_not_exceed_quota(servers: int) -> No
         ]
         clients = [Client(transport=server.loopback(), clock=clock, component="test") for server in running]
         account = ServiceAccount(metadata=ObjectMeta(name="default", namespace="default"))
-        await clients[0].of(ServiceAccount).create(account)
-        quotas = clients[0].of(ResourceQuota)
+        await clients[0].for_kind(ServiceAccount).create(account)
+        quotas = clients[0].for_kind(ResourceQuota)
         resource_quota = await quotas.create(
             codec.from_value(
                 {"metadata": {"name": "q", "namespace": "default"}, "spec": {"hard": {"pods": "20"}}}, ResourceQuota
@@ -210,7 +210,7 @@ async def test_servers_with_shared_store_do_not_exceed_quota(servers: int) -> No
         assert refusals.pop("") == 20
         assert refusals.total() == 30
         assert all("exceeded quota: q" in text for text in refusals)
-        assert len((await clients[-1].of(Pod).list()).items) == 20
+        assert len((await clients[-1].for_kind(Pod).list()).items) == 20
 
 
 async def _create(client: Client, index: int) -> str:
@@ -218,7 +218,7 @@ async def _create(client: Client, index: int) -> str:
     new_pod = pod({"automountServiceAccountToken": False})
     new_pod.metadata = ObjectMeta(name=f"p{index}", namespace="default")
     try:
-        await client.of(Pod).create(new_pod)
+        await client.for_kind(Pod).create(new_pod)
     except errors.Forbidden as refusal:
         return refusal.message
     return ""
@@ -275,4 +275,4 @@ def test_limited_resources_require_a_matching_quota() -> None:
 def test_invalid_configurations_are_rejected() -> None:
     for change in ({"kind": "Odd"}, {"limitedResources": [{"apiGroup": "x"}]}, {"more": 1}):
         with pytest.raises(ConfigurationError, match="ResourceQuota: "):
-            ResourceQuotaAdmission.configured({**LIMITED, **change})
+            ResourceQuotaAdmission.from_config({**LIMITED, **change})

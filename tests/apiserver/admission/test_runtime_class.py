@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from sampan.api.types.core_v1 import Toleration
-from sampan.apiserver.admission.runtime_class import merged
+from sampan.apiserver.admission.runtime_class import merge_tolerations
 from tests.apiserver.cluster import Cluster, in_cluster
 
 CLASSES = "/apis/node.k8s.io/v1/runtimeclasses"
@@ -62,6 +62,6 @@ def test_pod_that_conflicts_with_its_runtime_class_is_rejected(spec: dict[str, A
 def test_redundant_tolerations_are_removed() -> None:
     tolerate_all = Toleration(operator="Exists")
     toleration = Toleration(key="a", operator="Equal", value="b", effect="NoSchedule")
-    assert merged([toleration, toleration]) == [toleration]
-    assert merged([toleration, tolerate_all]) == [tolerate_all]
-    assert merged([Toleration(key="a", operator="Exists", effect="NoExecute"), toleration])[1] == toleration
+    assert merge_tolerations([toleration, toleration]) == [toleration]
+    assert merge_tolerations([toleration, tolerate_all]) == [tolerate_all]
+    assert merge_tolerations([Toleration(key="a", operator="Exists", effect="NoExecute"), toleration])[1] == toleration

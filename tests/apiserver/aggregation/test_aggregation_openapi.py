@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from sampan.apiserver.server import own_address
+from sampan.apiserver.server import find_default_route_address
 from sampan.machinery.pki.certificates import SigningRequest, issue, make_ca
 from sampan.testing import Cluster
 from tests.apiserver.http.wire import Wire, WireResponse
@@ -27,7 +27,8 @@ REGISTRATION = f"/apis/apiregistration.k8s.io/v1/apiservices/{VERSION}.{GROUP}"
 GVK = "x-kubernetes-group-version-kind"
 
 pytestmark = pytest.mark.skipif(
-    own_address().startswith("127."), reason="this machine has no address of its own but the loopback one"
+    find_default_route_address().startswith("127."),
+    reason="this machine has no address of its own but the loopback one",
 )
 
 
@@ -119,7 +120,7 @@ async def serving_wardle(directory: Path) -> AsyncIterator[Wardle]:
     server = web.Server(wardle.respond)
     runner = web.ServerRunner(server, shutdown_timeout=0.1)
     await runner.setup()
-    await web.TCPSite(runner, own_address(), 0, ssl_context=context).start()
+    await web.TCPSite(runner, find_default_route_address(), 0, ssl_context=context).start()
     wardle.port = runner.addresses[0][1]
     try:
         yield wardle
@@ -143,7 +144,7 @@ class Client:
 
     async def register(self, port: int) -> None:
         ports = [{"name": "https", "port": 443}]
-        subset = {"addresses": [{"ip": own_address()}], "ports": [{"name": "https", "port": port}]}
+        subset = {"addresses": [{"ip": find_default_route_address()}], "ports": [{"name": "https", "port": port}]}
         spec = {
             "group": GROUP,
             "version": VERSION,

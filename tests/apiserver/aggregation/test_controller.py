@@ -17,7 +17,7 @@ from sampan.apiserver.aggregation.controller import AggregationController
 from sampan.apiserver.aggregation.remote_api import RemoteApi
 from sampan.apiserver.metrics_api.api import NAME
 from sampan.apiserver.request.call import Call, Query, UserInfo
-from sampan.apiserver.server import own_address
+from sampan.apiserver.server import find_default_route_address
 from sampan.cluster.pki import ADMIN, CA, PROXY_CA, PROXY_CLIENT
 from sampan.machinery import errors
 from sampan.machinery.client.transport import Request as ClientRequest
@@ -42,7 +42,8 @@ SUMMARY = {
 }
 
 needs_address = pytest.mark.skipif(
-    own_address().startswith("127."), reason="this machine has no address of its own but the loopback one"
+    find_default_route_address().startswith("127."),
+    reason="this machine has no address of its own but the loopback one",
 )
 
 
@@ -101,7 +102,7 @@ async def remote_server(directory: Path) -> AsyncIterator[RemoteServer]:
     server = RemoteServer(ca.certificate)
     runner = web.ServerRunner(web.Server(server.respond), shutdown_timeout=0.1)
     await runner.setup()
-    await web.TCPSite(runner, own_address(), 0, ssl_context=context).start()
+    await web.TCPSite(runner, find_default_route_address(), 0, ssl_context=context).start()
     server.port = runner.addresses[0][1]
     try:
         yield server
@@ -118,7 +119,7 @@ async def send(cluster_: Cluster, method: str, path: str, value: Any = None, **q
 
 async def add_node(cluster_: Cluster, port: int) -> None:
     status = {
-        "addresses": [{"type": "InternalIP", "address": own_address()}],
+        "addresses": [{"type": "InternalIP", "address": find_default_route_address()}],
         "daemonEndpoints": {"kubeletEndpoint": {"Port": port}},
     }
     await send(cluster_, "POST", "/api/v1/nodes", {"metadata": {"name": "remote"}, "status": status})
@@ -155,7 +156,7 @@ async def _view_role_includes(cluster_: Cluster, rule: Any) -> bool:
 async def register(cluster_: Cluster, port: int, **spec: Any) -> None:
     ports = [{"name": "https", "port": 443}]
     await send(cluster_, "POST", SERVICE, {"metadata": {"name": "metrics-server"}, "spec": {"ports": ports}})
-    subset = {"addresses": [{"ip": own_address()}], "ports": [{"name": "https", "port": port}]}
+    subset = {"addresses": [{"ip": find_default_route_address()}], "ports": [{"name": "https", "port": port}]}
     await send(cluster_, "POST", ENDPOINTS, {"metadata": {"name": "metrics-server"}, "subsets": [subset]})
     apiservice_spec = {
         "group": "metrics.k8s.io",

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from sampan.apiserver.aggregation.openapi_conversion import to_v3
-from sampan.apiserver.aggregation.openapi_documents import used_part
+from sampan.apiserver.aggregation.openapi_documents import extract_part
 
 JSON, YAML = "application/json", "application/yaml"
 FLUNDER = {"$ref": "#/definitions/Flunder"}
@@ -42,7 +42,7 @@ DOCUMENT = {
 
 
 def _converted(document: dict[str, Any]) -> Any:
-    return msgspec.json.decode(to_v3(used_part(msgspec.json.encode(document), "a.example.com", "v1")))
+    return msgspec.json.decode(to_v3(extract_part(msgspec.json.encode(document), "a.example.com", "v1")))
 
 
 def test_v2_document_is_converted_to_v3() -> None:

@@ -10,8 +10,8 @@ from sampan.apiserver.aggregation.openapi_documents import (
     GVK,
     InvalidOpenApi,
     encode_document,
+    extract_part,
     merge_documents,
-    used_part,
     v3_hash,
 )
 from sampan.apiserver.nonresource.openapi import v2
@@ -35,7 +35,7 @@ def document(paths: Any = None, definitions: Any = None, **more: Any) -> bytes:
 
 
 def part_of(body: bytes) -> Any:
-    part = used_part(body, "wardle.example.com", "v1")
+    part = extract_part(body, "wardle.example.com", "v1")
     return msgspec.json.decode(part) if part else None
 
 
@@ -108,7 +108,7 @@ def test_keywords_of_a_wrong_type_are_dropped() -> None:
 )
 def test_malformed_or_oversized_document_is_rejected(body: bytes) -> None:
     with pytest.raises(InvalidOpenApi):
-        used_part(body, "wardle.example.com", "v1")
+        extract_part(body, "wardle.example.com", "v1")
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def local_document(**definitions: Any) -> dict[str, Any]:
 def test_equal_definitions_are_shared_and_their_kinds_collected() -> None:
     local = local_document(**{META: {"type": "object", GVK: [{"kind": "A"}]}})
     definitions = {FLUNDER: {"$ref": f"#/definitions/{META}"}, META: {"type": "object", GVK: [{"kind": "B"}]}}
-    merged = merge_documents(local, [used_part(document(None, definitions), "wardle.example.com", "v1")])
+    merged = merge_documents(local, [extract_part(document(None, definitions), "wardle.example.com", "v1")])
     assert merged["definitions"][META] == {"type": "object", GVK: [{"kind": "A"}, {"kind": "B"}]}
     assert local["definitions"][META][GVK] == [{"kind": "A"}], "the local document is not changed"
     assert list(merged["paths"]) == ["/version/", f"{PREFIX}flunders"]
@@ -146,7 +146,7 @@ def test_equal_definitions_are_shared_and_their_kinds_collected() -> None:
 
 def test_conflicting_definition_is_renamed() -> None:
     local = local_document(**{META: {"type": "object", "description": "mine"}})
-    part = used_part(document(), "wardle.example.com", "v1")
+    part = extract_part(document(), "wardle.example.com", "v1")
     merged = merge_documents(local, [part, part.replace(PREFIX.encode(), b"/apis/wardle.example.com/v2/")])
     assert merged["definitions"][META]["description"] == "mine"
     assert merged["definitions"][f"{META}_v2"] == {"type": "object"}
@@ -157,7 +157,7 @@ def test_conflicting_definition_is_renamed() -> None:
 def test_local_paths_take_precedence_over_aggregated_paths() -> None:
     local = local_document()
     local["paths"] = {f"{PREFIX}flunders": {"get": {"operationId": "mine"}}}
-    merged = merge_documents(local, [used_part(document(), "wardle.example.com", "v1")])
+    merged = merge_documents(local, [extract_part(document(), "wardle.example.com", "v1")])
     assert merged["paths"] == local["paths"]
     assert merged["definitions"] == {}
 
@@ -169,7 +169,7 @@ def test_conflicting_shared_parameter_is_renamed() -> None:
         f"{PREFIX}flunders": get_operation(parameters=[{"$ref": "#/parameters/pretty"}, {"$ref": "#/parameters/none"}])
     }
     parameters = {"pretty": {"in": "query", "name": "pretty", "type": "boolean"}}
-    part = used_part(document(paths, parameters=parameters), "wardle.example.com", "v1")
+    part = extract_part(document(paths, parameters=parameters), "wardle.example.com", "v1")
     merged = merge_documents(local, [part])
     assert merged["parameters"]["pretty_v2"]["type"] == "boolean"
     operation = merged["paths"][f"{PREFIX}flunders"]["get"]

@@ -12,7 +12,7 @@ import pytest
 from aiohttp import ClientSession, TCPConnector
 from multidict import CIMultiDict
 
-from sampan.apiserver.authn.cluster_authentication_trust import merged_data
+from sampan.apiserver.authn.cluster_authentication_trust import merge_data
 from sampan.apiserver.authn.front_proxy import FrontProxyAuthenticator, FrontProxySettings
 from sampan.apiserver.config.server_config import ServerConfig, TlsFiles
 from sampan.apiserver.request.call import Call, Query, UserInfo
@@ -177,11 +177,11 @@ async def test_extension_apiserver_authentication_config_map_is_published(tmp_pa
 def test_allowed_names_of_several_servers_are_merged(
     present: dict[str, str], desired: dict[str, str], expected: dict[str, str]
 ) -> None:
-    assert merged_data(present, desired) == expected
+    assert merge_data(present, desired) == expected
 
 
 def test_client_ca_bundles_of_several_servers_are_merged() -> None:
     first, second = (make_ca(name, now=0.0).certificate.decode() for name in ("one", "two"))
-    both = merged_data({"client-ca-file": first}, {"client-ca-file": second})
+    both = merge_data({"client-ca-file": first}, {"client-ca-file": second})
     assert both["client-ca-file"] == first + second
-    assert merged_data(both, {"client-ca-file": second}) == both
+    assert merge_data(both, {"client-ca-file": second}) == both

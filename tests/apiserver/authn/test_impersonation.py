@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from multidict import CIMultiDict
 
-from sampan.apiserver.authn.impersonation import Impersonation, impersonated_user
+from sampan.apiserver.authn.impersonation import Impersonation, parse_impersonated_user
 from sampan.apiserver.authz import PrivilegedGroupAuthorizer, UnionAuthorizer
 from sampan.apiserver.authz.rbac import RbacAuthorizer
 from sampan.apiserver.request.call import Call, Query, UserInfo
@@ -109,4 +109,4 @@ def test_the_impersonated_anonymous_user_is_unauthenticated() -> None:
 @pytest.mark.parametrize("header", [("Group", "team"), ("Uid", "1"), ("Extra-A", "b")])
 def test_impersonation_headers_without_a_user_are_rejected(header: tuple[str, str]) -> None:
     with pytest.raises(errors.BadRequest, match="without impersonating a user name"):
-        impersonated_user({f"Impersonate-{header[0]}": header[1]})
+        parse_impersonated_user({f"Impersonate-{header[0]}": header[1]})

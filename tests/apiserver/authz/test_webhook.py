@@ -10,7 +10,7 @@ from aiohttp import web
 from sampan.apiserver.authz import Attributes, AuthzDecision, AuthzResult, UnionAuthorizer
 from sampan.apiserver.authz.authorizer import AlwaysAllow
 from sampan.apiserver.authz.configuration import read_authorization
-from sampan.apiserver.authz.webhook import WebhookAuthorizer, WebhookSettings, compiled, decision_of, spec_of
+from sampan.apiserver.authz.webhook import WebhookAuthorizer, WebhookSettings, compile_condition, decision_of, spec_of
 from sampan.apiserver.config.config_file import ConfigFileError
 from sampan.apiserver.request.call import UserInfo
 from sampan.apiserver.webhooks.remote_webhook import RetryPolicy
@@ -187,7 +187,7 @@ async def test_match_conditions_decide_whether_the_webhook_is_called(
 ) -> None:
     service = Service()
     async with https_endpoint(tmp_path, service.respond) as endpoint:
-        programs = [compiled(text) for text in conditions]
+        programs = [compile_condition(text) for text in conditions]
         hook = authorizer(endpoint, VirtualClock(), on_failure=policy, conditions=programs)
         try:
             attributes = Attributes(

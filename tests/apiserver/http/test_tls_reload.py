@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sampan.apiserver.config.config_reload import reloading_certificates
+from sampan.apiserver.config.config_reload import make_reloading_certificates
 from sampan.apiserver.config.server_config import ServerConfig, TlsFiles
 from sampan.apiserver.proxy.kubelets import KubeletAccess
 from sampan.cluster.pki import ADMIN, CA, KUBELET_CLIENT, SERVER, Pki
@@ -32,7 +32,7 @@ async def test_changed_certificates_are_reloaded_for_new_connections(tmp_path: P
         tls = TlsFiles(certificate=pki.certificate(SERVER), key=pki.key(SERVER), client_ca=pki.certificate(CA))
         access = KubeletAccess(certificate=pki.certificate(KUBELET_CLIENT), key=pki.key(KUBELET_CLIENT))
         config = ServerConfig(tls=tls, kubelets=access)
-        serving, kubelet_client = reloading_certificates(
+        serving, kubelet_client = make_reloading_certificates(
             config, use_tls=site.http.use_tls, use_trust=certificates.append, use_kubelets=kubelets.append
         )
         before, old = site.client_tls(ADMIN), pki.certificate(CA).read_text()
@@ -86,7 +86,7 @@ async def test_missing_or_invalid_certificate_file_keeps_the_previous_certificat
     async with open_site(tmp_path) as site:
         pki = site.pki
         tls = TlsFiles(certificate=pki.certificate(SERVER), key=pki.key(SERVER))
-        (serving,) = reloading_certificates(
+        (serving,) = make_reloading_certificates(
             ServerConfig(tls=tls), use_tls=site.http.use_tls, use_trust=print, use_kubelets=print
         )
         context = site.client_tls(ADMIN)

@@ -26,7 +26,7 @@ async def _get(cluster: Cluster, path: str, *query: tuple[str, str]) -> Any:
 async def _pod(cluster: Cluster, name: str, node: str, **labels: str) -> None:
     meta = ObjectMeta(name=name, namespace="ns", annotations=_USAGE, labels=labels)
     spec = PodSpec(containers=[Container(name="c", image="x")], automountServiceAccountToken=False)
-    pods = cluster.client.of(Pod)
+    pods = cluster.client.for_kind(Pod)
     await pods.create(Pod(metadata=meta, spec=spec))
     target = ObjectReference(kind="Node", name=node)
     binding = Binding(metadata=ObjectMeta(name=name, namespace="ns"), target=target)
@@ -35,9 +35,9 @@ async def _pod(cluster: Cluster, name: str, node: str, **labels: str) -> None:
 
 async def test_metrics_of_hollow_nodes_and_precedence_of_an_apiservice() -> None:
     async with cluster() as running:
-        await running.client.of(Namespace).create(Namespace(metadata=ObjectMeta(name="ns")))
+        await running.client.for_kind(Namespace).create(Namespace(metadata=ObjectMeta(name="ns")))
         account = ServiceAccount(metadata=ObjectMeta(name="default", namespace="ns"))
-        await running.client.of(ServiceAccount).create(account)
+        await running.client.for_kind(ServiceAccount).create(account)
         async with running.nodes("n1", "n2") as fleet:
             running.server.kubelets.local = LocalKubelets(clock=running.clock, fleet=lambda: fleet, real=lambda: None)
             running.server.serve_metrics()
@@ -66,7 +66,7 @@ async def test_metrics_of_hollow_nodes_and_precedence_of_an_apiservice() -> None
 
 
 async def _check_precedence_of_an_apiservice(cluster: Cluster) -> None:
-    services, name = cluster.client.of(APIService), "v1beta1.metrics.k8s.io"
+    services, name = cluster.client.for_kind(APIService), "v1beta1.metrics.k8s.io"
     spec = APIServiceSpec(
         group="metrics.k8s.io",
         version="v1beta1",

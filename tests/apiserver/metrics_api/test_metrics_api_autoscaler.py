@@ -36,19 +36,19 @@ def _autoscaler() -> Any:
 async def test_autoscaler_scales_by_the_cpu_usage_of_hollow_pods() -> None:
     async with cluster() as running:
         client = running.client
-        await client.of(Namespace).create(Namespace(metadata=ObjectMeta(name="ns")))
+        await client.for_kind(Namespace).create(Namespace(metadata=ObjectMeta(name="ns")))
         account = ServiceAccount(metadata=ObjectMeta(name="default", namespace="ns"))
-        await client.of(ServiceAccount).create(account)
+        await client.for_kind(ServiceAccount).create(account)
         async with running.nodes("n1", "n2") as fleet, running.binding(), running.running(*_CONTROLLERS):
             running.server.kubelets.local = LocalKubelets(clock=running.clock, fleet=lambda: fleet, real=lambda: None)
             running.server.serve_metrics()
-            await client.of(Deployment).create(_deployment())
+            await client.for_kind(Deployment).create(_deployment())
             await running.clock.advance(60)
-            await client.of(HorizontalPodAutoscaler).create(_autoscaler())
+            await client.for_kind(HorizontalPodAutoscaler).create(_autoscaler())
             await running.clock.advance(400)
-            autoscaler = await client.of(HorizontalPodAutoscaler).get("web", "ns")
+            autoscaler = await client.for_kind(HorizontalPodAutoscaler).get("web", "ns")
             metrics = autoscaler.status.currentMetrics
             assert metrics is not None
             assert metrics[0].resource is not None
             assert metrics[0].resource.current.averageUtilization == 90
-            assert (await client.of(Deployment).get("web", "ns")).spec.replicas == 5
+            assert (await client.for_kind(Deployment).get("web", "ns")).spec.replicas == 5

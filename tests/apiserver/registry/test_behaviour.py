@@ -77,26 +77,26 @@ def test_resource_table_and_behaviour_declare_the_same_subresources(resource: Re
 def test_managers_own_only_fields_that_the_subresource_does_not_reset(
     group: str, version: str, kind: str, subresource: str, kept: list[str]
 ) -> None:
-    resource = builtin_scheme().by_kind(group, version, kind)
+    resource = builtin_scheme().find_by_kind(group, version, kind)
     assert resource is not None
-    fields = reset_filter(resource, subresource).kept(OWNED_FIELDS)
+    fields = reset_filter(resource, subresource).filter_fields(OWNED_FIELDS)
     assert [element.removeprefix("f:") for element in fields] == kept
 
 
 def test_reset_fields_within_metadata_and_status() -> None:
     scheme = builtin_scheme()
-    pods, deployments = scheme.by_kind("", "v1", "Pod"), scheme.by_kind("apps", "v1", "Deployment")
-    requests = scheme.by_kind("certificates.k8s.io", "v1", "CertificateSigningRequest")
+    pods, deployments = scheme.find_by_kind("", "v1", "Pod"), scheme.find_by_kind("apps", "v1", "Deployment")
+    requests = scheme.find_by_kind("certificates.k8s.io", "v1", "CertificateSigningRequest")
     assert pods is not None
     assert deployments is not None
     assert requests is not None
-    assert reset_filter(pods, "status").kept(OWNED_FIELDS)["f:metadata"] == {"f:labels": {"f:a": {}}}
-    assert reset_filter(deployments, "status").kept(OWNED_FIELDS)["f:metadata"] == {"f:ownerReferences": {}}
-    assert reset_filter(requests, "status").kept(OWNED_FIELDS)["f:status"] == {"f:y": {}}
+    assert reset_filter(pods, "status").filter_fields(OWNED_FIELDS)["f:metadata"] == {"f:labels": {"f:a": {}}}
+    assert reset_filter(deployments, "status").filter_fields(OWNED_FIELDS)["f:metadata"] == {"f:ownerReferences": {}}
+    assert reset_filter(requests, "status").filter_fields(OWNED_FIELDS)["f:status"] == {"f:y": {}}
 
 
 def test_resize_may_own_only_container_resources() -> None:
-    pods = builtin_scheme().by_kind("", "v1", "Pod")
+    pods = builtin_scheme().find_by_kind("", "v1", "Pod")
     assert pods is not None
     resize = reset_filter(pods, "resize")
     assert isinstance(resize, Only)
@@ -104,7 +104,9 @@ def test_resize_may_own_only_container_resources() -> None:
     fields: dict[str, Any] = {
         "f:spec": {"f:containers": {item: {".": {}, "f:image": {}, "f:resources": {"f:limits": {}}}}, "f:nodeName": {}}
     }
-    assert resize.kept(fields) == {"f:spec": {"f:containers": {item: {".": {}, "f:resources": {"f:limits": {}}}}}}
+    assert resize.filter_fields(fields) == {
+        "f:spec": {"f:containers": {item: {".": {}, "f:resources": {"f:limits": {}}}}}
+    }
 
 
 @pytest.mark.parametrize(("kind", "keeps_metadata"), [("ServiceCIDR", True), ("CustomResourceDefinition", False)])

@@ -61,7 +61,7 @@ def test_status_subresource_writes_only_status_and_metadata_unless_kept(keeps_me
 async def test_status_of_custom_object_is_written_only_by_status_subresource() -> None:
     async with pipelines() as (pipeline,):
         api = Api(pipeline, gadgets())
-        created = await api.create({**api.subject.new("g", 1), "status": {"seen": 1}})
+        created = await api.create({**api.subject.build_object("g", 1), "status": {"seen": 1}})
         assert "status" not in created.value
         assert created.value["spec"] == {"size": 1, "colour": "red"}, "the default of the schema"
         status_patched = await api.merge(

@@ -172,4 +172,4 @@ def _controllers(server: Server) -> ControllerManager:
 
 
 async def _create_namespace(server: Server, name: str) -> None:
-    await server.client().of(Namespace).create(Namespace(metadata=ObjectMeta(name=name)))
+    await server.client().for_kind(Namespace).create(Namespace(metadata=ObjectMeta(name=name)))

@@ -42,11 +42,11 @@ def _leases() -> RegistrySubject:
 
 def test_generated_name_collision_is_retried(monkeypatch: pytest.MonkeyPatch) -> None:
     names = iter(["x-1", "x-1", "x-1", "x-2"] + ["x-1"] * 100)
-    monkeypatch.setattr(store_module, "generated_name", lambda prefix: next(names))
+    monkeypatch.setattr(store_module, "generate_name", lambda prefix: next(names))
 
     async def work(pipeline: Pipeline) -> None:
         api = Api(pipeline, config_maps())
-        sent = api.subject.new("", generateName="x-")
+        sent = api.subject.build_object("", generateName="x-")
         created = [(await api.create(sent)).value["metadata"] for _ in range(2)]
         assert [meta["name"] for meta in created] == ["x-1", "x-2"]
         assert created[0]["uid"] != created[1]["uid"]
@@ -63,17 +63,17 @@ def test_generated_name_collision_is_retried(monkeypatch: pytest.MonkeyPatch) ->
 def test_put_creates_missing_object_if_the_kind_allows_create_on_update() -> None:
     async def work(pipeline: Pipeline) -> None:
         api = Api(pipeline, _leases())
-        created = await api.put("a", api.subject.new("a", 1, resourceVersion="77"))
+        created = await api.put("a", api.subject.build_object("a", 1, resourceVersion="77"))
         assert created.code == 201, created.value
         assert created.version != "77"
-        assert (await api.put("b", api.subject.new("b", resourceVersion="x"))).code == 500
-        mismatched_uid = await api.put("b", api.subject.new("b", uid="1-2-3"))
+        assert (await api.put("b", api.subject.build_object("b", resourceVersion="x"))).code == 500
+        mismatched_uid = await api.put("b", api.subject.build_object("b", uid="1-2-3"))
         assert mismatched_uid.code == 409
         assert mismatched_uid.message.endswith("UID in precondition: 1-2-3, UID in object meta: ")
-        dry = await api.put("b", api.subject.new("b"), "dryRun=All")
+        dry = await api.put("b", api.subject.build_object("b"), "dryRun=All")
         assert dry.code == 201
         assert (await api.get("b")).code == 404
-        again = await api.put("a", api.subject.new("a", 2))
+        again = await api.put("a", api.subject.build_object("a", 2))
         assert again.code == 422, "an update of an existing object requires a resource version"
         assert (await api.merge("b", {})).code == 404, "a patch does not create objects"
 
@@ -83,7 +83,7 @@ def test_put_creates_missing_object_if_the_kind_allows_create_on_update() -> Non
 def test_only_one_of_concurrent_puts_creates_the_object() -> None:
     async def work(pipeline: Pipeline) -> None:
         api = Api(pipeline, _leases())
-        replies = await asyncio.gather(*(api.put("a", api.subject.new("a", n)) for n in range(10)))
+        replies = await asyncio.gather(*(api.put("a", api.subject.build_object("a", n)) for n in range(10)))
         assert sorted(reply.code for reply in replies) == [201] + [422] * 9
 
     _run_with_pipeline(work)
@@ -114,9 +114,9 @@ def test_allocations_are_released_if_the_write_fails() -> None:
         strategy = _AllocatingStrategy()
         pipeline.endpoints.registry.set_behaviour(GADGETS, ResourceBehaviour(strategy=strategy))
         api = Api(pipeline, gadgets())
-        await api.created("a", 1)
-        assert (await api.create(api.subject.new("a"))).code == 409
-        assert (await api.create(api.subject.new("B"))).code == 422
+        await api.create_object("a", 1)
+        assert (await api.create(api.subject.build_object("a"))).code == 409
+        assert (await api.create(api.subject.build_object("B"))).code == 422
         assert (await api.merge("a", api.subject.content(2))).code == 200
         assert (await api.merge("a", {"metadata": {"labels": {"a b": ""}}})).code == 422
         assert (await api.delete("a", {"dryRun": ["All"]})).code == 200
@@ -140,13 +140,13 @@ def test_watch_sees_modified_and_deleted_events_of_immediate_deletion() -> None:
         registry = pipeline.endpoints.registry
         registry.set_behaviour(GADGETS, ResourceBehaviour(strategy=_Graceful()))
         api = Api(pipeline, gadgets())
-        first = await api.created("a", 1)
+        first = await api.create_object("a", 1)
         query = WatchQuery(
             selection=ObjectSelection(namespace="default"), resource_version=first["metadata"]["resourceVersion"]
         )
         async with registry.open_store(GADGETS).cacher.watch(query) as watch:
             assert (await api.delete("a", {"gracePeriodSeconds": 0})).code == 200
-            await api.created("end")
+            await api.create_object("end")
             events: list[tuple[str, bool]] = []
             while len(events) < 3:
                 events += [(event.type, b"deletionTimestamp" in event.item.body) for event in await anext(aiter(watch))]
@@ -159,7 +159,7 @@ def test_grace_period_can_be_shortened_by_later_deletes() -> None:
     async def work(pipeline: Pipeline) -> None:
         pipeline.endpoints.registry.set_behaviour(GADGETS, ResourceBehaviour(strategy=_Graceful()))
         api = Api(pipeline, gadgets())
-        await api.created("a", 1)
+        await api.create_object("a", 1)
         marked = (await api.delete("a")).value
         assert marked["metadata"]["deletionGracePeriodSeconds"] == 5
         assert (await api.delete("a")).value == marked
@@ -176,7 +176,7 @@ def test_grace_period_can_be_shortened_by_later_deletes() -> None:
 def test_pending_delete_that_does_not_orphan_dependents_gets_202() -> None:
     async def work(pipeline: Pipeline) -> None:
         api = Api(pipeline, config_maps())
-        await api.created("a", finalizers=["example.com/wait"])
+        await api.create_object("a", finalizers=["example.com/wait"])
         assert (await api.delete("a", {"orphanDependents": False})).code == 202
 
     _run_with_pipeline(work)
@@ -191,7 +191,7 @@ def test_delete_collection_reports_rejection_of_an_object() -> None:
         pipeline.endpoints.registry.set_behaviour(GADGETS, ResourceBehaviour(strategy=Rejecting()))
         api = Api(pipeline, gadgets())
         for name in ("a", "b"):
-            await api.created(name)
+            await api.create_object(name)
         reply = await api.delete("")
         assert (reply.code, reply.value["reason"]) == (403, "Forbidden")
 
@@ -210,7 +210,7 @@ def test_delete_of_jobs_and_replication_controllers_orphans_pods_by_default() ->
         for path, (content, is_warned) in cases.items():
             subject = RegistrySubject(open=pipelines, path=path, content=lambda n: {}, number=int, fixed=content)  # type: ignore[arg-type]
             api = Api(pipeline, subject)
-            await api.created("a")
+            await api.create_object("a")
             reply = await api.delete("a")
             assert reply.value["metadata"]["finalizers"] == ["orphan"], reply.value
             assert bool(reply.warnings) == is_warned

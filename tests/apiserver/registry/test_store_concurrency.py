@@ -63,8 +63,8 @@ def _run_with_stale_caches(work: Work) -> None:
         subject = config_maps()
         async with pipelines(2, store) as (first_pipeline, second_pipeline):
             first, second = Api(first_pipeline, subject), Api(second_pipeline, subject)
-            await first.created("a", 1, finalizers=["example.com/wait"])
-            await first.created("free", 1)
+            await first.create_object("a", 1, finalizers=["example.com/wait"])
+            await first.create_object("free", 1)
             assert (await second.get("free")).code == 200
             stores[0].held = True
             await work(first, second, stores[0])
@@ -75,7 +75,7 @@ def _run_with_stale_caches(work: Work) -> None:
 
 def test_write_finds_object_created_by_another_server() -> None:
     async def work(first: Api, second: Api, store: LaggingBackend) -> None:
-        await first.created("b", 1)
+        await first.create_object("b", 1)
         assert (await second.merge("b", second.subject.content(2))).code == 200
         assert (await second.delete("b")).code == 200
 
@@ -84,12 +84,12 @@ def test_write_finds_object_created_by_another_server() -> None:
 
 def test_write_to_object_removed_by_another_server_gets_404() -> None:
     async def work(first: Api, second: Api, store: LaggingBackend) -> None:
-        await first.created("b", 1)
+        await first.create_object("b", 1)
         await first.delete("b")
         for reply in (
             await second.merge("b", {}),
             await second.delete("b"),
-            await second.put("b", first.subject.new("b")),
+            await second.put("b", first.subject.build_object("b")),
         ):
             assert reply.code == 404, reply.value
 

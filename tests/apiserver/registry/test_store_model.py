@@ -60,7 +60,7 @@ class Model:
         await self._compare(name)
 
     async def create(self, name: str, number: int, finalizers: list[str]) -> None:
-        reply = await self.api.create(self.subject.new(name, number, finalizers=finalizers))
+        reply = await self.api.create(self.subject.build_object(name, number, finalizers=finalizers))
         if name in self.objects:
             assert reply.code == 409
             assert reply.message.startswith("object is being deleted") == self.objects[name].is_marked
@@ -73,7 +73,7 @@ class Model:
 
     async def put(self, name: str, number: int, choice: str) -> None:
         expected = self.objects.get(name)
-        current = (await self.api.get(name)).value if expected else self.subject.new(name)
+        current = (await self.api.get(name)).value if expected else self.subject.build_object(name)
         sent = {
             **current,
             **_merge_content(current, self.subject.content(number)),
@@ -128,7 +128,7 @@ class Model:
     async def dry(self, name: str, number: int) -> None:
         assert (await self.api.merge(name, self.subject.content(number), "dryRun=All")).code in (200, 404)
         assert (await self.api.delete(name, {"dryRun": ["All"]})).code in (200, 404)
-        assert (await self.api.create(self.subject.new(name), "dryRun=All")).code == (
+        assert (await self.api.create(self.subject.build_object(name), "dryRun=All")).code == (
             409 if name in self.objects else 201
         )
 

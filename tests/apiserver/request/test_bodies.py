@@ -19,7 +19,7 @@ from sampan.apiserver.request.call import Call, Query
 from sampan.machinery import errors
 
 MAPS = ResourceCodec(
-    kind=GroupVersionKind(group="", version="v1", kind="ConfigMap"), type=ConfigMap, schema=schemas.of(ConfigMap)
+    kind=GroupVersionKind(group="", version="v1", kind="ConfigMap"), type=ConfigMap, schema=schemas.schema_of(ConfigMap)
 )
 GADGETS = ResourceCodec(
     kind=GroupVersionKind(group="example.com", version="v1", kind="Gadget"),

@@ -54,7 +54,7 @@ def long_texts(draw: st.DrawFn, choices: tuple[bytes, ...]) -> bytes:
 def messages(draw: st.DrawFn) -> bytes:
     """Draw an object in protobuf with some bytes changed, repeated or missing."""
     kind = draw(st.sampled_from(["Pod", "ConfigMap"]))
-    schema = schemas.of(Pod if kind == "Pod" else ConfigMap)
+    schema = schemas.schema_of(Pod if kind == "Pod" else ConfigMap)
     value: dict[str, Any] = draw(values(schema, depth=3))
     data = bytearray(protobuf.encode({**value, "apiVersion": "v1", "kind": kind}))
     for _ in range(draw(st.integers(0, 4))):

@@ -94,7 +94,7 @@ def test_delete_options_are_parsed(query: str, expected: dict[str, Any]) -> None
 )
 def test_invalid_delete_options_are_rejected(value: dict[str, Any], fault: str) -> None:
     with pytest.raises(errors.Invalid) as rejected:
-        options.checked_delete_options(value)
+        options.parse_delete_options(value)
     assert rejected.value.message == f'DeleteOptions.meta.k8s.io "" is invalid: {fault}'
 
 

@@ -17,7 +17,7 @@ from sampan.apiserver.request.call import Call, Query
 from sampan.apiserver.request.patches import JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
 from sampan.machinery import errors
 
-PODS = ResourceCodec(kind=GroupVersionKind(group="", version="v1", kind="Pod"), type=Pod, schema=schemas.of(Pod))
+PODS = ResourceCodec(kind=GroupVersionKind(group="", version="v1", kind="Pod"), type=Pod, schema=schemas.schema_of(Pod))
 GADGETS = ResourceCodec(
     kind=GroupVersionKind(group="example.com", version="v1", kind="Gadget"),
     type=None,

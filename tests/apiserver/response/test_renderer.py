@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from sampan.api.codec import protobuf
-from sampan.apiserver.response.renderer import gzipped, wants_gzip
+from sampan.apiserver.response.renderer import gzip_chunks, wants_gzip
 from sampan.machinery import errors
 from tests.apiserver.in_process_server import InProcessClient, in_process_client, run
 
@@ -203,7 +203,7 @@ def test_chunks_are_gzipped_as_one_stream() -> None:
     chunks = [b"a" * 70_000, b"", b"b" * 10]
 
     async def compress() -> bytes:
-        return b"".join([chunk async for chunk in gzipped(chunks)])
+        return b"".join([chunk async for chunk in gzip_chunks(chunks)])
 
     compressed = run(compress())
     assert gzip.decompress(compressed) == zlib.decompress(compressed, 16 + zlib.MAX_WBITS) == b"".join(chunks)

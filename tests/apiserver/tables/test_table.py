@@ -43,7 +43,7 @@ CONFIGMAPS = "/api/v1/namespaces/a/configmaps"
     ],
 )
 def test_an_age_is_shown_in_its_largest_units(seconds: float, text: str) -> None:
-    assert ages.human(seconds) == text
+    assert ages.format_age(seconds) == text
 
 
 def test_name_age_and_creation_time_cells_of_an_object() -> None:

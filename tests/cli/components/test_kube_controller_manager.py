@@ -42,8 +42,8 @@ def cluster(api_server: Cluster) -> Iterator[Cluster]:
 
 async def delete_objects(client: Client) -> None:
     for namespace in ("default", "kube-system"):
-        await client.of(ServiceAccount).delete_collection(Selection(namespace=namespace))
-    await client.of(Lease).delete_collection(Selection(namespace="kube-system"))
+        await client.for_kind(ServiceAccount).delete_collection(Selection(namespace=namespace))
+    await client.for_kind(Lease).delete_collection(Selection(namespace="kube-system"))
 
 
 @contextmanager
@@ -70,13 +70,13 @@ def test_controllers_run_against_an_api_server_in_another_process(
     words = ("--use-service-account-credentials", own_accounts)
     with running_manager(sampan, cluster, *ONE_CONTROLLER, *words) as (_, process):
         wait_for_account(cluster, "default")
-        lease = cluster.run(cluster.client.of(Lease).get(NAME, "kube-system"))
+        lease = cluster.run(cluster.client.for_kind(Lease).get(NAME, "kube-system"))
         assert re.search(rf"_{process.pid}-", lease.spec.holderIdentity or "")
         process.send_signal(signal.SIGTERM)
         assert process.wait(60) == 0
-    lease = cluster.run(cluster.client.of(Lease).get(NAME, "kube-system"))
+    lease = cluster.run(cluster.client.for_kind(Lease).get(NAME, "kube-system"))
     assert not lease.spec.holderIdentity, "the lease is released"
-    accounts = cluster.run(cluster.client.of(ServiceAccount).list())
+    accounts = cluster.run(cluster.client.for_kind(ServiceAccount).list())
     own = [obj for obj in accounts.items if obj.metadata.name == "service-account-controller"]
     assert bool(own) is (own_accounts == "true")
 
@@ -84,12 +84,12 @@ def test_controllers_run_against_an_api_server_in_another_process(
 def test_secure_port_serves_health_and_authorized_metrics(sampan: Sampan, cluster: Cluster) -> None:
     async def watcher() -> str:
         meta = ObjectMeta(name="watcher", namespace="default")
-        accounts = cluster.client.of(ServiceAccount)
+        accounts = cluster.client.for_kind(ServiceAccount)
         await accounts.create(ServiceAccount(metadata=meta))
         subject = Subject(kind="ServiceAccount", name="watcher", namespace="default")
         role = RoleRef(apiGroup="rbac.authorization.k8s.io", kind="ClusterRole", name="system:monitoring")
         binding = ClusterRoleBinding(metadata=ObjectMeta(name="watcher"), subjects=[subject], roleRef=role)
-        await cluster.client.of(ClusterRoleBinding).create(binding)
+        await cluster.client.for_kind(ClusterRoleBinding).create(binding)
         token = await accounts.create_subresource("token", "watcher", TokenRequest(), "default")
         return str(token.status.token)
 
@@ -126,7 +126,7 @@ def test_invalid_flags_are_reported(sampan: Sampan, cluster: Cluster, tmp_path: 
 
 
 def test_second_instance_becomes_leader_after_the_first_is_killed(sampan: Sampan, cluster: Cluster) -> None:
-    leases = cluster.client.of(Lease)
+    leases = cluster.client.for_kind(Lease)
     with running_manager(sampan, cluster, *ONE_CONTROLLER, *SHORT_LEASE) as (_, first):
         wait_for_account(cluster, "default")
         with running_manager(sampan, cluster, *ONE_CONTROLLER, *SHORT_LEASE) as (_, second):
@@ -146,7 +146,7 @@ async def wait_for_holder(leases: ResourceClient[Lease], pid: int) -> None:
 
 
 def test_leader_that_loses_the_lease_exits_with_one_line(sampan: Sampan, cluster: Cluster) -> None:
-    leases = cluster.client.of(Lease)
+    leases = cluster.client.for_kind(Lease)
     held_lease = {"spec": {"holderIdentity": "another", "leaseDurationSeconds": 3600}}
     with running_manager(sampan, cluster, *ONE_CONTROLLER, *SHORT_LEASE) as (_, process):
         cluster.run(wait_for_holder(leases, process.pid))

@@ -6,7 +6,7 @@ import dns.message
 import dns.query
 import pytest
 
-from sampan.kubelet.agent.machine import own_addresses
+from sampan.kubelet.agent.machine import find_machine_addresses
 from tests.cli.command import TIMEOUT_S, Sampan
 from tests.eventually import wait_until
 from tests.network.dns.objects import answer_texts
@@ -15,7 +15,7 @@ from tests.ports import free_port
 
 def test_kube_dns_process_resolves_services(sampan: Sampan) -> None:
     sampan("up", "--detach", "--secure-port", str(free_port()), "--store", "memory", "--nodes", "0")
-    kubeconfig, port, address = sampan.directory() / "admin.kubeconfig", free_port(), own_addresses()[0]
+    kubeconfig, port, address = sampan.directory() / "admin.kubeconfig", free_port(), find_machine_addresses()[0]
     command = (
         *("kube-dns", "--kubeconfig", str(kubeconfig), "--dns-port", str(port), "--bind-address", address),
         *("--service-cluster-ip-range", "10.96.0.0/16", "--resolv-conf", "/dev/null"),

@@ -144,7 +144,7 @@ def server(text: bytes) -> Iterator[int]:
 
 
 async def make_node(cluster: Cluster, address: str) -> None:
-    nodes = cluster.client.of(Node)
+    nodes = cluster.client.for_kind(Node)
     await nodes.create(builders.node(NODE))
     status = {"addresses": [{"type": "InternalIP", "address": address}]}
     await nodes.patch(NODE, {"status": status}, subresource="status")
@@ -158,9 +158,9 @@ def test_userspace_mode_serves_services_health_and_metrics(sampan: Sampan, clust
         async def make() -> str:
             await make_node(cluster, "127.0.0.1")
             obj = service("web", port(8088, node_port=node_port), type="NodePort", ip=[])
-            created = await cluster.client.of(Service).create(obj)
+            created = await cluster.client.for_kind(Service).create(obj)
             target = endpoint_slice("web", endpoint(_own_address()), number=number)
-            await cluster.client.of(EndpointSlice).create(target)
+            await cluster.client.for_kind(EndpointSlice).create(target)
             return str(created.spec.clusterIP)
 
         cluster_ip = cluster.run(make())
@@ -188,9 +188,9 @@ def test_userspace_mode_serves_services_health_and_metrics(sampan: Sampan, clust
 
 def _own_address() -> str:
     """Return an address of this machine that is not a loopback address, which endpoints may not have."""
-    from sampan.kubelet.agent.machine import own_addresses
+    from sampan.kubelet.agent.machine import find_machine_addresses
 
-    return next(address for address in own_addresses() if ":" not in address)
+    return next(address for address in find_machine_addresses() if ":" not in address)
 
 
 def test_a_missing_kubeconfig_is_reported(sampan: Sampan) -> None:

@@ -35,13 +35,13 @@ def cluster(api_server: Cluster) -> Iterator[Cluster]:
 
 
 async def delete_objects(client: Client) -> None:
-    await client.of(Pod).delete_collection(Selection(namespace="default"), options=Delete(grace_period_s=0))
-    await client.of(Node).delete_collection()
-    await client.of(Lease).delete_collection(Selection(namespace="kube-system"))
+    await client.for_kind(Pod).delete_collection(Selection(namespace="default"), options=Delete(grace_period_s=0))
+    await client.for_kind(Node).delete_collection()
+    await client.for_kind(Lease).delete_collection(Selection(namespace="kube-system"))
 
 
 async def make_node(cluster: Cluster, name: str) -> None:
-    nodes = cluster.client.of(Node)
+    nodes = cluster.client.for_kind(Node)
     await nodes.create(builders.node(name))
     await nodes.patch(name, {"spec": {"taints": None}}, type=PatchType.MERGE)
     allocatable = {"cpu": "4", "memory": "8Gi", "pods": "10"}
@@ -58,18 +58,20 @@ async def make_token(cluster: Cluster) -> str:
     role = ObjectMeta(name="everything-for-default")
     subject = Subject(kind="ServiceAccount", name="default", namespace="default")
     admin = RoleRef(apiGroup="rbac.authorization.k8s.io", kind="ClusterRole", name="cluster-admin")
-    await cluster.client.of(ClusterRoleBinding).create(
+    await cluster.client.for_kind(ClusterRoleBinding).create(
         ClusterRoleBinding(metadata=role, subjects=[subject], roleRef=admin)
     )
     token_request = TokenRequest(spec=TokenRequestSpec(audiences=[]))
-    token = await cluster.client.of(ServiceAccount).create_subresource("token", "default", token_request, "default")
+    token = await cluster.client.for_kind(ServiceAccount).create_subresource(
+        "token", "default", token_request, "default"
+    )
     return str(token.status.token)
 
 
 async def wait_for_binding(cluster: Cluster, name: str) -> str:
     """Wait until the pod is bound, and return the name of its node."""
     chosen = Selection(namespace="default", fields=f"metadata.name={name}")
-    async with cluster.client.of(Pod).watch(chosen, initial_events=True) as events:
+    async with cluster.client.for_kind(Pod).watch(chosen, initial_events=True) as events:
         async for batch in events:
             for event in batch:
                 if event.key.name and event.object.spec.nodeName:
@@ -79,11 +81,11 @@ async def wait_for_binding(cluster: Cluster, name: str) -> str:
 
 def test_scheduler_binds_pods_of_an_api_server_in_another_process(sampan: Sampan, cluster: Cluster) -> None:
     cluster.run(make_node(cluster, "a"))
-    cluster.run(cluster.client.of(Pod).create(builders.pod("p", namespace="default")))
+    cluster.run(cluster.client.for_kind(Pod).create(builders.pod("p", namespace="default")))
     with sampan.serving(NAME, "--kubeconfig", str(cluster.kubeconfig), "--secure-port", "0") as process:
         assert process.stdout.readline() == f"{NAME} has started\n"
         assert cluster.run(wait_for_binding(cluster, "p")) == "a"
-        lease = cluster.run(cluster.client.of(Lease).get(NAME, "kube-system"))
+        lease = cluster.run(cluster.client.for_kind(Lease).get(NAME, "kube-system"))
         assert lease.spec.holderIdentity
 
 
@@ -98,7 +100,7 @@ def test_config_file_profile_schedules_pods_of_its_scheduler_name(
     cluster.run(make_node(cluster, "a"))
     pod = builders.pod("p", namespace="default")
     pod.spec.schedulerName = "mine"
-    cluster.run(cluster.client.of(Pod).create(pod))
+    cluster.run(cluster.client.for_kind(Pod).create(pod))
     words = ("--kubeconfig", str(cluster.kubeconfig), "--secure-port", "0", "--leader-elect=false")
     with sampan.serving(NAME, *words, "--config", str(config)):
         assert cluster.run(wait_for_binding(cluster, "p")) == "a"
@@ -130,8 +132,8 @@ def test_a_classic_policy_is_applied(sampan: Sampan, cluster: Cluster, tmp_path:
     policy.write_text(json.dumps({"kind": "Policy", "apiVersion": "v1", "predicates": [predicate], "priorities": []}))
     for name in ("a", "b", "c"):
         cluster.run(make_node(cluster, name))
-    cluster.run(cluster.client.of(Node).patch("b", {"metadata": {"labels": {"chosen": ""}}}))
-    cluster.run(cluster.client.of(Pod).create(builders.pod("p", namespace="default")))
+    cluster.run(cluster.client.for_kind(Node).patch("b", {"metadata": {"labels": {"chosen": ""}}}))
+    cluster.run(cluster.client.for_kind(Pod).create(builders.pod("p", namespace="default")))
     words = ("--kubeconfig", str(cluster.kubeconfig), "--secure-port", "0", "--leader-elect=false")
     with sampan.serving(NAME, *words, "--policy-config-file", str(policy)):
         assert cluster.run(wait_for_binding(cluster, "p")) == "b"
@@ -139,13 +141,13 @@ def test_a_classic_policy_is_applied(sampan: Sampan, cluster: Cluster, tmp_path:
 
 def test_policy_configmap_is_applied(sampan: Sampan, cluster: Cluster) -> None:
     cluster.run(make_node(cluster, "a"))
-    cluster.run(cluster.client.of(Pod).create(builders.pod("p", namespace="default")))
+    cluster.run(cluster.client.for_kind(Pod).create(builders.pod("p", namespace="default")))
     words = ("--kubeconfig", str(cluster.kubeconfig), "--secure-port", "0", "--leader-elect=false")
     error = sampan.fails(NAME, *words, "--policy-configmap", "policy")
     assert error == 'Error: --policy-configmap: configmaps "policy" not found\n'
     data = {"policy.cfg": "predicates: [{name: PodFitsResources}]\n"}
     config_map = ConfigMap(metadata=ObjectMeta(name="policy", namespace="kube-system"), data=data)
-    cluster.run(cluster.client.of(ConfigMap).create(config_map))
+    cluster.run(cluster.client.for_kind(ConfigMap).create(config_map))
     with sampan.serving(NAME, *words, "--policy-configmap", "policy"):
         assert cluster.run(wait_for_binding(cluster, "p")) == "a"
 
@@ -177,7 +179,7 @@ def test_invalid_algorithm_provider_flags_are_rejected(sampan: Sampan) -> None:
 def test_why_reads_the_decision_from_the_scheduler_port(sampan: Sampan, cluster: Cluster, token: str) -> None:
     """The scheduler authenticates and authorizes the token by reviews of the API server."""
     cluster.run(make_node(cluster, "a"))
-    cluster.run(cluster.client.of(Pod).create(builders.pod("p", namespace="default")))
+    cluster.run(cluster.client.for_kind(Pod).create(builders.pod("p", namespace="default")))
     port = free_port()
     words = ("--kubeconfig", str(cluster.kubeconfig), "--secure-port", str(port), "--leader-elect=false")
     with sampan.serving(NAME, *words):
@@ -190,7 +192,7 @@ def test_standby_scheduler_serves_no_resource_metrics(sampan: Sampan, cluster: C
     now = times.format_micro_time(time.time())
     held = LeaseSpec(holderIdentity="another", leaseDurationSeconds=3600, acquireTime=now, renewTime=now)
     lease = Lease(metadata=ObjectMeta(name=NAME, namespace="kube-system"), spec=held)
-    cluster.run(cluster.client.of(Lease).create(lease))
+    cluster.run(cluster.client.for_kind(Lease).create(lease))
     port = free_port()
     with sampan.serving(NAME, "--kubeconfig", str(cluster.kubeconfig), "--secure-port", str(port)) as process:
         assert process.stdout.readline() == f"{NAME} has started\n"

@@ -12,7 +12,7 @@ from tests.kubelet.agent.real_node import manifest
 
 
 async def check_node(client: Client) -> None:
-    node = await client.of(Node).get(CLASSIC_NODE)
+    node = await client.for_kind(Node).get(CLASSIC_NODE)
     assert node.metadata.labels["zone"] == "a"
     assert ("old", "yes", "NoSchedule") in [(taint.key, taint.value, taint.effect) for taint in node.spec.taints]
 

@@ -43,7 +43,7 @@ async def create_bootstrap_token(client: Client) -> None:
         "usage-bootstrap-authentication": "true",
         "auth-extra-groups": "system:bootstrappers:nodes",
     }
-    await client.of(Secret).create(
+    await client.for_kind(Secret).create(
         Secret(
             metadata=ObjectMeta(name=f"bootstrap-token-{ID}", namespace="kube-system"),
             type="bootstrap.kubernetes.io/token",
@@ -55,14 +55,14 @@ async def create_bootstrap_token(client: Client) -> None:
 
 async def wait_until_registered(client: Client) -> None:
     async def is_registered() -> bool:
-        return NODE in [node.metadata.name for node in (await client.of(Node).list()).items]
+        return NODE in [node.metadata.name for node in (await client.for_kind(Node).list()).items]
 
     await eventually(is_registered, poll_s=0.05)
 
 
 async def approve_serving(client: Client) -> None:
     """Approve the request for a serving certificate, as an administrator does: no controller approves it."""
-    requests = client.of(CertificateSigningRequest)
+    requests = client.for_kind(CertificateSigningRequest)
 
     async def pending() -> list[CertificateSigningRequest]:
         return [
@@ -95,7 +95,7 @@ def error_code(url: str, ca: Path) -> int:
 
 
 async def delete_node(client: Client) -> None:
-    await client.of(Node).delete(NODE)
+    await client.for_kind(Node).delete(NODE)
 
 
 def test_kubelet_joins_with_a_bootstrap_token_and_restarts_without_token(sampan: Sampan, tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from sampan.cli.components import kube_controller_manager
 from sampan.cli.failures import CliError
-from sampan.cli.flags.controllers import signing
+from sampan.cli.flags.controllers import parse_signing_flags
 from sampan.controllers.security.csr_approver import (
     KUBELET_CLIENT,
 )
@@ -27,10 +27,10 @@ from sampan.controllers.security.csr_approver import (
 def test_contradictory_flags_are_rejected(words: str, message: str) -> None:
     parameters = kube_controller_manager.command.make_context("x", words.split()).params
     with pytest.raises(CliError, match=message):
-        signing(parameters)
+        parse_signing_flags(parameters)
 
 
 def test_a_signer_gets_the_files_of_its_flags() -> None:
     words = "--cluster-signing-kubelet-client-cert-file=/dev/null --cluster-signing-kubelet-client-key-file=/dev/null"
     parameters = kube_controller_manager.command.make_context("x", words.split()).params
-    assert signing(parameters)["cluster_signing_files"] == {KUBELET_CLIENT: ("/dev/null", "/dev/null")}
+    assert parse_signing_flags(parameters)["cluster_signing_files"] == {KUBELET_CLIENT: ("/dev/null", "/dev/null")}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sampan.cli.failures import CliError
-from sampan.cli.kubectl.taint import changed_taints, check_conflicts, parse_taint_changes
+from sampan.cli.kubectl.taint import change_taints, check_conflicts, parse_taint_changes
 
 A = {"key": "a", "value": "b", "effect": "NoSchedule"}
 
@@ -47,14 +47,14 @@ def test_operations(
     current: list[dict[str, str]], changes: list[str], overwrite: bool, operation: str, keys: list[str]
 ) -> None:
     added, removed = parse_taint_changes(changes)
-    result, taints = changed_taints(current, added, removed, overwrite=overwrite, node="n")
+    result, taints = change_taints(current, added, removed, overwrite=overwrite, node="n")
     assert (result, [taint["key"] for taint in taints]) == (operation, keys)
 
 
 def test_conflicting_taint_changes_are_rejected() -> None:
     with pytest.raises(CliError, match=r"node n already has a taint\(s\) with same effect"):
-        changed_taints([A], [A], [], overwrite=False, node="n")
+        change_taints([A], [A], [], overwrite=False, node="n")
     with pytest.raises(CliError, match='taint "z:NoExecute" not found'):
-        changed_taints([A], [], [{"key": "z", "effect": "NoExecute"}], overwrite=False, node="n")
+        change_taints([A], [], [{"key": "z", "effect": "NoExecute"}], overwrite=False, node="n")
     with pytest.raises(CliError, match="can not both modify and remove"):
         check_conflicts([A], [{"key": "a"}])

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from sampan.cli.local_cluster.listen_addresses import is_own
-from sampan.kubelet.agent.machine import own_addresses
+from sampan.kubelet.agent.machine import find_machine_addresses
 from sampan.machinery.linux.network_namespace import NetworkNamespace, is_network
 from tests.cli.command import TIMEOUT_S, Sampan, get, unwrapped
 from tests.eventually import wait_until
@@ -102,18 +102,18 @@ def node_cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPa
 @needs_containers
 def test_kubelet_of_a_real_node_does_not_listen_on_the_network(node_cluster: NodeCluster) -> None:
     addresses = listening(node_cluster.sampan.note()["pid"])
-    nodes = {address for address in own_addresses() if is_own(address)}
+    nodes = {address for address in find_machine_addresses() if is_own(address)}
     assert {host for host, number in addresses if number == node_cluster.port} == {*LOOPBACK, *nodes}
     others = {host for host, number in addresses if number != node_cluster.port}
     # the DNS server of a node on the network of the machine responds only to nodes and pods
-    assert others == ({"127.0.0.1", *nodes, own_addresses()[0]} if node_cluster.is_on_host_network else set())
+    assert others == ({"127.0.0.1", *nodes, find_machine_addresses()[0]} if node_cluster.is_on_host_network else set())
 
 
 @needs_containers
 def test_pods_reach_the_server_at_an_address_of_the_machine(node_cluster: NodeCluster) -> None:
     sampan = node_cluster.sampan
     manifest = sampan.home / "pod.yaml"
-    host = "$HOST_IP" if node_cluster.is_on_host_network else own_addresses()[0]
+    host = "$HOST_IP" if node_cluster.is_on_host_network else find_machine_addresses()[0]
     manifest.write_text(POD.replace("$HOST_IP:PORT", f"{host}:{node_cluster.port}"))
     sampan("kubectl", "create", "-f", str(manifest))
 
@@ -153,7 +153,7 @@ def test_bind_address_of_all_zeros_serves_a_valid_certificate_on_every_address(s
     port = up(sampan, "--nodes", "0", "--bind-address", "0.0.0.0")
     assert listening(sampan.note()["pid"]) == {("0.0.0.0", port)}
     assert sampan.note()["url"] == f"https://127.0.0.1:{port}"
-    for address in own_addresses():
+    for address in find_machine_addresses():
         if ":" not in address:
             _check_certificate(sampan, address, port)
 

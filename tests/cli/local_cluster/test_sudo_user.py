@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from sampan.cli.local_cluster.cluster_dir import ClusterDir, clusters_root, known_clusters
+from sampan.cli.local_cluster.cluster_dir import ClusterDir, clusters_root, list_clusters
 from sampan.cli.local_cluster.sudo_user import hand_over, sudo_user
 from sampan.cli.main import cli
 
@@ -46,7 +46,7 @@ def test_cluster_directory_and_its_readable_files_belong_to_the_sudo_user(home: 
     cluster_dir.hand_over()
     assert [(path.stat().st_uid, path.stat().st_mode & 0o777) for path in read_by_commands] == [(USER, 0o600)] * 5
     assert cluster_dir.pki.stat().st_uid == 0
-    assert cluster_dir in known_clusters()
+    assert cluster_dir in list_clusters()
 
 
 def test_hand_over_does_not_change_owners_through_links(home: Path) -> None:

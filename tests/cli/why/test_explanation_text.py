@@ -3,7 +3,7 @@
 from typing import Any
 
 from sampan.cli.why import explanation_text
-from sampan.cli.why.workload_pods import complaints, selector_text
+from sampan.cli.why.workload_pods import problem_conditions, selector_text
 
 
 def rejection(plugin: str, *reasons: str, final: bool = False) -> dict[str, Any]:
@@ -116,6 +116,6 @@ def test_selector_and_failure_conditions_of_workloads() -> None:
     assert selector_text(workload) == "app=web,a in (x,y),!b"
     assert selector_text({"spec": {"selector": {"app": "web"}}}) == "app=web"
     condition = {"type": "ReplicaFailure", "status": "True", "message": "quota"}
-    assert complaints({"status": {"conditions": [condition, {"type": "Available", "status": "True"}]}}) == [
+    assert problem_conditions({"status": {"conditions": [condition, {"type": "Available", "status": "True"}]}}) == [
         "ReplicaFailure=True: quota"
     ]

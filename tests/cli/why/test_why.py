@@ -36,14 +36,14 @@ def create_pod(cluster: Cluster, name: str, *, cpu: str = "100m", **labels: str)
     pod = builders.pod(name, namespace="default", labels=labels)
     assert pod.spec.containers
     pod.spec.containers[0].resources = ResourceRequirements(requests={"cpu": cpu})
-    cluster.run(cluster.client.of(Pod).create(pod))
+    cluster.run(cluster.client.for_kind(Pod).create(pod))
     cluster.run(wait_for_decision(cluster, name))
 
 
 async def wait_for_decision(cluster: Cluster, name: str) -> None:
     """Wait until the pod has a PodScheduled condition."""
     chosen = Selection(namespace="default", fields=f"metadata.name={name}")
-    async with cluster.client.of(Pod).watch(chosen, initial_events=True) as events:
+    async with cluster.client.for_kind(Pod).watch(chosen, initial_events=True) as events:
         async for batch in events:
             for event in batch:
                 if event.key.name and any(
@@ -93,7 +93,7 @@ def test_pod_template_of_a_file_is_simulated_without_being_created(cluster: Clus
     text = printed(cluster, "why", "-f", str(file))
     assert text.startswith(f"deployment default/w from {file}, if it were created now")
     assert "Now none of 2 nodes is feasible:" in text
-    assert cluster.run(cluster.client.of(Pod).list(Selection(labels="a=b"))).items == []
+    assert cluster.run(cluster.client.for_kind(Pod).list(Selection(labels="a=b"))).items == []
     template["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "1m"
     file.write_text(json.dumps(deployment))
     assert "Now 2 of 2 nodes are feasible" in printed(cluster, "why", "-f", str(file))
@@ -138,7 +138,7 @@ def test_invalid_arguments_are_reported(cluster: Cluster, words: list[str], expl
 
 def test_scheduling_is_simulated_when_no_scheduler_runs() -> None:
     with Cluster(components=["apiserver", "controllers", "kubelet"], nodes=2) as cluster:
-        cluster.run(cluster.client.of(Pod).create(builders.pod("p", namespace="default")))
+        cluster.run(cluster.client.for_kind(Pod).create(builders.pod("p", namespace="default")))
         done = sampan(cluster, "why", "pod/p")
         assert done.exit_code == 0, done.output
         assert "simulated from the objects of the API server" in done.stderr
@@ -172,7 +172,7 @@ def test_preempted_pod_and_its_preemptor_are_explained() -> None:
         assert high.spec.containers
         high.spec.containers[0].resources = ResourceRequirements(requests={"cpu": "30"})
         high.spec.priorityClassName = "system-cluster-critical"
-        cluster.run(cluster.client.of(Pod).create(high))
+        cluster.run(cluster.client.for_kind(Pod).create(high))
         wait_until(lambda: "preempted by pod" in sampan(cluster, "why", "pod/low").stdout)
         wait_until(lambda: "does not exist any more" in sampan(cluster, "why", "pod/low").stdout)
         text = printed(cluster, "why", "pod/low")

@@ -32,13 +32,13 @@ async def test_a_node_may_cordon_and_delete_only_itself() -> None:
     async with Cluster() as cluster:
         await ensure_grants(cluster.client, join_grants())
         for name in ("own", "other"):
-            await cluster.client.of(Node).create(Node(metadata=ObjectMeta(name=name)))
+            await cluster.client.for_kind(Node).create(Node(metadata=ObjectMeta(name=name)))
         user = UserInfo("system:node:own", groups=("system:nodes", "system:authenticated"))
         node = Client(transport=cluster.assembly.transport.as_user(user), clock=cluster.clock, component="test")
         await cordon(node, "own")
-        assert (await cluster.client.of(Node).get("own")).spec.unschedulable
+        assert (await cluster.client.for_kind(Node).get("own")).spec.unschedulable
         with pytest.raises(errors.Forbidden):
             await delete_node(node, "other")
         await delete_node(node, "own")
         await delete_node(node, "own")
-        assert [item.metadata.name for item in (await cluster.client.of(Node).list()).items] == ["other"]
+        assert [item.metadata.name for item in (await cluster.client.for_kind(Node).list()).items] == ["other"]

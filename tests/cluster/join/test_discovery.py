@@ -13,12 +13,12 @@ import pytest
 from sampan.cluster.join.discovery import (
     JoinError,
     ServerAddress,
+    create_tls_context,
     discover,
     get,
     parse_server,
-    pinned,
+    select_pinned_certificates,
     trusted_certificates,
-    verified_context,
 )
 from sampan.cluster.join.grants import cluster_info
 from sampan.cluster.join.token import JoinToken, new_token
@@ -97,7 +97,7 @@ def test_token_without_ca_hash_requires_signed_cluster_info() -> None:
 def test_a_renewed_ca_has_the_same_hash() -> None:
     renewed = make_ca("kubernetes", now=NOW + 1000, key=CA.key)
     assert renewed.certificate != CA.certificate
-    assert pinned([renewed.certificate], TOKEN.ca_hash, "server") == renewed.certificate
+    assert select_pinned_certificates([renewed.certificate], TOKEN.ca_hash, "server") == renewed.certificate
 
 
 # -- over the network --------------------------------------------------------------------------------------------------
@@ -163,7 +163,7 @@ def test_response_without_cluster_info_is_an_error(status: int, body: bytes, tex
 
 def test_server_certificate_of_an_unknown_ca_is_rejected(tmp_path: Path) -> None:
     with serving(EVIL, 200, b"{}", tmp_path) as (address, received), pytest.raises(JoinError, match="certificate"):
-        get(address, "/version", verified_context(make_ca("kubernetes", now=NOW).certificate))
+        get(address, "/version", create_tls_context(make_ca("kubernetes", now=NOW).certificate))
     assert received == []
 
 

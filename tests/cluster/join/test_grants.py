@@ -60,11 +60,11 @@ async def test_grants_are_created_once_and_cluster_info_is_updated() -> None:
         client = cluster.client
         for _ in range(2):
             await ensure_grants(client, join_grants())
-        role = await client.of(ClusterRole).get("kubeadm:get-nodes")
+        role = await client.for_kind(ClusterRole).get("kubeadm:get-nodes")
         assert [rule.verbs for rule in role.rules or ()] == [["get"]]
-        binding = await client.of(ClusterRoleBinding).get("kubeadm:kubelet-bootstrap")
+        binding = await client.for_kind(ClusterRoleBinding).get("kubeadm:kubelet-bootstrap")
         assert binding.subjects[0].name == DEFAULT_GROUP
         for server in ("https://192.0.2.1:6443", "https://192.0.2.2:6443"):
             await ensure_config_map(client, cluster_info(server, b"PEM"))
-            stored = await client.of(ConfigMap).get("cluster-info", "kube-public")
+            stored = await client.for_kind(ConfigMap).get("cluster-info", "kube-public")
             assert server in stored.data["kubeconfig"]

@@ -54,20 +54,20 @@ class FakeMetrics:
         self.object_value: int | None = None
         self.external_values: Sequence[int] = ()
 
-    async def resource(self, resource: str, namespace: str, pods: Selector, container: str) -> PodMetrics:
+    async def get_resource_metric(self, resource: str, namespace: str, pods: Selector, container: str) -> PodMetrics:
         return self._values_of_pods("resource")
 
-    async def of_pods(self, metric: str, namespace: str, pods: Selector, selector: Selector) -> PodMetrics:
+    async def get_pods_metric(self, metric: str, namespace: str, pods: Selector, selector: Selector) -> PodMetrics:
         return self._values_of_pods("custom")
 
-    async def of_object(
+    async def get_object_metric(
         self, metric: str, namespace: str, described: CrossVersionObjectReference, selector: Selector
     ) -> int:
         if self.object_value is None:
             raise MetricsUnavailable("no metrics returned from custom metrics API")
         return self.object_value
 
-    async def external(self, metric: str, namespace: str, selector: Selector) -> Sequence[int]:
+    async def get_external_metric(self, metric: str, namespace: str, selector: Selector) -> Sequence[int]:
         if not self.external_values:
             raise MetricsUnavailable("no metrics returned from external metrics API")
         return self.external_values

@@ -8,7 +8,13 @@ from hypothesis import strategies as st
 
 from sampan.api.codec import json as codec
 from sampan.api.types.autoscaling_v2 import HorizontalPodAutoscalerBehavior
-from sampan.controllers.autoscaling.behavior import Recommendations, ScaleEvent, ScaleEvents, with_rules, without_rules
+from sampan.controllers.autoscaling.behavior import (
+    Recommendations,
+    ScaleEvent,
+    ScaleEvents,
+    limit_replicas,
+    limit_replicas_with_behavior,
+)
 
 DOUBLE = {"type": "Percent", "value": 100, "periodSeconds": 15}
 
@@ -30,7 +36,7 @@ def behavior(up: dict[str, Any] | None = None, down: dict[str, Any] | None = Non
     ],
 )
 def test_scale_limits_without_behavior(current: int, desired: int, expected: int, reason: str) -> None:
-    assert without_rules(current, desired, 2, 10)[:2] == (expected, reason)
+    assert limit_replicas(current, desired, 2, 10)[:2] == (expected, reason)
 
 
 @pytest.mark.parametrize(
@@ -58,7 +64,9 @@ def test_scale_limits_without_behavior(current: int, desired: int, expected: int
 def test_scale_up_policies_limit_replicas(
     rules: dict[str, Any], current: int, desired: int, expected: int, reason: str
 ) -> None:
-    limited = with_rules(behavior(up=rules), ScaleEvents(), current=current, desired=desired, least=1, most=30, now=0)
+    limited = limit_replicas_with_behavior(
+        behavior(up=rules), ScaleEvents(), current=current, desired=desired, least=1, most=30, now=0
+    )
     assert limited[:2] == (expected, reason)
 
 
@@ -72,15 +80,17 @@ def test_scale_up_policies_limit_replicas(
     ],
 )
 def test_scale_down_policies_limit_replicas(rules: dict[str, Any], expected: int, reason: str) -> None:
-    limited = with_rules(behavior(down=rules), ScaleEvents(), current=10, desired=1, least=3, most=30, now=0)
+    limited = limit_replicas_with_behavior(
+        behavior(down=rules), ScaleEvents(), current=10, desired=1, least=3, most=30, now=0
+    )
     assert limited[:2] == (expected, reason)
 
 
 def test_scale_events_within_the_policy_period_count() -> None:
     rules = behavior(up={"policies": [{"type": "Pods", "value": 4, "periodSeconds": 60}]})
     changes = ScaleEvents(up=[ScaleEvent(10, 3), ScaleEvent(50, 1)])
-    assert with_rules(rules, changes, current=9, desired=20, least=1, most=30, now=60).replicas == 9
-    assert with_rules(rules, changes, current=9, desired=20, least=1, most=30, now=75).replicas == 12
+    assert limit_replicas_with_behavior(rules, changes, current=9, desired=20, least=1, most=30, now=60).replicas == 9
+    assert limit_replicas_with_behavior(rules, changes, current=9, desired=20, least=1, most=30, now=75).replicas == 12
 
 
 def test_scale_events_older_than_the_policy_period_are_dropped() -> None:
@@ -95,9 +105,9 @@ def test_scale_events_older_than_the_policy_period_are_dropped() -> None:
 def test_scale_down_waits_for_the_stabilization_window() -> None:
     recommendations = Recommendations(300)
     recommendations.seed(10, 0)
-    assert recommendations.highest(4, 15)[:2] == (10, "ScaleDownStabilized")
-    assert recommendations.highest(4, 300)[:2] == (10, "ScaleDownStabilized")
-    assert recommendations.highest(4, 301)[:2] == (4, "ReadyForNewScale")
+    assert recommendations.stabilize(4, 15)[:2] == (10, "ScaleDownStabilized")
+    assert recommendations.stabilize(4, 300)[:2] == (10, "ScaleDownStabilized")
+    assert recommendations.stabilize(4, 301)[:2] == (4, "ReadyForNewScale")
 
 
 def test_behavior_stabilizes_scale_up_and_scale_down() -> None:
@@ -106,9 +116,9 @@ def test_behavior_stabilizes_scale_up_and_scale_down() -> None:
         behavior({"stabilizationWindowSeconds": 60}, {"stabilizationWindowSeconds": 60}),
     )
     recommendations.seed(5, 0)
-    assert recommendations.settled(rules, 5, 9, 30)[:2] == (5, "ScaleUpStabilized")
-    assert recommendations.settled(rules, 5, 9, 60)[:2] == (9, "ReadyForNewScale")
-    assert recommendations.settled(rules, 9, 2, 75)[:2] == (9, "ScaleDownStabilized")
+    assert recommendations.stabilize_with_behavior(rules, 5, 9, 30)[:2] == (5, "ScaleUpStabilized")
+    assert recommendations.stabilize_with_behavior(rules, 5, 9, 60)[:2] == (9, "ReadyForNewScale")
+    assert recommendations.stabilize_with_behavior(rules, 9, 2, 75)[:2] == (9, "ScaleDownStabilized")
 
 
 @given(st.lists(st.tuples(st.integers(0, 40), st.integers(1, 50)), min_size=1, max_size=20))
@@ -118,4 +128,4 @@ def test_highest_recommendation_matches_brute_force(steps: list[tuple[int, int]]
         now += pause_s
         recommended.append((now, desired))
         expected = max(replicas for time, replicas in recommended if time >= now - 100)
-        assert recommendations.highest(desired, now).replicas == expected
+        assert recommendations.stabilize(desired, now).replicas == expected

@@ -36,7 +36,7 @@ class AutoscaledDeployment:
         }
         meta = {"name": "web", "namespace": "default"}
         deployment_spec = {"replicas": replicas, "selector": {"matchLabels": {"app": "web"}}, "template": template}
-        await self.cluster.client.of(Deployment).create(
+        await self.cluster.client.for_kind(Deployment).create(
             codec.from_value({"metadata": meta, "spec": deployment_spec}, Deployment)
         )
         await self.set_pods(replicas)
@@ -55,11 +55,11 @@ class AutoscaledDeployment:
             },
         }
         autoscaler = codec.from_value(value, HorizontalPodAutoscaler)
-        await self.cluster.client.of(HorizontalPodAutoscaler).create(autoscaler)
+        await self.cluster.client.for_kind(HorizontalPodAutoscaler).create(autoscaler)
         await self.pass_s(wait_s)
 
     async def set_pods(self, count: int) -> None:
-        client = self.cluster.client.of(Pod)
+        client = self.cluster.client.for_kind(Pod)
         for number in range(len(self.pods), count):
             new_pod = pod(f"web-{number}")
             status, new_pod.metadata.deletionTimestamp = codec.to_value(new_pod.status), None
@@ -75,10 +75,10 @@ class AutoscaledDeployment:
         await self.pass_s(15)
 
     async def replicas(self) -> int:
-        return (await self.cluster.client.of(Deployment).get("web", "default")).spec.replicas or 0
+        return (await self.cluster.client.for_kind(Deployment).get("web", "default")).spec.replicas or 0
 
     async def hpa(self) -> HorizontalPodAutoscaler:
-        return await self.cluster.client.of(HorizontalPodAutoscaler).get("web", "default")
+        return await self.cluster.client.for_kind(HorizontalPodAutoscaler).get("web", "default")
 
     async def conditions(self) -> dict[str, tuple[str, str]]:
         return {
@@ -86,7 +86,7 @@ class AutoscaledDeployment:
         }
 
     async def events(self) -> list[tuple[str, str]]:
-        events = (await self.cluster.client.of(Event).list(IN_DEFAULT)).items
+        events = (await self.cluster.client.for_kind(Event).list(IN_DEFAULT)).items
         return [(event.reason, event.message) for event in events]
 
     async def pass_s(self, seconds: float) -> None:
@@ -321,7 +321,7 @@ async def test_replicasets_and_statefulsets_are_scaled(type: type[Any]) -> None:
     async with autoscaled() as c:
         template = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
         spec = {"replicas": 2, "selector": {"matchLabels": {"app": "web"}}, "template": template}
-        client = c.cluster.client.of(type)
+        client = c.cluster.client.for_kind(type)
         await client.create(codec.from_value({"metadata": {"name": "web", "namespace": "default"}, "spec": spec}, type))
         await c.set_pods(2)
         await c.autoscale("web", kind=type.__name__)

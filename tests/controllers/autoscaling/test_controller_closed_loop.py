@@ -24,24 +24,26 @@ class SharedLoad:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster, self.milli = cluster, 0
 
-    async def resource(self, resource: str, namespace: str, pods: Selector, container: str) -> PodMetrics:
+    async def get_resource_metric(self, resource: str, namespace: str, pods: Selector, container: str) -> PodMetrics:
         listed = [
-            pod for pod in (await self._cluster.client.of(Pod).list(IN_DEFAULT)).items if pod.status.phase == "Running"
+            pod
+            for pod in (await self._cluster.client.for_kind(Pod).list(IN_DEFAULT)).items
+            if pod.status.phase == "Running"
         ]
         if not listed:
             raise MetricsUnavailable("no metrics returned from resource metrics API")
         now = self._cluster.clock.now()
         return {pod.metadata.name: PodMetric(self.milli // len(listed), now) for pod in listed}
 
-    async def of_pods(self, metric: str, namespace: str, pods: Selector, selector: Selector) -> PodMetrics:
+    async def get_pods_metric(self, metric: str, namespace: str, pods: Selector, selector: Selector) -> PodMetrics:
         raise MetricsUnavailable("not available in this test")
 
-    async def of_object(
+    async def get_object_metric(
         self, metric: str, namespace: str, described: CrossVersionObjectReference, selector: Selector
     ) -> int:
         raise MetricsUnavailable("not available in this test")
 
-    async def external(self, metric: str, namespace: str, selector: Selector) -> Sequence[int]:
+    async def get_external_metric(self, metric: str, namespace: str, selector: Selector) -> Sequence[int]:
         raise MetricsUnavailable("not available in this test")
 
 
@@ -72,7 +74,7 @@ AUTOSCALER: dict[str, Any] = {
 
 
 async def replicas(c: Cluster) -> int:
-    return (await c.client.of(Deployment).get("web", "default")).status.readyReplicas
+    return (await c.client.for_kind(Deployment).get("web", "default")).status.readyReplicas
 
 
 async def test_replicas_follow_the_load_and_stabilize() -> None:
@@ -80,13 +82,15 @@ async def test_replicas_follow_the_load_and_stabilize() -> None:
         load = SharedLoad(c)
         config = replace(CONFIG, metrics=load)
         async with c.nodes("n1", "n2"), c.binding(), c.running(*CONTROLLERS, config=config):
-            await c.client.of(Deployment).create(codec.from_value(DEPLOYMENT, Deployment))
-            await c.client.of(HorizontalPodAutoscaler).create(codec.from_value(AUTOSCALER, HorizontalPodAutoscaler))
+            await c.client.for_kind(Deployment).create(codec.from_value(DEPLOYMENT, Deployment))
+            await c.client.for_kind(HorizontalPodAutoscaler).create(
+                codec.from_value(AUTOSCALER, HorizontalPodAutoscaler)
+            )
             for milli, expected in ((600, 12), (300, 6), (5000, 20), (50, 1)):
                 load.milli = milli
                 await c.clock.advance(1200)
                 assert await replicas(c) == expected
-                before = await c.client.of(Deployment).get("web", "default")
+                before = await c.client.for_kind(Deployment).get("web", "default")
                 await c.clock.advance(600)
-                after = await c.client.of(Deployment).get("web", "default")
+                after = await c.client.for_kind(Deployment).get("web", "default")
                 assert after.metadata.generation == before.metadata.generation

@@ -68,13 +68,13 @@ POD_METRICS = {
 
 def test_resource_metrics_of_pods() -> None:
     metrics, transport = source(POD_METRICS)
-    assert asyncio.run(metrics.resource("cpu", "default", PODS, "")) == {
+    assert asyncio.run(metrics.get_resource_metric("cpu", "default", PODS, "")) == {
         "a": PodMetric(1100, 100.0, 30.0),
         "b": PodMetric(1, 100.0, 30.0),
     }
     assert transport.requests[0].query == [("labelSelector", "app=web")]
-    assert list(asyncio.run(metrics.resource("memory", "default", PODS, ""))) == []
-    assert asyncio.run(metrics.resource("cpu", "default", PODS, "d")) == {"a": PodMetric(1000, 100.0, 30.0)}
+    assert list(asyncio.run(metrics.get_resource_metric("memory", "default", PODS, ""))) == []
+    assert asyncio.run(metrics.get_resource_metric("cpu", "default", PODS, "d")) == {"a": PodMetric(1000, 100.0, 30.0)}
 
 
 CUSTOM = "/apis/custom.metrics.k8s.io"
@@ -90,7 +90,7 @@ def test_custom_metrics_of_pods() -> None:
     metrics, transport = source(
         {CUSTOM: VERSIONS, path: {"items": [value("a", "2"), value("b", "1k", windowSeconds=5)]}}
     )
-    values = asyncio.run(metrics.of_pods("hits", "default", PODS, labels.parse("verb=get")))
+    values = asyncio.run(metrics.get_pods_metric("hits", "default", PODS, labels.parse("verb=get")))
     assert values == {"a": PodMetric(2000, 100.0, 60.0), "b": PodMetric(1_000_000, 100.0, 5.0)}
     assert transport.requests[-1].query == [("labelSelector", "app=web"), ("metricLabelSelector", "verb=get")]
 
@@ -108,30 +108,30 @@ def test_custom_metrics_of_an_object() -> None:
     }
     metrics, _ = source(responses)
     described = CrossVersionObjectReference(kind="Deployment", name="web", apiVersion="apps/v1")
-    assert asyncio.run(metrics.of_object("hits", "default", described, labels.EVERYTHING)) == 7000
+    assert asyncio.run(metrics.get_object_metric("hits", "default", described, labels.EVERYTHING)) == 7000
 
 
 def test_custom_metric_of_a_namespace_without_items_is_unavailable() -> None:
     metrics, _ = source({CUSTOM: VERSIONS, f"{CUSTOM}/v1beta2/namespaces/default/metrics/hits": {"items": []}})
     described = CrossVersionObjectReference(kind="Namespace", name="default", apiVersion="v1")
     with pytest.raises(MetricsUnavailable, match="no metrics returned from custom metrics API"):
-        asyncio.run(metrics.of_object("hits", "default", described, labels.EVERYTHING))
+        asyncio.run(metrics.get_object_metric("hits", "default", described, labels.EVERYTHING))
 
 
 def test_external_metrics() -> None:
     path = "/apis/external.metrics.k8s.io/v1beta1/namespaces/default/jobs"
     metrics, transport = source({path: {"items": [{"value": "3"}, {"value": "500m"}]}})
-    assert asyncio.run(metrics.external("jobs", "default", labels.parse("queue=fast"))) == [3000, 500]
+    assert asyncio.run(metrics.get_external_metric("jobs", "default", labels.parse("queue=fast"))) == [3000, 500]
     assert transport.requests[-1].query == [("labelSelector", "queue=fast")]
 
 
 def test_unserved_metrics_apis_are_unavailable() -> None:
     metrics, _ = source({})
     with pytest.raises(MetricsUnavailable) as caught:
-        asyncio.run(metrics.resource("cpu", "default", PODS, ""))
+        asyncio.run(metrics.get_resource_metric("cpu", "default", PODS, ""))
     assert str(caught.value) == (
         "unable to fetch metrics from resource metrics API: "
         "the server could not find the requested resource (get pods.metrics.k8s.io)"
     )
     with pytest.raises(MetricsUnavailable, match=r"no custom metrics API \(custom.metrics.k8s.io\) registered"):
-        asyncio.run(metrics.of_pods("hits", "default", PODS, labels.EVERYTHING))
+        asyncio.run(metrics.get_pods_metric("hits", "default", PODS, labels.EVERYTHING))

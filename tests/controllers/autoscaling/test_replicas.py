@@ -13,11 +13,11 @@ from sampan.controllers.autoscaling.replicas import (
     Situation,
     Tolerances,
     Warmup,
-    by_average,
-    by_utilization,
-    by_value,
-    by_value_per_pod,
-    grouped,
+    estimate_by_average,
+    estimate_by_utilization,
+    estimate_by_value,
+    estimate_by_value_per_pod,
+    group_pods,
 )
 from tests.controllers.autoscaling.pod_metrics import NOW, pod
 
@@ -52,15 +52,15 @@ def usage_of(**values: int) -> dict[str, PodMetric]:
 def test_replicas_by_utilization(values: list[int], target: int, expected: int, percent: int) -> None:
     pods = [pod(f"p{number}") for number in range(len(values))]
     metrics = {f"p{number}": PodMetric(value, NOW) for number, value in enumerate(values)}
-    estimate = by_utilization(situation(pods), metrics, target, "cpu", "")
+    estimate = estimate_by_utilization(situation(pods), metrics, target, "cpu", "")
     assert (estimate.replicas, estimate.utilization) == (expected, percent)
 
 
 def test_pods_without_metrics_dampen_scaling() -> None:
     pods = [pod("a"), pod("b"), pod("c")]
-    assert by_utilization(situation(pods), usage_of(a=10, b=10), 50, "cpu", "").replicas == 3
-    assert by_utilization(situation(pods), usage_of(a=100, b=100), 50, "cpu", "").replicas == 4
-    assert by_average(situation(pods), usage_of(a=10_000, b=10_000), 40_000).replicas == 2
+    assert estimate_by_utilization(situation(pods), usage_of(a=10, b=10), 50, "cpu", "").replicas == 3
+    assert estimate_by_utilization(situation(pods), usage_of(a=100, b=100), 50, "cpu", "").replicas == 4
+    assert estimate_by_average(situation(pods), usage_of(a=10_000, b=10_000), 40_000).replicas == 2
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_pods_without_metrics_dampen_scaling() -> None:
 )
 def test_pod_groups_by_phase_and_readiness(new_pod: Pod, unready: bool, ignored: bool) -> None:
     metrics = {"n": PodMetric(100, NOW, window_s=30)}
-    groups = grouped([new_pod], metrics, resource="cpu", warmup=Warmup(), now=NOW)
+    groups = group_pods([new_pod], metrics, resource="cpu", warmup=Warmup(), now=NOW)
     assert (bool(groups.unready), bool(groups.ignored), groups.missing) == (unready, ignored, set())
     assert groups.ready == (not unready and not ignored)
 
@@ -112,27 +112,27 @@ def test_unusable_pods_or_metrics_make_metrics_unavailable(
     pods: list[Pod], metrics: dict[str, PodMetric], message: str
 ) -> None:
     with pytest.raises(MetricsUnavailable) as caught:
-        by_utilization(situation(pods), metrics, 50, "cpu", "")
+        estimate_by_utilization(situation(pods), metrics, 50, "cpu", "")
     assert str(caught.value) == message
 
 
 def test_unknown_container_makes_metrics_unavailable() -> None:
     with pytest.raises(MetricsUnavailable, match="container x not found in Pod a"):
-        by_utilization(situation([pod("a")]), usage_of(a=1), 50, "cpu", "x")
+        estimate_by_utilization(situation([pod("a")]), usage_of(a=1), 50, "cpu", "x")
 
 
 @pytest.mark.parametrize(
     ("usage", "target", "current", "expected"), [(10, 10, 2, 2), (25, 10, 2, 5), (3, 10, 2, 1), (25, 10, 0, 3)]
 )
 def test_replicas_by_value(usage: int, target: int, current: int, expected: int) -> None:
-    assert by_value(situation([pod("a"), pod("b")], current), usage, target).replicas == expected
+    assert estimate_by_value(situation([pod("a"), pod("b")], current), usage, target).replicas == expected
 
 
 @pytest.mark.parametrize(
     ("usage", "target", "current", "expected", "average"), [(20, 10, 2, 2, 10), (55, 10, 2, 6, 28), (5, 10, 0, 1, 5)]
 )
 def test_replicas_by_value_per_pod(usage: int, target: int, current: int, expected: int, average: int) -> None:
-    estimate = by_value_per_pod(situation([], current), usage, target)
+    estimate = estimate_by_value_per_pod(situation([], current), usage, target)
     assert (estimate.replicas, estimate.average) == (expected, average)
 
 
@@ -192,9 +192,9 @@ def test_replicas_by_utilization_match_oracle(states: States, current: int, targ
     current_situation = situation(pods, current, tolerance=tolerance)
     if expected is None:
         with pytest.raises(MetricsUnavailable):
-            by_utilization(current_situation, metrics, target, "cpu", "")
+            estimate_by_utilization(current_situation, metrics, target, "cpu", "")
     else:
-        assert by_utilization(current_situation, metrics, target, "cpu", "").replicas == expected
+        assert estimate_by_utilization(current_situation, metrics, target, "cpu", "").replicas == expected
 
 
 @given(st.lists(st.integers(0, 10_000), min_size=1, max_size=8), st.integers(1, 5000))
@@ -202,5 +202,7 @@ def test_higher_usage_never_lowers_replicas(values: list[int], target: int) -> N
     pods = [pod(f"p{number}") for number in range(len(values))]
     metrics = {f"p{number}": PodMetric(value, NOW) for number, value in enumerate(values)}
     more = {name: PodMetric(metric.value * 2, NOW) for name, metric in metrics.items()}
-    first, second = (by_average(situation(pods, tolerance=0.0), values, target).replicas for values in (metrics, more))
+    first, second = (
+        estimate_by_average(situation(pods, tolerance=0.0), values, target).replicas for values in (metrics, more)
+    )
     assert second >= first

@@ -30,18 +30,18 @@ class JobCluster:
     cluster: Cluster
 
     async def create(self, name: str = "work", **spec: Any) -> Job:
-        created_job = await self.cluster.client.of(Job).create(job(name, **spec))
+        created_job = await self.cluster.client.for_kind(Job).create(job(name, **spec))
         await self.pass_s(0)
         return created_job
 
     async def get(self, name: str = "work") -> Job:
-        return await self.cluster.client.of(Job).get(name, "default")
+        return await self.cluster.client.for_kind(Job).get(name, "default")
 
     async def status(self, name: str = "work") -> JobStatus:
         return (await self.get(name)).status
 
     async def patch(self, patch: dict[str, Any], name: str = "work") -> None:
-        await self.cluster.client.of(Job).patch(name, patch, "default")
+        await self.cluster.client.for_kind(Job).patch(name, patch, "default")
         await self.pass_s(0)
 
     async def conditions(self, name: str = "work") -> list[tuple[str, str, str]]:
@@ -51,7 +51,7 @@ class JobCluster:
 
     async def pods(self) -> Sequence[Pod]:
         """The pods without deletion timestamp, sorted by name."""
-        pods = (await self.cluster.client.of(Pod).list(IN_DEFAULT)).items
+        pods = (await self.cluster.client.for_kind(Pod).list(IN_DEFAULT)).items
         return sorted((pod for pod in pods if not pod.metadata.deletionTimestamp), key=lambda pod: pod.metadata.name)
 
     async def active(self) -> list[Pod]:
@@ -59,7 +59,7 @@ class JobCluster:
 
     async def bind(self, pod: Pod, node: str = "n1") -> None:
         target = {"metadata": {"name": pod.metadata.name}, "target": {"kind": "Node", "name": node}}
-        await self.cluster.client.of(Pod).create_subresource("binding", pod.metadata.name, target, "default")
+        await self.cluster.client.for_kind(Pod).create_subresource("binding", pod.metadata.name, target, "default")
 
     async def run(self, pod: Pod) -> None:
         await self._set(pod, {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]})
@@ -72,14 +72,14 @@ class JobCluster:
 
     async def remove(self, pod: Pod) -> None:
         """Delete the pod with grace period 0, as a kubelet does once its containers have stopped."""
-        await self.cluster.client.of(Pod).delete(pod.metadata.name, "default", options=Delete(grace_period_s=0))
+        await self.cluster.client.for_kind(Pod).delete(pod.metadata.name, "default", options=Delete(grace_period_s=0))
         await self.pass_s(0)
 
     async def pass_s(self, seconds: float) -> None:
         await self.cluster.clock.advance(seconds)
 
     async def events(self) -> list[tuple[str, str, str]]:
-        events = (await self.cluster.client.of(Event).list(IN_DEFAULT)).items
+        events = (await self.cluster.client.for_kind(Event).list(IN_DEFAULT)).items
         return [(event.type, event.reason, event.message) for event in events]
 
     async def reasons(self) -> list[str]:
@@ -92,7 +92,7 @@ class JobCluster:
         entries: list[tuple[int, str, str]] = []
 
         async def record(kind: type[Any]) -> None:
-            async with self.cluster.client.of(kind).watch(IN_DEFAULT) as events:
+            async with self.cluster.client.for_kind(kind).watch(IN_DEFAULT) as events:
                 async for batch in events:
                     entries.extend(
                         (int(event.object.metadata.resourceVersion), event.type, kind.__name__) for event in batch
@@ -108,7 +108,7 @@ class JobCluster:
 
     async def _set(self, pod: Pod, status: dict[str, Any]) -> None:
         name = pod.metadata.name
-        await self.cluster.client.of(Pod).patch(name, {"status": status}, "default", subresource="status")
+        await self.cluster.client.for_kind(Pod).patch(name, {"status": status}, "default", subresource="status")
         await self.pass_s(0)
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from sampan.api.codec import json as codec
 from sampan.api.types.batch_v1 import Job
-from sampan.controllers.batch.ttl_after_finished import UnknownFinish, left_s
+from sampan.controllers.batch.ttl_after_finished import UnknownFinish, expires_in_s
 from tests.controllers.batch.job_cluster import IN_DEFAULT, JOB, JobCluster, job_cluster
 from tests.controllers.cluster import names_of, second_run_writes_nothing
 from tests.controllers.ownership.pod_cluster import pod_cluster
@@ -30,16 +30,16 @@ def finished(ttl: int | None, when: str | None, kind: str = "Complete") -> Job:
     ],
 )
 def test_remaining_ttl(job: Job | None, expected: float | None) -> None:
-    assert left_s(job, 100.0) == expected
+    assert expires_in_s(job, 100.0) == expected
 
 
 def test_missing_finish_time_raises_unknown_finish() -> None:
     with pytest.raises(UnknownFinish):
-        left_s(finished(0, None), 100.0)
+        expires_in_s(finished(0, None), 100.0)
 
 
 async def names(c: JobCluster) -> list[str]:
-    jobs = (await c.cluster.client.of(Job).list(IN_DEFAULT)).items
+    jobs = (await c.cluster.client.for_kind(Job).list(IN_DEFAULT)).items
     return names_of([job for job in jobs if job.metadata.deletionTimestamp is None])
 
 

@@ -41,7 +41,7 @@ def claim(name: str = "c") -> ResourceClaim:
 class ClaimCluster:
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
-        self.pods, self.claims = cluster.client.of(Pod), cluster.client.of(ResourceClaim)
+        self.pods, self.claims = cluster.client.for_kind(Pod), cluster.client.for_kind(ResourceClaim)
 
     async def settle(self) -> None:
         await self.cluster.clock.advance(1)

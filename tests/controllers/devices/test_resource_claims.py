@@ -25,20 +25,20 @@ async def claim_cluster() -> AsyncIterator[ClaimCluster]:
 async def test_a_claim_is_created_and_named_in_the_pod_status() -> None:
     async with pod_cluster() as c:
         async with c.running(CONTROLLER):
-            await c.client.of(ResourceClaimTemplate).create(template())
-            pod = await c.client.of(Pod).create(pod_with_claim())
+            await c.client.for_kind(ResourceClaimTemplate).create(template())
+            pod = await c.client.for_kind(Pod).create(pod_with_claim())
             await c.clock.advance(1)
-            (claim,) = (await c.client.of(ResourceClaim).list()).items
+            (claim,) = (await c.client.for_kind(ResourceClaim).list()).items
             assert claim.metadata.name.startswith("p-gpu-")
             assert claim.metadata.ownerReferences[0].uid == pod.metadata.uid
-            (claim_status,) = (await c.client.of(Pod).get("p", "default")).status.resourceClaimStatuses
+            (claim_status,) = (await c.client.for_kind(Pod).get("p", "default")).status.resourceClaimStatuses
             assert (claim_status.name, claim_status.resourceClaimName) == ("gpu", claim.metadata.name)
         await second_run_writes_nothing(c, CONTROLLER)
 
 
 async def test_deleted_claim_of_a_pod_is_recreated() -> None:
     async with claim_cluster() as s:
-        await s.cluster.client.of(ResourceClaimTemplate).create(template())
+        await s.cluster.client.for_kind(ResourceClaimTemplate).create(template())
         await s.pods.create(pod_with_claim())
         await s.settle()
         (first,) = names_of((await s.claims.list()).items)
@@ -54,13 +54,13 @@ async def test_claim_is_created_once_the_missing_template_exists() -> None:
     async with claim_cluster() as s:
         await s.pods.create(pod_with_claim())
         await s.settle()
-        events = (await s.cluster.client.of(Event).list()).items
+        events = (await s.cluster.client.for_kind(Event).list()).items
         assert {(event.reason, event.source.component) for event in events} == {
             ("FailedResourceClaimCreation", "resource_claim")
         }
         error = 'resource claim template "t": resourceclaimtemplate.resource.k8s.io "t" not found'
         assert events[0].message == f"PodResourceClaim gpu: {error}"
-        await s.cluster.client.of(ResourceClaimTemplate).create(template())
+        await s.cluster.client.for_kind(ResourceClaimTemplate).create(template())
         await s.settle()
         assert len((await s.claims.list()).items) == 1
 
@@ -99,7 +99,7 @@ async def test_claim_is_reserved_for_a_pod_created_with_node_name() -> None:
 
 async def test_generated_claim_of_a_finished_pod_is_deleted() -> None:
     async with claim_cluster() as s:
-        await s.cluster.client.of(ResourceClaimTemplate).create(template())
+        await s.cluster.client.for_kind(ResourceClaimTemplate).create(template())
         pod = await s.pods.create(pod_with_claim(node="n"))
         await s.settle()
         (name,) = names_of((await s.claims.list()).items)

@@ -7,7 +7,7 @@ import pytest
 from sampan.api.codec import json as codec
 from sampan.api.types.core_v1 import Event, Pod
 from sampan.api.types.resource_v1 import Device, DeviceRequestAllocationResult, ResourceSlice
-from sampan.controllers.devices.taint_eviction import device_of, leaves_at
+from sampan.controllers.devices.taint_eviction import compute_eviction_time, device_of
 from tests.controllers.cluster import Cluster
 from tests.controllers.devices.resource_claims import ALLOCATION, ClaimCluster, claim, pod_with_claim
 from tests.controllers.ownership.pod_cluster import pod_cluster
@@ -36,7 +36,7 @@ def test_eviction_time_by_taint_and_tolerations(
 ) -> None:
     device = codec.from_value({"name": "0", "taints": [{**TAINT, **taint}]}, Device)
     allocated = codec.from_value({"device": "0", "tolerations": tolerations}, DeviceRequestAllocationResult)
-    assert leaves_at(device, allocated) == (None if after_s is None else TAINTED_AT_S + after_s)
+    assert compute_eviction_time(device, allocated) == (None if after_s is None else TAINTED_AT_S + after_s)
 
 
 def slice(name: str = "s", generation: int = 1, taints: list[Any] | None = None) -> ResourceSlice:
@@ -59,13 +59,13 @@ async def pod_on_device(c: Cluster, *tolerations: dict[str, Any]) -> ClaimCluste
     pod = await s.pods.create(pod_with_claim(claim="c", node="n"))
     (result,) = ALLOCATION["devices"]["results"]
     await s.allocate("c", pod, results=[{**result, "tolerations": list(tolerations)}])
-    await c.client.of(ResourceSlice).create(slice())
+    await c.client.for_kind(ResourceSlice).create(slice())
     await s.settle()
     return s
 
 
 async def taint(s: ClaimCluster, *taints: dict[str, Any]) -> None:
-    slices = s.cluster.client.of(ResourceSlice)
+    slices = s.cluster.client.for_kind(ResourceSlice)
     resource_slice = await slices.get("s")
     changed = slice(taints=list(taints))
     changed.metadata = resource_slice.metadata
@@ -74,7 +74,7 @@ async def taint(s: ClaimCluster, *taints: dict[str, Any]) -> None:
 
 
 async def event_messages(s: ClaimCluster) -> list[str]:
-    events = (await s.cluster.client.of(Event).list()).items
+    events = (await s.cluster.client.for_kind(Event).list()).items
     return [event.message for event in events if event.reason == "DeviceTaintManagerEviction"]
 
 

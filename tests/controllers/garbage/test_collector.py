@@ -44,7 +44,7 @@ async def is_gone(objects: ResourceClient[Any], name: str, namespace: str = "def
 
 
 async def remaining(c: Cluster, namespace: str = "default") -> Sequence[str]:
-    return names_of((await c.client.of(ConfigMap).list(Selection(namespace=namespace))).items)
+    return names_of((await c.client.for_kind(ConfigMap).list(Selection(namespace=namespace))).items)
 
 
 def graph_of(manager: Any) -> Any:
@@ -53,7 +53,7 @@ def graph_of(manager: Any) -> Any:
 
 async def test_background_deletion_deletes_dependents_transitively() -> None:
     async with cluster() as c, c.running(NAME) as manager:
-        maps = c.client.of(ConfigMap)
+        maps = c.client.for_kind(ConfigMap)
         a = await maps.create(config_map("a"))
         b = await maps.create(config_map("b", owner_of(a)))
         await maps.create(config_map("c", owner_of(b)))
@@ -68,7 +68,7 @@ async def test_background_deletion_deletes_dependents_transitively() -> None:
 
 async def test_objects_without_owners_are_not_kept_in_the_graph() -> None:
     async with cluster() as c, c.running(NAME) as manager:
-        maps = c.client.of(ConfigMap)
+        maps = c.client.for_kind(ConfigMap)
         for at in range(20):
             await maps.create(config_map(f"m{at}"))
         await c.clock.settle()
@@ -80,7 +80,7 @@ async def test_objects_without_owners_are_not_kept_in_the_graph() -> None:
 
 async def test_foreground_deletion_waits_only_for_blocking_dependents() -> None:
     async with cluster() as c, c.running(NAME):
-        maps = c.client.of(ConfigMap)
+        maps = c.client.for_kind(ConfigMap)
         a = await maps.create(config_map("a"))
         await maps.create(config_map("held", owner_of(a, blockOwnerDeletion=True), finalizers=[HOLD]))
         await maps.create(config_map("free", owner_of(a), finalizers=[HOLD]))
@@ -97,7 +97,7 @@ async def test_foreground_deletion_waits_only_for_blocking_dependents() -> None:
 
 async def test_owner_is_deleted_once_its_dependent_no_longer_blocks() -> None:
     async with cluster() as c, c.running(NAME):
-        maps = c.client.of(ConfigMap)
+        maps = c.client.for_kind(ConfigMap)
         a = await maps.create(config_map("a"))
         await maps.create(config_map("held", owner_of(a, blockOwnerDeletion=True), finalizers=[HOLD]))
         await maps.delete("a", "default", options=FOREGROUND)
@@ -111,7 +111,7 @@ async def test_owner_is_deleted_once_its_dependent_no_longer_blocks() -> None:
 
 async def test_foreground_deletion_of_a_chain_ends_with_the_first_owner() -> None:
     async with cluster() as c, c.running(NAME):
-        maps = c.client.of(ConfigMap)
+        maps = c.client.for_kind(ConfigMap)
         a = await maps.create(config_map("a"))
         b = await maps.create(config_map("b", owner_of(a, blockOwnerDeletion=True)))
         await maps.create(config_map("c", owner_of(b, blockOwnerDeletion=True), finalizers=[HOLD]))
@@ -127,7 +127,7 @@ async def test_foreground_deletion_of_a_chain_ends_with_the_first_owner() -> Non
 
 async def test_foreground_deletion_of_an_ownership_cycle_completes() -> None:
     async with cluster() as c, c.running(NAME):
-        maps = c.client.of(ConfigMap)
+        maps = c.client.for_kind(ConfigMap)
         owners = {name: await maps.create(config_map(name)) for name in "abc"}
         for name, owner in (("a", "c"), ("b", "a"), ("c", "b")):
             ref = {"apiVersion": "v1", "kind": "ConfigMap", "name": owner, "uid": owners[owner].metadata.uid}
@@ -141,7 +141,7 @@ async def test_foreground_deletion_of_an_ownership_cycle_completes() -> None:
 
 async def test_orphan_deletion_keeps_dependents_and_removes_owner_references() -> None:
     async with cluster() as c:
-        maps = c.client.of(ConfigMap)
+        maps = c.client.for_kind(ConfigMap)
         async with c.running(NAME):
             a = await maps.create(config_map("a"))
             b = await maps.create(config_map("b"))
@@ -159,7 +159,7 @@ async def test_orphan_deletion_keeps_dependents_and_removes_owner_references() -
 
 async def test_reference_to_a_deleted_owner_is_removed_while_another_owner_exists() -> None:
     async with cluster() as c, c.running(NAME):
-        maps = c.client.of(ConfigMap)
+        maps = c.client.for_kind(ConfigMap)
         a = await maps.create(config_map("a"))
         b = await maps.create(config_map("b"))
         await maps.create(config_map("both", owner_of(a), owner_of(b, blockOwnerDeletion=True)))
@@ -173,7 +173,7 @@ async def test_reference_to_a_deleted_owner_is_removed_while_another_owner_exist
 @pytest.mark.parametrize("is_other", [False, True], ids=["no object of that name", "object with another uid"])
 async def test_object_with_absent_owner_is_deleted(is_other: bool) -> None:
     async with cluster() as c:
-        maps = c.client.of(ConfigMap)
+        maps = c.client.for_kind(ConfigMap)
         if is_other:
             await maps.create(config_map("a"))
         ref = OwnerReference(apiVersion="v1", kind="ConfigMap", name="a", uid="0-0")
@@ -185,13 +185,13 @@ async def test_object_with_absent_owner_is_deleted(is_other: bool) -> None:
 
 async def test_owner_in_another_namespace_is_absent_and_reported() -> None:
     async with cluster() as c, c.running(NAME):
-        maps = c.client.of(ConfigMap)
-        await c.client.of(Namespace).create(Namespace(metadata=ObjectMeta(name="n")))
+        maps = c.client.for_kind(ConfigMap)
+        await c.client.for_kind(Namespace).create(Namespace(metadata=ObjectMeta(name="n")))
         a = await maps.create(config_map("a", namespace="n"))
         b = await maps.create(config_map("b", owner_of(a)))
         await c.clock.settle()
         assert await remaining(c) == []
-        (event,) = (await c.client.of(Event).list(Selection(namespace="default"))).items
+        (event,) = (await c.client.for_kind(Event).list(Selection(namespace="default"))).items
         assert (event.type, event.reason, event.involvedObject.uid) == (
             "Warning",
             "OwnerRefInvalidNamespace",
@@ -204,7 +204,7 @@ async def test_owner_in_another_namespace_is_absent_and_reported() -> None:
 
 async def test_cluster_scoped_object_with_namespaced_owner_is_kept_and_reported() -> None:
     async with cluster() as c, c.running(NAME):
-        maps, volumes = c.client.of(ConfigMap), c.client.of(PersistentVolume)
+        maps, volumes = c.client.for_kind(ConfigMap), c.client.for_kind(PersistentVolume)
         a = await maps.create(config_map("a"))
         bad = volume("v")
         bad.metadata.ownerReferences = [owner_of(a)]
@@ -213,13 +213,13 @@ async def test_cluster_scoped_object_with_namespaced_owner_is_kept_and_reported(
         await maps.delete("a", "default")
         await c.clock.advance(60)
         assert not await is_gone(volumes, "v", "")
-        events = (await c.client.of(Event).list()).items
+        events = (await c.client.for_kind(Event).list()).items
         assert [event.reason for event in events] == ["OwnerRefInvalidNamespace"]
 
 
 async def test_cluster_scoped_owner_owns_namespaced_objects() -> None:
     async with cluster() as c, c.running(NAME):
-        maps, volumes = c.client.of(ConfigMap), c.client.of(PersistentVolume)
+        maps, volumes = c.client.for_kind(ConfigMap), c.client.for_kind(PersistentVolume)
         owner = await volumes.create(volume("v"))
         await maps.create(config_map("a", owner_of(owner)))
         await c.clock.settle()
@@ -233,7 +233,7 @@ async def test_cluster_scoped_owner_owns_namespaced_objects() -> None:
 async def test_dependents_of_an_unserved_kind_are_kept_until_it_is_served() -> None:
     async with cluster() as c, c.running(NAME):
         ref = OwnerReference(apiVersion="example.com/v1", kind="Boat", name="a", uid="0-0")
-        await c.client.of(ConfigMap).create(config_map("b", ref))
+        await c.client.for_kind(ConfigMap).create(config_map("b", ref))
         await c.clock.advance(3600)
         assert await remaining(c) == ["b"]
         await serve_boats(c)
@@ -270,7 +270,7 @@ BOATS = Resource(
 
 async def serve_boats(c: Cluster) -> ResourceClient[Any]:
     c.server.registry.scheme.add(BOATS)
-    await c.client.of(CustomResourceDefinition).create(boats())
+    await c.client.for_kind(CustomResourceDefinition).create(boats())
     await c.clock.advance(5)
     return c.client.resource(BOATS)
 
@@ -283,7 +283,7 @@ def boat(name: str, *owners: OwnerReference) -> Unstructured:
 
 async def test_custom_resources_are_owners_and_dependents() -> None:
     async with cluster() as c, c.running(NAME):
-        boats, maps = await serve_boats(c), c.client.of(ConfigMap)
+        boats, maps = await serve_boats(c), c.client.for_kind(ConfigMap)
         first = await boats.create(boat("first"))
         await maps.create(config_map("sail", owner_of(first)))
         second = await boats.create(boat("second", owner_of(first)))
@@ -304,14 +304,14 @@ async def test_removed_custom_resource_is_no_longer_monitored() -> None:
         await serve_boats(c)
         assert ("example.com", "boats") in monitored
         c.server.registry.scheme.remove(BOATS)
-        await c.client.of(CustomResourceDefinition).delete("boats.example.com")
+        await c.client.for_kind(CustomResourceDefinition).delete("boats.example.com")
         await c.clock.advance(5)
         assert ("example.com", "boats") not in monitored
 
 
 async def test_collector_handles_deletions_made_before_its_start() -> None:
     async with cluster() as c:
-        maps, secrets = c.client.of(ConfigMap), c.client.of(Secret)
+        maps, secrets = c.client.for_kind(ConfigMap), c.client.for_kind(Secret)
         a = await maps.create(config_map("a"))
         for at in range(5):
             secret = Secret(metadata=ObjectMeta(name=f"s{at}", namespace="default", ownerReferences=[owner_of(a)]))
@@ -325,7 +325,7 @@ async def test_collector_handles_deletions_made_before_its_start() -> None:
 
 async def test_200_dependents_are_deleted_within_one_cpu_second() -> None:
     async with cluster() as c, c.running(NAME):
-        maps = c.client.of(ConfigMap)
+        maps = c.client.for_kind(ConfigMap)
         a = await maps.create(config_map("a"))
         for at in range(200):
             await maps.create(config_map(f"m{at}", owner_of(a)))
@@ -344,7 +344,7 @@ async def test_owner_without_watch_verb_is_polled() -> None:
         boats = c.client.resource(BOATS)
         async with c.running(NAME):
             owner = await boats.create(boat("first"))
-            await c.client.of(ConfigMap).create(config_map("sail", owner_of(owner)))
+            await c.client.for_kind(ConfigMap).create(config_map("sail", owner_of(owner)))
             await c.clock.advance(1000)
             assert await remaining(c) == ["sail"]
             await boats.delete("first", "default")

@@ -25,19 +25,19 @@ async def _make(client: Client, name: str, owner: ConfigMap | None = None) -> Co
             OwnerReference(apiVersion="v1", kind="ConfigMap", name=meta.name, uid=meta.uid, blockOwnerDeletion=True)
         ]
     config_map = ConfigMap(metadata=ObjectMeta(name=name, namespace="default", ownerReferences=refs))
-    return await client.of(ConfigMap).create(config_map)
+    return await client.for_kind(ConfigMap).create(config_map)
 
 
 async def _is_gone(client: Client, name: str) -> bool:
     try:
-        await client.of(ConfigMap).get(name, "default")
+        await client.for_kind(ConfigMap).get(name, "default")
     except errors.NotFound:
         return True
     return False
 
 
 async def _scenario(client: Client) -> None:
-    maps = client.of(ConfigMap)
+    maps = client.for_kind(ConfigMap)
     owner, other = await _make(client, "owner"), await _make(client, "other")
     await _make(client, "dependent", owner)
     await _make(client, "orphan", other)

@@ -40,7 +40,7 @@ class Chaos:
         owners = self._dice.sample(self._created, min(len(self._created), self._dice.choice((0, 0, 1, 1, 2, 3))))
         name = f"o{self._serial}"
         meta = ObjectMeta(name=name, namespace="default", ownerReferences=[self._named(ref) for ref in owners])
-        obj = await self._c.client.of(kind).create(kind(metadata=meta))
+        obj = await self._c.client.for_kind(kind).create(kind(metadata=meta))
         self._created.append(OwnerReference(apiVersion="v1", kind=kind.__name__, name=name, uid=obj.metadata.uid))
 
     def _named(self, ref: OwnerReference) -> OwnerReference:
@@ -51,14 +51,14 @@ class Chaos:
         kind = next(kind for kind in KINDS if kind.__name__ == ref.kind)
         options = Delete(propagation=self._dice.choice(POLICIES), uid=ref.uid)
         try:
-            await self._c.client.of(kind).delete(ref.name, "default", options=options)
+            await self._c.client.for_kind(kind).delete(ref.name, "default", options=options)
         except (errors.NotFound, errors.Conflict):
             return
 
 
 async def check_owner_references(c: Cluster) -> None:
     """Check that no object is being deleted or has a finalizer, and that every owner reference has its owner."""
-    objects = [obj for kind in KINDS for obj in (await c.client.of(kind).list()).items]
+    objects = [obj for kind in KINDS for obj in (await c.client.for_kind(kind).list()).items]
     uids = {obj.metadata.uid for obj in objects}
     for obj in objects:
         assert obj.metadata.deletionTimestamp is None, obj.metadata.name
@@ -80,7 +80,7 @@ async def test_no_dependent_outlives_its_owners(seed: int) -> None:
             await c.clock.advance(60)
             await check_owner_references(c)
             graph = manager.runners[0].controller.graph  # type: ignore[attr-defined]
-            owned = [obj for kind in KINDS for obj in (await c.client.of(kind).list()).items]
+            owned = [obj for kind in KINDS for obj in (await c.client.for_kind(kind).list()).items]
             linked = {obj.metadata.uid for obj in owned if obj.metadata.ownerReferences}
             linked |= {ref.uid for obj in owned for ref in obj.metadata.ownerReferences}
             assert graph.size() == len(linked)

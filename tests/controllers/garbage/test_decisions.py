@@ -12,11 +12,11 @@ from sampan.controllers.garbage.decisions import (
     Release,
     Removal,
     decide,
+    remove_finalizer_patch,
     remove_owners_merge_patch,
     remove_owners_patch,
     unblock_merge_patch,
     unblock_patch,
-    without,
 )
 from sampan.controllers.garbage.ownership import OWNERSHIP, Metadata, Owned, OwnerRef
 
@@ -84,8 +84,10 @@ def test_patches_of_owner_references_and_finalizers() -> None:
     assert (reference["uid"], reference["blockOwnerDeletion"]) == ("a", False)
     refs = unblock_merge_patch(meta)["metadata"]["ownerReferences"]
     assert [(ref.controller, ref.blockOwnerDeletion) for ref in refs] == [(True, False), (None, False)]
-    assert without(owned([], "a", "b"), "a") == {"metadata": {"resourceVersion": "7", "finalizers": ["b"]}}
-    assert without(owned([], "a"), "a") == {"metadata": {"resourceVersion": "7", "finalizers": None}}
+    assert remove_finalizer_patch(owned([], "a", "b"), "a") == {
+        "metadata": {"resourceVersion": "7", "finalizers": ["b"]}
+    }
+    assert remove_finalizer_patch(owned([], "a"), "a") == {"metadata": {"resourceVersion": "7", "finalizers": None}}
 
 
 def test_only_ownership_metadata_is_decoded() -> None:

@@ -79,10 +79,10 @@ def test_owner_in_foreground_deletion_is_visited_when_a_dependent_unblocks() -> 
     assert recorder.take_names() == ["b", "a"]
     recorder.graph.put(recorder.maps, A, waiting)
     assert recorder.take_names() == []
-    assert [node.key for node in recorder.maps.present[A].blocking()] == [B]
+    assert [node.key for node in recorder.maps.present[A].list_blocking_dependents()] == [B]
     recorder.graph.put(recorder.maps, B, owned("2", ref("a", "1", blocks=False)))
     assert "a" in recorder.take_names()
-    assert recorder.maps.present[A].blocking() == []
+    assert recorder.maps.present[A].list_blocking_dependents() == []
 
 
 def test_owner_is_visited_once_its_kind_is_known() -> None:

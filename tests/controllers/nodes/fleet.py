@@ -32,7 +32,7 @@ class Fleet:
         self._cluster, self._client = cluster, cluster.client
 
     async def add(self, name: str, *, zone: str = "", ready: str | None = "True", **spec: Any) -> Node:
-        node = await self._client.of(Node).create(codec.from_value(node_value(name, zone=zone, **spec), Node))
+        node = await self._client.for_kind(Node).create(codec.from_value(node_value(name, zone=zone, **spec), Node))
         if ready is not None:
             await self.post(name, ready)
         return node
@@ -42,11 +42,11 @@ class Fleet:
         now = self._cluster.clock.now()
         statuses = [condition("Ready", ready, now), *(condition(key, value, now) for key, value in conditions.items())]
         statuses += [condition(key, "False", now) for key in PRESSURES if key not in conditions]
-        await self._client.of(Node).patch(name, {"status": {"conditions": statuses}}, subresource="status")
+        await self._client.for_kind(Node).patch(name, {"status": {"conditions": statuses}}, subresource="status")
 
     async def renew(self, *names: str) -> None:
         """Renew the leases of these nodes."""
-        leases, now = self._client.of(Lease), times.format_micro_time(self._cluster.clock.now())
+        leases, now = self._client.for_kind(Lease), times.format_micro_time(self._cluster.clock.now())
         for name in names:
             value = {"metadata": {"name": name, "namespace": LEASES}, "spec": {"renewTime": now}}
             try:
@@ -64,7 +64,7 @@ class Fleet:
 
     async def account(self, namespace: str = "default") -> None:
         service_account = ServiceAccount(metadata=ObjectMeta(name="default", namespace=namespace))
-        await self._client.of(ServiceAccount).create(service_account)
+        await self._client.for_kind(ServiceAccount).create(service_account)
 
     async def pod(
         self,
@@ -80,7 +80,7 @@ class Fleet:
         if node:
             spec["nodeName"] = node
         value = pod_value(spec, name=name, **meta)
-        pods = self._client.of(Pod)
+        pods = self._client.for_kind(Pod)
         pod = await pods.create(codec.from_value(value, Pod))
         status: dict[str, Any] = {"phase": phase}
         if phase == "Running":
@@ -90,18 +90,18 @@ class Fleet:
         return await pods.patch(name, {"status": status}, pod.metadata.namespace, subresource="status")
 
     async def node(self, name: str) -> Node:
-        return await self._client.of(Node).get(name)
+        return await self._client.for_kind(Node).get(name)
 
     async def taints(self, name: str) -> list[tuple[str, str]]:
         prefix = "node.kubernetes.io/"
         return sorted((taint.key.removeprefix(prefix), taint.effect) for taint in (await self.node(name)).spec.taints)
 
     async def pods(self) -> list[str]:
-        return sorted(pod.metadata.name for pod in (await self._client.of(Pod).list()).items)
+        return sorted(pod.metadata.name for pod in (await self._client.for_kind(Pod).list()).items)
 
     async def events(self, reason: str = "") -> list[tuple[str, str, str]]:
         """Object, reason and message of all events, or of the events with `reason`."""
         await self._cluster.clock.settle()
         fields = f"reason={reason}" if reason else ""
-        events = (await self._client.of(Event).list(Selection(fields=fields))).items
+        events = (await self._client.for_kind(Event).list(Selection(fields=fields))).items
         return sorted((event.involvedObject.name, event.reason, event.message) for event in events)

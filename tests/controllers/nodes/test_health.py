@@ -9,10 +9,10 @@ from sampan.api.semantics.taints import NO_EXECUTE, NO_SCHEDULE
 from sampan.api.types.coordination_v1 import Lease
 from sampan.api.types.core_v1 import Node, Pod
 from sampan.api.values import times
-from sampan.controllers.nodes.health import Health, marked_unknown, observe
+from sampan.controllers.nodes.health import Health, mark_unknown, observe
 from sampan.controllers.nodes.lifecycle import missing_deprecated_labels
 from sampan.controllers.nodes.pods import pod_condition_patch
-from sampan.controllers.nodes.taints import changed, scheduling_taints
+from sampan.controllers.nodes.taints import diff_scheduling_taints, update_taints
 from tests.apiserver.pods import pod_value
 from tests.controllers.nodes.fleet import condition, node_value
 
@@ -69,7 +69,7 @@ def test_last_heartbeat_of_status_or_lease(
 
 def test_conditions_of_a_silent_node_become_unknown() -> None:
     new_node = node(ready(), condition("DiskPressure", "False", T), condition("NetworkUnavailable", "False", T))
-    marked = marked_unknown(new_node, T + 60)
+    marked = mark_unknown(new_node, T + 60)
     assert marked is not None
     assert [(condition.type, condition.status, condition.reason) for condition in marked.status.conditions] == [
         ("Ready", "Unknown", "NodeStatusUnknown"),
@@ -81,7 +81,7 @@ def test_conditions_of_a_silent_node_become_unknown() -> None:
     assert marked.status.conditions[0].lastHeartbeatTime == times.format_time(T)
     assert marked.status.conditions[0].lastTransitionTime == times.format_time(T + 60)
     assert new_node.status.conditions[0].status == "True", "the cached object was changed"
-    assert marked_unknown(marked, T + 90) is None
+    assert mark_unknown(marked, T + 90) is None
 
 
 SCHEDULE = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
@@ -105,22 +105,22 @@ SCHEDULE = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
 def test_taints_by_condition(node: Node, add: list[str], remove: list[str]) -> None:
     prefix = "node.kubernetes.io/"
     expected = ([prefix + key for key in add], [prefix + key for key in remove])
-    assert scheduling_taints(node) == expected
+    assert diff_scheduling_taints(node) == expected
 
 
 def test_taints_are_added_renewed_and_removed() -> None:
     before = node(taints=[{"key": "a", "effect": "NoExecute"}, {"key": "a", "effect": "NoSchedule"}]).spec.taints
-    after = changed(before, NO_EXECUTE, add=("a", "b"), now=T)
+    after = update_taints(before, NO_EXECUTE, add=("a", "b"), now=T)
     assert [(taint.key, taint.effect, taint.timeAdded) for taint in after] == [
         ("a", "NoExecute", times.format_time(T)),
         ("a", "NoSchedule", None),
         ("b", "NoExecute", times.format_time(T)),
     ]
-    assert [(taint.key, taint.effect) for taint in changed(after, NO_SCHEDULE, remove=("a",), now=T)] == [
+    assert [(taint.key, taint.effect) for taint in update_taints(after, NO_SCHEDULE, remove=("a",), now=T)] == [
         ("a", "NoExecute"),
         ("b", "NoExecute"),
     ]
-    assert changed(before, NO_EXECUTE, remove=("none",), now=T) == before
+    assert update_taints(before, NO_EXECUTE, remove=("none",), now=T) == before
 
 
 def test_pod_condition_patch_is_none_without_a_change() -> None:

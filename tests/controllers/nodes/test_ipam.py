@@ -133,7 +133,7 @@ def test_allocated_pod_cidrs_never_overlap(steps: list[tuple[str, int, int]]) ->
 
 async def cidrs(c: Cluster) -> dict[str, list[str]]:
     await c.clock.settle()
-    return {node.metadata.name: node.spec.podCIDRs for node in (await c.client.of(Node).list()).items}
+    return {node.metadata.name: node.spec.podCIDRs for node in (await c.client.for_kind(Node).list()).items}
 
 
 async def test_every_node_gets_a_pod_cidr_that_restarts_preserve() -> None:
@@ -154,7 +154,7 @@ async def test_every_node_gets_a_pod_cidr_that_restarts_preserve() -> None:
             assert await fleet.events("CIDRNotAvailable") == [
                 ("too-many", "CIDRNotAvailable", "Node too-many status is now: CIDRNotAvailable")
             ]
-            await c.client.of(Node).delete("a")
+            await c.client.for_kind(Node).delete("a")
             await c.clock.advance(11)
             assert (await cidrs(c))["too-many"] == ["10.0.0.0/24"]
         before = await c.revision()

@@ -39,7 +39,7 @@ async def change(c: Cluster, random: Random, names: set[str]) -> None:
     if names and random.random() < 0.4:
         name = random.choice(sorted(names))
         names.remove(name)
-        await c.client.of(Node).delete(name)
+        await c.client.for_kind(Node).delete(name)
         return
     name = f"n{random.randrange(9)}"
     if name not in names:
@@ -56,7 +56,7 @@ async def until_settled(c: Cluster, slow: Lag) -> None:
 
 
 async def check_disjoint(c: Cluster) -> list[str]:
-    cidrs = [node.spec.podCIDR for node in (await c.client.of(Node).list()).items]
+    cidrs = [node.spec.podCIDR for node in (await c.client.for_kind(Node).list()).items]
     networks = [ip_network(cidr) for cidr in cidrs if cidr]
     assert not any(first.overlaps(other) for first, other in combinations(networks, 2))
     return cidrs

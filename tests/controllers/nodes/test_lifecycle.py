@@ -16,7 +16,7 @@ LIFECYCLE, EVICTION = "node-lifecycle-controller", "taint-eviction-controller"
 
 async def resource_versions(c: Cluster) -> list[str]:
     """Resource versions of all nodes and pods, which a second run may not change."""
-    objects = [*(await c.client.of(Node).list()).items, *(await c.client.of(Pod).list()).items]
+    objects = [*(await c.client.for_kind(Node).list()).items, *(await c.client.for_kind(Pod).list()).items]
     return [obj.metadata.resourceVersion for obj in objects]
 
 
@@ -43,7 +43,7 @@ async def test_node_without_heartbeats_becomes_unknown_and_its_pods_not_ready() 
             assert await fleet.taints("dies") == [("unreachable", "NoExecute"), ("unreachable", "NoSchedule")]
             assert all(taint.timeAdded for taint in node.spec.taints)
             assert await fleet.taints("lives") == []
-            pod = await c.client.of(Pod).get("a", "default")
+            pod = await c.client.for_kind(Pod).get("a", "default")
             assert [(condition.type, condition.status) for condition in pod.status.conditions] == [("Ready", "False")]
             assert await fleet.events("NodeNotReady") == [
                 ("a", "NodeNotReady", "Node is not ready"),
@@ -56,7 +56,7 @@ async def test_node_without_heartbeats_becomes_unknown_and_its_pods_not_ready() 
             await fleet.post("dies")
             await fleet.pass_time(10, "lives", "dies")
             assert await fleet.taints("dies") == []
-            await c.client.of(Node).delete("dies")
+            await c.client.for_kind(Node).delete("dies")
             await fleet.pass_time(10, "lives")
             assert await fleet.events("RemovingNode") == [
                 ("dies", "RemovingNode", "Node dies event: Removing Node dies from Controller")
@@ -74,7 +74,7 @@ def test_pods_of_an_unreachable_node_are_evicted_after_five_minutes() -> None:
             async with c.running(LIFECYCLE, EVICTION):
                 await fleet.pod("goes", "dies")
                 await fleet.pod("stays", "lives")
-                pod = await c.client.of(Pod).get("goes", "default")
+                pod = await c.client.for_kind(Pod).get("goes", "default")
                 assert {toleration.tolerationSeconds for toleration in pod.spec.tolerations} == {300}, (
                     "the default of admission"
                 )
@@ -83,10 +83,10 @@ def test_pods_of_an_unreachable_node_are_evicted_after_five_minutes() -> None:
                 assert await fleet.pods() == ["goes", "stays"]
                 await fleet.pass_time(280, "lives")
                 assert await fleet.pods() == ["goes", "stays"]
-                assert (await c.client.of(Pod).get("goes", "default")).metadata.deletionTimestamp is None
+                assert (await c.client.for_kind(Pod).get("goes", "default")).metadata.deletionTimestamp is None
                 await fleet.pass_time(20, "lives")
                 took_s = time.process_time() - cpu_start
-                pod = await c.client.of(Pod).get("goes", "default")
+                pod = await c.client.for_kind(Pod).get("goes", "default")
                 assert pod.metadata.deletionTimestamp is not None, "the pod is evicted"
                 target = next(condition for condition in pod.status.conditions if condition.type == "DisruptionTarget")
                 assert (target.status, target.reason) == ("True", "DeletionByTaintManager")
@@ -147,11 +147,11 @@ async def test_node_conditions_become_taints_immediately() -> None:
                 ("network-unavailable", "NoSchedule"),
             ]
             await fleet.post("a", NetworkUnavailable="False")
-            await c.client.of(Node).patch("a", {"spec": {"unschedulable": True}})
+            await c.client.for_kind(Node).patch("a", {"spec": {"unschedulable": True}})
             await c.clock.settle()
             assert await fleet.taints("a") == [("unschedulable", "NoSchedule")]
             await fleet.post("a", "False", NetworkUnavailable="False")
-            await c.client.of(Node).patch("a", {"spec": {"unschedulable": None}}, type=PatchType.MERGE)
+            await c.client.for_kind(Node).patch("a", {"spec": {"unschedulable": None}}, type=PatchType.MERGE)
             await c.clock.settle()
             assert await fleet.taints("a") == [("not-ready", "NoSchedule")]
             await c.clock.advance(6)

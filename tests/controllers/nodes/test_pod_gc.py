@@ -5,7 +5,7 @@ from typing import Any
 from sampan.api.codec import json as codec
 from sampan.api.types.core_v1 import Node, Pod
 from sampan.controllers.descriptor import ControllerConfig
-from sampan.controllers.nodes.pod_gc import excess, never_scheduled, out_of_service
+from sampan.controllers.nodes.pod_gc import select_excess_pods, select_out_of_service_pods, select_unscheduled_pods
 from sampan.machinery.client import Delete
 from tests.apiserver.pods import pod_value
 from tests.controllers.cluster import cluster
@@ -35,10 +35,10 @@ def test_excess_pods_are_evicted_pods_first_then_oldest_pods() -> None:
         pod("evicted", "Failed", 9, reason="Evicted"),
         pod("runs", "Running"),
     ]
-    assert names(excess(pods, 4)) == []
-    assert names(excess(pods, 3)) == ["evicted"]
-    assert names(excess(pods, 1)) == ["evicted", "a", "b"]
-    assert names(excess(pods, 0)) == []
+    assert names(select_excess_pods(pods, 4)) == []
+    assert names(select_excess_pods(pods, 3)) == ["evicted"]
+    assert names(select_excess_pods(pods, 1)) == ["evicted", "a", "b"]
+    assert names(select_excess_pods(pods, 0)) == []
 
 
 def test_terminating_pods_on_out_of_service_nodes_or_without_node() -> None:
@@ -54,8 +54,8 @@ def test_terminating_pods_on_out_of_service_nodes_or_without_node() -> None:
         pod("b", "Running", node="out"),
         pod("c", "Running", is_deleted=True),
     ]
-    assert names(out_of_service(pods, {"out": out})) == ["a"]
-    assert names(never_scheduled(pods)) == ["c"]
+    assert names(select_out_of_service_pods(pods, {"out": out})) == ["a"]
+    assert names(select_unscheduled_pods(pods)) == ["c"]
 
 
 async def test_pods_of_a_deleted_node_are_deleted_after_the_quarantine() -> None:
@@ -67,16 +67,16 @@ async def test_pods_of_a_deleted_node_are_deleted_after_the_quarantine() -> None
         await fleet.pod("a", "stays")
         await fleet.pod("b", "goes", finalizers=["example.com/look"])
         async with c.running(NAME):
-            await c.client.of(Node).delete("goes")
+            await c.client.for_kind(Node).delete("goes")
             await c.clock.advance(39)
-            assert (await c.client.of(Pod).get("b", "default")).status.phase == "Running"
+            assert (await c.client.for_kind(Pod).get("b", "default")).status.phase == "Running"
             await c.clock.advance(30)
-            pod = await c.client.of(Pod).get("b", "default")
+            pod = await c.client.for_kind(Pod).get("b", "default")
             assert pod.status.phase == "Failed"
             assert pod.metadata.deletionTimestamp is not None
             target = next(condition for condition in pod.status.conditions if condition.type == "DisruptionTarget")
             assert (target.reason, target.message) == ("DeletionByPodGC", "PodGC: node no longer exists")
-            await c.client.of(Pod).patch("b", {"metadata": {"finalizers": None}}, "default")
+            await c.client.for_kind(Pod).patch("b", {"metadata": {"finalizers": None}}, "default")
             await c.clock.advance(40)
             assert await fleet.pods() == ["a"]
         before = await c.revision()
@@ -92,7 +92,7 @@ async def test_node_recreated_within_the_quarantine_keeps_its_pods() -> None:
         await fleet.add("n")
         await fleet.pod("a", "n")
         for _ in range(5):
-            await c.client.of(Node).delete("n")
+            await c.client.for_kind(Node).delete("n")
             await c.clock.advance(30)
             await fleet.add("n")
             await c.clock.advance(30)
@@ -108,10 +108,10 @@ async def test_terminated_pod_threshold_and_terminating_unscheduled_pods() -> No
             await fleet.pod(f"over{index}", "n", phase="Succeeded")
             await c.clock.advance(1)
         await fleet.pod("waits", finalizers=["example.com/look"], phase="Pending")
-        await c.client.of(Pod).delete("waits", "default", options=Delete(grace_period_s=30))
+        await c.client.for_kind(Pod).delete("waits", "default", options=Delete(grace_period_s=30))
         async with c.running(NAME, config=ControllerConfig(terminated_pod_gc_threshold=2)):
             assert await fleet.pods() == ["over2", "over3", "waits"]
-            assert (await c.client.of(Pod).get("waits", "default")).status.phase == "Failed"
+            assert (await c.client.for_kind(Pod).get("waits", "default")).status.phase == "Failed"
 
 
 async def test_terminating_pods_of_an_out_of_service_node_are_deleted() -> None:
@@ -120,10 +120,10 @@ async def test_terminating_pods_of_an_out_of_service_node_are_deleted() -> None:
         await fleet.account()
         await fleet.add("n", ready="Unknown")
         await fleet.pod("a", "n")
-        await c.client.of(Pod).delete("a", "default")
+        await c.client.for_kind(Pod).delete("a", "default")
         await c.clock.advance(60)
         assert await fleet.pods() == ["a"]
         taint = {"key": "node.kubernetes.io/out-of-service", "value": "nodeshutdown", "effect": "NoExecute"}
-        await c.client.of(Node).patch("n", {"spec": {"taints": [taint]}})
+        await c.client.for_kind(Node).patch("n", {"spec": {"taints": [taint]}})
         await c.clock.advance(21)
         assert await fleet.pods() == []

@@ -81,6 +81,6 @@ async def test_every_pod_cidr_has_a_route() -> None:
         before = await c.revision()
         await c.clock.advance(60)
         assert await c.revision() == before
-        await c.client.of(Node).delete("a")
+        await c.client.for_kind(Node).delete("a")
         await c.clock.advance(11)
         assert {route.node for route in cloud.route_table} == {"b"}

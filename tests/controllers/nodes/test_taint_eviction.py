@@ -94,14 +94,16 @@ def test_evictions_due_and_cancelled(
 
 
 async def taint(c: Cluster, *values: dict[str, str]) -> None:
-    await c.client.of(Node).patch("n", {"spec": {"taints": list(values) or None}}, type=PatchType.MERGE)
+    await c.client.for_kind(Node).patch("n", {"spec": {"taints": list(values) or None}}, type=PatchType.MERGE)
     await c.clock.settle()
 
 
 async def deleted_pods(c: Cluster) -> list[str]:
     """Names of the pods that are deleted or have a deletion timestamp."""
     await c.clock.settle()
-    deletions = {pod.metadata.name: pod.metadata.deletionTimestamp for pod in (await c.client.of(Pod).list()).items}
+    deletions = {
+        pod.metadata.name: pod.metadata.deletionTimestamp for pod in (await c.client.for_kind(Pod).list()).items
+    }
     return sorted(name for name in ("now", "later", "never") if name not in deletions or deletions[name])
 
 
@@ -157,7 +159,7 @@ async def test_pods_created_on_a_tainted_node_are_evicted() -> None:
             await fleet.pod("later", "n", tolerations=[{**FOR_TEN, "tolerationSeconds": 100}])
             await c.clock.advance(1)
             assert await deleted_pods(c) == ["now"]
-        await c.client.of(Pod).delete("now", "default")
+        await c.client.for_kind(Pod).delete("now", "default")
         before = await c.revision()
         async with c.running(NAME):
             await c.clock.advance(60)

@@ -15,11 +15,11 @@ CONTROLLERS = (
 
 
 async def set_power(c: Cluster, name: str, state: str | None) -> None:
-    await c.client.of(Node).patch(name, {"metadata": {"annotations": {hollow_nodes.POWER: state}}})
+    await c.client.for_kind(Node).patch(name, {"metadata": {"annotations": {hollow_nodes.POWER: state}}})
 
 
 async def start_pods(c: Cluster) -> None:
-    pods = c.client.of(Pod)
+    pods = c.client.for_kind(Pod)
     await pods.create(pod({"nodeName": "dies"}, name="a"))
     await pods.create(pod({"nodeName": "lives"}, name="b"))
     await c.clock.advance(10)
@@ -27,13 +27,13 @@ async def start_pods(c: Cluster) -> None:
 
 
 async def is_ready(c: Cluster, name: str) -> bool:
-    pod = await c.client.of(Pod).get(name, "default")
+    pod = await c.client.for_kind(Pod).get(name, "default")
     return any(condition.type == "Ready" and condition.status == "True" for condition in pod.status.conditions)
 
 
 async def test_pods_of_a_node_that_stops_are_evicted() -> None:
     async with cluster() as c, c.running(*CONTROLLERS), c.nodes("lives", "dies"):
-        pods, fleet = c.client.of(Pod), Fleet(c)
+        pods, fleet = c.client.for_kind(Pod), Fleet(c)
         await start_pods(c)
         assert await fleet.taints("dies") == []
         await set_power(c, "dies", hollow_nodes.OFF)
@@ -45,7 +45,7 @@ async def test_pods_of_a_node_that_stops_are_evicted() -> None:
         await c.clock.advance(30)
         assert (await pods.get("a", "default")).metadata.deletionTimestamp is not None
         assert (await pods.get("b", "default")).metadata.deletionTimestamp is None
-        await c.client.of(Node).delete("dies")
+        await c.client.for_kind(Node).delete("dies")
         await c.clock.advance(70)
         assert await fleet.pods() == ["b"]
         assert await fleet.taints("lives") == []
@@ -61,7 +61,7 @@ async def test_a_node_that_comes_back_keeps_its_pods() -> None:
         await set_power(c, "dies", None)
         await c.clock.advance(400)
         assert await fleet.taints("dies") == []
-        assert (await c.client.of(Pod).get("a", "default")).metadata.deletionTimestamp is None
+        assert (await c.client.for_kind(Pod).get("a", "default")).metadata.deletionTimestamp is None
         assert await is_ready(c, "a")
         messages = {message for _, _, message in await fleet.events("TaintManagerEviction")}
         assert messages == {"Cancelling deletion of Pod default/a"}

@@ -20,13 +20,13 @@ def test_ttl_steps_have_hysteresis(step: int, nodes: int, expected: int) -> None
 
 async def ttls(c: Cluster) -> dict[str, str]:
     """The annotations by node."""
-    nodes = (await c.client.of(Node).list()).items
+    nodes = (await c.client.for_kind(Node).list()).items
     return {node.metadata.name: node.metadata.annotations[ANNOTATION] for node in nodes}
 
 
 async def test_nodes_get_the_ttl_annotation() -> None:
     async with cluster() as c:
-        nodes = c.client.of(Node)
+        nodes = c.client.for_kind(Node)
         async with c.running(TTL):
             names = [f"n{at}" for at in range(101)]
             for name in names[:100]:

@@ -46,7 +46,7 @@ def test_zone_state_by_ready_nodes(ready: int, unready: int, state: ZoneState) -
     ],
 )
 def test_taint_rate_by_zone_state_and_size(state: ZoneState, size: int, rate: float) -> None:
-    assert RATES.of(state, size) == rate
+    assert RATES.select_rate(state, size) == rate
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_queue_releases_nodes_in_order_at_its_rate() -> None:
     assert queue.next_in_s(0) == pytest.approx(10)
     queue.add("a")
     assert (queue.take(9.9), queue.take(10), queue.take(99)) == (None, "c", None)
-    queue.again("a")
+    queue.requeue("a")
     assert (queue.take(99), queue.next_in_s(99)) == ("a", None)
 
 

@@ -12,7 +12,7 @@ from tests.controllers.cluster import Cluster, cluster
 async def pod_cluster() -> AsyncIterator[Cluster]:
     """A cluster with the service account that pods of namespace default run as."""
     async with cluster() as c:
-        await c.client.of(ServiceAccount).create(
+        await c.client.for_kind(ServiceAccount).create(
             ServiceAccount(metadata=ObjectMeta(name="default", namespace="default"))
         )
         yield c

@@ -76,26 +76,26 @@ SELECTOR = from_labels(LABELS)
 
 
 def control(client: Client) -> ClaimControl:
-    return ClaimControl(owners=client.of(ReplicaSet), objects=client.of(Pod))
+    return ClaimControl(owners=client.for_kind(ReplicaSet), objects=client.for_kind(Pod))
 
 
 async def create_owner(client: Client, name: str = "web") -> ReplicaSet:
     new = owner(name, uid="")
-    return await client.of(ReplicaSet).create(new)
+    return await client.for_kind(ReplicaSet).create(new)
 
 
 async def create_pod(client: Client, name: str, **metadata: Any) -> Pod:
-    return await client.of(Pod).create(pod(name, uid="", phase="", **metadata))
+    return await client.for_kind(Pod).create(pod(name, uid="", phase="", **metadata))
 
 
 async def owner_of(client: Client, name: str) -> str:
-    reference = controller_of(await client.of(Pod).get(name, "default"))
+    reference = controller_of(await client.for_kind(Pod).get(name, "default"))
     return reference.uid if reference else ""
 
 
 async def test_matching_pods_are_kept_or_adopted_and_unmatched_pods_released() -> None:
     async with pod_cluster() as c:
-        client, pods = c.client, c.client.of(Pod)
+        client, pods = c.client, c.client.for_kind(Pod)
         first, other = await create_owner(client), await create_owner(client, "other")
         kept = await create_pod(client, "kept", owned_by=first.metadata.uid)
         released = await create_pod(client, "released", owned_by=first.metadata.uid, labels={"app": "x"})
@@ -118,25 +118,25 @@ async def test_adoption_adds_owner_reference_and_finalizer_that_release_removes(
     async with pod_cluster() as c:
         first, orphan = await create_owner(c.client), await create_pod(c.client, "orphan")
         control_with_finalizer = ClaimControl(
-            owners=c.client.of(ReplicaSet), objects=c.client.of(Pod), finalizers=("a.b/c",)
+            owners=c.client.for_kind(ReplicaSet), objects=c.client.for_kind(Pod), finalizers=("a.b/c",)
         )
         await claim(first, SELECTOR, [orphan], control_with_finalizer)
-        meta = (await c.client.of(Pod).get("orphan", "default")).metadata
+        meta = (await c.client.for_kind(Pod).get("orphan", "default")).metadata
         (reference,) = meta.ownerReferences
         assert (reference.apiVersion, reference.kind, reference.name) == ("apps/v1", "ReplicaSet", "web")
         assert (reference.controller, reference.blockOwnerDeletion) == (True, True)
         assert meta.finalizers == ["a.b/c"]
-        relabelled = copy_of(await c.client.of(Pod).get("orphan", "default"))
+        relabelled = copy_of(await c.client.for_kind(Pod).get("orphan", "default"))
         relabelled.metadata.labels = {"app": "x"}
-        await claim(first, SELECTOR, [await c.client.of(Pod).update(relabelled)], control_with_finalizer)
-        meta = (await c.client.of(Pod).get("orphan", "default")).metadata
+        await claim(first, SELECTOR, [await c.client.for_kind(Pod).update(relabelled)], control_with_finalizer)
+        meta = (await c.client.for_kind(Pod).get("orphan", "default")).metadata
         assert (meta.ownerReferences, meta.finalizers) == ([], [])
 
 
 async def test_owner_that_was_recreated_adopts_nothing_with_its_old_uid() -> None:
     async with pod_cluster() as c:
         old = await create_owner(c.client)
-        await c.client.of(ReplicaSet).delete("web", "default", options=Delete(propagation="Background"))
+        await c.client.for_kind(ReplicaSet).delete("web", "default", options=Delete(propagation="Background"))
         await create_owner(c.client)
         orphan = await create_pod(c.client, "orphan")
         with pytest.raises(errors.Conflict, match=r"can't adopt Pod default/orphan .*: original ReplicaSet"):
@@ -146,7 +146,7 @@ async def test_owner_that_was_recreated_adopts_nothing_with_its_old_uid() -> Non
 
 async def test_an_owner_that_is_being_deleted_adopts_and_releases_nothing() -> None:
     async with pod_cluster() as c:
-        sets = c.client.of(ReplicaSet)
+        sets = c.client.for_kind(ReplicaSet)
         cached = await create_owner(c.client)
         held = copy_of(cached)
         held.metadata.finalizers = ["a.b/c"]
@@ -171,7 +171,7 @@ async def test_claim_ignores_pods_that_are_deleted_or_already_released() -> None
         gone = await create_pod(c.client, "gone", owned_by=uid, labels=labels)
         gone_orphan = await create_pod(c.client, "gone-orphan")
         for name in ("gone", "gone-orphan"):
-            await c.client.of(Pod).delete(name, "default", options=Delete(grace_period_s=0))
+            await c.client.for_kind(Pod).delete(name, "default", options=Delete(grace_period_s=0))
         freed = await create_pod(c.client, "freed", owned_by=uid, labels=labels)
         await claim(first, SELECTOR, [freed], control(c.client))
         assert await claim(first, SELECTOR, [gone, gone_orphan, freed], control(c.client)) == []

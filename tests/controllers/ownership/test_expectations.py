@@ -20,16 +20,16 @@ def test_owner_without_expectations_is_satisfied() -> None:
 def test_creations_are_counted_and_deletions_tracked_by_uid() -> None:
     expectations = Expectations(clock=VirtualClock())
     expectations.expect("o", creations=2)
-    expectations.created("o")
+    expectations.lower_creations("o")
     assert not expectations.is_satisfied("o")
-    expectations.created("o")
+    expectations.lower_creations("o")
     assert expectations.is_satisfied("o")
 
     expectations.expect("o", deletions=["a", "b"])
-    expectations.deleted("o", "a")
-    expectations.deleted("o", "a")
+    expectations.drop_deletion("o", "a")
+    expectations.drop_deletion("o", "a")
     assert not expectations.is_satisfied("o")
-    expectations.deleted("o", "b")
+    expectations.drop_deletion("o", "b")
     assert expectations.is_satisfied("o")
 
 
@@ -64,7 +64,7 @@ def test_observed_changes_fulfil_expectations(old: Any, new: Any, creations: int
     expectations.observe(old, new)
     for left in deletions:
         assert not expectations.is_satisfied("o")
-        expectations.deleted("o", left)
+        expectations.drop_deletion("o", left)
     assert expectations.is_satisfied("o") is (creations == 0)
 
 

@@ -9,7 +9,14 @@ from sampan.api.codec import json as codec
 from sampan.api.types.core_v1 import Event, Namespace, ResourceQuota
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.controllers.namespace_phase import is_namespace_terminating
-from sampan.controllers.ownership.pods import FailureBackoff, PodControl, all_at_once, name_prefix, pod_from, slow_start
+from sampan.controllers.ownership.pods import (
+    FailureBackoff,
+    PodControl,
+    name_prefix,
+    pod_from,
+    run_concurrently,
+    slow_start,
+)
 from sampan.machinery import errors
 from sampan.machinery.client import Client
 from sampan.machinery.copies import copy_of
@@ -55,7 +62,7 @@ class RecordedPodControl:
         sending = asyncio.ensure_future(self._recorder.run())
         await self._clock.settle()
         sending.cancel()
-        events = (await self._client.of(Event).list_all()).items
+        events = (await self._client.for_kind(Event).list_all()).items
         return [(event.type, event.reason, event.message) for event in events]
 
 
@@ -77,10 +84,10 @@ async def test_creation_and_deletion_of_pods_record_events() -> None:
 async def test_rejected_creation_records_an_event() -> None:
     async with pod_cluster() as c:
         quota = {"metadata": {"name": "q", "namespace": "default"}, "spec": {"hard": {"pods": "0"}}}
-        stored_quota = await c.client.of(ResourceQuota).create(codec.from_value(quota, ResourceQuota))
+        stored_quota = await c.client.for_kind(ResourceQuota).create(codec.from_value(quota, ResourceQuota))
         stored_quota = copy_of(stored_quota)
         stored_quota.status.hard, stored_quota.status.used = {"pods": "0"}, {"pods": "0"}
-        await c.client.of(ResourceQuota).update_status(stored_quota)
+        await c.client.for_kind(ResourceQuota).update_status(stored_quota)
         replica_set, recording = owner(uid="u"), RecordedPodControl(c)
         with pytest.raises(errors.Forbidden):
             await recording.control.create(replica_set.spec.template, "default", replica_set)
@@ -92,7 +99,7 @@ async def test_rejected_creation_records_an_event() -> None:
 
 async def test_rejected_creation_in_a_terminating_namespace_records_no_event() -> None:
     async with pod_cluster() as c:
-        namespaces = c.client.of(Namespace)
+        namespaces = c.client.for_kind(Namespace)
         await namespaces.create(Namespace(metadata=ObjectMeta(name="ends")))
         await namespaces.delete("ends")
         replica_set, recording = owner(uid="u", namespace="ends"), RecordedPodControl(c)
@@ -160,23 +167,23 @@ def test_all_at_once_tries_every_call() -> None:
         if at in (1, 2):
             raise ValueError(f"call {at}")
 
-    assert str(asyncio.run(all_at_once(4, step))) == "call 1"
+    assert str(asyncio.run(run_concurrently(4, step))) == "call 1"
     assert steps == [0, 1, 2, 3]
-    assert asyncio.run(all_at_once(0, step)) is None
+    assert asyncio.run(run_concurrently(0, step)) is None
 
 
 def test_failure_backoff_doubles_up_to_15_minutes_and_resets() -> None:
     backoff, now, waits = FailureBackoff(), 0.0, []
     for _ in range(12):
-        assert backoff.held_s("k", now) == 0
+        assert backoff.remaining_backoff_s("k", now) == 0
         backoff.note("k", now)
-        waits.append(backoff.held_s("k", now))
+        waits.append(backoff.remaining_backoff_s("k", now))
         now += waits[-1]
     assert waits == [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 900, 900]
-    assert backoff.held_s("other", now) == 0
+    assert backoff.remaining_backoff_s("other", now) == 0
     now += 1801
     backoff.note("k", now)
-    assert backoff.held_s("k", now) == 1, "the back-off starts again after 30 minutes without failure"
+    assert backoff.remaining_backoff_s("k", now) == 1, "the back-off starts again after 30 minutes without failure"
 
 
 def test_cancelled_slow_start_leaves_no_coroutine_unawaited(recwarn: pytest.WarningsRecorder) -> None:

@@ -96,7 +96,7 @@ def test_revisions_are_sorted_by_number_then_age_then_name() -> None:
         revision(1, "b", "2026-01-01T00:00:00Z"),
         revision(1, "a", "2026-01-02T00:00:00Z"),
     ]
-    assert [revision.metadata.name for revision in revisions.in_order(existing)] == ["b", "a", "c", "d"]
+    assert [revision.metadata.name for revision in revisions.sort_revisions(existing)] == ["b", "a", "c", "d"]
     assert revisions.next_number(existing) == 3
     assert revisions.next_number([]) == 1
 

@@ -61,7 +61,7 @@ def test_expected_pods_and_desired_healthy(spec: dict[str, Any], needs_scale: bo
     ],
 )
 def test_disruptions_allowed(expected: Expectation, current: int, allowed: int, reason: str) -> None:
-    status = budgets.status(budget(), expected, current, {}, STAMP)
+    status = budgets.compute_status(budget(), expected, current, {}, STAMP)
     assert (status.disruptionsAllowed, status.observedGeneration, status.currentHealthy) == (allowed, 2, current)
     (condition,) = status.conditions
     assert (condition.type, condition.reason, condition.observedGeneration) == ("DisruptionAllowed", reason, 2)
@@ -69,14 +69,16 @@ def test_disruptions_allowed(expected: Expectation, current: int, allowed: int, 
 
 
 def test_transition_time_changes_only_with_the_condition_status() -> None:
-    first = budgets.status(budget(), Expectation(3, 2), 3, {}, ago(100)).conditions
-    same = budgets.status(budget(conditions=first), Expectation(3, 1), 3, {}, STAMP).conditions
-    other = budgets.status(budget(conditions=first), Expectation(3, 3), 3, {}, STAMP).conditions
+    first = budgets.compute_status(budget(), Expectation(3, 2), 3, {}, ago(100)).conditions
+    same = budgets.compute_status(budget(conditions=first), Expectation(3, 1), 3, {}, STAMP).conditions
+    other = budgets.compute_status(budget(conditions=first), Expectation(3, 3), 3, {}, STAMP).conditions
     assert [condition.lastTransitionTime for condition in (*same, *other)] == [ago(100), STAMP]
 
 
 def test_sync_failure_allows_no_disruptions() -> None:
-    status = budgets.failed(budget(disruptionsAllowed=3, currentHealthy=4, observedGeneration=1), "no luck", STAMP)
+    status = budgets.make_failed_status(
+        budget(disruptionsAllowed=3, currentHealthy=4, observedGeneration=1), "no luck", STAMP
+    )
     assert (status.disruptionsAllowed, status.currentHealthy) == (0, 4)
     (condition,) = status.conditions
     assert (condition.status, condition.reason, condition.message) == ("False", "SyncFailed", "no luck")
@@ -85,12 +87,12 @@ def test_sync_failure_allows_no_disruptions() -> None:
 def test_granted_evictions_end_with_the_pod_or_expire() -> None:
     granted = {"fresh": ago(20), "old": ago(121), "going": ago(5), "unknown": ago(5)}
     pods = [pod("fresh"), pod("old"), pod("going", is_deleted=True), pod("other")]
-    disrupted = budgets.disrupted(budget(disruptedPods=granted), pods, NOW)
+    disrupted = budgets.find_disrupted_pods(budget(disruptedPods=granted), pods, NOW)
     assert dict(disrupted.since) == {"fresh": ago(20)}
     assert [pod.metadata.name for pod in disrupted.expired] == ["old"]
     assert disrupted.again_s == pytest.approx(100, abs=0.01)
-    assert budgets.healthy(pods, disrupted.since, NOW) == 2
-    assert budgets.disrupted(budget(), pods, NOW).again_s is None
+    assert budgets.count_healthy_pods(pods, disrupted.since, NOW) == 2
+    assert budgets.find_disrupted_pods(budget(), pods, NOW).again_s is None
 
 
 @pytest.mark.parametrize(
@@ -99,7 +101,7 @@ def test_granted_evictions_end_with_the_pod_or_expire() -> None:
     ids=["ready", "not ready", "deleted"],
 )
 def test_healthy_pods(pod: Pod, expected: int) -> None:
-    assert budgets.healthy([pod], {}, NOW) == expected
+    assert budgets.count_healthy_pods([pod], {}, NOW) == expected
 
 
 def target(since_s: float, *, status: str = "True", reason: str = "EvictionByEvictionAPI", **more: Any) -> Pod:

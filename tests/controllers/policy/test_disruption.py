@@ -35,11 +35,13 @@ def pod(name: str, owner: OwnerReference | None = None) -> Pod:
 
 
 async def prepare(c: Cluster) -> None:
-    await c.client.of(ServiceAccount).create(ServiceAccount(metadata=ObjectMeta(name="default", namespace="default")))
+    await c.client.for_kind(ServiceAccount).create(
+        ServiceAccount(metadata=ObjectMeta(name="default", namespace="default"))
+    )
 
 
 async def make_pods(c: Cluster, count: int, owner: OwnerReference | None = None, *, ready: int | None = None) -> None:
-    pods = c.client.of(Pod)
+    pods = c.client.for_kind(Pod)
     for at in range(count):
         await pods.create(pod(f"p{at}", owner))
         await set_ready(c, f"p{at}", at < (count if ready is None else ready))
@@ -48,13 +50,13 @@ async def make_pods(c: Cluster, count: int, owner: OwnerReference | None = None,
 async def set_ready(c: Cluster, name: str, is_ready: bool) -> None:
     condition = {"type": "Ready", "status": "True" if is_ready else "False"}
     status = {"phase": "Running", "conditions": [condition]}
-    await c.client.of(Pod).patch(name, {"status": status}, "default", subresource="status")
+    await c.client.for_kind(Pod).patch(name, {"status": status}, "default", subresource="status")
 
 
 async def make_set(c: Cluster, replicas: int) -> OwnerReference:
     template = PodTemplateSpec(metadata=ObjectMeta(labels=LABELS), spec=pod("x").spec)
     spec = ReplicaSetSpec(replicas=replicas, selector=LabelSelector(matchLabels=LABELS), template=template)
-    replica_set = await c.client.of(ReplicaSet).create(
+    replica_set = await c.client.for_kind(ReplicaSet).create(
         ReplicaSet(metadata=ObjectMeta(name="rs", namespace="default"), spec=spec)
     )
     return OwnerReference(
@@ -64,24 +66,26 @@ async def make_set(c: Cluster, replicas: int) -> OwnerReference:
 
 async def status_counts(c: Cluster, name: str = "b") -> tuple[int, int, int, int]:
     """disruptionsAllowed, currentHealthy, desiredHealthy and expectedPods of the budget."""
-    status = (await c.client.of(PodDisruptionBudget).get(name, "default")).status
+    status = (await c.client.for_kind(PodDisruptionBudget).get(name, "default")).status
     return status.disruptionsAllowed, status.currentHealthy, status.desiredHealthy, status.expectedPods
 
 
 async def evict(c: Cluster, name: str, options: DeleteOptions | None = None) -> None:
     eviction = Eviction(metadata=ObjectMeta(name=name, namespace="default"), deleteOptions=options)
-    await c.client.of(Pod).create_subresource("eviction", name, eviction, "default")
+    await c.client.for_kind(Pod).create_subresource("eviction", name, eviction, "default")
 
 
 async def events(c: Cluster) -> list[tuple[str, str, str]]:
-    return [(event.type, event.reason, event.message) for event in (await c.client.of(Event).list(IN_DEFAULT)).items]
+    return [
+        (event.type, event.reason, event.message) for event in (await c.client.for_kind(Event).list(IN_DEFAULT)).items
+    ]
 
 
 async def test_status_follows_the_readiness_of_pods() -> None:
     async with cluster() as c:
         await prepare(c)
         async with c.running(NAME):
-            await c.client.of(PodDisruptionBudget).create(budget(minAvailable=2))
+            await c.client.for_kind(PodDisruptionBudget).create(budget(minAvailable=2))
             await c.clock.settle()
             assert await status_counts(c) == (0, 0, 2, 0)
             assert await events(c) == [("Normal", "NoPods", "No matching pods found")]
@@ -108,7 +112,7 @@ async def test_expected_pods_are_the_replicas_of_the_replicaset(
     async with cluster() as c:
         await prepare(c)
         await make_pods(c, 3, await make_set(c, 5))
-        await c.client.of(PodDisruptionBudget).create(budget(**spec))
+        await c.client.for_kind(PodDisruptionBudget).create(budget(**spec))
         async with c.running(NAME):
             assert await status_counts(c) == expected
 
@@ -117,14 +121,14 @@ async def test_expected_pods_are_the_replicas_of_the_owning_deployment() -> None
     async with cluster() as c:
         await prepare(c)
         owner = await make_set(c, 2)
-        deployment = await c.client.of(Deployment).create(
+        deployment = await c.client.for_kind(Deployment).create(
             builders.deployment("d", replicas=7, labels=LABELS, namespace="default")
         )
         deployment_ref = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d", "uid": deployment.metadata.uid}
         refs = {"metadata": {"ownerReferences": [{**deployment_ref, "controller": True}]}}
-        await c.client.of(ReplicaSet).patch("rs", refs, "default")
+        await c.client.for_kind(ReplicaSet).patch("rs", refs, "default")
         await make_pods(c, 2, owner)
-        await c.client.of(PodDisruptionBudget).create(budget(maxUnavailable=1))
+        await c.client.for_kind(PodDisruptionBudget).create(budget(maxUnavailable=1))
         async with c.running(NAME):
             assert await status_counts(c) == (0, 2, 6, 7)
 
@@ -143,10 +147,10 @@ def test_unknown_scale_of_the_owner_allows_no_disruptions(owner: tuple[str, str]
             await prepare(c)
             ref = OwnerReference(apiVersion=owner[0], kind=owner[1], name="x", uid="0-0", controller=True)
             await make_pods(c, 1, ref)
-            await c.client.of(PodDisruptionBudget).create(budget(maxUnavailable=1))
+            await c.client.for_kind(PodDisruptionBudget).create(budget(maxUnavailable=1))
             async with c.running(NAME):
                 await c.clock.advance(1)
-            (condition,) = (await c.client.of(PodDisruptionBudget).get("b", "default")).status.conditions
+            (condition,) = (await c.client.for_kind(PodDisruptionBudget).get("b", "default")).status.conditions
             assert (condition.status, condition.reason, condition.message) == ("False", "SyncFailed", message)
             text = f"Failed to calculate the number of expected pods: {message}"
             assert ("Warning", "CalculateExpectedPodCountFailed", text) in await events(c)
@@ -162,7 +166,7 @@ async def test_pods_without_a_controller_are_reported() -> None:
     async with cluster() as c:
         await prepare(c)
         await make_pods(c, 1)
-        await c.client.of(PodDisruptionBudget).create(budget(maxUnavailable=1))
+        await c.client.for_kind(PodDisruptionBudget).create(budget(maxUnavailable=1))
         async with c.running(NAME):
             await c.clock.settle()
         (event,) = {event[2] for event in await events(c) if event[1] == "UnmanagedPods"}
@@ -177,7 +181,7 @@ async def test_two_budgets_for_a_pod_are_reported() -> None:
     async with cluster() as c:
         await prepare(c)
         for name in ("a", "b"):
-            await c.client.of(PodDisruptionBudget).create(budget(name, minAvailable=1))
+            await c.client.for_kind(PodDisruptionBudget).create(budget(name, minAvailable=1))
         await make_pods(c, 1)
         async with c.running(NAME):
             await set_ready(c, "p0", False)
@@ -191,7 +195,7 @@ async def test_concurrent_evictions_never_exceed_the_budget() -> None:
     async with cluster() as c:
         await prepare(c)
         await make_pods(c, 50, await make_set(c, 50))
-        await c.client.of(PodDisruptionBudget).create(budget(minAvailable=43))
+        await c.client.for_kind(PodDisruptionBudget).create(budget(minAvailable=43))
         async with c.running(NAME):
             await c.clock.settle()
             results = await asyncio.gather(*(evict(c, f"p{at}") for at in range(50)), return_exceptions=True)
@@ -199,11 +203,11 @@ async def test_concurrent_evictions_never_exceed_the_budget() -> None:
             assert len(granted) == 7
             rejected = [result for result in results if result is not None]
             assert {type(result) for result in rejected} == {errors.TooManyRequests}
-            pods = (await c.client.of(Pod).list(IN_DEFAULT)).items
+            pods = (await c.client.for_kind(Pod).list(IN_DEFAULT)).items
             assert sum(pod.metadata.deletionTimestamp is None for pod in pods) == 43
             await c.clock.settle()
             assert await status_counts(c) == (0, 43, 43, 50)
-            status = (await c.client.of(PodDisruptionBudget).get("b", "default")).status
+            status = (await c.client.for_kind(PodDisruptionBudget).get("b", "default")).status
             assert status.disruptedPods == {}
             remaining = next(at for at in range(50) if at not in granted)
             with pytest.raises(errors.TooManyRequests) as last:
@@ -222,7 +226,7 @@ async def test_unhealthy_pod_eviction_policy(policy: str, is_evicted: bool) -> N
     async with cluster() as c:
         await prepare(c)
         await make_pods(c, 3, ready=1)
-        await c.client.of(PodDisruptionBudget).create(budget(minAvailable=2, unhealthyPodEvictionPolicy=policy))
+        await c.client.for_kind(PodDisruptionBudget).create(budget(minAvailable=2, unhealthyPodEvictionPolicy=policy))
         async with c.running(NAME):
             await c.clock.settle()
             if is_evicted:
@@ -238,7 +242,7 @@ async def test_granted_eviction_expires_if_the_pod_is_not_deleted() -> None:
     async with cluster() as c:
         await prepare(c)
         await make_pods(c, 2)
-        budgets = c.client.of(PodDisruptionBudget)
+        budgets = c.client.for_kind(PodDisruptionBudget)
         await budgets.create(budget(minAvailable=1))
         async with c.running(NAME):
             await c.clock.settle()
@@ -260,7 +264,7 @@ async def test_stale_disruption_target_condition_is_cleared() -> None:
     async with cluster() as c:
         await prepare(c)
         await make_pods(c, 1)
-        pods = c.client.of(Pod)
+        pods = c.client.for_kind(Pod)
         since = times.format_time(c.clock.now())
         condition = {"type": "DisruptionTarget", "status": "True", "reason": "x", "lastTransitionTime": since}
         await pods.patch("p0", {"status": {"conditions": [condition]}}, "default", subresource="status")

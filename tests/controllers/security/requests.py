@@ -75,7 +75,7 @@ def config(directory: Path, c: Cluster) -> ControllerConfig:
 
 
 async def approve(c: Cluster, name: str = "csr", kind: str = APPROVED) -> None:
-    requests = c.client.of(CertificateSigningRequest)
+    requests = c.client.for_kind(CertificateSigningRequest)
     request = copy_of(await requests.get(name))
     request.status.conditions.append(condition(kind))
     await requests.update(request, subresource="approval")

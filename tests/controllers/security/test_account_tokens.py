@@ -6,9 +6,9 @@ import pytest
 
 from sampan.api.types.core_v1 import ObjectReference, Secret, ServiceAccount
 from sampan.api.types.meta_v1 import ObjectMeta
-from sampan.apiserver.authn.jwt_keys import read_keys, verified
+from sampan.apiserver.authn.jwt_keys import read_keys, verify_token
 from sampan.controllers.security import account_tokens
-from sampan.controllers.security.account_tokens import ServiceAccountTokenController, claims, completed, is_complete
+from sampan.controllers.security.account_tokens import ServiceAccountTokenController, claims, fill_secret, is_complete
 from sampan.machinery import errors
 from sampan.machinery.client import PatchType
 from sampan.machinery.copies import copy_of
@@ -19,7 +19,7 @@ from tests.controllers.security.token_secrets import KEY, account, config, token
 
 async def test_token_secret_is_filled_and_deleted_with_its_account(tmp_path: Path) -> None:
     async with cluster() as c:
-        secrets, robot = c.client.of(Secret), await account(c)
+        secrets, robot = c.client.for_kind(Secret), await account(c)
         async with c.running(ServiceAccountTokenController.name, config=config(tmp_path)):
             await secrets.create(token_secret("robot-token", "robot"))
             await secrets.create(token_secret("unowned", "nobody"))
@@ -28,7 +28,7 @@ async def test_token_secret_is_filled_and_deleted_with_its_account(tmp_path: Pat
             secret = await secrets.get("robot-token", "default")
             assert secret.data["ca.crt"] == b"the bundle"
             assert secret.data["namespace"] == b"default"
-            token_claims = verified(secret.data["token"].decode(), read_keys([KEY.certificate]))
+            token_claims = verify_token(secret.data["token"].decode(), read_keys([KEY.certificate]))
             assert token_claims == {**claims(robot, secret), "iss": "kubernetes/serviceaccount"}
             assert secret.metadata.annotations[account_tokens.UID_KEY] == robot.metadata.uid
             with pytest.raises(errors.NotFound):
@@ -41,7 +41,7 @@ async def test_token_secret_is_filled_and_deleted_with_its_account(tmp_path: Pat
         async with c.running(ServiceAccountTokenController.name, config=config(tmp_path)):
             await c.clock.advance(60)
             assert await c.revision() == before
-            await c.client.of(ServiceAccount).delete("robot", "default")
+            await c.client.for_kind(ServiceAccount).delete("robot", "default")
             await c.clock.settle()
             with pytest.raises(errors.NotFound):
                 await secrets.get("robot-token", "default")
@@ -50,7 +50,7 @@ async def test_token_secret_is_filled_and_deleted_with_its_account(tmp_path: Pat
 
 async def test_an_account_drops_its_reference_to_a_deleted_secret(tmp_path: Path) -> None:
     async with cluster() as c:
-        accounts, secrets = c.client.of(ServiceAccount), c.client.of(Secret)
+        accounts, secrets = c.client.for_kind(ServiceAccount), c.client.for_kind(Secret)
         robot = copy_of(await account(c))
         async with c.running(ServiceAccountTokenController.name, config=config(tmp_path)):
             await secrets.create(token_secret("one", "robot"))
@@ -67,7 +67,7 @@ def test_a_secret_is_complete_with_token_namespace_and_ca() -> None:
     robot = ServiceAccount(metadata=ObjectMeta(name="robot", namespace="ns", uid="u"))
     secret = token_secret("s", "robot")
     signer = TokenSigner(key_pem=KEY.key, issuer=account_tokens.ISSUER)
-    complete_secret = completed(secret, robot, b"ca", signer)
+    complete_secret = fill_secret(secret, robot, b"ca", signer)
     assert is_complete(complete_secret, b"ca")
     assert not is_complete(complete_secret, b"another")
     assert is_complete(complete_secret, b""), "without a root CA the secret needs none"

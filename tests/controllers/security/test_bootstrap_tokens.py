@@ -13,8 +13,8 @@ from sampan.controllers.security.bootstrap_tokens import (
     TYPE,
     BootstrapSignerController,
     TokenCleanerController,
+    sign_data,
     signature,
-    signed_data,
 )
 from tests.controllers.cluster import Cluster, cluster, second_run_writes_nothing
 
@@ -29,7 +29,7 @@ def bootstrap_secret(name: str, expires: float | None = None, **data: Any) -> Se
 
 async def test_expired_bootstrap_tokens_are_deleted() -> None:
     async with cluster() as c:
-        secrets = c.client.of(Secret)
+        secrets = c.client.for_kind(Secret)
         await secrets.create(bootstrap_secret("aaaaaa", c.clock.now() + 600))
         await secrets.create(bootstrap_secret("bbbbbb"))
         async with c.running(TokenCleanerController.name):
@@ -45,7 +45,7 @@ async def test_expired_bootstrap_tokens_are_deleted() -> None:
 
 
 async def _token_ids(c: Cluster) -> list[str]:
-    secrets = (await c.client.of(Secret).list(OURS)).items
+    secrets = (await c.client.for_kind(Secret).list(OURS)).items
     return sorted(secret.metadata.name.removeprefix("bootstrap-token-") for secret in secrets)
 
 
@@ -54,7 +54,7 @@ NOT_FOR_SIGNING: dict[str, Any] = {"usage-bootstrap-signing": "false"}
 
 async def test_cluster_info_is_signed_with_every_valid_token() -> None:
     async with cluster() as c:
-        maps, secrets = c.client.of(ConfigMap), c.client.of(Secret)
+        maps, secrets = c.client.for_kind(ConfigMap), c.client.for_kind(Secret)
         meta = ObjectMeta(name="cluster-info", namespace="kube-public")
         await maps.create(ConfigMap(metadata=meta, data={"kubeconfig": "content", "other": "x"}))
         await secrets.create(bootstrap_secret("aaaaaa", c.clock.now() + 600))
@@ -77,7 +77,7 @@ async def test_cluster_info_is_signed_with_every_valid_token() -> None:
 
 
 async def _cluster_info_keys(c: Cluster) -> list[str]:
-    return sorted((await c.client.of(ConfigMap).get("cluster-info", "kube-public")).data)
+    return sorted((await c.client.for_kind(ConfigMap).get("cluster-info", "kube-public")).data)
 
 
 def test_a_signature_is_a_detached_jws() -> None:
@@ -87,4 +87,4 @@ def test_a_signature_is_a_detached_jws() -> None:
     signed = f"{head}.{base64.urlsafe_b64encode(b'content').rstrip(b'=').decode()}".encode()
     expected = base64.urlsafe_b64encode(hmac.new(b"secret", signed, hashlib.sha256).digest()).rstrip(b"=")
     assert mac.encode() == expected
-    assert signed_data({"x": "y"}, {"a": "b"}) == {"x": "y"}, "without a kubeconfig nothing is signed"
+    assert sign_data({"x": "y"}, {"a": "b"}) == {"x": "y"}, "without a kubeconfig nothing is signed"

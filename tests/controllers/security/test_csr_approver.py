@@ -15,8 +15,8 @@ from sampan.controllers.security.csr_approver import (
     LEGACY,
     SIGNERS,
     UnreadableRequest,
+    parse_requested_certificate,
     read,
-    requested_of,
 )
 from sampan.machinery.client import Client
 from tests.controllers.cluster import Cluster, cluster
@@ -74,7 +74,7 @@ def test_a_signer_accepts_only_its_subjects_names_and_usages(
     signer: str, content: bytes, usages: tuple[str, ...], fault: str
 ) -> None:
     new_request = request(content, signer, *usages)
-    assert SIGNERS[signer](requested_of(read(new_request)), new_request.spec.usages) == fault
+    assert SIGNERS[signer](parse_requested_certificate(read(new_request)), new_request.spec.usages) == fault
 
 
 def test_a_request_that_is_no_pem_is_unreadable() -> None:
@@ -96,13 +96,13 @@ async def test_requests_of_nodes_are_approved_and_signed(tmp_path: Path) -> None
         content = pem("system:node:n1", "system:nodes")
         async with c.running(APPROVING, SIGNING, config=config(tmp_path, c)):
             for name, user in (("joins", BOOTSTRAP_USER), ("renews", NODE_USER)):
-                user_requests = client_of(c, user).of(CertificateSigningRequest)
+                user_requests = client_of(c, user).for_kind(CertificateSigningRequest)
                 await user_requests.create(request(content, KUBELET_CLIENT, *CLIENT_USAGES, name=name))
-            await c.client.of(CertificateSigningRequest).create(
+            await c.client.for_kind(CertificateSigningRequest).create(
                 request(pem("system:node:n2", "system:nodes", "more"), KUBELET_CLIENT, *CLIENT_USAGES, name="wrong")
             )
             await c.clock.settle()
-        requests = c.client.of(CertificateSigningRequest)
+        requests = c.client.for_kind(CertificateSigningRequest)
         joins, renews, wrong = [await requests.get(name) for name in ("joins", "renews", "wrong")]
         assert joins.status.conditions[0].message.startswith("Auto approving kubelet client certificate")
         assert renews.status.conditions[0].message.startswith("Auto approving self kubelet client certificate")
@@ -120,4 +120,4 @@ async def bind_group(c: Cluster, role: str, group: str) -> None:
         roleRef=ref,
         subjects=[Subject(kind="Group", apiGroup=rbac, name=group)],
     )
-    await c.client.of(ClusterRoleBinding).create(binding)
+    await c.client.for_kind(ClusterRoleBinding).create(binding)

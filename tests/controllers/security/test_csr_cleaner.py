@@ -7,7 +7,7 @@ import pytest
 from sampan.api.types.certificates_v1 import CertificateSigningRequest
 from sampan.api.values import times
 from sampan.controllers.security.csr_approver import APPROVED, CLIENT, DENIED, FAILED
-from sampan.controllers.security.csr_cleaner import left_s
+from sampan.controllers.security.csr_cleaner import expires_in_s
 from sampan.machinery import errors
 from tests.controllers.cluster import cluster
 from tests.controllers.security.requests import (
@@ -26,7 +26,7 @@ DAY = 24 * 3600
 
 async def test_old_requests_are_deleted(tmp_path: Path) -> None:
     async with cluster() as c:
-        requests = c.client.of(CertificateSigningRequest)
+        requests = c.client.for_kind(CertificateSigningRequest)
         async with c.running(SIGNING, CLEANER, config=config(tmp_path, c)):
             for name in ("issued", "denied", "pending"):
                 await requests.create(request(pem("ann"), CLIENT, *CLIENT_USAGES, name=name))
@@ -58,4 +58,4 @@ def test_seconds_until_a_request_is_deleted(kinds: list[str], certificate: bytes
     new_request.metadata.creationTimestamp = times.format_time(now)
     new_request.status.certificate = certificate
     new_request.status.conditions = [condition(kind, times.format_time(now)) for kind in kinds]
-    assert left_s(new_request, now) == expected
+    assert expires_in_s(new_request, now) == expected

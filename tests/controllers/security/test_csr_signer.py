@@ -26,7 +26,7 @@ DAY = 24 * 3600
 
 async def test_approved_requests_are_signed(tmp_path: Path) -> None:
     async with cluster() as c:
-        settings, requests = config(tmp_path, c), c.client.of(CertificateSigningRequest)
+        settings, requests = config(tmp_path, c), c.client.for_kind(CertificateSigningRequest)
         async with c.running(SIGNING, config=settings):
             await requests.create(request(pem("ann", "team"), CLIENT, *CLIENT_USAGES, expires_s=3600))
             await requests.create(request(pem("ben"), CLIENT, "server auth", name="bad"))

@@ -18,12 +18,12 @@ YEAR = 365 * DAY
 
 async def test_unused_tokens_become_invalid_and_are_deleted_after_a_year(tmp_path: Path) -> None:
     async with cluster() as c:
-        secrets, robot = c.client.of(Secret), copy_of(await account(c))
+        secrets, robot = c.client.for_kind(Secret), copy_of(await account(c))
         names = ("old", "used", "mounted", "manual")
         for name in names:
             await secrets.create(token_secret(name, "robot"))
         robot.secrets = [ObjectReference(name=name) for name in names[:3]]
-        await c.client.of(ServiceAccount).update(robot)
+        await c.client.for_kind(ServiceAccount).update(robot)
         await _pod(c, "mounted")
         async with c.running(LegacyTokenCleanerController.name, config=config(tmp_path)):
             await c.clock.advance(YEAR)
@@ -48,9 +48,9 @@ async def _pod(c: Cluster, secret: str) -> None:
         "serviceAccountName": "robot",
     }
     pod = msgspec.convert({"metadata": {"name": "p", "namespace": "default"}, "spec": spec}, Pod)
-    await c.client.of(Pod).create(pod)
+    await c.client.for_kind(Pod).create(pod)
 
 
 async def _invalid(c: Cluster) -> dict[str, str]:
-    secrets = (await c.client.of(Secret).list()).items
+    secrets = (await c.client.for_kind(Secret).list()).items
     return {secret.metadata.name: day for secret in secrets if (day := secret.metadata.labels.get(INVALID_SINCE))}

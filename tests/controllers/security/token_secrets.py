@@ -23,4 +23,6 @@ def token_secret(name: str, account: str, **labels: str) -> Secret:
 
 
 async def account(c: Cluster, name: str = "robot") -> ServiceAccount:
-    return await c.client.of(ServiceAccount).create(ServiceAccount(metadata=ObjectMeta(name=name, namespace="default")))
+    return await c.client.for_kind(ServiceAccount).create(
+        ServiceAccount(metadata=ObjectMeta(name=name, namespace="default"))
+    )

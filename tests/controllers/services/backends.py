@@ -64,7 +64,7 @@ class Backends(Fleet):
         high, low = divmod(self._count, 250)
         value = pod_value({"nodeName": node, "automountServiceAccountToken": False, **spec}, name=name)
         value["metadata"]["labels"] = dict(labels or {"app": "web"})
-        pods = self._client.of(Pod)
+        pods = self._client.for_kind(Pod)
         await pods.create(codec.from_value(value, Pod))
         ip = f"10.244.{high}.{low + 1}"
         status = {"phase": "Running", "podIP": ip, "podIPs": [{"ip": ip}], "conditions": [self._ready(ready)]}
@@ -72,7 +72,7 @@ class Backends(Fleet):
 
     async def set_ready(self, name: str, ready: bool) -> None:
         status = {"conditions": [self._ready(ready)]}
-        await self._client.of(Pod).patch(name, {"status": status}, "default", subresource="status")
+        await self._client.for_kind(Pod).patch(name, {"status": status}, "default", subresource="status")
 
     def _ready(self, ready: bool) -> dict[str, Any]:
         ready_condition = condition("Ready", "True" if ready else "False", self._cluster.clock.now())
@@ -84,12 +84,12 @@ class Backends(Fleet):
             "metadata": {"name": name, "namespace": "default", "labels": {"team": "a"}},
             "spec": {"selector": {"app": "web"}, "ports": [{"name": "http", "port": 80, "targetPort": 8080}], **spec},
         }
-        return await self._client.of(Service).create(codec.from_value(value, Service))
+        return await self._client.for_kind(Service).create(codec.from_value(value, Service))
 
     async def slices(self, name: str = "web") -> list[EndpointSlice]:
         await self._cluster.clock.settle()
         chosen = Selection(namespace="default", labels=f"kubernetes.io/service-name={name}")
-        return list((await self._client.of(EndpointSlice).list(chosen)).items)
+        return list((await self._client.for_kind(EndpointSlice).list(chosen)).items)
 
     async def listed(self, name: str = "web") -> dict[str, tuple[bool | None, bool | None, bool | None]]:
         """Conditions (ready, serving, terminating) of the endpoints in all slices, by pod."""

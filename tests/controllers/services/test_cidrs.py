@@ -36,13 +36,13 @@ def test_service_cidr_is_needed_by_addresses_in_no_other_cidr(
 
 async def ready_condition(c: Cluster, name: str) -> tuple[str, str, str]:
     await c.clock.settle()
-    (condition,) = (await c.client.of(ServiceCIDR).get(name)).status.conditions
+    (condition,) = (await c.client.for_kind(ServiceCIDR).get(name)).status.conditions
     return condition.status, condition.reason, condition.message
 
 
 async def test_deleted_service_cidr_stays_until_its_addresses_are_released() -> None:
     async with cluster() as c:
-        cidrs = c.client.of(ServiceCIDR)
+        cidrs = c.client.for_kind(ServiceCIDR)
         async with c.running(NAME):
             assert await ready_condition(c, "kubernetes") == ("True", "", "Kubernetes Service CIDR is ready")
             assert (await cidrs.get("kubernetes")).metadata.finalizers == [FINALIZER]
@@ -50,7 +50,7 @@ async def test_deleted_service_cidr_stays_until_its_addresses_are_released() -> 
             assert await ready_condition(c, "more") == ("True", "", "Kubernetes Service CIDR is ready")
             spec = {"ports": [{"port": 80}], "clusterIP": "10.77.0.9"}
             value = {"metadata": {"name": "s", "namespace": "default"}, "spec": spec}
-            await c.client.of(Service).create(codec.from_value(value, Service))
+            await c.client.for_kind(Service).create(codec.from_value(value, Service))
             await cidrs.delete("more")
             assert await ready_condition(c, "more") == (
                 "False",
@@ -59,7 +59,7 @@ async def test_deleted_service_cidr_stays_until_its_addresses_are_released() -> 
                 "ServiceCIDR",
             )
             await c.clock.advance(60)
-            await c.client.of(Service).delete("s", "default")
+            await c.client.for_kind(Service).delete("s", "default")
             await c.clock.advance(1)
             with pytest.raises(errors.NotFound):
                 await cidrs.get("more")
@@ -71,7 +71,7 @@ async def test_deleted_service_cidr_stays_until_its_addresses_are_released() -> 
 
 async def test_deleted_service_cidr_within_another_is_removed_after_a_delay() -> None:
     async with cluster() as c, c.running(NAME):
-        cidrs = c.client.of(ServiceCIDR)
+        cidrs = c.client.for_kind(ServiceCIDR)
         await cidrs.create(cidr("outer", "10.77.0.0/16"))
         await cidrs.create(cidr("inner", "10.77.1.0/24"))
         await c.clock.settle()

@@ -5,8 +5,8 @@ import pytest
 from sampan.api.codec import json as codec
 from sampan.api.types.core_v1 import EndpointAddress, Endpoints, EndpointSubset, Pod, Service
 from sampan.api.types.meta_v1 import ObjectMeta
-from sampan.controllers.services.endpoints import desired
-from sampan.controllers.services.subsets import subsets_of, truncated
+from sampan.controllers.services.endpoints import build_endpoints
+from sampan.controllers.services.subsets import subsets_of, truncate_subsets
 from sampan.machinery import errors
 from sampan.machinery.client import Delete
 from tests.controllers.cluster import cluster, second_run_writes_nothing
@@ -60,7 +60,7 @@ def test_subsets_are_truncated_to_1000_addresses(
         return [EndpointAddress(ip=f"10.0.{index >> 8}.{index & 255}") for index in range(count)]
 
     subsets = [EndpointSubset(addresses=addresses(a), notReadyAddresses=addresses(b)) for a, b in sizes]
-    truncated_subsets = truncated(subsets)
+    truncated_subsets = truncate_subsets(subsets)
     counts = (
         [(len(subset.addresses), len(subset.notReadyAddresses)) for subset in truncated_subsets]
         if truncated_subsets is not None
@@ -71,12 +71,12 @@ def test_subsets_are_truncated_to_1000_addresses(
 
 def test_endpoints_over_capacity_are_truncated_and_annotated() -> None:
     pods = [pod(f"p{index}", f"10.1.{index >> 8}.{index & 255}") for index in range(1001)]
-    endpoints = desired(service(), pods, None, "")
+    endpoints = build_endpoints(service(), pods, None, "")
     assert endpoints is not None
     assert endpoints.metadata.annotations == {"endpoints.kubernetes.io/over-capacity": "truncated"}
     assert len(endpoints.subsets[0].addresses) == 1000
-    assert desired(service(), pods, endpoints, "") is None
-    fewer = desired(service(), pods[:3], endpoints, "2026-01-01T00:00:00Z")
+    assert build_endpoints(service(), pods, endpoints, "") is None
+    fewer = build_endpoints(service(), pods[:3], endpoints, "2026-01-01T00:00:00Z")
     assert fewer is not None
     assert fewer.metadata.annotations == {"endpoints.kubernetes.io/last-change-trigger-time": "2026-01-01T00:00:00Z"}
 
@@ -84,7 +84,7 @@ def test_endpoints_over_capacity_are_truncated_and_annotated() -> None:
 async def test_endpoints_follow_pods_and_services() -> None:
     async with cluster() as c:
         backends = Backends(c)
-        endpoints = c.client.of(Endpoints)
+        endpoints = c.client.for_kind(Endpoints)
 
         async def ips() -> tuple[list[str], list[str]]:
             await c.clock.settle()
@@ -119,17 +119,17 @@ async def test_endpoints_follow_pods_and_services() -> None:
             assert stored.metadata.annotations == {
                 "endpoints.kubernetes.io/last-change-trigger-time": "2026-01-01T00:00:07Z"
             }
-            await c.client.of(Pod).delete("a", "default", options=Delete(grace_period_s=0))
+            await c.client.for_kind(Pod).delete("a", "default", options=Delete(grace_period_s=0))
             assert await ips() == (["10.244.0.3"], [])
             await endpoints.delete("web", "default")
             assert await ips() == (["10.244.0.3"], []), "deleted Endpoints are recreated"
             ports = [{"name": "http", "port": 80, "targetPort": 9090}]
-            await c.client.of(Service).patch("web", {"spec": {"ports": ports}}, "default")
+            await c.client.for_kind(Service).patch("web", {"spec": {"ports": ports}}, "default")
             await c.clock.settle()
             assert (await endpoints.get("web", "default")).subsets[0].ports[0].port == 9090
         await second_run_writes_nothing(c, NAME)
         async with c.running(NAME):
-            await c.client.of(Service).delete("web", "default")
+            await c.client.for_kind(Service).delete("web", "default")
             await c.clock.settle()
             with pytest.raises(errors.NotFound):
                 await endpoints.get("web", "default")
@@ -137,7 +137,7 @@ async def test_endpoints_follow_pods_and_services() -> None:
 
 async def test_orphaned_endpoints_are_deleted_at_start_and_manual_endpoints_kept() -> None:
     async with cluster() as c:
-        endpoints = c.client.of(Endpoints)
+        endpoints = c.client.for_kind(Endpoints)
 
         def by_hand(name: str, **annotations: str) -> Endpoints:
             value = {"metadata": {"name": name, "namespace": "default", "annotations": annotations}}
@@ -150,7 +150,7 @@ async def test_orphaned_endpoints_are_deleted_at_start_and_manual_endpoints_kept
             names = {item.metadata.name for item in (await endpoints.list()).items}
             assert names == {"kubernetes", "lock"}
             await endpoints.create(by_hand("mine"))
-            await c.client.of(Service).create(
+            await c.client.for_kind(Service).create(
                 codec.from_value(
                     {"metadata": {"name": "bare", "namespace": "default"}, "spec": {"ports": [{"port": 80}]}},
                     Service,
@@ -163,7 +163,7 @@ async def test_orphaned_endpoints_are_deleted_at_start_and_manual_endpoints_kept
 
 
 def test_endpoints_of_a_headless_service_without_ports() -> None:
-    endpoints = desired(service(clusterIP="None", ports=[]), [pod("a", "10.1.0.1")], None, "")
+    endpoints = build_endpoints(service(clusterIP="None", ports=[]), [pod("a", "10.1.0.1")], None, "")
     assert endpoints is not None
     assert endpoints.metadata == ObjectMeta(
         name="web",

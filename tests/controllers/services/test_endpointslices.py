@@ -245,20 +245,20 @@ async def test_slices_follow_pods() -> None:
             assert slice_.metadata.annotations == {
                 "endpoints.kubernetes.io/last-change-trigger-time": "2026-01-01T00:00:07Z"
             }
-            await c.client.of(Pod).delete("a", "default")
+            await c.client.for_kind(Pod).delete("a", "default")
             assert (await backends.listed())["a"] == (False, True, True)
-            await c.client.of(Pod).delete("a", "default", options=Delete(grace_period_s=0))
+            await c.client.for_kind(Pod).delete("a", "default", options=Delete(grace_period_s=0))
             assert list(await backends.listed()) == ["b"]
-            await c.client.of(Pod).patch("b", {"metadata": {"labels": {"app": "db"}}}, "default")
+            await c.client.for_kind(Pod).patch("b", {"metadata": {"labels": {"app": "db"}}}, "default")
             assert await backends.listed() == {}
-            await c.client.of(Pod).patch("b", {"metadata": {"labels": {"app": "web"}}}, "default")
+            await c.client.for_kind(Pod).patch("b", {"metadata": {"labels": {"app": "web"}}}, "default")
             assert list(await backends.listed()) == ["b"]
-            await c.client.of(Service).patch("web", {"spec": {"selector": {"app": "db"}}}, "default")
+            await c.client.for_kind(Service).patch("web", {"spec": {"selector": {"app": "db"}}}, "default")
             assert list(await backends.listed()) == ["other"]
-            await c.client.of(Service).patch("web", {"metadata": {"labels": {"team": "b"}}}, "default")
+            await c.client.for_kind(Service).patch("web", {"metadata": {"labels": {"team": "b"}}}, "default")
             (slice_,) = await backends.slices()
             assert slice_.metadata.labels["team"] == "b"
-            await c.client.of(EndpointSlice).delete(slice_.metadata.name, "default")
+            await c.client.for_kind(EndpointSlice).delete(slice_.metadata.name, "default")
             assert list(await backends.listed()) == ["other"], "a deleted slice is recreated"
         await second_run_writes_nothing(c, NAME)
 
@@ -276,7 +276,7 @@ async def test_35_pods_fill_four_slices_and_a_deletion_changes_one() -> None:
             assert sum(sizes) == 35
             assert len(sizes) == 4
             before = {slice_.metadata.name: slice_.metadata.resourceVersion for slice_ in await backends.slices()}
-            await c.client.of(Pod).delete("p3", "default", options=Delete(grace_period_s=0))
+            await c.client.for_kind(Pod).delete("p3", "default", options=Delete(grace_period_s=0))
             after = {slice_.metadata.name: slice_.metadata.resourceVersion for slice_ in await backends.slices()}
             assert len(set(before.items()) - set(after.items())) == 1, "one slice changes"
             await backends.set_ready("p4", False)
@@ -328,6 +328,6 @@ async def test_manual_change_of_a_slice_is_reverted() -> None:
         await backends.serve()
         await backends.start("a")
         (slice_,) = await backends.slices()
-        slices = c.client.of(EndpointSlice)
+        slices = c.client.for_kind(EndpointSlice)
         await slices.patch(slice_.metadata.name, {"endpoints": []}, "default", type=PatchType.MERGE)
         assert list(await backends.listed()) == ["a"]

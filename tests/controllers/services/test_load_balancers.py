@@ -55,7 +55,7 @@ async def test_load_balancer_is_created_updated_and_deleted_with_finalizer() -> 
     cloud = MemoryCloud()
     config = ControllerConfig(cloud=cloud)
     async with cluster() as c:
-        services, backends = c.client.of(Service), Backends(c)
+        services, backends = c.client.for_kind(Service), Backends(c)
         await backends.add("a")
         async with c.running(NAME, config=config):
             await backends.serve(type="LoadBalancer")
@@ -112,7 +112,7 @@ async def test_load_balancer_is_created_updated_and_deleted_with_finalizer() -> 
 async def test_load_balancer_is_deleted_when_the_service_type_changes() -> None:
     cloud = MemoryCloud()
     async with cluster() as c, c.running(NAME, config=ControllerConfig(cloud=cloud)):
-        services, fleet = c.client.of(Service), Backends(c)
+        services, fleet = c.client.for_kind(Service), Backends(c)
         await fleet.serve(type="LoadBalancer")
         assert (await only_balancer(c, cloud)).nodes == []
         assert await Fleet(c).events("UnAvailableLoadBalancer") == [

@@ -41,11 +41,11 @@ async def test_keys_that_a_pod_change_notifies(old: Pod | None, new: Pod | None,
     async with cluster() as c:
         informers = InformerFactory(client=c.client)
         feed = PodFeed(informers=informers, clock=VirtualClock())
-        cache = informers.of(Service)
+        cache = informers.for_kind(Service)
         for stored in (service("web"), service("db", selector={"role": "db"})):
             cache._put(key_of(stored), stored)
         notified: list[Hashable] = []
         add: Callable[[Hashable], None] = notified.append
-        feed._changed(old, new, add)
+        feed._on_pod_changed(old, new, add)
         assert set(notified) == keys
         assert len(notified) == len(keys)

@@ -43,7 +43,7 @@ async def change(backends: Backends, c: Cluster, random: Random, names: set[str]
     else:
         name = random.choice(sorted(names))
         names.remove(name)
-        await c.client.of(Pod).delete(name, "default", options=Delete(grace_period_s=0))
+        await c.client.for_kind(Pod).delete(name, "default", options=Delete(grace_period_s=0))
 
 
 async def disturb(c: Cluster, backends: Backends, slow: Lag, random: Random) -> None:
@@ -58,7 +58,7 @@ async def disturb(c: Cluster, backends: Backends, slow: Lag, random: Random) -> 
 
 
 async def ready_pods(c: Cluster) -> dict[str, bool]:
-    pods: Sequence[Any] = (await c.client.of(Pod).list()).items
+    pods: Sequence[Any] = (await c.client.for_kind(Pod).list()).items
     return {
         pod.metadata.name: any(
             condition.type == "Ready" and condition.status == "True" for condition in pod.status.conditions
@@ -92,7 +92,7 @@ async def test_endpoints_list_each_pod_once(seed: int) -> None:
         async with lagging(c, "endpoints-controller", seed) as slow:
             await backends.serve()
             await disturb(c, backends, slow, random)
-            endpoints = await c.client.of(Endpoints).get("web", "default")
+            endpoints = await c.client.for_kind(Endpoints).get("web", "default")
             listed = {
                 address.targetRef.name: is_ready
                 for subset in endpoints.subsets
@@ -102,4 +102,6 @@ async def test_endpoints_list_each_pod_once(seed: int) -> None:
             }
             assert listed == await ready_pods(c)
             await c.clock.settle()
-            assert [event.reason for event in (await c.client.of(Event).list()).items if event.type == "Warning"] == []
+            assert [
+                event.reason for event in (await c.client.for_kind(Event).list()).items if event.type == "Warning"
+            ] == []

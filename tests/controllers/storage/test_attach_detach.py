@@ -86,37 +86,44 @@ def test_multi_attach_error_messages() -> None:
     want, pod = DesiredAttachment(csi_volume()), pod_using("c")
     start = 'Multi-Attach error for volume "v" Volume is already '
     near, far = pod_using("c", "near"), pod_using("c", "far", namespace="n")
-    assert attachments.multi_attach(want, pod, []) == (
+    assert attachments.multi_attach_message(want, pod, []) == (
         f"{start}exclusively attached to one node and can't be attached to another"
     )
-    assert attachments.multi_attach(want, pod, [near]) == f"{start}used by pod(s) near"
-    assert attachments.multi_attach(want, pod, [far]) == f"{start}used by 1 pod(s) in different namespaces"
+    assert attachments.multi_attach_message(want, pod, [near]) == f"{start}used by pod(s) near"
+    assert attachments.multi_attach_message(want, pod, [far]) == f"{start}used by 1 pod(s) in different namespaces"
     both = f"{start}used by pod(s) near and 1 pod(s) in different namespaces"
-    assert attachments.multi_attach(want, pod, [near, far]) == both
+    assert attachments.multi_attach_message(want, pod, [near, far]) == both
 
 
 async def prepare(c: Cluster) -> None:
-    await c.client.of(ServiceAccount).create(ServiceAccount(metadata=ObjectMeta(name="default", namespace="default")))
+    await c.client.for_kind(ServiceAccount).create(
+        ServiceAccount(metadata=ObjectMeta(name="default", namespace="default"))
+    )
     for name in ("node", "other"):
-        await c.client.of(Node).create(node(name))
-    await c.client.of(PersistentVolume).create(csi_volume())
-    await c.client.of(PersistentVolumeClaim).create(claim())
+        await c.client.for_kind(Node).create(node(name))
+    await c.client.for_kind(PersistentVolume).create(csi_volume())
+    await c.client.for_kind(PersistentVolumeClaim).create(claim())
 
 
 async def attachments_of(c: Cluster) -> list[VolumeAttachment]:
-    return list((await c.client.of(VolumeAttachment).list()).items)
+    return list((await c.client.for_kind(VolumeAttachment).list()).items)
 
 
 async def events(c: Cluster) -> set[tuple[str, str, str]]:
     return {
-        (event.involvedObject.name, event.reason, event.message) for event in (await c.client.of(Event).list()).items
+        (event.involvedObject.name, event.reason, event.message)
+        for event in (await c.client.for_kind(Event).list()).items
     }
 
 
 async def test_a_volume_is_attached_reported_and_detached() -> None:
     async with cluster() as c:
         await prepare(c)
-        pods, nodes, volume_attachments = c.client.of(Pod), c.client.of(Node), c.client.of(VolumeAttachment)
+        pods, nodes, volume_attachments = (
+            c.client.for_kind(Pod),
+            c.client.for_kind(Node),
+            c.client.for_kind(VolumeAttachment),
+        )
         async with c.running(NAME, BINDER):
             await pods.create(pod_using("c"))
             await c.clock.settle()
@@ -153,9 +160,9 @@ async def test_driver_without_attach_required_gets_no_attachment() -> None:
     async with cluster() as c:
         await prepare(c)
         spec = CSIDriverSpec(attachRequired=False)
-        await c.client.of(CSIDriver).create(CSIDriver(metadata=ObjectMeta(name="csi.example.com"), spec=spec))
+        await c.client.for_kind(CSIDriver).create(CSIDriver(metadata=ObjectMeta(name="csi.example.com"), spec=spec))
         async with c.running(NAME, BINDER):
-            await c.client.of(Pod).create(pod_using("c"))
+            await c.client.for_kind(Pod).create(pod_using("c"))
             await c.clock.settle()
             assert await attachments_of(c) == []
 
@@ -167,16 +174,16 @@ async def test_each_attach_failure_is_reported_as_one_event() -> None:
         async def fail(message: str, time: str) -> None:
             (attachment,) = await attachments_of(c)
             error = {"status": {"attached": False, "attachError": {"message": message, "time": time}}}
-            await c.client.of(VolumeAttachment).patch(attachment.metadata.name, error, subresource="status")
+            await c.client.for_kind(VolumeAttachment).patch(attachment.metadata.name, error, subresource="status")
             await c.clock.advance(5)
 
         async def failures() -> list[tuple[str, str, int]]:
-            reported = [event for event in (await c.client.of(Event).list()).items if event.type == "Warning"]
+            reported = [event for event in (await c.client.for_kind(Event).list()).items if event.type == "Warning"]
             assert {event.reason for event in reported} == {"FailedAttachVolume"}
             return sorted((event.involvedObject.name, event.message, event.count) for event in reported)
 
         async with c.running(NAME, BINDER):
-            await c.client.of(Pod).create(pod_using("c"))
+            await c.client.for_kind(Pod).create(pod_using("c"))
             await c.clock.settle()
             no_luck, no_disk = (
                 f'AttachVolume.Attach failed for volume "v" : {text}' for text in ("no luck", "no disk")

@@ -38,21 +38,21 @@ def storage_class(name: str, provisioner: str = LOCAL_PATH, **more: Any) -> Stor
 
 
 async def get_claim(c: Cluster, name: str = "c") -> PersistentVolumeClaim:
-    return await c.client.of(PersistentVolumeClaim).get(name, "default")
+    return await c.client.for_kind(PersistentVolumeClaim).get(name, "default")
 
 
 async def get_volume(c: Cluster, name: str = "v") -> PersistentVolume:
-    return await c.client.of(PersistentVolume).get(name)
+    return await c.client.for_kind(PersistentVolume).get(name)
 
 
 async def events(c: Cluster) -> set[tuple[str, str, str, str]]:
-    listed = (await c.client.of(Event).list(Selection(namespace="default"))).items
+    listed = (await c.client.for_kind(Event).list(Selection(namespace="default"))).items
     return {(event.involvedObject.name, event.type, event.reason, event.message) for event in listed}
 
 
 async def test_claims_and_volumes_are_bound_in_either_creation_order() -> None:
     async with cluster() as c:
-        claims, volumes = c.client.of(PersistentVolumeClaim), c.client.of(PersistentVolume)
+        claims, volumes = c.client.for_kind(PersistentVolumeClaim), c.client.for_kind(PersistentVolume)
         async with c.running(NAME):
             await claims.create(claim("first"))
             await c.clock.settle()
@@ -89,7 +89,7 @@ async def test_claims_and_volumes_are_bound_in_either_creation_order() -> None:
 
 async def test_30_claims_are_bound_to_30_distinct_volumes() -> None:
     async with cluster() as c, c.running(NAME):
-        claims, volumes = c.client.of(PersistentVolumeClaim), c.client.of(PersistentVolume)
+        claims, volumes = c.client.for_kind(PersistentVolumeClaim), c.client.for_kind(PersistentVolume)
         for at in range(30):
             await volumes.create(volume(f"v{at}"))
             await claims.create(claim(f"c{at}"))
@@ -100,7 +100,7 @@ async def test_30_claims_are_bound_to_30_distinct_volumes() -> None:
 
 async def test_claim_ref_and_volume_name_set_beforehand_are_honoured() -> None:
     async with cluster() as c, c.running(NAME):
-        claims, volumes = c.client.of(PersistentVolumeClaim), c.client.of(PersistentVolume)
+        claims, volumes = c.client.for_kind(PersistentVolumeClaim), c.client.for_kind(PersistentVolume)
         await volumes.create(volume("small"))
         await volumes.create(volume("meant", "9Gi", claimRef=ObjectReference(namespace="default", name="c")))
         await volumes.create(volume("asked", "9Gi"))
@@ -131,8 +131,8 @@ async def test_claim_ref_and_volume_name_set_beforehand_are_honoured() -> None:
 @pytest.mark.parametrize(("policy", "phase"), [("Retain", "Released"), ("Recycle", "Failed")])
 async def test_phase_of_a_released_volume_by_reclaim_policy(policy: str, phase: str) -> None:
     async with cluster() as c, c.running(*ALL):
-        claims = c.client.of(PersistentVolumeClaim)
-        await c.client.of(PersistentVolume).create(volume(persistentVolumeReclaimPolicy=policy))
+        claims = c.client.for_kind(PersistentVolumeClaim)
+        await c.client.for_kind(PersistentVolume).create(volume(persistentVolumeReclaimPolicy=policy))
         await claims.create(claim())
         await c.clock.settle()
         await claims.delete("c", "default")
@@ -152,7 +152,7 @@ async def test_phase_of_a_released_volume_by_reclaim_policy(policy: str, phase: 
 
 async def test_host_path_volume_outside_tmp_is_not_deleted() -> None:
     async with cluster() as c, c.running(*ALL):
-        claims, volumes = c.client.of(PersistentVolumeClaim), c.client.of(PersistentVolume)
+        claims, volumes = c.client.for_kind(PersistentVolumeClaim), c.client.for_kind(PersistentVolume)
         manifest = volume(persistentVolumeReclaimPolicy="Delete")
         assert manifest.spec.hostPath is not None
         manifest.spec.hostPath.path = "/srv/data"
@@ -169,9 +169,9 @@ async def test_host_path_volume_outside_tmp_is_not_deleted() -> None:
 
 async def test_claim_whose_volume_was_deleted_becomes_lost() -> None:
     async with cluster() as c, c.running(NAME):
-        volumes = c.client.of(PersistentVolume)
+        volumes = c.client.for_kind(PersistentVolume)
         await volumes.create(volume())
-        await c.client.of(PersistentVolumeClaim).create(claim())
+        await c.client.for_kind(PersistentVolumeClaim).create(claim())
         await c.clock.settle()
         await volumes.patch("v", {"metadata": {"finalizers": None}}, type=PatchType.MERGE)
         await volumes.delete("v")
@@ -190,8 +190,8 @@ def test_local_path_volume_is_provisioned_bound_and_deleted(tmp_path: Path) -> N
     async def main() -> None:
         config = ControllerConfig(local_volume_root=str(tmp_path))
         async with cluster() as c, c.running(*ALL, config=config):
-            claims = c.client.of(PersistentVolumeClaim)
-            await c.client.of(StorageClass).create(storage_class("fast"))
+            claims = c.client.for_kind(PersistentVolumeClaim)
+            await c.client.for_kind(StorageClass).create(storage_class("fast"))
             claim_ = await claims.create(claim("c", "3Gi", storageClassName="fast"))
             await c.clock.settle()
             bound = await get_claim(c)
@@ -223,19 +223,19 @@ def test_local_path_volume_is_provisioned_bound_and_deleted(tmp_path: Path) -> N
 
 async def test_wait_for_first_consumer_provisions_for_the_selected_node() -> None:
     async with cluster() as c, c.running(NAME):
-        claims = c.client.of(PersistentVolumeClaim)
+        claims = c.client.for_kind(PersistentVolumeClaim)
         account = ServiceAccount(metadata=ObjectMeta(name="default", namespace="default"))
-        await c.client.of(ServiceAccount).create(account)
+        await c.client.for_kind(ServiceAccount).create(account)
         labels = {"kubernetes.io/hostname": "host-1"}
-        await c.client.of(Node).create(Node(metadata=ObjectMeta(name="n1", labels=labels)))
-        await c.client.of(StorageClass).create(storage_class("late", volumeBindingMode="WaitForFirstConsumer"))
-        await c.client.of(PersistentVolume).create(volume(storageClassName="late"))
+        await c.client.for_kind(Node).create(Node(metadata=ObjectMeta(name="n1", labels=labels)))
+        await c.client.for_kind(StorageClass).create(storage_class("late", volumeBindingMode="WaitForFirstConsumer"))
+        await c.client.for_kind(PersistentVolume).create(volume(storageClassName="late"))
         await claims.create(claim(storageClassName="late"))
         await c.clock.settle()
         assert (await get_claim(c)).status.phase == "Pending"
         text = "waiting for first consumer to be created before binding"
         assert ("c", "Normal", "WaitForFirstConsumer", text) in await events(c)
-        await c.client.of(Pod).create(pod_using("c", node=""))
+        await c.client.for_kind(Pod).create(pod_using("c", node=""))
         await claims.patch("c", {"metadata": {"labels": {"a": "b"}}}, "default")
         await c.clock.settle()
         assert ("c", "Normal", "WaitForPodScheduled", "waiting for pod p to be scheduled") in await events(c)
@@ -256,9 +256,9 @@ async def test_wait_for_first_consumer_provisions_for_the_selected_node() -> Non
 
 async def test_volume_of_an_external_provisioner_is_bound_and_released() -> None:
     async with cluster() as c:
-        claims, volumes = c.client.of(PersistentVolumeClaim), c.client.of(PersistentVolume)
+        claims, volumes = c.client.for_kind(PersistentVolumeClaim), c.client.for_kind(PersistentVolume)
         async with c.running(*ALL):
-            await c.client.of(StorageClass).create(storage_class("csi", "csi.example.com"))
+            await c.client.for_kind(StorageClass).create(storage_class("csi", "csi.example.com"))
             await claims.create(claim(storageClassName="csi"))
             await c.clock.settle()
             claim_ = await get_claim(c)
@@ -283,8 +283,8 @@ async def test_volume_of_an_external_provisioner_is_bound_and_released() -> None
 
 async def test_missing_storage_class_and_provisioner_are_reported() -> None:
     async with cluster() as c, c.running(NAME):
-        claims = c.client.of(PersistentVolumeClaim)
-        await c.client.of(StorageClass).create(storage_class("none", "kubernetes.io/no-provisioner"))
+        claims = c.client.for_kind(PersistentVolumeClaim)
+        await c.client.for_kind(StorageClass).create(storage_class("none", "kubernetes.io/no-provisioner"))
         await claims.create(claim("a", storageClassName="missing"))
         await claims.create(claim("b", storageClassName="none"))
         await c.clock.settle()
@@ -293,18 +293,18 @@ async def test_missing_storage_class_and_provisioner_are_reported() -> None:
         assert ("a", "Warning", "ProvisioningFailed", text) in recorded
         text = "no volume plugin matched name: kubernetes.io/no-provisioner"
         assert ("b", "Warning", "ProvisioningFailed", text) in recorded
-        await c.client.of(StorageClass).create(storage_class("missing"))
+        await c.client.for_kind(StorageClass).create(storage_class("missing"))
         await c.clock.settle()
         assert (await get_claim(c, "a")).status.phase == "Bound"
 
 
 async def test_claim_without_class_gets_a_default_class_created_later() -> None:
     async with cluster() as c, c.running(NAME):
-        claims = c.client.of(PersistentVolumeClaim)
+        claims = c.client.for_kind(PersistentVolumeClaim)
         await claims.create(claim("a"))
         await claims.create(claim("b", storageClassName=""))
         await c.clock.settle()
-        await c.client.of(StorageClass).create(storage_class("std", annotations=DEFAULT))
+        await c.client.for_kind(StorageClass).create(storage_class("std", annotations=DEFAULT))
         await c.clock.settle()
         claim_ = await get_claim(c, "a")
         assert (claim_.spec.storageClassName, claim_.status.phase) == ("std", "Bound")
@@ -313,7 +313,7 @@ async def test_claim_without_class_gets_a_default_class_created_later() -> None:
 
 async def test_volume_whose_claim_names_another_volume_becomes_available() -> None:
     async with cluster() as c:
-        claims, volumes = c.client.of(PersistentVolumeClaim), c.client.of(PersistentVolume)
+        claims, volumes = c.client.for_kind(PersistentVolumeClaim), c.client.for_kind(PersistentVolume)
         stored_claim = await claims.create(claim(volumeName="other", selector=LabelSelector(matchLabels={"x": "y"})))
         manifest = volume()
         manifest.metadata.annotations["pv.kubernetes.io/bound-by-controller"] = "yes"

@@ -31,8 +31,8 @@ class Chaos:
     async def step(self) -> None:
         dice, claims, volumes = (
             self._dice,
-            self._c.client.of(PersistentVolumeClaim),
-            self._c.client.of(PersistentVolume),
+            self._c.client.for_kind(PersistentVolumeClaim),
+            self._c.client.for_kind(PersistentVolume),
         )
         name = f"o{dice.randrange(12)}"
         try:
@@ -55,8 +55,8 @@ class Chaos:
 
 
 async def check_bindings(c: Cluster) -> None:
-    claims = {claim.metadata.uid: claim for claim in (await c.client.of(PersistentVolumeClaim).list()).items}
-    volumes = {volume.metadata.name: volume for volume in (await c.client.of(PersistentVolume).list()).items}
+    claims = {claim.metadata.uid: claim for claim in (await c.client.for_kind(PersistentVolumeClaim).list()).items}
+    volumes = {volume.metadata.name: volume for volume in (await c.client.for_kind(PersistentVolume).list()).items}
     for stored in claims.values():
         assert stored.metadata.deletionTimestamp is None
         if stored.status.phase == "Bound":
@@ -78,7 +78,9 @@ async def check_bindings(c: Cluster) -> None:
 async def test_every_bound_volume_and_its_claim_name_each_other(seed: int, tmp_path: Path) -> None:
     config = ControllerConfig(local_volume_root=str(tmp_path))
     async with cluster() as c:
-        await c.client.of(StorageClass).create(StorageClass(metadata=ObjectMeta(name="made"), provisioner=LOCAL_PATH))
+        await c.client.for_kind(StorageClass).create(
+            StorageClass(metadata=ObjectMeta(name="made"), provisioner=LOCAL_PATH)
+        )
         chaos = Chaos(c, seed)
         for _ in range(3):
             async with c.running(*CONTROLLERS, config=config):

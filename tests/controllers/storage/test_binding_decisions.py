@@ -9,7 +9,7 @@ from sampan.api.types.meta_v1 import LabelSelector, ObjectMeta
 from sampan.api.types.storage_v1 import StorageClass
 from sampan.controllers.storage import binding_decisions
 from sampan.machinery import volumes
-from sampan.machinery.volumes import best_match, class_of_claim, default_of, is_bound_to, names_class, why_not
+from sampan.machinery.volumes import best_match, class_of_claim, default_of, explain_mismatch, is_bound_to, names_class
 from tests.controllers.storage.builders import claim, volume
 
 RWO, ROX, RWX = "ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany"
@@ -86,7 +86,7 @@ def test_only_volumes_with_claim_ref_match_while_a_consumer_is_awaited() -> None
     ],
 )
 def test_mismatch_messages(volume: PersistentVolume, claim_: PersistentVolumeClaim, expected: str) -> None:
-    assert why_not(volume, claim_) == expected
+    assert explain_mismatch(volume, claim_) == expected
 
 
 def test_is_bound_to_compares_claim_ref_and_uid() -> None:
@@ -171,29 +171,29 @@ def test_provisioned_volume_of_a_claim_bound_elsewhere_is_reclaimed() -> None:
 
 def test_changes_of_volumes_and_claims_when_they_are_bound() -> None:
     claim_, volume = claim_with_uid("1"), available("a")
-    bound = volumes.volume_bound(volume, claim_)
+    bound = volumes.bind_volume(volume, claim_)
     assert bound is not None
     assert bound.metadata.annotations == {"pv.kubernetes.io/bound-by-controller": "yes"}
-    assert volumes.volume_bound(bound, claim_) is None
-    assert volumes.volume_unbound(bound).spec.claimRef is None
-    named = volumes.volume_bound(available("a", claimRef=ref()), claim_)
+    assert volumes.bind_volume(bound, claim_) is None
+    assert volumes.unbind_volume(bound).spec.claimRef is None
+    named = volumes.bind_volume(available("a", claimRef=ref()), claim_)
     assert named is not None
     assert named.metadata.annotations == {}
-    kept = volumes.volume_unbound(named).spec.claimRef
+    kept = volumes.unbind_volume(named).spec.claimRef
     assert kept is not None
     assert (kept.name, kept.uid) == ("c", "")
-    changed = volumes.claim_bound(claim_, volume)
+    changed = volumes.bind_claim(claim_, volume)
     assert changed is not None
     assert changed.spec.volumeName == "a"
     assert set(changed.metadata.annotations) == {
         "pv.kubernetes.io/bound-by-controller",
         "pv.kubernetes.io/bind-completed",
     }
-    assert volumes.claim_bound(changed, volume) is None
-    claim = volumes.claim_in(changed, "Bound", available("a", "3Gi", accessModes=[RWO, ROX]))
+    assert volumes.bind_claim(changed, volume) is None
+    claim = volumes.set_claim_phase(changed, "Bound", available("a", "3Gi", accessModes=[RWO, ROX]))
     assert claim is not None
     assert (claim.status.capacity, claim.status.accessModes) == ({"storage": "3Gi"}, [RWO, ROX])
-    lost = volumes.claim_in(claim, "Lost", None)
+    lost = volumes.set_claim_phase(claim, "Lost", None)
     assert lost is not None
     assert (lost.status.capacity, lost.status.accessModes) == ({}, [])
 

@@ -39,9 +39,9 @@ def test_only_live_pods_with_ephemeral_volumes_want_claims() -> None:
 
 async def test_claim_of_an_ephemeral_volume_is_created_and_deleted_with_its_pod() -> None:
     async with cluster() as c:
-        claims, pods = c.client.of(PersistentVolumeClaim), c.client.of(Pod)
+        claims, pods = c.client.for_kind(PersistentVolumeClaim), c.client.for_kind(Pod)
         account = ServiceAccount(metadata=ObjectMeta(name="default", namespace="default"))
-        await c.client.of(ServiceAccount).create(account)
+        await c.client.for_kind(ServiceAccount).create(account)
         async with c.running(NAME, GARBAGE, PROTECTION):
             created_pod = await pods.create(pod())
             await c.clock.settle()
@@ -60,10 +60,10 @@ async def test_claim_of_an_ephemeral_volume_is_created_and_deleted_with_its_pod(
 
 async def test_deleted_claim_of_a_live_pod_is_recreated() -> None:
     async with cluster() as c, c.running(NAME):
-        claims = c.client.of(PersistentVolumeClaim)
+        claims = c.client.for_kind(PersistentVolumeClaim)
         account = ServiceAccount(metadata=ObjectMeta(name="default", namespace="default"))
-        await c.client.of(ServiceAccount).create(account)
-        created_pod = await c.client.of(Pod).create(pod())
+        await c.client.for_kind(ServiceAccount).create(account)
+        created_pod = await c.client.for_kind(Pod).create(pod())
         await c.clock.settle()
         first = await claims.get("p-data", "default")
         await claims.delete("p-data", "default")
@@ -77,10 +77,10 @@ async def test_deleted_claim_of_a_live_pod_is_recreated() -> None:
 async def test_existing_claim_that_the_pod_does_not_own_is_reported() -> None:
     async with cluster() as c, c.running(NAME):
         account = ServiceAccount(metadata=ObjectMeta(name="default", namespace="default"))
-        await c.client.of(ServiceAccount).create(account)
-        await c.client.of(PersistentVolumeClaim).create(claim("p-data"))
-        await c.client.of(Pod).create(pod())
+        await c.client.for_kind(ServiceAccount).create(account)
+        await c.client.for_kind(PersistentVolumeClaim).create(claim("p-data"))
+        await c.client.for_kind(Pod).create(pod())
         await c.clock.settle()
-        (event,) = (await c.client.of(Event).list()).items
+        (event,) = (await c.client.for_kind(Event).list()).items
         text = "ephemeral volume data: PVC default/p-data was not created for pod default/p (pod is not owner)"
         assert (event.reason, event.message, event.source.component) == ("FailedBinding", text, "ephemeral_volume")

@@ -9,7 +9,12 @@ from sampan.api.types.core_v1 import Event, ObjectReference, PersistentVolume, P
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.api.types.storage_v1 import StorageClass
 from sampan.controllers.descriptor import ControllerConfig
-from sampan.controllers.storage.expansion import VolumeExpanderController, grown, is_of, wants_more
+from sampan.controllers.storage.expansion import (
+    VolumeExpanderController,
+    is_bound_to,
+    needs_expansion,
+    with_requested_capacity,
+)
 from sampan.machinery.volumes import LOCAL_PATH
 from tests.controllers.cluster import cluster, second_run_writes_nothing
 from tests.controllers.storage.builders import claim, volume
@@ -35,26 +40,26 @@ def bound(request: str, capacity: str, phase: str = "Bound") -> PersistentVolume
     ],
 )
 def test_bound_claim_with_a_larger_request_wants_expansion(claim: PersistentVolumeClaim, expected: bool) -> None:
-    assert wants_more(claim) is expected
+    assert needs_expansion(claim) is expected
 
 
 def test_grown_claim_and_volume_of_a_claim() -> None:
-    assert grown(bound("2Gi", "1Gi")).status.capacity == {"storage": "2Gi"}
+    assert with_requested_capacity(bound("2Gi", "1Gi")).status.capacity == {"storage": "2Gi"}
     owner = claim()
     owner.metadata.uid = "1"
-    assert is_of(volume(claimRef=ObjectReference(namespace="default", name="c", uid="1")), owner)
-    assert not is_of(volume(), owner)
+    assert is_bound_to(volume(claimRef=ObjectReference(namespace="default", name="c", uid="1")), owner)
+    assert not is_bound_to(volume(), owner)
 
 
 @pytest.mark.parametrize("provisioner", [LOCAL_PATH, "csi.example.com"])
 def test_claim_is_expanded_or_waits_for_an_external_expander(provisioner: str, tmp_path: Path) -> None:
     async def main() -> None:
         async with cluster() as c:
-            claims, volumes = c.client.of(PersistentVolumeClaim), c.client.of(PersistentVolume)
+            claims, volumes = c.client.for_kind(PersistentVolumeClaim), c.client.for_kind(PersistentVolume)
             storage_class = StorageClass(
                 metadata=ObjectMeta(name="fast"), provisioner=provisioner, allowVolumeExpansion=True
             )
-            await c.client.of(StorageClass).create(storage_class)
+            await c.client.for_kind(StorageClass).create(storage_class)
             async with c.running(NAME, BINDER, config=ControllerConfig(local_volume_root=str(tmp_path))):
                 if provisioner != LOCAL_PATH:
                     await volumes.create(volume(storageClassName="fast"))
@@ -63,7 +68,7 @@ def test_claim_is_expanded_or_waits_for_an_external_expander(provisioner: str, t
                 await claims.patch("c", EXPAND, "default")
                 await c.clock.settle()
                 stored_claim = await claims.get("c", "default")
-                messages = {(event.reason, event.message) for event in (await c.client.of(Event).list()).items}
+                messages = {(event.reason, event.message) for event in (await c.client.for_kind(Event).list()).items}
                 if provisioner == LOCAL_PATH:
                     assert stored_claim.status.capacity == {"storage": "4Gi"}
                     assert (await volumes.get(stored_claim.spec.volumeName)).spec.capacity == {"storage": "4Gi"}

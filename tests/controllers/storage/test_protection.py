@@ -21,9 +21,9 @@ from sampan.controllers.storage.protection import (
     ClaimProtectionController,
     ClassProtectionController,
     VolumeProtectionController,
-    concerns,
-    is_candidate,
-    lacks,
+    is_deletion_candidate,
+    needs_finalizer,
+    needs_finalizer_change,
     uses,
 )
 from sampan.machinery import errors
@@ -76,9 +76,9 @@ def test_finalizer_is_added_or_removed_by_deletion_state(is_deleted: bool, has_f
     new_claim = claim()
     new_claim.metadata.deletionTimestamp = NOW if is_deleted else None
     new_claim.metadata.finalizers = ["a", *([CLAIM_FINALIZER] if has_finalizer else [])]
-    assert is_candidate(new_claim, CLAIM_FINALIZER) is (is_deleted and has_finalizer)
-    assert lacks(new_claim, CLAIM_FINALIZER) is (not is_deleted and not has_finalizer)
-    assert concerns(new_claim, CLAIM_FINALIZER) is (is_deleted == has_finalizer)
+    assert is_deletion_candidate(new_claim, CLAIM_FINALIZER) is (is_deleted and has_finalizer)
+    assert needs_finalizer(new_claim, CLAIM_FINALIZER) is (not is_deleted and not has_finalizer)
+    assert needs_finalizer_change(new_claim, CLAIM_FINALIZER) is (is_deleted == has_finalizer)
 
 
 async def is_gone(objects: ResourceClient[Any], name: str, namespace: str = "") -> bool:
@@ -90,12 +90,14 @@ async def is_gone(objects: ResourceClient[Any], name: str, namespace: str = "") 
 
 
 async def create_account(c: Cluster) -> None:
-    await c.client.of(ServiceAccount).create(ServiceAccount(metadata=ObjectMeta(name="default", namespace="default")))
+    await c.client.for_kind(ServiceAccount).create(
+        ServiceAccount(metadata=ObjectMeta(name="default", namespace="default"))
+    )
 
 
 async def test_deleted_claim_is_removed_once_no_pod_uses_it() -> None:
     async with cluster() as c:
-        claims, pods = c.client.of(PersistentVolumeClaim), c.client.of(Pod)
+        claims, pods = c.client.for_kind(PersistentVolumeClaim), c.client.for_kind(Pod)
         await create_account(c)
         for name in ("free", "used"):
             assert CLAIM_FINALIZER in (await claims.create(claim(name))).metadata.finalizers
@@ -114,7 +116,7 @@ async def test_deleted_claim_is_removed_once_no_pod_uses_it() -> None:
 
 async def test_missing_finalizer_is_added_to_a_claim() -> None:
     async with cluster() as c:
-        claims = c.client.of(PersistentVolumeClaim)
+        claims = c.client.for_kind(PersistentVolumeClaim)
         await claims.create(claim())
         await claims.patch(
             "c", {"metadata": {"finalizers": [], "$deleteFromPrimitiveList/finalizers": [CLAIM_FINALIZER]}}, "default"
@@ -127,7 +129,7 @@ async def test_missing_finalizer_is_added_to_a_claim() -> None:
 
 async def test_deleted_volume_is_removed_once_it_is_not_bound() -> None:
     async with cluster() as c:
-        volumes = c.client.of(PersistentVolume)
+        volumes = c.client.for_kind(PersistentVolume)
         await volumes.create(volume("free"))
         bound = await volumes.create(volume("bound", claimRef=ObjectReference(name="c", namespace="default")))
         await volumes.patch("bound", {"status": {"phase": "Bound"}}, subresource="status")
@@ -145,7 +147,7 @@ async def test_deleted_volume_is_removed_once_it_is_not_bound() -> None:
 
 async def test_deleted_volume_attributes_class_is_removed_once_unused() -> None:
     async with cluster() as c:
-        classes, claims = c.client.of(VolumeAttributesClass), c.client.of(PersistentVolumeClaim)
+        classes, claims = c.client.for_kind(VolumeAttributesClass), c.client.for_kind(PersistentVolumeClaim)
         for name in ("free", "named"):
             attributes_class = VolumeAttributesClass(
                 metadata=ObjectMeta(name=name), driverName="d", parameters={"a": "b"}
@@ -166,9 +168,9 @@ async def test_deleted_volume_attributes_class_is_removed_once_unused() -> None:
 
 async def test_namespace_with_a_protected_claim_is_deleted() -> None:
     async with cluster() as c:
-        namespaces = c.client.of(Namespace)
+        namespaces = c.client.for_kind(Namespace)
         await namespaces.create(Namespace(metadata=ObjectMeta(name="n")))
-        await c.client.of(PersistentVolumeClaim).create(claim(namespace="n"))
+        await c.client.for_kind(PersistentVolumeClaim).create(claim(namespace="n"))
         async with c.running("namespace-controller", ClaimProtectionController.name):
             await namespaces.delete("n")
             await c.clock.advance(1)

@@ -13,7 +13,7 @@ _MOST_ROUNDS = 200
 
 class FakeKubelet:
     def __init__(self, cluster: Cluster) -> None:
-        self._cluster, self._pods = cluster, cluster.client.of(Pod)
+        self._cluster, self._pods = cluster, cluster.client.for_kind(Pod)
 
     async def pods(self) -> dict[str, Pod]:
         await self._cluster.clock.settle()
@@ -57,7 +57,7 @@ class FakeKubelet:
 
     async def events(self) -> list[tuple[str, str]]:
         await self._cluster.clock.settle()
-        events = (await self._cluster.client.of(Event).list(Selection(namespace=NAMESPACE))).items
+        events = (await self._cluster.client.for_kind(Event).list(Selection(namespace=NAMESPACE))).items
         return [(event.reason, event.message) for event in events]
 
     async def _write(self, name: str, phase: str, *, is_ready: bool) -> None:

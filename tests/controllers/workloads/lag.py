@@ -82,7 +82,7 @@ async def pod_history(cluster: Cluster) -> AsyncIterator[list[tuple[str, str, st
     entries: list[tuple[str, str, str]] = []
 
     async def record() -> None:
-        async with cluster.client.of(Pod).watch(Selection(namespace=NAMESPACE)) as events:
+        async with cluster.client.for_kind(Pod).watch(Selection(namespace=NAMESPACE)) as events:
             async for batch in events:
                 for event in batch:
                     if event.type in (ADDED, DELETED):

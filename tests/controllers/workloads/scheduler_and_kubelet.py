@@ -13,7 +13,7 @@ from tests.controllers.cluster import Cluster
 
 async def pods_of(c: Cluster, labels: str = "", namespace: str = "default") -> Sequence[Pod]:
     await c.clock.settle()
-    return (await c.client.of(Pod).list_all(Selection(namespace=namespace, labels=labels))).items
+    return (await c.client.for_kind(Pod).list_all(Selection(namespace=namespace, labels=labels))).items
 
 
 async def active_of(c: Cluster, labels: str = "") -> Sequence[Pod]:
@@ -23,12 +23,12 @@ async def active_of(c: Cluster, labels: str = "") -> Sequence[Pod]:
 async def bind(c: Cluster, pod: Pod, node: str = "n1") -> Pod:
     meta = ObjectMeta(name=pod.metadata.name, namespace=pod.metadata.namespace)
     binding = Binding(metadata=meta, target=ObjectReference(kind="Node", name=node))
-    await c.client.of(Pod).create_subresource("binding", pod.metadata.name, binding, pod.metadata.namespace)
-    return await c.client.of(Pod).get(pod.metadata.name, pod.metadata.namespace)
+    await c.client.for_kind(Pod).create_subresource("binding", pod.metadata.name, binding, pod.metadata.namespace)
+    return await c.client.for_kind(Pod).get(pod.metadata.name, pod.metadata.namespace)
 
 
 async def set_state(c: Cluster, pod: Pod, phase: str, *, is_ready: bool) -> None:
-    pods = c.client.of(Pod)
+    pods = c.client.for_kind(Pod)
     changed = copy_of(await pods.get(pod.metadata.name, pod.metadata.namespace))
     changed.status.phase = phase
     others = [condition for condition in changed.status.conditions if condition.type != "Ready"]
@@ -46,7 +46,7 @@ async def run(c: Cluster, pod: Pod, node: str = "n1") -> None:
 
 async def end(c: Cluster, pod: Pod) -> None:
     """Delete the pod with grace period 0, as a kubelet does once its containers have stopped."""
-    await c.client.of(Pod).delete(
+    await c.client.for_kind(Pod).delete(
         pod.metadata.name, pod.metadata.namespace, options=Delete(grace_period_s=0, uid=pod.metadata.uid)
     )
 

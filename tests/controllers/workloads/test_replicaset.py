@@ -32,21 +32,21 @@ async def create(c: Cluster, replicas: int, name: str = "web", **spec: Any) -> R
     new.spec.replicas = replicas
     for field, value in spec.items():
         setattr(new.spec, field, value)
-    return await c.client.of(ReplicaSet).create(new)
+    return await c.client.for_kind(ReplicaSet).create(new)
 
 
 async def get(c: Cluster, name: str = "web") -> ReplicaSet:
     await c.clock.settle()
-    return await c.client.of(ReplicaSet).get(name, "default")
+    return await c.client.for_kind(ReplicaSet).get(name, "default")
 
 
 async def scale(c: Cluster, replicas: int, name: str = "web") -> None:
-    await c.client.of(ReplicaSet).patch(name, {"spec": {"replicas": replicas}}, "default")
+    await c.client.for_kind(ReplicaSet).patch(name, {"spec": {"replicas": replicas}}, "default")
 
 
 async def recorded_events(c: Cluster) -> list[tuple[str, str, str]]:
     await c.clock.settle()
-    events = (await c.client.of(Event).list_all()).items
+    events = (await c.client.for_kind(Event).list_all()).items
     return [(event.type, event.reason, event.message) for event in events if event.source.component == NAME]
 
 
@@ -64,7 +64,7 @@ async def test_pods_are_created_counted_and_replaced() -> None:
         await settle_pods(c)
         assert (await get(c)).status.availableReplicas == 3
 
-        await c.client.of(Pod).delete(pods[0].metadata.name, "default")
+        await c.client.for_kind(Pod).delete(pods[0].metadata.name, "default")
         assert len(await pods_of(c)) == 4
         status = (await get(c)).status
         assert (status.replicas, status.readyReplicas, status.terminatingReplicas) == (3, 2, 1)
@@ -138,18 +138,18 @@ async def test_orphans_are_adopted_and_relabelled_pods_released() -> None:
             "default",
             {"app": "web"},
         )
-        await c.client.of(Pod).create(orphan)
+        await c.client.for_kind(Pod).create(orphan)
         replica_set = await create(c, 2)
         assert len(await pods_of(c)) == 2
-        adopted = await c.client.of(Pod).get("orphan", "default")
+        adopted = await c.client.for_kind(Pod).get("orphan", "default")
         reference = controller_of(adopted)
         assert reference is not None
         assert reference.uid == replica_set.metadata.uid
 
-        await c.client.of(Pod).patch("orphan", {"metadata": {"labels": {"app": "x"}}}, "default")
+        await c.client.for_kind(Pod).patch("orphan", {"metadata": {"labels": {"app": "x"}}}, "default")
         assert len(await pods_of(c)) == 3
-        assert controller_of(await c.client.of(Pod).get("orphan", "default")) is None
-        await c.client.of(Pod).patch("orphan", {"metadata": {"labels": {"app": "web"}}}, "default")
+        assert controller_of(await c.client.for_kind(Pod).get("orphan", "default")) is None
+        await c.client.for_kind(Pod).patch("orphan", {"metadata": {"labels": {"app": "web"}}}, "default")
         assert len(await pods_of(c)) == 2
 
 
@@ -159,8 +159,8 @@ async def test_deleted_replicaset_creates_no_pods() -> None:
         await c.clock.settle()
         replica_set = copy_of(await get(c))
         replica_set.metadata.finalizers = ["a.b/c"]
-        await c.client.of(ReplicaSet).update(replica_set)
-        await c.client.of(ReplicaSet).delete("web", "default", options=Delete(propagation="Background"))
+        await c.client.for_kind(ReplicaSet).update(replica_set)
+        await c.client.for_kind(ReplicaSet).delete("web", "default", options=Delete(propagation="Background"))
         (pod,) = await pods_of(c)
         await end(c, pod)
         assert await pods_of(c) == []
@@ -182,7 +182,7 @@ async def test_pod_is_available_after_min_ready_seconds() -> None:
 async def test_replica_failure_condition_is_set_until_pods_can_be_created() -> None:
     async with pod_cluster() as c, c.running(NAME):
         value = {"metadata": {"name": "q", "namespace": "default"}, "spec": {"hard": {"pods": "2"}}}
-        quotas = c.client.of(ResourceQuota)
+        quotas = c.client.for_kind(ResourceQuota)
         quota = copy_of(await quotas.create(codec.from_value(value, ResourceQuota)))
         quota.status.hard, quota.status.used = {"pods": "2"}, {"pods": "0"}
         quota = await quotas.update_status(quota)
@@ -208,12 +208,12 @@ async def test_slow_start_limits_rejected_creations() -> None:
     """Of 500 pods that would all be rejected, one is tried at first, and one after the status was written."""
     async with pod_cluster() as c, c.running(NAME):
         value = {"metadata": {"name": "q", "namespace": "default"}, "spec": {"hard": {"pods": "0"}}}
-        quota = copy_of(await c.client.of(ResourceQuota).create(codec.from_value(value, ResourceQuota)))
+        quota = copy_of(await c.client.for_kind(ResourceQuota).create(codec.from_value(value, ResourceQuota)))
         quota.status.hard, quota.status.used = {"pods": "0"}, {"pods": "0"}
-        await c.client.of(ResourceQuota).update_status(quota)
+        await c.client.for_kind(ResourceQuota).update_status(quota)
         await create(c, 500)
         await c.clock.settle()
-        tried = [event for event in (await c.client.of(Event).list_all()).items if event.reason == "FailedCreate"]
+        tried = [event for event in (await c.client.for_kind(Event).list_all()).items if event.reason == "FailedCreate"]
         assert sum(event.count for event in tried) <= 2
 
 
@@ -222,7 +222,7 @@ async def test_template_change_affects_only_new_pods() -> None:
         await create(c, 2)
         before = names_of(await pods_of(c))
         patch = {"spec": {"template": {"spec": {"containers": [{"name": "c", "image": "other"}]}}}}
-        await c.client.of(ReplicaSet).patch("web", patch, "default")
+        await c.client.for_kind(ReplicaSet).patch("web", patch, "default")
         pods = await pods_of(c)
         assert names_of(pods) == before
         await end(c, pods[0])

@@ -14,12 +14,12 @@ NAME = ReplicationControllerController.name
 async def create(c: Cluster, replicas: int) -> ReplicationController:
     template = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
     value = {"metadata": {"name": "web", "namespace": "default"}, "spec": {"replicas": replicas, "template": template}}
-    return await c.client.of(ReplicationController).create(codec.from_value(value, ReplicationController))
+    return await c.client.for_kind(ReplicationController).create(codec.from_value(value, ReplicationController))
 
 
 async def get(c: Cluster) -> ReplicationController:
     await c.clock.settle()
-    return await c.client.of(ReplicationController).get("web", "default")
+    return await c.client.for_kind(ReplicationController).get("web", "default")
 
 
 async def test_pods_are_created_released_and_scaled_down() -> None:
@@ -35,17 +35,17 @@ async def test_pods_are_created_released_and_scaled_down() -> None:
             assert reference is not None
             assert (reference.kind, reference.apiVersion) == ("ReplicationController", "v1")
             assert reference.uid == controller.metadata.uid
-            events = (await c.client.of(Event).list_all()).items
+            events = (await c.client.for_kind(Event).list_all()).items
             assert {event.source.component for event in events} == {"replication-controller"}
 
             name = first.metadata.name
-            await c.client.of(Pod).patch(name, {"metadata": {"labels": {"app": "x"}}}, "default")
+            await c.client.for_kind(Pod).patch(name, {"metadata": {"labels": {"app": "x"}}}, "default")
             await c.clock.settle()
-            assert controller_of(await c.client.of(Pod).get(name, "default")) is None
+            assert controller_of(await c.client.for_kind(Pod).get(name, "default")) is None
             assert len(await active_of(c, "app=web")) == 3
             await settle_pods(c)
 
-            await c.client.of(ReplicationController).patch("web", {"spec": {"replicas": 0}}, "default")
+            await c.client.for_kind(ReplicationController).patch("web", {"spec": {"replicas": 0}}, "default")
             assert await active_of(c, "app=web") == []
             assert names_of(await active_of(c)) == [name]
             await settle_pods(c)

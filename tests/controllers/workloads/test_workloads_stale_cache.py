@@ -46,7 +46,7 @@ def run_scenario(scenario: Callable[[Cluster], Awaitable[None]]) -> None:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_stateful_set_creates_each_pod_once(seed: int, policy: str) -> None:
     async def scenario(c: Cluster) -> None:
-        kubelet, sets = FakeKubelet(c), c.client.of(StatefulSet)
+        kubelet, sets = FakeKubelet(c), c.client.for_kind(StatefulSet)
         async with lagging(c, "statefulset-controller", seed) as lag, pod_history(c) as entries:
             await sets.create(stateful_set(3, policy=policy))
             await until_settled(c, kubelet, lag)
@@ -70,7 +70,7 @@ def test_two_concurrent_stateful_set_controllers_create_each_pod_once(seed: int,
     """Two leaders run for a while when one takes over: a recreated pod is not mistaken for the deleted pod."""
 
     async def scenario(c: Cluster) -> None:
-        kubelet, sets, name = FakeKubelet(c), c.client.of(StatefulSet), "statefulset-controller"
+        kubelet, sets, name = FakeKubelet(c), c.client.for_kind(StatefulSet), "statefulset-controller"
         async with (
             lagging(c, name, seed) as first,
             lagging(c, name, seed, pace=0.2) as other,
@@ -92,7 +92,7 @@ def test_two_concurrent_stateful_set_controllers_create_each_pod_once(seed: int,
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_daemon_set_runs_one_pod_on_each_node(seed: int) -> None:
     async def scenario(c: Cluster) -> None:
-        kubelet, sets, nodes = FakeKubelet(c), c.client.of(DaemonSet), c.client.of(Node)
+        kubelet, sets, nodes = FakeKubelet(c), c.client.for_kind(DaemonSet), c.client.for_kind(Node)
         for at in range(3):
             await nodes.create(node(f"n{at}"))
             await nodes.patch(f"n{at}", {"spec": {"taints": None}}, type=PatchType.MERGE)

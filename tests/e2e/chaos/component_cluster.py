@@ -85,15 +85,15 @@ class ChaosCluster:
         await self.start_server()
 
     async def delete_pods(self) -> None:
-        pods = (await self.cluster.client.of(Pod).list(IN_DEFAULT)).items
+        pods = (await self.cluster.client.for_kind(Pod).list(IN_DEFAULT)).items
         for pod in self.random.sample(pods, min(len(pods), self.random.randrange(1, 10))):
             with suppress(errors.NotFound):
-                await self.cluster.client.of(Pod).delete(pod.metadata.name, NAMESPACE)
+                await self.cluster.client.for_kind(Pod).delete(pod.metadata.name, NAMESPACE)
 
     async def replace_node(self) -> None:
         """Delete a node and register a new node of the same name."""
         name = await self._any_node()
-        await self.cluster.client.of(Node).delete(name)
+        await self.cluster.client.for_kind(Node).delete(name)
         self.off.discard(name)
         await self.cluster.clock.advance(self.random.choice([0, 10, 60]))
         await self.fleet.register([name])
@@ -112,9 +112,9 @@ class ChaosCluster:
         """Change the image of a random Deployment or StatefulSet."""
         client = self.cluster.client
         kind: type[Any] = self.random.choice([Deployment, StatefulSet])
-        name = self.random.choice((await client.of(kind).list(IN_DEFAULT)).items).metadata.name
+        name = self.random.choice((await client.for_kind(kind).list(IN_DEFAULT)).items).metadata.name
         containers = [{"name": "c", "image": f"image-{self.random.random()}"}]
-        await client.of(kind).patch(name, {"spec": {"template": {"spec": {"containers": containers}}}}, NAMESPACE)
+        await client.for_kind(kind).patch(name, {"spec": {"template": {"spec": {"containers": containers}}}}, NAMESPACE)
 
     async def disturb(self) -> None:
         await self.random.choice(
@@ -138,7 +138,7 @@ class ChaosCluster:
         names = [
             self.history.pods[uid].metadata.name
             for kubelet in self.fleet.running_nodes()
-            for uid in kubelet.runtime.known_pods()
+            for uid in kubelet.runtime.list_pod_uids()
             if self._is_running(kubelet.runtime, uid)
         ]
         return sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
@@ -148,12 +148,16 @@ class ChaosCluster:
         return pod is not None and any(container.state == "running" for container in runtime.pod_report(pod).containers)
 
     async def _any_node(self) -> str:
-        nodes: list[str] = sorted(node.metadata.name for node in (await self.cluster.client.of(Node).list()).items)
+        nodes: list[str] = sorted(
+            node.metadata.name for node in (await self.cluster.client.for_kind(Node).list()).items
+        )
         return self.random.choice(nodes)
 
     async def _power(self, name: str, state: str | None) -> None:
         with suppress(errors.NotFound):
-            await self.cluster.client.of(Node).patch(name, {"metadata": {"annotations": {hollow_nodes.POWER: state}}})
+            await self.cluster.client.for_kind(Node).patch(
+                name, {"metadata": {"annotations": {hollow_nodes.POWER: state}}}
+            )
 
     async def _wait_a_random_time(self) -> None:
         """Delete pods and let tasks run for a random number of turns, so that a component is killed in the middle of
@@ -182,7 +186,7 @@ async def chaos_cluster(seed: int, sizes: Sizes) -> AsyncIterator[ChaosCluster]:
             await chaos.start_scheduler()
             chaos.fleet = await running.enter_async_context(c.nodes(*(f"node-{at}" for at in range(sizes.nodes))))
             for workload in all_workloads(sizes):
-                await c.client.of(type(workload)).create(workload)
+                await c.client.for_kind(type(workload)).create(workload)
             yield chaos
             await chaos.stop("scheduler")
             await chaos.stop("controllers")

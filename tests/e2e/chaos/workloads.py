@@ -78,14 +78,17 @@ def all_workloads(sizes: Sizes) -> Iterator[Any]:
 
 async def unhealthy_workloads(client: Client) -> list[str]:
     """Return a description of every workload and pod whose status is not the desired one."""
-    nodes = {node.metadata.name for node in (await client.of(Node).list()).items}
-    faults = [_deployment_problem(workload) for workload in (await client.of(Deployment).list(IN_DEFAULT)).items]
-    faults += [_stateful_set_problem(workload) for workload in (await client.of(StatefulSet).list(IN_DEFAULT)).items]
-    faults += [_job_problem(workload) for workload in (await client.of(Job).list(IN_DEFAULT)).items]
+    nodes = {node.metadata.name for node in (await client.for_kind(Node).list()).items}
+    faults = [_deployment_problem(workload) for workload in (await client.for_kind(Deployment).list(IN_DEFAULT)).items]
     faults += [
-        _daemon_set_problem(workload, len(nodes)) for workload in (await client.of(DaemonSet).list(IN_DEFAULT)).items
+        _stateful_set_problem(workload) for workload in (await client.for_kind(StatefulSet).list(IN_DEFAULT)).items
     ]
-    faults += [_pod_problem(workload, nodes) for workload in (await client.of(Pod).list(IN_DEFAULT)).items]
+    faults += [_job_problem(workload) for workload in (await client.for_kind(Job).list(IN_DEFAULT)).items]
+    faults += [
+        _daemon_set_problem(workload, len(nodes))
+        for workload in (await client.for_kind(DaemonSet).list(IN_DEFAULT)).items
+    ]
+    faults += [_pod_problem(workload, nodes) for workload in (await client.for_kind(Pod).list(IN_DEFAULT)).items]
     return [workload for workload in faults if workload]
 
 

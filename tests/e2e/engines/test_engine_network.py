@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from sampan.machinery.linux.network_namespace import enter_network, in_network
+from sampan.machinery.linux.network_namespace import enter_network, run_in_network
 from sampan.network.nft import run_nft
 from tests.e2e.engines.engine_cluster import HOST, EngineCluster, engine_cluster, fetch, pod
 from tests.eventually import wait_until
@@ -155,7 +155,7 @@ def test_a_pod_reaches_the_api_server_by_name(node: EngineNode) -> None:
 
 
 def test_node_ports_are_reachable_from_outside_and_from_the_node(node: EngineNode) -> None:
-    assert in_network(node.lab.outside, lambda: fetch(f"{NODE_IP}:{_NODE_PORT}"))
+    assert run_in_network(node.lab.outside, lambda: fetch(f"{NODE_IP}:{_NODE_PORT}"))
     assert fetch(f"{NODE_IP}:{_NODE_PORT}")
     assert fetch(f"127.0.0.1:{_NODE_PORT}")
     assert node.curl("client", f"{NODE_IP}:{_NODE_PORT}")

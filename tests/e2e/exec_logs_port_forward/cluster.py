@@ -28,7 +28,7 @@ from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.apiserver.config.server_config import ServerConfig, TlsFiles
 from sampan.apiserver.proxy.kubelets import KubeletAccess
 from sampan.apiserver.request.call import AUTHENTICATED, MASTERS, UserInfo
-from sampan.apiserver.server import ApiServer, own_address
+from sampan.apiserver.server import ApiServer, find_default_route_address
 from sampan.cluster.pki import ACCOUNTS, ADMIN, CA, SERVER, Pki
 from sampan.kubelet.server.auth import KubeletAuth
 from sampan.kubelet.server.ports import listen, tls_context
@@ -44,7 +44,7 @@ _USERS = {
     TOKEN: UserInfo("admin", groups=(MASTERS, AUTHENTICATED)),
     UNPRIVILEGED_TOKEN: UserInfo("unprivileged", groups=(AUTHENTICATED,)),
 }
-ADDRESS = own_address()
+ADDRESS = find_default_route_address()
 
 
 class StreamingCluster:
@@ -125,9 +125,9 @@ class StreamingCluster:
         port = NodeDaemonEndpoints(kubeletEndpoint=DaemonEndpoint(Port=self.kubelet_port))
         address = NodeAddress(type="InternalIP", address=ADDRESS)
         status = NodeStatus(addresses=[address], daemonEndpoints=port, capacity={"cpu": "2", "memory": "4Gi"})
-        await self.client.of(Node).create(Node(metadata=ObjectMeta(name="plain"), status=status))
+        await self.client.for_kind(Node).create(Node(metadata=ObjectMeta(name="plain"), status=status))
         account = ServiceAccount(metadata=ObjectMeta(name="default", namespace="default"))
-        await self.client.of(ServiceAccount).create(account)
+        await self.client.for_kind(ServiceAccount).create(account)
 
     # -- operations of tests -------------------------------------------------------------------------------------------
 
@@ -157,7 +157,7 @@ class StreamingCluster:
 
     async def _pod(self, name: str, container: Container, runs: bool) -> Pod:
         spec = PodSpec(containers=[container], automountServiceAccountToken=False)
-        pods = self.client.of(Pod)
+        pods = self.client.for_kind(Pod)
         await pods.create(Pod(metadata=ObjectMeta(name=name, namespace="default"), spec=spec))
         meta = ObjectMeta(name=name, namespace="default")
         target = ObjectReference(kind="Node", name="plain")
@@ -171,11 +171,13 @@ class StreamingCluster:
 
     async def publish(self, pod: Pod) -> Pod:
         """Write the status that the node has for the pod."""
-        present = await self.client.of(Pod).get(pod.metadata.name, pod.metadata.namespace)
+        present = await self.client.for_kind(Pod).get(pod.metadata.name, pod.metadata.namespace)
         status = pod.status
         status.podIP, status.podIPs[0].ip = ADDRESS, ADDRESS
         status.qosClass = present.status.qosClass
-        return await self.client.of(Pod).update_status(Pod(metadata=present.metadata, spec=present.spec, status=status))
+        return await self.client.for_kind(Pod).update_status(
+            Pod(metadata=present.metadata, spec=present.spec, status=status)
+        )
 
 
 @contextmanager

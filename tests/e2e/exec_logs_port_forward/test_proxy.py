@@ -104,9 +104,9 @@ def mirror(cluster: StreamingCluster) -> Iterator[int]:
         cluster.pod("mirror", "sleep", "1000", ports=[ContainerPort(containerPort=port)])
         meta = ObjectMeta(name="mirror", namespace="default")
         spec = ServiceSpec(ports=[ServicePort(name="web", port=80)])
-        cluster.run(cluster.client.of(Service).create(Service(metadata=meta, spec=spec)))
+        cluster.run(cluster.client.for_kind(Service).create(Service(metadata=meta, spec=spec)))
         subset = EndpointSubset(addresses=[EndpointAddress(ip=ADDRESS)], ports=[EndpointPort(name="web", port=port)])
-        cluster.run(cluster.client.of(Endpoints).create(Endpoints(metadata=meta, subsets=[subset])))
+        cluster.run(cluster.client.for_kind(Endpoints).create(Endpoints(metadata=meta, subsets=[subset])))
         yield port
 
 

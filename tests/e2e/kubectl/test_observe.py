@@ -14,7 +14,7 @@ class TestWait:
         objects.apply(POD)
         with kubectl.running("wait", "--for=condition=Ready", "pod/web", "--timeout=60s") as waiting:
             patch = {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}
-            pods = sampan_cluster.client.of(Pod)
+            pods = sampan_cluster.client.for_kind(Pod)
             sampan_cluster.run(pods.patch("web", patch, sampan_namespace, subresource="status"))
             assert waiting.stdout is not None
             assert waiting.stdout.read() == "pod/web condition met\n"
@@ -50,7 +50,7 @@ def create_event(cluster: Cluster, namespace: str) -> None:
     event.metadata.name = "web.1"
     event.involvedObject.kind, event.involvedObject.name = "Pod", "web"
     event.involvedObject.namespace = namespace
-    cluster.run(cluster.client.of(Event).create(event, namespace))
+    cluster.run(cluster.client.for_kind(Event).create(event, namespace))
 
 
 def test_get_events(kubectl: Kubectl, sampan_cluster: Cluster, sampan_namespace: str) -> None:
@@ -77,7 +77,7 @@ def test_describe_pod(
     event.metadata.name = "web.1"
     event.involvedObject.kind, event.involvedObject.name, event.involvedObject.uid = "Pod", "web", uid
     event.involvedObject.namespace = sampan_namespace
-    sampan_cluster.run(sampan_cluster.client.of(Event).create(event, sampan_namespace))
+    sampan_cluster.run(sampan_cluster.client.for_kind(Event).create(event, sampan_namespace))
     text = kubectl("describe", "pod", "web")
     lines = [" ".join(line.split()) for line in text.splitlines()]
     for line in ("Name: web", f"Namespace: {sampan_namespace}", "Status: Pending", "QoS Class: BestEffort"):

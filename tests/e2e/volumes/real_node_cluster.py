@@ -18,11 +18,11 @@ class RealNodeCluster:
 
     async def create(self, kind: type[Any], name: str, namespace: str = "", **content: Any) -> Any:
         meta = {"name": name, "namespace": namespace}
-        return await self.client.of(kind).create(json.from_value({"metadata": meta, **content}, kind))
+        return await self.client.for_kind(kind).create(json.from_value({"metadata": meta, **content}, kind))
 
     async def wait_for(self, kind: type[Any], name: str, holds: Callable[[Any], bool], namespace: str = "") -> Any:
         selection = Selection(namespace=namespace, fields=f"metadata.name={name}")
-        async with asyncio.timeout(60), self.client.of(kind).watch(selection) as events:
+        async with asyncio.timeout(60), self.client.for_kind(kind).watch(selection) as events:
             async for batch in events:
                 for event in batch:
                     if event.type in ("ADDED", "MODIFIED") and holds(event.object):
@@ -30,9 +30,9 @@ class RealNodeCluster:
 
     async def wait_until_gone(self, kind: type[Any], name: str, namespace: str = "") -> None:
         selection = Selection(namespace=namespace, fields=f"metadata.name={name}")
-        async with asyncio.timeout(60), self.client.of(kind).watch(selection, resource_version="") as events:
+        async with asyncio.timeout(60), self.client.for_kind(kind).watch(selection, resource_version="") as events:
             try:
-                await self.client.of(kind).get(name, namespace)
+                await self.client.for_kind(kind).get(name, namespace)
             except errors.NotFound:
                 return
             async for batch in events:

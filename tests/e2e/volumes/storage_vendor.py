@@ -28,7 +28,9 @@ class Vendor:
     async def running(self) -> AsyncIterator[None]:
         async with InformerFactory(client=self._client) as informers, asyncio.TaskGroup() as group:
             for kind in (PersistentVolumeClaim, PersistentVolume, VolumeAttachment):
-                informers.of(kind).subscribe(lambda old, new: self._work.put_nowait(new) if new is not None else None)
+                informers.for_kind(kind).subscribe(
+                    lambda old, new: self._work.put_nowait(new) if new is not None else None
+                )
             task = group.create_task(self._run())
             yield
             task.cancel()
@@ -50,8 +52,8 @@ class Vendor:
             return
         name = f"pvc-{claim.metadata.uid}"
         (self._data / name).mkdir(parents=True, exist_ok=True)
-        zone = (await self._client.of(Node).get(notes[SELECTED])).metadata.labels[ZONE]
-        kept = await self._client.of(StorageClass).get(claim.spec.storageClassName or "")
+        zone = (await self._client.for_kind(Node).get(notes[SELECTED])).metadata.labels[ZONE]
+        kept = await self._client.for_kind(StorageClass).get(claim.spec.storageClassName or "")
         term = {"matchExpressions": [{"key": ZONE, "operator": "In", "values": [zone]}]}
         spec = {
             "accessModes": claim.spec.accessModes,
@@ -69,7 +71,7 @@ class Vendor:
         }
         meta = {"name": name, "annotations": {PROVISIONED_BY: self._driver}}
         volume = json.from_value({"metadata": meta, "spec": spec}, PersistentVolume)
-        await self._client.of(PersistentVolume).create(volume)
+        await self._client.for_kind(PersistentVolume).create(volume)
 
     async def _resize(self, claim: PersistentVolumeClaim) -> None:
         """Grant the requested size, and leave the expansion of the file system to the node."""
@@ -78,13 +80,13 @@ class Vendor:
         if status.phase != "Bound" or requested == has or status.allocatedResourceStatuses:
             return
         capacity = {"spec": {"capacity": {"storage": requested}}}
-        await self._client.of(PersistentVolume).patch(name, capacity, type=PatchType.MERGE)
+        await self._client.for_kind(PersistentVolume).patch(name, capacity, type=PatchType.MERGE)
         patch = {
             "allocatedResources": {"storage": requested},
             "allocatedResourceStatuses": {"storage": "NodeResizePending"},
             "conditions": [{"type": "FileSystemResizePending", "status": "True"}],
         }
-        await self._client.of(PersistentVolumeClaim).patch(
+        await self._client.for_kind(PersistentVolumeClaim).patch(
             claim.metadata.name, {"status": patch}, claim.metadata.namespace, type=PatchType.MERGE, subresource="status"
         )
 
@@ -94,12 +96,12 @@ class Vendor:
             return
         if volume.spec.persistentVolumeReclaimPolicy == "Delete":
             shutil.rmtree(self._data / source.volumeHandle)
-            await self._client.of(PersistentVolume).delete(volume.metadata.name, options=Delete())
+            await self._client.for_kind(PersistentVolume).delete(volume.metadata.name, options=Delete())
 
     async def _attach(self, attachment: VolumeAttachment) -> None:
         if attachment.spec.attacher != self._driver or attachment.status.attached:
             return
         status = {"status": {"attached": True, "attachmentMetadata": {"device": "/dev/vdx"}}}
-        await self._client.of(VolumeAttachment).patch(
+        await self._client.for_kind(VolumeAttachment).patch(
             attachment.metadata.name, status, type=PatchType.MERGE, subresource="status"
         )

@@ -37,9 +37,9 @@ async def create_node_in_another_zone(real_node: RealNodeCluster) -> None:
     room = {"cpu": "1000", "memory": "1000Gi", "pods": "1000"}
     await real_node.create(Node, "elsewhere")
     labels = {"metadata": {"labels": {ZONE: "z2"}}}
-    await real_node.client.of(Node).patch("elsewhere", labels, type=PatchType.MERGE)
+    await real_node.client.for_kind(Node).patch("elsewhere", labels, type=PatchType.MERGE)
     ready = {"status": {"capacity": room, "allocatable": room, "conditions": [{"type": "Ready", "status": "True"}]}}
-    await real_node.client.of(Node).patch("elsewhere", ready, type=PatchType.MERGE, subresource="status")
+    await real_node.client.for_kind(Node).patch("elsewhere", ready, type=PatchType.MERGE, subresource="status")
 
 
 async def check_claim_lifecycle(real_node: RealNodeCluster, driver: DirectoryDriver, data: Path) -> None:
@@ -72,9 +72,9 @@ async def check_claim_lifecycle(real_node: RealNodeCluster, driver: DirectoryDri
 
     # The volume is attached, and the status of the node shows it.
     attachment = f"csi-{hashlib.sha256(f'{name}{NAME}{NODE}'.encode()).hexdigest()}"
-    assert (await real_node.client.of(VolumeAttachment).get(attachment)).status.attached
+    assert (await real_node.client.for_kind(VolumeAttachment).get(attachment)).status.attached
     unique = f"kubernetes.io/csi/{NAME}^{name}"
-    node = await real_node.client.of(Node).get(NODE)
+    node = await real_node.client.for_kind(Node).get(NODE)
     assert (node.status.volumesInUse, [attached_volume.name for attached_volume in node.status.volumesAttached]) == (
         [unique],
         [unique],
@@ -92,19 +92,19 @@ async def check_claim_lifecycle(real_node: RealNodeCluster, driver: DirectoryDri
     await real_node.wait_for(Pod, "first", lambda obj: obj.status.phase == "Succeeded", "default")
 
     # The volume survives the pod and is detached.
-    await real_node.client.of(Pod).delete("first", "default")
+    await real_node.client.for_kind(Pod).delete("first", "default")
     await real_node.wait_until_gone(Pod, "first", "default")
     await real_node.wait_until_gone(VolumeAttachment, attachment)
     assert {staged, published} & set(kernel.mounts_below(real_node.root)) == set()
-    assert (await real_node.client.of(Node).get(NODE)).status.volumesInUse == []
+    assert (await real_node.client.for_kind(Node).get(NODE)).status.volumesInUse == []
     assert (data / name / "file").read_text() == "kept\n"
     await real_node.create_pod_with_claim("second", "cat /data/file")
     second = await real_node.wait_for_phase("second", "Succeeded")
     assert (output_of(second), second.spec.nodeName) == ("kept", NODE)
-    await real_node.client.of(Pod).delete("second", "default")
+    await real_node.client.for_kind(Pod).delete("second", "default")
     await real_node.wait_until_gone(VolumeAttachment, attachment)
 
     # The volume is deleted by its reclaim policy.
-    await real_node.client.of(PersistentVolumeClaim).delete("c", "default")
+    await real_node.client.for_kind(PersistentVolumeClaim).delete("c", "default")
     await real_node.wait_until_gone(PersistentVolume, name)
     assert not (data / name).exists()

@@ -61,7 +61,7 @@ async def check_device_plugin(real_node: RealNodeCluster) -> None:
         await real_node.wait_for(Pod, "first", _is_unhealthy, "default")
         plugin.change(one="Healthy")
         await real_node.wait_for(Node, NODE, lambda node: node.status.allocatable.get(BOAT) == "1")
-        await real_node.client.of(Pod).delete("first", "default")
+        await real_node.client.for_kind(Pod).delete("first", "default")
         await real_node.create_pod("second", LOOK, container=boats(1))
         second = await real_node.wait_for_phase("second", "Succeeded")
         assert output_of(second) == "one 1:3\nafloat"
@@ -104,7 +104,7 @@ async def check_dra_driver(real_node: RealNodeCluster) -> None:
         assert output_of(pod) == "dynamic 1:3\nafloat"
         name = pod.status.resourceClaimStatuses[0].resourceClaimName or ""
         assert driver.calls == [("prepare", [name]), ("unprepare", [name])]
-        await real_node.client.of(Pod).delete("claims", "default")
+        await real_node.client.for_kind(Pod).delete("claims", "default")
         await real_node.wait_until_gone(ResourceClaim, name, "default")
 
 

@@ -47,14 +47,17 @@ async def check_expansion(real_node: RealNodeCluster, driver: GrowingDriver) -> 
     await real_node.create_pod_with_claim("p", f"{SIZE}; until [ -e /data/end ]; do sleep 0.1; done; {SIZE}")
     pod = await real_node.wait_for_phase("p", "Running")
 
-    claims, more = real_node.client.of(PersistentVolumeClaim), {"spec": {"resources": {"requests": {"storage": "4Mi"}}}}
+    claims, more = (
+        real_node.client.for_kind(PersistentVolumeClaim),
+        {"spec": {"resources": {"requests": {"storage": "4Mi"}}}},
+    )
     await claims.patch("c", more, "default", type=PatchType.MERGE)
     pending = {"storage": "NodeResizePending"}
     await real_node.wait_for(
         PersistentVolumeClaim, "c", lambda obj: obj.status.allocatedResourceStatuses == pending, "default"
     )
     note = {"metadata": {"annotations": {"looked": "at"}}}
-    await real_node.client.of(Pod).patch("p", note, "default", type=PatchType.MERGE)
+    await real_node.client.for_kind(Pod).patch("p", note, "default", type=PatchType.MERGE)
     grown = await real_node.wait_for(
         PersistentVolumeClaim, "c", lambda obj: obj.status.capacity == {"storage": "4Mi"}, "default"
     )
@@ -65,5 +68,5 @@ async def check_expansion(real_node: RealNodeCluster, driver: GrowingDriver) -> 
     ended = await real_node.wait_for_phase("p", "Succeeded")
     sizes = [int(count) * int(size) for count, size in (line.split() for line in output_of(ended).splitlines())]
     assert sizes == [1 << 20, 4 << 20]
-    await real_node.client.of(Pod).delete("p", "default")
+    await real_node.client.for_kind(Pod).delete("p", "default")
     await real_node.wait_until_gone(VolumeAttachment, attachment_name(str(grown.spec.volumeName), NAME, NODE))

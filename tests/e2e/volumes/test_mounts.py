@@ -91,7 +91,7 @@ async def check_image_sub_paths(node: RealNode) -> None:
 
 async def event_message(node: RealNode, name: str, reason: str) -> str:
     selection = Selection(namespace=node.namespace, fields=f"reason={reason},involvedObject.name={name}")
-    async with asyncio.timeout(60), node.client.of(Event).watch(selection) as events:
+    async with asyncio.timeout(60), node.client.for_kind(Event).watch(selection) as events:
         async for batch in events:
             for event in batch:
                 if event.type == "ADDED":

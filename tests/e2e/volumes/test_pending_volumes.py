@@ -14,7 +14,7 @@ from tests.e2e.conformance.storage.real_node import COMPONENTS, RealNode, missin
 async def event_message(node: RealNode, reason: str) -> str:
     """Return the message of the first event with this reason."""
     selection = Selection(namespace=node.namespace, fields=f"reason={reason}")
-    async with asyncio.timeout(60), node.client.of(Event).watch(selection) as events:
+    async with asyncio.timeout(60), node.client.for_kind(Event).watch(selection) as events:
         async for batch in events:
             for event in batch:
                 if event.type == "ADDED":
@@ -25,7 +25,7 @@ async def event_message(node: RealNode, reason: str) -> str:
 async def waiting_reason(node: RealNode, name: str) -> str:
     """Return the reason for which the container of the pod waits."""
     selection = Selection(namespace=node.namespace, fields=f"metadata.name={name}")
-    async with asyncio.timeout(60), node.client.of(Pod).watch(selection) as events:
+    async with asyncio.timeout(60), node.client.for_kind(Pod).watch(selection) as events:
         async for batch in events:
             for pod in (event.object for event in batch if event.type in ("ADDED", "MODIFIED")):
                 for status in pod.status.containerStatuses:
@@ -50,8 +50,8 @@ async def check_deletion_of_a_waiting_pod(node: RealNode) -> None:
     )
     async with asyncio.timeout(60):
         selection = Selection(namespace=node.namespace, fields=f"metadata.name={name}")
-        async with node.client.of(Pod).watch(selection) as events:
-            await node.client.of(Pod).delete(name, node.namespace, options=Delete(grace_period_s=1))
+        async with node.client.for_kind(Pod).watch(selection) as events:
+            await node.client.for_kind(Pod).delete(name, node.namespace, options=Delete(grace_period_s=1))
             async for batch in events:
                 if any(event.type == "DELETED" for event in batch):
                     return

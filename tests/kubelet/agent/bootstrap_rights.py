@@ -13,7 +13,7 @@ _GROUPS = {
 
 async def bind_bootstrap_roles(client: Client) -> None:
     for role, group in _GROUPS.items():
-        await client.of(ClusterRoleBinding).create(
+        await client.for_kind(ClusterRoleBinding).create(
             ClusterRoleBinding(
                 metadata=ObjectMeta(name=role.rpartition(":")[2]),
                 roleRef=RoleRef(apiGroup="rbac.authorization.k8s.io", kind="ClusterRole", name=role),

@@ -7,7 +7,7 @@ import pytest
 
 from sampan.api.codec import json
 from sampan.api.types.core_v1 import Pod
-from sampan.kubelet.admission import from_api, is_critical, source_of
+from sampan.kubelet.admission import is_critical, source_of, with_api_source
 from sampan.kubelet.agent.admission_checks import enforcement_failure
 from sampan.kubelet.agent.config import AgentConfig
 
@@ -73,9 +73,9 @@ def test_strict_supplemental_groups_policy_is_rejected_without_support() -> None
 
 def test_config_source_annotation_of_api_pods_is_ignored() -> None:
     annotated, plain = pod(source="file"), pod()
-    assert (source_of(from_api(annotated)), is_critical(from_api(annotated))) == ("api", False)
+    assert (source_of(with_api_source(annotated)), is_critical(with_api_source(annotated))) == ("api", False)
     assert (source_of(annotated), is_critical(annotated)) == (
         "file",
         True,
     )  # the original object is shared and stays unchanged
-    assert from_api(plain) is plain
+    assert with_api_source(plain) is plain

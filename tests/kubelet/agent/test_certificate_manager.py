@@ -38,7 +38,7 @@ async def bind_roles(c: Cluster) -> None:
 
 
 async def requests(c: Cluster) -> list[CertificateSigningRequest]:
-    return list((await c.client.of(CertificateSigningRequest).list()).items)
+    return list((await c.client.for_kind(CertificateSigningRequest).list()).items)
 
 
 async def has_requests(c: Cluster, count: int) -> bool:
@@ -93,11 +93,11 @@ async def test_certificate_is_requested_by_the_bootstrap_user_and_renewed_by_the
 
 async def test_denied_csr_is_requested_again(tmp_path: Path) -> None:
     async def decide(c: Cluster, name: str, kind: str) -> None:
-        request = copy_of(await c.client.of(CertificateSigningRequest).get(name))
+        request = copy_of(await c.client.for_kind(CertificateSigningRequest).get(name))
         request.status.conditions.append(
             CertificateSigningRequestCondition(type=kind, status="True", reason="Tested", message="not now")
         )
-        await c.client.of(CertificateSigningRequest).update(request, subresource="approval")
+        await c.client.for_kind(CertificateSigningRequest).update(request, subresource="approval")
         await c.clock.settle()
 
     async with cluster() as c, c.running(APPROVING, SIGNING, config=config(tmp_path, c)):
@@ -183,7 +183,7 @@ async def test_a_certificate_that_differs_from_the_request_is_requested_again_la
             request = copy_of((await requests(c))[-1])
             other = SigningRequest(common_name="somebody", is_server=True)
             request.status.certificate = issue(ca, other, now=c.clock.now()).certificate
-            await c.client.of(CertificateSigningRequest).update(request, subresource="status")
+            await c.client.for_kind(CertificateSigningRequest).update(request, subresource="status")
 
         manager = CertificateManager(
             request=serving_request("n1", ["n1"], ["10.0.0.1"]),

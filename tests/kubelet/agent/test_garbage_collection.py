@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from sampan.kubelet.agent.config import AgentConfig
-from sampan.kubelet.agent.garbage_collection import ImageGarbageCollector, to_remove
+from sampan.kubelet.agent.garbage_collection import ImageGarbageCollector, select_images_to_remove
 from sampan.machinery.clock import VirtualClock
 from sampan.runtimes.contract import ImageInfo, RuntimeFailure
 
@@ -53,6 +53,8 @@ def test_images_unused_for_longest_are_removed_first() -> None:
     images = [ImageInfo(id=name, size=10) for name in ("old", "older", "used", "young")]
     images.append(ImageInfo(id="pinned", size=10, is_pinned=True))
     used_at = {"old": 2.0, "older": 1.0, "used": 0.0, "young": 9.0, "pinned": 0.0}
-    removed = to_remove(images, used_at, {"used"}, bytes_to_free=15, old=5.0)
+    removed = select_images_to_remove(images, used_at, {"used"}, bytes_to_free=15, old=5.0)
     assert [image.id for image in removed] == ["older", "old"]
-    assert [image.id for image in to_remove(images, used_at, {"used"}, bytes_to_free=5, old=5.0)] == ["older"]
+    assert [image.id for image in select_images_to_remove(images, used_at, {"used"}, bytes_to_free=5, old=5.0)] == [
+        "older"
+    ]

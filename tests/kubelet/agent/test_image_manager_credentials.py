@@ -37,7 +37,7 @@ async def make_secret(client: Client, name: str, address: str, password: str = "
     data = json.encode({"auths": {address: {"auth": auth}}})
     meta = ObjectMeta(name=name, namespace="default")
     secret = Secret(metadata=meta, type="kubernetes.io/dockerconfigjson", data={".dockerconfigjson": data})
-    await client.of(Secret).create(secret)
+    await client.for_kind(Secret).create(secret)
 
 
 def waiting_reason(kubelet: Kubelet, name: str) -> str:
@@ -51,15 +51,15 @@ async def scenario(client: Client, kubelet: Kubelet, registry: FakeRegistry, add
     for name in ("key", "same-key"):
         await make_secret(client, name, address)
     await make_secret(client, "wrong-key", address, "wrong")
-    await client.of(Pod).create(pod("first", image, "wrong-key", "key"))
+    await client.for_kind(Pod).create(pod("first", image, "wrong-key", "key"))
     await eventually(lambda: phase(kubelet, "first") == "Running")
     pulls = len(registry.requests)
-    await client.of(Pod).create(pod("second", image, "same-key"))
+    await client.for_kind(Pod).create(pod("second", image, "same-key"))
     await eventually(lambda: phase(kubelet, "second") == "Running")
     assert len(registry.requests) == pulls  # an equal secret needs no request to the registry
-    await client.of(Pod).create(pod("nobody", image))
-    await client.of(Pod).create(pod("stranger", image, "wrong-key"))
-    await client.of(Pod).create(pod("never", image, policy="Never"))
+    await client.for_kind(Pod).create(pod("nobody", image))
+    await client.for_kind(Pod).create(pod("stranger", image, "wrong-key"))
+    await client.for_kind(Pod).create(pod("never", image, policy="Never"))
     await eventually(lambda: waiting_reason(kubelet, "nobody") in ("ErrImagePull", "ImagePullBackOff"))
     await eventually(lambda: waiting_reason(kubelet, "stranger") in ("ErrImagePull", "ImagePullBackOff"))
     await eventually(lambda: waiting_reason(kubelet, "never") == "ErrImageNeverPull")

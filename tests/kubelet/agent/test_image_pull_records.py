@@ -8,9 +8,9 @@ from sampan.kubelet.agent.image_pull_records import (
     POLICIES,
     ImagePullRecords,
     PullSecret,
+    extend_record,
     may_use_image,
     must_verify,
-    updated_record,
 )
 
 IMAGE, REF = "registry.example/team/app:1", "sha256:abc"
@@ -23,7 +23,7 @@ SAME, RENEWED, OTHER = (
 
 
 def test_image_is_usable_with_an_equal_or_renewed_pull_secret() -> None:
-    record = updated_record(None, REF, IMAGE, [OWN], 0)
+    record = extend_record(None, REF, IMAGE, [OWN], 0)
     assert [may_use_image(record, IMAGE, [pull_secret]) for pull_secret in (OWN, SAME, RENEWED, OTHER)] == [
         True,
         True,
@@ -37,13 +37,13 @@ def test_image_is_usable_with_an_equal_or_renewed_pull_secret() -> None:
 
 
 def test_image_pulled_without_a_secret_is_usable_by_every_pod() -> None:
-    record = updated_record(updated_record(None, REF, IMAGE, [OWN], 0), REF, IMAGE, [], 1)
+    record = extend_record(extend_record(None, REF, IMAGE, [OWN], 0), REF, IMAGE, [], 1)
     assert may_use_image(record, IMAGE, [])
-    assert may_use_image(updated_record(record, REF, IMAGE, [OTHER], 2), IMAGE, [])
+    assert may_use_image(extend_record(record, REF, IMAGE, [OTHER], 2), IMAGE, [])
 
 
 def test_record_accumulates_the_secrets_of_several_pulls() -> None:
-    record = updated_record(updated_record(None, REF, IMAGE, [OWN], 0), REF, IMAGE, [OTHER], 1)
+    record = extend_record(extend_record(None, REF, IMAGE, [OWN], 0), REF, IMAGE, [OTHER], 1)
     assert may_use_image(record, IMAGE, [OWN])
     assert may_use_image(record, IMAGE, [OTHER])
     assert (record["kind"], record["imageRef"]) == ("ImagePulledRecord", REF)
@@ -69,7 +69,7 @@ def test_verification_policies(
 
 def test_records_survive_restarts(tmp_path: Path) -> None:
     assert ImagePullRecords(tmp_path).read(REF) is None
-    ImagePullRecords(tmp_path).write(REF, updated_record(None, REF, IMAGE, [OWN], 0))
+    ImagePullRecords(tmp_path).write(REF, extend_record(None, REF, IMAGE, [OWN], 0))
     assert may_use_image(ImagePullRecords(tmp_path).read(REF), IMAGE, [OWN])
     (file,) = (tmp_path / "image_manager" / "pulled").iterdir()
     file.write_text("{")
@@ -91,7 +91,7 @@ def test_pulls_in_progress_survive_restarts(tmp_path: Path) -> None:
 def test_records_of_removed_images_are_pruned(tmp_path: Path) -> None:
     pulled = ImagePullRecords(tmp_path)
     for reference, at in (("kept", 100.0), ("gone", 100.0), ("fresh", 200.5)):
-        pulled.write(reference, updated_record(None, reference, IMAGE, [OWN], at))
+        pulled.write(reference, extend_record(None, reference, IMAGE, [OWN], at))
     pulled.prune({"kept"}, 200.9)
     assert [pulled.read(name) is not None for name in ("kept", "gone", "fresh")] == [True, False, True]
     pulled.prune({"kept"}, 201.9)

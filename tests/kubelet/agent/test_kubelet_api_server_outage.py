@@ -66,10 +66,10 @@ async def test_static_pods_run_before_the_api_server_is_available(tmp_path: Path
             line.open(cluster.assembly.transport)
             async with asyncio.timeout(60):
                 await kubelet.ready.wait()
-            node = await cluster.client.of(Node).get(NAME)
+            node = await cluster.client.for_kind(Node).get(NAME)
             assert node.status.nodeInfo.containerRuntimeVersion.startswith("process://")
             await eventually(lambda: kubelet.records[next(iter(kubelet.records))].spec.mirror is not None)
-            mirror = await cluster.client.of(Pod).get(OWN, "default")
+            mirror = await cluster.client.for_kind(Pod).get(OWN, "default")
             assert mirror.metadata.ownerReferences[0].uid == node.metadata.uid
             await line.cut()
             serving.cancel()
@@ -82,17 +82,17 @@ async def test_pods_keep_running_while_the_api_server_is_unavailable(tmp_path: P
         async with real_node(tmp_path, line, static_pod_path=tmp_path / "manifests") as kubelet:
             await kubelet.ready.wait()
             for name in ("stays", "goes"):
-                await cluster.client.of(Pod).create(pod(name))
+                await cluster.client.for_kind(Pod).create(pod(name))
             await eventually(lambda: {phase(kubelet, "stays"), phase(kubelet, "goes")} == {"Running"})
             before = kubelet.runtime.pod_report(kubelet.records[uid_of(kubelet.pods(), "stays")].pod).containers
             await line.cut()
-            await cluster.client.of(Pod).delete("goes", "default", options=Delete(grace_period_s=0))
+            await cluster.client.for_kind(Pod).delete("goes", "default", options=Delete(grace_period_s=0))
             write_manifest(tmp_path, "own")
             await eventually(lambda: phase(kubelet, OWN) == "Running")
             line.open(cluster.assembly.transport)
             await eventually(lambda: kubelet.find("default", "goes") is None)
-            await eventually(lambda: len(kubelet.runtime.known_pods()) == 2)
-            await cluster.client.of(Pod).create(pod("comes"))
+            await eventually(lambda: len(kubelet.runtime.list_pod_uids()) == 2)
+            await cluster.client.for_kind(Pod).create(pod("comes"))
             await eventually(lambda: phase(kubelet, "comes") == "Running")
             after = kubelet.runtime.pod_report(kubelet.records[uid_of(kubelet.pods(), "stays")].pod).containers
             assert [report.id for report in after] == [report.id for report in before]

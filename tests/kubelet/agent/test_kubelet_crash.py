@@ -29,7 +29,7 @@ def pod(name: str) -> Pod:
 
 async def running_containers(client: Client) -> dict[str, tuple[str, int]]:
     """Return the container ID and the restart count of each running pod."""
-    items = (await client.of(Pod).list(Selection(namespace="default"))).items
+    items = (await client.for_kind(Pod).list(Selection(namespace="default"))).items
     containers = {}
     for pod in items:
         statuses = pod.status.containerStatuses
@@ -43,7 +43,7 @@ async def wait_for_pods(client: Client, names: set[str]) -> dict[str, tuple[str,
     containers: dict[str, tuple[str, int]] = {}
 
     async def are_running() -> bool:
-        items = (await client.of(Pod).list(Selection(namespace="default"))).items
+        items = (await client.for_kind(Pod).list(Selection(namespace="default"))).items
         containers.clear()
         containers.update(await running_containers(client))
         return {item.metadata.name for item in items} == names == set(containers)
@@ -54,7 +54,7 @@ async def wait_for_pods(client: Client, names: set[str]) -> dict[str, tuple[str,
 
 async def wait_until_registered(client: Client) -> None:
     async def is_registered() -> bool:
-        return NODE in [node.metadata.name for node in (await client.of(Node).list()).items]
+        return NODE in [node.metadata.name for node in (await client.for_kind(Node).list()).items]
 
     await eventually(is_registered)
 
@@ -75,10 +75,10 @@ async def run_rounds(cluster: Cluster, kubelet: KubeletProcess, count: int) -> N
     await wait_until_registered(client)
     for number in range(count):
         for name in [f"p{number}-{index}" for index in range(PODS_PER_ROUND)]:
-            await client.of(Pod).create(pod(name))
+            await client.for_kind(Pod).create(pod(name))
             alive.add(name)
         for name in dice.sample(sorted(alive), min(2, len(alive) - 1)):
-            await client.of(Pod).delete(name, "default", options=Delete(grace_period_s=dice.choice((0, 1))))
+            await client.for_kind(Pod).delete(name, "default", options=Delete(grace_period_s=dice.choice((0, 1))))
             alive.discard(name)
             known.pop(name, None)
         await eventually(partial(are_running, dice.randint(len(known), len(alive))))
@@ -87,7 +87,7 @@ async def run_rounds(cluster: Cluster, kubelet: KubeletProcess, count: int) -> N
     containers = await wait_for_pods(client, alive)
     assert {name: containers[name] for name in known} == known
     for name in alive:
-        await client.of(Pod).delete(name, "default", options=Delete(grace_period_s=0))
+        await client.for_kind(Pod).delete(name, "default", options=Delete(grace_period_s=0))
     await wait_for_pods(client, set())
 
 

@@ -38,7 +38,7 @@ async def test_restart_count_and_last_state_survive_kubelet_restarts(tmp_path: P
     line = Line()
     async with Cluster(components=("apiserver", "controllers")) as cluster:
         line.open(cluster.assembly.transport)
-        await cluster.client.of(Pod).create(json.from_value(value, Pod))
+        await cluster.client.for_kind(Pod).create(json.from_value(value, Pod))
         async with real_node(tmp_path, line, ends_pods=False, kubelet=KubeletConfig(longest_pause_s=1.0)) as kubelet:
             await eventually(lambda: status_counts(status(kubelet)) == (True, 2, 2))
             id = status(kubelet).containerID

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from sampan.kubelet.agent import machine
-from sampan.kubelet.agent.machine import allocatable, capacity, own_addresses, read_facts, threshold_value
+from sampan.kubelet.agent.machine import allocatable, capacity, find_machine_addresses, read_facts, threshold_value
 
 
 def test_machine_facts_and_capacity(tmp_path: Path) -> None:
@@ -45,4 +45,4 @@ def test_threshold_value_of_quantities_and_percentages() -> None:
 
 
 def test_own_addresses_are_found() -> None:
-    assert own_addresses()
+    assert find_machine_addresses()

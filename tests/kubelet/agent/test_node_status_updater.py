@@ -53,10 +53,10 @@ async def test_node_watches_only_its_objects_and_renews_its_lease_without_status
                 ("/api/v1/nodes", f"metadata.name={NAME}"),
                 ("/api/v1/pods", f"spec.nodeName={NAME}"),
             }
-            before = await cluster.client.of(Lease).get(NAME, "kube-node-lease")
+            before = await cluster.client.for_kind(Lease).get(NAME, "kube-node-lease")
             line.written.clear()
             await eventually(lambda: len([request for request in line.written if request.startswith("PUT")]) >= 3)
-            after = await cluster.client.of(Lease).get(NAME, "kube-node-lease")
+            after = await cluster.client.for_kind(Lease).get(NAME, "kube-node-lease")
             assert after.spec.renewTime != before.spec.renewTime
             assert not [request for request in line.written if request.endswith(f"/nodes/{NAME}/status")]
             await line.cut()
@@ -68,7 +68,7 @@ async def test_failed_runtime_status_makes_the_node_not_ready(tmp_path: Path, mo
 
     async def wait_for_ready_condition(cluster: Cluster, expected: tuple[str, str]) -> None:
         async def holds() -> bool:
-            conditions = (await cluster.client.of(Node).get(NAME)).status.conditions
+            conditions = (await cluster.client.for_kind(Node).get(NAME)).status.conditions
             return [(row.status, row.message) for row in conditions if row.type == "Ready"] == [expected]
 
         await eventually(holds)

@@ -20,7 +20,7 @@ async def wait_until_ready(client: Client) -> Node:
     nodes: list[Node] = []
 
     async def is_ready() -> bool:
-        nodes[:] = [await client.of(Node).get(NAME)]
+        nodes[:] = [await client.for_kind(Node).get(NAME)]
         return [row.status for row in nodes[0].status.conditions if row.type == "Ready"] == ["True"]
 
     await eventually(is_ready)
@@ -37,7 +37,9 @@ def node_when_ready(tmp_path: Path, pod_cidr: str = "", **config: Any) -> Node:
             async with real_node(tmp_path, line, needs_pod_cidr=True, **config) as kubelet:
                 await kubelet.ready.wait()
                 if pod_cidr:
-                    await cluster.client.of(Node).patch(NAME, {"spec": {"podCIDR": pod_cidr, "podCIDRs": [pod_cidr]}})
+                    await cluster.client.for_kind(Node).patch(
+                        NAME, {"spec": {"podCIDR": pod_cidr, "podCIDRs": [pod_cidr]}}
+                    )
                 node = await wait_until_ready(cluster.client)
                 await line.cut()
                 return node

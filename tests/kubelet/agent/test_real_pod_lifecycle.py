@@ -19,7 +19,7 @@ OWN = f"own-{NAME}"
 
 def steps(kubelet: Kubelet, name: str) -> list[tuple[str, str]]:
     assert kubelet.recorder is not None
-    records = [record for record in kubelet.recorder.since() if record.subject == f"pods/default/{name}"]
+    records = [record for record in kubelet.recorder.records_since() if record.subject == f"pods/default/{name}"]
     return [(record.action, record.outcome) for record in records if record.action != "report status"]
 
 
@@ -37,10 +37,10 @@ def pod(name: str, **spec: Any) -> Pod:
 
 async def check_steps(cluster: Cluster, kubelet: Kubelet) -> None:
     client = cluster.client
-    await client.of(Secret).create(Secret(metadata=ObjectMeta(name="key", namespace="default")))
+    await client.for_kind(Secret).create(Secret(metadata=ObjectMeta(name="key", namespace="default")))
     first = {"name": "first", "image": "sampan.local/host", "command": ["true"]}
     secrets = [{"name": "key"}, {"name": "none"}]
-    await client.of(Pod).create(pod("web", initContainers=[first], imagePullSecrets=secrets))
+    await client.for_kind(Pod).create(pod("web", initContainers=[first], imagePullSecrets=secrets))
     await eventually(lambda: "post-start hook" in actions(kubelet, "web"))
     container = ["pull image", "configure container", "start container"]
     assert actions(kubelet, "web") == [
@@ -58,7 +58,7 @@ async def check_steps(cluster: Cluster, kubelet: Kubelet) -> None:
     reason, messages = "FailedToRetrieveImagePullSecret", dict[str, str]()
 
     async def is_recorded() -> bool:
-        messages.update({event.reason: event.message for event in (await client.of(Event).list()).items})
+        messages.update({event.reason: event.message for event in (await client.for_kind(Event).list()).items})
         return reason in messages
 
     await eventually(is_recorded)
@@ -89,7 +89,7 @@ async def check_failures(cluster: Cluster, kubelet: Kubelet) -> None:
     )
     for failing, reason, expected, expected_step in cases:
         name = failing.metadata.name
-        await client.of(Pod).create(failing)
+        await client.for_kind(Pod).create(failing)
         await eventually(lambda name=name, reason=reason: waiting_reason(kubelet, name) == reason)  # type: ignore[misc]
         lifecycle = steps(kubelet, name)
         assert lifecycle[lifecycle.index(("configure container", "c")) + 1] == expected_step
@@ -98,7 +98,7 @@ async def check_failures(cluster: Cluster, kubelet: Kubelet) -> None:
 
 async def reasons_with_failure(client: Client, pod: str) -> list[str]:
     """Return the reasons of the events of a pod, without repetitions; nothing before there is one of its failure."""
-    events = (await client.of(Event).list()).items
+    events = (await client.for_kind(Event).list()).items
     reasons = list(dict.fromkeys(event.reason for event in events if event.involvedObject.name == pod))
     return reasons if "Failed" in reasons else []
 
@@ -142,11 +142,11 @@ async def test_running_pod_that_a_restarted_kubelet_disallows_fails(tmp_path: Pa
     async with Cluster(components=("apiserver", "controllers")) as cluster:
         line.open(cluster.assembly.transport)
         client = cluster.client
-        created_pod = await client.of(Pod).create(pod("web"))
+        created_pod = await client.for_kind(Pod).create(pod("web"))
         running = {"name": "c", "image": "i", "imageID": "", "ready": True, "restartCount": 0}
         running["state"] = {"running": {"startedAt": "2026-01-01T00:00:00Z"}}
         status = {"status": {"phase": "Running", "containerStatuses": [running]}}
-        await client.of(Pod).patch("web", status, "default", subresource="status")
+        await client.for_kind(Pod).patch("web", status, "default", subresource="status")
         async with real_node(tmp_path, line, host_network_sources=["file"]) as kubelet:
             await kubelet.ready.wait()
             await eventually(lambda: phase(kubelet, "web") == "Failed")

@@ -41,7 +41,7 @@ async def wait_for_mirror_pod(client: Client, uids_before: tuple[str, ...] = ())
     running: list[Pod] = []
 
     async def is_running() -> bool:
-        pods = (await client.of(Pod).list(Selection(namespace="default"))).items
+        pods = (await client.for_kind(Pod).list(Selection(namespace="default"))).items
         running[:] = [pod for pod in pods if pod.metadata.uid not in uids_before and pod.status.phase == "Running"]
         return bool(running)
 
@@ -55,13 +55,13 @@ async def scenario(cluster: Cluster, manifest: Path) -> None:
     assert first.metadata.name == NAME
     assert "kubernetes.io/config.mirror" in first.metadata.annotations
     assert first.metadata.ownerReferences[0].name == NODE
-    await client.of(Pod).delete(NAME, "default", options=Delete(grace_period_s=0))
+    await client.for_kind(Pod).delete(NAME, "default", options=Delete(grace_period_s=0))
     again = await wait_for_mirror_pod(client, (first.metadata.uid,))
     assert again.status.containerStatuses[0].containerID == first.status.containerStatuses[0].containerID
     await asyncio.to_thread(manifest.unlink)
 
     async def is_gone() -> bool:
-        return not (await client.of(Pod).list(Selection(namespace="default"))).items
+        return not (await client.for_kind(Pod).list(Selection(namespace="default"))).items
 
     await eventually(is_gone)
 

@@ -30,7 +30,7 @@ async def node_informers(cluster: Cluster) -> AsyncIterator[InformerFactory]:
     user = UserInfo("system:node:n", groups=("system:nodes", "system:authenticated"))
     transport = cluster.assembly.transport.as_user(user)
     async with InformerFactory(client=Client(transport=transport, clock=cluster.clock, component="kubelet")) as factory:
-        services = factory.of(Service)
+        services = factory.for_kind(Service)
         await services.synced.wait()
         yield factory
 
@@ -49,16 +49,16 @@ async def test_container_config_has_env_command_log_path_and_hosts_file(tmp_path
     async with asyncio.timeout(60), node_api_server() as cluster, node_informers(cluster) as informers:
         client = cluster.client
         secret = {"metadata": {"name": "s", "namespace": "default"}, "stringData": {"password": "open"}}
-        await client.of(Secret).create(json.from_value(secret, Secret))
+        await client.for_kind(Secret).create(json.from_value(secret, Secret))
         env = [{"name": "PASSWORD", "valueFrom": {"secretKeyRef": {"name": "s", "key": "password"}}}]
-        pod = await client.of(Pod).create(
+        pod = await client.for_kind(Pod).create(
             pod_with_container(env=env, command=["run", "$(PASSWORD)"], args=["$$(x)"], tty=True, stdin=True)
         )
         changes: list[ObjectKey] = []
         objects = PodObjects(informers=informers, on_change=changes.append)
         objects.follow(pod)
         config = NodeSettings(root=tmp_path / "root", logs=tmp_path / "logs", node_name="n", host_ips=["10.0.0.1"])
-        builder = ContainerConfigBuilder(config=config, objects=objects, services=informers.of(Service).lister)
+        builder = ContainerConfigBuilder(config=config, objects=objects, services=informers.for_kind(Service).lister)
         container = (pod.spec.containers or [])[0]
         built = await builder.container(pod, container, 2, ContainerInputs(image=IMAGE, pod_ips=["10.1.0.2"]))
         assert built.command == ["run", "open"]
@@ -91,7 +91,7 @@ async def test_host_network_pod_gets_the_addresses_of_the_node(tmp_path: Path) -
         config = NodeSettings(
             root=tmp_path / "root", logs=tmp_path / "logs", node_name="n", host_ips=["10.0.0.1", "fd::1"]
         )
-        builder = ContainerConfigBuilder(config=config, objects=objects, services=informers.of(Service).lister)
+        builder = ContainerConfigBuilder(config=config, objects=objects, services=informers.for_kind(Service).lister)
         built = await builder.container(pod, (pod.spec.containers or [])[0], 0, ContainerInputs(image=IMAGE))
         variables = dict(built.env)
         assert [variables[name] for name in fields] == ["10.0.0.1", "10.0.0.1,fd::1", "10.0.0.1"]
@@ -103,7 +103,7 @@ async def test_service_variables_use_loopback_addresses_with_the_userspace_proxy
         config = NodeSettings(
             root=tmp_path / "root", logs=tmp_path / "logs", node_name="n", loopback_services=LoopbackServices(shift=1)
         )
-        builder = ContainerConfigBuilder(config=config, objects=objects, services=informers.of(Service).lister)
+        builder = ContainerConfigBuilder(config=config, objects=objects, services=informers.for_kind(Service).lister)
         pod = pod_with_container()
         built = await builder.container(pod, (pod.spec.containers or [])[0], 0, ContainerInputs(image=IMAGE))
         variables = dict(built.env)
@@ -118,19 +118,21 @@ async def test_user_namespaces_are_rejected_without_runtime_support(tmp_path: Pa
         pod.spec.hostUsers = False
         objects = PodObjects(informers=informers, on_change=lambda key: None)
         config = NodeSettings(root=tmp_path / "root", logs=tmp_path / "logs", node_name="n")
-        builder = ContainerConfigBuilder(config=config, objects=objects, services=informers.of(Service).lister)
+        builder = ContainerConfigBuilder(config=config, objects=objects, services=informers.for_kind(Service).lister)
         with pytest.raises(RuntimeFailure, match="runtime does not support user namespaces"):
             await builder.sandbox(pod, 0)
 
 
 async def test_missing_config_map_fails_until_created(tmp_path: Path) -> None:
     async with asyncio.timeout(60), node_api_server() as cluster, node_informers(cluster) as informers:
-        pod = await cluster.client.of(Pod).create(pod_with_container(envFrom=[{"configMapRef": {"name": "later"}}]))
+        pod = await cluster.client.for_kind(Pod).create(
+            pod_with_container(envFrom=[{"configMapRef": {"name": "later"}}])
+        )
         changed = asyncio.Event()
         objects = PodObjects(informers=informers, on_change=lambda key: changed.set())
         objects.follow(pod)
         config = NodeSettings(root=tmp_path / "root", logs=tmp_path / "logs", node_name="n")
-        builder = ContainerConfigBuilder(config=config, objects=objects, services=informers.of(Service).lister)
+        builder = ContainerConfigBuilder(config=config, objects=objects, services=informers.for_kind(Service).lister)
         container = (pod.spec.containers or [])[0]
         with pytest.raises(RuntimeFailure) as failure:
             await builder.container(pod, container, 0, ContainerInputs(image=IMAGE))
@@ -139,6 +141,6 @@ async def test_missing_config_map_fails_until_created(tmp_path: Path) -> None:
             'configmap "later" not found',
         )
         config_map = {"metadata": {"name": "later", "namespace": "default"}, "data": {"A": "1"}}
-        await cluster.client.of(ConfigMap).create(json.from_value(config_map, ConfigMap))
+        await cluster.client.for_kind(ConfigMap).create(json.from_value(config_map, ConfigMap))
         await changed.wait()
         assert dict((await builder.container(pod, container, 0, ContainerInputs(image=IMAGE))).env)["A"] == "1"

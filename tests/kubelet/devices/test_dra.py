@@ -60,7 +60,7 @@ class Scene:
     async def claim(self, name: str, *pods: Pod, is_allocated: bool = True) -> ResourceClaim:
         request = {"name": "one", "exactly": {"deviceClassName": "boats"}}
         value = {"metadata": {"name": name, "namespace": "default"}, "spec": {"devices": {"requests": [request]}}}
-        claims = self.client.of(ResourceClaim)
+        claims = self.client.for_kind(ResourceClaim)
         await claims.create(json.from_value(value, ResourceClaim))
         return await self.reserve(name, *pods, is_allocated=is_allocated)
 
@@ -70,7 +70,7 @@ class Scene:
         status: dict[str, Any] = {"reservedFor": users}
         if is_allocated:
             status["allocation"] = {"devices": {"results": [result]}}
-        return await self.client.of(ResourceClaim).patch(
+        return await self.client.for_kind(ResourceClaim).patch(
             name, {"status": status}, "default", type=PatchType.MERGE, subresource="status"
         )
 
@@ -85,7 +85,7 @@ class Scene:
             "resourceClaims": [{"name": "boat", "resourceClaimName": claim}],
         }
         value = {"metadata": {"name": name, "namespace": "default"}, "spec": spec}
-        return await self.client.of(Pod).create(json.from_value(value, Pod))
+        return await self.client.for_kind(Pod).create(json.from_value(value, Pod))
 
 
 def run_scenario(scenario: Callable[[Scene], Awaitable[None]]) -> None:
@@ -249,7 +249,7 @@ def test_driver_without_a_supported_version_is_not_registered() -> None:
 
 def test_resource_slices_are_deleted_after_their_driver_stops() -> None:
     async def scenario(scene: Scene) -> None:
-        clock, driver, slices = VirtualClock(), BoatDriver(), scene.client.of(ResourceSlice)
+        clock, driver, slices = VirtualClock(), BoatDriver(), scene.client.for_kind(ResourceSlice)
 
         async def publish(name: str) -> None:
             spec = {

@@ -8,7 +8,7 @@ import pytest
 
 from sampan.api import limits
 from sampan.api.types.core_v1 import VolumeMount
-from sampan.kubelet.volumes.container_mounts import chosen_subpath, env_file_value, is_recursive, propagation
+from sampan.kubelet.volumes.container_mounts import env_file_value, is_recursive, propagation, resolve_subpath
 from sampan.runtimes.contract import RuntimeFailure
 from sampan.runtimes.safe_paths import UnsafePath
 
@@ -38,10 +38,10 @@ def test_a_subpath_is_expanded_and_stays_in_the_volume(
     volume_mount = VolumeMount(name="v", mountPath="/v", **mount)
     if isinstance(outcome, RuntimeFailure):
         with pytest.raises(RuntimeFailure) as failure:
-            chosen_subpath(volume_mount, variables)
+            resolve_subpath(volume_mount, variables)
         assert (failure.value.reason, failure.value.message) == ("CreateContainerConfigError", outcome.message)
     else:
-        assert chosen_subpath(volume_mount, variables) == outcome
+        assert resolve_subpath(volume_mount, variables) == outcome
 
 
 def test_recursive_read_only_needs_a_read_only_mount_and_runtime_support() -> None:

@@ -28,9 +28,9 @@ async def attach(scene: Scene) -> None:
     spec = {"attacher": NAME, "nodeName": "n", "source": {"persistentVolumeName": "v"}}
     await scene.create(VolumeAttachment, name, "", spec=spec)
     status = {"status": {"attached": True, "attachmentMetadata": {"device": "/dev/x"}}}
-    await scene.client.of(VolumeAttachment).patch(name, status, type=PatchType.MERGE, subresource="status")
+    await scene.client.for_kind(VolumeAttachment).patch(name, status, type=PatchType.MERGE, subresource="status")
     node = {"status": {"volumesAttached": [{"name": UNIQUE, "devicePath": ""}]}}
-    await scene.client.of(Node).patch("n", node, type=PatchType.MERGE, subresource="status")
+    await scene.client.for_kind(Node).patch("n", node, type=PatchType.MERGE, subresource="status")
 
 
 def test_volume_is_staged_published_and_unstaged(tmp_path: Path) -> None:
@@ -42,7 +42,7 @@ def test_volume_is_staged_published_and_unstaged(tmp_path: Path) -> None:
         async with driver.serving(scene.root / "plugins_registry"), scene.running_manager() as manager:
             await driver.registered.wait()
             assert driver.status.plugin_registered
-            [driver_] = (await scene.client.of(CSINode).get("n")).spec.drivers or []
+            [driver_] = (await scene.client.for_kind(CSINode).get("n")).spec.drivers or []
             assert (driver_.name, driver_.nodeID, driver_.topologyKeys) == (
                 NAME,
                 "node-of-driver",
@@ -50,7 +50,7 @@ def test_volume_is_staged_published_and_unstaged(tmp_path: Path) -> None:
             )
             assert driver_.allocatable is not None
             assert driver_.allocatable.count == 7
-            node = await scene.client.of(Node).get("n")
+            node = await scene.client.for_kind(Node).get("n")
             assert node.metadata.labels["topology.example.com/zone"] == "z1"
             assert node.metadata.annotations["csi.volume.kubernetes.io/nodeid"] == f'{{"{NAME}":"node-of-driver"}}'
             for pod in pods:
@@ -93,15 +93,15 @@ def test_mount_waits_for_attachment(tmp_path: Path) -> None:
             async with asyncio.TaskGroup() as group:
                 task = group.create_task(manager.mount(pod))
 
-                await eventually(lambda: list(manager.in_use()) == [UNIQUE])
+                await eventually(lambda: list(manager.list_volumes_in_use()) == [UNIQUE])
                 await scene.wait_for_object(Node, "n", lambda node: node.status.volumesInUse == [UNIQUE])
                 assert not task.done()
                 await attach(scene)
             assert dict(driver.of("NodePublishVolume")[0].publish_context) == {"device": "/dev/x"}
-            assert list(manager.in_use()) == [UNIQUE]
+            assert list(manager.list_volumes_in_use()) == [UNIQUE]
             await manager.unmount(pod)
-            assert manager.in_use() == []
-            assert (await scene.client.of(Node).get("n")).status.volumesInUse == []
+            assert manager.list_volumes_in_use() == []
+            assert (await scene.client.for_kind(Node).get("n")).status.volumesInUse == []
 
     run_scenario(tmp_path, scenario)
 
@@ -232,7 +232,7 @@ def test_failed_unstage_is_retried_after_a_restart(tmp_path: Path) -> None:
                     await manager.unmount(pod)
             driver.claim_errors = {}
             async with scene.running_manager() as manager:
-                await eventually(lambda: len(driver.of("NodeUnstageVolume")) > 1 and not manager.in_use())
+                await eventually(lambda: len(driver.of("NodeUnstageVolume")) > 1 and not manager.list_volumes_in_use())
 
     run_scenario(tmp_path, scenario)
 
@@ -244,7 +244,7 @@ def test_stopped_driver_is_removed_from_csi_node(tmp_path: Path) -> None:
             async with driver.serving(scene.root / "plugins_registry"):
                 await driver.registered.wait()
             await scene.wait_for_object(CSINode, "n", lambda csi_node: not csi_node.spec.drivers)
-            assert manager.known_pods() == []
+            assert manager.list_pod_uids() == []
 
     run_scenario(tmp_path, scenario)
 

@@ -37,7 +37,7 @@ def test_csi_node_allocatable_is_updated_periodically(tmp_path: Path) -> None:
             await eventually(lambda: len(driver.of("NodeGetInfo")) > count, step=lambda: clock.advance(5))
             await scene.wait_for_object(CSINode, "n", has_allocatable_count(3))  # type: ignore[arg-type]
             none = {"spec": {"nodeAllocatableUpdatePeriodSeconds": None}}
-            await scene.client.of(CSIDriver).patch(NAME, none, type=PatchType.MERGE)
+            await scene.client.for_kind(CSIDriver).patch(NAME, none, type=PatchType.MERGE)
 
     run_scenario(tmp_path, scenario)
 
@@ -52,7 +52,7 @@ def test_pod_is_rejected_when_the_attachment_limit_is_reached(tmp_path: Path) ->
         spec = {"attacher": NAME, "nodeName": "n", "source": {"persistentVolumeName": "v"}}
         await scene.create(VolumeAttachment, name, "", spec=spec)
         error = {"status": {"attached": False, "attachError": {"message": "full", "errorCode": 8}}}
-        await scene.client.of(VolumeAttachment).patch(name, error, type=PatchType.MERGE, subresource="status")
+        await scene.client.for_kind(VolumeAttachment).patch(name, error, type=PatchType.MERGE, subresource="status")
         async with driver.serving(scene.root / "plugins_registry"), scene.running_manager(clock=clock) as manager:
             await driver.registered.wait()
             driver.most = 2

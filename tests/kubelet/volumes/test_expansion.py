@@ -8,7 +8,7 @@ import pytest
 
 from sampan.api.types.core_v1 import PersistentVolume, PersistentVolumeClaim, Pod
 from sampan.kubelet.volumes import VolumeManager
-from sampan.kubelet.volumes.mounter import growing
+from sampan.kubelet.volumes.mounter import build_expansion_command
 from sampan.machinery.client import PatchType
 from sampan.machinery.copies import copy_of
 from tests.eventually import eventually
@@ -23,20 +23,20 @@ PENDING = {"storage": "NodeResizePending"}
 async def enlarge(scene: Scene, size: str = "4Mi", status: dict[str, Any] | None = None) -> None:
     """Expand the volume and update the claim's status, as the driver's resizer does."""
     capacity = {"spec": {"capacity": {"storage": size}}}
-    await scene.client.of(PersistentVolume).patch("v", capacity, type=PatchType.MERGE)
+    await scene.client.for_kind(PersistentVolume).patch("v", capacity, type=PatchType.MERGE)
     pending = {"type": "FileSystemResizePending", "status": "True"}
     resize = {"allocatedResources": {"storage": size}, "allocatedResourceStatuses": PENDING, "conditions": [pending]}
     await patch_claim_status(scene, resize if status is None else status)
 
 
 async def patch_claim_status(scene: Scene, status: dict[str, Any]) -> None:
-    await scene.client.of(PersistentVolumeClaim).patch(
+    await scene.client.for_kind(PersistentVolumeClaim).patch(
         "c", {"status": status}, "default", type=PatchType.MERGE, subresource="status"
     )
 
 
 async def claim(scene: Scene) -> PersistentVolumeClaim:
-    return await scene.client.of(PersistentVolumeClaim).get("c", "default")
+    return await scene.client.for_kind(PersistentVolumeClaim).get("c", "default")
 
 
 async def claim_and_pod(scene: Scene, *, size: str = "1Mi", modes: tuple[str, ...] = ("ReadWriteOnce",)) -> Pod:
@@ -260,4 +260,4 @@ def test_driver_without_expand_capability_is_not_called(tmp_path: Path) -> None:
     ],
 )
 def test_file_system_expansion_commands(kind: str, command: list[str]) -> None:
-    assert growing("/dev/x", kind, Path("/m")) == command
+    assert build_expansion_command("/dev/x", kind, Path("/m")) == command

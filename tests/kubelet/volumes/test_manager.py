@@ -77,10 +77,10 @@ def test_volumes_of_many_types_are_mounted_and_unmounted(tmp_path: Path) -> None
                 "/word",
                 "/own",
             ]
-            assert manager.known_pods() == [pod.metadata.uid]
+            assert manager.list_pod_uids() == [pod.metadata.uid]
             await manager.mount(pod)
             await manager.unmount(pod)
-            assert manager.known_pods() == []
+            assert manager.list_pod_uids() == []
             assert list((scene.root / "pods" / pod.metadata.uid).iterdir()) == []
             assert (tmp_path / "host").is_dir()
             assert scene.events == []
@@ -110,18 +110,18 @@ def test_object_changes_update_volumes_of_running_pods(tmp_path: Path) -> None:
                 "word",
                 "labels",
             }
-            await scene.client.of(ConfigMap).patch(
+            await scene.client.for_kind(ConfigMap).patch(
                 "m", {"data": {"a": "3", "b": None}}, "default", type=PatchType.MERGE
             )
             await eventually(lambda: (scene.directory(pod, "configmap", "map") / "a").read_text() == "3")
             await eventually(lambda: (both / "a").read_text() == "3" and not (both / "b").exists())
-            await scene.client.of(Secret).patch("s", {"stringData": {"a": "9"}}, "default", type=PatchType.MERGE)
+            await scene.client.for_kind(Secret).patch("s", {"stringData": {"a": "9"}}, "default", type=PatchType.MERGE)
             await eventually(lambda: (both / "word").read_text() == "9")
             await scene.create(Secret, "later", stringData={"a": "here"})
             later = scene.directory(pod, "secret", "later")
             await eventually(lambda: (later / "a").exists() and (later / "a").read_text() == "here")
             patch = {"metadata": {"labels": {"x": "2"}}}
-            manager.update_pod(await scene.client.of(Pod).patch("p", patch, "default", type=PatchType.MERGE))
+            manager.update_pod(await scene.client.for_kind(Pod).patch("p", patch, "default", type=PatchType.MERGE))
             await eventually(lambda: (both / "labels").read_text() == 'x="2"')
             await manager.unmount(pod)
 
@@ -275,18 +275,18 @@ def test_restarted_kubelet_reconstructs_volumes(tmp_path: Path) -> None:
                 (scene.directory(pod, "empty-dir", "disk") / "kept").write_text(pod.metadata.name)
                 (scene.directory(pod, "empty-dir", "memory") / "kept").write_text(pod.metadata.name)
         async with scene.running_manager() as manager:
-            assert set(manager.known_pods()) == {stays.metadata.uid, goes.metadata.uid}
+            assert set(manager.list_pod_uids()) == {stays.metadata.uid, goes.metadata.uid}
             manager.update_pod(stays)
-            await scene.client.of(Secret).patch("s", {"stringData": {"a": "2"}}, "default", type=PatchType.MERGE)
+            await scene.client.for_kind(Secret).patch("s", {"stringData": {"a": "2"}}, "default", type=PatchType.MERGE)
             await eventually(lambda: (scene.directory(stays, "secret", "word") / "a").read_text() == "2")
             await manager.mount(stays)
             for name in ("disk", "memory"):
                 assert (scene.directory(stays, "empty-dir", name) / "kept").read_text() == "stays"
             await manager.unmount(goes.metadata.uid)
             assert not (scene.root / "pods" / goes.metadata.uid / "volumes").exists()
-            assert manager.known_pods() == [stays.metadata.uid]
+            assert manager.list_pod_uids() == [stays.metadata.uid]
             await manager.unmount(stays)
-            assert manager.known_pods() == []
+            assert manager.list_pod_uids() == []
 
     run_scenario(tmp_path, scenario)
 
@@ -300,7 +300,7 @@ def test_volume_of_an_added_ephemeral_container_is_mounted(tmp_path: Path) -> No
             assert not scene.directory(pod, "empty-dir", "b").exists()
             more = {"name": "d", "image": "i", "volumeMounts": [{"name": "b", "mountPath": "/b"}]}
             patch = {"spec": {"ephemeralContainers": [more]}}
-            pod = await scene.client.of(Pod).patch("p", patch, "default", subresource="ephemeralcontainers")
+            pod = await scene.client.for_kind(Pod).patch("p", patch, "default", subresource="ephemeralcontainers")
             manager.update_pod(pod)
             await manager.mount(pod)
             [mount] = manager.mounts(pod, pod.spec.ephemeralContainers[0])

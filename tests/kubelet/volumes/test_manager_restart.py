@@ -69,9 +69,9 @@ def test_random_restarts_keep_volumes_and_leave_no_mounts(tmp_path: Path, seed: 
                 await manager.mount(kept)
                 assert (scene.directory(kept, "empty-dir", "memory") / "file").read_text() == "kept"
                 assert (scene.directory(kept, "configmap", "map") / "a").read_text() == "1"
-                for uid in manager.known_pods():
+                for uid in manager.list_pod_uids():
                     await manager.unmount(uid)
-                assert manager.known_pods() == []
+                assert manager.list_pod_uids() == []
         assert kernel.mounts_below(scene.root) == []
         assert [
             path for path in (scene.root / "pods").rglob("*") if path.name not in {p.metadata.uid for p in pods}

@@ -14,5 +14,5 @@ def test_nfs_server_is_not_parsed_as_a_mount_option(tmp_path: Path, monkeypatch:
     tool.write_text(f'#!/bin/sh\necho "$*" > {notes}\n')
     tool.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    asyncio.run(Mounter().by_program("--bind:/etc", tmp_path / "target", "nfs", ["ro"]))
+    asyncio.run(Mounter().mount_with_program("--bind:/etc", tmp_path / "target", "nfs", ["ro"]))
     assert notes.read_text() == f"-t nfs -o ro -- --bind:/etc {tmp_path}/target\n"

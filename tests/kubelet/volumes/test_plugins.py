@@ -43,7 +43,7 @@ def test_a_local_directory_is_mounted_with_the_group_of_the_pod(tmp_path: Path) 
     async def scenario(scene: Scene) -> None:
         (tmp_path / "disk").mkdir()
         patch = {"metadata": {"labels": {"kubernetes.io/hostname": "n"}}}
-        await scene.client.of(Node).patch("n", patch, type=PatchType.MERGE)
+        await scene.client.for_kind(Node).patch("n", patch, type=PatchType.MERGE)
         await scene.bound_claim(local={"path": str(tmp_path / "disk")}, nodeAffinity=node_affinity("n"))
         pod = await scene.pod(volumes=[CLAIM_VOLUME], securityContext={"fsGroup": 99})
         async with scene.running_manager() as manager:
@@ -90,7 +90,7 @@ def disk(tmp_path: Path) -> Any:
 def test_a_local_disk_is_formatted_and_shared_by_pods(tmp_path: Path, disk: Path) -> None:
     async def scenario(scene: Scene) -> None:
         await scene.bound_claim(local={"path": str(disk), "fsType": "ext4"}, nodeAffinity=node_affinity("n"))
-        await scene.client.of(Node).patch(
+        await scene.client.for_kind(Node).patch(
             "n", {"metadata": {"labels": {"kubernetes.io/hostname": "n"}}}, type=PatchType.MERGE
         )
         pods = [await scene.pod(name, volumes=[CLAIM_VOLUME]) for name in ("one", "two")]
@@ -117,9 +117,9 @@ def test_the_file_system_of_a_local_disk_is_expanded_online(tmp_path: Path, disk
     async def scenario(scene: Scene) -> None:
         await scene.bound_claim(local={"path": str(disk), "fsType": "ext4"}, nodeAffinity=node_affinity("n"))
         labels = {"metadata": {"labels": {"kubernetes.io/hostname": "n"}}}
-        await scene.client.of(Node).patch("n", labels, type=PatchType.MERGE)
+        await scene.client.for_kind(Node).patch("n", labels, type=PatchType.MERGE)
         pod = await scene.pod(volumes=[CLAIM_VOLUME])
-        claims = scene.client.of(PersistentVolumeClaim)
+        claims = scene.client.for_kind(PersistentVolumeClaim)
 
         async def patch_claim_status(**status: Any) -> None:
             await claims.patch("c", {"status": status}, "default", type=PatchType.MERGE, subresource="status")
@@ -132,7 +132,7 @@ def test_the_file_system_of_a_local_disk_is_expanded_online(tmp_path: Path, disk
             with (tmp_path / "image").open("r+b") as image:
                 image.truncate(32 << 20)
             await run_program("losetup", "-c", str(disk))
-            await scene.client.of(PersistentVolume).patch(
+            await scene.client.for_kind(PersistentVolume).patch(
                 "v", {"spec": {"capacity": {"storage": "2Gi"}}}, type=PatchType.MERGE
             )
             await patch_claim_status(
@@ -162,7 +162,7 @@ def _is_settled(claim: PersistentVolumeClaim) -> bool:
 def test_a_local_disk_as_a_block_device(tmp_path: Path, disk: Path) -> None:
     async def scenario(scene: Scene) -> None:
         await scene.bound_claim(local={"path": str(disk)}, volumeMode="Block", nodeAffinity=node_affinity("n"))
-        await scene.client.of(Node).patch(
+        await scene.client.for_kind(Node).patch(
             "n", {"metadata": {"labels": {"kubernetes.io/hostname": "n"}}}, type=PatchType.MERGE
         )
         container = {"name": "c", "image": "i", "volumeDevices": [{"name": "data", "devicePath": "/dev/x"}]}

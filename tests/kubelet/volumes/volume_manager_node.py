@@ -81,7 +81,7 @@ class Scene:
 
     async def create(self, kind: type[Any], name: str, namespace: str = "default", **content: Any) -> Any:
         meta = {"name": name, "namespace": namespace}
-        return await self.client.of(kind).create(json.from_value({"metadata": meta, **content}, kind))
+        return await self.client.for_kind(kind).create(json.from_value({"metadata": meta, **content}, kind))
 
     async def bound_claim(self, **volume: Any) -> None:
         """Create claim c and volume v, bound to each other; `volume` are fields of the volume's spec."""
@@ -92,7 +92,7 @@ class Scene:
         ref = {"kind": "PersistentVolumeClaim", "namespace": "default", "name": "c", "uid": created.metadata.uid}
         spec = {"capacity": {"storage": "1Gi"}, **access, "claimRef": ref, **volume}
         await self.create(PersistentVolume, "v", "", spec=spec)
-        await self.client.of(PersistentVolumeClaim).patch(
+        await self.client.for_kind(PersistentVolumeClaim).patch(
             "c", {"status": {"phase": "Bound"}}, "default", type=PatchType.MERGE, subresource="status"
         )
 
@@ -108,11 +108,14 @@ class Scene:
             "metadata": {"name": name, "namespace": "default", **meta},
             "spec": {**whole, "volumes": volumes, **spec},
         }
-        return await self.client.of(Pod).create(json.from_value(value, Pod))
+        return await self.client.for_kind(Pod).create(json.from_value(value, Pod))
 
     async def wait_for_object(self, kind: type[Any], name: str, holds: Callable[[Any], bool]) -> None:
         """Wait until `holds` is true of the object."""
-        async with asyncio.timeout(60), self.client.of(kind).watch(Selection(fields=f"metadata.name={name}")) as events:
+        async with (
+            asyncio.timeout(60),
+            self.client.for_kind(kind).watch(Selection(fields=f"metadata.name={name}")) as events,
+        ):
             async for batch in events:
                 if any(event.type != "BOOKMARK" and holds(event.object) for event in batch):
                     return

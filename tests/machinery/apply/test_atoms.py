@@ -6,14 +6,14 @@ import pytest
 
 from sampan.api.schema import schemas
 from sampan.api.schema.tree import from_openapi
-from sampan.machinery.apply.atoms import DEDUCED, MISSING, UNTYPED, Atom, of
-from sampan.machinery.apply.field_sets import reconciled, with_named_fields
+from sampan.machinery.apply.atoms import DEDUCED, MISSING, UNTYPED, Atom, build_atom
+from sampan.machinery.apply.field_sets import reconcile_fields, with_named_fields
 from tests.machinery.apply.widgets import SPEC, TEXT, keyed, record
 
 
 def at(kind: str, path: str) -> Atom:
     """Return the atom at a path of a built-in kind; `[]` is a list item."""
-    atom: Atom | None = of(schemas.definition(kind))
+    atom: Atom | None = build_atom(schemas.definition(kind))
     for step in path.split("."):
         assert atom is not None
         atom = atom.item() if step == "[]" else atom.child(step)
@@ -45,7 +45,7 @@ def test_list_types_and_keys_of_built_in_kinds(kind: str, path: str, is_leaf: bo
 def test_list_map_keys_have_the_published_defaults() -> None:
     assert dict(at(POD, "spec.containers.[].ports").keys) == {"containerPort": 0, "protocol": "TCP"}
     assert dict(at(POD, "spec.imagePullSecrets").keys) == {"name": ""}
-    assert dict(of(from_openapi(SPEC["loose"])).keys) == {"a": MISSING, "b": MISSING}
+    assert dict(build_atom(from_openapi(SPEC["loose"])).keys) == {"a": MISSING, "b": MISSING}
 
 
 @pytest.mark.parametrize(
@@ -67,12 +67,12 @@ def test_raw_extension_is_untyped() -> None:
 
 
 def test_undeclared_fields_of_open_and_closed_objects() -> None:
-    free = of(from_openapi(SPEC["free"]))
+    free = build_atom(from_openapi(SPEC["free"]))
     assert free.child("anything") is DEDUCED
-    assert of(from_openapi({"x-kubernetes-preserve-unknown-fields": True})).form([1]) == "list"
-    closed = of(from_openapi(record(a=TEXT)))
+    assert build_atom(from_openapi({"x-kubernetes-preserve-unknown-fields": True})).form([1]) == "list"
+    closed = build_atom(from_openapi(record(a=TEXT)))
     assert closed.child("b") is None
-    opened = of(from_openapi({**record(a=record(b=TEXT)), "x-kubernetes-preserve-unknown-fields": True}))
+    opened = build_atom(from_openapi({**record(a=record(b=TEXT)), "x-kubernetes-preserve-unknown-fields": True}))
     assert (opened.child("z"), opened.declares("z")) == (DEDUCED, False)
     inner = opened.child("a")
     assert inner is not None
@@ -80,7 +80,7 @@ def test_undeclared_fields_of_open_and_closed_objects() -> None:
 
 
 def test_embedded_resource_has_metadata() -> None:
-    embedded = of(from_openapi({"type": "object", "x-kubernetes-embedded-resource": True}))
+    embedded = build_atom(from_openapi({"type": "object", "x-kubernetes-embedded-resource": True}))
     metadata = embedded.child("metadata")
     assert metadata is not None
     assert metadata.declares("labels")
@@ -88,8 +88,8 @@ def test_embedded_resource_has_metadata() -> None:
 
 def test_patch_strategy_applies_without_a_list_type() -> None:
     source = {"type": "array", "items": record(n=TEXT), "x-kubernetes-patch-strategy": "merge"}
-    assert of(from_openapi({**source, "x-kubernetes-patch-merge-key": "n"})).keys == (("n", MISSING),)
-    assert not of(from_openapi(source)).is_atomic_list
+    assert build_atom(from_openapi({**source, "x-kubernetes-patch-merge-key": "n"})).keys == (("n", MISSING),)
+    assert not build_atom(from_openapi(source)).is_atomic_list
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ OLDER: dict[str, Any] = {
 def test_fields_below_a_newly_atomic_field_become_that_field() -> None:
     atomic = {"x-kubernetes-list-type": "atomic"}
     deep = {**record(y=TEXT), "x-kubernetes-map-type": "atomic"}
-    newer = of(
+    newer = build_atom(
         from_openapi(
             record(
                 list={**keyed("name", name=TEXT), **atomic},
@@ -122,7 +122,7 @@ def test_fields_below_a_newly_atomic_field_become_that_field() -> None:
             )
         )
     )
-    assert reconciled(OLDER, newer) == {
+    assert reconcile_fields(OLDER, newer) == {
         "f:list": {},
         "f:map": {},
         "f:same": {'k:{"name":"a"}': {".": {}, "f:deep": {}}},
@@ -132,12 +132,14 @@ def test_fields_below_a_newly_atomic_field_become_that_field() -> None:
 
 
 def test_field_set_that_matches_the_schema_is_returned_unchanged() -> None:
-    fits = of(from_openapi(record(list=keyed("name", name=TEXT), map={"type": "object"}, text=TEXT)))
-    assert reconciled(OLDER, fits) is OLDER
+    fits = build_atom(from_openapi(record(list=keyed("name", name=TEXT), map={"type": "object"}, text=TEXT)))
+    assert reconcile_fields(OLDER, fits) is OLDER
 
 
 def test_named_fields_become_members() -> None:
-    atom = of(from_openapi(record(o=record(a=TEXT), m={"type": "object", "additionalProperties": record(b=TEXT)})))
+    atom = build_atom(
+        from_openapi(record(o=record(a=TEXT), m={"type": "object", "additionalProperties": record(b=TEXT)}))
+    )
     assert with_named_fields({"f:m": {"f:k": {"f:b": {}}}, "f:o": {"f:a": {}}}, atom) == {
         "f:m": {".": {}, "f:k": {"f:b": {}}},
         "f:o": {".": {}, "f:a": {}},

@@ -75,7 +75,7 @@ def test_compare(name: str) -> None:
     assert SPEC_ATOM is not None
     comparison = compare(old, new, SPEC_ATOM)._asdict()
     paths = {
-        kind: [sets.shown_path(path) for path in sets.paths(fields)] for kind, fields in comparison.items() if fields
+        kind: [sets.format_path(path) for path in sets.paths(fields)] for kind, fields in comparison.items() if fields
     }
     assert paths == expected
 

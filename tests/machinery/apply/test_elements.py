@@ -60,7 +60,7 @@ def test_elements_are_sorted_by_kind_then_by_value() -> None:
         "f:a",
         ".",
     ]
-    assert elements.ordered(dict.fromkeys(unsorted)) == [
+    assert elements.sort_elements(dict.fromkeys(unsorted)) == [
         ".",
         "f:a",
         "f:b",
@@ -89,4 +89,4 @@ def test_elements_are_sorted_by_kind_then_by_value() -> None:
     ],
 )
 def test_form_of_elements_in_messages(element: str, text: str) -> None:
-    assert elements.shown(element) == text
+    assert elements.format_element(element) == text

@@ -17,7 +17,7 @@ from sampan.api.types.meta_v1 import ManagedFieldsEntry
 from sampan.machinery import errors
 from sampan.machinery.apply import sets
 from sampan.machinery.apply.elements import SELF
-from sampan.machinery.apply.field_sets import claimed, whole
+from sampan.machinery.apply.field_sets import claim_fields, collect_fields
 from tests.machinery.apply.widgets import ATOM, NOW, managers, widget, with_spec
 
 texts = st.sampled_from(["x", "y", "z"])
@@ -91,9 +91,9 @@ def test_apply_is_idempotent(live: Any, applied: Any) -> None:
 def test_applied_fields_are_present_and_owned(live: Any, applied: Any) -> None:
     value, entries = apply(live, applied, FIELDS.create(live, [], manager="creator", now=NOW), "one")
     owned: Any = next((msgspec.json.decode(e.fieldsV1) for e in entries if e.manager == "one"), {})
-    claims = sets.difference(claimed(applied, ATOM), sets.of(*IDENTITY))
+    claims = sets.difference(claim_fields(applied, ATOM), sets.from_paths(*IDENTITY))
     assert owned == claims
-    existing = whole(value, ATOM)
+    existing = collect_fields(value, ATOM)
     assert not sets.difference(leaves(claims), existing)
 
 
@@ -122,7 +122,7 @@ def _unordered(value: Any) -> Any:
 @given(objects)
 def test_creator_owns_every_leaf(value: Any) -> None:
     entries = FIELDS.create(value, [], manager="creator", now=NOW)
-    expected = sets.difference(whole(value, ATOM), sets.of(*IDENTITY))
+    expected = sets.difference(collect_fields(value, ATOM), sets.from_paths(*IDENTITY))
     expected = {key: below for key, below in expected.items() if key != "."}
     fields = msgspec.json.decode(entries[0].fieldsV1) if entries else {}
     assert not sets.difference(leaves(expected), fields)
@@ -137,7 +137,7 @@ def test_managers_own_only_existing_fields(writes: list[tuple[Any, str, bool]]) 
         else:
             kept = FIELDS.update(live, value, kept, [], is_reset=False, manager=manager, now=NOW)
             live = value
-        existing = whole(live, ATOM)
+        existing = collect_fields(live, ATOM)
         for entry in kept:
             fields = msgspec.json.decode(entry.fieldsV1)
             assert sets.encode(sets.decode(bytes(entry.fieldsV1))) == bytes(entry.fieldsV1)

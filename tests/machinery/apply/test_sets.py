@@ -16,7 +16,7 @@ paths = st.frozensets(st.lists(st.sampled_from(ELEMENTS), min_size=1, max_size=4
 
 
 def fields_of(paths: frozenset[Path]) -> Fields:
-    return sets.of(*sorted(paths))
+    return sets.from_paths(*sorted(paths))
 
 
 def members(fields: Fields) -> frozenset[Path]:
@@ -101,5 +101,5 @@ def test_malformed_fields_are_rejected(raw: bytes) -> None:
 
 
 def test_paths_of_a_level_precede_deeper_paths() -> None:
-    fields = sets.of(("f:a",), ("f:a", "f:x"), ("f:b", "f:y"), ("f:c",))
-    assert [sets.shown_path(path) for path in sets.paths(fields)] == [".a", ".c", ".a.x", ".b.y"]
+    fields = sets.from_paths(("f:a",), ("f:a", "f:x"), ("f:b", "f:y"), ("f:c",))
+    assert [sets.format_path(path) for path in sets.paths(fields)] == [".a", ".c", ".a.x", ".b.y"]

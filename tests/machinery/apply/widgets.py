@@ -10,7 +10,7 @@ from sampan.api.resources.resource import GroupVersionKind
 from sampan.api.schema.tree import from_openapi
 from sampan.api.types.meta_v1 import ManagedFieldsEntry
 from sampan.machinery.apply import Everything, Filter, MissingVersion
-from sampan.machinery.apply.atoms import Atom, of_kind
+from sampan.machinery.apply.atoms import Atom, build_object_atom
 from sampan.machinery.apply.field_manager import FieldManager
 from sampan.machinery.apply.field_sets import KnownSets
 
@@ -61,7 +61,8 @@ class Forms:
     def __init__(self, schemas: dict[str, Any], renamed: dict[str, str] | None = None) -> None:
         self._renamed = renamed or {}
         self._atoms = {
-            f"{GROUP}/{version}": of_kind(from_openapi(schema), is_custom=True) for version, schema in schemas.items()
+            f"{GROUP}/{version}": build_object_atom(from_openapi(schema), is_custom=True)
+            for version, schema in schemas.items()
         }
 
     def atom(self, api_version: str) -> Atom:

@@ -6,7 +6,7 @@ import pytest
 
 from sampan.machinery.cel import CostLimitExceeded, Environment
 from sampan.machinery.cel.checker.estimate import MOST, Range
-from sampan.machinery.cel.checker.types import DYN, INT, STRING, ObjectType, list_of, map_of, sized
+from sampan.machinery.cel.checker.types import DYN, INT, STRING, ObjectType, limit_size, list_of, map_of
 from sampan.machinery.cel.library import BINDINGS
 from sampan.machinery.cel.library.authorizer import AUTHORIZER, AuthorizerValue, DecisionValue, Question
 
@@ -14,11 +14,11 @@ _SELF = ObjectType(
     "test.Self",
     {
         "n": INT,
-        "name": sized(STRING, 20),
+        "name": limit_size(STRING, 20),
         "text": STRING,
-        "list": list_of(sized(STRING, 10), max_size=5),
+        "list": list_of(limit_size(STRING, 10), max_size=5),
         "numbers": list_of(INT, max_size=8),
-        "map": map_of(sized(STRING, 4), INT, max_size=3),
+        "map": map_of(limit_size(STRING, 4), INT, max_size=3),
     },
 )
 ENV = Environment({"self": _SELF, "x": DYN, "authorizer": AUTHORIZER}, libraries=(BINDINGS,))

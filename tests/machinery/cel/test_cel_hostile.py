@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sampan.api.limits import CEL_COST
 from sampan.machinery.cel import CelError, CompileError, CostLimitExceeded, Environment, Program
 from sampan.machinery.cel.checker.types import DYN, STRING, list_of
-from sampan.machinery.cel.devices import compiled
+from sampan.machinery.cel.devices import compile_selector
 from sampan.machinery.cel.library import BINDINGS
 from tests.input_cost import MOST_MEMORY, check_cost, is_quick, peak_memory
 
@@ -92,7 +92,7 @@ def evaluate(program: Program, limit: int) -> None:
 
 @pytest.mark.parametrize("count", [7, 10])
 def test_device_selector_with_chained_replace_is_too_costly(count: int) -> None:
-    selector = compiled(f"{chained_replace(count)}.size() > 0")
+    selector = compile_selector(f"{chained_replace(count)}.size() > 0")
     assert selector.is_too_costly
     with pytest.raises(CostLimitExceeded):
         selector.matches({"driver": "a", "attributes": {}, "capacity": {}, "allowMultipleAllocations": False})
@@ -105,7 +105,7 @@ def test_ordinary_selectors_are_not_too_costly() -> None:
         "device.capacity['a.io'].memory.compareTo(quantity('1Gi')) >= 0",
         "cel.bind(a, device.attributes['a.io'], a.cores > 4 && a.model.matches('^[a-z]+$'))",
     ):
-        assert not compiled(source).is_too_costly
+        assert not compile_selector(source).is_too_costly
 
 
 DEEP_AND_LONG: dict[str, Callable[[int], str]] = {

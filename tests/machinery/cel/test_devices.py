@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from sampan.machinery.cel import CelError
-from sampan.machinery.cel.devices import compiled
+from sampan.machinery.cel.devices import compile_selector
 from sampan.machinery.cel.library.quantities import quantity_value
 
 DEVICE: dict[str, Any] = {
@@ -31,7 +31,7 @@ DEVICE: dict[str, Any] = {
     ],
 )
 def test_selector_matches_device(text: str, expected: bool) -> None:
-    assert compiled(text).matches(DEVICE) is expected
+    assert compile_selector(text).matches(DEVICE) is expected
 
 
 @pytest.mark.parametrize(
@@ -44,10 +44,10 @@ def test_selector_matches_device(text: str, expected: bool) -> None:
 )
 def test_evaluation_errors(text: str, message: str) -> None:
     with pytest.raises(CelError, match=message):
-        compiled(text).matches(DEVICE)
+        compile_selector(text).matches(DEVICE)
 
 
 @pytest.mark.parametrize("text", ["device.driver", "device.colour", "nobody.knows", "1 +"])
 def test_invalid_selectors_are_rejected(text: str) -> None:
     with pytest.raises(CelError, match=r"compilation failed|must evaluate to bool or the unknown type, not string"):
-        compiled(text)
+        compile_selector(text)

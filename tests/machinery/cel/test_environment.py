@@ -6,7 +6,7 @@ import pytest
 
 from sampan.machinery.cel import CelError, Environment
 from sampan.machinery.cel.checker.types import DYN, STRING, ObjectType, list_of, map_of
-from sampan.machinery.cel.escapes import escaped
+from sampan.machinery.cel.escapes import escape_name
 from sampan.machinery.cel.library import BINDINGS
 from sampan.machinery.cel.library.quantities import quantity_value
 from sampan.machinery.cel.library.versions import version_value
@@ -136,7 +136,7 @@ def test_selected_fields_of_a_variable() -> None:
     ],
 )
 def test_field_names_are_escaped_to_identifiers(name: str, expected: str) -> None:
-    assert escaped(name) == expected
+    assert escape_name(name) == expected
 
 
 NETWORK = Environment({"x": DYN})

@@ -55,7 +55,7 @@ both_transports = pytest.mark.parametrize("transport", TRANSPORTS)
 @both_transports
 def test_create_get_update_delete(transport: str) -> None:
     async def body(server: Server, client: Client) -> None:
-        maps = client.of(ConfigMap)
+        maps = client.for_kind(ConfigMap)
         created = await maps.create(config_map("m", x="1"))
         assert (created.metadata.name, created.data) == ("m", {"x": "1"})
         assert created.metadata.uid
@@ -77,9 +77,9 @@ def test_create_get_update_delete(transport: str) -> None:
 @both_transports
 def test_creating_an_existing_object_raises_already_exists(transport: str) -> None:
     async def body(server: Server, client: Client) -> None:
-        await client.of(ConfigMap).create(config_map("m"))
+        await client.for_kind(ConfigMap).create(config_map("m"))
         with pytest.raises(errors.AlreadyExists):
-            await client.of(ConfigMap).create(config_map("m"))
+            await client.for_kind(ConfigMap).create(config_map("m"))
 
     run(transport, body)
 
@@ -95,8 +95,8 @@ def test_creating_an_existing_object_raises_already_exists(transport: str) -> No
 )
 def test_patch(transport: str, type: PatchType, patch: Any) -> None:
     async def body(server: Server, client: Client) -> None:
-        await client.of(ConfigMap).create(config_map("m", x="1"))
-        patched = await client.of(ConfigMap).patch("m", patch, "a", type=type)
+        await client.for_kind(ConfigMap).create(config_map("m", x="1"))
+        patched = await client.for_kind(ConfigMap).patch("m", patch, "a", type=type)
         assert patched.data == {"x": "1", "y": "2"}
 
     run(transport, body)
@@ -105,7 +105,7 @@ def test_patch(transport: str, type: PatchType, patch: Any) -> None:
 @both_transports
 def test_status_changes_only_by_update_status(transport: str) -> None:
     async def body(server: Server, client: Client) -> None:
-        namespaces = client.of(Namespace)
+        namespaces = client.for_kind(Namespace)
         namespace = await namespaces.create(Namespace(metadata=ObjectMeta(name="n")))
         namespace.status.conditions = [NamespaceCondition(type="Seen", status="True")]
         changed = await namespaces.update_status(namespace)
@@ -121,7 +121,7 @@ def test_status_changes_only_by_update_status(transport: str) -> None:
 @both_transports
 def test_dry_run_stores_nothing(transport: str) -> None:
     async def body(server: Server, client: Client) -> None:
-        maps = client.of(ConfigMap)
+        maps = client.for_kind(ConfigMap)
         await maps.create(config_map("m"), options=WriteParameters(dry_run=True))
         assert (await maps.list()).items == []
         await maps.create(config_map("m"))
@@ -134,9 +134,9 @@ def test_dry_run_stores_nothing(transport: str) -> None:
 @both_transports
 def test_delete_with_another_uid_raises_conflict(transport: str) -> None:
     async def body(server: Server, client: Client) -> None:
-        await client.of(ConfigMap).create(config_map("m"))
+        await client.for_kind(ConfigMap).create(config_map("m"))
         with pytest.raises(errors.Conflict):
-            await client.of(ConfigMap).delete("m", "a", options=Delete(uid="someone-else"))
+            await client.for_kind(ConfigMap).delete("m", "a", options=Delete(uid="someone-else"))
 
     run(transport, body)
 
@@ -144,7 +144,7 @@ def test_delete_with_another_uid_raises_conflict(transport: str) -> None:
 @both_transports
 def test_list_in_pages_and_by_selection(transport: str) -> None:
     async def body(server: Server, client: Client) -> None:
-        maps = client.of(ConfigMap)
+        maps = client.for_kind(ConfigMap)
         for number in range(7):
             await maps.create(config_map(f"m{number}", "a" if number < 5 else "b"))
         whole = await maps.list()
@@ -166,7 +166,7 @@ def test_list_in_pages_and_by_selection(transport: str) -> None:
 @both_transports
 def test_delete_collection(transport: str) -> None:
     async def body(server: Server, client: Client) -> None:
-        maps = client.of(ConfigMap)
+        maps = client.for_kind(ConfigMap)
         for name, namespace in (("x", "a"), ("y", "a"), ("x", "b")):
             await maps.create(config_map(name, namespace))
         await maps.delete_collection(Selection(namespace="a"))
@@ -178,7 +178,7 @@ def test_delete_collection(transport: str) -> None:
 @both_transports
 def test_watch(transport: str) -> None:
     async def body(server: Server, client: Client) -> None:
-        maps = client.of(ConfigMap)
+        maps = client.for_kind(ConfigMap)
         await maps.create(config_map("old"))
         async with maps.watch(initial_events=True) as events:
             batch = [*(await anext(events))]
@@ -205,12 +205,12 @@ async def test_watch_ends_without_error_at_its_timeout() -> None:
 
     async def watch(client: Client) -> float:
         began = time.monotonic()
-        async with client.of(ConfigMap).watch(resource_version="1", timeout_s=1) as events:
+        async with client.for_kind(ConfigMap).watch(resource_version="1", timeout_s=1) as events:
             assert [event async for batch in events for event in batch if event.type != BOOKMARK] == []
         return time.monotonic() - began
 
     async with asyncio.timeout(60), serving() as server:
-        await server.client().of(ConfigMap).list()
+        await server.client().for_kind(ConfigMap).list()
         took_s = await asyncio.gather(*(watch(server.client(transport)) for transport in TRANSPORTS))
     assert min(took_s) > 0.95
 
@@ -219,10 +219,10 @@ async def test_watch_ends_without_error_at_its_timeout() -> None:
 def test_watch_from_a_compacted_version_raises_expired(transport: str) -> None:
     async def body(server: Server, client: Client) -> None:
         for name in "xyz":
-            await client.of(Namespace).create(Namespace(metadata=ObjectMeta(name=name)))
+            await client.for_kind(Namespace).create(Namespace(metadata=ObjectMeta(name=name)))
         await server.backend.compact(await server.backend.current_revision())
         with pytest.raises(errors.Expired):
-            async with client.of(ConfigMap).watch(resource_version="1") as events:
+            async with client.for_kind(ConfigMap).watch(resource_version="1") as events:
                 await anext(events)
 
     run(transport, body)
@@ -231,7 +231,7 @@ def test_watch_from_a_compacted_version_raises_expired(transport: str) -> None:
 @both_transports
 def test_partial_object_metadata(transport: str) -> None:
     async def body(server: Server, client: Client) -> None:
-        await client.of(ConfigMap).create(config_map("m", x="1"))
+        await client.for_kind(ConfigMap).create(config_map("m", x="1"))
         metas = client.metadata(builtin("configmaps"))
         (item,) = (await metas.list()).items
         assert isinstance(item, PartialObjectMetadata)
@@ -302,8 +302,8 @@ def test_warnings_are_reported(transport: str) -> None:
 
 def test_modified_shared_objects_are_detected() -> None:
     async def body(server: Server, client: Client) -> None:
-        await client.of(ConfigMap).create(config_map("m", x="1"))
-        shared = await client.of(ConfigMap).get("m", "a")
+        await client.for_kind(ConfigMap).create(config_map("m", x="1"))
+        shared = await client.for_kind(ConfigMap).get("m", "a")
         assert modified_shared_objects(server.registry) == []
         shared.data["x"] = "2"
         assert modified_shared_objects(server.registry) == ["/registry/configmaps/a/m"]
@@ -320,7 +320,7 @@ def test_exported_names_of_the_package() -> None:
 
 def test_loopback_shares_decoded_objects_of_the_cache() -> None:
     async def body(server: Server, client: Client) -> None:
-        maps = client.of(ConfigMap)
+        maps = client.for_kind(ConfigMap)
         await maps.create(config_map("m"))
         assert await maps.get("m", "a") is (await maps.list()).items[0]
 
@@ -339,7 +339,7 @@ def test_user_agent_names_the_component(transport: str) -> None:
             return await serve_as(call)
 
         server.pipeline.serve_as = spy  # type: ignore[method-assign]
-        await server.client(transport, "kube-scheduler").of(Pod).list()
+        await server.client(transport, "kube-scheduler").for_kind(Pod).list()
 
     run(transport, body)
     assert names == ["kube-scheduler/sampan"]
@@ -348,7 +348,7 @@ def test_user_agent_names_the_component(transport: str) -> None:
 @both_transports
 def test_discovery_lists_preferred_resources(transport: str) -> None:
     async def body(server: Server, client: Client) -> None:
-        resources, failure = await Discovery(client).preferred()
+        resources, failure = await Discovery(client).discover_preferred()
         assert failure == ""
         rows = {(row.group, row.plural): row for row in resources}
         assert rows["", "pods"].namespaced

@@ -49,7 +49,7 @@ async def test_error_response_without_a_status() -> None:
 
     async with running_server(fail) as url, HttpTransport(Access(server=url)) as transport:
         with pytest.raises(errors.ServiceUnavailable) as caught:
-            await client_of(transport).of(ConfigMap).get("m", "a")
+            await client_of(transport).for_kind(ConfigMap).get("m", "a")
         assert caught.value.causes == [{"reason": "UnexpectedServerResponse", "message": "no route"}]
 
 
@@ -70,11 +70,11 @@ async def test_new_credentials_apply_to_new_requests_only() -> None:
         return response
 
     async with running_server(respond) as url, HttpTransport(Access(server=url, token="one")) as transport:
-        maps = client_of(transport).of(ConfigMap)
+        maps = client_of(transport).for_kind(ConfigMap)
         async with maps.watch() as events:
             await anext(aiter(events))
             before = transport._connections.session
-            await transport.become(Access(server=url, token="two"))
+            await transport.replace_credentials(Access(server=url, token="two"))
             assert (await maps.get("m", "a")).metadata.name == "two"
             assert not before.closed
             second_event.set()
@@ -88,7 +88,7 @@ async def test_undecodable_response_raises_api_error(response: bytes) -> None:
         return web.Response(body=response, content_type="application/json")
 
     async with running_server(speak) as url, HttpTransport(Access(server=url)) as transport:
-        maps = client_of(transport).of(ConfigMap)
+        maps = client_of(transport).for_kind(ConfigMap)
         with pytest.raises(errors.ApiError, match="cannot decode the response of the server"):
             await maps.get("m", "a")
 
@@ -108,7 +108,7 @@ async def test_request_is_repeated_after_retry_after() -> None:
         HttpTransport(Access(server=url)) as transport,
         asyncio.TaskGroup() as group,
     ):
-        getting = group.create_task(client_of(transport, clock).of(ConfigMap).get("m", "a"))
+        getting = group.create_task(client_of(transport, clock).for_kind(ConfigMap).get("m", "a"))
 
         async def pass_wait() -> None:
             if clock.next_wake() is not None:
@@ -125,7 +125,7 @@ async def test_retries_end_with_too_many_requests() -> None:
 
     async with running_server(busy) as url, HttpTransport(Access(server=url)) as transport:
         with pytest.raises(errors.TooManyRequests):
-            await client_of(transport).of(ConfigMap).get("m", "a")
+            await client_of(transport).for_kind(ConfigMap).get("m", "a")
 
 
 async def test_refused_connection_raises_connection_failed() -> None:
@@ -141,7 +141,7 @@ async def test_refused_connection_raises_connection_failed() -> None:
 
 async def _failure_of(client: Client) -> ConnectionFailed:
     try:
-        await client.of(ConfigMap).create(ConfigMap())
+        await client.for_kind(ConfigMap).create(ConfigMap())
     except ConnectionFailed as failure:
         return failure
     raise AssertionError("the request succeeded")
@@ -161,7 +161,7 @@ async def test_lost_connection_repeats_a_read_and_fails_a_write(method: str) -> 
 
     clock = VirtualClock()
     async with running_server(lose) as url, HttpTransport(Access(server=url)) as transport:
-        maps = client_of(transport, clock).of(ConfigMap)
+        maps = client_of(transport, clock).for_kind(ConfigMap)
         if method == "write":
             with pytest.raises(ConnectionFailed) as caught:
                 await maps.create(ConfigMap())
@@ -194,7 +194,7 @@ async def test_broken_watch_raises_an_error(sent: bytes, raised: type[Exception]
     async with (
         running_server(stream) as url,
         HttpTransport(Access(server=url)) as transport,
-        client_of(transport).of(ConfigMap).watch() as events,
+        client_of(transport).for_kind(ConfigMap).watch() as events,
     ):
         with pytest.raises(raised):
             async for _ in events:
@@ -215,7 +215,7 @@ async def test_watch_events_split_over_several_chunks() -> None:
     async with (
         running_server(stream) as url,
         HttpTransport(Access(server=url)) as transport,
-        client_of(transport).of(ConfigMap).watch() as events,
+        client_of(transport).for_kind(ConfigMap).watch() as events,
     ):
         names = [event.key.name async for batch in events for event in batch]
     assert names == ["m", "m", "m"]
@@ -229,7 +229,7 @@ async def test_special_characters_in_paths_and_queries_are_escaped() -> None:
         return await plain(request)
 
     async with running_server(record) as url, HttpTransport(Access(server=url + "/prefix/")) as transport:
-        await client_of(transport).of(ConfigMap).get("system:a%b c", "ns", resource_version="7&8=9")
+        await client_of(transport).for_kind(ConfigMap).get("system:a%b c", "ns", resource_version="7&8=9")
     path = "/prefix/api/v1/namespaces/ns/configmaps/system:a%b c"
     assert paths == [(path, {"resourceVersion": "7&8=9"}, "test/sampan")]
 
@@ -252,7 +252,7 @@ async def test_mutual_tls(tmp_path: Path) -> None:
     async with running_server(record, tls) as url:
         access = Access(server=url, ca_pem=ca, client_cert_pem=client_cert, client_key_pem=client_key)
         async with HttpTransport(access) as transport:
-            await client_of(transport).of(ConfigMap).get("m", "a")
+            await client_of(transport).for_kind(ConfigMap).get("m", "a")
         named = Access(
             server=url.replace("127.0.0.1", "localhost"),
             ca_pem=ca,
@@ -261,7 +261,7 @@ async def test_mutual_tls(tmp_path: Path) -> None:
             tls_server_name="kubernetes",
         )
         async with HttpTransport(named) as transport:
-            await client_of(transport).of(ConfigMap).get("m", "a")
+            await client_of(transport).for_kind(ConfigMap).get("m", "a")
         untrusting = Access(server=url, client_cert_pem=client_cert, client_key_pem=client_key)
         async with HttpTransport(untrusting) as transport:
             with pytest.raises(ConnectionFailed, match="certificate verify failed"):
@@ -272,7 +272,7 @@ async def test_mutual_tls(tmp_path: Path) -> None:
                         component="test",
                         retry=RetryConfig(connections=1),
                     )
-                    .of(ConfigMap)
+                    .for_kind(ConfigMap)
                     .get("m", "a")
                 )
     assert subjects == [((("commonName", "tester"),),)] * 2

@@ -175,7 +175,7 @@ def test_default_paths(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 def test_in_cluster_outside_of_a_cluster_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     with pytest.raises(KubeconfigError, match="not in a cluster"):
-        kubeconfig.in_cluster()
+        kubeconfig.load_in_cluster()
 
 
 def test_invalid_client_certificate_is_rejected() -> None:

@@ -94,7 +94,7 @@ def secret(name: str, **labels: str) -> Secret:
 async def test_existing_and_changed_objects_enqueue_their_keys() -> None:
     clock, controller = VirtualClock(), RecordingController()
     async with serving(clock) as server:
-        maps, secrets = server.client().of(ConfigMap), server.client().of(Secret)
+        maps, secrets = server.client().for_kind(ConfigMap), server.client().for_kind(Secret)
         await maps.create(config_map("old"))
         async with running(server, controller):
             assert controller.keys == ["old"]
@@ -114,7 +114,7 @@ def test_failures_back_off_and_are_reported(caplog: pytest.LogCaptureFixture) ->
         clock, controller = VirtualClock(), RecordingController()
         controller.raises = [RuntimeError("boom"), errors.conflict("configmaps", "m"), errors.forbidden("x", "y", "z")]
         async with serving(clock) as server:
-            await server.client().of(ConfigMap).create(config_map("m"))
+            await server.client().for_kind(ConfigMap).create(config_map("m"))
             async with running(server, controller) as runner:
                 assert controller.keys == ["m"]
                 await clock.advance(0.004)
@@ -130,7 +130,9 @@ def test_failures_back_off_and_are_reported(caplog: pytest.LogCaptureFixture) ->
                 assert runner.queue.failures("m") == 0
                 assert (runner.stats.reconciles, runner.stats.errors, runner.stats.conflicts) == (4, 3, 1)
                 assert runner.queue.stats.retries == 3
-                records = [(record.component, record.subject, record.outcome) for record in controller.recorder.since()]
+                records = [
+                    (record.component, record.subject, record.outcome) for record in controller.recorder.records_since()
+                ]
                 assert records[0] == ("recording", "m", "boom")
                 assert len(records) == 3
 
@@ -145,7 +147,7 @@ async def test_key_is_reconciled_again_after_the_returned_delay() -> None:
     clock, controller = VirtualClock(), RecordingController()
     controller.requeue_after_s = [3600, 60]
     async with serving(clock) as server:
-        await server.client().of(ConfigMap).create(config_map("m"))
+        await server.client().for_kind(ConfigMap).create(config_map("m"))
         async with running(server, controller):
             await clock.advance(3599)
             assert len(controller.keys) == 1
@@ -161,7 +163,7 @@ async def test_no_more_workers_than_configured_and_one_per_key() -> None:
     clock, controller = VirtualClock(), RecordingController()
     controller.takes_s = 1
     async with serving(clock) as server:
-        maps = server.client().of(ConfigMap)
+        maps = server.client().for_kind(ConfigMap)
         for number in range(9):
             await maps.create(config_map(f"m{number}"))
         async with running(server, controller, RunnerConfig(workers=3)):
@@ -175,7 +177,7 @@ async def test_no_more_workers_than_configured_and_one_per_key() -> None:
 async def test_nothing_is_reconciled_before_the_caches_are_filled() -> None:
     clock, controller = VirtualClock(), RecordingController()
     async with serving(clock) as server:
-        await server.client().of(ConfigMap).create(config_map("m"))
+        await server.client().for_kind(ConfigMap).create(config_map("m"))
         server.scheme.remove(resource_of(Namespace))
         async with running(server, controller):
             await clock.advance(10)

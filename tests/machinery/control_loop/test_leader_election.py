@@ -16,8 +16,8 @@ from sampan.machinery.control_loop.leader_election import (
     LeaderElector,
     LeadershipLost,
     Observed,
+    build_released_spec,
     claim,
-    released,
 )
 from tests.api_server import Server, serving
 
@@ -58,7 +58,7 @@ def test_claim_of_a_lease(observed: Observed | None, transitions: int | None, ke
 
 
 def test_released_lease_has_no_holder() -> None:
-    lease_ = released(lease("me"), START)
+    lease_ = build_released_spec(lease("me"), START)
     assert (lease_.holderIdentity, lease_.leaseDurationSeconds, lease_.leaseTransitions) == ("", 1, 3)
 
 
@@ -142,7 +142,7 @@ def test_first_candidate_leads_and_renews_the_lease() -> None:
         assert first.leading == ["one"]
         assert (first.elector.is_leader, other.elector.is_leader) == (True, False)
         assert other.elector.leader == "one"
-        spec = (await server.client().of(Lease).get("election", "kube-system")).spec
+        spec = (await server.client().for_kind(Lease).get("election", "kube-system")).spec
         assert (spec.holderIdentity, spec.leaseTransitions) == ("one", 0)
         assert spec.acquireTime == "2026-01-01T00:00:00.000000Z"
         assert spec.renewTime == "2026-01-01T00:01:40.000000Z"
@@ -159,11 +159,11 @@ def test_stopped_leader_releases_the_lease_for_the_next_candidate() -> None:
         with contextlib.suppress(asyncio.CancelledError):
             await tasks[0]
         assert first.leading == []
-        spec = (await server.client().of(Lease).get("election", "kube-system")).spec
+        spec = (await server.client().for_kind(Lease).get("election", "kube-system")).spec
         assert spec.holderIdentity == ""
         await clock.advance(2.4)
         assert other.leading == ["other"]
-        spec = (await server.client().of(Lease).get("election", "kube-system")).spec
+        spec = (await server.client().for_kind(Lease).get("election", "kube-system")).spec
         assert spec.leaseTransitions == 1
 
     run(body)
@@ -209,7 +209,7 @@ def test_leader_stops_when_the_lease_has_another_holder() -> None:
     ) -> None:
         await clock.advance(1)
         patch = {"spec": {"holderIdentity": "stranger"}}
-        await server.client().of(Lease).patch("election", patch, "kube-system")
+        await server.client().for_kind(Lease).patch("election", patch, "kube-system")
         await clock.advance(2)
         assert first.ended == "lost"
 
@@ -228,7 +228,7 @@ async def test_lease_is_released_when_the_work_is_done() -> None:
         await elector.run(lead)
         assert done
         assert not elector.is_leader
-        assert (await server.client().of(Lease).get("election", "kube-system")).spec.holderIdentity == ""
+        assert (await server.client().for_kind(Lease).get("election", "kube-system")).spec.holderIdentity == ""
 
 
 @pytest.mark.parametrize("jump_s", [-3600, 3600], ids=["back", "forward"])
@@ -240,7 +240,7 @@ def test_wall_clock_jump_does_not_change_the_leader(jump_s: int) -> None:
         clock.set_wall_clock(clock.now() + jump_s)
         await clock.advance(60)
         assert first.leading == ["one"]
-        assert (await server.client().of(Lease).get("election", "kube-system")).spec.leaseTransitions == 0
+        assert (await server.client().for_kind(Lease).get("election", "kube-system")).spec.leaseTransitions == 0
         first.transport.is_disconnected = True
         clock.set_wall_clock(clock.now() - jump_s)
         await clock.advance(7)

@@ -127,7 +127,7 @@ def test_shut_down_queue_returns_ready_keys_and_accepts_no_new_keys() -> None:
         queue.add("b")
         assert await queue.get() == "a"
         async with asyncio.TaskGroup() as group:
-            drained = group.create_task(queue.drained())
+            drained = group.create_task(queue.wait_until_drained())
             await asyncio.sleep(0)
             assert not drained.done()
             queue.done("a")

@@ -78,11 +78,11 @@ def run(body: Callable[[Server], Awaitable[None]]) -> None:
 def test_handler_receives_existing_objects_and_changes(transport: str) -> None:
     async def body(server: Server) -> None:
         client = server.client(transport)
-        maps = client.of(ConfigMap)
+        maps = client.for_kind(ConfigMap)
         await maps.create(config_map("old"))
         informer, log = InformerFactory(client=client), Log()
         async with informer as factory:
-            config_maps = factory.of(ConfigMap)
+            config_maps = factory.for_kind(ConfigMap)
             config_maps.subscribe(log)
             await config_maps.synced.wait()
             assert log.notifications == [("add", "old")]
@@ -102,9 +102,9 @@ def test_handler_receives_existing_objects_and_changes(transport: str) -> None:
 def test_informers_are_shared_by_resource_and_selection() -> None:
     async def body(server: Server) -> None:
         factory = InformerFactory(client=server.client())
-        assert factory.of(ConfigMap) is factory.informer(builtin("configmaps"))
-        assert factory.of(ConfigMap, Selection(namespace="a")) is not factory.of(ConfigMap)
-        assert factory.informer(builtin("configmaps"), metadata_only=True) is not factory.of(ConfigMap)
+        assert factory.for_kind(ConfigMap) is factory.informer(builtin("configmaps"))
+        assert factory.for_kind(ConfigMap, Selection(namespace="a")) is not factory.for_kind(ConfigMap)
+        assert factory.informer(builtin("configmaps"), metadata_only=True) is not factory.for_kind(ConfigMap)
 
     run(body)
 
@@ -113,13 +113,13 @@ def test_a_forgotten_informer_stops() -> None:
     async def body(server: Server) -> None:
         client, log = server.client(), Log()
         async with InformerFactory(client=client) as factory:
-            informer = factory.of(ConfigMap)
+            informer = factory.for_kind(ConfigMap)
             informer.subscribe(log)
             await informer.synced.wait()
             factory.forget(builtin("configmaps"))
             factory.forget(builtin("secrets"))
-            await client.of(ConfigMap).create(config_map("unseen"))
-            other = factory.of(ConfigMap)
+            await client.for_kind(ConfigMap).create(config_map("unseen"))
+            other = factory.for_kind(ConfigMap)
             await other.synced.wait()
             assert other is not informer
             assert (len(other.lister), log.notifications) == (1, [])
@@ -130,8 +130,8 @@ def test_a_forgotten_informer_stops() -> None:
 def test_informers_stop_when_starting_them_is_cancelled() -> None:
     async def body(server: Server) -> None:
         factory = InformerFactory(client=server.client())
-        factory.of(ConfigMap)
-        factory.of(Namespace)
+        factory.for_kind(ConfigMap)
+        factory.for_kind(Namespace)
         others = asyncio.all_tasks()
         starting = asyncio.create_task(factory.__aenter__())
         await asyncio.sleep(0)
@@ -147,9 +147,9 @@ def test_informers_stop_when_starting_them_is_cancelled() -> None:
 def test_loopback_informers_share_objects() -> None:
     async def body(server: Server) -> None:
         client = server.client()
-        await client.of(ConfigMap).create(config_map("m"))
+        await client.for_kind(ConfigMap).create(config_map("m"))
         async with InformerFactory(client=client) as first_factory, InformerFactory(client=client) as other:
-            first, second = first_factory.of(ConfigMap), other.of(ConfigMap)
+            first, second = first_factory.for_kind(ConfigMap), other.for_kind(ConfigMap)
             await first.synced.wait()
             await second.synced.wait()
             assert first.lister.get("m", "a") is second.lister.get("m", "a")
@@ -161,9 +161,9 @@ def test_loopback_informers_share_objects() -> None:
 def test_informer_with_a_selection_receives_only_matching_objects(transport: str) -> None:
     async def body(server: Server) -> None:
         client, log = server.client(transport), Log()
-        maps = client.of(ConfigMap)
+        maps = client.for_kind(ConfigMap)
         async with InformerFactory(client=client) as factory:
-            informer = factory.of(ConfigMap, Selection(namespace="a", labels="selected=true"))
+            informer = factory.for_kind(ConfigMap, Selection(namespace="a", labels="selected=true"))
             informer.subscribe(log)
             await informer.synced.wait()
             await maps.create(config_map("elsewhere", "b", {"selected": "true"}))
@@ -181,13 +181,13 @@ def test_informer_with_a_selection_receives_only_matching_objects(transport: str
 def test_informer_of_metadata_only(transport: str) -> None:
     async def body(server: Server) -> None:
         client, log = server.client(transport), Log()
-        await client.of(ConfigMap).create(config_map("m", x="1"))
+        await client.for_kind(ConfigMap).create(config_map("m", x="1"))
         async with InformerFactory(client=client) as factory:
             informer = factory.informer(builtin("configmaps"), metadata_only=True)
             informer.subscribe(log)
             await informer.synced.wait()
             assert isinstance(informer.lister.get("m", "a"), PartialObjectMetadata)
-            await client.of(ConfigMap).delete("m", "a")
+            await client.for_kind(ConfigMap).delete("m", "a")
             await log.until(lambda: not log.known)
 
     run(body)
@@ -196,7 +196,7 @@ def test_informer_of_metadata_only(transport: str) -> None:
 def test_indexes_and_listers() -> None:
     async def body(server: Server) -> None:
         client, log = server.client(), Log()
-        maps = client.of(ConfigMap)
+        maps = client.for_kind(ConfigMap)
         owner = OwnerReference(apiVersion="v1", kind="Namespace", name="n", uid="u1", controller=True)
         other = OwnerReference(apiVersion="v1", kind="Namespace", name="o", uid="u2")
         owned = config_map("owned", labels={"l": "1"})
@@ -204,7 +204,7 @@ def test_indexes_and_listers() -> None:
         await maps.create(owned)
         await maps.create(config_map("free", "b", {"l": "2"}))
         async with InformerFactory(client=client) as factory:
-            informer = factory.of(ConfigMap)
+            informer = factory.for_kind(ConfigMap)
             informer.subscribe(log)
             await informer.synced.wait()
             lister = informer.lister
@@ -231,10 +231,10 @@ def test_failing_handler_does_not_affect_other_handlers(caplog: pytest.LogCaptur
     async def body(server: Server) -> None:
         client, log = server.client(), Log()
         async with InformerFactory(client=client) as factory:
-            informer = factory.of(ConfigMap)
+            informer = factory.for_kind(ConfigMap)
             informer.subscribe(_fail)
             informer.subscribe(log)
-            await client.of(ConfigMap).create(config_map("m"))
+            await client.for_kind(ConfigMap).create(config_map("m"))
             await log.until(lambda: len(log.notifications) == 1)
 
     run(body)
@@ -253,16 +253,16 @@ def test_recreated_object_is_reported_as_deleted_and_added() -> None:
         transport = FaultyTransport(server.loopback, Random(1))
         transport.is_reliable = True
         watching = Client(transport=transport, clock=server.clock, component="test")
-        informer: Informer[Any] = Informer(source=watching.of(ConfigMap), config=FAST_RETRY)
+        informer: Informer[Any] = Informer(source=watching.for_kind(ConfigMap), config=FAST_RETRY)
         informer.subscribe(log)
-        await client.of(ConfigMap).create(config_map("m"))
+        await client.for_kind(ConfigMap).create(config_map("m"))
         for _ in range(2):
             async with _running(informer):
                 await log.until(lambda: bool(log.known))
                 await informer.synced.wait()
                 first = log.known[NamespacedName("a", "m")].metadata.uid
-            await client.of(ConfigMap).delete("m", "a")
-            await client.of(ConfigMap).create(config_map("m"))
+            await client.for_kind(ConfigMap).delete("m", "a")
+            await client.for_kind(ConfigMap).create(config_map("m"))
         informer._reflector._version = ""
         async with _running(informer):
             await log.until(lambda: log.known[NamespacedName("a", "m")].metadata.uid != first)
@@ -296,9 +296,9 @@ def test_no_event_is_missed_repeated_or_reordered_under_injected_faults(
             stream_error=None if streams else errors.invalid("ListOptions", "", []),
         )
         watching = Client(transport=faulty, clock=server.clock, component="test")
-        maps, log = server.client().of(ConfigMap), Log()
+        maps, log = server.client().for_kind(ConfigMap), Log()
         async with InformerFactory(client=watching, config=FAST_RETRY) as factory:
-            informer = factory.of(ConfigMap)
+            informer = factory.for_kind(ConfigMap)
             informer.subscribe(log)
             step = 0
             while step < 300 or faulty.cuts < 15 or faulty.expired < 2:
@@ -331,13 +331,13 @@ def test_informer_resumes_after_its_watch_was_too_slow() -> None:
     async def body(server: Server) -> None:
         client, log = server.client(), Log()
         async with InformerFactory(client=client, config=FAST_RETRY) as factory:
-            informer = factory.of(ConfigMap)
+            informer = factory.for_kind(ConfigMap)
             informer.subscribe(log)
             await informer.synced.wait()
             cacher = server.registry.open_store(builtin("configmaps")).cacher
             (watcher,) = cacher._state.routes.watchers()
             watcher.end(TooSlow("too slow"))
-            await client.of(ConfigMap).create(config_map("late"))
+            await client.for_kind(ConfigMap).create(config_map("late"))
             await log.until(lambda: NamespacedName("a", "late") in log.known)
             assert informer.fills == 1, "the informer resumes without a new list"
 
@@ -366,7 +366,7 @@ def test_initial_list_of_several_pages_is_complete() -> None:
         faulty.is_reliable = True
         log = Log()
         async with InformerFactory(client=Client(transport=faulty, clock=server.clock, component="test")) as factory:
-            informer = factory.of(ConfigMap)
+            informer = factory.for_kind(ConfigMap)
             informer.subscribe(log)
             await informer.synced.wait()
             assert len(informer.lister) == len(log.notifications) == count, (transport, stream_error)
@@ -374,7 +374,7 @@ def test_initial_list_of_several_pages_is_complete() -> None:
 
     async def body(server: Server) -> None:
         for number in range(count):
-            await server.client().of(ConfigMap).create(config_map(f"m{number:04}"))
+            await server.client().for_kind(ConfigMap).create(config_map(f"m{number:04}"))
         for transport in TRANSPORTS:
             for stream_error in (None, errors.invalid("ListOptions", "", [])):
                 await check(server, transport, stream_error)
@@ -394,12 +394,12 @@ def test_initial_list_of_several_pages_is_complete() -> None:
 )
 def test_a_rejected_streaming_list_is_replaced_by_a_list(error: errors.ApiError) -> None:
     async def body(server: Server) -> None:
-        await server.client().of(ConfigMap).create(config_map("x"))
+        await server.client().for_kind(ConfigMap).create(config_map("x"))
         transport = FaultyTransport(server.transport("loopback"), Random(0), stream_error=error)
         transport.is_reliable = True
         client = Client(transport=transport, clock=server.clock, component="test")
         async with asyncio.timeout(5), InformerFactory(client=client, config=FAST_RETRY) as factory:
-            informer = factory.of(ConfigMap)
+            informer = factory.for_kind(ConfigMap)
             await informer.synced.wait()
             assert [obj.metadata.name for obj in informer.lister] == ["x"]
             assert transport.streaming_lists == 1
@@ -415,7 +415,7 @@ def test_informer_waits_until_its_resource_is_served() -> None:
         namespaces = builtin("namespaces")
         server.scheme.remove(namespaces)
         async with InformerFactory(client=client, config=FAST_RETRY) as factory:
-            informer = factory.of(Namespace)
+            informer = factory.for_kind(Namespace)
             await eventually(lambda: transport.streaming_lists >= 3)
             assert not informer.synced.is_set()
             server.scheme.add(namespaces)

@@ -31,7 +31,7 @@ def test_handler_sees_no_outdated_state_while_objects_change(
 
     async def main() -> None:
         factory: InformerFactory = Simulation().handle.informers
-        informer = factory.of(ConfigMap)
+        informer = factory.for_kind(ConfigMap)
         for at, name in enumerate(sorted(existing)):
             informer._put(NamespacedName("x", name), config_map_of(name, at + 1))
         known: dict[str, int] = {}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sampan.machinery.linux.network_namespace import NetworkNamespace, loopback_up
+from sampan.machinery.linux.network_namespace import NetworkNamespace, bring_up_loopback
 from tests.network.pods.lab import Lab, needs_network
 
 pytestmark = needs_network
@@ -42,7 +42,7 @@ def test_calls_threads_and_programs_work_inside_the_namespace(namespace: Network
 
 
 def test_a_socket_stays_in_the_namespace_in_which_it_was_opened(namespace: NetworkNamespace) -> None:
-    namespace.run(loopback_up)
+    namespace.run(bring_up_loopback)
     with namespace.socket(socket.AF_INET, socket.SOCK_STREAM) as server:
         server.bind(("127.0.0.1", 0))
         server.listen()

@@ -14,7 +14,7 @@ from sampan.machinery.multiplex import remote_command
 from sampan.machinery.multiplex import remote_command as command
 from sampan.machinery.multiplex.channels import V5, Channels
 from sampan.machinery.multiplex.handshake import Agreement
-from sampan.machinery.multiplex.remote_command import RemoteCommandOptions, resizes
+from sampan.machinery.multiplex.remote_command import RemoteCommandOptions, parse_resizes
 from sampan.machinery.multiplex.spdy import SpdyConnection
 from sampan.machinery.multiplex.websocket import WebSocket
 from sampan.machinery.multiplex.wire import Wire
@@ -57,7 +57,7 @@ async def _serve(wire: Wire, agreement: Agreement, options: RemoteCommandOptions
     async def start() -> FakeProcess:
         return process
 
-    async with command.accepted(wire, agreement, options) as ends:
+    async with command.accept_streams(wire, agreement, options) as ends:
         await command.serve(ends, start, ["shout"])
 
 
@@ -176,7 +176,7 @@ async def test_a_command_that_cannot_start_is_reported() -> None:
         raise OSError("no such file")
 
     async def serve() -> None:
-        async with command.accepted(server_wire, Agreement(protocol=V5, is_websocket=True), ALL) as ends:
+        async with command.accept_streams(server_wire, Agreement(protocol=V5, is_websocket=True), ALL) as ends:
             await command.serve(ends, start)
 
     async with asyncio.timeout(60), asyncio.TaskGroup() as group:
@@ -201,16 +201,16 @@ async def test_process_is_closed_when_the_client_disconnects() -> None:
 
 @given(st.text(max_size=100))
 def test_arbitrary_text_gives_only_valid_terminal_sizes(text: str) -> None:
-    sizes, rest = resizes(text)
+    sizes, rest = parse_resizes(text)
     assert all(0 < width < 65536 and 0 < height < 65536 for width, height in sizes)
     assert len(rest) <= len(text)
 
 
 def test_several_terminal_sizes_in_one_text() -> None:
     text = '{"Width":80,"Height":24}\n{"Width":1,"Height":2}{"Width":0,"Height":2}{"Wid'
-    assert resizes(text) == ([(80, 24), (1, 2)], '{"Wid')
+    assert parse_resizes(text) == ([(80, 24), (1, 2)], '{"Wid')
 
 
 @pytest.mark.parametrize("text", ["1 " * 50_000, "[]" * 50_000, "[" * 100_000, "9" * 100_000, " " * 100_000])
 def test_cost_of_reading_terminal_sizes_is_bounded(text: str) -> None:
-    check_cost(lambda: resizes(text))
+    check_cost(lambda: parse_resizes(text))

@@ -6,7 +6,9 @@ from sampan.machinery.multiplex import upgrade
 
 
 def test_head_of_a_response_is_parsed() -> None:
-    head = upgrade.parsed(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nX: a: b \r\nEmpty:\r\n\r\n")
+    head = upgrade.parse_response_head(
+        b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nX: a: b \r\nEmpty:\r\n\r\n"
+    )
     assert (head.code, head.phrase) == (101, "Switching Protocols")
     assert list(head.headers) == [("Upgrade", "websocket"), ("X", "a: b"), ("Empty", "")]
     assert [head.get(name) for name in ("upgrade", "x", "missing")] == ["websocket", "a: b", ""]
@@ -28,4 +30,4 @@ def test_head_of_a_response_is_parsed() -> None:
 )
 def test_malformed_status_lines_raise_bad_response(raw: bytes) -> None:
     with pytest.raises(upgrade.BadResponse, match="malformed HTTP response"):
-        upgrade.parsed(raw)
+        upgrade.parse_response_head(raw)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from sampan.api.schema.tree import Schema, copy_value
 from sampan.machinery import patch as p
-from sampan.machinery.patch.errors import same
+from sampan.machinery.patch.errors import are_identical
 
 from .schema_strategies import ANYTHING, PATCHES, shaped, without_strategies
 
@@ -19,14 +19,14 @@ Object = dict[str, Any]
 @given(shaped(2))
 def test_a_diff_applied_gives_the_target(drawn: tuple[Schema, Object, Object]) -> None:
     schema, original, target = drawn
-    assert same(p.apply_strategic_patch(original, p.strategic_diff(original, target, schema), schema), target)
-    assert same(p.apply_merge_patch(original, p.merge_diff(original, target)), target)
-    assert same(p.apply_json_patch(original, p.json_diff(original, target)), target)
+    assert are_identical(p.apply_strategic_patch(original, p.strategic_diff(original, target, schema), schema), target)
+    assert are_identical(p.apply_merge_patch(original, p.merge_diff(original, target)), target)
+    assert are_identical(p.apply_json_patch(original, p.json_diff(original, target)), target)
 
 
 @given(st.lists(ANYTHING), st.lists(ANYTHING))
 def test_json_diff_of_arbitrary_lists_gives_the_target(original: list[Any], target: list[Any]) -> None:
-    assert same(p.apply_json_patch(original, p.json_diff(original, target)), target)
+    assert are_identical(p.apply_json_patch(original, p.json_diff(original, target)), target)
 
 
 @given(shaped(1))
@@ -42,9 +42,9 @@ def test_diff_of_an_object_with_itself_is_empty(drawn: tuple[Schema, Object]) ->
 @given(shaped(1))
 def test_an_empty_patch_changes_nothing(drawn: tuple[Schema, Object]) -> None:
     schema, value = drawn
-    assert same(p.apply_strategic_patch(value, {}, schema), value)
-    assert same(p.apply_merge_patch(value, {}), value)
-    assert same(p.apply_json_patch(value, []), value)
+    assert are_identical(p.apply_strategic_patch(value, {}, schema), value)
+    assert are_identical(p.apply_merge_patch(value, {}), value)
+    assert are_identical(p.apply_json_patch(value, []), value)
 
 
 @given(shaped(2))
@@ -52,8 +52,8 @@ def test_a_strategic_patch_without_strategies_is_a_merge_patch(drawn: tuple[Sche
     schema, original, target = drawn
     plain = without_strategies(schema)
     patch = p.merge_diff(original, target)
-    assert same(p.apply_strategic_patch(original, patch, plain), p.apply_merge_patch(original, patch))
-    assert same(p.strategic_diff(original, target, plain), patch)
+    assert are_identical(p.apply_strategic_patch(original, patch, plain), p.apply_merge_patch(original, patch))
+    assert are_identical(p.strategic_diff(original, target, plain), patch)
 
 
 @settings(max_examples=300)
@@ -70,8 +70,8 @@ def test_patches_keep_their_arguments_and_raise_only_patch_errors(drawn: tuple[S
     ):
         with suppress(p.PatchError):
             attempt()
-        assert same(value, before)
-        assert same(patch, patch_before)
+        assert are_identical(value, before)
+        assert are_identical(patch, patch_before)
 
 
 KEYS = st.sampled_from(["a", "b", "name", "0", "1", "-1", "-", "x/y", "~"])
@@ -90,8 +90,8 @@ def test_json_patches_keep_their_arguments_and_raise_only_patch_errors(document:
     before, operations_before = copy_value(document), copy_value(operations)
     with suppress(p.PatchError):
         p.apply_json_patch(document, p.check_json_patch(operations))
-    assert same(document, before)
-    assert same(operations, operations_before)
+    assert are_identical(document, before)
+    assert are_identical(operations, operations_before)
 
 
 @settings(max_examples=200)
@@ -156,7 +156,7 @@ def test_a_second_apply_changes_nothing(drawn: tuple[Schema, Object, Object, Obj
     patch = p.three_way_strategic_diff(original, modified, current, schema)
     result = decoded(p.apply_strategic_patch(current, patch, schema))
     again = p.three_way_strategic_diff(modified, modified, result, schema)
-    assert same(decoded(p.apply_strategic_patch(result, again, schema)), result)
+    assert are_identical(decoded(p.apply_strategic_patch(result, again, schema)), result)
 
 
 def decoded(value: Any) -> Any:

@@ -14,7 +14,7 @@ import pytest
 from sampan.api.schema import schemas
 from sampan.api.schema.tree import copy_value
 from sampan.machinery import patch as p
-from sampan.machinery.patch.errors import same
+from sampan.machinery.patch.errors import are_identical
 
 GROUPS = {"Deployment": "apps", "PodDisruptionBudget": "policy"}
 APPLY: dict[str, Callable[..., Any]] = {
@@ -48,8 +48,8 @@ def check(vector: dict[str, Any]) -> None:
         assert str(failure.value) == vector["error"]
     else:
         result = APPLY[vector["op"]](*all_arguments)
-        assert same(result, vector["result"]), (vector, result)
-    assert same(arguments, vector["args"]), "an argument was modified"
+        assert are_identical(result, vector["result"]), (vector, result)
+    assert are_identical(arguments, vector["args"]), "an argument was modified"
 
 
 def schema(kind: str) -> Any:

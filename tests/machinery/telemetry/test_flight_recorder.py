@@ -9,12 +9,12 @@ def test_records_are_numbered_timed_and_bounded() -> None:
     for number in range(5):
         recorder.note("apiserver", "create", f"pods/a/{number}", outcome="201")
     assert len(recorder) == 3
-    assert [(record.number, record.time, record.subject) for record in recorder.since()] == [
+    assert [(record.number, record.time, record.subject) for record in recorder.records_since()] == [
         (3, 100, "pods/a/2"),
         (4, 100, "pods/a/3"),
         (5, 100, "pods/a/4"),
     ]
-    assert [record.number for record in recorder.since(4)] == [5]
+    assert [record.number for record in recorder.records_since(4)] == [5]
 
 
 def test_the_records_of_an_object_are_found_by_its_uid() -> None:
@@ -22,9 +22,9 @@ def test_the_records_of_an_object_are_found_by_its_uid() -> None:
     recorder.note("apiserver", "create", "pods/a/x", uid="1", revision="7", actor="admin", outcome="201")
     recorder.note("kube-scheduler", "bind", "pods/a/x", uid="1", outcome="node-1")
     recorder.note("apiserver", "create", "pods/a/y", uid="2")
-    assert [record.action for record in recorder.about("1")] == ["create", "bind"]
-    assert [record.action for record in recorder.about("1", after=1)] == ["bind"]
-    assert list(recorder.about("3")) == []
+    assert [record.action for record in recorder.records_about("1")] == ["create", "bind"]
+    assert [record.action for record in recorder.records_about("1", after=1)] == ["bind"]
+    assert list(recorder.records_about("3")) == []
 
 
 def endpoint(name: str, ready: bool | None, kind: str = "Pod") -> Endpoint:
@@ -40,10 +40,10 @@ def traced(before: EndpointSlice | None, after: EndpointSlice, *, takes_not_read
     recorder = FlightRecorder(clock=VirtualClock())
     trace = PodAddressTrace(recorder=recorder, component="dns", action="add to DNS")
     trace.note_endpoints(before, after, "web", takes_not_ready=takes_not_ready)
-    assert {(record.component, record.action, record.outcome) for record in recorder.since()} <= {
+    assert {(record.component, record.action, record.outcome) for record in recorder.records_since()} <= {
         ("dns", "add to DNS", "web")
     }
-    return [record.subject for record in recorder.since()]
+    return [record.subject for record in recorder.records_since()]
 
 
 def test_pods_are_recorded_when_a_slice_first_publishes_them() -> None:

@@ -19,7 +19,7 @@ from sampan.network.dns.announcement import (
     announced_server,
     announced_slices,
 )
-from sampan.network.dns.publication import published_dns
+from sampan.network.dns.publication import describe_dns_server
 from tests.api_server import serving
 from tests.eventually import eventually
 
@@ -59,16 +59,18 @@ def test_rejected_slice_of_a_node_does_not_affect_other_nodes() -> None:
     async def main() -> None:
         async with asyncio.timeout(60), serving() as api:
             client = api.client()
-            await client.of(Namespace).create(Namespace(metadata=ObjectMeta(name="kube-system")))
+            await client.for_kind(Namespace).create(Namespace(metadata=ObjectMeta(name="kube-system")))
             for name, address in (("a", "127.0.0.1"), ("b", "192.0.2.7")):
-                created = copy_of(await client.of(Node).create(node(name, **{DNS_PORT: "10053", METRICS_PORT: "9153"})))
+                created = copy_of(
+                    await client.for_kind(Node).create(node(name, **{DNS_PORT: "10053", METRICS_PORT: "9153"}))
+                )
                 created.status = node().status
                 created.status.addresses = [NodeAddress(type="InternalIP", address=address)]
-                await client.of(Node).update_status(created)
+                await client.for_kind(Node).update_status(created)
             async with InformerFactory(client=client) as informers, asyncio.TaskGroup() as group:
                 servers = AnnouncedServers(client=client, informers=informers, clock=api.clock)
                 task = group.create_task(servers.run())
-                slices = informers.of(EndpointSlice)
+                slices = informers.for_kind(EndpointSlice)
                 await eventually(lambda: [item.metadata.name for item in slices.lister] == ["kube-dns-b"])
                 task.cancel()
 
@@ -79,26 +81,26 @@ def test_endpoint_slices_follow_dns_announcements() -> None:
     async def main() -> None:
         async with asyncio.timeout(60), serving() as api:
             client = api.client()
-            await client.of(Namespace).create(Namespace(metadata=ObjectMeta(name="kube-system")))
-            created = copy_of(await client.of(Node).create(node()))
+            await client.for_kind(Namespace).create(Namespace(metadata=ObjectMeta(name="kube-system")))
+            created = copy_of(await client.for_kind(Node).create(node()))
             created.status = node().status
-            await client.of(Node).update_status(created)
+            await client.for_kind(Node).update_status(created)
             async with InformerFactory(client=client) as informers, asyncio.TaskGroup() as group:
-                slices = informers.of(EndpointSlice)
+                slices = informers.for_kind(EndpointSlice)
 
                 def names() -> list[str]:
                     return [item.metadata.name for item in slices.lister]
 
                 settings = {"client": client, "informers": informers, "clock": api.clock}
                 published = group.create_task(AnnouncedServers(**settings).run())  # type: ignore[arg-type]
-                server = published_dns(node="b", addresses=["192.0.2.7"], dns_port=10053, metrics_port=9153)
+                server = describe_dns_server(node="b", addresses=["192.0.2.7"], dns_port=10053, metrics_port=9153)
                 announcement = group.create_task(DnsAnnouncement(server=server, **settings).run())  # type: ignore[arg-type]
                 await eventually(lambda: names() == ["kube-dns-b"])
-                await client.of(EndpointSlice).delete("kube-dns-b", "kube-system")
+                await client.for_kind(EndpointSlice).delete("kube-dns-b", "kube-system")
                 await eventually(lambda: names() == ["kube-dns-b"])
                 announcement.cancel()
                 await eventually(lambda: names() == [])
-                assert DNS_PORT not in (await client.of(Node).get("b")).metadata.annotations
+                assert DNS_PORT not in (await client.for_kind(Node).get("b")).metadata.annotations
                 published.cancel()
 
     asyncio.run(main())

@@ -14,7 +14,7 @@ from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.machinery.client import Client
 from sampan.machinery.copies import copy_of
 from sampan.machinery.informer import InformerFactory
-from sampan.network.dns.publication import dns_addresses, dns_service, ensure_dns_service, published_dns
+from sampan.network.dns.publication import describe_dns_server, dns_addresses, dns_service, ensure_dns_service
 from sampan.network.server_publication import PublishedServer, ServerPublication, server_slices
 from tests.api_server import Server, serving
 from tests.eventually import eventually
@@ -43,7 +43,7 @@ def node(name: str, status: str = "True") -> Node:
 
 
 def server(name: str) -> PublishedServer:
-    return published_dns(node=name, addresses=["192.0.2.1", "fd00::1"], dns_port=10053, metrics_port=9153)
+    return describe_dns_server(node=name, addresses=["192.0.2.1", "fd00::1"], dns_port=10053, metrics_port=9153)
 
 
 def test_endpoint_slices_of_a_dns_server() -> None:
@@ -67,14 +67,14 @@ def test_endpoint_slices_of_a_dns_server() -> None:
 async def _cluster() -> AsyncIterator[tuple[Server, Client]]:
     async with asyncio.timeout(60), serving() as api:
         client = api.client()
-        await client.of(Namespace).create(Namespace(metadata=ObjectMeta(name=NAMESPACE)))
+        await client.for_kind(Namespace).create(Namespace(metadata=ObjectMeta(name=NAMESPACE)))
         yield api, client
 
 
 def test_kube_dns_service_is_created_and_repaired_but_not_taken_over() -> None:
     async def main() -> None:
         async with _cluster() as (_, client):
-            services = client.of(Service)
+            services = client.for_kind(Service)
             await ensure_dns_service(client, ["10.96.0.10"])
             created = await services.get(NAME, NAMESPACE)
             assert created.spec.clusterIP == "10.96.0.10"
@@ -111,7 +111,7 @@ def test_endpoint_slices_follow_dns_servers_and_node_readiness() -> None:
             InformerFactory(client=client) as informers,
             asyncio.TaskGroup() as group,
         ):
-            slices = informers.of(EndpointSlice)
+            slices = informers.for_kind(EndpointSlice)
 
             def readiness() -> dict[str, bool | None]:
                 return {item.metadata.name: (item.endpoints or [])[0].conditions.ready for item in slices.lister}
@@ -124,16 +124,16 @@ def test_endpoint_slices_follow_dns_servers_and_node_readiness() -> None:
 
             first, second = publish("one"), publish("two")
             for name in ("one", "two"):
-                await client.of(Node).create(node(name))
+                await client.for_kind(Node).create(node(name))
             all_ready = {f"kube-dns-{name}{end}": True for name in ("one", "two") for end in ("", "-ipv6")}
             await eventually(_is(readiness, all_ready))
 
-            await client.of(EndpointSlice).delete("kube-dns-one", NAMESPACE)
+            await client.for_kind(EndpointSlice).delete("kube-dns-one", NAMESPACE)
             await eventually(_is(readiness, all_ready))
 
-            unreachable = copy_of(await client.of(Node).get("two"))
+            unreachable = copy_of(await client.for_kind(Node).get("two"))
             unreachable.status.conditions = [NodeCondition(type="Ready", status="Unknown")]
-            await client.of(Node).update_status(unreachable)
+            await client.for_kind(Node).update_status(unreachable)
             await eventually(_is(readiness, {name: "one" in name for name in all_ready}))
 
             second.cancel()

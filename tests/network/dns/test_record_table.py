@@ -76,15 +76,15 @@ class Feed:
         self.source = RecordSource(table=self.table, informers=self.informers, trace=self.trace)
         self._versions = count(1)
         for type in (Service, EndpointSlice, Namespace):
-            self.informers.of(type).synced.set()
+            self.informers.for_kind(type).synced.set()
 
     def put(self, obj: Any) -> None:
         stored = copy_of(obj)
         stored.metadata.resourceVersion = str(next(self._versions))
-        self.informers.of(type(obj))._put(key_of(obj), stored)
+        self.informers.for_kind(type(obj))._put(key_of(obj), stored)
 
     def remove(self, type: type[Any], name: str, namespace: str = "default") -> None:
-        self.informers.of(type)._remove(NamespacedName(namespace, name))
+        self.informers.for_kind(type)._remove(NamespacedName(namespace, name))
 
     def change(self, change: Any) -> None:
         if not isinstance(change, str):
@@ -97,11 +97,11 @@ class Feed:
             self.remove(EndpointSlice if change.startswith("s") else Service, change)
 
     def from_scratch(self) -> RecordTable:
-        slices = sorted(self.informers.of(EndpointSlice).lister, key=lambda item: item.metadata.name)
-        namespaces = [item.metadata.name for item in self.informers.of(Namespace).lister]
+        slices = sorted(self.informers.for_kind(EndpointSlice).lister, key=lambda item: item.metadata.name)
+        namespaces = [item.metadata.name for item in self.informers.for_kind(Namespace).lister]
         services = [
             (item, [part for part in slices if item.metadata.name in part.metadata.labels.values()])
-            for item in self.informers.of(Service).lister
+            for item in self.informers.for_kind(Service).lister
         ]
         return record_table(services, namespaces)
 
@@ -181,7 +181,7 @@ def test_flight_recorder_traces_pods_that_become_ready_endpoints() -> None:
                 for _ in range(3):
                     await asyncio.sleep(0)
             task.cancel()
-        [record] = feed.recorder.since()
+        [record] = feed.recorder.records_since()
         assert (record.subject, record.uid) == ("pods/default/p2", "u2")
         assert record.outcome == "late.default.svc: cluster IP 10.96.0.3"
 

@@ -9,7 +9,7 @@ from sampan.network.dns.config import ZoneConfig
 from sampan.network.dns.record_table import RecordTable
 from sampan.network.dns.records import (
     ServiceRecords,
-    dashed,
+    format_address_label,
     pod_address,
     reverse_name,
     service_records,
@@ -212,7 +212,7 @@ def test_srv_responses_have_the_addresses_of_their_targets(table: RecordTable) -
 
 
 def test_addresses_as_labels() -> None:
-    assert dashed("fd00::1") == "fd00--1"
+    assert format_address_label("fd00::1") == "fd00--1"
     assert pod_address(b"fd00--1") == bytes.fromhex("fd00" + "0" * 27 + "1")
     assert pod_address(b"10-0-0") is None
     assert pod_address(b"\xff") is None

@@ -288,6 +288,6 @@ def test_server_in_a_namespace_forwards_from_the_namespace_of_the_process(tmp_pa
 def _ask_from(lab: Lab, name: str) -> dns.message.Message:
     import dns.query
 
-    from sampan.machinery.linux.network_namespace import in_network
+    from sampan.machinery.linux.network_namespace import run_in_network
 
-    return in_network(lab.node, lambda: dns.query.udp(dns.message.make_query(name, "A"), OUTSIDE_IP, timeout=10))
+    return run_in_network(lab.node, lambda: dns.query.udp(dns.message.make_query(name, "A"), OUTSIDE_IP, timeout=10))

@@ -86,7 +86,7 @@ def response(count: int, *, has_edns: bool) -> bytes:
 @pytest.mark.parametrize("has_edns", [False, True])
 @pytest.mark.parametrize("count", [1, 28, 29, 30, 100, 3000])
 def test_truncated_responses_keep_whole_records_and_opt(count: int, has_edns: bool) -> None:
-    cut = wire.truncated(response(count, has_edns=has_edns), 512)
+    cut = wire.truncate_response(response(count, has_edns=has_edns), 512)
     parsed = dns.message.from_wire(cut)
     assert len(cut) <= 512
     assert (parsed.edns == 0) is has_edns
@@ -100,7 +100,9 @@ def test_missing_additional_records_do_not_set_tc() -> None:
     owner = wire.name_bytes("b.example")
     extra = [wire.record(wire.A, 5, bytes([10, 0, n // 256, n % 256]), owner) for n in range(100)]
     records = wire.RecordSet(answer_records=[wire.record(wire.SRV, 5, wire.srv_data(80, owner))], additional=extra)
-    cut = dns.message.from_wire(wire.truncated(wire.response(parsed, counts=records.counts, body=records.body), 512))
+    cut = dns.message.from_wire(
+        wire.truncate_response(wire.response(parsed, counts=records.counts, body=records.body), 512)
+    )
     assert len(cut.answer) == 1
     assert not cut.flags & dns.flags.TC
     assert 0 < len(cut.additional[0]) < 100

@@ -17,13 +17,13 @@ from sampan.api.types.core_v1 import Event, Namespace, Node, Secret, Service
 from sampan.api.types.discovery_v1 import EndpointSlice
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.api.types.networking_v1 import Ingress, IngressClass
-from sampan.kubelet.agent.machine import own_addresses
+from sampan.kubelet.agent.machine import find_machine_addresses
 from sampan.machinery.client import Client
 from sampan.machinery.copies import copy_of
 from sampan.machinery.informer import InformerFactory
 from sampan.machinery.linux.network_namespace import NetworkNamespace
 from sampan.machinery.pki.certificates import KeyPair, SigningRequest, issue, make_ca
-from sampan.network.http_port import bound_socket
+from sampan.network.http_port import bind_socket
 from sampan.network.ingress import listener as listener_module
 from sampan.network.ingress.controller import IngressController
 from sampan.network.ingress.publication import CONTROLLER, SERVICE, IngressConfig, ensure_ingress_objects
@@ -32,7 +32,7 @@ from tests.eventually import eventually
 from tests.network.ingress.objects import ingress
 from tests.network.proxy.objects import endpoint, endpoint_slice, port, service
 
-ADDRESS = own_addresses()[0]
+ADDRESS = find_machine_addresses()[0]
 """The API server accepts no loopback addresses of endpoints."""
 Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
@@ -46,7 +46,7 @@ class IngressLab:
 
     async def put(self, obj: Ingress | Service | EndpointSlice | Secret) -> None:
         obj.metadata.creationTimestamp = None
-        await self.client.of(type(obj)).create(obj, "default")
+        await self.client.for_kind(type(obj)).create(obj, "default")
 
     async def serve(self, name: str, *ports: int) -> None:
         """Create a service with an EndpointSlice for each port of this machine."""
@@ -76,8 +76,8 @@ async def ingress_lab() -> AsyncIterator[IngressLab]:
     async with asyncio.timeout(60), serving() as api:
         client = api.client()
         for name in ("kube-system", "default"):
-            await client.of(Namespace).create(Namespace(metadata=ObjectMeta(name=name)))
-        await client.of(Node).create(Node(metadata=ObjectMeta(name="node")))
+            await client.for_kind(Namespace).create(Namespace(metadata=ObjectMeta(name=name)))
+        await client.for_kind(Node).create(Node(metadata=ObjectMeta(name="node")))
         await ensure_ingress_objects(client, IngressConfig())
         await ensure_ingress_objects(client, IngressConfig())
         async with InformerFactory(client=client) as informers:
@@ -85,7 +85,7 @@ async def ingress_lab() -> AsyncIterator[IngressLab]:
             async with controller, asyncio.TaskGroup() as group:
                 server = controller.server_of(node="node", namespace=NetworkNamespace(), addresses=[ADDRESS])
                 task = group.create_task(server.run())
-                slices = informers.of(EndpointSlice)
+                slices = informers.for_kind(EndpointSlice)
                 name = f"{SERVICE.name}-node"
                 await eventually(lambda: slices.lister.get(name, SERVICE.namespace) is not None)
                 published = slices.lister.get(name, SERVICE.namespace)
@@ -103,7 +103,7 @@ async def backend(handler: Handler) -> AsyncIterator[int]:
     """Run an HTTP server, and yield its port."""
     runner = web.ServerRunner(web.Server(handler), shutdown_timeout=0.1)
     await runner.setup()
-    bound = bound_socket(NetworkNamespace(), ADDRESS, 0)
+    bound = bind_socket(NetworkNamespace(), ADDRESS, 0)
     await web.SockSite(runner, bound).start()
     try:
         yield int(bound.getsockname()[1])
@@ -161,13 +161,13 @@ def test_path_is_forwarded_unchanged_and_forged_headers_are_replaced() -> None:
 
 def test_status_codes_of_rejected_and_failed_requests() -> None:
     async def test(lab: IngressLab) -> None:
-        unused = bound_socket(NetworkNamespace(), ADDRESS, 0)
+        unused = bind_socket(NetworkNamespace(), ADDRESS, 0)
         number = unused.getsockname()[1]
         unused.close()
         assert (await lab.get())[0] == 404
         await routed(lab, number)
         assert (await lab.get())[0] == 502, "the endpoint refuses connections"
-        await lab.client.of(EndpointSlice).delete(f"web-{number}", "default")
+        await lab.client.for_kind(EndpointSlice).delete(f"web-{number}", "default")
 
         async def is_unavailable() -> bool:
             return (await lab.get())[0] == 503
@@ -192,7 +192,7 @@ def test_requests_are_balanced_and_refusing_endpoints_are_skipped() -> None:
         return handler
 
     async def test(lab: IngressLab) -> None:
-        unused = bound_socket(NetworkNamespace(), ADDRESS, 0)
+        unused = bind_socket(NetworkNamespace(), ADDRESS, 0)
         number = unused.getsockname()[1]
         unused.close()
         async with backend(named("a")) as first, backend(named("b")) as second:
@@ -437,7 +437,7 @@ def test_certificates_follow_tls_secrets() -> None:
         default = await certificate(lab, "web.example")
         item = ingress("web", {"web.example": [("/", "Prefix", "web")]}, secrets={"*.example": "tls"})
         await lab.put(item)
-        events = lab.client.of(Event)
+        events = lab.client.for_kind(Event)
 
         async def is_reported() -> bool:
             return any(event.reason == "UnusableSecret" for event in (await events.list()).items)
@@ -451,13 +451,13 @@ def test_certificates_follow_tls_secrets() -> None:
         await lab.put(secret)
         await eventually(lambda: has_certificate(der(first)))
         assert await certificate(lab, "other.test") == default
-        changed = copy_of(await lab.client.of(Secret).get("tls", "default"))
+        changed = copy_of(await lab.client.for_kind(Secret).get("tls", "default"))
         changed.data = {"tls.crt": second.certificate, "tls.key": second.key}
-        await lab.client.of(Secret).update(changed)
+        await lab.client.for_kind(Secret).update(changed)
         await eventually(lambda: has_certificate(der(second)))
-        changed = copy_of(await lab.client.of(Secret).get("tls", "default"))
+        changed = copy_of(await lab.client.for_kind(Secret).get("tls", "default"))
         changed.data = {"tls.crt": second.certificate, "tls.key": first.key}
-        await lab.client.of(Secret).update(changed)
+        await lab.client.for_kind(Secret).update(changed)
         await eventually(lambda: has_certificate(default))
 
     run(test)
@@ -465,7 +465,7 @@ def test_certificates_follow_tls_secrets() -> None:
 
 def test_only_ingresses_of_own_classes_are_routed_and_get_a_status() -> None:
     async def test(lab: IngressLab) -> None:
-        classes = lab.client.of(IngressClass)
+        classes = lab.client.for_kind(IngressClass)
         created = await classes.get("sampan")
         assert created.spec.controller == CONTROLLER
         assert created.metadata.annotations == {"ingressclass.kubernetes.io/is-default-class": "true"}
@@ -480,14 +480,16 @@ def test_only_ingresses_of_own_classes_are_routed_and_get_a_status() -> None:
         await eventually(lambda: table.route("foreign.example", "/") is None)
 
         status = {"loadBalancer": {"ingress": [{"ip": "192.0.2.7"}]}}
-        await lab.client.of(Service).patch(SERVICE.name, {"status": status}, SERVICE.namespace, subresource="status")
+        await lab.client.for_kind(Service).patch(
+            SERVICE.name, {"status": status}, SERVICE.namespace, subresource="status"
+        )
 
         async def has_address() -> bool:
-            item = await lab.client.of(Ingress).get("own", "default")
+            item = await lab.client.for_kind(Ingress).get("own", "default")
             return [entry.ip for entry in item.status.loadBalancer.ingress] == ["192.0.2.7"]
 
         await eventually(has_address)
-        foreign = await lab.client.of(Ingress).get("foreign", "default")
+        foreign = await lab.client.for_kind(Ingress).get("foreign", "default")
         assert foreign.status.loadBalancer.ingress == []
 
     run(test)

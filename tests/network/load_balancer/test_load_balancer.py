@@ -24,18 +24,18 @@ from sampan.api.types.core_v1 import (
 )
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.machinery.informer import InformerFactory
-from sampan.machinery.linux.network_namespace import NetworkNamespace, in_network
+from sampan.machinery.linux.network_namespace import NetworkNamespace, run_in_network
 from sampan.machinery.object_key import NamespacedName
 from sampan.network import netlink
-from sampan.network.http_port import bound_socket
+from sampan.network.http_port import bind_socket
 from sampan.network.load_balancer.addresses import (
     NoLoadBalancerAddress,
     addresses_in,
+    choose_pool_addresses,
+    choose_shared_addresses,
     is_in_pool,
-    own_addresses_for,
     pool_cidr,
     pool_of,
-    shared_addresses_for,
 )
 from sampan.network.load_balancer.provider import AddressRoutes, EmbeddedLoadBalancers, LoadBalancerError, NoRoutes
 from sampan.network.load_balancer.routes import LoadBalancerRoutes, gateways, route_addresses
@@ -67,27 +67,27 @@ def node(name: str, *addresses: str, ready: str = "True") -> Node:
 
 class TestAddresses:
     def test_each_service_has_an_address_of_its_own(self) -> None:
-        first = load_balanced("a", *own_addresses_for(load_balanced("a"), [], [CIDR]))
-        second = own_addresses_for(load_balanced("b"), [first], [CIDR])
-        assert (own_addresses_for(load_balanced("a"), [], [CIDR]), second) == (["10.89.0.254"], ["10.89.0.253"])
-        assert own_addresses_for(load_balanced("b", *second), [first], [CIDR]) == second, (
+        first = load_balanced("a", *choose_pool_addresses(load_balanced("a"), [], [CIDR]))
+        second = choose_pool_addresses(load_balanced("b"), [first], [CIDR])
+        assert (choose_pool_addresses(load_balanced("a"), [], [CIDR]), second) == (["10.89.0.254"], ["10.89.0.253"])
+        assert choose_pool_addresses(load_balanced("b", *second), [first], [CIDR]) == second, (
             "the service keeps its address"
         )
 
     def test_addresses_match_the_ip_families_of_the_service(self) -> None:
-        dual = own_addresses_for(load_balanced("a", families=["IPv6", "IPv4"]), [], [CIDR, CIDR6])
+        dual = choose_pool_addresses(load_balanced("a", families=["IPv6", "IPv4"]), [], [CIDR, CIDR6])
         assert dual == ["fd00:1::ffff:ffff:ffff:fffe", "10.89.0.254"]
         with pytest.raises(NoLoadBalancerAddress, match="no addresses of IPv6"):
-            own_addresses_for(load_balanced("a", families=["IPv6"]), [], [CIDR])
+            choose_pool_addresses(load_balanced("a", families=["IPv6"]), [], [CIDR])
 
     def test_load_balancer_ip_is_used_if_free_and_in_the_pool(self) -> None:
-        assert own_addresses_for(load_balanced("a", loadBalancerIP="10.89.0.200"), [], [CIDR]) == ["10.89.0.200"]
+        assert choose_pool_addresses(load_balanced("a", loadBalancerIP="10.89.0.200"), [], [CIDR]) == ["10.89.0.200"]
         with pytest.raises(NoLoadBalancerAddress, match="belongs to another service"):
-            own_addresses_for(
+            choose_pool_addresses(
                 load_balanced("a", loadBalancerIP="10.89.0.200"), [load_balanced("b", "10.89.0.200")], [CIDR]
             )
         with pytest.raises(NoLoadBalancerAddress, match=r"is not between 10\.89\.0\.128 and 10\.89\.0\.254"):
-            own_addresses_for(load_balanced("a", loadBalancerIP="10.89.0.2"), [], [CIDR])
+            choose_pool_addresses(load_balanced("a", loadBalancerIP="10.89.0.2"), [], [CIDR])
 
     def test_allocation_fails_if_the_pool_is_full(self) -> None:
         pool = list(pool_of(CIDR))
@@ -96,17 +96,17 @@ class TestAddresses:
         assert (pool_cidr(CIDR), pool_cidr(CIDR6)) == ("10.89.0.128/25", "fd00:1::ffff:ffff:ffff:f000/116")
         others = [load_balanced(f"s{number}", address) for number, address in enumerate(pool)]
         with pytest.raises(NoLoadBalancerAddress, match=r"all addresses of 10\.89\.0\.0/24 are in use"):
-            own_addresses_for(load_balanced("a"), others, [CIDR])
+            choose_pool_addresses(load_balanced("a"), others, [CIDR])
 
     def test_services_with_different_ports_share_the_address_of_the_machine(self) -> None:
         machine = ["192.0.2.1", "2001:db8::1"]
-        assert shared_addresses_for(load_balanced("a"), [], machine) == machine[:1]
+        assert choose_shared_addresses(load_balanced("a"), [], machine) == machine[:1]
         assert (
-            shared_addresses_for(load_balanced("a", number=81), [load_balanced("b", "192.0.2.1")], machine)
+            choose_shared_addresses(load_balanced("a", number=81), [load_balanced("b", "192.0.2.1")], machine)
             == machine[:1]
         )
         with pytest.raises(NoLoadBalancerAddress, match="port 80/TCP of the machine belongs to the service default/b"):
-            shared_addresses_for(load_balanced("a"), [load_balanced("b", "192.0.2.1")], machine)
+            choose_shared_addresses(load_balanced("a"), [load_balanced("b", "192.0.2.1")], machine)
 
 
 class TestPlacement:
@@ -188,7 +188,7 @@ class TestProvider:
     async def test_ensure_fails_if_a_program_uses_the_port(self) -> None:
         number = free_port()
         message = f"port {number}/TCP of 127.0.0.1 is in use by a program"
-        with bound_socket(NetworkNamespace(), "127.0.0.1", number), pytest.raises(LoadBalancerError, match=message):
+        with bind_socket(NetworkNamespace(), "127.0.0.1", number), pytest.raises(LoadBalancerError, match=message):
             await self.provider().ensure(load_balanced("a", number=number), [])
         status = await self.provider().ensure(load_balanced("a", number=number), [])
         assert [ingress.ip for ingress in status.ingress] == ["127.0.0.1"]
@@ -201,7 +201,7 @@ class TestProvider:
         for obj in (other, changed := load_balanced("a", number=number)):
             obj.status.loadBalancer = await provider.ensure(obj, [])
         assert [info.load_balancer_ips for info in service_ports(changed, (IPV4,))] == [("127.0.0.1",)]
-        with bound_socket(NetworkNamespace(), "127.0.0.1", program_port):
+        with bind_socket(NetworkNamespace(), "127.0.0.1", program_port):
             for used_port in (program_port, service_port):
                 changed.spec.ports[0].port = used_port
                 with pytest.raises(LoadBalancerError, match=f"port {used_port}/TCP"):
@@ -211,17 +211,17 @@ class TestProvider:
 
 def routes_of(namespace: Path) -> dict[str, str]:
     def current() -> dict[str, str]:
-        with netlink.opened() as link:
+        with netlink.open_socket() as link:
             return netlink.address_routes(link, socket.if_nametoindex("up0"))
 
-    return in_network(namespace, current)
+    return run_in_network(namespace, current)
 
 
 @needs_network
 def test_address_routes_are_added_replaced_and_removed(lab: Lab) -> None:
     apply = partial(route_addresses, "up0")
     for desired in ({"203.0.113.1": OUTSIDE_IP}, {"203.0.113.1": "192.0.2.3", "203.0.113.2": OUTSIDE_IP}, {}):
-        in_network(lab.node, partial(apply, desired))
+        run_in_network(lab.node, partial(apply, desired))
         assert routes_of(lab.node) == desired
 
 
@@ -232,14 +232,14 @@ async def test_routes_follow_services_and_nodes(lab: Lab) -> None:
     stopped: set[str] = set()
     async with cluster() as api:
         for name, address in (("a", "192.0.2.3"), ("b", "192.0.2.4")):
-            created = await api.client.of(Node).create(Node(metadata=ObjectMeta(name=name)))
+            created = await api.client.for_kind(Node).create(Node(metadata=ObjectMeta(name=name)))
             created.status = node(name, address).status
-            await api.client.of(Node).update_status(created)
+            await api.client.for_kind(Node).update_status(created)
         web = Service(
             metadata=ObjectMeta(name="web", namespace="default"),
             spec=ServiceSpec(type="LoadBalancer", ports=[ServicePort(port=80)]),
         )
-        web = await api.client.of(Service).create(web)
+        web = await api.client.for_kind(Service).create(web)
         async with InformerFactory(client=api.client) as informers, asyncio.TaskGroup() as group:
             routes = LoadBalancerRoutes(
                 bridge="up0",
@@ -261,10 +261,10 @@ async def test_routes_follow_services_and_nodes(lab: Lab) -> None:
             web.status = ServiceStatus(loadBalancer=status)
             await routes.ensure(web)
             first = (await asyncio.to_thread(routes_of, lab.node))["192.0.2.200"]
-            await api.client.of(Service).update_status(web)
+            await api.client.for_kind(Service).update_status(web)
             stopped.add("a" if first == "192.0.2.3" else "b")
-            await api.client.of(Node).patch(next(iter(stopped)), {"metadata": {"labels": {"stopped": "true"}}})
+            await api.client.for_kind(Node).patch(next(iter(stopped)), {"metadata": {"labels": {"stopped": "true"}}})
             await leads_to("192.0.2.4" if first == "192.0.2.3" else "192.0.2.3")
-            await api.client.of(Service).delete("web", "default")
+            await api.client.for_kind(Service).delete("web", "default")
             await leads_to(None)
             task.cancel()

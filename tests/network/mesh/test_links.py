@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import pytest
 
-from sampan.machinery.linux.network_namespace import in_network
+from sampan.machinery.linux.network_namespace import run_in_network
 from sampan.network.mesh.config import ROUTES, VXLAN, can_create
 from sampan.network.mesh.links import MeshLinks, has_leftovers, wireguard_settings
 from sampan.network.mesh.mesh_plan import Machine, MeshPlan, plan_mesh
@@ -30,7 +30,7 @@ def with_links(namespace: Path, call: Callable[[MeshLinks], T]) -> T:
         finally:
             links.close()
 
-    return in_network(namespace, work)
+    return run_in_network(namespace, work)
 
 
 def machine(address: str, cidr: str, *offered: str) -> Machine:
@@ -52,7 +52,7 @@ def add_pod_address(namespace: Path, address: str) -> None:
         with IPRoute() as netlink:
             netlink.addr("add", index=1, address=address)
 
-    in_network(namespace, work)
+    run_in_network(namespace, work)
 
 
 def routes(namespace: Path) -> list[str]:
@@ -63,11 +63,11 @@ def routes(namespace: Path) -> list[str]:
             routes = netlink.get_routes(family=socket.AF_INET, table=254)
             return sorted(str(route.get("dst")) for route in routes if route.get("dst"))
 
-    return in_network(namespace, work)
+    return run_in_network(namespace, work)
 
 
 def links_of(namespace: Path) -> list[str]:
-    return sorted(name for _, name in in_network(namespace, socket.if_nameindex))
+    return sorted(name for _, name in run_in_network(namespace, socket.if_nameindex))
 
 
 @pytest.mark.parametrize(
@@ -94,13 +94,13 @@ def test_pods_of_two_machines_reach_each_other(machines: Machines, backend: str,
         source = source_seen(server, a, ("10.200.1.5", 8080))
     assert source == ("10.77.0.1" if backend == ROUTES else "10.200.0.0")
     assert "10.200.1.0" in routes(a)
-    assert in_network(a, lambda: has_leftovers("test"))
-    assert not in_network(a, lambda: has_leftovers("other"))
+    assert run_in_network(a, lambda: has_leftovers("test"))
+    assert not run_in_network(a, lambda: has_leftovers("other"))
     for namespace in (a, b):
         with_links(namespace, lambda links: links.remove_all())
         assert "10.200.1.0" not in routes(namespace)
         assert links_of(namespace) == ["eth0", "lo"]
-        assert not in_network(namespace, lambda: has_leftovers("test"))
+        assert not run_in_network(namespace, lambda: has_leftovers("test"))
 
 
 @pytest.mark.skipif(not can_create(VXLAN), reason="the kernel has no VXLAN")
@@ -125,7 +125,7 @@ def test_routes_of_other_programs_are_kept(machines: Machines) -> None:
         with IPRoute() as netlink:
             netlink.route("add", dst="10.201.0.0/24", gateway="10.77.0.9")
 
-    in_network(a, add)
+    run_in_network(a, add)
     apply(a, machine("10.77.0.1/24", "10.200.0.0/24", ROUTES), machine("10.77.0.2/24", "10.200.1.0/24", ROUTES))
     with_links(a, lambda links: links.remove_all())
     assert routes(a) == ["10.201.0.0", "10.77.0.0"]

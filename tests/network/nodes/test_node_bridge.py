@@ -13,7 +13,7 @@ import pytest
 from sampan.api.types.core_v1 import Node, NodeAddress, NodeSpec, NodeStatus
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.machinery.clock import VirtualClock
-from sampan.machinery.linux.network_namespace import NetworkNamespace, in_network, is_network
+from sampan.machinery.linux.network_namespace import NetworkNamespace, is_network, run_in_network
 from sampan.network import netlink
 from sampan.network.nodes import NodeAttachment, NodeBridge, NodeBridgeConfig, bridge_of_nodes, remove_bridge
 from sampan.network.nodes.addresses import host_addresses, ipv6_cidr, named_namespace, node_addresses
@@ -54,7 +54,7 @@ def pod_network(attachment: NodeAttachment, *cidrs: str) -> BridgeNetwork:
 
 
 def links_of(namespace: Path) -> set[str]:
-    return {name for _, name in in_network(namespace, socket.if_nameindex)}
+    return {name for _, name in run_in_network(namespace, socket.if_nameindex)}
 
 
 def test_nodes_reach_each_other_the_machine_and_external_hosts(lab: Lab, tmp_path: Path) -> None:
@@ -125,9 +125,9 @@ def test_a_client_reaches_a_load_balancer_whose_rules_come_after_its_first_packe
     }}"""
 
     def connect() -> socket.socket:
-        with netlink.opened() as link:
+        with netlink.open_socket() as link:
             bridge_index = socket.if_nametoindex(bridge_of_nodes(tmp_path))
-            netlink.say(link, [netlink.address_route(bridge_index, address, "172.30.0.2")])
+            netlink.send_messages(link, [netlink.encode_address_route(bridge_index, address, "172.30.0.2")])
         client = socket.socket()
         client.setblocking(False)
         assert client.connect_ex((address, 80)) == errno.EINPROGRESS
@@ -138,9 +138,9 @@ def test_a_client_reaches_a_load_balancer_whose_rules_come_after_its_first_packe
         async with NodeBridge(config=config, clock=VirtualClock()) as nodes:
             node = await nodes.attach("node-0")
             namespace = node.namespace.path or tmp_path
-            with listening(namespace, 8080), in_network(lab.node, connect) as client:
+            with listening(namespace, 8080), run_in_network(lab.node, connect) as client:
                 assert select([], [client], [], 0.2)[1] == []
-                in_network(namespace, lambda: run_nft("-f", "-", text=rule))
+                run_in_network(namespace, lambda: run_nft("-f", "-", text=rule))
                 assert select([], [client], [], 20)[1] == [client]
                 assert client.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) == 0
             await nodes.detach("node-0")
@@ -180,11 +180,11 @@ def test_network_left_by_a_killed_process_is_reused_and_removed(lab: Lab, tmp_pa
     assert after == before
     assert before.namespace.path.stat().st_ino == identity
     assert bridge_of_nodes(tmp_path) in lab.links()
-    in_network(lab.node, lambda: remove_bridge(tmp_path))
+    run_in_network(lab.node, lambda: remove_bridge(tmp_path))
     assert lab.links() == {"lo", "up0"}
     assert not is_network(before.namespace.path)
     assert not named_namespace(tmp_path, "node-0").is_symlink()
-    assert b"sampan" not in in_network(lab.node, lambda: run_nft("list", "tables"))
+    assert b"sampan" not in run_in_network(lab.node, lambda: run_nft("list", "tables"))
 
 
 def test_node_bridges_of_two_clusters_are_independent(lab: Lab, tmp_path: Path) -> None:
@@ -197,7 +197,7 @@ def test_node_bridges_of_two_clusters_are_independent(lab: Lab, tmp_path: Path) 
                 await own_bridge.route([node(first, "10.77.0.0/24")])
                 await own_bridge.route([])
                 await own_bridge.detach("node-0")
-            with netlink.opened() as link:
+            with netlink.open_socket() as link:
                 routes = netlink.pod_routes(link, socket.if_nametoindex(bridge_of_nodes(tmp_path / "b")))
             assert routes == {"10.77.1.0/24": second.addresses[0]}
             assert second.namespace.path is not None
@@ -218,7 +218,7 @@ def test_attach_fails_if_another_link_has_the_name_of_the_bridge(lab: Lab, tmp_p
         with IPRoute() as netlink:
             netlink.link("add", ifname=bridge_of_nodes(tmp_path), kind="veth", peer="tst1")
 
-    in_network(lab.node, occupy)
+    run_in_network(lab.node, occupy)
 
     async def attach() -> None:
         async with bridge(tmp_path) as nodes:

@@ -6,7 +6,7 @@ import pytest
 
 from sampan.api.types.core_v1 import Node, NodeAddress, NodeSpec, NodeStatus
 from sampan.api.types.meta_v1 import ObjectMeta
-from sampan.machinery.linux.network_namespace import in_network
+from sampan.machinery.linux.network_namespace import run_in_network
 from sampan.network import netlink
 from sampan.network.nodes.routes import RouteTable, distant_pod_cidrs, pod_routes
 from tests.network.pods.lab import OUTSIDE_IP, Lab, needs_network
@@ -66,7 +66,7 @@ def test_routes_of_another_cluster_are_kept(lab: Lab) -> None:
             machine.link("set", index=other, state="up")
             machine.addr("add", index=other, address="198.51.100.1", prefixlen=24)
         own = socket.if_nametoindex("up0")
-        with netlink.opened() as link:
+        with netlink.open_socket() as link:
             RouteTable(link, other).apply({"10.9.0.0/24": "198.51.100.2"})
             table = RouteTable(link, own)
             table.apply({"10.8.0.0/24": OUTSIDE_IP})
@@ -74,4 +74,4 @@ def test_routes_of_another_cluster_are_kept(lab: Lab) -> None:
             assert netlink.pod_routes(link, own) == {}
             assert netlink.pod_routes(link, other) == {"10.9.0.0/24": "198.51.100.2"}
 
-    in_network(lab.node, work)
+    run_in_network(lab.node, work)

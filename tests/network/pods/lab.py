@@ -14,7 +14,7 @@ from typing import TypeVar
 
 import pytest
 
-from sampan.machinery.linux.network_namespace import in_network, loopback_up
+from sampan.machinery.linux.network_namespace import bring_up_loopback, run_in_network
 from sampan.network.pods import unsupported_reason
 from sampan.runtimes.kernel import MS_BIND, mount, unmount
 
@@ -49,8 +49,8 @@ class Lab:
         self._directory = directory
         self.namespaces: list[Path] = []
         self.node, self.outside = self.add_namespace("node"), self.add_namespace("outside")
-        in_network(self.node, self._join)
-        in_network(self.outside, lambda: _address("up1", OUTSIDE_IP, OUTSIDE_IP6))
+        run_in_network(self.node, self._join)
+        run_in_network(self.outside, lambda: _address("up1", OUTSIDE_IP, OUTSIDE_IP6))
 
     def close(self) -> None:
         for namespace in self.namespaces:
@@ -62,7 +62,7 @@ class Lab:
         thread = threading.Thread(target=_keep_new_namespace, args=[file])
         thread.start()
         thread.join()
-        in_network(file, loopback_up)
+        run_in_network(file, bring_up_loopback)
         self.namespaces.append(file)
         return file
 
@@ -76,10 +76,10 @@ class Lab:
         async def run_main() -> T:
             return await main()
 
-        return in_network(self.node, lambda: asyncio.run(run_main()))
+        return run_in_network(self.node, lambda: asyncio.run(run_main()))
 
     def links(self) -> set[str]:
-        return {name for _, name in in_network(self.node, socket.if_nameindex)}
+        return {name for _, name in run_in_network(self.node, socket.if_nameindex)}
 
     def _join(self) -> None:
         from pyroute2 import IPRoute
@@ -126,7 +126,7 @@ def listening(namespace: Path, port: int, kind: int = socket.SOCK_STREAM, protoc
             server.listen()
         return server
 
-    with closing(in_network(namespace, opened)) as server:
+    with closing(run_in_network(namespace, opened)) as server:
         yield server
 
 
@@ -136,7 +136,7 @@ def source_seen(
     """Connect from a namespace to an address of the server; return the client address that the server sees."""
     family = socket.AF_INET6 if ":" in to[0] else socket.AF_INET
     with ExitStack() as stack:
-        client = stack.enter_context(in_network(namespace, lambda: socket.socket(family, server.type, protocol)))
+        client = stack.enter_context(run_in_network(namespace, lambda: socket.socket(family, server.type, protocol)))
         client.settimeout(wait_s)
         client.connect(to)
         if server.type == socket.SOCK_STREAM:

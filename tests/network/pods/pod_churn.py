@@ -27,7 +27,7 @@ async def main(directory: Path, seed: str, namespaces: list[Path]) -> None:
 
 async def attach_or_detach(network: BridgeNetwork, namespace: Path, number: int, pick: random.Random) -> None:
     ports = [PortMapping(container_port=80, host_port=8000 + number)] if pick.random() < 0.5 else []
-    if namespace.name in network.known() and pick.random() < 0.5:
+    if namespace.name in network.list_pod_uids() and pick.random() < 0.5:
         await network.detach(namespace.name)
     else:
         await network.attach(namespace.name, namespace, ports)

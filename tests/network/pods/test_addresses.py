@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from sampan.machinery.clock import VirtualClock
 from sampan.network.pods import BridgeConfig, BridgeNetwork, free_cidr
-from sampan.network.pods.addresses import AddressPool, NoAddressLeft, first_free, gateway, parse_cidrs
+from sampan.network.pods.addresses import AddressPool, NoAddressLeft, first_free_cidr, gateway, parse_cidrs
 from tests.network.pods.lab import Lab, needs_network
 
 CANDIDATES = ["192.0.2.0/24", "10.244.0.0/16", "10.245.0.0/16"]
@@ -69,9 +69,9 @@ def test_host_bits_of_a_cidr_are_ignored() -> None:
 
 
 def test_the_first_free_cidr_is_chosen() -> None:
-    assert first_free(CANDIDATES, []) == "192.0.2.0/24"
-    assert first_free(CANDIDATES, [IPv4Network("192.0.2.128/25"), IPv4Network("10.0.0.0/9")]) == "10.244.0.0/16"
-    assert first_free(CANDIDATES, [IPv4Network("192.0.0.0/8"), IPv4Network("10.0.0.0/8")]) == "192.0.2.0/24"
+    assert first_free_cidr(CANDIDATES, []) == "192.0.2.0/24"
+    assert first_free_cidr(CANDIDATES, [IPv4Network("192.0.2.128/25"), IPv4Network("10.0.0.0/9")]) == "10.244.0.0/16"
+    assert first_free_cidr(CANDIDATES, [IPv4Network("192.0.0.0/8"), IPv4Network("10.0.0.0/8")]) == "192.0.2.0/24"
 
 
 @needs_network

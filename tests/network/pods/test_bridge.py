@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from sampan.machinery.clock import VirtualClock
-from sampan.machinery.linux.network_namespace import in_network
+from sampan.machinery.linux.network_namespace import run_in_network
 from sampan.network.pods import BridgeConfig, BridgeNetwork, unsupported_reason
 from sampan.network.pods.nft import run_nft
 from sampan.runtimes.config import PortMapping
@@ -86,7 +86,7 @@ def test_pod_mtu_equals_that_of_the_default_route_link(lab: Lab) -> None:
     async def main() -> None:
         async with network(lab) as net:
             await net.attach("one", pod, [])
-            assert in_network(pod, mtu) == 1400
+            assert run_in_network(pod, mtu) == 1400
             await net.remove_all()
 
     lab.run(main)
@@ -181,7 +181,7 @@ def test_udp_flow_moves_to_the_pod_that_takes_over_its_host_port(lab: Lab) -> No
         return client.recv(10)
 
     async def main() -> None:
-        client = in_network(lab.outside, lambda: socket.socket(socket.AF_INET, UDP))
+        client = run_in_network(lab.outside, lambda: socket.socket(socket.AF_INET, UDP))
         async with network(lab) as net:
             await net.attach("two", second, [])
             with client, listening(lab.node, 8053, UDP) as old, listening(second, 53, UDP) as web:
@@ -216,7 +216,7 @@ def test_without_bridge_filtering_redirected_connections_are_masqueraded(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pod, other = lab.add_namespace("one"), lab.add_namespace("two")
-    monkeypatch.setattr("sampan.network.pods.sysctls.show_bridged", lambda: False)
+    monkeypatch.setattr("sampan.network.pods.sysctls.enable_bridge_netfilter", lambda: False)
     monkeypatch.setattr("sampan.network.pods.host_network.HostNetwork._route_frames", lambda self: False)
 
     def hide_bridged() -> None:
@@ -224,7 +224,7 @@ def test_without_bridge_filtering_redirected_connections_are_masqueraded(
             Path(f"/proc/sys/net/bridge/bridge-nf-call-{name}").write_text("0")
 
     async def main() -> None:
-        in_network(lab.node, hide_bridged)
+        run_in_network(lab.node, hide_bridged)
         async with network(lab) as net:
             await net.attach("one", pod, [port(8080)])
             await net.attach("two", other, [])
@@ -253,7 +253,7 @@ def test_pods_do_not_reach_the_nodes_loopback(lab: Lab) -> None:
             await net.attach("one", pod, [])
             with listening(lab.node, 83) as server:
                 assert source_seen(server, lab.node, ("127.0.0.1", 83)) == "127.0.0.1"
-                in_network(pod, misroute)
+                run_in_network(pod, misroute)
                 with pytest.raises(TimeoutError):
                     source_seen(server, pod, ("127.0.0.1", 83), wait_s=0.3)
             await net.remove_all()
@@ -276,13 +276,13 @@ def test_pod_networks_are_restored_after_kubelet_restart(lab: Lab) -> None:
         net.use_pod_cidrs(DUAL)
         for name in ("one", "two"):
             await net.attach(name, pods[name], ports if name == "one" else [])
-        await net._do(net._machine.close)
+        await net._run_in_thread(net._machine.close)
         net._thread.shutdown()
 
     async def restarted() -> None:
         config = BridgeConfig(bridge="tst0")
         async with BridgeNetwork(directory=lab.node.parent / "records", config=config, clock=VirtualClock()) as net:
-            assert net.known() == ["one"]
+            assert net.list_pod_uids() == ["one"]
             assert net.addresses("one") == ["10.77.0.2", "fd77::2"]
             with listening(pods["one"], 80) as server:
                 assert source_seen(server, lab.outside, (NODE_IP, 8080)) == OUTSIDE_IP
@@ -296,7 +296,7 @@ def test_pod_networks_are_restored_after_kubelet_restart(lab: Lab) -> None:
                 assert source_seen(server, pods["three"], ("10.77.0.2", 80)) == "10.77.0.4"
             await net.detach("three")
             await net.detach("three")
-            assert net.known() == ["one"]
+            assert net.list_pod_uids() == ["one"]
             await net.remove_all()
 
     lab.run(killed)
@@ -313,11 +313,11 @@ def test_remove_all_leaves_no_links_rules_or_records(lab: Lab) -> None:
         async with network(lab) as net:
             await asyncio.gather(*(net.attach(f"pod{i}", pod, [port(8000 + i)]) for i, pod in enumerate(pods)))
             assert len(lab.links()) == len(before) + 7
-            assert len({address for uid in net.known() for address in net.addresses(uid)}) == 12
+            assert len({address for uid in net.list_pod_uids() for address in net.addresses(uid)}) == 12
             await asyncio.gather(*(net.detach(f"pod{i}") for i in range(3)))
-            assert len(net.known()) == 3
+            assert len(net.list_pod_uids()) == 3
             await net.remove_all()
-            assert net.known() == []
+            assert net.list_pod_uids() == []
         assert run_nft("list", "tables") == b"table inet others\n"
 
     lab.run(main)
@@ -335,7 +335,7 @@ def test_network_of_a_vanished_pod_is_removed_at_startup(lab: Lab) -> None:
 
     async def second() -> None:
         async with network(lab) as net:
-            assert net.known() == []
+            assert net.list_pod_uids() == []
             assert run_nft("list", "tables") == b""
 
     lab.run(first)
@@ -447,7 +447,7 @@ def test_pod_traffic_passes_an_iptables_legacy_forward_policy_of_drop(lab: Lab) 
         async with network(lab) as net:
             ips = await net.attach("one", first, [port(8080)])
             await net.attach("two", second, [])
-            await net._do(net._machine.check)
+            await net._run_in_thread(net._machine.check)
             assert iptables_legacy("-S").count("sampan: pods of tst0") == 4
             with listening(first, 80) as server:
                 assert source_seen(server, lab.outside, (NODE_IP, 8080)) == OUTSIDE_IP
@@ -476,10 +476,10 @@ def test_deleted_rules_and_bridge_are_restored(lab: Lab) -> None:
                 assert b"8080" in run_nft("list", "ruleset")
                 run_nft("flush", "ruleset")
                 run_nft("-f", "-", text=DOCKER)
-                await net._do(net._machine.check)
+                await net._run_in_thread(net._machine.check)
                 assert source_seen(server, lab.outside, (NODE_IP, 8080)) == OUTSIDE_IP
-                in_network(lab.node, lambda: _delete_link("tst0"))
-                await net._do(net._machine.check)
+                run_in_network(lab.node, lambda: _delete_link("tst0"))
+                await net._run_in_thread(net._machine.check)
                 assert source_seen(server, lab.outside, (NODE_IP, 8080)) == OUTSIDE_IP
             await net.remove_all()
 
@@ -500,7 +500,7 @@ def test_failed_attach_reports_the_reason(lab: Lab, monkeypatch: pytest.MonkeyPa
         async with network(lab, ["192.0.2.128/25"]) as net:
             with pytest.raises(RuntimeFailure, match=r"podCIDR 192.0.2.128/25 overlaps with 192.0.2.0/24 of up0"):
                 await net.attach("one", first, [])
-            assert net.known() == []
+            assert net.list_pod_uids() == []
         async with network(lab, ["10.77.0.0/29"]) as net:
             await net.attach("one", first, [port(8080)])
             with pytest.raises(RuntimeFailure, match=r"host port tcp . 8080 is in use by pod one"):
@@ -509,7 +509,7 @@ def test_failed_attach_reports_the_reason(lab: Lab, monkeypatch: pytest.MonkeyPa
                 await net.attach("three", lab.node.parent / "nowhere", [])
             with pytest.raises(RuntimeFailure, match="at most one CIDR per IP family is allowed"):
                 net.use_pod_cidrs(["10.0.0.0/24", "10.0.1.0/24"])
-            assert net.known() == ["one"]
+            assert net.list_pod_uids() == ["one"]
             links = lab.links()
             await _check_bridge_of_another_owner(lab, second)
             assert lab.links() == links

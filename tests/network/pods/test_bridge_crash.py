@@ -10,7 +10,7 @@ from ipaddress import ip_address
 from pathlib import Path
 
 from sampan.machinery.clock import VirtualClock
-from sampan.machinery.linux.network_namespace import in_network
+from sampan.machinery.linux.network_namespace import run_in_network
 from sampan.network.pods import BridgeConfig, BridgeNetwork
 from sampan.network.pods.config import is_link_of
 from sampan.network.pods.nft import run_nft
@@ -26,7 +26,7 @@ def test_pod_networks_are_consistent_after_repeated_kill_9(lab: Lab, repository:
     before, directory = lab.links(), lab.node.parent / "records"
     namespaces = [lab.add_namespace(f"pod{number}") for number in range(PODS)]
     for seed in range(ROUNDS):
-        in_network(lab.node, lambda seed=seed: _churn(repository, directory, seed, namespaces))  # type: ignore[misc]
+        run_in_network(lab.node, lambda seed=seed: _churn(repository, directory, seed, namespaces))  # type: ignore[misc]
         lab.run(lambda: _check(lab, directory, namespaces))
     lab.run(lambda: _remove_all(directory))
     assert lab.links() == before
@@ -45,7 +45,7 @@ def _churn(repository: Path, directory: Path, seed: int, namespaces: list[Path])
 
 async def _check(lab: Lab, directory: Path, namespaces: list[Path]) -> None:
     async with _network(directory) as net:
-        known = net.known()
+        known = net.list_pod_uids()
         addresses = [address for uid in known for address in net.addresses(uid)]
         assert len(addresses) == len(set(addresses)) == 2 * len(known)
         assert len([name for name in lab.links() if is_link_of("tst0", name)]) <= len(known)

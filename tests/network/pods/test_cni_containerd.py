@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sampan.machinery.clock import RealClock
-from sampan.machinery.linux.network_namespace import in_network
+from sampan.machinery.linux.network_namespace import run_in_network
 from sampan.network.pods import BridgeConfig, CniNetwork
 from sampan.network.pods.cni import missing_plugins
 from sampan.runtimes.config import PortMapping
@@ -89,4 +89,6 @@ async def _received(namespace: Path, to: tuple[str, int]) -> bytes:
         with socket.create_connection(to, timeout=60) as link:
             return link.recv(100)
 
-    return await eventually(lambda: asyncio.to_thread(in_network, namespace, receive), ignore=(ConnectionRefusedError,))
+    return await eventually(
+        lambda: asyncio.to_thread(run_in_network, namespace, receive), ignore=(ConnectionRefusedError,)
+    )

@@ -12,9 +12,9 @@ from sampan.network.pods.firewall import (
     accept_rules,
     deletions,
     dropping_chains,
+    find_rule_handles,
     iptables_chains,
     legacy_rules,
-    own_handles,
 )
 
 FORWARD = {"name": "FORWARD", "type": "filter", "hook": "forward", "prio": 0}
@@ -67,7 +67,7 @@ def test_accept_rules_are_recognized_by_their_comment() -> None:
         {"handle": 3, "comment": "sampan: pods of a"},
     ]
     listed = {"nftables": [{"rule": rule} for rule in rules]}
-    assert own_handles(listed, "tst0") == [2]
+    assert find_rule_handles(listed, "tst0") == [2]
     assert deletions(chain, [2]) == "delete rule ip filter FORWARD handle 2\n"
 
 

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from sampan.machinery.linux.network_namespace import in_network
+from sampan.machinery.linux.network_namespace import run_in_network
 from sampan.network.pods import links
 from sampan.network.pods.links import Links
 from tests.network.pods.lab import Lab, needs_network
@@ -31,4 +31,4 @@ def test_delete_continues_past_a_link_that_the_kernel_has_removed(lab: Lab, monk
         return [name for name in ("left0", "left1") if index_of(name)]
 
     monkeypatch.setattr(links, "index_of", late_index_of)
-    assert in_network(lab.node, work) == []
+    assert run_in_network(lab.node, work) == []

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from sampan.machinery.clock import VirtualClock
-from sampan.machinery.linux.network_namespace import in_network
+from sampan.machinery.linux.network_namespace import run_in_network
 from sampan.network.pods import BridgeConfig, BridgeNetwork
 from sampan.network.pods.links import shaper_of
 from sampan.runtimes.contract import RuntimeFailure
@@ -59,7 +59,7 @@ def sending_time(source: Path, target: Path, address: str) -> float:
         thread = threading.Thread(target=receive)
         thread.start()
         began = time.monotonic()
-        with closing(in_network(source, lambda: socket.create_connection((address, 8080), 60))) as client:
+        with closing(run_in_network(source, lambda: socket.create_connection((address, 8080), 60))) as client:
             client.sendall(bytes(AMOUNT))
             thread.join()
         assert len(received) == AMOUNT

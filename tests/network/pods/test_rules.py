@@ -107,10 +107,10 @@ def test_nft_applies_rule_texts_repeatedly(lab: Lab, sees_bridged: bool) -> None
         for text in (
             rules.table_text(pod_rules, pod_elements),
             rules.table_text(pod_rules, ()),
-            rules.added_elements("tst0", pod_elements) + rules.added_elements("tst0", pod_elements),
+            rules.render_additions("tst0", pod_elements) + rules.render_additions("tst0", pod_elements),
             rules.table_text(pod_rules, pod_elements),
-            rules.deleted_elements("tst0", pod_elements),
-            rules.deleted_elements("tst0", pod_elements),
+            rules.render_deletions("tst0", pod_elements),
+            rules.render_deletions("tst0", pod_elements),
         ):
             run_nft("-f", "-", text=text)
         emptied = run_nft("list", "ruleset")

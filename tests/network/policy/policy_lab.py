@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 from sampan.api.types.core_v1 import Namespace, Pod
 from sampan.api.types.networking_v1 import NetworkPolicy, NetworkPolicySpec
 from sampan.machinery.clock import RealClock
-from sampan.machinery.linux.network_namespace import NetworkNamespace, enter_network, in_network
+from sampan.machinery.linux.network_namespace import NetworkNamespace, enter_network, run_in_network
 from sampan.machinery.object_key import NamespacedName, key_of
 from sampan.network.pods import BridgeConfig, BridgeNetwork
 from sampan.network.policy.compiler import PolicyConfig
@@ -125,7 +125,7 @@ class PolicyLab:
 
     def check_network(self) -> None:
         """Let the pod network restore what was removed, as it does periodically."""
-        self.run(self.network._do(self.network._machine.check))
+        self.run(self.network._run_in_thread(self.network._machine.check))
 
     # -- objects -----------------------------------------------------------------------------------------------------
 
@@ -211,7 +211,7 @@ class PolicyLab:
         attempts: dict[Probe, Attempt] = {}
         for source, of_source in by_source.items():
             start = partial(self._attempts_from_here, of_source, version)
-            attempts |= in_network(self.network_namespaces[source], start)
+            attempts |= run_in_network(self.network_namespaces[source], start)
         return attempts
 
     def _attempts_from_here(self, probes: Iterable[Probe], version: int) -> dict[Probe, Attempt]:
@@ -267,7 +267,7 @@ class SctpAttempt(Attempt):
     def __init__(self, target: Path, source: str, to: tuple[str, int]) -> None:
         self._result, self._source = None, source
         self._port = struct.pack("!H", to[1])
-        self._receiver = in_network(target, _raw)
+        self._receiver = run_in_network(target, _raw)
         self._socket = _raw()
         init = struct.pack("!BBHIIHHI", 1, 0, 20, 7, 65535, 1, 1, 1)
         self._socket.sendto(struct.pack("!HHII", 9999, to[1], 0, 0) + init, (to[0], 0))
@@ -301,7 +301,7 @@ class Servers:
     def serve(self, namespace: Path) -> None:
         for port in PORTS:
             for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM):
-                self._selector.register(in_network(namespace, partial(_listen, kind, port)), 1)
+                self._selector.register(run_in_network(namespace, partial(_listen, kind, port)), 1)
 
     def close(self) -> None:
         self._is_closed = True

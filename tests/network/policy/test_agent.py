@@ -19,7 +19,7 @@ from sampan.machinery.client import Client, PatchType, ResourceClient, Selection
 from sampan.machinery.client.codecs import resource_of
 from sampan.machinery.clock import RealClock
 from sampan.machinery.informer import InformerFactory
-from sampan.machinery.linux.network_namespace import NetworkNamespace, in_network
+from sampan.machinery.linux.network_namespace import NetworkNamespace, run_in_network
 from sampan.network.nft import run_nft
 from sampan.network.pods import BridgeConfig, BridgeNetwork
 from sampan.network.policy import NetworkPolicyAgent, PolicyConfig
@@ -59,11 +59,11 @@ class Node:
             metadata=ObjectMeta(name=name, namespace="x", labels=labels),
             spec=PodSpec(nodeName="n0", containers=[Container(name="c", image="i")]),
         )
-        return (await self.client.of(Pod).create(pod)).metadata.uid
+        return (await self.client.for_kind(Pod).create(pod)).metadata.uid
 
     async def create_policy(self, name: str) -> None:
         spec = NetworkPolicySpec(podSelector=objects.selector(app="server"), policyTypes=["Ingress"])
-        await self.client.of(NetworkPolicy).create(
+        await self.client.for_kind(NetworkPolicy).create(
             NetworkPolicy(metadata=ObjectMeta(name=name, namespace="x"), spec=spec)
         )
 
@@ -72,7 +72,7 @@ class Node:
 async def node_of(lab: Lab) -> AsyncIterator[Node]:
     async with serving() as server:
         node = Node(lab, server.client())
-        await node.client.of(Namespace).create(objects.namespace("x"))
+        await node.client.for_kind(Namespace).create(objects.namespace("x"))
         async with node.network:
             node.network.use_pod_cidrs(["10.78.0.0/24"])
             yield node
@@ -117,7 +117,7 @@ class Flood:
 @contextmanager
 def flooded(namespace: Path, address: str) -> Iterator[Flood]:
     flood = Flood(address)
-    thread = threading.Thread(target=lambda: in_network(namespace, flood.send))
+    thread = threading.Thread(target=lambda: run_in_network(namespace, flood.send))
     thread.start()
     try:
         yield flood
@@ -150,7 +150,7 @@ async def connected_under_flood(
     client = lab.add_namespace("client")
     await node.network.attach(await node.create_pod("client"), client, [])
     target = lab.add_namespace("server")
-    with in_network(target, _bind) as server, flooded(client, "10.78.0.3") as flood:
+    with run_in_network(target, _bind) as server, flooded(client, "10.78.0.3") as flood:
         uid = await prepare()
         assert await node.network.attach(uid, target, []) == ["10.78.0.3"]
         yield server, flood
@@ -208,7 +208,7 @@ def test_pod_unknown_to_the_informers_gets_no_packet(lab: Lab, monkeypatch: pyte
                 await node.network.attach(await node.create_pod("client"), client, [])
             await node.create_policy("deny")
             uid = await node.create_pod("server", app="server")
-            with in_network(target, _bind) as server, flooded(client, "10.78.0.3") as flood:
+            with run_in_network(target, _bind) as server, flooded(client, "10.78.0.3") as flood:
                 await node.network.attach(uid, target, [])
                 await flood.send_more()
                 before = _received(server)
@@ -224,13 +224,13 @@ def test_policy_above_the_size_limit_gets_one_event(lab: Lab) -> None:
 
     async def main() -> list[tuple[str, str, str, int]]:
         async with node_of(lab) as node, running(node):
-            policies = node.client.of(NetworkPolicy)
+            policies = node.client.for_kind(NetworkPolicy)
             ports = [NetworkPolicyPort(port=1 + number) for number in range(NETWORK_POLICY_PEERS + 1)]
             spec = NetworkPolicySpec(ingress=[NetworkPolicyIngressRule(ports=ports)], policyTypes=["Ingress"])
             meta = ObjectMeta(name="large", namespace="x")
             await node.create_policy("small")
             await policies.create(NetworkPolicy(metadata=meta, spec=spec))
-            events = node.client.of(Event)
+            events = node.client.for_kind(Event)
             await eventually(lambda: _has_event(events, "large"))
             await policies.patch("large", {"metadata": {"labels": {"a": "b"}}}, "x", type=PatchType.MERGE)
             patch = {"spec": {"ingress": [{"ports": [{"port": port.port} for port in ports]}]}}
@@ -249,12 +249,12 @@ async def _has_event(events: ResourceClient[Event], policy: str) -> bool:
 
 
 def rules_of(lab: Lab) -> bytes:
-    return in_network(lab.node, lambda: run_nft("list", "table", "inet", "sampan-netpol"))
+    return run_in_network(lab.node, lambda: run_nft("list", "table", "inet", "sampan-netpol"))
 
 
 def table_handle(lab: Lab) -> bytes:
     """Return the kernel's handle of the table, which changes when an agent has written the table again."""
-    return in_network(lab.node, lambda: run_nft("-a", "list", "tables"))
+    return run_in_network(lab.node, lambda: run_nft("-a", "list", "tables"))
 
 
 def test_rules_of_the_previous_process_apply_until_informers_are_synced(lab: Lab) -> None:
@@ -263,7 +263,7 @@ def test_rules_of_the_previous_process_apply_until_informers_are_synced(lab: Lab
     async def main() -> None:
         async with serving() as server:
             first = Node(lab, server.client())
-            await first.client.of(Namespace).create(objects.namespace("x"))
+            await first.client.for_kind(Namespace).create(objects.namespace("x"))
             async with first.network:
                 first.network.use_pod_cidrs(["10.78.0.0/24"])
                 await first.create_policy("deny")
@@ -283,6 +283,6 @@ def test_rules_of_the_previous_process_apply_until_informers_are_synced(lab: Lab
                     assert rules_of(lab) == before
                 await second.network.remove_all()
             second.agent.close()
-            assert b"sampan-netpol" not in in_network(lab.node, lambda: run_nft("list", "tables"))
+            assert b"sampan-netpol" not in run_in_network(lab.node, lambda: run_nft("list", "tables"))
 
     lab.run(main)

@@ -28,7 +28,7 @@ class Node:
         self.compiler = PolicyCompiler(PolicyConfig(node=name, node_addresses=["192.0.2.1"], bridge="bridge"))
         self.kernel = KernelModel()
         self.now = 0.0
-        self.text = self.compiler.table.whole()
+        self.text = self.compiler.table.render_replacement()
         self.kernel.run(self.text)
 
     def commit(self) -> str:
@@ -159,7 +159,7 @@ def _check_final_tables(cluster: Cluster) -> None:
         assert node.commit() == ""
         assert not node.compiler.table.is_changed
         fresh = KernelModel()
-        fresh.run(node.compiler.table.whole())
+        fresh.run(node.compiler.table.render_replacement())
         assert fresh == node.kernel
 
 
@@ -263,7 +263,7 @@ def test_table_contains_no_names_or_labels_of_objects() -> None:
         ),
     ):
         cluster.put(item)
-    text = cluster.nodes["n0"].compiler.table.whole()
+    text = cluster.nodes["n0"].compiler.table.render_replacement()
     assert not [word for word in ("confidential", "secret", "team", "word", "server") if word in text]
 
 

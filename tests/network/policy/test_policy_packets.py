@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from sampan.api.types.networking_v1 import NetworkPolicyIngressRule, NetworkPolicyPeer, NetworkPolicySpec
-from sampan.machinery.linux.network_namespace import in_network
+from sampan.machinery.linux.network_namespace import run_in_network
 from sampan.network.nft import run_nft
 from sampan.network.policy.table import Chain
 from tests.network.pods.lab import NODE_IP, listening, needs_network
@@ -70,9 +70,9 @@ def test_the_node_and_the_kubelet_reach_isolated_pods(policy_lab: PolicyLab) -> 
     policy_lab.reset()
     policy_lab.policy("x/deny", NetworkPolicySpec(policyTypes=["Ingress", "Egress"]))
     policy_lab.commit()
-    in_network(policy_lab.lab.outside, _route_to_pods)
+    run_in_network(policy_lab.lab.outside, _route_to_pods)
     for namespace in (policy_lab.lab.node, policy_lab.lab.outside):
-        client = in_network(namespace, lambda: socket.create_connection((policy_lab.addresses["x/a"][0], 80), 20))
+        client = run_in_network(namespace, lambda: socket.create_connection((policy_lab.addresses["x/a"][0], 80), 20))
         client.close()
 
 
@@ -93,7 +93,7 @@ def test_established_connection_survives_a_policy_that_denies_it(policy_lab: Pol
     connect = partial(socket.create_connection, (policy_lab.addresses["x/a"][0], 4711))
     with (
         listening(server_namespace, 4711) as server,
-        in_network(client_namespace, lambda: connect(20)) as client,
+        run_in_network(client_namespace, lambda: connect(20)) as client,
         server.accept()[0] as peer,
     ):
         peer.settimeout(20)
@@ -104,7 +104,7 @@ def test_established_connection_survives_a_policy_that_denies_it(policy_lab: Pol
             sender.sendall(b"still here")
             assert receiver.recv(20) == b"still here"
         with pytest.raises(TimeoutError):
-            in_network(client_namespace, lambda: connect(0.3))
+            run_in_network(client_namespace, lambda: connect(0.3))
 
 
 def test_policies_apply_to_pod_addresses_behind_a_cluster_ip(policy_lab: PolicyLab) -> None:
@@ -117,7 +117,7 @@ def test_policies_apply_to_pod_addresses_behind_a_cluster_ip(policy_lab: PolicyL
             chain postrouting {{ type nat hook postrouting priority srcnat; ct status dnat masquerade; }}
         }}
     """
-    in_network(policy_lab.lab.node, lambda: run_nft("-f", "-", text=text))
+    run_in_network(policy_lab.lab.node, lambda: run_nft("-f", "-", text=text))
     try:
         peer = NetworkPolicyPeer(
             podSelector=objects.selector(pod="b"),
@@ -128,25 +128,29 @@ def test_policies_apply_to_pod_addresses_behind_a_cluster_ip(policy_lab: PolicyL
             NetworkPolicySpec(podSelector=objects.selector(pod="a"), ingress=[NetworkPolicyIngressRule(from_=[peer])]),
         )
         policy_lab.commit()
-        allowed = in_network(
+        allowed = run_in_network(
             policy_lab.network_namespaces["y/b"], lambda: socket.create_connection(("10.96.0.1", 80), 20)
         )
         allowed.close()
         with pytest.raises(TimeoutError):
-            in_network(policy_lab.network_namespaces["y/a"], lambda: socket.create_connection(("10.96.0.1", 80), 0.3))
-        loop = in_network(policy_lab.network_namespaces["x/a"], lambda: socket.create_connection(("10.96.0.1", 80), 20))
+            run_in_network(
+                policy_lab.network_namespaces["y/a"], lambda: socket.create_connection(("10.96.0.1", 80), 0.3)
+            )
+        loop = run_in_network(
+            policy_lab.network_namespaces["x/a"], lambda: socket.create_connection(("10.96.0.1", 80), 20)
+        )
         loop.close()
     finally:
-        in_network(policy_lab.lab.node, lambda: run_nft("delete", "table", "ip", "service"))
+        run_in_network(policy_lab.lab.node, lambda: run_nft("delete", "table", "ip", "service"))
 
 
 def test_link_local_addresses_do_not_evade_policies(policy_lab: PolicyLab) -> None:
     policy_lab.reset()
     policy_lab.policy("x/deny", NetworkPolicySpec(policyTypes=["Ingress"]))
     policy_lab.commit()
-    address = in_network(policy_lab.network_namespaces["x/a"], _link_local)
-    link = in_network(policy_lab.network_namespaces["y/a"], lambda: socket.if_nametoindex("eth0"))
-    with in_network(policy_lab.network_namespaces["y/a"], lambda: socket.socket(socket.AF_INET6)) as client:
+    address = run_in_network(policy_lab.network_namespaces["x/a"], _link_local)
+    link = run_in_network(policy_lab.network_namespaces["y/a"], lambda: socket.if_nametoindex("eth0"))
+    with run_in_network(policy_lab.network_namespaces["y/a"], lambda: socket.socket(socket.AF_INET6)) as client:
         client.settimeout(0.3)
         with pytest.raises(TimeoutError):
             client.connect((address, 80, 0, link))
@@ -156,18 +160,18 @@ def test_a_deleted_table_is_restored(policy_lab: PolicyLab) -> None:
     policy_lab.reset()
     policy_lab.policy("x/deny", NetworkPolicySpec(policyTypes=["Ingress"]))
     policy_lab.commit()
-    in_network(policy_lab.lab.node, lambda: run_nft("delete", "table", "inet", "sampan-netpol"))
+    run_in_network(policy_lab.lab.node, lambda: run_nft("delete", "table", "inet", "sampan-netpol"))
     policy_lab.run(policy_lab.enforcer.audit())  # this also deletes the unused chains of other tests
-    before = in_network(policy_lab.lab.node, lambda: run_nft("list", "table", "inet", "sampan-netpol"))
+    before = run_in_network(policy_lab.lab.node, lambda: run_nft("list", "table", "inet", "sampan-netpol"))
     for command in (
         ("delete", "table", "inet", "sampan-netpol"),
         ("flush", "chain", "inet", "sampan-netpol", "ingress"),
         ("flush", "map", "inet", "sampan-netpol", "pod-ingress4"),
     ):
-        in_network(policy_lab.lab.node, partial(run_nft, *command))
+        run_in_network(policy_lab.lab.node, partial(run_nft, *command))
         policy_lab.run(policy_lab.enforcer.audit())
-        assert in_network(policy_lab.lab.node, lambda: run_nft("list", "table", "inet", "sampan-netpol")) == before
-    in_network(policy_lab.lab.node, lambda: run_nft("delete", "table", "inet", "sampan-netpol"))
+        assert run_in_network(policy_lab.lab.node, lambda: run_nft("list", "table", "inet", "sampan-netpol")) == before
+    run_in_network(policy_lab.lab.node, lambda: run_nft("delete", "table", "inet", "sampan-netpol"))
     policy_lab.policy("y/deny", NetworkPolicySpec(policyTypes=["Ingress"]))
     policy_lab.commit()
     policy_lab.check()

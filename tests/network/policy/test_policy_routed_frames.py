@@ -7,7 +7,7 @@ import socket
 import pytest
 
 from sampan.api.types.networking_v1 import NetworkPolicySpec
-from sampan.machinery.linux.network_namespace import in_network
+from sampan.machinery.linux.network_namespace import run_in_network
 from sampan.network.nft import run_nft
 from tests.network.pods.lab import needs_network
 from tests.network.policy.policy_lab import BRIDGE, PolicyLab
@@ -31,12 +31,12 @@ def test_frames_table_is_required_and_restored(routed_lab: PolicyLab) -> None:
     routed_lab.policy("x/deny", NetworkPolicySpec(policyTypes=["Ingress"]))
     routed_lab.commit()
     table = ("table", "bridge", f"sampan-frames-{BRIDGE}")
-    before = in_network(routed_lab.lab.node, lambda: run_nft("list", *table))
-    in_network(routed_lab.lab.node, lambda: run_nft("delete", *table))
-    client = in_network(
+    before = run_in_network(routed_lab.lab.node, lambda: run_nft("list", *table))
+    run_in_network(routed_lab.lab.node, lambda: run_nft("delete", *table))
+    client = run_in_network(
         routed_lab.network_namespaces["y/a"], lambda: socket.create_connection((routed_lab.addresses["x/a"][0], 80), 20)
     )
     client.close()
     routed_lab.check_network()
-    assert in_network(routed_lab.lab.node, lambda: run_nft("list", *table)) == before
+    assert run_in_network(routed_lab.lab.node, lambda: run_nft("list", *table)) == before
     routed_lab.check()

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from sampan.machinery.clock import RealClock
-from sampan.machinery.linux.network_namespace import NetworkNamespace, in_network
+from sampan.machinery.linux.network_namespace import NetworkNamespace, run_in_network
 from sampan.machinery.telemetry.metrics import Metrics
 from sampan.network.nft import run_nft
 from sampan.network.proxy.configuration import ConntrackConfiguration
@@ -106,14 +106,14 @@ def test_udp_flows_are_listed_and_deleted_in_the_kernel(lab: Lab) -> None:
                     else:
                         client.connect_ex((address, number))
 
-    in_network(lab.node, send)
+    run_in_network(lab.node, send)
     for family, address in ((socket.AF_INET, OUTSIDE_IP), (socket.AF_INET6, OUTSIDE_IP6)):
         table = ConntrackTable(family)
-        flows = {flow.destination_port: flow for flow in in_network(lab.node, table.udp_flows)}
+        flows = {flow.destination_port: flow for flow in run_in_network(lab.node, table.udp_flows)}
         assert set(flows) == {53, 54}
         assert flows[53][:4] == (address, 53, address, 53)
-        assert in_network(lab.node, partial(table.delete, [flows[53], flows[53]])) == 1
-        left = in_network(lab.node, table.udp_flows)
+        assert run_in_network(lab.node, partial(table.delete, [flows[53], flows[53]])) == 1
+        left = run_in_network(lab.node, table.udp_flows)
         assert [flow.destination_port for flow in left] == [54]
 
 
@@ -140,5 +140,5 @@ def test_first_endpoint_of_a_service_deletes_its_stale_udp_flows(lab: Lab) -> No
             await cleaner.on_changes(tracker.take_changes())
 
     lab.run(main)
-    assert in_network(lab.node, count) == 1
+    assert run_in_network(lab.node, count) == 1
     assert f'kubeproxy_conntrack_reconciler_deleted_entries_total{{ip_family="{IPV4}"}} 1' in metrics.text()

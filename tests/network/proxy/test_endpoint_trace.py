@@ -25,7 +25,7 @@ def endpoint_of_pod(number: int, *, ready: bool = True) -> Endpoint:
 class TracedService:
     def __init__(self) -> None:
         informers = InformerFactory(client=Client(transport=None, clock=RealClock(), component="test"))  # type: ignore[arg-type]
-        self.slices = informers.of(EndpointSlice)
+        self.slices = informers.for_kind(EndpointSlice)
         self.recorder = FlightRecorder(clock=RealClock())
         trace = PodAddressTrace(recorder=self.recorder, component=f"kube-proxy/{NODE}", action="add to proxy rules")
         self.observer = EndpointTrace(trace=trace, slices=self.slices)
@@ -42,7 +42,7 @@ class TracedService:
         self.tracker.on_slice(self.before, after)
         self.before, known = after, len(self.recorder)
         await self.observer.on_changes(self.tracker.take_changes())
-        return [record.uid for record in list(self.recorder.since())[known:]]
+        return [record.uid for record in list(self.recorder.records_since())[known:]]
 
 
 async def test_a_pod_is_recorded_when_the_rules_first_have_its_address() -> None:
@@ -52,6 +52,6 @@ async def test_a_pod_is_recorded_when_the_rules_first_have_its_address() -> None
     assert await traced.sync(endpoint_of_pod(1), endpoint_of_pod(2)) == ["u2"]
     assert await traced.sync(endpoint_of_pod(2)) == []
     assert await traced.sync(endpoint_of_pod(1), endpoint_of_pod(2), endpoint_of_pod(3)) == ["u1", "u3"]
-    record = next(traced.recorder.since())
+    record = next(traced.recorder.records_since())
     assert (record.component, record.subject) == (f"kube-proxy/{NODE}", "pods/default/p2")
     assert record.outcome == "service web"

@@ -9,7 +9,7 @@ import subprocess
 import pytest
 
 from sampan.machinery.clock import VirtualClock
-from sampan.machinery.linux.network_namespace import NetworkNamespace, in_network
+from sampan.machinery.linux.network_namespace import NetworkNamespace, run_in_network
 from sampan.network.nft import run_nft
 from sampan.network.proxy.firewall import COMMENT, ServiceForwardRules, accept_rules, keep_forward_rules
 from tests.eventually import eventually
@@ -20,11 +20,11 @@ PROGRAMS = ("iptables", "ip6tables")
 
 
 def rules_of(lab: Lab) -> str:
-    return in_network(lab.node, lambda: run_nft("list", "ruleset")).decode()
+    return run_in_network(lab.node, lambda: run_nft("list", "ruleset")).decode()
 
 
 def iptables_rules(lab: Lab, program: str) -> str:
-    return in_network(lab.node, lambda: subprocess.check_output([program, "-S", "FORWARD"], text=True))
+    return run_in_network(lab.node, lambda: subprocess.check_output([program, "-S", "FORWARD"], text=True))
 
 
 def test_iptables_accept_rules() -> None:
@@ -36,22 +36,22 @@ def test_iptables_accept_rules() -> None:
 @needs_network
 def test_dropping_nftables_chain_is_logged_once_and_not_changed(lab: Lab, caplog: pytest.LogCaptureFixture) -> None:
     text = "table inet firewall { chain forward { type filter hook forward priority 0; policy drop; }; }"
-    in_network(lab.node, lambda: run_nft("-f", "-", text=text))
+    run_in_network(lab.node, lambda: run_nft("-f", "-", text=text))
     before = rules_of(lab)
     rules = ServiceForwardRules(masquerade_mark=MARK)
     for _ in range(2):
-        in_network(lab.node, rules.ensure)
+        run_in_network(lab.node, rules.ensure)
     [record] = caplog.records
     assert "nft add rule inet firewall forward meta mark and 0x4000 == 0x4000 accept" in record.message
     assert rules_of(lab) == before
     for command in record.message.partition("until: ")[2].split(" && "):
-        in_network(lab.node, lambda command=command: run_nft(*command.split()[1:]))  # type: ignore[misc]
+        run_in_network(lab.node, lambda command=command: run_nft(*command.split()[1:]))  # type: ignore[misc]
     assert "0x00004000" in rules_of(lab)
 
 
 @needs_network
 def test_nothing_is_changed_or_logged_without_other_firewalls(lab: Lab, caplog: pytest.LogCaptureFixture) -> None:
-    in_network(lab.node, ServiceForwardRules(masquerade_mark=MARK).ensure)
+    run_in_network(lab.node, ServiceForwardRules(masquerade_mark=MARK).ensure)
     assert rules_of(lab) == ""
     assert caplog.records == []
 
@@ -63,19 +63,19 @@ def test_accept_rules_are_added_to_iptables_and_removed(lab: Lab) -> None:
         for program in PROGRAMS:
             subprocess.run([program, "-P", "FORWARD", "DROP"], check=True)
 
-    in_network(lab.node, drop)
+    run_in_network(lab.node, drop)
     rules = ServiceForwardRules(masquerade_mark=MARK)
     for _ in range(2):
-        in_network(lab.node, rules.ensure)
+        run_in_network(lab.node, rules.ensure)
     assert [iptables_rules(lab, program).count(COMMENT) for program in PROGRAMS] == [2, 2]
-    in_network(lab.node, rules.remove)
+    run_in_network(lab.node, rules.remove)
     assert [iptables_rules(lab, program).count(COMMENT) for program in PROGRAMS] == [0, 0]
 
 
 @needs_network
 @pytest.mark.skipif(shutil.which("iptables", path="/usr/sbin:/sbin:/usr/bin") is None, reason="no iptables")
 def test_forward_rules_are_removed_when_the_task_is_cancelled(lab: Lab) -> None:
-    in_network(lab.node, lambda: subprocess.run(["iptables", "-P", "FORWARD", "DROP"], check=True))
+    run_in_network(lab.node, lambda: subprocess.run(["iptables", "-P", "FORWARD", "DROP"], check=True))
     rules, clock = ServiceForwardRules(masquerade_mark=MARK), VirtualClock()
 
     async def run() -> tuple[int, int]:

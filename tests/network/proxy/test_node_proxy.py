@@ -17,7 +17,7 @@ from sampan.apiserver.request.call import AUTHENTICATED, UserInfo
 from sampan.machinery.client import Client
 from sampan.machinery.clock import RealClock
 from sampan.machinery.informer import InformerFactory
-from sampan.machinery.linux.network_namespace import NetworkNamespace, in_network
+from sampan.machinery.linux.network_namespace import NetworkNamespace, run_in_network
 from sampan.machinery.object_key import NamespacedName
 from sampan.machinery.telemetry.metrics import Metrics
 from sampan.network.nft import run_nft
@@ -41,8 +41,10 @@ NODE_PORT, HEALTH_CHECK_PORT = 30080, 30081
 async def running_proxy(lab: Lab, configuration: KubeProxyConfiguration) -> AsyncIterator[Client]:
     async with cluster() as api:
         addresses = [NodeAddress(type="InternalIP", address=ip) for ip in (NODE_IP, NODE_IP6)]
-        node = await api.client.of(Node).create(Node(metadata=ObjectMeta(name=NODE)))
-        await api.client.of(Node).update_status(msgspec.structs.replace(node, status=NodeStatus(addresses=addresses)))
+        node = await api.client.for_kind(Node).create(Node(metadata=ObjectMeta(name=NODE)))
+        await api.client.for_kind(Node).update_status(
+            msgspec.structs.replace(node, status=NodeStatus(addresses=addresses))
+        )
         transport = api.transport.as_user(UserInfo("system:kube-proxy", groups=(AUTHENTICATED,)))
         client = Client(transport=transport, clock=RealClock(), component="kube-proxy")
         async with InformerFactory(client=client) as informers:
@@ -55,7 +57,7 @@ async def running_proxy(lab: Lab, configuration: KubeProxyConfiguration) -> Asyn
                 ),
                 client=client,
                 informers=informers,
-                nodes=informers.of(Node),
+                nodes=informers.for_kind(Node),
                 clock=RealClock(),
                 metrics=Metrics(),
             )
@@ -85,7 +87,7 @@ async def http(lab: Lab, address: str, number: int, path: str) -> tuple[int, str
 
 
 async def rules(lab: Lab) -> str:
-    return (await asyncio.to_thread(in_network, lab.node, partial(run_nft, "list", "ruleset"))).decode()
+    return (await asyncio.to_thread(run_in_network, lab.node, partial(run_nft, "list", "ruleset"))).decode()
 
 
 async def test_nftables_mode_serves_node_ports_health_checks_and_metrics(lab: Lab) -> None:
@@ -98,9 +100,9 @@ async def test_nftables_mode_serves_node_ports_health_checks_and_metrics(lab: La
             healthCheckNodePort=HEALTH_CHECK_PORT,
             ip=[],
         )
-        await client.of(Service).create(obj)
+        await client.for_kind(Service).create(obj)
         slice = endpoint_slice("web", endpoint(OUTSIDE_IP, node=OTHER_NODE))
-        slice = await client.of(EndpointSlice).create(slice)
+        slice = await client.for_kind(EndpointSlice).create(slice)
 
         async def is_proxied() -> bool:
             return OUTSIDE_IP in await rules(lab)
@@ -117,7 +119,7 @@ async def test_nftables_mode_serves_node_ports_health_checks_and_metrics(lab: La
             "health checks listen only on the primary addresses"
         )
         slice.endpoints[0].nodeName = NODE  # type: ignore[index]
-        await client.of(EndpointSlice).update(slice)
+        await client.for_kind(EndpointSlice).update(slice)
 
         async def is_healthy() -> bool:
             return (await http(lab, NODE_IP, HEALTH_CHECK_PORT, "/"))[0] == 200
@@ -138,9 +140,9 @@ async def test_nftables_mode_serves_node_ports_health_checks_and_metrics(lab: La
 async def test_cleanup_removes_only_tables_of_kube_proxy(lab: Lab) -> None:
     """A second clean-up finds nothing to remove."""
     text = "table ip kube-proxy { chain a { }; }; table ip6 kube-proxy { }; table ip other { }"
-    await asyncio.to_thread(in_network, lab.node, lambda: run_nft("-f", "-", text=text))
+    await asyncio.to_thread(run_in_network, lab.node, lambda: run_nft("-f", "-", text=text))
     for _ in range(2):
-        await asyncio.to_thread(in_network, lab.node, remove_tables)
+        await asyncio.to_thread(run_in_network, lab.node, remove_tables)
     assert (await rules(lab)).split() == ["table", "ip", "other", "{", "}"]
 
 

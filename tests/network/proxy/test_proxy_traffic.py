@@ -17,7 +17,7 @@ import pytest
 
 from sampan.api.types.core_v1 import Service
 from sampan.machinery.clock import VirtualClock
-from sampan.machinery.linux.network_namespace import in_network
+from sampan.machinery.linux.network_namespace import run_in_network
 from sampan.network.nft import run_nft
 from sampan.network.pods import BridgeConfig, BridgeNetwork, sysctls
 from sampan.network.proxy.config import ProxyConfig, node_facts
@@ -102,8 +102,8 @@ def run_lab(
     lab: Lab, test: Callable[[ServiceLab], None], config: ProxyConfig | None = None, *, pods: Sequence[str] = ("a", "b")
 ) -> None:
     namespaces = {name: lab.add_namespace(name) for name in pods}
-    in_network(lab.outside, _route_to_node)
-    in_network(lab.node, _stop_redirects)
+    run_in_network(lab.outside, _route_to_node)
+    run_in_network(lab.node, _stop_redirects)
 
     async def main() -> None:
         bridge = BridgeConfig(bridge="tst0", cluster_cidrs=CLUSTER_CIDRS)
@@ -140,7 +140,7 @@ def _stop_redirects() -> None:
 
 def connect(namespace: Path, to: tuple[str, int], wait_s: float = 10.0) -> socket.socket:
     family = socket.AF_INET6 if ":" in to[0] else socket.AF_INET
-    client = in_network(namespace, lambda: socket.socket(family, socket.SOCK_STREAM))
+    client = run_in_network(namespace, lambda: socket.socket(family, socket.SOCK_STREAM))
     client.settimeout(wait_s)
     try:
         client.connect(to)
@@ -200,7 +200,7 @@ def test_pods_reach_services_without_br_netfilter(lab: Lab, monkeypatch: pytest.
             assert source_seen(server, services.pods["a"], (IP6, 80)) == services.ips["a"][1]
             assert source_seen(server, services.pods["b"], (IP, 80)) == GATEWAY
 
-    monkeypatch.setattr(sysctls, "show_bridged", hide)
+    monkeypatch.setattr(sysctls, "enable_bridge_netfilter", hide)
     run_lab(lab, test)
 
 
@@ -462,7 +462,7 @@ def test_connections_succeed_while_the_table_is_rebuilt(lab: Lab) -> None:
         table = services.tables[0]
         with listening(services.pods["b"], 80) as server, ThreadPoolExecutor(1) as executor:
             connections = Connections(server, (IP, 80))
-            running = executor.submit(in_network, services.pods["a"], connections.connect)
+            running = executor.submit(run_in_network, services.pods["a"], connections.connect)
             try:
                 for _ in range(100):
                     connections.wait_for_more()

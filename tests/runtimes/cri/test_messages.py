@@ -18,7 +18,7 @@ from sampan.runtimes.config import (
 from sampan.runtimes.contract import ContainerUser
 from sampan.runtimes.cri import messages
 from sampan.runtimes.cri.client import load
-from sampan.runtimes.cri.messages import container_message, new_limits, sandbox_message
+from sampan.runtimes.cri.messages import build_limits_update, container_message, sandbox_message
 
 POD = SandboxConfig(uid="u", namespace="ns", name="p", hostname="boat", log_directory=Path("/logs/p"))
 
@@ -96,8 +96,8 @@ def test_stop_signals(signal: str, number: int) -> None:
 
 
 def test_removed_limits_are_sent_explicitly() -> None:
-    assert new_limits(Resources(cpu_quota=0)).cpu_quota == -1
-    assert new_limits(Resources(memory_bytes=5)).memory_swap_limit_in_bytes == 5
+    assert build_limits_update(Resources(cpu_quota=0)).cpu_quota == -1
+    assert build_limits_update(Resources(memory_bytes=5)).memory_swap_limit_in_bytes == 5
 
 
 def test_container_and_sandbox_status_are_parsed() -> None:

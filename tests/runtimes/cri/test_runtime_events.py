@@ -95,7 +95,7 @@ async def test_container_event_updates_the_report_and_calls_back(tmp_path: Path)
     try:
         async with asyncio.timeout(60), runtime:
             assert runtime.pod_report(POD).containers[0].state == contract.RUNNING
-            assert (runtime.name, runtime.version, runtime.known_pods()) == ("fake", "2.0", ["u"])
+            assert (runtime.name, runtime.version, runtime.list_pod_uids()) == ("fake", "2.0", ["u"])
             event.clear()
             lists_before = fake.lists
             fake.end()

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sampan.runtimes.contract import STDERR, STDOUT
-from sampan.runtimes.docker.logs import Entries, LogEntry, LogFile, line
+from sampan.runtimes.docker.logs import LogEntry, LogEntryParser, LogFile, format_line
 
 TIMES = [f"2026-01-02T03:04:05.{number:09d}Z" for number in range(10)]
 LARGEST = 16 << 10
@@ -24,7 +24,7 @@ def test_entries_are_parsed_from_arbitrary_chunks(cuts: list[int]) -> None:
     data = (
         _piece(STDOUT, f"{TIMES[0]} one\n") + _piece(STDERR, f"{TIMES[1]} part") + _piece(STDERR, f"{TIMES[1]} end\n")
     )
-    entries, texts = Entries(has_tty=False), []
+    entries, texts = LogEntryParser(has_tty=False), []
     for size in (*cuts, len(data)):
         texts += entries.feed(data[:size])
         data = data[size:]
@@ -33,14 +33,14 @@ def test_entries_are_parsed_from_arbitrary_chunks(cuts: list[int]) -> None:
         LogEntry(TIMES[1], STDERR, b"part", False),
         LogEntry(TIMES[1], STDERR, b"end", True),
     ]
-    assert line(texts[1]) == f"{TIMES[1]} stderr P part\n".encode()
+    assert format_line(texts[1]) == f"{TIMES[1]} stderr P part\n".encode()
 
 
 @pytest.mark.parametrize("step", [1_000, 16_415, 100_000])
 def test_entries_of_a_terminal_are_parsed(step: int) -> None:
     long = "x" * LARGEST
     data = f"{TIMES[0]} a\r\n{TIMES[1]} {long}{TIMES[1]} y\n{TIMES[2]} \n".encode()
-    entries = Entries(has_tty=True)
+    entries = LogEntryParser(has_tty=True)
     parsed = [entry for at in range(0, len(data), step) for entry in entries.feed(data[at : at + step])]
     assert [(entry.text, entry.is_whole) for entry in parsed] == [
         (b"a\r", True),
@@ -66,7 +66,7 @@ def test_log_continues_without_duplicates_after_a_restart(tmp_path: Path) -> Non
     second = LogFile(path)
     assert second.since == TIMES[1]
     second.write(entries[1:])
-    second.again()
+    second.prepare_resume()
     second.write([*entries[3:], _entry(TIMES[3], "e")])
     second.close()
     assert [row.split()[-1] for row in path.read_text().splitlines()] == ["a", "b", "c", "d", "e"]

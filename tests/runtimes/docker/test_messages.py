@@ -75,8 +75,8 @@ def test_seccomp_and_apparmor_profiles() -> None:
 
 
 def test_removed_limits_are_sent_explicitly() -> None:
-    assert messages.new_limits(Resources())["CpuQuota"] == -1
-    assert messages.new_limits(Resources(cpu_quota=5))["CpuQuota"] == 5
+    assert messages.build_limits_update(Resources())["CpuQuota"] == -1
+    assert messages.build_limits_update(Resources(cpu_quota=5))["CpuQuota"] == 5
     assert "Memory" not in messages.limits(Resources())
 
 

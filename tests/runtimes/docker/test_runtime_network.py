@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from sampan.machinery.clock import RealClock
-from sampan.machinery.linux.network_namespace import in_network
+from sampan.machinery.linux.network_namespace import run_in_network
 from sampan.runtimes.config import PortMapping
 from sampan.runtimes.docker import DockerRuntime
 from sampan.runtimes.docker.client import DockerClient
@@ -124,7 +124,7 @@ class _RecordingNetwork(NoNetwork):
                 link.bind(("127.0.0.1", 0))  # the loopback interface must be up
             return [name for _, name in socket.if_nameindex()]
 
-        self.attached[uid] = in_network(namespace, links)
+        self.attached[uid] = run_in_network(namespace, links)
         return self.addresses(uid)
 
     async def detach(self, uid: str) -> None:

@@ -377,7 +377,7 @@ READERS: list[Callable[[bytes], Any]] = [
     manifests.read_manifest,
     manifests.read_config,
     manifests.media_type_of,
-    lambda data: manifests.chosen(manifests.read_index(data), manifests.own_platform()),
+    lambda data: manifests.select_manifest(manifests.read_index(data), manifests.detect_platform()),
 ]
 
 

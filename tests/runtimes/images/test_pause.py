@@ -15,7 +15,7 @@ from sampan.runtimes.images.bundles import write_docker_archive
 from tests.eventually import wait_until
 
 
-@pytest.mark.skipif(not pause.is_made_here(), reason=f"there is no pause program for {platform.machine()}")
+@pytest.mark.skipif(not pause.is_built_in(), reason=f"there is no pause program for {platform.machine()}")
 def test_pause_program_waits_and_ignores_sigchld(tmp_path: Path) -> None:
     path = tmp_path / "pause"
     path.write_bytes(pause.program())

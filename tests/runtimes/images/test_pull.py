@@ -90,7 +90,7 @@ def test_pull_requires_valid_credentials(tmp_path: Path, auth: str) -> None:
         config = {"auths": {f"http://{address}": {"auth": base64.b64encode(b"may:secret").decode()}}}
         keys = read_docker_config(json.dumps(config).encode())
         wrong = Keyring([(f"{address}/team", Credentials("may", "wrong"))])
-        image, used_credentials = await puller.pull_as(reference, Keyring.together([wrong, keys]))
+        image, used_credentials = await puller.pull_with_keyring(reference, Keyring.merge([wrong, keys]))
         assert used_credentials == may
         for known in (reference, parse_reference(image.reference)):
             with pytest.raises(PullFailed, match="401"):  # although all blobs are stored

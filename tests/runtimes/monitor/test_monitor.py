@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from sampan.runtimes.contract import STDERR, STDOUT, collected
+from sampan.runtimes.contract import STDERR, STDOUT, collect_output
 from sampan.runtimes.monitor.client import MonitorClient, MonitorError
 from sampan.runtimes.monitor.logs import LogWriter
 from sampan.runtimes.monitor.protocol import MonitorFrames, frame
@@ -78,7 +78,7 @@ def test_exit_code_of_a_process_that_exits_before_its_launcher_is_kept(tmp_path:
         orphan = f"(sh -c 'echo $$ > {number}; touch {gone}; exit 7' &)"
         launcher = f"{orphan}; while kill -0 $(cat {number}) 2>/dev/null || [ ! -e {gone} ]; do sleep 0.01; done"
         stream = await client.exec("early", shell(launcher), pid_file=str(number))
-        code, _, _ = await collected(stream)
+        code, _, _ = await collect_output(stream)
         assert code == 7
 
     run_with_monitor(tmp_path, work)
@@ -123,7 +123,7 @@ def test_another_client_can_attach_to_a_running_process(tmp_path: Path) -> None:
         assert [entry["id"] for entry in await other.list()] == ["a"]
         stream = await other.attach("a")
         await stream.write(b"hello\n")
-        code, out, _ = await collected(stream)
+        code, out, _ = await collect_output(stream)
         assert (code, out) == (0, b"got hello\n")
         assert lines(tmp_path / "log") == [(b"stdout", b"F", b"got hello")]
 
@@ -150,7 +150,7 @@ def test_exec_with_large_input_and_slowly_read_output(tmp_path: Path) -> None:
 
         sending = asyncio.create_task(send())
         await eventually(is_blocked, poll_s=0.1)  # the output is read late, and is complete nevertheless
-        code, out, err = await collected(stream, 50_000_000)
+        code, out, err = await collect_output(stream, 50_000_000)
         await sending
         assert (code, err) == (4, b"problem\n")
         assert out == data
@@ -165,7 +165,7 @@ def test_exec_with_a_terminal(tmp_path: Path) -> None:
         stream = await client.exec("x", shell(script), stdin=True, tty=True)
         await stream.resize(91, 17)
         await stream.write(b"hello\n")
-        code, out, err = await collected(stream)
+        code, out, err = await collect_output(stream)
         assert (code, err) == (0, b"")
         assert b"17 91" in out
         assert b"got hello" in out
@@ -226,7 +226,7 @@ def test_reopen_log_after_rotation(tmp_path: Path) -> None:
         log.rename(tmp_path / "log.1")
         await client.reopen_log("a")
         await stream.write(b"\n")
-        await collected(stream)
+        await collect_output(stream)
         assert [text for _, _, text in lines(tmp_path / "log.1")] == [b"one"]
         assert [text for _, _, text in lines(log)] == [b"two"]
 

@@ -8,7 +8,7 @@ from typing import Any
 from sampan.machinery.clock import RealClock
 from sampan.runtimes import contract
 from sampan.runtimes.config import ContainerConfig, SandboxConfig
-from sampan.runtimes.contract import ContainerReport, collected
+from sampan.runtimes.contract import ContainerReport, collect_output
 from sampan.runtimes.images import ImageStore, host
 from sampan.runtimes.images.pull import Puller
 from sampan.runtimes.network import NoNetwork
@@ -79,7 +79,7 @@ class Node:
         return (await self.ended()).exit_code, self.log(fields.get("attempt", 0))
 
     async def exec(self, *command: str) -> tuple[int, bytes, bytes]:
-        return await collected(await self.runtime.exec(POD, "c", command))
+        return await collect_output(await self.runtime.exec(POD, "c", command))
 
 
 def shell(text: str) -> tuple[str, str, str]:

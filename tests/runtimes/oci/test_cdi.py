@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from sampan.runtimes.contract import RuntimeFailure
-from sampan.runtimes.oci.cdi import applied, edits
+from sampan.runtimes.oci.cdi import apply_edits, collect_edits
 
 SPEC: dict[str, Any] = {
     "process": {"env": ["A=1", "B=2"], "user": {"uid": 0, "gid": 0, "additionalGids": [5]}},
@@ -28,7 +28,7 @@ def device(name: str, **container_edits: Any) -> dict[str, Any]:
 
 def test_edits_for_all_devices_of_a_file_apply_once(tmp_path: Path) -> None:
     write(tmp_path, "a.json", device("0", env=["ONE=1"]), device("1", env=["TWO=2"]), containerEdits={"env": ["ALL=x"]})
-    changes = edits(["vendor.com/gpu=0", "vendor.com/gpu=1", "vendor.com/gpu=0"], [tmp_path])
+    changes = collect_edits(["vendor.com/gpu=0", "vendor.com/gpu=1", "vendor.com/gpu=0"], [tmp_path])
     assert [change["env"] for change in changes] == [["ALL=x"], ["ONE=1"], ["TWO=2"]]
 
 
@@ -37,9 +37,9 @@ def test_later_directories_override_and_conflicts_in_a_directory_are_errors(tmp_
     write(first, "a.json", device("0", env=["X=first"]), device("1"))
     write(first, "b.json", device("1"))
     write(second, "a.json", device("0", env=["X=second"]))
-    assert edits(["vendor.com/gpu=0"], [first, second])[-1] == {"env": ["X=second"]}
+    assert collect_edits(["vendor.com/gpu=0"], [first, second])[-1] == {"env": ["X=second"]}
     with pytest.raises(RuntimeFailure) as failure:
-        edits(["vendor.com/gpu=0", "vendor.com/gpu=1", "vendor.com/gpu=9"], [first, second])
+        collect_edits(["vendor.com/gpu=0", "vendor.com/gpu=1", "vendor.com/gpu=9"], [first, second])
     message = "CDI device injection failed: unresolvable CDI devices vendor.com/gpu=1, vendor.com/gpu=9"
     assert failure.value.message == message
 
@@ -49,7 +49,7 @@ def test_yaml_files_are_read_and_unreadable_files_are_skipped(tmp_path: Path) ->
     (tmp_path / "broken.json").write_text("{")
     (tmp_path / "broken.yaml").write_text("a: [")
     (tmp_path / "odd.json").write_text("[1]")
-    assert edits(["vendor.com/gpu=y"], [tmp_path, tmp_path / "none"])[-1] == {"env": ["Y=1"]}
+    assert collect_edits(["vendor.com/gpu=y"], [tmp_path, tmp_path / "none"])[-1] == {"env": ["Y=1"]}
 
 
 def test_edits_are_applied_to_the_container_spec() -> None:
@@ -60,7 +60,7 @@ def test_edits_are_applied_to_the_container_spec() -> None:
         "hooks": [{"hookName": "createContainer", "path": "/bin/true", "args": ["true"]}],
         "additionalGids": [5, 7],
     }
-    spec = applied(SPEC, [changes])
+    spec = apply_edits(SPEC, [changes])
     assert spec["process"]["env"] == ["A=1", "B=3", "C=4"]
     assert spec["process"]["user"]["additionalGids"] == [5, 7]
     [node] = spec["linux"]["devices"]
@@ -76,7 +76,7 @@ def test_edits_are_applied_to_the_container_spec() -> None:
 
 def test_missing_host_device_raises_runtime_failure() -> None:
     with pytest.raises(RuntimeFailure, match="failed to stat CDI host device"):
-        applied(SPEC, [{"deviceNodes": [{"path": "/dev/no-such-device"}]}])
+        apply_edits(SPEC, [{"deviceNodes": [{"path": "/dev/no-such-device"}]}])
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_invalid_files_are_skipped(tmp_path: Path, content: str) -> None:
     (tmp_path / "folder.json").mkdir()
     with (tmp_path / "large.json").open("wb") as file:
         file.truncate(5 << 20)
-    assert edits(["vendor.com/gpu=0"], [tmp_path])[-1] == {"env": ["X=1"]}
+    assert collect_edits(["vendor.com/gpu=0"], [tmp_path])[-1] == {"env": ["X=1"]}
 
 
 @pytest.mark.parametrize(
@@ -97,12 +97,12 @@ def test_invalid_files_are_skipped(tmp_path: Path, content: str) -> None:
 )
 def test_invalid_edits_raise_runtime_failure(changes: dict[str, Any]) -> None:
     with pytest.raises(RuntimeFailure, match="CDI device injection failed"):
-        applied(SPEC, [changes])
+        apply_edits(SPEC, [changes])
 
 
 def test_device_belongs_to_the_user_and_pipes_have_no_device_rule() -> None:
     spec = {**SPEC, "process": {**SPEC["process"], "user": {"uid": 7, "gid": 8, "additionalGids": []}}}
     nodes = [{"path": "/dev/gpu", "hostPath": "/dev/null", "gid": 0}, {"path": "/run/pipe", "type": "p"}]
-    linux = applied(spec, [{"deviceNodes": nodes}])["linux"]
+    linux = apply_edits(spec, [{"deviceNodes": nodes}])["linux"]
     assert [(device["uid"], device["gid"]) for device in linux["devices"]] == [(7, 0), (7, 8)]
     assert [device.get("type") for device in linux["resources"]["devices"]] == [None, "c"]

@@ -11,7 +11,7 @@ import pytest
 
 from sampan.runtimes import contract, kernel
 from sampan.runtimes.config import Mount, Namespaces, Resources, Security
-from sampan.runtimes.contract import RuntimeFailure, collected
+from sampan.runtimes.contract import RuntimeFailure, collect_output
 from tests.eventually import eventually
 from tests.runtimes.oci.oci_node import POD, PROGRAMS, Node, shell
 
@@ -54,13 +54,13 @@ def test_pod_lifecycle(tmp_path: Path) -> None:
         )
         assert (code, lines) == (3, ["boat", "hi", "0", "/home:", "", "/root:"])
         assert n.report().reason == "Error"
-        assert n.runtime.known_pods() == ["u1"]
+        assert n.runtime.list_pod_uids() == ["u1"]
         code, lines = await n.run(*shell("exit 0"), attempt=1)
         report = n.runtime.pod_report(POD)
         assert [container.attempt for container in report.containers] == [1]
         assert [report.exit_code for report in report.before] == [3]
         await n.runtime.remove_pod("u1")
-        assert n.runtime.known_pods() == []
+        assert n.runtime.list_pod_uids() == []
 
     run_with_node(tmp_path, work)
 
@@ -113,7 +113,7 @@ def test_exec_and_terminal(tmp_path: Path) -> None:
         )
         await stream.resize(70, 20)
         await stream.write(b"hello\n")
-        code, out, _ = await collected(stream)
+        code, out, _ = await collect_output(stream)
         assert code == 0
         assert out.replace(b"\r", b"").endswith(b"hello\n")
         with pytest.raises(RuntimeFailure, match="is not running"):

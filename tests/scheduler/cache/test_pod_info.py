@@ -82,7 +82,7 @@ async def test_pending_resize_occupies_the_node_unless_infeasible(reason: str, i
         await cluster.node("a", cpu="4")
         await cluster.create(cluster.pod("p", cpu="1"))
         assert await cluster.where("p") == ["a"]
-        pods = cluster.cluster.client.of(Pod)
+        pods = cluster.cluster.client.for_kind(Pod)
         status = {
             "containerStatuses": [
                 {

@@ -9,7 +9,7 @@ from hypothesis import given
 
 from sampan.api.types.core_v1 import Container, Pod, PodSpec
 from sampan.scheduler.cache.pod_info import PodInfo
-from sampan.scheduler.cache.pod_signature import PodSignature, PodSignatureTable, signed_spec
+from sampan.scheduler.cache.pod_signature import PodSignature, PodSignatureTable, select_signature_fields
 from sampan.scheduler.config import DEFAULT_PLUGINS, PluginChoice, ProfileConfig
 from sampan.scheduler.framework import CycleState, Handle, PluginScope, Rows, Status
 from sampan.scheduler.framework.extension_points import (
@@ -118,7 +118,7 @@ def test_spec_of_a_signature_has_only_signed_fields() -> None:
     full = msgspec.structs.replace(
         PodSpec(containers=[]), **{**every, "containers": containers, "initContainers": [], "volumes": []}
     )
-    signed, blank = signed_spec(full), signed_spec(PodSpec(containers=[]))
+    signed, blank = select_signature_fields(full), select_signature_fields(PodSpec(containers=[]))
     differing = {name for name in PodSpec.__struct_fields__ if getattr(signed, name) != getattr(blank, name)}
     assert differing == SIGNED_FIELDS - {"initContainers", "volumes"}
     assert signed.containers
@@ -134,4 +134,4 @@ def _with_every_field(container: Container) -> Container:
 @pytest.mark.parametrize("field", sorted(set(PodSpec.__struct_fields__) - SIGNED_FIELDS))
 def test_pods_that_differ_in_an_unsigned_field_share_a_signature(field: str) -> None:
     table, plain = PodSignatureTable(), PodSpec(containers=[Container(name="c", image="i")])
-    assert table.of(msgspec.structs.replace(plain, **{field: "value"})) is table.of(plain)
+    assert table.get_signature(msgspec.structs.replace(plain, **{field: "value"})) is table.get_signature(plain)

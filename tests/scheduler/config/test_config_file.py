@@ -37,10 +37,10 @@ def test_plugins_are_disabled_and_weights_changed() -> None:
         score={"disabled": [{"name": "NodeAffinity"}]},
     )
     assert "ImageLocality" not in names(configured.plugins)
-    assert "NodeAffinity" in names(configured.points.at("filter"))
-    assert "NodeAffinity" not in names(configured.points.at("score"))
+    assert "NodeAffinity" in names(configured.points.get_plugins_at("filter"))
+    assert "NodeAffinity" not in names(configured.points.get_plugins_at("score"))
     assert configured.weights["TaintToleration"] == 9
-    assert names(configured.points.at("filter"))[:3] == ["NodeUnschedulable", "NodeName", "TaintToleration"]
+    assert names(configured.points.get_plugins_at("filter"))[:3] == ["NodeUnschedulable", "NodeName", "TaintToleration"]
 
 
 def test_only_enabled_plugins_run_when_all_are_disabled() -> None:
@@ -50,8 +50,8 @@ def test_only_enabled_plugins_run_when_all_are_disabled() -> None:
             "enabled": [{"name": "PrioritySort"}, {"name": "NodeResourcesFit"}, {"name": "DefaultBinder"}],
         }
     )
-    assert names(configured.points.at("filter")) == ["NodeResourcesFit"]
-    assert names(configured.points.at("bind")) == ["DefaultBinder"]
+    assert names(configured.points.get_plugins_at("filter")) == ["NodeResourcesFit"]
+    assert names(configured.points.get_plugins_at("bind")) == ["DefaultBinder"]
 
 
 @pytest.mark.parametrize(

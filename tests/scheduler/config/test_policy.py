@@ -50,7 +50,7 @@ def test_sample_policy_selects_plugins_and_weights() -> None:
             {"name": "Ssd", "weight": 4, "argument": {"labelPreference": {"label": "ssd", "presence": True}}},
         ],
     )
-    assert names(framework.points.at("filter")) == [
+    assert names(framework.points.get_plugins_at("filter")) == [
         *MANDATORY,
         "NodePorts",
         "NodeResourcesFit",
@@ -60,23 +60,23 @@ def test_sample_policy_selects_plugins_and_weights() -> None:
         "RequireRegion",
         "SameRegion",
     ]
-    assert {plugin.name: framework.weights[plugin.name] for plugin in framework.points.at("score")} == {
+    assert {plugin.name: framework.weights[plugin.name] for plugin in framework.points.get_plugins_at("score")} == {
         "NodeResourcesFit": 1,
         "NodeResourcesBalancedAllocation": 1,
         "ServiceSpreadingPriority": 2,
         "RackSpread": 3,
         "Ssd": 4,
     }
-    assert names(framework.points.at("bind")) == ["DefaultBinder"]
-    assert names(framework.points.at("postFilter")) == ["DefaultPreemption"]
+    assert names(framework.points.get_plugins_at("bind")) == ["DefaultBinder"]
+    assert names(framework.points.get_plugins_at("postFilter")) == ["DefaultPreemption"]
 
 
 @pytest.mark.parametrize("name", PREDICATES)
 def test_predicate_enables_its_filter_plugins(name: str) -> None:
     framework = profile(predicates=[{"name": name}], priorities=[])
     expected = dict.fromkeys([*MANDATORY, *PREDICATES[name]])
-    assert names(framework.points.at("filter")) == list(expected)
-    assert not framework.points.at("score")
+    assert names(framework.points.get_plugins_at("filter")) == list(expected)
+    assert not framework.points.get_plugins_at("score")
 
 
 @pytest.mark.parametrize("name", PRIORITIES)
@@ -84,29 +84,29 @@ def test_priority_enables_its_score_plugin(name: str) -> None:
     framework = profile(predicates=[], priorities=[{"name": name, "weight": 7}])
     choice = PRIORITIES[name]
     expected = [] if choice is None else [name if choice.args else choice.plugin]
-    assert names(framework.points.at("score")) == expected
-    assert names(framework.points.at("filter")) == MANDATORY
+    assert names(framework.points.get_plugins_at("score")) == expected
+    assert names(framework.points.get_plugins_at("filter")) == MANDATORY
     assert [framework.weights[plugin] for plugin in expected] == [7] * len(expected)
 
 
 def test_missing_fields_have_their_defaults() -> None:
     framework, default = profile(), Simulation().profile
-    assert set(names(framework.points.at("filter"))) == set(names(default.points.at("filter")))
-    expected = {name: default.weights[name] for name in names(default.points.at("score"))}
-    assert {name: framework.weights[name] for name in names(framework.points.at("score"))} == expected
+    assert set(names(framework.points.get_plugins_at("filter"))) == set(names(default.points.get_plugins_at("filter")))
+    expected = {name: default.weights[name] for name in names(default.points.get_plugins_at("score"))}
+    assert {name: framework.weights[name] for name in names(framework.points.get_plugins_at("score"))} == expected
 
 
 def test_least_and_most_requested_priorities_can_be_combined() -> None:
     framework = profile(
         priorities=[{"name": "LeastRequestedPriority", "weight": 1}, {"name": "MostRequestedPriority", "weight": 2}]
     )
-    assert names(framework.points.at("score")) == ["NodeResourcesFit", "MostRequestedPriority"]
+    assert names(framework.points.get_plugins_at("score")) == ["NodeResourcesFit", "MostRequestedPriority"]
 
 
 def test_requested_to_capacity_ratio_priority() -> None:
     argument = {"requestedToCapacityRatioArguments": {"shape": [{"utilization": 0, "score": 0}]}}
     framework = profile(priorities=[{"name": "RequestedToCapacityRatioPriority", "weight": 2, "argument": argument}])
-    assert names(framework.points.at("score")) == ["RequestedToCapacityRatioPriority"]
+    assert names(framework.points.get_plugins_at("score")) == ["RequestedToCapacityRatioPriority"]
 
 
 def test_extenders_and_symmetric_weight() -> None:
@@ -124,7 +124,7 @@ def test_extenders_and_symmetric_weight() -> None:
 def test_default_and_autoscaler_providers_have_equal_score_plugins() -> None:
     default = Simulation(profile=PROVIDERS["DefaultProvider"]).profile
     packing = Simulation(profile=PROVIDERS["ClusterAutoscalerProvider"]).profile
-    assert names(default.points.at("score")) == names(packing.points.at("score"))
+    assert names(default.points.get_plugins_at("score")) == names(packing.points.get_plugins_at("score"))
 
 
 PREDICATE, PRIORITY = "predicates[0]", "priorities[0]"

@@ -95,11 +95,11 @@ def test_pod_updates_during_the_binding_cycle_are_not_lost() -> None:
         await cluster.create(cluster.pod("permit"))
         await cluster.settle()
         patch = {"metadata": {"labels": {"new": "yes"}}}
-        await cluster.cluster.client.of(Pod).patch("permit", patch, NAMESPACE, type=PatchType.MERGE)
+        await cluster.cluster.client.for_kind(Pod).patch("permit", patch, NAMESPACE, type=PatchType.MERGE)
         await cluster.settle()
         (waiting,) = cluster.scheduler.waiting
         waiting.reject("Held", "no")
-        (queued,) = cluster.scheduler.queue.pending()
+        (queued,) = cluster.scheduler.queue.list_pending_pods()
         await eventually(lambda: queued.info.pod.metadata.labels == {"new": "yes"})
         assert queued.info.group.labels == {"new": "yes"}
 
@@ -116,7 +116,7 @@ def test_plugin_exception_fails_only_the_attempt() -> None:
             "running PreBind plugin \"Held\": 'forgotten'",
         )
         assert not cluster.scheduler.table.requested.any()
-        await cluster.cluster.client.of(Pod).delete("faulty", NAMESPACE)
+        await cluster.cluster.client.for_kind(Pod).delete("faulty", NAMESPACE)
         await cluster.create(cluster.pod("other", cpu="1"))
         assert await state(cluster, "other") == ("a", "")
 
@@ -127,7 +127,7 @@ async def check_preemption(cluster: Running, name: str) -> None:
     """Check that an unbound pod gives its node to a pod of higher priority, and is not deleted."""
     important = PriorityClass(value=1000)
     important.metadata.name = "high"
-    await cluster.cluster.client.of(PriorityClass).create(important)
+    await cluster.cluster.client.for_kind(PriorityClass).create(important)
     victim = await cluster.create(cluster.pod(name, cpu="1"))
     assert await state(cluster, name) == ("", "a")
     preemptor = cluster.pod("preemptor", cpu="1")
@@ -142,7 +142,7 @@ async def check_preemption(cluster: Running, name: str) -> None:
     assert requeued is not None
     assert requeued.metadata.uid == victim.metadata.uid
     assert (requeued.spec.nodeName, requeued.status.nominatedNodeName) == ("", "")
-    await cluster.cluster.client.of(Node).delete("a")
+    await cluster.cluster.client.for_kind(Node).delete("a")
 
 
 def test_pod_waiting_at_permit_is_preempted() -> None:
@@ -157,7 +157,7 @@ def test_nomination_cleared_in_the_status_is_dropped() -> None:
     async def scenario(cluster: Running) -> None:
         await cluster.create(cluster.pod("big", cpu="8"))
         await cluster.settle()
-        pods = cluster.cluster.client.of(Pod)
+        pods = cluster.cluster.client.for_kind(Pod)
         for node, expected in (("a", {"a"}), (None, set())):
             patch = {"status": {"nominatedNodeName": node}}
             await pods.patch("big", patch, NAMESPACE, type=PatchType.MERGE, subresource="status")

@@ -42,8 +42,8 @@ async def test_a_binding_that_does_not_reach_the_server_is_retried() -> None:
         with_unreachable_server(c, 20).scheduling(),
     ):
         await c.clock.advance(10)
-        await c.client.of(Pod).create(pod(name="p"))
+        await c.client.for_kind(Pod).create(pod(name="p"))
         await c.clock.advance(0)
-        assert not (await c.client.of(Pod).get("p", "default")).spec.nodeName
+        assert not (await c.client.for_kind(Pod).get("p", "default")).spec.nodeName
         await c.clock.advance(120)
-        assert (await c.client.of(Pod).get("p", "default")).spec.nodeName == "n"
+        assert (await c.client.for_kind(Pod).get("p", "default")).spec.nodeName == "n"

@@ -36,7 +36,7 @@ def member(cluster: Running, name: str, group_name: str, cpu: str = "1") -> Pod:
 async def bound(cluster: Running) -> dict[str, int]:
     """How many pods of each group are bound."""
     counts: dict[str, int] = {}
-    for pod in (await cluster.cluster.client.of(Pod).list()).items:
+    for pod in (await cluster.cluster.client.for_kind(Pod).list()).items:
         name = pod.spec.schedulingGroup.podGroupName
         counts[name] = counts.get(name, 0) + bool(pod.spec.nodeName)
     return counts
@@ -53,7 +53,7 @@ async def test_pods_are_gated_until_min_count_pods_exist() -> None:
         first = await cluster.create(member(cluster, "p0", "g"))
         await cluster.settle()
         assert gate_message(cluster, first) == 'waiting for pods\'s pod group "g" to appear in scheduling queue'
-        await cluster.cluster.client.of(PodGroup).create(group("g", 3))
+        await cluster.cluster.client.for_kind(PodGroup).create(group("g", 3))
         await cluster.settle()
         assert gate_message(cluster, first) == "waiting for minCount pods from a gang to appear in scheduling queue"
         await cluster.create(member(cluster, "p1", "g"))
@@ -67,7 +67,7 @@ async def test_pods_are_gated_until_min_count_pods_exist() -> None:
 async def test_gang_is_scheduled_completely_or_not_at_all() -> None:
     async with running(runtime_config=RUNTIME_CONFIG) as cluster:
         await cluster.node("a", cpu="2")
-        await cluster.cluster.client.of(PodGroup).create(group("g", 3))
+        await cluster.cluster.client.for_kind(PodGroup).create(group("g", 3))
         for number in range(3):
             await cluster.create(member(cluster, f"p{number}", "g"))
         await cluster.cluster.clock.advance(30)
@@ -93,7 +93,7 @@ async def test_error_of_a_member_leaves_no_assumed_pods() -> None:
         config = parse_config({"apiVersion": API_VERSION, "kind": KIND, "extenders": [verbs]})
         async with running(config, runtime_config=RUNTIME_CONFIG) as cluster:
             await cluster.node("a")
-            await cluster.cluster.client.of(PodGroup).create(group("g", 3))
+            await cluster.cluster.client.for_kind(PodGroup).create(group("g", 3))
             for number in range(3):
                 await cluster.create(member(cluster, f"p{number}", "g"))
             await cluster.settle()
@@ -108,7 +108,7 @@ async def test_error_of_a_member_leaves_no_assumed_pods() -> None:
 async def group_condition(cluster: Running, name: str = "g") -> tuple[str, str, str]:
     """Status, reason and message of the condition of the group."""
     await cluster.settle()
-    (condition,) = (await cluster.cluster.client.of(PodGroup).get(name, NAMESPACE)).status.conditions
+    (condition,) = (await cluster.cluster.client.for_kind(PodGroup).get(name, NAMESPACE)).status.conditions
     assert condition.type == "PodGroupScheduled"
     return condition.status, condition.reason, condition.message
 
@@ -116,7 +116,7 @@ async def group_condition(cluster: Running, name: str = "g") -> tuple[str, str, 
 async def test_pod_group_condition_shows_whether_it_is_scheduled() -> None:
     async with running(runtime_config=RUNTIME_CONFIG) as cluster:
         await cluster.node("a", cpu="2")
-        await cluster.cluster.client.of(PodGroup).create(group("g", 3))
+        await cluster.cluster.client.for_kind(PodGroup).create(group("g", 3))
         for number in range(3):
             await cluster.create(member(cluster, f"p{number}", "g"))
         assert await group_condition(cluster) == ("False", "Unschedulable", "pod group is unschedulable")
@@ -137,13 +137,13 @@ async def test_preemption_makes_room_for_the_whole_group_or_not_at_all(min_count
     async with running(runtime_config=RUNTIME_CONFIG) as cluster:
         high = PriorityClass(value=1000)
         high.metadata.name = "high"
-        await cluster.cluster.client.of(PriorityClass).create(high)
+        await cluster.cluster.client.for_kind(PriorityClass).create(high)
         for number in range(4):
             await cluster.node(f"n{number}", cpu="1")
         for number in range(3):
             await cluster.create(cluster.pod(f"low{number}", cpu="1"))
             await cluster.settle()
-        await cluster.cluster.client.of(PodGroup).create(group("g", min_count))
+        await cluster.cluster.client.for_kind(PodGroup).create(group("g", min_count))
         for number in range(min_count):
             pod = member(cluster, f"p{number}", "g")
             pod.spec.priorityClassName = "high"
@@ -170,7 +170,7 @@ async def test_gangs_that_each_need_more_than_half_are_scheduled_in_turn(slots: 
         for number in range(slots):
             await cluster.node(f"n{number}", cpu="1")
         for name in ("a", "b"):
-            await cluster.cluster.client.of(PodGroup).create(group(name, min_count))
+            await cluster.cluster.client.for_kind(PodGroup).create(group(name, min_count))
         for number in range(min_count):
             for name in ("a", "b"):
                 await cluster.create(member(cluster, f"{name}{number}", name))
@@ -179,7 +179,7 @@ async def test_gangs_that_each_need_more_than_half_are_scheduled_in_turn(slots: 
         assert sorted(counts.values()) == [0, min_count]
         winner = max(counts, key=lambda name: counts[name])
         for number in range(min_count):
-            client = cluster.cluster.client.of(Pod)
+            client = cluster.cluster.client.for_kind(Pod)
             await client.delete(f"{winner}{number}", NAMESPACE, options=Delete(grace_period_s=0))
         await cluster.cluster.clock.advance(60)
         other = "b" if winner == "a" else "a"
@@ -192,7 +192,7 @@ async def test_incomplete_gang_releases_its_nodes_after_the_permit_timeout() -> 
     config = SchedulerConfig(profiles=(ProfileConfig(args=args),))
     async with running(config, RUNTIME_CONFIG) as cluster:
         await cluster.node("a", cpu="2")
-        await cluster.cluster.client.of(PodGroup).create(group("g", 2))
+        await cluster.cluster.client.for_kind(PodGroup).create(group("g", 2))
         await cluster.create(member(cluster, "p0", "g"))
         other = member(cluster, "p1", "g")
         other.spec.schedulerName = "somebody-else"

@@ -27,5 +27,5 @@ async def add_nodes_with_devices(cluster: Running) -> None:
     for name in ("a", "b"):
         await cluster.node(name)
     spec = DeviceClassSpec(selectors=cel(f'device.driver == "{DRIVER}"'))
-    await client.of(DeviceClass).create(DeviceClass(metadata=ObjectMeta(name="gpu"), spec=spec))
-    await client.of(ResourceSlice).create(slice_of([device("d0", "a"), device("d1", "b")], node="b", pool="b"))
+    await client.for_kind(DeviceClass).create(DeviceClass(metadata=ObjectMeta(name="gpu"), spec=spec))
+    await client.for_kind(ResourceSlice).create(slice_of([device("d0", "a"), device("d1", "b")], node="b", pool="b"))

@@ -127,7 +127,7 @@ class World:
     def __post_init__(self) -> None:
         simulation = self.simulation = Simulation(profile=profile_with())
         informers = simulation.handle.informers
-        self.slice_informer, self.claim_informer = informers.of(ResourceSlice), informers.of(ResourceClaim)
+        self.slice_informer, self.claim_informer = informers.for_kind(ResourceSlice), informers.for_kind(ResourceClaim)
         self.allocated_devices = AllocatedDevices(self.claim_informer)
         self.views = NodeViews(table=simulation.table, index=ResourceSliceIndex(self.slice_informer))
         for node in self.nodes:

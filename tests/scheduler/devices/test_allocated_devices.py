@@ -30,7 +30,7 @@ def test_pending_allocation_counts_until_the_claim_shows_it() -> None:
     position = world.allocated_devices.position
     world.put(pending_claim)
     assert allocated_names(world) == {"d0"}
-    assert world.allocated_devices.since(position) == [], "no change is recorded"
+    assert world.allocated_devices.list_changes_since(position) == [], "no change is recorded"
     assert not world.allocated_devices.is_pending("c")
     world.remove(pending_claim)
     assert allocated_names(world) == set()
@@ -65,7 +65,7 @@ def test_pending_allocation_moves_to_the_uid_of_the_created_claim() -> None:
     assert allocated_names(world) == {"d0"}
     claim = allocated_claim(result("d0"), name="c")
     world.put(claim)
-    assert world.allocated_devices.used_in(POOL)["d0"].owners == 1
+    assert world.allocated_devices.get_pool_use(POOL)["d0"].owners == 1
     world.remove(claim)
     assert allocated_names(world) == set()
 
@@ -89,11 +89,11 @@ def test_consumed_capacity_of_shares_is_added_up() -> None:
     world.put(first)
     world.put(second)
     id = DeviceId(DRIVER, "p", "d0")
-    assert world.allocated_devices.consumed(id) == {"memory": parse("3584Mi")}
+    assert world.allocated_devices.get_consumed_capacity(id) == {"memory": parse("3584Mi")}
     assert not world.allocated_devices.is_taken(id)
     assert world.allocated_devices.is_shared(id)
     world.remove(first)
-    assert world.allocated_devices.consumed(id) == {"memory": parse("512Mi")}
+    assert world.allocated_devices.get_consumed_capacity(id) == {"memory": parse("512Mi")}
     world.remove(second)
     assert not world.allocated_devices.is_shared(id)
 
@@ -104,4 +104,4 @@ def test_changes_show_whether_devices_were_freed() -> None:
     claim = allocated_claim(result("d0"))
     world.put(claim)
     world.remove(claim)
-    assert [change.is_freed for change in world.allocated_devices.since(position) or ()] == [False, True]
+    assert [change.is_freed for change in world.allocated_devices.list_changes_since(position) or ()] == [False, True]

@@ -51,7 +51,7 @@ def cluster() -> Simulation:
 def put(simulation: Simulation, obj: Any) -> None:
     kinds: Any = {"ResourceSlice": ResourceSlice, "DeviceClass": DeviceClass, "ResourceClaim": ResourceClaim}
     obj.metadata.resourceVersion = obj.metadata.resourceVersion or "1"
-    simulation.handle.informers.of(kinds[obj.kind])._put(key_of(obj), obj)
+    simulation.handle.informers.for_kind(kinds[obj.kind])._put(key_of(obj), obj)
 
 
 def pod_with_claim(simulation: Simulation, expression: str = f'device.attributes["{DRIVER}"].link > 1') -> Pod:
@@ -120,7 +120,7 @@ def test_a_large_pool_is_read_in_parts() -> None:
 
 def matching(selectors: DeviceSelectors, request: RequestAlternative, candidate: CandidateDevice) -> bool:
     """Whether the device matches the selectors of the request; jobs run immediately."""
-    steps = selectors.matching(0, request, [candidate])
+    steps = selectors.match_devices(0, request, [candidate])
     while True:
         try:
             job = next(steps)

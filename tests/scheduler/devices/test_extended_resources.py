@@ -10,7 +10,7 @@ from sampan.api.types.resource_v1 import DeviceClass, DeviceClassSpec
 from sampan.scheduler.devices.device_inventory import PREFIX, classes_by_resource
 from sampan.scheduler.devices.extended_resources import (
     PLACEHOLDER_NAME,
-    extended_resource_claim,
+    build_extended_resource_claim,
     is_extended_resource_claim,
 )
 
@@ -41,7 +41,7 @@ def requested(*containers: Container, init_containers: tuple[Container, ...] = (
         metadata=ObjectMeta(name="p", namespace="x", uid="u"),
         spec=PodSpec(containers=list(containers), initContainers=list(init_containers)),
     )
-    resource_claim = extended_resource_claim(pod, [NIC, GPU], classes.get)
+    resource_claim = build_extended_resource_claim(pod, [NIC, GPU], classes.get)
     requests = {
         request.name: (request.exactly.deviceClassName, request.exactly.count)
         for request in resource_claim.claim.spec.devices.requests or ()
@@ -87,7 +87,7 @@ def test_init_containers_share_devices_in_sequence() -> None:
 
 def test_extended_resource_claim_belongs_to_its_pod() -> None:
     pod = Pod(metadata=ObjectMeta(name="p", namespace="x", uid="u"), spec=PodSpec(containers=[]))
-    claim = extended_resource_claim(pod, [], lambda name: None).claim
+    claim = build_extended_resource_claim(pod, [], lambda name: None).claim
     assert is_extended_resource_claim(claim, pod)
     assert claim.metadata.name == PLACEHOLDER_NAME
     assert not is_extended_resource_claim(claim, Pod(metadata=ObjectMeta(name="p", namespace="x", uid="later")))

@@ -41,7 +41,7 @@ def failing(times: int) -> SchedulerConfig:
 
 
 async def get_claim(cluster: Running, name: str = "one") -> ResourceClaim:
-    return await cluster.cluster.client.of(ResourceClaim).get(name, NAMESPACE)
+    return await cluster.cluster.client.for_kind(ResourceClaim).get(name, NAMESPACE)
 
 
 async def set_device_condition(
@@ -60,7 +60,7 @@ async def set_device_condition(
     )
     status = AllocatedDeviceStatus(driver=result.driver, pool=result.pool, device=result.device, conditions=[ready])
     claim.status.devices = [status]
-    await cluster.cluster.client.of(ResourceClaim).update_status(claim)
+    await cluster.cluster.client.for_kind(ResourceClaim).update_status(claim)
     await cluster.settle()
 
 
@@ -69,10 +69,10 @@ async def add_device_with_binding_conditions(cluster: Running) -> None:
     client = cluster.cluster.client
     for name in ("a", "b"):
         await cluster.node(name)
-    await client.of(DeviceClass).create(DeviceClass(metadata=ObjectMeta(name="gpu")))
+    await client.for_kind(DeviceClass).create(DeviceClass(metadata=ObjectMeta(name="gpu")))
     unready_device = device("d0", bindingConditions=["ready"], bindingFailureConditions=["failed"], bindsToNode=True)
-    await client.of(ResourceSlice).create(slice_of([unready_device], node="b", pool="b"))
-    await client.of(ResourceClaim).create(named_claim("one", exactly("r")))
+    await client.for_kind(ResourceSlice).create(slice_of([unready_device], node="b", pool="b"))
+    await client.for_kind(ResourceClaim).create(named_claim("one", exactly("r")))
     await cluster.create(pod_with_claims(cluster, "p", "one"))
     await cluster.settle()
 
@@ -80,7 +80,7 @@ async def add_device_with_binding_conditions(cluster: Running) -> None:
 async def test_failed_binding_removes_the_reservation() -> None:
     async with running(failing(1)) as cluster:
         await add_nodes_with_devices(cluster)
-        await cluster.cluster.client.of(ResourceClaim).create(named_claim("one", exactly("r")))
+        await cluster.cluster.client.for_kind(ResourceClaim).create(named_claim("one", exactly("r")))
         await cluster.create(pod_with_claims(cluster, "p", "one"))
         assert await cluster.where("p") == [""]
         claim = await get_claim(cluster)
@@ -118,7 +118,7 @@ async def test_failed_device_binding_is_retried_with_another_device() -> None:
         assert message in failed[-1].note
         assert (await get_claim(cluster)).status.reservedFor == []
         better = slice_of([device("e0")], node="b", pool="a-better")
-        await cluster.cluster.client.of(ResourceSlice).create(better)
+        await cluster.cluster.client.for_kind(ResourceSlice).create(better)
         await cluster.cluster.clock.advance(60)
         assert await cluster.where("p") == ["b"]
         claim = await get_claim(cluster)
@@ -147,8 +147,8 @@ async def serve_extended_resource(cluster: Running, own: str = "0") -> None:
     await cluster.node("b")
     device_class = DeviceClass(metadata=ObjectMeta(name="gpu"))
     device_class.spec.extendedResourceName = "example.com/gpu"
-    await client.of(DeviceClass).create(device_class)
-    await client.of(ResourceSlice).create(slice_of([device("d0"), device("d1")], node="b", pool="b"))
+    await client.for_kind(DeviceClass).create(device_class)
+    await client.for_kind(ResourceSlice).create(slice_of([device("d0"), device("d1")], node="b", pool="b"))
 
 
 def pod_requesting(cluster: Running, name: str, amount: str, resource: str = "example.com/gpu") -> Pod:
@@ -161,7 +161,7 @@ def pod_requesting(cluster: Running, name: str, amount: str, resource: str = "ex
 
 
 async def list_claims(cluster: Running) -> list[ResourceClaim]:
-    page = await cluster.cluster.client.of(ResourceClaim).list()
+    page = await cluster.cluster.client.for_kind(ResourceClaim).list()
     return list(page.items)
 
 
@@ -214,17 +214,17 @@ async def test_device_class_created_or_changed_later_serves_waiting_pods() -> No
         client = cluster.cluster.client
         for name in ("a", "b"):
             await cluster.node(name)
-        await client.of(ResourceSlice).create(slice_of([device("d0"), device("d1")], node="b", pool="b"))
+        await client.for_kind(ResourceSlice).create(slice_of([device("d0"), device("d1")], node="b", pool="b"))
         await cluster.create(pod_requesting(cluster, "p", "1", "deviceclass.resource.kubernetes.io/gpu"))
         await cluster.create(pod_requesting(cluster, "q", "1"))
         assert await cluster.where("p", "q") == ["", ""]
         assert "2 Insufficient example.com/gpu" in (await cluster.condition("q")).message
         device_class = DeviceClass(metadata=ObjectMeta(name="gpu"))
-        await client.of(DeviceClass).create(device_class)
+        await client.for_kind(DeviceClass).create(device_class)
         await cluster.cluster.clock.advance(15)
         assert await cluster.where("p", "q") == ["b", ""]
         patch = {"spec": {"extendedResourceName": "example.com/gpu"}}
-        await client.of(DeviceClass).patch("gpu", patch, type=PatchType.MERGE)
+        await client.for_kind(DeviceClass).patch("gpu", patch, type=PatchType.MERGE)
         await cluster.cluster.clock.advance(60)
         assert await cluster.where("q") == ["b"]
 
@@ -246,17 +246,17 @@ async def test_extended_resource_claim_of_an_earlier_scheduler_is_deleted() -> N
     async with running() as cluster:
         client = cluster.cluster.client
         await serve_extended_resource(cluster)
-        await client.of(Node).patch("b", {"spec": {"unschedulable": True}}, type=PatchType.MERGE)
+        await client.for_kind(Node).patch("b", {"spec": {"unschedulable": True}}, type=PatchType.MERGE)
         pod = await cluster.create(pod_requesting(cluster, "p", "1"))
         await cluster.settle()
         leftover = named_claim("left", exactly("r"))
         leftover.metadata.annotations = {"resource.kubernetes.io/extended-resource-claim": "true"}
         owner: Any = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": pod.metadata.uid, "controller": True}
-        await client.of(ResourceClaim).create(leftover)
-        await client.of(ResourceClaim).patch(
+        await client.for_kind(ResourceClaim).create(leftover)
+        await client.for_kind(ResourceClaim).patch(
             "left", {"metadata": {"ownerReferences": [owner]}}, NAMESPACE, type=PatchType.MERGE
         )
-        await client.of(Node).patch("b", {"spec": {"unschedulable": False}}, type=PatchType.MERGE)
+        await client.for_kind(Node).patch("b", {"spec": {"unschedulable": False}}, type=PatchType.MERGE)
         await cluster.cluster.clock.advance(60)
         assert await cluster.where("p") == ["b"]
         (claim,) = await list_claims(cluster)
@@ -271,12 +271,12 @@ async def test_pods_share_the_capacity_of_a_device() -> None:
     async with running() as cluster:
         client = cluster.cluster.client
         await cluster.node("a")
-        await client.of(DeviceClass).create(DeviceClass(metadata=ObjectMeta(name="gpu")))
+        await client.for_kind(DeviceClass).create(DeviceClass(metadata=ObjectMeta(name="gpu")))
         nic = device("nic", allowMultipleAllocations=True, capacity={"bandwidth": DeviceCapacity(value="10G")})
-        await client.of(ResourceSlice).create(slice_of([nic], node="a", pool="a"))
+        await client.for_kind(ResourceSlice).create(slice_of([nic], node="a", pool="a"))
         for name, amount in (("p", "6G"), ("q", "4G"), ("r", "1G")):
             requirements = CapacityRequirements(requests={"bandwidth": amount})
-            await client.of(ResourceClaim).create(named_claim(name, exactly("r", capacity=requirements)))
+            await client.for_kind(ResourceClaim).create(named_claim(name, exactly("r", capacity=requirements)))
             await cluster.create(pod_with_claims(cluster, name, name))
             await cluster.settle()
         assert await cluster.where("p", "q", "r") == ["a", "a", ""]
@@ -297,7 +297,7 @@ async def test_profiles_share_pending_allocations() -> None:
     async with running(SchedulerConfig(profiles=profiles)) as cluster:
         await add_nodes_with_devices(cluster)
         for name, scheduler in (("p", "default-scheduler"), ("q", "other"), ("r", "default-scheduler")):
-            await cluster.cluster.client.of(ResourceClaim).create(named_claim(name, exactly("r")))
+            await cluster.cluster.client.for_kind(ResourceClaim).create(named_claim(name, exactly("r")))
             pod = pod_with_claims(cluster, name, name)
             pod.spec.schedulerName = scheduler
             await cluster.create(pod)

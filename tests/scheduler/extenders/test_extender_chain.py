@@ -187,7 +187,7 @@ def test_extender_chooses_among_preemption_candidates() -> None:
         before = await cluster.where("low-0", "low-1", "low-2")
         assert sorted(before) == ["a", "b", "c"]
         high = PriorityClass(metadata=ObjectMeta(name="high"), value=10)
-        await cluster.cluster.client.of(PriorityClass).create(high)
+        await cluster.cluster.client.for_kind(PriorityClass).create(high)
         pod = cluster.pod("high", cpu="4")
         pod.spec.priorityClassName = "high"
         await cluster.create(pod)
@@ -209,7 +209,7 @@ def test_failing_preempt_verb_leaves_the_pod_unschedulable() -> None:
             await cluster.create(cluster.pod(f"low-{number}", cpu="4"))
         await cluster.settle()
         high = PriorityClass(metadata=ObjectMeta(name="high"), value=10)
-        await cluster.cluster.client.of(PriorityClass).create(high)
+        await cluster.cluster.client.for_kind(PriorityClass).create(high)
         pod = cluster.pod("high", cpu="4")
         pod.spec.priorityClassName = "high"
         await cluster.create(pod)
@@ -248,11 +248,11 @@ def test_extender_filters_the_nominated_node() -> None:
     async def scenario(cluster: Running, server: FakeExtender) -> None:
         await cluster.create(cluster.pod("big", cpu="8"))
         await cluster.settle()
-        pods = cluster.cluster.client.of(Pod)
+        pods = cluster.cluster.client.for_kind(Pod)
         await pods.patch("big", {"status": {"nominatedNodeName": "a"}}, "default", subresource="status")
         await cluster.node("b2", cpu="9")
         allocatable = {"cpu": "9", "memory": "8Gi", "pods": "10"}
-        nodes = cluster.cluster.client.of(Node)
+        nodes = cluster.cluster.client.for_kind(Node)
         await nodes.patch("a", {"status": {"allocatable": allocatable, "capacity": allocatable}}, subresource="status")
         await cluster.cluster.clock.advance(20)
         assert await cluster.where("big") == ["b2"]

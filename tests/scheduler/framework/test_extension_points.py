@@ -214,7 +214,7 @@ def test_plugins_are_resolved_at_the_points_that_they_implement() -> None:
     points = every_plugin().profile.points
     for point, field in POINTS.items():
         method = "sort_key" if field == "queue_sort" else field
-        assert {type(plugin) for plugin in points.at(point)} == set(IMPLEMENTATIONS[method]), point
+        assert {type(plugin) for plugin in points.get_plugins_at(point)} == set(IMPLEMENTATIONS[method]), point
 
 
 class Misspelt:

@@ -87,7 +87,7 @@ def planned(cluster: FullCluster) -> PostFilterResult | None:
     for pod, node in cluster.nominated_pods:
         nominator.add(simulation.pods.info(pod), node)
     cycle = simulation.cycle(cluster.pod)
-    nominated = cycle.memo["nominated"] = nominator.of_higher_priority(cycle.info, simulation.table.rows)
+    nominated = cycle.memo["nominated"] = nominator.list_higher_priority_pods(cycle.info, simulation.table.rows)
     before = simulation.table.requested.copy()
     result = simulation.profile.select_node(cycle, nominated)
     if result.diagnosis is None:

@@ -14,7 +14,7 @@ async def test_devices_are_allocated_reserved_and_reused() -> None:
     async with running() as cluster:
         await add_nodes_with_devices(cluster)
         client = cluster.cluster.client
-        claims = client.of(ResourceClaim)
+        claims = client.for_kind(ResourceClaim)
         await claims.create(
             named_claim("one", exactly("r", selectors=cel(f'device.attributes["{DRIVER}"].model == "b"')))
         )
@@ -38,7 +38,7 @@ async def test_devices_are_allocated_reserved_and_reused() -> None:
         assert message.startswith(
             "0/2 nodes are available: 2 cannot allocate all claims. still not schedulable, preemption: "
         )
-        await client.of(Pod).delete("p", NAMESPACE, options=Delete(grace_period_s=0))
+        await client.for_kind(Pod).delete("p", NAMESPACE, options=Delete(grace_period_s=0))
         freed = copy_of(await claims.get("one", NAMESPACE))
         freed.status.allocation, freed.status.reservedFor = None, []
         await claims.update_status(freed)
@@ -57,11 +57,11 @@ async def test_pod_waits_for_its_claim_and_device_class() -> None:
         assert queued.gate_message == 'could not find ResourceClaim "default/late"'
         other = named_claim("late", exactly("r"))
         other.spec.devices.requests[0].exactly.deviceClassName = "later"  # type: ignore[index,union-attr]
-        await client.of(ResourceClaim).create(other)
+        await client.for_kind(ResourceClaim).create(other)
         await cluster.settle()
         message = "request r: device class later does not exist"
         assert message in (await cluster.condition("p")).message
-        await client.of(DeviceClass).create(DeviceClass(metadata=ObjectMeta(name="later")))
+        await client.for_kind(DeviceClass).create(DeviceClass(metadata=ObjectMeta(name="later")))
         await cluster.cluster.clock.advance(15)
         assert await cluster.where("p") == ["b"]
 
@@ -71,19 +71,19 @@ async def test_unreserved_claim_with_devices_elsewhere_is_deallocated() -> None:
     async with running() as cluster:
         await add_nodes_with_devices(cluster)
         client = cluster.cluster.client
-        await client.of(ResourceClaim).create(named_claim("one", exactly("r")))
+        await client.for_kind(ResourceClaim).create(named_claim("one", exactly("r")))
         await cluster.create(pod_with_claims(cluster, "p", "one"))
         assert await cluster.where("p") == ["b"]
-        await client.of(Pod).delete("p", NAMESPACE, options=Delete(grace_period_s=0))
-        unreserved = copy_of(await client.of(ResourceClaim).get("one", NAMESPACE))
+        await client.for_kind(Pod).delete("p", NAMESPACE, options=Delete(grace_period_s=0))
+        unreserved = copy_of(await client.for_kind(ResourceClaim).get("one", NAMESPACE))
         unreserved.status.reservedFor = []
-        await client.of(ResourceClaim).update_status(unreserved)
+        await client.for_kind(ResourceClaim).update_status(unreserved)
         bound = pod_with_claims(cluster, "q", "one")
         bound.spec.nodeSelector = {"kubernetes.io/hostname": "a"}
-        await client.of(ResourceSlice).create(slice_of([device("e0")], node="a", pool="a"))
+        await client.for_kind(ResourceSlice).create(slice_of([device("e0")], node="a", pool="a"))
         await cluster.create(bound)
         await cluster.cluster.clock.advance(15)
         assert await cluster.where("q") == ["a"]
-        claim = await client.of(ResourceClaim).get("one", NAMESPACE)
+        claim = await client.for_kind(ResourceClaim).get("one", NAMESPACE)
         assert claim.status.allocation is not None
         assert claim.status.allocation.devices.results[0].pool == "a"

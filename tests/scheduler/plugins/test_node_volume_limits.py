@@ -39,7 +39,7 @@ def test_nodes_whose_attachment_limit_is_reached_are_rejected(
     one_is_detached: bool = data.draw(st.booleans())
     if storage.attachments and one_is_detached:
         detached = storage.attachments.pop()
-        simulation.handle.informers.of(VolumeAttachment)._remove(key_of(detached))
+        simulation.handle.informers.for_kind(VolumeAttachment)._remove(key_of(detached))
     expected: Rejections = {}
     for node in situation.nodes:
         name = node.metadata.name

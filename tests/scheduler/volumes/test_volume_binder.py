@@ -63,7 +63,7 @@ async def volume_cluster(*nodes: str) -> AsyncIterator[Cluster]:
         cluster_.scheduling(),
     ):
         account = ServiceAccount(metadata=ObjectMeta(name="default", namespace="default"))
-        await cluster_.client.of(ServiceAccount).create(account)
+        await cluster_.client.for_kind(ServiceAccount).create(account)
         await cluster_.clock.settle()
         yield cluster_
 
@@ -71,29 +71,29 @@ async def volume_cluster(*nodes: str) -> AsyncIterator[Cluster]:
 async def test_volume_is_provisioned_on_the_node_of_its_first_consumer() -> None:
     async with volume_cluster("a", "b", "c") as cluster:
         client = cluster.client
-        await client.of(StorageClass).create(storage_class("local", "sampan.local/path"))
-        await client.of(PersistentVolumeClaim).create(claim("data", "local"))
+        await client.for_kind(StorageClass).create(storage_class("local", "sampan.local/path"))
+        await client.for_kind(PersistentVolumeClaim).create(claim("data", "local"))
         await cluster.clock.settle()
-        assert (await client.of(PersistentVolumeClaim).get("data", "default")).status.phase == "Pending"
-        await client.of(Pod).create(pod("p", "data", node="b"))
+        assert (await client.for_kind(PersistentVolumeClaim).get("data", "default")).status.phase == "Pending"
+        await client.for_kind(Pod).create(pod("p", "data", node="b"))
         await cluster.clock.advance(5)
-        pod_ = await client.of(Pod).get("p", "default")
+        pod_ = await client.for_kind(Pod).get("p", "default")
         assert (pod_.spec.nodeName, pod_.status.phase) == ("b", "Running")
-        bound = await client.of(PersistentVolumeClaim).get("data", "default")
+        bound = await client.for_kind(PersistentVolumeClaim).get("data", "default")
         assert (bound.status.phase, bound.metadata.annotations[SELECTED]) == ("Bound", "b")
-        volume = await client.of(PersistentVolume).get(bound.spec.volumeName)
+        volume = await client.for_kind(PersistentVolume).get(bound.spec.volumeName)
         assert volume.spec.nodeAffinity is not None
         required = volume.spec.nodeAffinity.required
         assert required is not None
         assert required.nodeSelectorTerms
         assert required.nodeSelectorTerms[0].matchExpressions[0].values == ["b"]
         # a second pod must run where the volume is
-        await client.of(Pod).create(pod("q", "data"))
+        await client.for_kind(Pod).create(pod("q", "data"))
         await cluster.clock.advance(5)
-        assert (await client.of(Pod).get("q", "default")).spec.nodeName == "b"
-        await client.of(Pod).create(pod("r", "data", node="c"))
+        assert (await client.for_kind(Pod).get("q", "default")).spec.nodeName == "b"
+        await client.for_kind(Pod).create(pod("r", "data", node="c"))
         await cluster.clock.advance(5)
-        notes = [event.note for event in (await client.of(Event).list()).items if event.regarding.name == "r"]
+        notes = [event.note for event in (await client.for_kind(Event).list()).items if event.regarding.name == "r"]
         conflict = "1 node(s) didn't match PersistentVolume's node affinity"
         assert any(conflict in note for note in notes), notes
 
@@ -116,38 +116,39 @@ def static(name: str, node: str, size: str) -> PersistentVolume:
 async def test_local_volumes_are_bound_on_their_node() -> None:
     async with volume_cluster("a", "b") as cluster:
         client = cluster.client
-        await client.of(StorageClass).create(storage_class("disks", "kubernetes.io/no-provisioner"))
+        await client.for_kind(StorageClass).create(storage_class("disks", "kubernetes.io/no-provisioner"))
         for name, node, size in (("small-a", "a", "1Gi"), ("large-a", "a", "9Gi"), ("small-b", "b", "1Gi")):
-            await client.of(PersistentVolume).create(static(name, node, size))
+            await client.for_kind(PersistentVolume).create(static(name, node, size))
         for name, size in (("one", "1Gi"), ("two", "2Gi"), ("three", "1Gi")):
-            await client.of(PersistentVolumeClaim).create(claim(name, "disks", size))
-        await client.of(Pod).create(pod("p", "one", "two"))
+            await client.for_kind(PersistentVolumeClaim).create(claim(name, "disks", size))
+        await client.for_kind(Pod).create(pod("p", "one", "two"))
         await cluster.clock.advance(5)
-        await client.of(Pod).create(pod("q", "three"))
+        await client.for_kind(Pod).create(pod("q", "three"))
         await cluster.clock.advance(5)
-        node_names = {pod_.metadata.name: pod_.spec.nodeName for pod_ in (await client.of(Pod).list()).items}
+        node_names = {pod_.metadata.name: pod_.spec.nodeName for pod_ in (await client.for_kind(Pod).list()).items}
         assert node_names == {"p": "a", "q": "b"}
         claims = {
-            pod_.metadata.name: pod_.spec.volumeName for pod_ in (await client.of(PersistentVolumeClaim).list()).items
+            pod_.metadata.name: pod_.spec.volumeName
+            for pod_ in (await client.for_kind(PersistentVolumeClaim).list()).items
         }
         assert claims == {"one": "small-a", "two": "large-a", "three": "small-b"}
-        await client.of(PersistentVolumeClaim).create(claim("four", "disks"))
-        await client.of(Pod).create(pod("r", "four"))
+        await client.for_kind(PersistentVolumeClaim).create(claim("four", "disks"))
+        await client.for_kind(Pod).create(pod("r", "four"))
         await cluster.clock.advance(5)
-        notes = [event.note for event in (await client.of(Event).list()).items if event.regarding.name == "r"]
+        notes = [event.note for event in (await client.for_kind(Event).list()).items if event.regarding.name == "r"]
         message = "0/2 nodes are available: 2 node(s) didn't find available persistent volumes to bind."
         assert any(note.startswith(message) for note in notes), notes
-        await client.of(PersistentVolume).create(static("more-b", "b", "1Gi"))
+        await client.for_kind(PersistentVolume).create(static("more-b", "b", "1Gi"))
         await cluster.clock.advance(20)
-        assert (await client.of(Pod).get("r", "default")).spec.nodeName == "b"
+        assert (await client.for_kind(Pod).get("r", "default")).spec.nodeName == "b"
 
 
 async def _create_claims(waiting: Running) -> None:
     await waiting.node("a")
     client = waiting.cluster.client
-    await client.of(StorageClass).create(storage_class("far", "example.com/never"))
-    await client.of(PersistentVolumeClaim).create(claim("data", "far"))
-    await client.of(Pod).create(pod("p", "data"))
+    await client.for_kind(StorageClass).create(storage_class("far", "example.com/never"))
+    await client.for_kind(PersistentVolumeClaim).create(claim("data", "far"))
+    await client.for_kind(Pod).create(pod("p", "data"))
     await waiting.settle()
 
 
@@ -158,7 +159,7 @@ async def test_pod_is_rescheduled_when_its_volume_is_not_provisioned_in_time() -
     async with running(config) as waiting:
         await _create_claims(waiting)
         client = waiting.cluster.client
-        claim = await client.of(PersistentVolumeClaim).get("data", "default")
+        claim = await client.for_kind(PersistentVolumeClaim).get("data", "default")
         assert claim.metadata.annotations[SELECTED] == "a"
         row = waiting.scheduler.table.rows["a"]
         assert waiting.scheduler.table.pods[row], "the resources of the node stay reserved"
@@ -167,8 +168,10 @@ async def test_pod_is_rescheduled_when_its_volume_is_not_provisioned_in_time() -
         assert any("binding volumes: context deadline exceeded" in note for note in notes), notes
         # the provisioner gives up, and the scheduler may choose another node
         await waiting.node("b")
-        await client.of(Node).patch("a", {"spec": {"unschedulable": True}})
-        await client.of(PersistentVolumeClaim).patch("data", {"metadata": {"annotations": {SELECTED: None}}}, "default")
+        await client.for_kind(Node).patch("a", {"spec": {"unschedulable": True}})
+        await client.for_kind(PersistentVolumeClaim).patch(
+            "data", {"metadata": {"annotations": {SELECTED: None}}}, "default"
+        )
         await waiting.cluster.clock.advance(60)
-        claim = await client.of(PersistentVolumeClaim).get("data", "default")
+        claim = await client.for_kind(PersistentVolumeClaim).get("data", "default")
         assert claim.metadata.annotations[SELECTED] == "b"

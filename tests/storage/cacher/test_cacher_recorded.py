@@ -27,7 +27,7 @@ from sampan.storage.cacher import (
     TooLargeVersion,
     VersionExpired,
     WatchQuery,
-    defaulted,
+    apply_defaults,
     validate_options,
 )
 from sampan.storage.memory import MemoryBackend
@@ -75,7 +75,7 @@ class MiniServer:
             assert item is not None
             return json.loads(item.raw)
         initial = query.get("sendInitialEvents")
-        options = defaulted(
+        options = apply_defaults(
             Options(
                 is_watch="watch" in query,
                 resource_version=version,
@@ -90,7 +90,9 @@ class MiniServer:
         if options.is_watch:
             return await self._watch(selection, options, query)
         limit, token = int(query.get("limit", "0")), options.continue_token
-        return json.loads((await self._cacher.list(ListQuery(selection, version, options.match, limit, token))).raw())
+        return json.loads(
+            (await self._cacher.list(ListQuery(selection, version, options.match, limit, token))).join_chunks()
+        )
 
     async def _watch(self, selection: ObjectSelection, options: Options, query: dict[str, str]) -> list[Any]:
         watch_query = WatchQuery(
@@ -134,7 +136,7 @@ class MiniServer:
             result = await self._cacher.list(ListQuery(ObjectSelection(namespace)))
             for item in result.items:
                 await self._delete(namespace, item.name, {}, None)
-            return json.loads(result.raw())
+            return json.loads(result.join_chunks())
         value = await self._get(namespace, name, {}, None)
         if "finalizers" in value["metadata"]:
             value["metadata"] |= {"deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": 0}

@@ -21,7 +21,7 @@ def history(**limits: float) -> EventHistory:
 
 
 def revisions(kept: EventHistory, after: int) -> list[int]:
-    return [change.revision for change in kept.after(after)]
+    return [change.revision for change in kept.list_changes_after(after)]
 
 
 def test_changes_after_a_revision() -> None:
@@ -33,7 +33,7 @@ def test_changes_after_a_revision() -> None:
     assert revisions(kept, 9) == [12]
     assert revisions(kept, 12) == revisions(kept, 99) == []
     with pytest.raises(ValueError, match="starts after revision 5"):
-        kept.after(4)
+        kept.list_changes_after(4)
 
 
 def test_number_of_changes_is_limited() -> None:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sampan.storage.cacher.errors import Undecipherable
-from sampan.storage.cacher.item import ItemMaker, respliced, splice
+from sampan.storage.cacher.item import ItemMaker, replace_version, splice
 from tests.storage.cacher.cacher_store import PODS
 
 HEAD = b'{"kind":"Pod","apiVersion":"v1",'
@@ -99,4 +99,4 @@ def test_splice_changes_only_the_resource_version(
     expected = {**value, "metadata": {**meta, "resourceVersion": str(revision)}}
     assert json.loads(head + body) == expected
     expected["metadata"] = {**meta, "resourceVersion": str(later)}
-    assert json.loads(head + respliced(body, revision, later)) == expected
+    assert json.loads(head + replace_version(body, revision, later)) == expected

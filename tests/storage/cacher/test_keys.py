@@ -32,8 +32,8 @@ def test_key_space_behaves_like_a_sorted_set(steps: list[tuple[tuple[str, str], 
             expected = sorted(k for k, ns in model.items() if k >= first and namespace in ("", ns))
             assert [key for block in key_space.blocks(namespace, first) for key in block] == expected
             assert key_space.count(namespace, first) == len(expected)
-    assert key_space.last() == max(model, default="")
-    assert key_space.last(start[0]) == max((k for k, ns in model.items() if ns == start[0]), default="")
+    assert key_space.get_last() == max(model, default="")
+    assert key_space.get_last(start[0]) == max((k for k, ns in model.items() if ns == start[0]), default="")
 
 
 def test_keys_of_a_cluster_scoped_resource() -> None:
@@ -43,4 +43,4 @@ def test_keys_of_a_cluster_scoped_resource() -> None:
     assert [key for block in key_space.blocks() for key in block] == [NODES.prefix + name for name in "abc"]
     assert key_space.count("", NODES.key("", "b")) == 2
     key_space.remove("", NODES.key("", "c"))
-    assert key_space.last() == NODES.key("", "b")
+    assert key_space.get_last() == NODES.key("", "b")

@@ -6,7 +6,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from sampan.storage.cacher import InvalidContinue, InvalidVersion, Options, defaulted, validate_options
+from sampan.storage.cacher import InvalidContinue, InvalidVersion, Options, apply_defaults, validate_options
 from sampan.storage.cacher.list_options import (
     PRESENT,
     ReadVersion,
@@ -14,9 +14,9 @@ from sampan.storage.cacher.list_options import (
     decode_continue,
     encode_continue,
     encode_continue_start,
+    parse_get_version,
+    parse_list_version,
     parse_version,
-    wanted_of_get,
-    wanted_of_list,
 )
 
 INVALID = 'resourceVersion: Invalid value: "{0}": strconv.ParseUint: parsing "{0}": {1}'
@@ -45,7 +45,7 @@ def test_invalid_resource_versions_are_rejected(text: str, reason: str) -> None:
         parse_version(text)
     assert str(error.value) == INVALID.format(text, reason)
     with pytest.raises(InvalidVersion) as error:
-        wanted_of_list(text, "", 0)
+        parse_list_version(text, "", 0)
     assert str(error.value) == "invalid resource version: " + INVALID.format(text, reason)
 
 
@@ -65,7 +65,7 @@ def test_invalid_resource_versions_are_rejected(text: str, reason: str) -> None:
     ],
 )
 def test_version_rule_of_a_list(version: str, match: str, limit: int, expected: ReadVersion) -> None:
-    assert wanted_of_list(version, match, limit) == expected
+    assert parse_list_version(version, match, limit) == expected
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_version_rule_of_a_list(version: str, match: str, limit: int, expected: 
     ],
 )
 def test_version_rule_of_a_get(version: str, expected: ReadVersion) -> None:
-    assert wanted_of_get(version) == expected
+    assert parse_get_version(version) == expected
 
 
 def _options(request: str) -> Options:
@@ -97,7 +97,7 @@ def test_validation_errors_equal_recorded_errors(shared_dir: Path, recording: st
     steps: list[dict[str, Any]] = json.loads((shared_dir / "golden" / "recorded" / f"{recording}.json").read_text())
     rejected = 0
     for step in steps:
-        errors = validate_options(defaulted(_options(step["request"])))
+        errors = validate_options(apply_defaults(_options(step["request"])))
         details = step["body"].get("details", {}) if isinstance(step["body"], dict) else {}
         recorded = details.get("causes", []) if step["status"] == 422 else []
         expected = [(cause["field"], cause["reason"], cause["message"]) for cause in recorded]

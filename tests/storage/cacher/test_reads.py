@@ -304,7 +304,7 @@ async def test_list_serialization() -> None:
         for i in range(50):
             await store.put(f"p{i:02}", pad="x" * 1000)
         result = await store.list(limit=40)
-        whole = json.loads(result.raw())
+        whole = json.loads(result.join_chunks())
         assert (whole["kind"], whole["apiVersion"]) == ("PodList", "v1")
         assert whole["metadata"] == {
             "resourceVersion": str(result.revision),
@@ -315,9 +315,9 @@ async def test_list_serialization() -> None:
         assert all("kind" not in item and "apiVersion" not in item for item in whole["items"])
         chunks = list(result.chunks(10_000))
         assert 4 <= len(chunks) <= 8
-        assert b"".join(chunks) == result.raw()
+        assert b"".join(chunks) == result.join_chunks()
         empty = await store.list(where("none"))
-        assert json.loads(empty.raw()) == {
+        assert json.loads(empty.join_chunks()) == {
             "kind": "PodList",
             "apiVersion": "v1",
             "metadata": {"resourceVersion": str(empty.revision)},
@@ -341,7 +341,7 @@ async def test_list_serialization_of_custom_resources() -> None:
         await backend.put(notes.key("default", "a"), msgspec.json.encode(value))
         result = await cacher.list(ListQuery())
         version = str(result.revision)
-        assert json.loads(result.raw()) == {
+        assert json.loads(result.join_chunks()) == {
             "kind": "Notes",
             "apiVersion": "example.com/v1",
             "metadata": {"resourceVersion": version, "continue": ""},
@@ -392,7 +392,7 @@ async def test_values_of_another_version_are_converted() -> None:
     async with pods() as store:
         await store.backend.put(PODS.key("default", "a"), old)
         await store.put("b")
-        assert json.loads((await store.list()).raw())["items"][0]["apiVersion"] == "v1alpha1"
+        assert json.loads((await store.list()).join_chunks())["items"][0]["apiVersion"] == "v1alpha1"
 
 
 @virtual

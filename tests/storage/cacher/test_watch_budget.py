@@ -81,7 +81,7 @@ async def test_connection_buffers_are_charged_to_the_budget() -> None:
     async with pods(watch_budget=budget) as store, store.watch() as first, store.watch() as second:
         for watcher in (first, second):
             watcher.block()
-            watcher.at_end(lambda: budget.give_back(60_000))
+            watcher.set_end_callback(lambda: budget.give_back(60_000))
             budget.hold(60_000)
         assert (first.is_ended, second.is_ended) == (True, False)
         assert budget.used == 60_000
@@ -93,7 +93,7 @@ async def test_blocked_watcher_is_terminated_before_a_slow_watcher() -> None:
     async with pods(watch_budget=budget) as store, store.watch() as slow, store.watch() as blocked:
         blocked.block()
         budget.hold(60_000)
-        blocked.at_end(lambda: budget.give_back(60_000))
+        blocked.set_end_callback(lambda: budget.give_back(60_000))
         for number in range(5):
             await store.put(f"p{number}", pad=LARGE)
         assert blocked.is_ended

@@ -8,7 +8,7 @@ import pytest
 pytest.register_assert_rewrite("sampan.testing.backend_conformance")
 
 from sampan.machinery.clock import VirtualClock  # noqa: E402
-from sampan.storage.encryption import EncryptingBackend, Values  # noqa: E402
+from sampan.storage.encryption import EncryptingBackend, ValueTransformer  # noqa: E402
 from sampan.storage.encryption.backend import IDENTITY, key  # noqa: E402
 from sampan.storage.encryption.ciphers import CIPHERS  # noqa: E402
 from sampan.storage.memory import MemoryBackend  # noqa: E402
@@ -16,10 +16,10 @@ from sampan.storage.sqlite import SqliteBackend  # noqa: E402
 from sampan.testing.backend_conformance import CHECKS, BackendSubject, Check, run  # noqa: E402
 
 
-def values(provider: str, *names: str) -> Values:
+def values(provider: str, *names: str) -> ValueTransformer:
     """Return keys of a provider, each derived from its name."""
     make, _ = CIPHERS[provider]
-    return Values([key(provider, name, make(name.encode().ljust(32, b"."))) for name in names])
+    return ValueTransformer([key(provider, name, make(name.encode().ljust(32, b"."))) for name in names])
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
@@ -65,18 +65,18 @@ def test_key_rotation(provider: str) -> None:
 
 def test_all_keys_with_the_same_name_are_tried() -> None:
     make, _ = CIPHERS["aesgcm"]
-    written = Values([key("aesgcm", "k", make(b"a" * 32))]).seal("/k", b"x")
-    either = Values([key("aesgcm", "k", make(b"b" * 32)), key("aesgcm", "k", make(b"a" * 32))])
+    written = ValueTransformer([key("aesgcm", "k", make(b"a" * 32))]).seal("/k", b"x")
+    either = ValueTransformer([key("aesgcm", "k", make(b"b" * 32)), key("aesgcm", "k", make(b"a" * 32))])
     assert either.open("/k", written) == b"x"
     assert either.is_stale("/k", written)
 
 
 def test_identity_provider_reads_and_writes_plain_values() -> None:
     """Identity as the last provider reads values from before encryption; as the first it ends encryption."""
-    enabling = Values([*values("aesgcm", "one").keys, IDENTITY])
+    enabling = ValueTransformer([*values("aesgcm", "one").keys, IDENTITY])
     assert enabling.open("/k", b"{}") == b"{}"
     assert enabling.is_stale("/k", b"{}")
-    disabling = Values([IDENTITY, *values("aesgcm", "one").keys])
+    disabling = ValueTransformer([IDENTITY, *values("aesgcm", "one").keys])
     assert disabling.seal("/k", b"{}") == b"{}"
     assert disabling.open("/k", values("aesgcm", "one").seal("/k", b"x")) == b"x"
 

@@ -34,12 +34,12 @@ def config(*rules: tuple[list[Any], list[Any]]) -> dict[str, Any]:
     ],
 )
 def test_resource_patterns(names: list[str], group: str, plural: str, is_encrypted: bool) -> None:
-    assert (parse(config((names, [GCM]))).of(group, plural) is not None) is is_encrypted
+    assert (parse(config((names, [GCM]))).find_transformer(group, plural) is not None) is is_encrypted
 
 
 def test_first_matching_rule_applies() -> None:
     encryption = parse(config((["configmaps"], [{"identity": {}}]), (["*."], [GCM])))
-    plain, hidden = encryption.of("", "configmaps"), encryption.of("", "secrets")
+    plain, hidden = encryption.find_transformer("", "configmaps"), encryption.find_transformer("", "secrets")
     assert plain is not None
     assert plain.seal("/k", b"x") == b"x"
     assert hidden is not None

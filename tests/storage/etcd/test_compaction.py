@@ -27,7 +27,7 @@ def test_only_one_of_several_servers_compacts_in_each_interval() -> None:
         clock = VirtualClock()
         async with MemoryBackend(clock=clock) as store:
             servers = [SharedCompaction(backend=store, clock=clock, interval_s=60) for _ in range(3)]
-            return [[await server.turn() for server in servers] for _ in range(4)]
+            return [[await server.run_interval() for server in servers] for _ in range(4)]
 
     for turn in asyncio.run(scenario()):
         assert turn.count(True) == 1
@@ -39,10 +39,10 @@ async def test_the_other_servers_learn_the_compacted_revision() -> None:
         compacting, other = (SharedCompaction(backend=store, clock=clock, interval_s=60) for _ in range(2))
         later = SharedCompaction(backend=store, clock=clock, interval_s=0)
         followers = [group.create_task(other.follow())]
-        await compacting.turn()
+        await compacting.run_interval()
         last = await store.put("/registry/a", b"1")
-        await compacting.turn()
-        await compacting.turn()
+        await compacting.run_interval()
+        await compacting.run_interval()
         assert other.revision >= last
         followers.append(group.create_task(later.follow()))
         await clock.settle()
@@ -57,8 +57,8 @@ def test_invalid_compaction_mark_is_replaced() -> None:
         async with MemoryBackend(clock=clock) as store:
             await store.put(MARK, b"rubbish")
             compaction = SharedCompaction(backend=store, clock=clock, interval_s=60)
-            assert not await compaction.turn()
-            assert await compaction.turn()
+            assert not await compaction.run_interval()
+            assert await compaction.run_interval()
             entry, _ = await store.get(MARK)
             assert entry is not None
             return entry.value

@@ -125,16 +125,16 @@ def test_event_log_holds_all_events_after_its_base(sizes: list[int], max_events:
     log.forget_before(forget)
     assert log.position == 5 + len(sizes)
     if after >= log.base:
-        assert list(log.since(after)) == [event for event in appended if event.revision > after]
+        assert list(log.list_events_after(after)) == [event for event in appended if event.revision > after]
     assert forget <= 1 or log.base >= min(forget - 1, log.position)
-    assert len(list(log.since(log.base))) <= max_events
+    assert len(list(log.list_events_after(log.base))) <= max_events
 
 
 def test_event_log_is_bounded_in_bytes() -> None:
     log = EventLog(position=1, max_events=1000, max_bytes=10_000)
     for revision in range(2, 20):
         log.append([StoreEvent(revision, "k", b"x" * 3000, 1)], revision)
-    assert [event.revision for event in log.since(log.base)] == [17, 18, 19]
+    assert [event.revision for event in log.list_events_after(log.base)] == [17, 18, 19]
     assert log.base == 16
 
 
@@ -153,7 +153,7 @@ def test_watch_routes_match_exactly_the_prefixes_of_a_key(prefixes: list[str], k
         routes.discard(watch)
     left = [watch for i, watch in enumerate(routed) if i % 3]
     assert set(routes) == set(left)
-    assert set(routes.matching(key)) == {watch for watch in left if key.startswith(watch.prefix)}
+    assert set(routes.find_watches(key)) == {watch for watch in left if key.startswith(watch.prefix)}
 
 
 @pytest.mark.parametrize(

@@ -196,7 +196,7 @@ async def test_failed_feed_fails_its_watches() -> None:
     feed, _ = _feed()
     feed.on_lost(StorageError("no"))
     with pytest.raises(StorageError, match="no"):
-        await feed.reached(11)
+        await feed.wait_until_reached(11)
     async with _watch(feed, after=10) as watch:
         with pytest.raises(StorageError, match="no"):
             await anext(watch)
@@ -204,7 +204,7 @@ async def test_failed_feed_fails_its_watches() -> None:
 
 async def test_close_wakes_all_waiting_readers() -> None:
     feed, _ = _feed()
-    waiting = asyncio.ensure_future(feed.reached(11))
+    waiting = asyncio.ensure_future(feed.wait_until_reached(11))
     async with _watch(feed, after=10) as watch, _watch(feed, after=2) as behind:
         reading = [asyncio.ensure_future(anext(reader)) for reader in (watch, behind)]
         await asyncio.sleep(0)

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from sampan.storage.backend import Closed
-from sampan.storage.etcd.backend import running
+from sampan.storage.etcd.backend import running_jobs
 from sampan.storage.etcd.reader import SharedRequest
 from tests.storage.cacher.cacher_store import virtual
 
@@ -26,7 +26,7 @@ class _Store:
 async def test_caller_during_a_request_gets_the_result_of_the_next_request() -> None:
     store = _Store()
     request = SharedRequest(store.revision)
-    async with running(request.run()):
+    async with running_jobs(request.run()):
         early = [asyncio.ensure_future(request.ask()) for _ in range(3)]
         first = await store.pending.get()
         late = [asyncio.ensure_future(request.ask()) for _ in range(3)]
@@ -70,7 +70,7 @@ async def test_result_is_never_older_than_the_call() -> None:
             store.current += 1
             await asyncio.sleep(0.1)
 
-    async with running(request.run()), asyncio.TaskGroup() as tasks:
+    async with running_jobs(request.run()), asyncio.TaskGroup() as tasks:
         tasks.create_task(write())
         for number in range(60):
             tasks.create_task(ask(number * 0.13))
@@ -84,7 +84,7 @@ async def test_cancelled_caller_does_not_affect_other_callers(cancelled: int, af
     """Two callers wait for the first request, and two for the second one."""
     store = _SlowStore()
     request = SharedRequest(store.revision)
-    async with running(request.run()):
+    async with running_jobs(request.run()):
         callers = [asyncio.ensure_future(request.ask()) for _ in range(2)]
         await asyncio.sleep(0.25)
         store.current = 2
@@ -100,7 +100,7 @@ async def test_cancelled_caller_does_not_affect_other_callers(cancelled: int, af
 async def test_error_reaches_all_callers_and_the_next_request_is_sent() -> None:
     store = _Store()
     request = SharedRequest(store.revision)
-    async with running(request.run()):
+    async with running_jobs(request.run()):
         callers = [asyncio.ensure_future(request.ask()) for _ in range(2)]
         (await store.pending.get()).set_exception(ZeroDivisionError())
         for result in await asyncio.gather(*callers, return_exceptions=True):
@@ -113,7 +113,7 @@ async def test_error_reaches_all_callers_and_the_next_request_is_sent() -> None:
 async def test_close_fails_waiting_callers() -> None:
     store = _Store()
     request = SharedRequest(store.revision)
-    async with running(request.run()):
+    async with running_jobs(request.run()):
         first = asyncio.ensure_future(request.ask())
         await store.pending.get()
         second = asyncio.ensure_future(request.ask())

@@ -14,7 +14,7 @@ from msgspec import Raw, json
 
 from sampan.api import limits
 from sampan.api.codec.errors import DecodeError
-from sampan.api.codec.parsed import Decimal, Pairs, plain, spelled, text
+from sampan.api.codec.parsed import Decimal, Pairs, format_as_written, text, to_plain
 from sampan.api.go_compat import conversion_errors, gotext
 from sampan.api.schema.tree import Schema
 from sampan.api.values import quantity, times
@@ -57,7 +57,7 @@ class _Reader:
         if schema.preserve_unknown:
             return self._opaque(value, schema)
         if schema.format in _SELF_WRITTEN:
-            return self._self_written(value, schema)
+            return self._read_with_unmarshaller(value, schema)
         if value is None:
             return _NOTHING if old is _NOTHING or _is_reset_by_null(schema) else old
         if schema.properties or (schema.type == "object" and schema.additional is None):
@@ -70,9 +70,9 @@ class _Reader:
 
     def _struct(self, value: Any, schema: Schema, go_type: str, old: Any) -> Any:
         if schema.type == "":
-            return self._one_of(value, schema, go_type)
+            return self._read_json_schema(value, schema, go_type)
         if not isinstance(value, Pairs | dict):
-            return self._wrong(kind(value), go_type)
+            return self._record_type_error(kind(value), go_type)
         outer, name = self.struct, schema.name.rpartition(".")[2]
         out: dict[str, Any] = old if isinstance(old, dict) else {}
         keys: set[str] = set()
@@ -103,7 +103,7 @@ class _Reader:
 
     def _map(self, value: Any, child: Schema, go_type: str, old: Any) -> Any:
         if not isinstance(value, Pairs | dict):
-            return self._wrong(kind(value), go_type)
+            return self._record_type_error(kind(value), go_type)
         out: dict[str, Any] = old if isinstance(old, dict) else {}
         keys: set[str] = set()
         inner = conversion_errors.element(go_type, child)
@@ -113,23 +113,23 @@ class _Reader:
                 self._strict("duplicate", key)
             keys.add(key)
             self.path.append(key)
-            out[key] = _or_zero(self.read(item, child, inner, _NOTHING), child)
+            out[key] = _default_to_zero(self.read(item, child, inner, _NOTHING), child)
             self.path.pop()
         return out
 
     def _list(self, value: Any, child: Schema, go_type: str, old: Any) -> Any:
         if not isinstance(value, list) or isinstance(value, Pairs):
-            return self._wrong(kind(value), go_type)
+            return self._record_type_error(kind(value), go_type)
         inner, out = conversion_errors.element(go_type, child), []
         before = old if isinstance(old, list) else []
         for index, item in enumerate(value):
             self.path.append(f"[{index}]")
             decoded = self.read(item, child, inner, before[index] if index < len(before) else _NOTHING)
-            out.append(_or_zero(decoded, child))
+            out.append(_default_to_zero(decoded, child))
             self.path.pop()
         return out
 
-    def _one_of(self, value: Any, schema: Schema, go_type: str) -> Any:
+    def _read_json_schema(self, value: Any, schema: Schema, go_type: str) -> Any:
         """Decode a JSON schema, or a boolean or list in its place."""
         self.silent += 1
         try:
@@ -147,10 +147,10 @@ class _Reader:
     def _opaque(self, value: Any, schema: Schema) -> Any:
         if value is None:
             return _NOTHING
-        content = plain(value)
+        content = to_plain(value)
         return Raw(json.encode(content)) if schema.name in _RAW else content
 
-    def _self_written(self, value: Any, schema: Schema) -> Any:
+    def _read_with_unmarshaller(self, value: Any, schema: Schema) -> Any:
         """Decode a type with an unmarshaller of its own; its errors abort the whole decoding."""
         if value is None:
             return _NOTHING
@@ -167,13 +167,17 @@ class _Reader:
         if schema.type == "boolean" and isinstance(value, bool):
             return value
         if isinstance(value, bool) or not isinstance(value, int | float):
-            return self._wrong(kind(value), go_type)
+            return self._record_type_error(kind(value), go_type)
         if schema.type == "number":
             return float(value)
         if schema.type != "integer":
-            return self._wrong("number", go_type)
+            return self._record_type_error("number", go_type)
         fits = INT32 if schema.format == "int32" else INT64
-        return value if isinstance(value, int) and value in fits else self._wrong(f"number {spelled(value)}", go_type)
+        return (
+            value
+            if isinstance(value, int) and value in fits
+            else self._record_type_error(f"number {format_as_written(value)}", go_type)
+        )
 
     def _bytes(self, value: str) -> Any:
         error = conversion_errors.base64_error_message(value)
@@ -181,7 +185,7 @@ class _Reader:
             self.error_message = self.error_message or error
         return _NOTHING if error else re.sub(r"[\r\n]", "", value)
 
-    def _wrong(self, kind: str, go_type: str) -> Any:
+    def _record_type_error(self, kind: str, go_type: str) -> Any:
         self.error_message = self.error_message or self._message(kind, go_type)
         return _NOTHING
 
@@ -192,21 +196,23 @@ class _Reader:
     def _strict(self, kind: str, key: str) -> None:
         if self.silent or len(self.strict) >= limits.STRICT_ERRORS:
             return
-        self.strict[f"{kind} field {shown_field(self.path, key)}"] = None
+        self.strict[f"{kind} field {quote_field(self.path, key)}"] = None
 
 
 class _WrongKind(Exception):
     def __init__(self, value: Any, go_type: str) -> None:
         is_decimal = isinstance(value, Decimal) and go_type == "int32"
         out_of_range = isinstance(value, int) and not isinstance(value, bool)
-        self.value = f"number {spelled(value)}" if is_decimal or (out_of_range and go_type == "int32") else kind(value)
+        self.value = (
+            f"number {format_as_written(value)}" if is_decimal or (out_of_range and go_type == "int32") else kind(value)
+        )
         self.go_type = go_type
 
 
 def _quantity(value: Any) -> str:
     if isinstance(value, str):
         return quantity.canonical(text(value).strip())
-    return quantity.canonical("x" if isinstance(value, bool | list | dict) else spelled(value))
+    return quantity.canonical("x" if isinstance(value, bool | list | dict) else format_as_written(value))
 
 
 def _time(value: Any) -> str:
@@ -241,7 +247,7 @@ def _pairs(value: Any) -> Iterable[tuple[str, Any]]:
     return value if isinstance(value, Pairs) else value.items()
 
 
-def _or_zero(decoded: Any, schema: Schema) -> Any:
+def _default_to_zero(decoded: Any, schema: Schema) -> Any:
     """Return the result, or the zero value for an element of a list or map."""
     if decoded is not _NOTHING:
         return decoded
@@ -271,12 +277,12 @@ def kind(value: Any) -> str:
     return "string" if isinstance(value, str) else "number"
 
 
-def joined(path: list[str]) -> str:
+def join_path(path: list[str]) -> str:
     """Return the path as text, such as `spec.containers[0].image`."""
     return "".join(part if part.startswith("[") or i == 0 else f".{part}" for i, part in enumerate(path))
 
 
-def shown_field(path: list[str], key: str) -> str:
+def quote_field(path: list[str], key: str) -> str:
     """Return the quoted path of a field for an error message, truncated to a readable length."""
     parts, length = [], 0
     for part in (*path, key):
@@ -284,4 +290,4 @@ def shown_field(path: list[str], key: str) -> str:
         length += len(parts[-1])
         if length > limits.STRICT_ERROR_LENGTH:
             break
-    return gotext.quote(joined(parts)[: limits.STRICT_ERROR_LENGTH])
+    return gotext.quote(join_path(parts)[: limits.STRICT_ERROR_LENGTH])

@@ -25,10 +25,10 @@ TITLE_FIELDS = ("apiVersion", "kind", "metadata")
 def prune(value: Any, schema: Schema, *, is_object: bool = True) -> list[str]:
     """Remove the fields that the schema does not have; return their paths, sorted, at most 100. `is_object` is whether
     the value is a complete object, which has apiVersion, kind and metadata."""
-    return nsmallest(limits.STRICT_ERRORS, _removed_fields(value, schema, "", is_object=is_object))
+    return nsmallest(limits.STRICT_ERRORS, _remove_unknown_fields(value, schema, "", is_object=is_object))
 
 
-def _removed_fields(
+def _remove_unknown_fields(
     value: Any, schema: Schema | None, path: str, *, is_object: bool = False, keep: bool = False
 ) -> Iterator[str]:
     """Remove the unknown fields of a value and yield their paths. `is_object` marks a complete object, which has
@@ -37,21 +37,23 @@ def _removed_fields(
     is_object = is_object or (schema is not None and schema.embedded)
     if isinstance(value, list) and not (keep and schema and schema.items is None):
         for index, item in enumerate(value):
-            yield from _removed_fields(item, schema.items if schema else None, _joined(path, f"[{index}]"), keep=keep)
+            yield from _remove_unknown_fields(
+                item, schema.items if schema else None, _extend_path(path, f"[{index}]"), keep=keep
+            )
     elif isinstance(value, dict):
-        yield from _removed_from_object(value, schema, path, TITLE_FIELDS if is_object else (), keep)
+        yield from _remove_unknown_from_object(value, schema, path, TITLE_FIELDS if is_object else (), keep)
 
 
-def _removed_from_object(
+def _remove_unknown_from_object(
     value: dict[str, Any], schema: Schema | None, path: str, known: tuple[str, ...], keep: bool
 ) -> Iterator[str]:
     for key in [key for key in value if key not in known]:
         child = schema.child(key) if schema else None
         if child is not None:
             if isinstance(value[key], dict | list):
-                yield from _removed_fields(value[key], child, _joined(path, f".{key}" if path else key))
+                yield from _remove_unknown_fields(value[key], child, _extend_path(path, f".{key}" if path else key))
         elif not keep:
-            yield _joined(path, f".{key}" if path else key)
+            yield _extend_path(path, f".{key}" if path else key)
             del value[key]
 
 
@@ -110,13 +112,13 @@ def embedded_objects(value: Any, schema: Schema | None, path: str = "") -> Itera
         for key, member in list(value.items()):
             if isinstance(member, dict | list) and (child := schema.child(key)) is not None:
                 step = f"[{key}]" if key not in schema.properties else f".{key}" if path else key
-                yield from embedded_objects(value[key], child, _joined(path, step))
+                yield from embedded_objects(value[key], child, _extend_path(path, step))
     elif isinstance(value, list):
         for index, item in enumerate(value):
-            yield from embedded_objects(item, schema.items, _joined(path, f"[{index}]"))
+            yield from embedded_objects(item, schema.items, _extend_path(path, f"[{index}]"))
 
 
-def _joined(path: str, step: str) -> str:
+def _extend_path(path: str, step: str) -> str:
     """Extend a path by one step. It is truncated as messages are, because a key can be as long as a body and is
     repeated by every field below it."""
     return (path + step)[: limits.STRICT_ERROR_LENGTH]
@@ -128,34 +130,34 @@ def decode(body: bytes, schema: Schema) -> tuple[dict[str, Any], list[str]]:
     value, strict = json.decode_any(body)
     if not isinstance(value, dict):
         raise DecodeError(f"json: cannot unmarshal {kind(value)} into Go value of type map[string]interface {{}}")
-    unknown = accept(value, schema)
+    unknown = normalize(value, schema)
     strict += [f"unknown field {gotext.quote(path)}" for path in unknown]
     return value, strict[: limits.STRICT_ERRORS]
 
 
-def accept(value: dict[str, Any], schema: Schema) -> list[str]:
+def normalize(value: dict[str, Any], schema: Schema) -> list[str]:
     """Normalize a custom object in place; return the paths of the fields that were dropped."""
-    unknown = _sound_metadata(value, "")
+    unknown = _normalize_metadata(value, "")
     unknown += prune(value, schema)
     drop_nulls(value, schema)
     for path, inner in embedded_objects(value, schema):
-        unknown += _sound_inner(inner, path)
+        unknown += _normalize_embedded(inner, path)
     return unknown
 
 
-def _sound_inner(inner: dict[str, Any], path: str) -> list[str]:
+def _normalize_embedded(inner: dict[str, Any], path: str) -> list[str]:
     for key in ("apiVersion", "kind"):
         if key in inner and not isinstance(inner[key], str):
             shown = json.encode(inner[key]).decode()
             raise DecodeError(f"{path}.{key}: Invalid value: {shown}: must be a string")
     shown = json.encode(inner.get("metadata")).decode()
     try:
-        return _sound_metadata(inner, path)
+        return _normalize_metadata(inner, path)
     except DecodeError as error:
         raise DecodeError(f"{path}.metadata: Invalid value: {shown}: {error}") from None
 
 
-def _sound_metadata(value: dict[str, Any], path: str) -> list[str]:
+def _normalize_metadata(value: dict[str, Any], path: str) -> list[str]:
     """Replace metadata by its canonical form; return the paths of its unknown fields."""
     if "metadata" not in value:
         return []

@@ -130,7 +130,7 @@ def read_any(body: bytes) -> Any:
     try:
         return _any_decoder.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return parsed.plain(parsed.parse(body))
+        return parsed.to_plain(parsed.parse(body))
 
 
 def to_value(obj: Any) -> Any:
@@ -156,7 +156,7 @@ def decode_value(value: Any, type: type[T]) -> tuple[T, list[str]]:
             return _typed_pieces.decode(body, type), []
         return _decoder(type).decode(body), []
     except (msgspec.MsgspecError, ValueError, TypeError, RecursionError):
-        plain, strict = careful.decode(value, schemas.of(type))
+        plain, strict = careful.decode(value, schemas.schema_of(type))
         return convert(plain, type), strict
 
 
@@ -200,7 +200,7 @@ def _decoder(type: type[T]) -> "msgspec.json.Decoder[T]":
 
 
 def _decode_carefully(body: bytes, type: type[T]) -> tuple[T, list[str]]:
-    value, strict = careful.decode(parsed.parse(body), schemas.of(type))
+    value, strict = careful.decode(parsed.parse(body), schemas.schema_of(type))
     return convert(value, type), strict
 
 
@@ -217,7 +217,7 @@ def _decode_any_carefully(body: bytes) -> tuple[Any, list[str]]:
     _refuse_depth(value)
     errors: dict[str, None] = {}
     _note_duplicates(value, [], errors)
-    return parsed.plain(value), list(errors)
+    return parsed.to_plain(value), list(errors)
 
 
 def _refuse_depth(value: Any) -> None:
@@ -239,7 +239,7 @@ def _note_duplicates(value: Any, path: list[str], duplicate_paths: dict[str, Non
         keys: set[str] = set()
         for key, item in value:
             if key in keys and len(duplicate_paths) < limits.STRICT_ERRORS:
-                duplicate_paths[f"duplicate field {careful.shown_field(path, parsed.text(key))}"] = None
+                duplicate_paths[f"duplicate field {careful.quote_field(path, parsed.text(key))}"] = None
             keys.add(key)
             _note_duplicates_below(item, key, path, duplicate_paths)
     elif isinstance(value, list):

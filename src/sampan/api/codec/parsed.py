@@ -45,14 +45,14 @@ def children(value: Any) -> list[Any]:
     return [item for item in inner if isinstance(item, list | dict)]
 
 
-def plain(value: Any) -> Any:
+def to_plain(value: Any) -> Any:
     """Return the value with dicts for objects; the last of duplicate keys counts."""
     if isinstance(value, Pairs):
-        return {text(key): plain(item) for key, item in value}
+        return {text(key): to_plain(item) for key, item in value}
     if isinstance(value, dict):
-        return {key: plain(item) for key, item in value.items()}
+        return {key: to_plain(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [plain(item) for item in value]
+        return [to_plain(item) for item in value]
     if isinstance(value, str):
         return text(value)
     return number(value) if isinstance(value, float) else value
@@ -70,29 +70,29 @@ def text(value: str) -> str:
     return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def spelled(value: Any) -> str:
+def format_as_written(value: Any) -> str:
     """Return a number as it was written."""
     return value.text if isinstance(value, Decimal) else str(value)
 
 
-def _decimal(written: str) -> Decimal:
+def _parse_decimal(written: str) -> Decimal:
     value = Decimal(written)
     value.text = written
     return value
 
 
-def _whole(written: str) -> int | Decimal:
+def _parse_integer(written: str) -> int | Decimal:
     if len(written) > 20 or (value := int(written)) not in INT64:
-        return _decimal(written)
+        return _parse_decimal(written)
     return value
 
 
-def _no_constant(written: str) -> Any:
+def _reject_constant(written: str) -> Any:
     raise ValueError(f"{written} is not JSON")
 
 
 _DECODER = json.JSONDecoder(
-    object_pairs_hook=Pairs, parse_float=_decimal, parse_int=_whole, parse_constant=_no_constant
+    object_pairs_hook=Pairs, parse_float=_parse_decimal, parse_int=_parse_integer, parse_constant=_reject_constant
 )
 
 

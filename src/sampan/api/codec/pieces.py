@@ -56,7 +56,7 @@ class PieceDecoder:
 
     def _decode(self, body: bytes, type: Any) -> Any:
         if len(body) > PIECE_BYTES and not _is_decoded_fast(body):
-            type = _narrowed(type, body)
+            type = _narrow_type(type, body)
             origin, args = get_origin(type), get_args(type)
             if origin is list:
                 return self._list(body, type, args[0])
@@ -116,15 +116,15 @@ def _groups(body: bytes, brackets: bytes) -> Iterator[bytes]:
     """Yield the members of an object, or the items of a list, in groups of at most PIECE_BYTES that are joined by
     commas; a larger one is a group of its own. Malformed JSON raises DecodeError here or when its group is decoded."""
     if body.count(b",") > SPLIT_VALUES:
-        return _scanned(body, brackets)
+        return _scan_groups(body, brackets)
     if brackets == b"[]":
-        return _joined(map(bytes, _split_list(body)))
+        return _group_pieces(map(bytes, _split_list(body)))
     members = [b"%b:%b" % (_encode(key), bytes(raw)) for key, raw in _split_object(body).items()]
     _check_quotes(body, sum(member.count(b'"') for member in members))
-    return _joined(members)
+    return _group_pieces(members)
 
 
-def _joined(pieces: Iterable[bytes]) -> Iterator[bytes]:
+def _group_pieces(pieces: Iterable[bytes]) -> Iterator[bytes]:
     group: list[bytes] = []
     size = 0
     for piece in pieces:
@@ -137,7 +137,7 @@ def _joined(pieces: Iterable[bytes]) -> Iterator[bytes]:
         yield b",".join(group)
 
 
-def _scanned(body: bytes, brackets: bytes) -> Iterator[bytes]:
+def _scan_groups(body: bytes, brackets: bytes) -> Iterator[bytes]:
     first = start = last = end = len(body) - len(body.lstrip(_SPACE)) + 1
     depth = 1
     while depth and (mark := _NEXT_MARK.match(body, end)) is not None:
@@ -146,18 +146,18 @@ def _scanned(body: bytes, brackets: bytes) -> Iterator[bytes]:
         if depth > 1 or (depth and body[end - 1] != _COMMA):
             continue
         if end - start > PIECE_BYTES and last > start:
-            yield _not_empty(body[start : last - 1])
+            yield _check_not_empty(body[start : last - 1])
             start = last
         if end - start > PIECE_BYTES or not depth:
             group = body[start : end - 1]
-            yield group if start == first and not depth else _not_empty(group)
+            yield group if start == first and not depth else _check_not_empty(group)
             start = end
         last = end
     if depth or bytes((body[first - 1], body[end - 1])) != brackets or body[end:].strip(_SPACE):
         raise msgspec.DecodeError("JSON is malformed")
 
 
-def _not_empty(group: bytes) -> bytes:
+def _check_not_empty(group: bytes) -> bytes:
     if not group.strip(_SPACE):
         raise msgspec.DecodeError("JSON is malformed")
     return group
@@ -181,7 +181,7 @@ def _parts(type: Any) -> "msgspec.json.Decoder[Any]":
     return msgspec.json.Decoder(msgspec.defstruct(type.__name__, fields, rename=renamed, forbid_unknown_fields=True))
 
 
-def _narrowed(type: Any, body: bytes) -> Any:
+def _narrow_type(type: Any, body: bytes) -> Any:
     """Return the type without None, which a large body cannot be; for Any, the body's own type."""
     if get_origin(type) in (Union, types.UnionType):
         others = [member for member in get_args(type) if member is not types.NoneType]

@@ -35,7 +35,7 @@ class _Scanner:
         self.space()
         more = self.value()
         while more or self.open:
-            more = self.value() if more else self.after_value()
+            more = self.value() if more else self.scan_after_value()
         self.space()
         if self.at < len(self.body):
             self.stop("after top-level value")
@@ -68,7 +68,7 @@ class _Scanner:
             self.key()
         return True
 
-    def after_value(self) -> bool:
+    def scan_after_value(self) -> bool:
         """Scan the end of the innermost list or object, or a comma (and a key). Return True if another value
         follows."""
         self.space()
@@ -105,9 +105,9 @@ class _Scanner:
     def escape(self) -> None:
         if self.take(b"u"):
             for _ in range(4):
-                self.one_of(b"0123456789abcdefABCDEF", "in \\u hexadecimal character escape")
+                self.expect_one_of(b"0123456789abcdefABCDEF", "in \\u hexadecimal character escape")
         else:
-            self.one_of(b'bfnrt\\/"', "in string escape code")
+            self.expect_one_of(b'bfnrt\\/"', "in string escape code")
 
     def number(self) -> None:
         if self.take(b"-") and not self.body[self.at : self.at + 1].isdigit():
@@ -115,16 +115,16 @@ class _Scanner:
         if not self.take(b"0"):
             self.skip(_DIGITS)
         if self.take(b"."):
-            self.one_of(b"0123456789", "after decimal point in numeric literal")
+            self.expect_one_of(b"0123456789", "after decimal point in numeric literal")
             self.skip(_DIGITS)
         if self.take(b"e") or self.take(b"E"):
             _ = self.take(b"+") or self.take(b"-")
-            self.one_of(b"0123456789", "in exponent of numeric literal")
+            self.expect_one_of(b"0123456789", "in exponent of numeric literal")
             self.skip(_DIGITS)
 
     def word(self, word: bytes) -> None:
         for expected in word:
-            self.one_of(bytes([expected]), f"in literal {word.decode()} (expecting {chr(expected)!r})")
+            self.expect_one_of(bytes([expected]), f"in literal {word.decode()} (expecting {chr(expected)!r})")
 
     def space(self) -> None:
         self.skip(_SPACE)
@@ -138,7 +138,7 @@ class _Scanner:
         self.at += is_next
         return is_next
 
-    def one_of(self, allowed: bytes, where: str) -> None:
+    def expect_one_of(self, allowed: bytes, where: str) -> None:
         if self.body[self.at : self.at + 1] not in [allowed[i : i + 1] for i in range(len(allowed))]:
             self.stop(where, at_end=" ")
         self.at += 1
@@ -148,13 +148,13 @@ class _Scanner:
         is incomplete; elsewhere the space is the invalid character (`at_end`)."""
         if self.at >= len(self.body):
             raise _Stop(f"invalid character '{at_end}' {where}" if at_end else END)
-        raise _Stop(f"invalid character {_quoted(self.body[self.at])} {where}")
+        raise _Stop(f"invalid character {_quote_byte(self.body[self.at])} {where}")
 
 
 _ESCAPES = {7: "\\a", 8: "\\b", 9: "\\t", 10: "\\n", 11: "\\v", 12: "\\f", 13: "\\r", 0x27: "\\'", 0x5C: "\\\\"}
 
 
-def _quoted(byte: int) -> str:
+def _quote_byte(byte: int) -> str:
     """Return a byte as Go's %q prints the character with that number, in single quotes."""
     if byte in _ESCAPES:
         return f"'{_ESCAPES[byte]}'"

@@ -60,7 +60,7 @@ def convert(value: dict[str, Any], to: GroupVersionKind) -> dict[str, Any]:
         return value
     if kind != to.kind:
         raise NoConversion(f"{api_version} {kind} is no {to.kind}")
-    for change in _way(api_version, to.api_version, kind):
+    for change in _find_conversions(api_version, to.api_version, kind):
         value = change(value)
     return {**value, "apiVersion": to.api_version}
 
@@ -73,7 +73,7 @@ def convert_object(obj: Object, to: type[T]) -> T:
     return json.from_value(convert(json.to_value(obj), gvk), to)
 
 
-def _way(source: str, target: str, kind: str) -> list[Change]:
+def _find_conversions(source: str, target: str, kind: str) -> list[Change]:
     if way := _step(source, target, kind):
         return way
     for spoke, hub, name in _CHANGES:  # neither is the storage version: convert through it

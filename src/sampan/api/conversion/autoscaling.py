@@ -29,19 +29,19 @@ def v2_to_v1(hpa: Value) -> Value:
     spec, status = hpa.get("spec") or {}, hpa.get("status") or {}
     desired, current = spec.get("metrics") or [], status.get("currentMetrics") or []
     carried = {
-        METRICS: [metrics.flat_source(metric) for metric in desired if _cpu_target(metric) is None],
-        CURRENT_METRICS: [metrics.flat_status(metric) for metric in current],
+        METRICS: [metrics.flatten_source(metric) for metric in desired if _cpu_target(metric) is None],
+        CURRENT_METRICS: [metrics.flatten_status(metric) for metric in current],
         BEHAVIOR: _capital_behavior(spec["behavior"]) if spec.get("behavior") is not None else None,
-        CONDITIONS: [_picked(c, *CONDITION_FIELDS) for c in status.get("conditions") or []],
+        CONDITIONS: [_pick(c, *CONDITION_FIELDS) for c in status.get("conditions") or []],
     }
     target = next((percent for metric in desired if (percent := _cpu_target(metric)) is not None), None)
     usage = [percent for metric in current if (percent := _cpu_usage(metric)) is not None]
     return {
         **hpa,
-        "metadata": _carrying(hpa, {key: _go_json(value) for key, value in carried.items() if value}),
-        "spec": _picked(spec, "scaleTargetRef", "minReplicas", "maxReplicas")
+        "metadata": _carry_annotations(hpa, {key: _go_json(value) for key, value in carried.items() if value}),
+        "spec": _pick(spec, "scaleTargetRef", "minReplicas", "maxReplicas")
         | _set("targetCPUUtilizationPercentage", target),
-        "status": _picked(status, "observedGeneration", "lastScaleTime", "currentReplicas", "desiredReplicas")
+        "status": _pick(status, "observedGeneration", "lastScaleTime", "currentReplicas", "desiredReplicas")
         | _set("currentCPUUtilizationPercentage", usage[-1] if usage else None),
     }
 
@@ -49,19 +49,19 @@ def v2_to_v1(hpa: Value) -> Value:
 def v1_to_v2(hpa: Value) -> Value:
     spec, status = hpa.get("spec") or {}, hpa.get("status") or {}
     carried = (hpa.get("metadata") or {}).get("annotations") or {}
-    desired = _read_list(carried.get(METRICS), metrics.nested_source) or []
+    desired = _read_list(carried.get(METRICS), metrics.nest_source) or []
     if (percent := spec.get("targetCPUUtilizationPercentage")) is not None:
         desired.append(_cpu_metric(percent))
-    current = _read_list(carried.get(CURRENT_METRICS), metrics.nested_status)
+    current = _read_list(carried.get(CURRENT_METRICS), metrics.nest_status)
     if current is None and (usage := status.get("currentCPUUtilizationPercentage")) is not None:
         current = [{"type": "Resource", "resource": {"name": "cpu", "current": {"averageUtilization": usage}}}]
     return {
         **hpa,
-        "metadata": _carrying(hpa, {}),
-        "spec": _picked(spec, "scaleTargetRef", "minReplicas", "maxReplicas")
+        "metadata": _carry_annotations(hpa, {}),
+        "spec": _pick(spec, "scaleTargetRef", "minReplicas", "maxReplicas")
         | {"metrics": desired or [_cpu_metric(DEFAULT_CPU_UTILIZATION)]}
         | _set("behavior", _read_behavior(carried.get(BEHAVIOR))),
-        "status": _picked(status, "observedGeneration", "lastScaleTime", "currentReplicas", "desiredReplicas")
+        "status": _pick(status, "observedGeneration", "lastScaleTime", "currentReplicas", "desiredReplicas")
         | _set("currentMetrics", current)
         | _set("conditions", _read_list(carried.get(CONDITIONS), dict)),
     }
@@ -70,7 +70,7 @@ def v1_to_v2(hpa: Value) -> Value:
 CONDITION_FIELDS = ("type", "status", "lastTransitionTime", "reason", "message")
 
 
-def _carrying(hpa: Value, carried: dict[str, str]) -> Value:
+def _carry_annotations(hpa: Value, carried: dict[str, str]) -> Value:
     metadata = hpa.get("metadata") or {}
     annotations = {k: v for k, v in (metadata.get("annotations") or {}).items() if k not in CARRIED} | carried
     rest = {key: value for key, value in metadata.items() if key != "annotations"}
@@ -165,7 +165,7 @@ def _read_list(text: str | None, convert: Callable[[Value], Value]) -> list[Valu
         return None
 
 
-def _picked(value: Value, *keys: str) -> Value:
+def _pick(value: Value, *keys: str) -> Value:
     return {key: value[key] for key in keys if key in value}
 
 

@@ -9,23 +9,23 @@ Value = dict[str, Any]
 Form = Callable[[Value], Value]
 
 
-def flat_source(metric: Value) -> Value:
-    return _formed(metric, _FLAT_SOURCES)
+def flatten_source(metric: Value) -> Value:
+    return _convert_metric(metric, _FLAT_SOURCES)
 
 
-def flat_status(metric: Value) -> Value:
-    return _formed(metric, _FLAT_STATUSES)
+def flatten_status(metric: Value) -> Value:
+    return _convert_metric(metric, _FLAT_STATUSES)
 
 
-def nested_source(metric: Value) -> Value:
-    return _formed(metric, _NESTED_SOURCES)
+def nest_source(metric: Value) -> Value:
+    return _convert_metric(metric, _NESTED_SOURCES)
 
 
-def nested_status(metric: Value) -> Value:
-    return _formed(metric, _NESTED_STATUSES)
+def nest_status(metric: Value) -> Value:
+    return _convert_metric(metric, _NESTED_STATUSES)
 
 
-def _formed(metric: Value, forms: dict[str, Form]) -> Value:
+def _convert_metric(metric: Value, forms: dict[str, Form]) -> Value:
     sources = {key: form(metric[key]) for key, form in forms.items() if metric.get(key) is not None}
     return {"type": metric.get("type", ""), **sources}
 

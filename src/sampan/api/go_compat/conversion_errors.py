@@ -26,11 +26,11 @@ PLAIN = {"string": "string", "boolean": "bool", "number": "float64"}
 def conversion_error(value: Any, schema: Schema, error: str) -> str:
     """Return the message for the first value of a wrong type. `error`, the error of the JSON decoder, is used only for
     types with their own unmarshaller (a quantity, a time)."""
-    message = _below(value, schema, name_of(schema))
+    message = _find_error(value, schema, name_of(schema))
     return message or re.sub(r"Go struct field \S+ of type", "Go value of type", error)
 
 
-def _below(value: Any, schema: Schema, go_type: str) -> str | None:
+def _find_error(value: Any, schema: Schema, go_type: str) -> str | None:
     if value is None or schema.preserve_unknown or schema.format in _READ_THEMSELVES:
         return None
     if schema.properties:
@@ -49,7 +49,7 @@ def _struct(value: Any, schema: Schema) -> str | None:
     if not isinstance(value, dict):
         return f"cannot restore struct from: {_KINDS[type(value)]}"
     messages = (
-        _below(value[key], child, type_of(schema.name, key, child))
+        _find_error(value[key], child, type_of(schema.name, key, child))
         for key, child in schema.properties.items()
         if key in value
     )
@@ -60,14 +60,14 @@ def _map(value: Any, child: Schema, go_type: str) -> str | None:
     if not isinstance(value, dict):
         return f"cannot restore map from {_KINDS[type(value)]}"
     inner = element(go_type, child)
-    return next((text for item in value.values() if (text := _below(item, child, inner))), None)
+    return next((text for item in value.values() if (text := _find_error(item, child, inner))), None)
 
 
 def _list(value: Any, child: Schema, go_type: str) -> str | None:
     if not isinstance(value, list):
         return f"cannot restore slice from {_KINDS[type(value)]}"
     inner = element(go_type, child)
-    return next((text for item in value if (text := _below(item, child, inner))), None)
+    return next((text for item in value if (text := _find_error(item, child, inner))), None)
 
 
 def _scalar(value: Any, schema: Schema, go_type: str) -> str | None:
@@ -98,23 +98,23 @@ def _go_kind(schema: Schema) -> str:
 
 def base64_error_message(value: str) -> str | None:
     """Return Go's error message for a string that is not standard base64, or None if it is."""
-    at = _first_illegal(value.encode())
+    at = _find_first_illegal(value.encode())
     return None if at is None else f"illegal base64 data at input byte {at}"
 
 
-def _first_illegal(data: bytes) -> int | None:
+def _find_first_illegal(data: bytes) -> int | None:
     """Return where Go's decoder stops: at an illegal byte, or at the start of an incomplete group of four."""
     letters = [(index, byte) for index, byte in enumerate(data) if byte not in b"\r\n"]
     for position, (index, byte) in enumerate(letters):
         if byte == ord("="):
-            return _padding_error(data, letters[position:], position % 4)
+            return _find_padding_error(data, letters[position:], position % 4)
         if byte not in _BASE64:
             return index
     unfinished = len(letters) % 4
     return len(data) - unfinished if unfinished else None
 
 
-def _padding_error(data: bytes, rest: list[tuple[int, int]], place: int) -> int | None:
+def _find_padding_error(data: bytes, rest: list[tuple[int, int]], place: int) -> int | None:
     """Return the position of an error from the first = on, which is at index `place` of its group."""
     if place < 2:
         return rest[0][0]
@@ -144,13 +144,13 @@ _NONE = _StructFacts()
 def name_of(schema: Schema) -> str:
     """Return `v1.Pod` for `io.k8s.api.core.v1.Pod`; the plain type for a schema without a name."""
     if not schema.name:
-        return _plain(schema)
+        return _basic_go_type(schema)
     return ".".join(schema.name.split(".")[-2:])
 
 
 def type_of(definition: str, field: str, schema: Schema) -> str:
     """Return the Go type of a struct's field, such as `[]v1.Container`."""
-    return _facts().get(definition, _NONE).types.get(field) or _plain(schema)
+    return _facts().get(definition, _NONE).types.get(field) or _basic_go_type(schema)
 
 
 def field_path(definition: str, field: str) -> list[str]:
@@ -166,7 +166,7 @@ def element(go_type: str, schema: Schema) -> str:
     return name_of(schema)
 
 
-def _plain(schema: Schema) -> str:
+def _basic_go_type(schema: Schema) -> str:
     if schema.type == "integer":
         return schema.format or "int64"
     if schema.format == "byte":

@@ -36,10 +36,10 @@ def quote(text: str) -> str:
     """Format like `%q`: in double quotes, with unprintable characters escaped."""
     if _PLAIN.fullmatch(text):
         return f'"{text}"'
-    return '"' + "".join(_escaped(char) for char in text) + '"'
+    return '"' + "".join(_escape_char(char) for char in text) + '"'
 
 
-def _escaped(char: str) -> str:
+def _escape_char(char: str) -> str:
     if char in _NAMED:
         return _NAMED[char]
     if char.isprintable():
@@ -187,7 +187,7 @@ def go_syntax(value: Any, *, is_inner: bool = True) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
-        return _quoted(value)
+        return _quote_go_syntax(value)
     if isinstance(value, float):
         return float_text(value)
     if isinstance(value, dict):
@@ -198,7 +198,7 @@ def go_syntax(value: Any, *, is_inner: bool = True) -> str:
     return str(value)
 
 
-def _quoted(text: str) -> str:
+def _quote_go_syntax(text: str) -> str:
     shown = (
         text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t").replace("\r", "\\r")
     )
@@ -208,7 +208,7 @@ def _quoted(text: str) -> str:
 def float_text(value: float, bits: Literal[32, 64] = 64) -> str:
     """Return a float as Go's shortest `%g`: with an exponent of at least two digits from 1e+06 on and below 1e-04."""
     if bits == 32:
-        value = _single(value)
+        value = _round_to_float32(value)
     if math.isnan(value):
         return ".nan"
     if math.isinf(value):
@@ -231,13 +231,13 @@ def _shortest(value: float, bits: Literal[32, 64]) -> tuple[str, int]:
     """Return the fewest digits that represent the value exactly with that many bits, and the exponent of the first."""
     for precision in range(17):
         text = f"{value:.{precision}e}"
-        if value == (float(text) if bits == 64 else _single(float(text))):
+        if value == (float(text) if bits == 64 else _round_to_float32(float(text))):
             break
     mantissa, _, exponent = text.partition("e")
     return mantissa.replace(".", "").rstrip("0") or "0", int(exponent)
 
 
-def _single(value: float) -> float:
+def _round_to_float32(value: float) -> float:
     """Return the nearest 32-bit float."""
     try:
         return float(struct.unpack("<f", struct.pack("<f", value))[0])

@@ -122,11 +122,11 @@ def difference(old: Any, new: Any) -> str:
     if max(len(before), len(after)) <= limits.COMPARED_LINES:
         lines = list(difflib.unified_diff(before, after, lineterm="", n=_AROUND))[2:]
     else:
-        lines = _one_hunk(before, after)
+        lines = _build_hunk(before, after)
     return "".join(f"{line}\n" for line in lines)
 
 
-def _one_hunk(before: list[str], after: list[str]) -> list[str]:
+def _build_hunk(before: list[str], after: list[str]) -> list[str]:
     """Return the difference as one hunk from the first to the last line that differs.
 
     Unchanged lines in between are not searched for, because the time for that grows with the square of their number.
@@ -151,14 +151,14 @@ def _range(start: int, stop: int) -> str:
 
 
 def _lines(view: Any) -> list[str]:
-    return _escaped(msgspec.json.format(msgspec.json.encode(view), indent=1)).split("\n")
+    return _escape_as_go(msgspec.json.format(msgspec.json.encode(view), indent=1)).split("\n")
 
 
-def _escaped(text: bytes) -> str:
+def _escape_as_go(text: bytes) -> str:
     """Return the text with the additional escapes of Go's JSON encoder."""
     return re.sub(r"[<>&\u2028\u2029]", lambda match: f"\\u{ord(match[0]):04x}", text.decode())
 
 
-def shown(part: Any) -> msgspec.Raw:
+def encode_error_value(part: Any) -> msgspec.Raw:
     """Return the part as the value of a validation error."""
-    return msgspec.Raw(_escaped(msgspec.json.encode(internal_view(part))).encode())
+    return msgspec.Raw(_escape_as_go(msgspec.json.encode(internal_view(part))).encode())

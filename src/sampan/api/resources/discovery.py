@@ -43,11 +43,11 @@ def _subresource_entry(resource: Resource, subresource: Subresource) -> APIResou
 def version_discovery(version: str, resources: Iterable[Resource]) -> APIVersionDiscovery:
     """Return one version in the aggregated format."""
     return APIVersionDiscovery(
-        version=version, resources=[_aggregated(resource) for resource in resources], freshness="Current"
+        version=version, resources=[_describe_resource(resource) for resource in resources], freshness="Current"
     )
 
 
-def _aggregated(resource: Resource) -> APIResourceDiscovery:
+def _describe_resource(resource: Resource) -> APIResourceDiscovery:
     return APIResourceDiscovery(
         resource=resource.plural,
         responseKind=GroupVersionKind(kind=resource.kind),
@@ -56,11 +56,11 @@ def _aggregated(resource: Resource) -> APIResourceDiscovery:
         verbs=list(resource.verbs),
         shortNames=list(resource.short_names),
         categories=list(resource.categories),
-        subresources=[_aggregated_subresource(resource, sub) for sub in resource.subresources],
+        subresources=[_describe_subresource(resource, sub) for sub in resource.subresources],
     )
 
 
-def _aggregated_subresource(resource: Resource, subresource: Subresource) -> APISubresourceDiscovery:
+def _describe_subresource(resource: Resource, subresource: Subresource) -> APISubresourceDiscovery:
     kind = resource.kind_of(subresource)
     shown = GroupVersionKind(kind=kind.kind)
     if (kind.group, kind.version) != (resource.group, resource.version):

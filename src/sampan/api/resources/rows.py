@@ -36,7 +36,7 @@ def row(
     storage_path: str = "",
     advertised: str = "",
 ) -> Resource:
-    """Return a resource without its group and version, which `served_at` fills in.
+    """Return a resource without its group and version, which `declare_version` fills in.
 
     `stored` may name another version. `storage_path` is the path of its keys below /registry, by default the plural.
     """
@@ -81,7 +81,7 @@ def field(label: str, *paths: str, default: str = "") -> SelectableField:
     return SelectableField(label=label, paths=paths or (label,), default=default)
 
 
-def served_at(group: str, version: str, priority: tuple[int, int], *rows: Resource) -> GroupVersion:
+def declare_version(group: str, version: str, priority: tuple[int, int], *rows: Resource) -> GroupVersion:
     return GroupVersion(
         group=group,
         version=version,

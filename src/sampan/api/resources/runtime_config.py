@@ -22,11 +22,11 @@ def parse(text: str) -> dict[str, bool]:
     settings = {}
     for item in filter(None, (part.strip() for part in text.split(","))):
         key, _, value = item.partition("=")
-        settings[key] = _truth(key, value)
+        settings[key] = _parse_bool(key, value)
     return settings
 
 
-def _truth(key: str, value: str) -> bool:
+def _parse_bool(key: str, value: str) -> bool:
     if value.lower() in ("", "1", "t", "true"):
         return True
     if value.lower() in ("0", "f", "false"):
@@ -34,7 +34,7 @@ def _truth(key: str, value: str) -> bool:
     raise RuntimeConfigError(f"invalid value of runtime-config key {key}: {value!r}")
 
 
-def served(config: Mapping[str, bool]) -> tuple[GroupVersion, ...]:
+def select_versions(config: Mapping[str, bool]) -> tuple[GroupVersion, ...]:
     """Return the versions that a server with this configuration serves, with their enabled resources. Raise
     RuntimeConfigError."""
     unknown = [key for key in config if not _is_known(key)]

@@ -4,7 +4,7 @@
 """
 
 from sampan.api.resources.resource import STANDARD_VERBS, GroupVersionKind, SelectableField
-from sampan.api.resources.rows import CORE_EVENT, GroupVersion, field, row, served_at, sub
+from sampan.api.resources.rows import CORE_EVENT, GroupVersion, declare_version, field, row, sub
 
 CREATE = ("create",)
 CONNECT = ("create", "get")
@@ -32,7 +32,7 @@ POD_FIELDS = (
 SIGNER = field("spec.signerName")
 SLICE_FIELDS = (field("spec.nodeName"), field("spec.driver"))
 
-CORE_V1 = served_at(
+CORE_V1 = declare_version(
     "",
     "v1",
     (18000, 1),
@@ -113,7 +113,7 @@ CORE_V1 = served_at(
 
 SERVED = (
     CORE_V1,
-    served_at(
+    declare_version(
         "apiregistration.k8s.io",
         "v1",
         (20000, 15),
@@ -125,7 +125,7 @@ SERVED = (
             storage_path="apiregistration.k8s.io/apiservices",
         ),
     ),
-    served_at(
+    declare_version(
         "apps",
         "v1",
         (17800, 15),
@@ -135,7 +135,7 @@ SERVED = (
         row("ReplicaSet", short="rs", category="all", subs=(SCALED, STATUS)),
         row("StatefulSet", short="sts", category="all", subs=(SCALED, STATUS)),
     ),
-    served_at(
+    declare_version(
         "events.k8s.io",
         "v1",
         (17750, 15),
@@ -151,14 +151,14 @@ SERVED = (
             stored=CORE_EVENT,
         ),
     ),
-    served_at(
+    declare_version(
         "authentication.k8s.io",
         "v1",
         (17700, 15),
         row("SelfSubjectReview", cluster=True, verbs=CREATE),
         row("TokenReview", cluster=True, verbs=CREATE),
     ),
-    served_at(
+    declare_version(
         "authorization.k8s.io",
         "v1",
         (17600, 15),
@@ -167,19 +167,19 @@ SERVED = (
         row("SelfSubjectRulesReview", cluster=True, verbs=CREATE),
         row("SubjectAccessReview", cluster=True, verbs=CREATE),
     ),
-    served_at(
+    declare_version(
         "autoscaling",
         "v2",
         (17500, 30),
         row("HorizontalPodAutoscaler", short="hpa", category="all", subs=(STATUS,)),
     ),
-    served_at(
+    declare_version(
         "autoscaling",
         "v1",
         (17500, 15),
         row("HorizontalPodAutoscaler", short="hpa", category="all", subs=(STATUS,), stored="v2"),
     ),
-    served_at(
+    declare_version(
         "batch",
         "v1",
         (17400, 15),
@@ -191,7 +191,7 @@ SERVED = (
             select=(field("status.successful", "status.succeeded", default="0"),),
         ),
     ),
-    served_at(
+    declare_version(
         "certificates.k8s.io",
         "v1",
         (17300, 15),
@@ -203,7 +203,7 @@ SERVED = (
             select=(SIGNER,),
         ),
     ),
-    served_at(
+    declare_version(
         "networking.k8s.io",
         "v1",
         (17200, 15),
@@ -213,8 +213,8 @@ SERVED = (
         row("NetworkPolicy", "networkpolicies", short="netpol"),
         row("ServiceCIDR", cluster=True, subs=(STATUS,)),
     ),
-    served_at("policy", "v1", (17100, 15), row("PodDisruptionBudget", short="pdb", subs=(STATUS,))),
-    served_at(
+    declare_version("policy", "v1", (17100, 15), row("PodDisruptionBudget", short="pdb", subs=(STATUS,))),
+    declare_version(
         "rbac.authorization.k8s.io",
         "v1",
         (17000, 15),
@@ -223,7 +223,7 @@ SERVED = (
         row("RoleBinding"),
         row("Role"),
     ),
-    served_at(
+    declare_version(
         "storage.k8s.io",
         "v1",
         (16800, 15),
@@ -234,7 +234,7 @@ SERVED = (
         row("VolumeAttachment", cluster=True, subs=(STATUS,)),
         row("VolumeAttributesClass", "volumeattributesclasses", short="vac", cluster=True),
     ),
-    served_at(
+    declare_version(
         "admissionregistration.k8s.io",
         "v1",
         (16700, 15),
@@ -257,7 +257,7 @@ SERVED = (
         row("ValidatingAdmissionPolicyBinding", category="api-extensions", cluster=True),
         row("ValidatingWebhookConfiguration", category="api-extensions", cluster=True),
     ),
-    served_at(
+    declare_version(
         "apiextensions.k8s.io",
         "v1",
         (16700, 15),
@@ -271,16 +271,16 @@ SERVED = (
             advertised="v1beta1",
         ),
     ),
-    served_at(
+    declare_version(
         "scheduling.k8s.io",
         "v1",
         (16600, 15),
         row("PriorityClass", "priorityclasses", short="pc", cluster=True),
     ),
-    served_at("coordination.k8s.io", "v1", (16500, 15), row("Lease")),
-    served_at("node.k8s.io", "v1", (16300, 15), row("RuntimeClass", "runtimeclasses", cluster=True)),
-    served_at("discovery.k8s.io", "v1", (16200, 15), row("EndpointSlice")),
-    served_at(
+    declare_version("coordination.k8s.io", "v1", (16500, 15), row("Lease")),
+    declare_version("node.k8s.io", "v1", (16300, 15), row("RuntimeClass", "runtimeclasses", cluster=True)),
+    declare_version("discovery.k8s.io", "v1", (16200, 15), row("EndpointSlice")),
+    declare_version(
         "resource.k8s.io",
         "v1",
         (16200, 21),
@@ -289,7 +289,7 @@ SERVED = (
         row("ResourceClaimTemplate"),
         row("ResourceSlice", cluster=True, select=SLICE_FIELDS),
     ),
-    served_at(
+    declare_version(
         "flowcontrol.apiserver.k8s.io",
         "v1",
         (16100, 21),
@@ -299,7 +299,7 @@ SERVED = (
 )
 
 OPTIONAL = (
-    served_at(
+    declare_version(
         "certificates.k8s.io",
         "v1beta1",
         (17300, 9),
@@ -310,27 +310,27 @@ OPTIONAL = (
             select=(SIGNER, field("spec.podName"), field("spec.nodeName")),
         ),
     ),
-    served_at(
+    declare_version(
         "certificates.k8s.io",
         "v1alpha1",
         (17300, 1),
         row("ClusterTrustBundle", cluster=True, select=(SIGNER,), stored="v1beta1"),
     ),
-    served_at(
+    declare_version(
         "networking.k8s.io",
         "v1beta1",
         (17200, 9),
         row("IPAddress", "ipaddresses", short="ip", cluster=True, stored="v1"),
         row("ServiceCIDR", cluster=True, subs=(STATUS,), stored="v1"),
     ),
-    served_at(
+    declare_version(
         "storage.k8s.io",
         "v1beta1",
         (16800, 9),
         row("VolumeAttributesClass", "volumeattributesclasses", short="vac", cluster=True, stored="v1"),
     ),
     *(
-        served_at(
+        declare_version(
             "admissionregistration.k8s.io",
             version,
             (16700, priority),
@@ -352,17 +352,17 @@ OPTIONAL = (
         )
         for version, priority in (("v1beta1", 12), ("v1alpha1", 9))
     ),
-    served_at(
+    declare_version(
         "scheduling.k8s.io",
         "v1alpha2",
         (16600, 2),
         row("PodGroup", subs=(STATUS,)),
         row("Workload"),
     ),
-    served_at("coordination.k8s.io", "v1beta1", (16500, 13), row("LeaseCandidate")),
-    served_at("coordination.k8s.io", "v1alpha2", (16500, 12), row("LeaseCandidate", stored="v1beta1")),
+    declare_version("coordination.k8s.io", "v1beta1", (16500, 13), row("LeaseCandidate")),
+    declare_version("coordination.k8s.io", "v1alpha2", (16500, 12), row("LeaseCandidate", stored="v1beta1")),
     *(
-        served_at(
+        declare_version(
             "resource.k8s.io",
             version,
             (16200, priority),
@@ -378,15 +378,17 @@ OPTIONAL = (
         )
         for version, priority in (("v1beta2", 15), ("v1beta1", 9))
     ),
-    served_at(
+    declare_version(
         "resource.k8s.io",
         "v1alpha3",
         (16200, 1),
         row("DeviceTaintRule", cluster=True, subs=(STATUS,)),
         row("ResourcePoolStatusRequest", cluster=True, subs=(STATUS,)),
     ),
-    served_at("internal.apiserver.k8s.io", "v1alpha1", (16000, 9), row("StorageVersion", cluster=True, subs=(STATUS,))),
-    served_at(
+    declare_version(
+        "internal.apiserver.k8s.io", "v1alpha1", (16000, 9), row("StorageVersion", cluster=True, subs=(STATUS,))
+    ),
+    declare_version(
         "storagemigration.k8s.io",
         "v1beta1",
         (15800, 9),

@@ -21,7 +21,7 @@ def definition(name: str) -> Schema:
     return _definitions()[name]
 
 
-def of(type: type[Struct]) -> Schema:
+def schema_of(type: type[Struct]) -> Schema:
     """Return the tree of a generated type."""
     return definition(f"{sys.modules[type.__module__].PACKAGE}.{type.__name__}")
 

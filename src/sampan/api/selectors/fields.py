@@ -105,7 +105,7 @@ def unescape(text: str) -> str:
         char = text[at]
         if char == "\\":
             at += 1
-            char = _escaped(text[at : at + 1])
+            char = _check_escape(text[at : at + 1])
         elif char in ",=":
             raise FieldSelectorError(f"invalid field selector: unescaped character in value: {ord(char)}")
         value.append(char)
@@ -113,7 +113,7 @@ def unescape(text: str) -> str:
     return "".join(value)
 
 
-def _escaped(char: str) -> str:
+def _check_escape(char: str) -> str:
     if not char or char not in "\\,=":
         raise FieldSelectorError(f"invalid field selector: invalid escape sequence: \\{char}")
     return char

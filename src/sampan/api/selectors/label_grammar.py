@@ -50,10 +50,10 @@ class Grammar:
 
     def key(self) -> tuple[str, bool]:
         """Parse the key; return it, and whether `!` precedes it."""
-        token = self._next()
+        token = self._take_token()
         is_absent = token.kind == "!"
         if is_absent:
-            token = self._next()
+            token = self._take_token()
         if token.kind != "word":
             _fail(token, ", expected: identifier")
         return token.text, is_absent
@@ -71,7 +71,7 @@ class Grammar:
 
     def separator(self) -> None:
         """Parse a comma that is followed by another term, or the end."""
-        token = self._next()
+        token = self._take_token()
         if token.kind not in _COMMA_OR_END:
             _fail(token, ", expected: ',' or 'end of string'")
         if token.kind == "," and self._peek().kind not in ("word", "!"):
@@ -81,7 +81,7 @@ class Grammar:
         token = self._tokens[min(self._at, len(self._tokens) - 1)]
         return _Token("word", token.text) if token.kind in ("in", "notin") else token
 
-    def _next(self) -> _Token:
+    def _take_token(self) -> _Token:
         token = self._peek()
         self._at += 1
         return token
@@ -89,17 +89,17 @@ class Grammar:
     def _value(self) -> str:
         if self._peek().kind in _COMMA_OR_END:
             return ""
-        token = self._next()
+        token = self._take_token()
         if token.kind != "word":
             _fail(token, ", expected: identifier")
         return token.text
 
     def _set(self) -> set[str]:
-        opening = self._next()
+        opening = self._take_token()
         if opening.kind != "(":
             _fail(opening, " expected: '('")
         if self._peek().kind == ")":
-            self._next()
+            self._take_token()
             return {""}
         if self._peek().kind not in ("word", ","):
             _fail(self._peek(), ", expected: ',', ')' or identifier")
@@ -109,7 +109,7 @@ class Grammar:
         """Parse up to the closing parenthesis; nothing between two commas is the empty value."""
         members: set[str] = set()
         while True:
-            token = self._next()
+            token = self._take_token()
             if token.kind == "word":
                 members.add(token.text)
                 if self._peek().kind not in (",", ")"):
@@ -120,7 +120,7 @@ class Grammar:
             else:
                 _fail(token, ", expected: ',', or identifier")
             if self._peek().kind == ")":
-                self._next()
+                self._take_token()
                 return members
 
 

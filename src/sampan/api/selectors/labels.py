@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Final, NamedTuple, Protocol
 
 from sampan.api import names
-from sampan.api.field_errors import FieldError, joined
+from sampan.api.field_errors import FieldError, join_messages
 from sampan.api.selectors.label_grammar import Grammar, SelectorError
 
 _MIN, _MAX = -(2**63), 2**63 - 1
@@ -79,7 +79,7 @@ class Requirement(NamedTuple):
             if messages := names.label_value(value):
                 errors.append(FieldError.invalid(f"values[{at}][{self.key}]", value, "; ".join(messages)))
         if errors:
-            raise SelectorError(joined([str(error) for error in errors]))
+            raise SelectorError(join_messages([str(error) for error in errors]))
 
     def _key_errors(self) -> list[FieldError]:
         messages = names.label_key(self.key)
@@ -158,7 +158,7 @@ def _always(labels: Mapping[str, str]) -> bool:
     return True
 
 
-def _all(tests: list[Predicate]) -> Predicate:
+def _combine_tests(tests: list[Predicate]) -> Predicate:
     if not tests:
         return _always
     if len(tests) == 1:
@@ -193,7 +193,9 @@ class Selector:
     def __init__(self, requirements: Iterable[Requirement] = (), *, is_nothing: bool = False) -> None:
         self.requirements = tuple(sorted(requirements, key=lambda requirement: requirement.key))
         self.is_nothing = is_nothing
-        self.matches = never if is_nothing else _all([predicate_of(requirement) for requirement in self.requirements])
+        self.matches = (
+            never if is_nothing else _combine_tests([predicate_of(requirement) for requirement in self.requirements])
+        )
 
     def __str__(self) -> str:
         return ",".join(map(str, self.requirements))
@@ -221,7 +223,7 @@ class Selector:
         """Return `exact` as a mapping; for a key with two values, the last."""
         return dict(self.exact())
 
-    def narrowed(self, *requirements: Requirement) -> "Selector":
+    def with_requirements(self, *requirements: Requirement) -> "Selector":
         return Selector((*self.requirements, *requirements), is_nothing=self.is_nothing)
 
 

@@ -20,12 +20,12 @@ def pod_requests(spec: PodSpec, assumed: Mapping[str, str] | None = None) -> Amo
     each init container needs together with the sidecars that were started before it. `assumed` provides defaults for
     containers without requests."""
     if assumed:
-        return _together(spec, lambda container: {**assumed, **container.resources.requests})
-    return _together(spec, lambda container: container.resources.requests)
+        return _aggregate_containers(spec, lambda container: {**assumed, **container.resources.requests})
+    return _aggregate_containers(spec, lambda container: container.resources.requests)
 
 
 def pod_limits(spec: PodSpec) -> Amounts:
-    return _together(spec, lambda container: container.resources.limits)
+    return _aggregate_containers(spec, lambda container: container.resources.limits)
 
 
 def effective_requests(spec: PodSpec, assumed: Mapping[str, str] | None = None) -> Amounts:
@@ -33,8 +33,8 @@ def effective_requests(spec: PodSpec, assumed: Mapping[str, str] | None = None) 
     overhead is added."""
     total = pod_requests(spec, assumed)
     if spec.resources is not None:
-        total |= _of_pod(spec.resources.requests)
-    add(total, summed([spec.overhead]))
+        total |= _pod_level_amounts(spec.resources.requests)
+    add(total, sum_amounts([spec.overhead]))
     return total
 
 
@@ -42,21 +42,21 @@ def effective_limits(spec: PodSpec) -> Amounts:
     """Return the limits of the pod, computed like its requests; overhead is only added to existing limits."""
     total = pod_limits(spec)
     if spec.resources is not None:
-        total |= _of_pod(spec.resources.limits)
-    add(total, {name: amount for name, amount in summed([spec.overhead]).items() if total.get(name)})
+        total |= _pod_level_amounts(spec.resources.limits)
+    add(total, {name: amount for name, amount in sum_amounts([spec.overhead]).items() if total.get(name)})
     return total
 
 
-def _of_pod(own: Mapping[str, str]) -> Amounts:
-    return {name: amount for name, amount in summed([own]).items() if is_pod_level_resource(name)}
+def _pod_level_amounts(own: Mapping[str, str]) -> Amounts:
+    return {name: amount for name, amount in sum_amounts([own]).items() if is_pod_level_resource(name)}
 
 
-def _together(spec: PodSpec, pick: Callable[[Container], Mapping[str, str]]) -> Amounts:
-    total = summed(pick(container) for container in spec.containers or ())
+def _aggregate_containers(spec: PodSpec, pick: Callable[[Container], Mapping[str, str]]) -> Amounts:
+    total = sum_amounts(pick(container) for container in spec.containers or ())
     started: Amounts = {}
     peak: Amounts = {}
     for container in spec.initContainers:
-        own = summed([pick(container)])
+        own = sum_amounts([pick(container)])
         if is_sidecar(container):
             add(total, own)
             add(started, own)
@@ -68,7 +68,7 @@ def _together(spec: PodSpec, pick: Callable[[Container], Mapping[str, str]]) -> 
     return total
 
 
-def summed(lists: Iterable[Mapping[str, str]]) -> Amounts:
+def sum_amounts(lists: Iterable[Mapping[str, str]]) -> Amounts:
     total: Amounts = {}
     for amounts in lists:
         add(total, {name: quantity.parse(text) for name, text in amounts.items()})
@@ -90,10 +90,10 @@ def qos_class(spec: PodSpec) -> str:
     """Return the QoS class: Guaranteed if requests equal limits everywhere, BestEffort without any requests and
     limits."""
     parts = _parts(spec)
-    if not any(_counted(part.requests) or _counted(part.limits) for part in parts):
+    if not any(_select_qos_resources(part.requests) or _select_qos_resources(part.limits) for part in parts):
         return BEST_EFFORT
-    is_limited = all(len(_counted(part.limits)) == len(_COUNTED) for part in _must_be_limited(spec, parts))
-    return GUARANTEED if is_limited and _is_asked_in_full(parts) else BURSTABLE
+    is_limited = all(len(_select_qos_resources(part.limits)) == len(_COUNTED) for part in _must_be_limited(spec, parts))
+    return GUARANTEED if is_limited and _has_equal_requests_and_limits(parts) else BURSTABLE
 
 
 def _parts(spec: PodSpec) -> list[ResourceRequirements]:
@@ -108,12 +108,12 @@ def _must_be_limited(spec: PodSpec, parts: list[ResourceRequirements]) -> Iterab
     return [part for part in parts if part.limits] if spec.resources is not None else parts
 
 
-def _is_asked_in_full(parts: list[ResourceRequirements]) -> bool:
-    requests = summed(_counted(part.requests) for part in parts)
-    return requests == summed(_counted(part.limits) for part in parts)
+def _has_equal_requests_and_limits(parts: list[ResourceRequirements]) -> bool:
+    requests = sum_amounts(_select_qos_resources(part.requests) for part in parts)
+    return requests == sum_amounts(_select_qos_resources(part.limits) for part in parts)
 
 
-def _counted(amounts: Mapping[str, str]) -> dict[str, str]:
+def _select_qos_resources(amounts: Mapping[str, str]) -> dict[str, str]:
     """Return the resources that determine the class: cpu and memory, if greater than zero."""
     if not amounts:
         return {}

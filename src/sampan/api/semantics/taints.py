@@ -66,7 +66,7 @@ def is_tolerated(taint: AnyTaint, tolerations: Iterable[AnyToleration]) -> bool:
     return any(tolerates(toleration, taint) for toleration in tolerations)
 
 
-def untolerated(
+def find_untolerated_taints(
     taints: Iterable[AnyTaint], tolerations: Sequence[AnyToleration], effects: Sequence[str]
 ) -> list[AnyTaint]:
     """Return the taints with one of these effects that no toleration matches."""

@@ -42,7 +42,7 @@ class Times:
         start = datetime.fromtimestamp(int(moment) // 60 * 60 + 60, zone)
         day, last = start.replace(hour=0, minute=0), start.year + _YEARS_AHEAD
         while day.year <= last:
-            if self._is_due_on(day) and (due := self._first_on(day, start)) is not None:
+            if self._is_due_on(day) and (due := self._find_first_due(day, start)) is not None:
                 return due
             day = self._next_day(day)
         return None
@@ -57,7 +57,7 @@ class Times:
         fits, fits_week = day.day in self.days, day.isoweekday() % 7 in self.weekdays
         return day.month in self.months and (fits and fits_week if self.any_day else fits or fits_week)
 
-    def _first_on(self, day: datetime, start: datetime) -> float | None:
+    def _find_first_due(self, day: datetime, start: datetime) -> float | None:
         """Return the first due time on the day, or None. It follows elapsed time: an hour that the clock skips is not
         due, one that it repeats is due twice."""
         least = start.timestamp()
@@ -130,7 +130,7 @@ def parse_schedule(text: str) -> Schedule:
     if rest in _WORDS:
         return _times(_WORDS[rest], zone)
     if rest.startswith(_EVERY):
-        return _every(rest)
+        return _parse_every(rest)
     raise ScheduleError(f"unrecognized descriptor: {rest}")
 
 
@@ -149,7 +149,7 @@ def _zone(text: str) -> tuple[tzinfo | None, str]:
     return zone, text[end:].strip()
 
 
-def _every(text: str) -> Every:
+def _parse_every(text: str) -> Every:
     try:
         nanoseconds = durations.parse_duration(text[len(_EVERY) :])
     except durations.DurationError as error:
@@ -203,10 +203,10 @@ def _range(text: str, bounds: Bounds) -> tuple[range, bool]:
 
 
 def _ends(low: str, high: list[str], bounds: Bounds, text: str) -> tuple[int, int]:
-    start = _named_number(low, bounds)
+    start = _parse_name_or_number(low, bounds)
     if len(high) > 1:
         raise ScheduleError(f"too many hyphens: {text}")
-    return start, _named_number(high[0], bounds) if high else start
+    return start, _parse_name_or_number(high[0], bounds) if high else start
 
 
 def _check_range(start: int, end: int, step: int, bounds: Bounds, text: str) -> None:
@@ -220,7 +220,7 @@ def _check_range(start: int, end: int, step: int, bounds: Bounds, text: str) -> 
         raise ScheduleError(f"step of range should be a positive number: {text}")
 
 
-def _named_number(text: str, bounds: Bounds) -> int:
+def _parse_name_or_number(text: str, bounds: Bounds) -> int:
     lower = text.lower()
     return bounds.least + bounds.names.index(lower) if lower in bounds.names else _number(text)
 
@@ -250,11 +250,11 @@ def time_zone(name: str) -> ZoneInfo:
     """Return the time zone with exactly this IANA name. Raise UnknownTimeZone."""
     if not all(_is_part(part) and part not in (".", "..") for part in name.split("/")):
         raise UnknownTimeZone(f"unknown time zone {name}")
-    return _cached_zone(name)
+    return _load_zone(name)
 
 
 @lru_cache(maxsize=1024)
-def _cached_zone(name: str) -> ZoneInfo:
+def _load_zone(name: str) -> ZoneInfo:
     try:
         return ZoneInfo(name)
     except (zoneinfo.ZoneInfoNotFoundError, OSError):

@@ -83,7 +83,7 @@ def format_duration(nanoseconds: int) -> str:
         return "0s"
     sign, rest = ("-", -nanoseconds) if nanoseconds < 0 else ("", nanoseconds)
     if rest < SECOND:
-        return sign + _small(rest)
+        return sign + _format_subsecond(rest)
     minutes, rest = divmod(rest, MINUTE)
     hours, minutes = divmod(minutes, 60)
     text = f"{_decimal(rest, SECOND)}s"
@@ -92,7 +92,7 @@ def format_duration(nanoseconds: int) -> str:
     return f"{sign}{minutes}m{text}" if minutes else sign + text
 
 
-def _small(nanoseconds: int) -> str:
+def _format_subsecond(nanoseconds: int) -> str:
     if nanoseconds < MICROSECOND:
         return f"{nanoseconds}ns"
     if nanoseconds < MILLISECOND:

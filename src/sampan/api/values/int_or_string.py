@@ -41,7 +41,7 @@ def percent_of(value: IntOrString) -> int | None:
     return None
 
 
-def scaled(value: IntOrString, total: int, *, round_up: bool) -> int:
+def scale_int_or_percent(value: IntOrString, total: int, *, round_up: bool) -> int:
     """Return a number unchanged, or a percentage of `total`, rounded up or down. Raise IntOrStringError for any other
     text."""
     if isinstance(value, int):

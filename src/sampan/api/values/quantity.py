@@ -161,14 +161,14 @@ def _parse(text: str) -> Quantity:
         raise QuantityError(f"quantities must match the regular expression '{PATTERN}'")
     exponent, format = _suffix(match["suffix"])
     whole, fraction = match["whole"] or "0", match["fraction"] or ""
-    quantity = (_plain_binary if format is Format.BINARY_SI else _plain_decimal)(
+    quantity = (_parse_plain_binary if format is Format.BINARY_SI else _parse_plain_decimal)(
         text, whole, fraction, exponent, format
     )
     if quantity is not None:
         return quantity
     if len(whole) + len(fraction) > MAX_DIGITS or match["number"] in _NO_DIGITS:
         raise QuantityError("unable to parse numeric part of quantity")
-    return _rounded(text, whole + fraction, len(fraction), exponent, format)
+    return _parse_rounded(text, whole + fraction, len(fraction), exponent, format)
 
 
 _parse_short = lru_cache(maxsize=16384)(_parse)
@@ -222,7 +222,7 @@ def _int32(number: int) -> int:
     return (number + 2**31) % 2**32 - 2**31
 
 
-def _plain_decimal(text: str, whole: str, fraction: str, exponent: int, format: Format) -> Quantity | None:
+def _parse_plain_decimal(text: str, whole: str, fraction: str, exponent: int, format: Format) -> Quantity | None:
     """Return a decimal of ordinary length and precision, or None for another."""
     digits, scale = whole + fraction, exponent - len(fraction)
     if len(digits) > _PLAIN_DIGITS or scale < _NANO:
@@ -232,7 +232,7 @@ def _plain_decimal(text: str, whole: str, fraction: str, exponent: int, format: 
     return Quantity(number, scale=scale, format=format, text=text if looks_canonical else None)
 
 
-def _plain_binary(text: str, whole: str, fraction: str, exponent: int, format: Format) -> Quantity | None:
+def _parse_plain_binary(text: str, whole: str, fraction: str, exponent: int, format: Format) -> Quantity | None:
     """Return a whole number of ordinary length with a binary suffix, or None for another."""
     if fraction or len(whole) > 14 - exponent // 10 * 3:
         return None
@@ -240,7 +240,7 @@ def _plain_binary(text: str, whole: str, fraction: str, exponent: int, format: F
     return Quantity(number << exponent, format=format, text=text if number & 7 else None)
 
 
-def _rounded(text: str, digits: str, places: int, exponent: int, format: Format) -> Quantity:
+def _parse_rounded(text: str, digits: str, places: int, exponent: int, format: Format) -> Quantity:
     """Return any other number: rounded to nano precision, and clamped to 64 bits with a binary suffix."""
     amount, scale = int(digits), -places
     if format is Format.BINARY_SI:
@@ -286,7 +286,7 @@ def _compare(a: Quantity, b: Quantity) -> int:
         return a.sign - b.sign
     if abs(a.scale - b.scale) > MAX_DIGITS and (wider := _magnitude(a) - _magnitude(b)):
         return wider * a.sign
-    left, right, _ = _aligned(a, b)
+    left, right, _ = _align_scales(a, b)
     return (left > right) - (left < right)
 
 
@@ -294,7 +294,7 @@ def _magnitude(quantity: Quantity) -> int:
     return len(str(abs(quantity.mantissa))) + quantity.scale
 
 
-def _aligned(a: Quantity, b: Quantity) -> tuple[int, int, int]:
+def _align_scales(a: Quantity, b: Quantity) -> tuple[int, int, int]:
     """Return both mantissas at a common scale, and that scale."""
     gap = a.scale - b.scale
     if gap >= 0:
@@ -307,7 +307,7 @@ def _sum(a: Quantity, b: Quantity) -> Quantity:
     if not a or not b or abs(a.scale - b.scale) > MAX_DIGITS:
         larger = a if abs(a) > abs(b) else b
         return Quantity(larger.mantissa, scale=larger.scale, format=format)
-    left, right, scale = _aligned(a, b)
+    left, right, scale = _align_scales(a, b)
     return Quantity(left + right, scale=scale, format=format)
 
 

@@ -31,7 +31,9 @@ class AlwaysPullImages:
         pod: Pod = attributes.obj
         if not has_new_images(attributes.old, pod):
             return
-        messages = [str(FieldError.not_supported(field, policy, [_ALWAYS])) for field, policy in _others(pod)]
+        messages = [
+            str(FieldError.not_supported(field, policy, [_ALWAYS])) for field, policy in _find_other_policies(pod)
+        ]
         if messages:
             texts = [attributes.forbidden(message).message for message in messages]
             refusal = attributes.forbidden(messages[0])
@@ -46,7 +48,7 @@ def has_new_images(old: Pod | None, new: Pod) -> bool:
     return any(container.image not in old_images for _, container, _ in containers_by_field(new.spec))
 
 
-def _others(pod: Pod) -> Iterator[tuple[str, str]]:
+def _find_other_policies(pod: Pod) -> Iterator[tuple[str, str]]:
     """Return the fields with another pull policy, and that policy."""
     for where, container, index in containers_by_field(pod.spec):
         if container.imagePullPolicy != _ALWAYS:

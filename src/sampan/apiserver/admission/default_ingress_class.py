@@ -21,7 +21,9 @@ class DefaultIngressClass:
         ingress: Ingress = attributes.obj
         if ingress.spec.ingressClassName is not None or OLD_CLASS in ingress.metadata.annotations:
             return
-        classes = await lookup.everything(attributes.registry.open_store_of("networking.k8s.io", "v1", "IngressClass"))
-        ingress_class = lookup.newest(kind for kind in classes if kind.metadata.annotations.get(_IS_DEFAULT) == "true")
+        classes = await lookup.list_all(attributes.registry.open_store_of("networking.k8s.io", "v1", "IngressClass"))
+        ingress_class = lookup.find_newest(
+            kind for kind in classes if kind.metadata.annotations.get(_IS_DEFAULT) == "true"
+        )
         if ingress_class is not None:
             ingress.spec.ingressClassName = ingress_class.metadata.name

@@ -19,6 +19,6 @@ class DefaultStorageClass:
         if names_class(claim):
             return
         store = attributes.registry.open_store_of("storage.k8s.io", "v1", "StorageClass")
-        storage_class = lookup.newest(kind for kind in await lookup.everything(store) if is_default(kind.metadata))
+        storage_class = lookup.find_newest(kind for kind in await lookup.list_all(store) if is_default(kind.metadata))
         if storage_class is not None:
             claim.spec.storageClassName = storage_class.metadata.name

@@ -31,10 +31,10 @@ class DefaultTolerationSeconds:
         pod.spec.tolerations += [
             Toleration(key=taint, operator="Exists", effect="NoExecute", tolerationSeconds=seconds)
             for taint, seconds in self._seconds.items()
-            if not any(_says(toleration, taint) for toleration in pod.spec.tolerations)
+            if not any(_covers_taint(toleration, taint) for toleration in pod.spec.tolerations)
         ]
 
 
-def _says(toleration: Toleration, taint: str) -> bool:
+def _covers_taint(toleration: Toleration, taint: str) -> bool:
     """Whether the toleration applies to the taint, or to all taints."""
     return toleration.key in (taint, "") and toleration.effect in ("NoExecute", "")

@@ -30,8 +30,8 @@ class ImagePolicyWebhook:
     def __init__(self, config: Mapping[str, Any]) -> None:
         policy = config.get("imagePolicy") or {}
         self._access = _access(policy)
-        self._allow_s = _kept_s(policy, "allowTTL", 5 * 60)
-        self._deny_s = _kept_s(policy, "denyTTL", 30)
+        self._allow_s = _parse_ttl_s(policy, "allowTTL", 5 * 60)
+        self._deny_s = _parse_ttl_s(policy, "denyTTL", 30)
         self._allows_by_default = bool(policy.get("defaultAllow"))
         self._responses: OrderedDict[bytes, tuple[float, dict[str, Any]]] = OrderedDict()
         """Cached responses by review spec: when they expire, and the status."""
@@ -56,7 +56,7 @@ class ImagePolicyWebhook:
         until, status = self._responses.get(question, (0.0, {}))
         if until > now:
             return status
-        status = await _ask(self._access, question)
+        status = await _request_review(self._access, question)
         kept_s = self._allow_s if status.get("allowed") else self._deny_s
         self._responses[question] = (now + kept_s, status)
         if len(self._responses) > _KEPT:
@@ -79,7 +79,7 @@ def spec_of(pod: Pod, attributes: AdmissionAttributes) -> dict[str, Any]:
     return {**spec, **({"annotations": notes} if notes else {}), "namespace": attributes.namespace}
 
 
-async def _ask(access: Access, question: bytes) -> dict[str, Any]:
+async def _request_review(access: Access, question: bytes) -> dict[str, Any]:
     from sampan.machinery.client.http import HttpTransport
 
     review = {"kind": "ImageReview", "apiVersion": "imagepolicy.k8s.io/v1alpha1", "spec": msgspec.Raw(question)}
@@ -104,7 +104,7 @@ def _access(policy: Mapping[str, Any]) -> Access:
         raise ConfigurationError(f"ImagePolicyWebhook: {error}") from None
 
 
-def _kept_s(policy: Mapping[str, Any], name: str, otherwise: int) -> int:
+def _parse_ttl_s(policy: Mapping[str, Any], name: str, otherwise: int) -> int:
     """Return for how many seconds a response is cached. In the configuration 0 means the default, and -1 no caching."""
     value = policy.get(name, 0)
     if value == 0:

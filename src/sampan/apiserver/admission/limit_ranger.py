@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from sampan.api.field_errors import joined
+from sampan.api.field_errors import join_messages
 from sampan.api.resources.resource import Resource
-from sampan.api.semantics.pod_resources import Amounts, pod_limits, pod_requests, summed
+from sampan.api.semantics.pod_resources import Amounts, pod_limits, pod_requests, sum_amounts
 from sampan.api.types.core_v1 import Container, LimitRange, LimitRangeItem, PersistentVolumeClaim, Pod, PodSpec
 from sampan.api.values.quantity import MAX_INT64, Quantity, parse
 from sampan.apiserver.admission.framework import lookup
@@ -26,21 +26,21 @@ def pod_violations(pod: Pod, limit_range: LimitRange) -> list[str]:
         if item.type == "Container":
             for container in (*(pod.spec.containers or ()), *pod.spec.initContainers):
                 own = container.resources
-                messages += _item_violations(item, summed([own.requests]), summed([own.limits]))
+                messages += _item_violations(item, sum_amounts([own.requests]), sum_amounts([own.limits]))
         elif item.type == "Pod":
-            messages += _item_violations(item, *_of_pod(pod.spec))
+            messages += _item_violations(item, *_compute_pod_amounts(pod.spec))
     return messages
 
 
 def claim_violations(claim: PersistentVolumeClaim, limit_range: LimitRange) -> list[str]:
-    requests, messages = summed([claim.spec.resources.requests]), []
+    requests, messages = sum_amounts([claim.spec.resources.requests]), []
     for item in limit_range.spec.limits or ():
         if item.type == "PersistentVolumeClaim":
             messages += [*_min_constraint(item, requests, {}), *_max_request_constraint(item, requests)]
     return messages
 
 
-def _of_pod(spec: PodSpec) -> tuple[Amounts, Amounts]:
+def _compute_pod_amounts(spec: PodSpec) -> tuple[Amounts, Amounts]:
     """Return the requests and limits of a pod: those of the pod itself, otherwise the sums over its containers."""
     requests, limits = pod_requests(spec), pod_limits(spec)
     if spec.resources is not None:
@@ -125,7 +125,7 @@ def set_default_resources(pod: Pod, limit_range: LimitRange) -> None:
     notes = []
     for kind, containers in (("container", pod.spec.containers or ()), ("init container", pod.spec.initContainers)):
         for container in containers:
-            notes += _filled(kind, container, requests, limits)
+            notes += _fill_defaults(kind, container, requests, limits)
     if notes:
         pod.metadata.annotations[ANNOTATION] = f"LimitRanger plugin set: {'; '.join(notes)}"
 
@@ -140,7 +140,9 @@ def _defaults(limit_range: LimitRange) -> tuple[dict[str, str], dict[str, str]]:
     return requests, limits
 
 
-def _filled(kind: str, container: Container, requests: Mapping[str, str], limits: Mapping[str, str]) -> list[str]:
+def _fill_defaults(
+    kind: str, container: Container, requests: Mapping[str, str], limits: Mapping[str, str]
+) -> list[str]:
     notes = []
     own = container.resources
     for word, defaults, amounts in (("request", requests, own.requests), ("limit", limits, own.limits)):
@@ -170,7 +172,7 @@ class LimitRanger:
         violations_of = pod_violations if attributes.resource.plural == "pods" else claim_violations
         for limit_range in await _ranges(attributes):
             if violations := violations_of(attributes.obj, limit_range):
-                raise attributes.forbidden(joined(violations))
+                raise attributes.forbidden(join_messages(violations))
 
 
 async def _ranges(attributes: AdmissionAttributes) -> list[LimitRange]:
@@ -178,4 +180,6 @@ async def _ranges(attributes: AdmissionAttributes) -> list[LimitRange]:
     old = attributes.old
     if old is not None and old.metadata.deletionTimestamp is not None:
         return []
-    return await lookup.in_namespace(attributes.registry.open_store_of("", "v1", "LimitRange"), attributes.namespace)
+    return await lookup.list_in_namespace(
+        attributes.registry.open_store_of("", "v1", "LimitRange"), attributes.namespace
+    )

@@ -32,7 +32,7 @@ class NamespaceLifecycle:
         if namespace is None:
             raise errors.not_found("namespaces", attributes.namespace)
         if attributes.operation == "CREATE" and namespace.status.phase == "Terminating":
-            raise _terminating(attributes)
+            raise _terminating_namespace_error(attributes)
 
     def _check_deletion(self, attributes: AdmissionAttributes) -> None:
         if attributes.name in _IMMORTAL:
@@ -52,7 +52,7 @@ def _is_namespace(resource: Resource) -> bool:
     return resource.plural == "namespaces" and resource.group == ""
 
 
-def _terminating(attributes: AdmissionAttributes) -> errors.ApiError:
+def _terminating_namespace_error(attributes: AdmissionAttributes) -> errors.ApiError:
     name = attributes.namespace
     cause = {
         "reason": "NamespaceTerminating",

@@ -20,7 +20,7 @@ class NodeDeclaredFeatureValidator:
         node_name, old = pod.spec.nodeName, attributes.old
         if not node_name or pod.metadata.generation == old.metadata.generation:
             return
-        features = needed(pod, old)
+        features = find_required_features(pod, old)
         if not features:
             return
         node: Node | None = await lookup.find(attributes.registry.open_store_of("", "v1", "Node"), "", node_name)
@@ -33,7 +33,7 @@ class NodeDeclaredFeatureValidator:
             )
 
 
-def needed(pod: Pod, old: Pod) -> list[str]:
+def find_required_features(pod: Pod, old: Pod) -> list[str]:
     """Return the features that a node must declare for the update."""
     features = [POD_LEVEL] if pod.spec.resources != old.spec.resources else []
     pairs = zip(old.spec.initContainers, pod.spec.initContainers, strict=False)

@@ -91,23 +91,23 @@ def _name(attributes: AdmissionAttributes) -> str:
 # -- pods ------------------------------------------------------------------------------------------------------------
 
 
-async def _pods(attributes: AdmissionAttributes, node: str) -> None:
+async def _check_pods(attributes: AdmissionAttributes, node: str) -> None:
     match attributes.subresource:
         case "":
-            await _pod(attributes, node)
+            await _check_pod(attributes, node)
         case "status":
-            _pod_status(attributes, node)
+            _check_pod_status(attributes, node)
         case "eviction":
-            await _eviction(attributes, node)
+            await _check_eviction(attributes, node)
         case other:
             text = f"unexpected pod subresource {gotext.quote(other)}, only 'status' and 'eviction' are allowed"
             raise attributes.forbidden(text)
 
 
-async def _pod(attributes: AdmissionAttributes, node: str) -> None:
+async def _check_pod(attributes: AdmissionAttributes, node: str) -> None:
     own = gotext.quote(node)
     if attributes.operation == "CREATE":
-        await _new_pod(attributes, attributes.obj, node)
+        await _check_new_pod(attributes, attributes.obj, node)
     elif attributes.operation == "DELETE":
         if attributes.old.spec.nodeName != node:
             raise attributes.forbidden(f"node {own} can only delete pods with spec.nodeName set to itself")
@@ -118,7 +118,7 @@ async def _pod(attributes: AdmissionAttributes, node: str) -> None:
         )
 
 
-async def _new_pod(attributes: AdmissionAttributes, pod: Pod, node: str) -> None:
+async def _check_new_pod(attributes: AdmissionAttributes, pod: Pod, node: str) -> None:
     if obstacle := find_mirror_pod_error(pod, node):
         raise attributes.forbidden(obstacle)
     node_object: Node | None = await lookup.find(attributes.registry.open_store_of("", "v1", "Node"), "", node)
@@ -132,7 +132,7 @@ async def _new_pod(attributes: AdmissionAttributes, pod: Pod, node: str) -> None
         raise attributes.forbidden(f"node {gotext.quote(node)} can not create pods that reference {kind}")
 
 
-def _pod_status(attributes: AdmissionAttributes, node: str) -> None:
+def _check_pod_status(attributes: AdmissionAttributes, node: str) -> None:
     own = gotext.quote(node)
     if attributes.operation != "UPDATE":
         raise attributes.forbidden(f"unexpected operation {gotext.quote(attributes.operation)}")
@@ -148,13 +148,13 @@ def _pod_status(attributes: AdmissionAttributes, node: str) -> None:
         raise attributes.forbidden(f"node {own} cannot update extended resource claim status")
 
 
-async def _eviction(attributes: AdmissionAttributes, node: str) -> None:
-    pod = await _pod_named(attributes, attributes.name)
+async def _check_eviction(attributes: AdmissionAttributes, node: str) -> None:
+    pod = await _get_pod(attributes, attributes.name)
     if pod.spec.nodeName != node:
         raise attributes.forbidden(f"node {node} can only evict pods with spec.nodeName set to itself")
 
 
-async def _pod_named(attributes: AdmissionAttributes, name: str) -> Pod:
+async def _get_pod(attributes: AdmissionAttributes, name: str) -> Pod:
     store = attributes.registry.open_store_of("", "v1", "Pod")
     pod: Pod | None = await lookup.find(store, attributes.namespace, name)
     if pod is None:
@@ -165,7 +165,7 @@ async def _pod_named(attributes: AdmissionAttributes, name: str) -> Pod:
 # -- the node and its objects ----------------------------------------------------------------------------------------
 
 
-async def _node(attributes: AdmissionAttributes, node: str) -> None:
+async def _check_node(attributes: AdmissionAttributes, node: str) -> None:
     own, name = gotext.quote(node), _name(attributes)
     if name != node:
         raise attributes.forbidden(f"node {own} is not allowed to modify node {gotext.quote(name)}")
@@ -173,10 +173,10 @@ async def _node(attributes: AdmissionAttributes, node: str) -> None:
         if bad := forbidden_changes({}, attributes.obj.metadata.labels):
             raise attributes.forbidden(f"node {own} is not allowed to set the following labels: {', '.join(bad)}")
     elif attributes.operation == "UPDATE":
-        _changed_node(attributes, attributes.old, attributes.obj, own)
+        _check_node_update(attributes, attributes.old, attributes.obj, own)
 
 
-def _changed_node(attributes: AdmissionAttributes, old: Node, new: Node, own: str) -> None:
+def _check_node_update(attributes: AdmissionAttributes, old: Node, new: Node, own: str) -> None:
     if new.spec.taints != old.spec.taints:
         raise attributes.forbidden(f"node {own} is not allowed to modify taints")
     if new.metadata.ownerReferences != old.metadata.ownerReferences:
@@ -185,19 +185,19 @@ def _changed_node(attributes: AdmissionAttributes, old: Node, new: Node, own: st
         raise attributes.forbidden(f"is not allowed to modify labels: {', '.join(bad)}")
 
 
-async def _lease(attributes: AdmissionAttributes, node: str) -> None:
+async def _check_lease(attributes: AdmissionAttributes, node: str) -> None:
     if attributes.namespace != _LEASES:
         raise attributes.forbidden(f"can only access leases in the {gotext.quote(_LEASES)} system namespace")
     if _name(attributes) != node:
         raise attributes.forbidden("can only access node lease with the same name as the requesting node")
 
 
-async def _csi_node(attributes: AdmissionAttributes, node: str) -> None:
+async def _check_csi_node(attributes: AdmissionAttributes, node: str) -> None:
     if _name(attributes) != node:
         raise attributes.forbidden("can only access CSINode with the same name as the requesting node")
 
 
-async def _resource_slice(attributes: AdmissionAttributes, node: str) -> None:
+async def _check_resource_slice(attributes: AdmissionAttributes, node: str) -> None:
     verbs: dict[Operation, str] = {"CREATE": "create", "DELETE": "delete"}
     verb = verbs.get(attributes.operation)
     obj: Any = attributes.obj if attributes.obj is not None else attributes.old
@@ -208,23 +208,23 @@ async def _resource_slice(attributes: AdmissionAttributes, node: str) -> None:
 # -- claims, tokens, certificates ------------------------------------------------------------------------------------
 
 
-async def _claim(attributes: AdmissionAttributes, node: str) -> None:
+async def _check_claim(attributes: AdmissionAttributes, node: str) -> None:
     if attributes.subresource != "status":
         raise attributes.forbidden("may only update PVC status")
-    if _rest_of_claim(attributes.old) != _rest_of_claim(attributes.obj):
+    if _without_mutable_fields(attributes.old) != _without_mutable_fields(attributes.obj):
         allowed = "status.quantity and status.conditions"
         text = f"node {gotext.quote(node)} is not allowed to update fields other than {allowed}"
         raise attributes.forbidden(text)
 
 
-def _rest_of_claim(claim: Any) -> Any:
+def _without_mutable_fields(claim: Any) -> Any:
     value = json.to_value(claim)
     meta = {key: part for key, part in value["metadata"].items() if key not in ("resourceVersion", "managedFields")}
     status = {key: part for key, part in value.get("status", {}).items() if key not in _CLAIM_STATUS}
     return {**value, "metadata": meta, "status": status}
 
 
-async def _account(attributes: AdmissionAttributes, node: str) -> None:
+async def _check_token_request(attributes: AdmissionAttributes, node: str) -> None:
     if attributes.operation != "CREATE" or attributes.subresource != "token":
         return
     request: TokenRequest = attributes.obj
@@ -233,17 +233,17 @@ async def _account(attributes: AdmissionAttributes, node: str) -> None:
         raise attributes.forbidden("node requested token not bound to a pod")
     if not ref.uid:
         raise attributes.forbidden("node requested token with a pod binding without a uid")
-    pod = await _pod_named(attributes, ref.name)
+    pod = await _get_pod(attributes, ref.name)
     if ref.uid != pod.metadata.uid:
         text = f"the UID in the bound object reference ({ref.uid}) does not match the UID in record."
         raise attributes.forbidden(f"{text} The object might have been deleted and then recreated")
     if pod.spec.nodeName != node:
         raise attributes.forbidden("node requested token bound to a pod scheduled on a different node")
-    if lacking := await audience_obstacle(attributes, pod, request.spec.audiences or []):
+    if lacking := await find_audience_error(attributes, pod, request.spec.audiences or []):
         raise attributes.forbidden(lacking)
 
 
-async def _signing_request(attributes: AdmissionAttributes, node: str) -> None:
+async def _check_signing_request(attributes: AdmissionAttributes, node: str) -> None:
     if attributes.operation != "CREATE" or attributes.obj.spec.signerName not in _SIGNERS:
         return
     try:
@@ -257,14 +257,14 @@ async def _signing_request(attributes: AdmissionAttributes, node: str) -> None:
 
 
 _RULES = {
-    ("", "pods"): _pods,
-    ("", "nodes"): _node,
-    ("", "persistentvolumeclaims"): _claim,
-    ("", "serviceaccounts"): _account,
-    ("coordination.k8s.io", "leases"): _lease,
-    ("storage.k8s.io", "csinodes"): _csi_node,
-    ("resource.k8s.io", "resourceslices"): _resource_slice,
-    ("certificates.k8s.io", "certificatesigningrequests"): _signing_request,
+    ("", "pods"): _check_pods,
+    ("", "nodes"): _check_node,
+    ("", "persistentvolumeclaims"): _check_claim,
+    ("", "serviceaccounts"): _check_token_request,
+    ("coordination.k8s.io", "leases"): _check_lease,
+    ("storage.k8s.io", "csinodes"): _check_csi_node,
+    ("resource.k8s.io", "resourceslices"): _check_resource_slice,
+    ("certificates.k8s.io", "certificatesigningrequests"): _check_signing_request,
 }
 
 
@@ -294,14 +294,14 @@ def _find_owner_error(pod: Pod, node: str) -> str:
 _VERB = "request-serviceaccounts-token-audience"
 
 
-async def audience_obstacle(attributes: AdmissionAttributes, pod: Pod, audiences: list[str]) -> str:
+async def find_audience_error(attributes: AdmissionAttributes, pod: Pod, audiences: list[str]) -> str:
     """Return why the node may not request a token for these audiences; "" if it may."""
     if len(audiences) > 1:
         return "node may only request 0 or 1 audiences"
     audience = audiences[0] if audiences else ""
     quoted_audience, user = gotext.quote(audience), attributes.user
     try:
-        if await _asks_for(attributes, pod, audience):
+        if await _requests_audience(attributes, pod, audience):
             return ""
     except errors.NotFound as error:
         return f"error validating audience {quoted_audience}: {error.message}"
@@ -312,7 +312,7 @@ async def audience_obstacle(attributes: AdmissionAttributes, pod: Pod, audiences
     return f"audience {quoted_audience} not found in pod spec volume, {refusal}"
 
 
-async def _asks_for(attributes: AdmissionAttributes, pod: Pod, audience: str) -> bool:
+async def _requests_audience(attributes: AdmissionAttributes, pod: Pod, audience: str) -> bool:
     lost: errors.NotFound | None = None
     for volume in pod.spec.volumes:
         if volume.projected is not None and any(
@@ -321,7 +321,7 @@ async def _asks_for(attributes: AdmissionAttributes, pod: Pod, audience: str) ->
         ):
             return True
         try:
-            driver = await _driver(attributes, pod, volume)
+            driver = await _find_driver(attributes, pod, volume)
             if driver is not None and any(
                 token_request.audience == audience for token_request in driver.spec.tokenRequests
             ):
@@ -333,13 +333,13 @@ async def _asks_for(attributes: AdmissionAttributes, pod: Pod, audience: str) ->
     return False
 
 
-async def _driver(attributes: AdmissionAttributes, pod: Pod, volume: Volume) -> CSIDriver | None:
+async def _find_driver(attributes: AdmissionAttributes, pod: Pod, volume: Volume) -> CSIDriver | None:
     """Return the CSI driver of a volume, which is inline or that of a claim; None if it has none."""
     if volume.csi is not None:
         name = volume.csi.driver
     else:
-        claim = _bound_claim(pod, volume)
-        name = await _driver_of_claim(attributes, pod.metadata.namespace, claim) if claim else ""
+        claim = _claim_name(pod, volume)
+        name = await _find_claim_driver(attributes, pod.metadata.namespace, claim) if claim else ""
     if not name:
         return None
     store = attributes.registry.open_store_of("storage.k8s.io", "v1", "CSIDriver")
@@ -349,13 +349,13 @@ async def _driver(attributes: AdmissionAttributes, pod: Pod, volume: Volume) -> 
     return driver
 
 
-def _bound_claim(pod: Pod, volume: Volume) -> str:
+def _claim_name(pod: Pod, volume: Volume) -> str:
     if volume.ephemeral is not None and volume.ephemeral.volumeClaimTemplate is not None:
         return f"{pod.metadata.name}-{volume.name}"
     return volume.persistentVolumeClaim.claimName if volume.persistentVolumeClaim is not None else ""
 
 
-async def _driver_of_claim(attributes: AdmissionAttributes, namespace: str, name: str) -> str:
+async def _find_claim_driver(attributes: AdmissionAttributes, namespace: str, name: str) -> str:
     registry = attributes.registry
     claim: PersistentVolumeClaim | None = await lookup.find(
         registry.open_store_of("", "v1", "PersistentVolumeClaim"), namespace, name

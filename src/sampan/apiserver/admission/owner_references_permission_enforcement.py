@@ -32,7 +32,7 @@ class OwnerReferencesPermissionEnforcement:
         if attributes.operation == "UPDATE":
             await _require_deletion(attributes)
         blocking = newly_blocking(old, new)
-        if not blocking or await is_allowed(attributes, _any_finalizer(attributes)):
+        if not blocking or await is_allowed(attributes, _make_finalizer_attributes(attributes)):
             return
         for owner in blocking:
             await _require_finalizers(attributes, owner)
@@ -68,7 +68,7 @@ async def _require_deletion(attributes: AdmissionAttributes) -> None:
         raise attributes.forbidden(why)
 
 
-def _any_finalizer(attributes: AdmissionAttributes) -> AuthzAttributes:
+def _make_finalizer_attributes(attributes: AdmissionAttributes) -> AuthzAttributes:
     return AuthzAttributes(attributes.user, "update", "", "*", "*", "*", "finalizers", "", "*")
 
 
@@ -96,6 +96,6 @@ async def _require_finalizers(attributes: AdmissionAttributes, owner: OwnerRefer
 
 def _resources(attributes: AdmissionAttributes, owner: OwnerReference) -> Iterator[Resource]:
     group, _, version = owner.apiVersion.rpartition("/")
-    resource = attributes.registry.scheme.by_kind(group, version, owner.kind)
+    resource = attributes.registry.scheme.find_by_kind(group, version, owner.kind)
     if resource is not None:
         yield resource

@@ -26,7 +26,7 @@ class PodNodeSelector:
         self._selectors = selectors or {}
 
     @classmethod
-    def configured(cls, config: Mapping[str, Any]) -> PodNodeSelector:
+    def from_config(cls, config: Mapping[str, Any]) -> PodNodeSelector:
         rows = config.get("podNodeSelectorPluginConfig") or {}
         if not isinstance(rows, Mapping):
             raise ConfigurationError("PodNodeSelector: podNodeSelectorPluginConfig: must be an object")

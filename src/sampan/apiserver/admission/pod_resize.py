@@ -26,12 +26,12 @@ class PodResizeValidator:
         if system != "linux":
             why = f'pod resize is only supported on linux nodes, node "{node_name}" is "{system}"'
             raise attributes.forbidden(why, [{"reason": "UnsupportedPlatform"}])
-        if missing := _missing(pod, node):
+        if missing := _describe_missing_resources(pod, node):
             why = f"node didn't have enough allocatable resources: {'; '.join(missing)}"
             raise attributes.forbidden(why, [{"reason": "NodeCapacity"}])
 
 
-def _missing(pod: Pod, node: Node) -> list[str]:
+def _describe_missing_resources(pod: Pod, node: Node) -> list[str]:
     requests, zero = effective_requests(pod.spec), Quantity()
     allocatable = {name: parse(text) for name, text in node.status.allocatable.items()}
     rows = [

@@ -15,7 +15,7 @@ from sampan.api.types.core_v1 import Namespace, Pod, Toleration
 from sampan.apiserver.admission.framework import lookup
 from sampan.apiserver.admission.framework.configuration import ConfigurationError
 from sampan.apiserver.admission.framework.contract import AdmissionAttributes, Operation, is_pod_write
-from sampan.apiserver.admission.runtime_class import TolerationCover, merged
+from sampan.apiserver.admission.runtime_class import TolerationCover, merge_tolerations
 from sampan.machinery import errors
 
 DEFAULTS = "scheduler.alpha.kubernetes.io/defaultTolerations"
@@ -30,7 +30,7 @@ class PodTolerationRestriction:
         self._default, self._allowed = default, allowed
 
     @classmethod
-    def configured(cls, config: Mapping[str, Any]) -> PodTolerationRestriction:
+    def from_config(cls, config: Mapping[str, Any]) -> PodTolerationRestriction:
         try:
             default = msgspec.convert(config.get("default") or [], list[Toleration])
             return cls(default=default, allowed=msgspec.convert(config.get("whitelist") or [], list[Toleration]))
@@ -49,7 +49,7 @@ class PodTolerationRestriction:
         if qos_class(pod.spec) != BEST_EFFORT:
             extra.append(Toleration(key=MEMORY_PRESSURE, operator="Exists", effect="NoSchedule"))
         if extra:
-            pod.spec.tolerations = merged([*pod.spec.tolerations, *extra])
+            pod.spec.tolerations = merge_tolerations([*pod.spec.tolerations, *extra])
         await self.validate(attributes)
 
     async def validate(self, attributes: AdmissionAttributes) -> None:
@@ -60,7 +60,7 @@ class PodTolerationRestriction:
         if allowed and not all(map(cover.covers, pod.spec.tolerations)):
             scope = "cluster" if namespace_tolerations is None else "namespace"
             start = "pod tolerations (possibly merged with namespace default tolerations) conflict with its"
-            raise errors.unexpected(f"{start} {scope} whitelist")
+            raise errors.unexpected_error(f"{start} {scope} whitelist")
 
 
 async def _namespace(attributes: AdmissionAttributes) -> Namespace:
@@ -79,4 +79,4 @@ def tolerations_in(namespace: Namespace, annotation: str) -> list[Toleration] | 
     try:
         return msgspec.json.decode(text, type=list[Toleration])
     except (msgspec.DecodeError, RecursionError) as error:
-        raise errors.unexpected(str(error)) from None
+        raise errors.unexpected_error(str(error)) from None

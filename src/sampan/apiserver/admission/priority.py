@@ -74,5 +74,5 @@ async def _class_of(attributes: AdmissionAttributes, name: str) -> PriorityClass
 async def _default_class(attributes: AdmissionAttributes) -> PriorityClass | None:
     """Return the default class; the one with the lowest value if there are several."""
     store = attributes.registry.open_store_of(_GROUP, "v1", "PriorityClass")
-    classes = (priority_class for priority_class in await lookup.everything(store) if priority_class.globalDefault)
+    classes = (priority_class for priority_class in await lookup.list_all(store) if priority_class.globalDefault)
     return min(classes, key=lambda priority_class: priority_class.value, default=None)

@@ -47,7 +47,7 @@ class ResourceQuotaAdmission:
         self._evaluator = cache(evaluator_of)
 
     @classmethod
-    def configured(cls, config: Mapping[str, Any]) -> ResourceQuotaAdmission:
+    def from_config(cls, config: Mapping[str, Any]) -> ResourceQuotaAdmission:
         return cls(read(config))
 
     def handles(self, operation: Operation, resource: Resource, subresource: str) -> bool:
@@ -56,7 +56,7 @@ class ResourceQuotaAdmission:
 
     async def validate(self, attributes: AdmissionAttributes) -> None:
         store = attributes.registry.open_store_of("", "v1", "ResourceQuota")
-        quotas: list[ResourceQuota] = await lookup.in_namespace(store, attributes.namespace)
+        quotas: list[ResourceQuota] = await lookup.list_in_namespace(store, attributes.namespace)
         if quotas or self._limited:
             await self._charge(attributes, store, self._demands(attributes, quotas))
 
@@ -68,13 +68,13 @@ class ResourceQuotaAdmission:
             return []
         write = QuotaRequest(evaluator=evaluator, obj=obj, old=old, now=attributes.registry.clock.now())
         limited = self._limited.get((resource.group, resource.plural))
-        if limited and (lacking := uncovered(limited, write, quotas)):
+        if limited and (lacking := find_missing_quota(limited, write, quotas)):
             raise attributes.forbidden(lacking)
         concerned = [quota for quota in quotas if write.concerns(quota)]
         for quota in concerned:
-            if obstacle := write.obstacle(quota):
+            if obstacle := write.find_charge_error(quota):
                 raise attributes.forbidden(obstacle)
-        if concerned and (negative := write.negative()):
+        if concerned and (negative := write.list_negative_usage()):
             raise attributes.forbidden(f"quota usage is negative for resource(s): {','.join(negative)}")
         demands = [(quota, write.demand(quota)) for quota in concerned]
         return [(quota, demand) for quota, demand in demands if demand]
@@ -115,7 +115,7 @@ class QuotaRequest:
         evaluator = self.evaluator
         return bool(evaluator.names_in(quota.status.hard)) and is_in_scope(quota, self.obj, evaluator.is_in)
 
-    def obstacle(self, quota: ResourceQuota) -> str:
+    def find_charge_error(self, quota: ResourceQuota) -> str:
         """Return why a quota that applies to the write cannot be charged; "" if it can."""
         names = self.evaluator.names_in(quota.status.hard)
         if lacking := self.evaluator.missing(self.obj, names):
@@ -124,7 +124,7 @@ class QuotaRequest:
             return f"status unknown for quota: {quota.metadata.name}, resources: {','.join(sorted(names))}"
         return ""
 
-    def negative(self) -> list[str]:
+    def list_negative_usage(self) -> list[str]:
         """Return the resources whose usage by the object is negative."""
         return sorted(name for name, amount in self.usage().items() if amount.sign < 0)
 
@@ -179,7 +179,7 @@ def read(config: Mapping[str, Any]) -> tuple[LimitedResource, ...]:
     return configuration.limitedResources
 
 
-def uncovered(limited: Sequence[LimitedResource], write: QuotaRequest, quotas: Sequence[ResourceQuota]) -> str:
+def find_missing_quota(limited: Sequence[LimitedResource], write: QuotaRequest, quotas: Sequence[ResourceQuota]) -> str:
     """Return why the write needs a quota that does not exist; "" if it does not."""
     covered = {name for quota in quotas if write.concerns(quota) for name in quota.status.hard}
     if lacking := sorted(_names(limited, write) - covered):
@@ -227,22 +227,22 @@ def add_charges(quota: ResourceQuota, charges: Sequence[QuotaCharge]) -> QuotaUs
     usage = QuotaUsage(dict(quota.status.used))
     for index, charge in enumerate(charges):
         amounts = {name: amount for name, amount in charge.amounts.items() if name in quota.status.hard}
-        exceeded = _exceeded(quota, usage.used, amounts) if charge.is_limited else []
+        exceeded = _find_exceeded(quota, usage.used, amounts) if charge.is_limited else []
         if exceeded:
             usage.refusals[index] = _describe_exceeded(quota, usage.used, amounts, exceeded)
         else:
-            usage.used |= {name: str(_after(usage.used, name, amount)) for name, amount in amounts.items()}
+            usage.used |= {name: str(_add_usage(usage.used, name, amount)) for name, amount in amounts.items()}
     return usage
 
 
-def _after(used: dict[str, str], name: str, amount: Quantity) -> Quantity:
+def _add_usage(used: dict[str, str], name: str, amount: Quantity) -> Quantity:
     total = parse(used.get(name, "0")) + amount
     return total if total.sign >= 0 else _ZERO
 
 
-def _exceeded(quota: ResourceQuota, used: dict[str, str], requested: Amounts) -> list[str]:
+def _find_exceeded(quota: ResourceQuota, used: dict[str, str], requested: Amounts) -> list[str]:
     hard = quota.status.hard
-    return sorted(name for name, amount in requested.items() if _after(used, name, amount) > parse(hard[name]))
+    return sorted(name for name, amount in requested.items() if _add_usage(used, name, amount) > parse(hard[name]))
 
 
 def _describe_exceeded(quota: ResourceQuota, used: dict[str, str], requested: Amounts, names: Iterable[str]) -> str:

@@ -35,7 +35,7 @@ class RuntimeClassAdmission:
                 raise attributes.forbidden(_MISMATCH)
             pod.spec.overhead = dict(runtime_class.overhead.podFixed)
         if runtime_class.scheduling is not None:
-            _steer(attributes, pod, runtime_class.scheduling)
+            _apply_scheduling(attributes, pod, runtime_class.scheduling)
 
     async def validate(self, attributes: AdmissionAttributes) -> None:
         pod: Pod = attributes.obj
@@ -59,17 +59,17 @@ async def _class_of(attributes: AdmissionAttributes, pod: Pod) -> RuntimeClass |
     return runtime_class
 
 
-def _steer(attributes: AdmissionAttributes, pod: Pod, scheduling: Scheduling) -> None:
+def _apply_scheduling(attributes: AdmissionAttributes, pod: Pod, scheduling: Scheduling) -> None:
     for key, value in scheduling.nodeSelector.items():
         own = pod.spec.nodeSelector.get(key, value)
         if own != value:
             start = f"conflict: runtimeClass.scheduling.nodeSelector[{key}] = {value}"
             raise attributes.forbidden(f"{start}; pod.spec.nodeSelector[{key}] = {own}")
         pod.spec.nodeSelector[key] = value
-    pod.spec.tolerations = merged([*pod.spec.tolerations, *scheduling.tolerations])
+    pod.spec.tolerations = merge_tolerations([*pod.spec.tolerations, *scheduling.tolerations])
 
 
-def merged(tolerations: Sequence[Toleration]) -> list[Toleration]:
+def merge_tolerations(tolerations: Sequence[Toleration]) -> list[Toleration]:
     """Return the tolerations without duplicates and without those that another one covers."""
     others = TolerationCover(tolerations)
     kept: dict[tuple[object, ...], Toleration] = {}

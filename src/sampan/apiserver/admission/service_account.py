@@ -19,7 +19,7 @@ from sampan.api.types.core_v1 import (
 )
 from sampan.apiserver.admission.framework import lookup
 from sampan.apiserver.admission.framework.contract import AdmissionAttributes, Operation
-from sampan.apiserver.registry.metadata import generated_name
+from sampan.apiserver.registry.metadata import generate_name
 from sampan.apiserver.registry.podspec.defaults import name_service_account
 from sampan.apiserver.registry.podspec.volumes.projected import TOKEN_PATH, token_source
 
@@ -103,7 +103,7 @@ def _mount_token(pod: Pod) -> None:
     """Mount the token in all containers that have no mount at its path."""
     spec = pod.spec
     token_volume = next((volume.name for volume in spec.volumes if volume.name.startswith(_VOLUME)), "")
-    name = token_volume or generated_name(_VOLUME)
+    name = token_volume or generate_name(_VOLUME)
     is_needed = False
     for container in init_and_main_containers(spec):
         if all(mount.mountPath != TOKEN_PATH for mount in container.volumeMounts):
@@ -118,39 +118,41 @@ def _mount_token(pod: Pod) -> None:
 
 def _check_secrets(attributes: AdmissionAttributes, pod: Pod, account: ServiceAccount) -> None:
     listed = {secret.name for secret in account.secrets}
-    for what, secret in _used_secrets(attributes, pod):
+    for what, secret in _list_secrets(attributes, pod):
         if secret not in listed:
-            raise attributes.forbidden(_not_listed(f'{what}secret.secretName="{secret}"', account, "secret"))
+            raise attributes.forbidden(
+                _not_referenced_message(f'{what}secret.secretName="{secret}"', account, "secret")
+            )
     if attributes.operation != "CREATE":
         return
     pulls = {secret.name for secret in account.imagePullSecrets}
     for index, ref in enumerate(pod.spec.imagePullSecrets):
         if ref.name not in pulls:
             what = f'imagePullSecrets[{index}].name="{ref.name}"'
-            raise attributes.forbidden(_not_listed(what, account, "imagePullSecret"))
+            raise attributes.forbidden(_not_referenced_message(what, account, "imagePullSecret"))
 
 
-def _not_listed(what: str, account: ServiceAccount, kind: str) -> str:
+def _not_referenced_message(what: str, account: ServiceAccount, kind: str) -> str:
     name = account.metadata.name
     return f"{what} is not allowed because service account {name} does not reference that {kind}"
 
 
-def _used_secrets(attributes: AdmissionAttributes, pod: Pod) -> Iterator[tuple[str, str]]:
+def _list_secrets(attributes: AdmissionAttributes, pod: Pod) -> Iterator[tuple[str, str]]:
     """Return what uses a secret, and the secret."""
     if attributes.operation != "CREATE":
         for ephemeral in pod.spec.ephemeralContainers:
-            yield from _of_container("ephemeral container", ephemeral)
+            yield from _list_container_secrets("ephemeral container", ephemeral)
         return
     for volume in pod.spec.volumes:
         if volume.secret is not None:
             yield "volume with ", volume.secret.secretName
     for container in pod.spec.initContainers:
-        yield from _of_container("init container", container)
+        yield from _list_container_secrets("init container", container)
     for container in pod.spec.containers or ():
-        yield from _of_container("container", container)
+        yield from _list_container_secrets("container", container)
 
 
-def _of_container(kind: str, container: Container | EphemeralContainer) -> Iterator[tuple[str, str]]:
+def _list_container_secrets(kind: str, container: Container | EphemeralContainer) -> Iterator[tuple[str, str]]:
     for variable in container.env:
         if variable.valueFrom is not None and variable.valueFrom.secretKeyRef is not None:
             what = f"{kind} {container.name} with envVar {variable.name} referencing "

@@ -196,20 +196,20 @@ class AggregationController:
         where = f'service/{name} in "{namespace}"'
         service = await self._find("Service", namespace, name)
         if not isinstance(service, Service):
-            return _unavailable("ServiceNotFound", f"{where} is not present")
+            return _make_unavailable_condition("ServiceNotFound", f"{where} is not present")
         if service.spec.type == "ClusterIP":
             row = next((row for row in service.spec.ports if row.port == port), None)
             if row is None:
-                return _unavailable("ServicePortError", f"{where} is not listening on port {port}")
+                return _make_unavailable_condition("ServicePortError", f"{where} is not listening on port {port}")
             endpoints = await self._find("Endpoints", namespace, name)
             if not isinstance(endpoints, Endpoints):
-                return _unavailable("EndpointsNotFound", f"cannot find endpoints for {where}")
+                return _make_unavailable_condition("EndpointsNotFound", f"cannot find endpoints for {where}")
             if not any(
                 subset.addresses and any(other.name == row.name for other in subset.ports)
                 for subset in endpoints.subsets
             ):
                 text = f'endpoints for {where} have no addresses with port name "{row.name}"'
-                return _unavailable("MissingEndpoints", text)
+                return _make_unavailable_condition("MissingEndpoints", text)
         return await self._discover(remote)
 
     async def _discover(self, remote: RemoteGroupVersion) -> APIServiceCondition:
@@ -224,7 +224,9 @@ class AggregationController:
             resources = resource_list(response.body).resources or []
         except (errors.ApiError, OSError, TimeoutError, InvalidDiscovery) as error:
             text = str(error) or "context deadline exceeded"
-            return _unavailable("FailedDiscoveryCheck", f"failing or missing response from {path}: {text}")
+            return _make_unavailable_condition(
+                "FailedDiscoveryCheck", f"failing or missing response from {path}: {text}"
+            )
         if resources != remote.resources:
             remote.resources = resources
             self.generation += 1
@@ -274,5 +276,5 @@ def _document_name(service: APIService) -> str:
     return f"apis/{service.spec.group}/{service.spec.version}"
 
 
-def _unavailable(reason: str, message: str) -> APIServiceCondition:
+def _make_unavailable_condition(reason: str, message: str) -> APIServiceCondition:
     return APIServiceCondition(type=AVAILABLE, status="False", reason=reason, message=message)

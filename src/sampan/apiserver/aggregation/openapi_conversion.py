@@ -18,10 +18,10 @@ Json = dict[str, Any]
 
 
 def to_v3(part: bytes) -> bytes:
-    """Return the v3 document for a part of a v2 document, as `openapi_documents.used_part` returns it."""
+    """Return the v3 document for a part of a v2 document, as `openapi_documents.extract_part` returns it."""
     source = read_part(part)
     shared: Json = source["parameters"]
-    components: Json = {"schemas": _renamed(source["definitions"])}
+    components: Json = {"schemas": _rename_references(source["definitions"])}
     if parameters := {name: _parameter(value) for name, value in shared.items() if value["in"] != "body"}:
         components["parameters"] = parameters
     document = {
@@ -68,27 +68,27 @@ def _request_body(source: Json, media_types: Iterable[str]) -> Json:
 
 
 def _content(schema: Json, media_types: Iterable[str]) -> Json:
-    converted = _renamed(schema)
+    converted = _rename_references(schema)
     return {media_type: {"schema": converted} for media_type in media_types}
 
 
 def _parameter(source: Json) -> Json:
     if "$ref" in source:
-        converted: Json = _renamed(source)
+        converted: Json = _rename_references(source)
         return converted
     parameter: Json = {key: source[key] for key in ("name", "in", "description", "required") if key in source}
     schema = {key: value for key, value in source.items() if key not in _OUTSIDE_THE_SCHEMA}
     return {**parameter, "schema": schema}
 
 
-def _renamed(value: Any) -> Any:
+def _rename_references(value: Any) -> Any:
     """Return a value whose references are those of v3."""
     if isinstance(value, list):
-        return [_renamed(item) for item in value]
+        return [_rename_references(item) for item in value]
     if not isinstance(value, dict):
         return value
     return {
-        key: _reference(item) if key == "$ref" and isinstance(item, str) else _renamed(item)
+        key: _reference(item) if key == "$ref" and isinstance(item, str) else _rename_references(item)
         for key, item in value.items()
     }
 

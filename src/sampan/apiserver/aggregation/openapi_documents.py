@@ -98,18 +98,18 @@ def v3_hash(body: bytes, name: str) -> str | None:
     return text if _HASH.fullmatch(text) else ""
 
 
-def used_part(body: bytes, group: str, version: str) -> bytes:
+def extract_part(body: bytes, group: str, version: str) -> bytes:
     """Return the part of a v2 document that describes a group version, as JSON; empty if there is none. Raise
     `InvalidOpenApi`."""
     try:
-        return _used_part(body, f"/apis/{group}/{version}/")
+        return _extract_part(body, f"/apis/{group}/{version}/")
     except InvalidOpenApi:
         raise
     except (msgspec.MsgspecError, RepeatedKeyError, ValueError, RecursionError) as error:
         raise InvalidOpenApi(f"the OpenAPI v2 document is invalid: {error}") from None
 
 
-def _used_part(body: bytes, prefix: str) -> bytes:
+def _extract_part(body: bytes, prefix: str) -> bytes:
     source = _decode_document(body)
     reader = _PartReader(source)
     paths = {path: reader.path_item(raw) for path, raw in source.paths.items() if path.startswith(prefix)}
@@ -125,8 +125,8 @@ def _used_part(body: bytes, prefix: str) -> bytes:
 
 
 def read_part(raw: bytes) -> Json:
-    """Return the value of what `used_part` has returned. Its members are decoded one by one, because a call of msgspec
-    holds the interpreter lock until it returns."""
+    """Return the value of what `extract_part` has returned. Its members are decoded one by one, because a call of
+    msgspec holds the interpreter lock until it returns."""
     source = _decode_document(raw)
     part: Json = {"info": msgspec.to_builtins(source.info)}
     for key in ("paths", "definitions", "parameters"):
@@ -163,7 +163,7 @@ class _PartReader:
         self._parameters: dict[str, Json] = {}
 
     def path_item(self, raw: msgspec.Raw) -> Json:
-        source = self._decoded(raw)
+        source = self._decode(raw)
         item: Json = {}
         for key, value in source.items():
             if key in _METHODS and isinstance(value, dict):
@@ -174,13 +174,13 @@ class _PartReader:
         while pending := [name for name, schema in self._definitions.items() if schema is None]:
             for name in pending:
                 raw = self._source.definitions.get(name)
-                self._definitions[name] = self._schema(self._decoded(raw)) if raw is not None else {}
+                self._definitions[name] = self._schema(self._decode(raw)) if raw is not None else {}
         return {name: schema for name, schema in self._definitions.items() if schema is not None}
 
     def parameters(self) -> dict[str, Json]:
         return self._parameters
 
-    def _decoded(self, raw: msgspec.Raw) -> Json:
+    def _decode(self, raw: msgspec.Raw) -> Json:
         content = bytes(raw)
         self._bytes += len(content)
         self._values += 1 + content.count(b",")
@@ -236,7 +236,7 @@ class _PartReader:
         name = reference.removeprefix(_PARAMETER)
         if name not in self._parameters:
             raw = self._source.parameters.get(name)
-            source = self._decoded(raw) if raw is not None else {}
+            source = self._decode(raw) if raw is not None else {}
             parameter = self._parameter(source) if "$ref" not in source else None
             if parameter is None:
                 return None
@@ -321,7 +321,7 @@ def _merge(merged: Json, part: Json) -> None:
         for name, value in part[kind].items():
             target, renamed = renames.name(prefix, name), renames.rewrite(value)
             present = merged[kind].get(target)
-            merged[kind][target] = renamed if present is None else _with_kinds(present, renamed)
+            merged[kind][target] = renamed if present is None else _merge_kinds(present, renamed)
     for path, item in part["paths"].items():
         merged["paths"][path] = renames.rewrite(item)
 
@@ -373,7 +373,7 @@ def _without_kinds(schema: Json) -> Json:
     return {key: value for key, value in schema.items() if key != GVK}
 
 
-def _with_kinds(present: Json, added: Json) -> Json:
+def _merge_kinds(present: Json, added: Json) -> Json:
     """Return a definition with the kinds of both."""
     kinds, more = present.get(GVK), added.get(GVK)
     if not isinstance(more, list) or not isinstance(kinds or [], list):

@@ -60,7 +60,7 @@ class LocalRegistrations:
                     self._changed.set()
 
     async def _sync(self, existing: dict[str, Any], *, is_first: bool) -> None:
-        desired = self._desired()
+        desired = self._build_api_services()
         missing = [
             value
             for name, value in desired.items()
@@ -72,7 +72,7 @@ class LocalRegistrations:
             if is_custom and service.spec.service is None and name not in desired:
                 await self._delete(name)
 
-    def _desired(self) -> dict[str, dict[str, Any]]:
+    def _build_api_services(self) -> dict[str, dict[str, Any]]:
         scheme = self._scheme
         custom = {(resource.group, resource.version) for resource in scheme if resource.is_custom}
         desired = {}

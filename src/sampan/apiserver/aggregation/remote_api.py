@@ -14,9 +14,9 @@ from urllib.parse import quote, urlencode
 from sampan.api import limits
 from sampan.api.types.apiregistration_v1 import APIService
 from sampan.apiserver.aggregation.openapi_conversion import to_v3
-from sampan.apiserver.aggregation.openapi_documents import InvalidOpenApi, RemoteOpenApi, digest, used_part, v3_hash
-from sampan.apiserver.proxy.kubelets import unverified_context
-from sampan.apiserver.proxy.locations import Location, unreachable
+from sampan.apiserver.aggregation.openapi_documents import InvalidOpenApi, RemoteOpenApi, digest, extract_part, v3_hash
+from sampan.apiserver.proxy.kubelets import make_unverified_context
+from sampan.apiserver.proxy.locations import Location, unreachable_error
 from sampan.apiserver.proxy.proxied import locate_service
 from sampan.apiserver.request.call import UserInfo
 from sampan.apiserver.response.responses import ApiResponse, RawResponse, StreamedResponse
@@ -69,7 +69,7 @@ class RemoteApi:
         target = f"{quote(call.path)}{'?' if query else ''}{query}"
         location = await self._location()
         if call.method == "GET" and (call.query.flag("watch") or call.query.flag("follow") or _is_upgrade(call)):
-            return self._streamed(call, location, target)
+            return self._make_streamed_response(call, location, target)
         headers = [(name, call.headers[name]) for name in _PASSED if name in call.headers]
         try:
             return await self._upstream.ask(
@@ -82,7 +82,7 @@ class RemoteApi:
                 server_name=self._server_name,
             )
         except OSError as error:
-            raise unreachable(str(error)) from None
+            raise unreachable_error(str(error)) from None
 
     async def get(
         self, path: str, user: UserInfo, *, etag: str = "", limit: int = limits.AGGREGATED_RESPONSE_BYTES
@@ -97,7 +97,7 @@ class RemoteApi:
             location, path, headers=headers, tls=self._tls, server_name=self._server_name, limit=limit
         )
 
-    def _streamed(self, call: Call, location: Location, target: str) -> StreamedResponse:
+    def _make_streamed_response(self, call: Call, location: Location, target: str) -> StreamedResponse:
         async def serve(request: web.BaseRequest) -> web.StreamResponse:
             verified = location.with_tls(self._tls, self._server_name)
             return await self._upstream.forward(request, verified, target, None, user=list(_user_headers(call.user)))
@@ -119,7 +119,7 @@ def _is_upgrade(call: Call) -> bool:
 
 def _context(service: APIService) -> ssl.SSLContext:
     if service.spec.insecureSkipTLSVerify:
-        return unverified_context()
+        return make_unverified_context()
     try:
         return verifying_context(service.spec.caBundle)
     except (ssl.SSLError, ValueError):
@@ -147,8 +147,8 @@ async def download_openapi(api: RemoteApi, group: str, version: str, known: Remo
             return await _documents(hash, known.v2, known.v2_etag, known.v2_hash)
         if response.code == HTTPStatus.NOT_FOUND:
             return RemoteOpenApi(v3_hash=hash)
-        body = _checked_document(response.code, response.headers, response.body)
-        part = await _openapi_worker.run(used_part, body, group, version)
+        body = _check_document(response.code, response.headers, response.body)
+        part = await _openapi_worker.run(extract_part, body, group, version)
         return await _documents(hash, part, response.headers.get("ETag", ""), digest(part))
 
 
@@ -162,10 +162,10 @@ async def _v3_hash(api: RemoteApi, name: str) -> str | None:
     response = await api.get("/openapi/v3", _AGGREGATOR, limit=limits.OPENAPI_INDEX_BYTES)
     if response.code == HTTPStatus.NOT_FOUND:
         return None
-    return await _openapi_worker.run(v3_hash, _checked_document(response.code, response.headers, response.body), name)
+    return await _openapi_worker.run(v3_hash, _check_document(response.code, response.headers, response.body), name)
 
 
-def _checked_document(code: int, headers: Mapping[str, str], body: bytes) -> bytes:
+def _check_document(code: int, headers: Mapping[str, str], body: bytes) -> bytes:
     if code != HTTPStatus.OK:
         raise InvalidOpenApi(f"failed to retrieve openAPI spec, http error: {code}")
     if "Content-Encoding" in headers:

@@ -69,7 +69,7 @@ class RequestAudit:
         self._status: dict[str, Any] | None = None
         self._response: Body | None = None
 
-    def received(self) -> None:
+    def record_received(self) -> None:
         self._emit(rules.RECEIVED)
 
     def record_impersonation(self, user: UserInfo) -> None:
@@ -104,7 +104,7 @@ class RequestAudit:
         if isinstance(exception, asyncio.CancelledError | ConnectionError):
             self._status = {"metadata": {}, "status": "Failure", "message": "the request was cancelled", "code": 504}
             return self.complete()
-        error = exception if isinstance(exception, errors.ApiError) else _translated(exception, self._call)
+        error = exception if isinstance(exception, errors.ApiError) else _translate_error(exception, self._call)
         if error is None:
             text = f"APIServer panic'd: {type(exception).__name__}"
             reason = "InternalError"
@@ -159,7 +159,7 @@ class RequestAudit:
             user=self._user,
             impersonatedUser=self._impersonated,
             sourceIPs=_sources(call),
-            userAgent=_shortened(call.user_agent),
+            userAgent=_truncate_agent(call.user_agent),
             objectRef=self._object,
             responseStatus=self._status,
             requestReceivedTimestamp=self._began,
@@ -172,7 +172,7 @@ class RequestAudit:
         self._backends.put(AuditEntry(event, request, self._response, audit_config.omits_managed_fields))
 
 
-def _translated(exception: BaseException, call: Call) -> errors.ApiError | None:
+def _translate_error(exception: BaseException, call: Call) -> errors.ApiError | None:
     return translate_storage_error(exception, call) if isinstance(exception, Exception) else None
 
 
@@ -202,7 +202,7 @@ def _sources(call: Call) -> list[str]:
     return addresses if last in addresses[-1:] or not last else [*addresses, last]
 
 
-def _shortened(agent: str) -> str:
+def _truncate_agent(agent: str) -> str:
     return agent if len(agent) <= _LONGEST_AGENT else agent[:_LONGEST_AGENT] + "...TRUNCATED"
 
 
@@ -221,7 +221,7 @@ class PolicyAuditor:
         """Return the audit context of a classified request; None if it is not audited."""
         request_audit = self._request_audit(call)
         if request_audit is not None:
-            request_audit.received()
+            request_audit.record_received()
         return request_audit
 
     def record_authentication_failure(self, call: Call) -> None:
@@ -229,7 +229,7 @@ class PolicyAuditor:
         call.user = _NOBODY
         request_audit = self._request_audit(call)
         if request_audit is not None:
-            request_audit.record_authentication_failure(_attempted(call))
+            request_audit.record_authentication_failure(_describe_authentication_attempt(call))
 
     def _request_audit(self, call: Call) -> RequestAudit | None:
         attributes = attributes_of(call)
@@ -258,7 +258,7 @@ class PolicyAuditor:
         return b"".join(chunks)
 
 
-def _attempted(call: Call) -> str:
+def _describe_authentication_attempt(call: Call) -> str:
     ways = []
     scheme = call.headers.get("Authorization", "").strip().lower().partition(" ")[0]
     if scheme in ("basic", "bearer"):

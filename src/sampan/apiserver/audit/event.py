@@ -90,12 +90,12 @@ def line(entry: AuditEntry) -> bytes:
     try:
         request, response = _value(entry.request, omits), _value(entry.response, omits)
     except _TooLargeError:
-        return _truncated(event)
+        return _encode_truncated(event)
     data = msgspec.json.encode(msgspec.structs.replace(event, requestObject=request, responseObject=response))
-    return data + b"\n" if len(data) < limits.AUDIT_LINE_BYTES else _truncated(event)
+    return data + b"\n" if len(data) < limits.AUDIT_LINE_BYTES else _encode_truncated(event)
 
 
-def _truncated(event: AuditEvent) -> bytes:
+def _encode_truncated(event: AuditEvent) -> bytes:
     annotations = {**event.annotations, _TRUNCATED: "true"}
     data = msgspec.json.encode(msgspec.structs.replace(event, annotations=annotations))
     if len(data) >= limits.AUDIT_LINE_BYTES:

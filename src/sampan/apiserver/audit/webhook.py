@@ -92,10 +92,10 @@ class AuditWebhook:
         rate = self._config.batches_per_s
         if rate is None:
             return
-        await asyncio.sleep(max(0.0, 1 - self._refilled(rate)) / rate)
-        self._tokens = self._refilled(rate) - 1
+        await asyncio.sleep(max(0.0, 1 - self._refill(rate)) / rate)
+        self._tokens = self._refill(rate) - 1
 
-    def _refilled(self, rate: float) -> float:
+    def _refill(self, rate: float) -> float:
         now = time.monotonic()
         self._tokens = min(self._config.burst, self._tokens + (now - self._counted_at) * rate)
         self._counted_at = now

@@ -58,14 +58,14 @@ def authenticators(
 ) -> UnionAuthenticator:
     """Return the chain of authenticators. `note` records the last use of a token on its secret."""
     return UnionAuthenticator(
-        list(_named(config)),
+        list(_make_request_authenticators(config)),
         tokens=list(_tokens(config, registry, keys, oidc, note)),
         allows_anonymous=config.allows_anonymous,
         anonymous_paths=config.anonymous_paths,
     )
 
 
-def _named(config: ServerConfig) -> Iterator[RequestAuthenticator]:
+def _make_request_authenticators(config: ServerConfig) -> Iterator[RequestAuthenticator]:
     if config.front_proxy is not None:
         from sampan.apiserver.authn.front_proxy import FrontProxyAuthenticator
 

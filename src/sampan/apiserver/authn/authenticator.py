@@ -154,10 +154,10 @@ def subprotocol_token(call: Call) -> str:
     tokens = [word for word in words if word.startswith(SUBPROTOCOL)]
     if len(tokens) != 1 or len(words) == 1:
         return ""
-    return _decoded(tokens[0].removeprefix(SUBPROTOCOL))
+    return _decode_base64url(tokens[0].removeprefix(SUBPROTOCOL))
 
 
-def _decoded(text: str) -> str:
+def _decode_base64url(text: str) -> str:
     try:
         padding = "=" * (-len(text) % 4)
         return base64.b64decode(text + padding, altchars=b"-_", validate=True).decode()

@@ -51,15 +51,15 @@ def trust_data(config: ServerConfig) -> dict[str, str]:
     return {**data, **{key: msgspec.json.encode(list(words)).decode() for key, words in lists.items()}}
 
 
-def merged_data(present: Mapping[str, str], desired: Mapping[str, str]) -> dict[str, str]:
+def merge_data(present: Mapping[str, str], desired: Mapping[str, str]) -> dict[str, str]:
     """Return the present data, extended by everything that is missing."""
     data = dict(present)
     for key, value in desired.items():
-        data[key] = _joined(key, present[key], value) if present.get(key) else value
+        data[key] = _merge_value(key, present[key], value) if present.get(key) else value
     return data
 
 
-def _joined(key: str, present: str, desired: str) -> str:
+def _merge_value(key: str, present: str, desired: str) -> str:
     if key in (_CLIENT_CA, _PROXY_CA):
         present_certificates = set(_certificates(present))
         missing = [certificate for certificate in _certificates(desired) if certificate not in present_certificates]
@@ -87,7 +87,7 @@ class ClusterAuthenticationTrust:
         store = self._pipeline.endpoints.registry.open_store_of("", "v1", "ConfigMap")
         item = await store.cacher.get(NAMESPACE, NAME)
         present = item.object(store.codec.decode) if item is not None else None
-        data = merged_data(present.data if present is not None else {}, self._data)
+        data = merge_data(present.data if present is not None else {}, self._data)
         body: dict[str, Any] = {"metadata": {"name": NAME, "namespace": NAMESPACE}, "data": data}
         try:
             if present is None:

@@ -96,8 +96,8 @@ class JwtValidation:
         self.field_errors: FieldErrors = list(_issuer_errors(jwt.issuer, at / "issuer", own_issuers))
         mappings, mapped = jwt.claimMappings, at / "claimMappings"
         claim_rules = self._claim_rules(jwt.claimValidationRules, at / "claimValidationRules")
-        username = self._mapped(mappings.username, mapped / "username", is_required=True)
-        groups = self._mapped(mappings.groups, mapped / "groups", is_required=False)
+        username = self._compile_mapping(mappings.username, mapped / "username", is_required=True)
+        groups = self._compile_mapping(mappings.groups, mapped / "groups", is_required=False)
         uid = self._uid(mappings.uid, mapped / "uid")
         extra = self._extra(mappings.extra, mapped / "extra")
         verifying = [rule.expression for rule in claim_rules] + list(extra.values())
@@ -151,19 +151,19 @@ class JwtValidation:
     def _condition(self, text: str, previous: set[str], at: Path, environment: Environment) -> Program | None:
         if not self._check_unique(text, previous, at):
             return None
-        compiled = self._compiled(text, at, environment)
+        compiled = self._compile(text, at, environment)
         if compiled is not None and compiled.result_type.kind != "bool":
             self._add(FieldError.invalid(at, text, "must evaluate to bool"))
             return None
         return compiled
 
-    def _mapped(self, claim: PrefixedClaimOrExpression, at: Path, *, is_required: bool) -> Program | None:
+    def _compile_mapping(self, claim: PrefixedClaimOrExpression, at: Path, *, is_required: bool) -> Program | None:
         if claim.claim and claim.expression:
             self._add(FieldError.invalid(at, "", _BOTH))
         elif claim.expression:
             if claim.prefix is not None:
                 self._add(FieldError.invalid(at / "prefix", claim.prefix, _WITH_EXPRESSION))
-            return self._compiled(claim.expression, at / "expression", claims_environment())
+            return self._compile(claim.expression, at / "expression", claims_environment())
         elif claim.claim:
             if claim.prefix is None:
                 self._add(FieldError.required(at / "prefix", _NO_PREFIX))
@@ -175,7 +175,7 @@ class JwtValidation:
         if claim.claim and claim.expression:
             self._add(FieldError.invalid(at, "", _BOTH))
             return None
-        return self._compiled(claim.expression, at / "expression", claims_environment()) if claim.expression else None
+        return self._compile(claim.expression, at / "expression", claims_environment()) if claim.expression else None
 
     def _extra(self, listed: Sequence[ExtraMapping], within: Path) -> dict[str, Program]:
         programs: dict[str, Program] = {}
@@ -188,7 +188,7 @@ class JwtValidation:
             if not mapping.valueExpression:
                 self._add(FieldError.required(at / "valueExpression"))
                 continue
-            compiled = self._compiled(mapping.valueExpression, at / "valueExpression", claims_environment())
+            compiled = self._compile(mapping.valueExpression, at / "valueExpression", claims_environment())
             programs |= {mapping.key: compiled} if compiled else {}
         return programs
 
@@ -199,7 +199,7 @@ class JwtValidation:
         previous.add(value)
         return True
 
-    def _compiled(self, text: str, at: Path, environment: Environment) -> Program | None:
+    def _compile(self, text: str, at: Path, environment: Environment) -> Program | None:
         try:
             return environment.compile(text)
         except CelError as error:

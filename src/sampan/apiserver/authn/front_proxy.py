@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 from multidict import CIMultiDict
 
-from sampan.apiserver.request.call import Call, UserInfo, authenticated_groups
+from sampan.apiserver.request.call import Call, UserInfo, add_authenticated_group
 from sampan.machinery import errors
 
 _BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
@@ -44,24 +44,24 @@ class FrontProxyAuthenticator:
             raise errors.unauthorized()
         if allowed and call.proxy_certificate.common_name not in allowed:
             return None
-        name = _first(call.headers, settings.username_headers)
+        name = _find_first_header(call.headers, settings.username_headers)
         if not name:
             return None
         user = UserInfo(
             name,
-            _first(call.headers, settings.uid_headers),
-            authenticated_groups(_all(call.headers, settings.group_headers)),
+            _find_first_header(call.headers, settings.uid_headers),
+            add_authenticated_group(_list_header_values(call.headers, settings.group_headers)),
             _extra(call.headers, settings.extra_prefixes),
         )
-        call.headers = _without(call.headers, settings)
+        call.headers = _without_user_headers(call.headers, settings)
         return user
 
 
-def _first(headers: Mapping[str, str], names: Iterable[str]) -> str:
+def _find_first_header(headers: Mapping[str, str], names: Iterable[str]) -> str:
     return next((value for name in names if (value := headers.get(name, ""))), "")
 
 
-def _all(headers: Mapping[str, str], names: Iterable[str]) -> list[str]:
+def _list_header_values(headers: Mapping[str, str], names: Iterable[str]) -> list[str]:
     return [value for name in names for key, value in headers.items() if value and key.lower() == name.lower()]
 
 
@@ -76,7 +76,7 @@ def _extra(headers: Mapping[str, str], prefixes: Iterable[str]) -> dict[str, tup
     return extra
 
 
-def _without(headers: Mapping[str, str], settings: FrontProxySettings) -> Mapping[str, str]:
+def _without_user_headers(headers: Mapping[str, str], settings: FrontProxySettings) -> Mapping[str, str]:
     """Return the headers without those that name the user."""
     names = {*settings.username_headers, *settings.uid_headers, *settings.group_headers}
     dropped_headers, prefixes = set(map(str.lower, names)), tuple(map(str.lower, settings.extra_prefixes))

@@ -65,7 +65,7 @@ def _go_list(words: list[str]) -> str:
     return f"[]string{{{', '.join(map(gotext.quote, words))}}}" if words else "[]string(nil)"
 
 
-def impersonated_user(headers: Mapping[str, str]) -> ImpersonatedUser | None:
+def parse_impersonated_user(headers: Mapping[str, str]) -> ImpersonatedUser | None:
     """Return the requested user, or None without impersonation. Raise BadRequest for headers without a user name."""
     target: ImpersonatedUser | None = None
     for header, value in headers.items():
@@ -104,7 +104,7 @@ class Impersonation:
 
     async def apply(self, call: Call) -> None:
         """Set the user of a classified request to the impersonated one. Raise Forbidden if that is not allowed."""
-        target = impersonated_user(call.headers)
+        target = parse_impersonated_user(call.headers)
         if target is not None:
             call.user = await self._user(target, attributes_of(call))
 
@@ -112,7 +112,7 @@ class Impersonation:
         key, first = (attributes.user.name, attributes.user.groups), None
         for mode in self._modes(target, attributes.user, self._last.get(key)):
             try:
-                user = await self._as(mode, target, attributes)
+                user = await self._impersonate(mode, target, attributes)
             except errors.Forbidden as refused:
                 first = first or refused
                 continue
@@ -124,13 +124,13 @@ class Impersonation:
 
     @staticmethod
     def _modes(target: ImpersonatedUser, user: UserInfo, last: str | None) -> list[str]:
-        modes = list(_fitting(target, user))
+        modes = list(_list_modes(target, user))
         if last in modes:
             modes.remove(last)
             modes.insert(0, last)
         return modes
 
-    async def _as(self, mode: str, target: ImpersonatedUser, attributes: Attributes) -> UserInfo:
+    async def _impersonate(self, mode: str, target: ImpersonatedUser, attributes: Attributes) -> UserInfo:
         if not mode:
             return await _Check(self._authorizer, attributes.user, "impersonate", is_constrained=False).user(target)
         await self._authorizer.require(
@@ -139,7 +139,7 @@ class Impersonation:
         return await _Check(self._authorizer, attributes.user, f"impersonate:{mode}", is_constrained=True).user(target)
 
 
-def _fitting(target: ImpersonatedUser, user: UserInfo) -> Iterator[str]:
+def _list_modes(target: ImpersonatedUser, user: UserInfo) -> Iterator[str]:
     """Return the modes that apply to the requested user; "" is the legacy one."""
     node, account = node_of(target.name), split_service_account(target.name)
     if node and target.is_name_alone:
@@ -169,9 +169,9 @@ class _Check:
         await self._groups(target.groups)
         await self._extra(target.extra)
         if target.name == ANONYMOUS:
-            groups = _with(groups, UNAUTHENTICATED)
+            groups = _add_group(groups, UNAUTHENTICATED)
         elif UNAUTHENTICATED not in groups:
-            groups = _with(groups, AUTHENTICATED)
+            groups = _add_group(groups, AUTHENTICATED)
         extra = {key: tuple(values) for key, values in target.extra.items()}
         return UserInfo(target.name, target.uid, tuple(groups), extra)
 
@@ -240,7 +240,7 @@ class _Check:
         return forbidden_error(self._attributes(resource, name, group=group), why)
 
 
-def _with(groups: list[str], group: str) -> list[str]:
+def _add_group(groups: list[str], group: str) -> list[str]:
     return groups if group in groups else [*groups, group]
 
 

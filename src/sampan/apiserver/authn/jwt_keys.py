@@ -95,13 +95,13 @@ def issuer_of(token: str) -> str:
         return ""
 
 
-def verified(token: str, keys: Sequence[VerificationKey]) -> dict[str, Any]:
+def verify_token(token: str, keys: Sequence[VerificationKey]) -> dict[str, Any]:
     """Return the claims of a token that one of the keys has signed. Raise `TokenError` if none has. Times are not
     checked."""
     import jwt
 
     reason = "no key verifies the token"
-    for key in _candidates(token, keys):
+    for key in _select_candidates(token, keys):
         try:
             return jwt.decode(token, key.key, algorithms=[key.algorithm], options=SIGNATURE_ONLY)
         except jwt.PyJWTError as error:
@@ -109,7 +109,7 @@ def verified(token: str, keys: Sequence[VerificationKey]) -> dict[str, Any]:
     raise TokenError(reason)
 
 
-def _candidates(token: str, keys: Sequence[VerificationKey]) -> Sequence[VerificationKey]:
+def _select_candidates(token: str, keys: Sequence[VerificationKey]) -> Sequence[VerificationKey]:
     """Return the key with the token's key ID, or all keys if it has none."""
     import jwt
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgspec
 
 from sampan.apiserver.authn.authenticator import AuthenticationResponse, TokenError
-from sampan.apiserver.authn.jwt_keys import VerificationKey, issuer_of, verified
-from sampan.apiserver.authz.rbac.policy_rules import quoted
+from sampan.apiserver.authn.jwt_keys import VerificationKey, issuer_of, verify_token
+from sampan.apiserver.authz.rbac.policy_rules import quote_list
 from sampan.apiserver.request.call import service_account_user, service_account_username
 from sampan.machinery.clock import Clock
 
@@ -101,7 +101,7 @@ class ServiceAccountTokens:
         targets = audiences or self._config.audiences
         common = [word for word in claims.audiences if word in targets]
         if not common:
-            actual, expected = quoted(claims.audiences), quoted(targets)
+            actual, expected = quote_list(claims.audiences), quote_list(targets)
             raise TokenError(f"token audiences {actual} is invalid for the target audiences {expected}")
         self._check_time(claims)
         return AuthenticationResponse(await self._user(claims), tuple(common))
@@ -113,7 +113,7 @@ class ServiceAccountTokens:
         if issuer != self._config.issuer and issuer not in self._config.other_issuers:
             return None
         try:
-            return msgspec.convert(verified(token, self._config.keys), ServiceAccountClaims)
+            return msgspec.convert(verify_token(token, self._config.keys), ServiceAccountClaims)
         except msgspec.ValidationError as error:
             raise TokenError(str(error)) from None
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from sampan.apiserver.authn.authenticator import AuthenticationResponse, TokenError
-from sampan.apiserver.request.call import UserInfo, authenticated_groups
+from sampan.apiserver.request.call import UserInfo, add_authenticated_group
 from sampan.apiserver.webhooks.remote_webhook import RemoteReviewer, RemoteWebhookFailed, RetryPolicy
 from sampan.machinery.client.access import Access
 from sampan.machinery.clock import Clock
@@ -41,7 +41,7 @@ class TokenWebhook:
         key = self._key(token, targets)
         status = self._kept.get(key)
         if status is None:
-            status = await self._in_turn(key, token, targets)
+            status = await self._review_once(key, token, targets)
         return authentication_response(status, targets, self._audiences)
 
     async def close(self) -> None:
@@ -52,14 +52,14 @@ class TokenWebhook:
         parts = "\0".join((token, *audiences)).encode("utf-8", "surrogatepass")
         return hashlib.blake2b(parts, key=self._salt, digest_size=32).digest()
 
-    async def _in_turn(self, key: bytes, token: str, audiences: Sequence[str]) -> Mapping[str, Any]:
+    async def _review_once(self, key: bytes, token: str, audiences: Sequence[str]) -> Mapping[str, Any]:
         """Review a token. Requests that arrive during the review wait for its result."""
         turn = self._turns.setdefault(key, _Turn())
         turn.callers += 1
         try:
             async with turn.lock:
                 if turn.status is None:
-                    turn.status = await self._ask(token, audiences)
+                    turn.status = await self._request_review(token, audiences)
                     self._kept.keep(key, turn.status, self._settings.kept_s)
                 return turn.status
         finally:
@@ -67,7 +67,7 @@ class TokenWebhook:
             if not turn.callers:
                 self._turns.pop(key, None)
 
-    async def _ask(self, token: str, audiences: Sequence[str]) -> Mapping[str, Any]:
+    async def _request_review(self, token: str, audiences: Sequence[str]) -> Mapping[str, Any]:
         review = {
             "kind": "TokenReview",
             "apiVersion": f"authentication.k8s.io/{self._settings.version}",
@@ -104,7 +104,7 @@ def authentication_response(
         return None
     user = status.get("user") or {}
     extra = {str(key): tuple(map(str, values or ())) for key, values in (user.get("extra") or {}).items()}
-    groups = authenticated_groups(map(str, user.get("groups") or ()))
+    groups = add_authenticated_group(map(str, user.get("groups") or ()))
     return AuthenticationResponse(
         UserInfo(str(user.get("username") or ""), str(user.get("uid") or ""), groups, extra), common
     )

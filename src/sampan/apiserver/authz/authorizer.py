@@ -47,8 +47,8 @@ def attributes_of(call: Call, verb: str = "") -> Attributes:
     """Return the attributes of a classified request; `verb`, if not empty, replaces its own."""
     resource = call.resource
     if resource is None:
-        return _unserved(call)
-    by_fields, by_labels, name = _selected(call, call.verb, call.is_classic_watch) if call.query else ("", "", "")
+        return _make_unserved_attributes(call)
+    by_fields, by_labels, name = _read_selectors(call, call.verb, call.is_classic_watch) if call.query else ("", "", "")
     return Attributes(
         call.user,
         verb or call.verb,
@@ -65,14 +65,14 @@ def attributes_of(call: Call, verb: str = "") -> Attributes:
     )
 
 
-def _unserved(call: Call) -> Attributes:
+def _make_unserved_attributes(call: Call) -> Attributes:
     """Return the attributes of a request for a non-resource path or a resource that is not served. It is authorized
     before a 404 is returned."""
     path = parse_path(call.path)
     if path is None:
         return Attributes(call.user, call.verb, call.path, is_resource=False)
     verb = _verb(call, path)
-    by_fields, by_labels, name = _selected(call, verb, path.watch)
+    by_fields, by_labels, name = _read_selectors(call, verb, path.watch)
     return Attributes(
         call.user,
         verb,
@@ -101,18 +101,18 @@ def _verb(call: Call, path: ResourcePath) -> str:
     return "deletecollection" if verb == "delete" else verb
 
 
-def _selected(call: Call, verb: str, is_classic_watch: bool) -> tuple[str, str, str]:
+def _read_selectors(call: Call, verb: str, is_classic_watch: bool) -> tuple[str, str, str]:
     """Return the field and label selector of the request, and the single name that they select. Only list, watch and
     deletecollection honour selectors; the deprecated watch paths do not always, so their selectors are ignored. The
     name is not derived for deletecollection."""
     if is_classic_watch or verb not in ("list", "watch", "deletecollection"):
         return "", "", ""
     selector = call.query.get("fieldSelector")
-    name = _selected_name(selector) if selector and verb != "deletecollection" else ""
+    name = _parse_selected_name(selector) if selector and verb != "deletecollection" else ""
     return selector, call.query.get("labelSelector"), name
 
 
-def _selected_name(selector: str) -> str:
+def _parse_selected_name(selector: str) -> str:
     try:
         terms = fields.parse(selector).exact()
     except fields.FieldSelectorError:
@@ -188,7 +188,7 @@ def authorization_error(attributes: Attributes, result: AuthzResult) -> errors.A
     """Return the error for a rejected request: an internal error if an authorizer failed, otherwise Forbidden."""
     if result.error:
         what = attributes.path or attributes.whole_resource
-        return errors.unexpected(f"Internal Server Error: {gotext.quote(what)}: {result.error}")
+        return errors.unexpected_error(f"Internal Server Error: {gotext.quote(what)}: {result.error}")
     return forbidden_error(attributes, result.reason)
 
 
@@ -215,8 +215,8 @@ class UnionAuthorizer:
             if result.error:
                 error_texts.append(result.error)
             if result.decision is AuthzDecision.DENY:
-                return _refused(AuthzDecision.DENY, reasons, error_texts)
-        return _refused(AuthzDecision.NO_OPINION, reasons, error_texts)
+                return _combine_refusals(AuthzDecision.DENY, reasons, error_texts)
+        return _combine_refusals(AuthzDecision.NO_OPINION, reasons, error_texts)
 
     async def is_allowed(self, attributes: Attributes) -> bool:
         return (await self.authorize(attributes)).decision is AuthzDecision.ALLOW
@@ -257,7 +257,7 @@ class UnionAuthorizer:
                 await authorizer.close()
 
 
-def _refused(decision: AuthzDecision, reasons: list[str], error_texts: list[str]) -> AuthzResult:
+def _combine_refusals(decision: AuthzDecision, reasons: list[str], error_texts: list[str]) -> AuthzResult:
     message = f"[{', '.join(error_texts)}]" if len(error_texts) > 1 else "".join(error_texts)
     return AuthzResult(decision, "\n".join(reasons), message)
 

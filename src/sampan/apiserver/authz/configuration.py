@@ -14,7 +14,7 @@ from sampan.api.field_errors import Path as Field
 from sampan.api.values import durations
 from sampan.apiserver.authz.authorizer import AuthzDecision
 from sampan.apiserver.authz.modes import Mode
-from sampan.apiserver.authz.webhook import WebhookSettings, compiled
+from sampan.apiserver.authz.webhook import WebhookSettings, compile_condition
 from sampan.apiserver.config.config_file import ConfigFileError, raise_errors, read_config
 from sampan.apiserver.webhooks.remote_webhook import RetryPolicy
 from sampan.machinery.cel.errors import CelError
@@ -86,7 +86,7 @@ def _mode(authorizer: _Authorizer, at: str) -> Mode:
         refused_s=refused_s if webhook.cacheUnauthorizedRequests else 0,
         retry_policy=RetryPolicy(timeout_s=_seconds(webhook.timeout)),
         on_failure=_FAILURE[webhook.failurePolicy],
-        conditions=tuple(compiled(condition.expression) for condition in webhook.matchConditions),
+        conditions=tuple(compile_condition(condition.expression) for condition in webhook.matchConditions),
     )
 
 
@@ -141,13 +141,15 @@ def _webhook_errors(webhook: _Webhook, at: Field) -> Iterator[FieldError]:
     yield from _duration_errors(webhook.timeout, at / "timeout", "must be > 0s and <= 30s", most_s=_MOST_S)
     yield from _duration_errors(webhook.authorizedTTL, at / "authorizedTTL", "must be > 0s")
     yield from _duration_errors(webhook.unauthorizedTTL, at / "unauthorizedTTL", "must be > 0s")
-    yield from _choice(webhook.subjectAccessReviewVersion, at / "subjectAccessReviewVersion", ("v1", "v1beta1"))
+    yield from _validate_choice(
+        webhook.subjectAccessReviewVersion, at / "subjectAccessReviewVersion", ("v1", "v1beta1")
+    )
     version, where = webhook.matchConditionSubjectAccessReviewVersion, at / "matchConditionSubjectAccessReviewVersion"
     if version:
-        yield from _choice(version, where, ("v1",))
+        yield from _validate_choice(version, where, ("v1",))
     elif webhook.matchConditions:
         yield FieldError.required(where, "required if match conditions are specified")
-    yield from _choice(webhook.failurePolicy, at / "failurePolicy", tuple(_FAILURE))
+    yield from _validate_choice(webhook.failurePolicy, at / "failurePolicy", tuple(_FAILURE))
     yield from _connection_errors(webhook.connectionInfo, at / "connectionInfo")
     yield from _condition_errors(
         [condition.expression for condition in webhook.matchConditions], at / "matchConditions"
@@ -166,12 +168,12 @@ def _condition_errors(expressions: Sequence[str], within: Field) -> Iterator[Fie
             yield FieldError.duplicate(at, text)
         else:
             try:
-                compiled(text)
+                compile_condition(text)
             except CelError as error:
                 yield FieldError.invalid(at, text, str(error))
 
 
-def _choice(value: str, at: Field, known: Sequence[str]) -> Iterator[FieldError]:
+def _validate_choice(value: str, at: Field, known: Sequence[str]) -> Iterator[FieldError]:
     if not value:
         yield FieldError.required(at)
     elif value not in known:
@@ -196,7 +198,7 @@ def _seconds(text: str) -> float:
 
 def _connection_errors(connection: _Connection, at: Field) -> Iterator[FieldError]:
     if connection.type not in CONNECTIONS:
-        yield from _choice(connection.type, at / "type", CONNECTIONS)
+        yield from _validate_choice(connection.type, at / "type", CONNECTIONS)
         return
     file, where = connection.kubeConfigFile, at / "kubeConfigFile"
     if connection.type == IN_CLUSTER:
@@ -217,7 +219,7 @@ def _access(connection: _Connection, at: str) -> Access:
 
     try:
         if connection.type == IN_CLUSTER:
-            return kubeconfig.in_cluster()
+            return kubeconfig.load_in_cluster()
         return kubeconfig.load(Path(connection.kubeConfigFile or ""))
     except (kubeconfig.KubeconfigError, OSError) as error:
         raise ConfigFileError(f"{at}: {error}") from None

@@ -49,7 +49,7 @@ class NodeGraph:
     def __init__(self, *, registry: Registry) -> None:
         self._registry = registry
 
-    def unfilled(self, resource: str) -> list[Cacher]:
+    def list_unfilled_caches(self, resource: str) -> list[Cacher]:
         """Return the required watch caches that are not filled yet, because the server has just started."""
         stores = (self._registry.open_store_of(group, "v1", kind) for group, kind in _SOURCES.get(resource, (_PODS,)))
         return [store.cacher for store in stores if not store.cacher.is_ready]
@@ -170,9 +170,9 @@ class NodeAuthorizer:
         if not node:
             return _no_opinion(f'unknown node for user "{user.name}"')
         rule = self._rules_by_resource.get((attributes.group, attributes.resource)) if attributes.is_resource else None
-        return rule(node, attributes) if rule is not None else self._by_rules(attributes)
+        return rule(node, attributes) if rule is not None else self._authorize_by_rules(attributes)
 
-    def _by_rules(self, attributes: Attributes) -> AuthzResult:
+    def _authorize_by_rules(self, attributes: Attributes) -> AuthzResult:
         if self._rules is None:
             self._rules = Grants()
             (role,) = (
@@ -183,19 +183,19 @@ class NodeAuthorizer:
 
     # -- objects that pods use ---------------------------------------------------------------------------------------
 
-    def _related(self, node: str, attributes: Attributes) -> ResultOrAwaitable:
+    def _authorize_related(self, node: str, attributes: Attributes) -> ResultOrAwaitable:
         if not attributes.name:
             return _no_opinion("No Object name found")
         if self._is_related(node, attributes):
             return ALLOW
-        if waiting := self._relations.unfilled(attributes.resource):
-            return self._once_filled(waiting, node, attributes)
-        return _unrelated(node)
+        if waiting := self._relations.list_unfilled_caches(attributes.resource):
+            return self._authorize_once_filled(waiting, node, attributes)
+        return _unrelated_result(node)
 
-    async def _once_filled(self, caches: Sequence[Cacher], node: str, attributes: Attributes) -> AuthzResult:
+    async def _authorize_once_filled(self, caches: Sequence[Cacher], node: str, attributes: Attributes) -> AuthzResult:
         for cache in caches:
             await cache.wait_ready()
-        return ALLOW if self._is_related(node, attributes) else _unrelated(node)
+        return ALLOW if self._is_related(node, attributes) else _unrelated_result(node)
 
     def _is_related(self, node: str, attributes: Attributes) -> bool:
         if attributes.resource == "volumeattachments":
@@ -211,21 +211,21 @@ class NodeAuthorizer:
             return _no_opinion("cannot read subresource")
         if not attributes.namespace:
             return _no_opinion("can only read namespaced object of this type")
-        return self._related(node, attributes)
+        return self._authorize_related(node, attributes)
 
     def _get(self, node: str, attributes: Attributes) -> ResultOrAwaitable:
         if attributes.verb != "get":
             return _no_opinion("can only get individual resources of this type")
         if attributes.subresource:
             return _no_opinion("cannot get subresource")
-        return self._related(node, attributes)
+        return self._authorize_related(node, attributes)
 
     def _claim(self, node: str, attributes: Attributes) -> ResultOrAwaitable:
         if attributes.subresource != "status":
             return self._get(node, attributes)
         if attributes.verb not in ("update", "patch"):
             return _no_opinion("can only get/update/patch this type")
-        return self._related(node, attributes)
+        return self._authorize_related(node, attributes)
 
     def _account(self, node: str, attributes: Attributes) -> ResultOrAwaitable:
         if attributes.verb == "get" and not attributes.subresource:
@@ -234,7 +234,7 @@ class NodeAuthorizer:
             return _no_opinion("can only create tokens for individual service accounts")
         if attributes.subresource != "token":
             return _no_opinion("can only create token subresource of serviceaccount")
-        return self._related(node, attributes)
+        return self._authorize_related(node, attributes)
 
     # -- objects of the node itself ----------------------------------------------------------------------------------
 
@@ -262,7 +262,7 @@ class NodeAuthorizer:
         if attributes.verb == "create":
             return ALLOW
         if attributes.verb in ("get", "update", "patch", "delete"):
-            return self._related(node, attributes)
+            return self._authorize_related(node, attributes)
         if attributes.verb not in ("watch", "list", "deletecollection"):
             verbs = "get, watch, list, create, update, patch, delete, deletecollection"
             return _no_opinion(f"only the following verbs are allowed for a ResourceSlice: {verbs}")
@@ -290,12 +290,12 @@ class NodeAuthorizer:
             allowed = (part == "status" and verb in ("update", "patch")) or (part == "eviction" and verb == "create")
             return ALLOW if allowed else NO_OPINION
         if verb == "get":
-            return self._related(node, attributes)
+            return self._authorize_related(node, attributes)
         if verb in ("list", "watch"):
             if _selects(attributes, "spec.nodeName", node):
                 return ALLOW
             if attributes.name:
-                return self._related(node, attributes)
+                return self._authorize_related(node, attributes)
             return _no_opinion("can only list/watch pods with spec.nodeName field selector")
         return ALLOW if verb in ("create", "delete") else NO_OPINION
 
@@ -306,7 +306,7 @@ def _kind(resource: str) -> Kind:
     return resource  # type: ignore[return-value]
 
 
-def _unrelated(node: str) -> AuthzResult:
+def _unrelated_result(node: str) -> AuthzResult:
     return _no_opinion(f"no relationship found between node '{node}' and this object")
 
 

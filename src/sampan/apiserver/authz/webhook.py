@@ -16,7 +16,7 @@ from sampan.apiserver.request.call import UserInfo
 from sampan.apiserver.webhooks.remote_webhook import RemoteReviewer, RemoteWebhookFailed, RetryPolicy
 from sampan.machinery.cel.cost_budget import UNLIMITED_COST, BudgetExceeded, CostBudget
 from sampan.machinery.cel.errors import CelError
-from sampan.machinery.cel.escapes import reachable
+from sampan.machinery.cel.escapes import add_escaped_keys
 from sampan.machinery.client.access import Access
 from sampan.machinery.clock import Clock
 from sampan.machinery.lru_cache import LruCache
@@ -60,7 +60,7 @@ def environment() -> Environment:
     return Environment({"request": ObjectType("kubernetes.SubjectAccessReviewSpec", spec)})
 
 
-def compiled(text: str) -> Program:
+def compile_condition(text: str) -> Program:
     """Return the compiled condition. Raise `CelError` if it is invalid or not boolean."""
     try:
         program = environment().compile(text)
@@ -91,7 +91,7 @@ def _value(spec: Mapping[str, Any]) -> Any:
     value = {"user": "", "groups": [], "uid": "", "extra": {}, **spec}
     if "resourceAttributes" in spec:
         value["resourceAttributes"] = {**dict.fromkeys(_TEXTS, ""), **spec["resourceAttributes"]}
-    return reachable(value)
+    return add_escaped_keys(value)
 
 
 _MOST_KEPT = 8192

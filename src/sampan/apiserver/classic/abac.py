@@ -55,13 +55,13 @@ def _policy(text: str, where: str) -> AbacPolicy:
     except msgspec.MsgspecError as error:
         raise AbacPolicyError(f"{where}: {error}") from None
     if not line.apiVersion and not line.kind:
-        return _oldest(line)
+        return _convert_oldest_policy(line)
     if line.kind != "Policy" or line.apiVersion not in _API_VERSIONS:
         raise AbacPolicyError(f"{where}: want a Policy of {_API_VERSIONS[-1]}, not a {line.kind} of {line.apiVersion}")
-    return _oldest(line) if line.apiVersion == _API_VERSIONS[0] else line.spec or AbacPolicy()
+    return _convert_oldest_policy(line) if line.apiVersion == _API_VERSIONS[0] else line.spec or AbacPolicy()
 
 
-def _oldest(line: _Line) -> AbacPolicy:
+def _convert_oldest_policy(line: _Line) -> AbacPolicy:
     """Convert a policy of the oldest version, in which an omitted field matches everything. A policy for a resource or
     namespace does not match non-resource paths."""
     is_everybody = not line.user and not line.group

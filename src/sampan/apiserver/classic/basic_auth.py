@@ -25,7 +25,7 @@ class BasicAuthenticator:
         scheme, _, encoded = header.partition(" ")
         if scheme.lower() != "basic":
             return None
-        name, colon, password = _decoded(encoded.strip()).partition(":")
+        name, colon, password = _decode_base64(encoded.strip()).partition(":")
         digest, user = self._known.get(name, (b"", None))
         if not colon or not hmac.compare_digest(digest, _hash(password)) or user is None:
             raise errors.unauthorized()
@@ -36,7 +36,7 @@ def _hash(password: str) -> bytes:
     return hashlib.sha256(password.encode("utf-8", "surrogatepass")).digest()
 
 
-def _decoded(text: str) -> str:
+def _decode_base64(text: str) -> str:
     try:
         return base64.b64decode(text, validate=True).decode()
     except (binascii.Error, ValueError):

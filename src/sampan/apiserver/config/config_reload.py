@@ -68,7 +68,7 @@ class ReloadingFile(Generic[Content]):
             return None
 
 
-def reloading_files(
+def make_reloading_files(
     config: ServerConfig, oidc: OidcTokens | None, use_modes: Callable[[Sequence[Mode]], None], clock: Clock
 ) -> Iterator[ReloadingFile[Any]]:
     if config.authentication_config is not None and oidc is not None:
@@ -112,7 +112,7 @@ def _encryption(present: Encryption, path: Path, clock: Clock) -> ReloadingFile[
     return ReloadingFile(path, read=read, use=present.replace, clock=clock)
 
 
-def reloading_certificates(
+def make_reloading_certificates(
     config: ServerConfig,
     *,
     use_tls: Callable[[ssl.SSLContext], None],
@@ -141,7 +141,7 @@ def reloading_certificates(
         yield ReloadingFile(first, beside=others, read=lambda _: kubelets.context(), use=use_kubelets, clock=clock)
 
 
-def reloading_proxy_client(files: tuple[Path, Path], renew: Callable[[], None]) -> ReloadingFile[None]:
+def make_reloading_proxy_client(files: tuple[Path, Path], renew: Callable[[], None]) -> ReloadingFile[None]:
     """Return the reloaded client certificate for extension API servers. `renew` is called after a change to a valid
     pair; an invalid certificate and key pair is ignored."""
     certificate, key = files

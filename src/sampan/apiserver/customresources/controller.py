@@ -151,7 +151,7 @@ class DefinitionController:
         identity = (definition.metadata.uid, definition.metadata.generation, msgspec.json.encode(names))
         if served is not None and served.identity == identity:
             if served.is_terminating != definition.is_terminating:
-                self._served[name] = self._with_new_behaviour(definition, served)
+                self._served[name] = self._replace_behaviour(definition, served)
             return
         schemas = await self._schemas(definition, served)
         self._withdraw(name)
@@ -196,7 +196,7 @@ class DefinitionController:
         present = self._scheme.resource(resource.group, resource.version, resource.plural)
         return present is not None and not present.is_custom
 
-    def _with_new_behaviour(self, definition: ResourceDefinition, served: _ServedDefinition) -> _ServedDefinition:
+    def _replace_behaviour(self, definition: ResourceDefinition, served: _ServedDefinition) -> _ServedDefinition:
         """Return the served definition after it was marked as deleted: no objects can be created any more."""
         versions = {version.name: version for version in definition.spec.versions}
         resources = []

@@ -48,7 +48,7 @@ def _resources(verbs: list[str], group: str, *names: str, is_cluster: bool = Fal
     return {**rule, "clusterScope": True} if is_cluster else rule
 
 
-def _named(name: str, spec: dict[str, Any]) -> dict[str, Any]:
+def _make_object(name: str, spec: dict[str, Any]) -> dict[str, Any]:
     return {"metadata": {"name": name, "annotations": {AUTO_UPDATE: "true"}}, "spec": spec}
 
 
@@ -58,7 +58,7 @@ def _schema(
     spec: dict[str, Any] = {"priorityLevelConfiguration": {"name": level}, "matchingPrecedence": precedence}
     if method:
         spec["distinguisherMethod"] = {"type": method}
-    return _named(name, {**spec, "rules": [{"subjects": subjects, **rules}]})
+    return _make_object(name, {**spec, "rules": [{"subjects": subjects, **rules}]})
 
 
 def _level(name: str, shares: int, lendable: int, queues: int = 0, hand: int = 0) -> dict[str, Any]:
@@ -66,14 +66,14 @@ def _level(name: str, shares: int, lendable: int, queues: int = 0, hand: int = 0
     if queues:
         response = {"type": "Queue", "queuing": {"queues": queues, "handSize": hand, "queueLengthLimit": 50}}
     limited = {"nominalConcurrencyShares": shares, "lendablePercent": lendable, "limitResponse": response}
-    return _named(name, {"type": "Limited", "limited": limited})
+    return _make_object(name, {"type": "Limited", "limited": limited})
 
 
 _SYSTEM_ACCOUNTS = [{"kind": "ServiceAccount", "serviceAccount": {"name": "*", "namespace": "kube-system"}}]
 _MANAGER, _SCHEDULER = "system:kube-controller-manager", "system:kube-scheduler"
 
 LEVELS: tuple[dict[str, Any], ...] = (
-    _named("exempt", {"type": "Exempt", "exempt": {"nominalConcurrencyShares": 0, "lendablePercent": 0}}),
+    _make_object("exempt", {"type": "Exempt", "exempt": {"nominalConcurrencyShares": 0, "lendablePercent": 0}}),
     _level("catch-all", 5, 0),
     _level("system", 30, 33, 64, 6),
     _level("node-high", 40, 25, 64, 6),
@@ -177,7 +177,7 @@ class FlowControlController:
     def has_outdated_defaults(self) -> bool:
         """Whether a default object is missing, or differs and is still updated automatically."""
         for kind, desired in zip(_KINDS, (SCHEMAS, LEVELS), strict=True):
-            stored = {obj.metadata.name: obj for obj in self._stored(kind)}
+            stored = {obj.metadata.name: obj for obj in self._list_stored(kind)}
             if any(_is_outdated(stored.get(value["metadata"]["name"]), value) for value in desired):
                 return True
         return False
@@ -194,7 +194,7 @@ class FlowControlController:
             await asyncio.sleep(_RETRY_S)
 
     async def _apply_stored(self) -> None:
-        schemas, levels = (self._stored(kind) for kind in _KINDS)
+        schemas, levels = (self._list_stored(kind) for kind in _KINDS)
         self._fairness.configure(schemas, levels)
         names = {level.metadata.name for level in levels}
         for schema in schemas:
@@ -203,7 +203,7 @@ class FlowControlController:
             except (errors.ApiError, StorageError) as error:
                 log.warning("cannot update the status of FlowSchema %s: %s", schema.metadata.name, error)
 
-    def _stored(self, kind: str) -> Sequence[Any]:
+    def _list_stored(self, kind: str) -> Sequence[Any]:
         cacher = self._pipeline.endpoints.registry.open_store_of(GROUP, "v1", kind).cacher
         return [cacher.object(item) for item in cacher.peek_all()]
 

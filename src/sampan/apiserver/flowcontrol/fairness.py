@@ -43,12 +43,12 @@ class Schemas:
         self._of_users: dict[tuple[str, tuple[str, ...]], list[tuple[FlowSchema, list[PolicyRulesWithSubjects]]]] = {}
 
     def flow(self, attributes: Attributes) -> Flow | None:
-        for schema, rules in self._of_user(attributes.user):
+        for schema, rules in self._select_for_user(attributes.user):
             if any(_fits(rule, attributes) for rule in rules):
                 return _flow(schema, attributes)
         return None
 
-    def _of_user(self, user: UserInfo) -> list[tuple[FlowSchema, list[PolicyRulesWithSubjects]]]:
+    def _select_for_user(self, user: UserInfo) -> list[tuple[FlowSchema, list[PolicyRulesWithSubjects]]]:
         key = (user.name, user.groups)
         matches = self._of_users.get(key)
         if matches is None:
@@ -174,7 +174,7 @@ _PER_SEAT = 100
 _MOST = 10
 
 
-def width(call: Call, registry: Registry) -> int:
+def count_seats(call: Call, registry: Registry) -> int:
     if call.verb != "list" or call.resource is None or call.name:
         return 1
     count = registry.count(call.resource)

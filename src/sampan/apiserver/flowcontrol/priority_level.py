@@ -38,7 +38,7 @@ class PriorityLevelLimits:
     def least(self) -> int:
         return self.seats - self.lendable
 
-    def most(self, all_seats: int) -> int:
+    def max_seats(self, all_seats: int) -> int:
         return all_seats if self.borrowable is None else self.seats + self.borrowable
 
 
@@ -89,7 +89,7 @@ class PriorityLevel:
         if not self.waiting and self._has_room(width):
             self._take(width)
             return None
-        queue = self._shortest(flow) if self.limits.queues else None
+        queue = self._find_shortest_queue(flow) if self.limits.queues else None
         if queue is None or len(queue.waiting) >= self.limits.queue_length:
             self.refused += 1
             raise rejection()
@@ -156,7 +156,7 @@ class PriorityLevel:
             if not turn.comes.done():
                 turn.comes.set_result(None)
 
-    def _shortest(self, flow: str) -> _Queue:
+    def _find_shortest_queue(self, flow: str) -> _Queue:
         while len(self._queues) < self.limits.queues:
             self._queues.append(_Queue())
         hand = deal(flow, self.limits.queues, self.limits.hand)
@@ -219,14 +219,14 @@ def allocate_seats(wants: Sequence[SeatRequest], seats: int) -> list[int]:
     low, high = 0.0, max([seats / max(want.target, 1e-6) for want in wants], default=0.0) + 1
     for _ in range(_STEPS):
         middle = (low + high) / 2
-        if sum(_bounded(want, middle) for want in wants) <= seats:
+        if sum(_clamp_seats(want, middle) for want in wants) <= seats:
             low = middle
         else:
             high = middle
-    return [round(_bounded(want, low)) for want in wants]
+    return [round(_clamp_seats(want, low)) for want in wants]
 
 
-def _bounded(want: SeatRequest, part: float) -> float:
+def _clamp_seats(want: SeatRequest, part: float) -> float:
     return min(max(part * max(want.target, 1e-6), want.least), want.most)
 
 
@@ -254,7 +254,7 @@ class SeatBorrowing:
             limits, most = level.limits, level.peak_demand
             level.peak_demand = level.seats_in_use + level.seats_in_queue
             least = max(limits.least, min(limits.seats, most))
-            wants.append(SeatRequest(least, limits.most(self._seats), self._demands[name].target(most)))
+            wants.append(SeatRequest(least, limits.max_seats(self._seats), self._demands[name].target(most)))
         for level, seats in zip(levels.values(), allocate_seats(wants, self._seats), strict=True):
             if seats != level.seats:
                 level.resize(seats)

@@ -67,7 +67,7 @@ class ConnectionSlot:
         self.is_busy: Callable[[], bool] = lambda: False
         """Whether a request is in progress."""
 
-    def prove(self) -> None:
+    def mark_authenticated(self) -> None:
         """Mark the connection as authenticated, so that it is never dropped for another."""
         if not self._is_proven:
             self._is_proven = True

@@ -99,11 +99,11 @@ class FlowSeat:
         self._width = fairness.width(call)
         waiting = level.enter(self.flow.key, self._width)
         if waiting is not None:
-            return self._seated(level, waiting)
+            return self._await_seat(level, waiting)
         self._level = level
         return None
 
-    async def _seated(self, level: PriorityLevel, waiting: Awaitable[None]) -> None:
+    async def _await_seat(self, level: PriorityLevel, waiting: Awaitable[None]) -> None:
         await waiting
         self._level = level
 
@@ -182,33 +182,33 @@ class HttpRequest(FlowSeat):
         if content.is_eof() and content.exception() is None:
             call.body = content.read_nowait()
             if len(call.body) > most:
-                raise self._too_large()
+                raise self._too_large_error()
             return
         if (request.content_length or 0) > most:
-            raise self._too_large()
+            raise self._too_large_error()
         if wish is not None and request.version >= (1, 1) and request.transport is not None:
             request.transport.write(_CONTINUE)
         try:
             call.body = await self._read_chunks(most)
         except (RequestPayloadError, http_exceptions.HttpProcessingError) as error:
             self.is_body_incomplete = True
-            raise errors.bad_request(f"the body of the request cannot be read: {_short(error)}") from None
+            raise errors.bad_request(f"the body of the request cannot be read: {_summarize_error(error)}") from None
 
     async def _read_chunks(self, most: int) -> bytes:
         pieces, size = [], 0
-        while piece := await self._next():
+        while piece := await self._read_piece():
             pieces.append(piece)
             size += len(piece)
             if size > most:
-                raise self._too_large()
+                raise self._too_large_error()
         return b"".join(pieces)
 
-    async def _next(self) -> bytes:
+    async def _read_piece(self) -> bytes:
         if self._request.transport is None:  # aiohttp would raise an uninformative error
             raise ConnectionResetError("the client closed the connection")
         return await self._request.content.readany()
 
-    def _too_large(self) -> errors.ApiError:
+    def _too_large_error(self) -> errors.ApiError:
         return errors.request_entity_too_large(f"limit is {self._limits.body_bytes}")
 
 
@@ -247,5 +247,5 @@ def _headers(headers: Mapping[str, str]) -> Mapping[str, str]:
     return CIMultiDict([(_clean(name), _clean(value)) for name, value in headers.items()])
 
 
-def _short(error: BaseException) -> str:
+def _summarize_error(error: BaseException) -> str:
     return str(getattr(error, "message", error)).partition("\n")[0].strip(" :") or type(error).__name__

@@ -12,7 +12,7 @@ from aiohttp.helpers import rfc822_formatted_time
 
 from sampan.apiserver.http.delegated_request import DelegatedRequest
 from sampan.apiserver.request.call import Call
-from sampan.apiserver.response.renderer import Rendered, gzipped
+from sampan.apiserver.response.renderer import Rendered, gzip_chunks
 
 _NO_CACHE = "no-cache, private"
 _CONTROL = dict.fromkeys((*range(32), 127))
@@ -47,12 +47,12 @@ async def respond(request: web.BaseRequest, call: Call, rendered: Rendered) -> w
         if _is_plain(request, call, rendered.code):
             return await _send(request, rendered, chunks[0])
         return await _send_whole(request, call, rendered, chunks[0])
-    response = streamed_response(call, rendered)
+    response = make_streamed_response(call, rendered)
     is_plain = _is_plain(request, call, rendered.code)
     if is_plain:
         response.enable_chunked_encoding()
     await response.prepare(request)
-    async for chunk in gzipped(chunks) if rendered.is_gzipped else _one_by_one(chunks):
+    async for chunk in gzip_chunks(chunks) if rendered.is_gzipped else _iterate_async(chunks):
         if is_plain:
             await _send_chunk(request, chunk)
         else:
@@ -62,7 +62,7 @@ async def respond(request: web.BaseRequest, call: Call, rendered: Rendered) -> w
     return response
 
 
-async def _one_by_one(chunks: Iterable[bytes]) -> AsyncIterator[bytes]:
+async def _iterate_async(chunks: Iterable[bytes]) -> AsyncIterator[bytes]:
     for chunk in chunks:
         yield chunk
 
@@ -78,7 +78,7 @@ async def _send_chunk(request: web.BaseRequest, chunk: bytes) -> None:
         await request.writer.drain()
 
 
-def streamed_response(call: Call, rendered: Rendered | None = None) -> web.StreamResponse:
+def make_streamed_response(call: Call, rendered: Rendered | None = None) -> web.StreamResponse:
     """Return a response whose body is streamed."""
     response = web.StreamResponse(status=rendered.code if rendered else 200, headers=_headers(rendered))
     _finish_head(response, call)
@@ -92,7 +92,7 @@ def text_response(code: int, text: str) -> web.Response:
     return response
 
 
-def unsupported_version(request: web.BaseRequest) -> SentResponse:
+def respond_unsupported_version(request: web.BaseRequest) -> SentResponse:
     """Respond to an unsupported HTTP version, in HTTP/1.0, which every client can read."""
     text = b"505 HTTP Version Not Supported"
     if request.transport is not None:

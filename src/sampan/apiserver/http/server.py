@@ -136,7 +136,7 @@ class HttpServer:
 
     async def _handle(self, user: UserInfo | None, request: web.BaseRequest) -> web.StreamResponse:
         if request.version not in _VERSIONS:
-            return response_writer.unsupported_version(request)
+            return response_writer.respond_unsupported_version(request)
         if self.sites and user is None:
             site = self.sites.get(request.rel_url.raw_path[1:].partition("/")[0])
             if site is not None:
@@ -193,7 +193,7 @@ class HttpServer:
         except TimeoutError:
             rendered, response = await self._time_out(request, call)
         size = response.size if isinstance(response, response_writer.SentResponse) else response.body_length
-        self._metrics.done(call, rendered.code, time.perf_counter() - started, size)
+        self._metrics.record_request(call, rendered.code, time.perf_counter() - started, size)
         return response
 
     async def _serve(self, request: web.BaseRequest, call: Call, user: UserInfo | None) -> ApiResponse:
@@ -208,14 +208,14 @@ class HttpServer:
             raise api_error_of(error, call) from error
         finally:
             if call.user.name != ANONYMOUS and isinstance(request.protocol, HttpConnection):
-                request.protocol.slot.prove()
+                request.protocol.slot.mark_authenticated()
 
     async def _watch(self, request: web.BaseRequest, call: Call, api_response: WatchResponse) -> web.StreamResponse:
         try:
             frames = self.renderer.frames(api_response, call)
             if websocket.is_upgrade(request):
                 return await self._watch_server.serve_websocket(request, call, api_response, frames)
-            response = response_writer.streamed_response(call)
+            response = response_writer.make_streamed_response(call)
             if call.audit is not None:
                 response.headers[_AUDIT_ID] = call.audit.id
             await self._watch_server.serve(request, response, call, api_response, frames)
@@ -250,7 +250,7 @@ class HttpServer:
         code, size = (
             (response.code, 0) if isinstance(response, TakenOverResponse) else (response.status, response.body_length)
         )
-        self._metrics.done(call, code, time.perf_counter() - started, size)
+        self._metrics.record_request(call, code, time.perf_counter() - started, size)
         return response
 
     async def _time_out(self, request: web.BaseRequest, call: Call) -> tuple[Rendered, web.StreamResponse]:

@@ -64,7 +64,7 @@ class WatchServer:
         try:
             async with watch.watcher as watcher:
                 await response.prepare(request)
-                await self._send(request, call, watcher, frames.through(Chunk) if is_chunked else frames)
+                await self._send(request, call, watcher, frames.wrap_frames(Chunk) if is_chunked else frames)
                 error, is_stalled = watcher.error, watcher.blocked_at is not None
         except (VersionExpired, TooLargeVersion) as cache_error:
             await response.prepare(request)
@@ -169,7 +169,7 @@ class _Stream:
         # By default TLS buffers 512 KB before it reports that the client does not read.
         self._transport.set_write_buffer_limits(high=WATCH_SEND_BYTES)
         self._connection.on_lost = self._finish
-        self._watcher.at_end(self._ended)
+        self._watcher.set_end_callback(self._on_ended)
         self._watcher.arm(self._wake)
         try:
             await self._over
@@ -190,9 +190,9 @@ class _Stream:
             except UnsupportedOutputFormat:
                 return self._finish()
             size = self._write(frames)
-            self._count.sent(len(events), size)
+            self._count.record_sent(len(events), size)
             if self._connection.writing_paused:
-                return self._congested(size)
+                return self._on_congested(size)
         elif watcher.is_ended:
             return self._finish()
         return watcher.arm(self._wake)
@@ -209,14 +209,14 @@ class _Stream:
             self._transport.writelines(frames)
         return size
 
-    def _congested(self, size: int) -> None:
+    def _on_congested(self, size: int) -> None:
         self._watcher.block()
         self._buffered = size = 2 * size  # twice, as the previous write probably still fills a socket buffer
         self._timer = asyncio.get_running_loop().call_later(self._congested_s, self._watcher.terminate)
-        self._connection.on_drained = self._drained
+        self._connection.on_drained = self._on_drained
         self._budget.hold(size)  # this may terminate this very watch
 
-    def _drained(self) -> None:
+    def _on_drained(self) -> None:
         self._watcher.unblock()
         self._stop_counting()
         self._wake()
@@ -227,7 +227,7 @@ class _Stream:
             self._timer = None
             self._budget.give_back(self._buffered)
 
-    def _ended(self) -> None:
+    def _on_ended(self) -> None:
         if self._timer is not None:
             self._stop_counting()  # now, so that no other watch is terminated for memory that is about to be freed
             self._finish()

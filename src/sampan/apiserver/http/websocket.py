@@ -57,7 +57,7 @@ async def _write(socket: web.WebSocketResponse, watcher: Watcher, frames: WatchF
             watcher.block()  # until the client has read these events
             for frame in frames.encode(events):
                 await send_frame(socket, frames, frame)
-                count.sent(1, len(frame))
+                count.record_sent(1, len(frame))
             watcher.unblock()
 
 

@@ -95,7 +95,7 @@ class MetricsApi:
             self._apply()
 
     async def _wait_for_kubelet(self, kubelets: asyncio.Event) -> None:
-        await first_kubelet(self._registry)
+        await wait_for_kubelet(self._registry)
         kubelets.set()
 
     async def _follow_services(self) -> None:
@@ -135,9 +135,9 @@ class MetricsApi:
         return {NODES.plural: self._serve_nodes, PODS.plural: self._serve_pods}
 
     async def _serve_nodes(self, endpoints: ApiEndpoints, call: Call) -> ApiResponse:
-        items = await self._selected_objects("Node", call)
+        items = await self._list_objects("Node", call)
         nodes: list[Node] = list(items)
-        summaries = await self._summaries.of(node.metadata.name for node in nodes)
+        summaries = await self._summaries.fetch_all(node.metadata.name for node in nodes)
         metrics = []
         for node in nodes:
             summary = summaries.get(node.metadata.name)
@@ -149,9 +149,9 @@ class MetricsApi:
         return _metrics_response(call, NODES, metrics, call.name)
 
     async def _serve_pods(self, endpoints: ApiEndpoints, call: Call) -> ApiResponse:
-        items = await self._selected_objects("Pod", call)
+        items = await self._list_objects("Pod", call)
         pods: list[Pod] = [pod for pod in items if pod.spec.nodeName and pod.status.phase == "Running"]
-        summaries = await self._summaries.of({pod.spec.nodeName for pod in pods})
+        summaries = await self._summaries.fetch_all({pod.spec.nodeName for pod in pods})
         stats = {node: resource_metrics.pods_of(summary) for node, summary in summaries.items()}
         metrics = []
         for pod in pods:
@@ -164,7 +164,7 @@ class MetricsApi:
                 metrics.append(pod_metrics)
         return _metrics_response(call, PODS, metrics, f"{call.namespace}/{call.name}")
 
-    async def _selected_objects(self, kind: str, call: Call) -> list[Any]:
+    async def _list_objects(self, kind: str, call: Call) -> list[Any]:
         store = self._registry.open_store_of("", "v1", kind)
         if call.name:
             item = await store.cacher.get(call.namespace, call.name)
@@ -185,25 +185,27 @@ def _metrics_response(call: Call, resource: Resource, metrics_objects: Sequence[
 _KUBELET_RETRY_S = 1.0
 
 
-async def first_kubelet(registry: Registry) -> None:
+async def wait_for_kubelet(registry: Registry) -> None:
     """Return once there is such a node."""
     nodes = registry.open_store_of("", "v1", "Node").cacher
     while True:
         try:
             result = await nodes.list(ListQuery(ObjectSelection()))
-            if _any_listens(nodes.object(item) for item in result.items):
+            if _has_listening_kubelet(nodes.object(item) for item in result.items):
                 return
             query = WatchQuery(ObjectSelection(), resource_version=str(result.revision))
             async with nodes.watch(query) as watcher:
                 async for events in watcher:
-                    if _any_listens(nodes.object(event.item) for event in events if event.type in (ADDED, MODIFIED)):
+                    if _has_listening_kubelet(
+                        nodes.object(event.item) for event in events if event.type in (ADDED, MODIFIED)
+                    ):
                         return
         except (CacheError, StorageError) as error:
             log.warning("metrics API: watch of nodes failed, listing again: %s", error)
             await asyncio.sleep(_KUBELET_RETRY_S)
 
 
-def _any_listens(nodes: Iterable[Node]) -> bool:
+def _has_listening_kubelet(nodes: Iterable[Node]) -> bool:
     return any(node.status.daemonEndpoints.kubeletEndpoint.Port for node in nodes)
 
 

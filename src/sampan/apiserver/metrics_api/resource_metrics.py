@@ -31,13 +31,13 @@ class KubeletSummaries:
         self._kept: dict[str, tuple[float, Summary]] = {}
         self._limit = asyncio.Semaphore(_AT_ONCE)
 
-    async def of(self, nodes: Iterable[str]) -> dict[str, Summary]:
+    async def fetch_all(self, nodes: Iterable[str]) -> dict[str, Summary]:
         """Return the summaries by node; nodes that do not respond are omitted."""
         names = list(nodes)
-        summaries = await asyncio.gather(*(self._of(name) for name in names))
+        summaries = await asyncio.gather(*(self._fetch_cached(name) for name in names))
         return {name: summary for name, summary in zip(names, summaries, strict=True) if summary is not None}
 
-    async def _of(self, node: str) -> Summary | None:
+    async def _fetch_cached(self, node: str) -> Summary | None:
         now = self._clock.monotonic()
         kept = self._kept.get(node)
         if kept is not None and 0 <= now - kept[0] < _KEPT_S:
@@ -72,7 +72,7 @@ Value = dict[str, Any]
 
 def node_metrics(name: str, labels: Mapping[str, str], summary: Mapping[str, Any]) -> Value | None:
     """Return the metrics of a node; None if the summary has none yet."""
-    node = _mapping(summary.get("node"))
+    node = _as_mapping(summary.get("node"))
     usage = _usage(node)
     return _object("NodeMetrics", {"name": name}, labels, node, {"usage": usage}) if usage is not None else None
 
@@ -95,7 +95,7 @@ def pods_of(summary: Mapping[str, Any]) -> dict[tuple[str, str], Mapping[str, An
     """Return the statistics of a summary's pods by namespace and name."""
     pods = {}
     for stats in _list(summary.get("pods")):
-        ref = _mapping(stats.get("podRef"))
+        ref = _as_mapping(stats.get("podRef"))
         pods[str(ref.get("namespace")), str(ref.get("name"))] = stats
     return pods
 
@@ -103,27 +103,27 @@ def pods_of(summary: Mapping[str, Any]) -> dict[tuple[str, str], Mapping[str, An
 def _object(
     kind: str, where: Mapping[str, str], labels: Mapping[str, str], timed: Mapping[str, Any], content: Value
 ) -> Value:
-    time = str(_mapping(timed.get("cpu")).get("time", ""))[:_TIME_LENGTH]
+    time = str(_as_mapping(timed.get("cpu")).get("time", ""))[:_TIME_LENGTH]
     metadata: Value = {**where, "creationTimestamp": time, **({"labels": dict(labels)} if labels else {})}
     title = {"kind": kind, "apiVersion": API_VERSION}
     return {**title, "metadata": metadata, "timestamp": time, "window": _WINDOW, **content}
 
 
 def _usage(stats: Mapping[str, Any]) -> Value | None:
-    cpu = _count(_mapping(stats.get("cpu")).get("usageNanoCores"))
-    memory = _count(_mapping(stats.get("memory")).get("workingSetBytes"))
+    cpu = _count(_as_mapping(stats.get("cpu")).get("usageNanoCores"))
+    memory = _count(_as_mapping(stats.get("memory")).get("workingSetBytes"))
     if cpu is None or memory is None:
         return None
     return {"cpu": f"{cpu}n" if cpu else "0", "memory": f"{memory // 1024}Ki" if memory >= 1024 else str(memory)}
 
 
-def _mapping(value: Any) -> Mapping[str, Any]:
+def _as_mapping(value: Any) -> Mapping[str, Any]:
     """Return the value if it is an object. Summaries are untrusted: a compromised kubelet may send anything."""
     return value if isinstance(value, dict) else {}
 
 
 def _list(value: Any) -> list[Mapping[str, Any]]:
-    return [_mapping(item) for item in value] if isinstance(value, list) else []
+    return [_as_mapping(item) for item in value] if isinstance(value, list) else []
 
 
 def _count(value: Any) -> int | None:

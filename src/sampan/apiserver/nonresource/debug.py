@@ -60,14 +60,14 @@ class FlightRecorderHandler:
         if number is None or number < 0:
             raise errors.bad_request(f"after: {after!r} is not the number of a record")
         uid, subject = call.query.get("uid"), call.query.get("subject")
-        records = self._recorder.about(uid, after=number) if uid else self._recorder.since(number)
+        records = self._recorder.records_about(uid, after=number) if uid else self._recorder.records_since(number)
         if subject:
             records = (record for record in records if f"{record.subject}/".startswith(f"{subject}/"))
-        selected = self._selected(call, records)
+        selected = self._select_records(call, records)
         lines = b"".join(msgspec.json.encode(record) + b"\n" for record in selected)
         return RawResponse(lines, "application/x-ndjson")
 
-    def _selected(self, call: Call, records: Iterable[Record]) -> Iterable[Record]:
+    def _select_records(self, call: Call, records: Iterable[Record]) -> Iterable[Record]:
         """Select by `component` and by `since`, a time in seconds since the epoch; then the first `limit` or the last
         `tail` records."""
         if component := call.query.get("component"):

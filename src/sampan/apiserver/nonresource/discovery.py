@@ -64,33 +64,33 @@ class DiscoveryHandler:
         parts = call.path.strip("/").split("/")
         if len(parts) == 1:
             _route(call)
-            if (form := _aggregated(call)) is not None:
+            if (form := _negotiate_aggregated(call)) is not None:
                 return await self._aggregate(call, form, "core")
-            return self._plain(call, _versions(self._address()))
+            return self._respond_plain(call, _versions(self._address()))
         if len(parts) == 2 and parts[1] in self._scheme.versions(""):
             return self._resources(call, "", parts[1])
         if parts[2:] == ["watch"]:
-            return _no_resource(call)
+            return _no_resource_response(call)
         raise errors.generic(404)
 
     async def groups(self, call: Call) -> ApiResponse:
         """Serve every path below /apis that is not a resource."""
         _, *parts = call.path.strip("/").split("/")
         if not parts:
-            if (form := _aggregated(call)) is not None:
+            if (form := _negotiate_aggregated(call)) is not None:
                 return await self._aggregate(call, form, "groups")
-            return self._plain(call, self._document("list", self._group_list))
+            return self._respond_plain(call, self._document("list", self._group_list))
         group = parts[0]
         if not group or (not self._scheme.has_group(group) and group not in self._remote_versions()):
             return path_not_found()
         if len(parts) == 1:
-            return self._plain(call, self._piece("group", group, lambda: self._group_document(group)))
+            return self._respond_plain(call, self._piece("group", group, lambda: self._group_document(group)))
         if len(parts) == 2 and parts[1] in self._scheme.versions(group):
             return self._resources(call, group, parts[1])
         if self._scheme.is_custom_group(group):
             return self._custom_not_found(call)
         if parts[2:] == ["watch"]:
-            return _no_resource(call)
+            return _no_resource_response(call)
         raise errors.generic(404)
 
     def _custom_not_found(self, call: Call) -> ApiResponse:
@@ -103,7 +103,7 @@ class DiscoveryHandler:
 
     # -- responses ---------------------------------------------------------------------------------------------------
 
-    def _plain(self, call: Call, raw: bytes) -> ApiResponse:
+    def _respond_plain(self, call: Call, raw: bytes) -> ApiResponse:
         call.output_format = negotiation.negotiate_plain(call.headers.get("Accept", ""))
         return ValueResponse(msgspec.Raw(raw))
 
@@ -111,10 +111,12 @@ class DiscoveryHandler:
         if not self._scheme.is_custom_group(group):
             _route(call)
         key = f"resources {version}"
-        return self._plain(call, self._piece(key, group, lambda: _resource_list(self._scheme, group, version)))
+        return self._respond_plain(call, self._piece(key, group, lambda: _resource_list(self._scheme, group, version)))
 
     async def _aggregate(self, call: Call, form: OutputFormat, which: str) -> ApiResponse:
-        raw = self._document(which, lambda: self._aggregated_document([""] if which == "core" else self._groups()))
+        raw = self._document(
+            which, lambda: self._build_aggregated_document([""] if which == "core" else self._groups())
+        )
         etag = f'"{self._document(f"tag {which}", lambda: _hash(raw)).decode()}"'
         headers = {"ETag": etag, "Vary": "Accept", "Cache-Control": "public"}
         kind, group, version = _AGGREGATED
@@ -168,13 +170,16 @@ class DiscoveryHandler:
         document = _group(self._scheme, group, self._remote_versions().get(group, ()))
         return json_codec.encode({"kind": "APIGroup", "apiVersion": "v1", **document})
 
-    def _aggregated_document(self, groups: list[str]) -> bytes:
+    def _build_aggregated_document(self, groups: list[str]) -> bytes:
         self._forget_removed_groups()
-        items = [msgspec.Raw(self._piece("aggregated", group, partial(self._aggregated, group))) for group in groups]
+        items = [
+            msgspec.Raw(self._piece("aggregated", group, partial(self._encode_group_discovery, group)))
+            for group in groups
+        ]
         kind, group, version = _AGGREGATED
         return json_codec.encode({"kind": kind, "apiVersion": f"{group}/{version}", "metadata": {}, "items": items})
 
-    def _aggregated(self, group: str) -> bytes:
+    def _encode_group_discovery(self, group: str) -> bytes:
         return json_codec.encode(_group_discovery(self._scheme, group, self._remote_versions().get(group, ())))
 
     def _remote_versions(self) -> Mapping[str, Sequence[RemoteVersion]]:
@@ -197,12 +202,12 @@ def _route(call: Call) -> None:
     negotiation.routes(call.headers.get("Accept", ""), OBJECT_MEDIA_TYPES)
 
 
-def _no_resource(call: Call) -> RawResponse:
+def _no_resource_response(call: Call) -> RawResponse:
     why = f"failed to create RequestInfo: unable to determine kind and namespace from url, {call.path}"
     return RawResponse(f'Internal Server Error: "{call.path}": {why}\n'.encode(), code=500)
 
 
-def _aggregated(call: Call) -> OutputFormat | None:
+def _negotiate_aggregated(call: Call) -> OutputFormat | None:
     """Return the form of an aggregated document if any clause of the Accept header requests it; None for an
     unaggregated one."""
     accept = call.headers.get("Accept", "")

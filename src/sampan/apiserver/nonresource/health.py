@@ -37,11 +37,11 @@ class HealthCheck:
     """Whether failures during start and shutdown are expected and not logged as warnings."""
 
 
-async def _fine() -> None:
+async def _always_succeed() -> None:
     """Succeed always: that the server responds is the proof."""
 
 
-ALWAYS = (HealthCheck("ping", _fine), HealthCheck("log", _fine))
+ALWAYS = (HealthCheck("ping", _always_succeed), HealthCheck("log", _always_succeed))
 
 
 def store_check(backend: Backend) -> HealthCheck:
@@ -84,12 +84,12 @@ class HealthHandler:
         name, slash, single = call.path[1:].partition("/")
         checks = self.checks[name]
         if not slash:
-            return await self._all(name, checks, call)
+            return await self._run_checks(name, checks, call)
         health_check = next((check for check in checks if check.name == single), None)
-        return await _single(health_check) if health_check is not None else path_not_found()
+        return await _run_check(health_check) if health_check is not None else path_not_found()
 
-    async def _all(self, name: str, checks: Sequence[HealthCheck], call: Call) -> RawResponse:
-        left_out = set(call.query.all("exclude"))
+    async def _run_checks(self, name: str, checks: Sequence[HealthCheck], call: Call) -> RawResponse:
+        left_out = set(call.query.get_all("exclude"))
         results = [(check.name, await _result(check, left_out)) for check in checks]
         lines = [f"[{'-' if failure else '+'}]{check} {text}" for check, (failure, text) in results]
         if unknown := sorted(left_out - {check.name for check in checks}):
@@ -122,7 +122,7 @@ async def _failure_of(check: HealthCheck) -> str:
     return ""
 
 
-async def _single(check: HealthCheck) -> RawResponse:
+async def _run_check(check: HealthCheck) -> RawResponse:
     failure = await _failure_of(check)
     return _text(f"internal server error: {failure}\n", 500) if failure else _text("ok")
 
@@ -156,13 +156,15 @@ class StorageReadiness:
 
     async def _fill(self) -> None:
         stores = [
-            self._registry.open_store(resource) for resource in self._stored() if await self._has_objects(resource)
+            self._registry.open_store(resource)
+            for resource in self._list_stored_resources()
+            if await self._has_objects(resource)
         ]
         for store in stores:
             self._waiting_for = store.cacher.shape.plural
             await store.cacher.wait_filled()
 
-    def _stored(self) -> list[Resource]:
+    def _list_stored_resources(self) -> list[Resource]:
         """Return one resource for each storage prefix."""
         resources: dict[str, Resource] = {}
         for resource in self._registry.scheme:

@@ -48,12 +48,12 @@ class KubeletAccess:
         return [path for path in (self.certificate, self.key, self.ca) if path is not None]
 
     def context(self) -> ssl.SSLContext:
-        context = unverified_context() if self.ca is None else self._verifying_context(self.ca)
+        context = make_unverified_context() if self.ca is None else self._make_verifying_context(self.ca)
         if self.certificate is not None:
             context.load_cert_chain(self.certificate, self.key)
         return context
 
-    def _verifying_context(self, ca: Path) -> ssl.SSLContext:
+    def _make_verifying_context(self, ca: Path) -> ssl.SSLContext:
         context = ssl.create_default_context(cafile=str(ca))
         if self.verifies_node_names:
             context.check_hostname = False
@@ -89,14 +89,14 @@ Locals = Callable[[str], LocalKubelet | None]
 """Returns the kubelet of a node by name, if it runs in this process."""
 
 
-def _nowhere(node: str) -> LocalKubelet | None:
+def _find_no_kubelet(node: str) -> LocalKubelet | None:
     return None
 
 
 class Kubelets:
     def __init__(self, *, registry: Registry, access: KubeletAccess) -> None:
         self._registry, self.access = registry, access
-        self.local: Locals = _nowhere
+        self.local: Locals = _find_no_kubelet
         self._tls: ssl.SSLContext | None = None
 
     async def node(self, name: str) -> Node:
@@ -144,7 +144,7 @@ class Kubelets:
         self._tls = context
 
 
-def unverified_context() -> ssl.SSLContext:
+def make_unverified_context() -> ssl.SSLContext:
     """Return a context that does not verify certificates, as kube-apiserver does for pods and services."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False

@@ -125,7 +125,7 @@ def _pod_of(endpoints: CoreEndpoints, address: EndpointAddress) -> tuple[str, st
     return target.namespace or endpoints.metadata.namespace, target.name
 
 
-def unreachable(text: str) -> errors.ApiError:
+def unreachable_error(text: str) -> errors.ApiError:
     return errors.service_unavailable(f"error trying to reach service: {text}")
 
 
@@ -133,7 +133,7 @@ def is_reachable(address: str) -> bool:
     """Whether it is a unicast address that other hosts can reach."""
     if not is_address(address):
         return False
-    ip = addresses.unmapped(ipaddress.ip_address(address))
+    ip = addresses.unmap_address(ipaddress.ip_address(address))
     return not (ip.is_unspecified or ip.is_loopback or ip.is_multicast or ip.is_link_local)
 
 
@@ -158,4 +158,4 @@ __all__ = [
     "node_address",
     "pod_location",
 ]
-__all__ += ["service_locations", "service_port_name", "target_of", "unreachable"]
+__all__ += ["service_locations", "service_port_name", "target_of", "unreachable_error"]

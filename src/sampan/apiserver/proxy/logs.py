@@ -30,7 +30,7 @@ async def serve(
     try:
         first = await anext(pieces, b"")
         if handshake.is_websocket(lambda name: request.headers.getall(name, [])):
-            return await _over_websocket(request, first, pieces)
+            return await _stream_over_websocket(request, first, pieces)
         response = web.StreamResponse(headers={"Content-Type": "text/plain", "Cache-Control": "no-cache, private"})
         if request.version >= (1, 1):
             response.enable_chunked_encoding()
@@ -45,14 +45,14 @@ async def serve(
         await pieces.aclose()
 
 
-async def _over_websocket(
+async def _stream_over_websocket(
     request: web.BaseRequest, first: bytes, pieces: AsyncGenerator[bytes, None]
 ) -> web.StreamResponse:
     """Send each piece as a WebSocket message, binary or base64."""
     from sampan.machinery.multiplex.upgrade import TakenOverResponse, take_over
 
     try:
-        agreement = handshake.agreed(
+        agreement = handshake.negotiate_protocol(
             lambda name: request.headers.getall(name, []), spdy=(), websocket=("", _BINARY, _BASE64)
         )
     except handshake.UpgradeRefused as refused:
@@ -88,7 +88,7 @@ async def _pieces(
             code = getattr(error, "code", None)
             if not isinstance(code, int):
                 raise
-            raise refused(code, str(error), meta.name) from None
+            raise kubelet_error(code, str(error), meta.name) from None
         finally:
             await log_stream.aclose()
         return
@@ -99,7 +99,7 @@ async def _pieces(
         yield piece
 
 
-def refused(code: int, text: str, name: str) -> errors.ApiError:
+def kubelet_error(code: int, text: str, name: str) -> errors.ApiError:
     """Return the API error for a rejection by the kubelet."""
     text = text[:_ERROR_TEXT_BYTES]
     if code == 500:

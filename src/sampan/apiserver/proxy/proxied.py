@@ -15,7 +15,7 @@ from sampan.apiserver.proxy.locations import (
     service_locations,
     service_port_name,
     target_of,
-    unreachable,
+    unreachable_error,
 )
 from sampan.apiserver.response.responses import ApiResponse, StreamedResponse
 from sampan.machinery import errors
@@ -50,7 +50,7 @@ async def proxy_to_node(endpoints: ApiEndpoints, call: Call) -> ApiResponse:
         if port is None:
             raise errors.bad_request(f'invalid node request "{call.name}"')
         location = Location(host=location.host, port=port, is_tls=target.scheme == "https")
-    return _to(upstream, location)
+    return _make_proxy_response(upstream, location)
 
 
 async def proxy_to_pod(endpoints: ApiEndpoints, call: Call) -> ApiResponse:
@@ -59,8 +59,8 @@ async def proxy_to_pod(endpoints: ApiEndpoints, call: Call) -> ApiResponse:
     pod = await _object(endpoints, "Pod", call.namespace, target.name)
     location, upstream = pod_location(pod, target), _upstream(endpoints)
     if await upstream.kubelets.is_hollow(pod):
-        raise unreachable(HOLLOW_POD)
-    return _to(upstream, location)
+        raise unreachable_error(HOLLOW_POD)
+    return _make_proxy_response(upstream, location)
 
 
 async def proxy_to_service(endpoints: ApiEndpoints, call: Call) -> ApiResponse:
@@ -74,18 +74,18 @@ async def proxy_to_service(endpoints: ApiEndpoints, call: Call) -> ApiResponse:
     location = await choose_location(
         endpoints.registry, upstream.kubelets, service_locations(service_endpoints, port, target)
     )
-    return _to(upstream, location)
+    return _make_proxy_response(upstream, location)
 
 
 async def locate_service(registry: Registry, kubelets: Kubelets, *, namespace: str, name: str, port: int) -> Location:
     """Return an endpoint of a port of a service, for requests of this server over TLS. Raise NotFound for a missing
     service or ServiceUnavailable for one without such a port or endpoint."""
     target = ProxyTarget(scheme="https", name=name, port=str(port), text=f"https:{name}:{port}")
-    service = await _stored_object(registry, "Service", namespace, name)
+    service = await _read_object(registry, "Service", namespace, name)
     if service.spec.type == "ExternalName":
         return Location(host=service.spec.externalName, port=port, is_tls=True)
     port_name = service_port_name(service, target)
-    endpoints = await _stored_object(registry, "Endpoints", namespace, name)
+    endpoints = await _read_object(registry, "Endpoints", namespace, name)
     return await choose_location(registry, kubelets, service_locations(endpoints, port_name, target))
 
 
@@ -96,14 +96,14 @@ async def choose_location(registry: Registry, kubelets: Kubelets, locations: Seq
         item = await store.cacher.get(*location.pod) if location.pod is not None else None
         if item is None or not await kubelets.is_hollow(item.object(store.codec.decode)):
             return location
-    raise unreachable(HOLLOW_POD)
+    raise unreachable_error(HOLLOW_POD)
 
 
-def _to(upstream: Upstream, location: Location) -> StreamedResponse:
+def _make_proxy_response(upstream: Upstream, location: Location) -> StreamedResponse:
     async def serve(request: web.BaseRequest) -> web.StreamResponse:
         prefix, path = split_path(request.rel_url.raw_path)
         if not path and not _is_upgrade(request) and request.method in ("GET", "HEAD"):
-            return _with_slash(request)
+            return _redirect_to_slash(request)
         query = request.rel_url.raw_query_string
         return await upstream.forward(request, location, f"{path or '/'}{'?' if query else ''}{query}", prefix)
 
@@ -113,9 +113,9 @@ def _to(upstream: Upstream, location: Location) -> StreamedResponse:
 async def _local(request: web.BaseRequest, upstream: Upstream, node: str) -> web.StreamResponse:
     _, path = split_path(request.rel_url.raw_path)
     if not path and not _is_upgrade(request) and request.method in ("GET", "HEAD"):
-        return _with_slash(request)
+        return _redirect_to_slash(request)
     query = request.rel_url.raw_query_string
-    return await upstream.to_kubelet(request, node, f"{path or '/'}{'?' if query else ''}{query}")
+    return await upstream.forward_to_kubelet(request, node, f"{path or '/'}{'?' if query else ''}{query}")
 
 
 def split_path(raw: str) -> tuple[str, str]:
@@ -131,7 +131,7 @@ def _is_upgrade(request: web.BaseRequest) -> bool:
     return handshake.is_upgrade(lambda name: request.headers.getall(name, []))
 
 
-def _with_slash(request: web.BaseRequest) -> web.StreamResponse:
+def _redirect_to_slash(request: web.BaseRequest) -> web.StreamResponse:
     from aiohttp import web
 
     query = request.rel_url.raw_query_string
@@ -152,10 +152,10 @@ async def _node_name(endpoints: ApiEndpoints, text: str) -> str:
 
 
 async def _object(endpoints: ApiEndpoints, kind: str, namespace: str, name: str) -> Any:
-    return await _stored_object(endpoints.registry, kind, namespace, name)
+    return await _read_object(endpoints.registry, kind, namespace, name)
 
 
-async def _stored_object(registry: Registry, kind: str, namespace: str, name: str) -> Any:
+async def _read_object(registry: Registry, kind: str, namespace: str, name: str) -> Any:
     store = registry.open_store_of("", "v1", kind)
     return (await store.get(namespace, name)).object(store.codec.decode)
 

@@ -104,9 +104,9 @@ def _pieces(text: str, link: Link) -> Iterator[str]:
         at = markup.start()
         raw = ""
         if text.startswith("<!--", at):
-            end = _after(text, "-->", at + 4)
+            end = _find_end(text, "-->", at + 4)
         elif text.startswith(("<!", "<?"), at):
-            end = _after(text, ">", at + 2)
+            end = _find_end(text, ">", at + 2)
         elif (tag := _TAG_NAME.match(text, at)) is not None:
             is_start = text[at + 1] != "/"
             name = tag[1].lower()
@@ -127,7 +127,7 @@ def _pieces(text: str, link: Link) -> Iterator[str]:
     yield text[done:]
 
 
-def _after(text: str, terminator: str, start: int) -> int:
+def _find_end(text: str, terminator: str, start: int) -> int:
     at = text.find(terminator, start)
     return at + len(terminator) if at >= 0 else -1
 
@@ -154,7 +154,7 @@ def _read_tag(text: str, at: int, names: frozenset[str], link: Link) -> tuple[li
     return changes, -1
 
 
-def decoded(body: bytes, encoding: str, limit: int) -> bytes | None:
+def decompress(body: bytes, encoding: str, limit: int) -> bytes | None:
     """Return the uncompressed body; None for an unknown encoding, damaged data, or more than `limit` bytes."""
     if encoding == "":
         return body
@@ -168,7 +168,7 @@ def decoded(body: bytes, encoding: str, limit: int) -> bytes | None:
     return data if inflate.eof and not inflate.unused_data else None
 
 
-def encoded(body: bytes, encoding: str) -> bytes:
+def compress(body: bytes, encoding: str) -> bytes:
     if encoding == "gzip":
         return gzip.compress(body, 6, mtime=0)
     if encoding == "deflate":
@@ -177,10 +177,10 @@ def encoded(body: bytes, encoding: str) -> bytes:
     return body
 
 
-def rewritten(rewriter: LinkRewriter, body: bytes, encoding: str, limit: int) -> bytes | None:
+def rewrite_body_links(rewriter: LinkRewriter, body: bytes, encoding: str, limit: int) -> bytes | None:
     """Return a page with its links rewritten, compressed as before; None if it must be forwarded unchanged."""
-    page = decoded(body, encoding, limit)
+    page = decompress(body, encoding, limit)
     if page is None:
         return None
     text = rewriter.page(page.decode("utf-8", "surrogateescape"))
-    return encoded(text.encode("utf-8", "surrogateescape"), encoding)
+    return compress(text.encode("utf-8", "surrogateescape"), encoding)

@@ -19,16 +19,16 @@ from yarl import URL
 
 from sampan.api import limits
 from sampan.apiserver.http.delegated_request import DelegatedRequest
-from sampan.apiserver.proxy.kubelets import Kubelets, unverified_context
-from sampan.apiserver.proxy.locations import Location, unreachable
-from sampan.apiserver.proxy.logs import refused
-from sampan.apiserver.proxy.response_rewriter import LinkRewriter, rewritten
+from sampan.apiserver.proxy.kubelets import Kubelets, make_unverified_context
+from sampan.apiserver.proxy.locations import Location, unreachable_error
+from sampan.apiserver.proxy.logs import kubelet_error
+from sampan.apiserver.proxy.response_rewriter import LinkRewriter, rewrite_body_links
 from sampan.apiserver.response.responses import RawResponse
 from sampan.machinery import errors
 from sampan.machinery.http.session import REDIRECTS, HttpSession
 from sampan.machinery.multiplex import handshake, upgrade
 from sampan.machinery.multiplex.upgrade import TakenOverResponse, take_over
-from sampan.machinery.multiplex.wire import StreamWire, close_writer, joined
+from sampan.machinery.multiplex.wire import StreamWire, close_writer, join_wires
 
 _HOP = {
     *("connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te", "trailer"),
@@ -69,7 +69,7 @@ class Upstream:
     def __init__(self, *, kubelets: Kubelets) -> None:
         self.kubelets = kubelets
         self._session: HttpSession | None = None
-        self._unverified = unverified_context()
+        self._unverified = make_unverified_context()
         self._page_turns = asyncio.Semaphore(_PAGES_AT_ONCE)
 
     async def close(self) -> None:
@@ -91,16 +91,16 @@ class Upstream:
         replace those of the client."""
         if handshake.is_upgrade(lambda name: request.headers.getall(name, [])):
             return await self.upgrade(request, location, target, user)
-        headers = _with_user(_request_headers(request), user)
+        headers = _set_user_headers(_request_headers(request), user)
         if prefix is not None:
             headers["X-Forwarded-Uri"] = prefix + target.partition("?")[0]
-        upstream_response = await self._sent(request, location, target, headers)
+        upstream_response = await self._send(request, location, target, headers)
         try:
             return await _relay(request, upstream_response, _rewriter(request, location, prefix), self._page_turns)
         finally:
             upstream_response.release()
 
-    async def to_kubelet(self, request: web.BaseRequest, node: str, target: str) -> web.StreamResponse:
+    async def forward_to_kubelet(self, request: web.BaseRequest, node: str, target: str) -> web.StreamResponse:
         """Forward a request to a path of a node's kubelet."""
         if (local := self.kubelets.local(node)) is not None:
             return await local.handle(request.clone(rel_url=URL(target, encoded=True)))
@@ -118,7 +118,7 @@ class Upstream:
             raise errors.internal_error(f'Get "{url}": {dial_error}') from None
         try:
             if not 200 <= upstream_response.status <= 206:
-                raise refused(
+                raise kubelet_error(
                     upstream_response.status,
                     (await upstream_response.content.read(_ERROR_TEXT_BYTES)).decode("utf-8", "replace"),
                     name,
@@ -153,7 +153,7 @@ class Upstream:
         async with await self.fetch(location, target) as response:
             if response.status != HTTPStatus.OK:
                 raise ConnectionError(f"{location.authority} answers {response.status}")
-            return await _whole(response, limits.KUBELET_SUMMARY_BYTES)
+            return await _read_body(response, limits.KUBELET_SUMMARY_BYTES)
 
     async def ask(
         self,
@@ -178,7 +178,7 @@ class Upstream:
             async with self._open().request(
                 method, self._url(location, target), headers=CIMultiDict(headers), data=body or None, **options
             ) as upstream_response:
-                content = await _whole(upstream_response, limit)
+                content = await _read_body(upstream_response, limit)
         except aiohttp.ClientConnectorError as error:
             raise ConnectionError(dial_error(error.os_error, location)) from None
         except (aiohttp.ClientError, TimeoutError) as error:
@@ -186,7 +186,7 @@ class Upstream:
         kept = {name: upstream_response.headers[name] for name in _KEPT_HEADERS if name in upstream_response.headers}
         return RawResponse(content, upstream_response.headers.get("Content-Type", ""), upstream_response.status, kept)
 
-    async def _sent(
+    async def _send(
         self, request: web.BaseRequest, location: Location, target: str, headers: CIMultiDict[str]
     ) -> aiohttp.ClientResponse:
         _let_continue(request)
@@ -201,9 +201,9 @@ class Upstream:
                 skip_auto_headers=_SILENT_HEADERS,
             )
         except aiohttp.ClientConnectorError as error:
-            raise unreachable(dial_error(error.os_error, location)) from None
+            raise unreachable_error(dial_error(error.os_error, location)) from None
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise unreachable(str(error) or "EOF") from None
+            raise unreachable_error(str(error) or "EOF") from None
 
     def _open(self) -> HttpSession:
         if self._session is None:
@@ -234,15 +234,15 @@ class Upstream:
         """Send the upgrade request to the destination and connect both sides."""
         reader, writer = await self._dial(location)
         try:
-            headers = _with_user(CIMultiDict(_upgrade_headers(request)), user)
+            headers = _set_user_headers(CIMultiDict(_upgrade_headers(request)), user)
             writer.write(upgrade.request_head(request.method, target, headers.items()))
             await writer.drain()
             head = await upgrade.read_response_head(reader)
             if head.code != upgrade.SWITCHING:
-                return await _not_changed(reader, head)
+                return await _respond_not_upgraded(reader, head)
             wire = take_over(request)
-            await wire.write(_raw(head, is_delegated=isinstance(request, DelegatedRequest)))
-            await joined(wire, StreamWire(reader, writer))
+            await wire.write(_encode_head(head, is_delegated=isinstance(request, DelegatedRequest)))
+            await join_wires(wire, StreamWire(reader, writer))
             return TakenOverResponse()
         except upgrade.BadResponse as error:
             raise errors.ApiError(str(error), code=500, reason="") from None
@@ -262,7 +262,7 @@ class Upstream:
             raise errors.ApiError(f"error dialing backend: {text}", code=500, reason="") from None
 
 
-async def _whole(upstream_response: aiohttp.ClientResponse, limit: int) -> bytes:
+async def _read_body(upstream_response: aiohttp.ClientResponse, limit: int) -> bytes:
     body = bytearray()
     async for piece in upstream_response.content.iter_any():
         body += piece
@@ -305,7 +305,7 @@ def _request_headers(request: web.BaseRequest) -> CIMultiDict[str]:
 
 def _upgrade_headers(request: web.BaseRequest) -> Iterator[tuple[str, str]]:
     headers = CIMultiDict((name, value) for name, value in request.headers.items() if _is_passed(name))
-    protocols = handshake.wished(lambda name: request.headers.getall(name, []))
+    protocols = handshake.list_requested_protocols(lambda name: request.headers.getall(name, []))
     headers.popall(handshake.WEBSOCKET_PROTOCOL, None)
     if protocols:  # without a bearer token that may have been among them
         headers[handshake.WEBSOCKET_PROTOCOL] = ", ".join(protocols)
@@ -314,7 +314,7 @@ def _upgrade_headers(request: web.BaseRequest) -> Iterator[tuple[str, str]]:
     yield from headers.items()
 
 
-def _with_user(headers: CIMultiDict[str], user: Sequence[tuple[str, str]]) -> CIMultiDict[str]:
+def _set_user_headers(headers: CIMultiDict[str], user: Sequence[tuple[str, str]]) -> CIMultiDict[str]:
     """Return headers in which only this server names the user."""
     if user:
         for name in {name for name in headers if name.lower().startswith(_REMOTE_USER)}:
@@ -339,7 +339,7 @@ def _let_continue(request: web.BaseRequest) -> None:
         request.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
 
-def _raw(head: upgrade.Head, *, is_delegated: bool) -> bytes:
+def _encode_head(head: upgrade.Head, *, is_delegated: bool) -> bytes:
     """Return the head as bytes. A site that delegates its requests shares its origin with the response, so that only
     the headers of the handshake are passed, and never a cookie."""
     headers = [pair for pair in head.headers if not is_delegated or pair[0].lower() in _HANDSHAKE]
@@ -350,7 +350,7 @@ def _raw(head: upgrade.Head, *, is_delegated: bool) -> bytes:
 # -- responses -------------------------------------------------------------------------------------------------------
 
 
-async def _not_changed(reader: asyncio.StreamReader, head: upgrade.Head) -> web.Response:
+async def _respond_not_upgraded(reader: asyncio.StreamReader, head: upgrade.Head) -> web.Response:
     if head.code < HTTPStatus.BAD_REQUEST:
         raise errors.ApiError(f"invalid upgrade response: status code {head.code}", code=500, reason="")
     body = await upgrade.read_response_body(reader, head)
@@ -384,10 +384,10 @@ async def _relay(
             headers["Location"] = rewriter.link(headers["Location"])
         elif upstream_response.headers.get("Content-Type", "").partition(";")[0].strip() == "text/html":
             return await _page(request, upstream_response, headers, rewriter, page_turns)
-    return await _streamed(request, upstream_response, headers)
+    return await _stream_response(request, upstream_response, headers)
 
 
-async def _streamed(
+async def _stream_response(
     request: web.BaseRequest, upstream_response: aiohttp.ClientResponse, headers: CIMultiDict[str], first: bytes = b""
 ) -> web.StreamResponse:
     response = web.StreamResponse(status=upstream_response.status, reason=upstream_response.reason, headers=headers)
@@ -424,9 +424,9 @@ async def _page(
     async for piece in upstream_response.content.iter_chunked(_PIECE):
         body += piece
         if len(body) > limits.PROXIED_PAGE_BYTES:
-            return await _streamed(request, upstream_response, headers, bytes(body))
+            return await _stream_response(request, upstream_response, headers, bytes(body))
     encoding = upstream_response.headers.get("Content-Encoding", "")
-    work = partial(rewritten, rewriter, bytes(body), encoding, limits.PROXIED_PAGE_BYTES)
+    work = partial(rewrite_body_links, rewriter, bytes(body), encoding, limits.PROXIED_PAGE_BYTES)
     if len(body) <= _ON_THE_LOOP_BYTES and not encoding:
         page = work()
     else:
@@ -436,4 +436,4 @@ async def _page(
     return web.Response(status=upstream_response.status, reason=upstream_response.reason, body=content, headers=headers)
 
 
-__all__ = ["Upstream", "dial_error", "unreachable"]
+__all__ = ["Upstream", "dial_error", "unreachable_error"]

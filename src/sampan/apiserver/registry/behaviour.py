@@ -80,13 +80,13 @@ _EVERYTHING = Everything()
 def _forget_empty_lists(obj: Any) -> None:
     """Turn empty lists without omitempty into null, as kube-apiserver does, whose protobuf cannot tell them apart."""
     kind: Any = type(obj)
-    for name in _shown_lists(kind):
+    for name in _list_fields_without_omitempty(kind):
         if getattr(obj, name) == []:
             setattr(obj, name, None)
 
 
 @cache
-def _shown_lists(kind: Any) -> tuple[str, ...]:
+def _list_fields_without_omitempty(kind: Any) -> tuple[str, ...]:
     return tuple(field.name for field in msgspec.structs.fields(kind) if field.default_factory is type(None))
 
 

@@ -68,10 +68,10 @@ def find_request_error(text: bytes) -> str:
         is_signed = request.is_signature_valid
     except (ValueError, TypeError, UnsupportedAlgorithm):
         return "x509: cannot verify signature: algorithm unimplemented"
-    return "" if is_signed else _unsigned(request)
+    return "" if is_signed else _signature_error(request)
 
 
-def _unsigned(request: CertificateSigningRequest) -> str:
+def _signature_error(request: CertificateSigningRequest) -> str:
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePublicKey
     from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 

@@ -49,7 +49,7 @@ class ResourceCodec:
         """Return the object in a request body, and its unknown and duplicate fields. Raise DecodeError if malformed."""
         if self.type is None:
             value, strict = custom.decode(body, self.schema)
-            return self._completed(value), strict
+            return self._build_object(value), strict
         return codec.decode(body, self.type)
 
     def from_value(self, value: Any) -> tuple[Any, list[str]]:
@@ -61,10 +61,10 @@ class ResourceCodec:
             raise codec.DecodeError(why)
         own = copy_value(value)
         _check_title(own)
-        unknown = custom.accept(own, self.schema)
-        return self._completed(own), [f"unknown field {gotext.quote(path)}" for path in unknown]
+        unknown = custom.normalize(own, self.schema)
+        return self._build_object(own), [f"unknown field {gotext.quote(path)}" for path in unknown]
 
-    def _completed(self, value: dict[str, Any]) -> Unstructured:
+    def _build_object(self, value: dict[str, Any]) -> Unstructured:
         """Return the object for a pruned dict, after applying the defaults of the schema."""
         custom.apply_defaults(value, self.schema)
         return Unstructured.from_value(value)

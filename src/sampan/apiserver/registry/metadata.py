@@ -20,7 +20,7 @@ ATTEMPTS = 8
 """How many names are tried before creation fails with AlreadyExists."""
 
 
-def generated_name(base: str) -> str:
+def generate_name(base: str) -> str:
     return base[: _LONGEST - _SUFFIX] + "".join(_CHANCE.choices(_ALPHABET, k=_SUFFIX))
 
 
@@ -57,7 +57,7 @@ def validate_object_meta(
 def refuse_version_of_new(text: str) -> None:
     """Raise an error if a new object has a resource version. Anything but a number is ignored."""
     if text and text.isascii() and text.isdigit() and text.strip("0"):
-        raise errors.unexpected("resourceVersion should not be set on objects to be created")
+        raise errors.unexpected_error("resourceVersion should not be set on objects to be created")
 
 
 def validate_object_meta_update(

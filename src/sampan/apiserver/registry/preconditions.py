@@ -15,10 +15,10 @@ def version_number(text: str) -> int:
     if not text:
         return 0
     if not (text.isascii() and text.isdigit()):
-        raise errors.unexpected(f"strconv.ParseUint: parsing {gotext.quote(text)}: invalid syntax")
+        raise errors.unexpected_error(f"strconv.ParseUint: parsing {gotext.quote(text)}: invalid syntax")
     number = int(text) if len(text) <= 32 else _MOST + 1
     if number > _MOST:
-        raise errors.unexpected(f"strconv.ParseUint: parsing {gotext.quote(text)}: value out of range")
+        raise errors.unexpected_error(f"strconv.ParseUint: parsing {gotext.quote(text)}: value out of range")
     return number
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from sampan.api import names
 from sampan.api.field_errors import FieldError
 from sampan.api.go_compat import gotext
-from sampan.api.go_compat.internal_view import shown
+from sampan.api.go_compat.internal_view import encode_error_value
 from sampan.api.types.rbac_v1 import ClusterRoleBinding, PolicyRule, RoleBinding, RoleRef, Subject
 from sampan.apiserver.authz.authorizer import Attributes
 from sampan.apiserver.authz.rbac import policy_rules
@@ -89,7 +89,7 @@ class RoleBindingStrategy(RbacStrategy):
     def validate_update(self, ctx: Context, obj: Binding, old: Binding) -> Iterable[FieldError]:
         yield from self.validate_create(ctx, obj)
         if obj.roleRef != old.roleRef:
-            yield FieldError.invalid("roleRef", shown(obj.roleRef), "cannot change roleRef")
+            yield FieldError.invalid("roleRef", encode_error_value(obj.roleRef), "cannot change roleRef")
 
 
 def _validate_role_ref(reference: RoleRef, roles: Sequence[str]) -> FieldErrors:
@@ -196,14 +196,14 @@ def _rules(index: RbacIndex, ref: RoleRef, namespace: str, plural: str) -> Seque
 def escalation_error(index: RbacIndex, user: UserInfo, namespace: str, rules: Sequence[PolicyRule]) -> str:
     """Return why the user may not grant these rules in the namespace; empty if it may."""
     grants = [index.grants(user, "")] + ([index.grants(user, namespace)] if namespace else [])
-    who = f"user {gotext.quote(user.name)} (groups={policy_rules.quoted(user.groups)})"
+    who = f"user {gotext.quote(user.name)} (groups={policy_rules.quote_list(user.groups)})"
     try:
-        missing = policy_rules.uncovered_rules([rule for grant in grants for rule in grant.rules], rules)
+        missing = policy_rules.find_uncovered_rules([rule for grant in grants for rule in grant.rules], rules)
     except policy_rules.TooComplex:
         return f"{who} is attempting to grant RBAC permissions that are too complex to be compared with those held"
     if not missing:
         return ""
-    descriptions = sorted({policy_rules.described(rule) for rule in missing.rules})
+    descriptions = sorted({policy_rules.format_rule(rule) for rule in missing.rules})
     if not missing.is_complete:
         descriptions.append("...")
     text = "\n".join(descriptions)

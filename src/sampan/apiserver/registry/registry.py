@@ -82,9 +82,9 @@ class Registry:
         self._encryption = encryption
         self._event_ttl_s = event_ttl_s
         trimmer = MemoryTrimmer()
-        self.watch_budget = WatchBudget(freed=trimmer.freed)
+        self.watch_budget = WatchBudget(freed=trimmer.record_freed)
         """The memory that the watchers of all resources may use together."""
-        self._history_budget = HistoryBudget(freed=trimmer.freed)
+        self._history_budget = HistoryBudget(freed=trimmer.record_freed)
         self._stores: dict[str, Store] = {}
         self._cacher_tasks: dict[str, asyncio.Task[None]] = {}
         self._behaviours: dict[tuple[str, str, str], ResourceBehaviour] = {}
@@ -113,7 +113,7 @@ class Registry:
 
     def open_store_of(self, group: str, version: str, kind: str) -> Store:
         """Return the store of a built-in kind, opened like `open_store`. Raise ValueError if the kind is not served."""
-        resource = self.scheme.by_kind(group, version, kind)
+        resource = self.scheme.find_by_kind(group, version, kind)
         if resource is None:
             raise ValueError(f"{kind} of {group}/{version} is not served")
         return self.open_store(resource)
@@ -158,14 +158,14 @@ class Registry:
         object_type = type_for(kind)
         if object_type is None:
             raise ValueError(f"{kind.kind} of {kind.api_version} has no type")
-        return ResourceCodec(kind=kind, type=object_type, schema=schemas.of(object_type))
+        return ResourceCodec(kind=kind, type=object_type, schema=schemas.schema_of(object_type))
 
     def _keeper(self, resource: Resource) -> Resource:
         """Return the resource, of all that serve the same stored objects, after which the store is named in errors."""
         stored = resource.storage
         if resource.is_custom or stored is None:
             return resource
-        return self.scheme.by_kind(stored.group, stored.version, stored.kind) or resource
+        return self.scheme.find_by_kind(stored.group, stored.version, stored.kind) or resource
 
     def convert(self, value: dict[str, Any], resource: Resource) -> dict[str, Any]:
         """Return the value of an object in the version of a resource. Raise NoConversion if there is no conversion."""
@@ -181,11 +181,11 @@ class Registry:
         if stored is None:
             raise ValueError(f"{resource.qualified} is not stored")
         codec = self.codec(stored, resource)
-        shape = _shape(resource, stored, self.scheme.same_objects(resource), bookmark_rest(codec))
-        convert = None if resource.is_custom else partial(_converted, stored)
+        shape = _shape(resource, stored, self.scheme.equivalent_resources(resource), bookmark_rest(codec))
+        convert = None if resource.is_custom else partial(_convert_stored_value, stored)
         strategy = self.behaviour(resource).strategy
-        decode_value = _plain_value if resource.is_custom else partial(_defaulted, codec, strategy)
-        backend, is_stale = self._converting(resource, *self._encrypted(resource))
+        decode_value = _decode_custom_value if resource.is_custom else partial(_decode_builtin_value, codec, strategy)
+        backend, is_stale = self._wrap_in_conversion(resource, *self._wrap_in_encryption(resource))
         cacher = Cacher(
             backend=backend,
             shape=shape,
@@ -210,9 +210,11 @@ class Registry:
             is_stale=is_stale,
         )
 
-    def _encrypted(self, resource: Resource) -> tuple[Backend, IsStale | None]:
+    def _wrap_in_encryption(self, resource: Resource) -> tuple[Backend, IsStale | None]:
         """Return the backend for the resource, encrypting if configured, and the check for outdated encryption."""
-        values = self._encryption.of(resource.group, resource.plural) if self._encryption is not None else None
+        values = (
+            self._encryption.find_transformer(resource.group, resource.plural) if self._encryption is not None else None
+        )
         if values is None:
             return self.backend, None
         from sampan.storage.encryption import EncryptingBackend
@@ -220,7 +222,7 @@ class Registry:
         backend = EncryptingBackend(inner=self.backend, values=values)
         return backend, backend.is_stale
 
-    def _converting(
+    def _wrap_in_conversion(
         self, resource: Resource, inner: Backend, is_stale: IsStale | None
     ) -> tuple[Backend, IsStale | None]:
         """Return the backend that shows a custom resource in its version, and the check for outdated values."""
@@ -253,12 +255,12 @@ def _make_behaviour(resource: Resource) -> ResourceBehaviour:
     return find_behaviour(resource.group, resource.plural) or make_generic_behaviour(resource)
 
 
-def _plain_value(value: bytes) -> bytes:
+def _decode_custom_value(value: bytes) -> bytes:
     """Return a custom resource that kube-apiserver stored; it is always JSON."""
     return value.rstrip()
 
 
-def _defaulted(codec: ResourceCodec, strategy: Strategy, value: bytes) -> bytes:
+def _decode_builtin_value(codec: ResourceCodec, strategy: Strategy, value: bytes) -> bytes:
     """Return an object that kube-apiserver stored as Sampan would have stored it.
 
     kube-apiserver applies conversions and defaults whenever it decodes an object. Some are never stored, because
@@ -275,7 +277,7 @@ def _defaulted(codec: ResourceCodec, strategy: Strategy, value: bytes) -> bytes:
     return codec.encode(obj)
 
 
-def _converted(stored: GroupVersionKind, value: bytes) -> bytes:
+def _convert_stored_value(stored: GroupVersionKind, value: bytes) -> bytes:
     """Convert a value that an older server stored to the current storage version."""
     from sampan.api import conversion
     from sampan.api.codec import json

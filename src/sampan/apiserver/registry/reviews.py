@@ -153,7 +153,9 @@ def _label_term(term: Any) -> str:
 def validate_attributes(spec: Spec) -> Iterator[FieldError]:
     path, attributes = spec.nonResourceAttributes, spec.resourceAttributes
     if path is not None and attributes is not None:
-        yield FieldError.invalid(_PATH, _shown(path), "cannot be specified in combination with resourceAttributes")
+        yield FieldError.invalid(
+            _PATH, _encode_path(path), "cannot be specified in combination with resourceAttributes"
+        )
     if path is None and attributes is None:
         text = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
         yield FieldError.invalid(_RESOURCE, None, text)
@@ -221,10 +223,10 @@ def validate_local_review(review: LocalSubjectAccessReview) -> Iterator[FieldErr
         text = "must match metadata.namespace"
         yield FieldError.invalid(f"{_RESOURCE}.namespace", attributes.namespace, text)
     if path is not None:
-        yield FieldError.invalid(_PATH, _shown(path), "disallowed on this kind of request")
+        yield FieldError.invalid(_PATH, _encode_path(path), "disallowed on this kind of request")
 
 
-def _shown(path: NonResourceAttributes) -> msgspec.Raw:
+def _encode_path(path: NonResourceAttributes) -> msgspec.Raw:
     return msgspec.Raw(msgspec.json.encode({"Path": path.path, "Verb": path.verb}))
 
 
@@ -237,7 +239,7 @@ async def read_review(endpoints: ApiEndpoints, call: Call) -> Any:
     bodies.match_namespace(call, review)
     ctx = endpoints.context(call, opts.dry_run)
     manager = manager_name(opts.field_manager, call.user_agent)
-    await ctx.compute(partial(endpoints.ownership.created, resource, review, manager=manager, now=ctx.now))
+    await ctx.compute(partial(endpoints.ownership.record_create, resource, review, manager=manager, now=ctx.now))
     attributes = endpoints.attributes("CREATE", call, review, None, ctx)
     await endpoints.admission.admit(attributes)
     await endpoints.admission.validate(attributes)

@@ -46,7 +46,7 @@ class Scaled:
             return self._scale_response(call.resource, item.object(store.codec.decode))
         change, ctx = await _put(endpoints, call) if call.verb == "update" else _patch(endpoints, call)
 
-        async def scaled(current: Any) -> Any:
+        async def update_scale(current: Any) -> Any:
             old = self.scale_before(current)
             desired, managers = await ctx.compute(change, self.scale_before(current), current.metadata.managedFields)
             if call.verb == "update":
@@ -64,7 +64,7 @@ class Scaled:
             scales = self.scale_of(new), self.scale_before(old)
             await endpoints.admission.validate(endpoints.attributes("UPDATE", call, *scales, ctx))
 
-        written = await store.update(ctx, call.name, scaled, strategy=self._strategy, check=check)
+        written = await store.update(ctx, call.name, update_scale, strategy=self._strategy, check=check)
         return self._scale_response(call.resource, written.obj)
 
     def _scale_response(self, resource: Resource, obj: Any) -> ObjectResponse:
@@ -110,7 +110,7 @@ async def _put(endpoints: ApiEndpoints, call: Call) -> tuple[Change, Context]:
     ctx = endpoints.context(call, opts.dry_run)
 
     def change(current: Scale, managers: Entries) -> tuple[Scale, Entries]:
-        return desired, _changed(endpoints, call, ctx, opts, managers, current, desired)
+        return desired, _update_managed_fields(endpoints, call, ctx, opts, managers, current, desired)
 
     return change, ctx
 
@@ -129,7 +129,7 @@ def _patch(endpoints: ApiEndpoints, call: Call) -> tuple[Change, Context]:
         desired.metadata.managedFields = []
         bodies.match_name(call, desired)
         bodies.match_namespace(call, desired)
-        return desired, _changed(endpoints, call, ctx, opts, managers, current, desired)
+        return desired, _update_managed_fields(endpoints, call, ctx, opts, managers, current, desired)
 
     return change, ctx
 
@@ -140,7 +140,7 @@ def _apply(endpoints: ApiEndpoints, call: Call, ctx: Context, opts: WriteOptions
     def change(current: Scale, managers: Entries) -> tuple[Scale, Entries]:
         applied, repeated = server_side_apply.read(call.body)
         assert call.resource is not None
-        value, entries = endpoints.scales.applied(
+        value, entries = endpoints.scales.apply(
             call.resource,
             managers,
             current,
@@ -158,7 +158,7 @@ def _apply(endpoints: ApiEndpoints, call: Call, ctx: Context, opts: WriteOptions
     return change
 
 
-def _changed(
+def _update_managed_fields(
     endpoints: ApiEndpoints,
     call: Call,
     ctx: Context,
@@ -169,7 +169,7 @@ def _changed(
 ) -> Entries:
     assert call.resource is not None
     manager = manager_name(opts.field_manager, call.user_agent)
-    return endpoints.scales.changed(call.resource, managers, current, scale, manager=manager, now=ctx.now)
+    return endpoints.scales.update(call.resource, managers, current, scale, manager=manager, now=ctx.now)
 
 
 def _validate_name(name: str, is_prefix: bool) -> list[str]:

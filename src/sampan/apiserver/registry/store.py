@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from sampan.api import limits
-from sampan.api.field_errors import FieldError, collected
+from sampan.api.field_errors import FieldError, collect_errors
 from sampan.api.resources.resource import Resource
 from sampan.api.unstructured import Unstructured
 from sampan.apiserver.registry import deletion, metadata, preconditions
 from sampan.apiserver.registry.codec import ResourceCodec
 from sampan.apiserver.registry.deletion import DeleteOptions, DeletionAction
-from sampan.apiserver.registry.metadata import ATTEMPTS, generated_name
+from sampan.apiserver.registry.metadata import ATTEMPTS, generate_name
 from sampan.apiserver.registry.stored_object import StoredObject, StoredObjects
 from sampan.apiserver.registry.strategy import Context, FinishFunc, Strategy
 from sampan.machinery import errors
@@ -27,7 +27,7 @@ from sampan.machinery.clock import Clock
 from sampan.machinery.telemetry.flight_recorder import step_part
 from sampan.storage.backend import Backend, KeyValue, StorageError, StoreConflict
 from sampan.storage.cacher import Cacher, Item
-from sampan.storage.cacher.item import respliced, splice
+from sampan.storage.cacher.item import replace_version, splice
 
 TOO_LARGE = "etcdserver: request is too large"
 """The message for an object that is too large to store. kube-apiserver returns this error of etcd as a Status with code
@@ -54,7 +54,7 @@ class WriteResult:
     deleted: bool = False
 
 
-async def _no_check(obj: Any, old: Any | None) -> None:
+async def _skip_check(obj: Any, old: Any | None) -> None:
     return None
 
 
@@ -84,7 +84,7 @@ class Store:
         metadata.check_name_in_path(name)
         item = await self.cacher.get(namespace, name, resource_version=resource_version)
         if item is None:
-            raise self.not_found(name)
+            raise self.not_found_error(name)
         return item
 
     def peek(self, namespace: str, name: str) -> Any | None:
@@ -92,13 +92,13 @@ class Store:
         item = self.cacher.peek(namespace, name)
         return item.object(self.codec.decode) if item is not None else None
 
-    def not_found(self, name: str) -> errors.ApiError:
+    def not_found_error(self, name: str) -> errors.ApiError:
         return errors.not_found(self.resource.plural, name, group=self.resource.group)
 
     # -- create ------------------------------------------------------------------------------------------------------
 
     async def create(
-        self, ctx: Context, obj: Any, *, strategy: Strategy | None = None, check: AdmissionCheck = _no_check
+        self, ctx: Context, obj: Any, *, strategy: Strategy | None = None, check: AdmissionCheck = _skip_check
     ) -> WriteResult:
         rules = strategy or self.strategy
         if obj.metadata.name or not obj.metadata.generateName:
@@ -115,7 +115,7 @@ class Store:
         try:
             return await self._make(ctx, obj, strategy, check)
         except StoreConflict as conflict:
-            raise self._already_exists(obj.metadata, conflict.current) from None
+            raise self._already_exists_error(obj.metadata, conflict.current) from None
 
     async def _make(self, ctx: Context, obj: Any, strategy: Strategy, check: AdmissionCheck) -> WriteResult:
         """Prepare, validate and store a new object. Raise `StoreConflict` if the name is taken."""
@@ -131,7 +131,7 @@ class Store:
         meta.creationTimestamp, meta.uid = ctx.now, str(uuid.uuid4())
         meta.namespace = ctx.namespace if self.resource.namespaced else ""
         if meta.generateName and not meta.name:
-            meta.name = generated_name(meta.generateName)
+            meta.name = generate_name(meta.generateName)
         if self.strategy.counts_generation:
             meta.generation = 1
 
@@ -142,7 +142,7 @@ class Store:
             strategy.validate_name,
             needs_qualified_finalizers=self.strategy.needs_qualified_finalizers,
         )
-        own = collected(strategy.validate_create(ctx, obj))
+        own = collect_errors(strategy.validate_create(ctx, obj))
         if field_errors or own:
             raise self._invalid(obj, own if own and strategy.metadata_last else field_errors + own)
         ctx.warn_all(strategy.warnings(ctx, obj, None))
@@ -160,9 +160,9 @@ class Store:
         _check_size(raw)
         with step_part("write to the store"):
             revision = await self._put(key, raw, expected=0)
-        return self._written(obj, raw, revision, created=True)
+        return self._make_result(obj, raw, revision, created=True)
 
-    def _already_exists(self, meta: Any, entry: KeyValue | None) -> errors.ApiError:
+    def _already_exists_error(self, meta: Any, entry: KeyValue | None) -> errors.ApiError:
         make_error = errors.name_not_generated if meta.generateName else errors.already_exists
         error = make_error(self.resource.plural, meta.name, group=self.resource.group)
         stored = self.stored_objects.from_entry(entry)
@@ -179,7 +179,7 @@ class Store:
         change: UpdateFunc,
         *,
         strategy: Strategy | None = None,
-        check: AdmissionCheck = _no_check,
+        check: AdmissionCheck = _skip_check,
     ) -> WriteResult:
         """Change the object, and retry from the newer state after a conflict."""
 
@@ -195,9 +195,9 @@ class Store:
         make_updated: MakeUpdated,
         *,
         strategy: Strategy | None = None,
-        check: AdmissionCheck = _no_check,
+        check: AdmissionCheck = _skip_check,
         create: MakeNew | None = None,
-        check_new: AdmissionCheck = _no_check,
+        check_new: AdmissionCheck = _skip_check,
         uid: str = "",
     ) -> WriteResult:
         """Replace the current object with the result of `make_updated`.
@@ -209,7 +209,7 @@ class Store:
 
         async def act(stored: StoredObject | None) -> WriteResult:
             if stored is None and create is None:
-                raise self.not_found(name)
+                raise self.not_found_error(name)
             if uid:
                 obj = stored.obj if stored is not None else None
                 preconditions.check_stored(self.resource, self.key(ctx.namespace, name), obj, uid=uid)
@@ -258,7 +258,7 @@ class Store:
             obj.metadata, old.metadata, needs_qualified_finalizers=is_needed
         )
         field_errors.extend(permission_errors)
-        field_errors.extend(collected(strategy.validate_update(ctx, obj, old)))
+        field_errors.extend(collect_errors(strategy.validate_update(ctx, obj, old)))
         if field_errors:
             if strategy.validates_whole:
                 field_errors += metadata.validate_object_meta(
@@ -272,7 +272,7 @@ class Store:
         meta = obj.metadata
         meta.resourceVersion = ""
         raw = await ctx.compute(self.codec.encode, obj)
-        unchanged = self._spliced(raw, stored.revision)
+        unchanged = self._splice_revision(raw, stored.revision)
         if ctx.dry_run or (unchanged == stored.raw and not await self._is_to_be_rewritten(stored)):
             await self.stored_objects.check_current(stored)
             meta.resourceVersion = str(stored.revision)
@@ -281,7 +281,7 @@ class Store:
             _check_size(raw)
         key = stored.item.key
         revision = await self._put(key, raw, expected=stored.revision)
-        return self._written(obj, raw, revision)
+        return self._make_result(obj, raw, revision)
 
     async def _is_to_be_rewritten(self, stored: StoredObject) -> bool:
         return self._is_stale is not None and await self._is_stale(stored.item.key)
@@ -290,7 +290,7 @@ class Store:
         """Remove an object whose last finalizer was removed. That last state of it is returned but never stored."""
         await self._remove(ctx, obj, stored)
         obj.metadata.resourceVersion = ""
-        raw = self._spliced(self.codec.encode(obj), stored.revision)
+        raw = self._splice_revision(self.codec.encode(obj), stored.revision)
         obj.metadata.resourceVersion = str(stored.revision)
         return WriteResult(obj, raw, deleted=True)
 
@@ -303,7 +303,7 @@ class Store:
         options: DeleteOptions,
         *,
         strategy: Strategy | None = None,
-        check: AdmissionCheck = _no_check,
+        check: AdmissionCheck = _skip_check,
     ) -> WriteResult:
         rules = strategy or self.strategy
         for text in rules.delete_warnings(ctx, options):
@@ -311,7 +311,7 @@ class Store:
 
         async def act(stored: StoredObject | None) -> WriteResult:
             if stored is None:
-                raise self.not_found(name)
+                raise self.not_found_error(name)
             obj = stored.copy()
             preconditions.check(obj, uid=options.uid, resource_version=options.resource_version)
             await check(obj, obj)
@@ -332,7 +332,7 @@ class Store:
         if action is DeletionAction.REMOVE:
             revision = await self._remove(ctx, obj, stored)
             obj.metadata.resourceVersion = str(revision)
-            return WriteResult(obj, stored.item.at(revision).raw, deleted=True)
+            return WriteResult(obj, stored.item.with_revision(revision).raw, deleted=True)
         marked = await self._put_changed(ctx, obj, stored)
         return await self._remove_marked(ctx, marked) if action is DeletionAction.MARK_AND_REMOVE else marked
 
@@ -356,7 +356,7 @@ class Store:
                 expected = current.revision if current is not None and current.obj.metadata.uid == meta.uid else None
         await self.strategy.after_delete(ctx, marked.obj)
         meta.resourceVersion = str(revision)
-        return WriteResult(marked.obj, self._respliced(marked.raw, stored, revision), deleted=True)
+        return WriteResult(marked.obj, self._replace_revision(marked.raw, stored, revision), deleted=True)
 
     async def _remove(self, ctx: Context, obj: Any, stored: StoredObject) -> int:
         """Remove the stored object and return the revision of its removal."""
@@ -373,23 +373,23 @@ class Store:
             return await self.backend.put(key, raw, expected=expected, ttl_s=self._ttl_s)
         except StorageError as error:
             if TOO_LARGE in str(error):  # etcd's own limit may be lower, and it includes escapes
-                raise errors.unexpected(TOO_LARGE) from error
+                raise errors.unexpected_error(TOO_LARGE) from error
             raise
 
     def _invalid(self, obj: Any, field_errors: list[FieldError]) -> errors.ApiError:
         return errors.invalid(self.resource.kind, obj.metadata.name, field_errors, group=self.resource.group)
 
-    def _written(self, obj: Any, raw: bytes, revision: int, *, created: bool = False) -> WriteResult:
+    def _make_result(self, obj: Any, raw: bytes, revision: int, *, created: bool = False) -> WriteResult:
         obj.metadata.resourceVersion = str(revision)
-        return WriteResult(obj, self._spliced(raw, revision), created=created)
+        return WriteResult(obj, self._splice_revision(raw, revision), created=created)
 
-    def _spliced(self, raw: bytes, revision: int) -> bytes:
+    def _splice_revision(self, raw: bytes, revision: int) -> bytes:
         head, body = splice(raw, revision, self.cacher.shape.head)
         return head + body
 
-    def _respliced(self, raw: bytes, old: int, new: int) -> bytes:
+    def _replace_revision(self, raw: bytes, old: int, new: int) -> bytes:
         head = self.cacher.shape.head
-        return head + respliced(raw[len(head) :], old, new)
+        return head + replace_version(raw[len(head) :], old, new)
 
 
 def _check_size(raw: bytes) -> None:
@@ -402,7 +402,7 @@ def _check_size(raw: bytes) -> None:
         return
     plain = raw.replace(b"\\\\", b"/")
     if len(plain) - plain.count(b"\\") - 4 * plain.count(b"\\u00") > limits.STORED_OBJECT_BYTES:
-        raise errors.unexpected(TOO_LARGE)
+        raise errors.unexpected_error(TOO_LARGE)
 
 
 def _keep_times(obj: Any, old: Any) -> None:

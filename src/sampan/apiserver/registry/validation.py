@@ -14,7 +14,7 @@ import msgspec
 from sampan.api import addresses, names
 from sampan.api.field_errors import FieldError
 from sampan.api.go_compat.gotext import quote
-from sampan.api.go_compat.internal_view import shown
+from sampan.api.go_compat.internal_view import encode_error_value
 from sampan.api.types.meta_v1 import Condition
 from sampan.api.values.integers import parse_int64
 
@@ -22,7 +22,7 @@ FieldErrors = Iterator[FieldError]
 
 IMMUTABLE = "field is immutable"
 NEGATIVE = "must be greater than or equal to 0"
-_ID_RANGE_ERROR = names.out_of_range(0, 2**31 - 1)
+_ID_RANGE_ERROR = names.out_of_range_message(0, 2**31 - 1)
 
 
 def validate_dns_label(value: str, at: str) -> FieldErrors:
@@ -105,7 +105,7 @@ def validate_unique(value: str, known_values: set[str], at: str) -> FieldErrors:
 def validate_immutable(new: Any, old: Any, at: str) -> FieldErrors:
     """Yield an error if an immutable value has changed."""
     if not is_same(new, old):
-        yield FieldError.invalid(at, new if isinstance(new, str) else shown(new), IMMUTABLE)
+        yield FieldError.invalid(at, new if isinstance(new, str) else encode_error_value(new), IMMUTABLE)
 
 
 def has_backsteps(path: str) -> bool:
@@ -211,7 +211,7 @@ def _endpoint_details(text: str) -> tuple[str, ...]:
     parsed = addresses.parse(text)
     if parsed is None:
         return ("must be a valid IP address",)
-    address = addresses.unmapped(parsed)
+    address = addresses.unmap_address(parsed)
     rules = (
         (address.is_unspecified, f"may not be unspecified ({text})"),
         (address.is_loopback, "may not be in the loopback range (127.0.0.0/8, ::1/128)"),

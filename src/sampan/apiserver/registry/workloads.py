@@ -175,14 +175,14 @@ def number_annotation(obj: Any, key: str) -> None:
     if text is None:
         return
     if not is_integer(text):
-        raise _unreadable(obj, text, "invalid syntax")
+        raise _unreadable_number_error(obj, text, "invalid syntax")
     number = int(text) if len(text) < 32 else _MOST + 1
     if not _LEAST <= number <= _MOST:
-        raise _unreadable(obj, text, "value out of range")
+        raise _unreadable_number_error(obj, text, "value out of range")
     obj.metadata.annotations[key] = str(number)
 
 
-def _unreadable(obj: Any, text: str, why: str) -> errors.ApiError:
+def _unreadable_number_error(obj: Any, text: str, why: str) -> errors.ApiError:
     version = obj.apiVersion.rpartition("/")[2]
     start = f'{obj.kind} in version "{version}" cannot be handled as a {obj.kind}'
     return errors.bad_request(f"{start}: strconv.ParseInt: parsing {gotext.quote(text)}: {why}")

@@ -57,12 +57,12 @@ def read_object(call: Call, codec: ResourceCodec, validation: str) -> Any:
     except json_codec.BodyTooLargeError as error:
         raise errors.request_entity_too_large(str(error)) from None
     except json_codec.DecodeError as decode_error:
-        kind = _declared_kind(body, expected)
+        kind = _parse_kind(body, expected)
         raise (_refusal(kind, expected) or errors.bad_request(f"{_subject(kind, expected)}: {decode_error}")) from None
     if codec.type is None:
         _check_custom_kind(call, obj, expected)
     elif obj.kind != expected.kind or obj.apiVersion != expected.api_version:
-        kind = _declared_kind(body, expected)
+        kind = _parse_kind(body, expected)
         refusal = _refusal(kind, expected)
         if (repeated or strict) and is_same_kind(kind, expected):
             # Another version of the kind is decoded before it is refused.
@@ -80,7 +80,7 @@ def _check_custom_kind(call: Call, obj: Any, expected: GroupVersionKind) -> None
     """Raise kube-apiserver's error for a custom object of another kind or version. Both are required."""
     if not obj.kind:
         text = call.body.decode("utf-8", "replace")
-        raise unrecognized(expected.kind, f"Object 'Kind' is missing in '{text}'", call.body)
+        raise unrecognized_object_error(expected.kind, f"Object 'Kind' is missing in '{text}'", call.body)
     if obj.apiVersion != expected.api_version:
         raise errors.bad_request(_version_mismatch(obj.apiVersion, expected.api_version))
     if obj.kind != expected.kind:
@@ -111,7 +111,7 @@ def kind_mismatch(api_version: str, kind: str, expected_kind: GroupVersionKind) 
     empty."""
     if (api_version, kind) == (expected_kind.api_version, expected_kind.kind):
         return None
-    return _mismatch(_completed(api_version, kind, expected_kind), expected_kind)
+    return _mismatch(_complete_kind(api_version, kind, expected_kind), expected_kind)
 
 
 def read_delete_options(call: Call) -> dict[str, Any]:
@@ -162,14 +162,14 @@ def _as_json(call: Call, media: str, expected_kind: str) -> tuple[bytes, list[st
         except yaml_codec.YamlTooLargeError as error:
             raise errors.request_entity_too_large(str(error)) from None
         except yaml_codec.YamlError as codec_error:
-            raise unrecognized(expected_kind, str(codec_error), call.body) from None
+            raise unrecognized_object_error(expected_kind, str(codec_error), call.body) from None
         return json_codec.encode(value), messages
     from sampan.api.codec import protobuf as protobuf_codec
 
     try:
         return json_codec.encode(protobuf_codec.decode(call.body)), []
     except protobuf_codec.ProtobufError as codec_error:
-        raise unrecognized(expected_kind, str(codec_error), call.body) from None
+        raise unrecognized_object_error(expected_kind, str(codec_error), call.body) from None
 
 
 def _yaml() -> Any:
@@ -179,17 +179,19 @@ def _yaml() -> Any:
     return yaml
 
 
-def _declared_kind(body: bytes, default: GroupVersionKind) -> GroupVersionKind:
+def _parse_kind(body: bytes, default: GroupVersionKind) -> GroupVersionKind:
     try:
         api_version, kind = json_codec.read_kind(body)
     except json_codec.DecodeError as error:
-        raise unrecognized(default.kind, f"couldn't get version/kind; json parse error: {error}", body) from None
+        raise unrecognized_object_error(
+            default.kind, f"couldn't get version/kind; json parse error: {error}", body
+        ) from None
     if api_version.count("/") > 1:
-        raise unrecognized(default.kind, f"unexpected GroupVersion string: {api_version}", body)
-    return _completed(api_version, kind, default)
+        raise unrecognized_object_error(default.kind, f"unexpected GroupVersion string: {api_version}", body)
+    return _complete_kind(api_version, kind, default)
 
 
-def _completed(api_version: str, kind: str, default: GroupVersionKind) -> GroupVersionKind:
+def _complete_kind(api_version: str, kind: str, default: GroupVersionKind) -> GroupVersionKind:
     if not api_version:
         group, version = default.group, default.version
     else:
@@ -197,13 +199,13 @@ def _completed(api_version: str, kind: str, default: GroupVersionKind) -> GroupV
     return GroupVersionKind(group=group, version=version, kind=kind or default.kind)
 
 
-def unrecognized(expected_kind: str, why: str, body: bytes) -> errors.ApiError:
+def unrecognized_object_error(expected_kind: str, why: str, body: bytes) -> errors.ApiError:
     return errors.bad_request(
-        f"the object provided is unrecognized (must be of type {expected_kind}): {why} ({_shown(body)})"
+        f"the object provided is unrecognized (must be of type {expected_kind}): {why} ({_abbreviate_body(body)})"
     )
 
 
-def _shown(body: bytes) -> str:
+def _abbreviate_body(body: bytes) -> str:
     """Return the start of the body for an error message: as text if it looks like JSON, in hexadecimal otherwise."""
     if not body:
         return "<empty>"

@@ -64,13 +64,13 @@ def is_service_account_on(user: UserInfo, node: str) -> bool:
     return split_service_account(user.name) is not None and user.extra.get(_NODE_CLAIM) == (node,)
 
 
-def authenticated_groups(groups: Iterable[str]) -> tuple[str, ...]:
+def add_authenticated_group(groups: Iterable[str]) -> tuple[str, ...]:
     own = tuple(groups)
     return own if AUTHENTICATED in own or UNAUTHENTICATED in own else (*own, AUTHENTICATED)
 
 
 class Query:
-    """The query string. The first value of a key wins, as in kube-apiserver; `all` returns every value."""
+    """The query string. The first value of a key wins, as in kube-apiserver; `get_all` returns every value."""
 
     __slots__ = ("_values",)
 
@@ -81,7 +81,7 @@ class Query:
                 self._values.setdefault(key, []).append(value)
 
     @classmethod
-    def of(cls, pairs: Iterable[tuple[str, str]]) -> Query:
+    def from_pairs(cls, pairs: Iterable[tuple[str, str]]) -> Query:
         """Create a query from pairs that are already decoded."""
         query = cls("")
         for key, value in pairs:
@@ -98,7 +98,7 @@ class Query:
         values = self._values.get(key)
         return values[0] if values else default
 
-    def all(self, key: str) -> list[str]:
+    def get_all(self, key: str) -> list[str]:
         return self._values.get(key, [])
 
     def pairs(self) -> Iterable[tuple[str, str]]:

@@ -114,7 +114,7 @@ def negotiate(accept: str, *, is_custom: bool = False, has_tables: bool = True) 
     if not accept or accept == JSON:
         return PLAIN
     offered, kinds = CUSTOM_FORMS if is_custom else OBJECT_MEDIA_TYPES, _ANYTHING if has_tables else _METADATA
-    output_format = _negotiated(accept, offered, kinds)
+    output_format = _find_best_format(accept, offered, kinds)
     if output_format is None:
         raise errors.not_acceptable(OBJECT_MEDIA_TYPES)
     return output_format
@@ -122,7 +122,7 @@ def negotiate(accept: str, *, is_custom: bool = False, has_tables: bool = True) 
 
 def negotiate_plain(accept: str, offered: tuple[str, ...] = OBJECT_MEDIA_TYPES) -> OutputFormat:
     """Return the form of a response that cannot be converted, such as discovery or a review."""
-    output_format = _negotiated(accept, offered, _NOTHING) if accept else PLAIN
+    output_format = _find_best_format(accept, offered, _NOTHING) if accept else PLAIN
     if output_format is None:
         raise errors.not_acceptable(offered)
     return output_format
@@ -130,7 +130,7 @@ def negotiate_plain(accept: str, offered: tuple[str, ...] = OBJECT_MEDIA_TYPES) 
 
 def form_of_error(accept: str) -> OutputFormat:
     """Return the form of a Status; JSON if the client accepts no supported media type."""
-    return (_negotiated(accept, OBJECT_MEDIA_TYPES, _NOTHING) if accept else None) or PLAIN
+    return (_find_best_format(accept, OBJECT_MEDIA_TYPES, _NOTHING) if accept else None) or PLAIN
 
 
 def check_stream(output_format: OutputFormat) -> None:
@@ -139,7 +139,7 @@ def check_stream(output_format: OutputFormat) -> None:
 
 
 @lru_cache(maxsize=_MOST_REMEMBERED)
-def _negotiated(accept: str, offered: tuple[str, ...], kinds: tuple[str, ...]) -> OutputFormat | None:
+def _find_best_format(accept: str, offered: tuple[str, ...], kinds: tuple[str, ...]) -> OutputFormat | None:
     """Return the best supported form. `offered` limits only unconverted responses: PartialObjectMetadata has a protobuf
     form whatever the kind."""
     for clause in _clauses(accept):

@@ -34,7 +34,7 @@ def write_options(kind: str, query: Query, *, is_apply: bool = False) -> WriteOp
     """Return the CreateOptions, UpdateOptions or PatchOptions, as `kind` names them. Raise Invalid for bad values."""
     if not query:
         if is_apply:
-            raise _missing_manager()
+            raise _missing_manager_error()
         return _DEFAULT
     field_errors: list[FieldError] = []
     force = query.flag("force") if "force" in query else None
@@ -46,19 +46,19 @@ def write_options(kind: str, query: Query, *, is_apply: bool = False) -> WriteOp
         if not is_apply and force is not None:
             field_errors.append(FieldError.forbidden(Path("force"), "may not be specified for non-apply patch"))
     field_errors += _manager_errors(manager)
-    field_errors += _dry_run_errors(query.all("dryRun"))
+    field_errors += _dry_run_errors(query.get_all("dryRun"))
     validation = query.get("fieldValidation")
     if validation not in _VALIDATIONS:
         field_errors.append(FieldError.not_supported(Path("fieldValidation"), validation, _VALIDATIONS))
     if field_errors:
         raise errors.invalid(kind, "", field_errors, group=_META_GROUP)
-    return WriteOptions(bool(query.all("dryRun")), manager, validation or "Warn", force)
+    return WriteOptions(bool(query.get_all("dryRun")), manager, validation or "Warn", force)
 
 
 _DEFAULT = WriteOptions()
 
 
-def _missing_manager() -> errors.ApiError:
+def _missing_manager_error() -> errors.ApiError:
     error = FieldError.required(Path("fieldManager"), "is required for apply patch")
     return errors.invalid("PatchOptions", "", [error], group=_META_GROUP)
 
@@ -85,18 +85,18 @@ def _dry_run_errors(values: list[str]) -> list[FieldError]:
 
 def delete_options_of_query(query: Query) -> DeleteOptions:
     uid = query.get("uid")
-    return checked_delete_options(
+    return parse_delete_options(
         {
             "gracePeriodSeconds": int_parameter(query, "gracePeriodSeconds"),
             "preconditions": {"uid": uid} if uid else None,
             "propagationPolicy": query.get("propagationPolicy") if "propagationPolicy" in query else None,
             "orphanDependents": query.flag("orphanDependents") if "orphanDependents" in query else None,
-            "dryRun": query.all("dryRun"),
+            "dryRun": query.get_all("dryRun"),
         }
     )
 
 
-def checked_delete_options(value: dict[str, Any]) -> DeleteOptions:
+def parse_delete_options(value: dict[str, Any]) -> DeleteOptions:
     policy, orphan = value.get("propagationPolicy"), value.get("orphanDependents")
     field_errors: list[FieldError] = []
     at = Path("propagationPolicy")
@@ -156,9 +156,9 @@ def _selectable(resource: Resource | None) -> list[str] | None:
     return [*fields.METADATA_FIELDS, *[field.label for field in resource.selectable]]
 
 
-def checked_options(call: Call, *, is_watch: bool) -> list_options.Options:
+def parse_list_options(call: Call, *, is_watch: bool) -> list_options.Options:
     query = call.query
-    options = list_options.defaulted(
+    options = list_options.apply_defaults(
         list_options.Options(
             is_watch=is_watch,
             resource_version=query.get("resourceVersion"),
@@ -176,7 +176,7 @@ def list_query(call: Call) -> ListQuery:
     query = call.query
     if not query:
         return ListQuery(ObjectSelection(namespace=call.namespace))
-    options = checked_options(call, is_watch=False)
+    options = parse_list_options(call, is_watch=False)
     int_parameter(query, "timeoutSeconds")
     return ListQuery(
         selection=selection_of(call),
@@ -188,7 +188,7 @@ def list_query(call: Call) -> ListQuery:
 
 
 def watch_query(call: Call) -> WatchQuery:
-    options = checked_options(call, is_watch=True)
+    options = parse_list_options(call, is_watch=True)
     timeout = int_parameter(call.query, "timeoutSeconds") or 0
     return WatchQuery(
         selection=selection_of(call),
@@ -223,8 +223,8 @@ def admission_options(operation: str, call: Call) -> dict[str, Any] | None:
     query = call.query
     if operation == "DELETE":
         return {**value, **_delete_options_value(call)}
-    if query.all("dryRun"):
-        value["dryRun"] = query.all("dryRun")
+    if query.get_all("dryRun"):
+        value["dryRun"] = query.get_all("dryRun")
     for name in ("fieldManager", "fieldValidation"):
         if query.get(name):
             value[name] = query.get(name)
@@ -241,6 +241,6 @@ def _delete_options_value(call: Call) -> dict[str, Any]:
         "gracePeriodSeconds": options.grace_period_seconds,
         "orphanDependents": options.orphan_dependents,
         "propagationPolicy": options.propagation_policy or None,
-        "dryRun": query.all("dryRun") or None,
+        "dryRun": query.get_all("dryRun") or None,
     }
     return {name: field for name, field in value.items() if field is not None}

@@ -72,7 +72,7 @@ class Patch:
         except patch.PatchError as error:
             raise error.as_api_error() from None
         self.resets_managers = is_reset_in_value(patched)
-        obj, unknown = self._decoded(patched)
+        obj, unknown = self._decode(patched)
         self._report_strict_errors([*self._strict, *unknown], patched)
         return obj
 
@@ -97,7 +97,7 @@ class Patch:
             merged = patch.check_merge_patch(self._value)
             self._apply = lambda current: patch.apply_merge_patch(current, merged)
 
-    def _decoded(self, patched: Value) -> tuple[Any, list[str]]:
+    def _decode(self, patched: Value) -> tuple[Any, list[str]]:
         if self._media != STRATEGIC_PATCH and self._codec.type is not None and not self._has_version(patched):
             # kube-apiserver takes an object without a version for its internal type, whose fields have no JSON names
             names = sorted(patched.keys() - {"kind", "apiVersion"})
@@ -139,19 +139,19 @@ class Patch:
     def _invalid(self, patched: Value, why: str) -> errors.ApiError:
         """Return the error for an invalid result. It shows a strategic patch itself, otherwise the result."""
         is_strategic = self._media == STRATEGIC_PATCH
-        shown = gotext.value(self._value) if is_strategic else self._shown(patched)
+        shown = gotext.value(self._value) if is_strategic else self._format_result(patched)
         return errors.invalid("", "", [FieldError.invalid("patch", shown, why)])
 
-    def _shown(self, patched: Any) -> str:
+    def _format_result(self, patched: Any) -> str:
         """Return the result as kube-apiserver prints it: the objects that the patch has touched are sorted by key, the
         others are in the order of the type."""
-        touched = self._value if self._media == MERGE_PATCH else _touched(self._value)
+        touched = self._value if self._media == MERGE_PATCH else _build_touched_tree(self._value)
         if isinstance(patched, dict) and isinstance(metadata := patched.get("metadata"), dict):
             patched = {**patched, "metadata": _with_version_after_uid(metadata)}
-        return gotext.compact_json(json_codec.encode(_arranged(patched, touched))).decode()
+        return gotext.compact_json(json_codec.encode(_sort_touched(patched, touched))).decode()
 
 
-def _touched(operations: list[dict[str, Any]]) -> Value:
+def _build_touched_tree(operations: list[dict[str, Any]]) -> Value:
     """Return the tree of the containers that a JSON patch has opened."""
     root: Value = {}
     for operation in operations:
@@ -162,14 +162,14 @@ def _touched(operations: list[dict[str, Any]]) -> Value:
     return root
 
 
-def _arranged(value: Any, touched: Any) -> Any:
+def _sort_touched(value: Any, touched: Any) -> Any:
     if not isinstance(touched, dict):
         return value
     if isinstance(value, list):
-        return [_arranged(item, touched.get(str(index))) for index, item in enumerate(value)]
+        return [_sort_touched(item, touched.get(str(index))) for index, item in enumerate(value)]
     if not isinstance(value, dict):
         return value
-    return {key: _arranged(value[key], touched.get(key)) for key in sorted(value)}
+    return {key: _sort_touched(value[key], touched.get(key)) for key in sorted(value)}
 
 
 def _with_version_after_uid(metadata: Value) -> Value:

@@ -36,22 +36,22 @@ class ApplyRequest:
         now: str,
     ) -> None:
         self._call, self._resource, self._options, self._codec = call, resource, options, codec
-        self._ownership, self._managers = ownership, ownership.of(resource, call.subresource)
+        self._ownership, self._managers = ownership, ownership.get_manager(resource, call.subresource)
         self._versions, self._now = versions, now
         self._value: dict[str, Any] | None = None
         self._repeated: list[str] = []
 
-    def over(self, present: StoredObject) -> Any:
+    def apply_to(self, present: StoredObject) -> Any:
         """Return the live object after the apply, in the version of the request path, with its managed fields."""
-        live = self._ownership.complete(self._resource, self._versions.requested_value(self._resource, present.raw))
-        value, entries = self._applied(live, present.obj.metadata.managedFields)
+        live = self._ownership.complete(self._resource, self._versions.to_requested_value(self._resource, present.raw))
+        value, entries = self._apply(live, present.obj.metadata.managedFields)
         obj = self._object(live if value is None else value)
         obj.metadata.managedFields = entries
         return obj
 
-    def new(self) -> Any:
+    def create_object(self) -> Any:
         """Return the object that the apply creates when there is no live object."""
-        value, entries = self._applied(None, [])
+        value, entries = self._apply(None, [])
         obj = self._object(value or {})
         obj.metadata.managedFields = entries
         if obj.metadata.uid:
@@ -61,7 +61,7 @@ class ApplyRequest:
             raise errors.conflict(self._resource.plural, self._call.name, why, group=self._resource.group)
         return obj
 
-    def _applied(self, live: dict[str, Any] | None, kept: Any) -> Any:
+    def _apply(self, live: dict[str, Any] | None, kept: Any) -> Any:
         if self._value is None:
             self._value, self._repeated = read(self._call.body)
         result = self._managers.apply(
@@ -82,7 +82,7 @@ class ApplyRequest:
             why = conversion_errors.conversion_error(value, self._codec.schema, str(error))
             title = self._managers.title(self._value or {})
             text = f"failed to convert new object ({title}) to proper version: {why}"
-            raise errors.unexpected(text) from None
+            raise errors.unexpected_error(text) from None
 
 
 def read(body: bytes) -> tuple[dict[str, Any], list[str]]:

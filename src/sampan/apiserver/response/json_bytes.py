@@ -84,7 +84,7 @@ def list_chunks(resource: Resource, result: ListResult, versions: VersionConvert
     """Return a list as JSON in the version of the path, in chunks."""
     if resource.is_storage_version:
         return result.chunks()
-    return _joined(list_head(resource, result), list_items(resource, result, versions))
+    return _join_chunks(list_head(resource, result), list_items(resource, result, versions))
 
 
 def list_head(resource: Resource, result: ListResult) -> bytes:
@@ -106,11 +106,11 @@ def list_items(resource: Resource, result: ListResult, versions: VersionConverte
         return
     title = b'{"kind":"%b","apiVersion":"%b",' % (resource.kind.encode(), resource.gvk.api_version.encode())
     for item in result.items:
-        raw = versions.requested_bytes(resource, item.raw)
+        raw = versions.to_requested_bytes(resource, item.raw)
         yield b"{" + raw[len(title) :] if raw.startswith(title) else raw
 
 
-def _joined(start: bytes, pieces: Iterable[bytes], size: int = 256 << 10) -> Iterator[bytes]:
+def _join_chunks(start: bytes, pieces: Iterable[bytes], size: int = 256 << 10) -> Iterator[bytes]:
     pending, length, separator = [start], 0, b""
     for item in pieces:
         pending += (separator, item)
@@ -124,7 +124,7 @@ def _joined(start: bytes, pieces: Iterable[bytes], size: int = 256 << 10) -> Ite
     yield b"".join(pending)
 
 
-def with_newline(pieces: Iterator[bytes]) -> Iterator[bytes]:
+def append_newline(pieces: Iterator[bytes]) -> Iterator[bytes]:
     """Append a newline to the last chunk."""
     last = next(pieces)
     for piece in pieces:

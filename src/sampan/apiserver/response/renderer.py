@@ -70,16 +70,16 @@ class Renderer:
             return Rendered(response.code, response.content_type, (response.body,), response.headers)
         else:
             raw = json_codec.encode(response.value)
-            output_format = _supported(raw, output_format)
+            output_format = _fall_back_to_json(raw, output_format)
             rendered = Rendered(
                 response.code, output_format.media, (await encode_body(raw, output_format, call),), response.headers
             )
-        return _compressed(rendered, call)
+        return _compress(rendered, call)
 
     async def error(self, error: errors.ApiError, call: Call) -> Rendered:
         """Render an error as a Status, in a form that the client accepts or else in JSON."""
         output_format = negotiation.form_of_error(call.headers.get("Accept", ""))
-        body = await encode_body(await _encoded_status(error.status), output_format, call)
+        body = await encode_body(await _encode_status(error.status), output_format, call)
         headers = {"Retry-After": str(wait)} if (wait := error.retry_after_s) else {}
         return Rendered(error.code, output_format.media, (body,), headers)
 
@@ -102,7 +102,7 @@ class Renderer:
         resource, title = response.resource, _decode_title(response.raw)
         if title.kind == resource.kind:
             writer = self.table_writer(resource, output_format, include_of(call))
-            obj = response.obj if response.obj is not None else self._decoded(response)
+            obj = response.obj if response.obj is not None else self._decode(response)
         else:  # a subresource of its own kind: a scale, an eviction
             columns = SCALE if title.kind == "Scale" else GENERIC
             writer = self.table_writer(resource, output_format, include_of(call), columns=columns)
@@ -110,7 +110,7 @@ class Renderer:
         version = title.metadata.resourceVersion
         return writer.table({"resourceVersion": version} if version else {}, [writer.row(obj, lambda: response.raw)])
 
-    def _decoded(self, response: ObjectResponse) -> Any:
+    def _decode(self, response: ObjectResponse) -> Any:
         """Return the object in the storage version, for which the table columns are declared."""
         resource = response.resource
         if response.item is not None:
@@ -139,35 +139,35 @@ class Renderer:
         else:
             chunks = json_bytes.list_chunks(resource, result, self._versions)
         if output_format.media == JSON and not is_pretty(call, output_format):
-            return Rendered(200, JSON, json_bytes.with_newline(chunks))
+            return Rendered(200, JSON, json_bytes.append_newline(chunks))
         return Rendered(200, output_format.media, (await encode_body(b"".join(chunks), output_format, call),))
 
     async def _table_of_list(self, response: ListResponse, output_format: OutputFormat, call: Call) -> bytes:
         resource, result = response.resource, response.result
         writer = self.table_writer(resource, output_format, include_of(call))
         cacher, rows = self._registry.open_store(resource).cacher, []
-        for number, item in enumerate(self._in_table_order(resource, result.items), 1):
-            rows.append(writer.row(cacher.object(item), bound(self.requested_bytes, resource, item)))
+        for number, item in enumerate(self._sort_for_table(resource, result.items), 1):
+            rows.append(writer.row(cacher.object(item), bound(self.to_requested_bytes, resource, item)))
             if number % _ROWS_AT_A_TIME == 0:
                 await asyncio.sleep(0)
         metadata = json_bytes.list_metadata(result)
         if not rows and self._is_generic(resource):
-            return writer.opening(metadata) + b"null}"
+            return writer.encode_head(metadata) + b"null}"
         return writer.table(metadata, rows)
 
-    def _in_table_order(self, resource: Resource, items: list[Item]) -> list[Item]:
+    def _sort_for_table(self, resource: Resource, items: list[Item]) -> list[Item]:
         order = self._registry.behaviour(resource).strategy.table_order
-        ranked = [(order(self.stored(resource, item)), item) for item in items[:1]]
+        ranked = [(order(self.decode_item(resource, item)), item) for item in items[:1]]
         if not ranked or ranked[0][0] is None:
             return items
-        return sorted(items, key=lambda item: order(self.stored(resource, item)))
+        return sorted(items, key=lambda item: order(self.decode_item(resource, item)))
 
     async def _protobuf_list(self, resource: Resource, result: ListResult) -> bytes:
         from sampan.api.codec import protobuf
 
         bodies = []
         for number, item in enumerate(result.items, 1):
-            bodies.append(self._protobuf.get(resource, item, self.requested_bytes))
+            bodies.append(self._protobuf.get(resource, item, self.to_requested_bytes))
             if number % _ROWS_AT_A_TIME == 0:
                 await asyncio.sleep(0)
         kind = result.shape.list_kind or f"{resource.kind}List"
@@ -188,11 +188,11 @@ class Renderer:
             now=self._registry.clock.now(),
         )
 
-    def requested_bytes(self, resource: Resource, item: Item) -> bytes:
+    def to_requested_bytes(self, resource: Resource, item: Item) -> bytes:
         """Return the JSON of a cached item in the requested version."""
-        return self._versions.requested_bytes(resource, item.raw)
+        return self._versions.to_requested_bytes(resource, item.raw)
 
-    def stored(self, resource: Resource, item: Item) -> Any:
+    def decode_item(self, resource: Resource, item: Item) -> Any:
         """Return the decoded object of a cached item."""
         return self._registry.open_store(resource).cacher.object(item)
 
@@ -212,7 +212,7 @@ class _Title(msgspec.Struct, gc=False):
 _decode_title = msgspec.json.Decoder(_Title).decode
 
 
-async def _encoded_status(status: dict[str, Any]) -> bytes:
+async def _encode_status(status: dict[str, Any]) -> bytes:
     """Encode a Status as JSON. A large one, for an object with very many or very long errors, is encoded in a thread,
     in pieces that do not hold the interpreter lock for long."""
     causes = (status.get("details") or {}).get("causes") or ()
@@ -241,7 +241,7 @@ def _encode_long_text(text: str) -> bytes:
     return b'"%b"' % b"".join(json_codec.encode(text[start : start + _CHARACTERS_AT_A_TIME])[1:-1] for start in starts)
 
 
-def _supported(raw: bytes, output_format: OutputFormat) -> OutputFormat:
+def _fall_back_to_json(raw: bytes, output_format: OutputFormat) -> OutputFormat:
     """Fall back to JSON for values that have no protobuf message."""
     if output_format.media != PROTOBUF:
         return output_format
@@ -250,7 +250,7 @@ def _supported(raw: bytes, output_format: OutputFormat) -> OutputFormat:
     return output_format if protobuf.supports(*json_codec.read_kind(raw)) else PLAIN
 
 
-def _compressed(rendered: Rendered, call: Call) -> Rendered:
+def _compress(rendered: Rendered, call: Call) -> Rendered:
     """Compress a large response with gzip if the client accepts it."""
     chunks = rendered.chunks
     if isinstance(chunks, tuple) and len(chunks[0]) <= GZIP_THRESHOLD:
@@ -260,12 +260,12 @@ def _compressed(rendered: Rendered, call: Call) -> Rendered:
     pieces = iter(chunks)
     first = next(pieces)
     if len(first) <= GZIP_THRESHOLD:
-        return Rendered(rendered.code, rendered.content_type, _chained(first, pieces), rendered.headers)
+        return Rendered(rendered.code, rendered.content_type, _chain(first, pieces), rendered.headers)
     headers = {**rendered.headers, "Content-Encoding": "gzip", "Vary": "Accept-Encoding"}
-    return Rendered(rendered.code, rendered.content_type, _chained(first, pieces), headers, is_gzipped=True)
+    return Rendered(rendered.code, rendered.content_type, _chain(first, pieces), headers, is_gzipped=True)
 
 
-def _chained(first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
+def _chain(first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
     yield first
     yield from rest
 
@@ -359,7 +359,7 @@ def wants_gzip(accept_encoding: str) -> bool:
     return any(part.strip() == "gzip" for part in accept_encoding.split(","))
 
 
-async def gzipped(chunks: Iterable[bytes]) -> AsyncIterator[bytes]:
+async def gzip_chunks(chunks: Iterable[bytes]) -> AsyncIterator[bytes]:
     """Compress a body chunk by chunk. Large chunks are compressed in a thread: zlib releases the interpreter lock, and
     compression took 40% of the event loop's time while serving lists."""
     packer = zlib.compressobj(_LEVEL, zlib.DEFLATED, _GZIP)

@@ -109,14 +109,14 @@ class VersionConverter:
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
 
-    def requested_bytes(self, resource: Resource, raw: bytes) -> bytes:
+    def to_requested_bytes(self, resource: Resource, raw: bytes) -> bytes:
         """Return stored bytes converted to the version of the path."""
         if resource.is_storage_version:
             return raw
         codec = self._registry.codec_of(resource)
-        return codec.encode(codec.from_value(self.requested_value(resource, raw))[0])
+        return codec.encode(codec.from_value(self.to_requested_value(resource, raw))[0])
 
-    def requested_value(self, resource: Resource, raw: bytes) -> dict[str, Any]:
+    def to_requested_value(self, resource: Resource, raw: bytes) -> dict[str, Any]:
         """Return the JSON value of stored bytes in the version of the path. The caller may change it."""
         value: dict[str, Any] = json_codec.read_any(raw)
         return value if resource.is_storage_version else conversion.convert(value, resource.gvk)
@@ -158,7 +158,7 @@ def translate_storage_error(error: Exception, call: Call) -> errors.ApiError | N
             return (
                 errors.bad_request(str(error))
                 if call.verb in ("list", "deletecollection")
-                else errors.unexpected(str(error))
+                else errors.unexpected_error(str(error))
             )
         case cache.InvalidContinue() | cache.UnsupportedField():
             return errors.bad_request(str(error))

@@ -48,7 +48,7 @@ class WatchFrames:
             self._next = self._rest
         return frames
 
-    def through(self, wrap: Callable[[FrameEncoder], FrameEncoder]) -> WatchFrames:
+    def wrap_frames(self, wrap: Callable[[FrameEncoder], FrameEncoder]) -> WatchFrames:
         """Return an encoder whose frames are wrapped for a transport. Wrapped frames are shared by all watchers as
         well."""
         return WatchFrames(media=self._media, first=wrap(self._next or _PLAIN), rest=wrap(self._rest or _PLAIN))
@@ -100,7 +100,7 @@ def _object_to_json(renderer: Renderer, output_format: OutputFormat, resource: R
         return lambda item: json_bytes.partial_object(item.raw, output_format)
     if resource.storage is None or resource.storage == resource.gvk:
         return None
-    return lambda item: renderer.requested_bytes(resource, item)
+    return lambda item: renderer.to_requested_bytes(resource, item)
 
 
 class UnsupportedOutputFormat(Exception):
@@ -115,7 +115,7 @@ def _tables(renderer: Renderer, output_format: OutputFormat, include: str, resou
     def encoder(has_headers: bool) -> EventEncoder:
         def to_json(item: Item) -> bytes:
             writer = renderer.table_writer(resource, output_format, include)
-            row = writer.row(renderer.stored(resource, item), lambda: renderer.requested_bytes(resource, item))
+            row = writer.row(renderer.decode_item(resource, item), lambda: renderer.to_requested_bytes(resource, item))
             return writer.table({"resourceVersion": str(item.revision)}, [row], has_headers=has_headers)
 
         key = (output_format.media, TABLE, output_format.as_version, resource.gvk.api_version, include, has_headers)

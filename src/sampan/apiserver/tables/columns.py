@@ -47,15 +47,15 @@ def _definitions(columns: tuple[Column, ...], kind: GroupVersionKind) -> bytes:
 
 
 def _definition(column: Column, kind: GroupVersionKind) -> dict[str, Any]:
-    published = descriptions.of_field(kind, column.field).removesuffix(column.newer) if column.field else ""
+    published = descriptions.describe_field(kind, column.field).removesuffix(column.newer) if column.field else ""
     return {
         "name": column.name,
         "type": column.type,
         "format": column.format,
-        "description": published or column.description or _in_a_word(column),
+        "description": published or column.description or _describe_field(column),
         "priority": int(column.wide) if column.priority is None else column.priority,
     }
 
 
-def _in_a_word(column: Column) -> str:
+def _describe_field(column: Column) -> str:
     return f"The object's {column.field}." if column.field else ""

@@ -76,9 +76,9 @@ class TableWriter:
         return self._partial + bytes(json_bytes.raw_metadata(raw())) + b"}"
 
     def table(self, metadata: dict[str, Any], rows: Iterable[bytes], *, has_headers: bool = True) -> bytes:
-        return self.opening(metadata, has_headers=has_headers) + b"[" + b",".join(rows) + b"]}"
+        return self.encode_head(metadata, has_headers=has_headers) + b"[" + b",".join(rows) + b"]}"
 
-    def opening(self, metadata: dict[str, Any], *, has_headers: bool = True) -> bytes:
+    def encode_head(self, metadata: dict[str, Any], *, has_headers: bool = True) -> bytes:
         """Return the table up to its rows."""
         headers = self._definitions if has_headers else b"null"
         return b'%b%b,"columnDefinitions":%b,"rows":' % (self._opening, _encode(metadata), headers)

@@ -15,7 +15,7 @@ from typing import Any
 
 import click
 
-from sampan.cli.components.component_port import OPEN_PATHS, ComponentPort, Page, listening, tls_of
+from sampan.cli.components.component_port import OPEN_PATHS, ComponentPort, Page, serve_port, tls_of
 from sampan.cli.failures import CliError
 from sampan.cli.flags import parsers, server_tls
 from sampan.cli.flags.table import Flag, add_flags
@@ -23,7 +23,7 @@ from sampan.cli.local_cluster.server_process import on_signals, run_loop
 from sampan.machinery.client import Client
 from sampan.machinery.client.access import Access
 from sampan.machinery.client.http import HttpTransport
-from sampan.machinery.client.kubeconfig import KubeconfigError, in_cluster, load
+from sampan.machinery.client.kubeconfig import KubeconfigError, load, load_in_cluster
 from sampan.machinery.clock import Clock, RealClock
 from sampan.machinery.control_loop.leader_election import ElectionConfig, LeaderElector, LeadershipLost
 from sampan.machinery.http.delegation import Delegation
@@ -206,7 +206,7 @@ async def _run(config: ComponentConfig, work: Work, shown: Mapping[str, object],
                 await stack.enter_async_context(_port(config, component, shown))
             on_signals(loop, task.cancel)
             click.echo(f"{config.name} has started")
-            await _lead(config, component, work)
+            await _run_as_leader(config, component, work)
     except asyncio.CancelledError:
         return
     except LeadershipLost as lost:
@@ -227,10 +227,10 @@ def _port(config: ComponentConfig, component: Component, shown: Mapping[str, obj
         open_paths=config.open_paths,
     )
     tls = tls_of(config.certificate, config.key, name=config.name, settings=config.tls)
-    return listening(served, host=config.host, number=config.port, tls=tls)
+    return serve_port(served, host=config.host, number=config.port, tls=tls)
 
 
-async def _lead(config: ComponentConfig, component: Component, work: Work) -> None:
+async def _run_as_leader(config: ComponentConfig, component: Component, work: Work) -> None:
     if config.election is None:
         return await work(component)
     elector = LeaderElector(client=component.client(config.name), clock=component.clock, config=config.election)
@@ -251,7 +251,7 @@ def access_of(master: str, kubeconfig: str | None) -> Access:
         elif master:
             access = Access(server=master)
         else:
-            access = in_cluster()
+            access = load_in_cluster()
     except KubeconfigError as error:
         raise CliError(f"--kubeconfig: {error}") from None
     except OSError as error:

@@ -94,7 +94,7 @@ class ComponentPort:
 
 
 @asynccontextmanager
-async def listening(port: ComponentPort, *, host: str, number: int, tls: ssl.SSLContext | None) -> AsyncIterator[int]:
+async def serve_port(port: ComponentPort, *, host: str, number: int, tls: ssl.SSLContext | None) -> AsyncIterator[int]:
     """Serve for the duration of the block. The value is the actual port number."""
     runner = web.ServerRunner(web.Server(port.response, access_log=None), shutdown_timeout=1)
     await runner.setup()

@@ -23,7 +23,7 @@ from sampan.cli.up import server_names
 from sampan.cluster.assembly import Assembly
 from sampan.cluster.certificate_renewal import Renewals
 from sampan.cluster.cluster_config import APISERVER, ClusterConfig, StoreConfig
-from sampan.cluster.pki import CA, SERVER, KeptPki, Pki
+from sampan.cluster.pki import CA, SERVER, Pki, PkiRenewal
 
 _CERTIFICATE_FLAGS = (
     Flag(
@@ -113,7 +113,7 @@ def _tls(options: dict[str, Any], scratch: Path, renewals: Renewals) -> TlsFiles
     names = server_names(options, options["service_cluster_ip_range"])
     pki.ensure(names=names, now=time.time())
     if options["cert_dir"]:
-        renewals.add(KeptPki(pki=pki, names=names))
+        renewals.add(PkiRenewal(pki=pki, names=names))
     return TlsFiles(
         certificate=pki.certificate(SERVER), key=pki.key(SERVER), client_ca=client_ca or pki.certificate(CA)
     )

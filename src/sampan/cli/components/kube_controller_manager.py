@@ -61,9 +61,9 @@ def command(**options: Any) -> None:
     config = dataclasses.replace(controller_config(options), **node_controller_settings(options))
 
     async def work(component: Component) -> None:
-        from sampan.controllers.manager import selected
+        from sampan.controllers.manager import select_controllers
 
-        own = selected(names) if options["use_service_account_credentials"] else ()
+        own = select_controllers(names) if options["use_service_account_credentials"] else ()
         async with ControllerAccounts(component=component, controllers=own) as accounts:
             await _manage(component, accounts.client_for)
 
@@ -120,7 +120,7 @@ class ControllerAccounts:
                 pause_s = _RETRY_S
 
     async def _token(self, name: str) -> str:
-        accounts = self._own.of(ServiceAccount)
+        accounts = self._own.for_kind(ServiceAccount)
         request = TokenRequest(spec=TokenRequestSpec(expirationSeconds=_LIFE_S))
         try:
             response = await accounts.create_subresource("token", name, request, NAMESPACE)

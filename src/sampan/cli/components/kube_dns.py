@@ -93,9 +93,9 @@ async def _run(config: ClusterDnsConfig, access: Access, options: Mapping[str, A
 def _addresses(text: str) -> list[str]:
     if text:
         return [parsers.address("--bind-address", word) for word in parsers.words("--bind-address", text)]
-    from sampan.kubelet.agent.machine import own_addresses
+    from sampan.kubelet.agent.machine import find_machine_addresses
 
-    addresses = list(own_addresses())
+    addresses = list(find_machine_addresses())
     if not addresses:
         raise CliError("--bind-address: this machine has no address; give one")
     return addresses

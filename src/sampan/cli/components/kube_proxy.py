@@ -132,7 +132,7 @@ async def _run(configuration: KubeProxyConfiguration, access: Access) -> None:
                     config=config,
                     client=client,
                     informers=informers,
-                    nodes=informers.of(Node, Selection(fields=f"metadata.name={name}")),
+                    nodes=informers.for_kind(Node, Selection(fields=f"metadata.name={name}")),
                     clock=clock,
                     metrics=metrics,
                 )

@@ -25,7 +25,7 @@ from sampan.cli.flags import parsers
 from sampan.cli.flags.kubelet import agent_config, flags_file, kubelet_options, read_config, settings
 from sampan.cli.flags.without_effect import ComponentCommand
 from sampan.cli.local_cluster.server_process import on_signals, run_loop, set_up_logs
-from sampan.cluster.cluster_cidrs import own_pod_cidr
+from sampan.cluster.cluster_cidrs import choose_pod_cidr
 from sampan.kubelet.agent.config import AgentConfig
 from sampan.kubelet.server.ports import PortsConfig
 from sampan.kubelet.server.view import ServerSettings
@@ -137,20 +137,20 @@ def command(**options: Any) -> None:
     root = Path(options["root_dir"]).absolute()
     config = agent_config(values, root, _logs(options, root))
     runtime = _runtime(options["runtime"], values["container-runtime-endpoint"])
-    config = _with_places(config, runtime, options)
+    config = _with_images_and_pod_cidrs(config, runtime, options)
     identity = identity_of(options, values, config)
     ports = _ports(values, config, cluster_ca=(identity.bootstrap or identity.access).ca_pem)
     run_loop(_run(config, identity, runtime, options, ports))
 
 
-def _with_places(config: AgentConfig, runtime: RuntimeChoice, options: Mapping[str, Any]) -> AgentConfig:
+def _with_images_and_pod_cidrs(config: AgentConfig, runtime: RuntimeChoice, options: Mapping[str, Any]) -> AgentConfig:
     """Set the image directory and the pod CIDRs, if Sampan manages them for this runtime."""
     is_ours = runtime.runtime in (OCI, DOCKER) or options["network_plugin"] == "kubenet"
     return replace(
         config,
         images=_images(options, config) if runtime.runtime == OCI else None,
         needs_pod_cidr=is_ours,
-        own_pod_cidrs=[own_pod_cidr(config.name)] if is_ours else (),
+        own_pod_cidrs=[choose_pod_cidr(config.name)] if is_ours else (),
     )
 
 
@@ -165,9 +165,9 @@ def _logs(options: Mapping[str, Any], root: Path) -> Path:
 
 
 def _runtime(requested: str, endpoint: str) -> RuntimeChoice:
-    from sampan.cli.flags.nodes import usable
+    from sampan.cli.flags.nodes import find_usable_runtime
 
-    choice, why_not = usable(requested, endpoint)
+    choice, why_not = find_usable_runtime(requested, endpoint)
     if choice is None:
         raise CliError(f"{'--container-runtime-endpoint' if endpoint else '--runtime'}: {why_not}")
     return choice
@@ -241,7 +241,7 @@ async def _network(
     )
     attachment = NodeAttachment(node=places.node, directory=places.directory, namespace=places.namespace, addresses=())
     async with networks:
-        network = networks.of(attachment)
+        network = networks.network_of(attachment)
         async with network.running():
             yield network
 
@@ -257,7 +257,7 @@ def _ports(values: Mapping[str, Any], config: AgentConfig, *, cluster_ca: bytes 
     certificate, key = values["tls-cert-file"], values["tls-private-key-file"]
     parsers.key_pair("--tls-cert-file", certificate, "--tls-private-key-file", key)
     parsers.authority("--client-ca-file", values["client-ca-file"])
-    accepted = _accepted_tls(values)
+    accepted = _parse_tls_settings(values)
     if values["rotate-server-certificates"] and not certificate:
         # handshakes fail until the cluster has issued the certificate
         context = server_context(accepted)
@@ -281,7 +281,7 @@ def _ports(values: Mapping[str, Any], config: AgentConfig, *, cluster_ca: bytes 
     )
 
 
-def _accepted_tls(values: Mapping[str, Any]) -> ServerTlsSettings:
+def _parse_tls_settings(values: Mapping[str, Any]) -> ServerTlsSettings:
     flags = "--tls-min-version and --tls-cipher-suites"
     try:
         return ServerTlsSettings.parse(min_version=values["tls-min-version"], cipher_suites=values["tls-cipher-suites"])

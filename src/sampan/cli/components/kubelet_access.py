@@ -68,11 +68,17 @@ def identity_of(options: Mapping[str, Any], settings: Mapping[str, Any], config:
         return replace(base, access=Access(server=options["api_servers"].split(",")[0].strip()))
     path, bootstrap = options["kubeconfig_path"], options["bootstrap_kubeconfig"]
     try:
-        if path and Path(path).exists() and (existing := _known(base, path, config.name, bootstrap)) is not None:
+        if (
+            path
+            and Path(path).exists()
+            and (existing := _load_identity(base, path, config.name, bootstrap)) is not None
+        ):
             return replace(existing, rotates=settings["rotate-certificates"] and existing.present is not None)
         if bootstrap:
             rotates = settings["rotate-certificates"]
-            return replace(_joining(base, bootstrap, config.name), kubeconfig=_path(path), rotates=rotates)
+            return replace(
+                _load_bootstrap_identity(base, bootstrap, config.name), kubeconfig=_path(path), rotates=rotates
+            )
         if path:
             return replace(base, access=load(Path(path)))
     except KubeconfigError as error:
@@ -84,25 +90,29 @@ def _path(text: str | None) -> Path | None:
     return Path(text) if text else None
 
 
-def _known(base: KubeletIdentity, path: str, node: str, bootstrap: str | None) -> KubeletIdentity | None:
+def _load_identity(base: KubeletIdentity, path: str, node: str, bootstrap: str | None) -> KubeletIdentity | None:
     """Return the identity of the kubeconfig, with the newest certificate available. Return None if there is no valid
     certificate and bootstrapping can request one."""
     try:
         access = load(Path(path))
     except KubeconfigError:
-        if bootstrap and _kept(base.directory, node) is None:
+        if bootstrap and _read_stored_pair(base.directory, node) is None:
             return None
         raise
-    own = _own(KeyPair(access.client_cert_pem, access.client_key_pem), node) if access.client_cert_pem else None
+    own = (
+        _discard_foreign_pair(KeyPair(access.client_cert_pem, access.client_key_pem), node)
+        if access.client_cert_pem
+        else None
+    )
     if own is None:
         return replace(base, access=access)
-    newest = max((own, _kept(base.directory, node) or own), key=lambda pair: expiry(pair.certificate))
+    newest = max((own, _read_stored_pair(base.directory, node) or own), key=lambda pair: expiry(pair.certificate))
     if bootstrap and expiry(newest.certificate) <= time.time():
         return None
-    return replace(base, access=_as(access, newest), present=newest)
+    return replace(base, access=_with_key_pair(access, newest), present=newest)
 
 
-def _joining(base: KubeletIdentity, bootstrap: str, node: str) -> KubeletIdentity:
+def _load_bootstrap_identity(base: KubeletIdentity, bootstrap: str, node: str) -> KubeletIdentity:
     first = load(Path(bootstrap))
     nobody = Access(
         server=first.server,
@@ -111,23 +121,23 @@ def _joining(base: KubeletIdentity, bootstrap: str, node: str) -> KubeletIdentit
         tls_server_name=first.tls_server_name,
         proxy_url=first.proxy_url,
     )
-    kept = _kept(base.directory, node)
+    kept = _read_stored_pair(base.directory, node)
     if kept is None or expiry(kept.certificate) <= time.time():
         return replace(base, access=nobody, bootstrap=first)
-    return replace(base, access=_as(nobody, kept), bootstrap=first, present=kept)
+    return replace(base, access=_with_key_pair(nobody, kept), bootstrap=first, present=kept)
 
 
-def _kept(directory: Path, node: str) -> KeyPair | None:
+def _read_stored_pair(directory: Path, node: str) -> KeyPair | None:
     pair = CertificateStore(directory, "kubelet-client").read()
-    return _own(pair, node) if pair is not None else None
+    return _discard_foreign_pair(pair, node) if pair is not None else None
 
 
-def _own(pair: KeyPair, node: str) -> KeyPair | None:
+def _discard_foreign_pair(pair: KeyPair, node: str) -> KeyPair | None:
     """Return the pair if it is the certificate of the node: the kubelet rotates no other certificate."""
     return pair if common_name(pair.certificate) == f"system:node:{node}" else None
 
 
-def _as(access: Access, pair: KeyPair) -> Access:
+def _with_key_pair(access: Access, pair: KeyPair) -> Access:
     return replace(access, client_cert_pem=pair.certificate, client_key_pem=pair.key)
 
 
@@ -144,7 +154,7 @@ async def keep_client_certificate(identity: KubeletIdentity, kubelet: Kubelet, t
 
         async def use(pair: KeyPair) -> None:
             nonlocal has_own
-            await transport.become(_as(identity.access, pair))
+            await transport.replace_credentials(_with_key_pair(identity.access, pair))
             if not has_own and identity.kubeconfig is not None:
                 _write(identity.kubeconfig, identity.access, store.current)
             has_own = True

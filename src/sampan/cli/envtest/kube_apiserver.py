@@ -18,12 +18,12 @@ import click
 
 from sampan.cli.components.kube_apiserver import ControlPlane, api_server_options, run_api_server
 from sampan.cli.envtest.etcd import STORE_PATH, UNSYNCED
-from sampan.cli.failures import guarded
+from sampan.cli.failures import call_with_cli_errors
 from sampan.cli.flags import parsers
 from sampan.cli.flags.feature_gates import BY_RUNTIME_CONFIG
 from sampan.cli.flags.store import store_config
-from sampan.cli.flags.without_effect import component_flags, drop_flags, warn_of
-from sampan.cli.local_cluster.server_process import leave
+from sampan.cli.flags.without_effect import component_flags, drop_flags, warn_without_effect
+from sampan.cli.local_cluster.server_process import exit_process
 from sampan.cluster.cluster_config import APISERVER, CONTROLLERS, StoreConfig
 from sampan.cluster.pki import SERVER, Pki
 
@@ -51,8 +51,8 @@ _ONLY_IN_TESTS = frozenset(
 @api_server_options
 def command(**options: Any) -> None:
     """Run the Kubernetes API server for envtest, on the etcd of `sampan envtest` or on a real one."""
-    guarded(lambda: _run(options))
-    leave()
+    call_with_cli_errors(lambda: _run(options))
+    exit_process()
 
 
 def _run(options: dict[str, Any]) -> None:
@@ -61,7 +61,7 @@ def _run(options: dict[str, Any]) -> None:
         store=find_store(store_config(options)),
         components=(APISERVER, CONTROLLERS) if names else (APISERVER,),
         controllers=names,
-        root_ca=_serving_certificate(options),
+        root_ca=_read_serving_certificate(options),
     )
     run_api_server(options, plane)
 
@@ -74,11 +74,11 @@ def drop_unused(words: Sequence[str]) -> list[str]:
     """Return the command line without flags and feature gates that have no effect, and name those on standard error."""
     unused = {f"--{name}" for name in _ONLY_IN_TESTS.union(component_flags("kube-apiserver"))}
     kept, dropped = drop_flags(words, unused)
-    warn_of("kube-apiserver", dropped)
-    return _with_known_gates(kept)
+    warn_without_effect("kube-apiserver", dropped)
+    return _drop_unknown_gates(kept)
 
 
-def _with_known_gates(words: Sequence[str]) -> list[str]:
+def _drop_unknown_gates(words: Sequence[str]) -> list[str]:
     kept: list[str] = []
     rest = list(reversed(words))
     while rest:
@@ -86,12 +86,12 @@ def _with_known_gates(words: Sequence[str]) -> list[str]:
         name, equals, value = word.partition("=")
         if name == "--feature-gates":
             gates = value if equals else rest.pop() if rest else ""
-            word = f"--feature-gates={_known_gates(gates)}"
+            word = f"--feature-gates={_filter_gates(gates)}"
         kept.append(word)
     return kept
 
 
-def _known_gates(text: str) -> str:
+def _filter_gates(text: str) -> str:
     gates = {gate.partition("=")[0].strip(): gate for gate in text.split(",") if gate.strip()}
     for name in gates.keys() - BY_RUNTIME_CONFIG:
         click.echo(f"kube-apiserver: --feature-gates: {name} has no effect in Sampan", err=True)
@@ -131,7 +131,7 @@ def _blocks(connection: socket.socket) -> Iterable[bytes]:
         yield block
 
 
-def _serving_certificate(options: dict[str, Any]) -> bytes:
+def _read_serving_certificate(options: dict[str, Any]) -> bytes:
     """Return the certificate of the server, which is what pods verify it with: envtest does not reveal its CA."""
     path = options["tls_cert_file"] or (options["cert_dir"] and Pki(Path(options["cert_dir"])).certificate(SERVER))
     try:

@@ -44,7 +44,7 @@ SIGNING_FLAGS = (
 )
 
 
-def signing(options: Mapping[str, Any]) -> dict[str, Any]:
+def parse_signing_flags(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of ControllerConfig for signing."""
     start = "--cluster-signing"
     certificate, key = _pair(options, start)
@@ -159,6 +159,6 @@ def controller_config(options: Mapping[str, Any]) -> ControllerConfig:
     gates = feature_gates(options["feature_gates"])
     return ControllerConfig(
         **config_fields(_FLAGS, options),
-        **signing(options),
+        **parse_signing_flags(options),
         serves_storage_migration=gates.get(STORAGE_VERSION_MIGRATOR, False),
     )

@@ -105,7 +105,7 @@ def nodes_config(options: Mapping[str, Any], components: Sequence[str], where: C
         return replace(common, note=_NO_HOLLOW_NODE)
     if runtime == HOLLOW or count == 0 or KUBELET not in components:
         return replace(common, count=count or 0)
-    choice, why_not = usable(runtime, options["container_runtime_endpoint"] or "")
+    choice, why_not = find_usable_runtime(runtime, options["container_runtime_endpoint"] or "")
     if choice is not None:
         number = 1 if count is None else count
         if choice.runtime == CRI and number > 1:
@@ -118,7 +118,7 @@ def nodes_config(options: Mapping[str, Any], components: Sequence[str], where: C
     raise CliError(f"--runtime: {why_not}")
 
 
-def usable(requested: str, endpoint: str = "") -> tuple[RuntimeChoice | None, str]:
+def find_usable_runtime(requested: str, endpoint: str = "") -> tuple[RuntimeChoice | None, str]:
     """Return the runtime that can run pods on this machine; if there is none, return the reason and a remedy."""
     from sampan.runtimes.choice import NoRuntime, choose_runtime
 

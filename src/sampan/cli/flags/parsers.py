@@ -46,11 +46,11 @@ def names(flag: str, text: str, known: tuple[str, ...]) -> tuple[str, ...]:
 
 def controllers(flag: str, text: str) -> tuple[str, ...]:
     """Parse a list of controllers as in --controllers. Raise CliError for an unknown one."""
-    from sampan.controllers.manager import UnknownController, selected
+    from sampan.controllers.manager import UnknownController, select_controllers
 
     words = tuple(word.strip() for word in text.split(",") if word.strip())
     try:
-        selected(words)
+        select_controllers(words)
     except UnknownController as error:
         raise CliError(f"{flag}: {error}") from None
     return words
@@ -112,7 +112,7 @@ def positive_s(flag: str, text: str) -> float:
     return seconds
 
 
-def not_negative(flag: str, number: int) -> int:
+def check_not_negative(flag: str, number: int) -> int:
     if number < 0:
         raise CliError(f"{flag}: cannot be negative")
     return number
@@ -185,7 +185,7 @@ def audit_policy(flag: str, path: str | None) -> AuditPolicy | None:
         raise CliError(f"{flag}: {path}: {error}") from None
 
 
-def writable(flag: str, path: str) -> str:
+def check_writable(flag: str, path: str) -> str:
     """Check that a log file can be opened for writing; "-" is standard output."""
     from sampan.apiserver.audit.log import AuditLogFile
     from sampan.machinery.clock import RealClock

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from sampan.cli.failures import CliError
 from sampan.cli.flags.table import Flag, add_flags
-from sampan.cluster.scheduler_settings import SchedulerSettings, checked_config, policy_config
+from sampan.cluster.scheduler_settings import SchedulerSettings, parse_and_check_config, policy_config
 
 if TYPE_CHECKING:
     from sampan.scheduler.config import SchedulerConfig
@@ -67,7 +67,7 @@ def scheduler_settings(config_flag: str, options: Mapping[str, Any]) -> Schedule
     if options["policy_configmap"]:
         return SchedulerSettings(policy_map=(options["policy_configmap_namespace"], options["policy_configmap"]))
     if options["algorithm_provider"]:
-        return SchedulerSettings(config=_provided(options["algorithm_provider"]))
+        return SchedulerSettings(config=_find_provider_config(options["algorithm_provider"]))
     if options["policy_config_file"]:
         return SchedulerSettings(config=_read("--policy-config-file", options["policy_config_file"], policy_config))
     if options["scheduler_config"]:
@@ -75,7 +75,7 @@ def scheduler_settings(config_flag: str, options: Mapping[str, Any]) -> Schedule
     return SchedulerSettings()
 
 
-def _provided(name: str) -> SchedulerConfig:
+def _find_provider_config(name: str) -> SchedulerConfig:
     from sampan.scheduler.config import SchedulerConfig
     from sampan.scheduler.config.policy import PROVIDERS
 
@@ -97,4 +97,4 @@ def _read(flag: str, path: str, parse: Callable[[str], SchedulerConfig]) -> Sche
     except (OSError, UnicodeDecodeError) as error:
         cause = error.strerror if isinstance(error, OSError) else error
         raise CliError(f"{flag}: cannot read {path}: {cause}") from None
-    return checked_config(f"{flag}: {path}", text, parse)
+    return parse_and_check_config(f"{flag}: {path}", text, parse)

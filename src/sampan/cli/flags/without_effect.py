@@ -130,7 +130,7 @@ class ComponentCommand(click.Command):
         own = {name for parameter in self.params for name in parameter.opts}
         ignored = {f"--{name}" for name in _BY_COMPONENT[str(self.name)]} - own
         words, dropped = drop_flags(drop_defaults(str(self.name), args), ignored)
-        warn_of(str(self.name), dropped)
+        warn_without_effect(str(self.name), dropped)
         return super().parse_args(ctx, words)
 
 
@@ -183,7 +183,7 @@ def drop_flags(words: Sequence[str], names: Collection[str]) -> tuple[list[str],
     return kept, list(dropped)
 
 
-def warn_of(component: str, names: Sequence[str]) -> None:
+def warn_without_effect(component: str, names: Sequence[str]) -> None:
     shown = [name for name in names if name.removeprefix("--") not in _SILENT]
     if shown:
         verb = "has" if len(shown) == 1 else "have"

@@ -13,11 +13,11 @@ from sampan.cli.kubectl.command_line.pairs import parse_pairs, split_pairs
 from sampan.cli.kubectl.command_line.shared_options import dry_run_of
 from sampan.cli.kubectl.errors import ErrorAggregate, KubectlError
 from sampan.cli.kubectl.objects.metadata_change import (
-    changed_value,
     check_selection,
     metadata_options,
     print_entries,
-    selected_infos,
+    replace_entries,
+    select_infos,
     send_change,
 )
 from sampan.cli.kubectl.objects.object_writer import CHANGE_CAUSE, ObjectWriter, ResultPrinter
@@ -34,13 +34,13 @@ def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None
     check_selection(resources, options, dry_run, example="rsrc")
     _check_change(added, removed, options)
     errors = ErrorAggregate()
-    infos, is_single = selected_infos(factory, resources, options, errors)
+    infos, is_single = select_infos(factory, resources, options, errors)
     is_local = dry_run == "client" or options["local"] or options["lists"]
     for info in infos:
         with errors.collect():
             current = info.value["metadata"].get("annotations") or {}
-            annotations = changed_annotations(current, added, removed, overwrite=options["overwrite"])
-            value = changed_value(info.value, "annotations", annotations, options["resource_version"])
+            annotations = change_annotations(current, added, removed, overwrite=options["overwrite"])
+            value = replace_entries(info.value, "annotations", annotations, options["resource_version"])
             if not is_local:
                 writer = ObjectWriter(session=factory.session, field_manager=options["field_manager"], dry_run=dry_run)
                 value = send_change(writer, info, value, options)
@@ -59,7 +59,7 @@ def _check_change(added: Mapping[str, str], removed: Sequence[str], options: Map
         raise KubectlError(f"can not both modify and remove the following annotation(s) in the same command: {keys}")
 
 
-def changed_annotations(
+def change_annotations(
     current: dict[str, str], added: dict[str, str], removed: Sequence[str], *, overwrite: bool
 ) -> dict[str, str]:
     """Return the annotations after the change. The change cause may always be overwritten."""

@@ -45,7 +45,7 @@ def command(ctx: click.Context, /, words: tuple[str, ...], **options: Any) -> No
     changed = ctx.meta[CHANGED_FLAGS]
     if not options["cached"]:
         factory.kinds.discover()
-    types = [kind for kind in factory.kinds.preferred() if _is_selected(kind, options, changed)]
+    types = [kind for kind in factory.kinds.list_preferred() if _is_selected(kind, options, changed)]
     field = {"name": "plural", "kind": "kind", "": "group"}[options["sort_by"]]
     types.sort(key=lambda kind: (str(getattr(kind, field)), kind.plural))
     _print(types, options)

@@ -20,7 +20,7 @@ def command(factory: Factory, /, words: tuple[str, ...]) -> None:
     try:
         versions = list(factory.session.get("/api", {"timeout": "32s"}).get("versions") or ())
     except ConnectionFailure as error:
-        raise error.about("couldn't get available api versions from server") from None
+        raise error.add_context("couldn't get available api versions from server") from None
     for group in factory.session.get("/apis").get("groups") or ():
         versions += [version["groupVersion"] for version in group.get("versions") or ()]
     for version in sorted(versions):

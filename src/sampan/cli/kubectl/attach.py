@@ -76,10 +76,10 @@ def attach_to(factory: Factory, pod: Pod, options: dict[str, Any]) -> None:
         detach_keys=detach_sequence(options["detach_keys"]),
     )
     if is_raw and not options["quiet"]:
-        click.echo(_farewell(pod, container))
+        click.echo(_session_end_text(pod, container))
 
 
-def _farewell(pod: Pod, container: str) -> str:
+def _session_end_text(pod: Pod, container: str) -> str:
     metadata = pod["metadata"]
     resume = f"'kubectl attach {metadata['name']} -c {container} -n {metadata['namespace']} -i -t'"
     if container in container_names(pod, "ephemeralContainers"):

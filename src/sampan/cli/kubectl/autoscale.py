@@ -97,7 +97,7 @@ def _create(factory: Factory, value: dict[str, Any], dry_run: str, options: dict
     writer = ObjectWriter(session=factory.session, field_manager=options["field_manager"], dry_run=dry_run)
     name = value["metadata"]["name"]
     try:
-        kind = factory.kinds.of("autoscaling/v2", "HorizontalPodAutoscaler")
+        kind = factory.kinds.find_by_kind("autoscaling/v2", "HorizontalPodAutoscaler")
         return writer.create(ResourceInfo(kind, factory.namespace, name), value)
     except (ServerError, UnknownResourceType):
         problem = _incompatibility(options)
@@ -105,7 +105,7 @@ def _create(factory: Factory, value: dict[str, Any], dry_run: str, options: dict
         raise KubectlError(
             f"failed to create autoscaling/v2 HPA and the configuration is incompatible with autoscaling/v1: {problem}"
         )
-    kind = factory.kinds.of("autoscaling/v1", "HorizontalPodAutoscaler")
+    kind = factory.kinds.find_by_kind("autoscaling/v1", "HorizontalPodAutoscaler")
     spec = {key: part for key, part in value["spec"].items() if key != "metrics"}
     if options["cpu_percent"] >= 0:
         spec["targetCPUUtilizationPercentage"] = options["cpu_percent"]

@@ -97,30 +97,30 @@ def _words(path: Sequence[str], words: Sequence[str], prefix: str, factory: Fact
         return _names(factory, "pods") if not words else []
     if name in _POD_COMMANDS:
         if "/" in prefix:
-            return _slashed(factory, prefix)
+            return _list_prefixed_names(factory, prefix)
         return [*_names(factory, "pods"), *_types(factory, "/")] if not words else []
     if name == "explain":
         return _types(factory) if not words else []
     if name in _OBJECT_COMMANDS or path[:1] in (["rollout"], ["set"]):
         if "/" in prefix:
-            return _slashed(factory, prefix)
+            return _list_prefixed_names(factory, prefix)
         if not words:
             return _types(factory)
         return [] if "/" in words[0] else _names(factory, words[0])
     return []
 
 
-def _slashed(factory: Factory, prefix: str) -> list[str]:
+def _list_prefixed_names(factory: Factory, prefix: str) -> list[str]:
     kind = prefix.partition("/")[0]
     return [f"{kind}/{name}" for name in _names(factory, kind)]
 
 
 def _types(factory: Factory, suffix: str = "") -> list[str]:
-    return [kind.group_resource + suffix for kind in factory.kinds.preferred() if "list" in kind.verbs or suffix]
+    return [kind.group_resource + suffix for kind in factory.kinds.list_preferred() if "list" in kind.verbs or suffix]
 
 
 def _names(factory: Factory, word: str) -> list[str]:
-    kind = factory.kinds.named(word.split(",")[-1])
+    kind = factory.kinds.find_by_name(word.split(",")[-1])
     namespace = factory.namespace if kind.is_namespaced else ""
     items = factory.session.get(kind.collection(namespace)).get("items") or ()
     return [str(item["metadata"]["name"]) for item in items]
@@ -128,7 +128,7 @@ def _names(factory: Factory, word: str) -> list[str]:
 
 def _containers(factory: Factory, pod: str) -> list[str]:
     """Return the names of a pod's containers; a pod may be given as its name alone."""
-    kind = factory.kinds.named("pods")
+    kind = factory.kinds.find_by_name("pods")
     path = f"{kind.collection(factory.namespace)}/{pod.removeprefix('pod/').removeprefix('pods/')}"
     spec = factory.session.get(path).get("spec") or {}
     return [str(part["name"]) for field in ("initContainers", "containers") for part in spec.get(field) or ()]

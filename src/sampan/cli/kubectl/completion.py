@@ -9,7 +9,7 @@ from __future__ import annotations
 import click
 
 from sampan.cli.kubectl.command_line.command import KubectlCommand
-from sampan.cli.kubectl.command_line.flag_parser import quoted
+from sampan.cli.kubectl.command_line.flag_parser import quote_text
 from sampan.cli.kubectl.errors import UsageError
 
 _BASH = """\
@@ -79,5 +79,5 @@ def command(words: tuple[str, ...]) -> None:
     if len(words) > 1:
         raise UsageError("Too many arguments. Expected only the shell type.")
     if words[0] not in _SCRIPTS:
-        raise UsageError(f"Unsupported shell type {quoted(words[0])}.")
+        raise UsageError(f"Unsupported shell type {quote_text(words[0])}.")
     click.echo(_SCRIPTS[words[0]], nl=False)

@@ -24,14 +24,14 @@ from sampan.cli.kubectl.objects.targets import ResourceInfo
 def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None:
     """Mark nodes as unschedulable: no new pods are placed there."""
     dry_run = dry_run_of(options)
-    nodes = selected_nodes(factory, "cordon", words, options["selector"])
+    nodes = select_nodes(factory, "cordon", words, options["selector"])
     set_schedulable(factory, nodes, is_cordoned=True, dry_run=dry_run)
 
 
 _SUFFIXES = {"client": " (dry run)", "server": " (server dry run)"}
 
 
-def selected_nodes(
+def select_nodes(
     factory: Factory, name: str, words: Sequence[str], selector: str, chunk_size: int = 0
 ) -> list[ResourceInfo]:
     """Return the nodes of the words or of the selector. `name` is that of the command, for its errors."""

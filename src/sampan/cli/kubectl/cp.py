@@ -180,7 +180,7 @@ def _fetch(remote: _RemoteTar, source: FileSpec, target: Path, retries: int) -> 
 def unpack(data: bytes, source: str, target: Path, *, namespace: str, pod: str) -> None:
     """Extract an archive of a container. Nothing is written outside of the target: entries that would leave it, links
     and special files are skipped."""
-    prefix = _without_shortcuts(source.lstrip("/"))
+    prefix = _strip_path_shortcuts(source.lstrip("/"))
     has_warned = False
     with tarfile.open(fileobj=io.BytesIO(data)) as tar:
         for member in tar:
@@ -204,7 +204,7 @@ def unpack(data: bytes, source: str, target: Path, *, namespace: str, pod: str) 
                 path.chmod(member.mode & 0o777)
 
 
-def _without_shortcuts(path: str) -> str:
+def _strip_path_shortcuts(path: str) -> str:
     """Remove `../` from the beginning of a path, as tar does."""
     while path.startswith("../"):
         path = path[3:]

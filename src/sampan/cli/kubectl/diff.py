@@ -94,7 +94,7 @@ def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None
     namespaces: dict[str, None] = {}
     with tempfile.TemporaryDirectory(prefix="LIVE-") as live_dir, tempfile.TemporaryDirectory(prefix="MERGED-") as dir:
         infos = factory.resources(files=files, selector=options["selector"]).infos()
-        for info, (live, merged) in _compared(factory.session, manager, infos, options):
+        for info, (live, merged) in _compute_versions(factory.session, manager, infos, options):
             if info.kind.is_namespaced:
                 namespaces[info.namespace] = None
             if live is not None:
@@ -106,7 +106,7 @@ def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None
         _run_diff(live_dir, dir)
 
 
-def _compared(
+def _compute_versions(
     session: Session, manager: str, infos: Iterable[ResourceInfo], options: dict[str, Any]
 ) -> Iterator[tuple[ResourceInfo, Versions]]:
     """Yield the objects with their live and merged versions, in order, with as many connections as --concurrency."""
@@ -124,7 +124,7 @@ def _compared(
 
     objects = list(infos)
     free: SimpleQueue[ApplyPatcher] = SimpleQueue()
-    sessions = [session.another() for _ in range(min(options["concurrency"], len(objects)))]
+    sessions = [session.open_another() for _ in range(min(options["concurrency"], len(objects)))]
     for other in sessions:
         free.put(patcher(other))
 
@@ -186,13 +186,13 @@ def _write(
         live, merged = without_managed_fields(live) if live is not None else None, without_managed_fields(merged)
     absent = ""
     if not options["show_secrets"] and (info.kind.version, info.kind.kind) == ("v1", "Secret"):
-        live, merged = masked_secrets(live, merged)
+        live, merged = mask_secrets(live, merged)
         absent = "null\n"  # as kubectl writes it
     for directory, value in zip(directories, (live, merged), strict=True):
         (directory / _file_name(info)).write_text(as_yaml(value) + "\n" if value is not None else absent)
 
 
-def masked_secrets(live: dict[str, Any] | None, merged: dict[str, Any]) -> tuple[dict[str, Any] | None, dict[str, Any]]:
+def mask_secrets(live: dict[str, Any] | None, merged: dict[str, Any]) -> tuple[dict[str, Any] | None, dict[str, Any]]:
     """Return two versions of a Secret with masked data that show only which values differ."""
     before, after = (live or {}).get("data") or {}, merged.get("data") or {}
     masked_before, masked_after = dict.fromkeys(before, "***"), dict.fromkeys(after, "***")

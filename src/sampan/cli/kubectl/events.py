@@ -20,7 +20,7 @@ from sampan.cli.kubectl.command_line.shared_options import (
 from sampan.cli.kubectl.errors import KubectlError, PlainError
 from sampan.cli.kubectl.objects.targets import list_pages
 from sampan.cli.kubectl.printers.objects import NamePrinter
-from sampan.cli.kubectl.printers.table import escaped, table_lines
+from sampan.cli.kubectl.printers.table import escape_terminal_codes, table_lines
 
 
 @click.command("events", cls=KubectlCommand)
@@ -39,7 +39,7 @@ def command(factory: Factory, /, **options: Any) -> None:
     if types - {"normal", "warning"}:
         raise KubectlError("valid --types are Normal or Warning")
     output = EventOutput(options)
-    kind = factory.kinds.of("v1", "Event")
+    kind = factory.kinds.find_by_kind("v1", "Event")
     namespace = "" if options["all_namespaces"] else factory.namespace
     if options["watch"]:
         for change in factory.session.lines(kind.collection(namespace), query | {"watch": "true"}):
@@ -50,7 +50,7 @@ def command(factory: Factory, /, **options: Any) -> None:
     pages = list_pages(factory.session, kind, namespace, query | {"limit": "500"})
     title = {"kind": "Event", "apiVersion": "v1"}
     events = [
-        {**title, **item, "metadata": _ordered(item["metadata"])}
+        {**title, **item, "metadata": _order_metadata(item["metadata"])}
         for page in pages
         for item in page.get("items") or ()
         if _has_type(item, types)
@@ -71,14 +71,14 @@ def _selector(factory: Factory, object_name: str) -> dict[str, str]:
     if len(parts) > 2:
         raise KubectlError("arguments in resource/name form may not have more than one slash")
     try:
-        kind = factory.kinds.named(parts[0])
+        kind = factory.kinds.find_by_name(parts[0])
     except KubectlError as error:
         raise PlainError(error.message) from None
     terms = {"kind": kind.kind, "apiVersion": kind.api_version, "name": parts[1]}
     return {"fieldSelector": ",".join(f"involvedObject.{field}={value}" for field, value in terms.items() if value)}
 
 
-def _ordered(metadata: dict[str, Any]) -> dict[str, Any]:
+def _order_metadata(metadata: dict[str, Any]) -> dict[str, Any]:
     """Return the metadata in the order of its declaration, in which kubectl prints it."""
     first = {key: metadata[key] for key in ("name", "generateName", "namespace", "uid") if key in metadata}
     return first | metadata
@@ -120,7 +120,7 @@ class EventOutput:
         namespace = [str((event.get("metadata") or {}).get("namespace", ""))] * self._has_namespace
         subject = f"{about.get('kind', '')}/{about.get('name', '')}"
         cells = [event.get("type", ""), event.get("reason", ""), subject, str(event.get("message", "")).strip()]
-        return [*namespace, _interval(event), *map(escaped, cells)]
+        return [*namespace, _interval(event), *map(escape_terminal_codes, cells)]
 
 
 def _interval(event: Mapping[str, Any]) -> str:

@@ -71,20 +71,20 @@ def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None
     errors = ErrorAggregate()
     for info in factory.resources(words=words, files=filename_flags(options), fetches_latest=False).infos(errors):
         with errors.collect():
-            value = with_overrides(exposing_service(info, options), options)
+            value = with_overrides(build_service(info, options), options)
             value = with_change_cause(value, options)
             if dry_run == "client":
                 if factory.has_namespace_flag:
                     value["metadata"] = {**value["metadata"], "namespace": factory.namespace}
             else:
                 value = with_last_applied(value) if options["save_config"] else value
-                kind = factory.kinds.of("v1", "Service")
+                kind = factory.kinds.find_by_kind("v1", "Service")
                 value = writer.create(ResourceInfo(kind, factory.namespace, value["metadata"]["name"]), value)
             printer.print(value, "exposed")
     errors.raise_any()
 
 
-def exposing_service(info: ResourceInfo, options: dict[str, Any]) -> dict[str, Any]:
+def build_service(info: ResourceInfo, options: dict[str, Any]) -> dict[str, Any]:
     """Return the Service for an object, with selector, ports and labels from it where no flag says otherwise."""
     if (info.kind.group, info.kind.kind) not in _KINDS:
         kind = f"{info.kind.kind}.{info.kind.group}" if info.kind.group else info.kind.kind

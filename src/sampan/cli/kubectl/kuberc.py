@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from sampan.cli.kubectl.command_line.command import CHANGED_FLAGS, KubectlCommand, KubectlGroup
-from sampan.cli.kubectl.command_line.flag_parser import quoted
+from sampan.cli.kubectl.command_line.flag_parser import quote_text
 from sampan.cli.kubectl.command_line.preference_file import preference_path, read_document, write_document
 from sampan.cli.kubectl.command_line.shared_options import output_options, printer_of
 from sampan.cli.kubectl.errors import KubectlError, PlainError
@@ -47,11 +47,11 @@ def _offer_file(path: Path, is_named: bool) -> None:
     click.echo(f"kuberc file not found at {path}")
     click.echo("Would you like to generate a default kuberc file with recommended options? (y/N): ", nl=False)
     if sys.stdin.readline().strip().lower() == "y":
-        write_document(path, {"defaults": _recommended()})
+        write_document(path, {"defaults": _recommended_defaults()})
         click.echo(f"Updated {path}")
 
 
-def _recommended() -> list[dict[str, Any]]:
+def _recommended_defaults() -> list[dict[str, Any]]:
     return [
         {"command": "apply", "options": [{"name": "server-side", "default": "true"}]},
         {"command": "delete", "options": [{"name": "interactive", "default": "true"}]},
@@ -123,7 +123,7 @@ def _check(options: dict[str, Any]) -> None:
 def _flag(text: str) -> dict[str, str]:
     name, equals, value = text.partition("=")
     if not equals:
-        raise KubectlError(f"invalid option format {quoted(text)}, expected flag=value")
+        raise KubectlError(f"invalid option format {quote_text(text)}, expected flag=value")
     return {"name": name.lstrip("-"), "default": value}
 
 
@@ -133,7 +133,7 @@ def _set_defaults(preferences: dict[str, Any], options: dict[str, Any], flags: l
     for entry in defaults:
         if entry.get("command") == name:
             if not options["overwrite"]:
-                raise KubectlError(f"defaults for command {quoted(name)} already exist, use --overwrite to replace")
+                raise KubectlError(f"defaults for command {quote_text(name)} already exist, use --overwrite to replace")
             entry["options"] = flags or entry.get("options")
             return
     defaults.append({"command": name, "options": flags})
@@ -143,7 +143,7 @@ def _set_alias(preferences: dict[str, Any], options: dict[str, Any], flags: list
     aliases = preferences["aliases"] = list(preferences.get("aliases") or ())
     present = next((entry for entry in aliases if entry.get("name") == options["name"]), None)
     if present is not None and not options["overwrite"]:
-        raise KubectlError(f"alias {quoted(options['name'])} already exists, use --overwrite to replace")
+        raise KubectlError(f"alias {quote_text(options['name'])} already exists, use --overwrite to replace")
     values = {"prependArgs": list(options["prependarg"]), "appendArgs": list(options["appendarg"]), "options": flags}
     entry = {"name": options["name"], "command": options["command_name"]}
     entry |= {key: value or (present or {}).get(key) for key, value in values.items()}
@@ -159,11 +159,11 @@ def _set_plugins(preferences: dict[str, Any], options: dict[str, Any]) -> None:
     for pair in (pair for text in options["allowlist_entry"] for pair in text.split(",")):
         name, equals, value = pair.partition("=")
         if not equals:
-            raise KubectlError(f"improperly formatted allowlist entry: {quoted(pair)}")
+            raise KubectlError(f"improperly formatted allowlist entry: {quote_text(pair)}")
         if name != "command":
-            raise KubectlError(f"unrecognized allowlist entry field: {quoted(name)}")
+            raise KubectlError(f"unrecognized allowlist entry field: {quote_text(name)}")
         if not value.strip():
-            raise KubectlError(f"empty value in allowlist entry for field {quoted(name)}")
+            raise KubectlError(f"empty value in allowlist entry for field {quote_text(name)}")
         entries.append({"command": value})
     preferences["credentialPluginPolicy"] = options["policy"]
     if entries:

@@ -10,16 +10,16 @@ import click
 from sampan.api import names
 from sampan.cli.kubectl.client.factory import Factory
 from sampan.cli.kubectl.command_line.command import KubectlCommand
-from sampan.cli.kubectl.command_line.flag_parser import quoted
+from sampan.cli.kubectl.command_line.flag_parser import quote_text
 from sampan.cli.kubectl.command_line.pairs import split_pairs
 from sampan.cli.kubectl.command_line.shared_options import dry_run_of
 from sampan.cli.kubectl.errors import ErrorAggregate, KubectlError
 from sampan.cli.kubectl.objects.metadata_change import (
-    changed_value,
     check_selection,
     metadata_options,
     print_entries,
-    selected_infos,
+    replace_entries,
+    select_infos,
     send_change,
 )
 from sampan.cli.kubectl.objects.object_writer import ObjectWriter, ResultPrinter
@@ -38,7 +38,7 @@ def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None
         raise KubectlError("at least one label update is required")
     printer = ResultPrinter(options)
     errors = ErrorAggregate()
-    infos, is_single = selected_infos(factory, resources, options, errors)
+    infos, is_single = select_infos(factory, resources, options, errors)
     is_local = dry_run == "client" or options["local"] or options["lists"]
     for info in infos:
         with errors.collect():
@@ -46,9 +46,9 @@ def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None
             if not is_local:
                 for key in removed:
                     if key not in current:
-                        click.echo(f"label {quoted(key)} not found.")
-            operation, labels = changed_labels(current, added, removed, overwrite=options["overwrite"])
-            value = changed_value(info.value, "labels", labels, options["resource_version"])
+                        click.echo(f"label {quote_text(key)} not found.")
+            operation, labels = change_labels(current, added, removed, overwrite=options["overwrite"])
+            value = replace_entries(info.value, "labels", labels, options["resource_version"])
             if not is_local and operation != "not labeled":
                 writer = ObjectWriter(session=factory.session, field_manager=options["field_manager"], dry_run=dry_run)
                 send_change(writer, info, value, options)
@@ -71,14 +71,14 @@ def parse_labels(pairs: Sequence[str]) -> tuple[dict[str, str], list[str]]:
             raise KubectlError(f"invalid label spec: {pair}")
         key, _, value = pair.partition("=")
         if errors := names.label_value(value):
-            raise KubectlError(f"invalid label value: {quoted(pair)}: {';'.join(errors)}")
+            raise KubectlError(f"invalid label value: {quote_text(pair)}: {';'.join(errors)}")
         added[key] = value
     if any(key in added for key in removed):
         raise KubectlError("can not both modify and remove a label in the same command")
     return added, removed
 
 
-def changed_labels(
+def change_labels(
     current: dict[str, str], added: dict[str, str], removed: Sequence[str], *, overwrite: bool
 ) -> tuple[str, dict[str, str]]:
     """Return the operation that kubectl reports, and the labels after it."""

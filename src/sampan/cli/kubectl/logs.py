@@ -24,8 +24,8 @@ from sampan.cli.kubectl.objects.pod_selection import (
     container_names,
     logging_order,
     pods_of_object,
+    print_default_container,
     target_object,
-    tell_default,
 )
 
 _TAIL_OF_SELECTED = 10
@@ -146,7 +146,7 @@ def _query(options: Mapping[str, Any], *, has_tail: bool) -> dict[str, str]:
     if options["insecure_skip_tls_verify_backend"]:
         query["insecureSkipTLSVerifyBackend"] = "true"
     if options["since_time"]:
-        query["sinceTime"] = _checked_time(options["since_time"])
+        query["sinceTime"] = _check_time(options["since_time"])
     if options["limit_bytes"]:
         query["limitBytes"] = str(options["limit_bytes"])
     if options["since"]:
@@ -158,7 +158,7 @@ def _query(options: Mapping[str, Any], *, has_tail: bool) -> dict[str, str]:
     return query
 
 
-def _checked_time(text: str) -> str:
+def _check_time(text: str) -> str:
     from sampan.api.values import times
 
     try:
@@ -211,7 +211,7 @@ def _container(pod: Pod, requested: str, *, is_quiet: bool) -> str:
     if requested:
         return check_container(pod, requested)
     name = container_names(pod, "containers")[0]
-    tell_default(pod, name, is_quiet=is_quiet)
+    print_default_container(pod, name, is_quiet=is_quiet)
     return name
 
 
@@ -228,7 +228,7 @@ def _follow_all(
 
     def follow(source: LogSource) -> None:
         try:
-            _consume(session.another(), source, query, options, lock)
+            _consume(session.open_another(), source, query, options, lock)
         except (click.ClickException, OSError) as error:  # an OSError if nobody reads the output
             failures.append(error)
         is_over.release()
@@ -266,7 +266,7 @@ def _consume(
             click.echo(error.message, err=True)
             if isinstance(error, LostLogError):
                 session.close()
-                query = _continued(query)
+                query = _continue_query(query)
                 deadline = time.monotonic() + options["pod_running_timeout"]
             elif not isinstance(error, ServerError):
                 raise
@@ -275,7 +275,7 @@ def _consume(
             time.sleep(_RETRY_INTERVAL_S)
 
 
-def _continued(query: Mapping[str, str]) -> dict[str, str]:
+def _continue_query(query: Mapping[str, str]) -> dict[str, str]:
     """Return the query for the lines after those that have arrived."""
     from datetime import UTC, datetime
 

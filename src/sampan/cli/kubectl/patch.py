@@ -10,7 +10,7 @@ import click
 from sampan.cli.kubectl.client.factory import Factory
 from sampan.cli.kubectl.client.session import ServerError
 from sampan.cli.kubectl.command_line.command import KubectlCommand
-from sampan.cli.kubectl.command_line.flag_parser import quoted
+from sampan.cli.kubectl.command_line.flag_parser import quote_text
 from sampan.cli.kubectl.command_line.shared_options import (
     dry_run_of,
     dry_run_option,
@@ -64,7 +64,11 @@ def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None
     for info in builder.infos(errors):
         count += 1
         with errors.collect():
-            value = _patched(info, patch, media_type) if is_local else _patch(writer, info, patch, media_type, options)
+            value = (
+                _patch_locally(info, patch, media_type)
+                if is_local
+                else _patch(writer, info, patch, media_type, options)
+            )
             printer.print(value, "patched" if value != info.value else "patched (no change)")
     errors.raise_any()
     if not count:
@@ -81,7 +85,7 @@ def _check_flags(words: tuple[str, ...], options: dict[str, Any], dry_run: str) 
     if options["local"] and dry_run == "server":
         raise KubectlError("cannot specify --local and --dry-run=server - did you mean --dry-run=client?")
     if options["patch_type"] and options["patch_type"].lower() not in _TYPES:
-        kind = quoted(options["patch_type"])
+        kind = quote_text(options["patch_type"])
         raise KubectlError(f"--type must be one of [json merge strategic], not {kind}")
 
 
@@ -104,7 +108,7 @@ def _read_patch(options: dict[str, Any]) -> bytes:
     try:
         return msgspec.json.encode(yaml.decode(data).value, order="sorted")
     except yaml.YamlError as error:
-        raise KubectlError(f"unable to parse {quoted(text)}: {error}") from None
+        raise KubectlError(f"unable to parse {quote_text(text)}: {error}") from None
 
 
 def _patch(
@@ -123,7 +127,7 @@ def _patch(
     return value
 
 
-def _patched(info: ResourceInfo, data: bytes, media_type: str) -> dict[str, Any]:
+def _patch_locally(info: ResourceInfo, data: bytes, media_type: str) -> dict[str, Any]:
     """Return the object after the patch, without a request."""
     import msgspec
 

@@ -198,7 +198,7 @@ class PortForwarder:
                 self._forwarding = None
                 if self._target is None:
                     raise KubectlError("lost connection to pod")
-                pod = await asyncio.to_thread(self._next_pod, self._target, pod, timeout_s)
+                pod = await asyncio.to_thread(self._wait_for_next_pod, self._target, pod, timeout_s)
 
     async def _wait_for_end(self, connection: SpdyConnection, pod: Pod) -> None:
         """Wait until the connection is closed or, if the pod can be replaced, until it is about to be deleted."""
@@ -216,7 +216,7 @@ class PortForwarder:
         is_same = current["metadata"].get("uid") == pod["metadata"].get("uid")
         return is_same and "deletionTimestamp" not in current["metadata"]
 
-    def _next_pod(self, target: Pod, lost: Pod, timeout_s: float) -> Pod:
+    def _wait_for_next_pod(self, target: Pod, lost: Pod, timeout_s: float) -> Pod:
         import time
 
         deadline = time.monotonic() + timeout_s

@@ -77,12 +77,12 @@ def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None
     errors = ErrorAggregate()
     builder = factory.resources(files=files, subresource=options["subresource"], validates=validation == "Strict")
     for info in builder.infos(errors):
-        value = _prepared(info, options)
+        value = _add_annotations(info, options)
         if dry_run != "client":
             try:
                 value = writer.replace(info, value)
             except ServerError as error:
-                errors.add(error.about(f'error when replacing "{info.source}"'))
+                errors.add(error.add_context(f'error when replacing "{info.source}"'))
                 continue
         printer.print(value, "replaced")
     errors.raise_any()
@@ -97,7 +97,7 @@ def _check_flags(options: dict[str, Any], dry_run: str) -> None:
         raise KubectlError("--dry-run can not be used when --force is set")
 
 
-def _prepared(info: ResourceInfo, options: dict[str, Any]) -> dict[str, Any]:
+def _add_annotations(info: ResourceInfo, options: dict[str, Any]) -> dict[str, Any]:
     value = with_last_applied(info.value) if options["save_config"] else info.value
     return with_change_cause(value, options)
 
@@ -131,5 +131,5 @@ def _delete_and_create(
     errors.raise_any()
     for info in infos:
         with errors.collect():
-            printer.print(writer.create(info, _prepared(info, options)), "replaced")
+            printer.print(writer.create(info, _add_annotations(info, options)), "replaced")
     errors.raise_any()

@@ -50,7 +50,7 @@ def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None
         added, removed = parse_taint_changes(texts)
     except CliError as error:
         raise UsageError(error.message) from None
-    kind = factory.kinds.named(resources[0].lower())
+    kind = factory.kinds.find_by_name(resources[0].lower())
     if kind.kind != "Node":
         raise KubectlError(f"invalid resource type {resources[0].lower()}, only node types are supported")
     check_conflicts(added, removed)
@@ -68,7 +68,7 @@ def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None
     for info in builder.infos(errors):
         with errors.collect():
             spec = info.value.get("spec") or {}
-            operation, taints = changed_taints(
+            operation, taints = change_taints(
                 spec.get("taints") or (), added, removed, overwrite=options["overwrite"], node=info.name
             )
             kept = {key: part for key, part in spec.items() if key != "taints"}
@@ -154,7 +154,7 @@ def check_conflicts(added: Sequence[Taint], removed: Sequence[Taint]) -> None:
         raise CliError(f"can not both modify and remove the following taint(s) in the same command: {what}")
 
 
-def changed_taints(
+def change_taints(
     current: Sequence[Taint], added: Sequence[Taint], removed: Sequence[Taint], *, overwrite: bool, node: str
 ) -> tuple[str, list[Taint]]:
     """Return the operation that kubectl reports, and the taints after it. Raise CliError for a taint that exists (if

@@ -9,7 +9,7 @@ import click
 from sampan.cli.kubectl.client.factory import Factory
 from sampan.cli.kubectl.command_line.command import KubectlCommand
 from sampan.cli.kubectl.command_line.shared_options import dry_run_of, dry_run_option, selector_option
-from sampan.cli.kubectl.cordon import selected_nodes, set_schedulable
+from sampan.cli.kubectl.cordon import select_nodes, set_schedulable
 
 
 @click.command("uncordon", cls=KubectlCommand)
@@ -20,5 +20,5 @@ from sampan.cli.kubectl.cordon import selected_nodes, set_schedulable
 def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None:
     """Mark nodes as schedulable."""
     dry_run = dry_run_of(options)
-    nodes = selected_nodes(factory, "uncordon", words, options["selector"])
+    nodes = select_nodes(factory, "uncordon", words, options["selector"])
     set_schedulable(factory, nodes, is_cordoned=False, dry_run=dry_run)

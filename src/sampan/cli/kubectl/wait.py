@@ -12,7 +12,7 @@ import click
 from sampan.cli.kubectl.client.factory import Factory
 from sampan.cli.kubectl.client.session import FoundErrors, ServerError, Session
 from sampan.cli.kubectl.command_line.command import KubectlCommand
-from sampan.cli.kubectl.command_line.flag_parser import DURATION, STRING_SLICE, quoted
+from sampan.cli.kubectl.command_line.flag_parser import DURATION, STRING_SLICE, quote_text
 from sampan.cli.kubectl.command_line.shared_options import (
     all_namespaces_option,
     field_selector_option,
@@ -23,7 +23,7 @@ from sampan.cli.kubectl.command_line.shared_options import (
 from sampan.cli.kubectl.errors import ErrorAggregate, KubectlError
 from sampan.cli.kubectl.objects.manifests import FilenameFlags
 from sampan.cli.kubectl.objects.targets import ResourceInfo
-from sampan.cli.kubectl.printers.jsonpath import relaxed
+from sampan.cli.kubectl.printers.jsonpath import normalize_path
 from sampan.machinery.jsonpath import JsonPathError, JsonPathTemplate
 
 _WEEK_S = 7 * 24 * 3600.0
@@ -90,16 +90,16 @@ def command(factory: Factory, /, words: tuple[str, ...], conditions: tuple[str, 
         ).infos(errors)
 
     if "create" in names:
-        wait.until_created(infos)
+        wait.wait_until_created(infos)
     has_objects, errors = False, FoundErrors() if "delete" in names else ErrorAggregate()
     for info in infos(errors):
         has_objects = True
         with errors.collect():
             for check in checks:
                 if isinstance(check, str):
-                    value = info.value if check == "create" else wait.until_deleted(info)
+                    value = info.value if check == "create" else wait.wait_until_deleted(info)
                 else:
-                    value = wait.until(info, check)
+                    value = wait.wait_until_met(info, check)
                 printer.print(value)
     errors.raise_any()
     if not has_objects and "delete" not in names:
@@ -117,7 +117,7 @@ def _checks(conditions: Sequence[str]) -> list[Condition | str]:
         elif text.startswith("jsonpath="):
             checks.append(_jsonpath_condition(text.removeprefix("jsonpath=")))
         else:
-            raise KubectlError(f"unrecognized condition: {quoted(text)}")
+            raise KubectlError(f"unrecognized condition: {quote_text(text)}")
     if not checks:
         raise KubectlError("unrecognized condition: []")
     return checks
@@ -144,7 +144,7 @@ def _jsonpath_condition(text: str) -> Condition:
     if len(parts) > 2:
         raise KubectlError(_JSONPATH_FORMAT)
     try:
-        path = relaxed(parts[0])
+        path = normalize_path(parts[0])
         expected = parts[1].strip("'\"") if len(parts) == 2 else ""
         if len(parts) == 2 and not expected:
             raise KubectlError(_NO_JSONPATH_VALUE)
@@ -183,7 +183,7 @@ class ObjectWait:
         self._session, self._timeout_s = session, timeout_s
         self._deadline = time.monotonic() + timeout_s
 
-    def until_created(self, infos: Callable[[], Iterator[ResourceInfo]]) -> None:
+    def wait_until_created(self, infos: Callable[[], Iterator[ResourceInfo]]) -> None:
         while True:
             try:
                 if next(infos(), None) is not None:
@@ -193,7 +193,7 @@ class ObjectWait:
                     raise
             self._sleep(self._time_left_s(_TIMED_OUT))
 
-    def until(self, info: ResourceInfo, is_met: Condition) -> dict[str, Any]:
+    def wait_until_met(self, info: ResourceInfo, is_met: Condition) -> dict[str, Any]:
         """Return the object that meets the condition. An object that disappears never meets it."""
         while True:
             info.fetch(self._session)
@@ -206,7 +206,7 @@ class ObjectWait:
                 if is_met(info.value):
                     return info.value
 
-    def until_deleted(self, info: ResourceInfo) -> dict[str, Any]:
+    def wait_until_deleted(self, info: ResourceInfo) -> dict[str, Any]:
         """Return the last state of an object that is gone, or that was replaced by another one of the same name."""
         uid = (info.value.get("metadata") or {}).get("uid")
         while True:
@@ -233,7 +233,7 @@ class ObjectWait:
             "resourceVersion": str((value.get("metadata") or {}).get("resourceVersion", "")),
             "timeoutSeconds": str(math.ceil(left_s)),
         }
-        session = self._session.another(timeout_s=left_s)
+        session = self._session.open_another(timeout_s=left_s)
         try:
             for event in session.lines(info.collection, query):
                 if event.get("type") not in ("ADDED", "MODIFIED", "DELETED"):

@@ -56,7 +56,7 @@ _OF_FILE_SYSTEMS = frozenset({"lost+found"})
 """Entries in the root directory of an empty file system."""
 
 
-class Running(msgspec.Struct, omit_defaults=True):
+class RunningCluster(msgspec.Struct, omit_defaults=True):
     """The content of `running.json`, which describes a running cluster."""
 
     pid: int
@@ -161,7 +161,7 @@ class ClusterDir:
                 raise CliError(f"--data-dir: {self.path} is not a directory")
             if others := [child.name for child in self.path.iterdir() if ClusterDir(child).is_cluster]:
                 raise CliError(f"--data-dir: {self.path} holds another cluster, {min(others)!r}")
-            if not self.is_cluster and (foreign := self._foreign()):
+            if not self.is_cluster and (foreign := self._list_foreign_names()):
                 raise CliError(
                     f"--data-dir: {self.path} is neither empty nor a cluster's directory: it has {min(foreign)!r}"
                 )
@@ -211,10 +211,10 @@ class ClusterDir:
         except OSError as error:
             raise CliError(f"--data-dir: cannot remove {error.filename or self.path}: {error.strerror}") from None
 
-    def adopt(self, scratch: Path) -> None:
+    def replace_data(self, scratch: Path) -> None:
         """Replace the data of a stopped cluster with the entries of a directory below it. Its lock, which the caller
         holds, stays. The old data are removed after the new ones are in place."""
-        if mounted := self._mounted():
+        if mounted := self._find_mount():
             raise CliError(f"--data-dir: {mounted}: a pod's volume is still mounted there")
         old = Path(tempfile.mkdtemp(dir=self.path, prefix=".state.db."))
         for child in list(self.path.iterdir()):
@@ -224,20 +224,20 @@ class ClusterDir:
             child.rename(self.path / child.name)
         shutil.rmtree(old)
 
-    def _foreign(self) -> list[str]:
+    def _list_foreign_names(self) -> list[str]:
         names = {child.name for child in self.path.iterdir()}
         return [name for name in names - _OWN_NAMES - _OF_FILE_SYSTEMS if not _is_scratch(name)]
 
     def _remove_own(self) -> None:
         """Remove the files of the cluster, the lock last: if the removal is interrupted, the directory is still
         recognized as that of a cluster."""
-        if mounted := self._mounted():
+        if mounted := self._find_mount():
             raise OSError(errno.EBUSY, "a pod's volume is still mounted there", mounted)
         names = [child.name for child in self.path.iterdir() if child.name in _OWN_NAMES or _is_scratch(child.name)]
         for name in sorted(names, key=lambda name: (name in ("pki", "lock"), name == "lock")):
             _remove_path(self.path / name)
 
-    def _mounted(self) -> str:
+    def _find_mount(self) -> str:
         """Return a mount point below the directory, or an empty string. A mounted file system must not be removed with
         the directory."""
         if sys.platform != "linux" or not os.path.isdir(self.path / "nodes"):
@@ -250,19 +250,19 @@ class ClusterDir:
     def lock(self) -> Lock:
         return Lock(self.path / "lock")
 
-    def write_note(self, note: Running) -> None:
+    def write_note(self, note: RunningCluster) -> None:
         write_private(self._note, msgspec.json.encode(note))
 
-    def read_note(self) -> Running | None:
+    def read_note(self) -> RunningCluster | None:
         """Return the description of the running cluster, or None if there is none."""
         try:
-            return msgspec.json.decode(self._note.read_bytes(), type=Running)
+            return msgspec.json.decode(self._note.read_bytes(), type=RunningCluster)
         except (FileNotFoundError, msgspec.MsgspecError):
             return None
         except OSError as error:
             raise CliError(f"--data-dir: cannot read {self._note}: {error.strerror}") from None
 
-    def running(self) -> Running | None:
+    def read_note_if_running(self) -> RunningCluster | None:
         """Return the description of the running cluster, or None if it is not running, even if an old description is
         left."""
         lock = self.lock()
@@ -318,7 +318,7 @@ def clusters_root() -> Path:
     return Path(data).absolute() / "sampan"
 
 
-def _all_roots() -> list[Path]:
+def _list_roots() -> list[Path]:
     """Return the directories in which clusters are looked for: through sudo also the one of root itself."""
     roots = [clusters_root()]
     if sudo_user() is not None and not os.environ.get("SAMPAN_HOME"):
@@ -335,7 +335,7 @@ def cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def running_cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the flags that select a cluster which exists to a command, for `selected_cluster`."""
+    """Add the flags that select a cluster which exists to a command, for `select_cluster`."""
     name = click.option(
         "--name",
         "cluster",
@@ -354,13 +354,17 @@ def _data_dir_option(command: Callable[..., Any]) -> Callable[..., Any]:
     )(command)
 
 
-def selected_cluster(data_dir: str | None, name: str | None) -> ClusterDir:
+def select_cluster(data_dir: str | None, name: str | None) -> ClusterDir:
     """Return the cluster that the flags select. Without flags it is the one named sampan if it exists, or else the only
     one that is running."""
     where = cluster_dir(data_dir, DEFAULT_NAME if name is None else name)
     if data_dir is not None or name is not None or where.is_cluster:
         return where
-    running = [cluster for cluster in known_clusters() if not cluster.is_unreadable and cluster.running() is not None]
+    running = [
+        cluster
+        for cluster in list_clusters()
+        if not cluster.is_unreadable and cluster.read_note_if_running() is not None
+    ]
     if len(running) > 1:
         names = ", ".join(cluster.path.name for cluster in running)
         raise CliError(f"--name: several clusters are running: {names}; choose one")
@@ -385,9 +389,9 @@ def check_name(name: str) -> None:
         raise CliError(f"--name: {name!r} {_NAME_RULE}")
 
 
-def known_clusters() -> Iterator[ClusterDir]:
+def list_clusters() -> Iterator[ClusterDir]:
     """Yield the clusters below the default directory, sorted by name."""
-    for root in _all_roots():
+    for root in _list_roots():
         try:
             paths = sorted(root.iterdir())
         except FileNotFoundError:

@@ -13,7 +13,7 @@ from typing import BinaryIO
 import click
 
 from sampan.cli.failures import CliError
-from sampan.cli.local_cluster.cluster_dir import ClusterDir, Running
+from sampan.cli.local_cluster.cluster_dir import ClusterDir, RunningCluster
 from sampan.cli.local_cluster.start_progress import is_step_line
 
 _PATIENCE_S = 60
@@ -26,7 +26,7 @@ class Failed(CliError):
     """The process exited before the cluster was ready."""
 
 
-def start(where: ClusterDir, arguments: Sequence[str]) -> Running:
+def start(where: ClusterDir, arguments: Sequence[str]) -> RunningCluster:
     """Run `sampan ARGUMENTS` in a new process in the background, and return its description once it is ready."""
     log, began = _open_log(where)
     with log:
@@ -40,7 +40,7 @@ def start(where: ClusterDir, arguments: Sequence[str]) -> Running:
     return _wait_until_ready(where, began, process.pid, shows_steps=False)
 
 
-def fork(where: ClusterDir, *, shows_steps: bool) -> Running | None:
+def fork(where: ClusterDir, *, shows_steps: bool) -> RunningCluster | None:
     """Continue in the background: return None in the new process, and the description of the cluster in this one, once
     it is ready. With `shows_steps` the steps of the start are printed as they appear in its log.
 
@@ -76,7 +76,7 @@ def _become_background_process(log: BinaryIO) -> None:
     os.closerange(3, _MOST_DESCRIPTORS)
 
 
-def _wait_until_ready(where: ClusterDir, began: int, pid: int, *, shows_steps: bool) -> Running:
+def _wait_until_ready(where: ClusterDir, began: int, pid: int, *, shows_steps: bool) -> RunningCluster:
     deadline, steps = time.monotonic() + _PATIENCE_S, _StepLines(where, began)
     try:
         while time.monotonic() < deadline:
@@ -88,7 +88,7 @@ def _wait_until_ready(where: ClusterDir, began: int, pid: int, *, shows_steps: b
             ended, status = os.waitpid(pid, os.WNOHANG)
             if ended:
                 code = os.waitstatus_to_exitcode(status)
-                raise Failed(_last_words(where, began) or f"the process of the cluster exited with code {code}")
+                raise Failed(_read_last_error(where, began) or f"the process of the cluster exited with code {code}")
             time.sleep(_LOOK_EVERY_S)
     except KeyboardInterrupt:
         os.kill(pid, signal.SIGTERM)
@@ -115,7 +115,7 @@ class _StepLines:
                 click.echo(line, err=True)
 
 
-def _last_words(where: ClusterDir, began: int) -> str:
+def _read_last_error(where: ClusterDir, began: int) -> str:
     """Return the last error in the part of the log that belongs to this start."""
     lines = where.log.read_bytes()[began:].decode(errors="replace").strip().splitlines()
     errors = [at for at, line in enumerate(lines) if line.startswith(_MARK)]

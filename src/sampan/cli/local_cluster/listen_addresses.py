@@ -14,9 +14,9 @@ from typing import Any
 from sampan.api.addresses import join_host_port
 from sampan.apiserver.config.server_config import ServerConfig
 from sampan.cli.flags import parsers
-from sampan.cli.flags.api_server import advertised
+from sampan.cli.flags.api_server import resolve_advertise_address
 from sampan.cluster.nodes.nodes_config import NodesConfig
-from sampan.kubelet.agent.machine import own_addresses
+from sampan.kubelet.agent.machine import find_machine_addresses
 
 LOOPBACK, LOOPBACK_V6 = "127.0.0.1", "::1"
 
@@ -26,9 +26,9 @@ def server_addresses(options: Mapping[str, Any], nodes: NodesConfig) -> list[str
     if options["bind_address"]:
         return [parsers.address("--bind-address", options["bind_address"])]
     addresses = [LOOPBACK, *([LOOPBACK_V6] if is_own(LOOPBACK_V6) else [])]
-    outside = own_addresses() if nodes.real_count else []
+    outside = find_machine_addresses() if nodes.real_count else []
     if nodes.real_count or options["advertise_address"]:
-        outside.append(advertised(options))
+        outside.append(resolve_advertise_address(options))
     return list(dict.fromkeys([*addresses, *filter(is_own, outside)]))
 
 
@@ -65,7 +65,7 @@ def join_address(config: ServerConfig, port: int) -> str:
 def certificate_names(options: Mapping[str, Any]) -> list[str]:
     """Return the addresses other than loopback for the serving certificate, through which clients may reach the API
     server."""
-    names = [advertised(options), *own_addresses()]
+    names = [resolve_advertise_address(options), *find_machine_addresses()]
     if options["bind_address"]:
         bound = ipaddress.ip_address(parsers.address("--bind-address", options["bind_address"]))
         names += [] if bound.is_unspecified else [str(bound)]

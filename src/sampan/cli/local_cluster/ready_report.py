@@ -12,7 +12,7 @@ import click
 from sampan import __version__
 from sampan.api.addresses import join_host_port
 from sampan.apiserver.config.server_config import ServerConfig
-from sampan.cli.local_cluster.cluster_dir import ClusterDir, Running
+from sampan.cli.local_cluster.cluster_dir import ClusterDir, RunningCluster
 from sampan.cli.local_cluster.listen_addresses import join_address
 from sampan.cli.local_cluster.rootless import OuterProcess
 from sampan.cluster.assembly import Assembly
@@ -23,17 +23,19 @@ _WIDTH = 80
 _RECALLED = "        (as before; --forget-flags uses the defaults)"
 
 
-def running_note(where: ClusterDir, name: str, cluster: Assembly, nodes: str, outer: OuterProcess | None) -> Running:
+def describe_cluster(
+    where: ClusterDir, name: str, cluster: Assembly, nodes: str, outer: OuterProcess | None
+) -> RunningCluster:
     """Describe a cluster that has just become ready."""
     server, config = cluster.server, cluster.server.config
-    return Running(
+    return RunningCluster(
         pid=outer.pid if outer is not None else os.getpid(),
         name=name,
-        url=f"https://{join_host_port(_reached_at(config), server.secure_port)}" if server.secure_port else "",
+        url=f"https://{join_host_port(_choose_url_host(config), server.secure_port)}" if server.secure_port else "",
         insecure_url=f"http://{join_host_port(config.insecure_bind_address, server.insecure_port)}"
         if server.insecure_port
         else "",
-        listening=_listening(cluster),
+        listening=_list_endpoints(cluster),
         kubeconfig=str(where.kubeconfig),
         components=list(cluster.config.components),
         started=time.time(),
@@ -62,13 +64,13 @@ def _dns(cluster: Assembly) -> str:
     return f"{', '.join(config.nodes.cluster_dns)} for {config.dns.zone.domain}, forwards to {upstreams}"
 
 
-def _reached_at(config: ServerConfig) -> str:
+def _choose_url_host(config: ServerConfig) -> str:
     """Return the address in the URL of the API server: the loopback address, unless --bind-address excludes it."""
     bound = ipaddress.ip_address(config.bind_address)
     return "127.0.0.1" if bound.is_unspecified else str(bound)
 
 
-def _listening(cluster: Assembly) -> list[str]:
+def _list_endpoints(cluster: Assembly) -> list[str]:
     """Return the addresses and ports on which the cluster listens."""
     server, config = cluster.server, cluster.server.config
     endpoints = []
@@ -84,11 +86,11 @@ def _listening(cluster: Assembly) -> list[str]:
     return endpoints + [join_host_port(address, port) for address, port in others]
 
 
-def ready_text(note: Running, took_s: float) -> str:
+def ready_text(note: RunningCluster, took_s: float) -> str:
     return f"{note.name} is ready at {note.url or note.insecure_url} ({took_s:.2f} s, pid {note.pid})"
 
 
-def print_ready(note: Running, took_s: float) -> None:
+def print_ready(note: RunningCluster, took_s: float) -> None:
     """Print where the cluster is, what runs and what to type next, in 80 columns unless the path of the kubeconfig is
     longer."""
     click.echo(ready_text(note, took_s))
@@ -103,13 +105,13 @@ def print_ready(note: Running, took_s: float) -> None:
         ),
     ]
     for title, text in rows:
-        for line in _wrapped(title, text) if text else ():
+        for line in _wrap_beside_title(title, text) if text else ():
             click.echo(line)
     click.echo(f"  use    export KUBECONFIG={note.kubeconfig}")  # a line to copy is not wrapped
     click.echo("  try    kubectl get namespaces        (or: sampan kubectl get namespaces)")
 
 
-def _wrapped(title: str, text: str) -> list[str]:
+def _wrap_beside_title(title: str, text: str) -> list[str]:
     return textwrap.wrap(
         text,
         _WIDTH,

@@ -29,7 +29,7 @@ from typing import Any, NoReturn
 
 from sampan.cli.failures import CliError
 from sampan.cluster.cluster_config import KUBELET
-from sampan.machinery.linux.network_namespace import loopback_up
+from sampan.machinery.linux.network_namespace import bring_up_loopback
 from sampan.machinery.linux.outer_network import OuterNetwork, OuterSocketServer
 from sampan.network import netlink
 from sampan.runtimes.kernel import MS_NODEV, MS_NOEXEC, MS_NOSUID, MS_REC, mount
@@ -84,11 +84,11 @@ def reason_to_run_again(options: Mapping[str, Any]) -> str:
     wants_containers = options["runtime"] in (AUTO, OCI) and options["nodes"] != 0
     if not wants_containers or KUBELET not in options["components"].split(",") or not is_possible():
         return ""
-    lines = [line for text in shortcomings() for line in _wrapped(text)]
+    lines = [line for text in shortcomings() for line in _wrap_text(text)]
     return "\n".join(["running in a user namespace, as you are not root", *lines])
 
 
-def _wrapped(text: str) -> list[str]:
+def _wrap_text(text: str) -> list[str]:
     return textwrap.wrap(text, _WIDTH, initial_indent="  ", subsequent_indent="    ")
 
 
@@ -114,7 +114,7 @@ def shortcomings() -> list[str]:
 def inner_options(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the flags of `sampan up` that differ in rootless mode: without outgoing traffic the machine has no address
     that pods can reach, except the one that `run_inside` has added."""
-    return {"advertise_address": options["advertise_address"] or (None if _has_way_out() else INNER_ADDRESS)}
+    return {"advertise_address": options["advertise_address"] or (None if _has_route() else INNER_ADDRESS)}
 
 
 def run_again(arguments: Sequence[str]) -> NoReturn:
@@ -140,7 +140,7 @@ def run_inside(call: Callable[[], object], *, has_outgoing: bool) -> int:
         ours.close()
         os.set_inheritable(theirs.fileno(), True)
         os.environ[_CONNECTION] = f"{theirs.fileno()} {outer_pid}"
-        _in_child(lambda: _run_init(helper, call))
+        _run_and_exit(lambda: _run_init(helper, call))
     theirs.close()
     helper.release()
     return _serve(OuterSocketServer(ours), init)
@@ -160,7 +160,7 @@ class _Helper:
         self._pid = os.fork()
         if self._pid == 0:
             self._own_end.close()
-            _in_child(lambda: self._work(far_end))
+            _run_and_exit(lambda: self._work(far_end))
         far_end.close()
 
     def write_maps(self) -> None:
@@ -261,12 +261,12 @@ def _run_init(helper: _Helper, call: Callable[[], object]) -> None:
     outer_pid = os.readlink("/proc/self")  # this is still the file system of the outer PID namespace
     _unshare(_NEW_MOUNTS | _NEW_NETWORK | _NEW_IPC)
     mount("none", "/", "", MS_REC | _MS_SHARED)
-    loopback_up()
+    bring_up_loopback()
     _connect(helper, outer_pid)
     mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)
     command = os.fork()
     if command == 0:
-        _in_child(call)
+        _run_and_exit(call)
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda number, _: os.kill(command, number))
     while True:
@@ -282,21 +282,21 @@ def _connect(helper: _Helper, pid: str) -> None:
         helper.connect_network(pid)
     helper.release()
     deadline = time.monotonic() + (_OUTGOING_PATIENCE_S if helper.has_outgoing else 0)
-    while not _has_way_out() and time.monotonic() < deadline:
+    while not _has_route() and time.monotonic() < deadline:
         time.sleep(0.02)
-    if not _has_way_out():
-        with netlink.opened() as link:
-            netlink.say(link, [netlink.address(socket.if_nametoindex("lo"), f"{INNER_ADDRESS}/32")])
+    if not _has_route():
+        with netlink.open_socket() as link:
+            netlink.send_messages(link, [netlink.encode_address(socket.if_nametoindex("lo"), f"{INNER_ADDRESS}/32")])
 
 
-def _has_way_out() -> bool:
+def _has_route() -> bool:
     with contextlib.suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         probe.connect(("192.0.2.1", 9))
         return True
     return False
 
 
-def _in_child(call: Callable[[], object]) -> NoReturn:
+def _run_and_exit(call: Callable[[], object]) -> NoReturn:
     """End a forked process with a call."""
     code = 1
     try:

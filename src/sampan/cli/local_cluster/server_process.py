@@ -72,7 +72,7 @@ def _report_callback_error(loop: asyncio.AbstractEventLoop, context: Mapping[str
         loop.default_exception_handler(dict(context))
 
 
-def leave() -> NoReturn:
+def exit_process() -> NoReturn:
     """Exit without freeing objects one by one, which would take minutes for a large cluster."""
     logging.shutdown()
     sys.stdout.flush()
@@ -98,7 +98,7 @@ async def _serve(
     on_signals(loop, stop.set)
     try:
         await on_ready(assembly)
-        _settle_memory()
+        _freeze_objects()
         await stop.wait()
     finally:
         await assembly.__aexit__(None, None, None)
@@ -122,7 +122,7 @@ def _listen_failure(error: ListenError) -> CliError:
     return CliError(f"{port_flag}: cannot listen on {where}: {error.strerror}")
 
 
-def _settle_memory() -> None:
+def _freeze_objects() -> None:
     """Exclude the objects created so far from garbage collection, as they live as long as the process."""
     gc.collect()
     gc.freeze()

@@ -11,9 +11,9 @@ import click
 
 from sampan.cli.failures import CliError
 from sampan.cli.local_cluster import rootless
-from sampan.cli.local_cluster.cluster_dir import ClusterDir, cluster_dir, running_cluster_options, selected_cluster
+from sampan.cli.local_cluster.cluster_dir import ClusterDir, cluster_dir, running_cluster_options, select_cluster
 from sampan.cli.snapshot.restore import HOST_FLAGS, STORE_FLAGS, relocate, up_command, write_flags
-from sampan.cli.snapshot.save import copy_store, describe, existing_cluster, needs_user_namespace
+from sampan.cli.snapshot.save import copy_store, describe, needs_user_namespace, require_cluster
 from sampan.cluster.snapshot import copy_images, copy_keys, copy_volumes, describe_store
 
 
@@ -27,7 +27,7 @@ def fork_command(new_name: str, data_dir: str | None, cluster: str | None, no_st
     The original may be running, and goes on. The fork has its objects, keys, images and volumes, a port and addresses
     of its own, and a SQLite store; pods of real nodes start anew in it.
     """
-    where = existing_cluster(selected_cluster(data_dir, cluster))
+    where = require_cluster(select_cluster(data_dir, cluster))
     target = cluster_dir(None, new_name)
     target.check()
     if target.is_cluster:

@@ -86,7 +86,7 @@ def _restore(path: Path, where: ClusterDir, data_dir: str | None) -> None:
     try:
         with tempfile.TemporaryDirectory(dir=where.path, prefix=".state.db.") as scratch:
             manifest = _unpack(path, Path(scratch), where)
-            where.adopt(Path(scratch))
+            where.replace_data(Path(scratch))
         is_done = True
     finally:
         if not is_done:

@@ -19,10 +19,10 @@ from sampan.cli.kubectl.client.session import Session
 from sampan.cli.local_cluster import rootless
 from sampan.cli.local_cluster.cluster_dir import (
     ClusterDir,
-    Running,
+    RunningCluster,
     clusters_root,
     running_cluster_options,
-    selected_cluster,
+    select_cluster,
 )
 from sampan.cli.local_cluster.sudo_user import hand_over
 from sampan.cli.status.cluster_report import size_text
@@ -35,7 +35,7 @@ from sampan.machinery.client import kubeconfig
 from sampan.storage.backend import KeyValue
 
 _EVENT_TTL_S = 3600.0
-__all__ = ["copied_store", "copy_store", "describe", "describe_store", "existing_cluster", "local_nodes"]
+__all__ = ["copied_store", "copy_store", "describe", "describe_store", "local_nodes", "require_cluster"]
 
 
 def snapshots_directory() -> Path:
@@ -58,7 +58,7 @@ def save_command(
     stop the cluster if that matters. Only you can read the file, which has the keys and secrets of the cluster. Without
     FILE it goes to the directory that `sampan snapshot ls` lists.
     """
-    where = existing_cluster(selected_cluster(data_dir, cluster))
+    where = require_cluster(select_cluster(data_dir, cluster))
     target = Path(file).absolute() if file is not None else _default_file(where)
     if target.exists() and not force:
         raise CliError(f"{target} exists; --force replaces it")
@@ -142,7 +142,7 @@ def _names(names: list[str], most: int = 3) -> str:
     return f"{len(names)}: " + "\n            ".join(shown) + more
 
 
-def existing_cluster(where: ClusterDir) -> ClusterDir:
+def require_cluster(where: ClusterDir) -> ClusterDir:
     """Return the cluster if it exists and can be copied. Raise CliError otherwise."""
     if where.is_joined:
         raise CliError(f"{where.path} is that of a node that joined a cluster; save the cluster where its store is")
@@ -165,7 +165,7 @@ def copied_store(where: ClusterDir) -> Iterator[Path]:
 
 
 def copy_store(where: ClusterDir, target: Path) -> None:
-    note = where.running()
+    note = where.read_note_if_running()
     if note is not None and note.store != "sqlite":
         build_store_file(_entries(note), target, event_ttl_s=_EVENT_TTL_S)
         target.with_name(f"{target.name}.lock").unlink(missing_ok=True)
@@ -177,7 +177,7 @@ def copy_store(where: ClusterDir, target: Path) -> None:
         )
 
 
-def _entries(note: Running) -> Iterator[KeyValue]:
+def _entries(note: RunningCluster) -> Iterator[KeyValue]:
     """Yield the entries of the store of a running cluster, which its API server reads at one revision."""
     session = Session(kubeconfig.load(Path(note.kubeconfig)), "")
     try:

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from sampan.api.values.ages import human
+from sampan.api.values.ages import format_age
 from sampan.cli.failures import CliError
 from sampan.cli.kubectl.printers.objects import as_json
 from sampan.cli.kubectl.printers.table import table_lines
@@ -57,7 +57,7 @@ def _manifest(path: Path, *, is_named: bool) -> SnapshotManifest | None:
 
 
 def _row(path: Path, manifest: SnapshotManifest) -> list[str]:
-    age = human(max(0.0, time.time() - manifest.created))
+    age = format_age(max(0.0, time.time() - manifest.created))
     counts = [str(manifest.objects), str(len(manifest.images)), str(len(manifest.volumes))]
     return [path.name, manifest.cluster, age, size_text(path.stat().st_size), *counts]
 

@@ -7,11 +7,11 @@ import textwrap
 
 import click
 
-from sampan.api.values.ages import human
+from sampan.api.values.ages import format_age
 from sampan.cli.failures import CliError
 from sampan.cli.kubectl.printers.objects import as_json
 from sampan.cli.kubectl.printers.table import table_lines
-from sampan.cli.local_cluster.cluster_dir import DEFAULT_NAME, ClusterDir, cluster_dir, known_clusters
+from sampan.cli.local_cluster.cluster_dir import DEFAULT_NAME, ClusterDir, cluster_dir, list_clusters
 from sampan.cli.status.cluster_report import ClusterReport, cluster_report, size_text
 
 
@@ -35,7 +35,7 @@ def command(data_dir: str | None, name: str | None, output: str) -> None:
             _refuse(where, data_dir)
         clusters = [where]
     else:
-        clusters = list(known_clusters())
+        clusters = list(list_clusters())
     reports = [cluster_report(where, is_detailed=len(clusters) == 1) for where in clusters]
     if output == "json":
         click.echo(as_json([report.value() for report in reports]))
@@ -73,7 +73,7 @@ _INDENT = 14
 def table_row(report: ClusterReport) -> list[str]:
     if report.state != "running":
         return [report.name, report.state, "", "", "", ""]
-    return [report.name, report.state, report.url, human(max(0.0, report.up_s)), report.version, str(report.pid)]
+    return [report.name, report.state, report.url, format_age(max(0.0, report.up_s)), report.version, str(report.pid)]
 
 
 def details(report: ClusterReport) -> list[str]:
@@ -93,16 +93,16 @@ def details(report: ClusterReport) -> list[str]:
         ("data", _data(report)),
         ("certificates", _certificates(report)),
     ]
-    lines = [line for title, text in rows if text for line in wrapped(title, text)]
+    lines = [line for title, text in rows if text for line in wrap_beside_title(title, text)]
     for warning in report.warnings:
-        lines += wrapped("WARNING", warning)
+        lines += wrap_beside_title("WARNING", warning)
     if report.state == "stopped" and not report.joined:
         name = "" if report.name == DEFAULT_NAME else f" --name {report.name}"
-        lines += wrapped("start", f"sampan up{name}")
+        lines += wrap_beside_title("start", f"sampan up{name}")
     return ["", *lines] if lines else []
 
 
-def wrapped(title: str, text: str) -> list[str]:
+def wrap_beside_title(title: str, text: str) -> list[str]:
     """Return a title and a text, which is wrapped beside it."""
     return textwrap.wrap(
         text,

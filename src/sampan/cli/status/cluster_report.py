@@ -11,7 +11,7 @@ from typing import Any
 
 from sampan.cli.failures import CliError
 from sampan.cli.kubectl.client.session import ServerError, Session
-from sampan.cli.local_cluster.cluster_dir import ClusterDir, Running
+from sampan.cli.local_cluster.cluster_dir import ClusterDir, RunningCluster
 from sampan.cli.local_cluster.data_version import data_problem
 from sampan.machinery.client import kubeconfig
 
@@ -78,10 +78,10 @@ def cluster_report(where: ClusterDir, *, is_detailed: bool) -> ClusterReport:
         report.state = "unreadable"
         return report
     try:
-        note = where.running()
+        note = where.read_note_if_running()
     except CliError:
         note = None
-    report.joined = _joined(where)
+    report.joined = _describe_join(where)
     report.data_problem = data_problem(where)
     if note is None:
         report.was_killed = where.read_note() is not None
@@ -99,7 +99,7 @@ def cluster_report(where: ClusterDir, *, is_detailed: bool) -> ClusterReport:
     return report
 
 
-def _add_note(report: ClusterReport, note: Running) -> None:
+def _add_note(report: ClusterReport, note: RunningCluster) -> None:
     report.state, report.name, report.pid = "running", note.name, note.pid
     report.url, report.listening = note.url or note.insecure_url, note.listening
     report.up_s, report.version = time.time() - note.started, note.version
@@ -108,7 +108,7 @@ def _add_note(report: ClusterReport, note: Running) -> None:
     report.pod_cidrs, report.service_cidrs = note.pod_cidrs, note.service_cidrs
 
 
-def _joined(where: ClusterDir) -> str:
+def _describe_join(where: ClusterDir) -> str:
     if not where.is_joined:
         return ""
     from sampan.cluster.join.record import read_record
@@ -139,7 +139,7 @@ def _add_certificates(report: ClusterReport, where: ClusterDir) -> None:
         report.certificate_expires_s = end - time.time()
 
 
-def _add_api(report: ClusterReport, note: Running) -> None:
+def _add_api(report: ClusterReport, note: RunningCluster) -> None:
     try:
         access = kubeconfig.load(Path(note.kubeconfig))
         session = Session(access, "", timeout_s=_TIMEOUT_S)

@@ -26,9 +26,9 @@ from sampan.cli.kubectl.printers.objects import as_json
 from sampan.cli.kubectl.printers.table import table_lines
 from sampan.cli.session_reader import SessionReader
 from sampan.cli.why import explanation_text
-from sampan.cli.why.workload_pods import complaints, pods_of
+from sampan.cli.why.workload_pods import pods_of, problem_conditions
 from sampan.diagnosis.disruptions import EVENT_REASONS, DisruptionSource
-from sampan.diagnosis.missing_parts import is_healthy, is_placed, missing, state_of
+from sampan.diagnosis.missing_parts import is_healthy, is_placed, list_missing_parts, state_of
 from sampan.diagnosis.pod_explanation import explain_pod, is_schedulable, read_events
 from sampan.machinery.client.access import Access
 
@@ -133,12 +133,15 @@ class PodExplainer:
             return
         click.echo(f"{name}: {len(pods)} pods" if pods else f"{name}: there are no pods")
         _echo_details(
-            [*complaints(obj), *([] if pods else missing(_NOBODY, asyncio.run(read_events(self._reader, obj))))]
+            [
+                *problem_conditions(obj),
+                *([] if pods else list_missing_parts(_NOBODY, asyncio.run(read_events(self._reader, obj)))),
+            ]
         )
         namespace, own_name = obj["metadata"].get("namespace", ""), obj["metadata"]["name"]
         if namespace:
-            _echo_details(asyncio.run(self._disruptions.replaced_lines(namespace, own_name, pods)))
-        rows = [[_name(pod), state_of(pod), pod["spec"].get("nodeName", ""), _first(pod)] for pod in pods]
+            _echo_details(asyncio.run(self._disruptions.explain_replaced_pods(namespace, own_name, pods)))
+        rows = [[_name(pod), state_of(pod), pod["spec"].get("nodeName", ""), _first_missing(pod)] for pod in pods]
         for line in table_lines([["POD", "STATE", "NODE", "LACKS"], *rows]) if rows else ():
             click.echo(line.rstrip())
         ill = next((pod for pod in pods if not is_healthy(pod)), None)
@@ -177,7 +180,7 @@ class PodExplainer:
             click.echo(f"({line})", err=True)
 
     def _explain_manifest(self, manifest: ManifestObject, requested: dict[str, Any]) -> None:
-        pod = self._as_created(requested, manifest.namespace or self._session.namespace)
+        pod = self._dry_run_create(requested, manifest.namespace or self._session.namespace)
         explanation = self._fetch(pod, is_there=False)
         name = f"{pod['metadata']['namespace']}/{manifest.name}"
         if self._output == "json":
@@ -188,7 +191,7 @@ class PodExplainer:
         click.echo(f"{manifest.kind.lower()} {name} from {manifest.source}, if it were created now")
         self._print(explanation)
 
-    def _as_created(self, pod: dict[str, Any], namespace: str) -> dict[str, Any]:
+    def _dry_run_create(self, pod: dict[str, Any], namespace: str) -> dict[str, Any]:
         """Return the pod as the API server would create it, with defaults, priority and tolerations, through a dry
         run."""
         metadata = dict(pod.get("metadata") or {})
@@ -234,8 +237,8 @@ def _name(pod: Mapping[str, Any]) -> str:
     return f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
 
 
-def _first(pod: Mapping[str, Any]) -> str:
-    lacks = missing(pod)
+def _first_missing(pod: Mapping[str, Any]) -> str:
+    lacks = list_missing_parts(pod)
     return lacks[0] if lacks else ("" if is_placed(pod) else "a node")
 
 
@@ -258,7 +261,7 @@ WHY = "/debug/scheduler/why"
 
 def fetch_explanation(session: Session, pod: Mapping[str, Any], *, is_there: bool, scheduler: str, limit: int) -> Any:
     """Return the explanation for an existing pod, or for one that does not exist yet."""
-    server = _at(session, scheduler) if scheduler else session
+    server = _open_scheduler_session(session, scheduler) if scheduler else session
     try:
         return _ask_scheduler(server, pod, is_there, limit)
     except ServerError as error:
@@ -276,7 +279,7 @@ def _ask_scheduler(server: Session, pod: Mapping[str, Any], is_there: bool, limi
     return server.get(WHY, query | {"namespace": metadata["namespace"], "name": metadata["name"]})
 
 
-def _at(session: Session, url: str) -> Session:
+def _open_scheduler_session(session: Session, url: str) -> Session:
     """Return a session with the port of a scheduler as the same user. The scheduler has the token reviewed by the API
     server; its self-signed certificate is not verified."""
     access = Access(server=url, is_insecure=True, token=session.access.token, token_file=session.access.token_file)

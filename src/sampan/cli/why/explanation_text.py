@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sampan.api.values.ages import human
+from sampan.api.values.ages import format_age
 from sampan.cli.kubectl.printers.table import table_lines
 
 Explained = Mapping[str, Any]
@@ -33,7 +33,7 @@ def wrap(text: str, indent: str = "") -> list[str]:
 def lines(explanation: Explained, *, is_wide: bool) -> list[str]:
     if not explanation.get("isFamiliar", True):
         return [f"no scheduler named {explanation['scheduler']} is reachable; only that scheduler can bind the pod"]
-    output = [*_decided(explanation), *_queue(explanation)]
+    output = [*_decision_lines(explanation), *_queue(explanation)]
     if explanation.get("waiting", {}).get("gate"):
         return output
     output += ["", _heading(explanation), ""]
@@ -44,7 +44,7 @@ def lines(explanation: Explained, *, is_wide: bool) -> list[str]:
     refused = [node for node in shown if not node["fits"]]
     if refused:
         output += [""] * any(node["fits"] for node in shown) + _refusals(refused, is_wide)
-    output += _left_out(explanation, len(shown), is_wide)
+    output += _omission_lines(explanation, len(shown), is_wide)
     output += ["", *explanation["notes"]] if explanation.get("notes") else []
     return output + (_matrix(explanation, shown) if is_wide else [])
 
@@ -52,11 +52,11 @@ def lines(explanation: Explained, *, is_wide: bool) -> list[str]:
 # -- decision --------------------------------------------------------------------------------------------------------
 
 
-def _decided(explanation: Explained) -> list[str]:
+def _decision_lines(explanation: Explained) -> list[str]:
     decision = explanation.get("decision")
     if not decision:
         return []
-    ago = human(max(0.0, explanation["time"] - decision["time"]))
+    ago = format_age(max(0.0, explanation["time"] - decision["time"]))
     if decision.get("message"):
         texts = wrap(f"last tried {ago} ago (attempt {decision['attempt']}): {decision['message']}")
         if decision.get("nominated"):
@@ -69,7 +69,7 @@ def _queue(explanation: Explained) -> list[str]:
     waiting = explanation.get("waiting")
     if not waiting:
         return [f"it would be gated: {explanation['gate']}"] if explanation.get("gate") else []
-    since = human(max(0.0, explanation["time"] - waiting["since"]))
+    since = format_age(max(0.0, explanation["time"] - waiting["since"]))
     if waiting.get("gate"):
         return [f"gated for {since}: {waiting['gate']}"]
     text = f"in the queue for {since} ({waiting['queue']})"
@@ -104,7 +104,7 @@ def _scores(explanation: Explained, nodes: Sequence[Mapping[str, Any]], is_wide:
     head = ["NODE", "TOTAL", *(f"{plugin} x{weight}" for plugin, weight in columns)]
     rows = [
         [
-            _marked(explanation, node["name"]),
+            _mark_current_node(explanation, node["name"]),
             str(node.get("total", 0)),
             *(str(_score(node, entry) * by) for entry, by in columns),
         ]
@@ -126,7 +126,7 @@ def _score(node: Mapping[str, Any], plugin: str) -> int:
     return next((int(score["score"]) for score in node.get("scores", ()) if score["plugin"] == plugin), 0)
 
 
-def _marked(explanation: Explained, name: str) -> str:
+def _mark_current_node(explanation: Explained, name: str) -> str:
     return f"{name} *" if name == explanation.get("node") else name
 
 
@@ -146,7 +146,7 @@ def _refusals(nodes: Sequence[Mapping[str, Any]], is_wide: bool) -> list[str]:
     return list(table_lines(rows))
 
 
-def _left_out(explanation: Explained, shown: int, is_wide: bool) -> list[str]:
+def _omission_lines(explanation: Explained, shown: int, is_wide: bool) -> list[str]:
     texts = []
     if explanation.get("count", 0) > shown:
         more = "" if is_wide else "; -o wide shows more, -o json shows all"

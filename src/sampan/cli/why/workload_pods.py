@@ -43,7 +43,7 @@ def pods_of(session: Session, obj: Object) -> list[dict[str, Any]]:
     return items
 
 
-def complaints(obj: Object) -> list[str]:
+def problem_conditions(obj: Object) -> list[str]:
     """Return the conditions of the object that report a problem."""
     bad = {
         "ReplicaFailure": "True",

@@ -20,7 +20,7 @@ _PAUSE_S = 1.0
 
 async def cordon(client: Client, node: str) -> None:
     """Keep the scheduler from placing pods on the node."""
-    await client.of(Node).patch(node, {"spec": {"unschedulable": True}}, type=PatchType.MERGE)
+    await client.for_kind(Node).patch(node, {"spec": {"unschedulable": True}}, type=PatchType.MERGE)
 
 
 async def drain(client: Client, node: str, timeout_s: float) -> list[str]:
@@ -30,11 +30,11 @@ async def drain(client: Client, node: str, timeout_s: float) -> list[str]:
     selection = Selection(fields=f"spec.nodeName={node}")
     try:
         async with asyncio.timeout(timeout_s):
-            while pods := movable_pods((await client.of(Pod).list(selection)).items):
+            while pods := movable_pods((await client.for_kind(Pod).list(selection)).items):
                 await asyncio.gather(*(_evict(client, pod) for pod in pods))
                 await asyncio.sleep(_PAUSE_S)
     except TimeoutError:
-        pods = movable_pods((await client.of(Pod).list(selection)).items)
+        pods = movable_pods((await client.for_kind(Pod).list(selection)).items)
         return [f"{pod.metadata.namespace}/{pod.metadata.name}" for pod in pods]
     return []
 
@@ -56,7 +56,7 @@ async def _evict(client: Client, pod: Pod) -> None:
     if pod.metadata.deletionTimestamp is not None:
         return
     try:
-        await client.of(Pod).create_subresource(
+        await client.for_kind(Pod).create_subresource(
             "eviction", pod.metadata.name, Eviction(metadata=metadata), pod.metadata.namespace
         )
     except errors.NotFound:
@@ -68,6 +68,6 @@ async def _evict(client: Client, pod: Pod) -> None:
 async def delete_node(client: Client, node: str) -> None:
     """Delete the Node object; that it does not exist is fine."""
     try:
-        await client.of(Node).delete(node)
+        await client.for_kind(Node).delete(node)
     except errors.NotFound:
         return

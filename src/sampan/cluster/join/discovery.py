@@ -111,10 +111,10 @@ def trusted_certificates(data: Mapping[str, str], token: JoinToken, server: str)
                 "bootstrap-signer-controller); use a token as `sampan token create` prints it"
             )
         return b"".join(certificates)
-    return pinned(certificates, token.ca_hash, server)
+    return select_pinned_certificates(certificates, token.ca_hash, server)
 
 
-def pinned(certificates: list[bytes], ca_hash: str, server: str) -> bytes:
+def select_pinned_certificates(certificates: list[bytes], ca_hash: str, server: str) -> bytes:
     """Return the certificates whose public key has the hash. Others are never trusted, even if they come with them."""
     trusted = [certificate for certificate in certificates if public_key_hash(certificate) == ca_hash]
     if not trusted:
@@ -157,7 +157,7 @@ class ServerResponse:
     server_time: float | None
 
 
-def verified_context(ca_pem: bytes) -> ssl.SSLContext:
+def create_tls_context(ca_pem: bytes) -> ssl.SSLContext:
     return ssl.create_default_context(cadata=ca_pem.decode())
 
 

@@ -101,7 +101,7 @@ async def revoke_slice_grants(client: Client) -> None:
     the clients of all services there to itself."""
     for kind in (RoleBinding, Role):
         try:
-            await client.of(kind).delete(_JOINED, NAMESPACE)
+            await client.for_kind(kind).delete(_JOINED, NAMESPACE)
         except errors.NotFound:
             continue
 
@@ -111,7 +111,7 @@ async def ensure_grants(client: Client, objects: Sequence[RbacObject]) -> None:
 
     async def create(obj: RbacObject) -> None:
         try:
-            await client.of(type(obj)).create(obj)
+            await client.for_kind(type(obj)).create(obj)
         except errors.AlreadyExists:
             return
 
@@ -149,15 +149,15 @@ def read_cluster_config(config_map: ConfigMap) -> ClusterNetworks:
     networking = content.get("networking") if isinstance(content, dict) else None
     values = networking if isinstance(networking, dict) else {}
     return ClusterNetworks(
-        pod_cidrs=_words(values.get("podSubnet")),
-        service_cidrs=_words(values.get("serviceSubnet")),
+        pod_cidrs=_split_list(values.get("podSubnet")),
+        service_cidrs=_split_list(values.get("serviceSubnet")),
         dns_domain=str(values.get("dnsDomain") or "cluster.local"),
     )
 
 
 async def ensure_config_map(client: Client, desired: ConfigMap) -> None:
     """Create the ConfigMap, or update its content; other keys, such as signatures, are left to their owners."""
-    maps, name, namespace = client.of(ConfigMap), desired.metadata.name, desired.metadata.namespace
+    maps, name, namespace = client.for_kind(ConfigMap), desired.metadata.name, desired.metadata.namespace
     while True:
         try:
             present = await maps.get(name, namespace)
@@ -182,7 +182,7 @@ def _config_map(name: str, namespace: str, key: str, content: dict[str, Any]) ->
     return ConfigMap(metadata=metadata, data={key: yaml.safe_dump(content, sort_keys=False)})
 
 
-def _words(value: object) -> list[str]:
+def _split_list(value: object) -> list[str]:
     return [word.strip() for word in value.split(",") if word.strip()] if isinstance(value, str) else []
 
 

@@ -171,7 +171,7 @@ def has_large_response(server: ServerAddress, context: ssl.SSLContext) -> bool:
     return True
 
 
-def existing_node(server: ServerAddress, context: ssl.SSLContext, token: JoinToken, node: str) -> object:
+def fetch_node(server: ServerAddress, context: ssl.SSLContext, token: JoinToken, node: str) -> object:
     """Return the Node object of that name, or None. Raise JoinError if the token is not valid."""
     response = get(server, f"/api/v1/nodes/{node}", context, {"Authorization": f"Bearer {token.bearer}"})
     if response.status == 401:

@@ -7,7 +7,7 @@ from ipaddress import ip_network
 from pathlib import Path
 
 from sampan.api.types.core_v1 import Node
-from sampan.kubelet.agent.machine import own_addresses
+from sampan.kubelet.agent.machine import find_machine_addresses
 from sampan.kubelet.hollow_nodes import RUNTIME
 from sampan.machinery.client import Client
 from sampan.machinery.clock import Clock
@@ -38,7 +38,7 @@ def _config(root: Path, ca: bytes, backend: str, cluster_cidrs: Sequence[str]) -
         is_own=_is_own,
         identity=str(root),
         cluster=ca,
-        addresses=own_addresses(),
+        addresses=find_machine_addresses(),
         cluster_cidrs=[ip_network(cidr) for cidr in cluster_cidrs],
         backend=backend,
         key_file=root / "wireguard.key",

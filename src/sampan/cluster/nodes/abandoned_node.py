@@ -8,7 +8,7 @@ from pathlib import Path
 
 from sampan.cluster.nodes.node_network import remove_host_policies
 from sampan.cluster.nodes.node_proxies import remove_abandoned_rules
-from sampan.cluster.nodes.node_runtime import RuntimeConfig, RuntimeRecord, recorded_runtime, runtime_maker
+from sampan.cluster.nodes.node_runtime import RuntimeConfig, RuntimeRecord, read_runtime_record, runtime_maker
 from sampan.kubelet.agent.garbage_collection import remove_directory
 from sampan.kubelet.cgroups import Hierarchy
 from sampan.machinery.clock import RealClock
@@ -24,7 +24,7 @@ def root_cgroup_of(root: Path, name: str) -> str:
 
 def abandoned_runtime(directory: Path) -> RuntimeRecord | None:
     """Return the runtime in which a killed process may have left pods of a node, or None if there are none."""
-    return recorded_runtime(directory) or (RuntimeRecord(OCI) if _has_pods(directory) else None)
+    return read_runtime_record(directory) or (RuntimeRecord(OCI) if _has_pods(directory) else None)
 
 
 def abandoned_network(directory: Path) -> NetworkNamespace:

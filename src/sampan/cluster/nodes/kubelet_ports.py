@@ -28,7 +28,9 @@ def cluster_ports(ca: tuple[Path, Path], client_ca: Path | None, renewals: Renew
         path, addresses = config.root / "pki" / _FILE, list(attachment.addresses)
         ends = _issue(ca, config.name, addresses, path, time.time())
         context = tls_context(path, path, client_ca)
-        renewals.add(_Serving(ca=ca, name=config.name, addresses=addresses, path=path, context=context, ends=ends))
+        renewals.add(
+            _ServingCertificate(ca=ca, name=config.name, addresses=addresses, path=path, context=context, ends=ends)
+        )
         own = addresses[0] if attachment.namespace.path is not None else address
         return PortsConfig(tls=context, namespace=attachment.namespace, address=own, port=config.port)
 
@@ -36,7 +38,7 @@ def cluster_ports(ca: tuple[Path, Path], client_ca: Path | None, renewals: Renew
 
 
 @dataclass(slots=True, kw_only=True)
-class _Serving:
+class _ServingCertificate:
     """The serving certificate of a node. After a renewal new connections use the new certificate."""
 
     ca: tuple[Path, Path]
@@ -46,7 +48,7 @@ class _Serving:
     context: ssl.SSLContext
     ends: float
 
-    def due(self) -> float:
+    def renewal_time(self) -> float:
         return self.ends - BEFORE_S
 
     def renew(self, now: float) -> None:

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 
 from sampan.api.types.core_v1 import Service
 from sampan.cluster.nodes.nodes_config import NodesConfig
-from sampan.kubelet.agent.machine import own_addresses
-from sampan.kubelet.hollow_nodes import is_on
+from sampan.kubelet.agent.machine import find_machine_addresses
+from sampan.kubelet.hollow_nodes import is_powered_on
 from sampan.machinery.activity import Activity
 from sampan.machinery.client import Client
 from sampan.machinery.clock import Clock
@@ -29,7 +29,7 @@ class ClusterLoadBalancers:
             self._routes = LoadBalancerRoutes(
                 bridge=bridge_of_nodes(nodes.root),
                 node_cidrs=nodes.node_cidrs,
-                is_on=is_on,
+                is_on=is_powered_on,
                 informers=self._informers,
                 clock=clock,
                 namespace=NetworkNamespace(),
@@ -38,13 +38,13 @@ class ClusterLoadBalancers:
             EmbeddedLoadBalancers(
                 services=self._list_services,
                 node_cidrs=nodes.node_cidrs,
-                machine_addresses=own_addresses(),
+                machine_addresses=find_machine_addresses(),
                 routes=self._routes or NoRoutes(),
             )
         )
 
     async def _list_services(self) -> Iterable[Service]:
-        services = self._informers.of(Service)
+        services = self._informers.for_kind(Service)
         await services.synced.wait()
         return services.lister
 

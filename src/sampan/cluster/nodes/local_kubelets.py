@@ -31,25 +31,25 @@ class LocalKubelets:
         if nodes is not None:
             for kubelet in nodes.kubelets:
                 if kubelet.config.name == name and kubelet.ready.is_set():
-                    return self._kept(name, kubelet, partial(self._of_agent, kubelet))
+                    return self._get_or_make(name, kubelet, partial(self._make_agent_server, kubelet))
         if fleet is not None and (record := fleet.node(name)) is not None:
-            return self._kept(name, record, partial(self._of_hollow, fleet, record))
+            return self._get_or_make(name, record, partial(self._make_hollow_server, fleet, record))
         self._servers.pop(name, None)
         return None
 
-    def _kept(self, name: str, owner: object, make: Callable[[], KubeletServer]) -> KubeletServer:
+    def _get_or_make(self, name: str, owner: object, make: Callable[[], KubeletServer]) -> KubeletServer:
         entry = self._servers.get(name)
         if entry is None or entry[0] is not owner:
             entry = self._servers[name] = owner, make()
         return entry[1]
 
-    def _of_agent(self, kubelet: Kubelet) -> KubeletServer:
+    def _make_agent_server(self, kubelet: Kubelet) -> KubeletServer:
         from sampan.kubelet.server.node_views import AgentView
         from sampan.kubelet.server.server import KubeletServer
 
         return KubeletServer(view=AgentView(kubelet), clock=self._clock)
 
-    def _of_hollow(self, fleet: Fleet, record: NodeRecord) -> KubeletServer:
+    def _make_hollow_server(self, fleet: Fleet, record: NodeRecord) -> KubeletServer:
         from sampan.kubelet.server.node_views import HollowView
         from sampan.kubelet.server.server import KubeletServer
 

@@ -131,7 +131,7 @@ class NodeNetworks:
             *(self._ingress.servers.values() if self._ingress is not None else ()),
         ]
 
-    def of(self, attachment: NodeAttachment) -> NodeNetwork:
+    def network_of(self, attachment: NodeAttachment) -> NodeNetwork:
         return NodeNetwork(
             attachment=attachment,
             components=self._components,
@@ -190,7 +190,7 @@ class NodeNetwork:
                 if self._stops_pods:
                     stack.push_async_callback(self._policies.remove_all)
             group = await stack.enter_async_context(asyncio.TaskGroup())
-            tasks = [group.create_task(self._keep(name, worker)) for name, worker in self._workers().items()]
+            tasks = [group.create_task(self._run_and_restart(name, worker)) for name, worker in self._workers().items()]
             try:
                 yield
             finally:
@@ -218,7 +218,7 @@ class NodeNetwork:
             ).run
         return workers
 
-    async def _keep(self, name: str, worker: Worker) -> None:
+    async def _run_and_restart(self, name: str, worker: Worker) -> None:
         """Run a component, and restart it if it fails: the node and its other components keep running."""
         while True:
             try:
@@ -253,7 +253,7 @@ async def may_read_policies(client: Client) -> bool:
     try:
         async with asyncio.timeout(_PERMISSION_CHECK_S):
             for kind in (NetworkPolicy, Namespace, Pod):
-                await client.of(kind).list(limit=1)
+                await client.for_kind(kind).list(limit=1)
     except errors.Forbidden as error:
         log.warning("network policies are not enforced: %s", error)
         return False

@@ -151,7 +151,7 @@ class NodeProxies:
             ),
             client=self._client,
             informers=self._informers,
-            nodes=self._informers.of(Node),
+            nodes=self._informers.for_kind(Node),
             clock=self._clock,
             metrics=Metrics(),
             machine_ports=self._ports,

@@ -53,7 +53,7 @@ class RuntimeRecord(msgspec.Struct):
     endpoint: str = ""
 
 
-def recorded_runtime(directory: Path) -> RuntimeRecord | None:
+def read_runtime_record(directory: Path) -> RuntimeRecord | None:
     """Return the runtime in which an earlier kubelet of this node may have left pods."""
     with suppress(OSError, msgspec.MsgspecError):
         return msgspec.json.decode(_record_file(directory).read_bytes(), type=RuntimeRecord)
@@ -125,7 +125,7 @@ async def _cri(config: RuntimeConfig, clock: Clock, on_pod_change: PodCallback) 
         node=config.node,
         clock=clock,
         on_pod_change=on_pod_change,
-        supply=_supply(config),
+        supply=_image_supply(config),
         network=network,
         isolation=config.isolation,
     )
@@ -154,7 +154,7 @@ async def _docker(config: RuntimeConfig, clock: Clock, on_pod_change: PodCallbac
             node=config.node,
             clock=clock,
             on_pod_change=on_pod_change,
-            supply=_supply(config),
+            supply=_image_supply(config),
             network=await stack.enter_async_context(_network(config, clock)),
         )
         await stack.enter_async_context(runtime)
@@ -165,10 +165,10 @@ async def _docker(config: RuntimeConfig, clock: Clock, on_pod_change: PodCallbac
 
 @asynccontextmanager
 async def _process(config: RuntimeConfig, clock: Clock, on_pod_change: PodCallback) -> AsyncIterator[Runtime]:
-    from sampan.kubelet.agent.machine import own_addresses
+    from sampan.kubelet.agent.machine import find_machine_addresses
     from sampan.runtimes.process import ProcessRuntime
 
-    directory, address = config.directory / PROCESS, own_addresses()[0]
+    directory, address = config.directory / PROCESS, find_machine_addresses()[0]
     async with ProcessRuntime(
         directory=directory, clock=clock, on_pod_change=on_pod_change, address=address
     ) as runtime:
@@ -187,7 +187,7 @@ _MAKERS: dict[str, Callable[[RuntimeConfig, Clock, PodCallback], AbstractAsyncCo
 }
 
 
-def _supply(config: RuntimeConfig) -> ImageSupply:
+def _image_supply(config: RuntimeConfig) -> ImageSupply:
     """Return the images that were loaded with `sampan image load`, which are passed to the engine when a pod uses
     them."""
     from sampan.runtimes.images import ImageStore

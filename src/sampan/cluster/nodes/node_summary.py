@@ -23,7 +23,7 @@ _NAMES_SHOWN = 3
 
 async def settle_hollow_taints(client: Client, config: NodesConfig) -> None:
     """Add the taint to hollow nodes if the cluster has real nodes, and remove it otherwise."""
-    nodes = (await client.of(Node).list()).items
+    nodes = (await client.for_kind(Node).list()).items
     if not nodes:
         return
     from sampan.kubelet.hollow_nodes import has_hollow_taint, hollow_taint_patch, is_hollow
@@ -35,14 +35,14 @@ async def settle_hollow_taints(client: Client, config: NodesConfig) -> None:
             continue
         patch = hollow_taint_patch(node, add=is_wanted)
         try:
-            await client.of(Node).patch(node.metadata.name, patch, type=PatchType.MERGE)
+            await client.for_kind(Node).patch(node.metadata.name, patch, type=PatchType.MERGE)
         except (errors.NotFound, errors.Conflict) as error:
             log.warning("node %s: cannot remove its hollow taint: %s", node.metadata.name, error)
 
 
 async def node_summary(client: Client, config: NodesConfig) -> str:
     """Return one line for the user who starts the cluster: the number of nodes of each runtime."""
-    return summary((await client.of(Node).list()).items, config)
+    return summary((await client.for_kind(Node).list()).items, config)
 
 
 def summary(nodes: Sequence[Node], config: NodesConfig) -> str:

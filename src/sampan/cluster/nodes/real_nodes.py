@@ -35,7 +35,7 @@ from sampan.kubelet.agent.config import AgentConfig
 from sampan.kubelet.agent.garbage_collection import remove_directory
 from sampan.kubelet.agent.kubelet import Kubelet, build_kubelet
 from sampan.kubelet.config import PORT
-from sampan.kubelet.hollow_nodes import NAME_PREFIX, RUNTIME, is_on
+from sampan.kubelet.hollow_nodes import NAME_PREFIX, RUNTIME, is_powered_on
 from sampan.kubelet.server.ports import serve_kubelet
 from sampan.machinery.activity import Activity
 from sampan.machinery.client import Client
@@ -87,7 +87,7 @@ class RealNodes:
         self._routes_due = asyncio.Event()
         self._client_for, self._clock, self._activity, self._recorder = client_for, clock, activity, recorder
         self._informers = InformerFactory(client=client, activity=activity)
-        self._nodes = self._informers.of(Node)
+        self._nodes = self._informers.for_kind(Node)
         self._first = [f"{NAME_PREFIX}{number}" for number in range(config.real_count)]
         """The initial nodes, which are run even before they have Node objects."""
         self._unseen = set(self._first)
@@ -158,7 +158,7 @@ class RealNodes:
 
     async def _sync(self, name: str) -> None:
         node, is_running = self._nodes.lister.get(name), name in self._running
-        is_wanted = is_on(node) if node is not None else name in self._unseen
+        is_wanted = is_powered_on(node) if node is not None else name in self._unseen
         if is_running and not is_wanted:
             await self._stop(name)
         elif is_wanted and not is_running:
@@ -217,7 +217,7 @@ class RealNodes:
         config = agent_config(self._config, self._root, attachment, self._locks)
         self._own_pod_cidrs[config.name] = config.pod_cidrs
         self._routes_due.set()
-        network = self._networks.of(attachment)
+        network = self._networks.network_of(attachment)
         places = replace(runtime_config_of(self._config, attachment), isolation=network.isolation)
         async with (
             network.running(),
@@ -267,7 +267,7 @@ def runtime_config_of(config: NodesConfig, attachment: NodeAttachment) -> Runtim
     )
 
 
-def number_of(name: str) -> int:
+def node_number(name: str) -> int:
     """Return the number in the name of a node, or else one derived from a hash of its name."""
     end = name.removeprefix(NAME_PREFIX)
     if name.startswith(NAME_PREFIX) and end.isdecimal():
@@ -276,7 +276,7 @@ def number_of(name: str) -> int:
 
 
 def agent_config(config: NodesConfig, root: Path, attachment: NodeAttachment, locks: HostLocks) -> AgentConfig:
-    name, number, has_own_network = attachment.node, number_of(attachment.node), attachment.namespace.path is not None
+    name, number, has_own_network = attachment.node, node_number(attachment.node), attachment.namespace.path is not None
     return AgentConfig(
         name=name,
         root=root / name / "kubelet",

@@ -179,7 +179,7 @@ def read_manifest(stream: IO[bytes]) -> SnapshotManifest:
     reader = TarReader(stream)
     try:
         for entry in reader:
-            return _first_entry(reader, entry)[0]
+            return _read_manifest_entry(reader, entry)[0]
     except BadImage as error:
         raise SnapshotError(f"it is not a snapshot: {error}") from None
     raise SnapshotError("it is not a snapshot: the file is empty")
@@ -197,7 +197,7 @@ def read_archive(stream: IO[bytes], target: Path, *, most_bytes: int) -> Snapsho
         raise SnapshotError(str(error)) from None
 
 
-def _first_entry(reader: TarReader, entry: TarEntry) -> tuple[SnapshotManifest, str]:
+def _read_manifest_entry(reader: TarReader, entry: TarEntry) -> tuple[SnapshotManifest, str]:
     """Return the manifest and its checksum."""
     if entry.name != MANIFEST or entry.kind != REGULAR:
         raise SnapshotError(f"it is not a snapshot: its first entry is not {MANIFEST}")
@@ -213,7 +213,7 @@ def _content(reader: TarReader, entry: TarEntry, most: int) -> bytes:
 
 def _data(reader: TarReader, entry: TarEntry) -> Iterator[tuple[int, bytes]]:
     if entry.extents is not None:
-        raise SnapshotError(f"{_shown(entry)} is a sparse file, which a snapshot cannot have")
+        raise SnapshotError(f"{_quote_name(entry)} is a sparse file, which a snapshot cannot have")
     return reader.pieces()
 
 
@@ -228,10 +228,10 @@ class _Unpacking:
         manifest, expected = None, None
         for entry in reader:
             if manifest is None:
-                manifest, self._checksums[MANIFEST] = _first_entry(reader, entry)
+                manifest, self._checksums[MANIFEST] = _read_manifest_entry(reader, entry)
                 continue
             if expected is not None:
-                raise SnapshotError(f"{_shown(entry)} is after {CHECKSUMS}, which must be the last entry")
+                raise SnapshotError(f"{_quote_name(entry)} is after {CHECKSUMS}, which must be the last entry")
             if entry.name == CHECKSUMS and entry.kind == REGULAR:
                 expected = _decode_checksums(_content(reader, entry, CHECKSUMS_BYTES))
             else:
@@ -251,7 +251,7 @@ class _Unpacking:
         except OSError as error:
             if error.errno not in _ERRORS_OF_NAMES:
                 raise
-            raise SnapshotError(f"{_shown(entry)} cannot be created: {error.strerror}") from None
+            raise SnapshotError(f"{_quote_name(entry)} cannot be created: {error.strerror}") from None
 
     def _add(self, reader: TarReader, entry: TarEntry) -> None:
         name = entry.name.rstrip("/")
@@ -261,7 +261,7 @@ class _Unpacking:
         elif entry.kind == REGULAR and is_allowed_file(name) and name == entry.name:
             self._add_file(reader, entry)
         else:
-            raise SnapshotError(f"{_shown(entry)} does not belong in a snapshot")
+            raise SnapshotError(f"{_quote_name(entry)} does not belong in a snapshot")
 
     def _make_directory(self, entry: TarEntry) -> None:
         path = self._target / entry.name
@@ -269,7 +269,7 @@ class _Unpacking:
         try:
             path.mkdir(mode=0o700)
         except FileExistsError:
-            raise SnapshotError(f"{_shown(entry)} is in the snapshot twice") from None
+            raise SnapshotError(f"{_quote_name(entry)} is in the snapshot twice") from None
         self._directories.append(entry)
 
     def _add_file(self, reader: TarReader, entry: TarEntry) -> None:
@@ -282,7 +282,7 @@ class _Unpacking:
         try:
             file = os.open(path, _WRITE, 0o600)
         except FileExistsError:
-            raise SnapshotError(f"{_shown(entry)} is in the snapshot twice") from None
+            raise SnapshotError(f"{_quote_name(entry)} is in the snapshot twice") from None
         with open(file, "wb") as out:
             for _, data in _data(reader, entry):
                 digest.update(data)
@@ -319,5 +319,5 @@ def _set_attributes(path: Path, entry: TarEntry, special_bits: int) -> None:
     os.utime(path, (entry.mtime, entry.mtime))
 
 
-def _shown(entry: TarEntry) -> str:
+def _quote_name(entry: TarEntry) -> str:
     return repr(entry.name[:200])

@@ -104,7 +104,7 @@ def build_store_file(entries: Iterable[KeyValue], target: Path, *, event_ttl_s: 
     from sampan.storage.transfer import write_entries
 
     async def build() -> None:
-        async with _opened(target) as backend:
+        async with _open_backend(target) as backend:
             page: list[KeyValue] = []
             for entry in entries:
                 page.append(entry)
@@ -123,11 +123,11 @@ def relocate_objects(path: Path, relocation: Relocation) -> None:
 
 
 async def _relocate(path: Path, relocation: Relocation) -> None:
-    async with _opened(path) as backend:
-        async for entry, value in _decoded(backend, _VOLUMES):
+    async with _open_backend(path) as backend:
+        async for entry, value in _read_objects(backend, _VOLUMES):
             if _has_moved(value, relocation):
                 await backend.put(entry.key, msgspec.json.encode(value), expected=entry.revision)
-        async for entry, value in _decoded(backend, _NODES):
+        async for entry, value in _read_objects(backend, _NODES):
             if _is_hollow(value):
                 continue
             if relocation.drops_other_nodes and value["metadata"]["name"] not in relocation.local_nodes:
@@ -136,11 +136,11 @@ async def _relocate(path: Path, relocation: Relocation) -> None:
                 await backend.put(entry.key, msgspec.json.encode(value), expected=entry.revision)
 
 
-def _opened(path: Path) -> SqliteBackend:
+def _open_backend(path: Path) -> SqliteBackend:
     return SqliteBackend(path=path, clock=RealClock(), config=SqliteConfig(compaction_interval_s=0))
 
 
-async def _decoded(backend: Backend, prefix: str) -> AsyncIterator[tuple[KeyValue, dict[str, Any]]]:
+async def _read_objects(backend: Backend, prefix: str) -> AsyncIterator[tuple[KeyValue, dict[str, Any]]]:
     """Yield the entries that are JSON objects. Encrypted values stay as they are."""
     for entry in (await backend.range(prefix)).entries:
         try:

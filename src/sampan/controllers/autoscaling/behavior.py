@@ -18,7 +18,7 @@ _HIGHEST = (
 _READY = "ReadyForNewScale", "recommended size matches current size"
 
 
-class Stabilized(NamedTuple):
+class StabilizedReplicas(NamedTuple):
     replicas: int
     reason: str
     message: str
@@ -41,16 +41,18 @@ class Recommendations:
         if not self.recent:
             self.recent.append(_Recommendation(now, current))
 
-    def highest(self, desired: int, now: float) -> Stabilized:
+    def stabilize(self, desired: int, now: float) -> StabilizedReplicas:
         """Stabilize without a behavior: return the highest recommendation in the window."""
         cutoff = now - self.window_s
         replicas = max(
             (desired, *(recommendation.replicas for recommendation in self.recent if recommendation.time >= cutoff))
         )
         self._record(desired, now, cutoff)
-        return Stabilized(replicas, *(_READY if replicas == desired else _HIGHEST))
+        return StabilizedReplicas(replicas, *(_READY if replicas == desired else _HIGHEST))
 
-    def settled(self, behavior: HorizontalPodAutoscalerBehavior, current: int, desired: int, now: float) -> Stabilized:
+    def stabilize_with_behavior(
+        self, behavior: HorizontalPodAutoscalerBehavior, current: int, desired: int, now: float
+    ) -> StabilizedReplicas:
         """Stabilize with a behavior: at most the lowest of the scale-up window, at least the highest of the scale-down
         one."""
         up, down = now - _window_s(behavior.scaleUp, 0), now - _window_s(behavior.scaleDown, self.window_s)
@@ -63,8 +65,8 @@ class Recommendations:
         self._record(desired, now, min(up, down))
         replicas = min(max(current, lowest), highest)
         if replicas == desired:
-            return Stabilized(replicas, *_READY)
-        return Stabilized(replicas, *(_LOWEST if desired >= current else _HIGHEST))
+            return StabilizedReplicas(replicas, *_READY)
+        return StabilizedReplicas(replicas, *(_LOWEST if desired >= current else _HIGHEST))
 
     def _record(self, desired: int, now: float, cutoff: float) -> None:
         self.recent = [recommendation for recommendation in self.recent if recommendation.time >= cutoff]
@@ -80,7 +82,7 @@ _FASTEST, _ALWAYS_ALLOWED = 2, 4
 """Without a behavior, one step may at most double the replicas, but may always go up to four."""
 
 
-class Limited(NamedTuple):
+class LimitedReplicas(NamedTuple):
     replicas: int
     reason: str
     message: str
@@ -117,18 +119,18 @@ class ScaleEvents:
 
     def replicas_at_start(self, current: int, period_s: int, now: float) -> int:
         """Return the number of replicas at the start of the period."""
-        return current - _within(self.up, period_s, now) + _within(self.down, period_s, now)
+        return current - _sum_changes(self.up, period_s, now) + _sum_changes(self.down, period_s, now)
 
 
-def without_rules(current: int, desired: int, least: int, most: int) -> Limited:
+def limit_replicas(current: int, desired: int, least: int, most: int) -> LimitedReplicas:
     fastest = max(_FASTEST * current, _ALWAYS_ALLOWED)
     limit, condition = (fastest, _UP) if most > fastest else (most, _TOO_MANY)
     if desired < least:
-        return Limited(least, *_TOO_FEW)
-    return Limited(limit, *condition) if desired > limit else Limited(desired, *_IN_RANGE)
+        return LimitedReplicas(least, *_TOO_FEW)
+    return LimitedReplicas(limit, *condition) if desired > limit else LimitedReplicas(desired, *_IN_RANGE)
 
 
-def with_rules(
+def limit_replicas_with_behavior(
     behavior: HorizontalPodAutoscalerBehavior,
     changes: ScaleEvents,
     *,
@@ -137,41 +139,41 @@ def with_rules(
     least: int,
     most: int,
     now: float,
-) -> Limited:
+) -> LimitedReplicas:
     if desired > current:
-        fastest = max(_up_limit(behavior.scaleUp, changes, current, now), current)
+        fastest = max(_compute_scale_up_limit(behavior.scaleUp, changes, current, now), current)
         limit, condition = (fastest, _UP) if most > fastest else (most, _TOO_MANY)
         if desired > limit:
-            return Limited(limit, *condition)
+            return LimitedReplicas(limit, *condition)
     elif desired < current:
-        fastest = min(_down_limit(behavior.scaleDown, changes, current, now), current)
+        fastest = min(_compute_scale_down_limit(behavior.scaleDown, changes, current, now), current)
         limit, condition = (fastest, _DOWN) if least < fastest else (least, _TOO_FEW)
         if desired < limit:
-            return Limited(limit, *condition)
-    return Limited(desired, *_IN_RANGE)
+            return LimitedReplicas(limit, *condition)
+    return LimitedReplicas(desired, *_IN_RANGE)
 
 
-def _up_limit(rules: HPAScalingRules | None, changes: ScaleEvents, current: int, now: float) -> int:
-    def most(policy: HPAScalingPolicy) -> int:
+def _compute_scale_up_limit(rules: HPAScalingRules | None, changes: ScaleEvents, current: int, now: float) -> int:
+    def compute_max_replicas(policy: HPAScalingPolicy) -> int:
         start = changes.replicas_at_start(current, policy.periodSeconds, now)
         if policy.type == "Pods":
             return start + policy.value
         return math.ceil(start * (1 + policy.value / 100))
 
-    return _selected(rules, current, most, least_change=min, most_change=max)
+    return _select_limit(rules, current, compute_max_replicas, least_change=min, most_change=max)
 
 
-def _down_limit(rules: HPAScalingRules | None, changes: ScaleEvents, current: int, now: float) -> int:
-    def least(policy: HPAScalingPolicy) -> int:
+def _compute_scale_down_limit(rules: HPAScalingRules | None, changes: ScaleEvents, current: int, now: float) -> int:
+    def compute_min_replicas(policy: HPAScalingPolicy) -> int:
         start = changes.replicas_at_start(current, policy.periodSeconds, now)
         if policy.type == "Pods":
             return start - policy.value
         return int(start * (1 - policy.value / 100))
 
-    return _selected(rules, current, least, least_change=max, most_change=min)
+    return _select_limit(rules, current, compute_min_replicas, least_change=max, most_change=min)
 
 
-def _selected(
+def _select_limit(
     rules: HPAScalingRules | None,
     current: int,
     limit: Callable[[HPAScalingPolicy], int],
@@ -189,5 +191,5 @@ def _policies(rules: HPAScalingRules | None) -> Sequence[HPAScalingPolicy]:
     return rules.policies or () if rules is not None else ()
 
 
-def _within(changes: Sequence[ScaleEvent], period_s: int, now: float) -> int:
+def _sum_changes(changes: Sequence[ScaleEvent], period_s: int, now: float) -> int:
     return sum(change.replicas for change in changes if change.time > now - period_s)

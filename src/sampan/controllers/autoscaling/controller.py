@@ -12,7 +12,12 @@ from sampan.api.types.autoscaling_v2 import HorizontalPodAutoscaler
 from sampan.api.types.core_v1 import Pod
 from sampan.controllers.autoscaling.behavior import Recommendations
 from sampan.controllers.autoscaling.metrics import ApiMetrics, MetricsSource
-from sampan.controllers.autoscaling.reconciler import AutoscalerConfig, AutoscalerReconciler, Means, Memory
+from sampan.controllers.autoscaling.reconciler import (
+    AutoscalerConfig,
+    AutoscalerDependencies,
+    AutoscalerReconciler,
+    AutoscalerState,
+)
 from sampan.controllers.autoscaling.replicas import Warmup
 from sampan.controllers.autoscaling.target import ScaleKinds
 from sampan.controllers.descriptor import ControllerContext
@@ -41,26 +46,26 @@ class HorizontalPodAutoscalerController:
         source: MetricsSource,
         config: AutoscalerConfig,
     ) -> None:
-        self._pods, self._clock, self._events, self._config = informers.of(Pod).lister, clock, events, config
-        self._means = Means(
+        self._pods, self._clock, self._events, self._config = informers.for_kind(Pod).lister, clock, events, config
+        self._means = AutoscalerDependencies(
             client=client,
             kinds=ScaleKinds(client),
             pods=self._pods,
             events=events,
             source=source,
             config=config,
-            rivals=self._selecting,
+            rivals=self._list_autoscalers_sharing_pods,
         )
-        self._autoscalers = informers.of(HorizontalPodAutoscaler).lister
-        self._writes = client.of(HorizontalPodAutoscaler)
-        self._memories: dict[NamespacedName, Memory] = {}
+        self._autoscalers = informers.for_kind(HorizontalPodAutoscaler).lister
+        self._writes = client.for_kind(HorizontalPodAutoscaler)
+        self._memories: dict[NamespacedName, AutoscalerState] = {}
         self.watches = (
             Watch(resource_of(HorizontalPodAutoscaler), lambda hpa: [key_of(hpa)]),
             Watch(resource_of(Pod)),
         )
 
     async def reconcile(self, key: NamespacedName) -> float | None:
-        shared = self._autoscalers.by_key(key)
+        shared = self._autoscalers.get_by_key(key)
         if shared is None:
             self._memories.pop(key, None)
             return None
@@ -76,7 +81,7 @@ class HorizontalPodAutoscalerController:
             await self._write(hpa)
         return self._config.period_s
 
-    def _selecting(self, namespace: str, selector: Selector) -> list[NamespacedName]:
+    def _list_autoscalers_sharing_pods(self, namespace: str, selector: Selector) -> list[NamespacedName]:
         """Return the autoscalers that share pods with the specified selector."""
         rivals = {key: entry.selector for key, entry in self._memories.items() if key.namespace == namespace}
         if len(rivals) < 2:
@@ -91,10 +96,10 @@ class HorizontalPodAutoscalerController:
             self._events.event(hpa, WARNING, "FailedUpdateStatus", str(error))
             log.debug("%s: %s", key_of(hpa), error)
 
-    def _memory(self, key: NamespacedName) -> Memory:
+    def _memory(self, key: NamespacedName) -> AutoscalerState:
         memory = self._memories.get(key)
         if memory is None:
-            memory = self._memories[key] = Memory(Recommendations(self._config.downscale_window_s))
+            memory = self._memories[key] = AutoscalerState(Recommendations(self._config.downscale_window_s))
             memory.due = self._clock.monotonic() + self._config.period_s
         return memory
 

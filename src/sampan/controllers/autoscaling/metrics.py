@@ -34,16 +34,16 @@ PodMetrics = Mapping[str, PodMetric]
 class MetricsSource(Protocol):
     """A source of metrics. Every method raises MetricsUnavailable if it has no samples."""
 
-    async def resource(self, resource: str, namespace: str, pods: Selector, container: str) -> PodMetrics:
+    async def get_resource_metric(self, resource: str, namespace: str, pods: Selector, container: str) -> PodMetrics:
         """Return the resource usage per pod, or that of the named container if `container` is not empty."""
 
-    async def of_pods(self, metric: str, namespace: str, pods: Selector, selector: Selector) -> PodMetrics: ...
+    async def get_pods_metric(self, metric: str, namespace: str, pods: Selector, selector: Selector) -> PodMetrics: ...
 
-    async def of_object(
+    async def get_object_metric(
         self, metric: str, namespace: str, described: CrossVersionObjectReference, selector: Selector
     ) -> int: ...
 
-    async def external(self, metric: str, namespace: str, selector: Selector) -> Sequence[int]: ...
+    async def get_external_metric(self, metric: str, namespace: str, selector: Selector) -> Sequence[int]: ...
 
 
 _RESOURCE, _CUSTOM, _EXTERNAL = "metrics.k8s.io", "custom.metrics.k8s.io", "external.metrics.k8s.io"
@@ -59,33 +59,35 @@ class ApiMetrics:
     def __init__(self, client: Client) -> None:
         self._client, self._kinds = client, ScaleKinds(client)
 
-    async def resource(self, resource: str, namespace: str, pods: Selector, container: str) -> PodMetrics:
+    async def get_resource_metric(self, resource: str, namespace: str, pods: Selector, container: str) -> PodMetrics:
         path = f"/apis/{_RESOURCE}/v1beta1/namespaces/{namespace}/pods"
         items = await self._items("resource", path, f"pods.{_RESOURCE}", labelSelector=str(pods))
-        metrics = {item["metadata"]["name"]: _use(item, resource, container) for item in items}
+        metrics = {item["metadata"]["name"]: _sum_usage(item, resource, container) for item in items}
         return {name: metric for name, metric in metrics.items() if metric is not None}
 
-    async def of_pods(self, metric: str, namespace: str, pods: Selector, selector: Selector) -> PodMetrics:
+    async def get_pods_metric(self, metric: str, namespace: str, pods: Selector, selector: Selector) -> PodMetrics:
         query = {"labelSelector": str(pods), "metricLabelSelector": str(selector)}
-        items = await self._custom(f"namespaces/{namespace}/pods/*/{metric}", f"pods.{_CUSTOM}", **query)
+        items = await self._fetch_custom_metrics(f"namespaces/{namespace}/pods/*/{metric}", f"pods.{_CUSTOM}", **query)
         return {item["describedObject"]["name"]: _custom_metric(item) for item in items}
 
-    async def of_object(
+    async def get_object_metric(
         self, metric: str, namespace: str, described: CrossVersionObjectReference, selector: Selector
     ) -> int:
-        path = await self._where(namespace, described)
-        items = await self._custom(f"{path}/{metric}", f"{metric}.{_CUSTOM}", metricLabelSelector=str(selector))
+        path = await self._resolve_path(namespace, described)
+        items = await self._fetch_custom_metrics(
+            f"{path}/{metric}", f"{metric}.{_CUSTOM}", metricLabelSelector=str(selector)
+        )
         if len(items) != 1:
             message = f"the custom metrics API server returned {len(items)} results when we asked for exactly one"
             raise MetricsUnavailable(f"unable to fetch metrics from custom metrics API: {message}")
         return _milli(items[0]["value"])
 
-    async def external(self, metric: str, namespace: str, selector: Selector) -> Sequence[int]:
+    async def get_external_metric(self, metric: str, namespace: str, selector: Selector) -> Sequence[int]:
         path = f"/apis/{_EXTERNAL}/v1beta1/namespaces/{namespace}/{metric}"
         items = await self._items("external", path, f"{metric}.{_EXTERNAL}", labelSelector=str(selector))
         return [_milli(item["value"]) for item in items]
 
-    async def _where(self, namespace: str, described: CrossVersionObjectReference) -> str:
+    async def _resolve_path(self, namespace: str, described: CrossVersionObjectReference) -> str:
         group = described.apiVersion.partition("/")[0] if "/" in described.apiVersion else ""
         if (group, described.kind) == ("", "Namespace"):
             return f"namespaces/{namespace}/metrics"
@@ -97,7 +99,7 @@ class ApiMetrics:
             raise MetricsUnavailable(f"unable to fetch metrics from custom metrics API: {message}") from None
         return f"namespaces/{namespace}/{resource.qualified}/{described.name}"
 
-    async def _custom(self, rest: str, about: str, **parameters: str) -> list[Mapping[str, Any]]:
+    async def _fetch_custom_metrics(self, rest: str, about: str, **parameters: str) -> list[Mapping[str, Any]]:
         version = await self._custom_version()
         return await self._items("custom", f"/apis/{_CUSTOM}/{version}/{rest}", about, **parameters)
 
@@ -139,7 +141,7 @@ class ApiMetrics:
         return document
 
 
-def _use(item: Mapping[str, Any], resource: str, container: str) -> PodMetric | None:
+def _sum_usage(item: Mapping[str, Any], resource: str, container: str) -> PodMetric | None:
     """Return the usage in one PodMetrics item, or None if a container lacks the resource."""
     containers = [entry for entry in item.get("containers") or () if container in ("", entry["name"])]
     values = [entry.get("usage", {}).get(resource) for entry in containers]

@@ -49,7 +49,7 @@ class MetricFailure(Exception):
         self.reason, self.detail = reason, detail
 
 
-class _Wrapped(MetricsUnavailable):
+class _PrefixedError(MetricsUnavailable):
     """An error whose message has a prefix in the summary event, while event and condition show only `detail`."""
 
     def __init__(self, what: str, detail: str) -> None:
@@ -72,39 +72,39 @@ class MetricEvaluator:
         try:
             return await question
         except MetricsUnavailable as error:
-            message = error.detail if isinstance(error, _Wrapped) else str(error)
+            message = error.detail if isinstance(error, _PrefixedError) else str(error)
             raise MetricFailure(f"{prefix}: {error}", reason=reason, detail=message) from error
 
     def _evaluation(self, spec: MetricSpec) -> tuple[Awaitable[Proposal], str, str]:
         """Return the awaitable evaluation, and the reason and message prefix in case it fails."""
         if (resource := spec.resource) is not None:
             prefix = f"failed to get {resource.name} resource metric value"
-            return self._resource(resource), "FailedGetResourceMetric", prefix
+            return self._propose_for_resource(resource), "FailedGetResourceMetric", prefix
         if (container := spec.containerResource) is not None:
             prefix = f"failed to get {container.container} container metric value"
-            return self._container(container), "FailedGetContainerResourceMetric", prefix
+            return self._propose_for_container(container), "FailedGetContainerResourceMetric", prefix
         if spec.pods is not None:
-            return self._of_pods(spec.pods), "FailedGetPodsMetric", "failed to get pods metric value"
+            return self._propose_for_pods(spec.pods), "FailedGetPodsMetric", "failed to get pods metric value"
         if spec.object is not None:
-            return self._of_object(spec.object), "FailedGetObjectMetric", "failed to get object metric value"
+            return self._propose_for_object(spec.object), "FailedGetObjectMetric", "failed to get object metric value"
         if (external := spec.external) is not None:
             prefix = f"failed to get {external.metric.name} external metric value"
-            return self._external(external), "FailedGetExternalMetric", prefix
+            return self._propose_for_external(external), "FailedGetExternalMetric", prefix
         message = f'unknown metric source type "{spec.type}"'
         raise MetricFailure(message, reason="InvalidMetricSourceType", detail=message)
 
     # -- resource metrics --------------------------------------------------------------------------------------------
 
-    async def _resource(self, source: ResourceMetricSource) -> Proposal:
-        estimate = await self._use(source.name, source.target, "")
+    async def _propose_for_resource(self, source: ResourceMetricSource) -> Proposal:
+        estimate = await self._estimate_resource(source.name, source.target, "")
         description = f"{source.name} resource"
         if estimate.utilization is not None:
             description += " utilization (percentage of request)"
         status = ResourceMetricStatus(name=source.name, current=_current(estimate, source.name))
         return Proposal(estimate.replicas, description, MetricStatus(type="Resource", resource=status))
 
-    async def _container(self, source: ContainerResourceMetricSource) -> Proposal:
-        estimate = await self._use(source.name, source.target, source.container)
+    async def _propose_for_container(self, source: ContainerResourceMetricSource) -> Proposal:
+        estimate = await self._estimate_resource(source.name, source.target, source.container)
         description = f"{source.name} resource"
         if estimate.utilization is not None:
             description = f"{source.name} container resource utilization (percentage of request)"
@@ -115,7 +115,7 @@ class MetricEvaluator:
             estimate.replicas, description, MetricStatus(type="ContainerResource", containerResource=status)
         )
 
-    async def _use(self, resource: str, target: MetricTarget, container: str) -> ReplicaEstimate:
+    async def _estimate_resource(self, resource: str, target: MetricTarget, container: str) -> ReplicaEstimate:
         if target.averageValue is None and target.averageUtilization is None:
             raise MetricsUnavailable(
                 "invalid resource metric source: neither an average utilization target nor an average value (usage) "
@@ -123,32 +123,32 @@ class MetricEvaluator:
             )
         kind = "usage" if target.averageValue is not None else "utilization"
         try:
-            return await self._measured_use(resource, target, container)
+            return await self._estimate_from_usage(resource, target, container)
         except MetricsUnavailable as error:
             raise MetricsUnavailable(f"failed to get {resource} {kind}: {error}") from None
 
-    async def _measured_use(self, resource: str, target: MetricTarget, container: str) -> ReplicaEstimate:
+    async def _estimate_from_usage(self, resource: str, target: MetricTarget, container: str) -> ReplicaEstimate:
         try:
-            metrics = await self.source.resource(resource, self.namespace, self.pods, container)
+            metrics = await self.source.get_resource_metric(resource, self.namespace, self.pods, container)
         except MetricsUnavailable as error:
             raise MetricsUnavailable(f"unable to get metrics for resource {resource}: {error}") from None
         if target.averageValue is not None:
-            return r.by_average(self.situation, metrics, _milli(target.averageValue), resource)
-        return r.by_utilization(self.situation, metrics, target.averageUtilization or 0, resource, container)
+            return r.estimate_by_average(self.situation, metrics, _milli(target.averageValue), resource)
+        return r.estimate_by_utilization(self.situation, metrics, target.averageUtilization or 0, resource, container)
 
     # -- other metrics -----------------------------------------------------------------------------------------------
 
-    async def _of_pods(self, source: PodsMetricSource) -> Proposal:
+    async def _propose_for_pods(self, source: PodsMetricSource) -> Proposal:
         name = source.metric.name
         try:
-            metrics = await self.source.of_pods(name, self.namespace, self.pods, _selector(source.metric))
+            metrics = await self.source.get_pods_metric(name, self.namespace, self.pods, _selector(source.metric))
         except MetricsUnavailable as error:
             raise MetricsUnavailable(f"unable to get metric {name}: {error}") from None
-        estimate = r.by_average(self.situation, metrics, _milli(source.target.averageValue))
+        estimate = r.estimate_by_average(self.situation, metrics, _milli(source.target.averageValue))
         status = PodsMetricStatus(metric=source.metric, current=_average(estimate))
         return Proposal(estimate.replicas, f"pods metric {name}", MetricStatus(type="Pods", pods=status))
 
-    async def _of_object(self, source: ObjectMetricSource) -> Proposal:
+    async def _propose_for_object(self, source: ObjectMetricSource) -> Proposal:
         target, name, described = source.target, source.metric.name, source.describedObject
         per_pod = target.type == "AverageValue" and target.averageValue is not None
         if not per_pod and (target.type != "Value" or target.value is None):
@@ -156,45 +156,45 @@ class MetricEvaluator:
                 "invalid object metric source: neither a value target nor an average value target was set"
             )
         try:
-            usage = await self.source.of_object(name, self.namespace, described, _selector(source.metric))
+            usage = await self.source.get_object_metric(name, self.namespace, described, _selector(source.metric))
         except MetricsUnavailable as error:
             subject = f"{described.kind} on {self.namespace} {described.name}"
             message = f"unable to get metric {name}: {subject}/{error}"
-            raise _Wrapped(f"failed to get {name} object metric" if per_pod else "", message) from None
+            raise _PrefixedError(f"failed to get {name} object metric" if per_pod else "", message) from None
         if per_pod:
-            estimate = r.by_value_per_pod(self.situation, usage, _milli(target.averageValue))
-            description, current = f"external metric {_named(source.metric)}", _average(estimate)
+            estimate = r.estimate_by_value_per_pod(self.situation, usage, _milli(target.averageValue))
+            description, current = f"external metric {_format_metric(source.metric)}", _average(estimate)
         else:
-            estimate = r.by_value(self.situation, usage, _milli(target.value))
+            estimate = r.estimate_by_value(self.situation, usage, _milli(target.value))
             description, current = f"{described.kind} metric {name}", _value(estimate)
         status = ObjectMetricStatus(metric=source.metric, describedObject=described, current=current)
         return Proposal(estimate.replicas, description, MetricStatus(type="Object", object=status))
 
-    async def _external(self, source: ExternalMetricSource) -> Proposal:
+    async def _propose_for_external(self, source: ExternalMetricSource) -> Proposal:
         target, name = source.target, source.metric.name
         if target.averageValue is None and target.value is None:
             raise MetricsUnavailable(
                 "invalid external metric source: neither a value target nor an average value target was set"
             )
         try:
-            estimate = await self._measured_external(source.metric, target)
+            estimate = await self._estimate_from_external(source.metric, target)
         except MetricsUnavailable as error:
             subject = f"{name} external metric" if target.averageValue is not None else f"external metric {name}"
-            raise _Wrapped(f"failed to get {subject}", str(error)) from error
+            raise _PrefixedError(f"failed to get {subject}", str(error)) from error
         current = _average(estimate) if target.averageValue is not None else _value(estimate)
         status = ExternalMetricStatus(metric=source.metric, current=current)
-        description = f"external metric {_named(source.metric)}"
+        description = f"external metric {_format_metric(source.metric)}"
         return Proposal(estimate.replicas, description, MetricStatus(type="External", external=status))
 
-    async def _measured_external(self, metric: MetricIdentifier, target: MetricTarget) -> ReplicaEstimate:
+    async def _estimate_from_external(self, metric: MetricIdentifier, target: MetricTarget) -> ReplicaEstimate:
         try:
-            usage = r.total(await self.source.external(metric.name, self.namespace, _selector(metric)))
+            usage = r.total(await self.source.get_external_metric(metric.name, self.namespace, _selector(metric)))
         except MetricsUnavailable as error:
             subject = f"{self.namespace}/{metric.name}/{gotext.label_selector(metric.selector)}"
             raise MetricsUnavailable(f"unable to get external metric {subject}: {error}") from None
         if target.averageValue is not None:
-            return r.by_value_per_pod(self.situation, usage, _milli(target.averageValue))
-        return r.by_value(self.situation, usage, _milli(target.value))
+            return r.estimate_by_value_per_pod(self.situation, usage, _milli(target.averageValue))
+        return r.estimate_by_value(self.situation, usage, _milli(target.value))
 
 
 def _milli(text: str | None) -> int:
@@ -225,5 +225,5 @@ def _selector(metric: MetricIdentifier) -> Selector:
     return selector_of(metric.selector) if metric.selector is not None else EVERYTHING
 
 
-def _named(metric: MetricIdentifier) -> str:
+def _format_metric(metric: MetricIdentifier) -> str:
     return f"{metric.name}({gotext.label_selector(metric.selector)})"

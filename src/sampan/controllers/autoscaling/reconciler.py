@@ -18,7 +18,12 @@ from sampan.api.types.autoscaling_v2 import (
 from sampan.api.types.core_v1 import Pod
 from sampan.api.values import quantity
 from sampan.api.values.times import format_time
-from sampan.controllers.autoscaling.behavior import Recommendations, ScaleEvents, with_rules, without_rules
+from sampan.controllers.autoscaling.behavior import (
+    Recommendations,
+    ScaleEvents,
+    limit_replicas,
+    limit_replicas_with_behavior,
+)
 from sampan.controllers.autoscaling.metrics import MetricsSource
 from sampan.controllers.autoscaling.proposals import MetricEvaluator, MetricFailure, Proposal
 from sampan.controllers.autoscaling.replicas import Situation, Tolerances, Warmup
@@ -45,7 +50,7 @@ class AutoscalerConfig:
 
 
 @dataclass(slots=True)
-class Memory:
+class AutoscalerState:
     """The state that is kept for one autoscaler between evaluations."""
 
     recommendations: Recommendations
@@ -56,7 +61,7 @@ class Memory:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Means:
+class AutoscalerDependencies:
     """The collaborators that all evaluations of autoscalers share."""
 
     client: Client
@@ -77,7 +82,13 @@ class AutoscalerReconciler:
     """One evaluation of one autoscaler, which changes `hpa` in place."""
 
     def __init__(
-        self, *, means: Means, hpa: HorizontalPodAutoscaler, memory: Memory, now: float, monotonic: float
+        self,
+        *,
+        means: AutoscalerDependencies,
+        hpa: HorizontalPodAutoscaler,
+        memory: AutoscalerState,
+        now: float,
+        monotonic: float,
     ) -> None:
         self._of, self._hpa, self._memory = means, hpa, memory
         self._now, self._monotonic = now, monotonic
@@ -89,15 +100,15 @@ class AutoscalerReconciler:
             target, scale = await self._target()
             current = scale.spec.replicas
             self._memory.recommendations.seed(current, self._monotonic)
-            desired, reason = await self._desired(scale)
+            desired, reason = await self._decide_replicas(scale)
         except _Stop:
             return
         if desired != current:
             try:
                 await target.set_replicas(scale, desired)
             except (errors.ApiError, ConnectionFailed) as error:
-                return self._not_scaled(current, desired, reason, error)
-            self._scaled(current, desired, reason)
+                return self._record_rescale_failure(current, desired, reason, error)
+            self._record_rescale(current, desired, reason)
             hpa.status.lastScaleTime = format_time(self._now)
         self._set_status(current, desired)
 
@@ -116,43 +127,43 @@ class AutoscalerReconciler:
             scale = await target.scale()
         except (UnknownKind, errors.ApiError, ConnectionFailed) as error:
             self._record_event(WARNING, "FailedGetScale", str(error))
-            self._condition(ABLE, False, "FailedGetScale", _NO_SCALE.format(error))
+            self._set_condition(ABLE, False, "FailedGetScale", _NO_SCALE.format(error))
             raise _Stop from None
         message = "the HPA controller was able to get the target's current scale"
-        self._condition(ABLE, True, "SucceededGetScale", message)
+        self._set_condition(ABLE, True, "SucceededGetScale", message)
         return target, copy_of(scale)
 
-    def _scaled(self, current: int, desired: int, reason: str) -> None:
+    def _record_rescale(self, current: int, desired: int, reason: str) -> None:
         message = f"the HPA controller was able to update the target scale to {desired}"
-        self._condition(ABLE, True, "SucceededRescale", message)
+        self._set_condition(ABLE, True, "SucceededRescale", message)
         self._record_event(NORMAL, "SuccessfulRescale", f"New size: {desired}; reason: {reason}")
         self._memory.changes.note(self._hpa.spec.behavior, current, desired, self._monotonic)
         remove_condition(self._hpa.status, SCALED_TO_ZERO)
 
-    def _not_scaled(self, current: int, desired: int, reason: str, error: Exception) -> None:
+    def _record_rescale_failure(self, current: int, desired: int, reason: str, error: Exception) -> None:
         self._record_event(WARNING, "FailedRescale", f"New size: {desired}; reason: {reason}; error: {error}")
         message = f"the HPA controller was unable to update the target scale: {error}"
-        self._condition(ABLE, False, "FailedUpdateScale", message)
+        self._set_condition(ABLE, False, "FailedUpdateScale", message)
         self._set_status(current, self._hpa.status.desiredReplicas)
 
     # -- number of replicas ------------------------------------------------------------------------------------------
 
-    async def _desired(self, scale: Scale) -> tuple[int, str]:
+    async def _decide_replicas(self, scale: Scale) -> tuple[int, str]:
         """Return the desired number of replicas and the reason for it."""
         spec, current = self._hpa.spec, scale.spec.replicas
         least = 1 if spec.minReplicas is None else spec.minReplicas
         if current == 0:
             message = "scaling is disabled since the replica count of the target is zero"
-            self._condition(ACTIVE, False, "ScalingDisabled", message)
+            self._set_condition(ACTIVE, False, "ScalingDisabled", message)
             remove_condition(self._hpa.status, SCALED_TO_ZERO)
             return 0, ""
         if current > spec.maxReplicas:
             return spec.maxReplicas, "Current number of replicas above Spec.MaxReplicas"
         if current < least:
             return least, "Current number of replicas below Spec.MinReplicas"
-        return await self._by_metrics(scale, least)
+        return await self._evaluate_metrics(scale, least)
 
-    async def _by_metrics(self, scale: Scale, least: int) -> tuple[int, str]:
+    async def _evaluate_metrics(self, scale: Scale, least: int) -> tuple[int, str]:
         current = scale.spec.replicas
         proposal = await self._proposal(scale)
         desired = max(proposal.replicas, 0)
@@ -165,15 +176,15 @@ class AutoscalerReconciler:
         """Return the recommendation after stabilization and limits, and set the conditions that explain it."""
         behavior, most, memory, now = self._hpa.spec.behavior, self._hpa.spec.maxReplicas, self._memory, self._monotonic
         if behavior is None:
-            stable = memory.recommendations.highest(recommended, now)
-            limited = without_rules(current, stable.replicas, least, most)
+            stable = memory.recommendations.stabilize(recommended, now)
+            limited = limit_replicas(current, stable.replicas, least, most)
         else:
-            stable = memory.recommendations.settled(behavior, current, recommended, now)
-            limited = with_rules(
+            stable = memory.recommendations.stabilize_with_behavior(behavior, current, recommended, now)
+            limited = limit_replicas_with_behavior(
                 behavior, memory.changes, current=current, desired=stable.replicas, least=least, most=most, now=now
             )
-        self._condition(ABLE, True, stable.reason, stable.message)
-        self._condition(LIMITED, limited.replicas != stable.replicas, limited.reason, limited.message)
+        self._set_condition(ABLE, True, stable.reason, stable.message)
+        self._set_condition(LIMITED, limited.replicas != stable.replicas, limited.reason, limited.message)
         return limited.replicas
 
     async def _proposal(self, scale: Scale) -> Proposal:
@@ -196,13 +207,13 @@ class AutoscalerReconciler:
         if best is None or (failures and best.replicas < current):
             self._fail(current, failures, len(specs))
         message = f"the HPA was able to successfully calculate a replica count from {best.metric}"
-        self._condition(ACTIVE, True, "ValidMetricFound", message)
+        self._set_condition(ACTIVE, True, "ValidMetricFound", message)
         return best
 
     def _fail(self, current: int, failures: Sequence[MetricFailure], metrics: int) -> NoReturn:
         if failures:
             first = failures[0]
-            self._condition(ACTIVE, False, first.reason, _NO_COUNT.format(first.detail))
+            self._set_condition(ACTIVE, False, first.reason, _NO_COUNT.format(first.detail))
             message = f"invalid metrics ({len(failures)} invalid out of {metrics}), first error is: {first}"
             self._record_event(WARNING, "FailedComputeMetricsReplicas", message)
         self._set_status(current, self._hpa.status.desiredReplicas)
@@ -250,7 +261,7 @@ class AutoscalerReconciler:
 
     def _refuse_selector(self, scale: Scale, event: str, event_message: str, reason: str, message: str) -> Selector:
         self._record_event(WARNING, event, event_message)
-        self._condition(ACTIVE, False, reason, message)
+        self._set_condition(ACTIVE, False, reason, message)
         self._record_event(WARNING, "FailedComputeMetricsReplicas", event_message)
         self._set_status(scale.spec.replicas, self._hpa.status.desiredReplicas)
         raise _Stop
@@ -262,7 +273,7 @@ class AutoscalerReconciler:
         status.currentReplicas, status.desiredReplicas = current, desired
         status.currentMetrics = self._metrics or None
 
-    def _condition(self, type: str, is_true: bool, reason: str, message: str) -> None:
+    def _set_condition(self, type: str, is_true: bool, reason: str, message: str) -> None:
         set_condition(self._hpa.status, type, is_true, reason, message, self._now)
 
     def _record_event(self, type: str, reason: str, message: str) -> None:

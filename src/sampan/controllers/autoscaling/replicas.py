@@ -43,7 +43,7 @@ class PodGroups:
     """Pods that are being deleted or have failed."""
 
 
-def grouped(pods: Iterable[Pod], metrics: PodMetrics, *, resource: str, warmup: Warmup, now: float) -> PodGroups:
+def group_pods(pods: Iterable[Pod], metrics: PodMetrics, *, resource: str, warmup: Warmup, now: float) -> PodGroups:
     """Group the pods. `resource` is empty if the metric is not a resource metric."""
     groups = PodGroups()
     for pod in pods:
@@ -89,10 +89,10 @@ def _request(pod: Pod, resource: str, container: str) -> int:
     containers = [candidate for candidate in long_running_containers(pod.spec) if container in ("", candidate.name)]
     if container and not containers:
         raise MetricsUnavailable(f"container {container} not found in Pod {name}")
-    return sum(_of_container(candidate, resource, name) for candidate in containers)
+    return sum(_parse_container_request(candidate, resource, name) for candidate in containers)
 
 
-def _of_container(container: Container, resource: str, pod: str) -> int:
+def _parse_container_request(container: Container, resource: str, pod: str) -> int:
     request = container.resources.requests.get(resource)
     if request is None:
         raise MetricsUnavailable(f"missing request for {resource} in container {container.name} of Pod {pod}")
@@ -133,11 +133,11 @@ class ReplicaEstimate:
     """Usage as a percentage of the requests."""
 
 
-def by_utilization(
+def estimate_by_utilization(
     situation: Situation, metrics: PodMetrics, target: int, resource: str, container: str
 ) -> ReplicaEstimate:
     """Calculate replicas for a target utilization in percent of the pods' requests."""
-    kept, groups = _kept(situation, metrics, resource)
+    kept, groups = _select_samples(situation, metrics, resource)
     requests = requests_of(situation.pods, resource, container)
     percent, average = _utilization(kept, requests)
     replicas = _replicas(
@@ -150,33 +150,33 @@ def by_utilization(
     return ReplicaEstimate(replicas, average, percent)
 
 
-def by_average(situation: Situation, metrics: PodMetrics, target: int, resource: str = "") -> ReplicaEstimate:
+def estimate_by_average(situation: Situation, metrics: PodMetrics, target: int, resource: str = "") -> ReplicaEstimate:
     """Calculate replicas for a target average value per pod."""
-    kept, groups = _kept(situation, metrics, resource)
+    kept, groups = _select_samples(situation, metrics, resource)
     replicas = _replicas(kept, groups, situation, ratio=lambda values: _mean(values) / target, fill=lambda name: target)
     return ReplicaEstimate(replicas, _mean(kept))
 
 
-def by_value(situation: Situation, usage: int, target: int) -> ReplicaEstimate:
+def estimate_by_value(situation: Situation, usage: int, target: int) -> ReplicaEstimate:
     """Calculate replicas for a target of one value, which is scaled by the number of ready pods."""
     ratio = usage / target
     if situation.current == 0:
-        return ReplicaEstimate(_up(ratio), usage)
+        return ReplicaEstimate(_round_up(ratio), usage)
     if situation.tolerances.allow(ratio):
         return ReplicaEstimate(situation.current, usage)
     if not situation.pods:
         raise MetricsUnavailable(f"unable to calculate ready pods: {NO_PODS}")
     ready = sum(pod.status.phase == RUNNING and is_ready(pod) for pod in situation.pods)
-    return ReplicaEstimate(_up(ratio * ready), usage)
+    return ReplicaEstimate(_round_up(ratio * ready), usage)
 
 
-def by_value_per_pod(situation: Situation, usage: int, target: int) -> ReplicaEstimate:
+def estimate_by_value_per_pod(situation: Situation, usage: int, target: int) -> ReplicaEstimate:
     """Calculate replicas for a target share per pod of one total value."""
     actual = situation.actual
     if actual == 0:
-        return ReplicaEstimate(_up(usage / target), usage)
+        return ReplicaEstimate(_round_up(usage / target), usage)
     is_near = situation.tolerances.allow(usage / (target * actual))
-    replicas = actual if is_near else _up(usage / target)
+    replicas = actual if is_near else _round_up(usage / target)
     return ReplicaEstimate(replicas, usage if usage >= MOST_USAGE else math.ceil(usage / actual))
 
 
@@ -184,11 +184,11 @@ def total(values: Sequence[int]) -> int:
     return min(sum(values), MOST_USAGE)
 
 
-def _kept(situation: Situation, metrics: PodMetrics, resource: str) -> tuple[dict[str, int], PodGroups]:
+def _select_samples(situation: Situation, metrics: PodMetrics, resource: str) -> tuple[dict[str, int], PodGroups]:
     """Return the samples that count, and the grouping of the pods."""
     if not situation.pods:
         raise MetricsUnavailable(NO_PODS)
-    groups = grouped(situation.pods, metrics, resource=resource, warmup=situation.warmup, now=situation.now)
+    groups = group_pods(situation.pods, metrics, resource=resource, warmup=situation.warmup, now=situation.now)
     left_out = groups.ignored | groups.unready
     kept = {name: metric.value for name, metric in metrics.items() if name not in left_out}
     if not kept:
@@ -212,7 +212,7 @@ def _replicas(
     first, current = ratio(kept), situation.current
     with_unready = bool(groups.unready) and first > 1.0
     if not with_unready and not groups.missing:
-        return current if situation.tolerances.allow(first) else _up(first * groups.ready)
+        return current if situation.tolerances.allow(first) else _round_up(first * groups.ready)
     filled = dict(kept)
     if first != 1.0:
         filled |= {name: 0 if first > 1.0 else fill(name) for name in groups.missing}
@@ -221,7 +221,7 @@ def _replicas(
     second = ratio(filled)
     if situation.tolerances.allow(second) or (first - 1.0) * (second - 1.0) < 0:
         return current
-    replicas = _up(second * len(filled))
+    replicas = _round_up(second * len(filled))
     turns = replicas > current if second < 1.0 else replicas < current
     return current if turns else replicas
 
@@ -245,5 +245,5 @@ def _quotient(number: int, by: int) -> int:
     return quotient if (number < 0) == (by < 0) else -quotient
 
 
-def _up(replicas: float) -> int:
+def _round_up(replicas: float) -> int:
     return min(math.ceil(replicas), MOST_REPLICAS)

@@ -27,7 +27,7 @@ class ScaleKinds:
 
     async def resource(self, group: str, kind: str) -> Resource:
         if (group, kind) not in self._known:
-            resources, _ = await self._discovery.preferred()
+            resources, _ = await self._discovery.discover_preferred()
             self._known = {(row.group, row.kind): row for row in resources}
         try:
             return self._known[group, kind]

@@ -18,7 +18,7 @@ class UnknownFinish(ValueError):
     """A finished job whose condition has no transition time."""
 
 
-def left_s(job: Job | None, now: float) -> float | None:
+def expires_in_s(job: Job | None, now: float) -> float | None:
     """Return the seconds until the job expires, or None if it has not finished or has no TTL."""
     if job is None or job.metadata.deletionTimestamp is not None or job.spec.ttlSecondsAfterFinished is None:
         return None
@@ -39,16 +39,16 @@ class TtlAfterFinishedController:
     name = "ttl-after-finished-controller"
 
     def __init__(self, *, client: Client, informers: InformerFactory, clock: Clock) -> None:
-        self._client, self._jobs, self._clock = client.of(Job), informers.of(Job).lister, clock
+        self._client, self._jobs, self._clock = client.for_kind(Job), informers.for_kind(Job).lister, clock
         self.watches = (Watch(resource_of(Job), _expiring_keys),)
 
     async def reconcile(self, key: NamespacedName) -> float | None:
-        remaining_s = left_s(self._jobs.by_key(key), self._clock.now())
+        remaining_s = expires_in_s(self._jobs.get_by_key(key), self._clock.now())
         if remaining_s is None or remaining_s > 0:
             return remaining_s
         try:
             fresh = await self._client.get(key.name, key.namespace)
-            remaining_s = left_s(fresh, self._clock.now())
+            remaining_s = expires_in_s(fresh, self._clock.now())
             if remaining_s is None or remaining_s > 0:
                 return remaining_s
             options = Delete(propagation="Foreground", uid=fresh.metadata.uid)

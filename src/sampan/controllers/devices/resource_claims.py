@@ -41,10 +41,14 @@ class ResourceClaimController:
     name = "resourceclaim-controller"
 
     def __init__(self, *, client: Client, informers: InformerFactory, events: EventRecorder) -> None:
-        self._pods_client, self._claims_client, self._events = client.of(Pod), client.of(ResourceClaim), events
+        self._pods_client, self._claims_client, self._events = (
+            client.for_kind(Pod),
+            client.for_kind(ResourceClaim),
+            events,
+        )
         self._informers = informers
-        self._pods, self._claims = informers.of(Pod).lister, informers.of(ResourceClaim).lister
-        self._templates = informers.of(ResourceClaimTemplate).lister
+        self._pods, self._claims = informers.for_kind(Pod).lister, informers.for_kind(ResourceClaim).lister
+        self._templates = informers.for_kind(ResourceClaimTemplate).lister
         self._pods.add_index(pod_claims.by_claim)
         self._pods.add_index(pod_claims.by_template)
         self._claims.add_index(by_owner)
@@ -64,9 +68,9 @@ class ResourceClaimController:
 
     def feed(self, add: Callable[[Hashable], None]) -> None:
         self._add = add
-        self._informers.of(ResourceClaim).subscribe(self._on_claim)
-        self._informers.of(ResourceClaimTemplate).subscribe(self._on_template)
-        self._informers.of(Pod).subscribe(self._on_pod)
+        self._informers.for_kind(ResourceClaim).subscribe(self._on_claim)
+        self._informers.for_kind(ResourceClaimTemplate).subscribe(self._on_template)
+        self._informers.for_kind(Pod).subscribe(self._on_pod)
 
     def _on_pod(self, old: Pod | None, new: Pod | None) -> None:
         pod: Any = new if new is not None else old
@@ -102,11 +106,11 @@ class ResourceClaimController:
 
     async def reconcile(self, work: PodWork | ClaimWork) -> None:
         if isinstance(work, ClaimWork):
-            claim = self._claims.by_key(work.key)
+            claim = self._claims.get_by_key(work.key)
             if claim is not None:
                 await self._sync_claim(claim)
             return
-        pod = self._pods.by_key(work.key)
+        pod = self._pods.get_by_key(work.key)
         if pod is not None and pod.metadata.deletionTimestamp is None and not pod_claims.is_done(pod):
             await self._sync_pod(pod)
 
@@ -152,12 +156,14 @@ class ResourceClaimController:
         template = self._templates.get(template_name, pod.metadata.namespace)
         if template is None:
             kind = "resourceclaimtemplate.resource.k8s.io"
-            raise errors.unexpected(f'resource claim template "{template_name}": {kind} "{template_name}" not found')
+            raise errors.unexpected_error(
+                f'resource claim template "{template_name}": {kind} "{template_name}" not found'
+            )
         try:
             claim = await self._claims_client.create(pod_claims.claim_from(template, pod, pod_claim))
         except errors.ApiError as error:
-            raise errors.unexpected(f"create ResourceClaim : {error}") from error
-        if self._claims.by_key(key_of(claim)) is None:
+            raise errors.unexpected_error(f"create ResourceClaim : {error}") from error
+        if self._claims.get_by_key(key_of(claim)) is None:
             self._created_claims[claim.metadata.uid] = claim
         return claim
 
@@ -223,13 +229,13 @@ class ResourceClaimController:
         allocation = None if is_free else claim.status.allocation
         claim = await self._update_status(claim, reservedFor=left, allocation=allocation)
         if FINALIZER in claim.metadata.finalizers and claim.status.allocation is None:
-            claim = await self._without_finalizer(claim)
+            claim = await self._remove_finalizer(claim)
         return claim
 
     async def _deallocate(self, claim: ResourceClaim) -> ResourceClaim:
         if claim.status.allocation is not None:
             claim = await self._update_status(claim, allocation=None)
-        return await self._without_finalizer(claim)
+        return await self._remove_finalizer(claim)
 
     def _has_done_owner(self, claim: ResourceClaim) -> bool:
         """Whether the claim was generated for a finished pod. If the pod is unknown, garbage collection decides."""
@@ -244,7 +250,7 @@ class ResourceClaimController:
         status = msgspec.structs.replace(claim.status, **changed)
         return await self._claims_client.update_status(msgspec.structs.replace(claim, status=status))
 
-    async def _without_finalizer(self, claim: ResourceClaim) -> ResourceClaim:
+    async def _remove_finalizer(self, claim: ResourceClaim) -> ResourceClaim:
         finalizers = [finalizer for finalizer in claim.metadata.finalizers if finalizer != FINALIZER]
         meta = msgspec.structs.replace(claim.metadata, finalizers=finalizers)
         return await self._claims_client.update(msgspec.structs.replace(claim, metadata=meta))

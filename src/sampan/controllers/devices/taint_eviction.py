@@ -43,12 +43,12 @@ def is_tolerated(taint: DeviceTaint, toleration: DeviceToleration) -> bool:
     return toleration.effect == NO_EXECUTE and tolerates(toleration, taint)
 
 
-def leaves_at(device: Device, allocated: DeviceRequestAllocationResult) -> float | None:
+def compute_eviction_time(device: Device, allocated: DeviceRequestAllocationResult) -> float | None:
     """Return when consumers of the device must be evicted, or None if all NoExecute taints are tolerated."""
-    return soonest(_leaves_at(taint, allocated.tolerations) for taint in device.taints)
+    return soonest(_compute_taint_eviction_time(taint, allocated.tolerations) for taint in device.taints)
 
 
-def _leaves_at(taint: DeviceTaint, tolerations: Sequence[DeviceToleration]) -> float | None:
+def _compute_taint_eviction_time(taint: DeviceTaint, tolerations: Sequence[DeviceToleration]) -> float | None:
     if taint.effect != NO_EXECUTE or taint.timeAdded is None:
         return None
     allowed = [entry.tolerationSeconds for entry in tolerations if is_tolerated(taint, entry)]
@@ -65,7 +65,7 @@ def soonest(moments: Iterable[float | None]) -> float | None:
 EVICTION = "DeviceTaintManagerEviction"
 
 
-class _Planned(NamedTuple):
+class _PlannedEviction(NamedTuple):
     uid: str
     is_done: bool
 
@@ -83,7 +83,7 @@ def _pod_key(pod: Pod) -> Iterable[Hashable]:
     return (key_of(pod),) if pod.spec.resourceClaims and pod.spec.nodeName else ()
 
 
-def _consumers(claim: ResourceClaim) -> Iterable[Hashable]:
+def _consumer_pod_keys(claim: ResourceClaim) -> Iterable[Hashable]:
     pods = [consumer for consumer in claim.status.reservedFor if consumer.resource == "pods" and not consumer.apiGroup]
     return [NamespacedName(claim.metadata.namespace, consumer.name) for consumer in pods]
 
@@ -92,43 +92,45 @@ class DeviceTaintEvictionController:
     name = "device-taint-eviction-controller"
 
     def __init__(self, *, client: Client, informers: InformerFactory, events: EventRecorder, clock: Clock) -> None:
-        self._client, self._events, self._clock = client.of(Pod), events, clock
-        self._pods, self._claims = informers.of(Pod).lister, informers.of(ResourceClaim).lister
-        self._slices = informers.of(ResourceSlice).lister
+        self._client, self._events, self._clock = client.for_kind(Pod), events, clock
+        self._pods, self._claims = informers.for_kind(Pod).lister, informers.for_kind(ResourceClaim).lister
+        self._slices = informers.for_kind(ResourceSlice).lister
         self._claims.add_index(by_pool)
         self._slices.add_index(by_pool)
-        self._planned: dict[NamespacedName, _Planned] = {}
+        self._planned: dict[NamespacedName, _PlannedEviction] = {}
         self.watches = (
             Watch(resource_of(Pod), _pod_key),
-            Watch(resource_of(ResourceClaim), _consumers),
-            Watch(resource_of(ResourceSlice), self._users),
+            Watch(resource_of(ResourceClaim), _consumer_pod_keys),
+            Watch(resource_of(ResourceSlice), self._slice_user_keys),
         )
 
-    def _users(self, slice: ResourceSlice) -> Iterable[Hashable]:
+    def _slice_user_keys(self, slice: ResourceSlice) -> Iterable[Hashable]:
         if not has_no_execute_taint(slice):
             return ()
         claims = self._claims.find(by_pool, (slice.spec.driver, slice.spec.pool.name))
-        return [key for claim in claims for key in _consumers(claim)]
+        return [key for claim in claims for key in _consumer_pod_keys(claim)]
 
     async def reconcile(self, key: NamespacedName) -> float | None:
-        pod, planned = self._pods.by_key(key), self._planned.get(key)
+        pod, planned = self._pods.get_by_key(key), self._planned.get(key)
         if pod is None:
             self._planned.pop(key, None)
             return None
         if planned is not None and planned.uid == pod.metadata.uid and planned.is_done:
             return None
-        at, now = self._leaves_at(pod), self._clock.now()
+        at, now = self._compute_pod_eviction_time(pod), self._clock.now()
         if at is None:
             if self._planned.pop(key, None) is not None:
                 self._record_event(pod, "Cancelling deletion")
             return None
-        self._planned[key] = _Planned(pod.metadata.uid, is_done=at <= now and await self._evict(key, pod.metadata.uid))
+        self._planned[key] = _PlannedEviction(
+            pod.metadata.uid, is_done=at <= now and await self._evict(key, pod.metadata.uid)
+        )
         return at - now if at > now else None
 
-    def _leaves_at(self, pod: Pod) -> float | None:
+    def _compute_pod_eviction_time(self, pod: Pod) -> float | None:
         if not pod.spec.nodeName:
             return None
-        return soonest(self._claim_leaves_at(claim) for claim in self._claims_of(pod))
+        return soonest(self._compute_claim_eviction_time(claim) for claim in self._claims_of(pod))
 
     def _claims_of(self, pod: Pod) -> Iterable[ResourceClaim]:
         for pod_claim in pod.spec.resourceClaims:
@@ -139,14 +141,14 @@ class DeviceTaintEvictionController:
             if pod_claim.resourceClaimTemplateName is None or is_controlled_by(claim, pod):
                 yield claim
 
-    def _claim_leaves_at(self, claim: ResourceClaim) -> float | None:
+    def _compute_claim_eviction_time(self, claim: ResourceClaim) -> float | None:
         if claim.status.allocation is None:
             return None
         moments = []
         for allocated in claim.status.allocation.devices.results:
             device = device_of(self._slices.find(by_pool, (allocated.driver, allocated.pool)), allocated.device)
             if device is not None:
-                moments.append(leaves_at(device, allocated))
+                moments.append(compute_eviction_time(device, allocated))
         return soonest(moments)
 
     async def _evict(self, key: NamespacedName, uid: str) -> bool:

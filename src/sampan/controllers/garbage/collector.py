@@ -47,15 +47,15 @@ _PATIENCE_S = 30.0
 _TOGETHER = 20
 
 
-def _on_change(obj: Any) -> Iterable[Hashable]:
+def _discovery_keys(obj: Any) -> Iterable[Hashable]:
     return (DISCOVERY,)
 
 
-class _Unknown(Exception):
+class _UnknownOwnerKind(Exception):
     """The owner's kind is not served, so that its existence cannot be decided."""
 
 
-class _Misplaced(Exception):
+class _MisplacedOwner(Exception):
     """A cluster-scoped object names a namespaced owner. Such a reference is never acted upon."""
 
 
@@ -75,8 +75,8 @@ class GarbageCollectorController:
         self._pause_s = _SOON_S
         """Seconds until discovery is repeated while the resource of a CustomResourceDefinition is not served."""
         self.watches = (
-            Watch(resource_of(CustomResourceDefinition), _on_change, metadata_only=True),
-            Watch(resource_of(APIService), _on_change, metadata_only=True),
+            Watch(resource_of(CustomResourceDefinition), _discovery_keys, metadata_only=True),
+            Watch(resource_of(APIService), _discovery_keys, metadata_only=True),
         )
 
     def feed(self, add: Callable[[Hashable], None]) -> None:
@@ -89,7 +89,7 @@ class GarbageCollectorController:
     async def reconcile(self, key: Any) -> float | None:
         if key == DISCOVERY:
             return await self._discover_resources()
-        await self._monitors.complete(_PATIENCE_S)
+        await self._monitors.wait_until_complete(_PATIENCE_S)
         node: GraphNode = key
         if node.is_virtual:
             return await self._verify(node)
@@ -116,7 +116,9 @@ class GarbageCollectorController:
         self._monitors.follow(monitored)
         if failure:
             return _READ_AGAIN_S
-        if all(_served_as(definition.metadata.name) in catalog.resources for definition in self._definitions):
+        if all(
+            _parse_definition_name(definition.metadata.name) in catalog.resources for definition in self._definitions
+        ):
             self._pause_s = _SOON_S
             return None
         self._pause_s = min(2 * self._pause_s, _UNKNOWN_AGAIN_S)
@@ -137,7 +139,7 @@ class GarbageCollectorController:
             self.graph.put(node.kind, key, obj)
             return None
         self._absent.add(resource, key, uid)
-        if resource.namespaced and await self._objects.elsewhere(resource, key.name, uid):
+        if resource.namespaced and await self._objects.exists_in_any_namespace(resource, key.name, uid):
             for dependent in node.dependents or ():
                 self._report(dependent, uid)
         self.graph.remove_node(node)
@@ -146,7 +148,9 @@ class GarbageCollectorController:
     def _report(self, node: GraphNode, uid: str) -> None:
         for ref in node.owners:
             if ref.uid == uid:
-                return self._events.event(_reference(node), WARNING, "OwnerRefInvalidNamespace", _misplaced(ref, node))
+                return self._events.event(
+                    _reference(node), WARNING, "OwnerRefInvalidNamespace", _format_misplaced_owner(ref, node)
+                )
 
     # -- dependents --------------------------------------------------------------------------------------------------
 
@@ -159,11 +163,11 @@ class GarbageCollectorController:
             return None
         try:
             owners = await self._owners(node, obj)
-        except _Unknown:
+        except _UnknownOwnerKind:
             if self._clock.monotonic() - self._read_at >= _READ_AGAIN_S:
                 self._add(DISCOVERY)
             return _UNKNOWN_AGAIN_S
-        except _Misplaced:
+        except _MisplacedOwner:
             return None
         dependents = node.dependents or ()
         waits = any(dependent.waits_for_dependents for dependent in dependents)
@@ -204,11 +208,11 @@ class GarbageCollectorController:
     async def _owner(self, node: GraphNode, ref: OwnerRef) -> Owned | None:
         resource = self.graph.resource_of_owner(ref)
         if resource is None:
-            raise _Unknown
+            raise _UnknownOwnerKind
         if resource.namespaced and not node.key.namespace:
-            if await self._objects.elsewhere(resource, ref.name, ref.uid):
+            if await self._objects.exists_in_any_namespace(resource, ref.name, ref.uid):
                 self._report(node, ref.uid)
-            raise _Misplaced
+            raise _MisplacedOwner
         key = NamespacedName(node.key.namespace if resource.namespaced else "", ref.name)
         if self._absent.has(resource, key, ref.uid):
             return None
@@ -222,7 +226,7 @@ class GarbageCollectorController:
 
     async def _finish(self, node: GraphNode) -> None:
         """Remove the foregroundDeletion finalizer once no blocking dependent is left."""
-        blocking = node.blocking()
+        blocking = node.list_blocking_dependents()
         if not blocking:
             return await self._objects.remove_finalizer(node.kind.resource, node.key, node.uid, FOREGROUND)
         for dependent in blocking:
@@ -254,7 +258,7 @@ class GarbageCollectorController:
             return
 
 
-def _served_as(definition: str) -> tuple[str, str]:
+def _parse_definition_name(definition: str) -> tuple[str, str]:
     """Return group and plural from the name of a CustomResourceDefinition."""
     plural, _, group = definition.partition(".")
     return group, plural
@@ -271,7 +275,7 @@ def _reference(node: GraphNode) -> ObjectReference:
     )
 
 
-def _misplaced(ref: OwnerRef, node: GraphNode) -> str:
+def _format_misplaced_owner(ref: OwnerRef, node: GraphNode) -> str:
     namespace = node.key.namespace
     owner = f"[{ref.apiVersion}/{ref.kind}, namespace: {namespace}, name: {ref.name}, uid: {ref.uid}]"
     return f'ownerRef {owner} does not exist in namespace "{namespace}"'
@@ -279,4 +283,4 @@ def _misplaced(ref: OwnerRef, node: GraphNode) -> str:
 
 def make(context: ControllerContext) -> GarbageCollectorController:
     client = context.client
-    return context.build(GarbageCollectorController, client=client, discover=Discovery(client).served)
+    return context.build(GarbageCollectorController, client=client, discover=Discovery(client).discover_served)

@@ -92,7 +92,7 @@ def _merge(meta: Any, refs: Sequence[Any]) -> Mapping[str, Any]:
     return {"metadata": {"resourceVersion": meta.resourceVersion, "ownerReferences": list(refs) or None}}
 
 
-def without(obj: Owned, finalizer: str) -> Mapping[str, Any]:
+def remove_finalizer_patch(obj: Owned, finalizer: str) -> Mapping[str, Any]:
     """Return the JSON merge patch that removes a finalizer."""
     kept = [name for name in obj.metadata.finalizers or () if name != finalizer]
     return {"metadata": {"resourceVersion": obj.metadata.resourceVersion, "finalizers": kept or None}}

@@ -39,7 +39,7 @@ class GraphNode(msgspec.Struct, eq=False, gc=False):
         """Whether the node must be kept in the graph."""
         return bool(self.owners or self.dependents or self.waits_for_dependents or self.orphans_dependents)
 
-    def blocking(self) -> list[GraphNode]:
+    def list_blocking_dependents(self) -> list[GraphNode]:
         """Return the dependents whose owner reference blocks the deletion of this node."""
         return [
             dependent for dependent in self.dependents or () if any(_blocks(ref, self.uid) for ref in dependent.owners)
@@ -113,7 +113,7 @@ class Graph:
             self.remove_node(node)
             node = None
         if node is None:
-            node = self._newly_seen(nodes, key, obj)
+            node = self._add_node(nodes, key, obj)
             if node is None:
                 return
         self._update(node, obj)
@@ -149,7 +149,7 @@ class Graph:
 
     # -- internals ---------------------------------------------------------------------------------------------------
 
-    def _newly_seen(self, nodes: Nodes, key: NamespacedName, obj: Owned) -> GraphNode | None:
+    def _add_node(self, nodes: Nodes, key: NamespacedName, obj: Owned) -> GraphNode | None:
         node = nodes.take_virtual(key, obj.metadata.uid)
         for owner in list(nodes.virtual.get(key, {}).values()):
             self._enqueue(owner)  # Another object has that name, so that the virtual owner may not exist.
@@ -189,7 +189,7 @@ class Graph:
             elif resource.namespaced and not node.key.namespace:
                 self._enqueue(node)  # A cluster-scoped object cannot have a namespaced owner.
             else:
-                self._join(node, self._owner(ref, resource, node))
+                self._add_dependent(node, self._owner(ref, resource, node))
 
     def _owner(self, ref: OwnerRef, resource: Resource, dependent: GraphNode) -> GraphNode:
         nodes = self.nodes(resource)
@@ -201,7 +201,7 @@ class Graph:
             self._enqueue(owner)
         return owner
 
-    def _join(self, node: GraphNode, owner: GraphNode) -> None:
+    def _add_dependent(self, node: GraphNode, owner: GraphNode) -> None:
         if owner.dependents:
             sibling = next(iter(owner.dependents))
             if sibling.owners == node.owners:
@@ -222,9 +222,9 @@ class Graph:
             nodes = self.nodes(resource)
             owner = nodes.find(NamespacedName(node.key.namespace if resource.namespaced else "", ref.name), ref.uid)
             if owner is not None:
-                self._part(node, owner)
+                self._remove_dependent(node, owner)
 
-    def _part(self, node: GraphNode, owner: GraphNode) -> None:
+    def _remove_dependent(self, node: GraphNode, owner: GraphNode) -> None:
         if owner.dependents is not None:
             owner.dependents.discard(node)
             owner.dependents = owner.dependents or None

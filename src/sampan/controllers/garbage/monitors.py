@@ -8,7 +8,7 @@ from sampan.api.resources.resource import Resource
 from sampan.controllers.garbage.graph import Graph, Nodes, OwnerKind
 from sampan.controllers.garbage.objects import Objects
 from sampan.controllers.garbage.ownership import Owned
-from sampan.machinery.client.discovery import first_of_each
+from sampan.machinery.client.discovery import select_first_versions
 from sampan.machinery.informer import InformerFactory
 from sampan.machinery.object_key import NamespacedName
 
@@ -39,7 +39,7 @@ class Catalog:
 def catalog_of(served: Iterable[Resource]) -> Catalog:
     """Return the catalog of resources in all versions, with the preferred version first."""
     served = list(served)
-    preferred = {(resource.group, resource.plural): resource for resource in first_of_each(served)}
+    preferred = {(resource.group, resource.plural): resource for resource in select_first_versions(served)}
     by_kind: dict[OwnerKind, Resource] = {}
     for resource in served:
         if "get" in resource.verbs:
@@ -71,7 +71,7 @@ class _Sink:
             self._step()
             self._graph.remove(self._nodes, key)
 
-    def known(self) -> Sequence[NamespacedName]:
+    def list_keys(self) -> Sequence[NamespacedName]:
         return [*self._nodes.present, *self._nodes.virtual]
 
 
@@ -95,7 +95,7 @@ class ResourceMonitors:
                 self._start(identity, resource)
         self._check()
 
-    async def complete(self, patience_s: float) -> None:
+    async def wait_until_complete(self, patience_s: float) -> None:
         """Wait until all initial lists are in the graph, but at most `patience_s` seconds: a resource that cannot be
         listed must not prevent the collection of all others."""
         if not self._complete.is_set():
@@ -109,13 +109,13 @@ class ResourceMonitors:
     def _start(self, identity: Identity, resource: Resource) -> None:
         self._graph.serve_as(resource)
         sink = _Sink(
-            self._graph, self._graph.nodes(resource), self._informers.activity.step, lambda: self._filled(identity)
+            self._graph, self._graph.nodes(resource), self._informers.activity.step, lambda: self._on_filled(identity)
         )
         self._unfilled.add(identity)
         self.monitored[identity] = resource
-        self._stops[identity] = self._informers.follow(self._objects.of(resource), sink)
+        self._stops[identity] = self._informers.follow(self._objects.make_client(resource), sink)
 
-    def _filled(self, identity: Identity) -> None:
+    def _on_filled(self, identity: Identity) -> None:
         self._unfilled.discard(identity)
         self._informers.activity.step()
         self._check()

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from sampan.api.resources.resource import Resource
-from sampan.controllers.garbage.decisions import Propagation, without
+from sampan.controllers.garbage.decisions import Propagation, remove_finalizer_patch
 from sampan.controllers.garbage.ownership import OWNERSHIP, Owned
 from sampan.machinery import errors
 from sampan.machinery.client import Client, Delete, PatchType, Selection
@@ -19,7 +19,7 @@ class Objects:
     def __init__(self, client: Client) -> None:
         self._client = client
 
-    def of(self, resource: Resource) -> ResourceClient[Owned]:
+    def make_client(self, resource: Resource) -> ResourceClient[Owned]:
         return ResourceClient(client=self._client, resource=resource, codec=OWNERSHIP)
 
     async def read(self, resource: Resource, key: NamespacedName) -> Owned | None:
@@ -28,15 +28,15 @@ class Objects:
         Raise NotFound if the resource itself is not served: the object may exist nevertheless.
         """
         try:
-            return await self.of(resource).get(key.name, key.namespace)
+            return await self.make_client(resource).get(key.name, key.namespace)
         except errors.NotFound as error:
             if error.details.get("name") != key.name:
                 raise
             return None
 
-    async def elsewhere(self, resource: Resource, name: str, uid: str) -> bool:
+    async def exists_in_any_namespace(self, resource: Resource, name: str, uid: str) -> bool:
         """Whether an object with that name and UID exists in any namespace."""
-        listed = await self.of(resource).list(Selection(fields=f"metadata.name={name}"))
+        listed = await self.make_client(resource).list(Selection(fields=f"metadata.name={name}"))
         return any(obj.metadata.uid == uid for obj in listed.items)
 
     async def delete(self, resource: Resource, key: NamespacedName, obj: Owned, propagation: Propagation) -> bool:
@@ -70,7 +70,7 @@ class Objects:
         self, resource: Resource, key: NamespacedName, obj: Owned, propagation: Propagation, version: str
     ) -> None:
         options = Delete(propagation=propagation.value, uid=obj.metadata.uid, resource_version=version)
-        await self.of(resource).delete(key.name, key.namespace, options=options)
+        await self.make_client(resource).delete(key.name, key.namespace, options=options)
 
     async def patch(
         self,
@@ -81,11 +81,11 @@ class Objects:
     ) -> None:
         """Apply a strategic merge patch; kinds without it get the JSON merge patch that `by_merge` builds."""
         try:
-            await self.of(resource).patch(key.name, patch, key.namespace)
+            await self.make_client(resource).patch(key.name, patch, key.namespace)
         except errors.UnsupportedMediaType:
             current = await self._client.metadata(resource).get(key.name, key.namespace)
             merged = by_merge(current.metadata)
-            await self.of(resource).patch(key.name, merged, key.namespace, type=PatchType.MERGE)
+            await self.make_client(resource).patch(key.name, merged, key.namespace, type=PatchType.MERGE)
 
     async def remove_finalizer(self, resource: Resource, key: NamespacedName, uid: str, finalizer: str) -> None:
         """Remove a finalizer from the object with exactly this UID, retrying on conflict."""
@@ -94,8 +94,8 @@ class Objects:
             if obj is None or obj.metadata.uid != uid or not obj.has(finalizer):
                 return
             try:
-                patch = without(obj, finalizer)
-                await self.of(resource).patch(key.name, patch, key.namespace, type=PatchType.MERGE)
+                patch = remove_finalizer_patch(obj, finalizer)
+                await self.make_client(resource).patch(key.name, patch, key.namespace, type=PatchType.MERGE)
                 return
             except errors.NotFound:
                 return

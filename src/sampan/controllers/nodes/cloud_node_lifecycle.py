@@ -39,17 +39,17 @@ class CloudNodeLifecycleController:
         clock: Clock,
         period_s: float,
     ) -> None:
-        self._client, self._events, self._instances, self._period_s = client.of(Node), events, instances, period_s
-        self._nodes = informers.of(Node).lister
+        self._client, self._events, self._instances, self._period_s = client.for_kind(Node), events, instances, period_s
+        self._nodes = informers.for_kind(Node).lister
         self._taint_writer = TaintWriter(client=client, clock=clock)
         self.watches = (Watch(resource_of(Node)),)
 
     async def reconcile(self, key: str) -> float:
-        for error in await for_each(self._nodes, self._look_at):
+        for error in await for_each(self._nodes, self._sync_node):
             log.warning("%s failed for a node: %s; retrying in %g s", self.name, error, self._period_s)
         return self._period_s
 
-    async def _look_at(self, node: Node) -> None:
+    async def _sync_node(self, node: Node) -> None:
         if ready_status(node) == TRUE:
             await self._taint_writer.change(node, NO_SCHEDULE, remove=(SHUTDOWN,))
         elif any(taint.key == UNINITIALIZED for taint in node.spec.taints):

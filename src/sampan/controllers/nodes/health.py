@@ -50,12 +50,12 @@ def observe(last: Health | None, node: Node, lease: Lease | None, *, now: float,
     return Health(seen_at=now, has_ready=ready is not None, heartbeat=heartbeat, renewed=renewed)
 
 
-def seen_now(health: Health, now: float) -> Health:
+def with_heartbeat(health: Health, now: float) -> Health:
     """Return the health as if the node had just sent a heartbeat."""
     return replace(health, seen_at=now)
 
 
-def marked_unknown(node: Node, now: float) -> Node | None:
+def mark_unknown(node: Node, now: float) -> Node | None:
     """Return a copy with all kubelet conditions Unknown, or None if the Ready condition already is."""
     ready = find_condition(node.status.conditions, READY)
     if ready is not None and ready.status == UNKNOWN:

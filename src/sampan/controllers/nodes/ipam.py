@@ -32,14 +32,14 @@ class Allocation:
             return
         # Occupy the new networks before the old ones are released, so that no part of them is assigned in between.
         for network in networks:
-            self._for_each_range("occupy", network)
+            self._apply_to_ranges("occupy", network)
         self.forget(name)
         self._of[name] = (uid, networks)
 
     def forget(self, name: str) -> None:
         _, networks = self._of.pop(name, ("", ()))
         for network in networks:
-            self._for_each_range("release", network)
+            self._apply_to_ranges("release", network)
 
     def allocate(self, name: str, uid: str) -> tuple[Network, ...]:
         """Return networks for a node without pod CIDRs; the same ones again until they are recorded.
@@ -55,7 +55,7 @@ class Allocation:
                 networks.append(ranges.take())  # noqa: PERF401 - the networks taken before CidrRangeFull must be known
         except CidrRangeFull:
             for network in networks:
-                self._for_each_range("release", network)
+                self._apply_to_ranges("release", network)
             raise
         self.forget(name)
         self._of[name] = (uid, tuple(networks))
@@ -64,7 +64,7 @@ class Allocation:
     def names(self) -> Sequence[str]:
         return list(self._of)
 
-    def _for_each_range(self, what: str, network: Network) -> None:
+    def _apply_to_ranges(self, what: str, network: Network) -> None:
         for ranges in self.ranges:
             getattr(ranges, what)(network)
 
@@ -83,13 +83,13 @@ class NodeIpamController:
     def __init__(
         self, *, client: Client, informers: InformerFactory, events: EventRecorder, allocation: Allocation
     ) -> None:
-        self._client, self._events, self._allocation = client.of(Node), events, allocation
-        self._nodes = informers.of(Node).lister
+        self._client, self._events, self._allocation = client.for_kind(Node), events, allocation
+        self._nodes = informers.for_kind(Node).lister
         self._has_read = False
         """Whether the pod CIDRs of all existing nodes are recorded. Nothing is assigned before."""
-        self.watches = (Watch(resource_of(Node), self._noted),)
+        self.watches = (Watch(resource_of(Node), self._record_node_cidrs),)
 
-    def _noted(self, node: Node) -> Iterable[Hashable]:
+    def _record_node_cidrs(self, node: Node) -> Iterable[Hashable]:
         """Record the pod CIDRs of an observed node before any are assigned; enqueue nodes that have none."""
         meta = node.metadata
         current = self._nodes.get(meta.name)

@@ -19,7 +19,7 @@ from sampan.controllers.fan_out import for_each
 from sampan.controllers.nodes import health
 from sampan.controllers.nodes.health import ready_status
 from sampan.controllers.nodes.pods import by_node, node_name, pod_condition_patch
-from sampan.controllers.nodes.taints import TaintWriter, has_taint, scheduling_taints
+from sampan.controllers.nodes.taints import TaintWriter, diff_scheduling_taints, has_taint
 from sampan.controllers.nodes.zones import EXCLUDED, Rates, ZoneQueue, Zones, ZoneTransition, zone_of
 from sampan.machinery import errors
 from sampan.machinery.client import Client, PatchType, Selection, resource_of
@@ -76,9 +76,9 @@ class NodeLifecycleController:
         config: ControllerConfig,
     ) -> None:
         self._client, self._events, self._clock, self._config = client, events, clock, config
-        self._nodes = informers.of(Node).lister
-        self._leases = informers.of(Lease, _NODE_LEASES).lister
-        self._pods = informers.of(Pod).lister
+        self._nodes = informers.for_kind(Node).lister
+        self._leases = informers.for_kind(Lease, _NODE_LEASES).lister
+        self._pods = informers.for_kind(Pod).lister
         self._pods.add_index(by_node)
         self._taint_writer = TaintWriter(client=client, clock=clock)
         self._zones = Zones(_rates(config))
@@ -105,12 +105,12 @@ class NodeLifecycleController:
         return None
 
     async def _follow_conditions(self, node: Node) -> None:
-        add, remove = scheduling_taints(node)
+        add, remove = diff_scheduling_taints(node)
         if add or remove:
             await self._taint_writer.change(node, NO_SCHEDULE, add=add, remove=remove)
         if missing := missing_deprecated_labels(node):
             patch = {"metadata": {"labels": missing}}
-            await self._client.of(Node).patch(node.metadata.name, patch, type=PatchType.MERGE)
+            await self._client.for_kind(Node).patch(node.metadata.name, patch, type=PatchType.MERGE)
 
     # -- periodic check ----------------------------------------------------------------------------------------------
 
@@ -170,13 +170,13 @@ class NodeLifecycleController:
         before = ready_status(node)
         for _ in range(_MARK_ATTEMPTS):
             try:
-                marked = health.marked_unknown(node, self._clock.now())
-                written = await self._client.of(Node).update_status(marked) if marked is not None else node
+                marked = health.mark_unknown(node, self._clock.now())
+                written = await self._client.for_kind(Node).update_status(marked) if marked is not None else node
                 return _NodeCheck(written, before, UNKNOWN)
             except errors.NotFound:
                 return None
             except errors.Conflict:
-                fresh = await self._fresh(node.metadata.name)
+                fresh = await self._fetch_node(node.metadata.name)
             if fresh is None:
                 return None
             if not self._update_health(fresh, now):
@@ -193,10 +193,10 @@ class NodeLifecycleController:
         grace_s = config.node_monitor_grace_period_s if node_health.has_ready else config.node_startup_grace_period_s
         return now > node_health.seen_at + grace_s
 
-    async def _fresh(self, name: str) -> Node | None:
+    async def _fetch_node(self, name: str) -> Node | None:
         """Return the node from the server, as it may have just posted its status."""
         try:
-            return await self._client.of(Node).get(name)
+            return await self._client.for_kind(Node).get(name)
         except errors.NotFound:
             return None
 
@@ -226,13 +226,13 @@ class NodeLifecycleController:
             queue.remove(name)
             await self._taint_writer.change(node, NO_EXECUTE, remove=(NOT_READY, UNREACHABLE))
             return
-        taint, other = _evicting(status)
+        taint, other = _select_no_execute_taints(status)
         if has_taint(node.spec.taints, other, NO_EXECUTE):
             await self._taint_writer.change(node, NO_EXECUTE, add=(taint,), remove=(other,))
         elif has_taint(node.spec.taints, taint, NO_EXECUTE):
             queue.remove(name)
         else:
-            queue.again(name)
+            queue.requeue(name)
 
     async def _mark_pods(self, name: str) -> None:
         done = self._marked[name]
@@ -255,7 +255,7 @@ class NodeLifecycleController:
             return
         try:
             meta = pod.metadata
-            await self._client.of(Pod).patch(meta.name, patch, meta.namespace, subresource="status")
+            await self._client.for_kind(Pod).patch(meta.name, patch, meta.namespace, subresource="status")
         except errors.NotFound:
             return
         self._events.event(pod, WARNING, "NodeNotReady", "Node is not ready")
@@ -269,7 +269,7 @@ class NodeLifecycleController:
         elif change is ZoneTransition.FOUND_SOME:
             log.info("a node is Ready again: resumed evictions")
             for name, node_health in self._health.items():
-                self._health[name] = health.seen_now(node_health, now)
+                self._health[name] = health.with_heartbeat(node_health, now)
 
     async def _taint_next(self, queue: ZoneQueue, now: float) -> float | None:
         """Taint the nodes that the rate limit allows; return the seconds until the next one."""
@@ -277,12 +277,12 @@ class NodeLifecycleController:
             node = self._nodes.get(name)
             if node is None or (status := ready_status(node)) not in (FALSE, UNKNOWN):
                 continue
-            taint, other = _evicting(status)
+            taint, other = _select_no_execute_taints(status)
             try:
                 await self._taint_writer.change(node, NO_EXECUTE, add=(taint,), remove=(other,))
             except errors.ApiError as error:
                 log.warning("%s: cannot taint node %s: %s", self.name, name, error)
-                queue.again(name)
+                queue.requeue(name)
         wait_s = queue.next_in_s(now)
         return max(wait_s, _RETRY_S) if wait_s is not None else None
 
@@ -291,7 +291,7 @@ class NodeLifecycleController:
         self._events.event(reference, NORMAL, reason, message)
 
 
-def _evicting(status: str) -> tuple[str, str]:
+def _select_no_execute_taints(status: str) -> tuple[str, str]:
     """Return the NoExecute taint for a Ready status, and the opposite one, which must be removed."""
     return (NOT_READY, UNREACHABLE) if status == FALSE else (UNREACHABLE, NOT_READY)
 

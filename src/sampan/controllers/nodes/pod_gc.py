@@ -30,13 +30,13 @@ _OVER, _NOT_OVER = ("Succeeded", "Failed"), ("Pending", "Running", "Unknown")
 
 
 @dataclass(frozen=True, slots=True)
-class Doomed:
+class PodToDelete:
     pod: Pod
     is_orphan: bool = False
     """Whether the pod's node no longer exists."""
 
 
-def excess(pods: Iterable[Pod], threshold: int) -> list[Pod]:
+def select_excess_pods(pods: Iterable[Pod], threshold: int) -> list[Pod]:
     """Return the terminated pods above the threshold; a threshold of 0 keeps all."""
     over = [pod for pod in pods if pod.status.phase not in _NOT_OVER]
     if threshold <= 0 or len(over) <= threshold:
@@ -44,13 +44,13 @@ def excess(pods: Iterable[Pod], threshold: int) -> list[Pod]:
     return sorted(over, key=_order)[: len(over) - threshold]
 
 
-def out_of_service(pods: Iterable[Pod], nodes: Mapping[str, Node]) -> list[Pod]:
+def select_out_of_service_pods(pods: Iterable[Pod], nodes: Mapping[str, Node]) -> list[Pod]:
     """Return the terminating pods on nodes that are out of service."""
     lost = {name for name, node in nodes.items() if _is_out_of_service(node)}
     return [pod for pod in pods if pod.metadata.deletionTimestamp and pod.spec.nodeName in lost] if lost else []
 
 
-def never_scheduled(pods: Iterable[Pod]) -> list[Pod]:
+def select_unscheduled_pods(pods: Iterable[Pod]) -> list[Pod]:
     return [pod for pod in pods if pod.metadata.deletionTimestamp and not pod.spec.nodeName]
 
 
@@ -69,50 +69,53 @@ class PodGarbageCollectorController:
 
     def __init__(self, *, client: Client, informers: InformerFactory, clock: Clock, threshold: int) -> None:
         self._client, self._clock, self._threshold = client, clock, threshold
-        self._pods = informers.of(Pod).lister
+        self._pods = informers.for_kind(Pod).lister
         self._pods.add_index(by_node)
-        self._nodes = informers.of(Node).lister
+        self._nodes = informers.for_kind(Node).lister
         self._missing_since: dict[str, float] = {}
         self.watches = (Watch(resource_of(Pod)), Watch(resource_of(Node)))
 
     async def reconcile(self, key: str) -> float:
         nodes = {node.metadata.name: node for node in self._nodes}
         pods = list(self._pods)
-        removals = [Doomed(pod) for pod in (*excess(pods, self._threshold), *out_of_service(pods, nodes))]
-        removals += [Doomed(pod) for pod in never_scheduled(pods)]
-        removals += [Doomed(pod, is_orphan=True) for pod in await self._orphans(nodes)]
+        removals = [
+            PodToDelete(pod)
+            for pod in (*select_excess_pods(pods, self._threshold), *select_out_of_service_pods(pods, nodes))
+        ]
+        removals += [PodToDelete(pod) for pod in select_unscheduled_pods(pods)]
+        removals += [PodToDelete(pod, is_orphan=True) for pod in await self._orphans(nodes)]
         raise_first(await for_each({removal.pod.metadata.uid: removal for removal in removals}.values(), self._remove))
         return PERIOD_S
 
     async def _orphans(self, nodes: Mapping[str, Node]) -> Sequence[Pod]:
-        now, missing = self._clock.now(), self._missing()
+        now, missing = self._clock.now(), self._list_missing_nodes()
         self._missing_since = {name: self._missing_since.get(name, now) for name in missing}
         due = [name for name, since in self._missing_since.items() if now - since >= QUARANTINE_S]
-        deleted = [name for name in due if not await self._is_there(name)]
+        deleted = [name for name in due if not await self._is_node_present(name)]
         return [pod for name in deleted for pod in self._pods.find(by_node, name)]
 
-    def _missing(self) -> list[str]:
+    def _list_missing_nodes(self) -> list[str]:
         """Return the nodes that pods are bound to and that do not exist."""
         return [str(name) for name in self._pods.values(by_node) if self._nodes.get(str(name)) is None]
 
-    async def _is_there(self, name: str) -> bool:
+    async def _is_node_present(self, name: str) -> bool:
         try:
-            await self._client.of(Node).get(name)
+            await self._client.for_kind(Node).get(name)
         except errors.NotFound:
             return False
         return True
 
-    async def _remove(self, doomed: Doomed) -> None:
-        pod, pods = doomed.pod, self._client.of(Pod)
+    async def _remove(self, doomed: PodToDelete) -> None:
+        pod, pods = doomed.pod, self._client.for_kind(Pod)
         meta = pod.metadata
         try:
             if pod.status.phase not in _OVER:
-                await pods.patch(meta.name, self._failed(doomed), meta.namespace, subresource="status")
+                await pods.patch(meta.name, self._build_failed_patch(doomed), meta.namespace, subresource="status")
             await pods.delete(meta.name, meta.namespace, options=Delete(grace_period_s=0, uid=meta.uid))
         except errors.NotFound:
             return
 
-    def _failed(self, doomed: Doomed) -> Mapping[str, Any]:
+    def _build_failed_patch(self, doomed: PodToDelete) -> Mapping[str, Any]:
         pod = doomed.pod
         generation = pod.metadata.generation
         status: dict[str, Any] = {"phase": "Failed", "observedGeneration": generation}

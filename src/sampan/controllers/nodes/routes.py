@@ -63,9 +63,9 @@ class RouteController:
         cluster: Sequence[Network],
         period_s: float,
     ) -> None:
-        self._client, self._events, self._routes = client.of(Node), events, routes
+        self._client, self._events, self._routes = client.for_kind(Node), events, routes
         self._clock, self._cluster, self._period_s = clock, cluster, period_s
-        self._nodes = informers.of(Node).lister
+        self._nodes = informers.for_kind(Node).lister
         self.watches = (Watch(resource_of(Node)),)
 
     async def reconcile(self, key: str) -> float:

@@ -74,19 +74,22 @@ class TaintEvictionController:
     name = "taint-eviction-controller"
 
     def __init__(self, *, client: Client, informers: InformerFactory, events: EventRecorder, clock: Clock) -> None:
-        self._client_pods, self._events, self._clock = client.of(Pod), events, clock
-        self._nodes = informers.of(Node).lister
-        self._pods = informers.of(Pod).lister
+        self._client_pods, self._events, self._clock = client.for_kind(Pod), events, clock
+        self._nodes = informers.for_kind(Node).lister
+        self._pods = informers.for_kind(Pod).lister
         self._pods.add_index(by_node)
         self._known: dict[str, dict[NamespacedName, Eviction]] = {}
         """Evictions by node: for nodes with NoExecute taints, and for deleted nodes with evictions still scheduled."""
-        self.watches = (Watch(resource_of(Node), self._if_tainted), Watch(resource_of(Pod), self._if_on_tainted))
+        self.watches = (
+            Watch(resource_of(Node), self._tainted_node_keys),
+            Watch(resource_of(Pod), self._tainted_node_keys_of_pod),
+        )
 
-    def _if_tainted(self, node: Node) -> Iterable[Hashable]:
+    def _tainted_node_keys(self, node: Node) -> Iterable[Hashable]:
         is_tainted = any(taint.effect == NO_EXECUTE for taint in node.spec.taints)
         return (node.metadata.name,) if is_tainted or node.metadata.name in self._known else ()
 
-    def _if_on_tainted(self, pod: Pod) -> Iterable[Hashable]:
+    def _tainted_node_keys_of_pod(self, pod: Pod) -> Iterable[Hashable]:
         return (pod.spec.nodeName,) if pod.spec.nodeName in self._known else ()
 
     async def reconcile(self, key: str) -> float | None:

@@ -37,7 +37,7 @@ def has_taint(taints: Iterable[Taint], key: str, effect: str) -> bool:
     return any(taint.key == key and taint.effect == effect for taint in taints)
 
 
-def scheduling_taints(node: Node) -> tuple[list[str], list[str]]:
+def diff_scheduling_taints(node: Node) -> tuple[list[str], list[str]]:
     """Return the keys of the NoSchedule taints to add according to the node's conditions, and of those to remove."""
     conditions = ((condition.type, condition.status) for condition in node.status.conditions)
     desired = [_BY_CONDITION[pair] for pair in conditions if pair in _BY_CONDITION]
@@ -47,7 +47,7 @@ def scheduling_taints(node: Node) -> tuple[list[str], list[str]]:
     return [key for key in desired if key not in present], [key for key in present if key not in desired]
 
 
-def changed(
+def update_taints(
     taints: Sequence[Taint], effect: str, *, add: Sequence[str] = (), remove: Sequence[str] = (), now: float
 ) -> list[Taint]:
     """Return the taints with the `add` keys added, or replaced with a new timeAdded, and the `remove` keys removed."""
@@ -88,7 +88,7 @@ _ATTEMPTS = 5
 
 class TaintWriter:
     def __init__(self, *, client: Client, clock: Clock) -> None:
-        self._nodes, self._clock = client.of(Node), clock
+        self._nodes, self._clock = client.for_kind(Node), clock
 
     async def change(self, node: Node, effect: str, *, add: Sequence[str] = (), remove: Sequence[str] = ()) -> None:
         """Add and remove taints with these keys and this effect, retrying on conflict.
@@ -96,7 +96,7 @@ class TaintWriter:
         Nothing is written if nothing changes or the node does not exist.
         """
         for attempt in range(_ATTEMPTS):
-            desired = changed(node.spec.taints, effect, add=add, remove=remove, now=self._clock.now())
+            desired = update_taints(node.spec.taints, effect, add=add, remove=remove, now=self._clock.now())
             if desired == node.spec.taints:
                 return
             try:

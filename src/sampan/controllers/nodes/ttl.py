@@ -28,7 +28,7 @@ class TtlController:
     name = "ttl-controller"
 
     def __init__(self, *, client: Client, informers: InformerFactory) -> None:
-        self._client, self._nodes = client.of(Node), informers.of(Node).lister
+        self._client, self._nodes = client.for_kind(Node), informers.for_kind(Node).lister
         self._step = 0
         self.watches = (Watch(resource_of(Node), node_name),)
 

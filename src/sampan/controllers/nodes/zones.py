@@ -31,7 +31,7 @@ class Rates:
     large: int
     unhealthy_share: float
 
-    def of(self, state: ZoneState, size: int) -> float:
+    def select_rate(self, state: ZoneState, size: int) -> float:
         if state is ZoneState.PARTIAL:
             return self.reduced if size > self.large else 0.0
         return self.normal
@@ -65,7 +65,7 @@ class ZoneQueue:
     def add(self, name: str) -> None:
         self._waiting.setdefault(name, True)
 
-    def again(self, name: str) -> None:
+    def requeue(self, name: str) -> None:
         """Requeue a node that was taken; a node that is waiting keeps its position."""
         if self._waiting.get(name) is False:
             del self._waiting[name]
@@ -158,7 +158,7 @@ class Zones:
             if all_are:
                 record.queue.set_rate(0.0, now)
             elif all_were or record.state is not new[zone]:
-                record.queue.set_rate(self._rates.of(new[zone], len(health[zone])), now)
+                record.queue.set_rate(self._rates.select_rate(new[zone], len(health[zone])), now)
             record.state = new[zone]
         if all_are:
             return ZoneTransition.LOST_ALL

@@ -55,27 +55,27 @@ class OwnerIndex(Generic[T]):
 
     def __init__(self, *, owners: Lister[T], kind: str, selector: Callable[[T], Selector]) -> None:
         self._owners, self._kind, self._selector = owners, kind, selector
-        owners.add_index(self._by_demand)
+        owners.add_index(self._by_required_label)
 
     def keys(self, obj: Any) -> Iterable[NamespacedName]:
         """Return the keys of the owners to reconcile when the object is added, changed or deleted; for `Watch.keys`."""
         reference = controller_of(obj)
         if reference is not None:
             return (NamespacedName(obj.metadata.namespace, reference.name),) if reference.kind == self._kind else ()
-        return [key_of(owner) for owner in self.selecting(obj)]
+        return [key_of(owner) for owner in self.list_selecting_owners(obj)]
 
-    def selecting(self, obj: Any) -> Sequence[T]:
+    def list_selecting_owners(self, obj: Any) -> Sequence[T]:
         """Return the owners in the object's namespace whose selectors match it."""
         meta = obj.metadata
         if not meta.labels:
             return []
         owners: list[T] = []
         for demand in (None, *meta.labels.items()):
-            demanding = self._owners.find(self._by_demand, (meta.namespace, demand))
+            demanding = self._owners.find(self._by_required_label, (meta.namespace, demand))
             owners += [owner for owner in demanding if self._selector(owner).matches(meta.labels)]
         return owners
 
-    def _by_demand(self, owner: Any) -> Iterable[Hashable]:
+    def _by_required_label(self, owner: Any) -> Iterable[Hashable]:
         selector = self._selector(owner)
         if selector.is_everything or selector.is_nothing:
             return ()
@@ -92,7 +92,7 @@ class ClaimControl:
     finalizers: Sequence[str] = ()
 
 
-def adoption(owner: Any, obj: Any, finalizers: Sequence[str] = ()) -> dict[str, Any]:
+def adoption_patch(owner: Any, obj: Any, finalizers: Sequence[str] = ()) -> dict[str, Any]:
     """Return the strategic merge patch that adopts the object; rejected if it has another controller or UID by then."""
     meta: dict[str, Any] = {"uid": obj.metadata.uid, "ownerReferences": [json.to_value(new_controller_ref(owner))]}
     if finalizers:
@@ -100,7 +100,7 @@ def adoption(owner: Any, obj: Any, finalizers: Sequence[str] = ()) -> dict[str, 
     return {"metadata": meta}
 
 
-def release(owner: Any, obj: Any, finalizers: Sequence[str] = ()) -> dict[str, Any]:
+def release_patch(owner: Any, obj: Any, finalizers: Sequence[str] = ()) -> dict[str, Any]:
     """Return the strategic merge patch that removes the owner reference."""
     reference = {"$patch": "delete", "uid": owner.metadata.uid}
     meta: dict[str, Any] = {"uid": obj.metadata.uid, "ownerReferences": [reference]}
@@ -142,13 +142,13 @@ async def claim(
 
     An object matches if the selector and `also` accept it. All objects are processed before the first error is raised.
     """
-    claiming = _Claiming(owner, control)
+    claiming = _ClaimRound(owner, control)
     owned: list[T] = []
     for obj in objects:
         meta: Any = obj.metadata  # type: ignore[attr-defined]
         is_match = selector.matches(meta.labels) and (also is None or also(obj))
         decision = claim_action(owner, obj, is_match)
-        if decision is ClaimAction.KEEP or (decision is ClaimAction.ADOPT and await claiming.adopted(obj)):
+        if decision is ClaimAction.KEEP or (decision is ClaimAction.ADOPT and await claiming.try_adopt(obj)):
             owned.append(obj)
         elif decision is ClaimAction.RELEASE:
             await claiming.release(obj)
@@ -157,7 +157,7 @@ async def claim(
     return owned
 
 
-class _Claiming:
+class _ClaimRound:
     """One round of claiming, which reads the owner from the server at most once."""
 
     def __init__(self, owner: Any, control: ClaimControl) -> None:
@@ -166,7 +166,7 @@ class _Claiming:
         self._has_checked = False
         self.failure: errors.ApiError | None = None
 
-    async def adopted(self, obj: Any) -> bool:
+    async def try_adopt(self, obj: Any) -> bool:
         return await self._try(self._adopt(obj))
 
     async def release(self, obj: Any) -> None:
@@ -183,7 +183,7 @@ class _Claiming:
         return True
 
     async def _release(self, obj: Any) -> None:
-        patch = release(self._owner, obj, self._control.finalizers)
+        patch = release_patch(self._owner, obj, self._control.finalizers)
         try:
             await self._control.objects.patch(obj.metadata.name, patch, obj.metadata.namespace)
         except errors.Invalid:
@@ -193,7 +193,7 @@ class _Claiming:
         await self._check_owner()
         if self._refusal is not None:
             raise errors.Conflict(f"can't adopt {obj.kind} {_describe(obj)}: {self._refusal}")
-        patch = adoption(self._owner, obj, self._control.finalizers)
+        patch = adoption_patch(self._owner, obj, self._control.finalizers)
         await self._control.objects.patch(obj.metadata.name, patch, obj.metadata.namespace)
 
     async def _check_owner(self) -> None:

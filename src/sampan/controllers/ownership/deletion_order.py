@@ -45,12 +45,12 @@ def deletion_order(pods: Iterable[Pod], *, related: Iterable[Pod] = (), now: flo
     """
     on_node = Counter(pod.spec.nodeName for pod in related if is_active(pod))
     ranks = [_rank(pod, deletion_cost(pod), on_node[pod.spec.nodeName]) for pod in pods]
-    return _sorted(ranks, now)
+    return _sort_by_rank(ranks, now)
 
 
 def plain_order(pods: Iterable[Pod]) -> list[Pod]:
     """Sort the pods like `deletion_order`, but without cost, related pods and the logarithmic scale."""
-    return _sorted([_rank(pod, 0, 0) for pod in pods], None)
+    return _sort_by_rank([_rank(pod, 0, 0) for pod in pods], None)
 
 
 def pods_to_delete(pods: Sequence[Pod], count: int, *, related: Iterable[Pod] = (), now: float) -> Sequence[Pod]:
@@ -71,14 +71,14 @@ def _rank(pod: Pod, cost: int, neighbours: int) -> _DeletionRank:
     )
 
 
-def _sorted(ranks: list[_DeletionRank], now: float | None) -> list[Pod]:
-    def compared(first: _DeletionRank, second: _DeletionRank) -> int:
-        return _compared(first, second, now)
+def _sort_by_rank(ranks: list[_DeletionRank], now: float | None) -> list[Pod]:
+    def compare(first: _DeletionRank, second: _DeletionRank) -> int:
+        return _compare_ranks(first, second, now)
 
-    return [rank.pod for rank in sorted(ranks, key=cmp_to_key(compared))]
+    return [rank.pod for rank in sorted(ranks, key=cmp_to_key(compare))]
 
 
-def _compared(first: _DeletionRank, second: _DeletionRank, now: float | None) -> int:
+def _compare_ranks(first: _DeletionRank, second: _DeletionRank, now: float | None) -> int:
     if first.state != second.state:
         return -1 if first.state < second.state else 1
     if first.cost != second.cost:
@@ -87,15 +87,15 @@ def _compared(first: _DeletionRank, second: _DeletionRank, now: float | None) ->
         return second.neighbours - first.neighbours
     is_ready = first.state[2]
     if is_ready and first.ready_since != second.ready_since:
-        return _later_first(first, second, first.ready_since, second.ready_since, now)
+        return _compare_times(first, second, first.ready_since, second.ready_since, now)
     if first.restarts != second.restarts:
         return -1 if first.restarts > second.restarts else 1
     if first.created != second.created:
-        return _later_first(first, second, first.created, second.created, now)
+        return _compare_times(first, second, first.created, second.created, now)
     return 0
 
 
-def _later_first(
+def _compare_times(
     first: _DeletionRank, second: _DeletionRank, mine: float | None, theirs: float | None, now: float | None
 ) -> int:
     """Compare two times; the later one sorts first, and an unknown time counts as the latest."""

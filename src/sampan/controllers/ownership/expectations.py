@@ -39,13 +39,13 @@ class Expectations:
         """Replace the expectations of the owner by so many creations and the deletion of these UIDs."""
         self._expected[key] = _Expected(self._clock.monotonic(), creations, set(deletions))
 
-    def created(self, key: Hashable, count: int = 1) -> None:
+    def lower_creations(self, key: Hashable, count: int = 1) -> None:
         """Lower the expected creations because one was observed, or has failed."""
         expected = self._expected.get(key)
         if expected is not None:
             expected.creations -= count
 
-    def deleted(self, key: Hashable, uid: str) -> None:
+    def drop_deletion(self, key: Hashable, uid: str) -> None:
         """Drop an expected deletion because it was observed, or has failed."""
         expected = self._expected.get(key)
         if expected is not None:
@@ -90,11 +90,11 @@ class Expectations:
         if obj is None or reference is None or reference.uid not in self._expected:
             return
         if new is None or new.metadata.deletionTimestamp is not None:
-            self.deleted(reference.uid, obj.metadata.uid)
+            self.drop_deletion(reference.uid, obj.metadata.uid)
             if old is None:
-                self.created(reference.uid)
+                self.lower_creations(reference.uid)
         elif old is None:
-            self.created(reference.uid)
+            self.lower_creations(reference.uid)
 
     def _observe_owner(self, old: Any | None, new: Any | None) -> None:
         if new is None and old is not None:

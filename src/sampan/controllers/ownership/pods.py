@@ -34,7 +34,7 @@ async def slow_start(count: int, first: int, step: Callable[[int], Awaitable[Any
     """
     done, size = 0, min(first, count)
     while size > 0:
-        failures = [error for error in await _together(done, size, step) if error is not None]
+        failures = [error for error in await _run_batch(done, size, step) if error is not None]
         if failures:
             return BatchResult(done + size - len(failures), failures[0])
         done += size
@@ -42,20 +42,20 @@ async def slow_start(count: int, first: int, step: Callable[[int], Awaitable[Any
     return BatchResult(done)
 
 
-async def _together(start: int, size: int, step: Callable[[int], Awaitable[Any]]) -> list[Exception | None]:
+async def _run_batch(start: int, size: int, step: Callable[[int], Awaitable[Any]]) -> list[Exception | None]:
     if size == 1:
-        return [await _failure(step, start)]
-    return await asyncio.gather(*(_failure(step, at) for at in range(start, start + size)))
+        return [await _run_step(step, start)]
+    return await asyncio.gather(*(_run_step(step, at) for at in range(start, start + size)))
 
 
-async def all_at_once(count: int, step: Callable[[int], Awaitable[Any]]) -> Exception | None:
+async def run_concurrently(count: int, step: Callable[[int], Awaitable[Any]]) -> Exception | None:
     """Call `step(0)` to `step(count - 1)` concurrently. All of them run; the first error is returned."""
     if not count:
         return None
-    return next((error for error in await _together(0, count, step) if error is not None), None)
+    return next((error for error in await _run_batch(0, count, step) if error is not None), None)
 
 
-async def _failure(step: Callable[[int], Awaitable[Any]], at: int) -> Exception | None:
+async def _run_step(step: Callable[[int], Awaitable[Any]], at: int) -> Exception | None:
     """Return the error of a step. The step starts here, so that none is left unstarted if the batch is cancelled."""
     try:
         await step(at)
@@ -81,7 +81,7 @@ class FailureBackoff:
         self._most_s, self._forgotten_s = most_s, 2 * most_s
         self._failures: dict[str, _Failure] = {}
 
-    def held_s(self, key: str, now: float) -> float:
+    def remaining_backoff_s(self, key: str, now: float) -> float:
         """Return the seconds for which a failure must still be left alone."""
         failure = self._failures.get(key)
         if failure is None or now - failure.at > self._forgotten_s:
@@ -146,7 +146,7 @@ def pod_from(
 
 class PodControl:
     def __init__(self, *, client: Client, events: EventRecorder) -> None:
-        self._pods, self._events = client.of(Pod), events
+        self._pods, self._events = client.for_kind(Pod), events
 
     async def create(self, template: PodTemplateSpec, namespace: str, owner: Any, **changes: Any) -> Pod:
         """Create a pod from the template for the owner; `said` is passed to `pod_from`."""

@@ -55,7 +55,7 @@ def is_alike(revision: ControllerRevision, template: PodTemplateSpec) -> bool:
         return False
 
 
-def in_order(revisions: Iterable[ControllerRevision]) -> list[ControllerRevision]:
+def sort_revisions(revisions: Iterable[ControllerRevision]) -> list[ControllerRevision]:
     """Return the revisions from oldest to newest."""
     return sorted(
         revisions, key=lambda revision: (revision.revision, revision.metadata.creationTimestamp or "", _name(revision))
@@ -124,12 +124,12 @@ class RevisionHistory:
     """The revisions of the owners of one kind."""
 
     def __init__(self, *, client: Client, owners: type[Any], lister: Lister[ControllerRevision]) -> None:
-        self._revisions, self._lister = client.of(ControllerRevision), lister
-        self._control = ClaimControl(owners=client.of(owners), objects=self._revisions)
+        self._revisions, self._lister = client.for_kind(ControllerRevision), lister
+        self._control = ClaimControl(owners=client.for_kind(owners), objects=self._revisions)
 
-    async def claimed(self, owner: Any, selector: Selector) -> list[ControllerRevision]:
+    async def claim_revisions(self, owner: Any, selector: Selector) -> list[ControllerRevision]:
         """Return the owner's revisions from oldest to newest, after adopting matching orphans."""
-        return in_order(await claim(owner, selector, candidates(self._lister, owner), self._control))
+        return sort_revisions(await claim(owner, selector, candidates(self._lister, owner), self._control))
 
     async def get(self, name: str, namespace: str) -> ControllerRevision:
         """Return the revision from the server."""

@@ -9,7 +9,7 @@ from sampan.api.types.core_v1 import Pod, PodCondition
 from sampan.api.types.meta_v1 import Condition
 from sampan.api.types.policy_v1 import PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
 from sampan.api.values import times
-from sampan.api.values.int_or_string import scaled
+from sampan.api.values.int_or_string import scale_int_or_percent
 from sampan.machinery.copies import copy_of
 
 EXPIRY_S = 120.0
@@ -36,16 +36,16 @@ def needs_scale(spec: PodDisruptionBudgetSpec) -> bool:
 def expectation(spec: PodDisruptionBudgetSpec, pods: int, scale: int) -> Expectation:
     """Return the expected and desired healthy pods. `scale` is the desired number of pods, `pods` the actual one."""
     if spec.maxUnavailable is not None:
-        return Expectation(scale, max(0, scale - scaled(spec.maxUnavailable, scale, round_up=True)))
+        return Expectation(scale, max(0, scale - scale_int_or_percent(spec.maxUnavailable, scale, round_up=True)))
     if isinstance(spec.minAvailable, int):
         return Expectation(pods, spec.minAvailable)
     if spec.minAvailable is not None:
-        return Expectation(scale, scaled(spec.minAvailable, scale, round_up=True))
+        return Expectation(scale, scale_int_or_percent(spec.minAvailable, scale, round_up=True))
     return Expectation(0, 0)
 
 
 @dataclass(frozen=True, slots=True)
-class Disrupted:
+class DisruptedPods:
     """The pods whose eviction was granted and that are not being deleted yet."""
 
     since: Mapping[str, str]
@@ -55,7 +55,7 @@ class Disrupted:
     """Seconds until the next of them expires."""
 
 
-def disrupted(budget: PodDisruptionBudget, pods: Sequence[Pod], now: float) -> Disrupted:
+def find_disrupted_pods(budget: PodDisruptionBudget, pods: Sequence[Pod], now: float) -> DisruptedPods:
     granted = budget.status.disruptedPods
     since: dict[str, str] = {}
     expired, waits_s = [], []
@@ -69,10 +69,10 @@ def disrupted(budget: PodDisruptionBudget, pods: Sequence[Pod], now: float) -> D
         else:
             since[pod.metadata.name] = granted_at
             waits_s.append(remaining_s)
-    return Disrupted(since, expired, min(waits_s) + 0.001 if waits_s else None)
+    return DisruptedPods(since, expired, min(waits_s) + 0.001 if waits_s else None)
 
 
-def healthy(pods: Sequence[Pod], since: Mapping[str, str], now: float) -> int:
+def count_healthy_pods(pods: Sequence[Pod], since: Mapping[str, str], now: float) -> int:
     return sum(_is_healthy(pod, since.get(pod.metadata.name), now) for pod in pods)
 
 
@@ -84,7 +84,7 @@ def _is_healthy(pod: Pod, granted: str | None, now: float) -> bool:
     return is_ready(pod)
 
 
-def status(
+def compute_status(
     budget: PodDisruptionBudget, expected: Expectation, current: int, since: Mapping[str, str], now: str
 ) -> PodDisruptionBudgetStatus:
     """Return the new status. If no pods are expected, no disruption is allowed, so that new pods are not evicted before
@@ -103,7 +103,7 @@ def status(
     )
 
 
-def failed(budget: PodDisruptionBudget, why: str, now: str) -> PodDisruptionBudgetStatus:
+def make_failed_status(budget: PodDisruptionBudget, why: str, now: str) -> PodDisruptionBudgetStatus:
     """Return the status after a failed sync, which allows no disruption."""
     result = copy_of(budget).status
     result.disruptionsAllowed = 0

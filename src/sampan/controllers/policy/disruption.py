@@ -62,11 +62,11 @@ class Scales:
 
     def __init__(self, *, client: Client, informers: InformerFactory, discover: Discover) -> None:
         self._client, self._discover = client, discover
-        self._sets = informers.of(ReplicaSet).lister
-        self._deployments = informers.of(Deployment).lister
+        self._sets = informers.for_kind(ReplicaSet).lister
+        self._deployments = informers.for_kind(Deployment).lister
         self._others: dict[tuple[str, str], Lister[Any]] = {
-            ("", "ReplicationController"): informers.of(ReplicationController).lister,
-            ("apps", "StatefulSet"): informers.of(StatefulSet).lister,
+            ("", "ReplicationController"): informers.for_kind(ReplicationController).lister,
+            ("apps", "StatefulSet"): informers.for_kind(StatefulSet).lister,
         }
 
     async def total(self, pods: Iterable[Pod]) -> Total:
@@ -85,19 +85,19 @@ class Scales:
 
     async def _scale(self, ref: OwnerReference, pod: Pod) -> OwnerScale:
         namespace = pod.metadata.namespace
-        scale = self._from_caches(ref, namespace) or await self._from_subresource(ref, namespace)
+        scale = self._read_cached_scale(ref, namespace) or await self._fetch_scale(ref, namespace)
         if scale is None:
             raise ScaleError(f'found no controllers for pod "{pod.metadata.name}"')
         return scale
 
-    def _from_caches(self, ref: OwnerReference, namespace: str) -> OwnerScale | None:
+    def _read_cached_scale(self, ref: OwnerReference, namespace: str) -> OwnerScale | None:
         group = ref.apiVersion.rpartition("/")[0]
         if ref.kind == "ReplicaSet" and group in ("apps", "extensions"):
-            return self._of_set(ref, namespace)
+            return self._read_replica_set_scale(ref, namespace)
         lister = self._others.get((group, ref.kind))
         return _owner_scale(lister.get(ref.name, namespace), ref.uid) if lister is not None else None
 
-    def _of_set(self, ref: OwnerReference, namespace: str) -> OwnerScale | None:
+    def _read_replica_set_scale(self, ref: OwnerReference, namespace: str) -> OwnerScale | None:
         """Return the scale of the ReplicaSet's Deployment, or its own if it has none."""
         owned = self._sets.get(ref.name, namespace)
         if owned is None or owned.metadata.uid != ref.uid:
@@ -107,7 +107,7 @@ class Scales:
             return _owner_scale(owned, ref.uid)
         return _owner_scale(self._deployments.get(above.name, namespace), above.uid)
 
-    async def _from_subresource(self, ref: OwnerReference, namespace: str) -> OwnerScale | None:
+    async def _fetch_scale(self, ref: OwnerReference, namespace: str) -> OwnerScale | None:
         resource = await self._resource_of(ref)
         path = path_of(resource, namespace, ref.name, "scale")
         try:
@@ -152,37 +152,37 @@ class DisruptionController:
     def __init__(
         self, *, client: Client, informers: InformerFactory, scales: Scales, events: EventRecorder, clock: Clock
     ) -> None:
-        self._budgets, self._pods = client.of(PodDisruptionBudget), client.of(Pod)
+        self._budgets, self._pods = client.for_kind(PodDisruptionBudget), client.for_kind(Pod)
         self._scales, self._events, self._clock = scales, events, clock
-        self._known = informers.of(PodDisruptionBudget).lister
-        self._known_pods = informers.of(Pod).lister
+        self._known = informers.for_kind(PodDisruptionBudget).lister
+        self._known_pods = informers.for_kind(Pod).lister
         self._known.add_index(by_namespace)
         self._known_pods.add_index(by_namespace)
         self.watches = (
             Watch(resource_of(PodDisruptionBudget), lambda budget: (key_of(budget),)),
-            Watch(resource_of(Pod), self._concerned),
+            Watch(resource_of(Pod), self._affected_keys),
             *(Watch(resource_of(kind)) for kind in scales.kinds),
         )
 
-    def _concerned(self, pod: Pod) -> Iterable[Hashable]:
-        keys: list[Hashable] = [key_of(budget) for budget in self._selecting(pod)]
+    def _affected_keys(self, pod: Pod) -> Iterable[Hashable]:
+        keys: list[Hashable] = [key_of(budget) for budget in self._find_budgets(pod)]
         if len(keys) > 1 or budgets.stale_in_s(pod, 0) is not None:
             keys.append(PodKey(key_of(pod)))
         return keys
 
-    def _selecting(self, pod: Pod) -> Sequence[PodDisruptionBudget]:
+    def _find_budgets(self, pod: Pod) -> Sequence[PodDisruptionBudget]:
         candidates = self._known.find(by_namespace, pod.metadata.namespace)
         return [budget for budget in candidates if is_selected(pod.metadata.labels, budget.spec.selector)]
 
     async def reconcile(self, key: Any) -> float | None:
         if isinstance(key, PodKey):
-            return await self._look_at_pod(key.pod)
-        budget = self._known.by_key(key)
-        return await self._look_at_budget(budget) if budget is not None else None
+            return await self._sync_pod(key.pod)
+        budget = self._known.get_by_key(key)
+        return await self._try_sync(budget) if budget is not None else None
 
     # -- budgets -----------------------------------------------------------------------------------------------------
 
-    async def _look_at_budget(self, budget: PodDisruptionBudget) -> float | None:
+    async def _try_sync(self, budget: PodDisruptionBudget) -> float | None:
         try:
             return await self._sync(budget)
         except (errors.ApiError, ScaleError, SelectorError) as error:
@@ -192,21 +192,21 @@ class DisruptionController:
             return None
 
     async def _sync(self, budget: PodDisruptionBudget) -> float | None:
-        pods = self._selected(budget)
-        expected = await self._expected(budget, pods)
+        pods = self._select_pods(budget)
+        expected = await self._compute_expectation(budget, pods)
         now = self._clock.now()
-        disrupted = budgets.disrupted(budget, pods, now)
+        disrupted = budgets.find_disrupted_pods(budget, pods, now)
         for pod in disrupted.expired:
             namespace = budget.metadata.namespace
             text = f"Pod was expected by PDB {namespace}/{namespace} to be deleted but it wasn't"
             self._events.event(pod, WARNING, "NotDeleted", text)
-        current = budgets.healthy(pods, disrupted.since, now)
-        desired = budgets.status(budget, expected, current, disrupted.since, times.format_time(now))
+        current = budgets.count_healthy_pods(pods, disrupted.since, now)
+        desired = budgets.compute_status(budget, expected, current, disrupted.since, times.format_time(now))
         if desired != budget.status:
             await self._write(budget, desired)
         return disrupted.again_s
 
-    def _selected(self, budget: PodDisruptionBudget) -> Sequence[Pod]:
+    def _select_pods(self, budget: PodDisruptionBudget) -> Sequence[Pod]:
         try:
             selector = label_selector.selector_of(budget.spec.selector)
         except SelectorError as error:
@@ -217,7 +217,7 @@ class DisruptionController:
             self._events.event(budget, NORMAL, "NoPods", "No matching pods found")
         return pods
 
-    async def _expected(self, budget: PodDisruptionBudget, pods: Sequence[Pod]) -> Expectation:
+    async def _compute_expectation(self, budget: PodDisruptionBudget, pods: Sequence[Pod]) -> Expectation:
         spec = budget.spec
         if not budgets.needs_scale(spec):
             return budgets.expectation(spec, len(pods), 0)
@@ -233,7 +233,7 @@ class DisruptionController:
         return budgets.expectation(spec, len(pods), total.scale)
 
     async def _fail(self, budget: PodDisruptionBudget, why: str) -> None:
-        desired = budgets.failed(budget, why, times.format_time(self._clock.now()))
+        desired = budgets.make_failed_status(budget, why, times.format_time(self._clock.now()))
         if desired != budget.status:
             await self._write(budget, desired)
 
@@ -247,11 +247,11 @@ class DisruptionController:
 
     # -- pods --------------------------------------------------------------------------------------------------------
 
-    async def _look_at_pod(self, key: NamespacedName) -> float | None:
-        pod = self._known_pods.by_key(key)
+    async def _sync_pod(self, key: NamespacedName) -> float | None:
+        pod = self._known_pods.get_by_key(key)
         if pod is None:
             return None
-        selecting = self._selecting(pod)
+        selecting = self._find_budgets(pod)
         if len(selecting) > 1:
             name = f'"{key.namespace}"/"{key.name}"'
             chosen = f'Chose "{selecting[0].metadata.name}" arbitrarily.'
@@ -259,11 +259,11 @@ class DisruptionController:
             self._events.event(pod, WARNING, "MultiplePodDisruptionBudgets", text)
         stale_in_s = budgets.stale_in_s(pod, self._clock.now())
         if stale_in_s == 0:
-            await self._take_back(pod)
+            await self._clear_disruption_target(pod)
             return None
         return stale_in_s
 
-    async def _take_back(self, pod: Pod) -> None:
+    async def _clear_disruption_target(self, pod: Pod) -> None:
         changed = budgets.without_disruption_target(pod, times.format_time(self._clock.now()))
         try:
             await self._pods.update_status(changed)
@@ -273,5 +273,5 @@ class DisruptionController:
 
 def make(context: ControllerContext) -> DisruptionController:
     client = context.client
-    scales = Scales(client=client, informers=context.informers, discover=Discovery(client).served)
+    scales = Scales(client=client, informers=context.informers, discover=Discovery(client).discover_served)
     return context.build(DisruptionController, client=client, scales=scales)

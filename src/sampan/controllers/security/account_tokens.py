@@ -58,7 +58,7 @@ def is_complete(secret: Secret, ca: bytes) -> bool:
     return bool(data.get(_NAMESPACE) and data.get(_TOKEN)) and (not ca or data.get(_CA) == ca)
 
 
-def completed(secret: Secret, account: ServiceAccount, ca: bytes, signer: TokenSigner) -> Secret:
+def fill_secret(secret: Secret, account: ServiceAccount, ca: bytes, signer: TokenSigner) -> Secret:
     """Return a copy of the secret with its missing data filled in."""
     full = copy_of(secret)
     if ca:
@@ -96,9 +96,9 @@ class ServiceAccountTokenController:
     name = "serviceaccount-token-controller"
 
     def __init__(self, *, client: Client, informers: InformerFactory, signer: TokenSigner, ca: bytes) -> None:
-        self._accounts, self._secrets = client.of(ServiceAccount), client.of(Secret)
-        self._known_accounts = informers.of(ServiceAccount).lister
-        self._known_secrets = informers.of(Secret, OURS).lister
+        self._accounts, self._secrets = client.for_kind(ServiceAccount), client.for_kind(Secret)
+        self._known_accounts = informers.for_kind(ServiceAccount).lister
+        self._known_secrets = informers.for_kind(Secret, OURS).lister
         self._signer, self._ca = signer, ca
         self.watches = (
             Watch(resource_of(ServiceAccount), _account_keys),
@@ -143,7 +143,7 @@ class ServiceAccountTokenController:
 
     async def _complete(self, secret: Secret, account: ServiceAccount) -> None:
         try:
-            await self._secrets.update(completed(secret, account, self._ca, self._signer))
+            await self._secrets.update(fill_secret(secret, account, self._ca, self._signer))
         except (errors.Conflict, errors.NotFound):
             return  # The concurrent change enqueues the secret again.
 

@@ -35,7 +35,7 @@ def text_of(secret: Secret, key: str) -> str:
     return secret.data.get(key, b"").decode("utf-8", "replace")
 
 
-def left_s(secret: Secret, now: float) -> float:
+def expires_in_s(secret: Secret, now: float) -> float:
     """Return the seconds until the token expires: infinity without an expiration, minus infinity if it is invalid."""
     expiration = text_of(secret, "expiration")
     if not expiration:
@@ -50,7 +50,7 @@ def signing_token(secret: Secret, now: float) -> tuple[str, str] | None:
     """Return the id and the secret of a token that may be used for signing, or None."""
     match = _NAME.fullmatch(secret.metadata.name)
     token_id, token_secret = text_of(secret, "token-id"), text_of(secret, "token-secret")
-    is_good = match is not None and match[1] == token_id and bool(token_secret) and left_s(secret, now) > 0
+    is_good = match is not None and match[1] == token_id and bool(token_secret) and expires_in_s(secret, now) > 0
     return (token_id, token_secret) if is_good and text_of(secret, "usage-bootstrap-signing") == "true" else None
 
 
@@ -58,14 +58,18 @@ class TokenCleanerController:
     name = "token-cleaner-controller"
 
     def __init__(self, *, client: Client, informers: InformerFactory, clock: Clock) -> None:
-        self._secrets, self._known, self._clock = client.of(Secret), informers.of(Secret, OURS).lister, clock
+        self._secrets, self._known, self._clock = (
+            client.for_kind(Secret),
+            informers.for_kind(Secret, OURS).lister,
+            clock,
+        )
         self.watches = (Watch(resource_of(Secret), lambda secret: (key_of(secret),), OURS),)
 
     async def reconcile(self, key: NamespacedName) -> float | None:
-        secret = self._known.by_key(key)
+        secret = self._known.get_by_key(key)
         if secret is None:
             return None
-        remaining_s = left_s(secret, self._clock.now())
+        remaining_s = expires_in_s(secret, self._clock.now())
         if remaining_s > 0:
             return None if remaining_s == float("inf") else remaining_s
         try:
@@ -93,7 +97,7 @@ class OneUseTokens:
     """
 
     def __init__(self, *, client: Client, clock: Clock) -> None:
-        self._secrets, self._clock = client.of(Secret), clock
+        self._secrets, self._clock = client.for_kind(Secret), clock
 
     async def claim(self, request: CertificateSigningRequest) -> bool:
         """Claim the requester's token for this request. Return False if it is gone or was used for another request.
@@ -105,10 +109,10 @@ class OneUseTokens:
             secret = await self._secrets.get(name, NAMESPACE)
         except errors.NotFound:
             return False
-        if (used_by := text_of(secret, _USED_BY)) or left_s(secret, self._clock.now()) <= 0:
+        if (used_by := text_of(secret, _USED_BY)) or expires_in_s(secret, self._clock.now()) <= 0:
             return used_by == request.metadata.uid
         claimed = copy_of(secret)
-        ends = min(self._clock.now() + left_s(secret, self._clock.now()), self._clock.now() + _GRACE_S)
+        ends = min(self._clock.now() + expires_in_s(secret, self._clock.now()), self._clock.now() + _GRACE_S)
         claimed.data = {
             **secret.data,
             _USED_BY: request.metadata.uid.encode(),
@@ -126,16 +130,16 @@ _KEY = f"{CLUSTER_INFO_NAMESPACE}/{CLUSTER_INFO}"
 
 def signature(content: str, token_id: str, token_secret: str) -> str:
     """Return a detached JWS; the content itself is in the ConfigMap."""
-    head = _encoded(json.encode({"alg": "HS256", "kid": token_id}))
-    signed = hmac.new(token_secret.encode(), head + b"." + _encoded(content.encode()), hashlib.sha256).digest()
-    return (head + b".." + _encoded(signed)).decode()
+    head = _encode_base64url(json.encode({"alg": "HS256", "kid": token_id}))
+    signed = hmac.new(token_secret.encode(), head + b"." + _encode_base64url(content.encode()), hashlib.sha256).digest()
+    return (head + b".." + _encode_base64url(signed)).decode()
 
 
-def _encoded(data: bytes) -> bytes:
+def _encode_base64url(data: bytes) -> bytes:
     return base64.urlsafe_b64encode(data).rstrip(b"=")
 
 
-def signed_data(data: Mapping[str, str], tokens: Mapping[str, str]) -> dict[str, str]:
+def sign_data(data: Mapping[str, str], tokens: Mapping[str, str]) -> dict[str, str]:
     """Return the data of the ConfigMap, signed with the tokens, which are keyed by their ids."""
     content = data.get(KUBECONFIG)
     if content is None:
@@ -144,7 +148,7 @@ def signed_data(data: Mapping[str, str], tokens: Mapping[str, str]) -> dict[str,
     return {**others, **{SIGNATURE + name: signature(content, name, secret) for name, secret in tokens.items()}}
 
 
-def _the_key(obj: Any) -> Iterable[Hashable]:
+def _cluster_info_keys(obj: Any) -> Iterable[Hashable]:
     return (_KEY,)
 
 
@@ -152,11 +156,14 @@ class BootstrapSignerController:
     name = "bootstrap-signer-controller"
 
     def __init__(self, *, client: Client, informers: InformerFactory, clock: Clock) -> None:
-        self._maps, self._clock = client.of(ConfigMap), clock
-        self._known, self._secrets = informers.of(ConfigMap, _THE_MAP).lister, informers.of(Secret, OURS).lister
+        self._maps, self._clock = client.for_kind(ConfigMap), clock
+        self._known, self._secrets = (
+            informers.for_kind(ConfigMap, _THE_MAP).lister,
+            informers.for_kind(Secret, OURS).lister,
+        )
         self.watches = (
-            Watch(resource_of(ConfigMap), _the_key, _THE_MAP),
-            Watch(resource_of(Secret), _the_key, OURS),
+            Watch(resource_of(ConfigMap), _cluster_info_keys, _THE_MAP),
+            Watch(resource_of(Secret), _cluster_info_keys, OURS),
         )
 
     async def reconcile(self, key: str) -> float | None:
@@ -166,10 +173,10 @@ class BootstrapSignerController:
         now = self._clock.now()
         secrets = sorted(self._secrets, key=lambda secret: secret.metadata.name)
         tokens = dict(token for secret in secrets if (token := signing_token(secret, now)) is not None)
-        data = signed_data(config_map.data, tokens)
+        data = sign_data(config_map.data, tokens)
         if data != config_map.data:
             await self._write(config_map, data)
-        ends = [remaining_s for secret in secrets if (remaining_s := left_s(secret, now)) > 0]
+        ends = [remaining_s for secret in secrets if (remaining_s := expires_in_s(secret, now)) > 0]
         soonest = min(ends, default=float("inf"))
         return soonest if soonest != float("inf") else None
 

@@ -56,7 +56,7 @@ def read(request: CertificateSigningRequest) -> x509.CertificateSigningRequest:
         raise UnreadableRequest(f"unable to parse csr {request.metadata.name!r}: {error}") from None
 
 
-def requested_of(csr: x509.CertificateSigningRequest) -> RequestedCertificate:
+def parse_requested_certificate(csr: x509.CertificateSigningRequest) -> RequestedCertificate:
     from cryptography import x509
 
     from sampan.machinery.pki.certificates import subject_common_name, subject_organizations
@@ -75,7 +75,7 @@ def requested_of(csr: x509.CertificateSigningRequest) -> RequestedCertificate:
     )
 
 
-def has(request: CertificateSigningRequest, kind: str) -> bool:
+def has_condition(request: CertificateSigningRequest, kind: str) -> bool:
     return any(condition.type == kind for condition in request.status.conditions)
 
 
@@ -143,16 +143,16 @@ log = logging.getLogger(__name__)
 GROUP, RESOURCE = "certificates.k8s.io", "certificatesigningrequests"
 
 
-class Recognized(NamedTuple):
+class Recognizer(NamedTuple):
     subresource: str
     """The subresource whose create permission authorizes approval of such a request."""
     message: str
 
 
-_OWN = Recognized("selfnodeclient", "Auto approving self kubelet client certificate after SubjectAccessReview.")
-_ANY = Recognized("nodeclient", "Auto approving kubelet client certificate after SubjectAccessReview.")
-_OWN_SERVER = Recognized("selfnodeserver", "Auto approving self kubelet server certificate after SubjectAccessReview.")
-_ANY_SERVER = Recognized("nodeserver", "Auto approving kubelet server certificate after SubjectAccessReview.")
+_OWN = Recognizer("selfnodeclient", "Auto approving self kubelet client certificate after SubjectAccessReview.")
+_ANY = Recognizer("nodeclient", "Auto approving kubelet client certificate after SubjectAccessReview.")
+_OWN_SERVER = Recognizer("selfnodeserver", "Auto approving self kubelet server certificate after SubjectAccessReview.")
+_ANY_SERVER = Recognizer("nodeserver", "Auto approving kubelet server certificate after SubjectAccessReview.")
 """Kubernetes does not approve kubelet serving certificates. This controller approves those without IP addresses whose
 only DNS name is the one that `kubelet_server_name` derives from the node, if RBAC allows it; `sampan up` creates such
 roles.
@@ -160,10 +160,10 @@ roles.
 
 
 def is_open(request: CertificateSigningRequest) -> bool:
-    return not (request.status.certificate or has(request, APPROVED) or has(request, DENIED))
+    return not (request.status.certificate or has_condition(request, APPROVED) or has_condition(request, DENIED))
 
 
-def recognized(request: CertificateSigningRequest, requested: RequestedCertificate) -> Iterator[Recognized]:
+def find_recognizers(request: CertificateSigningRequest, requested: RequestedCertificate) -> Iterator[Recognizer]:
     spec = request.spec
     if spec.signerName == KUBELET_CLIENT:
         own, other = _OWN, _ANY
@@ -209,21 +209,21 @@ class CsrApprovingController:
 
     def __init__(self, *, client: Client, informers: InformerFactory, clock: Clock) -> None:
         self._one_use_tokens = OneUseTokens(client=client, clock=clock)
-        self._requests, self._reviews = client.of(CertificateSigningRequest), client.of(SubjectAccessReview)
-        self._known = informers.of(CertificateSigningRequest).lister
+        self._requests, self._reviews = client.for_kind(CertificateSigningRequest), client.for_kind(SubjectAccessReview)
+        self._known = informers.for_kind(CertificateSigningRequest).lister
         self.watches = (Watch(resource_of(CertificateSigningRequest), lambda request: (key_of(request),)),)
 
     async def reconcile(self, key: NamespacedName) -> None:
-        request = self._known.by_key(key)
+        request = self._known.get_by_key(key)
         if request is None or not is_open(request):
             return
         try:
-            subject = requested_of(read(request))
+            subject = parse_requested_certificate(read(request))
         except UnreadableRequest as error:
             log.warning("not approving certificate signing request %s: %s", key.name, error)
             return
         tried = []
-        for way in recognized(request, subject):
+        for way in find_recognizers(request, subject):
             tried.append(way.subresource)
             if await self._is_allowed(request, way):
                 await self._decide(request, way.message)
@@ -233,7 +233,7 @@ class CsrApprovingController:
                 "CertificateSigningRequest %s matches %s, but its requester is not authorized for it", key.name, tried
             )
 
-    async def _is_allowed(self, request: CertificateSigningRequest, way: Recognized) -> bool:
+    async def _is_allowed(self, request: CertificateSigningRequest, way: Recognizer) -> bool:
         review = await self._reviews.create(review_of(request, way.subresource))
         return bool(review.status.allowed)
 

@@ -17,27 +17,27 @@ _WITHOUT_MARGIN_S = 1.0
 """Added to waits because API timestamps have a resolution of one second."""
 
 
-def left_s(request: CertificateSigningRequest, now: float) -> float:
+def expires_in_s(request: CertificateSigningRequest, now: float) -> float:
     """Return the seconds until the request is deleted; negative if it is due."""
     if not request.status.conditions:
-        return _after(request.metadata.creationTimestamp, _PENDING_S, now)
-    ends = [_condition_left_s(request, kind, updated, now) for kind, updated in _conditions(request)]
-    return min([*ends, _certificate_left_s(request, now)])
+        return _compute_remaining_s(request.metadata.creationTimestamp, _PENDING_S, now)
+    ends = [_condition_expires_in_s(request, kind, updated, now) for kind, updated in _conditions(request)]
+    return min([*ends, _certificate_expires_in_s(request, now)])
 
 
 def _conditions(request: CertificateSigningRequest) -> list[tuple[str, str | None]]:
     return [(condition.type, condition.lastUpdateTime) for condition in request.status.conditions]
 
 
-def _condition_left_s(request: CertificateSigningRequest, kind: str, updated: str | None, now: float) -> float:
+def _condition_expires_in_s(request: CertificateSigningRequest, kind: str, updated: str | None, now: float) -> float:
     if kind in (DENIED, FAILED):
-        return _after(updated, _DONE_S, now)
+        return _compute_remaining_s(updated, _DONE_S, now)
     if kind != APPROVED:
         return float("inf")
-    return _after(updated, _DONE_S if request.status.certificate else _PENDING_S, now)
+    return _compute_remaining_s(updated, _DONE_S if request.status.certificate else _PENDING_S, now)
 
 
-def _certificate_left_s(request: CertificateSigningRequest, now: float) -> float:
+def _certificate_expires_in_s(request: CertificateSigningRequest, now: float) -> float:
     if not request.status.certificate or all(kind != APPROVED for kind, _ in _conditions(request)):
         return float("inf")
     from sampan.machinery.pki.certificates import expiry
@@ -48,7 +48,7 @@ def _certificate_left_s(request: CertificateSigningRequest, now: float) -> float
         return float("inf")
 
 
-def _after(when: str | None, seconds: float, now: float) -> float:
+def _compute_remaining_s(when: str | None, seconds: float, now: float) -> float:
     return parse_time(when) + seconds - now if when else float("inf")
 
 
@@ -56,15 +56,15 @@ class CsrCleanerController:
     name = "certificatesigningrequest-cleaner-controller"
 
     def __init__(self, *, client: Client, informers: InformerFactory, clock: Clock) -> None:
-        self._requests, self._clock = client.of(CertificateSigningRequest), clock
-        self._known = informers.of(CertificateSigningRequest).lister
+        self._requests, self._clock = client.for_kind(CertificateSigningRequest), clock
+        self._known = informers.for_kind(CertificateSigningRequest).lister
         self.watches = (Watch(resource_of(CertificateSigningRequest), lambda request: (key_of(request),)),)
 
     async def reconcile(self, key: NamespacedName) -> float | None:
-        request = self._known.by_key(key)
+        request = self._known.get_by_key(key)
         if request is None:
             return None
-        remaining_s = left_s(request, self._clock.now())
+        remaining_s = expires_in_s(request, self._clock.now())
         if remaining_s >= 0:
             return None if remaining_s == float("inf") else remaining_s + _WITHOUT_MARGIN_S
         try:

@@ -18,9 +18,9 @@ from sampan.controllers.security.csr_approver import (
     FAILED,
     SIGNERS,
     UnreadableRequest,
-    has,
+    has_condition,
+    parse_requested_certificate,
     read,
-    requested_of,
 )
 from sampan.machinery import errors
 from sampan.machinery.client import Client, resource_of
@@ -148,13 +148,13 @@ def is_due(request: CertificateSigningRequest) -> bool:
     failed = any(
         condition.type == FAILED and condition.status in ("", "True") for condition in request.status.conditions
     )
-    return has(request, APPROVED) and not has(request, DENIED) and not failed
+    return has_condition(request, APPROVED) and not has_condition(request, DENIED) and not failed
 
 
-def signed_or_failed(request: CertificateSigningRequest, authority: Authority, now: float) -> CertificateSigningRequest:
+def sign_or_fail(request: CertificateSigningRequest, authority: Authority, now: float) -> CertificateSigningRequest:
     """Return a copy with the certificate, or with a Failed condition if the signer rejects the request."""
     csr, spec, result = read(request), request.spec, copy_of(request)
-    if error := SIGNERS[spec.signerName](requested_of(csr), spec.usages):
+    if error := SIGNERS[spec.signerName](parse_requested_certificate(csr), spec.usages):
         condition = CertificateSigningRequestCondition(
             type=FAILED,
             status="True",
@@ -175,20 +175,20 @@ class CsrSigningController:
         self, *, client: Client, informers: InformerFactory, clock: Clock, authorities: Mapping[str, Authority]
     ) -> None:
         """Create the controller; `authorities` maps signer names to CAs."""
-        self._requests, self._clock = client.of(CertificateSigningRequest), clock
-        self._known = informers.of(CertificateSigningRequest).lister
+        self._requests, self._clock = client.for_kind(CertificateSigningRequest), clock
+        self._known = informers.for_kind(CertificateSigningRequest).lister
         self._authorities = authorities
         self.watches = (Watch(resource_of(CertificateSigningRequest), lambda request: (key_of(request),)),)
 
     async def reconcile(self, key: NamespacedName) -> None:
-        request = self._known.by_key(key)
+        request = self._known.get_by_key(key)
         if request is None or not is_due(request):
             return
         authority = self._authorities.get(request.spec.signerName)
         if authority is None:
             return
         try:
-            await self._requests.update_status(signed_or_failed(request, authority, self._clock.now()))
+            await self._requests.update_status(sign_or_fail(request, authority, self._clock.now()))
         except UnreadableRequest as error:
             log.warning("not signing certificate signing request %s: %s", key.name, error)
         except errors.NotFound:

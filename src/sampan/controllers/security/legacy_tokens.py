@@ -60,9 +60,9 @@ class LegacyTokenCleanerController:
     initial_keys = (_ALL,)
 
     def __init__(self, *, client: Client, informers: InformerFactory, clock: Clock, unused_s: float) -> None:
-        self._secrets, self._maps = client.of(Secret), client.of(ConfigMap)
-        self._known = informers.of(Secret, OURS).lister
-        self._accounts, self._pods = informers.of(ServiceAccount).lister, informers.of(Pod).lister
+        self._secrets, self._maps = client.for_kind(Secret), client.for_kind(ConfigMap)
+        self._known = informers.for_kind(Secret, OURS).lister
+        self._accounts, self._pods = informers.for_kind(ServiceAccount).lister, informers.for_kind(Pod).lister
         self._clock, self._unused_s = clock, unused_s
         self.watches = (
             Watch(resource_of(ServiceAccount)),
@@ -72,13 +72,13 @@ class LegacyTokenCleanerController:
 
     async def reconcile(self, key: str) -> float:
         now = self._clock.now()
-        since = await self._tracked_since()
+        since = await self._read_tracking_start()
         if since is not None and now >= since + self._unused_s:
             for secret in list(self._known):
                 await self._check_token(secret, now)
         return _SYNC_S
 
-    async def _tracked_since(self) -> float | None:
+    async def _read_tracking_start(self) -> float | None:
         """Return the start of the day after token tracking was enabled in the API server, or None if it is not."""
         try:
             tracking = await self._maps.get(TRACKING, "kube-system")

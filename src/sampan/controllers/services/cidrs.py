@@ -60,14 +60,14 @@ class ServiceCidrController:
     name = "service-cidr-controller"
 
     def __init__(self, *, client: Client, informers: InformerFactory, events: EventRecorder, clock: Clock) -> None:
-        self._client, self._events, self._clock = client.of(ServiceCIDR), events, clock
-        self._cidrs, self._addresses = informers.of(ServiceCIDR).lister, informers.of(IPAddress).lister
+        self._client, self._events, self._clock = client.for_kind(ServiceCIDR), events, clock
+        self._cidrs, self._addresses = informers.for_kind(ServiceCIDR).lister, informers.for_kind(IPAddress).lister
         self.watches = (
-            Watch(resource_of(ServiceCIDR), self._overlapping),
-            Watch(resource_of(IPAddress), self._containing),
+            Watch(resource_of(ServiceCIDR), self._overlapping_cidr_keys),
+            Watch(resource_of(IPAddress), self._containing_cidr_keys),
         )
 
-    def _overlapping(self, service_cidr: ServiceCIDR) -> Iterable[Hashable]:
+    def _overlapping_cidr_keys(self, service_cidr: ServiceCIDR) -> Iterable[Hashable]:
         """Return all ServiceCIDRs that overlap this one: a deletion may block another, an addition may unblock one."""
         overlapping = [
             other.metadata.name
@@ -80,7 +80,7 @@ class ServiceCidrController:
         ]
         return [service_cidr.metadata.name, *overlapping]
 
-    def _containing(self, ipaddress: IPAddress) -> Iterable[Hashable]:
+    def _containing_cidr_keys(self, ipaddress: IPAddress) -> Iterable[Hashable]:
         """Return the ServiceCIDRs in deletion that contain the address; others need no attention."""
         if ipaddress.metadata.labels.get(MANAGED_BY) != ALLOCATOR:
             return []

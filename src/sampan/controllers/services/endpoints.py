@@ -19,7 +19,7 @@ from sampan.controllers.services.pods import (
     pods_of,
     takes_pods,
 )
-from sampan.controllers.services.subsets import subsets_of, truncated
+from sampan.controllers.services.subsets import subsets_of, truncate_subsets
 from sampan.machinery import errors
 from sampan.machinery.client import Client, resource_of
 from sampan.machinery.control_loop.controller import Watch
@@ -45,10 +45,12 @@ def labels_of(service: Service) -> dict[str, str]:
     return labels
 
 
-def desired(service: Service, pods: Sequence[Pod], current: Endpoints | None, changed_at: str) -> Endpoints | None:
+def build_endpoints(
+    service: Service, pods: Sequence[Pod], current: Endpoints | None, changed_at: str
+) -> Endpoints | None:
     """Return the desired object, or None if the existing one needs no change."""
     subsets = subsets_of(service, pods)
-    fitting = truncated(subsets)
+    fitting = truncate_subsets(subsets)
     if fitting is not None:
         subsets = fitting
     labels, is_cut = labels_of(service), fitting is not None
@@ -82,10 +84,10 @@ class EndpointsController:
     name = "endpoints-controller"
 
     def __init__(self, *, client: Client, informers: InformerFactory, events: EventRecorder, feed: PodFeed) -> None:
-        self._client, self._events, self._feed = client.of(Endpoints), events, feed
-        self._services = informers.of(Service).lister
-        self._pods = informers.of(Pod).lister
-        self._informer = informers.of(Endpoints)
+        self._client, self._events, self._feed = client.for_kind(Endpoints), events, feed
+        self._services = informers.for_kind(Service).lister
+        self._pods = informers.for_kind(Pod).lister
+        self._informer = informers.for_kind(Endpoints)
         self._times, self._writes = TriggerTimes(), OwnWrites()
         self._deferred: set[NamespacedName] = set()
         """Services to sync again when the cache shows the last write of their Endpoints."""
@@ -103,7 +105,7 @@ class EndpointsController:
         self._feed.start(add)
         is_start, synced = True, self._informer.synced
 
-        def changed(old: Endpoints | None, new: Endpoints | None) -> None:
+        def on_endpoints_changed(old: Endpoints | None, new: Endpoints | None) -> None:
             self._writes.observe(old, new)
             if new is not None:
                 self._created.discard(key_of(new))
@@ -115,11 +117,11 @@ class EndpointsController:
             elif new is not None and _LEADER not in new.metadata.annotations and (is_start or not synced.is_set()):
                 add(key_of(new))
 
-        self._informer.subscribe(changed)
+        self._informer.subscribe(on_endpoints_changed)
         is_start = False
 
     async def reconcile(self, key: NamespacedName) -> float | None:
-        service = self._services.by_key(key)
+        service = self._services.get_by_key(key)
         if service is None:
             self._deferred.discard(key)
             self._created.discard(key)
@@ -129,7 +131,7 @@ class EndpointsController:
             return None
         if wait_s := self._feed.wait_s(key):
             return wait_s
-        pods, present = pods_of(service, self._pods), self._informer.lister.by_key(key)
+        pods, present = pods_of(service, self._pods), self._informer.lister.get_by_key(key)
         if present is not None and self._writes.is_stale(present):
             self._deferred.add(key)
             return None
@@ -137,14 +139,14 @@ class EndpointsController:
             self._created.discard(key)  # somebody may have deleted them before the cache showed them
             self._deferred.add(key)
             return _CREATION_PATIENCE_S
-        endpoints = desired(service, pods, present, self._times.next(service, pods))
+        endpoints = build_endpoints(service, pods, present, self._times.compute_trigger_time(service, pods))
         if endpoints is not None:
             await self._write(endpoints, is_new=present is None)
         return None
 
     async def _remove(self, key: NamespacedName) -> None:
         self._times.forget(key)
-        if self._informer.lister.by_key(key) is None:
+        if self._informer.lister.get_by_key(key) is None:
             return
         try:
             await self._client.delete(key.name, key.namespace)
@@ -154,8 +156,8 @@ class EndpointsController:
     async def _write(self, endpoints: Endpoints, *, is_new: bool) -> None:
         try:
             stored = await (self._client.create(endpoints) if is_new else self._client.update(endpoints))
-            self._writes.wrote(stored)
-            if self._informer.lister.by_key(key_of(stored)) is None:
+            self._writes.record_write(stored)
+            if self._informer.lister.get_by_key(key_of(stored)) is None:
                 self._created.add(key_of(stored))
         except errors.ApiError as error:
             if is_new and error.has_cause(TERMINATING_CAUSE):

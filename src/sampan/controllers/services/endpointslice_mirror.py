@@ -26,7 +26,7 @@ from sampan.controllers.services.slice_content import (
     ports_key,
     service_keys,
 )
-from sampan.controllers.services.subsets import repacked
+from sampan.controllers.services.subsets import repack_subsets
 from sampan.machinery import errors
 from sampan.machinery.client import Client, resource_of
 from sampan.machinery.control_loop.controller import Watch
@@ -42,7 +42,7 @@ _NOT_COPIED: Final = frozenset({LAST_CHANGE, "kubectl.kubernetes.io/last-applied
 
 
 @dataclass(slots=True)
-class Mirrored:
+class MirroredEndpoints:
     """The desired content of the slices, by address family and ports."""
 
     ports: dict[tuple[str, PortsKey], list[EndpointPort]] = field(default_factory=dict)
@@ -66,9 +66,9 @@ def is_mirrored(endpoints: Endpoints | None) -> bool:
     return meta.labels.get(SKIP) != "true" and _LEADER not in meta.annotations
 
 
-def mirrored(endpoints: Endpoints, most: int) -> Mirrored:
-    result = Mirrored()
-    for subset in repacked(endpoints.subsets):
+def mirror_endpoints(endpoints: Endpoints, most: int) -> MirroredEndpoints:
+    result = MirroredEndpoints()
+    for subset in repack_subsets(endpoints.subsets):
         ports = [_port(port) for port in subset.ports]
         added = 0
         addresses = [(source, True) for source in subset.addresses] + [
@@ -89,7 +89,7 @@ def mirrored(endpoints: Endpoints, most: int) -> Mirrored:
     return result
 
 
-def plan(endpoints: Endpoints, existing: Sequence[EndpointSlice], desired: Mirrored) -> MirrorPlan:
+def plan(endpoints: Endpoints, existing: Sequence[EndpointSlice], desired: MirroredEndpoints) -> MirrorPlan:
     """Return the writes for one slice per address family and set of ports, reusing slices to be deleted."""
     changes, spare = MirrorPlan(), dict[str, list[EndpointSlice]]()
     first: dict[tuple[str, PortsKey], EndpointSlice] = {}
@@ -168,7 +168,7 @@ def _endpoint(address: EndpointAddress, *, is_ready: bool) -> Endpoint:
     )
 
 
-def by_mirrored(obj: Any) -> Iterable[Hashable]:
+def by_mirrored_endpoints(obj: Any) -> Iterable[Hashable]:
     """Return the key of the Endpoints that a slice of this controller mirrors."""
     return service_keys(obj, MANAGER)
 
@@ -179,11 +179,11 @@ class EndpointSliceMirroringController:
     def __init__(
         self, *, client: Client, informers: InformerFactory, events: EventRecorder, writes: DependentWrites, most: int
     ) -> None:
-        self._client, self._events, self._writes, self._most = client.of(EndpointSlice), events, writes, most
-        self._endpoints, self._services = informers.of(Endpoints).lister, informers.of(Service).lister
-        self._informer = informers.of(EndpointSlice)
+        self._client, self._events, self._writes, self._most = client.for_kind(EndpointSlice), events, writes, most
+        self._endpoints, self._services = informers.for_kind(Endpoints).lister, informers.for_kind(Service).lister
+        self._informer = informers.for_kind(EndpointSlice)
         self._slices = self._informer.lister
-        self._slices.add_index(by_mirrored)
+        self._slices.add_index(by_mirrored_endpoints)
         self.watches = (
             Watch(resource_of(Endpoints), lambda endpoints: (key_of(endpoints),)),
             Watch(resource_of(Service), lambda endpoints: (key_of(endpoints),)),
@@ -191,33 +191,33 @@ class EndpointSliceMirroringController:
         )
 
     def feed(self, add: Add) -> None:
-        def changed(old: EndpointSlice | None, new: EndpointSlice | None) -> None:
+        def on_slice_changed(old: EndpointSlice | None, new: EndpointSlice | None) -> None:
             if not self._writes.observe(old, new):
-                for key in {*(by_mirrored(new) if new else ()), *(by_mirrored(old) if old else ())}:
+                for key in {*(by_mirrored_endpoints(new) if new else ()), *(by_mirrored_endpoints(old) if old else ())}:
                     add(key)
 
-        self._informer.subscribe(changed)
+        self._informer.subscribe(on_slice_changed)
 
     async def reconcile(self, key: NamespacedName) -> float | None:
         existing = [
             endpoint_slice
-            for endpoint_slice in self._slices.find(by_mirrored, key)
+            for endpoint_slice in self._slices.find(by_mirrored_endpoints, key)
             if endpoint_slice.metadata.deletionTimestamp is None
         ]
-        source, service = self._endpoints.by_key(key), self._services.by_key(key)
+        source, service = self._endpoints.get_by_key(key), self._services.get_by_key(key)
         if source is None or not is_mirrored(source) or service is None or service.spec.selector:
             raise_first(await for_each(existing, self._delete))
             return None
         if wait_s := self._writes.defer(key):
             return wait_s
-        desired = mirrored(source, self._most)
+        desired = mirror_endpoints(source, self._most)
         changes = plan(source, existing, desired)
         if changes.write or changes.delete:
             self._record_skipped(source, desired)
         await self._carry_out(key, changes)
         return None
 
-    def _record_skipped(self, source: Endpoints, desired: Mirrored) -> None:
+    def _record_skipped(self, source: Endpoints, desired: MirroredEndpoints) -> None:
         if desired.invalid:
             message = f"Skipped {desired.invalid} invalid IP addresses when mirroring to EndpointSlices"
             self._events.event(source, WARNING, "InvalidIPAddress", message)
@@ -232,7 +232,7 @@ class EndpointSliceMirroringController:
         async def write(endpoint_slice: EndpointSlice) -> None:
             send = self._client.update if endpoint_slice.metadata.name else self._client.create
             written = await send(endpoint_slice)
-            self._writes.wrote(key, written, self._slices.by_key(key_of(written)))
+            self._writes.record_write(key, written, self._slices.get_by_key(key_of(written)))
 
         failures = await for_each(plan.write, write) + await for_each(plan.delete, self._delete)
         raise_first([error for error in failures if not is_namespace_terminating(error)])

@@ -79,16 +79,16 @@ class EndpointSliceController:
         most: int,
     ) -> None:
         self._client, self._events, self._feed, self._writes, self._most = (
-            client.of(EndpointSlice),
+            client.for_kind(EndpointSlice),
             events,
             feed,
             writes,
             most,
         )
         self._trace = trace
-        self._services, self._pods = informers.of(Service).lister, informers.of(Pod).lister
-        self._nodes = informers.of(Node).lister
-        self._informer = informers.of(EndpointSlice)
+        self._services, self._pods = informers.for_kind(Service).lister, informers.for_kind(Pod).lister
+        self._nodes = informers.for_kind(Node).lister
+        self._informer = informers.for_kind(EndpointSlice)
         self._slices = self._informer.lister
         self._slices.add_index(by_service)
         self._times = TriggerTimes()
@@ -96,7 +96,7 @@ class EndpointSliceController:
         """Services that omit pods because their node is not in the cache yet, by node name."""
         self.watches = (
             Watch(resource_of(Service), lambda service: (key_of(service),)),
-            Watch(resource_of(Node), self._awaiting_node),
+            Watch(resource_of(Node), self._take_services_awaiting),
             Watch(resource_of(Pod)),
             Watch(resource_of(EndpointSlice)),
         )
@@ -104,18 +104,18 @@ class EndpointSliceController:
     def feed(self, add: Add) -> None:
         self._feed.start(add)
 
-        def changed(old: EndpointSlice | None, new: EndpointSlice | None) -> None:
+        def on_slice_changed(old: EndpointSlice | None, new: EndpointSlice | None) -> None:
             if not self._writes.observe(old, new):
                 for key in {*(by_service(new) if new else ()), *(by_service(old) if old else ())}:
                     add(key)
 
-        self._informer.subscribe(changed)
+        self._informer.subscribe(on_slice_changed)
 
-    def _awaiting_node(self, node: Node) -> Iterable[Hashable]:
+    def _take_services_awaiting(self, node: Node) -> Iterable[Hashable]:
         return self._awaiting.pop(node.metadata.name, ())
 
     async def reconcile(self, key: NamespacedName) -> float | None:
-        service = self._services.by_key(key)
+        service = self._services.get_by_key(key)
         if service is None:
             self._times.forget(key)
             self._writes.forget(key)
@@ -146,18 +146,18 @@ class EndpointSliceController:
                 self._awaiting.setdefault(name, set()).add(key)
             ours = [endpoint_slice for endpoint_slice in existing if endpoint_slice.addressType == family]
             packings[family] = pack(ours, desired.groups, self._most)
-        return plan(service, existing, packings, self._times.next(service, pods))
+        return plan(service, existing, packings, self._times.compute_trigger_time(service, pods))
 
     async def _carry_out(self, key: NamespacedName, plan: SlicePlan, service: Service) -> None:
         async def write(endpoint_slice: EndpointSlice) -> None:
-            before = self._slices.by_key(key_of(endpoint_slice)) if endpoint_slice.metadata.name else None
+            before = self._slices.get_by_key(key_of(endpoint_slice)) if endpoint_slice.metadata.name else None
             if endpoint_slice.metadata.name:
                 written = await self._client.update(endpoint_slice)
             elif service.metadata.deletionTimestamp is None:
                 written = await self._client.create(endpoint_slice)
             else:
                 return
-            self._writes.wrote(key, written, self._slices.by_key(key_of(written)))
+            self._writes.record_write(key, written, self._slices.get_by_key(key_of(written)))
             self._trace.note_endpoints(before, written, f"{written.metadata.name} of service {key.name}")
 
         async def delete(endpoint_slice: EndpointSlice) -> None:

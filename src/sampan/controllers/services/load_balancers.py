@@ -70,10 +70,10 @@ def changes(old: Service | None, new: Service | None) -> Iterable[tuple[str, str
     ]
     for reason, value, other in pairs:
         if value != other:
-            yield reason, f"{_shown(value)} -> {_shown(other)}"
+            yield reason, f"{_format_value(value)} -> {_format_value(other)}"
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     return f"[{' '.join(value)}]" if isinstance(value, list) else str(value)
 
 
@@ -87,8 +87,8 @@ class LoadBalancerController:
     def __init__(
         self, *, client: Client, informers: InformerFactory, events: EventRecorder, balancers: LoadBalancers
     ) -> None:
-        self._client, self._events, self._balancers = client.of(Service), events, balancers
-        self._service_informer, self._node_informer = informers.of(Service), informers.of(Node)
+        self._client, self._events, self._balancers = client.for_kind(Service), events, balancers
+        self._service_informer, self._node_informer = informers.for_kind(Service), informers.for_kind(Node)
         self._services, self._nodes = self._service_informer.lister, self._node_informer.lister
         self._services.add_index(by_load_balancer)
         self._requested: dict[NamespacedName, RequestedBalancer] = {}
@@ -113,7 +113,7 @@ class LoadBalancerController:
         self._service_informer.subscribe(service_changed)
 
     async def reconcile(self, key: NamespacedName) -> None:
-        service = self._services.by_key(key)
+        service = self._services.get_by_key(key)
         if service is None:
             self._requested.pop(key, None)
             return

@@ -23,7 +23,7 @@ def by_label_pair(obj: Any) -> Iterable[Hashable]:
     return [(meta.namespace, *pair) for pair in meta.labels.items()]
 
 
-def by_first_required(service: Any) -> Iterable[Hashable]:
+def by_first_required_label(service: Any) -> Iterable[Hashable]:
     """Return one label that the service's selector requires, and which every pod of the service therefore has."""
     selector = service.spec.selector
     return [(service.metadata.namespace, *min(selector.items()))] if selector else ()
@@ -47,7 +47,7 @@ def services_of(namespace: str, labels: Mapping[str, str], services: Lister[Serv
     return [
         key_of(service)
         for pair in labels.items()
-        for service in services.find(by_first_required, (namespace, *pair))
+        for service in services.find(by_first_required_label, (namespace, *pair))
         if service.spec.selector.items() <= labels.items()
     ]
 
@@ -71,11 +71,11 @@ def may_serve(pod: Pod, *, with_terminating: bool) -> bool:
 
 
 def addresses_of(pod: Pod, family: str) -> list[str]:
-    return [_plain(pod_ip.ip) for pod_ip in pod.status.podIPs if (":" in pod_ip.ip) == (family == IPV6)]
+    return [_canonicalize_ip(pod_ip.ip) for pod_ip in pod.status.podIPs if (":" in pod_ip.ip) == (family == IPV6)]
 
 
 @lru_cache(maxsize=1 << 14)
-def _plain(text: str) -> str:
+def _canonicalize_ip(text: str) -> str:
     """Return the canonical form of an IP address."""
     try:
         return str(ip_address(text))
@@ -140,7 +140,7 @@ class TriggerTimes:
     def __init__(self) -> None:
         self._known: dict[NamespacedName, _LastTrigger] = {}
 
-    def next(self, service: Service, pods: Iterable[Pod]) -> str:
+    def compute_trigger_time(self, service: Service, pods: Iterable[Pod]) -> str:
         """Return the earliest change since the previous call: a pod's readiness, or the creation of a new service.
 
         The result is empty if nothing has changed.
@@ -170,16 +170,16 @@ def _ready_since(pod: Pod) -> str:
 
 class PodFeed:
     def __init__(self, *, informers: InformerFactory, clock: Clock, batch_s: float = 0) -> None:
-        self._informer = informers.of(Pod)
-        self._services = informers.of(Service).lister
-        self._services.add_index(by_first_required)
+        self._informer = informers.for_kind(Pod)
+        self._services = informers.for_kind(Service).lister
+        self._services.add_index(by_first_required_label)
         self._informer.lister.add_index(by_label_pair)
         self._clock, self._batch_s = clock, batch_s
         self._due: dict[NamespacedName, float] = {}
         """Monotonic time until which the changes of a service's pods are batched."""
 
     def start(self, add: Add) -> None:
-        self._informer.subscribe(lambda old, new: self._changed(old, new, add))
+        self._informer.subscribe(lambda old, new: self._on_pod_changed(old, new, add))
 
     def wait_s(self, key: NamespacedName) -> float:
         """Return the seconds for which changes are still batched."""
@@ -188,13 +188,13 @@ class PodFeed:
             self._due.pop(key, None)
         return max(left_s, 0.0)
 
-    def _changed(self, old: Pod | None, new: Pod | None, add: Add) -> None:
-        for key in self._concerned(old, new):
+    def _on_pod_changed(self, old: Pod | None, new: Pod | None, add: Add) -> None:
+        for key in self._list_affected_services(old, new):
             if self._batch_s:
                 self._due.setdefault(key, self._clock.monotonic() + self._batch_s)
             add(key)
 
-    def _concerned(self, old: Pod | None, new: Pod | None) -> list[NamespacedName]:
+    def _list_affected_services(self, old: Pod | None, new: Pod | None) -> list[NamespacedName]:
         before, after = self._services_of(old), self._services_of(new)
         if not (before or after) or not any(pod and may_serve(pod, with_terminating=True) for pod in (old, new)):
             return []

@@ -171,7 +171,7 @@ def pack(existing: Sequence[EndpointSlice], groups: Mapping[PortsKey, PortGroup]
     packing.unneeded += [endpoint_slice for slices in by_ports.values() for endpoint_slice in slices]
     if not (packing.same or packing.changed or packing.new):
         _keep_placeholder(packing)
-    return _recycled(packing)
+    return _reuse_slices(packing)
 
 
 def _keep_placeholder(packing: Packing) -> None:
@@ -185,7 +185,7 @@ def _keep_placeholder(packing: Packing) -> None:
         packing.same.append(placeholder)
 
 
-def _recycled(packing: Packing) -> Packing:
+def _reuse_slices(packing: Packing) -> Packing:
     """Reuse slices to be deleted for new content."""
     while packing.new and packing.unneeded:
         content = packing.new.pop()
@@ -197,7 +197,7 @@ def _recycled(packing: Packing) -> Packing:
 def _pack_group(existing: Sequence[EndpointSlice], group: PortGroup, most: int) -> Packing:
     waiting, packing = dict(group.endpoints), Packing()
     for endpoint_slice in existing:
-        kept = _kept(endpoint_slice, waiting)
+        kept = _take_desired_endpoints(endpoint_slice, waiting)
         if not kept:
             packing.unneeded.append(endpoint_slice)
         elif kept == endpoint_slice.endpoints:
@@ -207,12 +207,12 @@ def _pack_group(existing: Sequence[EndpointSlice], group: PortGroup, most: int) 
     for content in packing.changed:
         _fill(content, waiting, most)
     while waiting:
-        content = _roomiest(packing, len(waiting), most) or _added(packing, group.ports)
+        content = _take_fullest_with_room(packing, len(waiting), most) or _add_content(packing, group.ports)
         _fill(content, waiting, most)
     return packing
 
 
-def _kept(endpoint_slice: EndpointSlice, waiting: dict[Identity, Endpoint]) -> list[Endpoint]:
+def _take_desired_endpoints(endpoint_slice: EndpointSlice, waiting: dict[Identity, Endpoint]) -> list[Endpoint]:
     """Return the slice's endpoints that are still desired, in their new state, and remove them from `waiting`."""
     return [
         now for endpoint in endpoint_slice.endpoints or () if (now := waiting.pop(identity(endpoint), None)) is not None
@@ -224,7 +224,7 @@ def _fill(content: Content, waiting: dict[Identity, Endpoint], most: int) -> Non
         content.endpoints.append(waiting.pop(next(iter(waiting))))
 
 
-def _roomiest(packing: Packing, needed: int, most: int) -> Content | None:
+def _take_fullest_with_room(packing: Packing, needed: int, most: int) -> Content | None:
     """Move the fullest unchanged slice with room for all remaining endpoints to the changed ones and return it."""
     fitting = [
         endpoint_slice for endpoint_slice in packing.same if len(endpoint_slice.endpoints or ()) + needed <= most
@@ -237,7 +237,7 @@ def _roomiest(packing: Packing, needed: int, most: int) -> Content | None:
     return packing.changed[-1]
 
 
-def _added(packing: Packing, ports: list[EndpointPort]) -> Content:
+def _add_content(packing: Packing, ports: list[EndpointPort]) -> Content:
     packing.new.append(Content(None, ports, []))
     return packing.new[-1]
 

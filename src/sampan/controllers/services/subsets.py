@@ -33,7 +33,7 @@ def subsets_of(service: Service, pods: Iterable[Pod]) -> list[EndpointSubset]:
         address = _address(service, pod)
         if address is not None and (ports := _ports(service, pod)) is not None:
             entries.append(_PortSubset(address, publishes or is_ready(pod), ports))
-    return _packed(entries)
+    return _pack_subsets(entries)
 
 
 def _address(service: Service, pod: Pod) -> EndpointAddress | None:
@@ -58,7 +58,7 @@ def _ports(service: Service, pod: Pod) -> list[EndpointPort] | None:
     return ports or None
 
 
-def repacked(subsets: Iterable[EndpointSubset]) -> list[EndpointSubset]:
+def repack_subsets(subsets: Iterable[EndpointSubset]) -> list[EndpointSubset]:
     """Return the subsets in canonical form: each address is in one subset only, with all its ports."""
     entries: dict[tuple[str, str, bool], _PortSubset] = {}
     for subset in subsets:
@@ -66,10 +66,10 @@ def repacked(subsets: Iterable[EndpointSubset]) -> list[EndpointSubset]:
             for address in addresses:
                 entry = entries.setdefault((*_ip_and_uid(address), is_usable), _PortSubset(address, is_usable, []))
                 entry.ports += [port for port in subset.ports if port not in entry.ports]
-    return _packed(entries.values())
+    return _pack_subsets(entries.values())
 
 
-def _packed(_founds: Iterable[_PortSubset]) -> list[EndpointSubset]:
+def _pack_subsets(_founds: Iterable[_PortSubset]) -> list[EndpointSubset]:
     groups: dict[tuple[_Port, ...], EndpointSubset] = {}
     for entry in _founds:
         ports = sorted(entry.ports, key=_order)
@@ -90,7 +90,7 @@ def _ip_and_uid(address: EndpointAddress) -> tuple[str, str]:
     return (address.ip, address.targetRef.uid if address.targetRef is not None else "")
 
 
-def truncated(subsets: Sequence[EndpointSubset], most: int = CAPACITY) -> list[EndpointSubset] | None:
+def truncate_subsets(subsets: Sequence[EndpointSubset], most: int = CAPACITY) -> list[EndpointSubset] | None:
     """Return the subsets truncated to `most` addresses, or None if all fit.
 
     Ready addresses come first, and the limit is shared among the subsets in proportion to their size.

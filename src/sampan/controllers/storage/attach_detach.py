@@ -44,11 +44,14 @@ class AttachDetachController:
     name = "persistentvolume-attach-detach-controller"
 
     def __init__(self, *, client: Client, informers: InformerFactory, events: EventRecorder, clock: Clock) -> None:
-        self._attachments, self._node_client = client.of(VolumeAttachment), client.of(Node)
+        self._attachments, self._node_client = client.for_kind(VolumeAttachment), client.for_kind(Node)
         self._events, self._clock = events, clock
-        self._pods, self._nodes = informers.of(Pod).lister, informers.of(Node).lister
-        self._claims, self._volumes = informers.of(PersistentVolumeClaim).lister, informers.of(PersistentVolume).lister
-        self._drivers, self._known = informers.of(CSIDriver).lister, informers.of(VolumeAttachment).lister
+        self._pods, self._nodes = informers.for_kind(Pod).lister, informers.for_kind(Node).lister
+        self._claims, self._volumes = (
+            informers.for_kind(PersistentVolumeClaim).lister,
+            informers.for_kind(PersistentVolume).lister,
+        )
+        self._drivers, self._known = informers.for_kind(CSIDriver).lister, informers.for_kind(VolumeAttachment).lister
         self._pods.add_index(_by_node)
         self._pods.add_index(by_claim)
         self._known.add_index(_attachments_by_node)
@@ -59,14 +62,14 @@ class AttachDetachController:
         """The last attach error that was reported as an event, by node and volume."""
         self.watches = (
             Watch(resource_of(Pod), _by_node),
-            Watch(resource_of(Node), self._node_if_concerned),
+            Watch(resource_of(Node), self._affected_node_keys),
             Watch(resource_of(VolumeAttachment), _attachments_by_node),
             Watch(resource_of(PersistentVolumeClaim), self._nodes_of_claim),
             Watch(resource_of(PersistentVolume)),
             Watch(resource_of(CSIDriver)),
         )
 
-    def _node_if_concerned(self, node: Node) -> Iterable[Hashable]:
+    def _affected_node_keys(self, node: Node) -> Iterable[Hashable]:
         """Return the node if it has attachable volumes, so that heartbeats of other nodes cost nothing."""
         name = node.metadata.name
         concerned = node.status.volumesAttached or self._known.find(_attachments_by_node, name)
@@ -80,8 +83,8 @@ class AttachDetachController:
         if node is not None and not attachments.is_managed(node):
             return None
         desired = self._desired_volumes(key) if node is not None else {}
-        attached = self._attached(key)
-        plan = attachments.plan(node, desired, attached, self._waiting_s(key, desired, attached))
+        attached = self._find_attachments(key)
+        plan = attachments.plan(node, desired, attached, self._update_unwanted_times(key, desired, attached))
         if node is not None:
             self._record_events(plan, node, desired, attached)
             await self._report(plan, node)
@@ -98,7 +101,9 @@ class AttachDetachController:
         for pod in self._pods.find(_by_node, node):
             for volume in self._volumes_of(pod) if attachments.needs_volumes(pod) else ():
                 name = attachments.unique_name(volume)
-                request = desired.setdefault(name, DesiredAttachment(volume, elsewhere=self._elsewhere(volume, node)))
+                request = desired.setdefault(
+                    name, DesiredAttachment(volume, elsewhere=self._list_other_nodes(volume, node))
+                )
                 request.pods.append(pod)
         return desired
 
@@ -119,11 +124,11 @@ class AttachDetachController:
         driver = self._drivers.get(name)
         return driver is None or driver.spec.attachRequired is not False
 
-    def _elsewhere(self, volume: PersistentVolume, node: str) -> list[str]:
+    def _list_other_nodes(self, volume: PersistentVolume, node: str) -> list[str]:
         volume_attachments = self._known.find(_attachments_by_volume, volume.metadata.name)
         return [attachment.spec.nodeName for attachment in volume_attachments if attachment.spec.nodeName != node]
 
-    def _attached(self, node: str) -> dict[str, VolumeAttachment]:
+    def _find_attachments(self, node: str) -> dict[str, VolumeAttachment]:
         attached: dict[str, VolumeAttachment] = {}
         for attachment in self._known.find(_attachments_by_node, node):
             volume = self._volumes.get(attachment.spec.source.persistentVolumeName or "")
@@ -131,7 +136,7 @@ class AttachDetachController:
                 attached[attachments.unique_name(volume)] = attachment
         return attached
 
-    def _waiting_s(
+    def _update_unwanted_times(
         self, node: str, desired_volumes: Mapping[str, Any], attached: Mapping[str, Any]
     ) -> dict[str, float]:
         now, before = self._clock.monotonic(), self._unwanted.pop(node, {})
@@ -204,7 +209,7 @@ class AttachDetachController:
         users = self._pods.find(by_claim, NamespacedName(ref.namespace, ref.name)) if ref is not None else ()
         others = [pod for pod in users if pod.spec.nodeName in want.elsewhere]
         for pod in want.pods:
-            self._events.event(pod, WARNING, "FailedAttachVolume", attachments.multi_attach(want, pod, others))
+            self._events.event(pod, WARNING, "FailedAttachVolume", attachments.multi_attach_message(want, pod, others))
 
     def _is_news(self, node: Node, name: str, text: str) -> bool:
         messages = self._reported_errors.setdefault(node.metadata.name, {})

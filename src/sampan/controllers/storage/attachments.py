@@ -123,7 +123,7 @@ def may_detach(node: Node, name: str, waited_s: float) -> bool:
     return not is_ready(node) and waited_s >= PATIENCE_S
 
 
-def multi_attach(want: DesiredAttachment, pod: Pod, others: Iterable[Pod]) -> str:
+def multi_attach_message(want: DesiredAttachment, pod: Pod, others: Iterable[Pod]) -> str:
     """Return the message of the event for a pod whose volume is attached elsewhere."""
     others = list(others)
     start = f'Multi-Attach error for volume "{want.volume.metadata.name}"'

@@ -50,7 +50,7 @@ class VolumeKey(NamedTuple):
     volume: str
 
 
-class _Unavailable(Exception):
+class _VolumeUnavailable(Exception):
     """The matching volume is being bound to another claim; the sync is retried."""
 
 
@@ -58,7 +58,7 @@ def _looks_for_volume(claim: PersistentVolumeClaim) -> bool:
     return not claim.spec.volumeName and BIND_COMPLETED not in claim.metadata.annotations
 
 
-def _looking_by_class(claim: PersistentVolumeClaim) -> Iterable[Hashable]:
+def _unbound_by_class(claim: PersistentVolumeClaim) -> Iterable[Hashable]:
     """Return the class of a claim that has no volume yet; an index function."""
     return (class_of_claim(claim),) if _looks_for_volume(claim) else ()
 
@@ -69,7 +69,7 @@ def _free_by_class(volume: PersistentVolume) -> Iterable[Hashable]:
     return (class_of_volume(volume),) if is_free else ()
 
 
-def _by_named_claim(volume: PersistentVolume) -> Iterable[Hashable]:
+def _by_claim_ref(volume: PersistentVolume) -> Iterable[Hashable]:
     """Return the claim that a volume names; an index function."""
     ref = volume.spec.claimRef
     return (NamespacedName(ref.namespace, ref.name),) if ref is not None else ()
@@ -85,14 +85,17 @@ class PersistentVolumeBinderController:
     name = "persistentvolume-binder-controller"
 
     def __init__(self, *, client: Client, informers: InformerFactory, events: EventRecorder, plugins: Plugins) -> None:
-        self._claims, self._volumes = informers.of(PersistentVolumeClaim).lister, informers.of(PersistentVolume).lister
-        self._classes, self._pods = informers.of(StorageClass).lister, informers.of(Pod).lister
-        for index in (_free_by_class, _by_named_claim):
+        self._claims, self._volumes = (
+            informers.for_kind(PersistentVolumeClaim).lister,
+            informers.for_kind(PersistentVolume).lister,
+        )
+        self._classes, self._pods = informers.for_kind(StorageClass).lister, informers.for_kind(Pod).lister
+        for index in (_free_by_class, _by_claim_ref):
             self._volumes.add_index(index)
-        self._claims.add_index(_looking_by_class)
+        self._claims.add_index(_unbound_by_class)
         self._pods.add_index(by_claim)
         self._writes = Writes(client=client, events=events)
-        nodes, activity = informers.of(Node).lister, informers.activity
+        nodes, activity = informers.for_kind(Node).lister, informers.activity
         self._provisioning = Provisioner(writes=self._writes, plugins=plugins, nodes=nodes, activity=activity)
         self._reclaiming = VolumeReclaimer(writes=self._writes, plugins=plugins, activity=activity)
         self._unavailable: dict[str, str] = {}
@@ -109,36 +112,36 @@ class PersistentVolumeBinderController:
         yield VolumeKey(volume.metadata.name)
         if volume.spec.claimRef is not None:
             self._unavailable.pop(volume.metadata.name, None)
-        for claim_key in _by_named_claim(volume):
+        for claim_key in _by_claim_ref(volume):
             yield ClaimKey(claim_key)  # type: ignore[arg-type]
         for class_name in _free_by_class(volume):
-            yield from self._looking(class_name)
+            yield from self._unbound_claim_keys(class_name)
 
     def _keys_of_class(self, storage_class: StorageClass) -> Iterable[Hashable]:
-        yield from self._looking(storage_class.metadata.name)
-        yield from self._looking("")
+        yield from self._unbound_claim_keys(storage_class.metadata.name)
+        yield from self._unbound_claim_keys("")
 
-    def _looking(self, name: Hashable) -> Iterable[Hashable]:
-        return [ClaimKey(key_of(claim)) for claim in self._claims.find(_looking_by_class, name)]
+    def _unbound_claim_keys(self, name: Hashable) -> Iterable[Hashable]:
+        return [ClaimKey(key_of(claim)) for claim in self._claims.find(_unbound_by_class, name)]
 
     async def reconcile(self, key: Any) -> None:
         try:
             if isinstance(key, ClaimKey):
-                await self._look_at_claim(key.claim)
+                await self._sync_claim(key.claim)
             else:
-                await self._look_at_volume(key.volume)
+                await self._sync_volume(key.volume)
         except errors.NotFound:
             return
-        except (VolumeError, _Unavailable) as error:
-            raise errors.unexpected(str(error)) from error
+        except (VolumeError, _VolumeUnavailable) as error:
+            raise errors.unexpected_error(str(error)) from error
 
     # -- claims ------------------------------------------------------------------------------------------------------
 
-    async def _look_at_claim(self, key: NamespacedName) -> None:
-        claim = self._claims.by_key(key)
+    async def _sync_claim(self, key: NamespacedName) -> None:
+        claim = self._claims.get_by_key(key)
         if claim is None:
             return
-        decision = self._judged(claim)
+        decision = self._decide_claim(claim)
         match decision:
             case binding_decisions.BindClaim(volume):
                 await self._bind(volume, claim)
@@ -154,7 +157,7 @@ class PersistentVolumeBinderController:
             case binding_decisions.Wait():
                 await self._wait(claim, decision)
 
-    def _judged(self, claim: PersistentVolumeClaim) -> binding_decisions.ClaimDecision:
+    def _decide_claim(self, claim: PersistentVolumeClaim) -> binding_decisions.ClaimDecision:
         volume = self._volumes.get(claim.spec.volumeName) if claim.spec.volumeName else None
         if BIND_COMPLETED in claim.metadata.annotations:
             return binding_decisions.on_bound_claim(claim, volume)
@@ -165,7 +168,7 @@ class PersistentVolumeBinderController:
         return binding_decisions.on_new_claim(claim, self._match(claim, only_named=waits), default, waits=waits)
 
     def _match(self, claim: PersistentVolumeClaim, *, only_named: bool) -> PersistentVolume | None:
-        reserved = self._volumes.find(_by_named_claim, key_of(claim))
+        reserved = self._volumes.find(_by_claim_ref, key_of(claim))
         free = () if only_named else self._volumes.find(_free_by_class, class_of_claim(claim))
         return best_match(
             claim, [*reserved, *(volume for volume in free if self._is_free(volume))], only_named=only_named
@@ -178,7 +181,7 @@ class PersistentVolumeBinderController:
         """Bind the volume, and withhold it from other claims until the cache shows the binding."""
         name = volume.metadata.name
         if self._unavailable.setdefault(name, claim.metadata.uid) != claim.metadata.uid:
-            raise _Unavailable(f"volume {name} is being bound to another claim")
+            raise _VolumeUnavailable(f"volume {name} is being bound to another claim")
         try:
             await self._writes.bind(volume, claim)
         except BaseException:
@@ -189,14 +192,14 @@ class PersistentVolumeBinderController:
             self._unavailable.pop(name, None)
 
     async def _wait(self, claim: PersistentVolumeClaim, decision: binding_decisions.Wait) -> None:
-        word = self._of_consumer(claim) if decision.for_consumer else decision.word
+        word = self._make_consumer_event(claim) if decision.for_consumer else decision.word
         if word is not None:
             self._writes.record_event(claim, word)
         if decision.is_failure:
-            raise _Unavailable(word.message if word is not None else "")
+            raise _VolumeUnavailable(word.message if word is not None else "")
         await self._writes.claim_in(claim, PENDING)
 
-    def _of_consumer(self, claim: PersistentVolumeClaim) -> EventText:
+    def _make_consumer_event(self, claim: PersistentVolumeClaim) -> EventText:
         pods = [pod for pod in self._pods.find(by_claim, key_of(claim)) if pod.status.phase not in _ENDED]
         names = [pod.metadata.name for pod in pods if not pod.spec.nodeName]
         if not names:
@@ -206,7 +209,7 @@ class PersistentVolumeBinderController:
 
     # -- volumes -----------------------------------------------------------------------------------------------------
 
-    async def _look_at_volume(self, name: str) -> None:
+    async def _sync_volume(self, name: str) -> None:
         volume = self._volumes.get(name)
         if volume is None or name in self._unavailable:
             return

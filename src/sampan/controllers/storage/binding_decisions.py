@@ -10,11 +10,11 @@ from sampan.machinery.volumes import (
     DELETE,
     PROVISIONED_BY,
     class_of_claim,
+    explain_mismatch,
     has_node,
     is_bound_to,
     modes_differ,
     names_class,
-    why_not,
 )
 
 NOTHING_SUITS = "no persistent volumes available for this claim and no storage class is set"
@@ -84,7 +84,7 @@ def on_naming_claim(claim: PersistentVolumeClaim, volume: PersistentVolume | Non
         return Wait()
     name = volume.metadata.name
     if volume.spec.claimRef is None:
-        if reason := why_not(volume, claim):
+        if reason := explain_mismatch(volume, claim):
             return Wait(EventText(WARNING, "VolumeMismatch", f'Cannot bind to requested volume "{name}": {reason}'))
         return BindClaim(volume)
     if is_bound_to(volume, claim):

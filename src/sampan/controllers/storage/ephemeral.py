@@ -36,11 +36,11 @@ def claim_for(pod: Pod, volume: Any) -> PersistentVolumeClaim:
     )
 
 
-def not_for(claim: NamespacedName, pod: NamespacedName) -> str:
+def format_owner_mismatch(claim: NamespacedName, pod: NamespacedName) -> str:
     return f"PVC {claim} was not created for pod {pod} (pod is not owner)"
 
 
-def _key_if_wanting(pod: Pod) -> Iterable[Hashable]:
+def _ephemeral_pod_keys(pod: Pod) -> Iterable[Hashable]:
     return (key_of(pod),) if wants_claims(pod) else ()
 
 
@@ -48,31 +48,31 @@ class EphemeralVolumeController:
     name = "ephemeral-volume-controller"
 
     def __init__(self, *, client: Client, informers: InformerFactory, events: EventRecorder) -> None:
-        self._claims, self._events = client.of(PersistentVolumeClaim), events
-        self._pods, self._known = informers.of(Pod).lister, informers.of(PersistentVolumeClaim).lister
+        self._claims, self._events = client.for_kind(PersistentVolumeClaim), events
+        self._pods, self._known = informers.for_kind(Pod).lister, informers.for_kind(PersistentVolumeClaim).lister
         self._pods.add_index(by_claim)
         self.watches = (
-            Watch(resource_of(Pod), _key_if_wanting),
-            Watch(resource_of(PersistentVolumeClaim), self._pods_of),
+            Watch(resource_of(Pod), _ephemeral_pod_keys),
+            Watch(resource_of(PersistentVolumeClaim), self._pod_keys_of_claim),
         )
 
-    def _pods_of(self, claim: PersistentVolumeClaim) -> Iterable[Hashable]:
+    def _pod_keys_of_claim(self, claim: PersistentVolumeClaim) -> Iterable[Hashable]:
         return [key_of(pod) for pod in self._pods.find(by_claim, key_of(claim)) if wants_claims(pod)]
 
     async def reconcile(self, key: NamespacedName) -> None:
-        pod = self._pods.by_key(key)
+        pod = self._pods.get_by_key(key)
         if pod is None or not wants_claims(pod):
             return
         for volume in pod.spec.volumes:
             if volume.ephemeral is not None:
-                await self._make(pod, volume)
+                await self._ensure_claim(pod, volume)
 
-    async def _make(self, pod: Pod, volume: Any) -> None:
+    async def _ensure_claim(self, pod: Pod, volume: Any) -> None:
         name = NamespacedName(pod.metadata.namespace, ephemeral_claim_name(pod, volume))
-        claim = self._known.by_key(name)
+        claim = self._known.get_by_key(name)
         reason = ""
         if claim is not None:
-            reason = "" if is_controlled_by(claim, pod) else not_for(name, key_of(pod))
+            reason = "" if is_controlled_by(claim, pod) else format_owner_mismatch(name, key_of(pod))
         else:
             try:
                 await self._claims.create(claim_for(pod, volume))
@@ -80,4 +80,4 @@ class EphemeralVolumeController:
                 reason = f"create PVC {name.name}: {error}"
         if reason:
             self._events.event(pod, WARNING, "FailedBinding", f"ephemeral volume {volume.name}: {reason}")
-            raise errors.unexpected(f"ephemeral volume {volume.name}: {reason}")
+            raise errors.unexpected_error(f"ephemeral volume {volume.name}: {reason}")

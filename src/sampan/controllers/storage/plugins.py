@@ -141,7 +141,9 @@ class LocalPath:
         meta = options.claim.metadata
         path = root / f"{options.name}_{meta.namespace}_{meta.name}"
         source = HostPathVolumeSource(path=str(path), type="DirectoryOrCreate")
-        return PersistentVolumeSpec(hostPath=source, nodeAffinity=_on(options.node) if options.node else None)
+        return PersistentVolumeSpec(
+            hostPath=source, nodeAffinity=_build_node_affinity(options.node) if options.node else None
+        )
 
     def can_remove(self, volume: PersistentVolume) -> bool:
         return False
@@ -162,7 +164,7 @@ def _remove(path: Path) -> None:
         raise VolumeError(f"{path}: {error.strerror or error}") from error
 
 
-def _on(node: Node) -> VolumeNodeAffinity:
+def _build_node_affinity(node: Node) -> VolumeNodeAffinity:
     hostname = node.metadata.labels.get(_HOSTNAME, node.metadata.name)
     term = NodeSelectorTerm(matchExpressions=[NodeSelectorRequirement(key=_HOSTNAME, operator="In", values=[hostname])])
     return VolumeNodeAffinity(required=NodeSelector(nodeSelectorTerms=[term]))

@@ -17,18 +17,18 @@ from sampan.machinery.object_key import key_of
 from sampan.machinery.volumes import by_claim, claim_names_of, ephemeral_claim_name
 
 
-def is_candidate(obj: Any, finalizer: str) -> bool:
+def is_deletion_candidate(obj: Any, finalizer: str) -> bool:
     """Whether the object is being deleted and has this finalizer."""
     return obj.metadata.deletionTimestamp is not None and finalizer in obj.metadata.finalizers
 
 
-def lacks(obj: Any, finalizer: str) -> bool:
+def needs_finalizer(obj: Any, finalizer: str) -> bool:
     """Whether the object is not being deleted and lacks the finalizer, as if created before admission added it."""
     return obj.metadata.deletionTimestamp is None and finalizer not in obj.metadata.finalizers
 
 
-def concerns(obj: Any, finalizer: str) -> bool:
-    return is_candidate(obj, finalizer) or lacks(obj, finalizer)
+def needs_finalizer_change(obj: Any, finalizer: str) -> bool:
+    return is_deletion_candidate(obj, finalizer) or needs_finalizer(obj, finalizer)
 
 
 async def protect(objects: ResourceClient[Any], obj: Any, finalizer: str) -> None:
@@ -60,10 +60,10 @@ def uses(pod: Pod, claim: PersistentVolumeClaim) -> bool:
     """Whether the pod uses the claim. Unscheduled pods do not: no kubelet starts a pod whose claim is being deleted."""
     if not pod.spec.nodeName:
         return False
-    return any(_is_behind(claim, volume, pod) for volume in pod.spec.volumes)
+    return any(_is_claim_of_volume(claim, volume, pod) for volume in pod.spec.volumes)
 
 
-def _is_behind(claim: PersistentVolumeClaim, volume: Any, pod: Pod) -> bool:
+def _is_claim_of_volume(claim: PersistentVolumeClaim, volume: Any, pod: Pod) -> bool:
     name = claim.metadata.name
     if volume.persistentVolumeClaim is not None:
         return bool(volume.persistentVolumeClaim.claimName == name)
@@ -72,43 +72,43 @@ def _is_behind(claim: PersistentVolumeClaim, volume: Any, pod: Pod) -> bool:
     return ephemeral_claim_name(pod, volume) == name and is_controlled_by(claim, pod)
 
 
-def _unused_claim_keys(claim: PersistentVolumeClaim) -> Iterable[Hashable]:
+def _unsynced_claims_by_namespace(claim: PersistentVolumeClaim) -> Iterable[Hashable]:
     """Return the namespace of a claim that needs its finalizer added or removed; an index function."""
-    return (claim.metadata.namespace,) if concerns(claim, CLAIM_FINALIZER) else ()
+    return (claim.metadata.namespace,) if needs_finalizer_change(claim, CLAIM_FINALIZER) else ()
 
 
 class ClaimProtectionController:
     name = "persistentvolumeclaim-protection-controller"
 
     def __init__(self, *, client: Client, informers: InformerFactory) -> None:
-        self._client, self._claims = client, client.of(PersistentVolumeClaim)
-        self._known = informers.of(PersistentVolumeClaim).lister
-        self._pods = informers.of(Pod).lister
-        self._known.add_index(_unused_claim_keys)
+        self._client, self._claims = client, client.for_kind(PersistentVolumeClaim)
+        self._known = informers.for_kind(PersistentVolumeClaim).lister
+        self._pods = informers.for_kind(Pod).lister
+        self._known.add_index(_unsynced_claims_by_namespace)
         self._pods.add_index(by_claim)
         self.watches = (
-            Watch(resource_of(PersistentVolumeClaim), _unused_claim_keys),
-            Watch(resource_of(Pod), self._namespace_if_it_waits),
+            Watch(resource_of(PersistentVolumeClaim), _unsynced_claims_by_namespace),
+            Watch(resource_of(Pod), self._unsynced_namespace_keys),
         )
 
-    def _namespace_if_it_waits(self, pod: Pod) -> Iterable[Hashable]:
+    def _unsynced_namespace_keys(self, pod: Pod) -> Iterable[Hashable]:
         if next(claim_names_of(pod), None) is None:
             return ()
         namespace = pod.metadata.namespace
-        return (namespace,) if self._known.find(_unused_claim_keys, namespace) else ()
+        return (namespace,) if self._known.find(_unsynced_claims_by_namespace, namespace) else ()
 
     async def reconcile(self, key: str) -> None:
-        claims = self._known.find(_unused_claim_keys, key)
+        claims = self._known.find(_unsynced_claims_by_namespace, key)
         for claim in claims:
-            if lacks(claim, CLAIM_FINALIZER):
+            if needs_finalizer(claim, CLAIM_FINALIZER):
                 await protect(self._claims, claim, CLAIM_FINALIZER)
-        await self._release([claim for claim in claims if is_candidate(claim, CLAIM_FINALIZER)], key)
+        await self._release([claim for claim in claims if is_deletion_candidate(claim, CLAIM_FINALIZER)], key)
 
     async def _release(self, claims: Sequence[PersistentVolumeClaim], namespace: str) -> None:
         unused = [claim for claim in claims if not self._is_known_used(claim)]
         if not unused:
             return
-        pods = (await self._client.of(Pod).list(Selection(namespace=namespace))).items
+        pods = (await self._client.for_kind(Pod).list(Selection(namespace=namespace))).items
         pods = [pod for pod in pods if pod.spec.nodeName and pod.spec.volumes]
         for claim in unused:
             if not any(uses(pod, claim) for pod in pods):
@@ -121,7 +121,7 @@ class ClaimProtectionController:
 CLASS_FINALIZER = "kubernetes.io/vac-protection"
 
 
-def named_by_claim(claim: PersistentVolumeClaim) -> Iterable[Hashable]:
+def claims_by_class(claim: PersistentVolumeClaim) -> Iterable[Hashable]:
     """Return the requested class, the current one, and the target of a modification in progress."""
     names = {claim.spec.volumeAttributesClassName, claim.status.currentVolumeAttributesClassName}
     if claim.status.modifyVolumeStatus is not None:
@@ -129,62 +129,65 @@ def named_by_claim(claim: PersistentVolumeClaim) -> Iterable[Hashable]:
     return [name for name in names if name]
 
 
-def named_by_volume(volume: PersistentVolume) -> Iterable[Hashable]:
+def volumes_by_class(volume: PersistentVolume) -> Iterable[Hashable]:
     return (volume.spec.volumeAttributesClassName,) if volume.spec.volumeAttributesClassName else ()
 
 
-def _waiting_keys(obj: Any) -> Iterable[Hashable]:
-    return (obj.metadata.name,) if concerns(obj, CLASS_FINALIZER) else ()
+def _unsynced_class_keys(obj: Any) -> Iterable[Hashable]:
+    return (obj.metadata.name,) if needs_finalizer_change(obj, CLASS_FINALIZER) else ()
 
 
 class ClassProtectionController:
     name = "volumeattributesclass-protection-controller"
 
     def __init__(self, *, client: Client, informers: InformerFactory) -> None:
-        self._classes, self._known = client.of(VolumeAttributesClass), informers.of(VolumeAttributesClass).lister
-        self._claims = informers.of(PersistentVolumeClaim).lister
-        self._volumes = informers.of(PersistentVolume).lister
-        self._claims.add_index(named_by_claim)
-        self._volumes.add_index(named_by_volume)
+        self._classes, self._known = (
+            client.for_kind(VolumeAttributesClass),
+            informers.for_kind(VolumeAttributesClass).lister,
+        )
+        self._claims = informers.for_kind(PersistentVolumeClaim).lister
+        self._volumes = informers.for_kind(PersistentVolume).lister
+        self._claims.add_index(claims_by_class)
+        self._volumes.add_index(volumes_by_class)
         self.watches = (
-            Watch(resource_of(VolumeAttributesClass), _waiting_keys),
-            Watch(resource_of(PersistentVolumeClaim), named_by_claim),
-            Watch(resource_of(PersistentVolume), named_by_volume),
+            Watch(resource_of(VolumeAttributesClass), _unsynced_class_keys),
+            Watch(resource_of(PersistentVolumeClaim), claims_by_class),
+            Watch(resource_of(PersistentVolume), volumes_by_class),
         )
 
     async def reconcile(self, key: str) -> None:
         attributes_class = self._known.get(key)
         if attributes_class is None:
             return
-        if lacks(attributes_class, CLASS_FINALIZER):
+        if needs_finalizer(attributes_class, CLASS_FINALIZER):
             await protect(self._classes, attributes_class, CLASS_FINALIZER)
-        elif is_candidate(attributes_class, CLASS_FINALIZER) and not self._is_used(key):
+        elif is_deletion_candidate(attributes_class, CLASS_FINALIZER) and not self._is_used(key):
             await release(self._classes, attributes_class, CLASS_FINALIZER)
 
     def _is_used(self, name: str) -> bool:
-        return bool(self._claims.find(named_by_claim, name) or self._volumes.find(named_by_volume, name))
+        return bool(self._claims.find(claims_by_class, name) or self._volumes.find(volumes_by_class, name))
 
 
 VOLUME_FINALIZER = "kubernetes.io/pv-protection"
 _BOUND = "Bound"
 
 
-def _unused_volume_keys(volume: PersistentVolume) -> Iterable[Hashable]:
-    return (volume.metadata.name,) if concerns(volume, VOLUME_FINALIZER) else ()
+def _unsynced_volume_keys(volume: PersistentVolume) -> Iterable[Hashable]:
+    return (volume.metadata.name,) if needs_finalizer_change(volume, VOLUME_FINALIZER) else ()
 
 
 class VolumeProtectionController:
     name = "persistentvolume-protection-controller"
 
     def __init__(self, *, client: Client, informers: InformerFactory) -> None:
-        self._volumes, self._known = client.of(PersistentVolume), informers.of(PersistentVolume).lister
-        self.watches = (Watch(resource_of(PersistentVolume), _unused_volume_keys),)
+        self._volumes, self._known = client.for_kind(PersistentVolume), informers.for_kind(PersistentVolume).lister
+        self.watches = (Watch(resource_of(PersistentVolume), _unsynced_volume_keys),)
 
     async def reconcile(self, key: str) -> None:
         volume = self._known.get(key)
         if volume is None:
             return
-        if lacks(volume, VOLUME_FINALIZER):
+        if needs_finalizer(volume, VOLUME_FINALIZER):
             await protect(self._volumes, volume, VOLUME_FINALIZER)
-        elif is_candidate(volume, VOLUME_FINALIZER) and volume.status.phase != _BOUND:
+        elif is_deletion_candidate(volume, VOLUME_FINALIZER) and volume.status.phase != _BOUND:
             await release(self._volumes, volume, VOLUME_FINALIZER)

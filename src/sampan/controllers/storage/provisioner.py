@@ -44,7 +44,7 @@ def volume_name(claim: PersistentVolumeClaim) -> str:
     return f"pvc-{claim.metadata.uid}"
 
 
-def provisioned(options: VolumeOptions, special: PersistentVolumeSpec, maker: str) -> PersistentVolume:
+def build_volume(options: VolumeOptions, special: PersistentVolumeSpec, maker: str) -> PersistentVolume:
     """Return the PersistentVolume to create."""
     claim, policy = options.claim, options.storage_class.reclaimPolicy or DELETE
     spec = copy_of(special)
@@ -75,14 +75,14 @@ class Provisioner:
             plugin = self._plugins.provisioner(storage_class.provisioner)
         except VolumeError as error:
             return self._writes.record_event(claim, EventText(WARNING, PROVISIONING_FAILED, str(error)))
-        claim = await self._named(claim, storage_class.provisioner)
+        claim = await self._annotate_provisioner(claim, storage_class.provisioner)
         if plugin is None:
             return self._writes.record_event(
                 claim, EventText(NORMAL, "ExternalProvisioning", _EXTERNAL.format(storage_class.provisioner))
             )
-        await self._make(claim, storage_class, plugin)
+        await self._create_volume(claim, storage_class, plugin)
 
-    async def _named(self, claim: PersistentVolumeClaim, provisioner: str) -> PersistentVolumeClaim:
+    async def _annotate_provisioner(self, claim: PersistentVolumeClaim, provisioner: str) -> PersistentVolumeClaim:
         """Annotate the claim with its provisioner."""
         if claim.metadata.annotations.get(STORAGE_PROVISIONER) == provisioner:
             return claim
@@ -90,7 +90,9 @@ class Provisioner:
         changed.metadata.annotations |= {BETA_STORAGE_PROVISIONER: provisioner, STORAGE_PROVISIONER: provisioner}
         return await self._writes.claims.update(changed)
 
-    async def _make(self, claim: PersistentVolumeClaim, storage_class: StorageClass, plugin: VolumePlugin) -> None:
+    async def _create_volume(
+        self, claim: PersistentVolumeClaim, storage_class: StorageClass, plugin: VolumePlugin
+    ) -> None:
         if await self._exists(volume_name(claim)):
             return
         try:
@@ -102,12 +104,12 @@ class Provisioner:
             with self._activity:
                 source = await plugin.provision(request)
         except VolumeError as error:
-            await self._choose_again(claim)
+            await self._clear_selected_node(claim)
             failure = f'Failed to provision volume with StorageClass "{storage_class.metadata.name}": {error}'
             self._writes.record_event(claim, EventText(WARNING, PROVISIONING_FAILED, failure))
             raise
         try:
-            await self._writes.volumes.create(provisioned(request, source, plugin.name))
+            await self._writes.volumes.create(build_volume(request, source, plugin.name))
         except errors.AlreadyExists:
             return
         message = f"Successfully provisioned volume {request.name} using {plugin.name}"
@@ -137,7 +139,7 @@ class Provisioner:
             return False
         return True
 
-    async def _choose_again(self, claim: PersistentVolumeClaim) -> None:
+    async def _clear_selected_node(self, claim: PersistentVolumeClaim) -> None:
         """Remove the selected-node annotation, so that the scheduler can choose another node."""
         if SELECTED_NODE in claim.metadata.annotations:
             changed = copy_of(claim)
@@ -174,9 +176,9 @@ class VolumeReclaimer:
         except VolumeError as error:
             await self._writes.volume_in(volume, FAILED, EventText(WARNING, "VolumeFailedDelete", str(error)))
             raise
-        await self._forget(volume)
+        await self._delete_volume_object(volume)
 
-    async def _forget(self, volume: PersistentVolume) -> None:
+    async def _delete_volume_object(self, volume: PersistentVolume) -> None:
         """Delete the PersistentVolume after its storage was deleted."""
         try:
             volume = await self.remove_deletion_finalizer(volume)

@@ -10,30 +10,30 @@ from sampan.machinery.volumes import AVAILABLE, BOUND
 
 class Writes:
     def __init__(self, *, client: Client, events: EventRecorder) -> None:
-        self.volumes, self.claims = client.of(PersistentVolume), client.of(PersistentVolumeClaim)
+        self.volumes, self.claims = client.for_kind(PersistentVolume), client.for_kind(PersistentVolumeClaim)
         self._events = events
 
     async def bind(self, volume: PersistentVolume, claim: PersistentVolumeClaim) -> None:
         """Bind volume and claim. The volume is written first, as only one claim can win it."""
-        if (bound_volume := volumes.volume_bound(volume, claim)) is not None:
+        if (bound_volume := volumes.bind_volume(volume, claim)) is not None:
             volume = await self.volumes.update(bound_volume)
         volume = await self.volume_in(volume, BOUND)
-        if (bound_claim := volumes.claim_bound(claim, volume)) is not None:
+        if (bound_claim := volumes.bind_claim(claim, volume)) is not None:
             claim = await self.claims.update(bound_claim)
         await self.claim_in(claim, BOUND, volume)
 
     async def unbind(self, volume: PersistentVolume) -> None:
-        await self.volume_in(await self.volumes.update(volumes.volume_unbound(volume)), AVAILABLE)
+        await self.volume_in(await self.volumes.update(volumes.unbind_volume(volume)), AVAILABLE)
 
     async def claim_in(
         self, claim: PersistentVolumeClaim, phase: str, volume: PersistentVolume | None = None
     ) -> PersistentVolumeClaim:
-        changed = volumes.claim_in(claim, phase, volume)
+        changed = volumes.set_claim_phase(claim, phase, volume)
         return claim if changed is None else await self.claims.update_status(changed)
 
     async def volume_in(self, volume: PersistentVolume, phase: str, word: EventText | None = None) -> PersistentVolume:
         """Set the phase of the volume, and record the event if the phase changes."""
-        changed = volumes.volume_in(volume, phase, word.message if word is not None else "")
+        changed = volumes.set_volume_phase(volume, phase, word.message if word is not None else "")
         if changed is None:
             return volume
         volume = await self.volumes.update_status(changed)

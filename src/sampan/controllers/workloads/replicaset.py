@@ -33,7 +33,7 @@ from sampan.controllers.ownership import (
 )
 from sampan.controllers.ownership.adoption import by_controller_or_orphan, selector_or_nothing
 from sampan.controllers.ownership.deletion_order import pods_to_delete
-from sampan.controllers.ownership.pods import BURST, FIRST, all_at_once
+from sampan.controllers.ownership.pods import BURST, FIRST, run_concurrently
 from sampan.machinery import errors
 from sampan.machinery.client import Client, resource_of
 from sampan.machinery.clock import Clock
@@ -110,11 +110,11 @@ class ReplicaController:
 
     def __init__(self, *, client: Client, informers: InformerFactory, clock: Clock, events: EventRecorder) -> None:
         self._clock, kind = clock, self.kind
-        owners, pods = informers.of(kind.object_type), informers.of(Pod)
+        owners, pods = informers.for_kind(kind.object_type), informers.for_kind(Pod)
         self._owners, self._pods = owners.lister, pods.lister
-        self._client = client.of(kind.object_type)
+        self._client = client.for_kind(kind.object_type)
         self._control = PodControl(client=client, events=events)
-        self._claims = ClaimControl(owners=self._client, objects=client.of(Pod))
+        self._claims = ClaimControl(owners=self._client, objects=client.for_kind(Pod))
         self._expectations, self._writes = Expectations(clock=clock), OwnWrites()
         self._expectations.follow(pods, owners)
         self._writes.follow(owners)
@@ -126,7 +126,7 @@ class ReplicaController:
         )
 
     async def reconcile(self, key: NamespacedName) -> float | None:
-        owner = self._owners.by_key(key)
+        owner = self._owners.get_by_key(key)
         if owner is None or self._writes.is_stale(owner):
             return None
         selector = self.kind.selector(owner)
@@ -167,9 +167,9 @@ class ReplicaController:
     def _plan(self, owner: Any, active: Sequence[Pod]) -> ReplicaPlan:
         if owner.metadata.deletionTimestamp is not None or not self._expectations.is_satisfied(owner.metadata.uid):
             return NOTHING
-        return plan(active, desired_replicas(owner), lambda: self._related(owner), self._clock.now())
+        return plan(active, desired_replicas(owner), lambda: self._list_related_pods(owner), self._clock.now())
 
-    def _related(self, owner: Any) -> Iterable[Pod]:
+    def _list_related_pods(self, owner: Any) -> Iterable[Pod]:
         """Return the pods of all ReplicaSets of the same Deployment."""
         reference = controller_of(owner)
         if reference is None:
@@ -181,7 +181,7 @@ class ReplicaController:
         uid, namespace = owner.metadata.uid, owner.metadata.namespace
         self._expectations.expect(uid, creations=count)
         outcome = await slow_start(count, FIRST, lambda _: self._control.create(owner.spec.template, namespace, owner))
-        self._expectations.created(uid, count - outcome.successes)
+        self._expectations.lower_creations(uid, count - outcome.successes)
         failure = outcome.error
         if failure is not None and is_namespace_terminating(failure):
             failure = None
@@ -195,17 +195,17 @@ class ReplicaController:
             try:
                 await self._control.delete(pods[at], owner)
             except Exception as error:
-                self._expectations.deleted(uid, pods[at].metadata.uid)
+                self._expectations.drop_deletion(uid, pods[at].metadata.uid)
                 if not isinstance(error, errors.NotFound):
                     raise
 
-        return True, await all_at_once(len(pods), delete)
+        return True, await run_concurrently(len(pods), delete)
 
     async def _update_status(self, owner: Any, status: Any) -> None:
         if status == owner.status:
             return
         try:
-            self._writes.wrote(await self._client.update_status(msgspec.structs.replace(owner, status=status)))
+            self._writes.record_write(await self._client.update_status(msgspec.structs.replace(owner, status=status)))
         except errors.NotFound:
             return  # The owner was deleted meanwhile.
 

@@ -204,12 +204,12 @@ class OverviewSubscription:
 
 
 async def overview(request: web.BaseRequest, api: UserApi) -> web.StreamResponse:
-    follower = OverviewFollower(api, checked_namespace(request.rel_url.query.get("namespace", "")))
+    follower = OverviewFollower(api, check_namespace(request.rel_url.query.get("namespace", "")))
     async with follower.running():
         return bytes_response(_encode(follower.value()))
 
 
-def checked_namespace(namespace: str) -> str:
+def check_namespace(namespace: str) -> str:
     if "/" in namespace or "%" in namespace or len(namespace) > 63:
         raise errors.bad_request("namespace: not the name of a namespace")
     return namespace

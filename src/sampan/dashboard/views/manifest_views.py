@@ -60,7 +60,7 @@ async def diff(request: web.BaseRequest, api: UserApi) -> web.StreamResponse:
         raise errors.bad_request(f"mode: there is no {message.mode[:64]!r}; supported: apply, replace")
     values = [value for value in await read_documents(message.manifest) if value is not None]
     reader = ApiReader(api)
-    return json_response({"objects": [await _compared(reader, value, message) for value in values]})
+    return json_response({"objects": [await _diff_object(reader, value, message) for value in values]})
 
 
 async def read_documents(text: str) -> list[Any]:
@@ -74,7 +74,7 @@ async def read_documents(text: str) -> list[Any]:
         raise errors.bad_request(f"the manifest is not valid YAML: {error}") from None
 
 
-async def _compared(reader: ApiReader, value: Any, message: DiffRequest) -> dict[str, Any]:
+async def _diff_object(reader: ApiReader, value: Any, message: DiffRequest) -> dict[str, Any]:
     metadata = value.get("metadata") if isinstance(value, dict) else None
     if not isinstance(value, dict) or not isinstance(metadata, dict):
         return _failure("", errors.bad_request("a document of the manifest is not an object"))

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from aiohttp import web
 from multidict import CIMultiDict
 
-from sampan.dashboard.overview.subscription import OverviewSubscription, checked_namespace, overview
+from sampan.dashboard.overview.subscription import OverviewSubscription, check_namespace, overview
 from sampan.dashboard.responses import prepare_passed_response
 from sampan.dashboard.site import View
 from sampan.dashboard.stream.connection import MakeSubscription, StreamConnection
@@ -42,7 +42,7 @@ def special_subscriptions() -> dict[str, MakeSubscription]:
 
 
 def _subscribe_to_overview(message: SubscribeMessage, connection: StreamConnection) -> Subscription:
-    namespace = checked_namespace(message.namespace)
+    namespace = check_namespace(message.namespace)
     return OverviewSubscription(identifier=message.id, api=connection.api, namespace=namespace, send=connection.send)
 
 

@@ -88,11 +88,11 @@ class CertificateManager:
     async def run(self) -> None:
         """Request and rotate certificates until cancelled, or until nothing is left to do."""
         while self._rotates or self._present is None:
-            await self._clock.sleep_until(self._due())
+            await self._clock.sleep_until(self._compute_renewal_time())
             pair = await self._issue()
             await self._adopt(pair)
             # The signer changed the content, or the certificate expires almost at once.
-            if self._due() <= self._clock.now():
+            if self._compute_renewal_time() <= self._clock.now():
                 log.warning(
                     "the certificate issued for %s does not match the request", self._request.content.common_name
                 )
@@ -111,7 +111,7 @@ class CertificateManager:
         self._present = pair
         log.info("started to use a new certificate for %s", self._request.content.common_name)
 
-    def _due(self) -> float:
+    def _compute_renewal_time(self) -> float:
         if self._present is None or not covers(self._present.certificate, self._request.content):
             return self._clock.now()
         return renewal_time(self._present.certificate)
@@ -193,7 +193,7 @@ async def request_certificate(client: Client, request_pem: bytes, signer: str, u
     """Return the signed certificate as PEM. Raise RequestDenied if the request is denied or fails, ApiError or
     ConnectionFailed if the API server cannot be used.
     """
-    signing_request = await client.of(CertificateSigningRequest).create(
+    signing_request = await client.for_kind(CertificateSigningRequest).create(
         CertificateSigningRequest(
             metadata=ObjectMeta(generateName="csr-"),
             spec=CertificateSigningRequestSpec(request=request_pem, signerName=signer, usages=list(usages)),
@@ -205,7 +205,7 @@ async def request_certificate(client: Client, request_pem: bytes, signer: str, u
 
 async def _wait_for_certificate(client: Client, name: str) -> bytes:
     selection = Selection(fields=f"metadata.name={name}")
-    requests = client.of(CertificateSigningRequest)
+    requests = client.for_kind(CertificateSigningRequest)
     while True:
         async with requests.watch(selection, initial_events=True) as events:
             async for batch in events:

@@ -203,7 +203,7 @@ def _build_volumes(services: Services, evictor: PodEvictor) -> VolumeManager:
         warn=services.warn_pod,
         on_ready=services.queue.request_sync,
         on_excess=lambda pod, message: evictor.evict(pod, PodFailure(reason=EVICTED, message=message)),
-        record_event=lambda about, type, reason, message: events.about(node, about, type, reason, message),
+        record_event=lambda about, type, reason, message: events.record_event(node, about, type, reason, message),
         supports_recursive_read_only=lambda: _has_recursive_read_only_mounts(node.machine),
     )
     return VolumeManager(
@@ -267,7 +267,9 @@ def _build_probes(services: Services, metrics: Metrics, trace: PodTrace) -> Prob
         runtime=services.runtime,
         clock=services.clock,
         on_change=services.queue.request_sync,
-        event=lambda pod, container, reason, message: events.container(node, pod, container, WARNING, reason, message),
+        event=lambda pod, container, reason, message: events.record_container_event(
+            node, pod, container, WARNING, reason, message
+        ),
         note=lambda pod, action, outcome, took_s: trace.note(pod, action, outcome, took_s=took_s),
         activity=services.activity,
         metrics=metrics,
@@ -276,11 +278,11 @@ def _build_probes(services: Services, metrics: Metrics, trace: PodTrace) -> Prob
 
 def _build_container_configs(services: Services) -> ContainerConfigBuilder:
     informers = services.informers
-    runtime_classes = informers.of(RuntimeClass).lister
+    runtime_classes = informers.for_kind(RuntimeClass).lister
     return ContainerConfigBuilder(
         config=_node_settings(services.config, services.node.machine, services.facts),
         objects=services.objects,
-        services=informers.of(Service).lister,
+        services=informers.for_kind(Service).lister,
         cgroup_parent=services.cgroups.parent,
         handler=lambda pod: _runtime_handler(pod, runtime_classes.get(pod.spec.runtimeClassName or "")),
         warn=services.warn_pod,

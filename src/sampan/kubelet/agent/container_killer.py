@@ -15,13 +15,13 @@ from sampan.api.semantics.pods import AnyContainer, find_container
 from sampan.api.types.core_v1 import HTTPGetAction, LifecycleHandler, Pod
 from sampan.kubelet.cancellation import Cancelled, run_until
 from sampan.kubelet.pod_events import PodEvents, PodTrace, full_name
-from sampan.kubelet.probes.prober import headers_of, port_of, probe_tcp, unverified, url_of
+from sampan.kubelet.probes.prober import headers_of, make_unverified_context, port_of, probe_tcp, url_of
 from sampan.kubelet.records import PodRecord
 from sampan.machinery.clock import Clock
 from sampan.machinery.events import WARNING
 from sampan.machinery.http.lean_aiohttp import aiohttp
 from sampan.machinery.http.session import HttpSession, get_following
-from sampan.runtimes.contract import Runtime, RuntimeFailure, collected
+from sampan.runtimes.contract import Runtime, RuntimeFailure, collect_output
 
 _MOST_OUTPUT = 10 << 10
 _CONNECT_S = 30.0
@@ -57,7 +57,7 @@ class Hooks:
     async def _exec(self, pod: Pod, container: AnyContainer, command: Sequence[str], where: str) -> None:
         try:
             stream = await self._runtime.exec(pod, container.name, command)
-            code, out, err = await collected(stream, _MOST_OUTPUT)
+            code, out, err = await collect_output(stream, _MOST_OUTPUT)
         except RuntimeFailure as failure:
             message, output = failure.message, ""
         else:
@@ -100,7 +100,7 @@ def _port(port: int | str, container: AnyContainer) -> int:
 
 
 async def _get(url: str, headers: dict[str, str]) -> None:
-    connector = aiohttp.TCPConnector(ssl=unverified(), force_close=True, limit=1)
+    connector = aiohttp.TCPConnector(ssl=make_unverified_context(), force_close=True, limit=1)
     async with HttpSession(connector=connector, skip_auto_headers=["User-Agent"]) as session:
         try:
             async with get_following(session, URL(url, encoded=True), headers) as response:
@@ -180,6 +180,6 @@ class ContainerKiller:
             )
         except HookFailed:
             text = "PreStopHook failed"
-            self._events.container(record.node, record.pod, container, WARNING, "FailedPreStopHook", text)
+            self._events.record_container_event(record.node, record.pod, container, WARNING, "FailedPreStopHook", text)
         except Exception:  # The container is stopped whatever its hook does, and other containers must not be affected.
             log.exception("preStop hook of container %s of pod %s failed", container.name, record.uid)

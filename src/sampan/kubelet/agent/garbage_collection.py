@@ -37,7 +37,7 @@ Forget = Callable[[Collection[str], float], None]
 """Drop the pull records of images that are not in the collection and that are older than a wall-clock time."""
 
 
-def to_remove(
+def select_images_to_remove(
     images: Sequence[ImageInfo], used_at: Mapping[str, float], in_use: set[str], *, bytes_to_free: int, old: float
 ) -> list[ImageInfo]:
     """Return the least recently used images that free `bytes_to_free`, none of them used after `old`. Pure."""
@@ -128,7 +128,7 @@ class ImageGarbageCollector:
     async def _remove(self, images: Sequence[ImageInfo], in_use: set[str], bytes_to_free: int, old: float) -> list[str]:
         """Remove images. Return the IDs of the removed ones; a failure to remove one does not affect the others."""
         removed = []
-        for image in to_remove(images, self._used_at, in_use, bytes_to_free=bytes_to_free, old=old):
+        for image in select_images_to_remove(images, self._used_at, in_use, bytes_to_free=bytes_to_free, old=old):
             try:
                 await self._runtime.remove_image(image.names[0] if image.names else image.id)
             except RuntimeFailure as failure:
@@ -199,7 +199,7 @@ class ContainerGarbageCollector:
         if record is None:  # The pod was removed while others were being processed.
             return False
         if record.state in ENDED:
-            if record.state is not PodSyncState.FINISHED or uid not in self._runtime.known_pods():
+            if record.state is not PodSyncState.FINISHED or uid not in self._runtime.list_pod_uids():
                 return False
             await self._runtime.remove_pod(uid)
             return True
@@ -285,7 +285,7 @@ class OrphanCollector:
     def _uids_on_disk(self) -> set[str]:
         directories = set(os.listdir(self._pods)) if self._pods.is_dir() else set[str]()
         logs = {name.rpartition("_")[2] for name in os.listdir(self._logs)} if self._logs.is_dir() else set[str]()
-        return {*self._runtime.known_pods(), *directories, *logs, *self._cgroups.known()}
+        return {*self._runtime.list_pod_uids(), *directories, *logs, *self._cgroups.list_pod_uids()}
 
     def _remove(self, uid: str) -> None:
         self._cgroups.remove(uid)

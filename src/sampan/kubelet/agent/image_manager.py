@@ -19,9 +19,9 @@ from sampan.kubelet.agent.image_pull_records import (
     PRELOADED,
     ImagePullRecords,
     PullSecret,
+    extend_record,
     may_use_image,
     must_verify,
-    updated_record,
 )
 from sampan.kubelet.container_starter import PULL_BACK_OFF
 from sampan.kubelet.objects import NotSynced, PodObjects
@@ -79,7 +79,7 @@ class ImageManager:
                 await self._ensure(record, volume)
             return await self._ensure(record, container)
         except RuntimeFailure as failure:
-            self._events.failed(record.node, record.pod, container, failure.reason)
+            self._events.record_failed(record.node, record.pod, container, failure.reason)
             raise
 
     async def _ensure(self, record: PodRecord, container: AnyContainer) -> ImageInfo:
@@ -88,22 +88,22 @@ class ImageManager:
         if image is not None and await self._may_use(record.pod, container.image, image):
             name = gotext.quote(container.image)
             text = f"Container image {name} already present on machine and can be accessed by the pod"
-            self._events.container(record.node, record.pod, container, NORMAL, "Pulled", text)
+            self._events.record_container_event(record.node, record.pod, container, NORMAL, "Pulled", text)
             return image
         if policy == "Never":
             text = f"Container image {gotext.quote(container.image)} is not present with pull policy of Never"
-            self._events.container(record.node, record.pod, container, WARNING, NEVER_PULL, text)
+            self._events.record_container_event(record.node, record.pod, container, WARNING, NEVER_PULL, text)
             raise RuntimeFailure(NEVER_PULL, text)
         return await self._pull(record, container)
 
     async def _pull(self, record: PodRecord, container: AnyContainer) -> ImageInfo:
         node, pod, began = record.node, record.pod, self._clock.monotonic()
         back_off = record.progress.pull_back_off(container.image)
-        if back_off.left_s(back_off.since, began) > 0:
-            self._events.pull_back_off(node, pod, container)
+        if back_off.remaining_s(back_off.since, began) > 0:
+            self._events.record_pull_back_off(node, pod, container)
             text = f"Back-off pulling image {gotext.quote(container.image)}"
             raise RuntimeFailure(PULL_BACK_OFF, f"{text}: {back_off.why}" if back_off.why else text)
-        self._events.pulling(node, pod, container)
+        self._events.record_pulling(node, pod, container)
         try:
             keyrings = await self._keyrings(pod)
             async with self._pull_slots:
@@ -113,14 +113,14 @@ class ImageManager:
             now = self._clock.monotonic()
             back_off.lengthen(now, now)
             back_off.why = f"{failure.reason}: {failure.message}"
-            self._events.pull_failed(node, pod, container, failure.message)
+            self._events.record_pull_failed(node, pod, container, failure.message)
             raise
         now = self._clock.monotonic()
         text = (
             f"Successfully pulled image {gotext.quote(container.image)} in {_format_seconds(now - turn)} "
             f"({_format_seconds(now - began)} including waiting). Image size: {image.size} bytes."
         )
-        self._events.container(node, pod, container, NORMAL, "Pulled", text)
+        self._events.record_container_event(node, pod, container, NORMAL, "Pulled", text)
         return image
 
     async def _pull_with(self, keyrings: Sequence[SecretKeyring], pod: Pod, container: AnyContainer) -> ImageInfo:
@@ -129,7 +129,7 @@ class ImageManager:
         """
         name, keyring = (
             container.image,
-            Keyring.together([*(keyring.keyring for keyring in keyrings), self._node_keyring]),
+            Keyring.merge([*(keyring.keyring for keyring in keyrings), self._node_keyring]),
         )
         try:
             self._pulled.start_pull(name)
@@ -173,7 +173,7 @@ class ImageManager:
         own = _applicable_secrets(keyrings, name) if by is not None else []
         used = [secret for secret in own if by is not None and secret.credentialHash == _digest(by)][:1]
         record = await asyncio.to_thread(self._pulled.read, image.id)
-        fresh = updated_record(record, image.id, name, used, self._clock.now())
+        fresh = extend_record(record, image.id, name, used, self._clock.now())
         await asyncio.to_thread(self._pulled.write, image.id, fresh)
 
     async def check_pull_secrets(self, record: PodRecord) -> list[str]:
@@ -183,7 +183,9 @@ class ImageManager:
         available = [name for name in names if await self._secret(pod, name) is not None]
         if missing := [name for name in names if name not in available]:
             text = f"Unable to retrieve some image pull secrets ({', '.join(missing)}); attempting to pull the image"
-            self._events.pod(record.node, pod, WARNING, "FailedToRetrieveImagePullSecret", f"{text} may not succeed.")
+            self._events.record_pod_event(
+                record.node, pod, WARNING, "FailedToRetrieveImagePullSecret", f"{text} may not succeed."
+            )
         return available
 
     async def _keyrings(self, pod: Pod) -> list[SecretKeyring]:

@@ -67,7 +67,7 @@ def may_use_image(record: Mapping[str, Any] | None, image: str, own: Sequence[Pu
     )
 
 
-def updated_record(
+def extend_record(
     record: Mapping[str, Any] | None, reference: str, image: str, used: Sequence[PullSecret], now: float
 ) -> dict[str, Any]:
     """Return the record extended by one pull. After a pull without secrets all pods may use the image. Pure."""

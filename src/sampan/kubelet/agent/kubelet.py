@@ -50,13 +50,13 @@ class Kubelet:
 
     def pods(self) -> list[Pod]:
         """Return all pods of the node with their latest status."""
-        return [_with_status(record) for record in self.records.values()]
+        return [_pod_with_status(record) for record in self.records.values()]
 
     def find(self, namespace: str, name: str, uid: str = "") -> Pod | None:
         for record in self.records.values():
             meta = record.pod.metadata
             if (meta.namespace, meta.name) == (namespace, name) and uid in ("", meta.uid):
-                return _with_status(record)
+                return _pod_with_status(record)
         return None
 
     # -- lifecycle ---------------------------------------------------------------------------------------------------
@@ -109,7 +109,7 @@ class Kubelet:
 
     async def _remove_pods(self) -> None:
         """Remove all pods, their volumes and cgroups."""
-        for uid in sorted({*self.runtime.known_pods(), *self.volumes.known_pods()}):
+        for uid in sorted({*self.runtime.list_pod_uids(), *self.volumes.list_pod_uids()}):
             try:
                 await self.runtime.remove_pod(uid)
                 await self.volumes.unmount(uid)
@@ -152,7 +152,7 @@ async def build_kubelet(
         yield Kubelet(build_components(services))
 
 
-def _with_status(record: PodRecord) -> Pod:
+def _pod_with_status(record: PodRecord) -> Pod:
     if record.published.pending is None:
         return record.pod
     return msgspec.structs.replace(record.pod, status=record.status)

@@ -144,7 +144,7 @@ def threshold_value(text: str, capacity: int) -> int:
     return int(parse(text).value())
 
 
-def own_addresses() -> list[str]:
+def find_machine_addresses() -> list[str]:
     """Return the source address of the default route for each IP family; without a route, the address of the hostname
     or else the loopback address.
     """
@@ -153,10 +153,10 @@ def own_addresses() -> list[str]:
         with contextlib.suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as link:
             link.connect((elsewhere, 9))
             addresses.append(str(link.getsockname()[0]))
-    return addresses or [_own_by_name()]
+    return addresses or [_look_up_hostname()]
 
 
-def _own_by_name() -> str:
+def _look_up_hostname() -> str:
     with contextlib.suppress(OSError):
         address = socket.gethostbyname(socket.gethostname())
         if not address.startswith("127."):

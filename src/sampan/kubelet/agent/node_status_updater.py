@@ -23,7 +23,14 @@ from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.kubelet.agent.config import AgentConfig
 from sampan.kubelet.cancellation import Cancelled, run_until
 from sampan.kubelet.heartbeat import Heartbeat
-from sampan.kubelet.node_status import CONTROLLER_ATTACHES, READY, ConditionValue, NodeMachine, node_status, own_labels
+from sampan.kubelet.node_status import (
+    CONTROLLER_ATTACHES,
+    READY,
+    ConditionValue,
+    NodeMachine,
+    build_node_labels,
+    node_status,
+)
 from sampan.kubelet.pod_events import PodEvents
 from sampan.kubelet.records import NodeRecord
 from sampan.machinery import errors
@@ -77,7 +84,7 @@ class NodeStatusUpdater:
         """Pod CIDRs last passed to the runtime."""
         self._runtime = RuntimeStatus()
         """The last status of the runtime."""
-        self._use(record.api_node)
+        self._adopt_node(record.api_node)
 
     async def register(self) -> None:
         """Register the node, retrying until the API server accepts it."""
@@ -86,7 +93,7 @@ class NodeStatusUpdater:
         while True:
             try:
                 node = await register_node(record.client, config, record.machine, self._clock.now())
-                self._use(node)
+                self._adopt_node(node)
                 await self._heartbeat.register(record)
                 return
             except (errors.ApiError, ConnectionFailed) as error:
@@ -103,7 +110,7 @@ class NodeStatusUpdater:
         while not record.api_node.spec.podCIDRs:
             try:
                 patch = {"spec": {"podCIDR": pod_cidrs[0], "podCIDRs": pod_cidrs}}
-                self._use(await record.client.of(Node).patch(config.name, patch))
+                self._adopt_node(await record.client.for_kind(Node).patch(config.name, patch))
                 log.info("node %s: no pod CIDR was allocated, using %s", config.name, pod_cidrs[0])
             except (errors.ApiError, ConnectionFailed) as error:
                 log.warning("node %s: cannot set its pod CIDR: %s", config.name, error)
@@ -140,11 +147,11 @@ class NodeStatusUpdater:
             return
         record, before = self._record, self._record.machine.conditions
         record.is_changed = record.is_changed or new.status != record.api_node.status
-        self._use(new)
+        self._adopt_node(new)
         if record.machine.conditions != before:
             self._due.set()
 
-    def _use(self, node: Node) -> None:
+    def _adopt_node(self, node: Node) -> None:
         """Set the current Node object. Its pod CIDRs are saved on disk and passed to the runtime."""
         self._record.api_node = node
         if node.spec.podCIDRs and node.spec.podCIDRs != self._saved_cidrs:
@@ -178,9 +185,9 @@ class NodeStatusUpdater:
         """Return the conditions that deviate from those of a healthy node."""
         conditions = dict(self._node_conditions())
         if self._config.needs_pod_cidr and not self._pod_cidrs():
-            conditions.setdefault(READY, not_ready([_NO_NETWORK]))
+            conditions.setdefault(READY, generate_not_ready_condition([_NO_NETWORK]))
         if self._runtime.errors:
-            conditions.setdefault(READY, not_ready(self._runtime.errors))
+            conditions.setdefault(READY, generate_not_ready_condition(self._runtime.errors))
         return conditions
 
     # -- internals ---------------------------------------------------------------------------------------------------
@@ -244,7 +251,7 @@ def desired_node(config: AgentConfig, machine: NodeMachine, now: float) -> Node:
 
 
 def _desired_labels(config: AgentConfig) -> dict[str, str]:
-    return own_labels(config.name) | dict(config.labels)
+    return build_node_labels(config.name) | dict(config.labels)
 
 
 def _desired_annotations(config: AgentConfig) -> dict[str, str]:
@@ -253,7 +260,7 @@ def _desired_annotations(config: AgentConfig) -> dict[str, str]:
 
 async def register_node(client: Client, config: AgentConfig, machine: NodeMachine, now: float) -> Node:
     """Register the node if configured. Return it as it is on the API server."""
-    nodes = client.of(Node)
+    nodes = client.for_kind(Node)
     if config.registers:
         try:
             return await nodes.create(desired_node(config, machine, now))
@@ -277,7 +284,7 @@ def _patch(node: Node, config: AgentConfig) -> dict[str, object]:
 # -- contents of the status -------------------------------------------------------------------------------------------
 
 
-def not_ready(errors: Sequence[str]) -> ConditionValue:
+def generate_not_ready_condition(errors: Sequence[str]) -> ConditionValue:
     message = errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]"
     return "False", "KubeletNotReady", message
 

@@ -26,26 +26,26 @@ class PodResizer:
     def __init__(self, *, runtime: Runtime, cgroups: PodCgroups, events: PodEvents, node_memory: int) -> None:
         self._runtime, self._cgroups, self._events, self._node_memory = runtime, cgroups, events, node_memory
 
-    def started(self, record: PodRecord, container: Container) -> None:
+    def record_start(self, record: PodRecord, container: Container) -> None:
         """Record that a container now runs with the resources of its spec."""
         (record.progress.resize_restarts or set()).discard(container.name)
         record.progress.actuated = {**(record.progress.actuated or {}), container.name: container.resources}
 
     async def sync(self, record: PodRecord, report: PodReport) -> float | None:
         """Apply the resources of the spec to running containers. Return the seconds until a retry, or None."""
-        pending, pod_names = self._pending(record, report), self._changed_pod_resources(record, report)
+        pending, pod_names = self._find_pending_resizes(record, report), self._changed_pod_resources(record, report)
         if not pending and not pod_names:
-            self._done(record)
+            self._finish_resize(record)
             return None
         pod, node = record.pod, record.node
-        used = used_by_others(node.used, record.progress.requests)
+        used = subtract_amounts(node.used, record.progress.requests)
         if (rejection := resize_rejection(pod, node.api_node, used)) is not None:
             self._reject(record, rejection)
             return _RETRY_S if rejection[0] == DEFERRED else None
         if record.progress.resize is None or record.progress.resize[0] == PENDING:
             record.progress.resize = (IN_PROGRESS, "", "")
             text = f"Pod resize started: {summary(pod)}"
-            self._events.pod(node, pod, NORMAL, "ResizeStarted", text)
+            self._events.record_pod_event(node, pod, NORMAL, "ResizeStarted", text)
         record.free()
         record.count(amounts_of(pod))
         try:
@@ -55,11 +55,11 @@ class PodResizer:
             return _RETRY_S
         if pod_names and record.pod.spec.resources is not None:
             record.progress.actuated = {**(record.progress.actuated or {}), WHOLE_POD: record.pod.spec.resources}
-        if not self._pending(record, report):
-            self._done(record)
+        if not self._find_pending_resizes(record, report):
+            self._finish_resize(record)
         return None
 
-    def _pending(self, record: PodRecord, report: PodReport) -> list[tuple[Container, set[str]]]:
+    def _find_pending_resizes(self, record: PodRecord, report: PodReport) -> list[tuple[Container, set[str]]]:
         pending = []
         for container in init_and_main_containers(record.pod.spec):
             present = report.container(container.name)
@@ -74,14 +74,16 @@ class PodResizer:
         desired = record.pod.spec.resources
         if desired is None or not report.is_sandbox_ready:
             return set()
-        return changed_resources(desired, self._actuated(record, WHOLE_POD, record.pod.status.resources, desired))
+        return changed_resources(
+            desired, self._resolve_actuated_resources(record, WHOLE_POD, record.pod.status.resources, desired)
+        )
 
     def _container_resources(self, record: PodRecord, container: Container) -> ResourceRequirements:
         statuses = (*record.pod.status.containerStatuses, *record.pod.status.initContainerStatuses)
         reported = next((status.resources for status in statuses if status.name == container.name), None)
-        return self._actuated(record, container.name, reported, container.resources)
+        return self._resolve_actuated_resources(record, container.name, reported, container.resources)
 
-    def _actuated(
+    def _resolve_actuated_resources(
         self, record: PodRecord, key: str, reported: ResourceRequirements | None, desired: ResourceRequirements
     ) -> ResourceRequirements:
         """Return the resources that a container or the pod runs with. What this kubelet has not applied itself is taken
@@ -105,7 +107,7 @@ class PodResizer:
                 continue
             resources = container_resources(pod, container, node_memory=self._node_memory)
             await self._runtime.update_resources(pod, container.name, resources)
-            self.started(record, container)
+            self.record_start(record, container)
         if not record.progress.resize_restarts:
             await asyncio.to_thread(self._cgroups.ensure, pod)
 
@@ -116,17 +118,17 @@ class PodResizer:
         record.progress.resize = resize
         reason, message = rejection
         text = f"Pod resize {reason}: {summary(record.pod, message)}"
-        self._events.pod(record.node, record.pod, WARNING, f"Resize{reason}", text)
+        self._events.record_pod_event(record.node, record.pod, WARNING, f"Resize{reason}", text)
 
     def _fail(self, record: PodRecord, message: str) -> None:
         record.progress.resize = (IN_PROGRESS, ERROR, message)
         text = f"Pod resize error: {summary(record.pod, message)}"
-        self._events.pod(record.node, record.pod, WARNING, "ResizeError", text)
+        self._events.record_pod_event(record.node, record.pod, WARNING, "ResizeError", text)
 
-    def _done(self, record: PodRecord) -> None:
+    def _finish_resize(self, record: PodRecord) -> None:
         if record.progress.resize is not None and record.progress.resize[0] == IN_PROGRESS:
             text = f"Pod resize completed: {summary(record.pod)}"
-            self._events.pod(record.node, record.pod, NORMAL, "ResizeCompleted", text)
+            self._events.record_pod_event(record.node, record.pod, NORMAL, "ResizeCompleted", text)
         record.progress.resize = None
 
 
@@ -176,7 +178,7 @@ def resize_rejection(pod: Pod, node: Node, used_amounts: Mapping[str, int]) -> t
     return None
 
 
-def used_by_others(used: Amounts, own: Amounts | None) -> Amounts:
+def subtract_amounts(used: Amounts, own: Amounts | None) -> Amounts:
     return {name: amount - (own or {}).get(name, 0) for name, amount in used.items()}
 
 

@@ -28,7 +28,7 @@ from sampan.api.semantics.pod_references import (
 from sampan.api.types.core_v1 import Node, Pod, Service
 from sampan.api.types.node_v1 import RuntimeClass
 from sampan.api.values import times
-from sampan.kubelet.admission import from_api
+from sampan.kubelet.admission import with_api_source
 from sampan.kubelet.agent.config import AgentConfig
 from sampan.kubelet.agent.garbage_collection import Housekeeping
 from sampan.kubelet.agent.static_pods import MirrorPods
@@ -69,11 +69,11 @@ class ApiPodSource:
 
     async def start(self, on_node: Callable[[Node | None, Node | None], None]) -> None:
         """Start the watches. The pod watch starts last, once the objects that pods need are known."""
-        nodes: Informer[Node] = self._informers.of(Node, Selection(fields=f"metadata.name={self._node.name}"))
+        nodes: Informer[Node] = self._informers.for_kind(Node, Selection(fields=f"metadata.name={self._node.name}"))
         nodes.subscribe(on_node)
-        for informer in (self._informers.of(Service), self._informers.of(RuntimeClass), nodes):
+        for informer in (self._informers.for_kind(Service), self._informers.for_kind(RuntimeClass), nodes):
             await informer.synced.wait()
-        pods = self._informers.of(Pod, Selection(fields=f"spec.nodeName={self._node.name}"))
+        pods = self._informers.for_kind(Pod, Selection(fields=f"spec.nodeName={self._node.name}"))
         await pods.synced.wait()
         await self._housekeeping.remove_orphans({pod.metadata.uid for pod in pods.lister})
         pods.subscribe(self._on_pod)
@@ -84,7 +84,7 @@ class ApiPodSource:
         if is_mirror_pod(pod):
             self._mirrors.on_mirror(old, new)
         else:
-            self._sync_loop.iteration(self._node, old, from_api(new) if new is not None else None)
+            self._sync_loop.iteration(self._node, old, with_api_source(new) if new is not None else None)
 
 
 class StaticPodSources:

@@ -115,11 +115,11 @@ class RealPodLifecycle:
             if container.name in (record.progress.resize_restarts or ()):
                 text = f"Container {container.name} resize requires restart"
                 kills.append(ContainerKill(container, present.id, text))
-            elif (kill := self._kill_of(pod, container, present, is_init=container in sidecars)) is not None:
+            elif (kill := self._decide_kill(pod, container, present, is_init=container in sidecars)) is not None:
                 kills.append(kill)
         return kills
 
-    def _kill_of(
+    def _decide_kill(
         self, pod: Pod, container: Container, present: ContainerReport, *, is_init: bool
     ) -> ContainerKill | None:
         what = f"{'Init container' if is_init else 'Container'} {container.name}"
@@ -158,18 +158,18 @@ class RealPodLifecycle:
             await self._mount_volumes(record)
         if pod.spec.imagePullSecrets:
             with parts.trace.step(pod, "read image pull secrets") as step:
-                secrets = await self._unless_terminating(record, parts.images.check_pull_secrets(record))
+                secrets = await self._run_unless_terminating(record, parts.images.check_pull_secrets(record))
                 step.outcome = " ".join(secrets)
-        await self._unless_terminating(record, self._prepare_claims(pod))
+        await self._run_unless_terminating(record, self._prepare_claims(pod))
 
     async def _mount_volumes(self, record: PodRecord) -> None:
         pod, parts = record.pod, self._parts
         try:
-            await self._unless_terminating(record, parts.volumes.mount(pod))
+            await self._run_unless_terminating(record, parts.volumes.mount(pod))
         except StillWaiting as failure:
             raise ReportedFailure(failure.reason, failure.message) from None
         except LimitExceeded as failure:
-            parts.events.pod(record.node, pod, WARNING, failure.reason, failure.message)
+            parts.events.record_pod_event(record.node, pod, WARNING, failure.reason, failure.message)
             record.spec.failure = PodFailure(reason=failure.reason, message=f"Pod was rejected: {failure.message}")
             raise ReportedFailure(failure.reason, failure.message) from None
 
@@ -191,7 +191,7 @@ class RealPodLifecycle:
         report = parts.runtime.pod_report(pod)
         if report.sandboxes and record.published.pending is not None:
             text = "Pod sandbox changed, it will be killed and re-created."
-            parts.events.pod(record.node, pod, NORMAL, "SandboxChanged", text)
+            parts.events.record_pod_event(record.node, pod, NORMAL, "SandboxChanged", text)
         with parts.trace.step(pod, "run sandbox", f"restart {report.sandboxes}" if report.sandboxes else ""):
             config = await parts.container_configs.sandbox(pod, report.sandboxes)
             await parts.runtime.run_sandbox(pod, config)
@@ -201,7 +201,7 @@ class RealPodLifecycle:
     async def start_container(self, record: PodRecord, container: AnyContainer, attempt: int) -> None:
         pod, node, parts = record.pod, record.node, self._parts
         with parts.trace.step(pod, "pull image", container.name) as step:
-            image = await self._unless_terminating(record, parts.images.ensure(record, container))
+            image = await self._run_unless_terminating(record, parts.images.ensure(record, container))
             step.outcome = f"{container.name} {image.id}"
         before = parts.runtime.pod_report(pod)
         try:
@@ -213,15 +213,15 @@ class RealPodLifecycle:
                 step.outcome = f"{container.name} {id}"
         except RuntimeFailure as failure:
             if failure.reason == RUN_ERROR:  # A container that could not be started had still been created.
-                parts.events.created(node, pod, container)
-            parts.events.failed(node, pod, container, failure.message)
+                parts.events.record_created(node, pod, container)
+            parts.events.record_failed(node, pod, container, failure.message)
             raise
         if isinstance(container, Container):
-            parts.resizer.started(record, container)
-        parts.events.created(node, pod, container)
-        parts.events.started(node, pod, container)
+            parts.resizer.record_start(record, container)
+        parts.events.record_created(node, pod, container)
+        parts.events.record_started(node, pod, container)
         await self._forget_older(pod, container.name, before)
-        await self._after_start(record, container)
+        await self._run_post_start_hook(record, container)
 
     async def _container_config(
         self, pod: Pod, container: AnyContainer, attempt: int, image: ImageInfo, before: PodReport
@@ -245,7 +245,7 @@ class RealPodLifecycle:
         if old is not None and before.container(name) is not None:
             await self._parts.runtime.remove_container(pod, old.id)
 
-    async def _after_start(self, record: PodRecord, container: AnyContainer) -> None:
+    async def _run_post_start_hook(self, record: PodRecord, container: AnyContainer) -> None:
         hook = container.lifecycle.postStart if container.lifecycle is not None else None
         if hook is None:
             return
@@ -255,8 +255,8 @@ class RealPodLifecycle:
                 await parts.hooks.run(pod, container, hook)
         except HookFailed as failure:
             text = "PostStartHook failed"
-            parts.events.container(record.node, pod, container, WARNING, "FailedPostStartHook", text)
-            parts.events.killing(record.node, pod, container, "FailedPostStartHook")
+            parts.events.record_container_event(record.node, pod, container, WARNING, "FailedPostStartHook", text)
+            parts.events.record_killing(record.node, pod, container, "FailedPostStartHook")
             await self.stop_container(record, container.name, grace_period_s(pod.spec))
             raise RuntimeFailure(POST_START_FAILED, str(failure)) from None
 
@@ -297,7 +297,7 @@ class RealPodLifecycle:
 
     # -- internals ---------------------------------------------------------------------------------------------------
 
-    async def _unless_terminating(self, record: PodRecord, work: Coroutine[Any, Any, T]) -> T:
+    async def _run_unless_terminating(self, record: PodRecord, work: Coroutine[Any, Any, T]) -> T:
         """Await work that may take long, and abandon it when the pod has to terminate."""
         interruption = record.progress.interruption = record.progress.interruption or asyncio.Event()
         try:

@@ -51,10 +51,10 @@ class Services:
     """Set when the node status must be written without waiting for the next period."""
 
     def warn_node(self, reason: str, message: str) -> None:
-        self.events.node(self.node, reason, message, WARNING)
+        self.events.record_node_event(self.node, reason, message, WARNING)
 
     def warn_pod(self, pod: Pod, reason: str, message: str) -> None:
-        self.events.pod(self.node, pod, WARNING, reason, message)
+        self.events.record_pod_event(self.node, pod, WARNING, reason, message)
 
 
 async def build_services(
@@ -99,7 +99,7 @@ async def build_services(
 
 
 def machine_of(config: AgentConfig, facts: machines.MachineFacts, runtime: Runtime) -> NodeMachine:
-    addresses = list(config.node_ips) or machines.own_addresses()
+    addresses = list(config.node_ips) or machines.find_machine_addresses()
     capacity = machines.capacity(facts, max_pods=config.max_pods, pods_per_core=config.pods_per_core)
     reserved = (config.kube_reserved, config.system_reserved)
     version = f"{runtime.name}://{runtime.version}"

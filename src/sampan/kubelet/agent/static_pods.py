@@ -112,7 +112,7 @@ class MirrorPods:
         that deletion, it is created again. The mirror pod of a removed static pod stays until that has terminated.
         """
         pod, mirror = self.static_pod(name), self._mirrors.get(name)
-        pods = self._node.client.of(Pod)
+        pods = self._node.client.for_kind(Pod)
         if mirror is not None and (pod is None or not is_mirror_of(mirror, pod)):
             if self.record(name) is not None and pod is None:
                 return  # The static pod is still terminating.
@@ -127,7 +127,7 @@ class MirrorPods:
     async def _delete(self, mirror: Pod) -> None:
         meta, options = mirror.metadata, Delete(grace_period_s=0, uid=mirror.metadata.uid)
         with contextlib.suppress(errors.NotFound):
-            await self._node.client.of(Pod).delete(meta.name, meta.namespace, options=options)
+            await self._node.client.for_kind(Pod).delete(meta.name, meta.namespace, options=options)
 
 
 class StaticPodManager:

@@ -151,7 +151,7 @@ class ContainerConfigBuilder:
             args=expand_all(container.args or (), variables),
             working_directory=container.workingDir,
             env=list({**device_options.env, **variables}.items()),
-            mounts=[*mounts, *self._own_mounts(pod, plain, attempt, inputs.pod_ips, mounts)],
+            mounts=[*mounts, *self._prepare_kubelet_mounts(pod, plain, attempt, inputs.pod_ips, mounts)],
             devices=[*device_options.devices, *inputs.devices],
             cdi_devices=device_options.cdi_devices,
             labels={**identity(pod), _CONTAINER: container.name},
@@ -217,7 +217,7 @@ class ContainerConfigBuilder:
             {name: await self._objects.secret(namespace, name) for name in secrets},
         )
 
-    def _own_mounts(
+    def _prepare_kubelet_mounts(
         self, pod: Pod, container: Container, attempt: int, pod_ips: Sequence[str], mounted: Sequence[Mount]
     ) -> list[Mount]:
         """Return the mounts of the hosts file and the termination message, unless the pod mounts something there

@@ -53,10 +53,10 @@ def field_value(pod: Pod, path: str, context: DownwardApiContext) -> str:
             return pod.spec.serviceAccountName
         case "spec.host":
             return pod.spec.nodeName
-    return _subscripted(pod, path) if "[" in path else _addresses(path, context)
+    return _resolve_subscript(pod, path) if "[" in path else _addresses(path, context)
 
 
-def _subscripted(pod: Pod, path: str) -> str:
+def _resolve_subscript(pod: Pod, path: str) -> str:
     match = _SUBSCRIPT.fullmatch(path)
     if match is None:
         raise FieldUnknown(f"fieldPath {gotext.quote(path)} does not support subscript")
@@ -95,10 +95,10 @@ def resource_value(container: Container, selector: ResourceFieldSelector, alloca
     divisor = quantity.parse(str(selector.divisor or "1"))
     if not divisor:
         divisor = quantity.parse("1")
-    return str(_divided(quantity.parse(text or "0"), divisor, in_milli=name == _ROUNDED_TO_MILLI))
+    return str(_divide(quantity.parse(text or "0"), divisor, in_milli=name == _ROUNDED_TO_MILLI))
 
 
-def _divided(amount: Quantity, divisor: Quantity, *, in_milli: bool) -> int:
+def _divide(amount: Quantity, divisor: Quantity, *, in_milli: bool) -> int:
     if in_milli:
         return math.ceil(amount.milli_value() / divisor.milli_value())
     return math.ceil(amount.value() / divisor.value())

@@ -52,27 +52,27 @@ def pod_dns(pod: Pod, config: DnsConfig) -> tuple[Dns, list[str]]:
         )
     else:
         dns = Dns(servers=config.local_servers, searches=["."]) if config.local_servers else config.node
-    return _within_limits(_with_own(pod, dns), warnings), warnings
+    return _apply_limits(_merge_pod_dns_config(pod, dns), warnings), warnings
 
 
 def _cluster_searches(namespace: str, config: DnsConfig) -> list[str]:
     domain = config.cluster_domain
     own = [f"{namespace}.svc.{domain}", f"svc.{domain}", domain] if domain else []
-    return _once([*own, *config.node.searches])
+    return _remove_duplicates([*own, *config.node.searches])
 
 
-def _with_own(pod: Pod, dns: Dns) -> Dns:
+def _merge_pod_dns_config(pod: Pod, dns: Dns) -> Dns:
     dns_config = pod.spec.dnsConfig
     if dns_config is None:
         return dns
     return Dns(
-        servers=_once([*dns.servers, *dns_config.nameservers]),
-        searches=_once([*dns.searches, *dns_config.searches]),
-        options=_merged(dns.options, dns_config.options),
+        servers=_remove_duplicates([*dns.servers, *dns_config.nameservers]),
+        searches=_remove_duplicates([*dns.searches, *dns_config.searches]),
+        options=_merge_options(dns.options, dns_config.options),
     )
 
 
-def _merged(options: Sequence[str], more: Sequence[PodDNSConfigOption]) -> list[str]:
+def _merge_options(options: Sequence[str], more: Sequence[PodDNSConfigOption]) -> list[str]:
     """Merge resolver options; those of the pod take precedence over those of the node."""
     kept = {option.partition(":")[0]: option for option in options}
     for option in more:
@@ -80,7 +80,7 @@ def _merged(options: Sequence[str], more: Sequence[PodDNSConfigOption]) -> list[
     return list(kept.values())
 
 
-def _within_limits(dns: Dns, warnings: list[str]) -> Dns:
+def _apply_limits(dns: Dns, warnings: list[str]) -> Dns:
     if len(dns.servers) > _MAX_SERVERS:
         dns = replace(dns, servers=dns.servers[:_MAX_SERVERS])
         line = " ".join(dns.servers)
@@ -118,7 +118,7 @@ def read_resolv_conf(text: str) -> Dns:
     return Dns(servers=servers, searches=searches, options=options)
 
 
-def _once(words: Iterable[str]) -> list[str]:
+def _remove_duplicates(words: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(words))
 
 
@@ -134,8 +134,8 @@ class HostName(NamedTuple):
 def host_name(pod: Pod, cluster_domain: str) -> HostName:
     spec = pod.spec
     if spec.hostnameOverride is not None:
-        return HostName(_shortened(spec.hostnameOverride))
-    name = _shortened(spec.hostname or pod.metadata.name)
+        return HostName(_truncate_name(spec.hostnameOverride))
+    name = _truncate_name(spec.hostname or pod.metadata.name)
     domain = f"{spec.subdomain}.{pod.metadata.namespace}.svc.{cluster_domain}" if spec.subdomain else ""
     return HostName(name, domain)
 
@@ -152,7 +152,7 @@ def kernel_name(pod: Pod, hostname: HostName) -> str:
     return hostname.full
 
 
-def _shortened(name: str) -> str:
+def _truncate_name(name: str) -> str:
     return name if len(name) <= _MAX_NAME else name[:_MAX_NAME].rstrip("-.")
 
 
@@ -170,15 +170,15 @@ _FIXED = (
 
 def hosts_file(addresses: Sequence[str], name: HostName, aliases: Sequence[HostAlias]) -> str:
     names = f"{name.full}\t{name.name}" if name.domain else name.name
-    return _OWN + _FIXED + "".join(f"{address}\t{names}\n" for address in addresses) + _aliases(aliases)
+    return _OWN + _FIXED + "".join(f"{address}\t{names}\n" for address in addresses) + _format_aliases(aliases)
 
 
 def node_hosts_file(content: str, aliases: Sequence[HostAlias]) -> str:
     """Return the file of a pod with host networking, based on that of the node."""
-    return _NODE + content + _aliases(aliases)
+    return _NODE + content + _format_aliases(aliases)
 
 
-def _aliases(aliases: Sequence[HostAlias]) -> str:
+def _format_aliases(aliases: Sequence[HostAlias]) -> str:
     if not aliases:
         return ""
     lines = "".join("\t".join([alias.ip, *alias.hostnames]) + "\n" for alias in aliases)

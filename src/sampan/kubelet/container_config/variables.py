@@ -100,7 +100,7 @@ def container_variables(
         if value:
             value = expand(value, variables, sources.services)
         elif variable.valueFrom is not None:
-            referenced_value = _referenced_value(pod, container, variable.valueFrom, sources, context)
+            referenced_value = _resolve_reference(pod, container, variable.valueFrom, sources, context)
             if referenced_value is None:
                 continue
             value = referenced_value
@@ -123,7 +123,7 @@ def _env_from(pod: Pod, source: EnvFromSource, sources: VariableSources) -> dict
     return {f"{source.prefix}{key}": value for key, value in data.items()}
 
 
-def _referenced_value(
+def _resolve_reference(
     pod: Pod, container: Container, source: EnvVarSource, sources: VariableSources, context: DownwardApiContext
 ) -> str | None:
     """Return the value, or None if it is optional and missing."""
@@ -133,7 +133,7 @@ def _referenced_value(
         if source.resourceFieldRef is not None:
             selector = source.resourceFieldRef
             return resource_value(
-                _container_named(pod, container, selector.containerName), selector, context.allocatable or {}
+                _find_container(pod, container, selector.containerName), selector, context.allocatable or {}
             )
     except FieldUnknown as error:
         raise ContainerConfigError(str(error)) from None
@@ -146,7 +146,7 @@ def _referenced_value(
     return ""
 
 
-def _container_named(pod: Pod, container: Container, name: str) -> Container:
+def _find_container(pod: Pod, container: Container, name: str) -> Container:
     if not name:
         return container
     containers: list[Container] = init_and_main_containers(pod.spec)

@@ -89,17 +89,17 @@ class DeviceAllocations:
     def get(self, uid: str, container: str, resource: str) -> DeviceAllocation | None:
         return self._all.get((uid, container, resource))
 
-    def of_container(self, uid: str, container: str) -> list[DeviceAllocation]:
+    def list_container_allocations(self, uid: str, container: str) -> list[DeviceAllocation]:
         return [
             allocation
             for allocation in self._all.values()
             if (allocation.uid, allocation.container) == (uid, container)
         ]
 
-    def of_pod(self, uid: str) -> list[DeviceAllocation]:
+    def list_pod_allocations(self, uid: str) -> list[DeviceAllocation]:
         return [allocation for allocation in self._all.values() if allocation.uid == uid]
 
-    def allocated(self, resource: str) -> set[str]:
+    def list_allocated_devices(self, resource: str) -> set[str]:
         return {
             device
             for allocation in self._all.values()

@@ -187,8 +187,8 @@ class DeviceManager:
             for resource, devices in self._devices.items()
         }
 
-    def held(self, pod: Pod, container: str) -> list[DeviceAllocation]:
-        return self._allocations.of_container(pod.metadata.uid, container)
+    def list_allocations(self, pod: Pod, container: str) -> list[DeviceAllocation]:
+        return self._allocations.list_container_allocations(pod.metadata.uid, container)
 
     def statuses(self, pod: Pod, container: str) -> list[ResourceStatus]:
         """Return the health of the container's devices."""
@@ -200,7 +200,7 @@ class DeviceManager:
                     for device in sorted(allocation.devices)
                 ],
             )
-            for allocation in self.held(pod, container)
+            for allocation in self.list_allocations(pod, container)
         ]
 
     def _health(self, resource: str, device: str) -> str:
@@ -256,13 +256,13 @@ class DeviceManager:
         if allocation is not None:
             return
         reused = set(sorted(set(reusable) & healthy)[:count])
-        free = healthy - self._allocations.allocated(resource)
+        free = healthy - self._allocations.list_allocated_devices(resource)
         check_enough(resource, count - len(reused), free)
         plugin = self._plugins.get(resource)
         if plugin is None:
             raise NoDevices(f"unknown Device Plugin {resource}")
         asks_plugin = plugin.prefers and len(reused) < count
-        preferred = await plugin.preferred(free, reused, count) if asks_plugin else []
+        preferred = await plugin.get_preferred_allocation(free, reused, count) if asks_plugin else []
         devices = select_devices(count, reused, preferred, free)
         response = await plugin.allocate(devices)
         self._put(uid, container, resource, devices, response)
@@ -280,13 +280,13 @@ class DeviceManager:
         self._write()
 
     def _is_known(self, resource: str) -> bool:
-        return resource in self._devices or bool(self._allocations.allocated(resource))
+        return resource in self._devices or bool(self._allocations.list_allocated_devices(resource))
 
     async def run_options(self, pod: Pod, container: str) -> DeviceRunOptions:
         """Return the configuration of the container's devices. Raise RpcError if its plug-in has to be called before
         the start and fails.
         """
-        allocations = self.held(pod, container)
+        allocations = self.list_allocations(pod, container)
         for allocation in allocations:
             plugin = self._plugins.get(allocation.resource)
             if plugin is not None and plugin.pre_starts:

@@ -23,7 +23,7 @@ _PRE_START_S = 30.0
 
 
 def proto() -> ProtoSchema:
-    return calls.read(Path(__file__).parent / "device_plugin.proto")
+    return calls.read_schema(Path(__file__).parent / "device_plugin.proto")
 
 
 class DeviceStatus(NamedTuple):
@@ -61,7 +61,7 @@ class DevicePlugin:
             raise calls.RpcError("no containers return in allocation response &AllocateResponse{}")
         return response.container_responses[0]
 
-    async def preferred(self, free: Collection[str], held: Collection[str], count: int) -> list[str]:
+    async def get_preferred_allocation(self, free: Collection[str], held: Collection[str], count: int) -> list[str]:
         schema = proto()
         container_request = schema.ContainerPreferredAllocationRequest(
             available_deviceIDs=sorted({*free, *held}), must_include_deviceIDs=sorted(held), allocation_size=count

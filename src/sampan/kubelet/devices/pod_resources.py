@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def proto() -> ProtoSchema:
-    return calls.read(Path(__file__).parent / "pod_resources.proto")
+    return calls.read_schema(Path(__file__).parent / "pod_resources.proto")
 
 
 class PodResources:
@@ -48,12 +48,12 @@ class PodResources:
         await SocketServer(path=self._socket, services=[service]).run(self._clock)
 
     async def _list(self, request: Message) -> Message:
-        return proto().ListPodResourcesResponse(pod_resources=[self._of(pod) for pod in self._pods()])
+        return proto().ListPodResourcesResponse(pod_resources=[self._build_pod_message(pod) for pod in self._pods()])
 
     async def _get(self, request: Message) -> Message:
         for pod in self._pods():
             if (pod.metadata.namespace, pod.metadata.name) == (request.pod_namespace, request.pod_name):
-                return proto().GetPodResourcesResponse(pod_resources=self._of(pod))
+                return proto().GetPodResourcesResponse(pod_resources=self._build_pod_message(pod))
         raise ServiceError(f"pod {request.pod_name} in namespace {request.pod_namespace} not found")
 
     async def _allocatable(self, request: Message) -> Message:
@@ -63,7 +63,7 @@ class PodResources:
                 messages.append(_devices(resource, [name], device.nodes))
         return proto().AllocatableResourcesResponse(devices=messages)
 
-    def _of(self, pod: Pod) -> Message:
+    def _build_pod_message(self, pod: Pod) -> Message:
         sidecars = sidecars_of(pod.spec)
         return proto().PodResources(
             name=pod.metadata.name,
@@ -72,15 +72,17 @@ class PodResources:
         )
 
     def _container(self, pod: Pod, container: Container) -> Message:
-        held = self._devices.held(pod, container.name)
+        held = self._devices.list_allocations(pod, container.name)
         return proto().ContainerResources(
             name=container.name,
-            devices=[message for allocation in held for message in _by_device(allocation.resource, allocation.nodes)],
+            devices=[
+                message for allocation in held for message in _group_by_device(allocation.resource, allocation.nodes)
+            ],
             dynamic_resources=[_claim(info) for info in self._claims(pod, container)],
         )
 
 
-def _by_device(resource: str, nodes: Mapping[str, Iterable[str]]) -> list[Message]:
+def _group_by_device(resource: str, nodes: Mapping[str, Iterable[str]]) -> list[Message]:
     near: dict[str, list[int]] = {}
     for node, devices in nodes.items():
         for device in devices:

@@ -48,7 +48,7 @@ def _cri(raw: bytes) -> Line:
     is_partial = tags.split(b":", 1)[0] == b"P"
     if is_partial:
         text = text.removesuffix(b"\n")
-    return Line(_normal(time.decode("ascii", "replace")), stream.decode(), is_partial, text)
+    return Line(_normalize_time(time.decode("ascii", "replace")), stream.decode(), is_partial, text)
 
 
 def _docker(raw: bytes) -> Line:
@@ -60,10 +60,10 @@ def _docker(raw: bytes) -> Line:
     if stream not in (STDOUT, STDERR) or not isinstance(text, str) or not isinstance(time, str):
         raise BadLine("the line has no stream, log or time field")
     is_partial = not text.endswith("\n")
-    return Line(_normal(time), stream, is_partial, text.encode("utf-8", "surrogatepass"))
+    return Line(_normalize_time(time), stream, is_partial, text.encode("utf-8", "surrogatepass"))
 
 
-def _normal(time: str) -> str:
+def _normalize_time(time: str) -> str:
     if len(time) == 30 and time[19] == "." and time[-1] == "Z":
         return time
     match = _TIME.fullmatch(time)
@@ -121,13 +121,13 @@ class LineFilter:
         return self._left is not None and self._left <= 0
 
     def feed(self, raw: Iterable[bytes]) -> bytes:
-        out = b"".join(self._selected(line) for line in raw)
+        out = b"".join(self._filter_line(line) for line in raw)
         if self._left is not None:
             out = out[: self._left]
             self._left -= len(out)
         return out
 
-    def _selected(self, raw: bytes) -> bytes:
+    def _filter_line(self, raw: bytes) -> bytes:
         try:
             line = parse(raw)
             if self._since is not None:

@@ -61,7 +61,7 @@ async def _pieces(
         await file_watch.wait(_CHECK_S)
 
 
-def _opened(path: Path) -> BinaryIO:
+def _open_log(path: Path) -> BinaryIO:
     """Open the file. A link or a pipe in its place counts as a missing log."""
     try:
         return open_file(path)
@@ -74,7 +74,7 @@ class _LogSource:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._file = _opened(path)
+        self._file = _open_log(path)
         self._rest = b""
 
     def start(self, tail_lines: int | None) -> None:
@@ -116,7 +116,7 @@ class _LogSource:
         if opened.st_size > self._file.tell():
             return True
         self._file.close()
-        self._file = _opened(self._path)
+        self._file = _open_log(self._path)
         self._rest = b""
         return True
 

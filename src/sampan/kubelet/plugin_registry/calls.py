@@ -26,7 +26,7 @@ class RpcError(Exception):
 
 
 @cache
-def read(file: Path) -> ProtoSchema:
+def read_schema(file: Path) -> ProtoSchema:
     try:
         require("grpc")
     except MissingExtra as missing:
@@ -52,7 +52,7 @@ async def call(
             response_deserializer=method.response.FromString,
         )
         try:
-            return _readable(await method_call(request, timeout=timeout_s))
+            return _check_response(await method_call(request, timeout=timeout_s))
         except grpc.aio.AioRpcError as error:
             raise _rpc_error(error) from None
 
@@ -70,12 +70,12 @@ async def stream(socket: str, schema: ProtoSchema, service: str, name: str, requ
         )
         try:
             async for response in method_call(request):
-                yield _readable(response)
+                yield _check_response(response)
         except grpc.aio.AioRpcError as error:
             raise _rpc_error(error) from None
 
 
-def _readable(response: Message | None) -> Message:
+def _check_response(response: Message | None) -> Message:
     """Return the response. gRPC passes None if the bytes cannot be deserialized."""
     if response is None:
         raise RpcError("rpc error: code = Internal desc = the response cannot be decoded", "Internal")

@@ -151,7 +151,7 @@ class PluginRegistry:
 
 
 def proto() -> ProtoSchema:
-    return calls.read(Path(__file__).parent / "registration.proto")
+    return calls.read_schema(Path(__file__).parent / "registration.proto")
 
 
 def sockets(directory: Path) -> Iterator[Socket]:

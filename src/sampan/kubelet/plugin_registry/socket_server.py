@@ -72,7 +72,7 @@ class SocketServer:
         self._path.unlink(missing_ok=True)
         self._is_started = False
         async with self._stack:
-            directory = self._stack.enter_context(_short(self._path.parent))
+            directory = self._stack.enter_context(_short_path(self._path.parent))
             self._inner = directory / ".inner"
             server = await asyncio.start_unix_server(self._forward, directory / self._path.name)
             self._path.chmod(0o600)
@@ -114,7 +114,7 @@ class SocketServer:
 
 
 @contextlib.contextmanager
-def _short(directory: Path) -> Iterator[Path]:
+def _short_path(directory: Path) -> Iterator[Path]:
     """Yield an alternative path of the directory, valid in this process: paths of Unix sockets have a length limit that
     directories often exceed.
     """

@@ -17,7 +17,7 @@ from sampan.kubelet.container_config.variables import expand
 from sampan.machinery.extras import MissingExtra, require
 from sampan.machinery.http.lean_aiohttp import aiohttp
 from sampan.machinery.http.session import HttpSession, get_following
-from sampan.runtimes.contract import Runtime, RuntimeFailure, collected
+from sampan.runtimes.contract import Runtime, RuntimeFailure, collect_output
 
 
 class ProbeResult(NamedTuple):
@@ -113,7 +113,7 @@ async def probe_http(url: str, headers: Mapping[str, str], timeout_s: float) -> 
 
 
 async def _get(url: URL, headers: Mapping[str, str]) -> ProbeResult:
-    connector = aiohttp.TCPConnector(ssl=unverified(), force_close=True, limit=1)
+    connector = aiohttp.TCPConnector(ssl=make_unverified_context(), force_close=True, limit=1)
     async with (
         HttpSession(connector=connector, skip_auto_headers=["User-Agent"]) as session,
         get_following(session, url, headers) as response,
@@ -130,7 +130,7 @@ def _http_result(status: int, body: str) -> ProbeResult:
     return ProbeResult(False, f"HTTP probe failed with statuscode: {status}")
 
 
-def unverified() -> ssl.SSLContext:
+def make_unverified_context() -> ssl.SSLContext:
     """Return a context that does not verify the server: a probe tests whether something responds, not who."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
@@ -206,7 +206,7 @@ async def probe_exec(
     try:
         async with asyncio.timeout(timeout_s):
             stream = await runtime.exec(pod, container, command)
-            code, out, err = await collected(stream, _MAX_OUTPUT)
+            code, out, err = await collect_output(stream, _MAX_OUTPUT)
     except TimeoutError:
         limit = durations.format_duration(int(timeout_s * 1e9))
         return ProbeResult(False, f'command timed out: "{" ".join(command)}" timed out after {limit}')

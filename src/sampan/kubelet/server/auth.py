@@ -60,7 +60,7 @@ class KubeletAuth:
         user = await self._user(request)
         verb, names = _VERBS.get(request.method, ""), subresources(request.path)
         for subresource in names:
-            if await self._may(user, verb, subresource):
+            if await self._may_access(user, verb, subresource):
                 return
         what = f"user={user.username}, verb={verb}, resource=nodes, subresource(s)=[{' '.join(names)}]"
         raise ErrorResponse(403, f"Forbidden ({what})\n")
@@ -85,7 +85,7 @@ class KubeletAuth:
             raise ErrorResponse(401, "Unauthorized")
         return user
 
-    async def _may(self, user: UserInfo, verb: str, subresource: str) -> bool:
+    async def _may_access(self, user: UserInfo, verb: str, subresource: str) -> bool:
         attributes = ResourceAttributes(
             verb=verb, version="v1", resource="nodes", subresource=subresource, name=self._node
         )

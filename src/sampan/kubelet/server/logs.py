@@ -88,7 +88,7 @@ async def _pieces(view: KubeletView, pod: Pod, container: str, id: str, options:
     path = runtime.log_file(pod, container, previous=is_previous)
     if path is None:
         if (text := runtime.log_text(pod, container)) is not None:
-            for piece in _of_text(text, options):
+            for piece in _apply_options(text, options):
                 yield piece
         return
 
@@ -103,7 +103,7 @@ async def _pieces(view: KubeletView, pod: Pod, container: str, id: str, options:
         yield f"unable to retrieve container logs for {id}".encode()
 
 
-def _of_text(text: str, options: LogOptions) -> list[bytes]:
+def _apply_options(text: str, options: LogOptions) -> list[bytes]:
     """Apply the options to the log of a hollow container, which has no timestamps."""
     lines = text.encode().splitlines(keepends=True)
     if options.tail_lines is not None:
@@ -120,13 +120,13 @@ def node_log(directory: Path, rest: str, request: web.BaseRequest) -> web.Stream
     if path.is_dir():
         if not request.path.endswith("/"):
             return web.Response(status=301, headers={"Location": f"{request.path}/"})
-        return web.Response(text=_listing(path), content_type="text/html")
+        return web.Response(text=_render_directory(path), content_type="text/html")
     if not path.is_file():
         raise ErrorResponse(404, "404 page not found\n")
     return web.FileResponse(path, headers={"Content-Type": "text/plain; charset=utf-8"})
 
 
-def _listing(directory: Path) -> str:
+def _render_directory(directory: Path) -> str:
     names = sorted(f"{entry.name}/" if entry.is_dir() else entry.name for entry in directory.iterdir())
     links = (f'<a href="{quote(name)}">{html.escape(name)}</a>\n' for name in names)
     return f'<!doctype html>\n<meta name="viewport" content="width=device-width">\n<pre>\n{"".join(links)}</pre>\n'

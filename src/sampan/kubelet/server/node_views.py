@@ -38,7 +38,7 @@ class AgentView:
             clock=kubelet.clock,
             volumes=VolumeUsageCache(usage=lambda pod: kubelet.volumes.usage(pod), clock=kubelet.clock),
         )
-        self._metrics = self._exported()
+        self._metrics = self._build_metrics()
 
     @property
     def node(self) -> str:
@@ -66,7 +66,7 @@ class AgentView:
     def probe_metrics_text(self) -> str:
         return self._kubelet.probe_metrics.text()
 
-    def running(self) -> Iterator[tuple[Pod, str]]:
+    def iter_running_containers(self) -> Iterator[tuple[Pod, str]]:
         """Yield pod and name of the running containers."""
         for pod in self.pods():
             for container in self.runtime.pod_report(pod).containers:
@@ -100,7 +100,7 @@ class AgentView:
             "allowedUnsafeSysctls": list(config.allowed_unsafe_sysctls),
         }
 
-    def _exported(self) -> Metrics:
+    def _build_metrics(self) -> Metrics:
         metrics = Metrics()
         export_process(metrics)
         export_volumes(metrics, lambda: self._collector.latest)

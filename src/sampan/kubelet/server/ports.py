@@ -55,7 +55,7 @@ class CadvisorPort:
             return await self._page(f"/{rest.strip('/')}")
         if first == "api":
             return await self._api(rest.strip("/"))
-        return _no_page()
+        return _respond_not_found()
 
     async def _api(self, rest: str) -> web.StreamResponse:
         version, _, rest = rest.partition("/")
@@ -63,7 +63,7 @@ class CadvisorPort:
         if not version:
             return as_json({"versions": list(_VERSIONS)})
         if version not in _VERSIONS:
-            return _no_page()
+            return _respond_not_found()
         node_stats = await self._view.stats()
         if kind == "machine":
             return as_json(cadvisor.machine_info(node_stats.machine))
@@ -72,22 +72,22 @@ class CadvisorPort:
         if kind == "ps":
             return as_json(list(cadvisor.processes()))
         if kind in ("containers", "subcontainers", "stats", "spec", "summary"):
-            return _of_containers(kind, f"/{path}", cadvisor.containers(node_stats))
-        return _no_page()
+            return _respond_with_containers(kind, f"/{path}", cadvisor.containers(node_stats))
+        return _respond_not_found()
 
     async def _page(self, path: str) -> web.StreamResponse:
         node_stats = await self._view.stats()
         containers = cadvisor.containers(node_stats)
         if path not in containers:
-            return _no_page()
+            return _respond_not_found()
         return web.Response(
             text=_page(path, containers[path], path == "/", node_stats.machine.cores), content_type="text/html"
         )
 
 
-def _of_containers(kind: str, path: str, containers: Mapping[str, dict[str, Any]]) -> web.StreamResponse:
+def _respond_with_containers(kind: str, path: str, containers: Mapping[str, dict[str, Any]]) -> web.StreamResponse:
     if path not in containers:
-        return _no_page()
+        return _respond_not_found()
     if kind == "containers":
         return as_json(containers[path])
     below = [info for name, info in containers.items() if name == path or name.startswith(f"{path.rstrip('/')}/")]
@@ -97,7 +97,7 @@ def _of_containers(kind: str, path: str, containers: Mapping[str, dict[str, Any]
     return as_json({path: containers[path][key]})
 
 
-def _no_page() -> web.Response:
+def _respond_not_found() -> web.Response:
     return web.Response(status=404, text="404 page not found\n")
 
 
@@ -158,14 +158,14 @@ async def listen(
         if namespace.path is None:
             site: web.BaseSite = web.TCPSite(runner, host, port, ssl_context=tls)
         else:
-            site = web.SockSite(runner, await asyncio.to_thread(_bound, namespace, host, port), ssl_context=tls)
+            site = web.SockSite(runner, await asyncio.to_thread(_bind_socket, namespace, host, port), ssl_context=tls)
         await site.start()
         yield int(runner.addresses[0][1])
     finally:
         await runner.cleanup()
 
 
-def _bound(namespace: NetworkNamespace, host: str, port: int) -> socket.socket:
+def _bind_socket(namespace: NetworkNamespace, host: str, port: int) -> socket.socket:
     """Return a socket of a network namespace that is bound to that address."""
     bound = namespace.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
     try:
@@ -221,7 +221,7 @@ async def serve_kubelet(kubelet: Kubelet, config: PortsConfig) -> None:
     policy = RotationPolicy(
         max_bytes=kubelet.config.container_log_max_bytes, files=kubelet.config.container_log_max_files
     )
-    rotator = LogRotator(runtime=view.runtime, running=view.running, clock=clock, policy=policy)
+    rotator = LogRotator(runtime=view.runtime, running=view.iter_running_containers, clock=clock, policy=policy)
     async with AsyncExitStack() as stack:
         for handler, address, port, tls in (
             (main.handle, config.address, config.port, config.tls),

@@ -109,7 +109,7 @@ class KubeletServer:
         if first == "containerLogs":
             return await self._container_log(where, request)
         if first == "runningpods":
-            return pod_list([pod for pod in view.pods() if self._runs(pod)])
+            return pod_list([pod for pod in view.pods() if self._is_running(pod)])
         if first == "logs":
             if not self._settings.has_node_logs:
                 raise ErrorResponse(405, "logs endpoint is disabled.\n")
@@ -120,7 +120,7 @@ class KubeletServer:
             return await pprof.profile("/".join(where[1:]), request)
         raise ErrorResponse(404, "404 page not found\n")
 
-    def _runs(self, pod: Pod) -> bool:
+    def _is_running(self, pod: Pod) -> bool:
         return any(container.state == RUNNING for container in self._view.runtime.pod_report(pod).containers)
 
     async def _container_log(self, where: list[str], request: web.BaseRequest) -> web.StreamResponse:

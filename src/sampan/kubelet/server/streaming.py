@@ -13,13 +13,13 @@ from sampan.machinery.multiplex import handshake, port_forward, remote_command
 from sampan.machinery.multiplex.handshake import Agreement, UpgradeRefused
 from sampan.machinery.multiplex.remote_command import Begin, NoStreams, RemoteCommandOptions, RemoteProcess
 from sampan.machinery.multiplex.upgrade import TakenOverResponse, TakenWire, take_over
-from sampan.runtimes.contract import RUNNING, ProcessStream, RuntimeFailure, collected
+from sampan.runtimes.contract import RUNNING, ProcessStream, RuntimeFailure, collect_output
 
 
 async def handle_exec(view: KubeletView, request: web.BaseRequest, where: Sequence[str]) -> web.StreamResponse:
     """Handle /exec. `where` consists of namespace, pod, optionally its UID, and container."""
-    pod, container = _running_container(view, where)
-    streams, command = requested_streams(request), request.query.getall("command", [])
+    pod, container = _find_running_container(view, where)
+    streams, command = parse_requested_streams(request), request.query.getall("command", [])
 
     async def begin() -> RemoteProcess:
         return await view.runtime.exec(pod, container, command, has_stdin=streams.stdin, has_tty=streams.tty)
@@ -28,8 +28,8 @@ async def handle_exec(view: KubeletView, request: web.BaseRequest, where: Sequen
 
 
 async def handle_attach(view: KubeletView, request: web.BaseRequest, where: Sequence[str]) -> web.StreamResponse:
-    pod, container = _running_container(view, where)
-    streams = requested_streams(request)
+    pod, container = _find_running_container(view, where)
+    streams = parse_requested_streams(request)
     spec = spec_of(pod, container)
     if spec is not None and streams.tty != bool(spec.tty):
         streams = RemoteCommandOptions(
@@ -68,7 +68,7 @@ async def _serve(
     agreement = _negotiate(request, remote_command.SPDY_PROTOCOLS, remote_command.WEBSOCKET_PROTOCOLS)
     wire = await _take_over(request, agreement)
     try:
-        async with remote_command.accepted(wire, agreement, streams) as ends:
+        async with remote_command.accept_streams(wire, agreement, streams) as ends:
             await remote_command.serve(ends, begin, command)
     except (ConnectionError, NoStreams):
         await wire.close()
@@ -93,13 +93,13 @@ async def handle_port_forward(view: KubeletView, request: web.BaseRequest, where
 
 async def handle_run(view: KubeletView, request: web.BaseRequest, where: Sequence[str]) -> web.StreamResponse:
     """Handle /run, the legacy endpoint: run one command and return its output."""
-    pod, container = _running_container(view, where)
+    pod, container = _find_running_container(view, where)
     command = request.query.get("cmd", "").split(" ")
     try:
         stream = await view.runtime.exec(pod, container, command)
     except RuntimeFailure as error:
         raise ErrorResponse(500, str(error)) from None
-    code, out, err = await collected(stream)
+    code, out, err = await collect_output(stream)
     if code:
         raise ErrorResponse(
             500, f"command '{shlex.join(command)}' exited with {code}: {(out + err).decode('utf-8', 'replace')}"
@@ -107,7 +107,7 @@ async def handle_run(view: KubeletView, request: web.BaseRequest, where: Sequenc
     return web.Response(body=out + err, content_type="application/json")
 
 
-def requested_streams(request: web.BaseRequest) -> RemoteCommandOptions:
+def parse_requested_streams(request: web.BaseRequest) -> RemoteCommandOptions:
     flags = {name: request.query.get(name) == "1" for name in ("input", "output", "error", "tty")}
     streams = RemoteCommandOptions(
         stdin=flags["input"],
@@ -120,7 +120,7 @@ def requested_streams(request: web.BaseRequest) -> RemoteCommandOptions:
     return streams
 
 
-def _running_container(view: KubeletView, where: Sequence[str]) -> tuple[Pod, str]:
+def _find_running_container(view: KubeletView, where: Sequence[str]) -> tuple[Pod, str]:
     *parts, container = where
     pod = pod_of(view, *parts)
     container_report = view.runtime.pod_report(pod).container(container)
@@ -148,7 +148,7 @@ def _negotiate(request: web.BaseRequest, spdy: Sequence[str], websocket: Sequenc
     if not handshake.is_upgrade(values):
         raise ErrorResponse(400, "Upgrade request required")
     try:
-        return handshake.agreed(values, spdy=spdy, websocket=websocket)
+        return handshake.negotiate_protocol(values, spdy=spdy, websocket=websocket)
     except UpgradeRefused as refused:
         raise ErrorResponse(refused.code, refused.text) from None
 

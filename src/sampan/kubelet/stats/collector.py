@@ -202,21 +202,21 @@ class StatsCollector:
     async def _collect(self, now: float) -> NodeStats:
         limit = asyncio.Semaphore(_MAX_CONCURRENT)
 
-        async def of(pod: Pod) -> PodStats | None:
+        async def collect_pod(pod: Pod) -> PodStats | None:
             async with limit:
-                return await self._of(pod, now)
+                return await self._collect_pod(pod, now)
 
         pods = self._pods()
         if self._volumes is not None:
             self._volumes.keep_only({pod.metadata.uid for pod in pods})
-        collected = await asyncio.gather(*(of(pod) for pod in pods))
+        collected = await asyncio.gather(*(collect_pod(pod) for pod in pods))
         return NodeStats(
             node=self._node,
             machine=self._machine(now),
             pods=[pod_stats for pod_stats in collected if pod_stats is not None],
         )
 
-    async def _of(self, pod: Pod, now: float) -> PodStats | None:
+    async def _collect_pod(self, pod: Pod, now: float) -> PodStats | None:
         report = self._runtime.pod_report(pod)
         if not any(container.state == RUNNING for container in report.containers):
             return None
@@ -225,5 +225,5 @@ class StatsCollector:
         except RuntimeFailure as error:
             log.debug("no metrics for pod %s/%s: %s", pod.metadata.namespace, pod.metadata.name, error)
             return None
-        volumes = await self._volumes.of(pod) if self._volumes is not None else ()
+        volumes = await self._volumes.get(pod) if self._volumes is not None else ()
         return PodStats(pod=pod, report=report, usages=usages, at=now, volumes=volumes)

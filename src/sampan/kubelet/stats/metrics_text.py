@@ -38,11 +38,11 @@ _HELP = {
 
 
 def resource_text(node_stats: NodeStats) -> str:
-    return written(_resource(node_stats), node_stats.machine.at)
+    return format_samples(_resource(node_stats), node_stats.machine.at)
 
 
 def cadvisor_text(node_stats: NodeStats) -> str:
-    return written(_cadvisor(node_stats), node_stats.machine.at)
+    return format_samples(_cadvisor(node_stats), node_stats.machine.at)
 
 
 def _resource(node_stats: NodeStats) -> Iterator[Sample]:
@@ -51,7 +51,7 @@ def _resource(node_stats: NodeStats) -> Iterator[Sample]:
     yield "node_memory_working_set_bytes", {}, machine.working_set
     yield "node_swap_usage_bytes", {}, machine.swap_used
     for pod in node_stats.pods:
-        about = _about(pod)
+        about = _pod_labels(pod)
         for usage in _containers(pod.usages):
             labels = {"container": usage.name, **about}
             started = pod.report.container(usage.name)
@@ -74,17 +74,17 @@ def _cadvisor(node_stats: NodeStats) -> Iterator[Sample]:
     yield "machine_memory_bytes", {}, machine.memory
     root = {"container": "", "id": "/", "image": "", "name": "", "namespace": "", "pod": ""}
     whole = Usage("", machine.cpu_cores, machine.working_set, machine.cpu_s, machine.rss)
-    yield from _of_container(root, whole, cpu="total")
+    yield from _sample_container(root, whole, cpu="total")
     for interface in machine.interfaces:
         labels = {**root, "interface": interface.name}
         yield "container_network_receive_bytes_total", labels, interface.received
         yield "container_network_transmit_bytes_total", labels, interface.sent
     for pod in node_stats.pods:
-        yield from _of_pod(pod)
+        yield from _sample_pod(pod)
 
 
-def _of_pod(pod: PodStats) -> Iterator[Sample]:
-    about, uid = _about(pod), pod.pod.metadata.uid
+def _sample_pod(pod: PodStats) -> Iterator[Sample]:
+    about, uid = _pod_labels(pod), pod.pod.metadata.uid
     for usage in _containers(pod.usages):
         report = pod.report.container(usage.name)
         id = report.id.partition("://")[2] if report is not None else ""
@@ -95,16 +95,16 @@ def _of_pod(pod: PodStats) -> Iterator[Sample]:
             "name": id,
             **about,
         }
-        yield from _of_container(labels, usage, cpu="total")
+        yield from _sample_container(labels, usage, cpu="total")
     whole = total(pod.usages)
     labels = {"container": "", "id": f"/kubepods/pod{uid}", "image": "", "name": "", **about}
-    yield from _of_container(labels, whole, cpu="total")
+    yield from _sample_container(labels, whole, cpu="total")
     if whole.received_bytes is not None:
         yield "container_network_receive_bytes_total", {**labels, "interface": "eth0"}, whole.received_bytes
         yield "container_network_transmit_bytes_total", {**labels, "interface": "eth0"}, whole.sent_bytes or 0
 
 
-def _of_container(labels: Mapping[str, str], usage: Usage, *, cpu: str) -> Iterator[Sample]:
+def _sample_container(labels: Mapping[str, str], usage: Usage, *, cpu: str) -> Iterator[Sample]:
     more = {
         "container_memory_rss": usage.memory_rss_bytes,
         "container_fs_usage_bytes": usage.disk_bytes,
@@ -123,11 +123,11 @@ def _containers(usages: Sequence[Usage]) -> Iterator[Usage]:
     return (usage for usage in usages if usage.name)
 
 
-def _about(pod: PodStats) -> dict[str, str]:
+def _pod_labels(pod: PodStats) -> dict[str, str]:
     return {"namespace": pod.pod.metadata.namespace, "pod": pod.pod.metadata.name}
 
 
-def written(samples: Iterator[Sample], at: float) -> str:
+def format_samples(samples: Iterator[Sample], at: float) -> str:
     """Return the samples in Prometheus text format with their timestamp."""
     families: dict[str, list[str]] = {}
     for name, labels, value in samples:

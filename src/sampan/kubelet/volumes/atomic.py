@@ -39,12 +39,12 @@ Payload = Mapping[str, File]
 
 def write(volume: Path, payload: Payload, *, now: float, set_owner: Callable[[], None]) -> bool:
     """Update the files. Return whether anything changed. `set_owner` is called before the new files become visible."""
-    desired = {_checked(path): file for path, file in payload.items()}
+    desired = {_normalize_path(path): file for path, file in payload.items()}
     before = _current_directory(volume)
     removed = _paths(before) - _with_parents(desired) if before is not None else set()
     is_changed = before is None or bool(removed) or not _is_same(before, desired)
     if is_changed:
-        _put(volume, desired, now, set_owner)
+        _write_payload(volume, desired, now, set_owner)
     for path, file in desired.items():
         _link(volume, path.partition("/")[0], file.user)
     for path in removed:
@@ -55,7 +55,7 @@ def write(volume: Path, payload: Payload, *, now: float, set_owner: Callable[[],
     return is_changed
 
 
-def _put(volume: Path, files: Mapping[str, File], now: float, set_owner: Callable[[], None]) -> None:
+def _write_payload(volume: Path, files: Mapping[str, File], now: float, set_owner: Callable[[], None]) -> None:
     timestamped = _make_timestamped_directory(volume, now)
     try:
         for path, file in files.items():
@@ -126,10 +126,10 @@ def _paths(directory: Path) -> set[str]:
 
 
 def _with_parents(paths: Mapping[str, File]) -> set[str]:
-    return {part for path in paths for part in _and_parents(path)}
+    return {part for path in paths for part in _iter_with_parents(path)}
 
 
-def _and_parents(path: str) -> Iterator[str]:
+def _iter_with_parents(path: str) -> Iterator[str]:
     yield path
     yield from (str(parent) for parent in PurePosixPath(path).parents if parent.name)
 
@@ -145,7 +145,7 @@ def _has_content(path: Path, content: bytes) -> bool:
         return False
 
 
-def _checked(path: str) -> str:
+def _normalize_path(path: str) -> str:
     """Return the normalized path. Raise VolumeOperationError if it is not allowed."""
     parts = path.split("/")
     if not path:

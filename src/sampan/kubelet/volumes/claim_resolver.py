@@ -21,13 +21,13 @@ _FILES = "Filesystem"
 
 class ClaimResolver:
     def __init__(self, *, client: Client) -> None:
-        self._claims, self._volumes = client.of(PersistentVolumeClaim), client.of(PersistentVolume)
+        self._claims, self._volumes = client.for_kind(PersistentVolumeClaim), client.for_kind(PersistentVolume)
 
     async def spec(self, pod: Pod, volume: Volume, *, mounts: set[str], devices: set[str]) -> VolumeSpec:
         """Return the volume as plug-ins receive it. `mounts` and `devices` are the names of volumes that containers of
         the pod mount or use as block devices. Raise ClaimError if the claim cannot be used.
         """
-        source = claimed(pod, volume)
+        source = find_claim_source(pod, volume)
         if source is None:
             return VolumeSpec(pod=pod, volume=volume)
         try:
@@ -81,7 +81,7 @@ class ClaimResolver:
         return volume
 
 
-def claimed(pod: Pod, volume: Volume) -> PersistentVolumeClaimVolumeSource | None:
+def find_claim_source(pod: Pod, volume: Volume) -> PersistentVolumeClaimVolumeSource | None:
     """Return the claim of the volume, or None. A generic ephemeral volume has the claim that was created for it."""
     if volume.ephemeral is not None and volume.persistentVolumeClaim is None:
         return PersistentVolumeClaimVolumeSource(claimName=f"{pod.metadata.name}-{volume.name}")

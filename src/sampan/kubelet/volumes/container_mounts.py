@@ -60,11 +60,11 @@ class ContainerMounts:
         volume = self._actual.get(PodVolumeKey(uid, mount.name))
         if volume is None or volume.ready is None or volume.ready.device is not None:
             raise _config_error(f'cannot find volume "{mount.name}" to mount into container "{container}"')
-        ready, subpath = volume.ready, chosen_subpath(mount, variables)
+        ready, subpath = volume.ready, resolve_subpath(mount, variables)
         source = ready.path
         if subpath and not ready.image:
             target = self._host.layout.subpath(uid, volume.inner, container, index)
-            source = self._bound(ready, subpath, target, mount.name, container)
+            source = self._bind_subpath(ready, subpath, target, mount.name, container)
         return Mount(
             source=source,
             target=mount.mountPath if mount.mountPath.startswith("/") else f"/{mount.mountPath}",
@@ -75,7 +75,7 @@ class ContainerMounts:
             image_sub_path=subpath if ready.image else "",
         )
 
-    def _bound(self, ready: ReadyVolume, subpath: str, target: Path, name: str, container: str) -> Path:
+    def _bind_subpath(self, ready: ReadyVolume, subpath: str, target: Path, name: str, container: str) -> Path:
         """Prepare the subpath. The message does not contain the cause, which might disclose files of the node."""
         where = f'subPath{{}} for volumeMount "{name}" of container "{container}"'
         try:
@@ -89,7 +89,7 @@ class ContainerMounts:
             raise _config_error(f"failed to prepare {where.format('')}") from error
 
 
-def chosen_subpath(mount: VolumeMount, variables: Mapping[str, str]) -> str:
+def resolve_subpath(mount: VolumeMount, variables: Mapping[str, str]) -> str:
     """Return the subpath with its variables expanded. Pure."""
     subpath = mount.subPath
     if mount.subPathExpr:
@@ -155,7 +155,9 @@ _LISTS = ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatu
 
 def with_mount_statuses(pod: Pod, status: PodStatus) -> PodStatus:
     """Return the status with the recursive read-only mounts of its containers. Pure."""
-    requests = {container.name: paths for container in all_containers(pod.spec) if (paths := _recursive(container))}
+    requests = {
+        container.name: paths for container in all_containers(pod.spec) if (paths := _recursive_mount_paths(container))
+    }
     if not requests:
         return status
     changed = {
@@ -168,7 +170,7 @@ def with_mount_statuses(pod: Pod, status: PodStatus) -> PodStatus:
     return msgspec.structs.replace(status, **changed)
 
 
-def _recursive(container: AnyContainer) -> set[str]:
+def _recursive_mount_paths(container: AnyContainer) -> set[str]:
     """Return the mount paths of the container's recursive read-only mounts."""
     paths = set()
     for mount in container.volumeMounts:

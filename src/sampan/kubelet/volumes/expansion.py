@@ -66,7 +66,7 @@ def decide(claim: PersistentVolumeClaim, size: Quantity, *, has_failed: bool) ->
 
 
 def in_progress_patch(claim: PersistentVolumeClaim) -> dict[str, Any]:
-    return _checked(claim, {"allocatedResourceStatuses": {STORAGE: IN_PROGRESS}})
+    return _build_conditional_patch(claim, {"allocatedResourceStatuses": {STORAGE: IN_PROGRESS}})
 
 
 def finished_patch(claim: PersistentVolumeClaim, size: Quantity) -> dict[str, Any]:
@@ -74,7 +74,7 @@ def finished_patch(claim: PersistentVolumeClaim, size: Quantity) -> dict[str, An
     status: dict[str, Any] = {"capacity": {STORAGE: str(size)}, "conditions": _values(remaining)}
     if claim.status.allocatedResourceStatuses:
         status["allocatedResourceStatuses"] = {STORAGE: None}
-    return _checked(claim, status)
+    return _build_conditional_patch(claim, status)
 
 
 def failed_patch(claim: PersistentVolumeClaim, why: str, now: float, *, is_final: bool) -> dict[str, Any]:
@@ -93,7 +93,7 @@ def failed_patch(claim: PersistentVolumeClaim, why: str, now: float, *, is_final
     return {"status": status}
 
 
-def _checked(claim: PersistentVolumeClaim, status: Mapping[str, Any]) -> dict[str, Any]:
+def _build_conditional_patch(claim: PersistentVolumeClaim, status: Mapping[str, Any]) -> dict[str, Any]:
     """Return a patch that fails with Conflict if the claim has changed meanwhile."""
     return {"metadata": {"resourceVersion": claim.metadata.resourceVersion}, "status": dict(status)}
 
@@ -115,7 +115,7 @@ RecordEvent = Callable[[Pod | PersistentVolumeClaim, str, str, str], None]
 class NodeExpander:
     def __init__(self, *, client: Client, clock: Clock, node_name: str, record_event: RecordEvent) -> None:
         self._claims, self._clock, self._node, self._record_event = (
-            client.of(PersistentVolumeClaim),
+            client.for_kind(PersistentVolumeClaim),
             clock,
             node_name,
             record_event,
@@ -143,7 +143,7 @@ class NodeExpander:
         except VolumeOperationError as error:
             raise VolumeOperationError(error.text, step=_WHILE_MOUNTING) from error
 
-    async def in_use(
+    async def expand_in_use(
         self, spec: VolumeSpec, plugin: NodeVolumePlugin, ready: ReadyVolume, device: DeviceMount | None
     ) -> None:
         """Expand a volume that is in use, if it has become larger."""

@@ -32,19 +32,19 @@ from sampan.kubelet.volumes.state import (
     PodVolumeKey,
     desired_pod,
     downward_api_volumes,
-    is_other,
+    has_downward_api_change,
     volumes_with_object,
 )
 from sampan.kubelet.volumes.usage import VolumeUsage
 from sampan.kubelet.volumes.volume_directories import CLAIMS, PeriodicChecks, VolumeDirectories, claims_of
-from sampan.kubelet.volumes.volume_host import Layout, TokenManager, VolumeConfig, VolumeHost, happens_by
+from sampan.kubelet.volumes.volume_host import Layout, TokenManager, VolumeConfig, VolumeHost, wait_for_event
 from sampan.machinery import errors
 from sampan.machinery.activity import Activity
 from sampan.machinery.client import Client, ConnectionFailed, Selection
 from sampan.machinery.clock import Clock
 from sampan.machinery.control_loop.workqueue import Backoff, WorkQueue
 from sampan.machinery.informer import InformerFactory
-from sampan.machinery.worker_thread import in_thread
+from sampan.machinery.worker_thread import run_in_thread
 from sampan.runtimes.config import Device, Mount
 from sampan.runtimes.contract import RuntimeFailure
 
@@ -110,7 +110,7 @@ class VolumeManager:
         )
         self._desired: dict[str, DesiredPod] = {}
         self._actual, self._changes = ActualState(), ChangeNotifier()
-        self._node = informers.of(Node, Selection(fields=f"metadata.name={config.node_name}")).lister
+        self._node = informers.for_kind(Node, Selection(fields=f"metadata.name={config.node_name}")).lister
         self._drivers, self._infos = CsiDrivers(), CsiNodePublisher(client=client, node_name=config.node_name)
         self.csi_handler = CsiHandler(
             drivers=self._drivers, infos=self._infos, on_driver=lambda name: self._retry_all()
@@ -135,7 +135,7 @@ class VolumeManager:
         """UIDs of pods whose claims may have been expanded."""
         self._queue: WorkQueue[PodVolumeKey] = WorkQueue(clock=clock, backoff=_BACKOFF, activity=self._activity)
         objects.subscribe(self._on_object)
-        informers.of(Node, Selection(fields=f"metadata.name={config.node_name}")).subscribe(self._on_node)
+        informers.for_kind(Node, Selection(fields=f"metadata.name={config.node_name}")).subscribe(self._on_node)
         self._disk.restore()
 
     @asynccontextmanager
@@ -180,7 +180,7 @@ class VolumeManager:
         """
         desired = self._desired.get(pod.metadata.uid)
         if desired is None:
-            for key in self._missing(self._add_desired(pod)):
+            for key in self._find_missing_volumes(self._add_desired(pod)):
                 self._queue.add(key)
             return
         if desired.pod is not pod:
@@ -192,17 +192,17 @@ class VolumeManager:
         """
         desired = self._add_desired(pod)
         until = self._clock.monotonic() + self._config.mount_timeout_s
-        for key in self._missing(desired):
+        for key in self._find_missing_volumes(desired):
             if key.name in desired.claim_errors or not self._queue.failures(key):
                 self._queue.add(key)
         desired.claim_errors.clear()
-        while missing := self._missing(desired):
+        while missing := self._find_missing_volumes(desired):
             if desired.claim_errors:
                 why = "; ".join(desired.claim_errors.values())
                 message = self._missing_volumes_message(desired, missing, why)
                 self._callbacks.warn(pod, FAILED_MOUNT, message)
                 raise RuntimeFailure(FAILED_MOUNT, message)
-            if not await happens_by(self._clock, self._changes.of(pod.metadata.uid), until):
+            if not await wait_for_event(self._clock, self._changes.get_event(pod.metadata.uid), until):
                 await self._check_limits(desired, missing)
                 raise StillWaiting(FAILED_MOUNT, self._missing_volumes_message(desired, missing, _DEADLINE_EXCEEDED))
 
@@ -212,7 +212,7 @@ class VolumeManager:
             if self._is_unattached(key) and await self._reconciler.is_exhausted(key, desired):
                 start = "Node has reached its volume attachment limit, rejecting pod."
                 raise LimitExceeded(
-                    LIMIT_EXCEEDED, f"{start} {self._missing_volumes(desired, missing)}: {_DEADLINE_EXCEEDED}"
+                    LIMIT_EXCEEDED, f"{start} {self._describe_missing_volumes(desired, missing)}: {_DEADLINE_EXCEEDED}"
                 )
 
     async def unmount(self, pod: Pod | str) -> None:
@@ -227,12 +227,12 @@ class VolumeManager:
         for key in self._actual.volumes_of_pod(uid):
             self._queue.add(key)
         while remaining := self._actual.volumes_of_pod(uid):
-            if not await happens_by(self._clock, self._changes.of(uid), until):
+            if not await wait_for_event(self._clock, self._changes.get_event(uid), until):
                 names = " ".join(key.name for key in remaining)
                 raise RuntimeFailure(FAILED_UNMOUNT, f"mounted volumes=[{names}]: {_DEADLINE_EXCEEDED}")
-        while self._idle_devices() and await happens_by(self._clock, self._changes.of(""), until):
+        while self._idle_devices() and await wait_for_event(self._clock, self._changes.get_event(""), until):
             pass
-        await in_thread(self._disk.clean_up, uid)
+        await run_in_thread(self._disk.clean_up, uid)
         self._host.tokens.forget(uid)
 
     def mounts(self, pod: Pod, container: AnyContainer, variables: Mapping[str, str] | None = None) -> Sequence[Mount]:
@@ -263,20 +263,20 @@ class VolumeManager:
 
     # -- actual state ------------------------------------------------------------------------------------------------
 
-    def known_pods(self) -> Sequence[str]:
+    def list_pod_uids(self) -> Sequence[str]:
         """Return the UIDs of pods that have or may have volumes here, including those of an earlier kubelet."""
         return sorted({*self._actual.pods(), *self._host.layout.pods()})
 
-    def in_use(self) -> Sequence[str]:
+    def list_volumes_in_use(self) -> Sequence[str]:
         """Return the value of volumesInUse in the node status, which must be written whenever it changes."""
-        return self._actual.in_use()
+        return self._actual.list_volumes_in_use()
 
     async def usage(self, pod: Pod) -> Sequence[VolumeUsage]:
         """Return the usage of those volumes that can be measured."""
-        usages = await in_thread(self._disk.measured, pod)
-        return [await self._driver_reported(pod, usage) for usage in usages]
+        usages = await run_in_thread(self._disk.measure_volumes, pod)
+        return [await self._apply_driver_usage(pod, usage) for usage in usages]
 
-    async def _driver_reported(self, pod: Pod, usage: VolumeUsage) -> VolumeUsage:
+    async def _apply_driver_usage(self, pod: Pod, usage: VolumeUsage) -> VolumeUsage:
         """Return the usage as reported by the volume's driver if it reports any."""
         volume = self._actual.get(PodVolumeKey(pod.metadata.uid, usage.name))
         if volume is None or volume.ready is None:
@@ -324,7 +324,7 @@ class VolumeManager:
             return None
         was_missing = self._actual.ready(key) is None
         again_s = await self._reconciler.set_up(key, desired, lambda: self._desired.get(key.uid) is desired)
-        if was_missing and not self._missing(desired):
+        if was_missing and not self._find_missing_volumes(desired):
             self._callbacks.on_ready(key.uid)
         return again_s
 
@@ -377,7 +377,7 @@ class VolumeManager:
         if before.spec.ephemeralContainers != pod.spec.ephemeralContainers:
             fresh = desired_pod(pod)
             desired.volumes, desired.mounts, desired.devices = fresh.volumes, fresh.mounts, fresh.devices
-        if is_other(before, pod):
+        if has_downward_api_change(before, pod):
             for name in downward_api_volumes(desired):
                 self._queue.add(PodVolumeKey(pod.metadata.uid, name))
 
@@ -394,7 +394,7 @@ class VolumeManager:
 
     def _retry_all(self) -> None:
         for desired in self._desired.values():
-            for key in self._missing(desired):
+            for key in self._find_missing_volumes(desired):
                 self._queue.add(key)
         for uid in self._actual.pods():
             for key in self._actual.volumes_of_pod(uid) if uid not in self._desired else ():
@@ -403,16 +403,16 @@ class VolumeManager:
         for unique_name in self._actual.idle_devices():
             self._queue.add(PodVolumeKey("", unique_name))
 
-    def _missing(self, desired: DesiredPod) -> list[PodVolumeKey]:
+    def _find_missing_volumes(self, desired: DesiredPod) -> list[PodVolumeKey]:
         uid = desired.pod.metadata.uid
         return [key for name in desired.volumes if self._actual.ready(key := PodVolumeKey(uid, name)) is None]
 
     # -- messages ----------------------------------------------------------------------------------------------------
 
     def _missing_volumes_message(self, desired: DesiredPod, missing: Sequence[PodVolumeKey], why: str) -> str:
-        return f"Unable to attach or mount volumes: {self._missing_volumes(desired, missing)}: {why}"
+        return f"Unable to attach or mount volumes: {self._describe_missing_volumes(desired, missing)}: {why}"
 
-    def _missing_volumes(self, desired: DesiredPod, missing: Sequence[PodVolumeKey]) -> str:
+    def _describe_missing_volumes(self, desired: DesiredPod, missing: Sequence[PodVolumeKey]) -> str:
         unmounted = " ".join(sorted(key.name for key in missing))
         unattached = " ".join(sorted(key.name for key in missing if self._is_unattached(key)))
         unknown = " ".join(sorted(desired.claim_errors))

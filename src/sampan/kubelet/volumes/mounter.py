@@ -37,7 +37,7 @@ class Mounter:
         """Whether the path itself is a mount point."""
         if not self.can_mount:
             return False
-        mount_point = _escaped(path)
+        mount_point = _escape(path)
         lines = (line for line in _MOUNTINFO.read_text().splitlines() if f" {mount_point} " in line)
         return any(line.split(" ", 5)[4] == mount_point for line in lines)
 
@@ -45,11 +45,11 @@ class Mounter:
         """Return the type of the topmost file system mounted there, or an empty string."""
         for line in reversed(_MOUNTINFO.read_text().splitlines()):
             mount_fields, _, source_fields = line.partition(" - ")
-            if mount_fields.split(" ")[4] == _escaped(path):
+            if mount_fields.split(" ")[4] == _escape(path):
                 return source_fields.split(" ")[0]
         return ""
 
-    def tmpfs(self, path: Path, size: int = 0) -> None:
+    def mount_tmpfs(self, path: Path, size: int = 0) -> None:
         options = [f"size={size}"] if size else []
         if self._options:
             try:
@@ -58,7 +58,7 @@ class Mounter:
                 self._options = ""
         kernel.mount("tmpfs", path, "tmpfs", 0, ",".join(options))
 
-    def huge_pages(self, path: Path, page_size: str) -> None:
+    def mount_huge_pages(self, path: Path, page_size: str) -> None:
         kernel.mount("nodev", path, "hugetlbfs", 0, f"pagesize={page_size}")
 
     def bind(self, source: Path | str, target: Path, *, is_read_only: bool = False) -> None:
@@ -71,7 +71,7 @@ class Mounter:
         if self.can_mount:
             kernel.unmount(path, _NOFOLLOW)
 
-    def take_away(self, path: Path) -> None:
+    def unmount_and_remove(self, path: Path) -> None:
         """Unmount the path, and remove the directory, which must be empty then, or the file."""
         self.unmount(path)
         if path.is_dir() and not path.is_symlink():
@@ -89,7 +89,7 @@ class Mounter:
         elif path.exists():
             remove_tree(path)
 
-    async def by_program(self, source: str, target: Path, kind: str, options: Sequence[str]) -> None:
+    async def mount_with_program(self, source: str, target: Path, kind: str, options: Sequence[str]) -> None:
         """Mount with mount(8), which supports mount helpers and their options."""
         flags = ["-o", ",".join(options)] if options else []
         arguments = ["-t", kind, *flags, source, str(target)]
@@ -109,7 +109,7 @@ class Mounter:
                 )
             more = ("-F", "-m0") if kind.startswith("ext") else ()
             await run_program(f"mkfs.{kind}", *more, device)
-        await self.by_program(device, target, kind, [*options, "defaults"])
+        await self.mount_with_program(device, target, kind, [*options, "defaults"])
 
 
 async def _has_file_system(device: str) -> bool:
@@ -137,13 +137,13 @@ def _may_mount() -> bool:
     return os.geteuid() == 0 and _MOUNTINFO.exists()
 
 
-def _escaped(path: Path) -> str:
+def _escape(path: Path) -> str:
     return "".join(_ESCAPES.get(letter, letter) for letter in str(path))
 
 
-async def fill(disk: str, kind: str, mounted_at: Path) -> None:
+async def expand_file_system(disk: str, kind: str, mounted_at: Path) -> None:
     """Expand the file system while it is mounted. Raise VolumeOperationError if that fails."""
-    command = growing(disk, kind, mounted_at)
+    command = build_expansion_command(disk, kind, mounted_at)
     if not command:
         raise VolumeOperationError(
             f"resize of format {kind} is not supported for device {disk} mounted at {mounted_at}"
@@ -154,7 +154,7 @@ async def fill(disk: str, kind: str, mounted_at: Path) -> None:
         raise VolumeOperationError(f"resize of device {disk} failed: {error.text}") from None
 
 
-def growing(disk: str, kind: str, mounted_at: Path) -> list[str]:
+def build_expansion_command(disk: str, kind: str, mounted_at: Path) -> list[str]:
     """Return the command, empty if the file system is not supported. Pure."""
     if kind in ("ext2", "ext3", "ext4"):
         return ["resize2fs", disk]

@@ -28,16 +28,16 @@ def give_to_group(volume: Path, group: int | None, *, is_read_only: bool, policy
         visited, pending = list[str](), [""]
         while pending:
             visited.append(path := pending.pop())
-            with _entered(root, path) as directory:
+            with _open_directory(root, path) as directory:
                 pending += _change_files(directory, path, group, is_read_only)
         # The root comes last, because OnRootMismatch takes it as proof that everything else is done.
         for path in reversed(visited):
-            with _entered(root, path) as directory:
+            with _open_directory(root, path) as directory:
                 _change(".", directory, group, is_read_only)
 
 
 @contextmanager
-def _entered(root: Root, place: str) -> Iterator[int | None]:
+def _open_directory(root: Root, place: str) -> Iterator[int | None]:
     """Yield the open directory, or None if it is gone or has been replaced. A process that writes to the volume
     concurrently cannot redirect the change to files outside of it.
     """

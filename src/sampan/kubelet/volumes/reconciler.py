@@ -28,7 +28,7 @@ from sampan.kubelet.volumes.volume_host import VolumeHost
 from sampan.machinery import errors
 from sampan.machinery.client import ConnectionFailed, PatchType
 from sampan.machinery.keyed_locks import KeyedLocks
-from sampan.machinery.worker_thread import in_thread
+from sampan.machinery.worker_thread import run_in_thread
 
 _ONE_POD = ["ReadWriteOncePod"]
 _GROUP = "pv.beta.kubernetes.io/gid"
@@ -63,7 +63,7 @@ class Reconciler:
         spec = await self._claims.spec(desired.pod, volume, mounts=desired.mounts, devices=desired.devices)
         desired.claim_errors.pop(key.name, None)
         desired.inner[key.name] = spec.inner
-        plugin = self._plugins.of(spec)
+        plugin = self._plugins.find_plugin_by_spec(spec)
         if spec.persistent is not None:
             check_node(spec.persistent, self._node())
         device = await plugin.device(spec)
@@ -86,13 +86,13 @@ class Reconciler:
         if volume is None or actual_volume is None or actual_volume.ready is None:
             return
         spec = await self._claims.spec(desired.pod, volume, mounts=desired.mounts, devices=desired.devices)
-        await self._expander.in_use(spec, actual_volume.plugin, actual_volume.ready, actual_volume.device)
+        await self._expander.expand_in_use(spec, actual_volume.plugin, actual_volume.ready, actual_volume.device)
 
     async def is_exhausted(self, key: PodVolumeKey, desired: DesiredPod) -> bool:
         """Whether the volume is not attached because the node has reached its limit of volumes."""
         volume = desired.volumes[key.name]
         spec = await self._claims.spec(desired.pod, volume, mounts=desired.mounts, devices=desired.devices)
-        return await self._plugins.of(spec).is_exhausted(spec)
+        return await self._plugins.find_plugin_by_spec(spec).is_exhausted(spec)
 
     def _record(
         self, key: PodVolumeKey, spec: VolumeSpec, plugin: NodeVolumePlugin, device: DeviceMount | None
@@ -156,7 +156,7 @@ class Reconciler:
             return
         volume.ready = None
         layout = self._host.layout
-        await in_thread(subpaths.clean, self._host.mounter, layout.subpaths(key.uid) / volume.inner)
+        await run_in_thread(subpaths.clean, self._host.mounter, layout.subpaths(key.uid) / volume.inner)
         await volume.plugin.tear_down(key.uid, volume.inner)
         self._actual.remove(key)
         self._expander.forget(volume.inner)
@@ -183,11 +183,11 @@ class Reconciler:
         controller does not detach volumes that are listed there.
         """
         async with self._reporting:
-            node, volumes_in_use = self._node(), self._actual.in_use()
+            node, volumes_in_use = self._node(), self._actual.list_volumes_in_use()
             if node is None or sorted(node.status.volumesInUse) == volumes_in_use:
                 return
             patch = {"status": {"volumesInUse": volumes_in_use}}
-            await self._host.client.of(Node).patch(
+            await self._host.client.for_kind(Node).patch(
                 self._host.config.node_name, patch, type=PatchType.MERGE, subresource="status"
             )
 

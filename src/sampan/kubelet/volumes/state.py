@@ -104,7 +104,7 @@ class ActualState:
     def pods(self) -> Sequence[str]:
         return sorted(self._of_pod)
 
-    def in_use(self) -> list[str]:
+    def list_volumes_in_use(self) -> list[str]:
         return sorted(device.unique_name for _, device in self._devices.values() if device.is_attachable)
 
 
@@ -118,10 +118,10 @@ def desired_pod(pod: Pod) -> DesiredPod:
 def volumes_with_object(desired: DesiredPod, key: ObjectKey) -> list[str]:
     """Return the volumes that contain data of the object."""
     pod = desired.pod
-    return [name for name, volume in desired.volumes.items() if key in set(references(_with_only(pod, volume)))]
+    return [name for name, volume in desired.volumes.items() if key in set(references(_with_only_volume(pod, volume)))]
 
 
-def _with_only(pod: Pod, volume: Volume) -> Pod:
+def _with_only_volume(pod: Pod, volume: Volume) -> Pod:
     return Pod(metadata=pod.metadata, spec=PodSpec(volumes=[volume]))
 
 
@@ -135,7 +135,7 @@ def _projects_pod_fields(volume: Volume) -> bool:
     return volume.downwardAPI is not None or any(source.downwardAPI is not None for source in sources)
 
 
-def is_other(old: Pod, new: Pod) -> bool:
+def has_downward_api_change(old: Pod, new: Pod) -> bool:
     """Whether fields of the pod that the downward API exposes have changed."""
     before, after = old.metadata, new.metadata
     if before.labels != after.labels or before.annotations != after.annotations:
@@ -150,7 +150,7 @@ class ChangeNotifier:
     def __init__(self) -> None:
         self._events: dict[str, asyncio.Event] = {}
 
-    def of(self, uid: str) -> asyncio.Event:
+    def get_event(self, uid: str) -> asyncio.Event:
         return self._events.setdefault(uid, asyncio.Event())
 
     def notify(self, uid: str) -> None:

@@ -26,9 +26,9 @@ def make_directory(volume: Path, subpath: str) -> None:
     """Create the missing directories of the subpath, with the permissions of the volume's root."""
     base = volume.resolve(strict=True)
     mode = stat.S_IMODE(base.stat().st_mode)
-    existing, missing = _existing(base, subpath)
+    existing, missing = _split_existing(base, subpath)
     real = existing.resolve(strict=True)
-    with _opened(base, real) as descriptor, _Position(os.dup(descriptor)) as at:
+    with _open_without_links(base, real) as descriptor, _Position(os.dup(descriptor)) as at:
         for name in missing:
             os.mkdir(name, mode & 0o777, dir_fd=at.descriptor)
             at.enter(name, os.O_DIRECTORY | os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -55,7 +55,7 @@ class _Position:
         os.close(self.descriptor)
 
 
-def _existing(base: Path, subpath: str) -> tuple[Path, list[str]]:
+def _split_existing(base: Path, subpath: str) -> tuple[Path, list[str]]:
     """Return the existing part of the path, and the names of the missing components."""
     parts = [part for part in Path(subpath).parts if part != "/"]
     for count in range(len(parts), -1, -1):
@@ -71,7 +71,7 @@ def bind(mounter: Mounter, volume: Path, subpath: str, target: Path) -> Path:
     """
     base = volume.resolve(strict=True)
     real = (base / subpath).resolve(strict=True)
-    with _opened(base, real) as descriptor:
+    with _open_without_links(base, real) as descriptor:
         if not mounter.can_mount:
             return real
         if mounter.is_mounted(target):
@@ -113,7 +113,7 @@ def _make_target(target: Path, *, is_directory: bool) -> None:
 
 
 @contextmanager
-def _opened(base: Path, real: Path) -> Iterator[int]:
+def _open_without_links(base: Path, real: Path) -> Iterator[int]:
     """Open `real`, which must not contain symbolic links, component by component from the volume on."""
     if not real.is_relative_to(base):
         raise UnsafeSubpath(f"subpath {real} not within volume path {base}")

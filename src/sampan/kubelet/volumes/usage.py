@@ -69,7 +69,7 @@ def disk_usage(directory: Path) -> tuple[int, int]:
     return total, count
 
 
-def limited(pod: Pod) -> list[tuple[Volume, int]]:
+def list_size_limits(pod: Pod) -> list[tuple[Volume, int]]:
     """Return the disk-backed emptyDir volumes with a size limit, and that limit in bytes. Pure."""
     limits = []
     for volume in pod.spec.volumes:
@@ -97,7 +97,7 @@ class VolumeUsageCache:
         self._usage, self._clock = usage, clock
         self._cached: dict[str, tuple[float, Sequence[VolumeUsage]]] = {}
 
-    async def of(self, pod: Pod) -> Sequence[VolumeUsage]:
+    async def get(self, pod: Pod) -> Sequence[VolumeUsage]:
         uid, now = pod.metadata.uid, self._clock.monotonic()
         at, usages = self._cached.get(uid, (-_MAX_AGE_S, ()))
         if not 0 <= now - at < _MAX_AGE_S:

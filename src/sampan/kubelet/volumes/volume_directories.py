@@ -10,17 +10,17 @@ from collections.abc import Callable, Mapping
 
 from sampan.api.types.core_v1 import Pod
 from sampan.kubelet.volumes import subpaths, usage
-from sampan.kubelet.volumes.claim_resolver import claimed
+from sampan.kubelet.volumes.claim_resolver import find_claim_source
 from sampan.kubelet.volumes.contract import VolumeOperationError
 from sampan.kubelet.volumes.plugins.table import VolumePlugins
 from sampan.kubelet.volumes.reconciler import Reconciler, remove_empty
 from sampan.kubelet.volumes.state import ActualState, ActualVolume, ChangeNotifier, DesiredPod, PodVolumeKey
 from sampan.kubelet.volumes.usage import VolumeUsage
-from sampan.kubelet.volumes.volume_host import VolumeConfig, VolumeHost, happens_by
+from sampan.kubelet.volumes.volume_host import VolumeConfig, VolumeHost, wait_for_event
 from sampan.machinery import errors
 from sampan.machinery.client import ConnectionFailed
 from sampan.machinery.clock import Clock
-from sampan.machinery.worker_thread import in_thread
+from sampan.machinery.worker_thread import run_in_thread
 
 log = logging.getLogger(__name__)
 
@@ -36,7 +36,7 @@ class VolumeDirectories:
         """Record everything that is set up. Volumes that are desired will be adopted, the others unmounted."""
         for uid in self._host.layout.pods():
             for _, name, inner in self._host.layout.volumes_of_pod(uid):
-                plugin = self._plugins.named(name)
+                plugin = self._plugins.find_plugin_by_name(name)
                 if plugin is not None:
                     device = plugin.device_on_disk(uid, inner)
                     volume = ActualVolume(plugin=plugin, inner=inner, device=device)
@@ -57,7 +57,7 @@ class VolumeDirectories:
     def excesses(self, pod: Pod) -> list[str]:
         """Return the eviction messages for volumes that exceed their size limit."""
         messages = []
-        for volume, limit in usage.limited(pod):
+        for volume, limit in usage.list_size_limits(pod):
             ready = self._actual.ready(PodVolumeKey(pod.metadata.uid, volume.name))
             if ready is None:
                 continue
@@ -66,14 +66,14 @@ class VolumeDirectories:
                     messages.append(message)
         return messages
 
-    def measured(self, pod: Pod) -> list[VolumeUsage]:
+    def measure_volumes(self, pod: Pod) -> list[VolumeUsage]:
         """Return the usage of those volumes that can be measured."""
         usages = []
         for volume in pod.spec.volumes:
             ready = self._actual.ready(PodVolumeKey(pod.metadata.uid, volume.name))
             if ready is None or ready.image or ready.device is not None or volume.hostPath is not None:
                 continue
-            source = claimed(pod, volume)
+            source = find_claim_source(pod, volume)
             claim, is_file_system = (
                 source.claimName if source is not None else "",
                 self._host.mounter.is_mounted(ready.path),
@@ -105,15 +105,15 @@ class PeriodicChecks:
         while True:
             await self._clock.sleep(self._config.size_check_period_s)
             for desired in list(self._desired.values()):
-                if usage.limited(desired.pod):
-                    for message in await in_thread(self._disk.excesses, desired.pod):
+                if usage.list_size_limits(desired.pod):
+                    for message in await run_in_thread(self._disk.excesses, desired.pod):
                         on_excess(desired.pod, message)
 
     async def expand_volumes(self) -> None:
         """Check the claims of all pods periodically, and those of a changed pod at once."""
         while True:
             until = self._clock.monotonic() + self._config.expansion_check_period_s
-            is_early = bool(self._changed) or await happens_by(self._clock, self._changes.of(CLAIMS), until)
+            is_early = bool(self._changed) or await wait_for_event(self._clock, self._changes.get_event(CLAIMS), until)
             uids = list(self._changed if is_early else self._desired)
             self._changed.clear()
             for desired in [desired_pod for uid in uids if (desired_pod := self._desired.get(uid)) is not None]:
@@ -129,4 +129,4 @@ class PeriodicChecks:
 
 def claims_of(desired: DesiredPod) -> list[str]:
     """Return the volumes with a claim. Pure."""
-    return [name for name, volume in desired.volumes.items() if claimed(desired.pod, volume) is not None]
+    return [name for name, volume in desired.volumes.items() if find_claim_source(desired.pod, volume) is not None]

@@ -55,7 +55,7 @@ class TokenKey(NamedTuple):
 
 class TokenManager:
     def __init__(self, *, client: Client, clock: Clock) -> None:
-        self._accounts, self._clock = client.of(ServiceAccount), clock
+        self._accounts, self._clock = client.for_kind(ServiceAccount), clock
         self._kept: dict[TokenKey, ServiceAccountToken] = {}
 
     async def get(self, pod: Pod, audiences: Sequence[str], expiration_s: int | None) -> ServiceAccountToken:
@@ -127,11 +127,11 @@ class Layout:
         return self.pod(uid) / "volumes"
 
     def volume(self, uid: str, plugin: str, inner: str) -> Path:
-        return self.volumes(uid) / escaped(plugin) / escaped(inner)
+        return self.volumes(uid) / escape_name(plugin) / escape_name(inner)
 
     def notes(self, uid: str, plugin: str, name: str) -> Path:
         """Return the directory for the metadata that a plug-in stores about a pod's volume."""
-        return self.pod(uid) / "plugins" / escaped(plugin) / name
+        return self.pod(uid) / "plugins" / escape_name(plugin) / name
 
     def subpaths(self, uid: str) -> Path:
         return self.pod(uid) / _SUBPATHS
@@ -162,7 +162,7 @@ class Layout:
                 yield OnDisk(uid, plugin.name.replace("~", "/"), volume.name.replace("~", "/"))
 
 
-def escaped(name: str) -> str:
+def escape_name(name: str) -> str:
     return name.replace("/", "~")
 
 
@@ -193,7 +193,7 @@ class VolumeHost:
     clock: Clock
 
 
-async def happens_by(clock: Clock, event: asyncio.Event, until: float) -> bool:
+async def wait_for_event(clock: Clock, event: asyncio.Event, until: float) -> bool:
     """Wait until the event is set or the monotonic time `until` is reached. Return whether the event is set."""
     if clock.monotonic() >= until:
         return event.is_set()

@@ -12,12 +12,12 @@ from sampan.api.go_compat import gotext
 from sampan.machinery import errors
 from sampan.machinery.apply import elements, items, sets
 from sampan.machinery.apply.atoms import Atom, Forms, MissingVersion
-from sampan.machinery.apply.field_sets import claimed, with_named_fields
-from sampan.machinery.apply.items import Misfit, equal
+from sampan.machinery.apply.field_sets import claim_fields, with_named_fields
+from sampan.machinery.apply.items import Misfit, are_equal
 from sampan.machinery.apply.managed import UPDATE, Claim, FieldOwner, Managed
 from sampan.machinery.apply.merge import merge
-from sampan.machinery.apply.sets import Fields, Path, is_member, shown_path
-from sampan.machinery.apply.updater import UNTRACKED, Filter, ObjectChange, yielded
+from sampan.machinery.apply.sets import Fields, Path, format_path, is_member
+from sampan.machinery.apply.updater import UNTRACKED, Filter, ObjectChange, drop_changed_fields
 from sampan.machinery.apply.validation import check
 
 
@@ -27,13 +27,13 @@ def remove(value: Any, fields: Fields, atom: Atom) -> Any:
         return value
     form = atom.form(value)
     if form == "map":
-        return _from_map(value, fields, atom) if isinstance(value, dict) and not atom.is_atomic_map else None
+        return _remove_from_map(value, fields, atom) if isinstance(value, dict) and not atom.is_atomic_map else None
     if form == "list":
-        return _from_list(value, fields, atom) if isinstance(value, list) and not atom.is_atomic_list else None
+        return _remove_from_list(value, fields, atom) if isinstance(value, list) and not atom.is_atomic_list else None
     return value
 
 
-def _from_map(value: dict[str, Any], fields: Fields, atom: Atom) -> Any:
+def _remove_from_map(value: dict[str, Any], fields: Fields, atom: Atom) -> Any:
     out: dict[str, Any] = {}
     for name, part in value.items():
         below = fields.get(elements.field(name))
@@ -45,7 +45,7 @@ def _from_map(value: dict[str, Any], fields: Fields, atom: Atom) -> Any:
     return out or None
 
 
-def _from_list(value: list[Any], fields: Fields, atom: Atom) -> Any:
+def _remove_from_list(value: list[Any], fields: Fields, atom: Atom) -> Any:
     out: list[Any] = []
     for item in value:
         below = fields.get(items.element(item, atom))
@@ -86,21 +86,21 @@ class Application:
     forms: Forms
     ignored: Filter
 
-    def to(self, live: Any, managed: Managed) -> ApplyResult:
+    def apply_to(self, live: Any, managed: Managed) -> ApplyResult:
         """Apply to a live object in `version`. Raise Conflicts, or Misfit if the live object does not match its
         schema."""
         atom = self.forms.atom(self.version)
-        claims = self.ignored.kept(claimed(self.applied, atom))
+        claims = self.ignored.filter_fields(claim_fields(self.applied, atom))
         before = managed.get(self.whose)
         now_managed = {**managed, self.whose: Claim(claims, self.version, before.time if before is not None else None)}
         merged = merge(live, self.applied, atom)
-        value = self._pruned(merged, now_managed, before)
+        value = self._prune(merged, now_managed, before)
         change = ObjectChange(live, value, version=self.version, forms=self.forms, ignored=self.ignored)
         if not self.force:
             self._refuse_conflicts(now_managed, change)
-        after = yielded(now_managed, change, besides=self.whose)
-        is_changed = not equal(live, value)
-        return ApplyResult(value if is_changed else None, self._signed(after, before, is_changed))
+        after = drop_changed_fields(now_managed, change, besides=self.whose)
+        is_changed = not are_equal(live, value)
+        return ApplyResult(value if is_changed else None, self._update_own_claim(after, before, is_changed))
 
     def _refuse_conflicts(self, managed: Managed, change: ObjectChange) -> None:
         conflicts: list[tuple[FieldOwner, Path]] = []
@@ -108,14 +108,14 @@ class Application:
             if owner == self.whose:
                 continue
             try:
-                both = sets.intersection(claim.fields, change.set(claim.api_version))
+                both = sets.intersection(claim.fields, change.written_fields(claim.api_version))
             except MissingVersion:
                 continue
             conflicts += [(owner, path) for path in sets.paths(both)]
         if conflicts:
             raise Conflicts(conflicts)
 
-    def _signed(self, managed: Managed, before: Claim | None, is_changed: bool) -> Managed:
+    def _update_own_claim(self, managed: Managed, before: Claim | None, is_changed: bool) -> Managed:
         """Return the managers, without untracked fields in the applier's own set; its time changes only if the object
         does."""
         out = {owner: claim for owner, claim in managed.items() if owner != self.whose}
@@ -126,7 +126,7 @@ class Application:
 
     # -- pruning -------------------------------------------------------------------------------------------------------
 
-    def _pruned(self, merged: Any, managed: Managed, before: Claim | None) -> Any:
+    def _prune(self, merged: Any, managed: Managed, before: Claim | None) -> Any:
         """Return the merged object without the fields that only this manager owned and no longer applies."""
         if before is None or not before.fields:
             return merged
@@ -138,11 +138,11 @@ class Application:
         except MissingVersion:
             return merged
         pruned = remove(whole, with_named_fields(before.fields, atom), atom)
-        pruned = self._with_owned(whole, pruned, before.api_version, managed)
-        pruned = self._with_dangling(whole, pruned, before)
+        pruned = self._restore_owned(whole, pruned, before.api_version, managed)
+        pruned = self._restore_dangling(whole, pruned, before)
         return self.forms.convert(pruned, self.version)
 
-    def _with_owned(self, whole: Any, pruned: Any, first: str, managed: Managed) -> Any:
+    def _restore_owned(self, whole: Any, pruned: Any, first: str, managed: Managed) -> Any:
         """Restore the fields that any manager owns, version by version, starting with `first`."""
         parts: dict[str, list[Fields]] = {}
         for claim in managed.values():
@@ -151,26 +151,28 @@ class Application:
         for version in sorted(owned, key=lambda version: version != first):
             try:
                 atom = self.forms.atom(version)
-                whole = self._converted(whole, version, f"{_OWNED} merged object at version {version}")
-                pruned = self._converted(pruned, version, f"{_OWNED} pruned object at version {version}")
+                whole = self._convert(whole, version, f"{_OWNED} merged object at version {version}")
+                pruned = self._convert(pruned, version, f"{_OWNED} pruned object at version {version}")
             except MissingVersion:
                 continue
-            kept = sets.union(with_named_fields(claimed(pruned, atom), atom), with_named_fields(owned[version], atom))
-            removed = sets.difference(with_named_fields(claimed(whole, atom), atom), kept)
+            kept = sets.union(
+                with_named_fields(claim_fields(pruned, atom), atom), with_named_fields(owned[version], atom)
+            )
+            removed = sets.difference(with_named_fields(claim_fields(whole, atom), atom), kept)
             pruned = remove(whole, removed, atom)
         return pruned
 
-    def _with_dangling(self, whole: Any, pruned: Any, before: Claim) -> Any:
+    def _restore_dangling(self, whole: Any, pruned: Any, before: Claim) -> Any:
         """Restore the fields that this manager never owned, although no manager owns them."""
         atom = self.forms.atom(before.api_version)
         operation = "dangling items: failed to convert pruned object to last applied version"
-        pruned = self._converted(pruned, before.api_version, operation)
+        pruned = self._convert(pruned, before.api_version, operation)
         removed = sets.difference(
-            with_named_fields(claimed(whole, atom), atom), with_named_fields(claimed(pruned, atom), atom)
+            with_named_fields(claim_fields(whole, atom), atom), with_named_fields(claim_fields(pruned, atom), atom)
         )
         return remove(whole, sets.intersection(removed, with_named_fields(before.fields, atom)), atom)
 
-    def _converted(self, value: Any, version: str, what: str) -> Any:
+    def _convert(self, value: Any, version: str, what: str) -> Any:
         """Return the object in another version, in which even an intermediate result must match its schema. `what`
         names the operation in the error."""
         if value["apiVersion"] == version:
@@ -183,11 +185,15 @@ class Application:
         return converted
 
 
-def refusal(conflicts: Conflicts) -> errors.ApiError:
+def conflict_error(conflicts: Conflicts) -> errors.ApiError:
     """Return the error of an apply with conflicts, grouped by manager."""
     ordered = sorted(conflicts.conflicts, key=lambda conflict: conflict[0].identity)
     causes = [
-        {"reason": "FieldManagerConflict", "message": f"conflict with {shown(owner)}", "field": shown_path(path)}
+        {
+            "reason": "FieldManagerConflict",
+            "message": f"conflict with {format_owner(owner)}",
+            "field": format_path(path),
+        }
         for owner, path in ordered
     ]
     return errors.apply_conflict(_message(ordered), causes)
@@ -196,15 +202,15 @@ def refusal(conflicts: Conflicts) -> errors.ApiError:
 def _message(conflicts: list[tuple[FieldOwner, tuple[str, ...]]]) -> str:
     if len(conflicts) == 1:
         owner, path = conflicts[0]
-        return f"Apply failed with 1 conflict: conflict with {shown(owner)}: {shown_path(path)}"
+        return f"Apply failed with 1 conflict: conflict with {format_owner(owner)}: {format_path(path)}"
     lines: list[str] = []
     for owner, group in groupby(conflicts, key=lambda conflict: conflict[0]):
-        lines.append(f"conflicts with {shown(owner)}:")
-        lines += [f"- {shown_path(path)}" for _, path in group]
+        lines.append(f"conflicts with {format_owner(owner)}:")
+        lines += [f"- {format_path(path)}" for _, path in group]
     return f"Apply failed with {len(conflicts)} conflicts: " + "\n".join(lines)
 
 
-def shown(whose: FieldOwner) -> str:
+def format_owner(whose: FieldOwner) -> str:
     text = gotext.quote(whose.manager)
     if whose.subresource:
         text += f" with subresource {gotext.quote(whose.subresource)}"

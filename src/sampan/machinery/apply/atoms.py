@@ -127,19 +127,19 @@ class Children(dict[str, Atom | None]):
         schema = self._properties.get(name)
         if schema is None:
             return None
-        atom = self[name] = of(schema, is_open=self._is_open)
+        atom = self[name] = build_atom(schema, is_open=self._is_open)
         return atom
 
     def __bool__(self) -> bool:
         return bool(self._properties)
 
 
-def of_kind(schema: Schema, *, is_custom: bool) -> Atom:
+def build_object_atom(schema: Schema, *, is_custom: bool) -> Atom:
     """Return the atom of a complete object. A custom one gets the metadata that all objects have."""
-    return of(_with_identity(schema) if is_custom else schema)
+    return build_atom(_with_identity(schema) if is_custom else schema)
 
 
-def of(schema: Schema, *, is_open: bool = False) -> Atom:
+def build_atom(schema: Schema, *, is_open: bool = False) -> Atom:
     """Return the atom of a schema. `is_open` means that an object above preserves unknown fields, which applies to
     everything below it."""
     is_open = is_open or schema.preserve_unknown
@@ -181,7 +181,7 @@ def _map(schema: Schema, is_open: bool) -> dict[str, Any]:
     properties = _with_identity(schema).properties if schema.embedded else schema.properties
     element: Atom | None = None
     if schema.additional is not None:
-        element = of(schema.additional, is_open=is_open)
+        element = build_atom(schema.additional, is_open=is_open)
     elif is_open or not properties:
         element = DEDUCED
     return {
@@ -195,7 +195,7 @@ def _list(schema: Schema, is_open: bool) -> dict[str, Any]:
     is_atomic, names = _relation(schema)
     item = schema.items
     return {
-        "item": (lambda: of(item, is_open=is_open)) if item is not None else (lambda: UNTYPED),
+        "item": (lambda: build_atom(item, is_open=is_open)) if item is not None else (lambda: UNTYPED),
         "is_atomic_list": is_atomic,
         "keys": tuple((name, _default(item, name)) for name in sorted(names)),
     }

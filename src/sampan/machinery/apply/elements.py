@@ -71,9 +71,9 @@ def _canonical(element: str) -> str | None:
         case "f:":
             return element
         case "v:":
-            return value(_decoded(rest))
+            return value(_decode(rest))
         case "k:":
-            parts = _decoded(rest)
+            parts = _decode(rest)
             if not isinstance(parts, dict):
                 raise BadElement(f"no object: {rest}")
             return key(sorted(parts.items()))
@@ -85,7 +85,7 @@ def _canonical(element: str) -> str | None:
 _known_canonical = lru_cache(maxsize=4096)(_canonical)
 
 
-def _decoded(text: str) -> Any:
+def _decode(text: str) -> Any:
     try:
         return _decoder.decode(text)
     except (msgspec.DecodeError, RecursionError) as error:
@@ -107,13 +107,13 @@ def _index(text: str) -> int:
     return number
 
 
-def ordered(elements: dict[str, Any]) -> list[str]:
+def sort_elements(elements: dict[str, Any]) -> list[str]:
     """Return the keys in kube-apiserver's order: by type of element, then by value (numbers numerically)."""
-    keys = sorted_names(elements)
-    return keys if not keys or keys[-1][0] <= "f" else sorted(keys, key=_known_or_new_rank)
+    keys = sort_names(elements)
+    return keys if not keys or keys[-1][0] <= "f" else sorted(keys, key=_rank_element)
 
 
-def sorted_names(names: Collection[str]) -> list[str]:
+def sort_names(names: Collection[str]) -> list[str]:
     """Return the names in order. Very many are sorted in pieces that are merged: a single call of `sorted` would hold
     the interpreter lock for up to 100 milliseconds."""
     if len(names) <= _SORTED_AT_ONCE:
@@ -123,7 +123,7 @@ def sorted_names(names: Collection[str]) -> list[str]:
     return list(heapq.merge(*(sorted(every[start : start + _SORTED_AT_ONCE]) for start in starts)))
 
 
-def _known_or_new_rank(element: str) -> tuple[Any, ...]:
+def _rank_element(element: str) -> tuple[Any, ...]:
     return _known_rank(element) if len(element) <= _SHORT else _rank(element)
 
 
@@ -159,7 +159,7 @@ def _value_rank(json: Any) -> tuple[Any, ...]:
     return (5,)
 
 
-def shown(element: str) -> str:
+def format_element(element: str) -> str:
     """Return the element as in error messages: `.name`, `[key="a"]`, `[=1]`, `[0]`."""
     kind, rest = element[0], element[2:]
     if kind == "f":
@@ -168,17 +168,17 @@ def shown(element: str) -> str:
         return f"[{rest}]"
     json = msgspec.json.decode(rest)
     if kind == "v":
-        return f"[={_shown_value(json)}]"
-    return "[" + ",".join(f"{name}={_shown_value(part)}" for name, part in json.items()) + "]"
+        return f"[={_format_value(json)}]"
+    return "[" + ",".join(f"{name}={_format_value(part)}" for name, part in json.items()) + "]"
 
 
-def _shown_value(json: Any) -> str:
+def _format_value(json: Any) -> str:
     if isinstance(json, str):
         return gotext.quote(json)
     if json is None:
         return "null"
     if isinstance(json, list):
-        return "[" + ",".join(map(_shown_value, json)) + "]"
+        return "[" + ",".join(map(_format_value, json)) + "]"
     if isinstance(json, dict):
-        return "".join(f"{name}={_shown_value(part)}" for name, part in json.items())
+        return "".join(f"{name}={_format_value(part)}" for name, part in json.items())
     return gotext.value(json)

@@ -22,7 +22,7 @@ from sampan.machinery.apply import applier, managed, sets
 from sampan.machinery.apply.applier import Application, ApplyResult, Conflicts
 from sampan.machinery.apply.atoms import Atom, Forms
 from sampan.machinery.apply.comparison import compare
-from sampan.machinery.apply.field_sets import KnownSets, claimed
+from sampan.machinery.apply.field_sets import KnownSets, claim_fields
 from sampan.machinery.apply.items import Misfit
 from sampan.machinery.apply.managed import APPLY, UPDATE, BadEntry, Managed
 from sampan.machinery.apply.sets import Fields
@@ -59,7 +59,7 @@ class FieldManager:
 
     def create(self, new: Value, sent: Entries, *, manager: str, now: str) -> list[ManagedFieldsEntry]:
         """Return the entries of a new object; `sent` are those in the request."""
-        return self._update(self._empty, new, self.decoded(sent) or {}, manager, now)
+        return self._update(self._empty, new, self.decode_entries(sent) or {}, manager, now)
 
     def update(
         self, live: Value, new: Value, kept: Entries, sent: Entries, *, is_reset: bool, manager: str, now: str
@@ -67,22 +67,22 @@ class FieldManager:
         """Return the entries after an update. `kept` are those of the live object, `sent` those of the new one, which
         take precedence if present and valid. After a reset no manager owns anything until the next apply."""
         if self._subresource:
-            managers = self.decoded(kept)
+            managers = self.decode_entries(kept)
         elif is_reset or _is_reset(sent):
             managers = {}
         else:
-            managers = self.decoded(sent) or self.decoded(kept)
+            managers = self.decode_entries(sent) or self.decode_entries(kept)
         return self._update(live, new, managers, manager, now) if managers else []
 
     def _update(self, live: Value, new: Value, owners: Managed, manager: str, now: str) -> list[ManagedFieldsEntry]:
         """Return the entries, or none rather than wrong ones if the object does not match its schema or is nested too
         deeply."""
         try:
-            return self.encoded(self._updated(live, new, owners, manager, now))
+            return self.encode_entries(self._update_managers(live, new, owners, manager, now))
         except (Misfit, RecursionError):
             return []
 
-    def _updated(self, live: Value, new: Value, owners: Managed, manager: str, now: str) -> Managed:
+    def _update_managers(self, live: Value, new: Value, owners: Managed, manager: str, now: str) -> Managed:
         change = ObjectChange(live, new, version=self._version, forms=self._forms, ignored=self._ignored)
         owner = managed.owner(manager or UNKNOWN, UPDATE, self._version, self._subresource)
         return update(owners, change, whose=owner, version=self._version, now=now)
@@ -102,43 +102,43 @@ class FieldManager:
     def _apply(
         self, live: Value | None, applied: Value, kept: Entries, manager: str, force: bool, now: str
     ) -> tuple[Value | None, list[ManagedFieldsEntry]]:
-        managers = self._readable(kept)
+        managers = self._decode_or_raise(kept)
         self._check_kind(applied)
         present = self._empty if live is None else live
         if not managers:
-            managers = self._as_found(present, now)
+            managers = self._assign_existing_fields(present, now)
         self._check_applied(applied)
-        outcome = self._applied(applied, present, managers, manager, force, now)
+        outcome = self._apply_to_live(applied, present, managers, manager, force, now)
         value = outcome.value
         if manager == MANAGER:
             latest = with_last_applied(present if value is None else value, applied)
             value = latest if latest is not present else None
-        return value, self.encoded(outcome.managed)
+        return value, self.encode_entries(outcome.managed)
 
-    def _as_found(self, live: Value, now: str) -> Managed:
+    def _assign_existing_fields(self, live: Value, now: str) -> Managed:
         """Return the existing fields, owned by the `before-first-apply` manager."""
         try:
-            return self._updated(self._empty, live, {}, BEFORE_FIRST_APPLY, now)
+            return self._update_managers(self._empty, live, {}, BEFORE_FIRST_APPLY, now)
         except Misfit:
             message = f"failed to convert new object ({self.title(live)}) to smd typed: {self._validate(live)}"
-            raise errors.unexpected(f"failed to create manager for existing fields: {message}") from None
+            raise errors.unexpected_error(f"failed to create manager for existing fields: {message}") from None
 
-    def _applied(
+    def _apply_to_live(
         self, applied: Value, live: Value, owners: Managed, manager: str, force: bool, now: str
     ) -> ApplyResult:
         try:
-            return self._application(applied, manager, force, now).to(live, owners)
+            return self._application(applied, manager, force, now).apply_to(live, owners)
         except Misfit as misfit:
             details = self._validate(live)
             message = f"failed to create typed live object ({self.title(live)}): {details}" if details else str(misfit)
-            raise errors.unexpected(message) from None
+            raise errors.unexpected_error(message) from None
         except Conflicts as refused:
             conflicts: Conflicts | None = refused
             if manager == MANAGER:
                 conflicts = conflicts_of_others(refused, live, self._version, self._forms.atom(self._version))
             if conflicts is not None:
-                raise applier.refusal(conflicts) from None
-        return self._application(applied, manager, True, now).to(live, owners)
+                raise applier.conflict_error(conflicts) from None
+        return self._application(applied, manager, True, now).apply_to(live, owners)
 
     def _application(self, applied: Value, manager: str, force: bool, now: str) -> Application:
         return Application(
@@ -161,7 +161,9 @@ class FieldManager:
         try:
             check(applied, self._forms.atom(self._version))
         except Misfit as misfit:
-            raise errors.unexpected(f"failed to create typed patch object ({self.title(applied)}): {misfit}") from None
+            raise errors.unexpected_error(
+                f"failed to create typed patch object ({self.title(applied)}): {misfit}"
+            ) from None
 
     def _validate(self, live: Value) -> str:
         return validate_live(live, self._forms.atom(self._version))
@@ -173,7 +175,7 @@ class FieldManager:
 
     # -- entries -------------------------------------------------------------------------------------------------------
 
-    def decoded(self, entries: Entries) -> Managed:
+    def decode_entries(self, entries: Entries) -> Managed:
         """Return the managers in the entries; empty if one of them is invalid."""
         try:
             return managed.decode(entries, self._known.read)
@@ -188,14 +190,14 @@ class FieldManager:
             return str(error)
         return None
 
-    def encoded(self, *owners: Managed) -> list[ManagedFieldsEntry]:
+    def encode_entries(self, *owners: Managed) -> list[ManagedFieldsEntry]:
         return managed.encode(chain.from_iterable(part.items() for part in owners), self._known.note)
 
-    def _readable(self, entries: Entries) -> Managed:
+    def _decode_or_raise(self, entries: Entries) -> Managed:
         try:
             return managed.decode(entries, self._known.read)
         except BadEntry as error:
-            raise errors.unexpected(f"failed to decode managed fields: {error}") from None
+            raise errors.unexpected_error(f"failed to decode managed fields: {error}") from None
 
 
 def _is_reset(sent: Entries) -> bool:
@@ -219,14 +221,14 @@ def _text(value: Any) -> str:
 
 def conflicts_of_others(conflicts: Conflicts, live: dict[str, Any], version: str, atom: Atom) -> Conflicts | None:
     """Return the conflicts that do not stem from client-side apply; None if there are none."""
-    inherited = _inherited(live, version, atom)
+    inherited = _find_inherited_fields(live, version, atom)
     if inherited is None:
         return conflicts
     others = [(owner, path) for owner, path in conflicts.conflicts if not sets.has(inherited, path)]
     return Conflicts(others) if others else None
 
 
-def _inherited(live: dict[str, Any], version: str, atom: Atom) -> Fields | None:
+def _find_inherited_fields(live: dict[str, Any], version: str, atom: Atom) -> Fields | None:
     """Return the fields of the annotation that have the same values in the live object."""
     text = _annotations(live).get(ANNOTATION)
     if not text:
@@ -240,7 +242,7 @@ def _inherited(live: dict[str, Any], version: str, atom: Atom) -> Fields | None:
     except (json.DecodeError, Misfit):
         return None
     changed = sets.union(sets.union(comparison.modified, comparison.added), comparison.removed)
-    return sets.difference(claimed(value, atom), changed)
+    return sets.difference(claim_fields(value, atom), changed)
 
 
 def with_last_applied(value: dict[str, Any], applied: dict[str, Any]) -> dict[str, Any]:

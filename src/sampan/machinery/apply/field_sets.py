@@ -1,7 +1,8 @@
 """The set of fields of a value, and a cache of such sets.
 
-There are two kinds of sets. The fields that an applied object owns (`claimed`): its leaves, and the list items and map
-entries that it names. The fields of a new value (`whole`): each place in it, including maps and lists themselves.
+There are two kinds of sets. The fields that an applied object owns (`claim_fields`): its leaves, and the list items and
+map entries that it names. The fields of a new value (`collect_fields`): each place in it, including maps and lists
+themselves.
 
 The cache finds sets by their encoding: objects of one kind, and the entries of one object from write to write, mostly
 have the same sets.
@@ -18,10 +19,10 @@ from typing import Any
 from sampan.machinery.apply import elements, items, sets
 from sampan.machinery.apply.atoms import Atom, Forms, MissingVersion
 from sampan.machinery.apply.elements import SELF
-from sampan.machinery.apply.sets import MEMBER, Fields, in_order, is_member, node
+from sampan.machinery.apply.sets import MEMBER, Fields, is_member, node, sort_level
 
 
-def claimed(value: Any, atom: Atom) -> Fields:
+def claim_fields(value: Any, atom: Atom) -> Fields:
     """Return the fields that applying an object owns."""
     return _claim(value, atom) or {}
 
@@ -42,7 +43,7 @@ def _claim(value: Any, atom: Atom) -> Fields | None:
 
 def _claim_map(value: dict[str, Any], atom: Atom) -> Fields | None:
     out: Fields = {}
-    for name in elements.sorted_names(value):
+    for name in elements.sort_names(value):
         part = value[name]
         child = atom.child(name)
         fields = _claim(part, child) if child is not None else MEMBER
@@ -55,43 +56,43 @@ def _claim_map(value: dict[str, Any], atom: Atom) -> Fields | None:
 
 def _claim_list(value: list[Any], atom: Atom) -> Fields | None:
     out: Fields = {}
-    for at, group in items.by_element(value, atom).items():
+    for at, group in items.group_by_element(value, atom).items():
         below = _claim(group[0], atom.item()) if len(group) == 1 else None
         out[at] = node(below or MEMBER, is_member=True)
-    return in_order(out) or None
+    return sort_level(out) or None
 
 
-def whole(value: Any, atom: Atom) -> Fields:
+def collect_fields(value: Any, atom: Atom) -> Fields:
     """Return the node of a value that was added or removed."""
     if isinstance(value, dict):
         if not value or atom.is_atomic_map or atom.fields is None:
             return MEMBER
-        return _whole_map(value, atom)
+        return _collect_map_fields(value, atom)
     if isinstance(value, list):
-        return MEMBER if not value or atom.is_atomic_list or not atom.is_list else _whole_list(value, atom)
+        return MEMBER if not value or atom.is_atomic_list or not atom.is_list else _collect_list_fields(value, atom)
     return MEMBER
 
 
-def _whole_map(value: dict[str, Any], atom: Atom) -> Fields:
+def _collect_map_fields(value: dict[str, Any], atom: Atom) -> Fields:
     out: Fields = {elements.SELF: MEMBER}
     declared, rest = atom.fields, atom.element
     assert declared is not None
-    for name in elements.sorted_names(value):
+    for name in elements.sort_names(value):
         part = value[name]
         if isinstance(part, dict | list) and part:
             child = declared[name] or rest
-            out["f:" + name] = whole(part, child) if child is not None else MEMBER
+            out["f:" + name] = collect_fields(part, child) if child is not None else MEMBER
         else:
             out["f:" + name] = MEMBER
     return out
 
 
-def _whole_list(value: list[Any], atom: Atom) -> Fields:
+def _collect_list_fields(value: list[Any], atom: Atom) -> Fields:
     below = atom.item()
     out: Fields = {elements.SELF: MEMBER}
-    for at, group in items.by_element(value, atom).items():
-        out[at] = whole(group[0], below) if len(group) == 1 else MEMBER
-    return in_order(out)
+    for at, group in items.group_by_element(value, atom).items():
+        out[at] = collect_fields(group[0], below) if len(group) == 1 else MEMBER
+    return sort_level(out)
 
 
 _MOST = 256
@@ -110,7 +111,7 @@ class KnownSets:
         """Return the set, and the bytes that this server would write for it. Raise BadFields."""
         entry = self._known.get((raw, api_version))
         if entry is None:
-            fields = self._reconciled(sets.decode(raw), api_version)
+            fields = self._reconcile(sets.decode(raw), api_version)
             entry = fields, sets.encode(fields)
             self._keep(raw, api_version, entry)
         return entry
@@ -127,34 +128,36 @@ class KnownSets:
                 del self._known[next(iter(self._known))]
         self._known[raw, api_version] = fields
 
-    def _reconciled(self, fields: Fields, api_version: str) -> Fields:
+    def _reconcile(self, fields: Fields, api_version: str) -> Fields:
         try:
-            return reconciled(fields, self._forms.atom(api_version))
+            return reconcile_fields(fields, self._forms.atom(api_version))
         except MissingVersion:
             return fields
 
 
-def reconciled(fields: Fields, atom: Atom) -> Fields:
+def reconcile_fields(fields: Fields, atom: Atom) -> Fields:
     """Return the set as it would be with the current schema: an owner of a part of what is now a leaf owns the leaf.
     Return the same set if nothing changes."""
-    return _below(fields, atom)
+    return _reconcile_node(fields, atom)
 
 
-def _below(fields: Fields, atom: Atom) -> Fields:
+def _reconcile_node(fields: Fields, atom: Atom) -> Fields:
     if atom.first == "map" and atom.fields is not None and not _is_open(atom):
-        return _children(fields, lambda element: atom.child(element[2:]) if element[:2] == "f:" else atom.element)
+        return _reconcile_children(
+            fields, lambda element: atom.child(element[2:]) if element[:2] == "f:" else atom.element
+        )
     if atom.first == "list" and atom.is_list:
         item = atom.item()
-        return _children(fields, lambda element: item)
+        return _reconcile_children(fields, lambda element: item)
     return fields
 
 
-def _children(fields: Fields, child: Callable[[str], Atom | None]) -> Fields:
+def _reconcile_children(fields: Fields, child: Callable[[str], Atom | None]) -> Fields:
     out: Fields | None = None
     for element, below in fields.items():
         if element == SELF or not below or (atom := child(element)) is None:
             continue
-        changed = MEMBER if _is_leaf(atom) else _below(below, atom)
+        changed = MEMBER if _is_leaf(atom) else _reconcile_node(below, atom)
         if changed is not below:
             out = dict(fields) if out is None else out
             out[element] = changed

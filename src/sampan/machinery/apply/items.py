@@ -11,7 +11,7 @@ from sampan.machinery.apply.atoms import MISSING, Atom
 _encode = msgspec.json.Encoder().encode
 
 
-def equal(left: Any, right: Any) -> bool:
+def are_equal(left: Any, right: Any) -> bool:
     return left is right or (left == right and (_encode(left) == _encode(right) or _agree(left, right)))
 
 
@@ -31,7 +31,7 @@ class Misfit(ValueError):
 def element(item: Any, atom: Atom) -> str:
     """Return the path element of an item; `atom` is that of the list. Raise Misfit."""
     if not atom.keys:
-        return _of_set(item)
+        return _encode_set_item(item)
     if not isinstance(item, dict):
         kind = "a null element" if item is None else "non-map elements"
         raise Misfit(f"associative list with keys may not have {kind}")
@@ -49,7 +49,7 @@ def element(item: Any, atom: Atom) -> str:
     return elements.key(parts)
 
 
-def _of_set(item: Any) -> str:
+def _encode_set_item(item: Any) -> str:
     if isinstance(item, dict):
         raise Misfit("associative list without keys has an element that's a map type")
     if isinstance(item, list):
@@ -59,7 +59,7 @@ def _of_set(item: Any) -> str:
     return elements.value(item)
 
 
-def by_element(items: list[Any], atom: Atom) -> dict[str, list[Any]]:
+def group_by_element(items: list[Any], atom: Atom) -> dict[str, list[Any]]:
     """Return the items by their elements; several items of one element are duplicates."""
     out: dict[str, list[Any]] = {}
     for index, item in enumerate(items):

@@ -128,18 +128,18 @@ REPLICAS: Path = ("f:spec", "f:replicas")
 """The path of the replicas in a Scale, and in most scaled objects."""
 
 
-def of_scale(parent: Managed, paths: dict[str, Path]) -> Managed:
+def derive_scale_managers(parent: Managed, paths: dict[str, Path]) -> Managed:
     """Return the managers of the Scale. `paths` has the path of the replicas in each version of the object."""
     out: Managed = {}
     for field_owner, claim in parent.items():
         path = paths.get(claim.api_version)
         if path is not None and sets.has(claim.fields, path):
             scale_owner = owner(field_owner.manager, field_owner.operation, SCALE_VERSION, field_owner.subresource)
-            out[scale_owner] = Claim(sets.of(REPLICAS), SCALE_VERSION, claim.time)
+            out[scale_owner] = Claim(sets.from_paths(REPLICAS), SCALE_VERSION, claim.time)
     return out
 
 
-def of_parent(parent: Managed, scale: Managed, version: str, paths: dict[str, Path]) -> list[Managed]:
+def merge_scale_managers(parent: Managed, scale: Managed, version: str, paths: dict[str, Path]) -> list[Managed]:
     """Return the managers of the object, in two parts that may contain the same owner, as in kube-apiserver: managers
     that update are identified by version, and so never match those of the Scale. An entry from the Scale keeps its time
     only if it belongs to an applying manager that the object already has."""
@@ -154,7 +154,7 @@ def of_parent(parent: Managed, scale: Managed, version: str, paths: dict[str, Pa
         elif field_owner in rest:
             del rest[field_owner]
             own[field_owner] = claim
-        elif remaining := sets.difference(claim.fields, sets.of(path)):
+        elif remaining := sets.difference(claim.fields, sets.from_paths(path)):
             own[field_owner] = claim._replace(fields=remaining, raw=None)
     inherited: Managed = {}
     for field_owner, claim in rest.items():
@@ -163,5 +163,5 @@ def of_parent(parent: Managed, scale: Managed, version: str, paths: dict[str, Pa
         before = parent.get(field_owner)
         new_owner = owner(field_owner.manager, field_owner.operation, version, field_owner.subresource)
         time = before.time if before is not None and field_owner.operation != UPDATE else None
-        inherited[new_owner] = Claim(sets.of(paths[version]), version, time)
+        inherited[new_owner] = Claim(sets.from_paths(paths[version]), version, time)
     return [own, inherited]

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from sampan.machinery.apply.elements import SELF, canonical, ordered, shown
+from sampan.machinery.apply.elements import SELF, canonical, format_element, sort_elements
 
 Fields: TypeAlias = dict[str, Any]
 
@@ -52,12 +52,12 @@ def _read(json: Any) -> tuple[Fields, bool]:
             continue
         children, is_member = _read(below)
         out[normalized] = node(children, is_member=is_member or not children)
-    return in_order(out), SELF in json
+    return sort_level(out), SELF in json
 
 
-def in_order(fields: Fields) -> Fields:
+def sort_level(fields: Fields) -> Fields:
     """Return a level of a set with its elements sorted."""
-    keys = ordered(fields)
+    keys = sort_elements(fields)
     return fields if keys == list(fields) else {key: fields[key] for key in keys}
 
 
@@ -71,7 +71,7 @@ def is_member(fields: Fields) -> bool:
     return not fields or SELF in fields
 
 
-def of(*paths: Path) -> Fields:
+def from_paths(*paths: Path) -> Fields:
     out = EMPTY
     for path in paths:
         single: Fields = MEMBER
@@ -89,14 +89,14 @@ def union(left: Fields, right: Fields) -> Fields:
             out = dict(left) if out is None else out
             out[element] = add
             continue
-        both = _joined(present, add)
+        both = _merge_nodes(present, add)
         if both is not present:
             out = dict(left) if out is None else out
             out[element] = both
-    return left if out is None else in_order(out)
+    return left if out is None else sort_level(out)
 
 
-def _joined(left: Fields, right: Fields) -> Fields:
+def _merge_nodes(left: Fields, right: Fields) -> Fields:
     if left is right:
         return left
     if not right:
@@ -128,7 +128,7 @@ def difference(left: Fields, right: Fields) -> Fields:
     out: Fields | None = None
     for element in _common(left, right):
         present, removed = left[element], right[element]
-        rest = _less(present, removed)
+        rest = _subtract_node(present, removed)
         if rest is not present:
             out = dict(left) if out is None else out
             if rest is None:
@@ -138,7 +138,7 @@ def difference(left: Fields, right: Fields) -> Fields:
     return left if out is None else out
 
 
-def _less(left: Fields, right: Fields) -> Fields | None:
+def _subtract_node(left: Fields, right: Fields) -> Fields | None:
     """Return a node without the members of another node of the same path; None if nothing is left."""
     stays = is_member(left) and not is_member(right)
     if not left:
@@ -157,7 +157,7 @@ def recursive_difference(left: Fields, right: Fields) -> Fields:
     out: Fields | None = None
     for element in _common(left, right):
         present, removed = left[element], right[element]
-        rest = None if is_member(removed) else _deep_less(present, removed)
+        rest = None if is_member(removed) else _subtract_node_recursively(present, removed)
         if rest is not present:
             out = dict(left) if out is None else out
             if rest is None:
@@ -167,7 +167,7 @@ def recursive_difference(left: Fields, right: Fields) -> Fields:
     return left if out is None else out
 
 
-def _deep_less(left: Fields, right: Fields) -> Fields | None:
+def _subtract_node_recursively(left: Fields, right: Fields) -> Fields | None:
     if not left:
         return left
     rest = recursive_difference(left, right)
@@ -206,5 +206,5 @@ def paths(fields: Fields) -> Iterator[Path]:
             yield (element, *path)
 
 
-def shown_path(path: Path) -> str:
-    return "".join(map(shown, path))
+def format_path(path: Path) -> str:
+    return "".join(map(format_element, path))

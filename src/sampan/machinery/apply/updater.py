@@ -18,12 +18,12 @@ ANY = "*"
 
 
 class Filter(Protocol):
-    def kept(self, fields: Fields) -> Fields:
+    def filter_fields(self, fields: Fields) -> Fields:
         """Return the fields that may be owned."""
 
 
 class Everything:
-    def kept(self, fields: Fields) -> Fields:
+    def filter_fields(self, fields: Fields) -> Fields:
         return fields
 
 
@@ -32,9 +32,9 @@ class Except:
 
     def __init__(self, *paths: str) -> None:
         """`paths` are written like `metadata.labels`."""
-        self._reset = sets.of(*(tuple(f"f:{name}" for name in path.split(".")) for path in paths))
+        self._reset = sets.from_paths(*(tuple(f"f:{name}" for name in path.split(".")) for path in paths))
 
-    def kept(self, fields: Fields) -> Fields:
+    def filter_fields(self, fields: Fields) -> Fields:
         return sets.recursive_difference(fields, self._reset)
 
 
@@ -44,13 +44,15 @@ class Only:
     def __init__(self, *paths: str) -> None:
         """`paths` are written like `spec.containers.*.resources`."""
         steps = (path.split(".") for path in paths)
-        self._pattern = sets.of(*(tuple(name if name == ANY else f"f:{name}" for name in path) for path in steps))
+        self._pattern = sets.from_paths(
+            *(tuple(name if name == ANY else f"f:{name}" for name in path) for path in steps)
+        )
 
-    def kept(self, fields: Fields) -> Fields:
-        return _matching(fields, self._pattern)
+    def filter_fields(self, fields: Fields) -> Fields:
+        return _select_matching(fields, self._pattern)
 
 
-def _matching(fields: Fields, pattern: Fields) -> Fields:
+def _select_matching(fields: Fields, pattern: Fields) -> Fields:
     if not pattern:
         return fields
     out: Fields = {}
@@ -58,7 +60,7 @@ def _matching(fields: Fields, pattern: Fields) -> Fields:
         deeper = pattern.get(element, pattern.get(ANY))
         if deeper is None or element == SELF:
             continue
-        children = _matching({key: value for key, value in below.items() if key != SELF}, deeper)
+        children = _select_matching({key: value for key, value in below.items() if key != SELF}, deeper)
         if children or is_member(below):
             out[element] = node(children, is_member=is_member(below))
     return out
@@ -78,7 +80,7 @@ _UNTRACKED = (
     "managedFields",
     "resourceVersion",
 )
-UNTRACKED = sets.of(
+UNTRACKED = sets.from_paths(
     ("f:apiVersion",), ("f:kind",), ("f:metadata",), *(("f:metadata", f"f:{name}") for name in _UNTRACKED)
 )
 """The fields that no manager owns."""
@@ -91,31 +93,31 @@ class ObjectChange:
     def __init__(self, old: Any, new: Any, *, version: str, forms: Forms, ignored: Filter) -> None:
         """`old` and `new` are in `version`. Raise Misfit if they cannot be compared."""
         self._old, self._new, self._forms, self._filter = old, new, forms, ignored
-        self.comparison = self._filtered(compare(old, new, forms.atom(version)))
-        self._set = {version: _set(self.comparison)}
-        self._touched = {version: _touched(self.comparison)}
+        self.comparison = self._filter_comparison(compare(old, new, forms.atom(version)))
+        self._set = {version: _written_fields(self.comparison)}
+        self._touched = {version: _changed_fields(self.comparison)}
 
-    def set(self, version: str) -> Fields:
+    def written_fields(self, version: str) -> Fields:
         """Return the fields that were added or modified. Raise MissingVersion."""
-        self._look(version)
+        self._compare_version(version)
         return self._set[version]
 
-    def touched(self, version: str) -> Fields:
+    def changed_fields(self, version: str) -> Fields:
         """Return the fields that were added, modified or removed. Raise MissingVersion."""
-        self._look(version)
+        self._compare_version(version)
         return self._touched[version]
 
-    def _look(self, version: str) -> None:
+    def _compare_version(self, version: str) -> None:
         if version not in self._set:
             atom = self._forms.atom(version)
             old, new = self._forms.convert(self._old, version), self._forms.convert(self._new, version)
             check(old, atom)
             check(new, atom)
-            comparison = self._filtered(compare(old, new, atom))
-            self._set[version], self._touched[version] = _set(comparison), _touched(comparison)
+            comparison = self._filter_comparison(compare(old, new, atom))
+            self._set[version], self._touched[version] = _written_fields(comparison), _changed_fields(comparison)
 
-    def _filtered(self, comparison: Comparison) -> Comparison:
-        kept = self._filter.kept
+    def _filter_comparison(self, comparison: Comparison) -> Comparison:
+        kept = self._filter.filter_fields
         return (
             Comparison(kept(comparison.added), kept(comparison.modified), kept(comparison.removed))
             if comparison
@@ -123,15 +125,19 @@ class ObjectChange:
         )
 
 
-def _set(comparison: Comparison) -> Fields:
+def _written_fields(comparison: Comparison) -> Fields:
     return sets.union(comparison.modified, comparison.added) if comparison.modified else comparison.added
 
 
-def _touched(comparison: Comparison) -> Fields:
-    return sets.union(_set(comparison), comparison.removed) if comparison.removed else _set(comparison)
+def _changed_fields(comparison: Comparison) -> Fields:
+    return (
+        sets.union(_written_fields(comparison), comparison.removed)
+        if comparison.removed
+        else _written_fields(comparison)
+    )
 
 
-def yielded(managed: Managed, change: ObjectChange, *, besides: FieldOwner | None = None) -> Managed:
+def drop_changed_fields(managed: Managed, change: ObjectChange, *, besides: FieldOwner | None = None) -> Managed:
     """Return the managers without the fields that a change takes from them; `besides` is not affected. Managers without
     fields, or with a version that no longer exists, are removed."""
     out: Managed = {}
@@ -140,7 +146,7 @@ def yielded(managed: Managed, change: ObjectChange, *, besides: FieldOwner | Non
             out[field_owner] = claim
             continue
         try:
-            rest = sets.difference(claim.fields, change.touched(claim.api_version))
+            rest = sets.difference(claim.fields, change.changed_fields(claim.api_version))
         except MissingVersion:
             continue
         if rest is claim.fields:
@@ -152,8 +158,8 @@ def yielded(managed: Managed, change: ObjectChange, *, besides: FieldOwner | Non
 
 def update(managed: Managed, change: ObjectChange, *, whose: FieldOwner, version: str, now: str) -> Managed:
     """Return the managers after a create, update or patch. The time changes only for a manager that took a field."""
-    out = yielded(managed, change)
-    claimed = sets.difference(change.set(version), UNTRACKED)
+    out = drop_changed_fields(managed, change)
+    claimed = sets.difference(change.written_fields(version), UNTRACKED)
     if claimed:
         before = out.get(whose)
         if before is None:
@@ -162,10 +168,10 @@ def update(managed: Managed, change: ObjectChange, *, whose: FieldOwner, version
             fields = sets.union(before.fields, claimed)
             raw = before.raw if fields is before.fields else None
             out[whose] = Claim(fields, version, now, raw)
-    return _capped(out)
+    return _merge_oldest_updaters(out)
 
 
-def _capped(managed: Managed) -> Managed:
+def _merge_oldest_updaters(managed: Managed) -> Managed:
     """If there are too many updating managers, merge the oldest into one for each version (`ancient-changes`)."""
     updaters = [updater for updater in managed if updater.operation == UPDATE]
     surplus = len(updaters) - MOST_UPDATERS

@@ -20,16 +20,16 @@ _TWICE = "duplicate entries for key "
 def check(value: Any, atom: Atom) -> None:
     """Raise Misfit with all errors of an applied object, in which list items may not be duplicated."""
     if errors := _validate(value, atom, None):
-        raise Misfit(_joined_texts(errors))
+        raise Misfit(_join_texts(errors))
 
 
 def validate_live(value: Any, atom: Atom) -> str:
     """Return the errors of a live object, in which list items may be duplicated; empty if there are none."""
     errors = [error for error in _validate(value, atom, None) if not error[1].startswith(_TWICE)]
-    return _joined_texts(errors) if errors else ""
+    return _join_texts(errors) if errors else ""
 
 
-def _joined_texts(errors: list[FieldFailure]) -> str:
+def _join_texts(errors: list[FieldFailure]) -> str:
     """Return the text of all errors, as far as a response has room for them."""
     if len(errors) == 1:
         return _error_text(*errors[0])
@@ -51,7 +51,7 @@ def _error_text(place: Place, text: str) -> str:
 def _path(place: Place) -> str:
     steps: list[str] = []
     while place is not None:
-        steps.append(elements.shown(place[1]))
+        steps.append(elements.format_element(place[1]))
         place = place[0]
     return "".join(reversed(steps))
 
@@ -65,9 +65,15 @@ def _validate(value: Any, atom: Atom, at: Place) -> list[FieldFailure]:
         return [(at, text)] if text else []
     if form == "map":
         return (
-            _validate_map(value, atom, at) if isinstance(value, dict) else [(at, f"expected map, got {_shown(value)}")]
+            _validate_map(value, atom, at)
+            if isinstance(value, dict)
+            else [(at, f"expected map, got {_format_pointer(value)}")]
         )
-    return _validate_list(value, atom, at) if isinstance(value, list) else [(at, f"expected list, got {_shown(value)}")]
+    return (
+        _validate_list(value, atom, at)
+        if isinstance(value, list)
+        else [(at, f"expected list, got {_format_pointer(value)}")]
+    )
 
 
 def _validate_scalar(value: Any, atom: Atom) -> str:
@@ -75,17 +81,17 @@ def _validate_scalar(value: Any, atom: Atom) -> str:
         case "numeric" if isinstance(value, bool) or not isinstance(value, int | float):
             return f"expected numeric (int or float), got {gotext.type_name(value)}"
         case "string" if not isinstance(value, str):
-            return f"expected string, got &value.valueUnstructured{{Value:{_syntax(value)}}}"
+            return f"expected string, got &value.valueUnstructured{{Value:{_format_go_syntax(value)}}}"
         case "boolean" if not isinstance(value, bool):
-            return f"expected boolean, got {_shown(value)}"
+            return f"expected boolean, got {_format_pointer(value)}"
         case "untyped" if isinstance(value, dict | list):
-            return f"expected any scalar, got {_shown(value)}"
+            return f"expected any scalar, got {_format_pointer(value)}"
     return ""
 
 
 def _validate_map(value: dict[str, Any], atom: Atom, at: Place) -> list[FieldFailure]:
     errors: list[FieldFailure] = []
-    for name in elements.sorted_names(value):
+    for name in elements.sort_names(value):
         child = atom.child(name)
         path = (at, elements.field(name))
         if child is None:
@@ -105,24 +111,24 @@ def _validate_list(value: list[Any], atom: Atom, at: Place) -> list[FieldFailure
             except Misfit as misfit:
                 return [*errors, (at, f"element {index}: {misfit}")]
             if element in keys:
-                errors.append((at, _TWICE + elements.shown(element)))
+                errors.append((at, _TWICE + elements.format_element(element)))
             keys.add(element)
         errors += _validate(item, below, (at, element))
     return errors
 
 
-def _shown(value: Any) -> str:
+def _format_pointer(value: Any) -> str:
     """Format a value as Go prints a pointer to its wrapped value."""
     return f"&{{{gotext.value(gotext.with_float_numbers(value))}}}"
 
 
-def _syntax(value: Any) -> str:
+def _format_go_syntax(value: Any) -> str:
     """Format a value as Go's `%#v` does."""
     if isinstance(value, dict):
-        parts = ", ".join(f"{gotext.quote(key)}:{_syntax(value[key])}" for key in sorted(value))
+        parts = ", ".join(f"{gotext.quote(key)}:{_format_go_syntax(value[key])}" for key in sorted(value))
         return f"map[string]interface {{}}{{{parts}}}"
     if isinstance(value, list):
-        return f"[]interface {{}}{{{', '.join(map(_syntax, value))}}}"
+        return f"[]interface {{}}{{{', '.join(map(_format_go_syntax, value))}}}"
     if value is None:
         return "interface {}(nil)"
     return gotext.quote(value) if isinstance(value, str) else gotext.value(gotext.with_float_numbers(value))

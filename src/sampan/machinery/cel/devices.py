@@ -21,17 +21,17 @@ _ENTRIES = 32
 _EMPTY: Final[Mapping[str, Any]] = {}
 
 
-def _by_domain(value: Type) -> Type:
-    from sampan.machinery.cel.checker.types import STRING, map_of, sized
+def _make_domain_map(value: Type) -> Type:
+    from sampan.machinery.cel.checker.types import STRING, limit_size, map_of
 
-    inner = map_of(sized(STRING, _NAME_CHARACTERS), value, max_size=_ENTRIES)
-    return map_of(sized(STRING, _DOMAIN_CHARACTERS), inner, max_size=_ENTRIES)
+    inner = map_of(limit_size(STRING, _NAME_CHARACTERS), value, max_size=_ENTRIES)
+    return map_of(limit_size(STRING, _DOMAIN_CHARACTERS), inner, max_size=_ENTRIES)
 
 
 @cache
 def _environment() -> Environment:
     """Return the environment; the engine is imported with the first selector."""
-    from sampan.machinery.cel.checker.types import ANY, BOOL, STRING, ObjectType, sized
+    from sampan.machinery.cel.checker.types import ANY, BOOL, STRING, ObjectType, limit_size
     from sampan.machinery.cel.environment import Environment
     from sampan.machinery.cel.library import BINDINGS
     from sampan.machinery.cel.library.quantities import QUANTITY
@@ -39,9 +39,9 @@ def _environment() -> Environment:
     device = ObjectType(
         "kubernetes.DRADevice",
         {
-            "driver": sized(STRING, _DOMAIN_CHARACTERS),
-            "attributes": _by_domain(sized(ANY, _VALUE_CHARACTERS)),
-            "capacity": _by_domain(QUANTITY),
+            "driver": limit_size(STRING, _DOMAIN_CHARACTERS),
+            "attributes": _make_domain_map(limit_size(ANY, _VALUE_CHARACTERS)),
+            "capacity": _make_domain_map(QUANTITY),
             "allowMultipleAllocations": BOOL,
         },
     )
@@ -66,7 +66,7 @@ class DeviceExpression:
         return result
 
 
-def loading() -> Iterator[None]:
+def load_in_steps() -> Iterator[None]:
     """Prepare for the first expression in steps, yielding between them, because loading takes milliseconds."""
     import sampan.machinery.cel.checker.checker
     import sampan.machinery.cel.syntax.parser
@@ -88,7 +88,7 @@ def loading() -> Iterator[None]:
     yield
 
 
-def compiled(text: str) -> DeviceExpression:
+def compile_selector(text: str) -> DeviceExpression:
     """Compile a device selector. Raise CelError."""
     try:
         program = _environment().compile(text)

@@ -102,7 +102,7 @@ class Program:
             raise EvaluationError(_TOO_DEEP) from None
         if frame[0] > limit:
             raise CostLimitExceeded
-        return Result(_plain(value) if self._has_bool_keys else value, frame[0])
+        return Result(_restore_bool_keys(value) if self._has_bool_keys else value, frame[0])
 
 
 class _ProgramCache:
@@ -149,7 +149,7 @@ class Environment:
         """`libraries` are added to those of Kubernetes."""
         objects = [type_ for type_ in variables.values() if isinstance(type_, ObjectType)]
         self._variables = dict(variables)
-        self._library = _merged(tuple(libraries)).with_types((*types, *objects))
+        self._library = _merge_libraries(tuple(libraries)).with_types((*types, *objects))
         self._cost_limit, self._is_homogeneous = cost_limit, is_homogeneous
         self._programs = _ProgramCache(CEL_CACHED_CHARACTERS)
 
@@ -190,19 +190,19 @@ class Environment:
 
 
 @cache
-def _merged(libraries: tuple[Library, ...]) -> Library:
+def _merge_libraries(libraries: tuple[Library, ...]) -> Library:
     """Return the libraries of Kubernetes together with others."""
     return merge((*kubernetes(), *libraries))
 
 
-def _plain(value: Any) -> Any:
+def _restore_bool_keys(value: Any) -> Any:
     """Return the value with bools restored as keys of maps."""
     if isinstance(value, list):
-        return [_plain(item) for item in value]
+        return [_restore_bool_keys(item) for item in value]
     if isinstance(value, dict):
         if not any(type(key) is BoolKey for key in value):
-            return {key: _plain(item) for key, item in value.items()} if type(value) is dict else value
-        return {key_value(key): _plain(item) for key, item in value.items()}
+            return {key: _restore_bool_keys(item) for key, item in value.items()} if type(value) is dict else value
+        return {key_value(key): _restore_bool_keys(item) for key, item in value.items()}
     return value
 
 

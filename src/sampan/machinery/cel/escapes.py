@@ -17,20 +17,20 @@ _MARKS = re.compile(r"__|[-./]")
 _NAME = re.compile(r"[A-Za-z_./-][A-Za-z0-9_./-]*")
 
 
-def escaped(name: str) -> str:
+def escape_name(name: str) -> str:
     """Return the name as it is written in an expression; empty if it cannot be expressed."""
     if name in RESERVED:
         return f"__{name}__"
     return _MARKS.sub(lambda match: _WORDS[match[0]], name) if _NAME.fullmatch(name) else ""
 
 
-def reachable(value: Any) -> Any:
+def add_escaped_keys(value: Any) -> Any:
     """Return the value with the keys of each mapping also under their escaped names."""
     if isinstance(value, list | tuple):
-        return [reachable(item) for item in value]
+        return [add_escaped_keys(item) for item in value]
     if not isinstance(value, dict):
         return value
-    entries = {key: reachable(item) for key, item in value.items()}
-    others = {escaped(key): item for key, item in entries.items() if isinstance(key, str)}
+    entries = {key: add_escaped_keys(item) for key, item in value.items()}
+    others = {escape_name(key): item for key, item in entries.items() if isinstance(key, str)}
     others.pop("", None)
     return {**others, **entries}

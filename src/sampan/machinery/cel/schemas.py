@@ -24,11 +24,11 @@ from sampan.machinery.cel.checker.types import (
     ObjectType,
     Type,
     TypeField,
+    limit_size,
     list_of,
     map_of,
-    sized,
 )
-from sampan.machinery.cel.escapes import escaped
+from sampan.machinery.cel.escapes import escape_name
 from sampan.machinery.cel.runtime.values import UnorderedList, parse_duration, parse_timestamp
 
 _LONGEST_STRING = REQUEST_BODY_BYTES - 2
@@ -59,7 +59,7 @@ def declared_type(schema: Schema, name: str, *, is_resource: bool = False) -> Ty
 
 def declare(schema: Schema, name: str, *, is_resource: bool = False) -> DeclaredType | None:
     if schema.is_int_or_string:
-        return DeclaredType(sized(DYN, _max_length(schema, _LONGEST_STRING)), 1)
+        return DeclaredType(limit_size(DYN, _max_length(schema, _LONGEST_STRING)), 1)
     if schema.type == "array":
         return _declare_list(schema, name)
     if schema.type == "object":
@@ -74,7 +74,7 @@ def _declare_list(schema: Schema, name: str) -> DeclaredType | None:
     items = None if schema.items is None else declare(schema.items, f"{name}.@items", is_resource=schema.items.embedded)
     if items is None:
         return None
-    size = _bound(schema, "maxItems", _LONGEST_STRING // (items.min_size + 1))
+    size = _read_limit(schema, "maxItems", _LONGEST_STRING // (items.min_size + 1))
     return DeclaredType(list_of(items.type, max_size=size), 2)
 
 
@@ -83,7 +83,7 @@ def _declare_map(schema: Schema, name: str) -> DeclaredType | None:
     values = declare(schema.additional, f"{name}.@values", is_resource=schema.additional.embedded)
     if values is None:
         return None
-    size = _bound(schema, "maxProperties", _LONGEST_STRING // (values.min_size + 6))
+    size = _read_limit(schema, "maxProperties", _LONGEST_STRING // (values.min_size + 6))
     return DeclaredType(map_of(STRING, values.type, max_size=size), 2)
 
 
@@ -102,22 +102,22 @@ def _declare_object(schema: Schema, name: str, *, is_resource: bool) -> Declared
 
 def _declare_string(schema: Schema) -> DeclaredType:
     if schema.format == "byte":
-        return DeclaredType(sized(BYTES, _bound(schema, "maxLength", _LONGEST_STRING)), 2)
+        return DeclaredType(limit_size(BYTES, _read_limit(schema, "maxLength", _LONGEST_STRING)), 2)
     if schema.format in _FORMATS:
         type_, least, largest = _FORMATS[schema.format]
-        return DeclaredType(sized(type_, largest), least)
+        return DeclaredType(limit_size(type_, largest), least)
     longest = max((len(value.encode()) for value in schema.enum if isinstance(value, str)), default=_LONGEST_STRING)
-    return DeclaredType(sized(STRING, _max_length(schema, longest)), 2)
+    return DeclaredType(limit_size(STRING, _max_length(schema, longest)), 2)
 
 
-def _bound(schema: Schema, key: str, otherwise: int) -> int:
+def _read_limit(schema: Schema, key: str, otherwise: int) -> int:
     value = (schema.openapi or {}).get(key)
     return max(value, 0) if isinstance(value, int) else otherwise
 
 
 def _max_length(schema: Schema, otherwise: int) -> int:
     """Return the maximum length in bytes; a character can have four."""
-    length = _bound(schema, "maxLength", -1)
+    length = _read_limit(schema, "maxLength", -1)
     return otherwise if length < 0 else length * 4
 
 
@@ -143,7 +143,7 @@ class _Fields(Mapping[str, TypeField]):
 
     def __init__(self, name: str, properties: Mapping[str, Schema]) -> None:
         self._name = name
-        self._properties = {text: (field, properties[field]) for field in properties if (text := escaped(field))}
+        self._properties = {text: (field, properties[field]) for field in properties if (text := escape_name(field))}
         self._known: dict[str, TypeField | None] = {}
 
     def __getitem__(self, key: str) -> TypeField:
@@ -173,7 +173,7 @@ def value_adapter(schema: Schema) -> Adapter | None:
     if schema.type == "array":
         inner = value_adapter(schema.items) if schema.items is not None else None
         if schema.list_type in ("set", "map"):
-            return _unordered_adapter(inner or _same, schema.list_keys if schema.list_type == "map" else ())
+            return _unordered_adapter(inner or _keep_value, schema.list_keys if schema.list_type == "map" else ())
         return None if inner is None else _list_adapter(inner)
     if schema.type == "object":
         return _object_adapter(schema)
@@ -200,16 +200,16 @@ def _object_adapter(schema: Schema) -> Adapter | None:
     def convert(value: Any) -> Any:
         if not isinstance(value, dict):
             return value
-        return {name: (members.get(name) or other or _same)(member) for name, member in value.items()}
+        return {name: (members.get(name) or other or _keep_value)(member) for name, member in value.items()}
 
     return convert
 
 
-def _same(value: Any) -> Any:
+def _keep_value(value: Any) -> Any:
     return value
 
 
-def _parsed(parse: Callable[[str], Any]) -> Adapter:
+def _string_adapter(parse: Callable[[str], Any]) -> Adapter:
     def convert(value: Any) -> Any:
         try:
             return parse(value)
@@ -220,9 +220,9 @@ def _parsed(parse: Callable[[str], Any]) -> Adapter:
 
 
 _FORMAT_ADAPTERS: Final[Mapping[str, Adapter]] = {
-    "byte": _parsed(b64decode),
-    "date": _parsed(lambda text: parse_timestamp(f"{text}T00:00:00Z")),
-    "date-time": _parsed(parse_timestamp),
-    "micro-time": _parsed(parse_timestamp),
-    "duration": _parsed(parse_duration),
+    "byte": _string_adapter(b64decode),
+    "date": _string_adapter(lambda text: parse_timestamp(f"{text}T00:00:00Z")),
+    "date-time": _string_adapter(parse_timestamp),
+    "micro-time": _string_adapter(parse_timestamp),
+    "duration": _string_adapter(parse_duration),
 }

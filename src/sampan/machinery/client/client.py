@@ -222,7 +222,7 @@ class RetryConfig:
 
 
 class Client:
-    """`client.of(Pod)` returns the client of a built-in kind, `client.resource(row)` that of any resource.
+    """`client.for_kind(Pod)` returns the client of a built-in kind, `client.resource(row)` that of any resource.
 
     Requests that the server rejects with a Retry-After (429 or 5xx) are sent again after that time. Requests without a
     response are sent again if the server cannot have executed them or they only read.
@@ -242,7 +242,7 @@ class Client:
         self._user_agent = f"{component}/sampan"
         self._retry = retry or RetryConfig()
 
-    def of(self, type: type[T]) -> ResourceClient[T]:
+    def for_kind(self, type: type[T]) -> ResourceClient[T]:
         return self.resource(resource_of(type))
 
     def resource(self, resource: Resource) -> ResourceClient[Any]:
@@ -253,12 +253,12 @@ class Client:
         return ResourceClient(client=self, resource=resource, codec=METADATA)
 
     async def send(self, request: Request) -> Response:
-        request = self._signed(request)
+        request = self._add_user_agent(request)
         for attempt in range(1, self._retry.attempts):
             try:
-                return self._checked(await self._transport.send(request))
+                return self._report_warnings(await self._transport.send(request))
             except errors.ApiError as error:
-                if not (error.retry_after_s > 0 and _is_put_off(error)):
+                if not (error.retry_after_s > 0 and _is_retriable(error)):
                     raise
                 pause_s = float(error.retry_after_s)
             except ConnectionFailed as failure:
@@ -267,22 +267,22 @@ class Client:
                 pause_s = self._retry.connection_pause_s * 2 ** (attempt - 1)
             log.debug("%s %s: retrying in %g s", request.method, request.path, pause_s)
             await self._clock.sleep(pause_s)
-        return self._checked(await self._transport.send(request))
+        return self._report_warnings(await self._transport.send(request))
 
     def watch(self, request: Request, codec: ObjectCodec) -> AbstractAsyncContextManager[Events]:
         """Start a watch. It is not retried: only the caller knows from which resource version to continue."""
-        return self._transport.watch(self._signed(request), codec)
+        return self._transport.watch(self._add_user_agent(request), codec)
 
-    def _checked(self, response: Response) -> Response:
+    def _report_warnings(self, response: Response) -> Response:
         for text in response.warnings:
             self._on_warning(text)
         return response
 
-    def _signed(self, request: Request) -> Request:
+    def _add_user_agent(self, request: Request) -> Request:
         return replace(request, headers={"User-Agent": self._user_agent, **request.headers})
 
 
-def _is_put_off(error: errors.ApiError) -> bool:
+def _is_retriable(error: errors.ApiError) -> bool:
     """Whether a response with Retry-After is retried here; a PodDisruptionBudget that blocks an eviction is the
     caller's decision."""
     if error.has_cause("DisruptionBudget"):

@@ -30,13 +30,13 @@ class Discovery:
     def __init__(self, client: Client) -> None:
         self._client = client
 
-    async def preferred(self) -> tuple[list[Resource], str]:
+    async def discover_preferred(self) -> tuple[list[Resource], str]:
         """Return each resource once, in its group's preferred version that has it, and an error message for the groups
         that failed (empty if none did)."""
-        resources, failure = await self.served()
-        return first_of_each(resources), failure
+        resources, failure = await self.discover_served()
+        return select_first_versions(resources), failure
 
-    async def served(self) -> tuple[list[Resource], str]:
+    async def discover_served(self) -> tuple[list[Resource], str]:
         """Return each resource in every version, its group's preferred one first, and an error message for the groups
         that failed."""
         resources: list[Resource] = []
@@ -48,9 +48,9 @@ class Discovery:
                 failures.append(f"{path}: {failure}")
                 continue
             if document.get("kind") == "APIGroupDiscoveryList":
-                resources += served_of(document, failures)
+                resources += parse_discovery_list(document, failures)
             else:
-                resources += await self._old_way(document, failures)
+                resources += await self._discover_by_version(document, failures)
         return resources, f"Discovery failed for some groups, {len(failures)} failing: {'; '.join(failures)}" if (
             failures
         ) else ""
@@ -67,7 +67,7 @@ class Discovery:
         document: Mapping[str, Any] = json.read_any(response.body())
         return document
 
-    async def _old_way(self, document: Mapping[str, Any], failures: list[str]) -> list[Resource]:
+    async def _discover_by_version(self, document: Mapping[str, Any], failures: list[str]) -> list[Resource]:
         """Discover with one request per version, for servers without aggregated discovery."""
         resources: list[Resource] = []
         for prefix, group, version in _versions(document):
@@ -77,11 +77,13 @@ class Discovery:
                 failures.append(f"{group}/{version}: {failure}".lstrip("/"))
                 continue
             rows = listed.get("resources") or ()
-            resources += (_old_row(row, group, version, rows) for row in rows if "/" not in row["name"])
+            resources += (
+                _parse_unaggregated_resource(row, group, version, rows) for row in rows if "/" not in row["name"]
+            )
         return resources
 
 
-def first_of_each(resources: Iterable[Resource]) -> list[Resource]:
+def select_first_versions(resources: Iterable[Resource]) -> list[Resource]:
     """Return the first version of each resource."""
     first: dict[tuple[str, str], Resource] = {}
     for row in resources:
@@ -89,7 +91,7 @@ def first_of_each(resources: Iterable[Resource]) -> list[Resource]:
     return list(first.values())
 
 
-def served_of(document: Mapping[str, Any], failures: list[str]) -> list[Resource]:
+def parse_discovery_list(document: Mapping[str, Any], failures: list[str]) -> list[Resource]:
     """Return the resources in an APIGroupDiscoveryList; stale versions are added to `failures`."""
     resources: list[Resource] = []
     for group in document.get("items") or ():
@@ -97,11 +99,11 @@ def served_of(document: Mapping[str, Any], failures: list[str]) -> list[Resource
         for version in group.get("versions") or ():
             if version.get("freshness", "") not in _CURRENT:
                 failures.append(f"{name}/{version['version']}: stale GroupVersion discovery".lstrip("/"))
-            resources += (_row(row, name, version["version"]) for row in version.get("resources") or ())
+            resources += (_parse_resource(row, name, version["version"]) for row in version.get("resources") or ())
     return resources
 
 
-def _row(row: Mapping[str, Any], group: str, version: str) -> Resource:
+def _parse_resource(row: Mapping[str, Any], group: str, version: str) -> Resource:
     return Resource(
         group=group,
         version=version,
@@ -112,17 +114,19 @@ def _row(row: Mapping[str, Any], group: str, version: str) -> Resource:
         short_names=tuple(row.get("shortNames") or ()),
         categories=tuple(row.get("categories") or ()),
         verbs=tuple(row.get("verbs") or ()),
-        subresources=tuple(_subresource(part) for part in row.get("subresources") or ()),
+        subresources=tuple(_parse_subresource(part) for part in row.get("subresources") or ()),
     )
 
 
-def _subresource(row: Mapping[str, Any]) -> Subresource:
+def _parse_subresource(row: Mapping[str, Any]) -> Subresource:
     shown = row.get("responseKind") or {}
     kind = GroupVersionKind(group=shown.get("group", ""), version=shown.get("version", ""), kind=shown.get("kind", ""))
     return Subresource(name=row["subresource"], verbs=tuple(row.get("verbs") or ()), kind=kind)
 
 
-def _old_row(row: Mapping[str, Any], group: str, version: str, rows: Iterable[Mapping[str, Any]]) -> Resource:
+def _parse_unaggregated_resource(
+    row: Mapping[str, Any], group: str, version: str, rows: Iterable[Mapping[str, Any]]
+) -> Resource:
     parts = {part["name"].partition("/")[2]: part for part in rows if part["name"].startswith(row["name"] + "/")}
     return Resource(
         group=group,
@@ -135,7 +139,7 @@ def _old_row(row: Mapping[str, Any], group: str, version: str, rows: Iterable[Ma
         categories=tuple(row.get("categories") or ()),
         verbs=tuple(row.get("verbs") or ()),
         subresources=tuple(
-            _subresource({"subresource": name, "responseKind": part, "verbs": part.get("verbs")})
+            _parse_subresource({"subresource": name, "responseKind": part, "verbs": part.get("verbs")})
             for name, part in parts.items()
         ),
     )
@@ -152,7 +156,7 @@ def _versions(document: Mapping[str, Any]) -> Iterable[tuple[str, str, str]]:
             yield f"/apis/{group['name']}", group["name"], version
 
 
-async def kind_schemas(client: Client, group: str, version: str) -> dict[GroupVersionKind, Schema]:
+async def fetch_kind_schemas(client: Client, group: str, version: str) -> dict[GroupVersionKind, Schema]:
     """Return the schemas of the kinds of a group and version; empty if the server publishes none."""
     path = f"/openapi/v3/apis/{group}/{version}" if group else f"/openapi/v3/api/{version}"
     try:
@@ -171,7 +175,7 @@ def schemas_of_document(document: Mapping[str, Any], group: str, version: str) -
             kind = GroupVersionKind(group=row.get("group", ""), version=row["version"], kind=row["kind"])
             if (kind.group, kind.version) == (group, version) and "metadata" in (source.get("properties") or ()):
                 schema = from_openapi(_References(components).resolve(source))
-                schema.properties = {**schema.properties, "metadata": schemas.of(ObjectMeta)}
+                schema.properties = {**schema.properties, "metadata": schemas.schema_of(ObjectMeta)}
                 published[kind] = schema
     return published
 

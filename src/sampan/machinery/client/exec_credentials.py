@@ -142,7 +142,7 @@ class ExecCredentialSource:
         if process.returncode:
             reason = f"executable {command} failed with exit code {process.returncode}"
             raise CredentialError(f"getting credentials: exec: {reason}")
-        return self._decoded(process.stdout)
+        return self._decode_output(process.stdout)
 
     def _missing_text(self, command: str) -> str:
         if "/" in command:
@@ -169,7 +169,7 @@ class ExecCredentialSource:
         own = {str(item.get("name", "")): str(item.get("value", "")) for item in self.entry.get("env") or ()}
         return {**os.environ, **own, "KUBERNETES_EXEC_INFO": json.dumps(info)}
 
-    def _decoded(self, output: bytes) -> ClientCredentials:
+    def _decode_output(self, output: bytes) -> ClientCredentials:
         try:
             value = json.loads(output)
         except (ValueError, RecursionError):

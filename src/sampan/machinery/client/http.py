@@ -57,12 +57,12 @@ class HttpTransport:
     """Must be created and used in one event loop."""
 
     def __init__(self, access: Access, *, is_nobody: bool = False) -> None:
-        """With `is_nobody` the credentials are not known yet: requests fail until `become` is called."""
+        """With `is_nobody` the credentials are not known yet: requests fail until `replace_credentials` is called."""
         self._access, self._is_nobody = access, is_nobody
         self._base = access.server.rstrip("/")
         self._connections, self._retired = _Connections(access), list[_Connections]()
 
-    async def become(self, access: Access) -> None:
+    async def replace_credentials(self, access: Access) -> None:
         """Use other credentials for the same server from now on, such as a rotated certificate. Requests and watches in
         progress continue with the previous ones."""
         before, self._connections, self._access = self._connections, _Connections(access), access

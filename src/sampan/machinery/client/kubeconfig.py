@@ -58,7 +58,7 @@ def load(paths: Sequence[Path] | Path, *, context: str = "") -> Access:
     return config.access(config.text(chosen, "cluster"), config.text(chosen, "user"))
 
 
-def in_cluster() -> Access:
+def load_in_cluster() -> Access:
     """Return the access of a pod to its own cluster, by its service account."""
     host, port = os.environ.get("KUBERNETES_SERVICE_HOST", ""), os.environ.get("KUBERNETES_SERVICE_PORT", "")
     if not (host and port):

@@ -73,7 +73,7 @@ class Delete:
             options["gracePeriodSeconds"] = self.grace_period_s
         if self.propagation:
             options["propagationPolicy"] = self.propagation
-        if required := _filled({"uid": self.uid, "resourceVersion": self.resource_version}):
+        if required := _drop_empty({"uid": self.uid, "resourceVersion": self.resource_version}):
             options["preconditions"] = required
         if self.dry_run:
             options["dryRun"] = ["All"]
@@ -88,5 +88,5 @@ def non_empty(**pairs: str) -> Pairs:
     return [(key, value) for key, value in pairs.items() if value]
 
 
-def _filled(values: Mapping[str, str]) -> dict[str, str]:
+def _drop_empty(values: Mapping[str, str]) -> dict[str, str]:
     return {key: value for key, value in values.items() if value}

@@ -30,13 +30,13 @@ class BytesResponse:
     def object(self, codec: ObjectCodec) -> Any:
         """Return the decoded object. A Status in place of the object, which some deletes return, is returned as a
         dict."""
-        with _readable():
+        with _translate_decode_errors():
             if json.read_kind(self._body) == ("v1", "Status"):
                 return json.read_any(self._body)
             return codec.decode(self._body)
 
     def page(self, codec: ObjectCodec) -> ListPage:
-        with _readable():
+        with _translate_decode_errors():
             meta, items = codec.decode_list(self._body)
         return ListPage(items, meta.resourceVersion, meta.continue_, meta.remainingItemCount)
 
@@ -48,11 +48,11 @@ def warning_text(header: str) -> str:
 
 
 @contextmanager
-def _readable() -> Iterator[None]:
+def _translate_decode_errors() -> Iterator[None]:
     try:
         yield
     except (*JSON_ERRORS, json.DecodeError) as error:
-        raise errors.unexpected(f"cannot decode the response of the server: {error}") from error
+        raise errors.unexpected_error(f"cannot decode the response of the server: {error}") from error
 
 
 class DecodedEvent:

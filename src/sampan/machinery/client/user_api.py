@@ -58,10 +58,10 @@ class UserApi(Protocol):
 class UserApiSource(Protocol):
     """A cluster that users log in to."""
 
-    async def with_credentials(self, credentials: UserCredentials) -> UserApi:
+    async def open_with_credentials(self, credentials: UserCredentials) -> UserApi:
         """Return the API with the rights of these credentials. A certificate is verified here, together with its key;
         raise Unauthorized if it is invalid. Other credentials are verified with each request."""
 
-    async def of_request(self, request: web.BaseRequest) -> UserApi:
+    async def open_for_request(self, request: web.BaseRequest) -> UserApi:
         """Return the API with the credentials that authenticate this very request: its bearer token or the client
         certificate of its connection. Raise Unauthorized if it has none."""

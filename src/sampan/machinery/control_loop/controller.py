@@ -184,7 +184,7 @@ class ControllerRunner:
             again_s = await self.controller.reconcile(key)
         except Exception as error:
             failure = str(error) or type(error).__name__
-            self._failed(key, error)
+            self._handle_failure(key, error)
         else:
             self.queue.forget(key)
             if again_s is not None:
@@ -195,7 +195,7 @@ class ControllerRunner:
             stats.busy_s += took_s
             self.recent.append(Reconcile(self._now(), key, took_s, failure))
 
-    def _failed(self, key: Any, error: Exception) -> None:
+    def _handle_failure(self, key: Any, error: Exception) -> None:
         self.stats.errors += 1
         pause_s = self.queue.retry(key)
         name = self.controller.name
@@ -247,8 +247,8 @@ _VALUES: Sequence[tuple[str, str, str, Callable[[ControllerRunner], float]]] = (
 def export_controllers(metrics: Metrics, runners: Callable[[], Sequence[ControllerRunner]]) -> None:
     """Export the metrics of the runners that `runners` returns at the time of each scrape."""
 
-    def by_controller(value: Callable[[ControllerRunner], float]) -> Callable[[], Iterator[tuple[Labels, float]]]:
+    def label_by_controller(value: Callable[[ControllerRunner], float]) -> Callable[[], Iterator[tuple[Labels, float]]]:
         return lambda: (((runner.controller.name,), value(runner)) for runner in runners())
 
     for name, kind, help, value in _VALUES:
-        metrics.function(name, help, by_controller(value), ("name",), kind)
+        metrics.function(name, help, label_by_controller(value), ("name",), kind)

@@ -76,7 +76,7 @@ def claim(observed: Observed | None, config: ElectionConfig, *, now: float, mono
     return msgspec.structs.replace(fresh, leaseTransitions=(spec.leaseTransitions or 0) + 1)
 
 
-def released(spec: LeaseSpec, now: float) -> LeaseSpec:
+def build_released_spec(spec: LeaseSpec, now: float) -> LeaseSpec:
     """Return the spec that the leader writes when it stops, so that other candidates need not wait for expiry."""
     stamp = times.format_micro_time(now)
     return LeaseSpec(
@@ -90,7 +90,7 @@ def released(spec: LeaseSpec, now: float) -> LeaseSpec:
 
 class LeaderElector:
     def __init__(self, *, client: Client, clock: Clock, config: ElectionConfig) -> None:
-        self._leases, self._clock, self._config = client.of(Lease), clock, config
+        self._leases, self._clock, self._config = client.for_kind(Lease), clock, config
         self._lease: Lease | None = None
         self._observed: Observed | None = None
         self.is_leader = False
@@ -106,7 +106,7 @@ class LeaderElector:
         Return when `lead` returns. Raise LeadershipLost, with `lead` cancelled, when the lease is lost. In all other
         cases the lease is released.
         """
-        while not await self._try():
+        while not await self._try_acquire_or_renew():
             await self._clock.sleep(self._config.retry_s * (1 + _CHANCE.random() * (_JITTER - 1)))
         log.info("%s became leader, holding lease %s", self._config.identity, self._config.name)
         self.is_leader = True
@@ -138,7 +138,7 @@ class LeaderElector:
         renewed = self._clock.monotonic()
         while True:
             await self._clock.sleep(self._config.retry_s)
-            if await self._try():
+            if await self._try_acquire_or_renew():
                 renewed = self._clock.monotonic()
             elif self.leader not in ("", self._config.identity) or self._is_over(renewed):
                 self.is_leader = False
@@ -147,12 +147,12 @@ class LeaderElector:
     def _is_over(self, renewed: float) -> bool:
         return self._clock.monotonic() - renewed >= self._config.renew_s
 
-    async def _try(self) -> bool:
+    async def _try_acquire_or_renew(self) -> bool:
         """Acquire or renew the lease; return False if another candidate holds it or the server cannot be reached."""
         config = self._config
         try:
             async with asyncio.timeout(config.renew_s):
-                await self._look()
+                await self._read_lease()
                 desired = claim(self._observed, config, now=self._clock.now(), monotonic=self._clock.monotonic())
                 if desired is None:
                     return False
@@ -162,7 +162,7 @@ class LeaderElector:
             return False
         return True
 
-    async def _look(self) -> None:
+    async def _read_lease(self) -> None:
         try:
             self._lease = await self._leases.get(self._config.name, self._config.namespace)
         except errors.NotFound:
@@ -187,6 +187,6 @@ class LeaderElector:
         if self._lease is None:
             return
         try:
-            await self._write(released(self._lease.spec, self._clock.now()))
+            await self._write(build_released_spec(self._lease.spec, self._clock.now()))
         except (errors.ApiError, ConnectionFailed) as failure:
             log.debug("cannot release lease %s: %s", self._config.name, failure)

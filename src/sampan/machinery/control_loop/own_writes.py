@@ -32,11 +32,11 @@ class OwnWrites:
         """Subscribe to the cache that the written objects appear in; return a function that unsubscribes."""
         return informer.subscribe(self.observe)
 
-    def wrote(self, obj: WithMetadata) -> None:
+    def record_write(self, obj: WithMetadata) -> None:
         """Record the object from the response to a write."""
         self._versions[obj.metadata.uid] = int(obj.metadata.resourceVersion)
 
-    def deleted(self, obj: WithMetadata) -> None:
+    def record_deletion(self, obj: WithMetadata) -> None:
         """Record that the object does not exist on the server, so that any cached copy is stale."""
         self._versions[obj.metadata.uid] = math.inf
 
@@ -66,11 +66,11 @@ class DependentWrites:
         self._deferred: set[NamespacedName] = set()
         """Owners whose sync was deferred; it must be repeated when their writes have appeared."""
 
-    def wrote(self, owner: NamespacedName, obj: WithMetadata, cached: WithMetadata | None) -> None:
+    def record_write(self, owner: NamespacedName, obj: WithMetadata, cached: WithMetadata | None) -> None:
         """Record the response to a write. The watch event may precede it: `cached` is the object in the cache."""
         if cached is None or int(cached.metadata.resourceVersion) < int(obj.metadata.resourceVersion):
             uid = obj.metadata.uid
-            self._writes.wrote(obj)
+            self._writes.record_write(obj)
             self._awaited.setdefault(owner, {})[uid] = self._clock.monotonic() + _PATIENCE_S
             self._owners[uid] = owner
 

@@ -27,7 +27,7 @@ class Backoff:
     first_s: float = 0.005
     most_s: float = 1000.0
 
-    def after(self, failures: int) -> float:
+    def delay_after(self, failures: int) -> float:
         """Return the backoff in seconds after `failures` previous failures."""
         return min(self.first_s * 2.0 ** min(failures, 64), self.most_s)
 
@@ -124,7 +124,7 @@ class WorkQueue(Generic[K]):
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
         self.stats.retries += 1
-        pause_s = self._backoff.after(failures)
+        pause_s = self._backoff.delay_after(failures)
         self.add_after(key, pause_s)
         return pause_s
 
@@ -167,7 +167,7 @@ class WorkQueue(Generic[K]):
             if not getter.done():
                 getter.set_result(None)
 
-    async def drained(self) -> None:
+    async def wait_until_drained(self) -> None:
         """Wait until no key is ready or being processed."""
         while self._ready or self._active:
             self._rest.clear()

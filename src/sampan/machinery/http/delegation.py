@@ -34,8 +34,8 @@ class Delegation:
     """
 
     def __init__(self, *, client: Client, clock: Clock) -> None:
-        self._tokens = client.of(TokenReview)
-        self._reviews = client.of(SubjectAccessReview)
+        self._tokens = client.for_kind(TokenReview)
+        self._reviews = client.for_kind(SubjectAccessReview)
         self._users: LruCache[str, tuple[UserInfo | None]] = LruCache(clock=clock, most=_MOST)
         self._decisions: LruCache[tuple[object, ...], AccessDecision] = LruCache(clock=clock, most=_MOST)
 

@@ -33,7 +33,7 @@ class InformerFactory:
         """Reflectors without an informer, and the resources that they watch."""
         self._tasks: asyncio.TaskGroup | None = None
 
-    def of(self, type: type[T], selection: Selection = EVERYTHING) -> Informer[T]:
+    def for_kind(self, type: type[T], selection: Selection = EVERYTHING) -> Informer[T]:
         return self.informer(resource_of(type), selection)
 
     def informer(

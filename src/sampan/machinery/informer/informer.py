@@ -54,7 +54,7 @@ class Lister(Generic[T]):
     def get(self, name: str, namespace: str = "") -> T | None:
         return self._objects.get(NamespacedName(namespace, name))
 
-    def by_key(self, key: NamespacedName) -> T | None:
+    def get_by_key(self, key: NamespacedName) -> T | None:
         return self._objects.get(key)
 
     def list(self, namespace: str = "", selector: labels.Selector = labels.EVERYTHING) -> Sequence[T]:
@@ -188,7 +188,7 @@ class Informer(Generic[T]):
         while remaining:
             key = next(iter(remaining))
             del remaining[key]
-            _call(handler, None, self._cache.by_key(key))
+            _call(handler, None, self._cache.get_by_key(key))
             if time.perf_counter() - began > _TURN_S:
                 await asyncio.sleep(0)
                 began = time.perf_counter()
@@ -198,7 +198,7 @@ class Informer(Generic[T]):
         await self._reflector.run()
 
     def _put(self, key: NamespacedName, obj: Any) -> None:
-        old: Any = self._cache.by_key(key)
+        old: Any = self._cache.get_by_key(key)
         if old is not None:
             if old.metadata.resourceVersion == obj.metadata.resourceVersion:
                 return
@@ -232,7 +232,7 @@ class _Sink:
         self._informer = informer
         self.put, self.remove = informer._put, informer._remove
 
-    def known(self) -> Sequence[NamespacedName]:
+    def list_keys(self) -> Sequence[NamespacedName]:
         return self._informer.lister.keys()
 
     def filled(self) -> None:

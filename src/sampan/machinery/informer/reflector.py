@@ -39,7 +39,7 @@ class Sink(Protocol):
     def remove(self, key: NamespacedName) -> None:
         """Remove an object, if it is known."""
 
-    def known(self) -> Sequence[NamespacedName]:
+    def list_keys(self) -> Sequence[NamespacedName]:
         """Return the keys of the objects that were added and not removed."""
 
     def filled(self) -> None:
@@ -144,7 +144,7 @@ class Reflector:
         self._complete(keys, version)
 
     def _complete(self, keys: set[NamespacedName], version: str) -> None:
-        for key in self._sink.known():
+        for key in self._sink.list_keys():
             if key not in keys:
                 self._sink.remove(key)
         self._version = version

@@ -34,7 +34,7 @@ class NetworkNamespace:
 
     def run(self, call: Callable[[], T]) -> T:
         """Call a function inside the namespace. The call blocks."""
-        return call() if self.path is None else in_network(self.path, call)
+        return call() if self.path is None else run_in_network(self.path, call)
 
     def executor(self, name: str) -> ThreadPoolExecutor:
         """Return an executor with a single thread, which works inside the namespace."""
@@ -55,17 +55,17 @@ def create_network(path: Path) -> None:
 
     def create() -> None:
         _check(_libc().unshare(_CLONE_NEWNET), "create a network namespace")
-        loopback_up()
+        bring_up_loopback()
         own = f"/proc/self/task/{threading.get_native_id()}/ns/net"
         _check(_libc().mount(own.encode(), os.fsencode(path), None, _MS_BIND, None), f"mount {path}")
 
     path.touch(mode=0o600)
-    _in_thread(create, f"creation of network namespace {path.name}")
+    _run_in_thread(create, f"creation of network namespace {path.name}")
 
 
 def check_new_network() -> None:
     """Raise OSError if this process may not create network namespaces."""
-    _in_thread(lambda: _check(_libc().unshare(_CLONE_NEWNET), "create a network namespace"), "check of namespaces")
+    _run_in_thread(lambda: _check(_libc().unshare(_CLONE_NEWNET), "create a network namespace"), "check of namespaces")
 
 
 def remove_network(path: Path) -> None:
@@ -83,7 +83,7 @@ def is_network(path: Path) -> bool:
         return False
 
 
-def in_network(namespace: Path, call: Callable[[], T]) -> T:
+def run_in_network(namespace: Path, call: Callable[[], T]) -> T:
     """Call a function inside a network namespace. It runs in a new thread, because setns() changes the namespace of the
     calling thread only."""
 
@@ -91,7 +91,7 @@ def in_network(namespace: Path, call: Callable[[], T]) -> T:
         enter_network(namespace)
         return call()
 
-    return _in_thread(work, f"in network namespace {namespace.name}")
+    return _run_in_thread(work, f"in network namespace {namespace.name}")
 
 
 def enter_network(namespace: Path) -> None:
@@ -103,7 +103,7 @@ def enter_network(namespace: Path) -> None:
         os.close(file)
 
 
-def _in_thread(call: Callable[[], T], name: str) -> T:
+def _run_in_thread(call: Callable[[], T], name: str) -> T:
     results: list[T] = []
     errors: list[BaseException] = []
 
@@ -131,7 +131,7 @@ def _check(result: int, what: str) -> None:
         raise OSError(code, f"{what}: {os.strerror(code)}")
 
 
-def loopback_up() -> None:
+def bring_up_loopback() -> None:
     """Bring up the loopback interface of the current network namespace."""
     with contextlib.closing(socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)) as link:
         request = struct.pack("16sH14s", b"lo", 0, b"")

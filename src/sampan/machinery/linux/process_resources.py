@@ -66,7 +66,7 @@ class MemoryTrimmer:
         self._timer: asyncio.TimerHandle | None = None
         self._not_before = 0.0
 
-    def freed(self, size: int) -> None:
+    def record_freed(self, size: int) -> None:
         """Record that `size` bytes were freed; called on the event loop, or after it has stopped."""
         self._freed += size
         if self._freed < _WORTH_TRIMMING or self._timer is not None or self._trim is None:

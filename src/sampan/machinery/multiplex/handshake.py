@@ -77,19 +77,19 @@ def is_websocket(values: Values) -> bool:
     return is_upgrade(values) and any(value.lower() == "websocket" for value in values("Upgrade"))
 
 
-def wished(values: Values, header: str = WEBSOCKET_PROTOCOL) -> list[str]:
+def list_requested_protocols(values: Values, header: str = WEBSOCKET_PROTOCOL) -> list[str]:
     """Return the protocols that the client requests, in its order."""
     words = [word.strip() for value in values(header) for word in value.split(",")]
     return [word for word in words if word and not word.startswith(BEARER)]
 
 
-def agreed(values: Values, *, spdy: Sequence[str], websocket: Sequence[str]) -> Agreement:
+def negotiate_protocol(values: Values, *, spdy: Sequence[str], websocket: Sequence[str]) -> Agreement:
     """Negotiate the protocol. `websocket` contains "" if a client need not request one. Raise Refused."""
-    return _agreed_websocket(values, websocket) if is_websocket(values) else _agreed_spdy(values, spdy)
+    return _negotiate_websocket(values, websocket) if is_websocket(values) else _negotiate_spdy(values, spdy)
 
 
-def _agreed_websocket(values: Values, known: Sequence[str]) -> Agreement:
-    requested = wished(values) or [""]
+def _negotiate_websocket(values: Values, known: Sequence[str]) -> Agreement:
+    requested = list_requested_protocols(values) or [""]
     protocol = next((candidate for candidate in requested if candidate in known), None)
     keys = values(WEBSOCKET_KEY)
     if not keys or "13" not in values("Sec-WebSocket-Version"):
@@ -103,12 +103,12 @@ def _agreed_websocket(values: Values, known: Sequence[str]) -> Agreement:
     return Agreement(protocol=protocol, is_websocket=True, headers=headers)
 
 
-def _agreed_spdy(values: Values, known: Sequence[str]) -> Agreement:
+def _negotiate_spdy(values: Values, known: Sequence[str]) -> Agreement:
     if not (is_upgrade(values) and any(SPDY.lower() in value.lower() for value in values("Upgrade"))):
         raise UpgradeRefused(400, "unable to upgrade: missing upgrade headers in request")
     if not values(STREAM_PROTOCOL):
         raise UpgradeRefused(400, f"unable to upgrade: header {STREAM_PROTOCOL} does not exist in request")
-    requested = wished(values, STREAM_PROTOCOL)
+    requested = list_requested_protocols(values, STREAM_PROTOCOL)
     if not requested:
         raise UpgradeRefused(400, f"unable to upgrade: header {STREAM_PROTOCOL} contains no valid protocols")
     protocol = next((candidate for candidate in requested if candidate in known), None)

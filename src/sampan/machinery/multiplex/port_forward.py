@@ -62,14 +62,14 @@ async def _serve_channels(socket: WebSocket, ports: Sequence[int], connect: Conn
                 for index, port in enumerate(ports)
             ]
             closed = group.create_task(channels.closed.wait())
-            served = group.create_task(_all_of(tasks))
+            served = group.create_task(_wait_for_all(tasks))
             await asyncio.wait((closed, served), return_when=asyncio.FIRST_COMPLETED)
             for task in (*tasks, closed, served):
                 task.cancel()
     await socket.close()
 
 
-async def _all_of(tasks: Sequence[asyncio.Task[None]]) -> None:
+async def _wait_for_all(tasks: Sequence[asyncio.Task[None]]) -> None:
     await asyncio.wait(tasks)
 
 
@@ -146,21 +146,21 @@ async def forward(data: Stream, error: Stream, port: int, connect: Connect, abou
         await data.close()
         return
     try:
-        await exchanged(data, reader, writer)
+        await exchange_data(data, reader, writer)
     finally:
         writer.close()
         await data.close()
         await error.close()
 
 
-async def exchanged(
+async def exchange_data(
     stream: Stream, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, ends_with_stream: bool = False
 ) -> None:
     """Copy in both directions until the serving side has finished: the socket, or with `ends_with_stream` the stream.
     When the other side finishes, only the copying to the serving side ends; if either breaks off, everything ends."""
     async with asyncio.TaskGroup() as group:
-        sent = group.create_task(_sent(stream, writer))
-        received = group.create_task(_received(stream, reader))
+        sent = group.create_task(_copy_to_writer(stream, writer))
+        received = group.create_task(_copy_to_stream(stream, reader))
         served, asking = (sent, received) if ends_with_stream else (received, sent)
         await asyncio.wait((served, asking), return_when=asyncio.FIRST_COMPLETED)
         if asking.done() and asking.result():
@@ -169,7 +169,7 @@ async def exchanged(
         received.cancel()
 
 
-async def _sent(stream: Stream, writer: asyncio.StreamWriter) -> bool:
+async def _copy_to_writer(stream: Stream, writer: asyncio.StreamWriter) -> bool:
     """Copy from the stream to the writer; return False if either broke off."""
     try:
         while piece := await stream.read():
@@ -182,7 +182,7 @@ async def _sent(stream: Stream, writer: asyncio.StreamWriter) -> bool:
     return True
 
 
-async def _received(stream: Stream, reader: asyncio.StreamReader) -> bool:
+async def _copy_to_stream(stream: Stream, reader: asyncio.StreamReader) -> bool:
     try:
         while piece := await reader.read(PIECE):
             await stream.write(piece)
@@ -215,9 +215,9 @@ class Forwarding:
             error = await self._connection.open({**headers, _TYPE: ERROR})
             await error.close()
             data = await self._connection.open({**headers, _TYPE: DATA})
-            await exchanged(data, reader, writer, ends_with_stream=True)
+            await exchange_data(data, reader, writer, ends_with_stream=True)
             await data.close()
-            if message := await _all(error):
+            if message := await _read_all(error):
                 self._report(f"an error occurred forwarding {local} -> {remote}: {message}")
             await data.reset()
         except ConnectionError as failure:
@@ -226,7 +226,7 @@ class Forwarding:
             await close_writer(writer)
 
 
-async def _all(stream: Stream) -> str:
+async def _read_all(stream: Stream) -> str:
     content = b""
     with suppress(ConnectionError):
         while data := await stream.read():

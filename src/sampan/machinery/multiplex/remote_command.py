@@ -79,7 +79,7 @@ class NoStreams(Exception):
 
 
 @asynccontextmanager
-async def accepted(wire: Wire, agreement: Agreement, options: RemoteCommandOptions) -> AsyncIterator[Ends]:
+async def accept_streams(wire: Wire, agreement: Agreement, options: RemoteCommandOptions) -> AsyncIterator[Ends]:
     """Yield the streams of a client, once all are open; afterwards they and the connection are closed."""
     has_status = agreement.protocol in _WITH_STATUS
     types = options.types(agreement.protocol)
@@ -87,23 +87,23 @@ async def accepted(wire: Wire, agreement: Agreement, options: RemoteCommandOptio
         socket = WebSocket(wire, is_server=True, protocol=agreement.protocol)
         async with Channels(socket, len(NUMBERS)) as channels:
             streams = {name: stream for name, stream in zip(NUMBERS, channels.streams, strict=True) if name in types}
-            await streams[_first(types)].write(b"")
+            await streams[_select_greeting_stream(types)].write(b"")
             yield Ends(streams=streams, closed=channels.closed, has_status=has_status)
         await socket.close()
         return
     async with SpdyConnection(wire, is_server=True) as connection:
-        opened = await _opened(connection, types)
+        opened = await _accept_spdy_streams(connection, types)
         yield Ends(streams=opened, closed=connection.closed, has_status=has_status)
         for stream in opened.values():
             await stream.close()
 
 
-def _first(types: set[str]) -> str:
+def _select_greeting_stream(types: set[str]) -> str:
     """Return the stream on which an empty message tells the client that the connection is established."""
     return next(name for name in (STDOUT, STDERR, ERROR) if name in types)
 
 
-async def _opened(connection: SpdyConnection, types: set[str]) -> dict[str, Stream]:
+async def _accept_spdy_streams(connection: SpdyConnection, types: set[str]) -> dict[str, Stream]:
     streams: dict[str, Stream] = {}
     try:
         async with asyncio.timeout(_STREAMS_S):
@@ -123,19 +123,19 @@ async def serve(ends: Ends, begin: Begin, command: Sequence[str] = ()) -> None:
     try:
         process = await begin()
     except Exception as error:
-        await _send_status(ends, _failure(str(error)))
+        await _send_status(ends, _build_failure_status(str(error)))
         return
     try:
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(work) for work in _inputs(ends.streams, process)]
-            output = group.create_task(_output(ends.streams, process))
+            output = group.create_task(_forward_output(ends.streams, process))
             closed = group.create_task(ends.closed.wait())
             await asyncio.wait((output, closed), return_when=asyncio.FIRST_COMPLETED)
             is_over = output.done()
             for task in (*tasks, output, closed):
                 task.cancel()
         if is_over:
-            await _send_status(ends, _ended(await process.wait(), command))
+            await _send_status(ends, _build_exit_status(await process.wait(), command))
     finally:
         await process.close()
 
@@ -143,30 +143,30 @@ async def serve(ends: Ends, begin: Begin, command: Sequence[str] = ()) -> None:
 def _inputs(streams: Mapping[str, Stream], process: RemoteProcess) -> list[Any]:
     inputs = []
     if STDIN in streams:
-        inputs.append(_input(streams[STDIN], process))
+        inputs.append(_forward_input(streams[STDIN], process))
     if RESIZE in streams:
-        inputs.append(_resizes(streams[RESIZE], process))
+        inputs.append(_forward_resizes(streams[RESIZE], process))
     return inputs
 
 
-async def _input(stream: Stream, process: RemoteProcess) -> None:
+async def _forward_input(stream: Stream, process: RemoteProcess) -> None:
     with suppress(ConnectionError):
         while data := await stream.read():
             await process.write(data)
         await process.close_input()
 
 
-async def _resizes(stream: Stream, process: RemoteProcess) -> None:
+async def _forward_resizes(stream: Stream, process: RemoteProcess) -> None:
     text = ""
     with suppress(ConnectionError):
         while data := await stream.read():
             text += data.decode("utf-8", "replace")
-            sizes, text = resizes(text)
+            sizes, text = parse_resizes(text)
             for width, height in sizes:
                 await process.resize(width, height)
 
 
-def resizes(text: str) -> tuple[list[tuple[int, int]], str]:
+def parse_resizes(text: str) -> tuple[list[tuple[int, int]], str]:
     """Return the terminal sizes in the text, a sequence of JSON values, and the unparsed rest."""
     sizes: list[tuple[int, int]] = []
     decoder, at = json.JSONDecoder(), 0
@@ -186,7 +186,7 @@ def _is_size(value: object) -> TypeGuard[int]:
     return isinstance(value, int) and 0 < value < 1 << 16
 
 
-async def _output(streams: Mapping[str, Stream], process: RemoteProcess) -> None:
+async def _forward_output(streams: Mapping[str, Stream], process: RemoteProcess) -> None:
     with suppress(ConnectionError):
         while (piece := await process.read()) is not None:
             stream = streams.get(_OUTPUT[piece[0]])
@@ -209,7 +209,7 @@ async def _send_status(ends: Ends, status: Mapping[str, Any]) -> None:
         await ends.streams[ERROR].close()
 
 
-def _ended(code: int, command: Sequence[str]) -> dict[str, Any]:
+def _build_exit_status(code: int, command: Sequence[str]) -> dict[str, Any]:
     if code == 0:
         return {"metadata": {}, "status": "Success"}
     detail = f"error executing command [{' '.join(command)}], exit code {code}"
@@ -222,7 +222,7 @@ def _ended(code: int, command: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def _failure(text: str) -> dict[str, Any]:
+def _build_failure_status(text: str) -> dict[str, Any]:
     detail = f"error executing command in container: {text}"
     return {
         "metadata": {},
@@ -251,7 +251,7 @@ async def run_client(
         streams = dict(zip(NUMBERS, channels.streams, strict=True))
         content = await _exchange(streams, socket.ping, output, stdin, sizes)
     await socket.close()
-    return _status(content)
+    return _parse_status(content)
 
 
 async def run_spdy_client(
@@ -265,7 +265,7 @@ async def run_spdy_client(
         order = (ERROR, STDIN, STDOUT, STDERR, RESIZE)
         streams = {name: await connection.open({"streamType": name}) for name in order if name in types}
         content = await _exchange(streams, connection.ping, output, stdin, sizes)
-    return _status(content)
+    return _parse_status(content)
 
 
 async def _exchange(
@@ -277,24 +277,24 @@ async def _exchange(
 ) -> bytes:
     """Copy until the streams of output and the error stream have ended; return the content of the error stream."""
     async with asyncio.TaskGroup() as group:
-        beside = [group.create_task(_pings(ping))]
+        beside = [group.create_task(_send_pings(ping))]
         if stdin is not None:
             beside.append(group.create_task(_send_input(streams[STDIN], stdin)))
         if sizes is not None and RESIZE in streams:
-            beside.append(group.create_task(_sizes(streams[RESIZE], sizes)))
+            beside.append(group.create_task(_send_sizes(streams[RESIZE], sizes)))
         outputs = [
             group.create_task(_receive_output(streams[name], number, output))
             for number, name in _OUTPUT.items()
             if name in streams
         ]
-        error = group.create_task(_all(streams[ERROR]))
+        error = group.create_task(_read_all(streams[ERROR]))
         await asyncio.wait([*outputs, error])
         for task in beside:
             task.cancel()
     return error.result()
 
 
-async def _pings(ping: Callable[[], Awaitable[None]]) -> None:
+async def _send_pings(ping: Callable[[], Awaitable[None]]) -> None:
     with suppress(ConnectionError):
         while True:
             await asyncio.sleep(_PING_S)
@@ -308,7 +308,7 @@ async def _send_input(stream: Stream, stdin: Input) -> None:
         await stream.close()
 
 
-async def _sizes(stream: Stream, sizes: Sizes) -> None:
+async def _send_sizes(stream: Stream, sizes: Sizes) -> None:
     with suppress(ConnectionError):
         async for width, height in sizes:
             await stream.write(json.dumps({"Width": width, "Height": height}).encode())
@@ -320,7 +320,7 @@ async def _receive_output(stream: Stream, number: int, output: Output) -> None:
             output(number, data)
 
 
-async def _all(stream: Stream) -> bytes:
+async def _read_all(stream: Stream) -> bytes:
     content = b""
     try:
         while data := await stream.read():
@@ -331,7 +331,7 @@ async def _all(stream: Stream) -> bytes:
     return content
 
 
-def _status(data: bytes) -> dict[str, Any]:
+def _parse_status(data: bytes) -> dict[str, Any]:
     if not data:
         return {"status": "Success"}
     try:

@@ -51,10 +51,10 @@ class SpdyStream:
             with suppress(ConnectionError):
                 await self._connection.send_reset(self.number, frames.CANCEL)
         self.inbox.discard(ConnectionResetError("the stream was reset"))
-        self.broken()
+        self.mark_reset()
         self._connection.forget_if_over(self)
 
-    def broken(self) -> None:
+    def mark_reset(self) -> None:
         """Mark the stream as reset by either side. Data that was received before can still be read: a runtime sends the
         result of a command and resets the stream at once."""
         self.is_closed = True
@@ -155,7 +155,7 @@ class SpdyConnection:
         try:
             while data := await self._wire.read():
                 for frame in self._reader.feed(data):
-                    await self._take(frame)
+                    await self._handle_frame(frame)
         except ConnectionError as broken:
             error = broken
         except BadSpdyFrame as bad:
@@ -167,9 +167,9 @@ class SpdyConnection:
                 stream.inbox.end(error)
                 stream.replied.set()
 
-    async def _take(self, frame: Frame) -> None:
+    async def _handle_frame(self, frame: Frame) -> None:
         if frame.kind == frames.SYN_STREAM:
-            await self._opened(frame)
+            await self._accept_stream(frame)
             return
         if frame.kind == frames.PING:
             if frame.stream % 2 == self._peer_parity:
@@ -184,7 +184,7 @@ class SpdyConnection:
         if stream is None:
             return
         if frame.kind == frames.RST_STREAM:
-            stream.broken()
+            stream.mark_reset()
             self.forget_if_over(stream)
             return
         if frame.kind == frames.SYN_REPLY:
@@ -194,7 +194,7 @@ class SpdyConnection:
             stream.inbox.end()
             self.forget_if_over(stream)
 
-    async def _opened(self, frame: Frame) -> None:
+    async def _accept_stream(self, frame: Frame) -> None:
         number = frame.stream
         if number % 2 != self._peer_parity or number <= self._last_of_peer:
             raise BadSpdyFrame(f"invalid SPDY stream ID {number}")

@@ -138,11 +138,11 @@ class Reader:
         if version != _VERSION:
             raise BadSpdyFrame(f"unsupported SPDY version {version}")
         try:
-            return self._parsed(kind, flags, content)
+            return self._parse_control_frame(kind, flags, content)
         except struct.error:
             raise BadSpdyFrame(f"a SPDY frame of type {kind} is too short") from None
 
-    def _parsed(self, kind: int, flags: int, content: bytes) -> Frame | None:
+    def _parse_control_frame(self, kind: int, flags: int, content: bytes) -> Frame | None:
         if kind == SYN_STREAM:
             (stream, _, _) = struct.unpack_from(">IIH", content)
             headers = self._headers(content[10:])

@@ -16,7 +16,7 @@ from aiohttp.web_protocol import RequestHandler
 
 from sampan.api.values.integers import parse_int64
 from sampan.machinery.multiplex.handshake import SPDY, STREAM_PROTOCOL
-from sampan.machinery.multiplex.websocket import BINARY, WebSocket, accept_key, new_key
+from sampan.machinery.multiplex.websocket import BINARY, WebSocket, accept_key, generate_key
 from sampan.machinery.multiplex.wire import MOST_BUFFERED, Inbox, StreamWire
 
 _LONGEST_HEAD = 256 << 10
@@ -55,12 +55,12 @@ def websocket_headers(protocols: Sequence[str], key: str) -> list[tuple[str, str
 async def read_response_head(reader: asyncio.StreamReader) -> Head:
     """Return the head of the response, skipping informational ones."""
     while True:
-        head = parsed(await _raw_head(reader))
+        head = parse_response_head(await _read_raw_head(reader))
         if head.code == SWITCHING or head.code >= 200:
             return head
 
 
-async def _raw_head(reader: asyncio.StreamReader) -> bytes:
+async def _read_raw_head(reader: asyncio.StreamReader) -> bytes:
     try:
         raw = await reader.readuntil(b"\r\n\r\n")
     except (asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
@@ -70,7 +70,7 @@ async def _raw_head(reader: asyncio.StreamReader) -> bytes:
     return raw
 
 
-def parsed(raw: bytes) -> Head:
+def parse_response_head(raw: bytes) -> Head:
     first, *lines = raw.decode("utf-8", "surrogateescape").split("\r\n")
     version, _, rest = first.partition(" ")
     code, _, phrase = rest.partition(" ")
@@ -83,7 +83,7 @@ def parsed(raw: bytes) -> Head:
 async def read_response_body(reader: asyncio.StreamReader, head: Head) -> bytes:
     """Return the body of an error response, up to a size limit."""
     if head.get("Transfer-Encoding").lower() == "chunked":
-        return await _chunks(reader)
+        return await _read_chunks(reader)
     length = parse_int64(head.get("Content-Length"))
     if length is not None and length >= 0:
         try:
@@ -93,7 +93,7 @@ async def read_response_body(reader: asyncio.StreamReader, head: Head) -> bytes:
     return await reader.read(_MOST_BODY)
 
 
-async def _chunks(reader: asyncio.StreamReader) -> bytes:
+async def _read_chunks(reader: asyncio.StreamReader) -> bytes:
     body = b""
     try:
         while len(body) < _MOST_BODY:
@@ -122,7 +122,7 @@ async def open_websocket(
     protocols: Sequence[str],
 ) -> tuple[StreamWire, str]:
     """Return the wire of a WebSocket, and the protocol that the server chose. Raise NotUpgraded or BadResponse."""
-    key = new_key()
+    key = generate_key()
     writer.write(request_head("GET", target, [*headers, *websocket_headers(protocols, key)]))
     await writer.drain()
     head = await read_response_head(reader)

@@ -43,7 +43,7 @@ class WebSocketMessage:
     data: bytes
 
 
-def new_key() -> str:
+def generate_key() -> str:
     return base64.b64encode(os.urandom(16)).decode()
 
 
@@ -63,10 +63,10 @@ def frame(opcode: int, data: bytes, *, is_masked: bool = False) -> bytes:
     if not is_masked:
         return head + data
     mask = os.urandom(4)
-    return head + mask + masked(data, mask)
+    return head + mask + apply_mask(data, mask)
 
 
-def masked(data: bytes, mask: bytes) -> bytes:
+def apply_mask(data: bytes, mask: bytes) -> bytes:
     result = bytearray(data)
     for offset, byte in enumerate(mask):
         result[offset::4] = result[offset::4].translate(_xor_table(byte))
@@ -91,13 +91,13 @@ class WebSocketFrames:
     def feed(self, data: bytes) -> list[WebSocketMessage]:
         self._data += data
         messages = []
-        while (parsed := self._next()) is not None:
+        while (parsed := self._parse_frame()) is not None:
             is_last, opcode, content = parsed
-            if (message := self._joined(is_last, opcode, content)) is not None:
+            if (message := self._assemble_message(is_last, opcode, content)) is not None:
                 messages.append(message)
         return messages
 
-    def _next(self) -> tuple[bool, int, bytes] | None:
+    def _parse_frame(self) -> tuple[bool, int, bytes] | None:
         data = self._data
         if len(data) < 2:
             return None
@@ -120,7 +120,7 @@ class WebSocketFrames:
             return None
         content = bytes(data[at : at + size])
         if at > mask_at:
-            content = masked(content, bytes(data[mask_at:at]))
+            content = apply_mask(content, bytes(data[mask_at:at]))
         del data[: at + size]
         return is_last, opcode, content
 
@@ -134,7 +134,7 @@ class WebSocketFrames:
         if opcode >= CLOSE and (size > _LONGEST_CONTROL or not is_last):
             raise BadWebSocketFrame("a WebSocket control frame is too long")
 
-    def _joined(self, is_last: bool, opcode: int, content: bytes) -> WebSocketMessage | None:
+    def _assemble_message(self, is_last: bool, opcode: int, content: bytes) -> WebSocketMessage | None:
         if opcode >= CLOSE:
             return WebSocketMessage(opcode, content)
         if (opcode == CONTINUATION) != bool(self._opcode):
@@ -175,7 +175,7 @@ class WebSocket:
                 message = self._ready.pop(0)
                 if message.opcode in (TEXT, BINARY):
                     return message
-                if await self._is_end(message):
+                if await self._handle_control_frame(message):
                     return None
             if self._is_over:
                 return None
@@ -192,16 +192,16 @@ class WebSocket:
             self._ready += self._frames.feed(data)
         except BadWebSocketFrame as error:
             self._is_over = True
-            await self._say_close(error.code)
+            await self._send_close(error.code)
             raise ConnectionResetError(str(error)) from None
 
-    async def _is_end(self, message: WebSocketMessage) -> bool:
+    async def _handle_control_frame(self, message: WebSocketMessage) -> bool:
         if message.opcode == PING:
             with suppress(ConnectionError):
                 await self._send(PONG, message.data)
         elif message.opcode == CLOSE:
             self._is_over = True
-            await self._say_close(NORMAL)
+            await self._send_close(NORMAL)
             return True
         return False
 
@@ -217,7 +217,7 @@ class WebSocket:
         async with self._sending:
             await self._wire.write(frame(opcode, data, is_masked=not self._is_server))
 
-    async def _say_close(self, code: int) -> None:
+    async def _send_close(self, code: int) -> None:
         if not self._is_closing:
             self._is_closing = True
             with suppress(ConnectionError):
@@ -225,7 +225,7 @@ class WebSocket:
 
     async def close(self, code: int = NORMAL) -> None:
         """Send a close frame, wait a short time for that of the other side, and close the wire."""
-        await self._say_close(code)
+        await self._send_close(code)
         with suppress(ConnectionError, TimeoutError):
             async with asyncio.timeout(_FAREWELL_S):
                 while not self._is_over:

@@ -114,18 +114,18 @@ class Inbox:
         return data
 
 
-async def copied(source: Wire, target: Wire) -> None:
+async def copy_data(source: Wire, target: Wire) -> None:
     """Copy everything from one wire to the other, until either is closed."""
     with suppress(ConnectionError):
         while data := await source.read():
             await target.write(data)
 
 
-async def joined(left: Wire, right: Wire) -> None:
+async def join_wires(left: Wire, right: Wire) -> None:
     """Copy in both directions until one side is closed, then close both."""
     try:
         async with asyncio.TaskGroup() as group:
-            both = (group.create_task(copied(left, right)), group.create_task(copied(right, left)))
+            both = (group.create_task(copy_data(left, right)), group.create_task(copy_data(right, left)))
             await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
             for task in both:
                 task.cancel()

@@ -19,19 +19,19 @@ from sampan.machinery.patch.directives import (
     lookup,
     merge_value,
 )
-from sampan.machinery.patch.errors import same, within_depth
+from sampan.machinery.patch.errors import are_identical, limit_depth
 from sampan.machinery.patch.json_patch import Operation
 from sampan.machinery.patch.strategic import join_strategic_patches
 
 
-@within_depth
+@limit_depth
 def json_diff(original: Any, modified: Any) -> list[Operation]:
     """Return the operations that turn `original` into `modified`, both objects or lists."""
     return list(_changes(original, modified, ""))
 
 
 def _changes(old: Any, new: Any, path: str) -> Iterator[Operation]:
-    if same(old, new):
+    if are_identical(old, new):
         return
     if isinstance(old, dict) and isinstance(new, dict):
         yield from _object_changes(old, new, path)
@@ -43,12 +43,12 @@ def _changes(old: Any, new: Any, path: str) -> Iterator[Operation]:
 
 def _object_changes(old: dict[str, Any], new: dict[str, Any], path: str) -> Iterator[Operation]:
     for key in old.keys() - new.keys():
-        yield {"op": "remove", "path": f"{path}/{_escaped(key)}"}
+        yield {"op": "remove", "path": f"{path}/{_escape_key(key)}"}
     for key, value in new.items():
         if key in old:
-            yield from _changes(old[key], value, f"{path}/{_escaped(key)}")
+            yield from _changes(old[key], value, f"{path}/{_escape_key(key)}")
         else:
-            yield {"op": "add", "path": f"{path}/{_escaped(key)}", "value": value}
+            yield {"op": "add", "path": f"{path}/{_escape_key(key)}", "value": value}
 
 
 def _list_changes(old: list[Any], new: list[Any], path: str) -> Iterator[Operation]:
@@ -67,15 +67,15 @@ def _list_changes(old: list[Any], new: list[Any], path: str) -> Iterator[Operati
 def _common_ends(old: list[Any], new: list[Any]) -> tuple[int, int]:
     shorter = min(len(old), len(new))
     start = 0
-    while start < shorter and same(old[start], new[start]):
+    while start < shorter and are_identical(old[start], new[start]):
         start += 1
     end = 0
-    while end < shorter - start and same(old[-1 - end], new[-1 - end]):
+    while end < shorter - start and are_identical(old[-1 - end], new[-1 - end]):
         end += 1
     return start, end
 
 
-def _escaped(key: str) -> str:
+def _escape_key(key: str) -> str:
     return key.replace("~", "~0").replace("/", "~1")
 
 
@@ -94,14 +94,14 @@ class _Scope:
 _ALL = _Scope()
 
 
-@within_depth
+@limit_depth
 def strategic_diff(original: Object, modified: Object, schema: Schema) -> Object:
     """Return the strategic merge patch that turns `original` into `modified`. Nulls in `modified` count as missing
     keys."""
     return _diff_objects(original, modified, schema, _ALL)
 
 
-@within_depth
+@limit_depth
 def three_way_strategic_diff(original: Object, modified: Object, current: Object, schema: Schema) -> Object:
     """Return the strategic merge patch that brings `current` to the state that `modified` specifies.
 
@@ -138,7 +138,7 @@ def _retain_keys(patch: Object, original: Object, modified: Object) -> None:
 
 
 def _diff_field(patch: Object, key: str, old: Any, new: Any, schema: Schema, scope: _Scope) -> None:
-    if same(old, new):
+    if are_identical(old, new):
         return
     if isinstance(old, dict) and isinstance(new, dict):
         field = lookup(schema, key)
@@ -179,7 +179,7 @@ def _diff_object_lists(patch: Object, key: str, old: list[Any], new: list[Any], 
 def _changed_items(old: list[Any], new: list[Any], field: Schema, scope: _Scope) -> Iterator[Object]:
     """Yield patches of kept items and the new items, in the order of the new list."""
     merge_key, retain = field.patch_key, "retainKeys" in field.patch_strategy
-    before, after = _by_key(old, merge_key), _by_key(new, merge_key)
+    before, after = _group_by_key(old, merge_key), _group_by_key(new, merge_key)
     for text, items in after.items():
         for previous, item in zip_longest(before.get(text, [])[: len(items)], items):
             if previous is None:
@@ -190,13 +190,13 @@ def _changed_items(old: list[Any], new: list[Any], field: Schema, scope: _Scope)
 
 
 def _removed_items(old: list[Any], new: list[Any], key: str, scope: _Scope) -> Iterator[Object]:
-    before, after = _by_key(old, key), _by_key(new, key)
+    before, after = _group_by_key(old, key), _group_by_key(new, key)
     for text in sorted(before) if scope.removals else ():
         for item in before[text][len(after.get(text, [])) :]:
             yield {key: item[key], PATCH: "delete"}
 
 
-def _by_key(items: list[Any], key: str) -> dict[str, list[Object]]:
+def _group_by_key(items: list[Any], key: str) -> dict[str, list[Object]]:
     """Return the items by the text of their key (80 and "80" are the same), keys in the order of the list. Of several
     items with one key the last comes first, because Kubernetes pairs them in that order."""
     groups: dict[str, list[Object]] = {}
@@ -209,17 +209,17 @@ def _by_key(items: list[Any], key: str) -> dict[str, list[Object]]:
 
 def _diff_scalar_lists(patch: Object, key: str, old: list[Any], new: list[Any], scope: _Scope) -> None:
     old_counts, new_counts = Counter(map(gotext.value, old)), Counter(map(gotext.value, new))
-    added = _not_in(new, old_counts) if scope.changes else []
-    removed = sorted(_not_in(old, new_counts), key=gotext.value) if scope.removals else []
+    added = _exclude_items(new, old_counts) if scope.changes else []
+    removed = sorted(_exclude_items(old, new_counts), key=gotext.value) if scope.removals else []
     if added:
         patch[key] = added
     if removed:
         patch[f"{DELETE_FROM}/{key}"] = list({gotext.value(item): item for item in removed}.values())
-    if scope.order and new and (removed or (scope.changes and not same(old, new))):
+    if scope.order and new and (removed or (scope.changes and not are_identical(old, new))):
         patch[f"{SET_ORDER}/{key}"] = new
 
 
-def _not_in(items: list[Any], others: Counter[str]) -> list[Any]:
+def _exclude_items(items: list[Any], others: Counter[str]) -> list[Any]:
     remaining = others.copy()
     kept = []
     for item in items:

@@ -21,7 +21,7 @@ Marked = list[tuple[Identity, Any]]
 _SHORT = 20
 
 
-def arranged(items: Sequence[Any], key: str, *, order: Sequence[Any], live: Sequence[Any]) -> list[Any]:
+def arrange_items(items: Sequence[Any], key: str, *, order: Sequence[Any], live: Sequence[Any]) -> list[Any]:
     """Return `items` in order. `order` has the order of the patch, `live` that of the object; both may contain only
     the merge keys."""
     by_patch, by_object = _ranks(identities(order, key)), _ranks(identities(live, key))
@@ -29,7 +29,7 @@ def arranged(items: Sequence[Any], key: str, *, order: Sequence[Any], live: Sequ
     others: Marked = []
     for mark, item in zip(identities(items, key), items, strict=True):
         (named if mark in by_patch else others).append((mark, item))
-    return _interleaved(_sorted(others, by_object), _sorted(named, by_patch), by_object)
+    return _interleave(_sort_marked(others, by_object), _sort_marked(named, by_patch), by_object)
 
 
 def _ranks(marks: Sequence[Identity]) -> Ranks:
@@ -39,12 +39,12 @@ def _ranks(marks: Sequence[Identity]) -> Ranks:
     return ranks
 
 
-def _sorted(marked: Marked, ranks: Ranks) -> Marked:
+def _sort_marked(marked: Marked, ranks: Ranks) -> Marked:
     """Sort by rank; items that are deletions (in a patch of a patch) come last, unchanged."""
     kept = [pair for pair in marked if not _is_deletion(pair[1])]
     deletions = [pair for pair in marked if _is_deletion(pair[1])]
     if len(kept) <= _SHORT and not all(mark in ranks for mark, _ in kept):
-        return _insertion_sorted(kept, ranks) + deletions
+        return _insertion_sort(kept, ranks) + deletions
     return sorted(kept, key=lambda pair: ranks.get(pair[0], -1)) + deletions
 
 
@@ -52,7 +52,7 @@ def _is_deletion(item: Any) -> bool:
     return isinstance(item, dict) and item.get(PATCH) == "delete"
 
 
-def _insertion_sorted(marked: Marked, ranks: Ranks) -> Marked:
+def _insertion_sort(marked: Marked, ranks: Ranks) -> Marked:
     """Sort as kube-apiserver does: its comparison treats an item without a rank as smaller than all others and all
     others as smaller than it, so the result depends on the algorithm. It sorts short lists by insertion; in long ones
     we put such items first."""
@@ -69,7 +69,7 @@ def _is_before(left: Identity, right: Identity, ranks: Ranks) -> bool:
     return ranks[left] < ranks[right] if left in ranks and right in ranks else True
 
 
-def _interleaved(others: Marked, named: Marked, by_object: Ranks) -> list[Any]:
+def _interleave(others: Marked, named: Marked, by_object: Ranks) -> list[Any]:
     result: list[Any] = []
     position = 0
     for mark, item in named:

@@ -9,18 +9,18 @@ from typing import Any, ParamSpec, TypeVar
 from sampan.machinery import errors
 
 
-def same(left: Any, right: Any) -> bool:
+def are_identical(left: Any, right: Any) -> bool:
     """Whether the values are equal, and of equal types at all levels."""
-    return left is right or (left == right and _same_types(left, right))
+    return left is right or (left == right and _have_same_types(left, right))
 
 
-def _same_types(left: Any, right: Any) -> bool:
+def _have_same_types(left: Any, right: Any) -> bool:
     if type(left) is not type(right):
         return False
     if isinstance(left, dict):
-        return all(_same_types(value, right[key]) for key, value in left.items())
+        return all(_have_same_types(value, right[key]) for key, value in left.items())
     if isinstance(left, list):
-        return all(map(_same_types, left, right))
+        return all(map(_have_same_types, left, right))
     return True
 
 
@@ -29,7 +29,7 @@ class PatchError(Exception):
 
     def as_api_error(self) -> errors.ApiError:
         """Return the error response: 500 without a reason, as for an invalid directive of a strategic merge patch."""
-        return errors.unexpected(str(self))
+        return errors.unexpected_error(str(self))
 
 
 class MalformedPatch(PatchError):
@@ -57,17 +57,17 @@ Parameters = ParamSpec("Parameters")
 Returned = TypeVar("Returned")
 
 
-def within_depth(function: Callable[Parameters, Returned]) -> Callable[Parameters, Returned]:
+def limit_depth(function: Callable[Parameters, Returned]) -> Callable[Parameters, Returned]:
     """Decorate a recursive function to reject values that are nested too deeply."""
 
     @wraps(function)
-    def bounded(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Returned:
+    def call_within_depth(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Returned:
         try:
             return function(*args, **kwargs)
         except RecursionError:
             raise MalformedPatch("exceeded max depth") from None
 
-    return bounded
+    return call_within_depth
 
 
 _JSON_NAMES: dict[type, str] = {

@@ -18,9 +18,9 @@ from sampan.machinery.patch.errors import (
     RefusedPatch,
     TestFailed,
     TooManyOperations,
+    are_identical,
     cannot_unmarshal,
-    same,
-    within_depth,
+    limit_depth,
 )
 
 MAX_OPERATIONS = 10_000
@@ -38,12 +38,12 @@ def check_json_patch(patch: Any) -> list[Operation]:
     if not isinstance(patch, list):
         raise MalformedPatch(f"error decoding patch: {cannot_unmarshal(patch, 'value of type []handlers.jsonPatchOp')}")
     for operation in patch:
-        if error := _malformed(operation):
+        if error := _validate_operation(operation):
             raise MalformedPatch(f"error decoding patch: {error}")
     return [operation or {} for operation in patch]
 
 
-def _malformed(operation: Any) -> str:
+def _validate_operation(operation: Any) -> str:
     if operation is None:
         return ""
     if not isinstance(operation, dict):
@@ -60,7 +60,7 @@ def unknown_parts(operations: list[Operation]) -> list[str]:
     return [f'json patch unknown field "[{i}].{key}"' for i, key in places]
 
 
-@within_depth
+@limit_depth
 def apply_json_patch(document: Any, patch: list[Operation], *, max_copied_bytes: int = MAX_COPIED_BYTES) -> Any:
     """Return the document after all operations. It shares unchanged parts with the document and the patch."""
     if len(patch) > MAX_OPERATIONS:
@@ -133,7 +133,7 @@ class _Work:
     def copy(self, operation: Operation) -> None:
         source = _pointer(operation, "from", "copy operation failed to decode from: " + _NO_FROM)
         missing = f"copy operation does not apply: doc is missing from path: {source}: missing value"
-        value = self._look(source, missing, f"error in copy for from: '{source}'")
+        value = self._look_up(source, missing, f"error in copy for from: '{source}'")
         path = _pointer(operation, "path", "copy operation failed to decode path: missing value")
         missing = f"copy operation does not apply: doc is missing destination path: {path}: missing value"
         parent, key = self._parent(path, missing)
@@ -152,11 +152,11 @@ class _Work:
     def test(self, operation: Operation) -> None:
         path = _pointer(operation, "path", "test operation failed to decode path: " + _NO_PATH)
         missing = f"test operation does not apply: is missing path: {path}: missing value"
-        actual = self._look(path, missing, f"error in test for path: '{path}'") if path else self.root
-        if not same(actual, operation.get("value")):
+        actual = self._look_up(path, missing, f"error in test for path: '{path}'") if path else self.root
+        if not are_identical(actual, operation.get("value")):
             raise TestFailed(f"testing value {path} failed: test failed")
 
-    def _look(self, path: str, missing: str, failed: str) -> Any:
+    def _look_up(self, path: str, missing: str, failed: str) -> Any:
         """Return the value at a path, null for a missing key of an object. Nothing is copied."""
         keys = _keys(path, missing)
         node = self.root
@@ -167,9 +167,9 @@ class _Work:
     def _parent(self, path: str, missing: str) -> tuple[dict[str, Any] | list[Any], str]:
         """Return the container that the path ends in, copied together with all above it, and the last key."""
         keys = _keys(path, missing)
-        parent = self.root = self._owned(_container(self.root, missing))
+        parent = self.root = self._copy_if_shared(_container(self.root, missing))
         for key in keys[:-1]:
-            below = self._owned(_container(_step(parent, key, missing), missing))
+            below = self._copy_if_shared(_container(_step(parent, key, missing), missing))
             if isinstance(parent, list):
                 parent[_position(parent, key, missing, is_whole=True)] = below
             else:
@@ -203,7 +203,7 @@ class _Work:
         if self._shifts_left < 0:
             raise TooManyOperations("The operations of the JSON patch shift too many items of lists")
 
-    def _owned(self, container: dict[str, Any] | list[Any]) -> dict[str, Any] | list[Any]:
+    def _copy_if_shared(self, container: dict[str, Any] | list[Any]) -> dict[str, Any] | list[Any]:
         if id(container) in self._own:
             return container
         copied = container.copy()

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sampan.machinery.patch.errors import MalformedPatch, cannot_unmarshal, same, within_depth
+from sampan.machinery.patch.errors import MalformedPatch, are_identical, cannot_unmarshal, limit_depth
 
 Object = dict[str, Any]
 
@@ -17,7 +17,7 @@ def check_merge_patch(patch: Any) -> Object:
     return patch
 
 
-@within_depth
+@limit_depth
 def apply_merge_patch(document: Object, patch: Object) -> Object:
     """Return the document after the patch. It shares unchanged parts with both.
 
@@ -33,11 +33,11 @@ def _merge(document: Object, patch: Object) -> Object:
         if value is None:
             result.pop(key, None)
         else:
-            result[key] = _merged(result.get(key), value)
+            result[key] = _merge_value(result.get(key), value)
     return result
 
 
-def _merged(current: Any, value: Any) -> Any:
+def _merge_value(current: Any, value: Any) -> Any:
     if not isinstance(current, dict):
         return _without_nulls(value)
     return _merge(current, value) if isinstance(value, dict) else value
@@ -51,7 +51,7 @@ def _without_nulls(value: Any) -> Any:
     return value
 
 
-@within_depth
+@limit_depth
 def merge_diff(original: Object, modified: Object) -> Object:
     """Return the merge patch that turns `original` into `modified`. Nulls in `modified` count as missing keys."""
     return _diff(original, modified)
@@ -64,40 +64,40 @@ def _diff(original: Object, modified: Object) -> Object:
         if isinstance(old, dict) and isinstance(new, dict):
             if below := _diff(old, new):
                 patch[key] = below
-        elif key not in original or not same(old, new):
+        elif key not in original or not are_identical(old, new):
             patch[key] = new
     patch.update((key, None) for key in original if key not in modified)
     return patch
 
 
-@within_depth
+@limit_depth
 def three_way_merge_diff(original: Object, modified: Object, current: Object) -> Object:
     """Return the merge patch that brings `current` to the state that `modified` specifies.
 
     Fields of `modified` are set; fields that `original` (the last applied version) had and `modified` no longer has are
     removed; the other fields of `current` have other owners and are kept.
     """
-    changes = _only_changes(_diff(current, modified))
-    removals = _only_removals(_diff(original, modified))
+    changes = _select_changes(_diff(current, modified))
+    removals = _select_removals(_diff(original, modified))
     return _merge(removals, changes)
 
 
-def _only_changes(patch: Object) -> Object:
+def _select_changes(patch: Object) -> Object:
     kept: Object = {}
     for key, value in patch.items():
         if isinstance(value, dict) and value:
-            if below := _only_changes(value):
+            if below := _select_changes(value):
                 kept[key] = below
         elif value is not None:
             kept[key] = value
     return kept
 
 
-def _only_removals(patch: Object) -> Object:
+def _select_removals(patch: Object) -> Object:
     kept: Object = {}
     for key, value in patch.items():
         if value is None:
             kept[key] = None
-        elif isinstance(value, dict) and (below := _only_removals(value)):
+        elif isinstance(value, dict) and (below := _select_removals(value)):
             kept[key] = below
     return kept

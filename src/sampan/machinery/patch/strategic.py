@@ -16,7 +16,7 @@ from sampan.machinery.patch.directives import (
     PATCH,
     RETAIN_KEYS,
     SET_ORDER,
-    arranged,
+    arrange_items,
     field_named_by,
     holds_objects,
     identities,
@@ -30,9 +30,9 @@ from sampan.machinery.patch.errors import (
     MalformedPatch,
     PatchError,
     TooManyOperations,
+    are_identical,
     cannot_unmarshal,
-    same,
-    within_depth,
+    limit_depth,
 )
 
 Object = dict[str, Any]
@@ -63,13 +63,13 @@ def check_strategic_patch(patch: Any) -> Object:
     return patch or {}
 
 
-@within_depth
+@limit_depth
 def apply_strategic_patch(document: Object, patch: Object, schema: Schema) -> Object:
     """Return the document after the patch. It shares unchanged parts with both."""
     return _merge_object(document, patch, schema, _Run(join=False))
 
 
-@within_depth
+@limit_depth
 def join_strategic_patches(first: Object, second: Object, schema: Schema) -> Object:
     """Return one patch with the effect of the two, one after the other."""
     return _merge_object(first, second, schema, _Run(join=True))
@@ -77,7 +77,7 @@ def join_strategic_patches(first: Object, second: Object, schema: Schema) -> Obj
 
 def _merge_object(original: Object, patch: Object, schema: Schema, run: _Run) -> Object:
     if PATCH in patch:
-        return _directed(patch)
+        return _apply_directive(patch)
     run.spend(len(original) + len(patch))
     result = original.copy()
     if any(key[:1] == "$" for key in patch):
@@ -90,7 +90,7 @@ def _merge_object(original: Object, patch: Object, schema: Schema, run: _Run) ->
     return result
 
 
-def _directed(patch: Object) -> Object:
+def _apply_directive(patch: Object) -> Object:
     match patch[PATCH]:
         case "replace":
             return {key: value for key, value in patch.items() if key != PATCH}
@@ -133,7 +133,7 @@ def _retain_keys(result: Object, patch: Object, run: _Run) -> None:
         return
     listed = patch.pop(RETAIN_KEYS)
     if run.join:
-        if not same(result.setdefault(RETAIN_KEYS, listed), listed):
+        if not are_identical(result.setdefault(RETAIN_KEYS, listed), listed):
             mismatch = f"{gotext.value(result[RETAIN_KEYS])} and {gotext.value(listed)} are not deep equal"
             raise PatchError(f"{mismatch}: this may happen when calculating the 3-way diff patch")
         return
@@ -154,7 +154,7 @@ def _order_lists(result: Object, patch: Object, schema: Schema, run: _Run) -> No
     """Merge the lists that the patch orders, sort them, and remove both from the patch."""
     for key in [key for key in patch if key.startswith(SET_ORDER)]:
         order = patch.pop(key)
-        if run.join and not same(result.setdefault(key, order), order):
+        if run.join and not are_identical(result.setdefault(key, order), order):
             raise MalformedPatch("invalid patch format of setElementOrder list")
         if not isinstance(order, list):
             raise wrong_type(list, order)
@@ -180,7 +180,7 @@ def _order_list(result: Object, patch: Object, name: str, order: list[Any], sche
         merged, live = _merge_list(current, value, field, run), _live_order(current, value, key)
     elif name in patch:
         merged = value
-    result[name] = arranged(merged, key, order=order, live=live)
+    result[name] = arrange_items(merged, key, order=order, live=live)
     patch.pop(name, None)
 
 
@@ -189,7 +189,7 @@ def _live_order(current: list[Any], patch: list[Any], key: str) -> list[Any]:
     place, and new items reuse the freed space at its end, as many as fit. These count as old items after all others."""
     if not key or not current or any(item.get(PATCH) == "replace" for item in patch):
         return current
-    remaining, plain = _special_items(current, patch, key)
+    remaining, plain = _apply_item_directives(current, patch, key)
     marks = set(identities(remaining, key))
     new = {mark: item for mark, item in zip(identities(plain, key), plain, strict=True) if mark not in marks}
     return remaining + list(new.values())[: len(current) - len(remaining)]
@@ -262,11 +262,11 @@ def _merge_list(original: list[Any], patch: list[Any], field: Schema, run: _Run)
     run.spend(len(original) + len(patch))
     if not holds_objects(original, patch):
         merged = {identity(item): item for item in (*original, *patch)}
-        return arranged(list(merged.values()), field.patch_key, order=patch, live=original)
+        return arrange_items(list(merged.values()), field.patch_key, order=patch, live=original)
     key = _merge_key(field)
-    original, patch = _special_items(original, patch, key)
+    original, patch = _apply_item_directives(original, patch, key)
     merged_items = _merge_items(original, patch, field.items or field, key, run)
-    return arranged(merged_items, key, order=patch, live=original)
+    return arrange_items(merged_items, key, order=patch, live=original)
 
 
 def _merge_key(field: Schema) -> str:
@@ -275,19 +275,19 @@ def _merge_key(field: Schema) -> str:
     return field.patch_key
 
 
-def _special_items(original: list[Any], patch: list[Any], key: str) -> tuple[list[Any], list[Any]]:
+def _apply_item_directives(original: list[Any], patch: list[Any], key: str) -> tuple[list[Any], list[Any]]:
     """Execute the items that contain `$patch`; return the remaining items of the object's list and of the patch."""
     plain = [item for item in patch if PATCH not in item]
     if len(plain) == len(patch):
         return original, plain
     special = [item for item in patch if PATCH in item]
-    deleted = {identity(merge_value(item, key)) for item in special if _checked_directive(item) == "delete"}
+    deleted = {identity(merge_value(item, key)) for item in special if _check_directive(item) == "delete"}
     if any(item[PATCH] == "replace" for item in special):
         return plain, []
     return [item for item in original if key not in item or identity(item[key]) not in deleted], plain
 
 
-def _checked_directive(item: Object) -> Any:
+def _check_directive(item: Object) -> Any:
     if item[PATCH] == "merge":
         raise PatchError("merging lists cannot yet be specified in the patch")
     if item[PATCH] not in ("delete", "replace"):

@@ -139,11 +139,11 @@ class FlightRecorder:
     def __len__(self) -> int:
         return len(self._ring)
 
-    def since(self, number: int = 0) -> Iterator[Record]:
+    def records_since(self, number: int = 0) -> Iterator[Record]:
         """Return the records after the given sequence number, oldest first."""
         return (record for record in list(self._ring) if record.number > number)
 
-    def about(self, uid: str, *, after: int = 0) -> Iterator[Record]:
+    def records_about(self, uid: str, *, after: int = 0) -> Iterator[Record]:
         """Return the records of the object with this UID, oldest first; `after` is a sequence number."""
         return (record for record in list(self._ring) if record.uid == uid and record.number > after)
 

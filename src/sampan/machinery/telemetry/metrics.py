@@ -171,7 +171,7 @@ class Metrics:
             family = self._families[name]
             values = list(family.lines())
             if values:
-                lines += (f"# HELP {name} {_escaped_help(family.help)}", f"# TYPE {name} {family.kind}", *values)
+                lines += (f"# HELP {name} {_escape_help(family.help)}", f"# TYPE {name} {family.kind}", *values)
         return "\n".join(lines) + "\n" if lines else ""
 
     def _add(self, family: F) -> F:
@@ -206,7 +206,7 @@ def escape_label(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
-def _escaped_help(text: str) -> str:
+def _escape_help(text: str) -> str:
     return text.replace("\\", "\\\\").replace("\n", "\\n")
 
 
@@ -230,7 +230,7 @@ def export_process(metrics: Metrics) -> None:
     metrics.function("process_resident_memory_bytes", "Resident memory in bytes.", lambda: _memory()[0])
     metrics.function("process_virtual_memory_bytes", "Virtual memory in bytes.", lambda: _memory()[1])
     metrics.function("process_open_fds", "Number of open file descriptors.", _open_files)
-    metrics.function("process_max_fds", "Largest number of open file descriptors.", _most_files)
+    metrics.function("process_max_fds", "Largest number of open file descriptors.", _max_open_files)
 
 
 def _cpu_s() -> float:
@@ -258,7 +258,7 @@ def _open_files() -> int:
         return 0
 
 
-def _most_files() -> int:
+def _max_open_files() -> int:
     import resource
 
     return resource.getrlimit(resource.RLIMIT_NOFILE)[0]

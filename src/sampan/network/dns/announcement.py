@@ -19,7 +19,7 @@ from sampan.machinery import errors
 from sampan.machinery.client import Client, ConnectionFailed, PatchType, Selection
 from sampan.machinery.clock import Clock
 from sampan.machinery.informer import InformerFactory
-from sampan.network.dns.publication import MANAGER, NAMESPACE, published_dns
+from sampan.network.dns.publication import MANAGER, NAMESPACE, describe_dns_server
 from sampan.network.server_publication import MANAGED_BY, PublishedServer, put_slice, server_slices
 
 log = logging.getLogger(__name__)
@@ -38,7 +38,7 @@ def announced_server(node: Node) -> PublishedServer | None:
     addresses = [str(address) for address in internal_addresses(node)]
     if not all(ports) or not addresses:
         return None
-    return published_dns(node=node.metadata.name, addresses=addresses, dns_port=ports[0], metrics_port=ports[1])
+    return describe_dns_server(node=node.metadata.name, addresses=addresses, dns_port=ports[0], metrics_port=ports[1])
 
 
 def _port(text: str) -> int:
@@ -60,7 +60,7 @@ class DnsAnnouncement:
     def __init__(self, *, server: PublishedServer, client: Client, informers: InformerFactory, clock: Clock) -> None:
         ports = {name: str(number) for name, _, number in server.ports}
         self._node, self._annotations = server.node, {DNS_PORT: ports["dns"], METRICS_PORT: ports["metrics"]}
-        self._client, self._nodes, self._clock = client, informers.of(Node), clock
+        self._client, self._nodes, self._clock = client, informers.for_kind(Node), clock
         self._has_changed = asyncio.Event()
 
     async def run(self) -> None:
@@ -100,16 +100,16 @@ class DnsAnnouncement:
 
     async def _patch(self, annotations: Mapping[str, str | None]) -> None:
         patch = {"metadata": {"annotations": dict(annotations)}}
-        await self._client.of(Node).patch(self._node, patch, type=PatchType.MERGE)
+        await self._client.for_kind(Node).patch(self._node, patch, type=PatchType.MERGE)
 
 
 class AnnouncedServers:
     """`run()` keeps the EndpointSlices of announced servers until it is cancelled."""
 
     def __init__(self, *, client: Client, informers: InformerFactory, clock: Clock) -> None:
-        self._client, self._clock, self._nodes = client, clock, informers.of(Node)
+        self._client, self._clock, self._nodes = client, clock, informers.for_kind(Node)
         selection = Selection(namespace=NAMESPACE, labels=f"{MANAGED_BY}={MANAGER}")
-        self._slices = informers.of(EndpointSlice, selection)
+        self._slices = informers.for_kind(EndpointSlice, selection)
         self._has_changed = asyncio.Event()
 
     async def run(self) -> None:
@@ -143,6 +143,6 @@ class AnnouncedServers:
         for current in list(self._slices.lister):
             if current.metadata.name not in desired and ANNOUNCED in current.metadata.labels:
                 try:
-                    await self._client.of(EndpointSlice).delete(current.metadata.name, NAMESPACE)
+                    await self._client.for_kind(EndpointSlice).delete(current.metadata.name, NAMESPACE)
                 except errors.NotFound:
                     continue

@@ -19,7 +19,7 @@ from sampan.machinery.telemetry.metrics import Metrics, export_process
 from sampan.network.dns.announcement import AnnouncedServers, DnsAnnouncement
 from sampan.network.dns.config import ClusterDnsConfig
 from sampan.network.dns.forwarder import Forwarder
-from sampan.network.dns.publication import published_dns
+from sampan.network.dns.publication import describe_dns_server
 from sampan.network.dns.record_table import RecordSource, RecordTable
 from sampan.network.dns.responder import Responder
 from sampan.network.dns.server import DnsServer
@@ -110,7 +110,7 @@ class ClusterDns:
         self.responder = Responder(
             table=self.table, is_synced=self.source.synced.is_set, on_probe=self.forwarder.is_probe
         )
-        self._nodes = informers.of(Node)
+        self._nodes = informers.for_kind(Node)
         self.servers: dict[str, NodeDns] = {}
         """The servers by node."""
         self._group = asyncio.TaskGroup()
@@ -211,7 +211,7 @@ class NodeDns:
             await is_synced.wait()
             log.info("DNS of node %s listens on port %d of %s", self._node, server.port, ", ".join(self._addresses))
             await self._publish(
-                published_dns(
+                describe_dns_server(
                     node=self._node, addresses=self._addresses, dns_port=server.port, metrics_port=metrics_port
                 )
             )

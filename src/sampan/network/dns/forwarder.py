@@ -22,11 +22,11 @@ from sampan.network.dns.responder import Forward
 from sampan.network.dns.upstream_response import (
     UpstreamResponse,
     client_response,
+    encode_alias_response,
     is_response_to,
     is_truncated,
     parse_response,
     upstream_query,
-    with_aliases,
 )
 from sampan.network.dns.upstreams import UpstreamAddress, UpstreamChoice, choose_upstreams
 from sampan.network.dns.wire import (
@@ -120,7 +120,7 @@ class Forwarder:
             return None
         entry = self._cache.get(_cache_key(query, query.name))
         if entry is not None:
-            return self._aged(query, entry)
+            return self._respond_from_cache(query, entry)
         if not self.choice.servers_for(query.name) or self._is_full(_cache_key(query, query.name)):
             return response(query, rcode=REFUSED)
         return None
@@ -136,10 +136,14 @@ class Forwarder:
             upstream = await self._ask_once(query, question, name)
             entry = None if upstream is None else (self._clock.monotonic(), upstream)
         if forward.aliases:
-            return with_aliases(query, forward.aliases, ttl_s, None if entry is None else entry[1])
-        return response(query, rcode=SERVFAIL) if entry is None else self._aged(query, entry, is_hit=False)
+            return encode_alias_response(query, forward.aliases, ttl_s, None if entry is None else entry[1])
+        return (
+            response(query, rcode=SERVFAIL) if entry is None else self._respond_from_cache(query, entry, is_hit=False)
+        )
 
-    def _aged(self, query: DnsQuery, entry: tuple[float, UpstreamResponse], *, is_hit: bool = True) -> bytes:
+    def _respond_from_cache(
+        self, query: DnsQuery, entry: tuple[float, UpstreamResponse], *, is_hit: bool = True
+    ) -> bytes:
         if is_hit and entry[1].is_negative:
             self.counts.cache_denial_hits += 1
         elif is_hit:

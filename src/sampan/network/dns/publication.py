@@ -62,7 +62,7 @@ async def ensure_dns_service(client: Client, addresses: Sequence[str]) -> None:
 
     A service with a selector belongs to a DNS server that somebody else runs in pods: it is left alone.
     """
-    desired, services = dns_service(addresses), client.of(Service)
+    desired, services = dns_service(addresses), client.for_kind(Service)
     try:
         try:
             service = await services.get(SERVICE, NAMESPACE)
@@ -94,7 +94,7 @@ def _is_as_desired(service: Service, desired: Service) -> bool:
     )
 
 
-def published_dns(*, node: str, addresses: Sequence[str], dns_port: int, metrics_port: int) -> PublishedServer:
+def describe_dns_server(*, node: str, addresses: Sequence[str], dns_port: int, metrics_port: int) -> PublishedServer:
     """Return the DNS server of a node as its EndpointSlices describe it."""
     numbers = (dns_port, dns_port, metrics_port)
     return PublishedServer(

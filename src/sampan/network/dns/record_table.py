@@ -130,9 +130,9 @@ class RecordSource:
 
     def __init__(self, *, table: RecordTable, informers: InformerFactory, trace: PodAddressTrace) -> None:
         self._table, self._trace = table, trace
-        self._services = informers.of(Service)
-        self._slices = informers.of(EndpointSlice)
-        self._namespaces = informers.of(Namespace)
+        self._services = informers.for_kind(Service)
+        self._slices = informers.for_kind(EndpointSlice)
+        self._namespaces = informers.for_kind(Namespace)
         self._slices_of: dict[Owner, dict[str, EndpointSlice]] = {}
         self._parsed: dict[tuple[Owner, str], tuple[EndpointSlice, bool, SliceRecords | None]] = {}
         self._changed: dict[Owner, None] = {}
@@ -171,7 +171,7 @@ class RecordSource:
                 began = time.perf_counter()
 
     def _update_service(self, owner: Owner) -> None:
-        service = self._services.lister.by_key(owner)
+        service = self._services.lister.get_by_key(owner)
         if service is None:
             self._table.set_service(owner, None)
             return

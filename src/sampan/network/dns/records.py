@@ -99,13 +99,13 @@ def slice_records(endpoint_slice: EndpointSlice, *, publishes_not_ready: bool) -
             continue
         for address in endpoint.addresses or ():
             try:
-                packed = packed_address(address)
+                packed = pack_address(address)
             except ValueError:
                 continue
             if endpoint.hostname:
                 hostnames[endpoint.hostname.lower()].append(packed)
             else:
-                addresses[dashed(address)] = packed
+                addresses[format_address_label(address)] = packed
     ports = [
         ServicePortRecord(port.name or "", (port.protocol or "TCP").lower(), number)
         for port, number in numbered_ports(endpoint_slice)
@@ -117,23 +117,23 @@ def service_records(service: Service, slices: Iterable[SliceRecords], zone: Zone
     """Return the records of a service with these slices. A service whose names do not fit into DNS has none."""
     metadata, spec = service.metadata, service.spec
     try:
-        name = _below(_services_domain(metadata.namespace, zone.domain), metadata.name)
+        name = _prepend_label(_services_domain(metadata.namespace, zone.domain), metadata.name)
         if spec.type == "ExternalName":
-            return _external_name(name, spec.externalName, zone)
+            return _external_name_records(name, spec.externalName, zone)
         if spec.clusterIP == "None":
-            return _headless(name, slices, zone)
-        return _with_cluster_ips(name, service, slices, zone)
+            return _headless_records(name, slices, zone)
+        return _cluster_ip_records(name, service, slices, zone)
     except MalformedMessage:  # the API server accepts external names with labels that DNS does not allow
         return ServiceRecords()
 
 
-def _external_name(name: bytes, target: str, zone: ZoneConfig) -> ServiceRecords:
+def _external_name_records(name: bytes, target: str, zone: ZoneConfig) -> ServiceRecords:
     if not target or is_address(target):
         return ServiceRecords()
     return ServiceRecords({name: {CNAME: RecordSet(answer_records=[record(CNAME, zone.ttl_s, name_bytes(target))])}})
 
 
-def _with_cluster_ips(
+def _cluster_ip_records(
     name: bytes, service: Service, slices: Iterable[SliceRecords], zone: ZoneConfig
 ) -> ServiceRecords:
     cluster_ips = service.spec.clusterIPs or [service.spec.clusterIP]
@@ -151,26 +151,26 @@ def _with_cluster_ips(
     for owner, records in targets.items():
         names.setdefault(owner, {})[SRV] = RecordSet(answer_records=records, additional=additional)
     for label, endpoint_addresses in _hostnames(slices).items():
-        names[_below(name, label)] = _address_sets(endpoint_addresses, zone)
+        names[_prepend_label(name, label)] = _address_sets(endpoint_addresses, zone)
     return ServiceRecords(names, {reverse_name(data): (CLUSTER_IP_RANK, (name,)) for _, data in packed})
 
 
-def _headless(name: bytes, slices: Iterable[SliceRecords], zone: ZoneConfig) -> ServiceRecords:
+def _headless_records(name: bytes, slices: Iterable[SliceRecords], zone: ZoneConfig) -> ServiceRecords:
     slices = list(slices)
     endpoints = _hostnames(slices)
     pointers = {
-        reverse_name(data): (HOSTNAME_RANK, (_below(name, label),))
+        reverse_name(data): (HOSTNAME_RANK, (_prepend_label(name, label),))
         for label, addresses in endpoints.items()
         for _, data in addresses
     }
     for part in slices:
         for label, data in part.addresses.items():
             endpoints.setdefault(label, {})[part.type, data] = None
-            pointers.setdefault(reverse_name(data), (DASHED_RANK, (_below(name, label),)))
+            pointers.setdefault(reverse_name(data), (DASHED_RANK, (_prepend_label(name, label),)))
     if not endpoints:
         return ServiceRecords()
     everything = {address: None for addresses in endpoints.values() for address in addresses}
-    names = {_below(name, label): _address_sets(addresses, zone) for label, addresses in endpoints.items()}
+    names = {_prepend_label(name, label): _address_sets(addresses, zone) for label, addresses in endpoints.items()}
     names[name] = _address_sets(everything, zone)
     for owner, records in _headless_srv(name, slices, zone).items():
         names.setdefault(owner, {})[SRV] = records
@@ -185,7 +185,7 @@ def _headless_srv(name: bytes, slices: Sequence[SliceRecords], zone: ZoneConfig)
     additional: defaultdict[bytes, dict[bytes, None]] = defaultdict(dict)
     for part in slices:
         labels = {**{label: [data] for label, data in part.addresses.items()}, **part.hostnames}
-        targets = [(_below(name, label), addresses) for label, addresses in labels.items()]
+        targets = [(_prepend_label(name, label), addresses) for label, addresses in labels.items()]
         for port in part.ports:
             remaining -= len(targets)
             if remaining < 0:
@@ -226,7 +226,7 @@ def _srv_names(name: bytes, port: str, protocol: str) -> list[bytes]:
     if not port or len(port) > 62:
         return [name]
     try:
-        return [name, _below(_below(name, f"_{protocol}"), f"_{port.lower()}")]
+        return [name, _prepend_label(_prepend_label(name, f"_{protocol}"), f"_{port.lower()}")]
     except MalformedMessage:
         return [name]
 
@@ -236,10 +236,10 @@ def _srv_names(name: bytes, port: str, protocol: str) -> list[bytes]:
 
 def zone_records(zone: ZoneConfig, *, serial: int) -> tuple[Names, bytes]:
     """Return the records of the zone, and its SOA record as the authority section of negative responses has it."""
-    server = _below(_services_domain("kube-system", zone.domain), "kube-dns")
+    server = _prepend_label(_services_domain("kube-system", zone.domain), "kube-dns")
     soa = soa_data(
         name_server=server,
-        mailbox=_below(zone.name, "hostmaster"),
+        mailbox=_prepend_label(zone.name, "hostmaster"),
         serial=serial,
         negative_ttl_s=zone.negative_ttl_s,
     )
@@ -248,13 +248,13 @@ def zone_records(zone: ZoneConfig, *, serial: int) -> tuple[Names, bytes]:
         NS: RecordSet(answer_records=[record(NS, zone.ttl_s, server)]),
     }
     version = {TXT: RecordSet(answer_records=[record(TXT, zone.ttl_s, txt_data(SPECIFICATION_VERSION))])}
-    names = {zone.name: apex, _below(zone.name, "dns-version"): version}
+    names = {zone.name: apex, _prepend_label(zone.name, "dns-version"): version}
     return names, record(SOA, zone.negative_ttl_s, soa, owner=zone.name)
 
 
 def namespace_names(namespace: str, zone: ZoneConfig) -> tuple[bytes, bytes]:
     """Return the names that exist, without records, because the namespace exists."""
-    return _services_domain(namespace, zone.domain), _below(_below(zone.name, "pod"), namespace)
+    return _services_domain(namespace, zone.domain), _prepend_label(_prepend_label(zone.name, "pod"), namespace)
 
 
 def pod_address(label: bytes) -> bytes | None:
@@ -286,11 +286,11 @@ def reverse_name(packed: bytes) -> bytes:
     return labels_bytes([*(nibbles[place : place + 1] for place in range(32)), b"ip6", b"arpa"])
 
 
-def packed_address(address: str) -> bytes:
+def pack_address(address: str) -> bytes:
     return ipaddress.ip_address(address).packed
 
 
-def dashed(address: str) -> str:
+def format_address_label(address: str) -> str:
     return address.lower().replace(".", "-").replace(":", "-")
 
 
@@ -304,7 +304,7 @@ def _services_domain(namespace: str, domain: str) -> bytes:
     return name_bytes(f"{namespace}.svc.{domain}")
 
 
-def _below(name: bytes, label: str) -> bytes:
+def _prepend_label(name: bytes, label: str) -> bytes:
     """Return the DNS name one label below another. Names of services and endpoints always fit, as their labels are
     checked when they are written."""
     encoded = label.lower().encode()

@@ -49,7 +49,7 @@ from sampan.network.dns.wire import (
     parse_query,
     record,
     response,
-    truncated,
+    truncate_response,
 )
 
 _MAX_ALIASES = 8
@@ -139,13 +139,13 @@ class Responder:
         """Respond from the table, which is complete."""
         self._record_sets = self._table.record_sets
 
-    def finished(self, query: DnsQuery, message: bytes, transport: DnsTransport) -> bytes:
+    def finish_response(self, query: DnsQuery, message: bytes, transport: DnsTransport) -> bytes:
         """Count a response, and cut it to the size that the client accepts."""
         transport.responses[message[3] & 15] += 1
         limit = MAX_MESSAGE_SIZE
         if transport.is_udp:
             limit = min(query.udp_size, EDNS_UDP_SIZE) if query.udp_size else MIN_UDP_SIZE
-        return message if len(message) <= limit else truncated(message, limit)
+        return message if len(message) <= limit else truncate_response(message, limit)
 
     def _respond_to_any(self, message: bytes, transport: DnsTransport) -> bytes | Forward | None:
         if len(message) < HEADER_SIZE or message[2] & 0x80:
@@ -163,7 +163,7 @@ class Responder:
             query = odd
         transport.requests[query.question[-4:-2]] += 1
         decision = self._decide(query)
-        return decision if isinstance(decision, Forward) else self.finished(query, decision, transport)
+        return decision if isinstance(decision, Forward) else self.finish_response(query, decision, transport)
 
     def _decide(self, query: DnsQuery) -> bytes | Forward:
         if query.edns_version:
@@ -171,7 +171,7 @@ class Responder:
         if query.qclass != 1 or query.type in (AXFR, IXFR):
             return response(query, rcode=REFUSED)
         if is_within(query.name, self._table.zone_name):
-            return self._in_zone(query) if self._is_synced() else response(query, rcode=SERVFAIL)
+            return self._resolve_in_zone(query) if self._is_synced() else response(query, rcode=SERVFAIL)
         if (records := self._record_sets.get(query.key)) is not None:
             return response(query, counts=records.counts, body=records.next_body(), flags=AA)
         if not self._is_synced() and any(is_within(query.name, zone) for zone in _REVERSE_ZONES):
@@ -180,14 +180,14 @@ class Responder:
             return response(query, rcode=NXDOMAIN)
         return Forward(query)
 
-    def _in_zone(self, query: DnsQuery) -> bytes | Forward:
+    def _resolve_in_zone(self, query: DnsQuery) -> bytes | Forward:
         aliases, name, body = list[bytes](), query.name, b""
         while True:
             if (records := self._record_sets.get(record_key(name, query.type))) is not None:
-                return self._with_aliases(query, aliases, body, records)
+                return self._respond_with_records(query, aliases, body, records)
             alias = self._record_sets.get(record_key(name, CNAME))
             if alias is None:
-                return self._without_record(query, name, aliases, body)
+                return self._respond_without_record(query, name, aliases, body)
             target = alias.body[12:]
             owner = _pointer(query, body) if aliases else b"\xc0\x0c"
             body += owner + alias.body[2:]
@@ -198,7 +198,7 @@ class Responder:
                 return response(query, rcode=SERVFAIL)
             name = target.lower()
 
-    def _with_aliases(self, query: DnsQuery, aliases: list[bytes], body: bytes, records: RecordSet) -> bytes:
+    def _respond_with_records(self, query: DnsQuery, aliases: list[bytes], body: bytes, records: RecordSet) -> bytes:
         if not aliases:
             return response(query, counts=records.counts, body=records.next_body(), flags=AA)
         count, owner = len(aliases), _pointer(query, body)
@@ -209,7 +209,7 @@ class Responder:
             body += b"".join(owner + addresses[place + 2 : place + size] for place in range(0, len(addresses), size))
         return response(query, counts=struct.pack("!HHH", count, 0, 0), body=body, flags=AA)
 
-    def _without_record(self, query: DnsQuery, name: bytes, aliases: list[bytes], body: bytes) -> bytes:
+    def _respond_without_record(self, query: DnsQuery, name: bytes, aliases: list[bytes], body: bytes) -> bytes:
         """Return NODATA, NXDOMAIN, or the address of a pod name."""
         rcode, answer_count, authority = NXDOMAIN, len(aliases), self._table.soa
         if name in self._table.names:

@@ -109,9 +109,9 @@ class DnsServer:
         streams: list[socket.socket] = []
         try:
             for address in self._addresses:
-                datagrams.append(_bound(address, port, socket.SOCK_DGRAM))
+                datagrams.append(_open_socket(address, port, socket.SOCK_DGRAM))
                 port = int(datagrams[-1].getsockname()[1])
-                streams.append(_bound(address, port, socket.SOCK_STREAM))
+                streams.append(_open_socket(address, port, socket.SOCK_STREAM))
         except BaseException:
             for endpoint in (*datagrams, *streams):
                 endpoint.close()
@@ -136,7 +136,7 @@ class DnsServer:
                 began = time.perf_counter()
                 result = respond(message, transport)
                 if isinstance(result, Forward):
-                    result = self._cached_or_pending(result, transport, endpoint, peer)
+                    result = self._respond_or_defer(result, transport, endpoint, peer)
                 if result is not None:
                     send(result, peer)
                     transport.durations.observe(time.perf_counter() - began)
@@ -145,7 +145,7 @@ class DnsServer:
             except Exception:
                 log.exception("cannot respond to a DNS query")
 
-    def _cached_or_pending(
+    def _respond_or_defer(
         self, forward: Forward, transport: DnsTransport, endpoint: socket.socket, peer: tuple[str, int]
     ) -> bytes | None:
         """Return the response to a forwarded query if it is known at once; otherwise it is sent later."""
@@ -155,7 +155,7 @@ class DnsServer:
                 self._tasks.create_task(self._send_later(forward, transport, endpoint, peer))
                 return None
             message = response(forward.query, rcode=REFUSED)
-        return self._responder.finished(forward.query, message, transport) if message is not None else None
+        return self._responder.finish_response(forward.query, message, transport) if message is not None else None
 
     async def _send_later(
         self, forward: Forward, transport: DnsTransport, endpoint: socket.socket, peer: tuple[str, int]
@@ -176,7 +176,7 @@ class DnsServer:
             log.exception("cannot resolve a DNS query")
             message = response(forward.query, rcode=SERVFAIL)
         transport.durations.observe(time.perf_counter() - began)
-        return self._responder.finished(forward.query, message, transport)
+        return self._responder.finish_response(forward.query, message, transport)
 
     # -- TCP -----------------------------------------------------------------------------------------------------------
 
@@ -206,7 +206,7 @@ class DnsServer:
         pipelined = asyncio.Semaphore(self._config.max_pipelined)
         try:
             async with asyncio.TaskGroup() as group:
-                while (message := await self._next_message(reader)) is not None:
+                while (message := await self._read_message(reader)) is not None:
                     began = time.perf_counter()
                     result = self._responder.respond(message, transport)
                     if isinstance(result, Forward):
@@ -220,7 +220,7 @@ class DnsServer:
         except* Exception:
             log.exception("cannot respond to a DNS query")
 
-    async def _next_message(self, reader: asyncio.StreamReader) -> bytes | None:
+    async def _read_message(self, reader: asyncio.StreamReader) -> bytes | None:
         """Return the next message of a connection; None if it ended or was idle for too long."""
         try:
             async with asyncio.timeout(self._config.idle_s):
@@ -237,7 +237,7 @@ class DnsServer:
             if message is None:
                 message = await self._resolve(forward, transport)
             else:
-                message = self._responder.finished(forward.query, message, transport)
+                message = self._responder.finish_response(forward.query, message, transport)
             await self._write(writer, message)
         finally:
             pipelined.release()
@@ -248,7 +248,7 @@ class DnsServer:
             await writer.drain()
 
 
-def _bound(address: str, port: int, kind: socket.SocketKind) -> socket.socket:
+def _open_socket(address: str, port: int, kind: socket.SocketKind) -> socket.socket:
     family = socket.AF_INET6 if ipaddress.ip_address(address).version == 6 else socket.AF_INET
     endpoint = socket.socket(family, kind | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
     try:

@@ -46,7 +46,7 @@ async def status_port(
             return web.Response(text="OK") if is_ready() else web.Response(status=503, text="not synced\n")
         return web.Response(status=404, text="404 page not found\n")
 
-    endpoint = await asyncio.to_thread(namespace.run, lambda: _listening(address))
+    endpoint = await asyncio.to_thread(namespace.run, lambda: _open_listener(address))
     runner = web.ServerRunner(web.Server(handle, access_log=None), shutdown_timeout=1)
     try:
         await runner.setup()
@@ -57,7 +57,7 @@ async def status_port(
         endpoint.close()
 
 
-def _listening(address: str) -> socket.socket:
+def _open_listener(address: str) -> socket.socket:
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     endpoint = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK)
     try:
@@ -94,7 +94,7 @@ def export_dns(metrics: Metrics, *, server: DnsServer, forwarder: Forwarder, tab
     """Register the metrics of a node's DNS server. Those of the forwarder cover all nodes of the process."""
     counts = forwarder.counts
 
-    def requests() -> Iterator[Sample]:
+    def list_requests() -> Iterator[Sample]:
         totals: dict[tuple[str, ...], float] = {}
         for transport in server.transports:
             for packed, number in transport.requests.items():
@@ -103,7 +103,7 @@ def export_dns(metrics: Metrics, *, server: DnsServer, forwarder: Forwarder, tab
                 totals[labels] = totals.get(labels, 0) + number
         yield from totals.items()
 
-    def responses() -> Iterator[Sample]:
+    def list_responses() -> Iterator[Sample]:
         totals: dict[tuple[str, ...], float] = {}
         for transport in server.transports:
             for rcode, number in transport.responses.items():
@@ -111,7 +111,7 @@ def export_dns(metrics: Metrics, *, server: DnsServer, forwarder: Forwarder, tab
                 totals[labels] = totals.get(labels, 0) + number
         yield from totals.items()
 
-    def forwarded() -> Iterator[Sample]:
+    def list_forwarded() -> Iterator[Sample]:
         for (upstream, result), number in list(counts.requests.items()):
             rcode = RCODE_NAMES.get(int(result), result) if result.isdecimal() else result
             yield (upstream, rcode), number
@@ -119,14 +119,14 @@ def export_dns(metrics: Metrics, *, server: DnsServer, forwarder: Forwarder, tab
     metrics.function(
         "coredns_dns_requests_total",
         "DNS requests by protocol, family and type.",
-        requests,
+        list_requests,
         ("server", "zone", "view", "proto", "family", "type"),
         kind="counter",
     )
     metrics.function(
         "coredns_dns_responses_total",
         "DNS responses by rcode.",
-        responses,
+        list_responses,
         ("server", "zone", "view", "rcode", "plugin"),
         kind="counter",
     )
@@ -153,7 +153,7 @@ def export_dns(metrics: Metrics, *, server: DnsServer, forwarder: Forwarder, tab
     metrics.function(
         "coredns_forward_responses_total",
         "Responses and failures of upstream resolvers.",
-        forwarded,
+        list_forwarded,
         ("to", "rcode"),
         kind="counter",
     )

@@ -128,7 +128,9 @@ def response_message(question: bytes, upstream: UpstreamResponse) -> bytes:
     return head + question + upstream.body
 
 
-def with_aliases(query: DnsQuery, aliases: tuple[bytes, ...], ttl_s: int, upstream: UpstreamResponse | None) -> bytes:
+def encode_alias_response(
+    query: DnsQuery, aliases: tuple[bytes, ...], ttl_s: int, upstream: UpstreamResponse | None
+) -> bytes:
     """Encode a response with CNAME records of the cluster, followed by the records of the upstream resolver for the
     last of these names. Without a response of an upstream resolver, the response has only the CNAME records and an
     error code."""

@@ -289,7 +289,7 @@ def error_response(message: bytes, rcode: int) -> bytes:
     return message[:2] + bytes((0x80 | opcode_and_rd, rcode)) + bytes(8)
 
 
-def truncated(message: bytes, size: int) -> bytes:
+def truncate_response(message: bytes, size: int) -> bytes:
     """Cut a response to at most `size` bytes.
 
     Whole records are left out from the end, except OPT. TC is set if a record of the answer or authority section is

@@ -58,7 +58,7 @@ class BackendEndpoints:
     """Chooses the endpoints of backends. What was resolved is kept until the service or its EndpointSlices change."""
 
     def __init__(self, *, informers: InformerFactory) -> None:
-        self._services, self._slices = informers.of(Service), informers.of(EndpointSlice)
+        self._services, self._slices = informers.for_kind(Service), informers.for_kind(EndpointSlice)
         self._slices.lister.add_index(by_service)
         self._resolved: dict[NamespacedName, dict[str | int, list[EndpointAddress]]] = {}
         self._turns: dict[BackendServicePort, int] = {}
@@ -81,7 +81,7 @@ class BackendEndpoints:
 
     def _addresses(self, backend: BackendServicePort) -> list[EndpointAddress]:
         key = NamespacedName(backend.namespace, backend.service)
-        service = self._services.lister.by_key(key)
+        service = self._services.lister.get_by_key(key)
         if service is None:
             return []
         ports = self._resolved.setdefault(key, {})

@@ -80,14 +80,14 @@ class HostCertificates:
 def _server_context(pair: KeyPair) -> ssl.SSLContext:
     """Return a context with a certificate. The ssl module reads files only; this one exists in memory. Raise
     UnusableSecret."""
-    chain = _checked_chain(pair)
+    chain = _check_chain(pair)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.set_alpn_protocols(["http/1.1"])
     file = os.memfd_create("certificate", os.MFD_CLOEXEC)
     try:
         with os.fdopen(os.dup(file), "wb") as writer:
             writer.write(chain + pair.key)
-        context.load_cert_chain(f"/proc/self/fd/{file}", password=_no_password)
+        context.load_cert_chain(f"/proc/self/fd/{file}", password=_refuse_password)
     except (ssl.SSLError, ValueError) as error:
         raise UnusableSecret(f"the certificate and its key cannot be used: {error}") from None
     finally:
@@ -95,7 +95,7 @@ def _server_context(pair: KeyPair) -> ssl.SSLContext:
     return context
 
 
-def _checked_chain(pair: KeyPair) -> bytes:
+def _check_chain(pair: KeyPair) -> bytes:
     """Check the size of the key and of the certificates, and return the certificates as PEM. They are encoded again, so
     that OpenSSL reads exactly those that were checked. Raise UnusableSecret."""
     if max(len(pair.certificate), len(pair.key)) > INGRESS_CHAIN_BYTES:
@@ -110,6 +110,6 @@ def _checked_chain(pair: KeyPair) -> bytes:
     return b"".join(certificate.public_bytes(Encoding.PEM) for certificate in certificates)
 
 
-def _no_password() -> str:
+def _refuse_password() -> str:
     """Keep OpenSSL from prompting for the password of an encrypted key."""
     raise ValueError("the key is encrypted")

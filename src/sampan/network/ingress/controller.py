@@ -57,12 +57,12 @@ class IngressController:
         self.config, self._client, self._informers, self._clock = config, client, informers, clock
         self.table = RoutingTable()
         self.backends = BackendEndpoints(informers=informers)
-        self._ingresses, self._classes = informers.of(Ingress), informers.of(IngressClass)
-        self._services, self._secrets = informers.of(Service), informers.of(Secret, _TLS_SECRETS)
+        self._ingresses, self._classes = informers.for_kind(Ingress), informers.for_kind(IngressClass)
+        self._services, self._secrets = informers.for_kind(Service), informers.for_kind(Secret, _TLS_SECRETS)
         for index in (by_secret, by_class):
             self._ingresses.lister.add_index(index)
         self.certificates = HostCertificates(
-            secret_of=self.table.secret_of, read_secret=self._secrets.lister.by_key, now=clock.now()
+            secret_of=self.table.secret_of, read_secret=self._secrets.lister.get_by_key, now=clock.now()
         )
         self._events = EventRecorder(client=client, clock=clock, component=COMPONENT)
         self.synced = asyncio.Event()
@@ -203,15 +203,15 @@ class IngressController:
                     await self._clock.sleep(_RETRY_S)
 
     async def _write_status(self, key: NamespacedName) -> None:
-        ingress = self._ingresses.lister.by_key(key)
+        ingress = self._ingresses.lister.get_by_key(key)
         if ingress is None or key not in self.table:
             return
         desired = [entry.ip for entry in self._load_balancer() if entry.ip]
         if [entry.ip for entry in ingress.status.loadBalancer.ingress] == desired:
             return
         status = {"loadBalancer": {"ingress": [{"ip": address} for address in desired]}}
-        await self._client.of(Ingress).patch(key.name, {"status": status}, key.namespace, subresource="status")
+        await self._client.for_kind(Ingress).patch(key.name, {"status": status}, key.namespace, subresource="status")
 
     def _load_balancer(self) -> Sequence[LoadBalancerIngress]:
-        service = self._services.lister.by_key(SERVICE)
+        service = self._services.lister.get_by_key(SERVICE)
         return service.status.loadBalancer.ingress if service is not None else ()

@@ -25,7 +25,7 @@ from sampan.machinery.http.session import HttpSession
 from sampan.machinery.linux.network_namespace import NetworkNamespace
 from sampan.machinery.multiplex import handshake, upgrade
 from sampan.machinery.multiplex.upgrade import TakenOverResponse, take_over
-from sampan.machinery.multiplex.wire import StreamWire, close_writer, joined
+from sampan.machinery.multiplex.wire import StreamWire, close_writer, join_wires
 from sampan.network.ingress.backends import BackendEndpoints, EndpointAddress
 from sampan.network.ingress.request_target import BadTarget, RequestTarget, parse_target
 from sampan.network.ingress.routing_table import RoutingTable
@@ -166,10 +166,10 @@ class IngressForwarder:
                 await writer.drain()
                 head = await upgrade.read_response_head(reader)
                 if head.code != upgrade.SWITCHING:
-                    return await _rejected(reader, head)
+                    return await _read_rejection(reader, head)
             wire = take_over(request)
-            await wire.write(_raw_head(head))
-            await joined(wire, StreamWire(reader, writer))
+            await wire.write(_encode_head(head))
+            await join_wires(wire, StreamWire(reader, writer))
             return TakenOverResponse()
         except TimeoutError:
             return error_page(504)
@@ -286,7 +286,7 @@ def _response_headers(headers: Iterable[tuple[str, str]]) -> CIMultiDict[str]:
     return kept
 
 
-async def _rejected(reader: asyncio.StreamReader, head: upgrade.Head) -> web.Response:
+async def _read_rejection(reader: asyncio.StreamReader, head: upgrade.Head) -> web.Response:
     """Return the response of a backend that does not accept a WebSocket connection."""
     body = await upgrade.read_response_body(reader, head)
     response = web.Response(status=head.code, reason=head.phrase, body=body, headers=_response_headers(head.headers))
@@ -294,7 +294,7 @@ async def _rejected(reader: asyncio.StreamReader, head: upgrade.Head) -> web.Res
     return response
 
 
-def _raw_head(head: upgrade.Head) -> bytes:
+def _encode_head(head: upgrade.Head) -> bytes:
     lines = [f"HTTP/1.1 {head.code} {head.phrase}", *(f"{name}: {value}" for name, value in head.headers), "", ""]
     return "\r\n".join(lines).encode("utf-8", "surrogateescape")
 

@@ -16,10 +16,10 @@ from sampan.api.limits import INGRESS_CLIENT_CONNECTIONS
 from sampan.machinery.linux.network_namespace import NetworkNamespace
 from sampan.network.accept_loop import MOST_CONNECTIONS
 from sampan.network.client_counts import ClientCounts
-from sampan.network.http_port import bound_socket
+from sampan.network.http_port import bind_socket
 from sampan.network.ingress.forwarder import ClientSide, IngressForwarder
 from sampan.network.ingress.listener import HttpListener, RequestFunction
-from sampan.network.ingress.publication import HTTP, HTTPS, IngressConfig, published_ingress
+from sampan.network.ingress.publication import HTTP, HTTPS, IngressConfig, describe_ingress_server
 from sampan.network.server_publication import PublishedServer
 
 log = logging.getLogger(__name__)
@@ -82,7 +82,7 @@ class NodeIngress:
                     await self._is_synced.wait()
                     log.info("Ingress server of node %s listens on ports %d and %d", self._node, http_port, https_port)
                     await self._publish(
-                        published_ingress(
+                        describe_ingress_server(
                             node=self._node, addresses=self._addresses, http_port=http_port, https_port=https_port
                         )
                     )
@@ -104,7 +104,7 @@ def listen(namespace: NetworkNamespace, addresses: Sequence[str], preferred: int
         port = preferred if attempt == 0 else 0
         try:
             for address in addresses:
-                listeners.append(bound_socket(namespace, address, port))
+                listeners.append(bind_socket(namespace, address, port))
                 port = listeners[0].getsockname()[1]
         except OSError as error:
             for listener in listeners:

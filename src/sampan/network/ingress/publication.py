@@ -50,7 +50,7 @@ async def ensure_ingress_objects(client: Client, config: IngressConfig) -> None:
 
 
 async def _ensure_service(client: Client, config: IngressConfig) -> None:
-    services = client.of(Service)
+    services = client.for_kind(Service)
     try:
         service = await services.get(SERVICE.name, SERVICE.namespace)
     except errors.NotFound:
@@ -84,22 +84,22 @@ def ingress_service(config: IngressConfig) -> Service:
 async def _ensure_class(client: Client) -> None:
     """Create the IngressClass once in the life of a cluster, so that an administrator may delete or change it. It is
     the default class unless there is another one."""
-    namespace = await client.of(Namespace).get(SERVICE.namespace)
+    namespace = await client.for_kind(Namespace).get(SERVICE.namespace)
     if _CREATED in namespace.metadata.annotations:
         return
-    classes = await client.of(IngressClass).list()
+    classes = await client.for_kind(IngressClass).list()
     has_default = any(item.metadata.annotations.get(_DEFAULT_CLASS) == "true" for item in classes.items)
     metadata = ObjectMeta(name=INGRESS_CLASS, annotations={} if has_default else {_DEFAULT_CLASS: "true"})
     try:
-        await client.of(IngressClass).create(
+        await client.for_kind(IngressClass).create(
             IngressClass(metadata=metadata, spec=IngressClassSpec(controller=CONTROLLER))
         )
     except errors.AlreadyExists:
         log.info("IngressClass %s exists", INGRESS_CLASS)
-    await client.of(Namespace).patch(SERVICE.namespace, {"metadata": {"annotations": {_CREATED: INGRESS_CLASS}}})
+    await client.for_kind(Namespace).patch(SERVICE.namespace, {"metadata": {"annotations": {_CREATED: INGRESS_CLASS}}})
 
 
-def published_ingress(*, node: str, addresses: Sequence[str], http_port: int, https_port: int) -> PublishedServer:
+def describe_ingress_server(*, node: str, addresses: Sequence[str], http_port: int, https_port: int) -> PublishedServer:
     """Return the server of a node as its EndpointSlices describe it."""
     return PublishedServer(
         service=SERVICE,

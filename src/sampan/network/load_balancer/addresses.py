@@ -57,7 +57,7 @@ def is_in_pool(address: str, cidr: str) -> bool:
     return 1 <= distance < min(network.num_addresses // _SHARE_OF_NODES, _MOST_ADDRESSES)
 
 
-def own_addresses_for(service: Service, others: Iterable[Service], cidrs: Sequence[str]) -> list[str]:
+def choose_pool_addresses(service: Service, others: Iterable[Service], cidrs: Sequence[str]) -> list[str]:
     """Return an address of its own for each IP family of a service. It keeps the ones that it has; the first one may be
     requested by `loadBalancerIP`. Raise NoLoadBalancerAddress."""
     used = {address for other in others if key_of(other) != key_of(service) for address in addresses_in(other)}
@@ -65,10 +65,10 @@ def own_addresses_for(service: Service, others: Iterable[Service], cidrs: Sequen
     chosen = [cidr for family in families for cidr in cidrs if (":" in cidr) == (family == "IPv6")]
     if not chosen:
         raise NoLoadBalancerAddress(f"the nodes have no addresses of {' or '.join(families)}")
-    return [_own_address(service, cidr, used) for cidr in chosen]
+    return [_choose_pool_address(service, cidr, used) for cidr in chosen]
 
 
-def _own_address(service: Service, cidr: str, used: set[str]) -> str:
+def _choose_pool_address(service: Service, cidr: str, used: set[str]) -> str:
     requested = service.spec.loadBalancerIP
     if requested and (":" in requested) == (":" in cidr):
         if not is_in_pool(requested, cidr):
@@ -84,7 +84,7 @@ def _own_address(service: Service, cidr: str, used: set[str]) -> str:
     return address
 
 
-def shared_addresses_for(service: Service, others: Iterable[Service], addresses: Sequence[str]) -> list[str]:
+def choose_shared_addresses(service: Service, others: Iterable[Service], addresses: Sequence[str]) -> list[str]:
     """Return the addresses of the machine in the IP families of a service. Raise NoLoadBalancerAddress if another
     service has one of its ports."""
     ports = {(port.protocol or "TCP", port.port) for port in service.spec.ports}

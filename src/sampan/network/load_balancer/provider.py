@@ -12,13 +12,13 @@ import msgspec
 from sampan.api.types.core_v1 import LoadBalancerIngress, LoadBalancerStatus, Node, PortStatus, Service, ServicePort
 from sampan.machinery.linux.network_namespace import NetworkNamespace
 from sampan.machinery.object_key import NamespacedName, key_of
-from sampan.network.http_port import bound_socket
+from sampan.network.http_port import bind_socket
 from sampan.network.load_balancer.addresses import (
     NoLoadBalancerAddress,
     addresses_in,
-    own_addresses_for,
+    choose_pool_addresses,
+    choose_shared_addresses,
     ports_in,
-    shared_addresses_for,
 )
 
 _KINDS = {"TCP": socket.SOCK_STREAM, "UDP": socket.SOCK_DGRAM}
@@ -86,8 +86,8 @@ class EmbeddedLoadBalancers:
     def _addresses_for(self, service: Service, services: Iterable[Service]) -> list[str]:
         others = [self._with_status(other) for other in services if other.spec.type == "LoadBalancer"]
         if self._node_cidrs:
-            return own_addresses_for(service, others, self._node_cidrs)
-        addresses = shared_addresses_for(service, others, self._machine_addresses)
+            return choose_pool_addresses(service, others, self._node_cidrs)
+        addresses = choose_shared_addresses(service, others, self._machine_addresses)
         known = ports_in(self._with_status(service)) if key_of(service) in self._assigned else set()
         _check_ports(
             [port for port in service.spec.ports if (port.protocol or "TCP", port.port) not in known], addresses
@@ -108,7 +108,7 @@ def _check_ports(ports: Iterable[ServicePort], addresses: Sequence[str]) -> None
         kind = _KINDS.get(port.protocol or "TCP")
         for address in addresses if kind is not None else ():
             try:
-                bound_socket(NetworkNamespace(), address, port.port, kind or socket.SOCK_STREAM).close()
+                bind_socket(NetworkNamespace(), address, port.port, kind or socket.SOCK_STREAM).close()
             except OSError as error:
                 if error.errno == errno.EADDRINUSE:
                     raise NoLoadBalancerAddress(

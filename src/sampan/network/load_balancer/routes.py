@@ -98,8 +98,8 @@ class LoadBalancerRoutes:
     ) -> None:
         """`is_on` says whether a node runs. A stopped node is ready until the node controller misses its heartbeats."""
         self._bridge, self._node_cidrs, self._is_on, self._clock = bridge, node_cidrs, is_on, clock
-        self._services, self._nodes = informers.of(Service), informers.of(Node)
-        self._slices = informers.of(EndpointSlice)
+        self._services, self._nodes = informers.for_kind(Service), informers.for_kind(Node)
+        self._slices = informers.for_kind(EndpointSlice)
         self._thread = namespace.executor("load-balancer-routes")
         self._changed, self._lock = asyncio.Event(), asyncio.Lock()
         self._unpublished: dict[NamespacedName, Service] = {}
@@ -144,7 +144,7 @@ class LoadBalancerRoutes:
         for informer in (self._services, self._nodes, self._slices):
             await informer.synced.wait()
         async with self._lock:
-            desired = self._desired()
+            desired = self._compute_routes()
             if desired == self._applied:
                 return
             try:
@@ -159,7 +159,7 @@ class LoadBalancerRoutes:
                     log.info("load balancer address %s leads to the node with address %s", address, gateway)
             self._applied = desired
 
-    def _desired(self) -> dict[str, str]:
+    def _compute_routes(self) -> dict[str, str]:
         published = {key_of(service): service for service in self._services.lister}
         services = [
             service for service in (published | self._unpublished).values() if service.status.loadBalancer.ingress
@@ -179,11 +179,11 @@ def route_addresses(bridge: str, desired: Mapping[str, str]) -> None:
     """Set the gateways of addresses on the machine. Blocks; raises OSError."""
     if not desired and bridge not in [name for _, name in socket.if_nameindex()]:
         return
-    with netlink.opened() as link:
+    with netlink.open_socket() as link:
         index = socket.if_nametoindex(bridge)
         current = netlink.address_routes(link, index)
         for address in current.keys() - desired.keys():
-            netlink.say(link, [netlink.no_address_route(address)])
+            netlink.send_messages(link, [netlink.encode_address_route_deletion(address)])
         for address, gateway in desired.items():
             if current.get(address) != gateway:
-                netlink.say(link, [netlink.address_route(index, address, gateway)])
+                netlink.send_messages(link, [netlink.encode_address_route(index, address, gateway)])

@@ -76,7 +76,7 @@ class MeshAgent:
     def __init__(self, *, config: MeshConfig, client: Client, clock: Clock) -> None:
         self._config, self._client, self._clock = config, client, clock
         self._informers = InformerFactory(client=client)
-        self._nodes = self._informers.of(Node)
+        self._nodes = self._informers.for_kind(Node)
         self._changed = asyncio.Event()
         self._thread = config.namespace.executor("mesh")
         self._links: MeshLinks | None = None
@@ -101,7 +101,7 @@ class MeshAgent:
             self._thread.shutdown(wait=False)
 
     def _on_node(self, old: Node | None, new: Node | None) -> None:
-        if old is None or new is None or _concern(old) != _concern(new):
+        if old is None or new is None or _relevant_fields(old) != _relevant_fields(new):
             self._changed.set()
 
     async def _wait(self) -> None:
@@ -120,10 +120,10 @@ class MeshAgent:
     async def _reach_others(self) -> None:
         nodes = [node for node in self._nodes.lister if not is_hollow_node(node)]
         others = read_machines(nodes, self._config.is_own)
-        if not others and not await self._do(lambda: has_leftovers(self._config.identity)):
+        if not others and not await self._run_in_thread(lambda: has_leftovers(self._config.identity)):
             return
         own_nodes = [node for node in nodes if self._config.is_own(node)]
-        own = await self._do(lambda: self._own_machine(own_nodes))
+        own = await self._run_in_thread(lambda: self._describe_own_machine(own_nodes))
         if own is None:
             log.warning("this machine has none of the addresses %s; waiting", ", ".join(self._config.addresses))
             return
@@ -132,17 +132,17 @@ class MeshAgent:
         others = list(accept_destinations(own, others, self._config.cluster_cidrs))
         plan = plan_mesh(own, others, wireguard_port=self._config.wireguard_port)
         try:
-            await self._do(lambda: self._opened().apply(plan, own.interfaces[0], self._private_key))
+            await self._run_in_thread(lambda: self._open_links().apply(plan, own.interfaces[0], self._private_key))
         except MeshError as error:
             log.warning("%s; retrying", error)
         self._warn(plan)
 
-    def _own_machine(self, nodes: list[Node]) -> Machine | None:
+    def _describe_own_machine(self, nodes: list[Node]) -> Machine | None:
         config = self._config
         offered = usable_backends(config.backend)
         if WIREGUARD in offered and not self._private_key:
             self._private_key = ensure_private_key(config.key_file)
-        interfaces = self._opened().interfaces(config.addresses)
+        interfaces = self._open_links().interfaces(config.addresses)
         if not interfaces:
             return None
         key = public_key(self._private_key) if self._private_key else ""
@@ -163,7 +163,7 @@ class MeshAgent:
                 continue
             try:
                 patch = {"metadata": {"annotations": desired}}
-                await self._client.of(Node).patch(node.metadata.name, patch, type=PatchType.MERGE)
+                await self._client.for_kind(Node).patch(node.metadata.name, patch, type=PatchType.MERGE)
             except (errors.ApiError, ConnectionFailed) as error:
                 log.warning("cannot publish the addresses of this machine on node %s: %s", node.metadata.name, error)
 
@@ -179,7 +179,7 @@ class MeshAgent:
         for node, reason in plan.unreachable.items():
             log.warning("pods of node %s are not reachable from this machine: %s", node, reason)
 
-    def _opened(self) -> MeshLinks:
+    def _open_links(self) -> MeshLinks:
         if self._links is None:
             config = self._config
             self._links = MeshLinks(
@@ -187,7 +187,7 @@ class MeshAgent:
             )
         return self._links
 
-    async def _do(self, call: Callable[[], T]) -> T:
+    async def _run_in_thread(self, call: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, call)
 
 
@@ -226,7 +226,7 @@ def pod_mtu(config: MeshConfig) -> int:
     return config.namespace.run(read)
 
 
-def _concern(node: Node) -> tuple[object, ...]:
+def _relevant_fields(node: Node) -> tuple[object, ...]:
     """Return those parts of a node that the network depends on; heartbeats change the rest."""
     return (
         dict(node.metadata.annotations),

@@ -115,8 +115,8 @@ def _machine(addresses: tuple[str, ...], nodes: Sequence[Node]) -> Machine:
         interfaces=interfaces,
         destinations=[destination for node in nodes for destination in _destinations(node, own)],
         offered=offered,
-        public_key=_checked(annotations.get(PUBLIC_KEY, ""), is_public_key),
-        endpoint=_checked(annotations.get(ENDPOINT, ""), _is_endpoint),
+        public_key=_drop_invalid(annotations.get(PUBLIC_KEY, ""), is_public_key),
+        endpoint=_drop_invalid(annotations.get(ENDPOINT, ""), _is_endpoint),
     )
 
 
@@ -148,7 +148,7 @@ def plan_mesh(own: Machine, others: Sequence[Machine], *, wireguard_port: int) -
     for other in others:
         match choose_backend(own, other):
             case "routes":
-                added, missing = _plain_routes(own, other)
+                added, missing = _plan_plain_routes(own, other)
                 routes |= added
                 if missing:
                     unreachable[other.nodes[0]] = missing
@@ -160,7 +160,7 @@ def plan_mesh(own: Machine, others: Sequence[Machine], *, wireguard_port: int) -
                 wireguard.add(_wireguard_peer(own, other, wireguard_port))
                 routes |= {MeshRoute(str(destination), WIREGUARD) for destination in other.destinations}
             case _:
-                unreachable[other.nodes[0]] = _why_unreachable(own, other)
+                unreachable[other.nodes[0]] = _explain_unreachable(own, other)
     return MeshPlan(
         routes=frozenset(routes),
         vxlan_peers=frozenset(vxlan),
@@ -179,7 +179,7 @@ def choose_backend(own: Machine, other: Machine) -> str:
     """Return the backend between two machines, which is the same seen from the other one; empty if there is none."""
     common = [name for name in PREFERENCE if name in own.offered and name in other.offered]
     for name in common:
-        if name == ROUTES and not _shared_subnets(own, other):
+        if name == ROUTES and not _find_direct_gateways(own, other):
             continue
         if name == WIREGUARD and not (own.public_key and other.public_key):
             continue
@@ -189,7 +189,7 @@ def choose_backend(own: Machine, other: Machine) -> str:
     return ""
 
 
-def _shared_subnets(own: Machine, other: Machine) -> dict[int, str]:
+def _find_direct_gateways(own: Machine, other: Machine) -> dict[int, str]:
     """Return the address of the other machine in a subnet of this one, by IP version."""
     gateways: dict[int, str] = {}
     for near in own.interfaces:
@@ -210,8 +210,8 @@ def _common_versions(own: Machine, other: Machine) -> list[int]:
     return [version for version in dict.fromkeys(versions) if own.interface(version) and other.interface(version)]
 
 
-def _plain_routes(own: Machine, other: Machine) -> tuple[set[MeshRoute], str]:
-    gateways = _shared_subnets(own, other)
+def _plan_plain_routes(own: Machine, other: Machine) -> tuple[set[MeshRoute], str]:
+    gateways = _find_direct_gateways(own, other)
     routes = {
         MeshRoute(str(destination), ROUTES, gateways[destination.version])
         for destination in other.destinations
@@ -241,13 +241,13 @@ def _wireguard_peer(own: Machine, other: Machine, port: int) -> WireGuardPeer:
     return WireGuardPeer(other.public_key, other.endpoint or f"{host}:{port}", allowed)
 
 
-def _why_unreachable(own: Machine, other: Machine) -> str:
+def _explain_unreachable(own: Machine, other: Machine) -> str:
     if not set(own.offered) & set(other.offered):
-        return f"this machine offers {_words(own.offered)}, the other one {_words(other.offered)}"
+        return f"this machine offers {_join_names(own.offered)}, the other one {_join_names(other.offered)}"
     return "the machines share no subnet, and not both of them can create a tunnel (wireguard or vxlan)"
 
 
-def _words(names: Sequence[str]) -> str:
+def _join_names(names: Sequence[str]) -> str:
     return ", ".join(names) or "nothing"
 
 
@@ -282,7 +282,7 @@ def _mark(identity: str) -> int:
 # -- texts that nodes publish ----------------------------------------------------------------------------------------
 
 
-def _checked(text: str, is_valid: Callable[[str], bool]) -> str:
+def _drop_invalid(text: str, is_valid: Callable[[str], bool]) -> str:
     return text if is_valid(text) else ""
 
 

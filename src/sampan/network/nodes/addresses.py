@@ -34,17 +34,17 @@ def host_addresses(cidrs: Sequence[str]) -> list[str]:
 def node_addresses(root: Path, node: str, cidrs: Sequence[str]) -> list[str]:
     """Return the addresses of a node, one from each node CIDR, with prefix lengths. A new node gets free ones, and its
     directory is created."""
-    number = kept_number(root, node, cidrs[0])
+    number = read_node_number(root, node, cidrs[0])
     if number is None:
         others = {path.name for path in root.iterdir() if path.is_dir()} if root.exists() else set()
-        used = {kept for other in others if (kept := kept_number(root, other, cidrs[0])) is not None}
+        used = {kept for other in others if (kept := read_node_number(root, other, cidrs[0])) is not None}
         number = _free_number(cidrs[0], used)
         (root / node).mkdir(parents=True, exist_ok=True)
-        (root / node / _FILE).write_text(f"{_at(cidrs[0], number)}\n")
+        (root / node / _FILE).write_text(f"{_address_at(cidrs[0], number)}\n")
     return _interfaces(cidrs, number)
 
 
-def kept_number(root: Path, node: str, cidr: str) -> int | None:
+def read_node_number(root: Path, node: str, cidr: str) -> int | None:
     """Return the position of a node's address in the node CIDR, or None if it has no address there."""
     try:
         address = ip_address((root / node / _FILE).read_text().strip())
@@ -62,10 +62,10 @@ def _free_number(cidr: str, used: Collection[int]) -> int:
 
 
 def _interfaces(cidrs: Sequence[str], number: int) -> list[str]:
-    return [f"{_at(cidr, number)}/{_network(cidr).prefixlen}" for cidr in cidrs]
+    return [f"{_address_at(cidr, number)}/{_network(cidr).prefixlen}" for cidr in cidrs]
 
 
-def _at(cidr: str, number: int) -> str:
+def _address_at(cidr: str, number: int) -> str:
     return str(_network(cidr).network_address + number)
 
 
@@ -73,7 +73,7 @@ def _network(cidr: str) -> IPv4Network | IPv6Network:
     return IPv6Network(cidr) if ":" in cidr else IPv4Network(cidr)
 
 
-def bare(interface: str) -> str:
+def strip_prefix_length(interface: str) -> str:
     """Return an address without its prefix length."""
     return interface.partition("/")[0]
 

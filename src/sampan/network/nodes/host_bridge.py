@@ -16,20 +16,20 @@ from sampan.machinery.linux.network_namespace import (
     NetworkNamespace,
     check_new_network,
     create_network,
-    in_network,
     is_network,
     remove_network,
+    run_in_network,
 )
 from sampan.network import netlink
 from sampan.network.netlink import LinkInfo
 from sampan.network.nodes import addresses
 from sampan.network.nodes.addresses import (
     NoNodeAddressLeft,
-    bare,
     bridge_of_nodes,
     named_namespace,
     namespace_file,
     owner_of,
+    strip_prefix_length,
     table_of_nodes,
 )
 from sampan.network.nodes.attachment import NodeAttachment
@@ -113,16 +113,16 @@ class HostBridge:
             interfaces = addresses.node_addresses(self._config.root, node, self._config.node_cidrs)
             namespace = self._ensure_namespace(node)
             self._ensure_pair(node, namespace, interfaces[0])
-            in_network(namespace, lambda: self._configure(interfaces))
+            run_in_network(namespace, lambda: self._configure(interfaces))
             attachment = NodeAttachment(
                 node=node,
                 directory=self._config.root / node,
                 namespace=NetworkNamespace(namespace),
-                addresses=[bare(interface) for interface in interfaces],
-                host_addresses=[bare(interface) for interface in self._host_addresses],
+                addresses=[strip_prefix_length(interface) for interface in interfaces],
+                host_addresses=[strip_prefix_length(interface) for interface in self._host_addresses],
             )
-            link = in_network(namespace, netlink.opened)
-            index = in_network(namespace, lambda: index_of(NODE_LINK))
+            link = run_in_network(namespace, netlink.open_socket)
+            index = run_in_network(namespace, lambda: index_of(NODE_LINK))
             self._nodes[node] = _AttachedNode(attachment=attachment, link=link, routes=RouteTable(link, index))
             return attachment
 
@@ -139,12 +139,12 @@ class HostBridge:
     def _ensure_pair(self, node: str, namespace: Path, address: str) -> None:
         """Create the veth pair: one end on the bridge, the other as eth0 in the node's network namespace."""
         name = link_for(self._bridge, node)
-        if index_of(name) and in_network(namespace, lambda: index_of(NODE_LINK)):
+        if index_of(name) and run_in_network(namespace, lambda: index_of(NODE_LINK)):
             return
         self._delete(name)
         file = os.open(namespace, os.O_RDONLY | os.O_CLOEXEC)
         try:
-            pair = netlink.new_pair(
+            pair = netlink.encode_veth_creation(
                 name,
                 bridge=index_of(self._bridge),
                 mtu=self._mtu,
@@ -152,24 +152,29 @@ class HostBridge:
                 namespace=file,
                 hardware=hardware_for(address),
             )
-            netlink.say(self._open(), [pair])
+            netlink.send_messages(self._open(), [pair])
         finally:
             os.close(file)
 
     def _configure(self, interfaces: Sequence[str]) -> None:
         """Configure eth0 and routing. Must run inside the network namespace of the node."""
-        sysctls.for_link(NODE_LINK, self._versions)
+        sysctls.configure_link(NODE_LINK, self._versions)
         sysctls.enable_forwarding(self._versions)
         index = index_of(NODE_LINK)
-        messages = [netlink.up(index)]
+        messages = [netlink.encode_link_up(index)]
         for interface, gateway in zip(interfaces, self._host_addresses, strict=True):
-            messages += [netlink.address(index, interface), netlink.default_route(index, bare(gateway))]
-        messages += [netlink.unreachable_route(cidr) for cidr in self._config.cluster_cidrs if self._has_family(cidr)]
-        with netlink.opened() as link:
-            netlink.say(link, messages)
+            messages += [
+                netlink.encode_address(index, interface),
+                netlink.encode_default_route(index, strip_prefix_length(gateway)),
+            ]
+        messages += [
+            netlink.encode_unreachable_route(cidr) for cidr in self._config.cluster_cidrs if self._has_family(cidr)
+        ]
+        with netlink.open_socket() as link:
+            netlink.send_messages(link, messages)
             for cidr in self._config.load_balancer_cidrs:
                 with _present_rules():
-                    netlink.say(link, [netlink.drop_rule(NODE_LINK, cidr)])
+                    netlink.send_messages(link, [netlink.encode_drop_rule(NODE_LINK, cidr)])
 
     def _has_family(self, cidr: str) -> bool:
         return ip_interface(cidr).version in self._versions
@@ -189,13 +194,13 @@ class HostBridge:
         if self._routes is None:
             return
         with _errors("routes to pod CIDRs"):
-            self._routes.apply(_merged(routes))
+            self._routes.apply(_merge_routes(routes))
             for name, node in self._nodes.items():
-                others = _merged({other: gateways for other, gateways in routes.items() if other != name})
-                node.routes.apply({**self._through_machine(distant), **others})
+                others = _merge_routes({other: gateways for other, gateways in routes.items() if other != name})
+                node.routes.apply({**self._routes_through_machine(distant), **others})
 
-    def _through_machine(self, cidrs: Sequence[str]) -> dict[str, str]:
-        gateways = {ip_interface(address).version: bare(address) for address in self._host_addresses}
+    def _routes_through_machine(self, cidrs: Sequence[str]) -> dict[str, str]:
+        gateways = {ip_interface(address).version: strip_prefix_length(address) for address in self._host_addresses}
         versions = {cidr: ip_interface(cidr).version for cidr in cidrs}
         return {cidr: gateways[version] for cidr, version in versions.items() if version in gateways}
 
@@ -203,19 +208,23 @@ class HostBridge:
 
     def _set_up(self) -> None:
         """Create the bridge, sysctls and rules of the machine."""
-        sysctls.forward(self._versions)
+        sysctls.enable_host_forwarding(self._versions)
         info = self._bridge_info()
         if info is not None and (info.kind != "bridge" or info.alias not in ("", self._owner)):
             raise NodeNetworkError(f"the link {self._bridge} belongs to {info.alias or info.kind!r}")
         if info is None:
             mtu = self._config.mtu or default_route_mtu()
-            bridge = netlink.new_bridge(self._bridge, mtu=mtu, hardware=hardware_for(self._host_addresses[0]))
-            netlink.say(self._open(), [bridge])
+            bridge = netlink.encode_bridge_creation(
+                self._bridge, mtu=mtu, hardware=hardware_for(self._host_addresses[0])
+            )
+            netlink.send_messages(self._open(), [bridge])
         index = index_of(self._bridge)
         self._mtu = info.mtu if info is not None else mtu
-        sysctls.for_link(self._bridge, self._versions)
-        messages = [netlink.alias(index, self._owner), netlink.up(index)]
-        netlink.say(self._open(), messages + [netlink.address(index, address) for address in self._host_addresses])
+        sysctls.configure_link(self._bridge, self._versions)
+        messages = [netlink.encode_alias(index, self._owner), netlink.encode_link_up(index)]
+        netlink.send_messages(
+            self._open(), messages + [netlink.encode_address(index, address) for address in self._host_addresses]
+        )
         run_nft("-f", "-", text=_table_text(self._bridge, self._config.node_cidrs, self._config.cluster_cidrs))
         self._forward_rules.ensure(list_rules("chains"))
         self._routes = RouteTable(self._open(), index)
@@ -246,15 +255,15 @@ class HostBridge:
             self._link = None
 
     def _bridge_info(self) -> LinkInfo | None:
-        return next((info for info in list(netlink.links(self._open())) if info.name == self._bridge), None)
+        return next((info for info in list(netlink.list_links(self._open())) if info.name == self._bridge), None)
 
     def _delete(self, link: str) -> None:
         if index := index_of(link):
-            netlink.say(self._open(), [netlink.no_link(index)])
+            netlink.send_messages(self._open(), [netlink.encode_link_deletion(index)])
 
     def _open(self) -> socket.socket:
         if self._link is None:
-            self._link = netlink.opened()
+            self._link = netlink.open_socket()
         return self._link
 
 
@@ -267,15 +276,15 @@ def remove_bridge(root: Path) -> None:
     with _errors(f"bridge {bridge}"):
         for directory in _directories(root):
             _remove_namespace(root, directory.name)
-        with netlink.opened() as link:
-            owners = {info.alias for info in netlink.links(link) if info.name == bridge}
+        with netlink.open_socket() as link:
+            owners = {info.alias for info in netlink.list_links(link) if info.name == bridge}
             if owners - {"", owner_of(root)}:
                 log.warning("bridge %s belongs to another cluster and is not removed", bridge)
                 return
             for index, name in socket.if_nameindex():
                 if is_link_of(bridge, name) or name == bridge:
                     with contextlib.suppress(OSError):
-                        netlink.say(link, [netlink.no_link(index)])
+                        netlink.send_messages(link, [netlink.encode_link_deletion(index)])
         if nft_program() is not None:
             run_nft("-f", "-", text=_removal_text(bridge))
             ForwardRules(bridge).remove()
@@ -295,7 +304,7 @@ def _remove_namespace(root: Path, node: str) -> None:
     remove_network(namespace_file(root / node))
 
 
-def _merged(routes: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+def _merge_routes(routes: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
     return {destination: gateway for gateways in routes.values() for destination, gateway in gateways.items()}
 
 

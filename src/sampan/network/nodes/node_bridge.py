@@ -34,17 +34,17 @@ class NodeBridge:
 
     async def __aexit__(self, *exc: object) -> None:
         try:
-            await self._do(self._host.close)
+            await self._run_in_thread(self._host.close)
         except NodeNetworkError as error:
             log.warning("cannot remove the network of the nodes: %s", error)
         self._thread.shutdown()
 
     async def attach(self, node: str) -> NodeAttachment:
-        return await self._do(self._host.attach, node)
+        return await self._run_in_thread(self._host.attach, node)
 
     async def detach(self, node: str) -> None:
         try:
-            await self._do(self._host.detach, node)
+            await self._run_in_thread(self._host.detach, node)
         except NodeNetworkError as error:
             log.warning("cannot remove the network of node %s: %s", node, error)
 
@@ -53,7 +53,7 @@ class NodeBridge:
         try:
             routes = pod_routes(present, node_cidrs, self._config.cluster_cidrs)
             distant = distant_pod_cidrs(present, node_cidrs)
-            await self._do(self._host.route, routes, distant)
+            await self._run_in_thread(self._host.route, routes, distant)
         except NodeNetworkError as error:
             log.warning("pods of some nodes cannot be reached: %s", error)
 
@@ -61,9 +61,9 @@ class NodeBridge:
         while True:
             await self._clock.sleep(_CHECK_S)
             try:
-                await self._do(self._host.check)
+                await self._run_in_thread(self._host.check)
             except NodeNetworkError as error:
                 log.warning("cannot repair the network of the nodes: %s", error)
 
-    async def _do(self, call: Callable[..., T], *args: object) -> T:
+    async def _run_in_thread(self, call: Callable[..., T], *args: object) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, call, *args)

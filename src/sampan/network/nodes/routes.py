@@ -62,12 +62,12 @@ class RouteTable:
             del self._routes[destination]
         for destination, gateway in sorted(desired.items()):
             if self._routes.get(destination) != gateway:
-                netlink.say(self._link, [netlink.route(self._index, destination, gateway)])
+                netlink.send_messages(self._link, [netlink.encode_route(self._index, destination, gateway)])
                 self._routes[destination] = gateway
 
     def _remove(self, destination: str) -> None:
         try:
-            netlink.say(self._link, [netlink.no_route(self._index, destination)])
+            netlink.send_messages(self._link, [netlink.encode_route_deletion(self._index, destination)])
         except OSError as error:
             if error.errno != errno.ESRCH:
                 raise

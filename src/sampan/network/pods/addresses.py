@@ -44,7 +44,7 @@ class AddressPool:
 
     def allocate(self, networks: Sequence[Network]) -> list[str]:
         """Allocate one address per network, each with its prefix length."""
-        allocated = [(self._next(network), network.prefixlen) for network in networks]
+        allocated = [(self._find_free_address(network), network.prefixlen) for network in networks]
         for address, _ in allocated:
             self._allocated.add(address)
             self._last[address.version] = int(address)
@@ -53,7 +53,7 @@ class AddressPool:
     def release(self, addresses: Iterable[str]) -> None:
         self._allocated.difference_update(ip_interface(address).ip for address in addresses)
 
-    def _next(self, network: Network) -> IPv4Address | IPv6Address:
+    def _find_free_address(self, network: Network) -> IPv4Address | IPv6Address:
         first, last = int(network.network_address) + 2, int(network.broadcast_address) - (network.version == 4)
         start = self._last.get(network.version, first - 1) + 1
         if not first <= start <= last:
@@ -72,10 +72,10 @@ _ROUTES = Path("/proc/thread-self/net/route")
 def free_cidr(candidates: Iterable[str], bridge: str, take: Callable[[str], bool] = lambda cidr: True) -> str:
     """Return the first CIDR without a route that `take` accepts. Routes through the bridge itself are ignored."""
     text = _ROUTES.read_text() if _ROUTES.exists() else ""
-    return first_free(candidates, list(routed(text, bridge)), take)
+    return first_free_cidr(candidates, list(parse_routes(text, bridge)), take)
 
 
-def first_free(
+def first_free_cidr(
     candidates: Iterable[str], routes: Iterable[IPv4Network], take: Callable[[str], bool] = lambda cidr: True
 ) -> str:
     """Return the first unused CIDR, or the first of all if none is unused: applying it then reports the conflict."""
@@ -85,7 +85,7 @@ def first_free(
     return next(free, cidrs[0])
 
 
-def routed(text: str, bridge: str) -> Iterator[IPv4Network]:
+def parse_routes(text: str, bridge: str) -> Iterator[IPv4Network]:
     """Yield the destinations of routes in /proc/net/route, except the default route and routes through the bridge."""
     for line in text.splitlines()[1:]:
         columns = line.split()

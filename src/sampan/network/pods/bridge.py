@@ -15,7 +15,7 @@ from sampan.machinery.clock import Clock
 from sampan.machinery.linux.network_namespace import NetworkNamespace, is_network
 from sampan.network.pods import rules
 from sampan.network.pods.addresses import AddressPool, Network, NoAddressLeft, parse_cidrs
-from sampan.network.pods.config import BridgeConfig, failed, link_for, not_ready
+from sampan.network.pods.config import BridgeConfig, link_for, network_failure, not_ready_failure
 from sampan.network.pods.host_network import HostNetwork
 from sampan.network.pods.nft import NftChange
 from sampan.network.pods.records import PodNetworkRecord, PodNetworkRecords, host_port_mappings
@@ -68,14 +68,14 @@ class BridgeNetwork:
         addresses = [address for record in self._pods.values() for address in record.addresses]
         self._pool = AddressPool(addresses)
         self._earlier = tuple(dict.fromkeys(ip_network(cidr, strict=False) for cidr in addresses))
-        await self._do(self._take_over)
+        await self._run_in_thread(self._take_over)
         for uid in self._pods:
             self._isolation.adopt(uid, self.addresses(uid))
         return self
 
     async def __aexit__(self, *exc: object) -> None:
         """Release resources of this process; pods stay connected."""
-        await self._do(self._machine.close)
+        await self._run_in_thread(self._machine.close)
         self._thread.shutdown()
 
     async def run(self) -> None:
@@ -83,13 +83,13 @@ class BridgeNetwork:
         while True:
             await self._clock.sleep(CHECK_S)
             try:
-                await self._do(self._machine.check)
+                await self._run_in_thread(self._machine.check)
             except RuntimeFailure as error:
                 log.warning("cannot repair the pod network: %s", error)
 
     async def remove_all(self) -> None:
         """Remove the whole network of the node, for a node that is being removed."""
-        await self._do(self._machine.remove_all)
+        await self._run_in_thread(self._machine.remove_all)
         for uid in list(self._pods):
             self._forget(uid)
         await self._isolation.remove_all()
@@ -100,7 +100,7 @@ class BridgeNetwork:
         try:
             ranges = parse_cidrs(cidrs)
         except ValueError as error:
-            raise failed(f"podCIDRs: {error}") from None
+            raise network_failure(f"podCIDRs: {error}") from None
         if ranges != self._ranges:
             self._earlier = tuple(dict.fromkeys([*self._earlier, *self._ranges]))
             self._ranges = ranges
@@ -115,7 +115,7 @@ class BridgeNetwork:
             self._pods[uid] = record
         try:
             await self._isolation.isolate(uid, self.addresses(uid))
-            await self._do(self._machine.connect, record, self._port_change(before, record))
+            await self._run_in_thread(self._machine.connect, record, self._port_change(before, record))
         except RuntimeFailure:
             await self._undo(before, record)
             raise
@@ -135,13 +135,13 @@ class BridgeNetwork:
         if before is None:
             return
         detached = self._pods[uid] = msgspec.structs.replace(before, ports=())
-        self._machine.leave(before.link)
-        await self._do(self._machine.disconnect, before, self._port_change(before, detached))
+        self._machine.schedule_deletion(before.link)
+        await self._run_in_thread(self._machine.disconnect, before, self._port_change(before, detached))
         if self._pods.get(uid) is detached:  # Unless it was attached again meanwhile.
             await self._isolation.release(uid)
             self._forget(uid)
 
-    def known(self) -> Sequence[str]:
+    def list_pod_uids(self) -> Sequence[str]:
         return list(self._pods)
 
     def addresses(self, uid: str) -> Sequence[str]:
@@ -160,7 +160,7 @@ class BridgeNetwork:
     ) -> PodNetworkRecord:
         requested = host_port_mappings(ports)
         for error in port_errors(requested):
-            raise failed(error)
+            raise network_failure(error)
         record = PodNetworkRecord(
             uid=uid,
             link=before.link if before else link_for(self._config.bridge, uid, {r.link for r in self._pods.values()}),
@@ -174,23 +174,23 @@ class BridgeNetwork:
         if requested and (conflict := port_conflict(record, self._pods.values())):
             if before is None:
                 self._pool.release(record.addresses)
-            raise failed(conflict)
+            raise network_failure(conflict)
         return record
 
     def _take_addresses(self) -> list[str]:
         if not self._ranges:
-            raise not_ready("the pod network is not ready: the node has no podCIDR yet")
+            raise not_ready_failure("the pod network is not ready: the node has no podCIDR yet")
         try:
             return self._pool.allocate(self._ranges)
         except NoAddressLeft as error:
-            raise failed(str(error)) from None
+            raise network_failure(str(error)) from None
 
     def _port_change(self, before: PodNetworkRecord | None, after: PodNetworkRecord) -> NftChange | None:
         old, new = port_elements(before) if before else frozenset(), port_elements(after)
         if not old | new:
             return None
-        text = rules.deleted_elements(self._config.bridge, sorted(old - new))
-        return self._machine.add(text + rules.added_elements(self._config.bridge, sorted(new)))
+        text = rules.render_deletions(self._config.bridge, sorted(old - new))
+        return self._machine.add(text + rules.render_additions(self._config.bridge, sorted(new)))
 
     def _networks(self) -> list[Network]:
         return list(dict.fromkeys([*self._ranges, *self._earlier]))
@@ -218,5 +218,5 @@ class BridgeNetwork:
         self._records.remove(uid)
         self._pool.release(record.addresses)
 
-    async def _do(self, call: Callable[..., T], *args: object) -> T:
+    async def _run_in_thread(self, call: Callable[..., T], *args: object) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, call, *args)

@@ -25,7 +25,7 @@ import msgspec
 
 from sampan.machinery.clock import Clock
 from sampan.network.pods.addresses import Network, gateway, parse_cidrs
-from sampan.network.pods.config import BridgeConfig, failed
+from sampan.network.pods.config import BridgeConfig, network_failure
 from sampan.network.pods.host_network import HostNetwork, default_route_mtu, unsupported_reason
 from sampan.runtimes.contract import RuntimeFailure
 
@@ -112,8 +112,8 @@ class CniNetwork:
         try:
             networks = parse_cidrs(cidrs)
         except ValueError as error:
-            raise failed(f"podCIDRs: {error}") from None
-        await self._do(lambda: self._apply(networks))
+            raise network_failure(f"podCIDRs: {error}") from None
+        await self._run_in_thread(lambda: self._apply(networks))
 
     async def run(self) -> None:
         """Restore bridge, rules and configuration file periodically, as other programs may remove them, or add rules
@@ -121,15 +121,15 @@ class CniNetwork:
         while True:
             await self._clock.sleep(_CHECK_S)
             try:
-                await self._do(self._check)
+                await self._run_in_thread(self._check)
             except RuntimeFailure as error:
                 log.warning("cannot repair the pod network: %s", error)
 
     async def remove_all(self) -> None:
         """Remove the whole network of a node that is being removed; its pods must be gone."""
-        await self._do(self._remove_all)
+        await self._run_in_thread(self._remove_all)
 
-    async def _do(self, call: Callable[[], None]) -> None:
+    async def _run_in_thread(self, call: Callable[[], None]) -> None:
         def work() -> None:
             with self._lock, contextlib.closing(self._machine):
                 call()
@@ -137,22 +137,22 @@ class CniNetwork:
         await asyncio.to_thread(work)
 
     def _apply(self, networks: Sequence[Network]) -> None:
-        if (other := self._others()) is not None:
+        if (other := self._find_foreign_configuration()) is not None:
             log.warning("the container runtime uses CNI configuration %s, which Sampan did not write", other)
             return
         if missing := missing_plugins(self._plugins):
-            raise failed(_missing_plugins_text(missing, self._plugins))
+            raise network_failure(_missing_plugins_text(missing, self._plugins))
         self._state.mkdir(parents=True, exist_ok=True)
         self._networks = networks
         self._machine.set_up()
         self._write_file()
 
     def _check(self) -> None:
-        if self._networks and self._others() is None:
+        if self._networks and self._find_foreign_configuration() is None:
             self._machine.check()
             self._write_file()
 
-    def _others(self) -> Path | None:
+    def _find_foreign_configuration(self) -> Path | None:
         """Return a CNI configuration that Sampan did not write.
 
         Raise an error if another Sampan node uses this runtime, which has only one network.
@@ -164,7 +164,9 @@ class CniNetwork:
             if not file.name.startswith(_PREFIX):
                 return file
             if not _is_left(file):
-                raise failed(f"the CRI runtime has the pod network of another node ({file}): it can serve only one")
+                raise network_failure(
+                    f"the CRI runtime has the pod network of another node ({file}): it can serve only one"
+                )
             file.unlink(missing_ok=True)
         return None
 

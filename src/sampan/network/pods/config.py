@@ -79,9 +79,9 @@ class BridgeConfig:
         check_bridge(self.bridge)
 
 
-def failed(message: str) -> RuntimeFailure:
+def network_failure(message: str) -> RuntimeFailure:
     return RuntimeFailure(_FAILED, message)
 
 
-def not_ready(message: str) -> RuntimeFailure:
+def not_ready_failure(message: str) -> RuntimeFailure:
     return RuntimeFailure(_NOT_READY, message)

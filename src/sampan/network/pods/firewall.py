@@ -57,7 +57,7 @@ def iptables_chains(listing: Mapping[str, Any]) -> Iterator[NftChain]:
                 yield candidate
 
 
-def own_handles(listing: Mapping[str, Any], bridge: str) -> list[int]:
+def find_rule_handles(listing: Mapping[str, Any], bridge: str) -> list[int]:
     """Return the handles of Sampan's rules in the output of `nft -j -a list chain`."""
     rules = (entry["rule"] for entry in listing.get("nftables", ()) if "rule" in entry)
     return [rule["handle"] for rule in rules if rule.get("comment") == mark_for(bridge)]
@@ -108,13 +108,13 @@ class ForwardRules:
 
     def remove(self) -> None:
         for chain in iptables_chains(list_rules("chains")):
-            handles = own_handles(list_rules("chain", *chain), self._bridge)
+            handles = find_rule_handles(list_rules("chain", *chain), self._bridge)
             if handles:
                 run_nft("-f", "-", text=deletions(chain, handles))
         self._change_legacy("-C", "-D", when=0)
 
     def _accept(self, chain: NftChain) -> None:
-        handles = own_handles(list_rules("chain", *chain), self._bridge)
+        handles = find_rule_handles(list_rules("chain", *chain), self._bridge)
         if len(handles) != RULES:
             text = deletions(chain, handles) + accept_rules(chain, self._bridge)
             run_nft("-f", "-", text=text)

@@ -14,7 +14,7 @@ from typing import Any
 
 from sampan.network.pods import rules, sysctls
 from sampan.network.pods.addresses import Network, parse_cidrs
-from sampan.network.pods.config import BridgeConfig, failed, is_link_of, table_for
+from sampan.network.pods.config import BridgeConfig, is_link_of, network_failure, table_for
 from sampan.network.pods.firewall import ForwardRules
 from sampan.network.pods.links import Links, index_of, shaper_of
 from sampan.network.pods.nft import NftChange, Transactions, list_rules, nft_program, run_nft
@@ -75,7 +75,7 @@ class HostNetwork:
     ) -> None:
         self._config, self._owner, self._networks, self._elements = config, owner, networks, elements
         self._cluster = networks_of(config.cluster_cidrs)
-        self._transactions = Transactions(self._whole)
+        self._transactions = Transactions(self._render_table)
         self._forward_rules = ForwardRules(config.bridge)
         self._leaving: deque[str] = deque()
         self._links: Links | None = None
@@ -105,7 +105,7 @@ class HostNetwork:
             self._transactions.commit(change)
             self._forget_flows(record)
 
-    def leave(self, link: str) -> None:
+    def schedule_deletion(self, link: str) -> None:
         """Schedule the deletion of a link with the next `disconnect`. May be called from any thread."""
         self._leaving.append(link)
 
@@ -131,13 +131,13 @@ class HostNetwork:
         if networks == self._ready_for:
             return
         if error := unsupported_reason():
-            raise failed(error)
-        sysctls.forward({network.version for network in networks})
-        has_bridge_filter = sysctls.show_bridged()
+            raise network_failure(error)
+        sysctls.enable_host_forwarding({network.version for network in networks})
+        has_bridge_filter = sysctls.enable_bridge_netfilter()
         self._open().ensure_bridge(networks, self._config.mtu)
         self._sees_bridged = has_bridge_filter or self._route_frames()
         self._open().ensure_members()
-        run_nft("-f", "-", text=self._whole())
+        run_nft("-f", "-", text=self._render_table())
         self._forward_rules.ensure(list_rules("chains"))
         self._ready_for = networks
 
@@ -212,9 +212,9 @@ class HostNetwork:
             self._forward_rules.remove()
 
     def _belongs_to_another_node(self) -> bool:
-        return bool(index_of(self._config.bridge) and self._open().other_owner())
+        return bool(index_of(self._config.bridge) and self._open().describe_other_owner())
 
-    def _whole(self) -> str:
+    def _render_table(self) -> str:
         ruleset = rules.Rules(
             bridge=self._config.bridge,
             pods=self._networks(),

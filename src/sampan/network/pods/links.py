@@ -17,12 +17,12 @@ from ipaddress import ip_address, ip_interface, ip_network
 from pathlib import Path
 from typing import Any
 
-from sampan.machinery.linux.network_namespace import in_network
+from sampan.machinery.linux.network_namespace import run_in_network
 from sampan.network import netlink
 from sampan.network.netlink import NetlinkMessage, attribute, link_body, number_attribute, text_attribute
 from sampan.network.pods import sysctls
 from sampan.network.pods.addresses import Network, gateway
-from sampan.network.pods.config import failed, hardware_for, is_link_of
+from sampan.network.pods.config import hardware_for, is_link_of, network_failure
 from sampan.network.pods.records import PodNetworkRecord
 
 _NEW_LINK, _NEW_QDISC, _NEW_FILTER = 16, 36, 44
@@ -57,13 +57,13 @@ def shaper_of(link: str) -> str:
     return link.replace("-", "~")
 
 
-def new_shaper(name: str, *, mtu: int) -> NetlinkMessage:
+def encode_shaper_creation(name: str, *, mtu: int) -> NetlinkMessage:
     """Create an intermediate device, and bring it up."""
     body = link_body(flags=_UP, name=name, mtu=mtu) + attribute(_IFLA_LINKINFO, text_attribute(_INFO_KIND, "ifb"))
     return NetlinkMessage(type=_NEW_LINK, body=body, flags=_CREATE | _EXCLUSIVE)
 
 
-def token_bucket(index: int, bits_per_s: int) -> NetlinkMessage:
+def encode_token_bucket(index: int, bits_per_s: int) -> NetlinkMessage:
     """Limit what is sent through a link, or change the limit."""
     rate = bits_per_s // 8
     burst = max(int(rate * _BURST_S), _SMALLEST_BURST)
@@ -76,7 +76,7 @@ def token_bucket(index: int, bits_per_s: int) -> NetlinkMessage:
     return NetlinkMessage(type=_NEW_QDISC, body=body + attribute(_TCA_OPTIONS, options), flags=_CREATE | _REPLACE)
 
 
-def redirection(index: int, shaper: int) -> list[NetlinkMessage]:
+def encode_redirection(index: int, shaper: int) -> list[NetlinkMessage]:
     """Redirect what arrives at a link to its intermediate device. The link must not have a redirection yet."""
     queue = _MESSAGE.pack(0, index, _INGRESS_HANDLE, _INGRESS, 0) + text_attribute(_TCA_KIND, "ingress")
     every_packet = struct.pack("=BBBxHHhhI", 1, 0, 1, 0, 0, 0, 0, 0) + bytes(16)
@@ -97,14 +97,14 @@ class Links:
 
         self._bridge, self._owner = bridge, owner
         self._netlink: Any = IPRoute()
-        self._plain = netlink.opened()
+        self._plain = netlink.open_socket()
         self._index, self._mtu = 0, _DEFAULT_MTU
 
     def close(self) -> None:
         self._netlink.close()
         self._plain.close()
 
-    def way_out_mtu(self) -> int:
+    def default_route_mtu(self) -> int:
         for family in (socket.AF_INET, socket.AF_INET6):
             for route in self._netlink.get_default_routes(family=family):
                 if (index := route.get("oif")) is not None:
@@ -116,11 +116,11 @@ class Links:
     def ensure_bridge(self, networks: Sequence[Network], mtu: int) -> None:
         with _error_text(f"bridge {self._bridge}"):
             self._check_overlaps(networks)
-            self._index = index_of(self._bridge) or self._make_bridge(networks, mtu or self.way_out_mtu())
-            if owner := self.other_owner():
-                raise failed(f"the link {self._bridge} {owner}: choose another bridge name for this node")
+            self._index = index_of(self._bridge) or self._make_bridge(networks, mtu or self.default_route_mtu())
+            if owner := self.describe_other_owner():
+                raise network_failure(f"the link {self._bridge} {owner}: choose another bridge name for this node")
             self._mtu = int(self._netlink.link("get", index=self._index)[0].get("mtu"))
-            sysctls.for_bridge(self._bridge, {network.version for network in networks})
+            sysctls.configure_bridge(self._bridge, {network.version for network in networks})
             self._netlink.link("set", index=self._index, state="up")
             self._ensure_gateways({gateway(network) for network in networks})
 
@@ -136,7 +136,7 @@ class Links:
                     link = self._netlink.link("get", index=index)[0]
                     if link.get("master") != self._index:
                         self._netlink.link("set", index=index, master=self._index, state="up")
-                        netlink.say(self._plain, [netlink.hairpin(index)])
+                        netlink.send_messages(self._plain, [netlink.encode_hairpin_mode(index)])
 
     def _make_bridge(self, networks: Sequence[Network], mtu: int) -> int:
         hardware = hardware_for(gateway(networks[0]))
@@ -145,7 +145,7 @@ class Links:
         self._netlink.link("set", index=index, ifalias=self._owner)
         return index
 
-    def other_owner(self) -> str:
+    def describe_other_owner(self) -> str:
         """Return the owner of the existing link of that name, or an empty string if it is this node's bridge."""
         link = self._netlink.link("get", index=index_of(self._bridge))[0]
         kind, owner = link.get(("linkinfo", "kind")), link.get("ifalias")
@@ -164,7 +164,9 @@ class Links:
                     continue  # the address of this machine in tunnels to others, which no pod gets
                 if network.version == other.version and network.overlaps(other):
                     name = socket.if_indextoname(address["index"])
-                    raise failed(f"podCIDR {network} overlaps with {other} of {name}: choose another range for pods")
+                    raise network_failure(
+                        f"podCIDR {network} overlaps with {other} of {name}: choose another range for pods"
+                    )
 
     def _ensure_gateways(self, desired: set[str]) -> None:
         present = {
@@ -177,7 +179,9 @@ class Links:
             self._netlink.addr(
                 "del", index=self._index, address=str(interface.ip), prefixlen=interface.network.prefixlen
             )
-        netlink.say(self._plain, [netlink.address(self._index, address) for address in sorted(desired - present)])
+        netlink.send_messages(
+            self._plain, [netlink.encode_address(self._index, address) for address in sorted(desired - present)]
+        )
 
     # -- pods --------------------------------------------------------------------------------------------------------
 
@@ -188,30 +192,30 @@ class Links:
         """
         namespace = Path(record.namespace)
         with _error_text(f"network of pod {record.uid}"):
-            if not (index_of(record.link) and in_network(namespace, lambda: index_of(POD_LINK))):
+            if not (index_of(record.link) and run_in_network(namespace, lambda: index_of(POD_LINK))):
                 self.delete(record.link)
                 self._make_pair(record, namespace)
-            netlink.say(self._plain, [netlink.hairpin(index_of(record.link))])
+            netlink.send_messages(self._plain, [netlink.encode_hairpin_mode(index_of(record.link))])
             self._limit(record)
-            in_network(namespace, lambda: _configure(record))
+            run_in_network(namespace, lambda: _configure(record))
 
     def _limit(self, record: PodNetworkRecord) -> None:
         """Limit the bandwidth of a pod, before its end of the pair is up."""
         index = index_of(record.link)
         if record.ingress_bits_per_s:
-            netlink.say(self._plain, [token_bucket(index, record.ingress_bits_per_s)])
+            netlink.send_messages(self._plain, [encode_token_bucket(index, record.ingress_bits_per_s)])
         if record.egress_bits_per_s:
             name = shaper_of(record.link)
             if not (shaper := index_of(name)):
-                netlink.say(self._plain, [new_shaper(name, mtu=self._mtu)])
+                netlink.send_messages(self._plain, [encode_shaper_creation(name, mtu=self._mtu)])
                 shaper = index_of(name)
-                netlink.say(self._plain, redirection(index, shaper))
-            netlink.say(self._plain, [token_bucket(shaper, record.egress_bits_per_s)])
+                netlink.send_messages(self._plain, encode_redirection(index, shaper))
+            netlink.send_messages(self._plain, [encode_token_bucket(shaper, record.egress_bits_per_s)])
 
     def _make_pair(self, record: PodNetworkRecord, namespace: Path) -> None:
         file = os.open(namespace, os.O_RDONLY | os.O_CLOEXEC)
         try:
-            pair = netlink.new_pair(
+            pair = netlink.encode_veth_creation(
                 record.link,
                 bridge=self._index,
                 mtu=self._mtu,
@@ -219,7 +223,7 @@ class Links:
                 namespace=file,
                 hardware=hardware_for(record.addresses[0]),
             )
-            netlink.say(self._plain, [pair])
+            netlink.send_messages(self._plain, [pair])
         finally:
             os.close(file)
 
@@ -228,12 +232,15 @@ class Links:
         tens of milliseconds."""
         names = [name for link in links for name in (link, shaper_of(link))]
         while indexes := [index for name in dict.fromkeys(names) if (index := index_of(name))]:
-            messages = [netlink.no_link(indexes[0])]
+            messages = [netlink.encode_link_deletion(indexes[0])]
             if len(indexes) > 1:
-                messages = [*(netlink.in_group(index, _LEAVING) for index in indexes), netlink.no_group(_LEAVING)]
+                messages = [
+                    *(netlink.encode_group_assignment(index, _LEAVING) for index in indexes),
+                    netlink.encode_group_deletion(_LEAVING),
+                ]
             # The kernel deletes a link itself when the namespace of its peer has ended: then the others are left to do.
             with _error_text(f"links {', '.join(links)}", unless=errno.ENODEV):
-                netlink.say(self._plain, messages)
+                netlink.send_messages(self._plain, messages)
                 return
 
     def local_addresses(self) -> set[str]:
@@ -243,14 +250,14 @@ class Links:
 
 def _configure(record: PodNetworkRecord) -> None:
     """Configure eth0. Must run inside the pod's network namespace."""
-    sysctls.for_link(POD_LINK, {ip_interface(cidr).version for cidr in record.addresses})
+    sysctls.configure_link(POD_LINK, {ip_interface(cidr).version for cidr in record.addresses})
     index = index_of(POD_LINK)
-    messages = [netlink.up(index)]
+    messages = [netlink.encode_link_up(index)]
     for address in record.addresses:
         next_hop = gateway(ip_network(address, strict=False)).partition("/")[0]
-        messages += [netlink.address(index, address), netlink.default_route(index, next_hop)]
-    with netlink.opened() as link:
-        netlink.say(link, messages)
+        messages += [netlink.encode_address(index, address), netlink.encode_default_route(index, next_hop)]
+    with netlink.open_socket() as link:
+        netlink.send_messages(link, messages)
 
 
 def index_of(link: str) -> int:
@@ -270,7 +277,7 @@ def _error_text(what: str, unless: int = 0) -> Iterator[None]:
         yield
     except NetlinkError as error:
         if error.code != unless:
-            raise failed(f"{what}: {os.strerror(error.code)}") from error
+            raise network_failure(f"{what}: {os.strerror(error.code)}") from error
     except OSError as error:
         if error.errno != unless:
-            raise failed(f"{what}: {error}") from error
+            raise network_failure(f"{what}: {error}") from error

@@ -9,7 +9,7 @@ from typing import Any
 
 from sampan.network import nft
 from sampan.network.nft import NftError, nft_program
-from sampan.network.pods.config import failed
+from sampan.network.pods.config import network_failure
 from sampan.runtimes.contract import RuntimeFailure
 
 __all__ = ["NftChange", "Transactions", "list_rules", "nft_program", "run_nft"]
@@ -22,14 +22,14 @@ def run_nft(*args: str, text: str = "") -> bytes:
     try:
         return nft.run_nft(*args, text=text)
     except NftError as error:
-        raise failed(str(error)) from error
+        raise network_failure(str(error)) from error
 
 
 def list_rules(*args: str) -> dict[str, Any]:
     try:
         return nft.list_rules(*args)
     except NftError as error:
-        raise failed(str(error)) from error
+        raise network_failure(str(error)) from error
 
 
 class NftChange:

@@ -54,11 +54,11 @@ def port_elements(record: PodNetworkRecord) -> frozenset[Element]:
     for ip in [ip_interface(address).ip for address in record.addresses if record.ports]:
         result.add(Element(f"own{ip.version}", f"{ip} . {ip}"))
         for port in record.ports:
-            result.update(_of_port(port, ip))
+            result.update(_host_port_elements(port, ip))
     return frozenset(result)
 
 
-def _of_port(port: HostPortMapping, ip: IPv4Address | IPv6Address) -> Iterator[Element]:
+def _host_port_elements(port: HostPortMapping, ip: IPv4Address | IPv6Address) -> Iterator[Element]:
     to = f"{ip} . {port.container_port}"
     host = ip_address(port.host_ip) if port.host_ip else None
     if host is not None and host.version != ip.version:
@@ -104,7 +104,7 @@ def table_text(rules: Rules, elements: Iterable[Element]) -> str:
     for version in rules.versions:
         lines += _sets(rules, version, ordered)
     lines += [*_ports_chain(rules.versions), *_nat_chain("prerouting"), *_nat_chain("output")]
-    return "\n".join([*lines, *_guard(rules.bridge), *_postrouting(rules), "}", ""])
+    return "\n".join([*lines, *_guard_chain(rules.bridge), *_postrouting_chain(rules), "}", ""])
 
 
 def removal(bridge: str) -> str:
@@ -112,15 +112,15 @@ def removal(bridge: str) -> str:
     return f"add table inet {name}\ndelete table inet {name}\n"
 
 
-def added_elements(bridge: str, elements: Iterable[Element]) -> str:
+def render_additions(bridge: str, elements: Iterable[Element]) -> str:
     return "".join(f"add element inet {table_for(bridge)} {element.set} {{ {element} }}\n" for element in elements)
 
 
-def deleted_elements(bridge: str, elements: Iterable[Element]) -> str:
+def render_deletions(bridge: str, elements: Iterable[Element]) -> str:
     """Return the text that deletes the elements. They are added first, as deleting a missing element is an error."""
     removed = list(elements)
     deletions = (f"delete element inet {table_for(bridge)} {element.set} {{ {element.key} }}\n" for element in removed)
-    return added_elements(bridge, removed) + "".join(deletions)
+    return render_additions(bridge, removed) + "".join(deletions)
 
 
 def _sets(rules: Rules, version: int, elements: Sequence[Element]) -> list[str]:
@@ -164,7 +164,7 @@ def _nat_chain(hook: str) -> list[str]:
     ]
 
 
-def _guard(bridge: str) -> list[str]:
+def _guard_chain(bridge: str) -> list[str]:
     """Return a chain that drops loopback addresses from pods.
 
     Host ports on 127.0.0.1 require route_localnet on the bridge, which pods must not be able to exploit.
@@ -178,7 +178,7 @@ def _guard(bridge: str) -> list[str]:
     ]
 
 
-def _postrouting(rules: Rules) -> list[str]:
+def _postrouting_chain(rules: Rules) -> list[str]:
     lines = ["  chain postrouting {", "    type nat hook postrouting priority 100; policy accept;"]
     lines.append(f'    oifname "{rules.bridge}" ip saddr 127.0.0.0/8 masquerade fully-random')
     for version in rules.versions:

@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Collection
 from pathlib import Path
 
-from sampan.network.pods.config import failed
+from sampan.network.pods.config import network_failure
 
 log = logging.getLogger(__name__)
 
@@ -16,7 +16,7 @@ _NET = Path("/proc/sys/net")
 _BRIDGED = ("bridge/bridge-nf-call-iptables", "bridge/bridge-nf-call-ip6tables")
 
 
-def forward(versions: Collection[int]) -> None:
+def enable_host_forwarding(versions: Collection[int]) -> None:
     """Enable IP forwarding."""
     if 4 in versions:
         put("ipv4/ip_forward", "1")
@@ -33,7 +33,7 @@ def enable_forwarding(versions: Collection[int]) -> None:
             put(name, "1", is_logged=False)
 
 
-def show_bridged() -> bool:
+def enable_bridge_netfilter() -> bool:
     """Make bridged traffic visible to netfilter; return whether the kernel supports it."""
     if not (_NET / _BRIDGED[0]).exists() and (modprobe := shutil.which("modprobe")):
         subprocess.run([modprobe, "--quiet", "br_netfilter"], capture_output=True, check=False, timeout=30)
@@ -44,14 +44,14 @@ def show_bridged() -> bool:
     return True
 
 
-def for_bridge(bridge: str, versions: Collection[int]) -> None:
+def configure_bridge(bridge: str, versions: Collection[int]) -> None:
     """Configure the bridge. Must be called before it is brought up."""
     if 4 in versions:
         put(f"ipv4/conf/{bridge}/route_localnet", "1", is_logged=False)  # for host ports on 127.0.0.1
-    for_link(bridge, versions)
+    configure_link(bridge, versions)
 
 
-def for_link(link: str, versions: Collection[int]) -> None:
+def configure_link(link: str, versions: Collection[int]) -> None:
     """Configure a link before it is brought up; for a pod's link inside its network namespace.
 
     Router advertisements are ignored, and duplicate address detection, which takes seconds, is disabled.
@@ -75,7 +75,7 @@ def get(name: str) -> str:
     try:
         return (_NET / name).read_text().strip()
     except OSError as error:
-        raise failed(f"the kernel has no setting net/{name}: {error.strerror}") from None
+        raise network_failure(f"the kernel has no setting net/{name}: {error.strerror}") from None
 
 
 def put(name: str, value: str, *, is_logged: bool = True) -> None:
@@ -84,6 +84,8 @@ def put(name: str, value: str, *, is_logged: bool = True) -> None:
     try:
         (_NET / name).write_text(value)
     except OSError as error:
-        raise failed(f"net.{name.replace('/', '.')} must be {value}, and cannot be set: {error.strerror}") from None
+        raise network_failure(
+            f"net.{name.replace('/', '.')} must be {value}, and cannot be set: {error.strerror}"
+        ) from None
     if is_logged:
         log.warning("set sysctl net.%s to %s, which the pod network needs", name.replace("/", "."), value)

@@ -20,7 +20,7 @@ from sampan.machinery.informer import InformerFactory
 from sampan.machinery.linux.network_namespace import NetworkNamespace
 from sampan.machinery.object_key import NamespacedName, key_of
 from sampan.network.nft import NftError
-from sampan.network.pods.config import failed
+from sampan.network.pods.config import network_failure
 from sampan.network.policy.compiler import PolicyConfig
 from sampan.network.policy.enforcer import PolicyEnforcer
 from sampan.network.policy.pods import endpoint_of
@@ -57,8 +57,8 @@ class NetworkPolicyAgent:
         self._enforcer = PolicyEnforcer(config=config, namespace=namespace, clock=clock)
         self._compiler = self._enforcer.compiler
         self._client, self._clock = client, clock
-        self._pods, self._policies = informers.of(Pod), informers.of(NetworkPolicy)
-        self._namespaces = informers.of(Namespace)
+        self._pods, self._policies = informers.for_kind(Pod), informers.for_kind(NetworkPolicy)
+        self._namespaces = informers.for_kind(Namespace)
         self._has_changes = asyncio.Event()
         self._awaited: dict[str, asyncio.Event] = {}
         """Sandboxes whose pods the informers do not know yet, by uid."""
@@ -83,14 +83,14 @@ class NetworkPolicyAgent:
                 await self._list_policies(pod.namespace)
                 await self._enforcer.isolate(uid, addresses)
         except NftError as error:
-            raise failed(f"network policies: {error}") from None
+            raise network_failure(f"network policies: {error}") from None
 
     async def release(self, uid: str) -> None:
         """The elements of the addresses are deleted before another pod can have the addresses."""
         try:
             await self._enforcer.release(uid)
         except NftError as error:
-            raise failed(f"network policies: {error}") from None
+            raise network_failure(f"network policies: {error}") from None
 
     async def remove_all(self) -> None:
         try:
@@ -118,13 +118,13 @@ class NetworkPolicyAgent:
     async def _list_policies(self, namespace: str) -> None:
         try:
             async with asyncio.timeout(_LIST_S):
-                page = await self._client.of(NetworkPolicy).list_all(Selection(namespace=namespace))
+                page = await self._client.for_kind(NetworkPolicy).list_all(Selection(namespace=namespace))
         except (errors.ApiError, ConnectionFailed, TimeoutError) as error:
             log.warning("cannot list network policies of %s, using those known so far: %s", namespace, error)
             return
         for policy in page.items:
             key = key_of(policy)
-            if not _is_newer(self._policies.lister.by_key(key), policy):
+            if not _is_newer(self._policies.lister.get_by_key(key), policy):
                 self._listed[key] = policy
                 self._listed_at[key] = self._clock.monotonic()
                 self._put_policy(key)
@@ -167,7 +167,7 @@ class NetworkPolicyAgent:
         self._put_policy(key)
 
     def _put_policy(self, key: NamespacedName) -> None:
-        policy = self._listed.get(key) or self._policies.lister.by_key(key)
+        policy = self._listed.get(key) or self._policies.lister.get_by_key(key)
         self._report_limit(key, policy)
         self._compiler.put_policy(key, _spec_of(policy) if policy is not None else None)
         self._on_change()
@@ -196,7 +196,7 @@ class NetworkPolicyAgent:
         for key in self._compiler.policy_keys():
             self._put_policy(key)
         for key in self._compiler.pod_keys():
-            if self._pods.lister.by_key(key) is None:
+            if self._pods.lister.get_by_key(key) is None:
                 self._compiler.put_pod(key, None)
         for name in self._compiler.namespace_names():
             if self._namespaces.lister.get(name) is None:

@@ -139,7 +139,7 @@ class PolicyCompiler:
     def detach(self, uid: str) -> None:
         """Forget a sandbox. Its pod has no addresses from now on, whatever its status says."""
         self._sandboxes.pop(uid, None)
-        if self._directory.by_sandbox(uid) is not None:
+        if self._directory.find_by_sandbox(uid) is not None:
             self._released.add(uid)
         self._on_sandbox(uid)
 
@@ -149,7 +149,7 @@ class PolicyCompiler:
 
     def pod_of(self, uid: str) -> NamespacedName | None:
         """Return the pod of a sandbox, or None if it is not known."""
-        pod = self._directory.by_sandbox(uid)
+        pod = self._directory.find_by_sandbox(uid)
         return pod.key if pod is not None else None
 
     def namespace_names(self) -> list[str]:
@@ -164,7 +164,7 @@ class PolicyCompiler:
     # -- local pods --------------------------------------------------------------------------------------------------
 
     def _on_sandbox(self, uid: str) -> None:
-        pod = self._directory.by_sandbox(uid)
+        pod = self._directory.find_by_sandbox(uid)
         if pod is not None:
             self._refresh(pod.key)
         self._sync(uid)
@@ -195,7 +195,7 @@ class PolicyCompiler:
 
     def _sync(self, uid: str) -> None:
         """Make the elements of a sandbox those that its pod requires."""
-        pod = self._directory.by_sandbox(uid)
+        pod = self._directory.find_by_sandbox(uid)
         if pod is not None and uid != self._sandbox_of(pod):
             pod = None
         is_local = uid in self._sandboxes or (pod is not None and pod.node == self._config.node)

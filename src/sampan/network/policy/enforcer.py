@@ -84,24 +84,24 @@ class PolicyEnforcer:
         stay in effect."""
         table = self.compiler.table
         try:
-            return await self._write(table.whole())
+            return await self._write(table.render_replacement())
         except NftError as error:
             policies = self.compiler.policy_chains()
-            if not policies or not await self._is_accepted(table.whole(policies)):
+            if not policies or not await self._is_accepted(table.render_replacement(policies)):
                 raise
-            rejected = await self._rejected(list(policies), set(policies))
+            rejected = await self._find_rejected(list(policies), set(policies))
             for name in rejected:
                 log.error("network policy %s is not enforced, and allows no traffic: %s", policies[name], error)
-            await self._write(table.whole(rejected))
+            await self._write(table.render_replacement(rejected))
 
-    async def _rejected(self, names: list[str], policies: set[str]) -> set[str]:
+    async def _find_rejected(self, names: list[str], policies: set[str]) -> set[str]:
         """Return those of the policy chains that nft does not accept, by bisection."""
-        if await self._is_accepted(self.compiler.table.whole(policies - set(names))):
+        if await self._is_accepted(self.compiler.table.render_replacement(policies - set(names))):
             return set()
         if len(names) == 1:
             return set(names)
         half = len(names) // 2
-        return await self._rejected(names[:half], policies) | await self._rejected(names[half:], policies)
+        return await self._find_rejected(names[:half], policies) | await self._find_rejected(names[half:], policies)
 
     async def _is_accepted(self, text: str) -> bool:
         """Whether the kernel would accept a transaction."""

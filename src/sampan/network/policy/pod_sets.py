@@ -83,7 +83,7 @@ class PodSets:
             self._by_namespace.setdefault(spec.selection.namespace, {})[spec] = pod_set
             for version in VERSIONS:
                 self._table.put_set(set_name(spec.name, version), _declaration(spec, version))
-            for pod in self._directory.selected(spec.selection):
+            for pod in self._directory.select(spec.selection):
                 self._update(pod_set, pod.key, spec.elements(pod))
         pod_set.users += 1
 
@@ -110,7 +110,7 @@ class PodSets:
         """Update the membership of the pods of a namespace whose labels were changed in the directory."""
         labels = self._directory.namespaces.get(name)
         for pod_set in self._by_namespace.get("", {}).values():
-            for pod in self._directory.in_namespace(name):
+            for pod in self._directory.list_in_namespace(name):
                 self._sync(pod_set, pod.key, pod, labels)
 
     def _sync(

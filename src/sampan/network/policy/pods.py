@@ -97,7 +97,7 @@ class PodDirectory:
     def get(self, key: NamespacedName) -> PodEndpoint | None:
         return self._pods.get(key)
 
-    def by_sandbox(self, uid: str) -> PodEndpoint | None:
+    def find_by_sandbox(self, uid: str) -> PodEndpoint | None:
         """Return the pod for which the kubelet creates a sandbox with this uid.
 
         The uid of a pod takes precedence over the annotation of a mirror pod, which users can write.
@@ -105,7 +105,7 @@ class PodDirectory:
         key = self._keys.get(uid) or self._static_keys.get(uid)
         return self._pods[key] if key is not None else None
 
-    def in_namespace(self, name: str) -> Iterable[PodEndpoint]:
+    def list_in_namespace(self, name: str) -> Iterable[PodEndpoint]:
         return self._by_namespace.get(name, {}).values()
 
     def put(self, endpoint: PodEndpoint) -> None:
@@ -127,11 +127,11 @@ class PodDirectory:
             if not pods:
                 del self._by_namespace[key.namespace]
 
-    def selected(self, selection: PodSelection) -> Iterator[PodEndpoint]:
+    def select(self, selection: PodSelection) -> Iterator[PodEndpoint]:
         names = [selection.namespace] if selection.namespace else list(self.namespaces)
         for name in names:
             if selection.covers_namespace(name, self.namespaces.get(name)):
-                yield from (pod for pod in self.in_namespace(name) if selection.pods.matches(pod.labels))
+                yield from (pod for pod in self.list_in_namespace(name) if selection.pods.matches(pod.labels))
 
 
 def with_addresses(endpoint: PodEndpoint, addresses: tuple[str, ...]) -> PodEndpoint:

@@ -58,11 +58,11 @@ class _RuleText:
         self._peer_field = "daddr" if self._is_egress else "saddr"
 
     def lines(self, rule: RuleSpec) -> Iterator[str]:
-        yield from self._without_names(rule)
+        yield from self._numeric_port_conditions(rule)
         if rule.ports.names:
-            yield from self._with_names(rule)
+            yield from self._named_port_conditions(rule)
 
-    def _without_names(self, rule: RuleSpec) -> Iterator[str]:
+    def _numeric_port_conditions(self, rule: RuleSpec) -> Iterator[str]:
         """Yield the conditions for numeric ports, or for any port if the rule has no ports."""
         if rule.ports.names and not rule.ports.numbers:
             return
@@ -71,38 +71,38 @@ class _RuleText:
             yield ports
         for selection in rule.selections:
             for version in VERSIONS:
-                yield f"{self._in_pods(PodSetSpec(selection), version)} {ports}"
-        for _, text in self._in_blocks(rule):
+                yield f"{self._match_pods(PodSetSpec(selection), version)} {ports}"
+        for _, text in self._match_blocks(rule):
             yield f"{text} {ports}"
 
-    def _with_names(self, rule: RuleSpec) -> Iterator[str]:
+    def _named_port_conditions(self, rule: RuleSpec) -> Iterator[str]:
         """Yield the conditions for named ports: those of the selected pod, or of the peer that it connects to."""
         names = rule.ports.names
         if self._is_egress:
             for selection in rule.selections:
                 for version in VERSIONS:
-                    yield self._in_ports(PodSetSpec(selection, names), version)
+                    yield self._match_ports(PodSetSpec(selection, names), version)
             target = PodSetSpec(ALL_PODS, names)
         else:
             target = PodSetSpec(self._policy.selection, names, self._node)
             for selection in rule.selections:
                 for version in VERSIONS:
-                    peer = self._in_pods(PodSetSpec(selection), version)
-                    yield f"{peer} {self._in_ports(target, version)}"
+                    peer = self._match_pods(PodSetSpec(selection), version)
+                    yield f"{peer} {self._match_ports(target, version)}"
         if not rule.has_peers:
-            yield from (self._in_ports(target, version) for version in VERSIONS)
-        for version, text in self._in_blocks(rule):
-            yield f"{text} {self._in_ports(target, version)}"
+            yield from (self._match_ports(target, version) for version in VERSIONS)
+        for version, text in self._match_blocks(rule):
+            yield f"{text} {self._match_ports(target, version)}"
 
-    def _in_pods(self, spec: PodSetSpec, version: int) -> str:
+    def _match_pods(self, spec: PodSetSpec, version: int) -> str:
         self._chain.pod_sets.add(spec)
         return f"{FAMILIES[version]} {self._peer_field} @{set_name(spec.name, version)}"
 
-    def _in_ports(self, spec: PodSetSpec, version: int) -> str:
+    def _match_ports(self, spec: PodSetSpec, version: int) -> str:
         self._chain.pod_sets.add(spec)
         return f"{FAMILIES[version]} daddr . meta l4proto . th dport @{set_name(spec.name, version)}"
 
-    def _in_blocks(self, rule: RuleSpec) -> Iterator[tuple[int, str]]:
+    def _match_blocks(self, rule: RuleSpec) -> Iterator[tuple[int, str]]:
         for version, ranges in rule.blocks:
             elements = tuple(range_text(version, item) for item in ranges)
             declaration = f"set {{ type ipv{version}_addr; flags interval; }}"

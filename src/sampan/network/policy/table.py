@@ -99,13 +99,13 @@ class PolicyTable:
     def changes(self, now: float) -> str:
         """Return the difference to the previous call as text, and consider it committed.
 
-        After a failed transaction only `whole` is right.
+        After a failed transaction only `render_replacement` is right.
         """
         lines = [
             *self._deletions(now),
             *(line for name in self._new_sets for line in (self._add_set(name), f"flush set inet {self.name} {name}")),
             *(self._add_chain(name) for name in self._changed_chains),
-            *self._emptied(now),
+            *self._empty_unused(now),
         ]
         for name in self._changed_chains:
             lines += [f"flush chain inet {self.name} {name}", *self._add_rules(name)]
@@ -116,7 +116,7 @@ class PolicyTable:
         self._forget_changes()
         return "".join(f"{line}\n" for line in lines)
 
-    def whole(self, without: Collection[str] = ()) -> str:
+    def render_replacement(self, without: Collection[str] = ()) -> str:
         """Return the text that replaces the whole table, and consider it committed. The chains `without` stay empty."""
         self._forget_changes()
         self._unused_chains.clear()
@@ -161,7 +161,7 @@ class PolicyTable:
                 self._committed.discard(name)
                 yield f"delete {kind} inet {self.name} {name}"
 
-    def _emptied(self, now: float) -> Iterator[str]:
+    def _empty_unused(self, now: float) -> Iterator[str]:
         for name, since in self._unused_chains.items():
             if since == float("inf"):
                 self._unused_chains[name] = now

@@ -176,7 +176,7 @@ def decode(text: str) -> KubeProxyConfiguration:
     if not isinstance(content, dict):
         raise ProxyConfigurationError("failed to decode: couldn't get version/kind; json parse error: not an object")
     _check_kind(content)
-    known, unknown = _known_fields(content, KubeProxyConfiguration, "")
+    known, unknown = _split_fields(content, KubeProxyConfiguration, "")
     if warnings := [*warnings, *(f"unknown field {gotext.quote(name)}" for name in unknown)]:
         log.warning("Using lenient decoding as strict decoding failed: strict decoding error: %s", ", ".join(warnings))
     try:
@@ -225,7 +225,7 @@ def _check_kind(content: Mapping[str, Any]) -> None:
         )
 
 
-def _known_fields(content: Mapping[str, Any], type: Any, prefix: str) -> tuple[dict[str, Any], list[str]]:
+def _split_fields(content: Mapping[str, Any], type: Any, prefix: str) -> tuple[dict[str, Any], list[str]]:
     """Return the known fields of an object and the paths of the others. A field with the value null has its default."""
     types = {field.name: field.type for field in msgspec.structs.fields(type)}
     known, unknown = {}, []
@@ -233,7 +233,7 @@ def _known_fields(content: Mapping[str, Any], type: Any, prefix: str) -> tuple[d
         if name not in types:
             unknown.append(f"{prefix}{name}")
         elif isinstance(value, Mapping) and isinstance(types[name], msgspec.StructMeta):
-            known[name], below = _known_fields(value, types[name], f"{prefix}{name}.")
+            known[name], below = _split_fields(value, types[name], f"{prefix}{name}.")
             unknown += below
         elif value is not None:
             known[name] = value

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from ipaddress import ip_network
 
 from sampan.api.addresses import is_address
-from sampan.api.field_errors import FieldError, Path, joined
+from sampan.api.field_errors import FieldError, Path, join_messages
 from sampan.network.proxy.configuration import (
     BRIDGE_INTERFACE,
     CLUSTER_CIDR,
@@ -28,18 +28,20 @@ from sampan.network.proxy.configuration import (
 
 def validate(configuration: KubeProxyConfiguration) -> None:
     """Raise ProxyConfigurationError with all field errors of a configuration that has its defaults."""
-    errors = [str(error) for error in _errors(configuration, Path(KIND))]
+    errors = [str(error) for error in _validate_configuration(configuration, Path(KIND))]
     if errors:
-        raise ProxyConfigurationError(joined(errors))
+        raise ProxyConfigurationError(join_messages(errors))
 
 
-def _errors(configuration: KubeProxyConfiguration, path: Path) -> Iterator[FieldError]:
-    yield from _bit(configuration.iptables.masqueradeBit, path / "KubeProxyIPTablesConfiguration")
+def _validate_configuration(configuration: KubeProxyConfiguration, path: Path) -> Iterator[FieldError]:
+    yield from _validate_masquerade_bit(configuration.iptables.masqueradeBit, path / "KubeProxyIPTablesConfiguration")
     if configuration.mode == NFTABLES:
-        yield from _bit(configuration.nftables.masqueradeBit, path / "KubeProxyNFTablesConfiguration")
+        yield from _validate_masquerade_bit(
+            configuration.nftables.masqueradeBit, path / "KubeProxyNFTablesConfiguration"
+        )
     if configuration.mode == IPVS:
-        yield from _ipvs(configuration.ipvs, path / "KubeProxyIPVSConfiguration")
-    yield from _conntrack(
+        yield from _validate_ipvs(configuration.ipvs, path / "KubeProxyIPVSConfiguration")
+    yield from _validate_conntrack(
         configuration.conntrack, path / "KubeProxyLinuxConfiguration" / "KubeProxyConntrackConfiguration"
     )
     score = configuration.oomScoreAdj
@@ -52,7 +54,7 @@ def _errors(configuration: KubeProxyConfiguration, path: Path) -> Iterator[Field
     if configuration.clientConnection.burst < 0:
         where = path / "ClientConnection" / "Burst"
         yield FieldError.invalid(where, configuration.clientConnection.burst, "must be greater than or equal to 0")
-    yield from _periods(configuration, path)
+    yield from _validate_periods(configuration, path)
     if not is_address(configuration.bindAddress):
         detail = "not a valid textual representation of an IP address"
         yield FieldError.invalid(path / "BindAddress", configuration.bindAddress, detail)
@@ -60,54 +62,54 @@ def _errors(configuration: KubeProxyConfiguration, path: Path) -> Iterator[Field
         ("HealthzBindAddress", configuration.healthzBindAddress),
         ("MetricsBindAddress", configuration.metricsBindAddress),
     ):
-        yield from _host_port(address, path / name) if address else ()
-    yield from _node_port_addresses(configuration.nodePortAddresses or (), path / "NodePortAddresses")
-    yield from _local_detection(configuration, path)
+        yield from _validate_host_port(address, path / name) if address else ()
+    yield from _validate_node_port_addresses(configuration.nodePortAddresses or (), path / "NodePortAddresses")
+    yield from _validate_local_detection(configuration, path)
 
 
-def _bit(bit: int | None, path: Path) -> Iterator[FieldError]:
+def _validate_masquerade_bit(bit: int | None, path: Path) -> Iterator[FieldError]:
     if bit is not None and not 0 <= bit <= 31:
         yield FieldError.invalid(path / "MasqueradeBit", bit, "must be within the range [0, 31]")
 
 
-def _ipvs(ipvs: IpvsConfiguration, path: Path) -> Iterator[FieldError]:
+def _validate_ipvs(ipvs: IpvsConfiguration, path: Path) -> Iterator[FieldError]:
     timeouts = (("TCPTimeout", ipvs.tcpTimeout), ("TCPFinTimeout", ipvs.tcpFinTimeout), ("UDPTimeout", ipvs.udpTimeout))
     for name, timeout in timeouts:
-        yield from _not_negative(timeout, path / name)
+        yield from _validate_not_negative(timeout, path / name)
     for index, cidr in enumerate(ipvs.excludeCIDRs or ()):
         if not _is_network(cidr):
             yield FieldError.invalid((path / "ExcludeCidrs")[index], cidr, "must be a valid CIDR")
 
 
-def _conntrack(conntrack: ConntrackConfiguration, path: Path) -> Iterator[FieldError]:
+def _validate_conntrack(conntrack: ConntrackConfiguration, path: Path) -> Iterator[FieldError]:
     for name, number in (("MaxPerCore", conntrack.maxPerCore), ("Min", conntrack.min)):
         if number is not None and number < 0:
             yield FieldError.invalid(path / name, number, "must be greater than or equal to 0")
-    yield from _not_negative(conntrack.tcpEstablishedTimeout, path / "TCPEstablishedTimeout")
-    yield from _not_negative(conntrack.tcpCloseWaitTimeout, path / "TCPCloseWaitTimeout")
-    yield from _not_negative(conntrack.udpTimeout, path / "UDPTimeout")
-    yield from _not_negative(conntrack.udpStreamTimeout, path / "UDPStreamTimeout")
+    yield from _validate_not_negative(conntrack.tcpEstablishedTimeout, path / "TCPEstablishedTimeout")
+    yield from _validate_not_negative(conntrack.tcpCloseWaitTimeout, path / "TCPCloseWaitTimeout")
+    yield from _validate_not_negative(conntrack.udpTimeout, path / "UDPTimeout")
+    yield from _validate_not_negative(conntrack.udpStreamTimeout, path / "UDPStreamTimeout")
 
 
-def _not_negative(duration: str | None, path: Path) -> Iterator[FieldError]:
+def _validate_not_negative(duration: str | None, path: Path) -> Iterator[FieldError]:
     if seconds(duration) < 0:
         yield FieldError.invalid(path, duration, "must be greater than or equal to 0")
 
 
-def _periods(configuration: KubeProxyConfiguration, path: Path) -> Iterator[FieldError]:
+def _validate_periods(configuration: KubeProxyConfiguration, path: Path) -> Iterator[FieldError]:
     if seconds(configuration.configSyncPeriod) <= 0:
         yield FieldError.invalid(path / "ConfigSyncPeriod", configuration.configSyncPeriod, "must be greater than 0")
     section = configuration.sync_section
     sync_s, min_sync_s = seconds(section.syncPeriod), seconds(section.minSyncPeriod)
     if sync_s <= 0:
         yield FieldError.invalid(path / "SyncPeriod", section.syncPeriod, "must be greater than 0")
-    yield from _not_negative(section.minSyncPeriod, path / "MinSyncPeriod")
+    yield from _validate_not_negative(section.minSyncPeriod, path / "MinSyncPeriod")
     if min_sync_s > sync_s:
         detail = f"must be greater than or equal to {path / 'MinSyncPeriod'}"
         yield FieldError.invalid(path / "SyncPeriod", section.minSyncPeriod, detail)
 
 
-def _host_port(address: str, path: Path) -> Iterator[FieldError]:
+def _validate_host_port(address: str, path: Path) -> Iterator[FieldError]:
     host, colon, port = address.rpartition(":")
     if not colon or (":" in host and not (host.startswith("[") and host.endswith("]"))):
         yield FieldError.invalid(path, address, "must be IP:port")
@@ -118,7 +120,7 @@ def _host_port(address: str, path: Path) -> Iterator[FieldError]:
         yield FieldError.invalid(path, port, "must be a valid port")
 
 
-def _node_port_addresses(addresses: Sequence[str], path: Path) -> Iterator[FieldError]:
+def _validate_node_port_addresses(addresses: Sequence[str], path: Path) -> Iterator[FieldError]:
     for index, address in enumerate(addresses):
         if address == PRIMARY:
             if len(addresses) != 1:
@@ -128,7 +130,7 @@ def _node_port_addresses(addresses: Sequence[str], path: Path) -> Iterator[Field
             yield FieldError.invalid(path[index], address, "must be a valid CIDR")
 
 
-def _local_detection(configuration: KubeProxyConfiguration, path: Path) -> Iterator[FieldError]:
+def _validate_local_detection(configuration: KubeProxyConfiguration, path: Path) -> Iterator[FieldError]:
     mode, below = configuration.detectLocalMode, path / "DetectLocalConfiguration"
     if mode not in LOCAL_MODES:
         yield FieldError.not_supported(path / "DetectLocalMode", mode, (*LOCAL_MODES, ""))
@@ -137,10 +139,10 @@ def _local_detection(configuration: KubeProxyConfiguration, path: Path) -> Itera
     elif mode == INTERFACE_NAME_PREFIX and not configuration.detectLocal.interfaceNamePrefix:
         yield FieldError.invalid(below / "InterfacePrefix", "", "must not be empty")
     elif mode == CLUSTER_CIDR:
-        yield from _cluster_cidrs(configuration.cluster_cidrs, below / "ClusterCIDRs")
+        yield from _validate_cluster_cidrs(configuration.cluster_cidrs, below / "ClusterCIDRs")
 
 
-def _cluster_cidrs(cidrs: list[str], path: Path) -> Iterator[FieldError]:
+def _validate_cluster_cidrs(cidrs: list[str], path: Path) -> Iterator[FieldError]:
     pair = "must be a either a single CIDR or dual-stack pair of CIDRs (e.g. [10.100.0.0/16, fde4:8dba:82e1::/48]"
     if len(cidrs) > 2:
         yield FieldError.invalid(path, cidrs, pair)

@@ -170,7 +170,7 @@ class ConntrackTable:
                 flow = self._flow(data, at + _HEADER.size + _NFGEN.size, at + length)
                 if flow is not None:
                     yield flow
-                at += _aligned(length)
+                at += _align(length)
 
     def _flow(self, data: bytes, start: int, end: int) -> UdpFlow | None:
         places = {kind: (begin, begin + size) for kind, begin, size in _attributes(data, start, end)}
@@ -180,7 +180,9 @@ class ConntrackTable:
         reply = self._tuple(data, *places[_TUPLE_REPLY])
         if original is None or reply is None:
             return None
-        identity = b"".join(_copied(data, *places[kind]) for kind in (_TUPLE_ORIG, _ZONE, _ID) if kind in places)
+        identity = b"".join(
+            _copy_attribute(data, *places[kind]) for kind in (_TUPLE_ORIG, _ZONE, _ID) if kind in places
+        )
         return UdpFlow(original[1], original[3], reply[0], reply[2], identity)
 
     def _tuple(self, data: bytes, start: int, end: int) -> tuple[str, str, int, int] | None:
@@ -221,15 +223,15 @@ def _attributes(data: bytes, start: int, end: int) -> Iterator[tuple[int, int, i
         if length < _ATTRIBUTE.size:
             return
         yield kind & _TYPE_MASK, start + _ATTRIBUTE.size, length - _ATTRIBUTE.size
-        start += _aligned(length)
+        start += _align(length)
 
 
-def _copied(data: bytes, start: int, end: int) -> bytes:
+def _copy_attribute(data: bytes, start: int, end: int) -> bytes:
     """Return an attribute with its header and padding."""
-    return data[start - _ATTRIBUTE.size : end] + bytes(_aligned(end - start) - (end - start))
+    return data[start - _ATTRIBUTE.size : end] + bytes(_align(end - start) - (end - start))
 
 
-def _aligned(length: int) -> int:
+def _align(length: int) -> int:
     return (length + 3) & ~3
 
 

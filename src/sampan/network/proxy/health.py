@@ -22,7 +22,7 @@ from sampan.machinery.clock import Clock
 from sampan.machinery.events import WARNING, EventRecorder
 from sampan.machinery.linux.network_namespace import NetworkNamespace
 from sampan.machinery.object_key import NamespacedName
-from sampan.network.http_port import bound_socket, serve_http
+from sampan.network.http_port import bind_socket, serve_http
 from sampan.network.proxy.metrics import ProxyMetrics
 from sampan.network.proxy.services import ServicePortState
 from sampan.network.proxy.tracker import ServiceChange
@@ -124,7 +124,7 @@ async def health_port(health: ProxyHealth, namespace: NetworkNamespace, address:
         response = responses[request.path]()
         return web.Response(status=response.status, body=response.body.encode(), headers=_HEADERS)
 
-    async with serve_http(bound_socket(namespace, address, port), handle):
+    async with serve_http(bind_socket(namespace, address, port), handle):
         yield
 
 
@@ -185,7 +185,7 @@ class ServiceHealthChecks:
 
         try:
             for address in self._addresses:
-                listener = bound_socket(self._namespace, address, check.port)
+                listener = bind_socket(self._namespace, address, check.port)
                 await check.running.enter_async_context(serve_http(listener, handle))
         except OSError as error:
             await check.running.aclose()

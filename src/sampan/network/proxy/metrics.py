@@ -12,7 +12,7 @@ import msgspec
 from sampan.machinery.clock import Clock
 from sampan.machinery.linux.network_namespace import NetworkNamespace
 from sampan.machinery.telemetry.metrics import CONTENT_TYPE, Distribution, Family, Metrics
-from sampan.network.http_port import bound_socket, serve_http
+from sampan.network.http_port import bind_socket, serve_http
 from sampan.network.proxy.services import FAMILIES, ServicePortState
 from sampan.network.proxy.tracker import ServiceChange
 
@@ -201,5 +201,5 @@ async def metrics_port(
             return web.Response(text="ok", headers={"X-Content-Type-Options": "nosniff"})
         return web.Response(status=404, text="404 page not found\n")
 
-    async with serve_http(bound_socket(namespace, address, port), handle):
+    async with serve_http(bind_socket(namespace, address, port), handle):
         yield

@@ -180,7 +180,11 @@ class NodeProxy:
             recorder=self._recorder, component=f"{COMPONENT}/{self._config.node_name}", action="add to proxy rules"
         )
         is_userspace = self._configuration.mode == USERSPACE
-        slices = self._informers.of(EndpointSlice) if is_userspace else self._informers.of(EndpointSlice, PROXIED)
+        slices = (
+            self._informers.for_kind(EndpointSlice)
+            if is_userspace
+            else self._informers.for_kind(EndpointSlice, PROXIED)
+        )
         return [EndpointTrace(trace=trace, slices=slices)]
 
     def _proxy_config(self) -> ProxyConfig:

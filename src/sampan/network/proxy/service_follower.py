@@ -42,7 +42,7 @@ class ServiceFollower:
         """Set after the first sync."""
 
     async def run(self) -> None:
-        services, slices = self._informers.of(Service), self._informers.of(EndpointSlice)
+        services, slices = self._informers.for_kind(Service), self._informers.for_kind(EndpointSlice)
         stops = [
             await services.follow(self._on_service),
             await slices.follow(self._on_slice),

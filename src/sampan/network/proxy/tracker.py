@@ -92,13 +92,13 @@ def categorize(info: ServicePortInfo, endpoints: Sequence[EndpointInfo], topolog
     cluster: tuple[EndpointInfo, ...] = ()
     local: tuple[EndpointInfo, ...] = ()
     if info.uses_cluster_endpoints:
-        cluster = _near(ready, topology) or draining
+        cluster = _select_by_hints(ready, topology) or draining
     if info.uses_local_endpoints:
         local = tuple(e for e in ready if e.is_local) or tuple(e for e in draining if e.is_local)
     return EndpointCategories(cluster, local, _union(cluster, local), bool(ready or draining))
 
 
-def _near(ready: tuple[EndpointInfo, ...], topology: Topology) -> tuple[EndpointInfo, ...]:
+def _select_by_hints(ready: tuple[EndpointInfo, ...], topology: Topology) -> tuple[EndpointInfo, ...]:
     """Return the ready endpoints whose hints are for this node, or else for this zone, or else all of them."""
     on_node = tuple(endpoint for endpoint in ready if topology.node_name in endpoint.node_hints)
     if on_node and all(endpoint.node_hints for endpoint in ready):
@@ -214,7 +214,7 @@ class ServiceTracker:
         """Return the services whose ports or endpoints differ from those at the previous call; at most `limit` services
         are compared, and the others stay pending."""
         if not self._states:
-            self._pending = dict(sorted(self._pending.items(), key=lambda item: self._created(item[0])))
+            self._pending = dict(sorted(self._pending.items(), key=lambda item: self._creation_time(item[0])))
         keys = list(itertools.islice(self._pending, limit))
         changes = []
         for key in keys:
@@ -238,7 +238,7 @@ class ServiceTracker:
             )
         return changes
 
-    def _created(self, key: NamespacedName) -> str:
+    def _creation_time(self, key: NamespacedName) -> str:
         """Return when a service was created: at the start, older services precede newer ones."""
         service = self._objects.get(key)
         return (service.metadata.creationTimestamp or "") if service is not None else ""
@@ -253,10 +253,10 @@ class ServiceTracker:
             slices = list(self._slices.get(key, {}).values())
             room = max(0, NODE_SERVICE_PAIRS - self._all_excess_pairs) + SERVICE_FREE_PAIRS
             resolved = resolve(service, slices, self._families, self._topology, room)
-        self._account(key, before, resolved)
+        self._count_excess_pairs(key, before, resolved)
         return resolved
 
-    def _account(self, key: NamespacedName, before: int, resolved: ResolvedService) -> None:
+    def _count_excess_pairs(self, key: NamespacedName, before: int, resolved: ResolvedService) -> None:
         """Count the pairs of a service. If it needs fewer than before, others that need more can have them."""
         count = resolved.excess_pairs
         if count:

@@ -55,7 +55,7 @@ class ContainerdImages:
         try:
             await self._call("CreateLease", _schema().CreateLeaseRequest(id=lease, labels=until))
             try:
-                for blob, labels in _ordered(bundle):
+                for blob, labels in _iter_blobs(bundle):
                     await self._write(blob, labels, lease)
                 await self._create_image(bundle, lease)
             finally:
@@ -65,7 +65,7 @@ class ContainerdImages:
                 _REASON, f"{bundle.name} cannot be imported into containerd: {error.details()}"
             ) from None
 
-    async def imported_names(self) -> list[str]:
+    async def list_imported_names(self) -> list[str]:
         """Return the names of all images that Sampan has loaded, from any node."""
         request = _schema().ListImagesRequest(filters=[f'labels."{_MARK}"=={_IMPORTED}'])
         try:
@@ -112,7 +112,7 @@ class ContainerdImages:
         try:
             await call.write(cd.WriteContentRequest(action="STAT", **common))
             offset = await _offset(call)
-            for data in _rest(blob, offset):
+            for data in _read_from(blob, offset):
                 await call.write(cd.WriteContentRequest(action="WRITE", offset=offset, data=data, ref=ref))
                 offset = await _offset(call)
             await call.write(cd.WriteContentRequest(action="COMMIT", offset=offset, labels=labels, **common))
@@ -157,7 +157,7 @@ def _metadata(lease: str) -> tuple[tuple[str, str], ...]:
     return (*own, ("containerd-lease", lease)) if lease else own
 
 
-def _ordered(bundle: Bundle) -> Iterator[tuple[Blob, dict[str, str]]]:
+def _iter_blobs(bundle: Bundle) -> Iterator[tuple[Blob, dict[str, str]]]:
     """Yield the parts of an image with their labels. The manifest comes last; its labels refer to the other blobs, so
     that garbage collection keeps them as long as the manifest."""
     blobs = [bundle.config, *bundle.layers]
@@ -166,7 +166,7 @@ def _ordered(bundle: Bundle) -> Iterator[tuple[Blob, dict[str, str]]]:
     yield bundle.manifest, marks
 
 
-def _rest(blob: Blob, offset: int) -> Iterator[bytes]:
+def _read_from(blob: Blob, offset: int) -> Iterator[bytes]:
     """Yield the data after `offset`, which may be above 0 if an earlier upload was interrupted."""
     skipped = 0
     for data in blob.pieces():

@@ -78,7 +78,7 @@ class CriImages(EngineImages):
     async def import_pause(self, name: str) -> bool:
         """Load the built-in pause image under the name of the runtime's sandbox image. Return whether that is
         possible."""
-        if self._containerd is None or not pause.is_made_here():
+        if self._containerd is None or not pause.is_built_in():
             return False
         return await self._load(pause.bundle(str(parse_reference(name)))) is not None
 
@@ -98,7 +98,7 @@ class CriImages(EngineImages):
     async def remove_imported(self) -> None:
         """Remove all images that Sampan has loaded, so that they are not mistaken for those of a registry with the same
         name."""
-        for name in await self._containerd.imported_names() if self._containerd is not None else ():
+        for name in await self._containerd.list_imported_names() if self._containerd is not None else ():
             await self.remove(name)
 
 

@@ -114,7 +114,7 @@ def _container_security(config: ContainerConfig) -> Any:
         readonly_rootfs=security.is_root_read_only,
         supplemental_groups=security.supplemental_groups,
         supplemental_groups_policy=security.supplemental_policy,
-        apparmor_profile=_old_apparmor(security.apparmor),
+        apparmor_profile=_format_deprecated_apparmor(security.apparmor),
         no_new_privs=security.may_not_gain_privileges,
         masked_paths=security.masked_paths,
         readonly_paths=security.read_only_paths,
@@ -142,7 +142,7 @@ def resources_message(resources: Resources) -> Any:
     )
 
 
-def new_limits(resources: Resources) -> Any:
+def build_limits_update(resources: Resources) -> Any:
     """Return limits for updating a running container, in which removed limits are explicit."""
     message = resources_message(resources)
     message.cpu_quota = resources.cpu_quota or _NO_LIMIT
@@ -177,7 +177,7 @@ def _profile(profile: Profile) -> Any:
     return load().SecurityProfile(profile_type=profile.type, localhost_ref=profile.local)
 
 
-def _old_apparmor(profile: Profile) -> str:
+def _format_deprecated_apparmor(profile: Profile) -> str:
     """Return the profile in the deprecated string form, for runtimes that lack the `apparmor` field."""
     if profile.type == "Localhost":
         return f"localhost/{profile.local}"

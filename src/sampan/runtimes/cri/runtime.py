@@ -20,7 +20,7 @@ from sampan.runtimes.cri.client import TIMEOUT_S, CriClient, CriError
 from sampan.runtimes.cri.containerd_images import ContainerdImages
 from sampan.runtimes.cri.images import CriImages
 from sampan.runtimes.cri.runtime_status import PodCidrUpdater
-from sampan.runtimes.cri.streaming import CriCommands, terminal
+from sampan.runtimes.cri.streaming import CriCommands, get_stdin_and_tty
 from sampan.runtimes.cri.view import CriUsage, CriView
 from sampan.runtimes.engine import EngineRuntime, cgroup_parent, stop_slice, version_of
 from sampan.runtimes.images.supply import ImageSupply
@@ -121,7 +121,7 @@ class CriRuntime(EngineRuntime):
         return replace(state, errors=[*state.errors, network_error]) if network_error else state
 
     async def stats(self, pod: Pod) -> Sequence[Usage]:
-        return await self._usage.of_pod(self._table.get(pod.metadata.uid))
+        return await self._usage.measure_pod(self._table.get(pod.metadata.uid))
 
     # -- sandboxes ---------------------------------------------------------------------------------------------------
 
@@ -148,7 +148,7 @@ class CriRuntime(EngineRuntime):
         finally:
             await self._view.refresh(uid)
         await self._isolate(uid)
-        await self._drop_empty(uid)
+        await self._remove_empty_sandboxes(uid)
 
     async def _isolate(self, uid: str) -> None:
         """Put network policies into effect. If that fails, stop the sandbox, so that no container is started in it."""
@@ -212,7 +212,7 @@ class CriRuntime(EngineRuntime):
                     raise
         self._rates.forget(id)
 
-    async def _drop_empty(self, uid: str) -> None:
+    async def _remove_empty_sandboxes(self, uid: str) -> None:
         """Remove earlier sandboxes that have no containers left."""
         pod = self._table.get(uid) or ObservedPod()
         used = {item.sandbox for item in pod.containers}
@@ -247,7 +247,7 @@ class CriRuntime(EngineRuntime):
 
     async def remove_container(self, pod: Pod, id: str) -> None:
         await super().remove_container(pod, id)
-        await self._drop_empty(pod.metadata.uid)
+        await self._remove_empty_sandboxes(pod.metadata.uid)
 
     async def _remove(self, id: str) -> None:
         try:
@@ -258,7 +258,7 @@ class CriRuntime(EngineRuntime):
 
     async def update_resources(self, pod: Pod, name: str, resources: Resources) -> None:
         request = self._client.schema.UpdateContainerResourcesRequest(
-            container_id=self._running(pod, name).id, linux=messages.new_limits(resources)
+            container_id=self._find_running_container(pod, name).id, linux=messages.build_limits_update(resources)
         )
         await self._client.runtime("UpdateContainerResources", request)
 
@@ -267,23 +267,27 @@ class CriRuntime(EngineRuntime):
     async def exec(
         self, pod: Pod, container: str, command: Sequence[str], *, has_stdin: bool = False, has_tty: bool = False
     ) -> ProcessStream:
-        id = self._running(pod, container).id
+        id = self._find_running_container(pod, container).id
         return await self._commands.exec(id, command, has_stdin=has_stdin, has_tty=has_tty)
 
     async def attach(self, pod: Pod, container: str) -> ProcessStream:
-        has_stdin, has_tty = terminal(pod, container)
-        return await self._commands.attach(self._running(pod, container).id, has_stdin=has_stdin, has_tty=has_tty)
+        has_stdin, has_tty = get_stdin_and_tty(pod, container)
+        return await self._commands.attach(
+            self._find_running_container(pod, container).id, has_stdin=has_stdin, has_tty=has_tty
+        )
 
     async def connect(self, pod: Pod, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         return await self._commands.connect(self._table.ready_sandbox(pod.metadata.uid).id, port)
 
     async def reopen_log(self, pod: Pod, container: str) -> None:
-        await self._client.runtime("ReopenContainerLog", self._container_request(self._running(pod, container).id))
+        await self._client.runtime(
+            "ReopenContainerLog", self._container_request(self._find_running_container(pod, container).id)
+        )
 
     # -- internals ---------------------------------------------------------------------------------------------------
 
-    def _running(self, pod: Pod, name: str) -> ObservedContainer:
-        return self._table.running(pod.metadata.uid, name)
+    def _find_running_container(self, pod: Pod, name: str) -> ObservedContainer:
+        return self._table.find_running_container(pod.metadata.uid, name)
 
     def _sandbox_request(self, id: str) -> Any:
         return self._client.schema.SandboxRequest(pod_sandbox_id=id)

@@ -23,7 +23,7 @@ from sampan.machinery.multiplex.handshake import DATA, ERROR, RESIZE
 from sampan.machinery.multiplex.handshake import STDERR as STDERR_STREAM
 from sampan.machinery.multiplex.handshake import STDIN as STDIN_STREAM
 from sampan.machinery.multiplex.handshake import STDOUT as STDOUT_STREAM
-from sampan.machinery.multiplex.port_forward import exchanged
+from sampan.machinery.multiplex.port_forward import exchange_data
 from sampan.machinery.multiplex.remote_command import exit_code
 from sampan.machinery.multiplex.spdy import SpdyConnection, SpdyStream
 from sampan.machinery.multiplex.wire import StreamWire, close_writer
@@ -42,9 +42,9 @@ _UNKNOWN_CODE = 255
 _LOOKS, _LOOK_AGAIN_S = 400, 0.025
 
 
-async def _opened(url: str, protocol: str) -> StreamWire:
+async def _open_wire(url: str, protocol: str) -> StreamWire:
     parts = urlsplit(url)
-    secure = _trusting() if parts.scheme == "https" else None
+    secure = _make_unverified_context() if parts.scheme == "https" else None
     host, port = parts.hostname or "localhost", parts.port or (443 if secure else 80)
     reader, writer = await asyncio.open_connection(host, port, ssl=secure)
     target = f"{parts.path}?{parts.query}" if parts.query else parts.path
@@ -56,7 +56,7 @@ async def _opened(url: str, protocol: str) -> StreamWire:
     return wire
 
 
-def _trusting() -> ssl.SSLContext:
+def _make_unverified_context() -> ssl.SSLContext:
     """Return a TLS context that does not verify certificates: the runtime's is self-signed, and its URL comes from the
     trusted CRI socket."""
     context = ssl.create_default_context()
@@ -78,7 +78,7 @@ class CriStream:
 
     async def start(self, begin: Begin) -> None:
         """Connect. Raise RuntimeFailure if that fails."""
-        begin(self._hold())
+        begin(self._run_connection())
         try:
             async with asyncio.timeout(_PATIENCE_S):
                 await asyncio.shield(self._begun)
@@ -88,9 +88,9 @@ class CriStream:
             self._closing.set()
             raise
 
-    async def _hold(self) -> None:
+    async def _run_connection(self) -> None:
         try:
-            wire = await _opened(self._url, V4)
+            wire = await _open_wire(self._url, V4)
             async with SpdyConnection(wire, is_server=False) as connection:
                 await self._open(connection)
                 self._begun.set_result(None)
@@ -115,7 +115,7 @@ class CriStream:
             outputs = [group.create_task(self._collect(STDOUT_STREAM, STDOUT))]
             if STDERR_STREAM in self._streams:
                 outputs.append(group.create_task(self._collect(STDERR_STREAM, STDERR)))
-            ended = group.create_task(self._ended(outputs))
+            ended = group.create_task(self._end_output(outputs))
             await self._closing.wait()
             for task in (*outputs, ended):
                 task.cancel()
@@ -125,7 +125,7 @@ class CriStream:
             while data := await self._streams[kind].read():
                 await self._output.put((channel, data))
 
-    async def _ended(self, outputs: list[asyncio.Task[None]]) -> None:
+    async def _end_output(self, outputs: list[asyncio.Task[None]]) -> None:
         await asyncio.wait(outputs)
         await self._output.put(None)
 
@@ -198,7 +198,7 @@ def _code(message: bytes) -> int:
     return code
 
 
-async def connected(url: str, port: int, begin: Begin) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+async def open_port_forward(url: str, port: int, begin: Begin) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     """Connect to a port through a port-forward URL. If nothing listens on the port, the connection succeeds and is
     closed afterwards."""
     ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -219,7 +219,7 @@ async def connected(url: str, port: int, begin: Begin) -> tuple[asyncio.StreamRe
 async def _forward(url: str, port: int, end: socket.socket, ready: asyncio.Future[None]) -> None:
     reader, writer = await asyncio.open_connection(sock=end)
     try:
-        wire = await _opened(url, handshake.PORT_FORWARD)
+        wire = await _open_wire(url, handshake.PORT_FORWARD)
         async with SpdyConnection(wire, is_server=False) as connection:
             about = {"port": str(port), "requestID": "0"}
             error = await connection.open({**about, _TYPE: ERROR})
@@ -227,7 +227,7 @@ async def _forward(url: str, port: int, end: socket.socket, ready: asyncio.Futur
             data = await connection.open({**about, _TYPE: DATA})
             if not ready.done():
                 ready.set_result(None)
-            await exchanged(data, reader, writer, ends_with_stream=True)
+            await exchange_data(data, reader, writer, ends_with_stream=True)
             await data.reset()
             await error.reset()
     except (OSError, upgrade.NotUpgraded) as failure:
@@ -258,10 +258,10 @@ class CriCommands:
         )
         response = await self._client.runtime("Attach", request)
 
-        async def ended() -> int:
+        async def wait_for_exit() -> int:
             return await self._exit_code(id)
 
-        stream = AttachedStream(response.url, has_stdin=has_stdin, has_tty=has_tty, ended=ended)
+        stream = AttachedStream(response.url, has_stdin=has_stdin, has_tty=has_tty, ended=wait_for_exit)
         await stream.start(self._background.start)
         return stream
 
@@ -278,10 +278,10 @@ class CriCommands:
     async def connect(self, sandbox: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         request = self._client.schema.PortForwardRequest(pod_sandbox_id=sandbox, port=[port])
         response = await self._client.runtime("PortForward", request, reason="PortForward")
-        return await connected(response.url, port, self._background.start)
+        return await open_port_forward(response.url, port, self._background.start)
 
 
-def terminal(pod: Pod, name: str) -> tuple[bool, bool]:
+def get_stdin_and_tty(pod: Pod, name: str) -> tuple[bool, bool]:
     """Return whether the container has stdin, and whether it has a terminal."""
     container = find_container(pod.spec, name)
     return (bool(container.stdin), bool(container.tty)) if container is not None else (False, False)

@@ -77,7 +77,7 @@ class CriView:
     async def relist(self) -> None:
         """Read the state of all pods of the node."""
         ticket = self._table.ticket()
-        pods = await self._list(labels.of_node(self._node))
+        pods = await self._list(labels.build_selector(self._node))
         for uid in dict.fromkeys([*pods, *self._table.uids()]):
             await self._update_pod(uid, *pods.get(uid, ([], [])), ticket)
         self._table.forget_before(ticket)
@@ -85,7 +85,7 @@ class CriView:
     async def refresh(self, uid: str) -> None:
         """Read the state of one pod, after an operation on it or an event."""
         ticket = self._table.ticket()
-        pods = await self._list(labels.of_node(self._node, uid))
+        pods = await self._list(labels.build_selector(self._node, uid))
         await self._update_pod(uid, *pods.get(uid, ([], [])), ticket)
 
     async def _list(self, selector: Mapping[str, str]) -> dict[str, tuple[list[Any], list[Any]]]:
@@ -149,7 +149,7 @@ class CriUsage:
     def __init__(self, *, client: CriClient, rates: CpuRates, clock: Clock) -> None:
         self._client, self._rates, self._clock = client, rates, clock
 
-    async def of_pod(self, pod: ObservedPod | None) -> Sequence[Usage]:
+    async def measure_pod(self, pod: ObservedPod | None) -> Sequence[Usage]:
         if pod is None or pod.sandbox is None or not pod.sandbox.is_ready:
             return []
         cri = self._client.schema
@@ -157,9 +157,12 @@ class CriUsage:
         listed = await self._client.runtime("ListContainerStats", request)
         running = {container.id: container for container in pod.containers if container.state == contract.RUNNING}
         own = [container for container in listed.stats if container.attributes.id in running]
-        return [*await self._of_sandbox(pod.sandbox), *(self._of_container(container, running) for container in own)]
+        return [
+            *await self._measure_sandbox(pod.sandbox),
+            *(self._measure_container(container, running) for container in own),
+        ]
 
-    async def _of_sandbox(self, sandbox: ObservedSandbox) -> list[Usage]:
+    async def _measure_sandbox(self, sandbox: ObservedSandbox) -> list[Usage]:
         """Return the usage of the sandbox, or nothing for old runtimes, which do not report it."""
         request = self._client.schema.SandboxRequest(pod_sandbox_id=sandbox.id)
         try:
@@ -169,7 +172,7 @@ class CriUsage:
         used_s = response.stats.linux.cpu.usage_core_nano_seconds.value / 1e9
         return [messages.sandbox_usage(response.stats, self._rates.rate(sandbox.id, used_s, self._clock.monotonic()))]
 
-    def _of_container(self, stats: Any, running: Mapping[str, ObservedContainer]) -> Usage:
+    def _measure_container(self, stats: Any, running: Mapping[str, ObservedContainer]) -> Usage:
         id, used_s = stats.attributes.id, stats.cpu.usage_core_nano_seconds.value / 1e9
         usage = messages.container_usage(stats, self._rates.rate(id, used_s, self._clock.monotonic()))
         with contextlib.suppress(OSError):

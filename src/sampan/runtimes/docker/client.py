@@ -82,7 +82,7 @@ class DockerClient:
             raise DockerError(reason, 0, f"{method} {path}: no response in time") from None
         except aiohttp.ClientError as error:
             raise DockerError(reason, 0, f"Cannot connect to the Docker daemon at {self._path}: {error}") from None
-        return _checked(response.status, data, reason)
+        return _decode_response(response.status, data, reason)
 
     async def lines(
         self, method: str, path: str, query: Query | None = None, headers: Mapping[str, str] | None = None
@@ -98,7 +98,7 @@ class DockerClient:
         try:
             async with self._session.request(method, _HOST + path, params=query, headers=headers) as response:
                 if response.status >= 300:
-                    _checked(response.status, await response.read(), "RuntimeError")
+                    _decode_response(response.status, await response.read(), "RuntimeError")
                 async for data in response.content.iter_any():
                     yield data
         except aiohttp.ClientError as error:
@@ -116,7 +116,7 @@ class DockerClient:
                 writer.write(upgrade.request_head("POST", target, headers) + data)
                 head = await upgrade.read_response_head(reader)
                 if head.code != upgrade.SWITCHING:
-                    _checked(head.code, await upgrade.read_response_body(reader, head), "StreamError")
+                    _decode_response(head.code, await upgrade.read_response_body(reader, head), "StreamError")
                     raise upgrade.BadResponse("the Docker daemon did not upgrade the connection")
             except BaseException:
                 writer.close()
@@ -139,7 +139,7 @@ async def _values(pieces: AsyncIterator[bytes]) -> AsyncIterator[Any]:
         yield json.loads(rest)
 
 
-def _checked(code: int, data: bytes, reason: str) -> Any:
+def _decode_response(code: int, data: bytes, reason: str) -> Any:
     try:
         value = json.loads(data) if data.strip() else None
     except ValueError:

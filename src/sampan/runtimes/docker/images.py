@@ -60,12 +60,12 @@ class DockerImages(EngineImages):
         await self._load_archive(bundle, PULL_FAILED)
         return await self._find(bundle.name)
 
-    async def have_pause(self) -> None:
+    async def ensure_pause_image(self) -> None:
         """Ensure that the pause image is present: load the built-in one, or pull a custom one."""
         if await self._find(self._pause) is not None:
             return
         reason = "FailedCreatePodSandBox"
-        if self._pause == pause.NAME and pause.is_made_here():
+        if self._pause == pause.NAME and pause.is_built_in():
             await self._load_archive(pause.bundle(), reason)
         else:
             await self._download(parse_reference(self._pause), None, reason)

@@ -18,7 +18,7 @@ from sampan.runtimes import contract
 from sampan.runtimes.background import Background
 from sampan.runtimes.contract import STDERR, STDOUT
 from sampan.runtimes.docker.client import DockerClient, DockerError, Query
-from sampan.runtimes.docker.streaming import Pieces
+from sampan.runtimes.docker.streaming import FrameSplitter
 from sampan.runtimes.pod_table import ObservedContainer
 
 _LARGEST = 16 << 10
@@ -36,20 +36,20 @@ class LogEntry(NamedTuple):
     """Whether this entry ends the line."""
 
 
-class Entries:
+class LogEntryParser:
     """Splits a log stream of the engine into entries."""
 
     def __init__(self, *, has_tty: bool) -> None:
         self._has_tty = has_tty
-        self._pieces, self._data = Pieces(), b""
+        self._pieces, self._data = FrameSplitter(), b""
 
     def feed(self, data: bytes) -> list[LogEntry]:
         if self._has_tty:
             self._data += data
-            return list(self._plain())
+            return list(self._parse_plain())
         return [_entry(channel, piece) for channel, piece in self._pieces.feed(data)]
 
-    def _plain(self) -> Iterator[LogEntry]:
+    def _parse_plain(self) -> Iterator[LogEntry]:
         """Yield the entries of a container with a terminal. Such a stream has no framing: an entry ends at a newline or
         at the maximum length."""
         while len(self._data) > _TIME:
@@ -67,7 +67,7 @@ def _entry(channel: int, piece: bytes) -> LogEntry:
     return LogEntry(time.decode("ascii", "replace"), channel, text[:-1] if is_whole else text, is_whole)
 
 
-def line(entry: LogEntry) -> bytes:
+def format_line(entry: LogEntry) -> bytes:
     name, mark = "stderr" if entry.channel == STDERR else "stdout", "F" if entry.is_whole else "P"
     return f"{entry.time} {name} {mark} ".encode() + entry.text + b"\n"
 
@@ -78,18 +78,18 @@ class LogFile:
     def __init__(self, path: Path) -> None:
         self._path = path
         path.parent.mkdir(parents=True, exist_ok=True)
-        _cut(path)
-        self.since, self._count = _last(path)
+        _truncate_incomplete_line(path)
+        self.since, self._count = _read_last_timestamp(path)
         """The timestamp of the last entry written, and the number of entries with that timestamp."""
         self._known = self._count
         """How many entries with that timestamp are still to be skipped, as the engine sends them again."""
-        self._file = self._opened()
+        self._file = self._open()
 
-    def _opened(self) -> io.FileIO:
+    def _open(self) -> io.FileIO:
         return open(self._path, "ab", buffering=0)
 
     def write(self, entries: list[LogEntry]) -> None:
-        new = [line(entry) for entry in entries if self._is_new(entry)]
+        new = [format_line(entry) for entry in entries if self._is_new(entry)]
         if new:
             self._file.write(b"".join(new))
 
@@ -101,13 +101,13 @@ class LogFile:
         self.since, self._known = entry.time, 0
         return True
 
-    def again(self) -> None:
+    def prepare_resume(self) -> None:
         """Prepare for a new stream that starts with the entries of the last timestamp."""
         self._known = self._count
 
     def reopen(self) -> None:
         self._file.close()
-        self._file = self._opened()
+        self._file = self._open()
 
     def close(self) -> None:
         self._file.close()
@@ -115,20 +115,20 @@ class LogFile:
 
 async def follow(pieces: AsyncIterator[bytes], file: LogFile, *, has_tty: bool) -> None:
     """Copy the stream to the file until it ends."""
-    entries = Entries(has_tty=has_tty)
+    entries = LogEntryParser(has_tty=has_tty)
     async for data in pieces:
         file.write(entries.feed(data))
 
 
-def _last(path: Path) -> tuple[str, int]:
-    for file in (path, *_moved(path)):
-        times = [row.split(b" ", 1)[0].decode("ascii", "replace") for row in _tail(file)]
+def _read_last_timestamp(path: Path) -> tuple[str, int]:
+    for file in (path, *_list_rotated_files(path)):
+        times = [row.split(b" ", 1)[0].decode("ascii", "replace") for row in _read_tail(file)]
         if times:
             return times[-1], times.count(times[-1])
     return "", 0
 
 
-def _moved(path: Path) -> list[Path]:
+def _list_rotated_files(path: Path) -> list[Path]:
     """Return the rotated files of the log that are not compressed, the latest first."""
     try:
         names = [name for name in os.listdir(path.parent) if name.startswith(f"{path.name}.")]
@@ -137,7 +137,7 @@ def _moved(path: Path) -> list[Path]:
     return [path.parent / name for name in sorted(names, reverse=True) if not name.endswith(".gz")]
 
 
-def _tail(path: Path) -> list[bytes]:
+def _read_tail(path: Path) -> list[bytes]:
     """Return the last complete lines of a file."""
     try:
         with open(path, "rb") as file:
@@ -149,7 +149,7 @@ def _tail(path: Path) -> list[bytes]:
     return rows[1 if size > _TAIL else 0 : -1]
 
 
-def _cut(path: Path) -> None:
+def _truncate_incomplete_line(path: Path) -> None:
     """Cut off an incomplete last line; the engine sends that entry again."""
     try:
         with open(path, "r+b") as file:
@@ -173,7 +173,7 @@ class LogCopies:
         self._tasks: dict[str, asyncio.Task[None]] = {}
         """Copy tasks by container id. A finished task is kept until the container is removed."""
 
-    async def see_to(self, container: ObservedContainer, *, has_tty: bool) -> None:
+    async def ensure_copy(self, container: ObservedContainer, *, has_tty: bool) -> None:
         """Ensure that the log of a container is being copied. If the container has exited, wait for the end of the log,
         up to a limit."""
         task = self._tasks.get(container.id)
@@ -192,7 +192,7 @@ class LogCopies:
                 query: Query = {"follow": follows, "stdout": 1, "stderr": 1, "timestamps": 1}
                 if file.since:
                     query = {**query, "since": _seconds(file.since)}
-                    file.again()
+                    file.prepare_resume()
                 pieces = self._client.pieces("GET", f"/containers/{container.id}/logs", query)
                 await follow(pieces, file, has_tty=has_tty)
         except DockerError as error:

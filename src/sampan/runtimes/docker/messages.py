@@ -140,7 +140,7 @@ def limits(resources: Resources) -> dict[str, Any]:
     return settings
 
 
-def new_limits(resources: Resources) -> dict[str, Any]:
+def build_limits_update(resources: Resources) -> dict[str, Any]:
     """Return limits for updating a running container, in which removed limits are explicit."""
     settings = limits(resources)
     return {"CpuQuota": _NO_LIMIT, **settings, "PidsLimit": resources.pids or _NO_LIMIT}

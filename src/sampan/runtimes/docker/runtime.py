@@ -94,11 +94,11 @@ class DockerRuntime(EngineRuntime):
         await self._view.relist()
         await self._free_addresses()
         self._background.start(self._view.follow(began_at))
-        self._background.start(self._view.look_often())
+        self._background.start(self._view.relist_periodically())
 
     async def _free_addresses(self) -> None:
         """Release the addresses of pods that were removed from the engine while no kubelet ran."""
-        for uid in self._network.known() if self._network is not None else ():
+        for uid in self._network.list_pod_uids() if self._network is not None else ():
             if self._network is not None and self._table.get(uid) is None:
                 await self._network.detach(uid)
 
@@ -118,7 +118,7 @@ class DockerRuntime(EngineRuntime):
         return RuntimeStatus(handlers=handlers, heeds_groups_policy=False)
 
     async def stats(self, pod: Pod) -> Sequence[Usage]:
-        return await self._usage.of_pod(self._table.get(pod.metadata.uid))
+        return await self._usage.measure_pod(self._table.get(pod.metadata.uid))
 
     # -- sandboxes ---------------------------------------------------------------------------------------------------
 
@@ -138,7 +138,7 @@ class DockerRuntime(EngineRuntime):
             attempt=max([config.attempt, *(sandbox.attempt + 1 for sandbox in old.sandboxes)]),
             cgroup_parent=cgroup_parent(config, is_systemd=self._has_systemd_groups),
         )
-        await self._images.have_pause()
+        await self._images.ensure_pause_image()
         try:
             await self._make_sandbox(config)
         except DockerError as error:
@@ -159,7 +159,7 @@ class DockerRuntime(EngineRuntime):
         try:
             await self._client.post(f"/containers/{id}/start")
             if self._network is not None and config.namespaces.network != "node":
-                space = _network_space(await self._client.get(f"/containers/{id}/json"))
+                space = _network_namespace_path(await self._client.get(f"/containers/{id}/json"))
                 with step_part("connect the network"):
                     await self._network.attach(config.uid, space, config.ports, bandwidth_of(config.annotations))
         except BaseException:
@@ -226,7 +226,7 @@ class DockerRuntime(EngineRuntime):
     async def _create(self, sandbox: str, config: ContainerConfig, around: SandboxConfig) -> str:
         reason, profile = "CreateContainerError", config.security.seccomp
         local = _profile(profile.local) if profile.type == "Localhost" else None
-        score = kernel.allowed_oom_score(config.resources.oom_score_adjust)
+        score = kernel.clamp_oom_score(config.resources.oom_score_adjust)
         config = replace(config, resources=replace(config.resources, oom_score_adjust=score))
         files = [Mount(source=self._resolver(around.uid), target="/etc/resolv.conf")] if around.dns is not None else []
         body = messages.container_body(config, around, self._node, pause=sandbox, files=files, seccomp=local)
@@ -253,19 +253,19 @@ class DockerRuntime(EngineRuntime):
         self._forget_files(container)
 
     async def update_resources(self, pod: Pod, name: str, resources: Resources) -> None:
-        id = self._running(pod, name)
-        await self._client.post(f"/containers/{id}/update", body=messages.new_limits(resources))
+        id = self._find_running_container_id(pod, name)
+        await self._client.post(f"/containers/{id}/update", body=messages.build_limits_update(resources))
 
     # -- exec, attach, port forwarding, logs -------------------------------------------------------------------------
 
     async def exec(
         self, pod: Pod, container: str, command: Sequence[str], *, has_stdin: bool = False, has_tty: bool = False
     ) -> ProcessStream:
-        id = self._running(pod, container)
+        id = self._find_running_container_id(pod, container)
         return await self._commands.exec(id, command, has_stdin=has_stdin, has_tty=has_tty)
 
     async def attach(self, pod: Pod, container: str) -> ProcessStream:
-        return await self._commands.attach(self._running(pod, container))
+        return await self._commands.attach(self._find_running_container_id(pod, container))
 
     async def connect(self, pod: Pod, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         uid = pod.metadata.uid
@@ -274,13 +274,13 @@ class DockerRuntime(EngineRuntime):
         return await connect_to_port(port, None if is_nodes else Path(f"/proc/{sandbox.pid}/ns/net"))
 
     async def reopen_log(self, pod: Pod, container: str) -> None:
-        self._logs.reopen(self._running(pod, container))
+        self._logs.reopen(self._find_running_container_id(pod, container))
 
-    def _running(self, pod: Pod, name: str) -> str:
-        return self._table.running(pod.metadata.uid, name).id
+    def _find_running_container_id(self, pod: Pod, name: str) -> str:
+        return self._table.find_running_container(pod.metadata.uid, name).id
 
 
-def _network_space(inspected: Any) -> Path:
+def _network_namespace_path(inspected: Any) -> Path:
     """Return the path of the pause container's network namespace. The engine's file is preferred: unlike /proc/PID it
     cannot refer to another process after the pause process has exited."""
     file = (inspected.get("NetworkSettings") or {}).get("SandboxKey") or ""

@@ -26,7 +26,7 @@ _CODE_LOOKS, _PID_LOOKS, _LOOK_AGAIN_S = 500, 200, 0.01
 _END_S = 10.0
 
 
-class Pieces:
+class FrameSplitter:
     """Splits a multiplexed stream into frames."""
 
     def __init__(self) -> None:
@@ -61,19 +61,19 @@ class DockerStream:
         self._reader, self._writer = streams
         self._has_stdin, self._has_tty = has_stdin, has_tty
         self._resize, self._ended, self._given_up = resize, ended, given_up
-        self._pieces = Pieces()
+        self._pieces = FrameSplitter()
         self._waiting: list[tuple[int, bytes]] = []
         self._is_over = False
 
     async def read(self) -> tuple[int, bytes] | None:
         while not self._waiting:
-            if self._is_over or not (data := await self._more()):
+            if self._is_over or not (data := await self._read_piece()):
                 self._is_over = True
                 return None
             self._waiting = [(STDOUT, data)] if self._has_tty else self._pieces.feed(data)
         return self._waiting.pop(0)
 
-    async def _more(self) -> bytes:
+    async def _read_piece(self) -> bytes:
         try:
             return await self._reader.read(_READ)
         except OSError:
@@ -120,14 +120,14 @@ class DockerCommands:
         async def resize(width: int, height: int) -> None:
             await self._resize(path, width, height)
 
-        async def ended() -> int:
+        async def wait_for_exit() -> int:
             return await self._code(path)
 
-        async def given_up() -> None:
+        async def kill_process() -> None:
             await self._kill(path)
 
         return DockerStream(
-            streams, has_stdin=has_stdin, has_tty=has_tty, resize=resize, ended=ended, given_up=given_up
+            streams, has_stdin=has_stdin, has_tty=has_tty, resize=resize, ended=wait_for_exit, given_up=kill_process
         )
 
     async def attach(self, id: str) -> ProcessStream:
@@ -140,10 +140,10 @@ class DockerCommands:
         async def resize(width: int, height: int) -> None:
             await self._resize(path, width, height)
 
-        async def ended() -> int:
+        async def wait_for_exit() -> int:
             return int((await self._client.post(f"{path}/wait", timeout_s=_END_S))["StatusCode"])
 
-        return DockerStream(streams, has_stdin=has_stdin, has_tty=has_tty, resize=resize, ended=ended)
+        return DockerStream(streams, has_stdin=has_stdin, has_tty=has_tty, resize=resize, ended=wait_for_exit)
 
     async def _resize(self, place: str, width: int, height: int) -> None:
         with contextlib.suppress(DockerError):

@@ -53,26 +53,26 @@ class DockerView:
             try:
                 async for event in self._client.lines("GET", "/events", query):
                     about, since = event["Actor"], event["timeNano"] / 1e9
-                    await self._happened(about["Attributes"].get(labels.POD_UID, ""))
+                    await self._on_event(about["Attributes"].get(labels.POD_UID, ""))
             except DockerError as error:
                 log.warning("cannot read events from Docker: %s", error)
             await asyncio.sleep(_RECONNECT_S)
-            await self._look()
+            await self._try_relist()
 
-    async def _happened(self, uid: str) -> None:
+    async def _on_event(self, uid: str) -> None:
         try:
             if uid:
                 await self.refresh(uid)
         except DockerError as error:
             log.warning("cannot read the status of pod %s from Docker: %s", uid, error)
 
-    async def look_often(self) -> None:
+    async def relist_periodically(self) -> None:
         """Relist periodically until cancelled, to detect changes without an event."""
         while True:
             await asyncio.sleep(_RELIST_S)
-            await self._look()
+            await self._try_relist()
 
-    async def _look(self) -> None:
+    async def _try_relist(self) -> None:
         try:
             await self.relist()
         except DockerError as error:
@@ -81,18 +81,18 @@ class DockerView:
     async def relist(self) -> None:
         """Read the state of all pods of the node."""
         ticket = self._table.ticket()
-        pods = await self._listed(labels.of_node(self._node))
+        pods = await self._list(labels.build_selector(self._node))
         for uid in dict.fromkeys([*pods, *self._table.uids()]):
-            await self._see(uid, pods.get(uid, ()), ticket, is_settled=True)
+            await self._update_pod(uid, pods.get(uid, ()), ticket, is_settled=True)
         self._table.forget_before(ticket)
 
     async def refresh(self, uid: str) -> None:
         """Read the state of one pod, after an operation on it or an event."""
         ticket = self._table.ticket()
-        pods = await self._listed(labels.of_node(self._node, uid))
-        await self._see(uid, pods.get(uid, ()), ticket)
+        pods = await self._list(labels.build_selector(self._node, uid))
+        await self._update_pod(uid, pods.get(uid, ()), ticket)
 
-    async def _listed(self, selector: Mapping[str, str]) -> dict[str, list[_Row]]:
+    async def _list(self, selector: Mapping[str, str]) -> dict[str, list[_Row]]:
         """List containers by the uids of their pods."""
         filters = json.dumps({"label": [f"{name}={value}" for name, value in selector.items()]})
         pods: dict[str, list[_Row]] = {}
@@ -100,7 +100,7 @@ class DockerView:
             pods.setdefault(messages.uid(row), []).append(row)
         return pods
 
-    async def _see(self, uid: str, rows: Sequence[_Row], ticket: int, *, is_settled: bool = False) -> None:
+    async def _update_pod(self, uid: str, rows: Sequence[_Row], ticket: int, *, is_settled: bool = False) -> None:
         """Store the state of a pod, inspecting only containers that may have changed. The engine's lists lag behind its
         events, so unless `is_settled` only a known exited container is taken from the list."""
         before = self._table.get(uid) or ObservedPod()
@@ -113,7 +113,7 @@ class DockerView:
             old = known_containers.get(row["Id"])
             if old is not None and old.state == messages.state(row["State"]):
                 containers.append(old)
-            elif (details := await self._inspected(row["Id"])) is not None:
+            elif (details := await self._inspect(row["Id"])) is not None:
                 if messages.is_sandbox(details):
                     sandboxes.append(self._sandbox(uid, details))
                 else:
@@ -123,7 +123,7 @@ class DockerView:
 
     async def _container(self, row: _Row) -> ObservedContainer:
         container = messages.container(row)
-        await self._logs.see_to(container, has_tty=bool(row["Config"]["Tty"]))
+        await self._logs.ensure_copy(container, has_tty=bool(row["Config"]["Tty"]))
         return container
 
     def _sandbox(self, uid: str, row: _Row) -> ObservedSandbox:
@@ -137,7 +137,7 @@ class DockerView:
         ips = plain.ips if self._network is None else self._network.addresses(uid)
         return dataclasses.replace(plain, is_ready=plain.is_ready and is_whole, ips=list(ips))
 
-    async def _inspected(self, id: str) -> _Row | None:
+    async def _inspect(self, id: str) -> _Row | None:
         try:
             details: _Row = await self._client.get(f"/containers/{id}/json")
         except DockerError as error:
@@ -151,16 +151,16 @@ class DockerUsage:
     def __init__(self, *, client: DockerClient, rates: CpuRates, clock: Clock) -> None:
         self._client, self._rates, self._clock = client, rates, clock
 
-    async def of_pod(self, pod: ObservedPod | None) -> Sequence[Usage]:
+    async def measure_pod(self, pod: ObservedPod | None) -> Sequence[Usage]:
         if pod is None or pod.sandbox is None or not pod.sandbox.is_ready:
             return []
         running = [item for item in pod.containers if item.state == contract.RUNNING]
-        looks = await asyncio.gather(*(self._of_container(container) for container in running))
+        looks = await asyncio.gather(*(self._measure_container(container) for container in running))
         used = [item for item in looks if item is not None]
         pause_processes = 1
         return [pod_usage(used, pid=pod.sandbox.pid, extra_processes=pause_processes), *used]
 
-    async def _of_container(self, container: ObservedContainer) -> Usage | None:
+    async def _measure_container(self, container: ObservedContainer) -> Usage | None:
         query = {"stream": "false", "one-shot": "true"}
         try:
             stats = await self._client.get(f"/containers/{container.id}/stats", query)

@@ -147,7 +147,7 @@ _FIELDS = {name: "exit_codes" if name == "exit-code" else name.replace("-", "_")
 assert set(_FIELDS.values()) == {field.name for field in fields(Behaviour)}
 
 
-def changed(behaviour: Behaviour, annotations: Mapping[str, str]) -> Behaviour:
+def override_fields(behaviour: Behaviour, annotations: Mapping[str, str]) -> Behaviour:
     """Return the behaviour with the fields in `annotations`, which are named as in annotations, replaced."""
     values: dict[str, Any] = {}
     for name, text in annotations.items():
@@ -158,7 +158,7 @@ def changed(behaviour: Behaviour, annotations: Mapping[str, str]) -> Behaviour:
     return replace(behaviour, **values) if values else behaviour
 
 
-def annotated(behaviour: Behaviour, pod: Pod, container: str) -> Behaviour:
+def apply_annotations(behaviour: Behaviour, pod: Pod, container: str) -> Behaviour:
     """Return the behaviour with the pod's annotations for the container applied. Invalid annotations are ignored."""
     annotations = pod.metadata.annotations
     if not annotations:
@@ -170,7 +170,7 @@ def annotated(behaviour: Behaviour, pod: Pod, container: str) -> Behaviour:
             name, _, of = key.removeprefix(PREFIX).partition(".")
             if of == suffix and name in _READERS:
                 try:
-                    behaviour = changed(behaviour, {name: text})
+                    behaviour = override_fields(behaviour, {name: text})
                 except ValueError:
                     continue
     return behaviour
@@ -197,7 +197,7 @@ def _annotation_error(key: str, text: str, containers: Sequence[str]) -> str:
     if container and container not in containers:
         return f"annotation {key} is ignored: the pod has no container {container!r}; it has {', '.join(containers)}"
     try:
-        changed(DEFAULT, {name: text})
+        override_fields(DEFAULT, {name: text})
     except ValueError as error:
         return f"annotation {key} is ignored: {error}"
     return ""
@@ -254,8 +254,8 @@ class Stages:
         effective = DEFAULT
         for stage in self.stages:
             if stage.matches(pod, container):
-                effective = changed(effective, stage.annotations)
-        return annotated(effective, pod, container)
+                effective = override_fields(effective, stage.annotations)
+        return apply_annotations(effective, pod, container)
 
 
 NO_STAGES = Stages()
@@ -281,7 +281,7 @@ def _stage(number: int, entry: Any) -> HollowStage:
         raise StageError(f"stage {number}: match takes {', '.join(_MATCH)}")
     settings = {key: _text(value) for key, value in entry.items() if key not in ("name", "match")}
     try:
-        changed(DEFAULT, settings)
+        override_fields(DEFAULT, settings)
         selector = labels.parse(match.get("labels", ""))
     except (BehaviourError, ValueError) as error:
         raise StageError(f"stage {number}: {error}") from None

@@ -46,7 +46,7 @@ class HollowContainer:
         self.message = ""
 
 
-def begun(
+def make_container(
     pod: Pod, container: Container, behaviour: Behaviour, attempt: int, now: float, *, is_init: bool, runs: bool = False
 ) -> HollowContainer:
     """Return a container that is started now, or that is running from now on if `runs` is set."""
@@ -71,21 +71,21 @@ def begun(
     )
 
 
-def adopted(status: ContainerStatus, again: HollowContainer, booted_at: float) -> HollowContainer | None:
+def restore_container(status: ContainerStatus, again: HollowContainer, booted_at: float) -> HollowContainer | None:
     """Restore a container from its status, or return None if it has never run. `again` is the container as it would
     have been started at the time in the status. A container that was running before `booted_at` is lost."""
     last = status.lastState.terminated
     if (ended := status.state.terminated) is not None:
-        return _ended(ended, status.restartCount)
+        return _make_exited_container(ended, status.restartCount)
     if status.state.running is None:
-        return _ended(last, status.restartCount) if last is not None else None
-    again.previous = _ended(last, status.restartCount - 1) if last is not None else None
+        return _make_exited_container(last, status.restartCount) if last is not None else None
+    again.previous = _make_exited_container(last, status.restartCount - 1) if last is not None else None
     if again.runs_at < booted_at < again.ends_at:
         again.ends_at, again.exit_code, again.reason, again.message = booted_at, _LOST, "Unknown", ""
     return again
 
 
-def _ended(terminated: ContainerStateTerminated, attempt: int) -> HollowContainer:
+def _make_exited_container(terminated: ContainerStateTerminated, attempt: int) -> HollowContainer:
     began = times.parse_time(terminated.startedAt) if terminated.startedAt else 0.0
     ended = times.parse_time(terminated.finishedAt) if terminated.finishedAt else began
     return HollowContainer(

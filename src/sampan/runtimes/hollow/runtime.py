@@ -20,7 +20,7 @@ from sampan.runtimes.contract import (
     ImageInfo,
     PodReport,
     ProcessStream,
-    Pulled,
+    PullResult,
     RuntimeFailure,
     RuntimeStatus,
     Unsupported,
@@ -138,8 +138,8 @@ class HollowRuntime:
         state = _Pod(sandboxes=1)
         for spec in init_and_main_containers(pod.spec):
             if (status := statuses_by_name.get(spec.name)) is not None:
-                again = self._begun(pod, spec, status.restartCount, _began_at(status), runs=True)
-                if (container := containers.adopted(status, again, self._booted_at)) is not None:
+                again = self._make_container(pod, spec, status.restartCount, _began_at(status), runs=True)
+                if (container := containers.restore_container(status, again, self._booted_at)) is not None:
                     state.containers[spec.name] = container
         started = times.parse_time(pod.status.startTime) if pod.status.startTime else 0.0
         if pod.status.podIP and started >= self._booted_at:
@@ -171,7 +171,7 @@ class HollowRuntime:
             changes_in_s=None if change == FOREVER else change - now,
         )
 
-    def known_pods(self) -> Sequence[str]:
+    def list_pod_uids(self) -> Sequence[str]:
         return list(self._pods)
 
     async def run_sandbox(self, pod: Pod, config: SandboxConfig | None = None) -> None:
@@ -180,19 +180,19 @@ class HollowRuntime:
             state.ip = self._range().take()
             if not state.ip:
                 raise RuntimeFailure("FailedCreatePodSandBox", "no free IP address is left in the pod CIDR of the node")
-        _leave_behind(state, pod)
+        _set_aside_containers(state, pod)
         state.is_sandbox_ready, state.sandboxes = True, state.sandboxes + 1
 
     async def stop_sandbox(self, pod: Pod) -> None:
         state = self._pods.get(pod.metadata.uid)
         if state is not None:
             state.is_sandbox_ready = False
-            self._give_back(state)
+            self._give_back_address(state)
 
     async def remove_pod(self, uid: str) -> None:
         state = self._pods.pop(uid, None)
         if state is not None:
-            self._give_back(state)
+            self._give_back_address(state)
 
     async def image(self, name: str) -> ImageInfo | None:
         return None
@@ -203,18 +203,18 @@ class HollowRuntime:
     async def remove_image(self, name: str) -> None:
         return
 
-    async def pull_image(self, pod: Pod, container: Container, keyring: Keyring | None = None) -> Pulled:
+    async def pull_image(self, pod: Pod, container: Container, keyring: Keyring | None = None) -> PullResult:
         behaviour = self._world.stages.behaviour(pod, container.name)
         if behaviour.pull_error:
             raise RuntimeFailure("ErrImagePull", behaviour.pull_error)
-        return Pulled(containers.image_ref(container.image))
+        return PullResult(containers.image_ref(container.image))
 
     async def start_container(
         self, pod: Pod, container: Container, attempt: int, config: ContainerConfig | None = None
     ) -> str:
         uid, now = pod.metadata.uid, self._world.now()
         state = self._pods[uid]
-        begun = self._begun(pod, container, attempt, now)
+        begun = self._make_container(pod, container, attempt, now)
         last = state.containers.get(container.name) or (state.left or {}).pop(container.name, None)
         if last is not None:
             last.previous = None
@@ -268,17 +268,17 @@ class HollowRuntime:
         behaviours: dict[str, Behaviour] = {name: self._world.stages.behaviour(pod, name) for name in running}
         return [Usage(name, behaviour.cpu, behaviour.memory) for name, behaviour in behaviours.items()]
 
-    def _begun(
+    def _make_container(
         self, pod: Pod, container: Container, attempt: int, now: float, *, runs: bool = False
     ) -> HollowContainer:
         is_init = any(container.name == init.name for init in pod.spec.initContainers)
         behaviour = self._world.stages.behaviour(pod, container.name)
-        return containers.begun(pod, container, behaviour, attempt, now, is_init=is_init, runs=runs)
+        return containers.make_container(pod, container, behaviour, attempt, now, is_init=is_init, runs=runs)
 
     def _range(self) -> AddressRange:
         return self._addresses or self._world.addresses
 
-    def _give_back(self, pod: _Pod) -> None:
+    def _give_back_address(self, pod: _Pod) -> None:
         if pod.ip:
             self._world.addresses.give_back(pod.ip)
             if self._addresses is not None:
@@ -286,7 +286,7 @@ class HollowRuntime:
             pod.ip = ""
 
 
-def _leave_behind(state: _Pod, pod: Pod) -> None:
+def _set_aside_containers(state: _Pod, pod: Pod) -> None:
     """Set aside the containers that are not current in a new sandbox: init containers, which run again, and failed
     ones."""
     inits = {container.name for container in pod.spec.initContainers}

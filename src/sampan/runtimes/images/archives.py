@@ -31,8 +31,8 @@ _NAMES = ("io.containerd.image.name", "org.opencontainers.image.ref.name")
 
 def load(store: ImageStore, path: Path, *, now: float, platform: Platform | None = None) -> list[Image]:
     """Load all images of a file or directory in any of the supported formats. Raise BadImage if there is none."""
-    with _opened(path) as files:
-        loader = _Loader(store, files, platform or manifests.own_platform(), now)
+    with _open_files(path) as files:
+        loader = _Loader(store, files, platform or manifests.detect_platform(), now)
         if files.has("index.json"):
             return loader.oci()
         if files.has("manifest.json"):
@@ -126,13 +126,13 @@ class _EntryStream:
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[_Files]:
+def _open_files(path: Path) -> Iterator[_Files]:
     try:
         if path.is_dir():
             with opened_root(path) as root:
                 yield _Directory(root)
             return
-        with open(path, "rb", buffering=0) as file, _unpacked(cast(BinaryIO, file)) as stream:
+        with open(path, "rb", buffering=0) as file, _decompress(cast(BinaryIO, file)) as stream:
             yield _archive(stream, path)
     except OSError as error:
         raise BadImage(f"{path}: {error.strerror or error}") from None
@@ -148,7 +148,7 @@ def _archive(stream: BinaryIO, path: Path) -> _Archive:
 
 
 @contextmanager
-def _unpacked(file: BinaryIO) -> Iterator[BinaryIO]:
+def _decompress(file: BinaryIO) -> Iterator[BinaryIO]:
     """Open the archive, decompressing it if necessary."""
     magic = file.read(6)
     file.seek(0)
@@ -172,13 +172,13 @@ class _Loader:
 
     def oci(self) -> list[Image]:
         index = manifests.read_index(_read(self._files, "index.json"))
-        descriptors = [descriptor for descriptor in index.manifests if self._is_ours(descriptor)]
+        descriptors = [descriptor for descriptor in index.manifests if self._matches_platform(descriptor)]
         if not descriptors:
-            manifests.chosen(index, self._platform)
+            manifests.select_manifest(index, self._platform)
             raise BadImage("the archive contains no image")
         return [self._oci_image(descriptor) for descriptor in descriptors]
 
-    def _is_ours(self, descriptor: ImageDescriptor) -> bool:
+    def _matches_platform(self, descriptor: ImageDescriptor) -> bool:
         if descriptor.media_type not in manifests.MANIFESTS | manifests.INDEXES | {""}:
             return False
         platform = descriptor.platform
@@ -200,7 +200,7 @@ class _Loader:
             data = _read(self._files, _blob(digest))
             if manifests.media_type_of(data) not in manifests.INDEXES:
                 return self._store.blobs.put(data, digest)
-            digest = manifests.chosen(manifests.read_index(data), self._platform).digest
+            digest = manifests.select_manifest(manifests.read_index(data), self._platform).digest
         raise BadImage(f"the image has more than {limits.IMAGE_INDEX_DEPTH} levels of nested indexes")
 
     # -- docker save -------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from sampan.runtimes.images import manifests
-from sampan.runtimes.images.manifests import own_platform
+from sampan.runtimes.images.manifests import detect_platform
 from sampan.runtimes.images.store import Image, ImageStore
 
 _CHUNK = 1 << 20
@@ -53,7 +53,7 @@ class Bundle:
 def single_layer_bundle(name: str, run: Mapping[str, Any], layer: bytes) -> Bundle:
     """Return an image with one layer, an uncompressed archive. `run` is its run configuration."""
     about = {
-        "architecture": own_platform().architecture,
+        "architecture": detect_platform().architecture,
         "os": "linux",
         "config": run,
         "rootfs": {"type": "layers", "diff_ids": [_digest(layer)]},

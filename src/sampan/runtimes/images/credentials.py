@@ -36,10 +36,10 @@ class Keyring:
 
     def find(self, reference: ImageReference) -> list[Credentials]:
         """Return the credentials that match an image, in the order in which to try them."""
-        return [credentials for pattern, credentials in self._rows if _fits(pattern, reference)]
+        return [credentials for pattern, credentials in self._rows if _matches(pattern, reference)]
 
     @classmethod
-    def together(cls, rings: Sequence[Keyring]) -> Keyring:
+    def merge(cls, rings: Sequence[Keyring]) -> Keyring:
         return cls(row for ring in rings for row in ring._rows)
 
 
@@ -79,7 +79,7 @@ def _place(where: str) -> str:
     return f"{DEFAULT_REGISTRY if host in _HUB else host}{slash}{rest}"
 
 
-def _fits(place: str, reference: ImageReference) -> bool:
+def _matches(place: str, reference: ImageReference) -> bool:
     host, _, path = place.partition("/")
     if not _is_host(host, reference.registry):
         return False

@@ -27,7 +27,7 @@ from sampan.runtimes import kernel
 from sampan.runtimes.contract import ImageInfo
 from sampan.runtimes.images import bundles
 from sampan.runtimes.images.bundles import Bundle
-from sampan.runtimes.images.manifests import ImageConfig, RunConfig, own_platform
+from sampan.runtimes.images.manifests import ImageConfig, RunConfig, detect_platform
 from sampan.runtimes.images.reference import BadReference, parse_reference
 from sampan.runtimes.kernel import UserNamespace
 
@@ -57,7 +57,7 @@ _PASSWD = (
 _GROUP = "root:x:0:\ndaemon:x:1:\ntty:x:5:\nnogroup:x:65534:\n"
 
 CONFIG = ImageConfig(
-    architecture=own_platform().architecture,
+    architecture=detect_platform().architecture,
     config=RunConfig(env=[PATH], cmd=["/bin/sh"], working_dir="/"),
 )
 
@@ -72,21 +72,21 @@ class HostDirectory:
     layers: Path
 
     @cached_property
-    def directories(self) -> Path:
+    def directories_layer(self) -> Path:
         """A layer that contains only directories owned by root: copies of the world-accessible directories near the
         top."""
-        return _kept(self.layers, _near_the_top(self.source), {})
+        return _ensure_layer(self.layers, _list_top_directories(self.source), {})
 
-    def private_by_custom(self) -> list[str]:
+    def list_private_paths(self) -> list[str]:
         """Return the paths in containers where administrators usually keep private files."""
         return [f"{self.target}/{path}" for path in _PRIVATE_BY_CUSTOM if (self.source / path).is_dir()]
 
     @cached_property
-    def hiding(self) -> Path:
+    def hiding_layer(self) -> Path:
         """A layer that also hides the files that are not world-readable at the time of the first access, and
         directories that are private by custom. It is used for file systems that do not support mounts without
         owners."""
-        return _kept(self.layers, _near_the_top(self.source), dict(_private(self.source)))
+        return _ensure_layer(self.layers, _list_top_directories(self.source), dict(_find_private_entries(self.source)))
 
 
 @dataclass(frozen=True)
@@ -161,7 +161,7 @@ _PRIVATE_BY_CUSTOM = ("local/etc", "local/games", "local/src", "src")
 """Directories below /usr in which administrators keep private files, and which programs do not need."""
 
 
-def _near_the_top(top: Path) -> list[tuple[str, int]]:
+def _list_top_directories(top: Path) -> list[tuple[str, int]]:
     return sorted(_directories(top, lambda path: _DEPTH_OF_LOCAL if path.startswith("local") else _DEPTH))
 
 
@@ -182,7 +182,7 @@ def _directories(top: Path, deepest: Callable[[str], int] = lambda path: 1 << 30
                     yield path, stat.S_IMODE(mode) & 0o777
 
 
-def _private(top: Path) -> Iterator[tuple[str, bool]]:
+def _find_private_entries(top: Path) -> Iterator[tuple[str, bool]]:
     """Yield the relative path of each entry to hide, and whether it is a directory."""
     for path in _PRIVATE_BY_CUSTOM:
         if (top / path).is_dir():
@@ -197,7 +197,7 @@ def _private(top: Path) -> Iterator[tuple[str, bool]]:
                     yield (f"{parent}/{entry.name}" if parent else entry.name), is_directory
 
 
-def _kept(directory: Path, directories: Sequence[tuple[str, int]], hidden: Mapping[str, bool]) -> Path:
+def _ensure_layer(directory: Path, directories: Sequence[tuple[str, int]], hidden: Mapping[str, bool]) -> Path:
     """Return a layer with these directories that hides the `hidden` entries. It is named after its content and never
     changed, as containers may use it."""
     text = repr((directories, sorted(hidden.items()))).encode("utf-8", "surrogateescape")
@@ -268,13 +268,13 @@ def _copy(source: Path, target: Path) -> None:
         target.symlink_to(os.readlink(source))
     elif stat.S_ISDIR(about.st_mode) and about.st_mode & stat.S_IROTH:
         target.mkdir(exist_ok=True)
-        for name in _names(source):
+        for name in _list_names_to_copy(source):
             _copy(source / name, target / name)
     elif stat.S_ISREG(about.st_mode) and about.st_mode & stat.S_IROTH and about.st_size <= _MOST_FILE:
         shutil.copyfile(source, target, follow_symlinks=False)
         target.chmod(stat.S_IMODE(about.st_mode) & 0o755)
 
 
-def _names(directory: Path) -> Iterator[str]:
+def _list_names_to_copy(directory: Path) -> Iterator[str]:
     """Yield the names to copy, without private keys, which some systems store beside certificates."""
     return (name for name in sorted(os.listdir(directory)) if name != "private" and not name.endswith(".key"))

@@ -83,7 +83,7 @@ class LayerStore:
         return self.has(diff_id) and self._is_known(blob_digest, diff_id)
 
     def whiteouts(self, diff_id: str) -> Whiteouts:
-        return msgspec.json.decode(self._notes(diff_id).read_bytes(), type=Whiteouts)
+        return msgspec.json.decode(self._whiteouts_file(diff_id).read_bytes(), type=Whiteouts)
 
     def unpack(self, blob: Path, diff_id: str, *, blob_digest: str) -> Path:
         """Return the directory of the layer in `blob`, unpacking it if necessary. Raise BadImage if the blob does not
@@ -97,20 +97,20 @@ class LayerStore:
             _verify(diff_id_of(blob), diff_id)
         else:
             self._unpack(blob, diff_id, target)
-        self._note(blob_digest, diff_id)
+        self._record_diff_id(blob_digest, diff_id)
         return target
 
     def _unpack(self, blob: Path, diff_id: str, target: Path) -> None:
         scratch = Path(tempfile.mkdtemp(dir=self._directory, prefix=".new-"))
         try:
             scratch.chmod(0o755)
-            with _plain(blob) as stream, opened_root(scratch) as root:
+            with _open_uncompressed(blob) as stream, opened_root(scratch) as root:
                 whiteouts = Unpacker(root).unpack(cast(IO[bytes], stream))
                 while stream.read(_CHUNK):
                     pass  # data after the end of the archive is part of the digest
                 _verify(stream.digest, diff_id)
             _sync_file_system(scratch)
-            _write_durably(self._notes(diff_id), msgspec.json.encode(whiteouts))
+            _write_durably(self._whiteouts_file(diff_id), msgspec.json.encode(whiteouts))
             _put_in_place(scratch, target)
         finally:
             with contextlib.suppress(OSError):
@@ -137,10 +137,10 @@ class LayerStore:
         except OSError:
             return False
 
-    def _note(self, blob_digest: str, diff_id: str) -> None:
+    def _record_diff_id(self, blob_digest: str, diff_id: str) -> None:
         _write_durably(self._directory / ".blobs" / _hex(blob_digest), diff_id.encode())
 
-    def _notes(self, diff_id: str) -> Path:
+    def _whiteouts_file(self, diff_id: str) -> Path:
         return self._directory / f"{_hex(diff_id)}.json"
 
 
@@ -315,23 +315,23 @@ class Unpacker:
     def _whiteout(self, parent: int, name: str, parts: Sequence[str]) -> None:
         if len(self._whiteouts.removed) + len(self._whiteouts.opaque) >= _MOST_REMEMBERED:
             raise BadImage(f"the layer removes more than {_MOST_REMEMBERED} files of the layers below it")
-        where = _shown("/".join(parts))
+        where = _to_valid_text("/".join(parts))
         if name == _OPAQUE:
             self._whiteouts.opaque.append(where or ".")
-            with self._refusals_allowed():
+            with self._ignore_refusals():
                 attribute = _OPAQUE_ATTRIBUTE if self._is_root else _USER_OPAQUE_ATTRIBUTE
                 os.setxattr(f"/proc/self/fd/{parent}", attribute, b"y")
             return
         hidden = name.removeprefix(_WHITEOUT)
         if not hidden or hidden in (".", ".."):
             raise BadImage(f"the layer has an entry {name!r}")
-        self._whiteouts.removed.append(_shown(f"{where}/{hidden}" if where else hidden))
-        with self._refusals_allowed():
+        self._whiteouts.removed.append(_to_valid_text(f"{where}/{hidden}" if where else hidden))
+        with self._ignore_refusals():
             if _kind(parent, hidden) is None:
                 os.mknod(hidden, stat.S_IFCHR, 0, dir_fd=parent)
 
     @contextlib.contextmanager
-    def _refusals_allowed(self) -> Iterator[None]:
+    def _ignore_refusals(self) -> Iterator[None]:
         """Ignore that a file system refuses the markers of overlayfs to users other than root."""
         try:
             yield
@@ -406,7 +406,7 @@ def _kind(parent: int, name: str) -> int | None:
         return None
 
 
-def _shown(name: str) -> str:
+def _to_valid_text(name: str) -> str:
     """Return the name as valid text, as file names need not be valid UTF-8."""
     return os.fsencode(name).decode("utf-8", "replace")
 
@@ -445,7 +445,7 @@ class _Hashed(io.RawIOBase):
 
 
 @contextmanager
-def _plain(blob: Path) -> Iterator[_Hashed]:
+def _open_uncompressed(blob: Path) -> Iterator[_Hashed]:
     """Open the blob as an uncompressed archive."""
     with open(blob, "rb") as file:
         packed = os.fstat(file.fileno()).st_size
@@ -491,7 +491,7 @@ def unzstd(file: IO[bytes]) -> IO[bytes]:
 
 def diff_id_of(blob: Path) -> str:
     """Return the digest of the layer's uncompressed archive."""
-    with _plain(blob) as stream:
+    with _open_uncompressed(blob) as stream:
         while stream.read(_CHUNK):
             pass
     return stream.digest

@@ -132,19 +132,19 @@ def media_type_of(data: bytes) -> str:
     return OCI_MANIFEST if "layers" in manifest and "config" in manifest else ""
 
 
-def own_platform() -> Platform:
+def detect_platform() -> Platform:
     machine = platform.machine()
     return Platform(architecture=_ARCHITECTURES.get(machine, machine), os="linux")
 
 
-def chosen(index: Index, platform: Platform) -> ImageDescriptor:
+def select_manifest(index: Index, platform: Platform) -> ImageDescriptor:
     """Return the manifest for a platform, or else the first one without a platform. Raise BadImage if there is none."""
-    descriptor = _chosen(index, platform)
+    descriptor = _select_by_platform(index, platform)
     _check(descriptor)
     return descriptor
 
 
-def _chosen(index: Index, platform: Platform) -> ImageDescriptor:
+def _select_by_platform(index: Index, platform: Platform) -> ImageDescriptor:
     images = [descriptor for descriptor in index.manifests if descriptor.media_type in MANIFESTS | INDEXES | {""}]
     for descriptor in images:
         candidate = descriptor.platform
@@ -155,10 +155,10 @@ def _chosen(index: Index, platform: Platform) -> ImageDescriptor:
     platforms = sorted(
         {f"{descriptor.platform.os}/{descriptor.platform.architecture}" for descriptor in images if descriptor.platform}
     )
-    raise BadImage(f"there is no image for {platform.os}/{platform.architecture}, only for {_listed(platforms)}")
+    raise BadImage(f"there is no image for {platform.os}/{platform.architecture}, only for {_format_list(platforms)}")
 
 
-def _listed(words: Sequence[str]) -> str:
+def _format_list(words: Sequence[str]) -> str:
     return ", ".join(words) or "nothing"
 
 

@@ -16,7 +16,7 @@ from sampan.runtimes import kernel
 from sampan.runtimes.config import ContainerConfig, Mount
 from sampan.runtimes.contract import RuntimeFailure
 from sampan.runtimes.images.host import HostDirectory, HostRoot
-from sampan.runtimes.safe_paths import inside, walk_tree
+from sampan.runtimes.safe_paths import resolve_inside, walk_tree
 
 log = logging.getLogger(__name__)
 
@@ -74,7 +74,7 @@ def mount_image_volumes(mounts: Sequence[Mount], directory: Path, layers: Layers
 
 def _mount_image_volume(mount: Mount, directory: Path, layers: Layers) -> Mount:
     root = mount_layers(layers(mount.image), directory)
-    source = inside(root, mount.image_sub_path) if mount.image_sub_path else root
+    source = resolve_inside(root, mount.image_sub_path) if mount.image_sub_path else root
     if not source.exists():
         message = f"image sub path {mount.image_sub_path!r} of {mount.image!r} does not exist"
         raise RuntimeFailure("CreateContainerError", f"failed to mount image volume: {message}")
@@ -110,28 +110,28 @@ def mount_host(host: HostRoot, directory: Path) -> Path:
     """Mount the host image, whose directories are separate overlay mounts of the machine's directories."""
     root = mount_layers([host.base], directory)
     for shown in host.shown:
-        _mount_shown(host, shown, directory, root)
+        _mount_host_directory(host, shown, directory, root)
     return root
 
 
-def _mount_shown(host: HostRoot, shown: HostDirectory, directory: Path, root: Path) -> None:
+def _mount_host_directory(host: HostRoot, shown: HostDirectory, directory: Path, root: Path) -> None:
     """Mount a directory of the machine, of which the container sees only the world-readable files. The layer above it
     contains nothing but directories owned by root, so that the container can create files in them."""
     name = shown.target.strip("/")
     upper, work, target = directory / f"upper-{name}", directory / f"work-{name}", root / name
     if is_in_user_namespace():  # the files have no owners there, and private ones are those of other users
-        mount_overlay([shown.source, shown.directories], upper, work, target)
+        mount_overlay([shown.source, shown.directories_layer], upper, work, target)
         return
     try:
-        with _without_owners(shown.source, directory / f"lower-{name}", host.nobody) as lower:
-            mount_overlay([lower, shown.directories], upper, work, target)
+        with _mount_without_owners(shown.source, directory / f"lower-{name}", host.nobody) as lower:
+            mount_overlay([lower, shown.directories_layer], upper, work, target)
     except (OSError, RuntimeFailure) as error:
         log.warning("cannot mount %s without file owners: %s; hiding usually private files", shown.source, error)
-        mount_overlay([shown.source, shown.hiding], upper, work, target)
+        mount_overlay([shown.source, shown.hiding_layer], upper, work, target)
 
 
 @contextmanager
-def _without_owners(source: Path, place: Path, namespace: kernel.UserNamespace) -> Iterator[Path]:
+def _mount_without_owners(source: Path, place: Path, namespace: kernel.UserNamespace) -> Iterator[Path]:
     """Mount `source` without owners for the duration of the block. An overlay mount made from it keeps working after it
     is unmounted."""
     place.mkdir(exist_ok=True)
@@ -143,7 +143,7 @@ def _without_owners(source: Path, place: Path, namespace: kernel.UserNamespace) 
         place.rmdir()
 
 
-def written_bytes(directory: Path) -> tuple[int, int]:
+def measure_writable_layers(directory: Path) -> tuple[int, int]:
     """Return the bytes and inodes of the container's writable layers."""
     size = count = 0
     for upper in directory.glob("upper*"):

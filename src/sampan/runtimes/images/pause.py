@@ -16,7 +16,7 @@ import tarfile
 
 from sampan.runtimes.images import bundles
 from sampan.runtimes.images.bundles import Bundle
-from sampan.runtimes.images.manifests import own_platform
+from sampan.runtimes.images.manifests import detect_platform
 
 NAME = "sampan.local/pause:1"
 _BASE = 0x400000
@@ -61,13 +61,13 @@ _CODE = {"amd64": (62, _x86_64), "arm64": (183, _aarch64)}
 """The ELF machine number and the program of each architecture."""
 
 
-def is_made_here(architecture: str = "") -> bool:
-    return (architecture or own_platform().architecture) in _CODE
+def is_built_in(architecture: str = "") -> bool:
+    return (architecture or detect_platform().architecture) in _CODE
 
 
 def program(architecture: str = "") -> bytes:
     """Return the program as a complete ELF file."""
-    machine, code = _CODE[architecture or own_platform().architecture]
+    machine, code = _CODE[architecture or detect_platform().architecture]
     text = code()
     size = _HEAD + len(text)
     ident = b"\x7fELF\x02\x01\x01" + bytes(9)

@@ -31,7 +31,7 @@ class PullConfig:
     """Mirrors to try before a registry; the key `*` applies to all registries."""
     plain_http: frozenset[str] = frozenset()
     """Registries that are contacted over HTTP instead of HTTPS. Registries on the loopback address always are."""
-    platform: Platform = field(default_factory=manifests.own_platform)
+    platform: Platform = field(default_factory=manifests.detect_platform)
 
 
 class PullFailed(Exception):
@@ -61,22 +61,24 @@ class Puller:
 
     async def pull(self, reference: ImageReference, keyring: Keyring, progress: Progress | None = None) -> Image:
         """Pull an image. Raise PullFailed with the errors of all registries and mirrors that were tried."""
-        return (await self.pull_as(reference, keyring, progress))[0]
+        return (await self.pull_with_keyring(reference, keyring, progress))[0]
 
-    async def pull_as(
+    async def pull_with_keyring(
         self, reference: ImageReference, keyring: Keyring, progress: Progress | None = None
     ) -> tuple[Image, Credentials | None]:
         """Pull an image, and return it with the credentials that were accepted."""
         async with self._locks.held(str(reference)):
             errors = []
-            for registry, credentials in self._places(reference, keyring):
+            for registry, credentials in self._list_sources(reference, keyring):
                 try:
-                    return await self._fetch(registry, reference, progress or _silent), credentials
+                    return await self._fetch(registry, reference, progress or _ignore_progress), credentials
                 except (RegistryError, BadImage) as error:
                     errors.append(str(error))
             raise PullFailed("; ".join(dict.fromkeys(errors)))
 
-    def _places(self, reference: ImageReference, keyring: Keyring) -> list[tuple[RegistryClient, Credentials | None]]:
+    def _list_sources(
+        self, reference: ImageReference, keyring: Keyring
+    ) -> list[tuple[RegistryClient, Credentials | None]]:
         mirrors = self._config.mirrors.get(reference.registry, self._config.mirrors.get("*", ()))
         places: list[tuple[str, Credentials | None]] = [(mirror, None) for mirror in mirrors]
         places += [(reference.registry, credentials) for credentials in (*keyring.find(reference), None)]
@@ -104,7 +106,7 @@ class Puller:
         for _ in range(limits.IMAGE_INDEX_DEPTH):
             if manifests.media_type_of(data) not in manifests.INDEXES:
                 break
-            chosen = manifests.chosen(manifests.read_index(data), self._config.platform)
+            chosen = manifests.select_manifest(manifests.read_index(data), self._config.platform)
             digest, data = await self._manifest(registry, chosen.digest)
         await self._content(registry, manifests.read_manifest(data), progress)
         names = [str(reference._replace(digest=""))] if reference.tag and not reference.digest else []
@@ -156,5 +158,5 @@ class Puller:
                     progress(part.digest, blob.size, part.size)
 
 
-def _silent(digest: str, done: int, size: int) -> None:
+def _ignore_progress(digest: str, done: int, size: int) -> None:
     """Ignore progress."""

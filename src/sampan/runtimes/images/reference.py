@@ -44,7 +44,7 @@ def parse_reference(text: str) -> ImageReference:
     name, at, digest = text.partition("@")
     if at and not _DIGEST.fullmatch(digest):
         raise BadReference(f"{text!r}: want a digest of the form sha256:… behind @")
-    name, tag = _without_tag(name)
+    name, tag = _split_tag(name)
     if tag is not None and not _TAG.fullmatch(tag):
         raise BadReference(f"{text!r}: {tag!r} is not a tag")
     registry, repository = _split(name)
@@ -59,7 +59,7 @@ def is_digest(text: str) -> bool:
     return _DIGEST.fullmatch(text) is not None
 
 
-def _without_tag(name: str) -> tuple[str, str | None]:
+def _split_tag(name: str) -> tuple[str, str | None]:
     """Split a tag off a name. A colon after the last slash starts a tag; one before it starts a port."""
     head, slash, last = name.rpartition("/")
     last, colon, tag = last.partition(":")

@@ -56,7 +56,7 @@ class RegistryClient:
     async def manifest(self, reference: str) -> bytes:
         """Return the manifest with that tag or digest."""
         async with self._get(f"/manifests/{reference}", {"Accept": _ACCEPT}) as response:
-            return await _bounded(response, limits.IMAGE_DOCUMENT_BYTES)
+            return await _read_bounded(response, limits.IMAGE_DOCUMENT_BYTES)
 
     @asynccontextmanager
     async def blob(self, digest: str) -> AsyncIterator[AsyncIterator[bytes]]:
@@ -133,7 +133,7 @@ class RegistryClient:
             if response.status != 200:
                 is_shown = _origin(response.url) == self._origin
                 raise await _failure(response, self.host, is_shown=is_shown)
-            return _token_in(await _bounded(response, limits.REGISTRY_TOKEN_BYTES), self.host)
+            return _token_in(await _read_bounded(response, limits.REGISTRY_TOKEN_BYTES), self.host)
 
 
 def _origin(url: URL) -> tuple[str, str | None, int | None]:
@@ -161,7 +161,7 @@ def _token_in(data: bytes, host: str) -> str:
     return token
 
 
-async def _bounded(response: aiohttp.ClientResponse, most: int) -> bytes:
+async def _read_bounded(response: aiohttp.ClientResponse, most: int) -> bytes:
     data = bytearray()
     async for piece in response.content.iter_chunked(1 << 16):
         data += piece

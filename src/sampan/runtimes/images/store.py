@@ -182,9 +182,9 @@ class ImageStore:
         with suppress(BadReference):
             reference = parse_reference(name)
             for digest, entry in table.items():
-                if _is_called(digest, entry, reference):
+                if _matches_reference(digest, entry, reference):
                     return digest
-        if image := self._by_id(table, name):
+        if image := self._find_by_id(table, name):
             return image.digest
         raise ImageUnknown(name)
 
@@ -215,7 +215,7 @@ class ImageStore:
     def add(self, manifest_digest: str, *, names: Sequence[str] = (), digests: Sequence[str] = (), now: float) -> Image:
         """Add an image whose content is in `blobs`. A name that another image has is moved to this one."""
         self._check(manifest_digest)
-        with self._changing() as table:
+        with self._locked_table() as table:
             for other in table.values():
                 other.names = [name for name in other.names if name not in names]
             entry = table.setdefault(manifest_digest, _Entry(added=now))
@@ -234,7 +234,7 @@ class ImageStore:
             full = str(parse_reference(name))
         except BadReference:
             full = ""
-        with self._changing() as table:
+        with self._locked_table() as table:
             entry = table.get(digest)
             if entry is None:
                 return
@@ -246,7 +246,7 @@ class ImageStore:
     def prune(self, used: Sequence[str] = ()) -> int:
         """Remove content that belongs neither to an image in the table nor to one of the images in `used` (digests of
         manifests). Return the number of compressed bytes freed."""
-        with self._changing() as table:
+        with self._locked_table() as table:
             kept = [*table, *(digest for digest in used if self.blobs.has(digest))]
             blobs, layers = set[str](kept), set[str]()
             for image in self._images({digest: table.get(digest, _Entry()) for digest in kept}):
@@ -291,7 +291,7 @@ class ImageStore:
             if not self.blobs.has(layer.digest):
                 raise BadImage(f"layer {layer.digest} is missing")
 
-    def _by_id(self, table: _Table, text: str) -> Image | None:
+    def _find_by_id(self, table: _Table, text: str) -> Image | None:
         part = text.removeprefix("sha256:")
         if len(part) < 4 or not all(letter in "0123456789abcdef" for letter in part):
             return None
@@ -309,7 +309,7 @@ class ImageStore:
             return {}
 
     @contextmanager
-    def _changing(self) -> Iterator[_Table]:
+    def _locked_table(self) -> Iterator[_Table]:
         """Lock the table against other processes, and write it unless the block raises an exception."""
         self._directory.mkdir(parents=True, exist_ok=True, mode=0o711)
         with open(self._directory / "lock", "w") as lock:
@@ -326,7 +326,7 @@ class ImageStore:
         os.replace(file.name, self._file)
 
 
-def _is_called(digest: str, entry: _Entry, reference: ImageReference) -> bool:
+def _matches_reference(digest: str, entry: _Entry, reference: ImageReference) -> bool:
     if not reference.digest:
         return str(reference) in entry.names
     if reference.digest == digest:

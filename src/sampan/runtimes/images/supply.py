@@ -56,5 +56,5 @@ class ImageSupply:
         shown_mounts = [
             Mount(source=directory.source, target=directory.target, is_read_only=True) for directory in shown
         ]
-        private = [path for directory in shown for path in directory.private_by_custom()]
+        private = [path for directory in shown for path in directory.list_private_paths()]
         return [*shown_mounts, *(Mount(source=empty, target=path, is_read_only=True) for path in private)]

@@ -86,7 +86,7 @@ class TarReader:
 
     def __iter__(self) -> Iterator[TarEntry]:
         count = 0
-        while (entry := self._next()) is not None:
+        while (entry := self._read_entry()) is not None:
             count += 1
             if count > limits.IMAGE_LAYER_ENTRIES:
                 raise BadImage(f"the archive has more than {limits.IMAGE_LAYER_ENTRIES} entries")
@@ -99,14 +99,14 @@ class TarReader:
         for start, length in extents if extents is not None else ((0, self._entry.size),):
             done = 0
             while done < length:
-                data = self._exact(min(length - done, _PIECE))
+                data = self._read_exactly(min(length - done, _PIECE))
                 self._left -= len(data)
                 yield start + done, data
                 done += len(data)
 
     # -- headers -----------------------------------------------------------------------------------------------------
 
-    def _next(self) -> TarEntry | None:
+    def _read_entry(self) -> TarEntry | None:
         pax = _Pax()
         for _ in range(_MOST_EXTENDED_IN_A_ROW + 1):
             self._skip(self._left + self._padding)
@@ -117,7 +117,7 @@ class TarReader:
             kind = block[156:157]
             if kind not in _EXTENDED:
                 return self._tar_entry(block, pax)
-            content = self._extended(_number(block[124:136]))
+            content = self._read_extended(_number(block[124:136]))
             if kind == _LONG_NAME:
                 pax.path = _text(content)
             elif kind == _LONG_LINK:
@@ -141,10 +141,10 @@ class TarReader:
             raise BadImage("the archive has a header with a wrong checksum")
         return block
 
-    def _extended(self, size: int) -> bytes:
+    def _read_extended(self, size: int) -> bytes:
         if size > limits.TAR_HEADER_BYTES:
             raise BadImage(f"the archive has an extended header of more than {limits.TAR_HEADER_BYTES} bytes")
-        content = self._exact(size)
+        content = self._read_exactly(size)
         self._skip(-size % BLOCK)
         return content
 
@@ -191,7 +191,7 @@ class TarReader:
             size += BLOCK
             if size > limits.TAR_HEADER_BYTES:
                 raise BadImage(f"the archive has a sparse map of more than {limits.TAR_HEADER_BYTES} bytes")
-            more = self._exact(BLOCK)
+            more = self._read_exactly(BLOCK)
             numbers += _numbers(more[:504])
             has_more = more[504]
         entry.extents = _extents(numbers, entry)
@@ -206,30 +206,30 @@ class TarReader:
             entry.name = name
             _check_path(entry.name)
         if values.get("GNU.sparse.major") == "1":
-            numbers = self._stored_map()
+            numbers = self._read_sparse_map()
             entry.stored = self._left
         elif text := values.get("GNU.sparse.map"):
-            numbers = [_plain_number(part) for part in text.split(",")]
+            numbers = [_parse_decimal(part) for part in text.split(",")]
         entry.extents = _extents(numbers, entry)
 
-    def _stored_map(self) -> list[int]:
+    def _read_sparse_map(self) -> list[int]:
         """Read a map of format 1.0: decimal numbers, one per line, first the number of pairs, then the pairs; padded to
         a full block."""
         data, expected_lines, lines = bytearray(), 0, 0
         while not data or lines < expected_lines:
             if len(data) >= limits.TAR_HEADER_BYTES or self._left < BLOCK:
                 raise BadImage("the archive has a sparse map that does not end")
-            block = self._exact(BLOCK)
+            block = self._read_exactly(BLOCK)
             self._left -= BLOCK
             if not data:
-                expected_lines = 2 * _plain_number(block.partition(b"\n")[0].decode("latin-1")) + 1
+                expected_lines = 2 * _parse_decimal(block.partition(b"\n")[0].decode("latin-1")) + 1
             data += block
             lines += block.count(b"\n")
-        return [_plain_number(line.decode("latin-1")) for line in data.split(b"\n")[1:expected_lines]]
+        return [_parse_decimal(line.decode("latin-1")) for line in data.split(b"\n")[1:expected_lines]]
 
     # -- stream ------------------------------------------------------------------------------------------------------
 
-    def _exact(self, size: int) -> bytes:
+    def _read_exactly(self, size: int) -> bytes:
         data = self._stream.read(size)
         while len(data) < size:
             more = self._stream.read(size - len(data))
@@ -245,7 +245,7 @@ class TarReader:
             self._position += size
             return
         while size > 0:
-            size -= len(self._exact(min(size, _PIECE)))
+            size -= len(self._read_exactly(min(size, _PIECE)))
 
 
 def _read_pax(content: bytes, pax: _Pax) -> None:
@@ -253,18 +253,18 @@ def _read_pax(content: bytes, pax: _Pax) -> None:
     at = 0
     while at < len(content) and content[at]:
         space = content.find(b" ", at, at + 20)
-        length = _plain_number(content[at:space].decode("latin-1")) if space > 0 else 0
+        length = _parse_decimal(content[at:space].decode("latin-1")) if space > 0 else 0
         end = at + length
         if length < 4 or end > len(content) or content[end - 1 : end] != b"\n":
             raise BadImage("the archive has a PAX header that cannot be read")
         key, equals, value = content[space + 1 : end - 1].partition(b"=")
         if not equals or not key:
             raise BadImage("the archive has a PAX header that cannot be read")
-        _take(pax, key.decode("utf-8", "surrogateescape"), value)
+        _apply_pax_record(pax, key.decode("utf-8", "surrogateescape"), value)
         at = end
 
 
-def _take(pax: _Pax, key: str, value: bytes) -> None:
+def _apply_pax_record(pax: _Pax, key: str, value: bytes) -> None:
     if key == "path":
         pax.path = _text(value, is_whole=True)
     elif key == "linkpath":
@@ -274,7 +274,7 @@ def _take(pax: _Pax, key: str, value: bytes) -> None:
         if len(pax.xattrs) > limits.IMAGE_XATTRS:
             raise BadImage(f"the archive has an entry with more than {limits.IMAGE_XATTRS} extended attributes")
     elif key in ("GNU.sparse.offset", "GNU.sparse.numbytes"):
-        pax.sparse.append(_plain_number(value.decode("latin-1")))
+        pax.sparse.append(_parse_decimal(value.decode("latin-1")))
     elif key in ("size", "uid", "gid", "mtime") or key.startswith("GNU.sparse."):
         pax.values[key] = value.decode("utf-8", "surrogateescape")
 
@@ -319,7 +319,7 @@ def _number(field: bytes) -> int:
     return int(digits, 8) if digits else 0
 
 
-def _plain_number(text: str) -> int:
+def _parse_decimal(text: str) -> int:
     if not 0 < len(text) <= 18 or not text.isascii() or not text.isdecimal():
         raise BadImage(f"the archive has a header with an invalid number: {text[:20]!r}")
     return int(text)
@@ -327,7 +327,7 @@ def _plain_number(text: str) -> int:
 
 def _decimal(values: dict[str, str], key: str, field: bytes) -> int:
     """Return the value in the PAX header, or else the one in the header field."""
-    return _plain_number(values[key]) if key in values else _number(field)
+    return _parse_decimal(values[key]) if key in values else _number(field)
 
 
 def _id(value: int) -> int:

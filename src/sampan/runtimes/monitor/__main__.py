@@ -32,7 +32,7 @@ def main(directory: str) -> None:
         return
     os.umask(0o022)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _unmoved)
+        signal.signal(number, _ignore_signal)
     try:
         Monitor(listening).run()
     finally:
@@ -40,7 +40,7 @@ def main(directory: str) -> None:
             os.unlink(path)
 
 
-def _unmoved(number: int, at: object) -> None:
+def _ignore_signal(number: int, at: object) -> None:
     """Ignore a signal. This is a handler because SIG_IGN would be inherited by child processes."""
 
 

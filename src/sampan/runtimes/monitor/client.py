@@ -95,7 +95,7 @@ class MonitorClient:
             writer.write(protocol.message(request))
             async with asyncio.timeout(_PATIENCE_S):
                 async for _, content in _frames(reader):
-                    return _checked(json.loads(content))
+                    return _check_response(json.loads(content))
         except (TimeoutError, OSError) as error:
             raise MonitorError(f"the container monitor does not respond: {error or 'timeout'}") from None
         finally:
@@ -149,7 +149,7 @@ class MonitorStream:
         """Wait until the process has started. Raise MonitorError if it fails to start."""
         async for kind, content in self._frames:
             if kind == protocol.JSON:
-                _checked(json.loads(content))
+                _check_response(json.loads(content))
                 return
             self._early.append((kind, content))
         raise MonitorError("the container monitor has exited")
@@ -207,7 +207,7 @@ async def _frames(reader: asyncio.StreamReader) -> AsyncIterator[tuple[int, byte
             yield frame
 
 
-def _checked(response: dict[str, Any]) -> dict[str, Any]:
+def _check_response(response: dict[str, Any]) -> dict[str, Any]:
     if "error" in response:
         raise MonitorError(str(response["error"]))
     return response

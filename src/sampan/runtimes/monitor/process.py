@@ -77,7 +77,7 @@ class MonitoredProcess:
                 stderr=stdio[2],
                 start_new_session=True,
                 close_fds=True,
-                preexec_fn=_own_terminal if self._has_tty and not request.get("console") else None,
+                preexec_fn=_set_controlling_terminal if self._has_tty and not request.get("console") else None,
                 user=request.get("user"),
                 group=request.get("group"),
                 extra_groups=request.get("groups"),
@@ -128,7 +128,7 @@ class MonitoredProcess:
         self._console.listen(1)
         self._console.settimeout(10)
 
-    def launcher_ended(self, code: int) -> None:
+    def on_launcher_exit(self, code: int) -> None:
         """Read the pid of the launched process. Raise StartFailed if the launcher failed or wrote no pid."""
         self.launched = None
         if code:
@@ -196,7 +196,7 @@ class MonitoredProcess:
         for listener in list(self.listeners):
             listener(channel, data)
 
-    def give(self, data: bytes) -> None:
+    def write_input(self, data: bytes) -> None:
         """Send data to stdin, if the process has one."""
         if self.input is None:
             return
@@ -206,7 +206,7 @@ class MonitoredProcess:
     def end_input(self) -> None:
         """Signal the end of input: close the pipe, or send the end-of-file character to a terminal."""
         if self._has_tty:
-            self.give(b"\x04")
+            self.write_input(b"\x04")
             return
         self._ends_input = True
         self.flush()
@@ -251,7 +251,7 @@ class MonitoredProcess:
 
     # -- exit --------------------------------------------------------------------------------------------------------
 
-    def ended(self, code: int) -> None:
+    def record_exit(self, code: int) -> None:
         self.code, self.finished_at = code, time.time()
         path = self.request.get("exit")
         if path:
@@ -276,10 +276,10 @@ class MonitoredProcess:
                 self._log.finish(channel)
             self._log.close_file()
 
-    def about(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, Any]:
         return {"id": self.id, "pid": self.pid, "code": self.code, "finished_at": self.finished_at}
 
 
-def _own_terminal() -> None:
+def _set_controlling_terminal() -> None:
     """Make stdin the controlling terminal. It runs in the child process."""
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)

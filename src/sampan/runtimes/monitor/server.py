@@ -63,7 +63,7 @@ class Monitor:
         self._operations: dict[str, Callable[[ConnectedClient, dict[str, Any]], dict[str, Any] | None]] = {
             "run": self._run,
             "kill": self._kill,
-            "list": lambda client, request: {"processes": [process.about() for process in self._processes.values()]},
+            "list": lambda client, request: {"processes": [process.describe() for process in self._processes.values()]},
             "forget": self._forget,
             "attach": self._attach,
             "reopen": self._reopen,
@@ -137,7 +137,7 @@ class Monitor:
         if process is None:
             raise protocol.BadMonitorFrame("nothing is attached")
         if kind == protocol.STDIN:
-            process.give(content)
+            process.write_input(content)
             client.is_paused = process.is_full
         elif kind == protocol.END_OF_STDIN:
             process.end_input()
@@ -211,7 +211,7 @@ class Monitor:
         self._processes[process.id] = process
         if request.get("attach"):
             client.kills_at_end = True
-            self._join(client, process)
+            self._attach_client(client, process)
         self._watch(process)
         if process.launched is not None:
             self._waiting_clients[process.id] = client
@@ -233,7 +233,7 @@ class Monitor:
 
     def _attach(self, client: ConnectedClient, request: dict[str, Any]) -> dict[str, Any]:
         process = self._find(request)
-        self._join(client, process)
+        self._attach_client(client, process)
         return {"pid": process.pid}
 
     def _reopen(self, client: ConnectedClient, request: dict[str, Any]) -> dict[str, Any]:
@@ -242,7 +242,7 @@ class Monitor:
 
     def _events(self, client: ConnectedClient, request: dict[str, Any]) -> dict[str, Any]:
         client.wants_events = True
-        return {"processes": [process.about() for process in self._processes.values()]}
+        return {"processes": [process.describe() for process in self._processes.values()]}
 
     def _quit(self, client: ConnectedClient, request: dict[str, Any]) -> dict[str, Any]:
         """Stop the monitor. This is rejected while processes run, unless the request asks for killing them."""
@@ -262,19 +262,19 @@ class Monitor:
             raise StartFailed(f"there is no process {request['id']!r}")
         return process
 
-    def _join(self, client: ConnectedClient, process: MonitoredProcess) -> None:
+    def _attach_client(self, client: ConnectedClient, process: MonitoredProcess) -> None:
         def listen(channel: int, data: bytes) -> None:
             if data:
                 self._send(client, protocol.frame(channel, data))
             else:
-                self._end(client, process)
+                self._send_exit_code(client, process)
 
         client.attached, client.listener = process, listen
         process.listeners.append(listen)
         if not process.outputs and process.code is not None:
-            self._end(client, process)
+            self._send_exit_code(client, process)
 
-    def _end(self, client: ConnectedClient, process: MonitoredProcess) -> None:
+    def _send_exit_code(self, client: ConnectedClient, process: MonitoredProcess) -> None:
         """Send the exit code after the end of the output, and close the connection."""
         if process.code is None and client.kills_at_end:
             return  # _on_ended() sends the code
@@ -338,22 +338,22 @@ class Monitor:
                 return
             if pid == 0:
                 return
-            self._on_end(pid, os.waitstatus_to_exitcode(status))
+            self._on_exit(pid, os.waitstatus_to_exitcode(status))
 
-    def _on_end(self, pid: int, code: int) -> None:
+    def _on_exit(self, pid: int, code: int) -> None:
         code = 128 - code if code < 0 else code
         for process in list(self._processes.values()):
             if process.launched == pid:
                 return self._on_launched(process, code)
             if process.pid == pid and process.code is None:
-                return self._on_ended(process, code)
+                return self._on_process_exit(process, code)
         if any(process.launched is not None for process in self._processes.values()):
             self._early[pid] = code
 
     def _on_launched(self, process: MonitoredProcess, code: int) -> None:
         client = self._waiting_clients.pop(process.id, None)
         try:
-            process.launcher_ended(code)
+            process.on_launcher_exit(code)
             self._watch(process)
             response: dict[str, Any] = {"pid": process.pid}
         except StartFailed as error:
@@ -362,21 +362,21 @@ class Monitor:
         if client is not None:
             self._send(client, protocol.message(response))
         if "error" not in response and process.pid in self._early:
-            self._on_ended(process, self._early[process.pid])
+            self._on_process_exit(process, self._early[process.pid])
         if all(other.launched is None for other in self._processes.values()):
             self._early.clear()
 
-    def _on_ended(self, process: MonitoredProcess, code: int) -> None:
+    def _on_process_exit(self, process: MonitoredProcess, code: int) -> None:
         for file in list(process.outputs):
             while file in process.outputs and _has_more(file):
                 process.read(file)
-        process.ended(code)
-        message = protocol.message({"ended": process.about()})
+        process.record_exit(code)
+        message = protocol.message({"ended": process.describe()})
         for client in list(self._clients.values()):
             if client.wants_events:
                 self._send(client, message)
             if client.attached is process and (client.kills_at_end or not process.outputs) and not client.is_ending:
-                self._end(client, process)
+                self._send_exit_code(client, process)
         if process.request.get("attach"):
             self._remove(process)
 

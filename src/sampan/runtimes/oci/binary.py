@@ -53,13 +53,13 @@ class OciBinary:
         self.version = ""
         self.has_recursive_read_only = False
 
-    async def look(self) -> None:
+    async def detect_features(self) -> None:
         """Query the version and the features of the program. Raise RuntimeFailure if it does not work."""
         text = await self._run([self.path, "--version"])
         self.version = text.split("version", 1)[-1].split()[0] if "version" in text else text.split("\n")[0]
-        self.has_recursive_read_only = await self._knows("rro")
+        self.has_recursive_read_only = await self._supports_mount_option("rro")
 
-    async def _knows(self, option: str) -> bool:
+    async def _supports_mount_option(self, option: str) -> bool:
         """Whether the program supports a mount option. Older versions of crun have no `features` command, but support
         every mount option."""
         try:
@@ -83,11 +83,11 @@ class OciBinary:
         except OSError as error:
             raise RuntimeFailure("RuntimeError", f"{argv[0]}: {error.strerror}") from None
         if result.code:
-            raise RuntimeFailure("RuntimeError", _without_log_prefix(result.last_error_line) or f"code {result.code}")
+            raise RuntimeFailure("RuntimeError", _strip_log_prefix(result.last_error_line) or f"code {result.code}")
         return result.output
 
 
-def last_logged_error(log: Path) -> str:
+def read_last_error(log: Path) -> str:
     """Return the last error in a log of JSON lines, or an empty string if there is none."""
     try:
         lines = log.read_text().splitlines()
@@ -103,7 +103,7 @@ def last_logged_error(log: Path) -> str:
     return ""
 
 
-def _without_log_prefix(line: str) -> str:
+def _strip_log_prefix(line: str) -> str:
     """Return the message of a line without the timestamp and level that some programs prepend."""
     return line.split("level=error msg=")[-1].strip('"')
 
@@ -153,4 +153,4 @@ class OciCommands:
         try:
             return await self._monitor.exec(scratch.name, argv, **request)
         except MonitorError as error:
-            raise RuntimeFailure("ExecError", last_logged_error(scratch / "log") or error.message) from None
+            raise RuntimeFailure("ExecError", read_last_error(scratch / "log") or error.message) from None

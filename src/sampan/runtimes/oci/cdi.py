@@ -28,7 +28,7 @@ Edits = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Described:
+class CdiDevice:
     """A device, with its own edits and those that its file prescribes for all of its devices."""
 
     file: Path
@@ -37,10 +37,10 @@ class Described:
     own: Edits
 
 
-def edits(names: Sequence[str], directories: Sequence[Path] = DIRECTORIES) -> list[Edits]:
+def collect_edits(names: Sequence[str], directories: Sequence[Path] = DIRECTORIES) -> list[Edits]:
     """Return the edits for the named devices, with the edits common to a file only once. Raise RuntimeFailure if a
     device is unknown, or defined by several files of the same priority."""
-    devices = _known(directories)
+    devices = _read_devices(directories)
     missing = [name for name in names if len(devices.get(name, ())) != 1]
     if missing:
         message = f"CDI device injection failed: unresolvable CDI devices {', '.join(missing)}"
@@ -55,8 +55,8 @@ def edits(names: Sequence[str], directories: Sequence[Path] = DIRECTORIES) -> li
     return changes
 
 
-def _known(directories: Sequence[Path]) -> dict[str, list[Described]]:
-    devices: dict[str, list[Described]] = {}
+def _read_devices(directories: Sequence[Path]) -> dict[str, list[CdiDevice]]:
+    devices: dict[str, list[CdiDevice]] = {}
     for rank, directory in enumerate(directories):
         for file in _files(directory):
             for name, device in _read(file, rank):
@@ -73,18 +73,18 @@ def _files(directory: Path) -> list[Path]:
         return []
 
 
-def _read(file: Path, rank: int) -> Iterator[tuple[str, Described]]:
+def _read(file: Path, rank: int) -> Iterator[tuple[str, CdiDevice]]:
     """Yield the devices of a file. An invalid file is logged and ignored."""
     try:
-        content = _decoded(file)
+        content = _decode_file(file)
         for device in content.get("devices") or ():
             shared, own = content.get("containerEdits") or {}, device.get("containerEdits") or {}
-            yield f"{content['kind']}={device['name']}", Described(file=file, rank=rank, shared=shared, own=own)
+            yield f"{content['kind']}={device['name']}", CdiDevice(file=file, rank=rank, shared=shared, own=own)
     except (OSError, ValueError, LookupError, AttributeError, TypeError, RecursionError) as error:
         log.warning("ignoring invalid CDI specification %s: %s", file, error)
 
 
-def _decoded(file: Path) -> dict[str, Any]:
+def _decode_file(file: Path) -> dict[str, Any]:
     if file.suffix not in (".json", ".yaml", ".yml"):
         return {}
     content = read_file(file.resolve(), _MOST_BYTES)
@@ -100,41 +100,41 @@ def _decoded(file: Path) -> dict[str, Any]:
     return document
 
 
-def applied(spec: Mapping[str, Any], changes: Sequence[Edits]) -> dict[str, Any]:
+def apply_edits(spec: Mapping[str, Any], changes: Sequence[Edits]) -> dict[str, Any]:
     """Return the specification with the edits applied. Missing attributes of a device are read from the device node of
     the host. Raise RuntimeFailure if the edits are malformed."""
     try:
-        return _applied(spec, changes)
+        return _apply_edits(spec, changes)
     except (LookupError, AttributeError, TypeError, ValueError) as error:
         message = f"CDI device injection failed: invalid container edits of a device: {error!r}"
         raise RuntimeFailure("CreateContainerError", message) from None
 
 
-def _applied(spec: Mapping[str, Any], changes: Sequence[Edits]) -> dict[str, Any]:
+def _apply_edits(spec: Mapping[str, Any], changes: Sequence[Edits]) -> dict[str, Any]:
     result: dict[str, Any] = {**spec, "process": dict(spec["process"]), "linux": dict(spec["linux"])}
     linux, process = result["linux"], result["process"]
     linux["resources"] = dict(linux["resources"])
     for change in changes:
-        process["env"] = _with_env(process["env"], change.get("env") or ())
+        process["env"] = _merge_env(process["env"], change.get("env") or ())
         user = process["user"]
         nodes = [_node(node, user) for node in change.get("deviceNodes") or ()]
         paths = {node["path"] for node, _ in nodes}
         linux["devices"] = [*(old for old in linux["devices"] if old["path"] not in paths), *(n for n, _ in nodes)]
         rules = [rule for _, rule in nodes if rule["type"] in ("b", "c")]  # device cgroup rules do not apply to pipes
         linux["resources"]["devices"] = [*linux["resources"]["devices"], *rules]
-        result["mounts"] = _with_mounts(result["mounts"], change.get("mounts") or ())
-        result["hooks"] = _with_hooks(result.get("hooks") or {}, change.get("hooks") or ())
+        result["mounts"] = _merge_mounts(result["mounts"], change.get("mounts") or ())
+        result["hooks"] = _merge_hooks(result.get("hooks") or {}, change.get("hooks") or ())
         if groups := [group for group in change.get("additionalGids") or () if group]:
             process["user"] = {**user, "additionalGids": [*dict.fromkeys([*user["additionalGids"], *groups])]}
     return result
 
 
-def _with_env(old: Sequence[str], new: Sequence[str]) -> list[str]:
+def _merge_env(old: Sequence[str], new: Sequence[str]) -> list[str]:
     names = {variable.partition("=")[0] for variable in new}
     return [*(variable for variable in old if variable.partition("=")[0] not in names), *new]
 
 
-def _with_mounts(old: Sequence[Mapping[str, Any]], new: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def _merge_mounts(old: Sequence[Mapping[str, Any]], new: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     mounts = [
         {
             "destination": mount["containerPath"],
@@ -148,7 +148,7 @@ def _with_mounts(old: Sequence[Mapping[str, Any]], new: Sequence[Mapping[str, An
     return [*(dict(mount) for mount in old if mount["destination"] not in destinations), *mounts]
 
 
-def _with_hooks(old: Mapping[str, Any], new: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _merge_hooks(old: Mapping[str, Any], new: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     merged = {kind: list(hooks) for kind, hooks in old.items()}
     for entry in new:
         if entry.get("hookName") in _HOOKS:

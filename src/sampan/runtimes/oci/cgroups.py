@@ -9,7 +9,7 @@ from pathlib import Path
 
 from sampan.machinery.clock import Clock
 from sampan.runtimes.contract import Usage
-from sampan.runtimes.images.mounts import written_bytes
+from sampan.runtimes.images.mounts import measure_writable_layers
 from sampan.runtimes.records import ContainerRecord
 from sampan.runtimes.usage import CpuRates
 
@@ -43,7 +43,7 @@ def is_writable() -> bool:
     return os.access(_ROOT if is_unified() else _ROOT / "memory", os.W_OK)
 
 
-def killed(cgroup: str) -> int:
+def count_oom_kills(cgroup: str) -> int:
     """Return the number of OOM kills in the cgroup."""
     if is_unified():
         return _pairs(_ROOT / cgroup.strip("/") / "memory.events").get("oom_kill", 0)
@@ -51,7 +51,7 @@ def killed(cgroup: str) -> int:
 
 
 def usage(cgroup: str) -> GroupUsage:
-    return _usage_2(_ROOT / cgroup.strip("/")) if is_unified() else _usage_1(cgroup)
+    return _read_usage_v2(_ROOT / cgroup.strip("/")) if is_unified() else _read_usage_v1(cgroup)
 
 
 def remove(cgroup: str) -> None:
@@ -66,7 +66,7 @@ def remove(cgroup: str) -> None:
                 os.rmdir(child)
 
 
-def _usage_2(directory: Path) -> GroupUsage:
+def _read_usage_v2(directory: Path) -> GroupUsage:
     memory = _pairs(directory / "memory.stat")
     used = _number(directory / "memory.current")
     return GroupUsage(
@@ -79,7 +79,7 @@ def _usage_2(directory: Path) -> GroupUsage:
     )
 
 
-def _usage_1(cgroup: str) -> GroupUsage:
+def _read_usage_v1(cgroup: str) -> GroupUsage:
     memory = _pairs(_place("memory", cgroup) / "memory.stat")
     used = _number(_place("memory", cgroup) / "memory.usage_in_bytes")
     return GroupUsage(
@@ -115,12 +115,12 @@ class OciUsage:
     def __init__(self, *, clock: Clock) -> None:
         self._clock, self._rates = clock, CpuRates()
 
-    def of_container(self, record: ContainerRecord, directory: Path) -> Usage:
+    def measure_container(self, record: ContainerRecord, directory: Path) -> Usage:
         """Return the usage of a container. `directory` is the directory of the container. The call blocks, so run it in
         a thread.
         """
         used = usage(record.cgroup)
-        size, inodes = written_bytes(directory)
+        size, inodes = measure_writable_layers(directory)
         return Usage(
             name=record.name,
             cpu_cores=self._rates.rate(record.id, used.cpu_s, self._clock.monotonic()),

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from sampan.runtimes.config import ContainerConfig
-from sampan.runtimes.contract import ImageInfo, Pulled, RuntimeFailure
+from sampan.runtimes.contract import ImageInfo, PullResult, RuntimeFailure
 from sampan.runtimes.images import BadReference, Image, ImageStore, ImageUnknown, host, parse_reference
 from sampan.runtimes.images.credentials import Keyring
 from sampan.runtimes.images.manifests import BadImage, RunConfig
@@ -38,9 +38,9 @@ class OciImages:
     def list(self) -> Sequence[ImageInfo]:
         return [host.info(), *(_info(image) for image in self._store.list())]
 
-    async def pull(self, name: str, keyring: Keyring | None) -> Pulled:
+    async def pull(self, name: str, keyring: Keyring | None) -> PullResult:
         if host.is_host(name):
-            return Pulled(host.ID)
+            return PullResult(host.ID)
         try:
             reference = parse_reference(name)
         except BadReference as error:
@@ -48,10 +48,10 @@ class OciImages:
         if self._puller is None:
             raise RuntimeFailure("ErrImagePull", f"{name}: pulling from registries is disabled")
         try:
-            image, credentials = await self._puller.pull_as(reference, keyring or Keyring())
+            image, credentials = await self._puller.pull_with_keyring(reference, keyring or Keyring())
         except PullFailed as error:
             raise RuntimeFailure("ErrImagePull", f"failed to pull image {name!r}: {error}") from None
-        return Pulled(image.reference, credentials)
+        return PullResult(image.reference, credentials)
 
     async def remove(self, name: str, records: Iterable[ContainerRecord]) -> None:
         """Remove an image. Layers that the containers of these records use are kept without a name."""
@@ -62,7 +62,7 @@ class OciImages:
 
     # -- root file systems -------------------------------------------------------------------------------------------
 
-    def room(self, config: ContainerConfig) -> AbstractAsyncContextManager[object]:
+    def unpack_slot(self, config: ContainerConfig) -> AbstractAsyncContextManager[object]:
         """Return a context manager to hold while the container's images are mounted. It limits how many containers
         unpack layers at the same time, as a large layer takes minutes and the process has few threads. It is a no-op if
         all layers are unpacked already."""
@@ -89,7 +89,7 @@ class OciImages:
         record.image_digest = image.digest
         return image.config.run, mount_layers(self._store.lower_layers(image), directory)
 
-    def with_volumes(self, record: ContainerRecord, config: ContainerConfig, directory: Path) -> ContainerConfig:
+    def mount_volumes(self, record: ContainerRecord, config: ContainerConfig, directory: Path) -> ContainerConfig:
         """Return the configuration with image volumes replaced by bind mounts. The call blocks, so run it in a
         thread."""
         if not any(mount.image for mount in config.mounts):

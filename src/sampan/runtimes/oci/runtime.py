@@ -16,14 +16,14 @@ from sampan.api.types.core_v1 import Container, Pod
 from sampan.machinery.clock import Clock
 from sampan.machinery.linux.user_namespace import is_group_mapped
 from sampan.machinery.telemetry.flight_recorder import step_part
-from sampan.machinery.worker_thread import in_thread
+from sampan.machinery.worker_thread import run_in_thread
 from sampan.runtimes import contract, kernel
 from sampan.runtimes.config import ContainerConfig, Resources, SandboxConfig, Security, resolv_conf
 from sampan.runtimes.contract import (
     ImageInfo,
     PodCallback,
     ProcessStream,
-    Pulled,
+    PullResult,
     RuntimeFailure,
     RuntimeHandler,
     RuntimeStatus,
@@ -40,10 +40,10 @@ from sampan.runtimes.monitor.client import MonitorError
 from sampan.runtimes.monitored import MonitoredRuntime
 from sampan.runtimes.network import PodNetwork, bandwidth_of, connect_to_port
 from sampan.runtimes.oci import cdi, cgroups, sandbox
-from sampan.runtimes.oci.binary import OciBinary, OciCommands, last_logged_error
+from sampan.runtimes.oci.binary import OciBinary, OciCommands, read_last_error
 from sampan.runtimes.oci.cgroups import OciUsage
 from sampan.runtimes.oci.images import OciImages
-from sampan.runtimes.oci.spec import TTY_GROUP, Around, container_spec, linux_resources, user
+from sampan.runtimes.oci.spec import TTY_GROUP, SpecInputs, container_spec, linux_resources, user
 from sampan.runtimes.oci.users import identity
 from sampan.runtimes.pod_state import PodState
 from sampan.runtimes.records import ContainerRecord
@@ -88,7 +88,7 @@ class OciRuntime(MonitoredRuntime):
 
     async def __aenter__(self) -> OciRuntime:
         for program in self._programs.values():
-            await program.look()
+            await program.detect_features()
         return await super().__aenter__()
 
     # -- state -------------------------------------------------------------------------------------------------------
@@ -104,10 +104,10 @@ class OciRuntime(MonitoredRuntime):
     async def stats(self, pod: Pod) -> Sequence[Usage]:
         uid = pod.metadata.uid
         state = self._pods.get(uid)
-        if state is None or not (records := list(state.running())):
+        if state is None or not (records := list(state.list_running_containers())):
             return []
         containers = [
-            await asyncio.to_thread(self._usage.of_container, record, self._records.container(uid, record.id))
+            await asyncio.to_thread(self._usage.measure_container, record, self._records.container(uid, record.id))
             for record in records
         ]
         pid = records[0].pid if "network" in state.spaces else 0
@@ -122,7 +122,7 @@ class OciRuntime(MonitoredRuntime):
         assert config is not None
         if config.handler and config.handler not in self._programs:
             raise UnknownHandler(config.handler)
-        state = await self._renew(config)
+        state = await self._replace_sandbox_record(config)
         state.sandbox.cgroup_parent = (config.cgroup_parent or f"/sampan/{config.uid}") if self._has_cgroups else ""
         state.sandbox.program = config.handler or self._usual
         self._records.save_sandbox(state.sandbox)
@@ -138,7 +138,7 @@ class OciRuntime(MonitoredRuntime):
         if config.namespaces.pid == "pod":
             record.pause = f"pause-{record.uid}-{record.sandbox_count}"
             pid = await self._monitor.run(record.pause, sandbox.PAUSE)
-            state.spaces["pid"] = await sandbox.process_space(pid)
+            state.spaces["pid"] = await sandbox.find_pid_namespace(pid)
         if "network" in state.spaces:
             namespace, bandwidth = Path(state.spaces["network"]), bandwidth_of(config.annotations)
             with step_part("connect the network"):
@@ -156,7 +156,7 @@ class OciRuntime(MonitoredRuntime):
         record.is_ready, record.pause, pod.spaces = False, "", {}
         self._records.save_sandbox(record)
 
-    async def _drop(self, pod: PodState) -> None:
+    async def _release_pod(self, pod: PodState) -> None:
         await asyncio.to_thread(unmount_all, self._records.pod(pod.sandbox.uid))
         await asyncio.to_thread(cgroups.remove, pod.sandbox.cgroup_parent)
 
@@ -168,7 +168,7 @@ class OciRuntime(MonitoredRuntime):
     async def images(self) -> Sequence[ImageInfo]:
         return self._images.list()
 
-    async def pull_image(self, pod: Pod, container: Container, keyring: Keyring | None) -> Pulled:
+    async def pull_image(self, pod: Pod, container: Container, keyring: Keyring | None) -> PullResult:
         return await self._images.pull(container.image, keyring)
 
     async def remove_image(self, name: str) -> None:
@@ -180,8 +180,8 @@ class OciRuntime(MonitoredRuntime):
         self, pod: Pod, container: Container, attempt: int, config: ContainerConfig | None
     ) -> str:
         assert config is not None
-        state = self._ready(pod.metadata.uid)
-        record = self._new_container(state, config, attempt)
+        state = self._find_ready_pod(pod.metadata.uid)
+        record = self._create_container_record(state, config, attempt)
         try:
             await self._create(state, record, config)
         except (OSError, BadImage, ImageUnknown, UnsafePath) as error:
@@ -196,16 +196,16 @@ class OciRuntime(MonitoredRuntime):
     async def _create(self, pod: PodState, record: ContainerRecord, config: ContainerConfig) -> None:
         assert pod.config is not None
         directory = self._records.container(pod.sandbox.uid, record.id)
-        async with self._images.room(config):
-            image, root = await in_thread(self._images.mount, record, config, directory)
+        async with self._images.unpack_slot(config):
+            image, root = await run_in_thread(self._images.mount, record, config, directory)
             record.stop_signal = config.stop_signal or image.stop_signal
-            config = await in_thread(self._images.with_volumes, record, config, directory)
+            config = await run_in_thread(self._images.mount_volumes, record, config, directory)
         if not self._has_cgroups:
             config = replace(config, resources=Resources(oom_score_adjust=config.resources.oom_score_adjust))
-        around = await in_thread(self._around, pod, record, config, image, root)
-        spec = container_spec(_with_allowed(config), pod.config, image, around)
+        around = await run_in_thread(self._collect_spec_inputs, pod, record, config, image, root)
+        spec = container_spec(_drop_rejected_settings(config), pod.config, image, around)
         if config.cdi_devices:
-            spec = cdi.applied(spec, await asyncio.to_thread(cdi.edits, config.cdi_devices))
+            spec = cdi.apply_edits(spec, await asyncio.to_thread(cdi.collect_edits, config.cdi_devices))
         pod.specs[record.id], record.user = spec["process"], user(spec)
         (directory / "config.json").write_bytes(msgspec.json.encode(spec))
         record.pid = await self._run(pod, record, config, directory)
@@ -224,7 +224,7 @@ class OciRuntime(MonitoredRuntime):
         try:
             return await self._monitor.run(record.id, [*argv, record.id], **request)
         except MonitorError as error:
-            raise RuntimeFailure("CreateContainerError", last_logged_error(log_file) or error.message) from None
+            raise RuntimeFailure("CreateContainerError", read_last_error(log_file) or error.message) from None
 
     async def _start(self, pod: PodState, record: ContainerRecord) -> None:
         try:
@@ -236,14 +236,14 @@ class OciRuntime(MonitoredRuntime):
                 raise RuntimeFailure("RunContainerError", error.message) from None
         self._note_start(pod, record)
 
-    def _around(
+    def _collect_spec_inputs(
         self, pod: PodState, record: ContainerRecord, config: ContainerConfig, image: RunConfig, root: Path
-    ) -> Around:
+    ) -> SpecInputs:
         assert pod.config is not None
         files = sandbox.make_files(pod.config, self._records.pod(pod.sandbox.uid), resolv_conf(pod.config.dns))
         profile = config.security.seccomp
         local = _read_profile(Path(profile.local)) if profile.type == "Localhost" else None
-        return Around(
+        return SpecInputs(
             root=root,
             namespaces=self._namespaces(pod, config),
             cgroup=record.cgroup,
@@ -270,7 +270,7 @@ class OciRuntime(MonitoredRuntime):
         return paths
 
     async def update_resources(self, pod: Pod, name: str, resources: Resources) -> None:
-        state, record = self._running(pod, name)
+        state, record = self._find_running_container(pod, name)
         value = linux_resources(resources, Security())
         del value["devices"]
         path = self._records.container(state.sandbox.uid, record.id) / "resources.json"
@@ -282,7 +282,7 @@ class OciRuntime(MonitoredRuntime):
     async def exec(
         self, pod: Pod, container: str, command: Sequence[str], *, has_stdin: bool = False, has_tty: bool = False
     ) -> ProcessStream:
-        state, record = self._running(pod, container)
+        state, record = self._find_running_container(pod, container)
         return await self._commands.exec(
             self._program(state),
             record.id,
@@ -302,7 +302,7 @@ class OciRuntime(MonitoredRuntime):
 
     # -- exits -------------------------------------------------------------------------------------------------------
 
-    async def _let_go(self, pod: PodState, record: ContainerRecord) -> None:
+    async def _release_container(self, pod: PodState, record: ContainerRecord) -> None:
         with contextlib.suppress(RuntimeFailure):
             await self._program(pod).call("delete", "--force", record.id)
         directory = self._records.container(pod.sandbox.uid, record.id)
@@ -311,13 +311,13 @@ class OciRuntime(MonitoredRuntime):
         self._usage.forget(record)
 
     def _was_out_of_memory(self, record: ContainerRecord) -> bool:
-        return record.memory_bytes > 0 and cgroups.killed(record.cgroup) > 0
+        return record.memory_bytes > 0 and cgroups.count_oom_kills(record.cgroup) > 0
 
-    async def _find_spaces(self, pod: PodState, running: dict[str, dict[str, Any]]) -> None:
+    async def _find_namespaces(self, pod: PodState, running: dict[str, dict[str, Any]]) -> None:
         record = pod.sandbox
-        pod.spaces = sandbox.mounted_in(self._records.pod(record.uid) / "ns")
+        pod.spaces = sandbox.find_pinned_namespaces(self._records.pod(record.uid) / "ns")
         if record.pause and (about := running.get(record.pause)) and about["code"] is None:
-            pod.spaces["pid"] = await sandbox.process_space(about["pid"])
+            pod.spaces["pid"] = await sandbox.find_pid_namespace(about["pid"])
         if record.is_ready and not record.host_network and "network" not in pod.spaces:
             record.is_ready = False  # the machine was rebooted
 
@@ -333,9 +333,9 @@ def _read_profile(path: Path) -> dict[str, Any]:
         raise RuntimeFailure("CreateContainerError", f"seccomp profile {path.name}: {error}") from None
 
 
-def _with_allowed(config: ContainerConfig) -> ContainerConfig:
+def _drop_rejected_settings(config: ContainerConfig) -> ContainerConfig:
     """Return the configuration without settings that this machine rejects: an OOM score that this process may not set,
     and limits for huge pages if there is no hugetlb controller."""
-    score = kernel.allowed_oom_score(config.resources.oom_score_adjust)
+    score = kernel.clamp_oom_score(config.resources.oom_score_adjust)
     pages = config.resources.huge_pages if cgroups.can_limit("hugetlb") else {}
     return replace(config, resources=replace(config.resources, oom_score_adjust=score, huge_pages=pages))

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from sampan.machinery.linux import programs
-from sampan.machinery.linux.network_namespace import in_network, loopback_up
+from sampan.machinery.linux.network_namespace import bring_up_loopback, run_in_network
 from sampan.runtimes import kernel
 from sampan.runtimes.config import Mount, SandboxConfig
 from sampan.runtimes.contract import RuntimeFailure
@@ -39,7 +39,7 @@ async def make_namespaces(config: SandboxConfig, directory: Path) -> dict[str, s
         hostname = config.hostname if "uts" in kinds else ""
         await _run("unshare", *flags, "sh", "-c", _SCRIPT, "sh", hostname, *_sysctls(config.sysctls))
     if "network" in kinds:
-        await asyncio.to_thread(in_network, spaces / "network", loopback_up)
+        await asyncio.to_thread(run_in_network, spaces / "network", bring_up_loopback)
     return {kind: str(spaces / kind) for kind in kinds}
 
 
@@ -69,10 +69,10 @@ def make_files(config: SandboxConfig, directory: Path, resolv_conf: str) -> list
     (files / "resolv.conf").write_text(resolv_conf)
     (files / "hostname").write_text(f"{config.hostname or os.uname().nodename}\n")
     mounts = [Mount(source=files / name, target=f"/etc/{name}") for name in ("resolv.conf", "hostname")]
-    return [*mounts, Mount(source=_shared_memory(config, files), target="/dev/shm")]
+    return [*mounts, Mount(source=_mount_shared_memory(config, files), target="/dev/shm")]
 
 
-def _shared_memory(config: SandboxConfig, files: Path) -> Path:
+def _mount_shared_memory(config: SandboxConfig, files: Path) -> Path:
     if config.namespaces.ipc == "node":
         return Path("/dev/shm")
     path = files / "shm"
@@ -83,13 +83,13 @@ def _shared_memory(config: SandboxConfig, files: Path) -> Path:
     return path
 
 
-def mounted_in(directory: Path) -> dict[str, str]:
+def find_pinned_namespaces(directory: Path) -> dict[str, str]:
     """Return the namespaces that are pinned in the directory."""
     names = os.listdir(directory) if directory.exists() else []
     return {name: str(directory / name) for name in names if os.path.ismount(directory / name)}
 
 
-async def process_space(pid: int) -> str:
+async def find_pid_namespace(pid: int) -> str:
     """Return the path of the PID namespace whose PID 1 is the only child of process `pid`, as seen from the node. Wait
     until the child exists."""
     for _ in range(500):

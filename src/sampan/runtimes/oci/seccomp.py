@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any, Final
 
-from sampan.runtimes.images.manifests import own_platform
+from sampan.runtimes.images.manifests import detect_platform
 
 _ALWAYS: Final = """
     accept accept4 access adjtimex alarm bind brk cachestat capget capset chdir chmod chown chown32
@@ -94,14 +94,16 @@ def default_profile(capabilities: Collection[str], architecture: str = "") -> di
     """Return the profile in the format of the OCI runtime specification. Some system calls are allowed only with a
     capability. The kernel requires that capability anyway in the initial user namespace, but not in a user namespace
     created by the caller."""
-    machine = architecture or own_platform().architecture
+    machine = architecture or detect_platform().architecture
     names = {*ALWAYS, *BY_ARCHITECTURE.get(machine, ())}
     for capability in capabilities:
         names |= set(BY_CAPABILITY.get(capability, ()))
-    rules = [_allowed(*sorted(names)), _allowed("socket", index=0, op="SCMP_CMP_NE", value=_AF_VSOCK)]
-    rules += [_allowed("personality", index=0, op="SCMP_CMP_EQ", value=personality) for personality in _PERSONALITIES]
+    rules = [_allow_syscalls(*sorted(names)), _allow_syscalls("socket", index=0, op="SCMP_CMP_NE", value=_AF_VSOCK)]
+    rules += [
+        _allow_syscalls("personality", index=0, op="SCMP_CMP_EQ", value=personality) for personality in _PERSONALITIES
+    ]
     if "SYS_ADMIN" not in capabilities:
-        rules.append(_allowed("clone", index=0, op="SCMP_CMP_MASKED_EQ", value=_NEW_NAMESPACES, valueTwo=0))
+        rules.append(_allow_syscalls("clone", index=0, op="SCMP_CMP_MASKED_EQ", value=_NEW_NAMESPACES, valueTwo=0))
         # seccomp cannot inspect the flags of clone3, which are in memory. On ENOSYS C libraries fall back to clone.
         rules.append({"names": ["clone3"], "action": "SCMP_ACT_ERRNO", "errnoRet": _ENOSYS})
     profile: dict[str, Any] = {"defaultAction": "SCMP_ACT_ERRNO", "defaultErrnoRet": _EPERM, "syscalls": rules}
@@ -110,5 +112,5 @@ def default_profile(capabilities: Collection[str], architecture: str = "") -> di
     return profile
 
 
-def _allowed(*names: str, **argument: Any) -> dict[str, Any]:
+def _allow_syscalls(*names: str, **argument: Any) -> dict[str, Any]:
     return {"names": list(names), "action": "SCMP_ACT_ALLOW", **({"args": [argument]} if argument else {})}

@@ -39,7 +39,7 @@ ALL_CAPABILITIES_HELD = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Around:
+class SpecInputs:
     """The environment in which a container is created."""
 
     root: Path
@@ -61,7 +61,9 @@ class Around:
     """All devices of the machine, for a privileged container."""
 
 
-def container_spec(config: ContainerConfig, sandbox: SandboxConfig, image: RunConfig, around: Around) -> dict[str, Any]:
+def container_spec(
+    config: ContainerConfig, sandbox: SandboxConfig, image: RunConfig, around: SpecInputs
+) -> dict[str, Any]:
     security = config.security
     return {
         "ociVersion": "1.0.2",
@@ -75,7 +77,7 @@ def container_spec(config: ContainerConfig, sandbox: SandboxConfig, image: RunCo
 
 
 def process(
-    config: ContainerConfig, sandbox: SandboxConfig, image: RunConfig, around: Around, *, argv: Sequence[str] = ()
+    config: ContainerConfig, sandbox: SandboxConfig, image: RunConfig, around: SpecInputs, *, argv: Sequence[str] = ()
 ) -> dict[str, Any]:
     """Return the process of the container, or another process with the same environment if `argv` is set."""
     security, who = config.security, around.identity
@@ -88,9 +90,9 @@ def process(
         "env": environment(config, sandbox, image, who),
         "cwd": config.working_directory or image.working_dir or "/",
         "capabilities": {
-            "bounding": _prefixed(allowed),
-            "effective": _prefixed(held),
-            "permitted": _prefixed(held),
+            "bounding": _add_cap_prefix(allowed),
+            "effective": _add_cap_prefix(held),
+            "permitted": _add_cap_prefix(held),
             "inheritable": [],
             "ambient": [],
         },
@@ -126,7 +128,7 @@ def user(spec: Mapping[str, Any]) -> ContainerUser:
     return ContainerUser(account["uid"], account["gid"], tuple(account["additionalGids"]))
 
 
-def _capabilities(security: Security, around: Around) -> list[str]:
+def _capabilities(security: Security, around: SpecInputs) -> list[str]:
     return effective_capabilities(
         security.added,
         security.dropped,
@@ -136,11 +138,11 @@ def _capabilities(security: Security, around: Around) -> list[str]:
     )
 
 
-def _prefixed(names: Sequence[str]) -> list[str]:
+def _add_cap_prefix(names: Sequence[str]) -> list[str]:
     return [f"CAP_{name}" for name in names]
 
 
-def _mounts(config: ContainerConfig, around: Around) -> list[dict[str, Any]]:
+def _mounts(config: ContainerConfig, around: SpecInputs) -> list[dict[str, Any]]:
     is_privileged = config.security.is_privileged
     own = ["nosuid", "noexec", "nodev"]
     writable = "rw" if is_privileged else "ro"
@@ -153,14 +155,14 @@ def _mounts(config: ContainerConfig, around: Around) -> list[dict[str, Any]]:
         _mount("cgroup", "/sys/fs/cgroup", "cgroup", [*own, "relatime", writable]),
     ]
     named = sorted((*around.files, *config.mounts), key=lambda mount: mount.target.count("/"))
-    return mounts + [_bind(mount) for mount in _last_of_each(named)]
+    return mounts + [_bind(mount) for mount in _merge_by_target(named)]
 
 
-def _terminal_options(around: Around) -> list[str]:
+def _terminal_options(around: SpecInputs) -> list[str]:
     return [*_TERMINALS, *([f"gid={TTY_GROUP}"] if around.has_tty_group else [])]
 
 
-def _last_of_each(mounts: Sequence[Mount]) -> list[Mount]:
+def _merge_by_target(mounts: Sequence[Mount]) -> list[Mount]:
     """Return one mount per target. A mount of the container replaces one of the sandbox with the same target."""
     return list({mount.target.rstrip("/") or "/": mount for mount in mounts}.values())
 
@@ -176,7 +178,7 @@ def _mount(source: str, target: str, kind: str, options: Sequence[str]) -> dict[
     return {"destination": target, "type": kind, "source": source, "options": list(options)}
 
 
-def _linux(config: ContainerConfig, around: Around) -> dict[str, Any]:
+def _linux(config: ContainerConfig, around: SpecInputs) -> dict[str, Any]:
     security = config.security
     spaces = [{"type": kind, **({"path": path} if path else {})} for kind, path in around.namespaces.items()]
     linux: dict[str, Any] = {
@@ -207,7 +209,7 @@ def linux_resources(limits: Resources, security: Security, devices: Sequence[Dev
         rules += [{"allow": True, "type": "c", "access": "m"}, {"allow": True, "type": "b", "access": "m"}]
         rules += [_rule(1, minor) for _, minor in _DEVICES]
         rules += [_rule(5, 0), _rule(5, 2), {"allow": True, "type": "c", "major": 136, "access": "rwm"}]
-        rules += [_allowed(device) for device in devices if _device(device)]
+        rules += [_allow_device(device) for device in devices if _device(device)]
     result: dict[str, Any] = {"devices": rules, "cpu": _cpu(limits)}
     if limits.memory_bytes:
         result["memory"] = {"limit": limits.memory_bytes, "swap": limits.memory_bytes}
@@ -254,7 +256,7 @@ def _device(device: Device) -> dict[str, Any]:
     return {"path": device.path, "type": kind, "major": major, "minor": minor, "fileMode": mode, "uid": 0, "gid": 0}
 
 
-def _allowed(device: Device) -> dict[str, Any]:
+def _allow_device(device: Device) -> dict[str, Any]:
     about = _device(device)
     return {
         "allow": True,

@@ -25,7 +25,7 @@ def numbers_of(rows: Rows) -> NDArray[np.intp]:
     return np.arange(rows.start or 0, rows.stop, dtype=np.intp) if isinstance(rows, slice) else rows
 
 
-def grown(array: NDArray[A], size: int, fill: Any = 0) -> NDArray[A]:
+def grow_array(array: NDArray[A], size: int, fill: Any = 0) -> NDArray[A]:
     """Return a longer copy of the array; its last axis grows to `size`."""
     larger = np.full((*array.shape[:-1], size), fill, dtype=array.dtype)
     larger[..., : array.shape[-1]] = array
@@ -56,7 +56,7 @@ class ChangeLog:
         self._base += len(self._rows) + 1
         self._rows.clear()
 
-    def since(self, position: int) -> NDArray[np.intp] | None:
+    def list_changes_since(self, position: int) -> NDArray[np.intp] | None:
         """Return the distinct rows that changed since the position, or None if the log does not reach that far."""
         if position < self._base:
             return None

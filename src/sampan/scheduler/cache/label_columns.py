@@ -4,7 +4,7 @@ from collections.abc import Collection
 
 import numpy as np
 
-from sampan.scheduler.cache.arrays import Codes, Flags, Ints, Rows, grown
+from sampan.scheduler.cache.arrays import Codes, Flags, Ints, Rows, grow_array
 
 MISSING = -1
 
@@ -29,7 +29,7 @@ class LabelColumn:
         return True
 
     def grow(self, size: int) -> None:
-        self.codes = grown(self.codes, size, MISSING)
+        self.codes = grow_array(self.codes, size, MISSING)
 
     def code(self, value: str) -> int:
         """Return the code of the value; for an unknown value, a code that no row has."""

@@ -89,7 +89,7 @@ class AffinityTermTable:
     def __init__(self) -> None:
         self._known: WeakValueDictionary[object, AffinityTerm] = WeakValueDictionary()
 
-    def of(self, spec: PodSpec, namespace: str) -> tuple[AffinityTerm, ...]:
+    def list_terms(self, spec: PodSpec, namespace: str) -> tuple[AffinityTerm, ...]:
         """Return all affinity and anti-affinity terms of a pod with this spec in this namespace."""
         affinity = spec.affinity
         if affinity is None:
@@ -130,5 +130,5 @@ def pods_of(term: PodAffinityTerm, namespace: str) -> PodSelector:
     return PodSelector(selector_of(term.labelSelector), frozenset(listed), namespaces)
 
 
-def of_kind(terms: Iterable[AffinityTerm], kind: AffinityTermKind) -> tuple[AffinityTerm, ...]:
+def select_terms(terms: Iterable[AffinityTerm], kind: AffinityTermKind) -> tuple[AffinityTerm, ...]:
     return tuple(term for term in terms if term.kind is kind)

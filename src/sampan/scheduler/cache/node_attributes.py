@@ -71,7 +71,7 @@ class UsedHostPorts:
         else:
             rows.pop(row, None)
 
-    def in_use(self, port: PodHostPort, rows: Rows) -> Flags:
+    def is_port_used(self, port: PodHostPort, rows: Rows) -> Flags:
         """Return for each row whether the port is in use."""
         by_ip = self._rows.get((port.protocol, port.port), {})
         busy: set[int] = set()
@@ -103,7 +103,7 @@ class UsedVolumeClaims:
         """How many pods of each row use a claim."""
 
     def add(self, info: PodInfo, row: int, by: int) -> None:
-        for volume in info.signature.parsed("claiming volumes", volumes_with_claims):
+        for volume in info.signature.parse_once("claiming volumes", volumes_with_claims):
             key = NamespacedName(info.namespace, claim_name_of(info.pod, volume))
             rows = self._rows.setdefault(key, {})
             count = rows.get(row, 0) + by

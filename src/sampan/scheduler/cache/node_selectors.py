@@ -12,7 +12,7 @@ from sampan.scheduler.cache.arrays import Flags, Rows, count_of, numbers_of
 from sampan.scheduler.cache.node_table import NodeTable
 
 
-def required_nodes(table: NodeTable, spec: PodSpec, rows: Rows) -> Flags:
+def satisfies_requirements(table: NodeTable, spec: PodSpec, rows: Rows) -> Flags:
     """Return for each row whether it satisfies the pod's nodeSelector and required node affinity."""
     fits = np.ones(count_of(rows), dtype=np.bool_)
     for key, value in spec.nodeSelector.items():

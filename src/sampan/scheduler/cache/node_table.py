@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from sampan.api.types.core_v1 import Node
 from sampan.api.values import quantity
-from sampan.scheduler.cache.arrays import ChangeLog, Flags, Ints, Rows, grown
+from sampan.scheduler.cache.arrays import ChangeLog, Flags, Ints, Rows, grow_array
 from sampan.scheduler.cache.label_columns import LabelColumn
 from sampan.scheduler.cache.node_attributes import NodeImages, UsedHostPorts, UsedVolumeClaims, host_ports
 from sampan.scheduler.cache.pod_counts import PodCounts
@@ -75,7 +75,7 @@ class NodeTable:
         column = self._columns.get(key)
         if column is None:
             column = self._columns[key] = LabelColumn(key, self.size)
-            for row, node in self._known():
+            for row, node in self._enumerate_nodes():
                 column.put(row, node.metadata.labels.get(key))
         return column
 
@@ -87,13 +87,13 @@ class NodeTable:
             blank = np.zeros((1, self.size), dtype=np.int64)
             self.allocatable = np.concatenate([self.allocatable, blank])
             self.requested = np.concatenate([self.requested, blank])
-            for row, node in self._known():
+            for row, node in self._enumerate_nodes():
                 self.allocatable[index, row] = amount_of(name, node.status.allocatable.get(name))
         return index
 
     def request_items(self, signature: PodSignature) -> list[tuple[int, int]]:
         """Return the requests as pairs of resource index and amount."""
-        return signature.parsed(
+        return signature.parse_once(
             "columns", lambda spec: [(self.resource(name), amount) for name, amount in signature.requests.items()]
         )
 
@@ -120,13 +120,13 @@ class NodeTable:
         row = self.rows.get(name)
         is_new = row is None
         if row is None:
-            row = self._new_row(name)
+            row = self._allocate_row(name)
         old = self.nodes[row]
         self.nodes[row] = node
         self._put_amounts(row, node)
         if old is None or old.status.images != node.status.images:
             self.images.put(row, node.status.images)
-        if old is None or _shape_changed(old, node):
+        if old is None or _changes_shape(old, node):
             self._put_shape(row, node)
         self.node_log.note(row)
         if is_new:
@@ -216,17 +216,17 @@ class NodeTable:
         cpu, memory = signature.nonzero
         self.nonzero[0, row] += sign * cpu
         self.nonzero[1, row] += sign * memory
-        for port in signature.parsed("ports", host_ports):
+        for port in signature.parse_once("ports", host_ports):
             self.ports.add(row, port, sign)
         self.claims.add(info, row, sign)
         self.pod_log.note(row)
 
     # -- parts -------------------------------------------------------------------------------------------------------
 
-    def _known(self) -> Iterator[tuple[int, Node]]:
+    def _enumerate_nodes(self) -> Iterator[tuple[int, Node]]:
         return ((row, node) for row, node in enumerate(self.nodes) if node is not None)
 
-    def _new_row(self, name: str) -> int:
+    def _allocate_row(self, name: str) -> int:
         if self._free:
             row = self._free.pop()
             self.names[row] = name
@@ -245,9 +245,12 @@ class NodeTable:
 
     def _grow(self, size: int) -> None:
         self.size = size
-        self.valid, self.unschedulable = grown(self.valid, size, False), grown(self.unschedulable, size, False)
-        self.allocatable, self.requested = grown(self.allocatable, size), grown(self.requested, size)
-        self.nonzero = grown(self.nonzero, size)
+        self.valid, self.unschedulable = (
+            grow_array(self.valid, size, False),
+            grow_array(self.unschedulable, size, False),
+        )
+        self.allocatable, self.requested = grow_array(self.allocatable, size), grow_array(self.requested, size)
+        self.nonzero = grow_array(self.nonzero, size)
         self.taints.grow(size)
         for column in self._columns.values():
             column.grow(size)
@@ -277,5 +280,5 @@ def amount_of(name: str, text: str | None) -> int:
     return amount.milli_value() if name == CPU else amount.value()
 
 
-def _shape_changed(old: Node, new: Node) -> bool:
+def _changes_shape(old: Node, new: Node) -> bool:
     return old.metadata.labels != new.metadata.labels or old.spec.taints != new.spec.taints

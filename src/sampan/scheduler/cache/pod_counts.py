@@ -14,7 +14,7 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from sampan.scheduler.cache.arrays import Flags, Ints, grown
+from sampan.scheduler.cache.arrays import Flags, Ints, grow_array
 from sampan.scheduler.cache.label_columns import MISSING, LabelColumn
 from sampan.scheduler.cache.label_groups import AffinityTerm, LabelGroup, PodClass, PodSelector
 from sampan.scheduler.cache.pod_info import PodInfo, PodInfoTable
@@ -40,9 +40,9 @@ class PodTally:
             sums.add(row, by)
 
     def grow(self, size: int) -> None:
-        self.per_node = grown(self.per_node, size)
+        self.per_node = grow_array(self.per_node, size)
 
-    def by_domain(self, column: LabelColumn, shape: int) -> DomainSums:
+    def sum_by_domain(self, column: LabelColumn, shape: int) -> DomainSums:
         """Return the sums over all nodes with the label, for this shape of the table; kept as long as the tally."""
         sums = self._by_key.get(column.key)
         if sums is None:
@@ -84,7 +84,7 @@ class DomainSums:
         if code != MISSING and code < len(self.values):
             self.values[code] += by
 
-    def of_nodes(self, codes: np.ndarray[tuple[int], np.dtype[np.int32]]) -> Ints:
+    def look_up_counts(self, codes: np.ndarray[tuple[int], np.dtype[np.int32]]) -> Ints:
         """Return, for each node, the number of pods that were counted in its topology domain.
 
         A node without the label has the code MISSING (-1), which selects the last entry, always 0.
@@ -132,7 +132,7 @@ class Buckets(Generic[T]):
             if not things:
                 del self._buckets[bucket]
 
-    def of(self, *buckets: Bucket) -> list[T]:
+    def collect(self, *buckets: Bucket) -> list[T]:
         return [thing for bucket in buckets for thing in self._buckets.get(bucket, ())]
 
     def __iter__(self) -> Iterator[T]:
@@ -161,14 +161,14 @@ class PodCounts:
             tally = self._tallies[pod_class] = PodTally(self._size)
             self._classes.add(bucket, pod_class)
             weakref.finalize(tally, self._forget, pod_class).atexit = False
-            for group in self._groups.of(bucket):
+            for group in self._groups.collect(bucket):
                 self._link(group, pod_class, tally)
         return tally
 
     def add(self, info: PodInfo, row: int) -> None:
         group = info.group
         if not group.rows:
-            self._enter(group)
+            self._add_group(group)
         _count(group, row, 1)
         group.rows[row] = group.rows.get(row, 0) + 1
         for term in info.terms:
@@ -185,7 +185,7 @@ class PodCounts:
         if not group.rows[row]:
             del group.rows[row]
             if not group.rows:
-                self._leave(group)
+                self._remove_group(group)
         for term in info.terms:
             if term.carriers is not None:
                 term.carriers.add(row, -1)
@@ -199,7 +199,7 @@ class PodCounts:
         version, terms = group.terms
         if version != self.version:
             labels = self.namespace_labels
-            near = self._carried.of(*buckets_of(group))
+            near = self._carried.collect(*buckets_of(group))
             terms = tuple(term for term in near if term.pods.matches(group, labels))
             group.terms = (self.version, terms)
         return terms  # type: ignore[return-value]
@@ -226,7 +226,7 @@ class PodCounts:
                 self._recount(pod_class, tally, name)
 
     def _recount(self, pod_class: PodClass, tally: PodTally, namespace: str) -> None:
-        for group in self._groups.of((namespace, "", "")):
+        for group in self._groups.collect((namespace, "", "")):
             was = any(ref() is tally for ref in group.tallies)
             if was and not pod_class.matches(group, self.namespace_labels):
                 group.tallies = [ref for ref in group.tallies if ref() is not tally]
@@ -235,18 +235,18 @@ class PodCounts:
             elif not was:
                 self._link(group, pod_class, tally)
 
-    def _enter(self, group: LabelGroup) -> None:
+    def _add_group(self, group: LabelGroup) -> None:
         """Link a group to the tallies that count it when its first pod is added to a node."""
         buckets = list(buckets_of(group))
         for bucket in buckets:
             self._groups.add(bucket, group)
         group.tallies = []
-        for pod_class in self._classes.of(*buckets):
+        for pod_class in self._classes.collect(*buckets):
             tally = self._tallies.get(pod_class)
             if tally is not None:
                 self._link(group, pod_class, tally)
 
-    def _leave(self, group: LabelGroup) -> None:
+    def _remove_group(self, group: LabelGroup) -> None:
         for bucket in buckets_of(group):
             self._groups.remove(bucket, group)
         group.tallies = []
@@ -279,7 +279,7 @@ class RetainedTallies:
         self._counts = counts
         self._tallies: dict[PodClass, PodTally] = {}
 
-    def of(self, pod_class: PodClass) -> PodTally:
+    def get(self, pod_class: PodClass) -> PodTally:
         tally = self._tallies.get(pod_class)
         if tally is None:
             if len(self._tallies) >= _MOST_RETAINED:

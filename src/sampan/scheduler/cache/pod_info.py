@@ -43,7 +43,7 @@ def _occupied_pod_resources(pod: Pod) -> ResourceRequirements | None:
     desired, actual = pod.spec.resources, pod.status.resources
     if desired is None or actual is None or not desired.requests:
         return None
-    most = _occupied(pod, desired.requests, actual.requests, pod.status.allocatedResources)
+    most = _compute_occupied_requests(pod, desired.requests, actual.requests, pod.status.allocatedResources)
     occupied = {name: most.get(name, "0") for name in desired.requests}
     return None if occupied == desired.requests else msgspec.structs.replace(desired, requests=occupied)
 
@@ -63,7 +63,7 @@ def _with_occupied_resources(
             continue
         requests = container.resources.requests
         actual = status.resources.requests if status.resources is not None else {}
-        occupied = _occupied(pod, requests, actual, status.allocatedResources)
+        occupied = _compute_occupied_requests(pod, requests, actual, status.allocatedResources)
         if occupied != requests:
             differs = True
             resources = msgspec.structs.replace(container.resources, requests=occupied)
@@ -72,7 +72,7 @@ def _with_occupied_resources(
     return updated if differs else None
 
 
-def _occupied(pod: Pod, requested: _Requests, actual: _Requests, allocated: _Requests) -> _Requests:
+def _compute_occupied_requests(pod: Pod, requested: _Requests, actual: _Requests, allocated: _Requests) -> _Requests:
     if actual == requested and allocated in ({}, requested):
         return requested
     return _maxima([actual, allocated] if _is_infeasible(pod) else [requested, actual, allocated])
@@ -127,10 +127,10 @@ class PodInfoTable:
         self.groups: WeakValueDictionary[object, LabelGroup] = WeakValueDictionary()
 
     def info(self, pod: Pod) -> PodInfo:
-        signature, namespace = self.signature.of(spec_with_occupied_resources(pod)), pod.metadata.namespace
+        signature, namespace = self.signature.get_signature(spec_with_occupied_resources(pod)), pod.metadata.namespace
         return PodInfo(pod, signature, self._group(pod), self._terms(signature, namespace))
 
-    def refreshed(self, info: PodInfo, pod: Pod) -> PodInfo:
+    def refresh_info(self, info: PodInfo, pod: Pod) -> PodInfo:
         """Return the info for a newer version of the pod; this is cheap for changes of the status alone."""
         old = info.pod.metadata
         new = pod.metadata
@@ -156,8 +156,8 @@ class PodInfoTable:
     def _terms(self, signature: PodSignature, namespace: str) -> tuple[AffinityTerm, ...]:
         if signature.spec.affinity is None:
             return ()
-        by_namespace: dict[str, tuple[AffinityTerm, ...]] = signature.parsed("terms", lambda spec: {})
+        by_namespace: dict[str, tuple[AffinityTerm, ...]] = signature.parse_once("terms", lambda spec: {})
         terms = by_namespace.get(namespace)
         if terms is None:
-            terms = by_namespace[namespace] = self.terms.of(signature.spec, namespace)
+            terms = by_namespace[namespace] = self.terms.list_terms(signature.spec, namespace)
         return terms

@@ -5,7 +5,7 @@ Pods of one Deployment differ in name, UID and token volume; they have one `PodS
 `pkg/scheduler/framework/signers.go`.
 
 The spec of a signature consists of the fields that its key is made of, so that no result that is cached for the
-signature can depend on another field: a plug-in that needs one finds it empty until `signed_spec` keeps it.
+signature can depend on another field: a plug-in that needs one finds it empty until `select_signature_fields` keeps it.
 """
 
 from collections.abc import Callable
@@ -36,7 +36,8 @@ class PodSignature:
 
     def __init__(self, spec: PodSpec) -> None:
         self.spec = spec
-        """The result of `signed_spec`: fields that are not part of the signature have their default values."""
+        """The result of `select_signature_fields`: fields that are not part of the signature have their default
+        values."""
         self.requests = amounts(spec)
         """Requested amounts by resource, CPU in millicores; zero amounts are omitted."""
         assumed = effective_requests(spec, _ASSUMED)
@@ -44,7 +45,7 @@ class PodSignature:
         """CPU and memory requests for scoring, with defaults for containers without requests."""
         self._parsed: dict[str, Any] = {}
 
-    def parsed(self, owner: str, parse: Callable[[PodSpec], T]) -> T:
+    def parse_once(self, owner: str, parse: Callable[[PodSpec], T]) -> T:
         """Return `parse(spec)`, cached under the owner's name."""
         try:
             value: T = self._parsed[owner]
@@ -71,8 +72,8 @@ class PodSignatureTable:
     def __init__(self) -> None:
         self._known: WeakValueDictionary[bytes, PodSignature] = WeakValueDictionary()
 
-    def of(self, spec: PodSpec) -> PodSignature:
-        signed = signed_spec(spec)
+    def get_signature(self, spec: PodSpec) -> PodSignature:
+        signed = select_signature_fields(spec)
         key = _encode(signed)
         signature = self._known.get(key)
         if signature is None:
@@ -80,11 +81,11 @@ class PodSignatureTable:
         return signature
 
 
-def signed_spec(spec: PodSpec) -> PodSpec:
+def select_signature_fields(spec: PodSpec) -> PodSpec:
     """Return a spec that has only the fields that belong to the signature."""
     return PodSpec(
-        containers=[_signed_container(container) for container in spec.containers or ()],
-        initContainers=[_signed_container(container) for container in spec.initContainers],
+        containers=[_select_container_fields(container) for container in spec.containers or ()],
+        initContainers=[_select_container_fields(container) for container in spec.initContainers],
         nodeSelector=spec.nodeSelector,
         affinity=spec.affinity,
         tolerations=spec.tolerations,
@@ -98,7 +99,7 @@ def signed_spec(spec: PodSpec) -> PodSpec:
     )
 
 
-def _signed_container(container: Container) -> Container:
+def _select_container_fields(container: Container) -> Container:
     return Container(
         name="",
         image=container.image,

@@ -40,7 +40,7 @@ class Nominator:
     def node_of(self, uid: str) -> str:
         return self._node_of.get(uid, "")
 
-    def of_higher_priority(self, info: PodInfo, rows: Mapping[str, int]) -> list[tuple[int, list[PodInfo]]]:
+    def list_higher_priority_pods(self, info: PodInfo, rows: Mapping[str, int]) -> list[tuple[int, list[PodInfo]]]:
         """Return, by row, the nominated pods of equal or higher priority, for which this pod has to leave room."""
         nominated = []
         for node, pods in self.by_node.items():
@@ -49,7 +49,7 @@ class Nominator:
                 nominated.append((rows[node], higher))
         return nominated
 
-    def of_lower_priority(self, info: PodInfo, node: str) -> list[PodInfo]:
+    def list_lower_priority_pods(self, info: PodInfo, node: str) -> list[PodInfo]:
         """Return the pods nominated to the node whose priority is lower than that of this pod."""
         return [other for other in self.by_node.get(node, {}).values() if other.priority < info.priority]
 

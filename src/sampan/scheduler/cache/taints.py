@@ -13,10 +13,10 @@ from sampan.api.semantics.taints import (
     PREFER_NO_SCHEDULE,
     UNSCHEDULABLE,
     AnyTaint,
-    untolerated,
+    find_untolerated_taints,
 )
 from sampan.api.types.core_v1 import Taint, Toleration
-from sampan.scheduler.cache.arrays import Codes, Flags, Ints, grown
+from sampan.scheduler.cache.arrays import Codes, Flags, Ints, grow_array
 
 
 class TaintKey(NamedTuple):
@@ -47,18 +47,18 @@ class TaintSets:
         self.codes[row] = number
 
     def grow(self, size: int) -> None:
-        self.codes = grown(self.codes, size)
+        self.codes = grow_array(self.codes, size)
 
 
 def has_untolerated_taint(taints: Iterable[AnyTaint], tolerations: Sequence[Toleration]) -> bool:
     """Whether an untolerated NoSchedule or NoExecute taint is among the taints."""
-    return bool(untolerated(taints, tolerations, (NO_SCHEDULE, NO_EXECUTE)))
+    return bool(find_untolerated_taints(taints, tolerations, (NO_SCHEDULE, NO_EXECUTE)))
 
 
 def count_untolerated_preferences(taints: Iterable[AnyTaint], tolerations: Sequence[Toleration]) -> int:
     """Return the number of untolerated PreferNoSchedule taints."""
     matching = [toleration for toleration in tolerations if toleration.effect in ("", PREFER_NO_SCHEDULE)]
-    return len(untolerated(taints, matching, (PREFER_NO_SCHEDULE,)))
+    return len(find_untolerated_taints(taints, matching, (PREFER_NO_SCHEDULE,)))
 
 
 def have_untolerated_taints(sets: Sequence[tuple[TaintKey, ...]], tolerations: Sequence[Toleration]) -> Flags:
@@ -66,5 +66,7 @@ def have_untolerated_taints(sets: Sequence[tuple[TaintKey, ...]], tolerations: S
     return np.array([has_untolerated_taint(taints, tolerations) for taints in sets], dtype=np.bool_)
 
 
-def untolerated_preferences(sets: Sequence[tuple[TaintKey, ...]], tolerations: Sequence[Toleration]) -> Ints:
+def count_untolerated_preferences_by_set(
+    sets: Sequence[tuple[TaintKey, ...]], tolerations: Sequence[Toleration]
+) -> Ints:
     return np.array([count_untolerated_preferences(taints, tolerations) for taints in sets], dtype=np.int64)

@@ -18,14 +18,14 @@ _MOST = 4096
 class DefaultSelectors:
     def __init__(self, informers: InformerFactory) -> None:
         kinds = (Service, ReplicationController, ReplicaSet, StatefulSet)
-        sources = [informers.of(kind) for kind in kinds]
+        sources = [informers.for_kind(kind) for kind in kinds]
         listers: list[Any] = [informer.lister for informer in sources]
         self._services, self._controllers, self._sets, self._stateful = listers
         self._kept: dict[object, Selector] = {}
         for informer in sources:
-            informer.subscribe(self._changed)
+            informer.subscribe(self._on_workload_changed)
 
-    def of(self, info: PodInfo) -> Selector:
+    def get_selector(self, info: PodInfo) -> Selector:
         """Return the combined selector of the services and controllers that select the pod, or NOTHING if there are
         none."""
         owner = _controller(info.pod)
@@ -45,10 +45,10 @@ class DefaultSelectors:
                 labels |= service_selector
         selector = from_labels(labels)
         if owner is not None:
-            selector = self._with_owner(selector, pod, owner)
+            selector = self._narrow_to_owner(selector, pod, owner)
         return NOTHING if selector.is_everything else selector
 
-    def _with_owner(self, selector: Selector, pod: Pod, owner: Any) -> Selector:
+    def _narrow_to_owner(self, selector: Selector, pod: Pod, owner: Any) -> Selector:
         namespace = pod.metadata.namespace
         kind = (owner.apiVersion, owner.kind)
         if kind == ("v1", "ReplicationController"):
@@ -61,12 +61,12 @@ class DefaultSelectors:
         else:
             owner_selector = None
         return (
-            selector.narrowed(*owner_selector.requirements)
+            selector.with_requirements(*owner_selector.requirements)
             if owner_selector is not None and not owner_selector.is_nothing
             else selector
         )
 
-    def _changed(self, old: Any, new: Any) -> None:
+    def _on_workload_changed(self, old: Any, new: Any) -> None:
         if old is None or new is None or old.metadata.generation != new.metadata.generation or isinstance(new, Service):
             self._kept.clear()
 
@@ -80,10 +80,10 @@ _MOST = 4096
 
 class ServiceSelectors:
     def __init__(self, informers: InformerFactory) -> None:
-        informer = informers.of(Service)
+        informer = informers.for_kind(Service)
         self._services = informer.lister
         self._kept: dict[LabelGroup, tuple[Selector, ...]] = {}
-        informer.subscribe(self._changed)
+        informer.subscribe(self._on_service_changed)
 
     def selectors(self, info: PodInfo) -> tuple[Selector, ...]:
         """Return the selectors of the services that select the pod, in the order of the services' names."""
@@ -100,5 +100,5 @@ class ServiceSelectors:
         selectors = [service.spec.selector for service in services]
         return [from_labels(selector) for selector in selectors if selector and selector.items() <= labels.items()]
 
-    def _changed(self, old: Any, new: Any) -> None:
+    def _on_service_changed(self, old: Any, new: Any) -> None:
         self._kept.clear()

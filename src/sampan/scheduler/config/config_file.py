@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 import yaml
 
-from sampan.api.field_errors import FieldError, Path, joined
+from sampan.api.field_errors import FieldError, Path, join_messages
 from sampan.scheduler.cache.pod_info import DEFAULT_SCHEDULER
 from sampan.scheduler.config.scheduler_config import (
     DEFAULT_PLUGINS,
@@ -117,7 +117,7 @@ def parse_config(value: Any) -> SchedulerConfig:
         raise ConfigError(f"{field.rstrip('`')}: {what}" if at else str(error)) from error
     errors = _check(file)
     if errors:
-        raise ConfigError(joined([str(field_error) for field_error in errors]))
+        raise ConfigError(join_messages([str(field_error) for field_error in errors]))
     _log_ignored_settings(file)
     return SchedulerConfig(
         profiles=[_profile(profile) for profile in file.profiles] or [ProfileConfig()],

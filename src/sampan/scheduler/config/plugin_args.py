@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from sampan.api import names
-from sampan.api.field_errors import FieldError, Path, joined
+from sampan.api.field_errors import FieldError, Path, join_messages
 from sampan.api.values import durations
 
 T = TypeVar("T", bound=msgspec.Struct)
@@ -39,7 +39,7 @@ _STRATEGIES = ("LeastAllocated", "MostAllocated", "RequestedToCapacityRatio")
 def raise_if_invalid(errors: Sequence[FieldError]) -> None:
     """Raise ArgumentError if there are any errors."""
     if errors:
-        raise ArgumentError(joined([str(error) for error in errors]))
+        raise ArgumentError(join_messages([str(error) for error in errors]))
 
 
 def check_range(path: str, value: int, low: int, high: int | None) -> list[FieldError]:

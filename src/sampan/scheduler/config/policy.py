@@ -106,13 +106,13 @@ def parse_policy(text: str) -> LegacyPolicy:
     try:
         policy = msgspec.convert(value, LegacyPolicy)
     except msgspec.ValidationError as error:
-        raise PolicyFileError(_with_field(str(error))) from error
+        raise PolicyFileError(_put_field_first(str(error))) from error
     if (policy.kind, policy.apiVersion) != ("Policy", "v1"):
         raise PolicyFileError(f"kind: want Policy of v1, not {policy.kind} of {policy.apiVersion}")
     return policy
 
 
-def _with_field(text: str) -> str:
+def _put_field_first(text: str) -> str:
     """Convert the message "what - at `$.field`" to "field: what"."""
     what, at, field = text.rpartition(" - at `$.")
     return f"{field.rstrip('`')}: {what}" if at else text

@@ -88,7 +88,7 @@ class Binder:
         if status is not None:
             await self._handle_failure(queued, framework, cycle, node, status)
             return
-        self._decisions.bound(queued.info, node, took_s=time.perf_counter() - began)
+        self._decisions.record_binding(queued.info, node, took_s=time.perf_counter() - began)
         self._finish(queued, framework, cycle, node)
 
     async def _wait_on_permit(self, waiting: WaitingPod) -> Status | None:
@@ -130,8 +130,8 @@ class Binder:
         return await framework.binding_cycle.bind(cycle, node)
 
     def _finish(self, queued: QueuedPodInfo, framework: Framework, cycle: CycleState, node: str) -> None:
-        self._metrics.attempt_finished(SCHEDULED, framework.name, time.perf_counter() - queued.began)
-        self._metrics.pod_scheduled(queued, self._clock.monotonic())
+        self._metrics.record_attempt(SCHEDULED, framework.name, time.perf_counter() - queued.began)
+        self._metrics.record_scheduled_pod(queued, self._clock.monotonic())
         framework.binding_cycle.post_bind(cycle, node)
 
     async def _handle_failure(

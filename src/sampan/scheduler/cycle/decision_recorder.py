@@ -43,7 +43,7 @@ class PodEventRecorder:
     """`record` neither blocks nor raises, `run` sends; equal events about one pod become a series."""
 
     def __init__(self, *, client: Client, clock: Clock, host: str = "", activity: Activity | None = None) -> None:
-        self._events, self._clock, self._host = client.of(Event), clock, host
+        self._events, self._clock, self._host = client.for_kind(Event), clock, host
         self._activity = activity or Activity()
         self._waiting: deque[tuple[tuple[str, ...], Event]] = deque()
         self._wakeup = asyncio.Event()
@@ -58,7 +58,7 @@ class PodEventRecorder:
             self.dropped += 1
             return
         key = (pod.metadata.uid, type, reason, action, note, source)
-        self._waiting.append((key, self._new_event(pod, type, reason, action, note, source, related)))
+        self._waiting.append((key, self._make_event(pod, type, reason, action, note, source, related)))
         self._activity.step()
         self._wakeup.set()
 
@@ -74,7 +74,7 @@ class PodEventRecorder:
             self._wakeup.clear()
             await self._wakeup.wait()
 
-    def _new_event(
+    def _make_event(
         self, pod: Pod, type: str, reason: str, action: str, note: str, source: str, related: Any | None
     ) -> Event:
         now = self._clock.now()
@@ -135,7 +135,7 @@ class DecisionRecorder:
     ) -> None:
         self._events, self._history, self._clock, self._recorder = events, history, clock, recorder
 
-    def node_selected(self, queued: QueuedPodInfo, node_selected: ScheduleResult, node: str) -> None:
+    def record_selected_node(self, queued: QueuedPodInfo, node_selected: ScheduleResult, node: str) -> None:
         info = queued.info
         self._history.put(
             SchedulingDecision(
@@ -153,7 +153,7 @@ class DecisionRecorder:
         queue = f"{QUEUE_PART}={-round(queued_s * 1e6)}+{round(queued_s * 1e6)}"
         self._record_flight(info, "schedule", node, took_s=took_s, parts=queue)
 
-    def unschedulable(
+    def record_unschedulable(
         self, queued: QueuedPodInfo, diagnosis: Diagnosis, names: tuple[str, ...], nominated: str
     ) -> None:
         """Record a pod that fits no node; `names` are the node names by row."""
@@ -170,15 +170,15 @@ class DecisionRecorder:
             )
         )
 
-    def failed(self, info: PodInfo, message: str) -> None:
+    def record_failure(self, info: PodInfo, message: str) -> None:
         self.publish_event(info, WARNING, "FailedScheduling", "Scheduling", message)
         self._record_flight(info, "schedule", message)
 
-    def skipped(self, info: PodInfo) -> None:
+    def record_skip(self, info: PodInfo) -> None:
         note = f"skip schedule deleting pod: {info.full_name}"
         self.publish_event(info, WARNING, "FailedScheduling", "Scheduling", note)
 
-    def bound(self, info: PodInfo, node: str, *, took_s: float) -> None:
+    def record_binding(self, info: PodInfo, node: str, *, took_s: float) -> None:
         self._record_flight(info, "bind", node, took_s=took_s)
         self.publish_event(info, NORMAL, "Scheduled", "Binding", f"Successfully assigned {info.full_name} to {node}")
 
@@ -229,10 +229,10 @@ class DecisionHistory:
         if decision.diagnosis is not None:
             self._keep_detail(decision.uid)
 
-    def of(self, uid: str) -> SchedulingDecision | None:
+    def get(self, uid: str) -> SchedulingDecision | None:
         return self._by_uid.get(uid)
 
-    def last(self) -> list[SchedulingDecision]:
+    def list_decisions(self) -> list[SchedulingDecision]:
         return list(self._by_uid.values())
 
     def _keep_detail(self, uid: str) -> None:

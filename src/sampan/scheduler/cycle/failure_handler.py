@@ -81,7 +81,7 @@ class FailureHandler:
         self, queued: QueuedPodInfo, cycle: CycleState, diagnosis: Diagnosis, result: PostFilterResult
     ) -> None:
         """Publish that no node fits, requeue the pod, and start the evictions that `result` proposes."""
-        self._decisions.unschedulable(queued, diagnosis, tuple(cycle.table.names), result.nominated or "")
+        self._decisions.record_unschedulable(queued, diagnosis, tuple(cycle.table.names), result.nominated or "")
         if result.nominated is not None:
             self._nominator.add(queued.info, result.nominated)
         self._requeue(queued, diagnosis.plugins, diagnosis.message, nominated=result.nominated)
@@ -90,7 +90,7 @@ class FailureHandler:
             self._start_task(self._preempt(queued.info, result.nominated, result.victims))
 
     async def _preempt(self, info: PodInfo, node: str, victims: Collection[PodInfo]) -> None:
-        lower = self._nominator.of_lower_priority(info, node)
+        lower = self._nominator.list_lower_priority_pods(info, node)
         for other in lower:
             self._nominator.delete(other.uid)
             self._queue.activate(other.uid)
@@ -119,7 +119,7 @@ class FailureHandler:
     def handle_error(self, queued: QueuedPodInfo, message: str) -> None:
         self._count(ERROR, queued)
         self._refresh(queued)
-        self._queue.errored(queued)
+        self._queue.requeue_after_error(queued)
         self._publish(queued, message, is_error=True, nominated="")
 
     # -- parts -------------------------------------------------------------------------------------------------------
@@ -127,7 +127,7 @@ class FailureHandler:
     def _requeue(self, queued: QueuedPodInfo, plugins: Collection[str], message: str, *, nominated: str | None) -> None:
         self._count(UNSCHEDULABLE, queued)
         self._refresh(queued)
-        self._queue.failed(queued, plugins)
+        self._queue.requeue_unschedulable(queued, plugins)
         self._publish(queued, message, is_error=False, nominated=nominated)
 
     def _refresh(self, queued: QueuedPodInfo) -> None:
@@ -138,12 +138,12 @@ class FailureHandler:
         info = queued.info
         if self._queue.get(info.uid) is not queued:
             return  # the pod was deleted or bound meanwhile
-        self._decisions.failed(info, message)
-        self._start_task(self._pod_status.unschedulable(info.pod, message, is_error=is_error, nominated=nominated))
+        self._decisions.record_failure(info, message)
+        self._start_task(self._pod_status.mark_unschedulable(info.pod, message, is_error=is_error, nominated=nominated))
 
     def _count(self, result: str, queued: QueuedPodInfo) -> None:
         profile = queued.info.pod.spec.schedulerName or DEFAULT_SCHEDULER
-        self._metrics.attempt_finished(result, profile, time.perf_counter() - queued.began)
+        self._metrics.record_attempt(result, profile, time.perf_counter() - queued.began)
 
 
 PLUGIN = "DefaultPreemption"
@@ -160,7 +160,7 @@ class PreemptionExecutor:
         nominator: Nominator,
         waiting: WaitingPods,
     ) -> None:
-        self._pods, self._clock, self._events, self._pod_status = client.of(Pod), clock, events, pod_status
+        self._pods, self._clock, self._events, self._pod_status = client.for_kind(Pod), clock, events, pod_status
         self._nominator, self._waiting = nominator, waiting
 
     async def evict_victims(

@@ -114,7 +114,7 @@ class PodGroupCycle:
         if queued.info.pod.metadata.deletionTimestamp is not None:
             self._queue.remove(queued.uid)
             return
-        cycle = self._algorithm.new_cycle(attempt.framework, queued.info)
+        cycle = self._algorithm.make_cycle_state(attempt.framework, queued.info)
         try:
             result = await self._algorithm.schedule(attempt.framework, cycle)
         except Exception as error:  # an error for one pod must not leave the others stuck between queue and node
@@ -138,7 +138,7 @@ class PodGroupCycle:
         if attempt.group.is_enough():
             self._start_task(attempt.group.publish(""))
         for queued, cycle, result, node in attempt.reserved:
-            self._decisions.node_selected(queued, result, node)
+            self._decisions.record_selected_node(queued, result, node)
             await self._binder.start_binding(queued, attempt.framework, cycle, node)
         for queued, cycle, why in attempt.unschedulable:
             if isinstance(why, Status):

@@ -17,9 +17,9 @@ log = logging.getLogger(__name__)
 
 class PodStatusWriter:
     def __init__(self, *, client: Client, clock: Clock) -> None:
-        self._pods, self._clock = client.of(Pod), clock
+        self._pods, self._clock = client.for_kind(Pod), clock
 
-    async def unschedulable(self, pod: Pod, message: str, *, is_error: bool, nominated: str | None) -> None:
+    async def mark_unschedulable(self, pod: Pod, message: str, *, is_error: bool, nominated: str | None) -> None:
         """Set the PodScheduled condition to False with the reason; log errors instead of raising them."""
         patch = status_patch(
             pod,
@@ -30,12 +30,12 @@ class PodStatusWriter:
             now=times.format_time(self._clock.now()),
             nominated=nominated,
         )
-        await self._tried(pod, patch)
+        await self._try_patch(pod, patch)
 
     async def nominate(self, pod: Pod, node: str) -> None:
         """Set or, with an empty name, clear the nominated node of the pod; log errors instead of raising them."""
         if pod.status.nominatedNodeName != node:
-            await self._tried(pod, {"status": {"nominatedNodeName": node or None}})
+            await self._try_patch(pod, {"status": {"nominatedNodeName": node or None}})
 
     async def patch(self, pod: Pod, patch: dict[str, Any] | None) -> bool:
         """Patch the pod's status; return whether the pod still exists, and let other API errors propagate."""
@@ -50,7 +50,7 @@ class PodStatusWriter:
             return False
         return True
 
-    async def _tried(self, pod: Pod, patch: dict[str, Any] | None) -> None:
+    async def _try_patch(self, pod: Pod, patch: dict[str, Any] | None) -> None:
         try:
             await self.patch(pod, patch)
         except (errors.ApiError, ConnectionFailed) as failure:

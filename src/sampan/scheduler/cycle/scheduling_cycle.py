@@ -100,21 +100,21 @@ class ScheduleAlgorithm:
         self._table, self._nominator, self._extenders = table, nominator, extenders
         self._metrics, self._clock, self._activity = metrics, clock, activity
 
-    def new_cycle(self, framework: Framework, info: PodInfo) -> CycleState:
+    def make_cycle_state(self, framework: Framework, info: PodInfo) -> CycleState:
         return framework.cycle(info, self._clock.now())
 
     async def schedule(self, framework: Framework, cycle: CycleState) -> ScheduleResult:
         """Return the nominated node of the pod if it still fits, otherwise the best node."""
         began = time.perf_counter()
         result = await self._select_node(framework, cycle)
-        self._metrics.algorithm_finished(time.perf_counter() - began)
+        self._metrics.record_algorithm_time(time.perf_counter() - began)
         return result
 
     async def _select_node(self, framework: Framework, cycle: CycleState) -> ScheduleResult:
         with self._activity:
             await framework.prepare(cycle)
         rows = self._table.rows
-        nominated = self._nominator.of_higher_priority(cycle.info, rows) if self._nominator.by_node else []
+        nominated = self._nominator.list_higher_priority_pods(cycle.info, rows) if self._nominator.by_node else []
         cycle.memo["nominated"] = nominated
         node = self._nominator.node_of(cycle.info.uid)
         row = rows.get(node, -1) if node else -1
@@ -166,19 +166,19 @@ class SchedulingCycle:
         queued.began = time.perf_counter()
         if info.pod.metadata.deletionTimestamp is not None:
             self._queue.remove(info.uid)
-            self._decisions.skipped(info)
+            self._decisions.record_skip(info)
             return
         framework = self._profiles.framework_for(info)
         if (group := framework.pod_group(info)) is not None:
             await self._group_cycle.run(framework, group, queued)
             return
-        cycle = self._algorithm.new_cycle(framework, info)
+        cycle = self._algorithm.make_cycle_state(framework, info)
         result = await self._algorithm.schedule(framework, cycle)
         if result.diagnosis is not None:
             await self._failures.handle_unschedulable(queued, framework, cycle, result.diagnosis)
             return
         node = self._table.names[result.row]
-        self._decisions.node_selected(queued, result, node)
+        self._decisions.record_selected_node(queued, result, node)
         if (status := self._binder.reserve(framework, cycle, node)) is not None:
             self._failures.handle_rejected(queued, status)
             return

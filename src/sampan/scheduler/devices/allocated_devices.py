@@ -49,23 +49,23 @@ class AllocatedDevices:
         """Allocations that were decided but are not in the informer cache yet, by claim UID."""
         self._changes: list[PoolChange] = []
         self._base = 0
-        claims.subscribe(self._changed)
+        claims.subscribe(self._on_claim_changed)
 
     # -- reading -----------------------------------------------------------------------------------------------------
 
-    def used_in(self, pool: PoolId) -> Mapping[str, DeviceUse]:
+    def get_pool_use(self, pool: PoolId) -> Mapping[str, DeviceUse]:
         return self._pools.get(pool, {})
 
     def is_taken(self, device: DeviceId) -> bool:
-        use = self.used_in(device.pool_id).get(device.device)
+        use = self.get_pool_use(device.pool_id).get(device.device)
         return use is not None and use.owners > 0
 
     def is_shared(self, device: DeviceId) -> bool:
-        use = self.used_in(device.pool_id).get(device.device)
+        use = self.get_pool_use(device.pool_id).get(device.device)
         return use is not None and use.shares > 0
 
-    def consumed(self, device: DeviceId) -> Consumed:
-        use = self.used_in(device.pool_id).get(device.device)
+    def get_consumed_capacity(self, device: DeviceId) -> Consumed:
+        use = self.get_pool_use(device.pool_id).get(device.device)
         return use.consumed if use is not None else NO_CAPACITY
 
     def is_pending(self, uid: str) -> bool:
@@ -75,7 +75,7 @@ class AllocatedDevices:
     def position(self) -> int:
         return self._base + len(self._changes)
 
-    def since(self, position: int) -> list[PoolChange] | None:
+    def list_changes_since(self, position: int) -> list[PoolChange] | None:
         """Return the changes since the position, or None if the record no longer reaches back that far."""
         return self._changes[position - self._base :] if position >= self._base else None
 
@@ -114,7 +114,7 @@ class AllocatedDevices:
 
     # -- changes -----------------------------------------------------------------------------------------------------
 
-    def _changed(self, old: Any, new: Any) -> None:
+    def _on_claim_changed(self, old: Any, new: Any) -> None:
         uid = (old if new is None else new).metadata.uid
         if new is not None and new.status.allocation is not None:
             self._confirm(uid, new.status.allocation)
@@ -150,7 +150,7 @@ class AllocatedDevices:
             self._count(allocation, 1)
 
     def _count(self, allocation: AllocationResult, by: int) -> None:
-        for result in _counted(allocation):
+        for result in _select_counted_results(allocation):
             pool = PoolId(result.driver, result.pool)
             uses = self._pools.setdefault(pool, {})
             use = uses.setdefault(result.device, DeviceUse())
@@ -168,7 +168,7 @@ class AllocatedDevices:
             self._base += _MOST_CHANGES // 2
 
 
-def _counted(allocation: AllocationResult) -> Iterator[DeviceRequestAllocationResult]:
+def _select_counted_results(allocation: AllocationResult) -> Iterator[DeviceRequestAllocationResult]:
     """Return the results that count as use: devices with admin access remain available to others."""
     return (result for result in allocation.devices.results if not result.adminAccess)
 

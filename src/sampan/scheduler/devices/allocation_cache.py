@@ -12,7 +12,7 @@ from collections.abc import Generator
 import numpy as np
 from numpy.typing import NDArray
 
-from sampan.scheduler.cache.arrays import Flags, Ints, grown
+from sampan.scheduler.cache.arrays import Flags, Ints, grow_array
 from sampan.scheduler.devices.allocated_devices import AllocatedDevices
 from sampan.scheduler.devices.allocator import Allocator, ClaimAllocations, MatchedPool, rank
 from sampan.scheduler.devices.claim_requests import AllocationRefusal, PodClaimRequests
@@ -68,12 +68,12 @@ class AllocationCache:
 
     def outcomes(self, rows: NDArray[np.intp]) -> Ints:
         """Return, for each row, FITS or the index of its refusal plus one."""
-        outcomes: Ints = self._outcomes[self._numbered(rows)]
+        outcomes: Ints = self._outcomes[self._look_up_numbers(rows)]
         return outcomes
 
     def ranks(self, rows: NDArray[np.intp]) -> Ints:
         """Return a rank for each row, higher for better alternatives."""
-        ranks: Ints = self._ranks[self._numbered(rows)]
+        ranks: Ints = self._ranks[self._look_up_numbers(rows)]
         return ranks
 
     def allocations(self, row: int) -> ClaimAllocations | None:
@@ -91,16 +91,16 @@ class AllocationCache:
                     yield from self._match_devices(pool)
             self._number_view(view)
             yield None
-        numbers = self._numbered(rows)
+        numbers = self._look_up_numbers(rows)
         for number in _distinct(numbers, self._outcomes[numbers] < 0):
             yield from self._allocate(number)
 
     def is_known(self, rows: NDArray[np.intp]) -> bool:
         self._forget_stale()
-        numbers = self._numbered(rows)
+        numbers = self._look_up_numbers(rows)
         return bool((numbers >= 0).all() and (self._outcomes[numbers] >= 0).all())
 
-    def _numbered(self, rows: NDArray[np.intp]) -> Ints:
+    def _look_up_numbers(self, rows: NDArray[np.intp]) -> Ints:
         numbers: Ints = self._of_view[self._views.numbers[rows]]
         return numbers
 
@@ -108,13 +108,16 @@ class AllocationCache:
 
     def _forget_stale(self) -> None:
         self._views.refresh()
-        views, changes = self._views.log.since(self._view_at), self._allocated_devices.since(self._allocated_at)
+        views, changes = (
+            self._views.log.list_changes_since(self._view_at),
+            self._allocated_devices.list_changes_since(self._allocated_at),
+        )
         if views is None or changes is None or len(self._numbers) > 2 * self._views.count + _MOST_SPARE:
             self._forget_all()
             return
         self._view_at, self._allocated_at = self._views.log.position, self._allocated_devices.position
         if len(self._of_view) < self._views.count:
-            self._of_view = grown(self._of_view, 2 * self._views.count, _UNKNOWN)
+            self._of_view = grow_array(self._of_view, 2 * self._views.count, _UNKNOWN)
         if len(views):
             self._of_view[views] = _UNKNOWN
         if len(self._matched_pools) > self._max_matched_pools:
@@ -152,20 +155,20 @@ class AllocationCache:
         return _distinct(views, self._of_view[views] < 0)
 
     def _number_view(self, view: int) -> None:
-        relevant_pools = tuple(pool for pool in self._views.pools_of(view) if self._matched_pool(pool) is not None)
+        relevant_pools = tuple(pool for pool in self._views.pools_of(view) if self._match_pool(pool) is not None)
         number = self._numbers.get(relevant_pools)
         if number is None:
             number = self._numbers[relevant_pools] = len(self._allocations)
             self._allocations.append(None)
             self._relevant_pools.append(relevant_pools)
             if number == len(self._outcomes):
-                self._outcomes = grown(self._outcomes, 2 * number, _UNKNOWN)
-                self._ranks = grown(self._ranks, 2 * number)
+                self._outcomes = grow_array(self._outcomes, 2 * number, _UNKNOWN)
+                self._ranks = grow_array(self._ranks, 2 * number)
             for pool in relevant_pools:
                 self._by_pool.setdefault(pool.id, set()).add(number)
         self._of_view[view] = number
 
-    def _matched_pool(self, pool: PoolView) -> MatchedPool | None:
+    def _match_pool(self, pool: PoolView) -> MatchedPool | None:
         """Return None if no device of the pool can match any request."""
         if pool not in self._matched_pools:
             run_to_end(self._match_devices(pool))
@@ -174,14 +177,14 @@ class AllocationCache:
     def _match_devices(self, pool: PoolView) -> Generator[Pause, None, None]:
         matched = []
         for claim, request in self._requests:
-            matched.append((yield from self._selectors.matching(claim, request, pool.candidates)))
+            matched.append((yield from self._selectors.match_devices(claim, request, pool.candidates)))
         self._matched_pools[pool] = MatchedPool(pool, matched) if pool.error or any(matched) else None
 
     def _allocate(self, number: int) -> Generator[Pause, None, None]:
         if not 0 <= number < len(self._relevant_pools) or self._outcomes[number] >= 0:
             return
         began, relevant_pools = self._allocated_at, self._relevant_pools[number]
-        matches = [pool_matches for pool in relevant_pools if (pool_matches := self._matched_pool(pool)) is not None]
+        matches = [pool_matches for pool in relevant_pools if (pool_matches := self._match_pool(pool)) is not None]
         search = Allocator(
             pod_requests=self.pod_requests,
             pools=matches,

@@ -140,12 +140,12 @@ class Allocator:
 
     def _check_sizes(self) -> None:
         for at, claim in enumerate(self._pod_requests.claims):
-            least = sum(self._least(request) for request in claim.requests)
+            least = sum(self._count_min_devices(request) for request in claim.requests)
             if least > MOST_RESULTS:
                 what = f"number of requested devices {least} exceeds the claim limit of {MOST_RESULTS}"
                 raise AllocationFailed(AllocationRefusal(f": {what}", at))
 
-    def _least(self, request: Sequence[RequestAlternative]) -> int:
+    def _count_min_devices(self, request: Sequence[RequestAlternative]) -> int:
         return min((self._amount(alternative) for alternative in request), default=0)
 
     def _amount(self, request: RequestAlternative) -> int:
@@ -162,7 +162,7 @@ class Allocator:
         requests = self._pod_requests.claims[claim].requests
         if at == len(requests):
             return (yield from self._claim(claim + 1))
-        later = sum(self._least(request) for request in requests[at + 1 :])
+        later = sum(self._count_min_devices(request) for request in requests[at + 1 :])
         for alternative in requests[at]:
             amount = self._amount(alternative)
             if not amount or len(self._allocated[claim]) + amount + later > MOST_RESULTS:
@@ -233,7 +233,7 @@ class Allocator:
         others = [share.consumed for share in self._shares.get(candidate.id, ())]
         return (
             consumed
-            if has_capacity(device, consumed, self._allocated_devices.consumed(candidate.id), *others)
+            if has_capacity(device, consumed, self._allocated_devices.get_consumed_capacity(candidate.id), *others)
             else None
         )
 
@@ -299,7 +299,7 @@ class Allocator:
         if counters is None:
             view = self._views[pool]
             counters = self._counters[pool] = dict(view.counters)
-            for name in self._allocated_devices.used_in(pool):
+            for name in self._allocated_devices.get_pool_use(pool):
                 for key, amount in view.consumers.get(name, ()):
                     counters[key] = counters[key] - amount
         return counters

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from sampan.api.semantics.taints import NO_EXECUTE, NO_SCHEDULE, untolerated
+from sampan.api.semantics.taints import NO_EXECUTE, NO_SCHEDULE, find_untolerated_taints
 from sampan.api.types.resource_v1 import (
     CapacityRequestPolicy,
     CapacityRequestPolicyRange,
@@ -144,4 +144,4 @@ def attribute_of(candidate: CandidateDevice, name: str) -> Value | None:
 
 
 def tolerates_taints(taints: Sequence[DeviceTaint], tolerations: Sequence[DeviceToleration]) -> bool:
-    return not untolerated(taints, tolerations, (NO_SCHEDULE, NO_EXECUTE))
+    return not find_untolerated_taints(taints, tolerations, (NO_SCHEDULE, NO_EXECUTE))

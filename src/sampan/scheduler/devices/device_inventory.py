@@ -14,7 +14,7 @@ import numpy as np
 
 from sampan.api.types.resource_v1 import DeviceClass, ResourceClaim, ResourceSlice
 from sampan.machinery.informer import Informer, by_owner
-from sampan.scheduler.cache.arrays import ChangeLog, Ints, grown
+from sampan.scheduler.cache.arrays import ChangeLog, Ints, grow_array
 from sampan.scheduler.cache.node_selectors import matches_any
 from sampan.scheduler.cache.node_table import NodeTable
 from sampan.scheduler.devices.allocated_devices import AllocatedDevices
@@ -36,14 +36,14 @@ class ResourceSliceIndex:
         self.changed_nodes: set[str] = set()
         """Nodes that gained or lost an offer since the reader last cleared this set."""
         self.is_shared_changed = False
-        slices.subscribe(self._changed)
+        slices.subscribe(self._on_slice_changed)
 
     def nodes(self, pool: PoolId) -> set[str]:
         """Return the nodes that devices of the pool are offered to exclusively."""
         slices = self.slices.get(pool, {}).values()
         return {offer.node for resource_slice in slices for offer in offers(resource_slice) if offer.node}
 
-    def _changed(self, old: Any, new: Any) -> None:
+    def _on_slice_changed(self, old: Any, new: Any) -> None:
         if old is not None:
             self._remove(old)
         if new is not None:
@@ -131,14 +131,14 @@ class NodeViews:
     def refresh(self) -> None:
         """Recompute what changed in the node table and the resource slices."""
         table, index = self._table, self._index
-        noted = table.node_log.since(self._node_at) if self._node_at >= 0 else None
-        rows = set(noted.tolist()) if noted is not None else self._every_row()
+        noted = table.node_log.list_changes_since(self._node_at) if self._node_at >= 0 else None
+        rows = set(noted.tolist()) if noted is not None else self._find_device_rows()
         for pool in index.changed_pools:
             self._pool_views.pop(pool, None)
             index.changed_nodes |= index.nodes(pool)
         rows |= {table.rows[name] for name in index.changed_nodes if name in table.rows}
         if len(self.numbers) != table.size:
-            self.numbers = grown(self.numbers, table.size)
+            self.numbers = grow_array(self.numbers, table.size)
         if index.is_shared_changed or (index.shared and self._shape != table.shape):
             rows |= self._refresh_shared()
         for row in rows:
@@ -149,14 +149,14 @@ class NodeViews:
 
     # -- parts -------------------------------------------------------------------------------------------------------
 
-    def _every_row(self) -> set[int]:
+    def _find_device_rows(self) -> set[int]:
         """Return every row that has devices or had some."""
         rows = {self._table.rows[name] for name in self._index.local if name in self._table.rows}
         return rows.union(self._owned, range(len(self._of_row)), np.flatnonzero(self.numbers).tolist())
 
     def _refresh_shared(self) -> set[int]:
         """Return the rows for which the offers to several nodes changed."""
-        before, now = self._of_row, self._shared_by_row()
+        before, now = self._of_row, self._list_shared_offers_by_row()
         stale = {shared for shared in self._patterns if any(pool in self._index.changed_pools for pool, _ in shared)}
         for shared in stale:
             self._forget(self._patterns.pop(shared))
@@ -169,7 +169,7 @@ class NodeViews:
             if row >= len(before) or row >= len(now) or before[row] is not now[row] or is_stale[id(now[row])]
         }
 
-    def _shared_by_row(self) -> list[_SharedOffers]:
+    def _list_shared_offers_by_row(self) -> list[_SharedOffers]:
         """Return the offers to several nodes by row; empty if there are none."""
         offered = [
             (pool, offer)
@@ -183,7 +183,7 @@ class NodeViews:
         flags = np.array([self._rows_of_offer(offer) for _, offer in offered], dtype=np.bool_)
         patterns, which = np.unique(flags, axis=1, return_inverse=True)
         combinations = [
-            _grouped([pair for pair, has in zip(offered, column, strict=True) if has]) for column in patterns.T
+            _group_offers([pair for pair, has in zip(offered, column, strict=True) if has]) for column in patterns.T
         ]
         meanings = [self._known_shared.get(shared, shared) for shared in combinations]
         self._known_shared = {shared: shared for shared in meanings}
@@ -207,10 +207,10 @@ class NodeViews:
         local = self._index.local.get(self._table.names[row], {}) if is_node else {}
         shared = self._of_row[row] if is_node and row < len(self._of_row) else ()
         if local:
-            number = self._owned[row] = self._new(_merged(local, shared))
+            number = self._owned[row] = self._allocate_number(_merge_offers(local, shared))
         elif shared:
             if shared not in self._patterns:
-                self._patterns[shared] = self._new(_merged({}, shared))
+                self._patterns[shared] = self._allocate_number(_merge_offers({}, shared))
             number = self._patterns[shared]
         else:
             number = 0
@@ -223,7 +223,7 @@ class NodeViews:
             views[key] = view_pool(pool, self._index.slices[pool].values(), offered)
         return views[key]
 
-    def _new(self, offered: _NodeOffers) -> int:
+    def _allocate_number(self, offered: _NodeOffers) -> int:
         if self._free:
             number = self._free.pop()
             self._offered[number] = offered
@@ -239,14 +239,14 @@ class NodeViews:
         self._free.append(number)
 
 
-def _merged(local: dict[PoolId, dict[str, list[DeviceOffer]]], shared: _SharedOffers) -> _NodeOffers:
+def _merge_offers(local: dict[PoolId, dict[str, list[DeviceOffer]]], shared: _SharedOffers) -> _NodeOffers:
     merged = {pool: list(group) for pool, group in shared}
     for pool, slices in local.items():
         merged.setdefault(pool, []).extend(offer for group in slices.values() for offer in group)
     return merged
 
 
-def _grouped(offered: Sequence[tuple[PoolId, DeviceOffer]]) -> _SharedOffers:
+def _group_offers(offered: Sequence[tuple[PoolId, DeviceOffer]]) -> _SharedOffers:
     by_pool: dict[PoolId, list[DeviceOffer]] = {}
     for pool, offer in offered:
         by_pool.setdefault(pool, []).append(offer)
@@ -261,12 +261,12 @@ class ExtendedResourceClasses:
         """Call `on_change` with the set of provided resources whenever it changes."""
         self._classes, self._on_change = classes.lister, on_change
         self._by_resource: Mapping[str, DeviceClass] = {}
-        classes.subscribe(self._changed)
+        classes.subscribe(self._on_class_changed)
 
-    def of(self, resource: str) -> DeviceClass | None:
+    def find_class(self, resource: str) -> DeviceClass | None:
         return self._by_resource.get(resource)
 
-    def _changed(self, old: Any, new: Any) -> None:
+    def _on_class_changed(self, old: Any, new: Any) -> None:
         before = self._by_resource.keys()
         self._by_resource = classes_by_resource(self._classes)
         if self._by_resource.keys() != before:

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from sampan.api.limits import DEVICE_SELECTOR_COST, INLINE_CEL_CHARACTERS, INLINE_CEL_COST
 from sampan.api.types.resource_v1 import Device, DeviceAttribute, DeviceSelector
-from sampan.machinery.cel.devices import DeviceExpression, compiled, loading
+from sampan.machinery.cel.devices import DeviceExpression, compile_selector, load_in_steps
 from sampan.machinery.cel.errors import CelError, CostLimitExceeded
 from sampan.scheduler.devices.allocator import MatchedDevice
 from sampan.scheduler.devices.claim_requests import AllocationRefusal, RequestAlternative
@@ -29,12 +29,12 @@ class DeviceSelectors:
         self._is_ready = False
 
     def ready(self) -> Generator[Pause, None, None]:
-        """Load the CEL environment; to be exhausted before the first call of `matching`."""
+        """Load the CEL environment; to be exhausted before the first call of `match_devices`."""
         if not self._is_ready:
-            yield from loading()
+            yield from load_in_steps()
             self._is_ready = True
 
-    def matching(
+    def match_devices(
         self, claim: int, request: RequestAlternative, candidates: Sequence[CandidateDevice]
     ) -> Generator[Pause, None, list[MatchedDevice]]:
         """Return the devices that the selectors of class and request match, and those for which they fail, with the
@@ -65,7 +65,7 @@ class DeviceSelectors:
             left = []
             results = _Results(selector)
             for device in matched:
-                result = True if device.error is not None else (yield from results.of(device.candidate))
+                result = True if device.error is not None else (yield from results.get_result(device.candidate))
                 if isinstance(result, str):
                     left.append(MatchedDevice(device.candidate, refusal_of(f"selector #{at}: {result}")))
                 elif result:
@@ -85,7 +85,7 @@ class _Results:
         self._is_slow = False
         """Whether an evaluation has exceeded the cost that is allowed on the event loop."""
 
-    def of(self, candidate: CandidateDevice) -> Generator[Pause, None, bool | str]:
+    def get_result(self, candidate: CandidateDevice) -> Generator[Pause, None, bool | str]:
         if self._expression is None:
             return "CEL expression empty (unsupported selector type?)"
         result = candidate.matched.get(self._expression)
@@ -99,7 +99,7 @@ class _Results:
     def _evaluate(self, expression: str, candidate: CandidateDevice) -> Generator[Pause, None, bool | str]:
         if self._program is None:
             if len(expression) > INLINE_CEL_CHARACTERS:
-                self._program = yield from _as_job(lambda: _compile(expression))
+                self._program = yield from _run_as_job(lambda: _compile(expression))
             else:
                 self._program = _compile(expression)
         program = self._program
@@ -111,11 +111,11 @@ class _Results:
             if result is not None:
                 return result
             self._is_slow = True
-        result = yield from _as_job(lambda: _match(program, candidate, DEVICE_SELECTOR_COST))
+        result = yield from _run_as_job(lambda: _match(program, candidate, DEVICE_SELECTOR_COST))
         return _TOO_COSTLY if result is None else result
 
 
-def _as_job(work: Callable[[], T]) -> Generator[Pause, None, T]:
+def _run_as_job(work: Callable[[], T]) -> Generator[Pause, None, T]:
     results: list[T] = []
     yield lambda: results.append(work())
     return results[0]
@@ -123,7 +123,7 @@ def _as_job(work: Callable[[], T]) -> Generator[Pause, None, T]:
 
 def _compile(expression: str) -> DeviceExpression | str:
     try:
-        return compiled(expression)
+        return compile_selector(expression)
     except CelError as error:
         return f"CEL compile error: {error}"
 

@@ -48,7 +48,7 @@ def is_extended_resource_claim(claim: ResourceClaim, pod: Pod) -> bool:
     )
 
 
-def extended_resource_claim(
+def build_extended_resource_claim(
     pod: Pod, resources: Iterable[str], class_of: Callable[[str], DeviceClass | None]
 ) -> ExtendedResourceClaim:
     """Return the claim for the resources that devices provide on a node."""
@@ -116,16 +116,16 @@ def _request(
         return None, mapped
     for other in others:
         remaining -= _count(other)
-        mapped.append(_mapping(container, resource, other.name))
+        mapped.append(_make_mapping(container, resource, other.name))
         if remaining <= 0:
             return None, mapped
     name = f"container-{at}-request-{sorted(requests).index(resource)}"
     exactly = ExactDeviceRequest(deviceClassName=class_name, allocationMode="ExactCount", count=remaining)
-    mapped.append(_mapping(container, resource, name))
+    mapped.append(_make_mapping(container, resource, name))
     return DeviceRequest(name=name, exactly=exactly), mapped
 
 
-def _mapping(container: Container, resource: str, request: str) -> ContainerExtendedResourceRequest:
+def _make_mapping(container: Container, resource: str, request: str) -> ContainerExtendedResourceRequest:
     return ContainerExtendedResourceRequest(containerName=container.name, resourceName=resource, requestName=request)
 
 

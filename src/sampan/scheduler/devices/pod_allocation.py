@@ -33,7 +33,7 @@ from sampan.scheduler.devices.claim_requests import (
 )
 from sampan.scheduler.devices.device_inventory import DeviceInventory
 from sampan.scheduler.devices.device_selectors import DeviceSelectors, Pause
-from sampan.scheduler.devices.extended_resources import ExtendedResourceClaim, extended_resource_claim
+from sampan.scheduler.devices.extended_resources import ExtendedResourceClaim, build_extended_resource_claim
 from sampan.scheduler.devices.pools import CandidateDevice
 
 
@@ -116,7 +116,9 @@ class PodAllocator:
 
     def group(self, state: PodClaimState, pod: Pod, names: tuple[str, ...]) -> AllocationGroup | None:
         if names not in state.groups:
-            extended_claim = extended_resource_claim(pod, names, self._extended_resource_classes.of) if names else None
+            extended_claim = (
+                build_extended_resource_claim(pod, names, self._extended_resource_classes.find_class) if names else None
+            )
             claims = [*state.unallocated, *([extended_claim.claim] if extended_claim is not None else [])]
             state.groups[names] = (
                 AllocationGroup(claims, extended_claim, self._allocation_cache(claims)) if claims else None

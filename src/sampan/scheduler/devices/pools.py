@@ -65,7 +65,7 @@ class CandidateDevice:
         self.id = DeviceId(spec.driver, spec.pool.name, device.name)
         self.device, self.node, self.selector = device, offer.node, offer.selector
         self.is_shared = bool(device.allowMultipleAllocations)
-        self.consumed = consumed(device)
+        self.consumed = list_consumed_counters(device)
         self.matched: dict[str, bool | str] = {}
         """For each CEL expression, whether it matches this device, or the error message of its evaluation."""
 
@@ -130,7 +130,7 @@ def view_pool(id: PoolId, all_slices: Iterable[ResourceSlice], offered: Sequence
             return None
         if not _is_complete(current):
             return PoolView(id, UPDATING)
-    return _checked_view(id, current, visible.values(), offered)
+    return _build_view(id, current, visible.values(), offered)
 
 
 def _is_complete(slices: Iterable[ResourceSlice]) -> bool:
@@ -141,13 +141,13 @@ def _is_complete(slices: Iterable[ResourceSlice]) -> bool:
     )
 
 
-def _checked_view(
+def _build_view(
     id: PoolId, current: Sequence[ResourceSlice], visible: Iterable[ResourceSlice], offered: Sequence[DeviceOffer]
 ) -> PoolView:
     names = [device.name for item in visible if not item.spec.sharedCounters for device in item.spec.devices]
     sets = [entry for item in current for entry in item.spec.sharedCounters]
     counters = {(entry.name, name): parse(item.value) for entry in sets for name, item in entry.counters.items()}
-    consumers = {device.name: consumed(device) for item in current for device in item.spec.devices}
+    consumers = {device.name: list_consumed_counters(device) for item in current for device in item.spec.devices}
     is_sound = len(set(names)) == len(names) and len({entry.name for entry in sets}) == len(sets)
     if not is_sound or any(key not in counters for amounts in consumers.values() for key, _ in amounts):
         return PoolView(id, INVALID)
@@ -161,7 +161,7 @@ def _checked_view(
     return PoolView(id, "", candidates, counters, consumers, has_conditions)
 
 
-def consumed(device: Device) -> Amounts:
+def list_consumed_counters(device: Device) -> Amounts:
     return tuple(
         ((consumption.counterSet, name), parse(amount.value))
         for consumption in device.consumesCounters

@@ -90,10 +90,10 @@ def is_ready(claim: ResourceClaim) -> bool:
         if status is None:
             return False
         conditions = status.conditions or ()
-        if (failed := _first_true(conditions, result.bindingFailureConditions)) is not None:
+        if (failed := _find_true_condition(conditions, result.bindingFailureConditions)) is not None:
             why = f'claim={claim.metadata.name}, reason={failed.reason}, message="{failed.message}"'
             raise DeviceNotReady(f"device binding failed: {why}")
-        if any(_first_true(conditions, [name]) is None for name in result.bindingConditions):
+        if any(_find_true_condition(conditions, [name]) is None for name in result.bindingConditions):
             return False
     return claim.status.allocation is not None
 
@@ -128,7 +128,7 @@ def _status(claim: ResourceClaim, of: DeviceRequestAllocationResult) -> Allocate
     )
 
 
-def _first_true(conditions: Sequence[Condition], names: Sequence[str]) -> Condition | None:
+def _find_true_condition(conditions: Sequence[Condition], names: Sequence[str]) -> Condition | None:
     return next(
         (
             condition
@@ -155,14 +155,14 @@ class ClaimWriter:
         self, *, client: Client, clock: Clock, claims: Informer[ResourceClaim], allocated_devices: AllocatedDevices
     ) -> None:
         self._client, self._pods, self._clock, self._allocated_devices = (
-            client.of(ResourceClaim),
-            client.of(Pod),
+            client.for_kind(ResourceClaim),
+            client.for_kind(Pod),
             clock,
             allocated_devices,
         )
         self._claims = claims.lister
         self._waiting: set[asyncio.Event] = set()
-        claims.subscribe(self._changed)
+        claims.subscribe(self._on_claim_changed)
 
     # -- before a pod is bound ---------------------------------------------------------------------------------------
 
@@ -199,7 +199,9 @@ class ClaimWriter:
             changed.status.allocation = copy_of(allocation)
         if changed.status.allocation is None:
             raise ClaimBindingFailed(f"claim {whole} got deallocated elsewhere in the meantime")
-        changed.status.allocation.allocationTimestamp = changed.status.allocation.allocationTimestamp or self._now()
+        changed.status.allocation.allocationTimestamp = (
+            changed.status.allocation.allocationTimestamp or self._format_now()
+        )
         changed.status.reservedFor = [*changed.status.reservedFor, consumer_reference(pod)]
         action = "add allocation and reservation" if allocation is not None else "add reservation"
         return await _describe_errors(f"{action} to claim {whole}", self._client.update_status(changed))
@@ -289,11 +291,11 @@ class ClaimWriter:
                 claim = await self._client.get(claim.metadata.name, claim.metadata.namespace)
         return await write(claim)
 
-    def _changed(self, old: Any, new: Any) -> None:
+    def _on_claim_changed(self, old: Any, new: Any) -> None:
         for event in self._waiting:
             event.set()
 
-    def _now(self) -> str:
+    def _format_now(self) -> str:
         return times.format_time(self._clock.now())
 
 

@@ -116,7 +116,7 @@ def _reserve_for_nominated(
 def _score(inspection: Inspection, framework: Framework, cycle: CycleState) -> None:
     inspection.total = np.zeros(len(inspection.rows), dtype=np.int64)
     for plugin in framework.points.score:
-        scorer = Scorer.of(plugin, framework.weights.get(plugin.name) or 1)
+        scorer = Scorer.from_plugin(plugin, framework.weights.get(plugin.name) or 1)
         if scorer.is_skipped(cycle, inspection.rows):
             continue
         scores = plugin.score(cycle, inspection.rows)
@@ -181,9 +181,9 @@ MOST_NODES = 200
 """The default maximum number of nodes that are reported individually, best first."""
 
 
-def known_pod(scheduler: Scheduler, namespace: str, name: str) -> Pod | None:
+def find_pod(scheduler: Scheduler, namespace: str, name: str) -> Pod | None:
     """Return the pod from the informer cache, which does not contain terminated pods."""
-    pod: Pod | None = scheduler.informers.of(Pod, LIVING).lister.get(name, namespace)
+    pod: Pod | None = scheduler.informers.for_kind(Pod, LIVING).lister.get(name, namespace)
     return pod
 
 
@@ -205,7 +205,7 @@ def explain_by_plugins(
     info = scheduler.pods.info(_as_unbound(pod))
     explanation = Explanation(pod=info.full_name, scheduler=name, time=now, node=pod.spec.nodeName)
     explanation.decision = _decision(scheduler, info)
-    explanation.waiting = _waiting(scheduler, info) if not pod.spec.nodeName else None
+    explanation.waiting = _describe_waiting(scheduler, info) if not pod.spec.nodeName else None
     framework = scheduler.profiles.get(name)
     if framework is None:
         explanation.isFamiliar = False
@@ -215,7 +215,7 @@ def explain_by_plugins(
         explanation.gate = kept_out.message if kept_out is not None else ""
     with _without_pod(scheduler, info.uid, pod.spec.nodeName):
         cycle = framework.cycle(info, now)
-        nominated = scheduler.nominator.of_higher_priority(info, scheduler.table.rows)
+        nominated = scheduler.nominator.list_higher_priority_pods(info, scheduler.table.rows)
         inspection = inspect(framework, cycle, nominated)
         _fill(explanation, inspection, framework, cycle, most_nodes)
         table = cycle.table
@@ -301,11 +301,11 @@ def _as_unbound(pod: Pod) -> Pod:
 
 
 def _decision(scheduler: Scheduler, info: PodInfo) -> LastDecision | None:
-    decision = scheduler.history.of(info.uid)
-    return LastDecision.of(decision) if decision is not None else None
+    decision = scheduler.history.get(info.uid)
+    return LastDecision.from_decision(decision) if decision is not None else None
 
 
-def _waiting(scheduler: Scheduler, info: PodInfo) -> Waiting | None:
+def _describe_waiting(scheduler: Scheduler, info: PodInfo) -> Waiting | None:
     queued = scheduler.queue.get(info.uid)
     if queued is None:
         return None

@@ -15,7 +15,7 @@ from sampan.api.codec import json
 from sampan.api.codec.errors import DecodeError
 from sampan.api.types.core_v1 import Pod
 from sampan.api.values.integers import parse_int64
-from sampan.scheduler.explain.explain import MOST_NODES, explain, known_pod
+from sampan.scheduler.explain.explain import MOST_NODES, explain, find_pod
 from sampan.scheduler.explain.report import LastDecision
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class ExplainEndpoint:
         if method == "POST":
             return await self._explain_hypothetical(scheduler, body, limit)
         namespace, name = query.get("namespace", ""), query.get("name", "")
-        pod = known_pod(scheduler, namespace, name)
+        pod = find_pod(scheduler, namespace, name)
         if pod is None:
             return _failure(404, f"pod {namespace}/{name} is not in the cache of the scheduler")
         return await self._explain(scheduler, pod, limit)
@@ -70,7 +70,10 @@ class DecisionLine(LastDecision):
 
 
 def _decisions(scheduler: Scheduler) -> EndpointResponse:
-    lines = [DecisionLine.of(decision, pod=decision.pod, uid=decision.uid) for decision in scheduler.history.last()]
+    lines = [
+        DecisionLine.from_decision(decision, pod=decision.pod, uid=decision.uid)
+        for decision in scheduler.history.list_decisions()
+    ]
     return EndpointResponse(200, b"".join(msgspec.json.encode(line) + b"\n" for line in lines), "application/x-ndjson")
 
 

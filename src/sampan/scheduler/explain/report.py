@@ -43,7 +43,7 @@ class LastDecision(msgspec.Struct, omit_defaults=True):
     nominated: str = ""
 
     @classmethod
-    def of(cls, decision: SchedulingDecision, **fields: str) -> Self:
+    def from_decision(cls, decision: SchedulingDecision, **fields: str) -> Self:
         return cls(
             time=decision.time,
             attempt=decision.attempt,

@@ -90,19 +90,19 @@ class ExtenderChain:
         """Return the names of the remaining nodes, and for each rejected node the reason and whether it is final."""
         nodes = [cycle.table.node_of(int(row)) for row in rows]
         rejected: dict[str, tuple[str, bool]] = {}
-        for extender in self._interested(cycle.pod, "filter_verb"):
+        for extender in self._select_interested(cycle.pod, "filter_verb"):
             if not nodes:
                 break
             result = await self._call(extender, partial(extender.filter, cycle.pod, nodes))
             if result is not None:
-                nodes = _remaining_nodes(nodes, result, rejected)
+                nodes = _apply_filter_result(nodes, result, rejected)
         return [node.metadata.name for node in nodes], rejected
 
     async def _scores(self, cycle: CycleState, nodes: Sequence[Node]) -> dict[str, int]:
         """Return what the extenders add to the scores of nodes; one that fails adds nothing, even if it is not
         ignorable.
         """
-        interested = self._interested(cycle.pod, "prioritize_verb")
+        interested = self._select_interested(cycle.pod, "prioritize_verb")
         responses = await asyncio.gather(*(_scores_of(scorer, cycle.pod, nodes) for scorer in interested))
         total: dict[str, int] = {}
         for extender, scores in zip(interested, responses, strict=True):
@@ -119,7 +119,7 @@ class ExtenderChain:
             row = cycle.table.rows.get(name, -1)
             if 0 <= row < len(codes):
                 codes[row] = cycle.rejections.code(NAME, reason, is_final=is_final)
-        diagnosis.plugins = {rejection.plugin for rejection, _ in diagnosis.tallied()} | {NAME}
+        diagnosis.plugins = {rejection.plugin for rejection, _ in diagnosis.count_rejections()} | {NAME}
         return diagnosis
 
     # -- explanations ------------------------------------------------------------------------------------------------
@@ -129,17 +129,17 @@ class ExtenderChain:
         raised.
         """
         results = ExtenderResults()
-        for extender in self._interested(pod, "filter_verb"):
+        for extender in self._select_interested(pod, "filter_verb"):
             try:
                 result = await extender.filter(pod, nodes)
             except ExtenderError as error:
                 results.failures[extender.name] = str(error)
                 continue
             rejected: dict[str, tuple[str, bool]] = {}
-            remaining = {node.metadata.name for node in _remaining_nodes(nodes, result, rejected)}
+            remaining = {node.metadata.name for node in _apply_filter_result(nodes, result, rejected)}
             rejected_nodes = [node.metadata.name for node in nodes if node.metadata.name not in remaining]
             results.rejected[extender.name] = {name: rejected.get(name, ("", False)) for name in rejected_nodes}
-        for extender in self._interested(pod, "prioritize_verb"):
+        for extender in self._select_interested(pod, "prioritize_verb"):
             try:
                 scores = await extender.prioritize(pod, nodes)
             except ExtenderError as error:
@@ -158,7 +158,7 @@ class ExtenderChain:
         """Return the candidates that the extenders accept, with the victims they choose; raise ExtenderError if one
         fails.
         """
-        for extender in self._interested(cycle.pod, "preempt_verb"):
+        for extender in self._select_interested(cycle.pod, "preempt_verb"):
             if not victims:
                 break
             result = await self._call(extender, partial(extender.preempt, cycle.pod, victims))
@@ -176,7 +176,7 @@ class ExtenderChain:
 
     async def bind(self, cycle: CycleState, node: str) -> Status | None:
         """Bind the pod through an extender; return a SKIP status if binding is left to the plug-ins."""
-        for extender in self._interested(cycle.pod, "bind_verb"):
+        for extender in self._select_interested(cycle.pod, "bind_verb"):
             try:
                 await extender.bind(cycle.pod, node)
             except ExtenderError as error:
@@ -189,7 +189,7 @@ class ExtenderChain:
 
     # -- parts -------------------------------------------------------------------------------------------------------
 
-    def _interested(self, pod: Pod, verb: str) -> list[HttpExtender]:
+    def _select_interested(self, pod: Pod, verb: str) -> list[HttpExtender]:
         return [
             extender for extender in self.extenders if getattr(extender.config, verb) and extender.is_interested(pod)
         ]
@@ -213,7 +213,9 @@ async def _scores_of(extender: HttpExtender, pod: Pod, nodes: Sequence[Node]) ->
         return {}
 
 
-def _remaining_nodes(nodes: Sequence[Node], result: FilterResult, rejected: dict[str, tuple[str, bool]]) -> list[Node]:
+def _apply_filter_result(
+    nodes: Sequence[Node], result: FilterResult, rejected: dict[str, tuple[str, bool]]
+) -> list[Node]:
     rejected.update({name: (reason, True) for name, reason in result.unresolvable.items()})
     for name, reason in result.failed.items():
         if name not in result.unresolvable:

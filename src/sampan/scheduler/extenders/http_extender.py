@@ -32,7 +32,7 @@ class ExtenderVictims(msgspec.Struct):
     violations: int
 
 
-def node_args(pod: Pod, nodes: Sequence[Node], *, names_only: bool) -> bytes:
+def encode_node_args(pod: Pod, nodes: Sequence[Node], *, names_only: bool) -> bytes:
     """Encode ExtenderArgs."""
     listed: Any = None
     names: Any = None
@@ -43,7 +43,9 @@ def node_args(pod: Pod, nodes: Sequence[Node], *, names_only: bool) -> bytes:
     return msgspec.json.encode({"Pod": msgspec.Raw(json.encode(pod)), "Nodes": listed, "NodeNames": names})
 
 
-def preemption_args(pod: Pod, victims: Mapping[str, tuple[Sequence[PodInfo], int]], *, names_only: bool) -> bytes:
+def encode_preemption_args(
+    pod: Pod, victims: Mapping[str, tuple[Sequence[PodInfo], int]], *, names_only: bool
+) -> bytes:
     """Encode ExtenderPreemptionArgs from the victims and the number of PDB violations of each node."""
     whole = {node: _victims(infos, count, names_only) for node, (infos, count) in victims.items()}
     return msgspec.json.encode(
@@ -60,17 +62,17 @@ def _victims(infos: Iterable[PodInfo], count: int, names_only: bool) -> dict[str
     return {"Pods": pods, "NumPDBViolations": count}
 
 
-def binding_args(pod: Pod, node: str) -> bytes:
+def encode_binding_args(pod: Pod, node: str) -> bytes:
     meta = pod.metadata
     return msgspec.json.encode({"PodName": meta.name, "PodNamespace": meta.namespace, "PodUID": meta.uid, "Node": node})
 
 
-def filter_result(value: Any, *, names_only: bool) -> FilterResult:
+def decode_filter_result(value: Any, *, names_only: bool) -> FilterResult:
     """Decode ExtenderFilterResult; node names are read only if the request carried names."""
-    fields = _lowered(value)
+    fields = _lower_keys(value)
     names, listed = fields.get("nodenames") if names_only else None, fields.get("nodes")
     if names is None and listed is not None:
-        names = [item["metadata"]["name"] for item in _lowered(listed).get("items") or ()]
+        names = [item["metadata"]["name"] for item in _lower_keys(listed).get("items") or ()]
     return FilterResult(
         nodes=names,
         failed=fields.get("failednodes") or {},
@@ -79,26 +81,26 @@ def filter_result(value: Any, *, names_only: bool) -> FilterResult:
     )
 
 
-def priorities(value: Any) -> dict[str, int]:
+def decode_priorities(value: Any) -> dict[str, int]:
     """Decode HostPriorityList to scores by node."""
-    return {priority["host"]: int(priority.get("score") or 0) for priority in map(_lowered, value or ())}
+    return {priority["host"]: int(priority.get("score") or 0) for priority in map(_lower_keys, value or ())}
 
 
-def preemption_result(value: Any) -> dict[str, ExtenderVictims]:
-    nodes = _lowered(value).get("nodenametometavictims") or {}
-    return {node: _read_victims(_lowered(victims or {})) for node, victims in nodes.items()}
+def decode_preemption_result(value: Any) -> dict[str, ExtenderVictims]:
+    nodes = _lower_keys(value).get("nodenametometavictims") or {}
+    return {node: _read_victims(_lower_keys(victims or {})) for node, victims in nodes.items()}
 
 
 def _read_victims(fields: Mapping[str, Any]) -> ExtenderVictims:
-    uids = [_lowered(pod).get("uid", "") for pod in fields.get("pods") or ()]
+    uids = [_lower_keys(pod).get("uid", "") for pod in fields.get("pods") or ()]
     return ExtenderVictims(uids=uids, violations=int(fields.get("numpdbviolations") or 0))
 
 
-def binding_error(value: Any) -> str:
-    return str(_lowered(value or {}).get("error") or "")
+def decode_binding_error(value: Any) -> str:
+    return str(_lower_keys(value or {}).get("error") or "")
 
 
-def _lowered(value: Any) -> dict[str, Any]:
+def _lower_keys(value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ValueError("the response is not a JSON object")
     return {key.lower(): item for key, item in value.items()}
@@ -133,8 +135,8 @@ class HttpExtender:
 
     async def filter(self, pod: Pod, nodes: Sequence[Node]) -> FilterResult:
         names_only = self.config.is_node_cache_capable
-        body = node_args(pod, nodes, names_only=names_only)
-        read = partial(filter_result, names_only=names_only)
+        body = encode_node_args(pod, nodes, names_only=names_only)
+        read = partial(decode_filter_result, names_only=names_only)
         result: FilterResult = self._read(read, await self._post(self.config.filter_verb, body))
         if result.error:
             raise ExtenderError(result.error)
@@ -148,21 +150,21 @@ class HttpExtender:
         return result
 
     async def prioritize(self, pod: Pod, nodes: Sequence[Node]) -> dict[str, int]:
-        body = node_args(pod, nodes, names_only=self.config.is_node_cache_capable)
-        scores: dict[str, int] = self._read(priorities, await self._post(self.config.prioritize_verb, body))
+        body = encode_node_args(pod, nodes, names_only=self.config.is_node_cache_capable)
+        scores: dict[str, int] = self._read(decode_priorities, await self._post(self.config.prioritize_verb, body))
         return scores
 
     async def preempt(
         self, pod: Pod, victims: Mapping[str, tuple[Sequence[PodInfo], int]]
     ) -> dict[str, ExtenderVictims]:
-        body = preemption_args(pod, victims, names_only=self.config.is_node_cache_capable)
+        body = encode_preemption_args(pod, victims, names_only=self.config.is_node_cache_capable)
         response = await self._post(self.config.preempt_verb, body)
-        chosen: dict[str, ExtenderVictims] = self._read(preemption_result, response)
+        chosen: dict[str, ExtenderVictims] = self._read(decode_preemption_result, response)
         return chosen
 
     async def bind(self, pod: Pod, node: str) -> None:
-        response = await self._post(self.config.bind_verb, binding_args(pod, node))
-        if error := self._read(binding_error, response):
+        response = await self._post(self.config.bind_verb, encode_binding_args(pod, node))
+        if error := self._read(decode_binding_error, response):
             raise ExtenderError(error)
 
     async def close(self) -> None:
@@ -175,7 +177,7 @@ class HttpExtender:
 
         url = f"{self.name.rstrip('/')}/{verb}"
         try:
-            async with self._opened().post(
+            async with self._open_session().post(
                 url, data=body, headers={"Content-Type": "application/json"}, server_hostname=self._server_name
             ) as response:
                 if response.status != 200:
@@ -192,7 +194,7 @@ class HttpExtender:
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise ExtenderError(f"extender at URL {self.name}: {error}") from error
 
-    def _opened(self) -> HttpSession:
+    def _open_session(self) -> HttpSession:
         import aiohttp
 
         from sampan.machinery.http.session import HttpSession

@@ -125,7 +125,7 @@ class BindingCycle:
             if status is None:
                 return _SUCCESS
             measured.code = status.code
-        return _with_plugin(point, plugin, status)
+        return _add_plugin_to_status(point, plugin, status)
 
     async def _run_async(
         self,
@@ -143,7 +143,7 @@ class BindingCycle:
             if status is None:
                 return _SUCCESS
             measured.code = status.code
-        return _with_plugin(point, plugin, status)
+        return _add_plugin_to_status(point, plugin, status)
 
 
 def _applicable(plugins: Sequence[P], cycle: CycleState) -> Iterator[P]:
@@ -159,7 +159,7 @@ def _has_pre_bind(plugin: PreBindPreFlight, cycle: CycleState, node: str) -> boo
         return True
 
 
-def _with_plugin(point: str, plugin: SchedulerPlugin, status: Status) -> Status:
+def _add_plugin_to_status(point: str, plugin: SchedulerPlugin, status: Status) -> Status:
     """Return the status with the name of the plug-in; an error also gets the extension point."""
     if status.code is Code.ERROR:
         status = replace(status, reasons=(f'running {point} plugin "{plugin.name}": {status.message}',))

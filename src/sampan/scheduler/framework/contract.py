@@ -176,7 +176,7 @@ class Handle:
 
     def watch(self, type: type[T], resource: EventResource) -> Informer[T]:
         """Return the informer of the type, whose changes are published as cluster events of `resource`."""
-        informer = self.informers.of(type)
+        informer = self.informers.for_kind(type)
         self.cluster_events.report(informer, resource)
         return informer
 

@@ -54,7 +54,7 @@ class Diagnosis:
     plugins: set[str] = field(default_factory=set)
     """The plug-ins that rejected nodes or the pod as a whole."""
 
-    def tallied(self) -> list[tuple[NodeRejection, int]]:
+    def count_rejections(self) -> list[tuple[NodeRejection, int]]:
         numbers, counts = np.unique(self.codes, return_counts=True)
         return [(self.rejections[int(code)], int(count)) for code, count in zip(numbers, counts, strict=True) if code]
 
@@ -73,7 +73,7 @@ class Diagnosis:
 
     def _reasons(self) -> list[str]:
         counts: Counter[str] = Counter()
-        for rejection, count in self.tallied():
+        for rejection, count in self.count_rejections():
             for reason in rejection.reasons:
                 counts[reason] += count
         return sorted(f"{count} {reason}" for reason, count in counts.items())

@@ -272,14 +272,14 @@ class ExtensionPoints:
             post_bind=tuple(plugin for plugin in enabled("postBind") if isinstance(plugin, PostBindPlugin)),
         )
 
-    def at(self, point: str) -> Sequence[SchedulerPlugin]:
+    def get_plugins_at(self, point: str) -> Sequence[SchedulerPlugin]:
         """Return the plug-ins at the extension point of this name in the configuration."""
         plugins: Sequence[SchedulerPlugin] = getattr(self, POINTS[point])
         return plugins
 
     def plugins(self) -> list[SchedulerPlugin]:
         """Return every plug-in once, in the order of the extension points."""
-        by_name = {plugin.name: plugin for point in POINTS for plugin in self.at(point)}
+        by_name = {plugin.name: plugin for point in POINTS for plugin in self.get_plugins_at(point)}
         return list(by_name.values())
 
 

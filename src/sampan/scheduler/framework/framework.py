@@ -88,7 +88,7 @@ class Framework:
         self.plugins: Sequence[SchedulerPlugin] = points.plugins()
         self.binding_cycle = BindingCycle(points, metrics)
         """Runs the extension points from Reserve on."""
-        scorers = [Scorer.of(plugin, weights.get(plugin.name) or 1) for plugin in points.score]
+        scorers = [Scorer.from_plugin(plugin, weights.get(plugin.name) or 1) for plugin in points.score]
         self._local_filters = [
             LocalFilter(plugin, plugin if isinstance(plugin, PreFilterPlugin) else None)
             for plugin in points.filter
@@ -134,14 +134,14 @@ class Framework:
     def select_node(self, cycle: CycleState, nominated: NominatedPods = ()) -> ScheduleResult:
         if not self.metrics.start_cycle():
             return self._select_node(cycle, nominated)
-        with self.metrics.sampled(self._sampled):
+        with self.metrics.measure_methods(self._sampled):
             return self._select_node(cycle, nominated)
 
     def _select_node(self, cycle: CycleState, nominated: NominatedPods) -> ScheduleResult:
         cached = self._signature_cache(cycle)
         rejection, node_names, skipped = self._pre_filter(cycle, cached)
         if rejection is not None:
-            return ScheduleResult(diagnosis=self._rejected_by_pre_filter(rejection))
+            return ScheduleResult(diagnosis=self._diagnose_pre_filter(rejection))
         if node_names is not None:
             return self._select_from(cycle, cached, node_names, nominated)
         cached.refresh(cycle)
@@ -191,7 +191,7 @@ class Framework:
         rows = self._feasible_rows(cycle, self.table.rows_of(names), nominated)
         if not len(rows):
             return ScheduleResult(diagnosis=self.diagnose(cycle, names=names, nominated=nominated))
-        return self._best(cycle, rows, cached.totals(cycle, rows), cached.relatives(cycle, rows))
+        return self._best(cycle, rows, cached.totals(cycle, rows), cached.compute_relative_scores(cycle, rows))
 
     def _feasible_rows(self, cycle: CycleState, rows: NDArray[np.intp], nominated: NominatedPods) -> NDArray[np.intp]:
         ok = self.codes(cycle, rows) == 0
@@ -206,7 +206,7 @@ class Framework:
         """Return the feasible rows, or the diagnosis if there are none; extenders run between this and `best`."""
         rejection, node_names, _ = self._pre_filter(cycle, self._signature_cache(cycle))
         if rejection is not None:
-            return np.zeros(0, dtype=np.intp), self._rejected_by_pre_filter(rejection)
+            return np.zeros(0, dtype=np.intp), self._diagnose_pre_filter(rejection)
         rows = (
             np.flatnonzero(self.table.valid[self.table.every_row])
             if node_names is None
@@ -218,7 +218,7 @@ class Framework:
     def best(self, cycle: CycleState, rows: NDArray[np.intp], extra: Ints) -> ScheduleResult:
         """Select the best of the feasible rows, with `extra` added to their scores."""
         cached = self._signature_cache(cycle)
-        return self._best(cycle, rows, cached.totals(cycle, rows) + extra, cached.relatives(cycle, rows))
+        return self._best(cycle, rows, cached.totals(cycle, rows) + extra, cached.compute_relative_scores(cycle, rows))
 
     def _best(
         self, cycle: CycleState, rows: NDArray[np.intp], total: Ints, relative: Sequence[tuple[Scorer, Ints]]
@@ -298,7 +298,7 @@ class Framework:
             if codes[row] == 0 and valid[row]:
                 codes[row] = self._code_with(cycle, row, pods)
         diagnosis = Diagnosis(count=table.count, codes=codes, rejections=self.rejections)
-        diagnosis.plugins = {rejection.plugin for rejection, _ in diagnosis.tallied()}
+        diagnosis.plugins = {rejection.plugin for rejection, _ in diagnosis.count_rejections()}
         return diagnosis
 
     def _code_with(self, cycle: CycleState, row: int, pods: Sequence[PodInfo]) -> int:
@@ -311,7 +311,7 @@ class Framework:
             for info in pods:
                 self.table.remove_pod(info.uid, node)
 
-    def _rejected_by_pre_filter(self, status: Status) -> Diagnosis:
+    def _diagnose_pre_filter(self, status: Status) -> Diagnosis:
         table = self.table
         codes = np.where(table.valid[table.every_row], self._code_of(status), 0).astype(np.int32)
         return Diagnosis(

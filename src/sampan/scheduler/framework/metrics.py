@@ -78,11 +78,11 @@ class PointMetrics:
         return self._cycles % SAMPLE_INTERVAL == 1
 
     @contextmanager
-    def sampled(self, methods: Sequence[SampledMethod]) -> Iterator[None]:
+    def measure_methods(self, methods: Sequence[SampledMethod]) -> Iterator[None]:
         """Wrap the plug-ins' methods for the duration of the block, which must not await."""
         spent: dict[str, float] = {}
         undo = [
-            _wrap(plugin, method, self._timed(getattr(plugin, method), point, plugin.name, spent))
+            _wrap(plugin, method, self._time_method(getattr(plugin, method), point, plugin.name, spent))
             for point, plugin, method in methods
         ]
         try:
@@ -94,14 +94,14 @@ class PointMetrics:
             for point, took in spent.items():
                 self._metrics.points.labels(point, Code.SUCCESS.value, self._profile).observe(took)
 
-    def _timed(
+    def _time_method(
         self, method: Callable[..., Any], point: str, plugin: str, spent: dict[str, float]
     ) -> Callable[..., Any]:
         assert self._metrics is not None
         family, evaluations = self._metrics.plugins, self._metrics.evaluations
         is_counted = point not in _COUNTED
 
-        def timed(*args: Any) -> Any:
+        def call_and_measure(*args: Any) -> Any:
             nonlocal is_counted
             if not is_counted:
                 is_counted = True
@@ -114,7 +114,7 @@ class PointMetrics:
                 family.labels(plugin, point, Code.SUCCESS.value).observe(took)
                 spent[point] = spent.get(point, 0.0) + took
 
-        return timed
+        return call_and_measure
 
 
 class SampledMethod(NamedTuple):

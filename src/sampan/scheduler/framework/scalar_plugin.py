@@ -64,10 +64,10 @@ class ScalarPlugin:
         return 0
 
     def _filter(self, cycle: CycleState, rows: Rows) -> Codes:
-        codes = [self._judged(cycle, int(row)) for row in numbers_of(rows)]
+        codes = [self._filter_row(cycle, int(row)) for row in numbers_of(rows)]
         return np.array(codes, dtype=np.int32)
 
-    def _judged(self, cycle: CycleState, row: int) -> int:
+    def _filter_row(self, cycle: CycleState, row: int) -> int:
         if not cycle.table.valid[row]:
             return 0
         reason = self.filter_node(cycle.pod, NodeView(cycle.table, row))

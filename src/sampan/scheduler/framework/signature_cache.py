@@ -41,7 +41,7 @@ class Scorer(NamedTuple):
     normalizer: ScoreExtensions | None
 
     @classmethod
-    def of(cls, plugin: ScorePlugin, weight: int) -> Scorer:
+    def from_plugin(cls, plugin: ScorePlugin, weight: int) -> Scorer:
         return cls(
             plugin,
             weight,
@@ -102,7 +102,7 @@ class SignatureCache:
     def refresh(self, cycle: CycleState) -> None:
         """Recompute the cached results of the nodes that changed."""
         table = cycle.table
-        nodes, pods = table.node_log.since(self._node_at), table.pod_log.since(self._pod_at)
+        nodes, pods = table.node_log.list_changes_since(self._node_at), table.pod_log.list_changes_since(self._pod_at)
         self._node_at, self._pod_at = table.node_log.position, table.pod_log.position
         if self._size != table.size or nodes is None or pods is None:
             self._allocate(table.size)
@@ -126,12 +126,12 @@ class SignatureCache:
             self._node_part[rows] = np.where(ok, _score(cycle, self._node_scorers, rows), INFEASIBLE)
             for scorer, raw in zip(self._normalized, self.raw, strict=True):
                 raw[rows] = scorer.plugin.score(cycle, rows)
-            self.relative = self._differing(cycle)
+            self.relative = self._find_differing_scorers(cycle)
         ok = np.ones(count_of(rows), dtype=np.bool_)
         _filter(cycle, self._pod_filters, rows, ok)
         self.total[rows] = np.where(ok, self._node_part[rows] + _score(cycle, self._pod_scorers, rows), INFEASIBLE)
 
-    def _differing(self, cycle: CycleState) -> list[tuple[Scorer, Ints]]:
+    def _find_differing_scorers(self, cycle: CycleState) -> list[tuple[Scorer, Ints]]:
         """Return the normalizing scorers whose scores differ between nodes; equal scores do not affect the choice."""
         valid = cycle.table.valid[cycle.table.every_row]
         differing = []
@@ -147,7 +147,7 @@ class SignatureCache:
         """Return the summed scores of the nodes in these rows of the node table."""
         return _score(cycle, [*self._node_scorers, *self._pod_scorers], rows)
 
-    def relatives(self, cycle: CycleState, rows: Rows) -> list[tuple[Scorer, Ints]]:
+    def compute_relative_scores(self, cycle: CycleState, rows: Rows) -> list[tuple[Scorer, Ints]]:
         return [(scorer, scorer.plugin.score(cycle, rows)) for scorer in self._normalized]
 
 

@@ -14,7 +14,7 @@ class DefaultBinder:
     scope = PluginScope.NODE
 
     def __init__(self, handle: Handle) -> None:
-        self._pods = handle.client.of(Pod)
+        self._pods = handle.client.for_kind(Pod)
 
     async def bind(self, cycle: CycleState, node: str) -> Status | None:
         meta = cycle.pod.metadata

@@ -55,18 +55,18 @@ class DefaultPreemption:
     def __init__(self, handle: Handle) -> None:
         self._args = read_args(handle.args, DefaultPreemptionArgs)
         raise_if_invalid(check_preemption(self._args.minCandidateNodesPercentage, self._args.minCandidateNodesAbsolute))
-        self._budgets = handle.informers.of(PodDisruptionBudget).lister
+        self._budgets = handle.informers.for_kind(PodDisruptionBudget).lister
         self._extenders = handle.extenders
         self._evicting = handle.nominator.evicting
 
     async def post_filter(self, cycle: CycleState, diagnosis: Diagnosis) -> PostFilterResult:
-        if refusal := self._ineligible(cycle, diagnosis):
+        if refusal := self._explain_ineligibility(cycle, diagnosis):
             return PostFilterResult(message=f"preemption: {refusal}")
         candidates, codes = await self._candidates(cycle, diagnosis)
         if not candidates:
             return PostFilterResult(nominated="", message=f"preemption: {self._failure_message(cycle, codes)}")
         try:
-            candidates = await accepted_by_extenders(cycle, candidates, self._extenders)
+            candidates = await call_extenders(cycle, candidates, self._extenders)
         except ExtenderError as error:
             return PostFilterResult(message=f"preemption: {error}")
         if not candidates:
@@ -74,7 +74,7 @@ class DefaultPreemption:
         best = choose(candidates)
         return PostFilterResult(nominated=cycle.table.names[best.row], is_success=True, victims=best.victims)
 
-    def _ineligible(self, cycle: CycleState, diagnosis: Diagnosis) -> str:
+    def _explain_ineligibility(self, cycle: CycleState, diagnosis: Diagnosis) -> str:
         pod, table = cycle.pod, cycle.table
         if pod.spec.preemptionPolicy == "Never":
             return NEVER
@@ -125,7 +125,7 @@ class DefaultPreemption:
         return Diagnosis(count=table.count, codes=codes, rejections=cycle.rejections).message
 
 
-async def accepted_by_extenders(
+async def call_extenders(
     cycle: CycleState, candidates: list[PreemptionCandidate], extenders: ExtenderChain | None
 ) -> list[PreemptionCandidate]:
     """Return the candidates that the extenders accept, with the victims they choose."""

@@ -307,9 +307,9 @@ class DynamicResources:
     # -- parts -------------------------------------------------------------------------------------------------------
 
     def _is_relevant(self, cycle: CycleState) -> bool:
-        return bool(cycle.pod.spec.resourceClaims) or bool(self._extended(cycle))
+        return bool(cycle.pod.spec.resourceClaims) or bool(self._select_device_resources(cycle))
 
-    def _extended(self, cycle: CycleState) -> tuple[str, ...]:
+    def _select_device_resources(self, cycle: CycleState) -> tuple[str, ...]:
         served = self._table.device_resources
         return tuple(name for name in sorted(cycle.signature.requests) if name in served) if served else ()
 
@@ -318,11 +318,11 @@ class DynamicResources:
             claims = resource_claims_of(cycle.pod, self._claims.get)
         except UnusableResourceClaim as error:
             return Status(Code.UNRESOLVABLE, (str(error),))
-        extended = self._extended(cycle)
+        extended = self._select_device_resources(cycle)
         if not claims and not extended:
             return SKIP
         for claim in claims:
-            if (why := self._hindrance(claim, cycle.pod)) is not None:
+            if (why := self._explain_unusable_claim(claim, cycle.pod)) is not None:
                 return Status(Code.UNRESOLVABLE, (why,))
         return PodClaimState(claims, extended, self._leftover_claim(cycle.pod) if extended else None)
 
@@ -330,7 +330,7 @@ class DynamicResources:
         own = self._claims.find(by_owner, pod.metadata.uid)
         return next((claim for claim in own if is_extended_resource_claim(claim, pod)), None)
 
-    def _hindrance(self, claim: ResourceClaim, pod: Pod) -> str | None:
+    def _explain_unusable_claim(self, claim: ResourceClaim, pod: Pod) -> str | None:
         if claim.status.allocation is not None:
             free = can_be_reserved(claim) or is_reserved_for(claim, pod)
             return None if free else "resourceclaim in use"

@@ -84,9 +84,9 @@ class GangScheduling:
         self._groups: Lister[PodGroup] | None = None
         self._reserved: dict[NamespacedName, set[str]] = {}
         """The UIDs of pods with a reserved or bound node, by group."""
-        pods = handle.informers.of(Pod, LIVING)
+        pods = handle.informers.for_kind(Pod, LIVING)
         self._pods = pods.lister
-        pods.subscribe(self._pod_changed)
+        pods.subscribe(self._on_pod_changed)
 
     def pre_enqueue(self, info: PodInfo) -> Status | None:
         key = group_of(info.pod)
@@ -119,7 +119,7 @@ class GangScheduling:
         if patch is None:
             return
         try:
-            groups = self._handle.client.of(PodGroup)
+            groups = self._handle.client.for_kind(PodGroup)
             await groups.patch(key.name, patch, key.namespace, type=PatchType.MERGE, subresource="status")
         except (errors.ApiError, ConnectionFailed) as error:
             log.warning("cannot update the status of PodGroup %s: %s", key, error)
@@ -185,7 +185,7 @@ class GangScheduling:
             if not reserved:
                 del self._reserved[key]
 
-    def _pod_changed(self, old: Any, new: Any) -> None:
+    def _on_pod_changed(self, old: Any, new: Any) -> None:
         key = group_of(new or old)
         if key is None:
             return

@@ -24,12 +24,16 @@ class ImageLocality:
 
     def pre_score(self, cycle: CycleState, rows: Rows) -> Status | None:
         images = cycle.table.images
-        return None if any(images.nodes_with(name) for name in cycle.signature.parsed(self.name, image_names)) else SKIP
+        return (
+            None
+            if any(images.nodes_with(name) for name in cycle.signature.parse_once(self.name, image_names))
+            else SKIP
+        )
 
     def score(self, cycle: CycleState, rows: Rows) -> Ints:
         table, spec = cycle.table, cycle.signature.spec
         total = np.zeros(count_of(rows), dtype=np.int64)
-        for name in cycle.signature.parsed(self.name, image_names):
+        for name in cycle.signature.parse_once(self.name, image_names):
             sizes = table.images.nodes_with(name)
             if sizes:
                 scaled = int(next(iter(sizes.values())) * (len(sizes) / table.count))
@@ -42,8 +46,8 @@ def image_names(spec: PodSpec) -> tuple[str, ...]:
     """Return the images of all containers and image volumes, with the default tag added."""
     images = [container.image for container in init_and_main_containers(spec)]
     images += [volume.image.reference for volume in spec.volumes if volume.image is not None]
-    return tuple(normalized(name) for name in images)
+    return tuple(normalize_image_name(name) for name in images)
 
 
-def normalized(name: str) -> str:
+def normalize_image_name(name: str) -> str:
     return f"{name}:latest" if name.rfind(":") <= name.rfind("/") else name

@@ -10,7 +10,7 @@ import numpy as np
 
 from sampan.scheduler.cache.arrays import Codes, Flags, Ints, Rows, count_of
 from sampan.scheduler.cache.label_columns import MISSING
-from sampan.scheduler.cache.label_groups import AffinityTerm, AffinityTermKind, PodClass, of_kind
+from sampan.scheduler.cache.label_groups import AffinityTerm, AffinityTermKind, PodClass, select_terms
 from sampan.scheduler.cache.node_table import NodeTable
 from sampan.scheduler.cache.pod_counts import PodTally
 from sampan.scheduler.cache.pod_info import PodInfo
@@ -52,13 +52,13 @@ class InterPodAffinity:
         self._table = handle.table
 
     def pre_filter(self, cycle: CycleState) -> Status | None:
-        own, existing = self._terms_of(cycle.info), self._existing_anti(cycle.info)
+        own, existing = self._terms_of(cycle.info), self._list_existing_anti_terms(cycle.info)
         return None if own.required or own.anti or existing else SKIP
 
     def filter(self, cycle: CycleState, rows: Rows) -> Codes:
         codes = np.zeros(count_of(rows), dtype=np.int32)
         own, table = self._terms_of(cycle.info), cycle.table
-        for term in self._existing_anti(cycle.info):
+        for term in self._list_existing_anti_terms(cycle.info):
             assert term.carriers is not None
             codes[_has_counted_pods(table, term, term.carriers, rows)] = cycle.reject(self.name, REASON_EXISTING)
         for term, tally in own.anti:
@@ -82,7 +82,7 @@ class InterPodAffinity:
         total = np.zeros(count_of(rows), dtype=np.int64)
         for term, tally, weight in cycle.memo[self.name]:
             column = table.column(term.topology_key)
-            total += weight * tally.by_domain(column, table.shape).of_nodes(column.codes[rows])
+            total += weight * tally.sum_by_domain(column, table.shape).look_up_counts(column.codes[rows])
         return total
 
     def normalize(self, cycle: CycleState, scores: Ints) -> Ints:
@@ -102,7 +102,7 @@ class InterPodAffinity:
     def _matches_required_term(self, info: PodInfo, old: Any, new: Any) -> bool:
         """Whether the new pod matches a required affinity term; a new pod cannot help with anti-affinity."""
         labels = new.metadata.labels
-        return any(term.pods.selector.matches(labels) for term in of_kind(info.terms, AffinityTermKind.REQUIRED))
+        return any(term.pods.selector.matches(labels) for term in select_terms(info.terms, AffinityTermKind.REQUIRED))
 
     def _satisfies_affinity(self, info: PodInfo, own: PodTerms, rows: Rows) -> Flags:
         """Return the rows in the same topology domains as pods that match all required terms.
@@ -118,9 +118,9 @@ class InterPodAffinity:
         for term in own.required:
             column = table.column(term.topology_key)
             codes = column.codes[rows]
-            sums = own.together.by_domain(column, table.shape)
+            sums = own.together.sum_by_domain(column, table.shape)
             labelled &= codes != MISSING
-            near &= sums.of_nodes(codes) > 0
+            near &= sums.look_up_counts(codes) > 0
             any_counted = any_counted or bool(sums.values.any())
         if not any_counted and all(
             term.pods.matches(info.group, table.counts.namespace_labels) for term in own.required
@@ -128,7 +128,7 @@ class InterPodAffinity:
             return labelled
         return labelled & near
 
-    def _existing_anti(self, info: PodInfo) -> list[AffinityTerm]:
+    def _list_existing_anti_terms(self, info: PodInfo) -> list[AffinityTerm]:
         terms = self._table.counts.terms_about(info.group)
         return [term for term in terms if term.kind is AffinityTermKind.REQUIRED_ANTI]
 
@@ -148,7 +148,7 @@ class InterPodAffinity:
     def _terms_of(self, info: PodInfo) -> PodTerms:
         if not info.terms:
             return _NOTHING
-        by_namespace: dict[str, PodTerms] = info.signature.parsed(self.name, lambda spec: {})
+        by_namespace: dict[str, PodTerms] = info.signature.parse_once(self.name, lambda spec: {})
         own = by_namespace.get(info.namespace)
         if own is None:
             own = by_namespace[info.namespace] = self._read(info.terms)
@@ -156,12 +156,12 @@ class InterPodAffinity:
 
     def _read(self, terms: Sequence[AffinityTerm]) -> PodTerms:
         tally = self._table.counts.tally
-        required = of_kind(terms, AffinityTermKind.REQUIRED)
+        required = select_terms(terms, AffinityTermKind.REQUIRED)
         return PodTerms(
             required=required,
             together=tally(PodClass(tuple(term.pods for term in required))) if required else None,
             anti=tuple(
-                (term, tally(PodClass((term.pods,)))) for term in of_kind(terms, AffinityTermKind.REQUIRED_ANTI)
+                (term, tally(PodClass((term.pods,)))) for term in select_terms(terms, AffinityTermKind.REQUIRED_ANTI)
             ),
             preferred=tuple(
                 (
@@ -170,7 +170,7 @@ class InterPodAffinity:
                     term.weight if kind is AffinityTermKind.PREFERRED else -term.weight,
                 )
                 for kind in (AffinityTermKind.PREFERRED, AffinityTermKind.PREFERRED_ANTI)
-                for term in of_kind(terms, kind)
+                for term in select_terms(terms, kind)
             ),
         )
 
@@ -181,4 +181,4 @@ _NOTHING = PodTerms((), None, (), ())
 def _has_counted_pods(table: NodeTable, term: AffinityTerm, tally: PodTally, rows: Rows) -> Flags:
     """Return the rows that are in a topology domain with counted pods."""
     column = table.column(term.topology_key)
-    return tally.by_domain(column, table.shape).of_nodes(column.codes[rows]) > 0
+    return tally.sum_by_domain(column, table.shape).look_up_counts(column.codes[rows]) > 0

@@ -11,7 +11,13 @@ import numpy as np
 from sampan.api.types.core_v1 import NodeAffinity as Affinity
 from sampan.api.types.core_v1 import NodeSelectorTerm, PodSpec
 from sampan.scheduler.cache.arrays import Codes, Ints, Rows, count_of
-from sampan.scheduler.cache.node_selectors import has_requirements, matches, matches_any, named_nodes, required_nodes
+from sampan.scheduler.cache.node_selectors import (
+    has_requirements,
+    matches,
+    matches_any,
+    named_nodes,
+    satisfies_requirements,
+)
 from sampan.scheduler.config.plugin_args import check_added_affinity, raise_if_invalid, read_args
 from sampan.scheduler.framework.cluster_event import ActionType, ClusterEvent, EventResource, QueueingHints
 from sampan.scheduler.framework.contract import SKIP, Code, CycleState, Handle, PluginScope, PreFilterResult, Status
@@ -27,7 +33,7 @@ class NodeAffinity:
     scope = PluginScope.NODE
 
     def __init__(self, handle: Handle) -> None:
-        self._added = _added(handle.args)
+        self._added = _read_added_affinity(handle.args)
 
     def pre_filter(self, cycle: CycleState) -> Status | PreFilterResult | None:
         spec = cycle.signature.spec
@@ -40,7 +46,7 @@ class NodeAffinity:
 
     def filter(self, cycle: CycleState, rows: Rows) -> Codes:
         codes = np.zeros(count_of(rows), dtype=np.int32)
-        fits = required_nodes(cycle.table, cycle.signature.spec, rows)
+        fits = satisfies_requirements(cycle.table, cycle.signature.spec, rows)
         codes[~fits] = cycle.reject(self.name, REASON, is_final=True)
         if self._enforced is not None:
             enforced = matches_any(cycle.table, self._enforced, rows)
@@ -48,12 +54,12 @@ class NodeAffinity:
         return codes
 
     def pre_score(self, cycle: CycleState, rows: Rows) -> Status | None:
-        return None if self._preferred(cycle.signature.spec) else SKIP
+        return None if self._list_preferred_terms(cycle.signature.spec) else SKIP
 
     def score(self, cycle: CycleState, rows: Rows) -> Ints:
         """Return the sum of the weights of the matching preferred terms."""
         total = np.zeros(count_of(rows), dtype=np.int64)
-        for weight, term in self._preferred(cycle.signature.spec):
+        for weight, term in self._list_preferred_terms(cycle.signature.spec):
             total += weight * matches(cycle.table, term, rows)
         return total
 
@@ -71,7 +77,7 @@ class NodeAffinity:
         required = self._added.requiredDuringSchedulingIgnoredDuringExecution
         return (required.nodeSelectorTerms or []) if required is not None else None
 
-    def _preferred(self, spec: PodSpec) -> list[tuple[int, NodeSelectorTerm]]:
+    def _list_preferred_terms(self, spec: PodSpec) -> list[tuple[int, NodeSelectorTerm]]:
         own = spec.affinity.nodeAffinity if spec.affinity is not None else None
         terms = [*(own.preferredDuringSchedulingIgnoredDuringExecution if own is not None else ())]
         terms += self._added.preferredDuringSchedulingIgnoredDuringExecution
@@ -82,7 +88,7 @@ class NodeAffinityArgs(msgspec.Struct, forbid_unknown_fields=True):
     addedAffinity: Affinity | None = None
 
 
-def _added(args: Mapping[str, Any]) -> Affinity:
+def _read_added_affinity(args: Mapping[str, Any]) -> Affinity:
     """Return the `addedAffinity` of the configuration, which applies to every pod."""
     affinity = read_args(args, NodeAffinityArgs).addedAffinity
     if affinity is None:

@@ -24,10 +24,10 @@ class NodeDeclaredFeatures:
         pass
 
     def pre_filter(self, cycle: CycleState) -> Status | None:
-        return None if cycle.signature.parsed(self.name, declared_features) else SKIP
+        return None if cycle.signature.parse_once(self.name, declared_features) else SKIP
 
     def filter(self, cycle: CycleState, rows: Rows) -> Codes:
-        features = cycle.signature.parsed(self.name, declared_features)
+        features = cycle.signature.parse_once(self.name, declared_features)
         codes = np.zeros(count_of(rows), dtype=np.int32)
         lacking = [at for at, row in enumerate(numbers_of(rows)) if not _has(cycle.table.nodes[int(row)], features)]
         codes[lacking] = cycle.reject(self.name, REASON, is_final=True)
@@ -45,4 +45,4 @@ def _has(node: Node | None, features: frozenset[str]) -> bool:
 
 
 def _may_help(info: PodInfo, old: Any, new: Any) -> bool:
-    return _has(new, info.signature.parsed(NodeDeclaredFeatures.name, declared_features))
+    return _has(new, info.signature.parse_once(NodeDeclaredFeatures.name, declared_features))

@@ -23,13 +23,13 @@ class NodePorts:
         pass
 
     def pre_filter(self, cycle: CycleState) -> Status | None:
-        return None if cycle.signature.parsed("ports", host_ports) else SKIP
+        return None if cycle.signature.parse_once("ports", host_ports) else SKIP
 
     def filter(self, cycle: CycleState, rows: Rows) -> Codes:
         codes = np.zeros(count_of(rows), dtype=np.int32)
         rejected = cycle.reject(self.name, REASON)
-        for port in cycle.signature.parsed("ports", host_ports):
-            codes[cycle.table.ports.in_use(port, rows)] = rejected
+        for port in cycle.signature.parse_once("ports", host_ports):
+            codes[cycle.table.ports.is_port_used(port, rows)] = rejected
         return codes
 
     def events_to_register(self) -> QueueingHints:
@@ -40,7 +40,7 @@ class NodePorts:
 
 
 def _frees_a_port(info: PodInfo, old: Any, new: Any) -> bool:
-    ports = info.signature.parsed("ports", host_ports)
+    ports = info.signature.parse_once("ports", host_ports)
     return any(_conflict(mine, other) for mine in ports for other in host_ports(old.spec))
 
 

@@ -12,8 +12,8 @@ from sampan.scheduler.framework.contract import MAX_SCORE, SKIP, CycleState, Han
 from sampan.scheduler.plugins.resource_allocation import (
     DEFAULT_RESOURCES,
     ResourceSpec,
-    balanced,
     requested_and_allocatable,
+    score_balance,
 )
 
 
@@ -38,8 +38,10 @@ class NodeResourcesBalancedAllocation:
         signature, table = cycle.signature, cycle.table
         pairs = [requested_and_allocatable(table, signature, name, rows, nonzero=False) for name in self._names]
         capacities = [allocatable for _, allocatable in pairs]
-        after = balanced([requested for requested, _ in pairs], capacities)
+        after = score_balance([requested for requested, _ in pairs], capacities)
         requests = [signature.requests.get(name, 0) for name in self._names]
-        before = balanced([requested - own for (requested, _), own in zip(pairs, requests, strict=True)], capacities)
+        before = score_balance(
+            [requested - own for (requested, _), own in zip(pairs, requests, strict=True)], capacities
+        )
         gain = MAX_SCORE // 2 + after - before
         return MAX_SCORE // 2 + gain // 2

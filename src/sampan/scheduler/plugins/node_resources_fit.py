@@ -22,9 +22,9 @@ from sampan.scheduler.plugins.resource_allocation import (
     RequestedToCapacity,
     ResourceSpec,
     Strategy,
-    least_allocated,
-    most_allocated,
     requested_and_allocatable,
+    score_least_allocated,
+    score_most_allocated,
 )
 
 TOO_MANY = "Too many pods"
@@ -73,7 +73,7 @@ class NodeResourcesFit:
             (TOO_MANY, table.requested[PODS_AT, rows] + 1 > table.allocatable[PODS_AT, rows])
         ]
         final = np.zeros(count_of(rows), dtype=np.bool_)
-        for name, amount in self._checked(cycle.signature):
+        for name, amount in self._list_checked_requests(cycle.signature):
             at = table.resource(name)
             allocatable = table.allocatable[at, rows]
             lacks, never = amount > allocatable - table.requested[at, rows], amount > allocatable
@@ -97,7 +97,7 @@ class NodeResourcesFit:
             (ClusterEvent(EventResource.POD, ActionType.UPDATE_REQUESTS), None),
         ]
 
-    def _checked(self, signature: PodSignature) -> list[tuple[str, int]]:
+    def _list_checked_requests(self, signature: PodSignature) -> list[tuple[str, int]]:
         if not self._ignored and not self._ignored_groups:
             return list(signature.requests.items())
         return [item for item in signature.requests.items() if not self._is_ignored(item[0])]
@@ -117,7 +117,8 @@ class NodeResourcesFit:
         if amount_of(PODS, allocatable.get(PODS)) < 1:
             return False
         amounts = (
-            (name, amount, amount_of(name, allocatable.get(name))) for name, amount in self._checked(info.signature)
+            (name, amount, amount_of(name, allocatable.get(name)))
+            for name, amount in self._list_checked_requests(info.signature)
         )
         return all(amount <= has or (not has and name in self._table.device_resources) for name, amount, has in amounts)
 
@@ -140,7 +141,7 @@ def _codes(cycle: CycleState, plugin: str, short: list[tuple[str, Any]], final: 
 def _strategy(strategy: ScoringStrategy) -> Strategy:
     if strategy.requestedToCapacityRatio is not None:
         return RequestedToCapacity([(at.utilization, at.score) for at in strategy.requestedToCapacityRatio.shape])
-    return most_allocated if strategy.type == "MostAllocated" else least_allocated
+    return score_most_allocated if strategy.type == "MostAllocated" else score_least_allocated
 
 
 def _provides_requested_resource(info: PodInfo, old: Any, new: Any) -> bool:

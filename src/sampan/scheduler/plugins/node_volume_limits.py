@@ -17,7 +17,7 @@ from sampan.scheduler.cache.pod_signature import PodSignature
 from sampan.scheduler.framework.cluster_event import ActionType, ClusterEvent, EventResource, QueueingHints
 from sampan.scheduler.framework.contract import SKIP, CycleState, Handle, PluginScope, Status
 from sampan.scheduler.volumes.attached_volumes import AttachedVolumes, CsiVolumes
-from sampan.scheduler.volumes.pod_volume_claims import has_claims, named_claims, not_found, uses_claim
+from sampan.scheduler.volumes.pod_volume_claims import format_not_found, has_claims, named_claims, uses_claim
 
 TOO_MANY = "node(s) exceed max volume count"
 _NO_LIMIT = 2**62
@@ -46,7 +46,7 @@ class NodeVolumeLimits:
         """Limits by driver and node."""
         self._columns: dict[str, tuple[int, Ints]] = {}
         """For each driver, the limits by row and the table shape that they were computed for."""
-        nodes.subscribe(self._node_changed)
+        nodes.subscribe(self._on_node_changed)
 
     def applies_to(self, signature: PodSignature) -> bool:
         return has_claims(signature)
@@ -54,10 +54,10 @@ class NodeVolumeLimits:
     def pre_filter(self, cycle: CycleState) -> Status | None:
         if not self.applies_to(cycle.signature):
             return SKIP
-        volumes = cycle.signature.parsed("claiming volumes", volumes_with_claims)
+        volumes = cycle.signature.parse_once("claiming volumes", volumes_with_claims)
         names = [claim_name_of(cycle.pod, volume) for volume in volumes]
         missing = next((name for name in names if self._claims.get(name, cycle.info.namespace) is None), "")
-        handles = set(self._csi.of_pod(cycle.pod, volumes))
+        handles = set(self._csi.list_pod_handles(cycle.pod, volumes))
         cycle.memo[self.name] = (missing, handles)
         return None if missing or any(driver in self._limits for driver, _ in handles) else SKIP
 
@@ -65,7 +65,7 @@ class NodeVolumeLimits:
         codes = np.zeros(count_of(rows), dtype=np.int32)
         missing, handles = cycle.memo[self.name]
         if missing:
-            why = f"looking up PVC {cycle.info.namespace}/{missing}: {not_found(missing)}"
+            why = f"looking up PVC {cycle.info.namespace}/{missing}: {format_not_found(missing)}"
             codes[:] = cycle.reject(self.name, why, is_final=True)
             return codes
         full = np.zeros(count_of(rows), dtype=np.bool_)
@@ -77,14 +77,14 @@ class NodeVolumeLimits:
     def _is_full(self, driver: str, handles: Sequence[tuple[str, str]], rows: Rows) -> Flags:
         more = np.full(count_of(rows), len(handles), dtype=np.int64)
         for handle in handles:
-            more -= self._attached.having(handle, rows)
+            more -= self._attached.is_volume_used(handle, rows)
         full: Flags = (more > 0) & (self._attached.count(driver, rows) + more > self._limit(driver)[rows])
         return full
 
     def events_to_register(self) -> QueueingHints:
         return [
             (ClusterEvent(EventResource.CSI_NODE, ActionType.ADD), None),
-            (ClusterEvent(EventResource.CSI_NODE, ActionType.UPDATE), _limit_raised),
+            (ClusterEvent(EventResource.CSI_NODE, ActionType.UPDATE), _raises_limit),
             (ClusterEvent(EventResource.ASSIGNED_POD, ActionType.DELETE), _had_claims),
             (ClusterEvent(EventResource.PVC, ActionType.ADD), lambda info, old, new: uses_claim(info, new)),
             (ClusterEvent(EventResource.VOLUME_ATTACHMENT, ActionType.DELETE), _names_claims),
@@ -101,7 +101,7 @@ class NodeVolumeLimits:
             self._columns[driver] = (self._table.shape, column)
         return column
 
-    def _node_changed(self, old: Any, new: Any) -> None:
+    def _on_node_changed(self, old: Any, new: Any) -> None:
         name = (new or old).metadata.name
         self._columns.clear()
         for driver in list(self._limits):
@@ -120,7 +120,7 @@ def limits_of(node: CSINode) -> dict[str, int]:
     return limits
 
 
-def _limit_raised(info: PodInfo, old: Any, new: Any) -> bool:
+def _raises_limit(info: PodInfo, old: Any, new: Any) -> bool:
     before = limits_of(old)
     return any(limit > before.get(driver, 0) for driver, limit in limits_of(new).items())
 

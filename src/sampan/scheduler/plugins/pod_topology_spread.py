@@ -14,7 +14,7 @@ from sampan.api.types.core_v1 import PodSpec, TopologySpreadConstraint
 from sampan.scheduler.cache.arrays import Codes, Flags, Ints, Rows, count_of
 from sampan.scheduler.cache.label_columns import MISSING
 from sampan.scheduler.cache.label_groups import PodClass, PodSelector
-from sampan.scheduler.cache.node_selectors import has_requirements, required_nodes
+from sampan.scheduler.cache.node_selectors import has_requirements, satisfies_requirements
 from sampan.scheduler.cache.node_table import NodeTable
 from sampan.scheduler.cache.pod_counts import DomainSums
 from sampan.scheduler.cache.pod_info import PodInfo
@@ -59,7 +59,7 @@ def read_constraints(
 def _with_match_label_keys(selector: Selector, keys: Iterable[str], labels: Mapping[str, str]) -> Selector:
     requirements = [Requirement(key, Operator.IN, (labels[key],)) for key in keys if key in labels]
     missing = [requirement for requirement in requirements if requirement not in selector.requirements]
-    return selector.narrowed(*missing) if missing and not selector.is_nothing else selector
+    return selector.with_requirements(*missing) if missing and not selector.is_nothing else selector
 
 
 class Spread:
@@ -81,19 +81,19 @@ class Spread:
 
     def counts(self) -> Ints:
         """Return the matching pods per domain, over eligible nodes."""
-        return self._refreshed().values
+        return self._refresh_sums().values
 
     def global_minimum(self) -> int:
         """Return the smallest number of matching pods in an eligible domain (the global minimum)."""
-        values = self._refreshed().values[self._present]
+        values = self._refresh_sums().values[self._present]
         if len(values) < self.constraint.min_domains:
             return 0
         return int(values.min()) if len(values) else _NO_DOMAIN
 
-    def of_nodes(self, codes: Codes) -> Ints:
-        return self._refreshed().of_nodes(codes)
+    def look_up_counts(self, codes: Codes) -> Ints:
+        return self._refresh_sums().look_up_counts(codes)
 
-    def _refreshed(self) -> DomainSums:
+    def _refresh_sums(self) -> DomainSums:
         shape = self._table.shape
         if self._sums is None or self._sums.shape != shape:
             mask = self._mask()
@@ -111,7 +111,7 @@ class Spread:
         for key in (*self._keys, self.constraint.topology_key):
             mask &= table.column(key).exists(rows)
         if self.constraint.honors_affinity and has_requirements(self._spec):
-            mask &= required_nodes(table, self._spec, rows)
+            mask &= satisfies_requirements(table, self._spec, rows)
         if self.constraint.honors_taints:
             mask &= ~have_untolerated_taints(table.taints.sets, self._spec.tolerations)[table.taints.codes[rows]]
         return mask
@@ -156,7 +156,7 @@ class PodTopologySpread:
             codes = spread.column.codes[rows]
             itself = int(constraint.selector.matches(labels))
             most = constraint.max_skew + spread.global_minimum() - itself
-            row_codes[spread.of_nodes(codes) > most] = cycle.reject(self.name, REASON)
+            row_codes[spread.look_up_counts(codes) > most] = cycle.reject(self.name, REASON)
             row_codes[codes == MISSING] = cycle.reject(self.name, REASON_LABEL, is_final=True)
         return row_codes
 
@@ -167,7 +167,7 @@ class PodTopologySpread:
 
     def score(self, cycle: CycleState, rows: Rows) -> Ints:
         spreads: list[Spread] = cycle.memo[_SCORING]
-        ignored = self._ignored(cycle.info, spreads, rows)
+        ignored = self._flag_ignored_rows(cycle.info, spreads, rows)
         cycle.memo[_IGNORED] = ignored
         total = np.zeros(count_of(rows), dtype=np.float64)
         for spread in spreads:
@@ -204,12 +204,12 @@ class PodTopologySpread:
             counts = spread.tally.per_node[rows]
             domains = int(len(codes) - ignored.sum())
         else:
-            counts = spread.of_nodes(codes)
+            counts = spread.look_up_counts(codes)
             domains = len(np.unique(codes[~ignored]))
         scores = counts * np.log(domains + 2) + (spread.constraint.max_skew - 1)
         return np.where(codes == MISSING, 0.0, scores)
 
-    def _ignored(self, info: PodInfo, spreads: list[Spread], rows: Rows) -> Flags:
+    def _flag_ignored_rows(self, info: PodInfo, spreads: list[Spread], rows: Rows) -> Flags:
         """Return the rows that lack a topology label; the system default constraints ignore no rows."""
         ignored = np.zeros(count_of(rows), dtype=np.bool_)
         if self._needs_all_labels(info):
@@ -228,21 +228,21 @@ class PodTopologySpread:
             constraints: Any = own
             selector = None
         else:
-            selector = self._selectors.of(info) if self._selectors is not None else NOTHING
+            selector = self._selectors.get_selector(info) if self._selectors is not None else NOTHING
             if selector.is_nothing:
                 return []
             constraints, variant = self._defaults, (str(selector),)
-        by_variant: dict[object, list[Spread]] = info.signature.parsed(self.name, lambda spec: {})
+        by_variant: dict[object, list[Spread]] = info.signature.parse_once(self.name, lambda spec: {})
         key = (self._profile, action, info.namespace, variant)
         spreads = by_variant.get(key)
         if spreads is None:
             read = read_constraints(constraints, action, info.group.labels)
             if selector is not None:
                 read = tuple(constraint._replace(selector=selector) for constraint in read)
-            spreads = by_variant[key] = self._new_spreads(info, read)
+            spreads = by_variant[key] = self._make_spreads(info, read)
         return spreads
 
-    def _new_spreads(self, info: PodInfo, read: tuple[SpreadConstraint, ...]) -> list[Spread]:
+    def _make_spreads(self, info: PodInfo, read: tuple[SpreadConstraint, ...]) -> list[Spread]:
         keys = tuple(constraint.topology_key for constraint in read) if self._needs_all_labels(info) else ()
         return [Spread(self._table, info.signature.spec, info.namespace, constraint, keys) for constraint in read]
 

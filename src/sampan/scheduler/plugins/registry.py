@@ -105,13 +105,13 @@ def make_framework(
 
     multi_point = [instantiate(choice) for choice in config.plugins]
 
-    def enabled(point: str) -> Sequence[SchedulerPlugin]:
+    def list_enabled_plugins(point: str) -> Sequence[SchedulerPlugin]:
         choice = config.points.get(point, PointChoice())
         specific = [instantiate(other) for other in choice.enabled]
         general = [plugin for plugin in multi_point if not {"*", plugin.name}.intersection(choice.disabled)]
         return list({plugin.name: plugin for plugin in (*specific, *general)}.values())
 
-    points = ExtensionPoints.resolve(enabled)
+    points = ExtensionPoints.resolve(list_enabled_plugins)
     _check(config, points)
     return Framework(
         name=config.scheduler_name,
@@ -125,7 +125,7 @@ def make_framework(
 
 def _check(config: ProfileConfig, points: ExtensionPoints) -> None:
     for point, choice in config.points.items():
-        names = {plugin.name for plugin in points.at(point)}
+        names = {plugin.name for plugin in points.get_plugins_at(point)}
         for enabled in choice.enabled:
             if enabled.name not in names:
                 raise ArgumentError(f"plugin {enabled.name!r} does not extend {point} plugin")

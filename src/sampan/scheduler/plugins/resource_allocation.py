@@ -32,12 +32,12 @@ class Amounts(NamedTuple):
 Strategy = Callable[[Sequence[Amounts]], Ints]
 
 
-def least_allocated(resources: Sequence[Amounts]) -> Ints:
-    return _weighted([(resource, _free_share(resource)) for resource in resources])
+def score_least_allocated(resources: Sequence[Amounts]) -> Ints:
+    return _average_by_weight([(resource, _free_share(resource)) for resource in resources])
 
 
-def most_allocated(resources: Sequence[Amounts]) -> Ints:
-    return _weighted([(resource, _allocated_share(resource)) for resource in resources])
+def score_most_allocated(resources: Sequence[Amounts]) -> Ints:
+    return _average_by_weight([(resource, _allocated_share(resource)) for resource in resources])
 
 
 def _free_share(amounts: Amounts) -> Ints:
@@ -50,7 +50,7 @@ def _allocated_share(amounts: Amounts) -> Ints:
     return np.minimum(amounts.requested, capacity) * MAX_SCORE // capacity
 
 
-def _weighted(parts: Sequence[tuple[Amounts, Ints]]) -> Ints:
+def _average_by_weight(parts: Sequence[tuple[Amounts, Ints]]) -> Ints:
     total: Ints = np.zeros_like(parts[0][1])
     weights: Ints = np.zeros_like(total)
     for resource, scores in parts:
@@ -74,7 +74,7 @@ class RequestedToCapacity:
             weight = np.where((resource.allocatable > 0) & (scores > 0), resource.weight, 0)
             total += scores * weight
             weights += weight
-        return _rounded(total, weights)
+        return _round_half_up(total, weights)
 
     def _score(self, amounts: Amounts) -> Ints:
         capacity = np.maximum(amounts.allocatable, 1)
@@ -86,22 +86,22 @@ class RequestedToCapacity:
         scores: Ints = np.full_like(at, points[-1][1])
         for (left, low), (right, high) in reversed(list(pairwise(points))):
             step = (high - low) * (at - left)
-            inner = low + _toward_zero(step, right - left)
+            inner = low + _divide_toward_zero(step, right - left)
             scores = np.where(at <= right, inner, scores)
         return np.where(at <= points[0][0], points[0][1], scores)
 
 
-def _toward_zero(number: Ints, divisor: int) -> Ints:
+def _divide_toward_zero(number: Ints, divisor: int) -> Ints:
     quotient: Ints = np.sign(number) * (np.abs(number) // divisor)
     return quotient
 
 
-def _rounded(total: Ints, weights: Ints) -> Ints:
+def _round_half_up(total: Ints, weights: Ints) -> Ints:
     """Return the weighted mean rounded half up; scores are never negative."""
     return np.floor(total / np.maximum(weights, 1) + 0.5).astype(np.int64)
 
 
-def balanced(requested: Sequence[Ints], allocatable: Sequence[Ints]) -> Ints:
+def score_balance(requested: Sequence[Ints], allocatable: Sequence[Ints]) -> Ints:
     """Return 100 where all resources would be utilized equally, and less the more their utilization differs."""
     has = np.array([amount > 0 for amount in allocatable])
     fractions = np.array(

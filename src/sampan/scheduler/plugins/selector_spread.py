@@ -43,7 +43,7 @@ class SelectorSpread:
         selector = self._selector(cycle)
         if selector.is_nothing or cycle.signature.spec.topologySpreadConstraints:
             return SKIP
-        cycle.memo[self.name] = self._tallies.of(
+        cycle.memo[self.name] = self._tallies.get(
             PodClass((PodSelector(selector, frozenset((cycle.info.namespace,))),), with_terminating=False)
         )
         return None
@@ -68,11 +68,11 @@ class SelectorSpread:
 
     def _selector(self, cycle: CycleState) -> Selector:
         if self._selectors is not None:
-            return self._selectors.of(cycle.info)
+            return self._selectors.get_selector(cycle.info)
         assert self._services is not None
         selectors = self._services.selectors(cycle.info)
         every = [requirement for selector in selectors for requirement in selector.requirements]
-        return selectors[0].narrowed(*every) if selectors else NOTHING
+        return selectors[0].with_requirements(*every) if selectors else NOTHING
 
 
 _ZONES = "SelectorSpread/zones"

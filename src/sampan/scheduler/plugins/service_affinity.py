@@ -71,7 +71,7 @@ class ServiceAffinity:
     def _first_row(self, info: PodInfo) -> int:
         """Return the first row with a pod that has all labels of this pod, or -1."""
         pods = PodSelector(from_labels(info.group.labels), frozenset((info.namespace,)))
-        tally = self._tallies.of(PodClass((pods,)))
+        tally = self._tallies.get(PodClass((pods,)))
         rows = np.flatnonzero(tally.per_node)
         return int(rows[0]) if len(rows) else -1
 
@@ -88,9 +88,9 @@ class ServiceAffinity:
         if not selectors:
             return np.where(codes == MISSING, 0, MAX_SCORE).astype(np.int64)
         pods = PodSelector(selectors[0], frozenset((cycle.info.namespace,)))
-        tally = self._tallies.of(PodClass((pods,), with_terminating=False))
+        tally = self._tallies.get(PodClass((pods,), with_terminating=False))
         total = max(tally.total, 1)
-        near = tally.by_domain(column, self._table.shape).of_nodes(codes)
+        near = tally.sum_by_domain(column, self._table.shape).look_up_counts(codes)
         return np.where(codes == MISSING, 0, MAX_SCORE * (total - near) // total).astype(np.int64)
 
     def events_to_register(self) -> QueueingHints:

@@ -11,7 +11,11 @@ import numpy as np
 from sampan.scheduler.cache.arrays import Codes, Ints, Rows
 from sampan.scheduler.cache.node_table import NodeTable
 from sampan.scheduler.cache.pod_info import PodInfo
-from sampan.scheduler.cache.taints import has_untolerated_taint, have_untolerated_taints, untolerated_preferences
+from sampan.scheduler.cache.taints import (
+    count_untolerated_preferences_by_set,
+    has_untolerated_taint,
+    have_untolerated_taints,
+)
 from sampan.scheduler.framework.cluster_event import ActionType, ClusterEvent, EventResource, QueueingHints
 from sampan.scheduler.framework.contract import CycleState, Handle, PluginScope
 from sampan.scheduler.framework.scores import normalize_to_highest
@@ -35,7 +39,9 @@ class TaintToleration:
     def score(self, cycle: CycleState, rows: Rows) -> Ints:
         """Return the number of untolerated PreferNoSchedule taints."""
         table: NodeTable = cycle.table
-        return untolerated_preferences(table.taints.sets, cycle.signature.spec.tolerations)[table.taints.codes[rows]]
+        return count_untolerated_preferences_by_set(table.taints.sets, cycle.signature.spec.tolerations)[
+            table.taints.codes[rows]
+        ]
 
     def normalize(self, cycle: CycleState, scores: Ints) -> Ints:
         return normalize_to_highest(scores, reverse=True)

@@ -22,12 +22,12 @@ from sampan.scheduler.volumes.pod_volume_claims import (
     UnusableVolumeClaim,
     VolumeChoice,
     can_access,
-    capacity_grew,
     choose_volumes,
-    everywhere,
+    classify_claims,
+    flag_all,
     has_capacity,
     has_claims,
-    sorted_claims,
+    has_more_capacity,
     uses_claim,
     volume_claims_of,
 )
@@ -76,7 +76,7 @@ class VolumeBinding:
         if not self.applies_to(cycle.signature):
             return SKIP
         try:
-            claims = sorted_claims(volume_claims_of(cycle.pod, self._claims.get), self._class)
+            claims = classify_claims(volume_claims_of(cycle.pod, self._claims.get), self._class)
         except UnusableVolumeClaim as error:
             return Status(Code.UNRESOLVABLE, (str(error),))
         if claims.immediate:
@@ -86,7 +86,7 @@ class VolumeBinding:
 
     def filter(self, cycle: CycleState, rows: Rows) -> Codes:
         claims: PodClaims = cycle.memo[self.name]
-        reachable, existing = self._bound(claims, rows)
+        reachable, existing = self._check_bound_volumes(claims, rows)
         choice = self._choice(claims, rows)
         checks = [
             (NODE_CONFLICT, reachable),
@@ -105,7 +105,7 @@ class VolumeBinding:
         if not (choice.has_volumes[0] and choice.has_capacity_flags[0]):
             return Status(Code.ERROR, (f'no pod volume found for node "{node}"',))
         static = [(claim, volume) for claim, volumes in choice.static for volume, flags in volumes if flags[0]]
-        volumes_of_pod = PodVolumes.of(static, [claim for claim, flags in choice.to_provision if flags[0]], node)
+        volumes_of_pod = PodVolumes.build(static, [claim for claim, flags in choice.to_provision if flags[0]], node)
         for volume in volumes_of_pod.volumes:
             self._volumes.assume(volume)
         for claim in volumes_of_pod.claims:
@@ -138,7 +138,7 @@ class VolumeBinding:
     def events_to_register(self) -> QueueingHints:
         return [
             (ClusterEvent(EventResource.STORAGE_CLASS, ActionType.ADD), None),
-            (ClusterEvent(EventResource.STORAGE_CLASS, ActionType.UPDATE), _topologies_changed),
+            (ClusterEvent(EventResource.STORAGE_CLASS, ActionType.UPDATE), _changes_topologies),
             (ClusterEvent(EventResource.PVC, ActionType.ADD), _is_own_claim),
             (ClusterEvent(EventResource.PVC, ActionType.UPDATE), _is_own_claim),
             (ClusterEvent(EventResource.PV, ActionType.ADD), None),
@@ -146,17 +146,17 @@ class VolumeBinding:
             (ClusterEvent(EventResource.NODE, ActionType.ADD), None),
             (ClusterEvent(EventResource.NODE, ActionType.UPDATE_LABELS), None),
             (ClusterEvent(EventResource.CSI_NODE, ActionType.ADD), None),
-            (ClusterEvent(EventResource.CSI_DRIVER, ActionType.UPDATE), _capacity_ignored),
+            (ClusterEvent(EventResource.CSI_DRIVER, ActionType.UPDATE), _stops_publishing_capacity),
             (ClusterEvent(EventResource.CSI_CAPACITY, ActionType.ADD), None),
             (
                 ClusterEvent(EventResource.CSI_CAPACITY, ActionType.UPDATE),
-                lambda info, old, new: capacity_grew(old, new),
+                lambda info, old, new: has_more_capacity(old, new),
             ),
         ]
 
-    def _bound(self, claims: PodClaims, rows: Rows) -> tuple[Flags, Flags]:
+    def _check_bound_volumes(self, claims: PodClaims, rows: Rows) -> tuple[Flags, Flags]:
         """Return the rows from which all bound volumes are accessible, and the rows for which all of them exist."""
-        reachable, existing = everywhere(rows), everywhere(rows)
+        reachable, existing = flag_all(rows), flag_all(rows)
         for claim in claims.bound:
             volume = self._volumes.get(claim.spec.volumeName)
             if volume is None:
@@ -167,7 +167,7 @@ class VolumeBinding:
 
     def _choice(self, claims: PodClaims, rows: Rows) -> VolumeChoice:
         if not claims.delayed:
-            return VolumeChoice(everywhere(rows), everywhere(rows), [], [])
+            return VolumeChoice(flag_all(rows), flag_all(rows), [], [])
         fresh = [self._claims.get(claim.metadata.name, claim.metadata.namespace) or claim for claim in claims.delayed]
         return choose_volumes(self._table, fresh, self._volumes_of_class, self._class, self._has_capacity, rows)
 
@@ -180,7 +180,7 @@ class VolumeBinding:
     def _has_capacity(self, storage_class: StorageClass, size: int, rows: Rows) -> Flags:
         driver = self._drivers.get(storage_class.provisioner)
         if driver is None or not driver.spec.storageCapacity:
-            return everywhere(rows)
+            return flag_all(rows)
         return has_capacity(self._table, self._capacities, storage_class.metadata.name, size, rows)
 
     def _codes(self, cycle: CycleState, checks: list[tuple[str, Flags]], rows: Rows) -> Codes:
@@ -202,10 +202,10 @@ def _is_own_claim(info: PodInfo, old: Any, new: Any) -> bool:
     return uses_claim(info, new)
 
 
-def _topologies_changed(info: PodInfo, old: Any, new: Any) -> bool:
+def _changes_topologies(info: PodInfo, old: Any, new: Any) -> bool:
     return bool(old.allowedTopologies != new.allowedTopologies)
 
 
-def _capacity_ignored(info: PodInfo, old: Any, new: Any) -> bool:
+def _stops_publishing_capacity(info: PodInfo, old: Any, new: Any) -> bool:
     """Whether the driver no longer publishes its storage capacity."""
     return bool(old.spec.storageCapacity and not new.spec.storageCapacity)

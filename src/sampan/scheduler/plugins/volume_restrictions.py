@@ -14,7 +14,7 @@ from sampan.scheduler.cache.pod_info import PodInfo
 from sampan.scheduler.cache.pod_signature import PodSignature
 from sampan.scheduler.framework.cluster_event import ActionType, ClusterEvent, EventResource, QueueingHints
 from sampan.scheduler.framework.contract import SKIP, Code, CycleState, Handle, PluginScope, Status
-from sampan.scheduler.volumes.pod_volume_claims import named_claims, not_found, uses_claim
+from sampan.scheduler.volumes.pod_volume_claims import format_not_found, named_claims, uses_claim
 
 DISK_CONFLICT = "node(s) had no available disk"
 POD_CONFLICT = (
@@ -41,7 +41,7 @@ class VolumeRestrictions:
         for name in named_claims(cycle.signature):
             claim = self._claims.get(name, cycle.info.namespace)
             if claim is None:
-                return Status(Code.UNRESOLVABLE, (not_found(name),))
+                return Status(Code.UNRESOLVABLE, (format_not_found(name),))
             if _ONE_POD in claim.spec.accessModes:
                 alone.append(NamespacedName(cycle.info.namespace, name))
         cycle.memo[self.name] = alone
@@ -77,7 +77,7 @@ class VolumeRestrictions:
 
 
 def disks_of(signature: PodSignature) -> Sequence[Volume]:
-    return signature.parsed("disks", _disks)
+    return signature.parse_once("disks", _disks)
 
 
 def _disks(spec: PodSpec) -> Sequence[Volume]:

@@ -15,7 +15,7 @@ from sampan.scheduler.cache.pod_info import PodInfo
 from sampan.scheduler.cache.pod_signature import PodSignature
 from sampan.scheduler.framework.cluster_event import ActionType, ClusterEvent, EventResource, QueueingHints
 from sampan.scheduler.framework.contract import SKIP, Code, CycleState, Handle, PluginScope, Status
-from sampan.scheduler.volumes.pod_volume_claims import UnusableVolumeClaim, named_claims, not_found, uses_claim
+from sampan.scheduler.volumes.pod_volume_claims import UnusableVolumeClaim, format_not_found, named_claims, uses_claim
 
 CONFLICT = "node(s) had no available volume zone"
 ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
@@ -72,7 +72,7 @@ class VolumeZone:
             (ClusterEvent(EventResource.PVC, ActionType.ADD), lambda info, old, new: uses_claim(info, new)),
             (ClusterEvent(EventResource.PVC, ActionType.UPDATE), lambda info, old, new: uses_claim(info, new)),
             (ClusterEvent(EventResource.PV, ActionType.ADD), None),
-            (ClusterEvent(EventResource.PV, ActionType.UPDATE), _topology_changed),
+            (ClusterEvent(EventResource.PV, ActionType.UPDATE), _changes_topology),
         ]
 
     def _topologies(self, info: PodInfo) -> list[VolumeTopology]:
@@ -80,7 +80,7 @@ class VolumeZone:
         for name in named_claims(info.signature):
             claim = self._claims.get(name, info.namespace)
             if claim is None:
-                raise UnusableVolumeClaim(not_found(name))
+                raise UnusableVolumeClaim(format_not_found(name))
             if not claim.spec.volumeName:
                 self._check_unbound(claim)
                 continue
@@ -119,5 +119,5 @@ def _is_in(table: NodeTable, topology: VolumeTopology, rows: Rows) -> Flags:
     return inside
 
 
-def _topology_changed(info: PodInfo, old: Any, new: Any) -> bool:
+def _changes_topology(info: PodInfo, old: Any, new: Any) -> bool:
     return topologies_of(old) != topologies_of(new)

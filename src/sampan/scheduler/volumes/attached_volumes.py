@@ -15,7 +15,7 @@ from sampan.api.types.storage_v1 import StorageClass, VolumeAttachment
 from sampan.machinery.informer import Informer, Lister
 from sampan.machinery.object_key import NamespacedName, key_of
 from sampan.machinery.volumes import claim_name_of, class_of_claim
-from sampan.scheduler.cache.arrays import Ints, Rows, grown, numbers_of
+from sampan.scheduler.cache.arrays import Ints, Rows, grow_array, numbers_of
 from sampan.scheduler.cache.node_attributes import volumes_with_claims
 from sampan.scheduler.cache.node_table import NodeTable
 
@@ -35,14 +35,14 @@ class CsiVolumes:
     ) -> None:
         self._claims, self._volumes, self._classes = claims, volumes, classes
 
-    def of_pod(self, pod: Pod, volumes: Iterable[Any]) -> Iterator[Handle]:
+    def list_pod_handles(self, pod: Pod, volumes: Iterable[Any]) -> Iterator[Handle]:
         for volume in volumes:
             claim = self._claims.get(claim_name_of(pod, volume), pod.metadata.namespace)
-            handle = self.of_claim(claim) if claim is not None else None
+            handle = self.find_claim_handle(claim) if claim is not None else None
             if handle is not None:
                 yield handle
 
-    def of_claim(self, claim: PersistentVolumeClaim) -> Handle | None:
+    def find_claim_handle(self, claim: PersistentVolumeClaim) -> Handle | None:
         """Return the driver and volume handle; an unbound claim counts by the provisioner of its storage class."""
         volume = self.volume(claim.spec.volumeName) if claim.spec.volumeName else None
         if volume is not None:
@@ -74,9 +74,9 @@ class AttachedVolumes:
         self._rows_with: dict[Handle, set[int]] = {}
         self._pods_at = self._nodes_at = -1
         self._stale: set[int] = set()
-        claims.subscribe(self._claim_changed)
-        volumes.subscribe(self._volume_changed)
-        attachments.subscribe(self._attachment_changed)
+        claims.subscribe(self._on_claim_changed)
+        volumes.subscribe(self._on_volume_changed)
+        attachments.subscribe(self._on_attachment_changed)
 
     def count(self, driver: str, rows: Rows) -> Ints:
         self._refresh()
@@ -86,14 +86,14 @@ class AttachedVolumes:
         counted: Ints = counts[rows]
         return counted
 
-    def having(self, handle: Handle, rows: Rows) -> Any:
+    def is_volume_used(self, handle: Handle, rows: Rows) -> Any:
         """Return whether pods of each row already use the volume; an attachment alone does not count."""
         self._refresh()
         return np.isin(numbers_of(rows), list(self._rows_with.get(handle, ())))
 
     def _refresh(self) -> None:
         table = self._table
-        pods, nodes = table.pod_log.since(self._pods_at), table.node_log.since(self._nodes_at)
+        pods, nodes = table.pod_log.list_changes_since(self._pods_at), table.node_log.list_changes_since(self._nodes_at)
         self._pods_at, self._nodes_at = table.pod_log.position, table.node_log.position
         if pods is None or nodes is None or self._pods_at < 0:
             stale: Iterable[int] = range(table.used)
@@ -102,12 +102,12 @@ class AttachedVolumes:
         self._stale.clear()
         for driver, counts in self._counts.items():
             if len(counts) < table.size:
-                self._counts[driver] = grown(counts, table.size)
+                self._counts[driver] = grow_array(counts, table.size)
         for row in stale:
             self._recount(row)
 
     def _recount(self, row: int) -> None:
-        used = frozenset(self._used(row))
+        used = frozenset(self._list_used_handles(row))
         before = self._of_row.get(row, frozenset())
         for handle in before - used:
             self._rows_with[handle].discard(row)
@@ -118,32 +118,32 @@ class AttachedVolumes:
         self._of_row[row] = used
         for counts in self._counts.values():
             counts[row] = 0
-        for driver, _ in used | set(self._attached(row)):
+        for driver, _ in used | set(self._list_attached_handles(row)):
             if driver not in self._counts:
                 self._counts[driver] = np.zeros(self._table.size, dtype=np.int64)
             self._counts[driver][row] += 1
 
-    def _used(self, row: int) -> Iterator[Handle]:
+    def _list_used_handles(self, row: int) -> Iterator[Handle]:
         for info in self._table.pods[row].values():
-            volumes = info.signature.parsed("claiming volumes", volumes_with_claims)
+            volumes = info.signature.parse_once("claiming volumes", volumes_with_claims)
             if volumes:
-                yield from self._csi.of_pod(info.pod, volumes)
+                yield from self._csi.list_pod_handles(info.pod, volumes)
 
-    def _attached(self, row: int) -> Iterator[Handle]:
+    def _list_attached_handles(self, row: int) -> Iterator[Handle]:
         for attachment in self._attachments.find(by_node, self._table.names[row]):
             volume = self._csi.volume(attachment.spec.source.persistentVolumeName or "")
             if attachment.spec.attacher and volume is not None and volume.spec.csi is not None:
                 yield attachment.spec.attacher, volume.spec.csi.volumeHandle
 
-    def _claim_changed(self, old: Any, new: Any) -> None:
+    def _on_claim_changed(self, old: Any, new: Any) -> None:
         self._stale.update(self._table.claims.rows(key_of(new or old)))
 
-    def _volume_changed(self, old: Any, new: Any) -> None:
+    def _on_volume_changed(self, old: Any, new: Any) -> None:
         claim = (new or old).spec.claimRef
         if claim is not None:
             self._stale.update(self._table.claims.rows(NamespacedName(claim.namespace, claim.name)))
 
-    def _attachment_changed(self, old: Any, new: Any) -> None:
+    def _on_attachment_changed(self, old: Any, new: Any) -> None:
         row = self._table.rows.get((new or old).spec.nodeName)
         if row is not None:
             self._stale.add(row)

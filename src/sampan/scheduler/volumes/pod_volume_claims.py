@@ -40,7 +40,7 @@ from sampan.machinery.volumes import (
     class_of_volume,
     is_bound_to,
     modes_differ,
-    requested,
+    requested_size,
     waits_for_consumer,
 )
 from sampan.scheduler.cache.arrays import Flags, Rows, count_of, numbers_of
@@ -68,7 +68,7 @@ class PodClaims:
 
 
 def has_claims(signature: PodSignature) -> bool:
-    return signature.parsed("has claims", _has_claims)
+    return signature.parse_once("has claims", _has_claims)
 
 
 def _has_claims(spec: PodSpec) -> bool:
@@ -77,7 +77,7 @@ def _has_claims(spec: PodSpec) -> bool:
 
 def named_claims(signature: PodSignature) -> Sequence[str]:
     """Return the claims that the spec refers to by name, without those of ephemeral volumes."""
-    return signature.parsed("named claims", _named_claims)
+    return signature.parse_once("named claims", _named_claims)
 
 
 def _named_claims(spec: PodSpec) -> Sequence[str]:
@@ -91,7 +91,7 @@ def uses_claim(info: PodInfo, claim: PersistentVolumeClaim) -> bool:
     return any(claim_name_of(info.pod, volume) == claim.metadata.name for volume in info.pod.spec.volumes)
 
 
-def not_found(name: str) -> str:
+def format_not_found(name: str) -> str:
     return f'persistentvolumeclaim "{name}" not found'
 
 
@@ -108,7 +108,7 @@ def volume_claims_of(pod: Pod, find: FindClaim) -> list[PersistentVolumeClaim]:
 def _claim(pod: Pod, name: str, claim: PersistentVolumeClaim | None, is_ephemeral: bool) -> PersistentVolumeClaim:
     if claim is None:
         waits = f'waiting for ephemeral volume controller to create the persistentvolumeclaim "{name}"'
-        raise UnusableVolumeClaim(waits if is_ephemeral else not_found(name))
+        raise UnusableVolumeClaim(waits if is_ephemeral else format_not_found(name))
     if claim.status.phase == LOST:
         raise UnusableVolumeClaim(
             f'persistentvolumeclaim "{name}" bound to non-existent persistentvolume "{claim.spec.volumeName}"'
@@ -126,7 +126,7 @@ def is_bound(claim: PersistentVolumeClaim) -> bool:
     return bool(claim.spec.volumeName) and BIND_COMPLETED in claim.metadata.annotations
 
 
-def sorted_claims(claims: Sequence[PersistentVolumeClaim], find_class: FindClass) -> PodClaims:
+def classify_claims(claims: Sequence[PersistentVolumeClaim], find_class: FindClass) -> PodClaims:
     pod_claims = PodClaims()
     for claim in claims:
         if is_bound(claim):
@@ -149,28 +149,28 @@ _OPERATORS = {
 }
 
 
-def everywhere(rows: Rows) -> Flags:
+def flag_all(rows: Rows) -> Flags:
     return np.ones(count_of(rows), dtype=np.bool_)
 
 
-def nowhere(rows: Rows) -> Flags:
+def flag_none(rows: Rows) -> Flags:
     return np.zeros(count_of(rows), dtype=np.bool_)
 
 
 def can_access(table: NodeTable, volume: PersistentVolume, rows: Rows) -> Flags:
     """Return whether each row satisfies the node affinity of the volume."""
     required = volume.spec.nodeAffinity.required if volume.spec.nodeAffinity is not None else None
-    return everywhere(rows) if required is None else matches_any(table, required.nodeSelectorTerms or (), rows)
+    return flag_all(rows) if required is None else matches_any(table, required.nodeSelectorTerms or (), rows)
 
 
 def allows_topology(table: NodeTable, terms: Sequence[TopologySelectorTerm], rows: Rows) -> Flags:
     """Return whether each row satisfies the allowedTopologies of a storage class; an empty list allows every node."""
     if not terms:
-        return everywhere(rows)
-    satisfied = nowhere(rows)
+        return flag_all(rows)
+    satisfied = flag_none(rows)
     for term in terms:
         if term.matchLabelExpressions:
-            matching = everywhere(rows)
+            matching = flag_all(rows)
             for expression in term.matchLabelExpressions:
                 matching &= table.column(expression.key).is_one_of(expression.values or (), rows)
             satisfied |= matching
@@ -181,7 +181,7 @@ def has_capacity(
     table: NodeTable, capacities: Iterable[CSIStorageCapacity], class_name: str, size: int, rows: Rows
 ) -> Flags:
     """Return whether each row has a CSIStorageCapacity of the class with at least `size` bytes."""
-    flags = nowhere(rows)
+    flags = flag_none(rows)
     for entry in capacities:
         if entry.storageClassName == class_name and entry.nodeTopology is not None and _limit(entry) >= size:
             flags |= _matches_requirements(table, selector_of(entry.nodeTopology).requirements, rows)
@@ -194,12 +194,12 @@ def _limit(entry: CSIStorageCapacity) -> int:
     return -1 if limit is None else parse(limit).value()
 
 
-def capacity_grew(old: CSIStorageCapacity | None, new: CSIStorageCapacity) -> bool:
+def has_more_capacity(old: CSIStorageCapacity | None, new: CSIStorageCapacity) -> bool:
     return old is None or _limit(new) > _limit(old)
 
 
 def _matches_requirements(table: NodeTable, requirements: Iterable[Requirement], rows: Rows) -> Flags:
-    flags = everywhere(rows)
+    flags = flag_all(rows)
     for requirement in requirements:
         node_requirement = NodeSelectorRequirement(
             key=requirement.key, operator=_OPERATORS[requirement.operator], values=list(requirement.values)
@@ -236,7 +236,7 @@ def choose_volumes(
     rows: Rows,
 ) -> VolumeChoice:
     """Choose volumes for the claims on all rows; `volumes_of` returns the volumes of a storage class."""
-    choice = VolumeChoice(everywhere(rows), everywhere(rows), [], [])
+    choice = VolumeChoice(flag_all(rows), flag_all(rows), [], [])
     decided = [claim for claim in claims if SELECTED_NODE in claim.metadata.annotations]
     for claim in decided:
         row = table.rows.get(claim.metadata.annotations[SELECTED_NODE], -1)
@@ -245,15 +245,15 @@ def choose_volumes(
         choice.to_provision.append((claim, selected))
     used: dict[str, Flags] = {}
     free = [claim for claim in claims if SELECTED_NODE not in claim.metadata.annotations]
-    for claim in sorted(free, key=requested):
-        chosen = _static(table, claim, volumes_of(class_of_claim(claim)), used, rows)
+    for claim in sorted(free, key=requested_size):
+        chosen = _choose_static_volumes(table, claim, volumes_of(class_of_claim(claim)), used, rows)
         choice.static.append((claim, chosen))
-        choice.to_provision.append((claim, ~_any([flags for _, flags in chosen], rows)))
+        choice.to_provision.append((claim, ~_combine_flags([flags for _, flags in chosen], rows)))
     _check_provisioning(table, choice, class_of, has_capacity, rows)
     return choice
 
 
-def _static(
+def _choose_static_volumes(
     table: NodeTable,
     claim: PersistentVolumeClaim,
     volumes: Sequence[PersistentVolume],
@@ -262,7 +262,7 @@ def _static(
 ) -> list[tuple[PersistentVolume, Flags]]:
     """Choose, on each row, the smallest accessible volume; a volume pre-bound to the claim is the only choice."""
     chosen: list[tuple[PersistentVolume, Flags]] = []
-    open_rows = everywhere(rows)
+    open_rows = flag_all(rows)
     for volume in _candidates(claim, volumes):
         name = volume.metadata.name
         usable = can_access(table, volume, rows) & open_rows
@@ -287,7 +287,7 @@ def _candidates(claim: PersistentVolumeClaim, volumes: Sequence[PersistentVolume
 def _matches(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
     if volume.spec.claimRef is not None and not is_bound_to(volume, claim):
         return False
-    if volume.metadata.deletionTimestamp is not None or capacity(volume) < requested(claim):
+    if volume.metadata.deletionTimestamp is not None or capacity(volume) < requested_size(claim):
         return False
     if modes_differ(claim, volume) or attributes_differ(claim, volume):
         return False
@@ -323,7 +323,7 @@ def _check_provisioning(
 
 def _can_provision(table: NodeTable, storage_class: StorageClass | None, rows: Rows) -> Flags:
     if storage_class is None or storage_class.provisioner in ("", NO_PROVISIONER):
-        return nowhere(rows)
+        return flag_none(rows)
     return allows_topology(table, storage_class.allowedTopologies, rows)
 
 
@@ -332,11 +332,11 @@ def capacity_for(
 ) -> Flags:
     has_request = claim.spec.resources is not None and STORAGE in claim.spec.resources.requests
     if storage_class is None or not has_request:
-        return everywhere(rows)
-    return has_capacity(storage_class, requested(claim).value(), rows)
+        return flag_all(rows)
+    return has_capacity(storage_class, requested_size(claim).value(), rows)
 
 
-def _any(flags: Sequence[Flags], rows: Rows) -> Flags:
+def _combine_flags(flags: Sequence[Flags], rows: Rows) -> Flags:
     combined = np.zeros(count_of(rows), dtype=np.bool_)
     for part in flags:
         combined |= part

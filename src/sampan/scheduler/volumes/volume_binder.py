@@ -20,7 +20,7 @@ from sampan.machinery.clock import Clock
 from sampan.machinery.copies import copy_of
 from sampan.machinery.informer import IndexFunction, Informer, Lister
 from sampan.machinery.object_key import NamespacedName, key_of
-from sampan.machinery.volumes import SELECTED_NODE, volume_bound
+from sampan.machinery.volumes import SELECTED_NODE, bind_volume
 from sampan.scheduler.cache.node_table import NodeTable
 from sampan.scheduler.volumes.pod_volume_claims import can_access, is_bound
 
@@ -37,11 +37,11 @@ class AssumeCache(Generic[T]):
 
     def get(self, name: str, namespace: str = "") -> T | None:
         stored = self._lister.get(name, namespace)
-        return None if stored is None else self._with_assumed(stored)
+        return None if stored is None else self._prefer_assumed(stored)
 
     def find(self, index: IndexFunction, value: Hashable) -> list[T]:
         """Return the matching objects; the index covers the informer cache only."""
-        return [self._with_assumed(stored) for stored in self._lister.find(index, value)]
+        return [self._prefer_assumed(stored) for stored in self._lister.find(index, value)]
 
     def assume(self, changed: Any) -> None:
         """Overlay the object, which still has the resource version of the cached object that it is based on."""
@@ -50,7 +50,7 @@ class AssumeCache(Generic[T]):
     def restore(self, obj: Any) -> None:
         self._assumed.pop(key_of(obj), None)
 
-    def _with_assumed(self, stored: Any) -> T:
+    def _prefer_assumed(self, stored: Any) -> T:
         if not self._assumed:
             return stored  # type: ignore[no-any-return]
         key = key_of(stored)
@@ -78,13 +78,13 @@ class PodVolumes:
     """Names of volumes with the claims that they are chosen for."""
 
     @classmethod
-    def of(
+    def build(
         cls,
         static: Sequence[tuple[PersistentVolumeClaim, PersistentVolume]],
         to_provision: Sequence[PersistentVolumeClaim],
         node: str,
     ) -> PodVolumes:
-        changed = [volume_bound(volume, claim) for claim, volume in static]
+        changed = [bind_volume(volume, claim) for claim, volume in static]
         claims = []
         for claim in to_provision:
             copy = copy_of(claim)
@@ -105,11 +105,14 @@ class SchedulerVolumeBinder:
         table: NodeTable,
     ) -> None:
         self._clock, self._table = clock, table
-        self._claim_client, self._volume_client = client.of(PersistentVolumeClaim), client.of(PersistentVolume)
+        self._claim_client, self._volume_client = (
+            client.for_kind(PersistentVolumeClaim),
+            client.for_kind(PersistentVolume),
+        )
         self._claims, self._volumes = claims.lister, volumes.lister
         self._waiting: set[asyncio.Event] = set()
-        claims.subscribe(self._changed)
-        volumes.subscribe(self._changed)
+        claims.subscribe(self._on_object_changed)
+        volumes.subscribe(self._on_object_changed)
 
     async def bind_pod_volumes(self, pod_volumes: PodVolumes, timeout_s: float) -> None:
         try:
@@ -195,7 +198,7 @@ class SchedulerVolumeBinder:
             what = f'pv "{volume.metadata.name}" node affinity doesn\'t match node "{node}"'
             raise VolumeBindingFailed(f"{what}: no matching NodeSelectorTerms")
 
-    def _changed(self, old: Any, new: Any) -> None:
+    def _on_object_changed(self, old: Any, new: Any) -> None:
         for event in self._waiting:
             event.set()
 

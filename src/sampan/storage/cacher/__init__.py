@@ -25,7 +25,7 @@ from sampan.storage.cacher.errors import (
 )
 from sampan.storage.cacher.history import HistoryBudget, HistoryLimits
 from sampan.storage.cacher.item import ADDED, BOOKMARK, DELETED, MODIFIED, CacheEvent, FrameEncoder, Item
-from sampan.storage.cacher.list_options import Options, defaulted, validate_options
+from sampan.storage.cacher.list_options import Options, apply_defaults, validate_options
 from sampan.storage.cacher.object_fields import CachedField, Shape
 from sampan.storage.cacher.reads import ListQuery, ListResult
 from sampan.storage.cacher.selection import LabelMatcher, ObjectSelection
@@ -67,6 +67,6 @@ __all__ = [
     "WatchLimits",
     "WatchQuery",
     "Watcher",
-    "defaulted",
+    "apply_defaults",
     "validate_options",
 ]

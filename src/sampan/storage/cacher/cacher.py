@@ -26,14 +26,20 @@ from sampan.storage.cacher.errors import (
 from sampan.storage.cacher.freshness import State
 from sampan.storage.cacher.history import HistoryBudget, HistoryLimits
 from sampan.storage.cacher.item import ADDED, CacheEvent, Item, ItemMaker, bookmark
-from sampan.storage.cacher.list_options import ReadVersion, VersionRule, parse_version, wanted_of_get, wanted_of_list
+from sampan.storage.cacher.list_options import (
+    ReadVersion,
+    VersionRule,
+    parse_get_version,
+    parse_list_version,
+    parse_version,
+)
 from sampan.storage.cacher.object_fields import DecodeValue, Shape, require_json
 from sampan.storage.cacher.reads import ListQuery, ListResult
 from sampan.storage.cacher.reflector import CacheReflector
 from sampan.storage.cacher.selection import Matcher, ObjectSelection
 from sampan.storage.cacher.watch_budget import WatchBudget
 from sampan.storage.cacher.watcher import INTERVAL_S, BookmarkSchedule, Watcher, WatchLimits, WatchQuery
-from sampan.storage.cacher.watcher_routes import as_event, seen_as
+from sampan.storage.cacher.watcher_routes import as_event, classify_change
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,14 +150,14 @@ class Cacher:
         await self._state.fresh.wait_for(revision, timeout_s=timeout_s, ask=self._reflector.request_progress)
 
     async def get(self, namespace: str, name: str, resource_version: str = "") -> Item | None:
-        requirement = wanted_of_get(resource_version)
+        requirement = parse_get_version(resource_version)
         key = self.shape.key(namespace, name)
         if requirement.rule is not VersionRule.CONSISTENT:
             await self.wait_ready()
         elif not self.is_ready:
-            return await self._stored(key)
-        if not await self._reached(requirement):
-            return await self._stored(key)
+            return await self._read_from_store(key)
+        if not await self._wait_until_fresh(requirement):
+            return await self._read_from_store(key)
         if error := self._state.corrupt.get(key):
             raise CorruptValue(key, error.reason)
         return self._state.contents.items.get(key)
@@ -180,7 +186,7 @@ class Cacher:
     async def list(self, query: ListQuery) -> ListResult:
         requirement, start = self._page(query)
         await self.wait_ready()
-        is_reached = await self._reached(requirement)
+        is_reached = await self._wait_until_fresh(requirement)
         state = self._state
         if state.corrupt:
             self._refuse_undecipherable(query)
@@ -189,9 +195,9 @@ class Cacher:
             # The cache may remember more than the store, but the age of a list is limited by compaction, as in etcd.
             revision, oldest = requirement.revision, max(oldest, self._backend.compacted_revision)
         if is_reached and revision >= oldest:
-            return reads.from_cache(state.contents, state.history, query, start, revision, state.revision)
+            return reads.list_from_cache(state.contents, state.history, query, start, revision, state.revision)
         revision = requirement.revision if requirement.rule is VersionRule.EXACT else 0
-        return await reads.from_store(self._backend, self._maker, self.shape, query, start, revision)
+        return await reads.list_from_store(self._backend, self._maker, self.shape, query, start, revision)
 
     def watch(self, query: WatchQuery) -> Watcher:
         """Return a watcher; an invalid query or an expired resource version raises when the watcher is entered."""
@@ -238,9 +244,11 @@ class Cacher:
         else:
             after = state.revision if query.resource_version == "0" else revision
             if after < state.history.floor:
-                raise VersionExpired.of_watch(after, state.history.floor)
-            changes = state.history.after(after)
-            events = (as_event(kind, change) for change in changes if (kind := seen_as(matcher, change)) is not None)
+                raise VersionExpired.for_watch(after, state.history.floor)
+            changes = state.history.list_changes_after(after)
+            events = (
+                as_event(kind, change) for change in changes if (kind := classify_change(matcher, change)) is not None
+            )
             watcher.begin(after=after, initial=events if changes else None, initial_end=None)
         if watcher.is_ended:
             return
@@ -255,7 +263,7 @@ class Cacher:
     def _page(self, query: ListQuery) -> tuple[ReadVersion, str]:
         """Return the required resource version and the first key of the page."""
         if not query.continue_token:
-            return wanted_of_list(query.resource_version, query.match, query.limit), ""
+            return parse_list_version(query.resource_version, query.match, query.limit), ""
         token = list_options.decode_continue(query.continue_token, self.shape.scope(query.selection.namespace))
         if query.resource_version not in ("", "0"):
             raise InvalidContinue("specifying resource version is not allowed when using continue")
@@ -263,7 +271,7 @@ class Cacher:
             return ReadVersion(VersionRule.CONSISTENT), token.start
         return ReadVersion(VersionRule.EXACT, token.revision), token.start
 
-    async def _reached(self, version: ReadVersion) -> bool:
+    async def _wait_until_fresh(self, version: ReadVersion) -> bool:
         """Wait until the cache is as fresh as required; return False if the store has to serve the read instead."""
         if version.rule is not VersionRule.CONSISTENT:
             await self.wait_for(version.revision)
@@ -280,7 +288,7 @@ class Cacher:
             if isinstance(error, Undecipherable) and (not namespace or self.shape.namespace_of(key) == namespace):
                 raise Undecipherable(key, error.reason)
 
-    async def _stored(self, key: str) -> Item | None:
+    async def _read_from_store(self, key: str) -> Item | None:
         entry, _ = await self._backend.get(key)
         return None if entry is None else self._maker.make(key, entry.value, entry.revision)
 

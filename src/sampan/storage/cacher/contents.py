@@ -89,14 +89,14 @@ class LabelIndexes:
         """Return the keys of the items that have the label with this value; `items` are all items of the resource."""
         index = self._indexes.pop(label, None)
         if index is None:
-            index = _built(label, items)
+            index = _build_index(label, items)
             if len(self._indexes) >= self._most:
                 del self._indexes[next(iter(self._indexes))]
         self._indexes[label] = index
         return index.keys(value)
 
 
-def _built(label: str, items: Iterable[Item]) -> ValueIndex:
+def _build_index(label: str, items: Iterable[Item]) -> ValueIndex:
     index = ValueIndex()
     for item in items:
         value = item.labels.get(label)
@@ -144,23 +144,23 @@ class CacheContents:
     def select(self, matcher: Matcher, *, start: str = "", limit: int = 0) -> SelectedItems:
         """Return the matching items in key order from `start` on, at most `limit` (0: all)."""
         if matcher.name and (matcher.namespace or not self.shape.is_namespaced):
-            return self._by_name(matcher, start)
-        keys, is_exact = self._indexed(matcher)
+            return self._select_by_name(matcher, start)
+        keys, is_exact = self._find_indexed_keys(matcher)
         if keys is None:
             return _select(self.keys.blocks(matcher.namespace, start), self.items, matcher, limit)
         selected = _select([sorted([key for key in keys if key >= start])], self.items, matcher, limit)
         if limit and not is_exact and not selected.has_more and len(selected.items) == limit:
-            return SelectedItems(selected.items, self.keys.last(matcher.namespace) > selected.items[-1].key)
+            return SelectedItems(selected.items, self.keys.get_last(matcher.namespace) > selected.items[-1].key)
         return selected
 
     def count(self, namespace: str, start: str) -> int:
         return self.keys.count(namespace, start)
 
-    def _by_name(self, matcher: Matcher, start: str) -> SelectedItems:
+    def _select_by_name(self, matcher: Matcher, start: str) -> SelectedItems:
         item = self.items.get(self.shape.key(matcher.namespace, matcher.name))
         return SelectedItems([item] if item is not None and item.key >= start and matcher.matches(item) else [], False)
 
-    def _indexed(self, matcher: Matcher) -> tuple[Set[str] | None, bool]:
+    def _find_indexed_keys(self, matcher: Matcher) -> tuple[Set[str] | None, bool]:
         """Return the smallest set of keys from an index, and whether it is a field index.
 
         Return None if scanning all keys of the namespace is no more work.
@@ -181,7 +181,7 @@ class CacheContents:
         return best, is_field
 
 
-class Past:
+class PastContents:
     """The contents at an older revision, reconstructed from the changes since then."""
 
     def __init__(self, contents: CacheContents, since: Iterable[CacheChange]) -> None:
@@ -196,7 +196,9 @@ class Past:
     def select(self, matcher: Matcher, *, start: str = "", limit: int = 0) -> SelectedItems:
         if not self._then:
             return self._contents.select(matcher, start=start, limit=limit)
-        return _select(self._blocks(matcher.namespace, start), _Then(self._contents.items, self._then), matcher, limit)
+        return _select(
+            self._blocks(matcher.namespace, start), _PastItems(self._contents.items, self._then), matcher, limit
+        )
 
     def count(self, namespace: str, start: str) -> int:
         scope, present = self._contents.shape.scope(namespace), self._contents.items
@@ -218,7 +220,7 @@ class Past:
         yield deleted[at:]
 
 
-class _Then(dict[str, Item | None]):
+class _PastItems(dict[str, Item | None]):
     """Lookups that prefer the past state of an item."""
 
     def __init__(self, now: Mapping[str, Item], then: dict[str, Item | None]) -> None:

@@ -24,15 +24,15 @@ class VersionExpired(CacheError):
         self.continue_token = continue_token
 
     @classmethod
-    def of_watch(cls, revision: int, oldest: int) -> "VersionExpired":
+    def for_watch(cls, revision: int, oldest: int) -> "VersionExpired":
         return cls(f"too old resource version: {revision} ({oldest})")
 
     @classmethod
-    def of_list(cls) -> "VersionExpired":
+    def for_list(cls) -> "VersionExpired":
         return cls("The resourceVersion for the provided list is too old.")
 
     @classmethod
-    def of_page(cls, token: str) -> "VersionExpired":
+    def for_page(cls, token: str) -> "VersionExpired":
         return cls(_TOO_OLD_TO_CONTINUE, continue_token=token)
 
 

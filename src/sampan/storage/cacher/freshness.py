@@ -54,7 +54,7 @@ class State:
         self.contents, self.corrupt = contents, corrupt
         self.history.reset(revision)
         for watcher in list(self.routes.watchers()):
-            watcher.end(VersionExpired.of_watch(max(watcher.after, self.revision), revision))
+            watcher.end(VersionExpired.for_watch(max(watcher.after, self.revision), revision))
         self.fresh.advance(revision)
 
     def apply(self, batch: Batch) -> None:
@@ -131,7 +131,7 @@ class Freshness:
             if self._requested < revision or loop.time() - self._requested_at >= self.RETRY_S:
                 await self._ask(revision, ask)
             if self.revision < revision:
-                await self._reached(revision, min(remaining_s, self.RETRY_S))
+                await self._wait_until_reached(revision, min(remaining_s, self.RETRY_S))
 
     async def _ask(self, revision: int, ask: Ask) -> None:
         self._requested, self._requested_at = max(self._requested, revision), asyncio.get_running_loop().time()
@@ -139,7 +139,7 @@ class Freshness:
         with contextlib.suppress(StorageError):
             await ask()
 
-    async def _reached(self, revision: int, timeout_s: float) -> None:
+    async def _wait_until_reached(self, revision: int, timeout_s: float) -> None:
         """Return when the revision is reached or the time is over."""
         loop = asyncio.get_running_loop()
         waiting = (revision, next(self._order), loop.create_future())

@@ -128,7 +128,7 @@ class EventHistory:
             self._start = 0
         self._budget.give_back(size)
 
-    def after(self, revision: int) -> Sequence[CacheChange]:
+    def list_changes_after(self, revision: int) -> Sequence[CacheChange]:
         """Return the changes with a greater revision, oldest first; raise ValueError below `floor`."""
         if revision < self.floor:
             raise ValueError(f"the history of the watch cache starts after revision {self.floor}, not {revision}")

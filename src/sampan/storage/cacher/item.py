@@ -33,7 +33,7 @@ def splice(value: bytes, revision: int, head: bytes, *, is_clean: bool = True) -
     metadata contains no resourceVersion.
     """
     if not (is_clean and value.startswith(head) and value.startswith(_METADATA, len(head))):
-        return _rearranged(value, revision, head)
+        return _rearrange_fields(value, revision, head)
     at = len(head) + len(_METADATA)
     rest = value[at:]
     if rest[-1] != _BRACE:
@@ -43,12 +43,12 @@ def splice(value: bytes, revision: int, head: bytes, *, is_clean: bool = True) -
     return head, b'"metadata":{"resourceVersion":"%d",' % revision + rest
 
 
-def respliced(body: bytes, old: int, new: int) -> bytes:
+def replace_version(body: bytes, old: int, new: int) -> bytes:
     """Return the same body at another resource version."""
     return b'"metadata":{"resourceVersion":"%d' % new + body[len(_VERSION) + len(str(old)) :]
 
 
-def _rearranged(value: bytes, revision: int, head: bytes) -> tuple[bytes, bytes]:
+def _rearrange_fields(value: bytes, revision: int, head: bytes) -> tuple[bytes, bytes]:
     fields = _decode_fields(msgspec.json.format(value, indent=-1))
     kind, version = (bytes(fields.pop(name, b'""')) for name in ("kind", "apiVersion"))
     metadata = _decode_fields(fields.pop("metadata", b"{}"))
@@ -97,9 +97,9 @@ class Item(msgspec.Struct, gc=False, eq=False):
         """The object as JSON."""
         return self.head + self.body
 
-    def at(self, revision: int) -> "Item":
+    def with_revision(self, revision: int) -> "Item":
         """Return the same content at another resource version, as used for deletions."""
-        body = respliced(self.body, self.revision, revision)
+        body = replace_version(self.body, self.revision, revision)
         return Item(self.key, self.namespace, revision, self.head, body, self.labels, self.fields)
 
     def object(self, decode: Callable[[bytes], Any]) -> Any:
@@ -132,7 +132,7 @@ class ItemMaker:
         """Create an item; it shares equal parts with `like`, the previous item of the key. Raise `CorruptValue`."""
         try:
             if value.startswith(_PREFIX) or value.endswith(_NEWLINE):
-                value = self._decode_value(_decrypted(key, value))
+                value = self._decode_value(_require_decrypted(key, value))
             labels, fields, head, body = self._parts(value, revision, like)
             if head is not self._shape.head and self._convert_value is not None:
                 labels, fields, head, body = self._parts(self._convert_value(value), revision, like)
@@ -149,7 +149,7 @@ class ItemMaker:
         return labels, fields, *splice(value, revision, self._shape.head, is_clean=not has_version)
 
 
-def _decrypted(key: str, value: bytes) -> bytes:
+def _require_decrypted(key: str, value: bytes) -> bytes:
     if value.startswith(_ENCRYPTED):
         raise Undecipherable(key, f"it is encrypted with {_key_of(value)}, which no configured key can decrypt")
     return value
@@ -196,12 +196,12 @@ class CacheEvent(msgspec.Struct, gc=False, eq=False):
 
     def frame(self, encoder: FrameEncoder | None = None) -> bytes:
         if encoder is not None:
-            return self._other(encoder)
+            return self._get_encoded_frame(encoder)
         if self._plain is None:
             self._plain = b"".join((_FRAME[self.type], self.item.head, self.item.body, b"}\n"))
         return self._plain
 
-    def _other(self, encoder: FrameEncoder) -> bytes:
+    def _get_encoded_frame(self, encoder: FrameEncoder) -> bytes:
         others = self._others
         if others is None:
             others = self._others = {}

@@ -70,7 +70,7 @@ class SortedKeys:
         before = sum(map(len, self._blocks[:at])) + bisect_left(self._blocks[at], start)
         return self._size - before
 
-    def last(self) -> str:
+    def get_last(self) -> str:
         return self._lasts[-1] if self._lasts else ""
 
 
@@ -102,17 +102,17 @@ class KeySpace:
 
     def blocks(self, namespace: str = "", start: str = "") -> Iterator[list[str]]:
         """Yield the keys of a namespace, or of all, from `start` on; see `SortedKeys.blocks`."""
-        for keys in self._from(namespace, start):
+        for keys in self._list_spaces_from(namespace, start):
             yield from keys.blocks(start)
 
     def count(self, namespace: str = "", start: str = "") -> int:
-        return sum([keys.count(start) for keys in self._from(namespace, start)])
+        return sum([keys.count(start) for keys in self._list_spaces_from(namespace, start)])
 
-    def last(self, namespace: str = "") -> str:
-        spaces = self._from(namespace, "")
-        return spaces[-1].last() if spaces else ""
+    def get_last(self, namespace: str = "") -> str:
+        spaces = self._list_spaces_from(namespace, "")
+        return spaces[-1].get_last() if spaces else ""
 
-    def _from(self, namespace: str, start: str) -> list[SortedKeys]:
+    def _list_spaces_from(self, namespace: str, start: str) -> list[SortedKeys]:
         if namespace or not self._shape.is_namespaced:
             keys = self._spaces.get(self._shape.scope(namespace))
             return [] if keys is None else [keys]

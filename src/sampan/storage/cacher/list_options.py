@@ -48,14 +48,14 @@ def parse_version(text: str) -> int:
     return number
 
 
-def wanted_of_get(resource_version: str) -> ReadVersion:
+def parse_get_version(resource_version: str) -> ReadVersion:
     if not resource_version:
         return ReadVersion(VersionRule.CONSISTENT)
     revision = parse_version(resource_version)
     return ReadVersion(VersionRule.NOT_OLDER, revision) if revision else ReadVersion(VersionRule.ANY)
 
 
-def wanted_of_list(resource_version: str, match: str, limit: int) -> ReadVersion:
+def parse_list_version(resource_version: str, match: str, limit: int) -> ReadVersion:
     """Return the requirement of a list without a continue token whose options are valid.
 
     A resource version with a limit and without a match rule means exactly that version.
@@ -108,7 +108,7 @@ def encode_continue_start(start: str, scope: str, revision: int) -> str:
 
 
 def decode_continue(token: str, scope: str) -> ContinueToken:
-    wire = _parsed(_unpacked(token))
+    wire = _parse_wire(_decode_base64(token))
     if wire.v != _VERSION:
         raise _invalid_token(f": server does not recognize this encoded version {wire.v}")
     if wire.rv == 0:
@@ -117,12 +117,12 @@ def decode_continue(token: str, scope: str) -> ContinueToken:
         raise _invalid_token(f": encoded start key empty (version {_VERSION})")
     key = wire.start if wire.start.startswith("/") else "/" + wire.start
     # A start key with ".." must not leave its scope.
-    if _cleaned(key) != key:
+    if _clean_path(key) != key:
         raise _invalid_token(f": {wire.start}")
     return ContinueToken(scope + key[1:], wire.rv)
 
 
-def _unpacked(token: str) -> bytes:
+def _decode_base64(token: str) -> bytes:
     illegal = re.search(r"[^A-Za-z0-9_-]", token.replace("\r", "").replace("\n", ""))
     at = illegal.start() if illegal else len(token) - 1 if len(token) % 4 == 1 else None
     if at is not None:
@@ -133,7 +133,7 @@ def _unpacked(token: str) -> bytes:
         raise _invalid_token(f": {error}") from error
 
 
-def _parsed(wire: bytes) -> _Wire:
+def _parse_wire(wire: bytes) -> _Wire:
     try:
         return msgspec.json.decode(wire, type=_Wire)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
@@ -145,11 +145,11 @@ def _json_error_text(wire: bytes, error: Exception) -> str:
     if not text or (isinstance(error, msgspec.DecodeError) and "truncated" in str(error)):
         return "unexpected end of JSON input"
     if text[:1] not in b'{["-0123456789tfn':
-        return f"invalid character {_quoted(text[0])} looking for beginning of value"
+        return f"invalid character {_quote_byte(text[0])} looking for beginning of value"
     return str(error)
 
 
-def _quoted(byte: int) -> str:
+def _quote_byte(byte: int) -> str:
     char = chr(byte)
     if char in "'\\":
         return f"'\\{char}'"
@@ -158,7 +158,7 @@ def _quoted(byte: int) -> str:
     return f"'\\x{byte:02x}'" if byte < 0x80 else f"'\\u{byte:04x}'"
 
 
-def _cleaned(path: str) -> str:
+def _clean_path(path: str) -> str:
     cleaned = posixpath.normpath(path)
     return cleaned[1:] if cleaned.startswith("//") else cleaned
 
@@ -179,7 +179,7 @@ class Options:
     send_initial_events: bool | None = None
 
 
-def defaulted(options: Options) -> Options:
+def apply_defaults(options: Options) -> Options:
     """Apply defaults: a watch from no version or from 0 becomes a streaming list."""
     is_plain = options.send_initial_events is None and not options.match
     if options.is_watch and is_plain and options.resource_version in ("", "0"):
@@ -198,9 +198,9 @@ def _validate_list(options: Options) -> list[FieldError]:
         if not options.resource_version:
             errors.append(_forbidden(_MATCH, "resourceVersionMatch is forbidden unless resourceVersion is provided"))
         if options.continue_token:
-            errors.append(_with_continue())
+            errors.append(_match_with_continue_error())
         if options.match not in (EXACT, NOT_OLDER_THAN):
-            errors.append(_unsupported(options.match, (EXACT, NOT_OLDER_THAN, "")))
+            errors.append(_unsupported_match_error(options.match, (EXACT, NOT_OLDER_THAN, "")))
         if options.match == EXACT and options.resource_version == "0":
             text = 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"'
             errors.append(_forbidden(_MATCH, text))
@@ -219,13 +219,13 @@ def _validate_watch(options: Options) -> list[FieldError]:
             text = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
             errors.append(_forbidden(_MATCH, text))
         if options.match != NOT_OLDER_THAN:
-            errors.append(_unsupported(options.match, (NOT_OLDER_THAN,)))
+            errors.append(_unsupported_match_error(options.match, (NOT_OLDER_THAN,)))
         if options.continue_token:
-            errors.append(_with_continue())
+            errors.append(_match_with_continue_error())
     return errors
 
 
-def _with_continue() -> FieldError:
+def _match_with_continue_error() -> FieldError:
     return _forbidden(_MATCH, "resourceVersionMatch is forbidden when continue is provided")
 
 
@@ -233,5 +233,5 @@ def _forbidden(field: str, text: str) -> FieldError:
     return FieldError.forbidden(field, text)
 
 
-def _unsupported(value: str, supported: tuple[str, ...]) -> FieldError:
+def _unsupported_match_error(value: str, supported: tuple[str, ...]) -> FieldError:
     return FieldError.not_supported(_MATCH, value, supported)

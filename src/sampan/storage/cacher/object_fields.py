@@ -119,8 +119,8 @@ class Extract:
         try:
             raw, version, *values = self._get(self._decode(value))
         except (msgspec.ValidationError, AttributeError):  # a part of the path is null or has another type
-            return self._slowly(value)
-        labels = _NO_LABELS if raw is _NOTHING else self._shared(bytes(raw))
+            return self._extract_slowly(value)
+        labels = _NO_LABELS if raw is _NOTHING else self._intern_labels(bytes(raw))
         fields = tuple(values)
         if fields != like:
             fields = self._texts(values)
@@ -130,12 +130,12 @@ class Extract:
         at = iter(values)
         return tuple(
             [
-                _text(next(at), default) if count == 1 else _first([next(at) for _ in range(count)], default)
+                _text(next(at), default) if count == 1 else _pick_first_set([next(at) for _ in range(count)], default)
                 for count, default in self._plan
             ]
         )
 
-    def _shared(self, raw: bytes) -> Labels:
+    def _intern_labels(self, raw: bytes) -> Labels:
         labels = self._pool.get(raw)
         if labels is None:
             labels = {intern(k): intern(v or "") for k, v in (_decode_labels(raw) or {}).items()}
@@ -144,7 +144,7 @@ class Extract:
             self._pool[raw] = labels
         return labels
 
-    def _slowly(self, value: bytes) -> tuple[Labels, tuple[str, ...], bool]:
+    def _extract_slowly(self, value: bytes) -> tuple[Labels, tuple[str, ...], bool]:
         """Extract from an object with an unexpected type at a field path; such a field counts as not set."""
         decoded = msgspec.json.decode(value)
         if not isinstance(decoded, dict):
@@ -153,7 +153,7 @@ class Extract:
         metadata = metadata if isinstance(metadata, dict) else {}
         labels = metadata.get("labels")
         pairs = labels.items() if isinstance(labels, dict) else ()
-        fields = [_first([_dig(decoded, path) for path in paths], default) for paths, default in self._paths]
+        fields = [_pick_first_set([_dig(decoded, path) for path in paths], default) for paths, default in self._paths]
         return {k: v for k, v in pairs if isinstance(v, str)}, tuple(fields), "resourceVersion" in metadata
 
 
@@ -209,7 +209,7 @@ def _dig(value: Any, path: list[str]) -> Scalar:
     return value if isinstance(value, str | int | float | bool) else None
 
 
-def _first(values: list[Scalar], default: str) -> str:
+def _pick_first_set(values: list[Scalar], default: str) -> str:
     return next((_text(value, default) for value in values if value not in _UNSET), default)
 
 

@@ -7,7 +7,7 @@ import msgspec
 
 from sampan.storage.backend import Backend, Compacted, FutureRevision, KeyValue, StorePage
 from sampan.storage.cacher import list_options
-from sampan.storage.cacher.contents import CacheContents, Past, SelectedItems
+from sampan.storage.cacher.contents import CacheContents, PastContents, SelectedItems
 from sampan.storage.cacher.errors import CorruptValue, TooLargeVersion, VersionExpired
 from sampan.storage.cacher.history import EventHistory
 from sampan.storage.cacher.item import Item, ItemMaker
@@ -50,7 +50,7 @@ class ListResult:
             metadata["remainingItemCount"] = self.remaining
         return b'%b%b,"items":[' % (self.shape.list_head, msgspec.json.encode(metadata))
 
-    def raw(self) -> bytes:
+    def join_chunks(self) -> bytes:
         return b"".join(self.chunks())
 
     def chunks(self, size: int = 256 << 10) -> Iterator[bytes]:
@@ -75,12 +75,14 @@ class ListResult:
 _STORE_PAGE = 500
 
 
-def from_cache(
+def list_from_cache(
     contents: CacheContents, history: EventHistory, query: ListQuery, start: str, revision: int, now: int
 ) -> ListResult:
     """Return the page at `revision`, which must not be older than the history; `now` is that of the contents."""
     matcher = Matcher(query.selection, contents.shape)
-    state: CacheContents | Past = contents if revision >= now else Past(contents, history.after(revision))
+    state: CacheContents | PastContents = (
+        contents if revision >= now else PastContents(contents, history.list_changes_after(revision))
+    )
     selected = state.select(matcher, start=start, limit=query.page_size)
     remaining = None
     if selected.has_more and matcher.is_whole:
@@ -88,7 +90,7 @@ def from_cache(
     return _page(contents.shape, query, selected, revision, remaining)
 
 
-async def from_store(
+async def list_from_store(
     backend: Backend, maker: ItemMaker, shape: Shape, query: ListQuery, start: str, revision: int
 ) -> ListResult:
     """Return the page at a revision (0: now) that the cache cannot serve."""
@@ -99,7 +101,7 @@ async def from_store(
     while True:
         got = await _range(backend, shape, query, start, at, revision)
         revision = got.revision
-        matching, is_full = _matching(got.entries, maker, matcher, limit - len(items) if limit else 0)
+        matching, is_full = _select_items(got.entries, maker, matcher, limit - len(items) if limit else 0)
         items += matching
         if is_full or not got.remaining:
             break
@@ -122,13 +124,15 @@ async def _range(backend: Backend, shape: Shape, query: ListQuery, start: str, a
         return await backend.range(scope, start=at, limit=_STORE_PAGE, revision=revision)
     except Compacted:
         if not query.continue_token:
-            raise VersionExpired.of_list() from None
-        raise VersionExpired.of_page(list_options.encode_continue_start(start, scope, list_options.PRESENT)) from None
+            raise VersionExpired.for_list() from None
+        raise VersionExpired.for_page(list_options.encode_continue_start(start, scope, list_options.PRESENT)) from None
     except FutureRevision as error:
         raise TooLargeVersion(error.revision, error.current) from None
 
 
-def _matching(entries: Sequence[KeyValue], maker: ItemMaker, matcher: Matcher, limit: int) -> tuple[list[Item], bool]:
+def _select_items(
+    entries: Sequence[KeyValue], maker: ItemMaker, matcher: Matcher, limit: int
+) -> tuple[list[Item], bool]:
     """Return the matching items, and whether `limit` (0: all) was reached."""
     items: list[Item] = []
     for entry in entries:

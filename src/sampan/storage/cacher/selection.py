@@ -73,9 +73,9 @@ class Matcher:
                 return False
         if self._labels is not None and not self._labels.matches(item.labels):
             return False
-        return self._is_elsewhere(item)
+        return self._passes_exclusions(item)
 
-    def _is_elsewhere(self, item: Item) -> bool:
+    def _passes_exclusions(self, item: Item) -> bool:
         if self.is_impossible or (self._other_names and item.name in self._other_names):
             return False
         return not (self._other_namespaces and item.namespace in self._other_namespaces)

@@ -98,17 +98,17 @@ class WatchBudget:
         Watchers whose clients do not read go first, longest blocked first; then, only if that is not enough, those that
         are furthest behind.
         """
-        for holder in sorted(self._blocked(), key=lambda holder: holder.blocked_at or 0.0):
+        for holder in sorted(self._list_blocked_holders(), key=lambda holder: holder.blocked_at or 0.0):
             if self.used <= self._limit * _RELIEVED:
                 return
             holder.terminate()
-        for holder in sorted(self._queueing(), key=lambda holder: holder.oldest_revision):
+        for holder in sorted(self._list_queueing_holders(), key=lambda holder: holder.oldest_revision):
             if self.queued <= self._limit:
                 return
             holder.terminate()
 
-    def _blocked(self) -> list[Holder]:
+    def _list_blocked_holders(self) -> list[Holder]:
         return [holder for holder in self._holders if holder.blocked_at is not None]
 
-    def _queueing(self) -> list[Holder]:
+    def _list_queueing_holders(self) -> list[Holder]:
         return [holder for holder in self._holders if holder.queued_bytes]

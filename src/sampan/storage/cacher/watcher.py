@@ -245,7 +245,7 @@ class Watcher:
         else:
             self._wake = wake
 
-    def at_end(self, call: Callable[[], None]) -> None:
+    def set_end_callback(self, call: Callable[[], None]) -> None:
         """Call `call` when the watch ends, even if events are left to pop."""
         self._at_end = call
 
@@ -288,12 +288,12 @@ class Watcher:
         while not (ready := self.pop_ready()):
             if self._is_ended:
                 raise self.error or StopAsyncIteration
-            await self._more()
+            await self._wait_for_more()
         if is_starting:
             await asyncio.sleep(0)
         return ready
 
-    async def _more(self) -> None:
+    async def _wait_for_more(self) -> None:
         news: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.arm(lambda: None if news.done() else news.set_result(None))
         try:

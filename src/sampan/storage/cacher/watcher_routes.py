@@ -27,7 +27,7 @@ class WatcherGroup:
         return [w for w in self.watchers if revision > w.after and not w.offer(event, size)]
 
 
-def seen_as(matcher: Matcher, change: CacheChange) -> str | None:
+def classify_change(matcher: Matcher, change: CacheChange) -> str | None:
     """Return the event type of a change for a selection: entering the selection is ADDED, leaving it is DELETED."""
     new, old = change.new, change.old
     is_in = new is not None and matcher.matches(new)
@@ -41,7 +41,7 @@ def as_event(kind: str, change: CacheChange) -> CacheEvent:
     if kind is DELETED:
         if change.old is None:
             raise ValueError("nothing was there to delete")
-        return CacheEvent(kind, change.old.at(change.revision))
+        return CacheEvent(kind, change.old.with_revision(change.revision))
     if change.new is None:
         raise ValueError("nothing is there")
     return CacheEvent(kind, change.new)
@@ -98,8 +98,8 @@ class WatcherRoutes:
     def dispatch(self, change: CacheChange) -> None:
         """Queue a change for every watcher that it concerns."""
         events: dict[str, CacheEvent] = {}
-        for group in self._concerned(change):
-            kind = seen_as(group.matcher, change)
+        for group in self._find_groups(change):
+            kind = classify_change(group.matcher, change)
             if kind is None:
                 continue
             event = events.get(kind)
@@ -132,7 +132,7 @@ class WatcherRoutes:
         for label in [label for label, table in self._labels.items() if not table]:
             del self._labels[label]
 
-    def _concerned(self, change: CacheChange) -> list[WatcherGroup]:
+    def _find_groups(self, change: CacheChange) -> list[WatcherGroup]:
         item = change.new or change.old
         if item is None or not self._groups:
             return []

@@ -4,7 +4,7 @@
 `ciphers` uses the libraries `cryptography` and PyNaCl. Nothing here logs a value or a key.
 """
 
-from sampan.storage.encryption.backend import ENCRYPTED, EncryptingBackend, Values
+from sampan.storage.encryption.backend import ENCRYPTED, EncryptingBackend, ValueTransformer
 from sampan.storage.encryption.config import (
     ChangingEncryption,
     Encryption,
@@ -12,5 +12,12 @@ from sampan.storage.encryption.config import (
     read_encryption_config,
 )
 
-__all__ = ["ENCRYPTED", "ChangingEncryption", "EncryptingBackend", "Encryption", "EncryptionConfigError", "Values"]
+__all__ = [
+    "ENCRYPTED",
+    "ChangingEncryption",
+    "EncryptingBackend",
+    "Encryption",
+    "EncryptionConfigError",
+    "ValueTransformer",
+]
 __all__ += ["read_encryption_config"]

@@ -25,7 +25,7 @@ ENCRYPTED = b"k8s:enc:"
 
 
 class EncryptingBackend(WrappedBackend):
-    def __init__(self, *, inner: Backend, values: Values) -> None:
+    def __init__(self, *, inner: Backend, values: ValueTransformer) -> None:
         super().__init__(inner)
         self._values = values
 
@@ -52,14 +52,14 @@ class EncryptingBackend(WrappedBackend):
     def watch(self, prefix: str, *, after: int, on_batch: OnBatch | None = None) -> StoreWatch:
         if on_batch is None:
             return _DecryptingWatch(self._inner.watch(prefix, after=after), self)
-        return self._inner.watch(prefix, after=after, on_batch=lambda batch: on_batch(self.opened(batch)))
+        return self._inner.watch(prefix, after=after, on_batch=lambda batch: on_batch(self.decrypt_batch(batch)))
 
     async def is_stale(self, key: str) -> bool:
         """Whether the value should be rewritten without a change, because it is not encrypted with the first key."""
         entry, _ = await self._inner.get(key)
         return entry is not None and self._values.is_stale(key, entry.value)
 
-    def opened(self, batch: Batch) -> Batch:
+    def decrypt_batch(self, batch: Batch) -> Batch:
         return Batch([self._event(event) for event in batch.events], batch.revision)
 
     def _event(self, event: StoreEvent) -> StoreEvent:
@@ -90,7 +90,7 @@ class _DecryptingWatch:
 
     async def _batches(self) -> AsyncIterator[Batch]:
         async for batch in self._inner:
-            yield self._backend.opened(batch)
+            yield self._backend.decrypt_batch(batch)
 
     async def request_progress(self) -> None:
         await self._inner.request_progress()
@@ -111,7 +111,7 @@ def key(provider: str, name: str, cipher: Cipher) -> EncryptionKey:
     return EncryptionKey(b"%b%b:v1:%b:" % (ENCRYPTED, provider.encode(), name.encode()), cipher)
 
 
-class Values:
+class ValueTransformer:
     """Transforms values: the first key encrypts, and all keys can decrypt."""
 
     def __init__(self, keys: Sequence[EncryptionKey]) -> None:
@@ -129,13 +129,13 @@ class Values:
         """Return the plain value; a value that no key can decrypt is returned unchanged, so that the reader can report
         it.
         """
-        return self._opened(place, value)[0]
+        return self._decrypt_value(place, value)[0]
 
     def is_stale(self, place: str, value: bytes) -> bool:
         """Whether the value was not written with the key that would be used now."""
-        return self._opened(place, value)[1] is not self._first
+        return self._decrypt_value(place, value)[1] is not self._first
 
-    def _opened(self, place: str, value: bytes) -> tuple[bytes, EncryptionKey | None]:
+    def _decrypt_value(self, place: str, value: bytes) -> tuple[bytes, EncryptionKey | None]:
         is_plain = not value.startswith(ENCRYPTED)
         for cipher_key in self.keys:
             if cipher_key.cipher is None:

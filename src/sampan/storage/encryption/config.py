@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sampan.storage.encryption.backend import IDENTITY, EncryptionKey, Values, key
+from sampan.storage.encryption.backend import IDENTITY, EncryptionKey, ValueTransformer, key
 from sampan.storage.encryption.ciphers import CIPHERS
 
 _VERSION, _KIND = "apiserver.config.k8s.io/v1", "EncryptionConfiguration"
@@ -27,7 +27,7 @@ class EncryptionConfigError(ValueError):
 class _Rule:
     resources: tuple[tuple[str, str], ...]
     """Pairs of resource and group; * stands for any."""
-    values: Values
+    values: ValueTransformer
 
     def fits(self, group: str, plural: str) -> bool:
         return any(p in (plural, "*") and g in (group, "*") for p, g in self.resources)
@@ -37,7 +37,7 @@ class Encryption:
     def __init__(self, rules: Sequence[_Rule]) -> None:
         self._rules = tuple(rules)
 
-    def of(self, group: str, plural: str) -> Values | None:
+    def find_transformer(self, group: str, plural: str) -> ValueTransformer | None:
         """Return the transformer of a resource's values from the first matching rule; None for no transformation."""
         return next((rule.values for rule in self._rules if rule.fits(group, plural)), None)
 
@@ -47,12 +47,12 @@ class ChangingEncryption(Encryption):
 
     def __init__(self, first: Encryption) -> None:
         super().__init__(first._rules)
-        self._values: dict[tuple[str, str], Values] = {}
+        self._values: dict[tuple[str, str], ValueTransformer] = {}
 
-    def of(self, group: str, plural: str) -> Values:
+    def find_transformer(self, group: str, plural: str) -> ValueTransformer:
         values = self._values.get((group, plural))
         if values is None:
-            values = self._values[group, plural] = Values(self._keys(group, plural))
+            values = self._values[group, plural] = ValueTransformer(self._keys(group, plural))
         return values
 
     def replace(self, other: Encryption) -> None:
@@ -61,7 +61,7 @@ class ChangingEncryption(Encryption):
             values.replace(self._keys(group, plural))
 
     def _keys(self, group: str, plural: str) -> Sequence[EncryptionKey]:
-        values = super().of(group, plural)
+        values = super().find_transformer(group, plural)
         return values.keys if values is not None else (IDENTITY,)
 
 
@@ -79,18 +79,18 @@ def read_encryption_config(path: Path) -> Encryption:
 def parse(value: Any) -> Encryption:
     if not isinstance(value, Mapping) or (value.get("apiVersion"), value.get("kind")) != (_VERSION, _KIND):
         raise EncryptionConfigError(f"want kind {_KIND} of apiVersion {_VERSION}")
-    _known(value, ("apiVersion", "kind", "resources"), "")
+    _check_fields(value, ("apiVersion", "kind", "resources"), "")
     return Encryption([_rule(rule, f"resources[{at}]") for at, rule in enumerate(_list(value, "resources", ""))])
 
 
 def _rule(value: Any, path: str) -> _Rule:
-    _known(value, ("resources", "providers"), path)
+    _check_fields(value, ("resources", "providers"), path)
     names = _list(value, "resources", path)
     resources = tuple(_resource(name, f"{path}.resources[{at}]") for at, name in enumerate(names))
     _check_overlap(resources, f"{path}.resources")
     providers = _list(value, "providers", path)
     keys = [key for at, provider in enumerate(providers) for key in _provider(provider, f"{path}.providers[{at}]")]
-    return _Rule(resources, Values(keys))
+    return _Rule(resources, ValueTransformer(keys))
 
 
 def _resource(name: Any, path: str) -> tuple[str, str]:
@@ -121,7 +121,7 @@ def _check_overlap(resources: Sequence[tuple[str, str]], path: str) -> None:
 
 
 def _provider(value: Any, path: str) -> list[EncryptionKey]:
-    _known(value, ("identity", "kms", *CIPHERS), path)
+    _check_fields(value, ("identity", "kms", *CIPHERS), path)
     if len(value) != 1:
         raise EncryptionConfigError(f"{path}: want exactly one of identity, {', '.join(CIPHERS)}")
     (name, settings), *_ = value.items()
@@ -130,12 +130,12 @@ def _provider(value: Any, path: str) -> list[EncryptionKey]:
     if name == "kms":
         raise EncryptionConfigError(f"{path}.kms: not supported; want identity, {', '.join(CIPHERS)}")
     path = f"{path}.{name}"
-    _known(settings, ("keys",), path)
+    _check_fields(settings, ("keys",), path)
     return [_key(name, entry, f"{path}.keys[{at}]") for at, entry in enumerate(_list(settings, "keys", path))]
 
 
 def _key(provider: str, value: Any, path: str) -> EncryptionKey:
-    _known(value, ("name", "secret"), path)
+    _check_fields(value, ("name", "secret"), path)
     name, text = value.get("name"), value.get("secret")
     if not isinstance(name, str) or not name:
         raise EncryptionConfigError(f"{path}.name: is required")
@@ -152,7 +152,7 @@ def _key(provider: str, value: Any, path: str) -> EncryptionKey:
     return key(provider, name, make(secret))
 
 
-def _known(value: Any, names: Sequence[str], path: str) -> None:
+def _check_fields(value: Any, names: Sequence[str], path: str) -> None:
     if not isinstance(value, Mapping):
         raise EncryptionConfigError(f"{path}: want an object")
     for name in value:

@@ -24,7 +24,7 @@ from sampan.storage.etcd.client import EtcdClient, EtcdError, FailureKind, Timeo
 from sampan.storage.etcd.compaction import SharedCompaction
 from sampan.storage.etcd.endpoints import EtcdEndpoints, Tls
 from sampan.storage.etcd.feed import EventFeed
-from sampan.storage.etcd.reader import EtcdReader, SharedRequest, compacted_at
+from sampan.storage.etcd.reader import EtcdReader, SharedRequest, probe_compaction
 from sampan.storage.etcd.stream import WatchStream
 from sampan.storage.etcd.watch import EtcdWatch
 from sampan.storage.etcd.wire import Keys
@@ -32,7 +32,7 @@ from sampan.storage.etcd.writer import EtcdWriter, Leases
 
 
 @asynccontextmanager
-async def running(*jobs: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+async def running_jobs(*jobs: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
     """Run endless jobs for the duration of the block; a job that fails cancels the task that entered the block."""
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(job) for job in jobs]
@@ -43,8 +43,8 @@ async def running(*jobs: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
                 task.cancel()
 
 
-class UnderWay:
-    """Counts the active `with` blocks; `finished` returns when there are none."""
+class InFlightCounter:
+    """Counts the active `with` blocks; `wait_until_idle` returns when there are none."""
 
     def __init__(self) -> None:
         self._count = 0
@@ -60,7 +60,7 @@ class UnderWay:
         if not self._count:
             self._none.set()
 
-    async def finished(self) -> None:
+    async def wait_until_idle(self) -> None:
         await self._none.wait()
 
 
@@ -91,7 +91,10 @@ class EtcdBackend:
         self._client = EtcdClient(endpoints=self._endpoints, timeouts=self._timeouts)
         self._stream = WatchStream(client=self._client, endpoints=self._endpoints, keys=keys)
         self._reader = EtcdReader(
-            client=self._client, keys=keys, current_revision=self.current_revision, compaction_error=self._what_is_left
+            client=self._client,
+            keys=keys,
+            current_revision=self.current_revision,
+            compaction_error=self._probe_compaction,
         )
         self._revision = SharedRequest(self._reader.revision)
         self._feed = EventFeed(stream=self._stream)
@@ -101,10 +104,10 @@ class EtcdBackend:
             keys=keys,
             leases=self._leases,
             reached=lambda: self._feed.position,
-            since=self._events_since,
+            since=self._read_events_after,
         )
         self._compaction = SharedCompaction(backend=self, clock=RealClock(), interval_s=compaction_interval_s)
-        self._writes = UnderWay()
+        self._writes = InFlightCounter()
         self._is_open = False
         self._resources = AsyncExitStack()
 
@@ -112,11 +115,11 @@ class EtcdBackend:
         self._is_open = True
         try:
             await self._resources.enter_async_context(self._endpoints)
-            await self._resources.enter_async_context(running(self._revision.run()))
+            await self._resources.enter_async_context(running_jobs(self._revision.run()))
             self._feed.begin(await self.current_revision())
-            await self._resources.enter_async_context(running(self._stream.run(), self._feed.run()))
-            await self._established()
-            await self._resources.enter_async_context(running(self._compaction.run(), self._compaction.follow()))
+            await self._resources.enter_async_context(running_jobs(self._stream.run(), self._feed.run()))
+            await self._wait_until_established()
+            await self._resources.enter_async_context(running_jobs(self._compaction.run(), self._compaction.follow()))
         except BaseException:
             await self._release()
             raise
@@ -124,20 +127,20 @@ class EtcdBackend:
 
     async def __aexit__(self, *exc: object) -> None:
         self._is_open = False
-        await self._writes.finished()
+        await self._writes.wait_until_idle()
         await self._release()
 
-    async def _established(self) -> None:
+    async def _wait_until_established(self) -> None:
         try:
             async with asyncio.timeout(self._timeouts.request_s):
-                await self._stream.established()
+                await self._stream.wait_until_established()
         except TimeoutError as error:
             raise Unavailable("etcd: no member accepts a watch") from error
         self._feed.check()
 
     async def _release(self) -> None:
         self._is_open = False
-        self._feed.close(_closed())
+        self._feed.close(_closed_error())
         self._revision.close()
         await self._resources.aclose()
 
@@ -212,7 +215,7 @@ class EtcdBackend:
 
     def _check_open(self) -> None:
         if not self._is_open:
-            raise _closed()
+            raise _closed_error()
 
     async def _grant(self, ttl_s: int) -> tuple[int, int]:
         response = await self._client.call(self._client.grant, self._client.grant.request(TTL=ttl_s))
@@ -220,17 +223,17 @@ class EtcdBackend:
             raise StorageError(f"etcd did not grant a lease: {response.error}")
         return response.ID, response.TTL
 
-    async def _what_is_left(self, revision: int, current: int) -> Compacted:
-        return await compacted_at(self._stream, revision, current=current, timeout_s=self._timeouts.connect_s)
+    async def _probe_compaction(self, revision: int, current: int) -> Compacted:
+        return await probe_compaction(self._stream, revision, current=current, timeout_s=self._timeouts.connect_s)
 
-    async def _events_since(self, key: str, after: int) -> Sequence[StoreEvent] | None:
+    async def _read_events_after(self, key: str, after: int) -> Sequence[StoreEvent] | None:
         try:
             async with asyncio.timeout(self._timeouts.request_s):
-                await self._feed.reached(await self._revision.ask())
+                await self._feed.wait_until_reached(await self._revision.ask())
         except (TimeoutError, StorageError):
             return None
-        return self._feed.since(key, after)
+        return self._feed.list_events_after(key, after)
 
 
-def _closed() -> Closed:
+def _closed_error() -> Closed:
     return Closed("the etcd backend was closed")

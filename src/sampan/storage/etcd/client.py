@@ -60,7 +60,7 @@ class EtcdError(Exception):
         self.kind, self.text = kind, text
 
     @property
-    def is_passing(self) -> bool:
+    def is_transient(self) -> bool:
         return self.kind in (FailureKind.NOT_DONE, FailureKind.UNKNOWN)
 
 
@@ -124,7 +124,7 @@ class Attempts:
         self._attempt_s, self._longest_s = timeouts.attempt_s, timeouts.attempt_s * MAX_GROWTH
         self._count = 0
 
-    async def next(self) -> float | None:
+    async def wait_for_next(self) -> float | None:
         """Wait for the next attempt and return its timeout, or None if no time is left."""
         count, self._count = self._count, self._count + 1
         if count >= 2:
@@ -151,12 +151,12 @@ class EtcdClient:
         """
         last = EtcdError(FailureKind.NOT_DONE, "the deadline passed before an attempt")
         attempts = self.attempts()
-        while (timeout_s := await attempts.next()) is not None:
+        while (timeout_s := await attempts.wait_for_next()) is not None:
             try:
                 return await self.attempt(method, request, timeout_s)
             except EtcdError as error:
-                if not error.is_passing:
-                    raise translated(error) from error
+                if not error.is_transient:
+                    raise translate_error(error) from error
                 last = error
         raise Unavailable(f"etcd: {last.text}") from last
 
@@ -177,7 +177,7 @@ class EtcdClient:
 
     def error_of(self, endpoint: Endpoint, error: aio.AioRpcError) -> EtcdError:
         failure = EtcdError(classify(error.code(), error.details() or ""), f"{endpoint.url}: {reason(error)}")
-        if failure.is_passing:
+        if failure.is_transient:
             endpoint.shun()
         return failure
 
@@ -189,7 +189,7 @@ def reason(error: aio.AioRpcError) -> str:
     return text
 
 
-def translated(error_of: EtcdError) -> StorageError | EtcdError:
+def translate_error(error_of: EtcdError) -> StorageError | EtcdError:
     """Return the storage error for a permanent `EtcdError`.
 
     Those that need more context to translate (compacted, future revision, lease) are returned unchanged.

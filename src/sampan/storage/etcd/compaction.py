@@ -31,7 +31,7 @@ class SharedCompaction:
         while self._interval_s:
             await self._clock.sleep(self._interval_s)
             try:
-                await self.turn()
+                await self.run_interval()
             except StorageError as error:
                 log.warning("compaction postponed: %s", error)
 
@@ -51,7 +51,7 @@ class SharedCompaction:
                 log.warning("cannot watch the compacted revision of etcd: %s", error)
                 await self._clock.sleep(_RETRY_S)
 
-    async def turn(self) -> bool:
+    async def run_interval(self) -> bool:
         """Do the work of one interval; return False if another server has done it."""
         mark, now = await self._backend.get(MARK)
         revision, self._previous = self._previous, now

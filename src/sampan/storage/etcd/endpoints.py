@@ -71,7 +71,7 @@ class Endpoint:
         state: grpc.ChannelConnectivity = self.channel.get_state(try_to_connect=True)
         return state is grpc.ChannelConnectivity.READY
 
-    def is_well(self) -> bool:
+    def is_healthy(self) -> bool:
         """Whether the member has not failed recently and responds to pending requests."""
         now = asyncio.get_running_loop().time()
         return now >= self._shunned_until and not (self._pending and now - self._heard_at > SILENT_S)
@@ -131,13 +131,13 @@ class EtcdEndpoints:
         If none is connected in time, return one nevertheless, so that the request fails with the reason (connection
         refused, certificate, name resolution).
         """
-        ready = self._ready() or await self._connected()
-        return self._in_turn([endpoint for endpoint in ready if endpoint.is_well()] or ready)
+        ready = self._list_ready() or await self._wait_for_connection()
+        return self._pick_next([endpoint for endpoint in ready if endpoint.is_healthy()] or ready)
 
-    def _ready(self) -> list[Endpoint]:
+    def _list_ready(self) -> list[Endpoint]:
         return [endpoint for endpoint in self._all if endpoint.is_ready()]
 
-    async def _connected(self) -> list[Endpoint]:
+    async def _wait_for_connection(self) -> list[Endpoint]:
         """Poll until a member is connected, or return all members after the timeout.
 
         Polling costs something only while there is no connection at all. Subscribing to state changes instead would
@@ -145,14 +145,14 @@ class EtcdEndpoints:
         """
         end = asyncio.get_running_loop().time() + self._connect_timeout_s
         pause_s = 0.001
-        while not (ready := self._ready()):
+        while not (ready := self._list_ready()):
             if asyncio.get_running_loop().time() > end:
                 return self._all
             await asyncio.sleep(pause_s)
             pause_s = min(pause_s * 2, 0.05)
         return ready
 
-    def _in_turn(self, choice: list[Endpoint]) -> Endpoint:
+    def _pick_next(self, choice: list[Endpoint]) -> Endpoint:
         self._next += 1
         return choice[self._next % len(choice)]
 

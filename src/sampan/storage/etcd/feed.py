@@ -54,7 +54,7 @@ class WatchRoutes(Generic[R]):
     def _measure(self) -> None:
         self._lengths = sorted({len(prefix) for prefix in self._by_prefix})
 
-    def matching(self, key: str) -> Iterator[R]:
+    def find_watches(self, key: str) -> Iterator[R]:
         for length in self._lengths:
             yield from self._by_prefix.get(key[:length], ())
 
@@ -87,7 +87,7 @@ class EventLog:
             self._bytes -= _weight(self._events.popleft())
         self.base = max(self.base, revision)
 
-    def since(self, after: int) -> Iterator[StoreEvent]:
+    def list_events_after(self, after: int) -> Iterator[StoreEvent]:
         """Return the events after a revision that the log reaches back to (`after >= base`)."""
         return reversed(list(self._newest(after)))
 
@@ -111,7 +111,7 @@ class EventFeed:
 
     def __init__(self, *, stream: WatchStream, max_events: int = 20_000, max_bytes: int = 32 << 20) -> None:
         self._stream, self._max_events, self._max_bytes = stream, max_events, max_bytes
-        self._log = self._new_log(0)
+        self._log = self._make_log(0)
         self._watches: WatchRoutes[EtcdWatch] = WatchRoutes()
         self._catching_up: dict[EtcdWatch, CatchUp] = {}
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
@@ -119,10 +119,10 @@ class EventFeed:
 
     def begin(self, position: int) -> None:
         """Start to watch after `position`, which is the store's current revision or one that is not compacted."""
-        self._log = self._new_log(position)
+        self._log = self._make_log(position)
         self._stream.subscribe(self, is_current=True)
 
-    def _new_log(self, position: int) -> EventLog:
+    def _make_log(self, position: int) -> EventLog:
         return EventLog(position=position, max_events=self._max_events, max_bytes=self._max_bytes)
 
     @property
@@ -138,18 +138,18 @@ class EventFeed:
     def on_revisions(self, events: Sequence[StoreEvent], position: int) -> None:
         self._log.append(events, position)
         if len(events) == 1:
-            for watch in tuple(self._watches.matching(events[0].key)):
+            for watch in tuple(self._watches.find_watches(events[0].key)):
                 watch.on_events(events, position)
         elif events:
-            for watch, own in self._sorted(events).items():
+            for watch, own in self._group_by_watch(events).items():
                 watch.on_events(own, position)
         if self._waiting:
             self._wake()
 
-    def _sorted(self, events: Sequence[StoreEvent]) -> dict[EtcdWatch, list[StoreEvent]]:
+    def _group_by_watch(self, events: Sequence[StoreEvent]) -> dict[EtcdWatch, list[StoreEvent]]:
         by_watch: dict[EtcdWatch, list[StoreEvent]] = {}
         for event in events:
-            for watch in self._watches.matching(event.key):
+            for watch in self._watches.find_watches(event.key):
                 by_watch.setdefault(watch, []).append(event)
         return by_watch
 
@@ -171,7 +171,9 @@ class EventFeed:
         elif watch.position < self._log.base:
             self._catching_up[watch] = CatchUp(feed=self, stream=self._stream, watch=watch)
         else:
-            missed = [event for event in self._log.since(watch.position) if event.key.startswith(watch.prefix)]
+            missed = [
+                event for event in self._log.list_events_after(watch.position) if event.key.startswith(watch.prefix)
+            ]
             self._watches.add(watch)
             watch.on_live(missed, self.position)
 
@@ -180,7 +182,7 @@ class EventFeed:
         if catch_up := self._catching_up.pop(watch, None):
             catch_up.stop()
 
-    def caught_up(self, watch: EtcdWatch) -> None:
+    def on_caught_up(self, watch: EtcdWatch) -> None:
         if watch in self._catching_up:
             self.detach(watch)
             self.attach(watch)
@@ -188,7 +190,7 @@ class EventFeed:
     def forget_before(self, revision: int) -> None:
         self._log.forget_before(revision)
 
-    async def reached(self, revision: int) -> None:
+    async def wait_until_reached(self, revision: int) -> None:
         """Return once everything up to `revision` has been received."""
         self.check()
         if self.position < revision:
@@ -202,11 +204,11 @@ class EventFeed:
         if self._ended is not None:
             raise self._ended
 
-    def since(self, key: str, after: int) -> Sequence[StoreEvent] | None:
+    def list_events_after(self, key: str, after: int) -> Sequence[StoreEvent] | None:
         """Return all events of a key after `after`, or None if the log does not reach back that far."""
         if after < self.base:
             return None
-        return [event for event in self._log.since(after) if event.key == key]
+        return [event for event in self._log.list_events_after(after) if event.key == key]
 
     def _wake(self) -> None:
         still = []
@@ -258,7 +260,7 @@ class CatchUp:
         own = [event for event in events if event.key.startswith(self._watch.prefix)]
         self._watch.on_events(own, position)
         if position >= self._feed.base:
-            self._feed.caught_up(self._watch)
+            self._feed.on_caught_up(self._watch)
 
     def on_lost(self, error: StorageError) -> None:
         self._watch.end(error)

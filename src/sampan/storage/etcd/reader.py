@@ -31,7 +31,7 @@ class _Probe:
             self.refusal.set_result(refusal)
 
 
-async def compacted_at(stream: WatchStream, revision: int, *, current: int, timeout_s: float) -> Compacted:
+async def probe_compaction(stream: WatchStream, revision: int, *, current: int, timeout_s: float) -> Compacted:
     """Return the error for a read at `revision`, which etcd has rejected as compacted.
 
     If the probe gets no response in time, the error assumes the smallest possible compacted revision.

@@ -54,7 +54,7 @@ class WatchStream:
         self._connection: _Connection | None = None
         self._established = asyncio.Event()
 
-    async def established(self) -> None:
+    async def wait_until_established(self) -> None:
         """Return once a server has accepted the first subscription."""
         await self._established.wait()
 
@@ -78,10 +78,10 @@ class WatchStream:
     async def run(self) -> None:
         while True:
             endpoint = await self._endpoints.pick()
-            if not await self._converse(endpoint):
+            if not await self._run_connection(endpoint):
                 await asyncio.sleep(_PAUSE_S)
 
-    async def _converse(self, endpoint: Endpoint) -> bool:
+    async def _run_connection(self, endpoint: Endpoint) -> bool:
         """Use the stream to one member until it fails; return whether it ever received anything."""
         narrow = self._keys.has_prefix and await sends_progress_in_order(self._client, endpoint)
         call = endpoint.stream(_WATCH, metadata=REQUIRE_LEADER)
@@ -166,12 +166,12 @@ class _Connection:
         self.has_heard = True
         number = response.watch_id
         if response.canceled:
-            return self._canceled(response)
+            return self._on_canceled(response)
         if response.created:
             self._current.discard(number)
             return True
         if number == _ALL_WATCHES:
-            self._progressed(response.header.revision)
+            self._on_progress(response.header.revision)
         elif response.fragment:
             self._fragments.setdefault(number, []).extend(response.events)
         elif subscriber := self._subscribers.get(number):
@@ -179,12 +179,12 @@ class _Connection:
             if number in self._fragments:
                 events = [*self._fragments.pop(number), *events]
             if events:
-                self._happened(number, subscriber, events)
+                self._on_events(number, subscriber, events)
             elif self._is_narrowed(subscriber):
                 subscriber.on_revisions((), max(subscriber.position, response.header.revision))
         return True
 
-    def _progressed(self, revision: int) -> None:
+    def _on_progress(self, revision: int) -> None:
         """Process a progress notification for the whole stream.
 
         Only the watch that every connection starts with is certain to have been active when it was sent, and only that
@@ -194,7 +194,7 @@ class _Connection:
             if self._is_narrowed(subscriber) and revision > subscriber.position:
                 subscriber.on_revisions((), revision)
 
-    def _happened(self, number: int, subscriber: Subscriber, raw: Sequence[Any]) -> None:
+    def _on_events(self, number: int, subscriber: Subscriber, raw: Sequence[Any]) -> None:
         before = position = subscriber.position
         is_complete = not self._is_narrowed(subscriber)
         events: list[StoreEvent] = []
@@ -204,25 +204,25 @@ class _Connection:
             if revision <= before:
                 continue
             if is_complete and revision > position + 1:
-                return self._lost(number, Compacted(revision - 1, raw[-1].kv.mod_revision))
+                return self._drop_subscriber(number, Compacted(revision - 1, raw[-1].kv.mod_revision))
             position = revision
             if self._keys.owns(kv.key):
                 events.append(self._keys.event(event))
         if position > before:
             subscriber.on_revisions(events, position)
 
-    def _canceled(self, response: Any) -> bool:
+    def _on_canceled(self, response: Any) -> bool:
         if response.compact_revision:
             current = max(response.header.revision, response.compact_revision)  # the header is usually empty here
-            self._lost(response.watch_id, Compacted(response.compact_revision, current))
+            self._drop_subscriber(response.watch_id, Compacted(response.compact_revision, current))
         elif "permission denied" in response.cancel_reason:
             for number in list(self._subscribers):
-                self._lost(number, StorageError(f"etcd does not allow a watch: {response.cancel_reason}"))
+                self._drop_subscriber(number, StorageError(f"etcd does not allow a watch: {response.cancel_reason}"))
         else:
             return response.watch_id not in self._subscribers
         return True
 
-    def _lost(self, number: int, error: StorageError) -> None:
+    def _drop_subscriber(self, number: int, error: StorageError) -> None:
         if subscriber := self._subscribers.pop(number, None):
             self.cancel(number)
             subscriber.on_lost(error)

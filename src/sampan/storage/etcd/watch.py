@@ -18,7 +18,7 @@ class Source(Protocol):
     def position(self) -> int: ...
     def attach(self, watch: "EtcdWatch") -> None: ...
     def detach(self, watch: "EtcdWatch") -> None: ...
-    async def reached(self, revision: int) -> None: ...
+    async def wait_until_reached(self, revision: int) -> None: ...
 
 
 class EtcdWatch:
@@ -75,7 +75,7 @@ class EtcdWatch:
 
     async def request_progress(self) -> None:
         revision = await self._current_revision()
-        await self._source.reached(revision)
+        await self._source.wait_until_reached(revision)
         self._progress_revision = max(self._progress_revision, revision)
         if self._is_live:
             self.on_progress(self._source.position)

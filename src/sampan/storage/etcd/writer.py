@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from sampan.storage.backend import KeyValue, StorageError, StoreConflict, StoreEvent, Unavailable
 from sampan.storage.etcd import wire
-from sampan.storage.etcd.client import EtcdClient, EtcdError, FailureKind, translated
+from sampan.storage.etcd.client import EtcdClient, EtcdError, FailureKind, translate_error
 
 MAX_KEYS = 1000
 EXTRA, MIN_EXTRA_S, MAX_EXTRA_S = 0.05, 1.0, 60.0
@@ -49,7 +49,7 @@ class Leases:
         """Return the ID of a lease that lasts at least `ttl_s` from now, for one more key."""
         lease = self._by_ttl.get(ttl_s)
         if lease is None or not lease.is_usable():
-            lease = await self._renewed(ttl_s)
+            lease = await self._renew_lease(ttl_s)
         lease.keys += 1
         return lease.id
 
@@ -57,16 +57,16 @@ class Leases:
         """Forget a lease that etcd does not know."""
         self._by_ttl = {ttl_s: granted for ttl_s, granted in self._by_ttl.items() if granted.id != lease}
 
-    async def _renewed(self, ttl_s: float) -> _Lease:
+    async def _renew_lease(self, ttl_s: float) -> _Lease:
         async with self._granting.setdefault(ttl_s, asyncio.Lock()):
             lease = self._by_ttl.get(ttl_s)
             if lease is None or not lease.is_usable():
-                lease = await self._granted(ttl_s)
+                lease = await self._grant_lease(ttl_s)
                 self._forget_spent()
                 self._by_ttl[ttl_s] = lease
         return lease
 
-    async def _granted(self, ttl_s: float) -> _Lease:
+    async def _grant_lease(self, ttl_s: float) -> _Lease:
         asked_at = asyncio.get_running_loop().time()
         extra_s = min(max(ttl_s * EXTRA, MIN_EXTRA_S), MAX_EXTRA_S)
         lease, granted_s = await self._grant(math.ceil(ttl_s + extra_s))
@@ -162,7 +162,7 @@ class EtcdWriter:
         before, lost = self._reached(), None
         last: EtcdError | None = None
         attempts = self._client.attempts()
-        while (timeout_s := await attempts.next()) is not None:
+        while (timeout_s := await attempts.wait_for_next()) is not None:
             if not write.is_safe_twice:
                 timeout_s = self._client.timeouts.request_s
             try:
@@ -172,7 +172,7 @@ class EtcdWriter:
                     raise
                 return await self._settle(write, before, lost, conflict)
             except StorageError as error:
-                raise _final(error, lost) from error
+                raise _merge_errors(error, lost) from error
             except EtcdError as failure:
                 last = failure
                 if failure.kind is FailureKind.UNKNOWN:
@@ -182,7 +182,7 @@ class EtcdWriter:
                 elif failure.kind is FailureKind.FULL:
                     return await self._settle_full(write, before, failure, lost)
                 elif failure.kind not in (FailureKind.NOT_DONE, FailureKind.LEASE_GONE):
-                    raise _final(translated(failure), lost) from failure
+                    raise _merge_errors(translate_error(failure), lost) from failure
         raise Unavailable(f"etcd: {last and last.text}", may_have_happened=lost is not None) from last
 
     async def _attempt(self, write: WriteRequest, ttl_s: float | None, timeout_s: float) -> Any:
@@ -238,6 +238,6 @@ class EtcdWriter:
         raise Unavailable(self.failure, may_have_happened=may_have_happened) from full
 
 
-def _final(error: Exception, lost: EtcdError | None) -> Exception:
+def _merge_errors(error: Exception, lost: EtcdError | None) -> Exception:
     """Return the error that ends the attempts, taking into account an earlier attempt whose response was lost."""
     return error if lost is None else Unavailable(f"etcd: {lost.text}; then {error}", may_have_happened=True)

@@ -101,7 +101,7 @@ class SqliteBackend:
         return any([await self._expiry.idle(), await parts.upkeep.idle(), await parts.commits.idle()])
 
     async def get(self, key: str, *, revision: int = 0) -> tuple[KeyValue | None, int]:
-        parts, shown = self._open_parts(), self._shown(revision)
+        parts, shown = self._open_parts(), self._resolve_revision(revision)
         if shown < self._hub.revision:
             return await parts.readers.read(lambda reader: reader.get(key, shown)), shown
         if parts.commits.is_idle:
@@ -109,11 +109,11 @@ class SqliteBackend:
         return parts.readers.quick.get(key, shown), shown
 
     async def range(self, prefix: str, *, start: str = "", limit: int = 0, revision: int = 0) -> StorePage:
-        parts, shown = self._open_parts(), self._shown(revision)
+        parts, shown = self._open_parts(), self._resolve_revision(revision)
         return await parts.readers.read(lambda reader: reader.range(prefix, start, limit, shown))
 
     async def count(self, prefix: str) -> int:
-        parts, shown = self._open_parts(), self._shown(0)
+        parts, shown = self._open_parts(), self._resolve_revision(0)
         return await parts.readers.read(lambda reader: reader.count(prefix, shown))
 
     async def put(self, key: str, value: bytes, *, expected: int | None = None, ttl_s: float | None = None) -> int:
@@ -131,8 +131,8 @@ class SqliteBackend:
         return self._hub.revision
 
     async def replay_start(self, revisions: int) -> int:
-        parts, shown = self._open_parts(), self._shown(0)
-        compacted = await parts.readers.read(lambda reader: reader.compacted())
+        parts, shown = self._open_parts(), self._resolve_revision(0)
+        compacted = await parts.readers.read(lambda reader: reader.read_compacted_revision())
         return max(shown - revisions, compacted, FIRST_REVISION)
 
     async def compact(self, revision: int) -> None:
@@ -201,7 +201,7 @@ class SqliteBackend:
             raise Closed(f"{self._path} is closed")
         return self._parts
 
-    def _shown(self, revision: int) -> int:
+    def _resolve_revision(self, revision: int) -> int:
         """Return the revision that a read at `revision` reflects; raise `FutureRevision`."""
         if revision > self._hub.revision:
             raise FutureRevision(revision, self._hub.revision)

@@ -172,7 +172,7 @@ class GroupCommit:
         try:
             if outcomes is None:
                 for _, answered in batch:
-                    settle(answered, None, _for_one(error))
+                    settle(answered, None, _copy_error(error))
                 return
             self._publish(writes, outcomes)
             for (_, answered), outcome in zip(batch, outcomes, strict=True):
@@ -190,7 +190,7 @@ class GroupCommit:
         self._start_next()
 
 
-def _for_one(error: BaseException | None) -> BaseException | None:
+def _copy_error(error: BaseException | None) -> BaseException | None:
     """Return a separate error for each writer: raising one object in many tasks would mix up their tracebacks."""
     if not isinstance(error, Unavailable):
         return error

@@ -148,11 +148,11 @@ class Log:
 
     def open(self) -> StoredState:
         try:
-            connection = self._usable()
+            connection = self._open_connection()
         except Unavailable:
             if not self.is_full:
                 raise
-            connection = self._usable()  # retry with the space that the reserve had occupied
+            connection = self._open_connection()  # retry with the space that the reserve had occupied
         if not self._reserve.keep():
             logger.warning("%s: not enough disk space to reserve space for deletions", self._path)
         try:
@@ -218,7 +218,7 @@ class Log:
 
     def truncate(self) -> None:
         """Checkpoint the write-ahead log into the file and truncate it, if no reader prevents it."""
-        connection = self._usable()
+        connection = self._open_connection()
         try:
             connection.execute("PRAGMA busy_timeout = 0").fetchall()
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
@@ -226,7 +226,7 @@ class Log:
         except self._driver.error as error:
             raise self._unavailable(error) from error
 
-    def _usable(self) -> SqliteConnection:
+    def _open_connection(self) -> SqliteConnection:
         if self._connection is None:
             try:
                 self._connection = open_for_writing(self._driver, self._path, is_synced=self._is_synced)
@@ -246,7 +246,7 @@ class Log:
 
     def _transaction(self, work: Callable[[SqliteConnection], T]) -> T:
         """Run `work` in a transaction that is committed completely or not at all."""
-        connection = self._usable()
+        connection = self._open_connection()
         revision = self.revision
         try:
             connection.execute("BEGIN IMMEDIATE")
@@ -298,7 +298,7 @@ class Log:
         if self._driver.code(error) in (FULL, BUSY):
             return True  # the commit frame was never written
         try:
-            connection = self._usable()
+            connection = self._open_connection()
             connection.execute("UPDATE meta SET value = value + 1 WHERE name = 'settled'")
         except (self._driver.error, StorageError):
             return False
@@ -353,7 +353,7 @@ class Log:
         These are rows replaced up to `revision`, and deletions before it. The row of `revision` itself always stays, so
         that the newest row still holds the store's revision.
         """
-        start = _compacted(connection)
+        start = _read_compacted_revision(connection)
         end = min(revision, start + at_once)
         replaced = "SELECT previous FROM revisions WHERE revision > ? AND revision <= ? AND previous > 0"
         connection.execute(f"DELETE FROM bodies WHERE revision IN ({replaced})", (start, end))
@@ -374,6 +374,6 @@ class Log:
         return False
 
 
-def _compacted(connection: SqliteConnection) -> int:
+def _read_compacted_revision(connection: SqliteConnection) -> int:
     [compacted] = connection.execute("SELECT value FROM meta WHERE name = 'compacted'").fetchone()
     return int(compacted)

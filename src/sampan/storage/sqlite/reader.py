@@ -51,7 +51,7 @@ class SqliteReader:
 
     def get_newest(self, key: str) -> KeyValue | None:
         """Return the entry as of the last write on disk."""
-        with self._translated():
+        with self._translate_errors():
             newest = "SELECT value, live.revision, created FROM live CROSS JOIN bodies USING (revision) WHERE key = ?"
             row = self._connection.execute(newest, (key,)).fetchone()
         return None if row is None else KeyValue(key, *row)
@@ -60,7 +60,7 @@ class SqliteReader:
         with self._snapshot(revision) as connection:
             row = connection.execute("SELECT revision, created FROM live WHERE key = ?", (key,)).fetchone()
             if row is None or row[0] > revision:
-                row = self._replaced(connection, key, revision)
+                row = self._find_replaced_row(connection, key, revision)
             if row is None:
                 return None
             [value] = connection.execute("SELECT value FROM bodies WHERE revision = ?", (row[0],)).fetchone()
@@ -94,9 +94,9 @@ class SqliteReader:
                     return Batch(events, row[0])
         return Batch(events, through)
 
-    def compacted(self) -> int:
+    def read_compacted_revision(self) -> int:
         """Return the revision from which on history is available."""
-        with self._translated():
+        with self._translate_errors():
             [compacted] = self._connection.execute("SELECT value FROM meta WHERE name = 'compacted'").fetchone()
         return int(compacted)
 
@@ -109,7 +109,7 @@ class SqliteReader:
         [count] = connection.execute(f"SELECT count(*) FROM ({state})", _range(start, end, revision)).fetchone()
         return int(count)
 
-    def _replaced(self, connection: SqliteConnection, key: str, revision: int) -> tuple[int, int] | None:
+    def _find_replaced_row(self, connection: SqliteConnection, key: str, revision: int) -> tuple[int, int] | None:
         """Return revision and creation of the key's value at `revision` if it was replaced or deleted later."""
         replaced: tuple[int, int] | None = connection.execute(
             "SELECT revision, created FROM revisions WHERE revision ="
@@ -122,7 +122,7 @@ class SqliteReader:
     def _snapshot(self, revision: int) -> Iterator[SqliteConnection]:
         """Open a read transaction; raise `Compacted` if the history from `revision` on is not available."""
         connection = self._connection
-        with self._translated():
+        with self._translate_errors():
             connection.execute("BEGIN")
             try:
                 [compacted] = connection.execute("SELECT value FROM meta WHERE name = 'compacted'").fetchone()
@@ -135,7 +135,7 @@ class SqliteReader:
                     connection.execute("ROLLBACK")
 
     @contextmanager
-    def _translated(self) -> Iterator[None]:
+    def _translate_errors(self) -> Iterator[None]:
         try:
             yield
         except self._error as error:

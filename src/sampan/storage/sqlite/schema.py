@@ -104,7 +104,7 @@ def open_for_writing(driver: Driver, path: Path, *, is_synced: bool = True) -> S
     try:
         version_of(connection, path)  # before anything that would change another program's file
         _configure(connection, is_synced=is_synced)
-        bring_up(connection, path)
+        migrate(connection, path)
     except driver.error as error:
         connection.close()
         if driver.code(error) == NOT_A_DATABASE:
@@ -116,7 +116,7 @@ def open_for_writing(driver: Driver, path: Path, *, is_synced: bool = True) -> S
     return connection
 
 
-def bring_up(connection: SqliteConnection, path: Path, steps: Sequence[Step] = STEPS) -> None:
+def migrate(connection: SqliteConnection, path: Path, steps: Sequence[Step] = STEPS) -> None:
     """Run the pending migrations, all or none of them."""
     version = version_of(connection, path)
     if version > len(steps):

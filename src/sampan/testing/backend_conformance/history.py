@@ -127,7 +127,7 @@ async def _resume(backend: Backend, subject: BackendSubject, after: int) -> list
     try:
         async with backend.watch(subject.root, after=after) as watch:
             reading = WatchReader(watch, after=after)
-            revisions = [event.revision for event in await reading.until(await backend.current_revision())]
+            revisions = [event.revision for event in await reading.read_until(await backend.current_revision())]
             return [(after, reading.revision, revisions)]
     except Compacted:
         return []

@@ -90,7 +90,7 @@ class WatchReader:
         assert len(events) == count, f"{len(events) - count} events too many: {events[count:]}"
         return events
 
-    async def until(self, revision: int) -> list[StoreEvent]:
+    async def read_until(self, revision: int) -> list[StoreEvent]:
         """Return all events up to and including that revision."""
         events: list[StoreEvent] = []
         while self.revision < revision:

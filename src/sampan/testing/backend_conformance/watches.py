@@ -83,7 +83,7 @@ async def watch_delivers_only_keys_with_its_prefix(subject: BackendSubject) -> N
                         reading = WatchReader(watch, after=start)
                         events = await reading.events(len(expected))
                         await watch.request_progress()
-                        events += await reading.until(end)
+                        events += await reading.read_until(end)
                         assert [event.key for event in events] == [subject.key(name) for name in expected], prefix
 
 
@@ -140,9 +140,9 @@ async def watch_reports_progress_on_request(subject: BackendSubject) -> None:
             for i in range(3):
                 elsewhere = await backend.put(subject.key("secrets/a"), str(i).encode())
                 await watch.request_progress()
-                assert await reading.until(elsewhere) == []
+                assert await reading.read_until(elsewhere) == []
             revision = await backend.put(subject.key("pods/a"), b"x")
-            assert [event.revision for event in await reading.until(revision)] == [revision]
+            assert [event.revision for event in await reading.read_until(revision)] == [revision]
 
 
 async def event_values_match_their_revisions(subject: BackendSubject) -> None:
@@ -151,7 +151,7 @@ async def event_values_match_their_revisions(subject: BackendSubject) -> None:
         await _history(backend, subject)
         end = await backend.current_revision()
         async with backend.watch(subject.root, after=start) as watch:
-            for event in await WatchReader(watch, after=start).until(end):
+            for event in await WatchReader(watch, after=start).read_until(end):
                 entry, _ = await backend.get(event.key, revision=event.revision)
                 if entry is None:
                     assert event.is_delete
@@ -167,7 +167,7 @@ async def on_batch_receives_past_and_new_events(subject: BackendSubject) -> None
         recorder = _Recorder(start)
         async with backend.watch(subject.root, after=start, on_batch=recorder) as watch:
             later = await backend.put(subject.key("pods/later"), b"x")
-            await recorder.until(later)
+            await recorder.wait_for_revision(later)
             assert recorder.events[:-1] == expected
             assert recorder.events[-1].revision == later
             elsewhere = await backend.put("/" + subject.root.strip("/") + "-elsewhere", b"x")
@@ -176,7 +176,7 @@ async def on_batch_receives_past_and_new_events(subject: BackendSubject) -> None
                 assert recorder.revision >= elsewhere, (
                     "an in-process watch must receive the batch before the write is acknowledged"
                 )
-            await recorder.until(elsewhere)
+            await recorder.wait_for_revision(elsewhere)
             await backend.delete("/" + subject.root.strip("/") + "-elsewhere")
         await backend.put(subject.key("pods/after"), b"x")
         assert recorder.events[-1].revision == later, "a watch still receives events after its consumer has left it"
@@ -198,7 +198,7 @@ async def on_batch_is_called_before_the_write_returns(subject: BackendSubject) -
                         )
 
             await asyncio.gather(*(write(i) for i in range(16)))
-            await recorder.until(await backend.current_revision())
+            await recorder.wait_for_revision(await backend.current_revision())
             assert len(recorder.events) == 160
 
 
@@ -212,7 +212,7 @@ async def on_batch_is_ordered_under_concurrent_writers(subject: BackendSubject) 
         recorder = _Recorder(start)
         async with backend.watch(subject.root, after=start, on_batch=recorder):
             written = sorted(chain(*await asyncio.gather(*writers)))
-            await recorder.until(written[-1])
+            await recorder.wait_for_revision(written[-1])
             assert [event.revision for event in recorder.events] == written
 
 
@@ -231,7 +231,7 @@ async def failing_on_batch_ends_only_its_own_watch(subject: BackendSubject) -> N
             with raises(ZeroDivisionError):
                 await asyncio.wait_for(anext(aiter(failing)), TIMEOUT_S)
             second = await backend.put(subject.key("pods/a"), b"y")
-            await recorder.until(second)
+            await recorder.wait_for_revision(second)
             assert [event.revision for event in recorder.events] == [first, second]
 
 
@@ -251,7 +251,7 @@ class _Recorder:
         self.revision = batch.revision
         self._more.set()
 
-    async def until(self, revision: int) -> None:
+    async def wait_for_revision(self, revision: int) -> None:
         async with asyncio.timeout(TIMEOUT_S):
             while self.revision < revision:
                 self._more.clear()

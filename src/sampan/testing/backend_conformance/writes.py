@@ -153,7 +153,7 @@ async def cancelled_write_is_never_partial(subject: BackendSubject) -> None:
             await asyncio.gather(*others)
         last = await backend.put(subject.key("last"), b"x")
         async with backend.watch(subject.root, after=start) as watch:
-            keys = {event.key for event in await WatchReader(watch, after=start).until(last)}
+            keys = {event.key for event in await WatchReader(watch, after=start).read_until(last)}
         page = await backend.range(subject.root, revision=last)
         assert {entry.key for entry in page.entries} == keys
         assert len([key for key in keys if "other" in key]) == 30

@@ -8,7 +8,7 @@ from sampan.testing.registry_conformance.subject import Api, Check
 
 
 async def create_sets_system_metadata(api: Api) -> None:
-    value = await api.created("a", 1, labels={"l": "1"})
+    value = await api.create_object("a", 1, labels={"l": "1"})
     meta = value["metadata"]
     assert meta["uid"]
     assert meta["creationTimestamp"]
@@ -27,29 +27,29 @@ async def create_ignores_system_metadata_of_the_client(api: Api) -> None:
         "deletionGracePeriodSeconds": 5,
         "selfLink": "/somewhere",
     }
-    meta = (await api.created("a", **sent))["metadata"]
+    meta = (await api.create_object("a", **sent))["metadata"]
     assert meta["uid"] != "mine"
     assert not meta["creationTimestamp"].startswith("2001")
     assert not {"deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"} & set(meta)
 
 
 async def create_of_an_existing_name_is_rejected(api: Api) -> None:
-    first = await api.created("a", 1)
-    reply = await api.create(api.subject.new("a", 2))
+    first = await api.create_object("a", 1)
+    reply = await api.create(api.subject.build_object("a", 2))
     assert (reply.code, reply.value["reason"]) == (409, "AlreadyExists"), reply.value
     assert (await api.get("a")).value == first
 
 
 async def create_is_rejected_while_the_object_is_being_deleted(api: Api) -> None:
-    await api.created("a", finalizers=["example.com/wait"])
+    await api.create_object("a", finalizers=["example.com/wait"])
     await api.delete("a")
-    reply = await api.create(api.subject.new("a"))
+    reply = await api.create(api.subject.build_object("a"))
     assert reply.code == 409, reply.value
     assert reply.message.startswith("object is being deleted: "), reply.value
 
 
 async def generate_name_adds_a_random_suffix(api: Api) -> None:
-    replies = [await api.create(api.subject.new("", generateName="made-")) for _ in range(20)]
+    replies = [await api.create(api.subject.build_object("", generateName="made-")) for _ in range(20)]
     names = {reply.value["metadata"]["name"] for reply in replies}
     assert all(reply.code == 201 for reply in replies)
     assert len(names) == 20
@@ -58,7 +58,7 @@ async def generate_name_adds_a_random_suffix(api: Api) -> None:
 
 async def missing_or_malformed_name_is_rejected(api: Api) -> None:
     for name in ("", "No_Name", "x" * 300, "a/b"):
-        reply = await api.create(api.subject.new(name))
+        reply = await api.create(api.subject.build_object(name))
         assert (reply.code, reply.value["reason"]) == (422, "Invalid"), reply.value
         assert any(cause["field"] == "metadata.name" for cause in reply.value["details"]["causes"])
 
@@ -71,36 +71,36 @@ async def malformed_metadata_is_rejected(api: Api) -> None:
         "ownerReferences": [{"apiVersion": "v1", "kind": "", "name": "o", "uid": "u"}],
     }
     for field, value in faulty.items():
-        reply = await api.create(api.subject.new("a", **{field: value}))
+        reply = await api.create(api.subject.build_object("a", **{field: value}))
         assert reply.code == 422, reply.value
         assert all(cause["field"].startswith(f"metadata.{field}") for cause in reply.value["details"]["causes"])
 
 
 async def create_with_a_resource_version_is_rejected(api: Api) -> None:
-    reply = await api.create(api.subject.new("a", resourceVersion="7"))
+    reply = await api.create(api.subject.build_object("a", resourceVersion="7"))
     assert reply.code == 500, reply.value
     assert "reason" not in reply.value, reply.value
-    assert (await api.create(api.subject.new("a", resourceVersion="0"))).code == 201
+    assert (await api.create(api.subject.build_object("a", resourceVersion="0"))).code == 201
 
 
 async def create_with_another_namespace_is_rejected(api: Api) -> None:
-    reply = await api.create(api.subject.new("a", namespace="another"))
+    reply = await api.create(api.subject.build_object("a", namespace="another"))
     assert reply.code == 400, reply.value
     assert "does not match the namespace" in reply.message, reply.value
 
 
 async def dry_run_create_stores_nothing(api: Api) -> None:
-    reply = await api.create(api.subject.new("a"), "dryRun=All")
+    reply = await api.create(api.subject.build_object("a"), "dryRun=All")
     assert reply.code == 201
     assert reply.value["metadata"]["uid"]
     assert "resourceVersion" not in reply.value["metadata"]
     assert (await api.get("a")).code == 404
-    await api.created("a")
-    assert (await api.create(api.subject.new("a"), "dryRun=All")).code == 409
+    await api.create_object("a")
+    assert (await api.create(api.subject.build_object("a"), "dryRun=All")).code == 409
 
 
 async def unknown_fields_are_reported_as_requested(api: Api) -> None:
-    body = {**api.subject.new("a"), "unheard": 1}
+    body = {**api.subject.build_object("a"), "unheard": 1}
     body["metadata"]["of"] = 2
     strict = await api.create(body, "fieldValidation=Strict")
     assert strict.code == 400, strict.value
@@ -118,7 +118,7 @@ async def unknown_fields_are_reported_as_requested(api: Api) -> None:
 
 
 async def duplicate_fields_are_reported_as_requested(api: Api) -> None:
-    body = msgspec.json.encode(api.subject.new("b")).replace(b'"name":"b"', b'"name":"a","name":"b"')
+    body = msgspec.json.encode(api.subject.build_object("b")).replace(b'"name":"b"', b'"name":"a","name":"b"')
     strict = await api.send("POST", "", "fieldValidation=Strict", body)
     assert strict.code == 400, strict.value
     assert 'duplicate field "metadata.name"' in strict.message, strict.value
@@ -129,7 +129,7 @@ async def duplicate_fields_are_reported_as_requested(api: Api) -> None:
 
 async def duplicate_owner_references_are_dropped(api: Api) -> None:
     owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "o", "uid": "1-2-3"}
-    reply = await api.create(api.subject.new("a", ownerReferences=[owner, {**owner, "uid": "4"}, owner]))
+    reply = await api.create(api.subject.build_object("a", ownerReferences=[owner, {**owner, "uid": "4"}, owner]))
     assert [reference["uid"] for reference in reply.value["metadata"]["ownerReferences"]] == ["1-2-3", "4"]
     assert len(reply.warnings) == 1
     assert reply.warnings[0].endswith("duplicate UID(s) observed: 1-2-3")

@@ -6,18 +6,18 @@ WAIT = "example.com/wait"
 
 
 async def deleted_object_is_not_found(api: Api) -> None:
-    value = await api.created("a")
+    value = await api.create_object("a")
     reply = await api.delete("a")
     assert reply.code == 200, reply.value
     if reply.value["kind"] == "Status":
         assert reply.value["details"]["uid"] == value["metadata"]["uid"]
     assert (await api.get("a")).code == 404
     assert (await api.delete("a")).code == 404
-    assert (await api.created("a"))["metadata"]["uid"] != value["metadata"]["uid"]
+    assert (await api.create_object("a"))["metadata"]["uid"] != value["metadata"]["uid"]
 
 
 async def finalizers_delay_deletion(api: Api) -> None:
-    value = await api.created("a", finalizers=[WAIT])
+    value = await api.create_object("a", finalizers=[WAIT])
     marked = (await api.delete("a")).value
     assert marked["metadata"]["deletionTimestamp"]
     assert marked["metadata"]["deletionGracePeriodSeconds"] == 0
@@ -31,7 +31,7 @@ async def finalizers_delay_deletion(api: Api) -> None:
 
 
 async def finalizers_cannot_be_added_during_deletion(api: Api) -> None:
-    await api.created("a", finalizers=[WAIT])
+    await api.create_object("a", finalizers=[WAIT])
     await api.delete("a")
     reply = await api.merge("a", {"metadata": {"finalizers": [WAIT, "example.com/more"]}})
     assert reply.code == 422, reply.value
@@ -43,7 +43,7 @@ async def finalizers_cannot_be_added_during_deletion(api: Api) -> None:
 
 
 async def deletion_timestamp_cannot_be_removed(api: Api) -> None:
-    await api.created("a", finalizers=[WAIT])
+    await api.create_object("a", finalizers=[WAIT])
     marked = (await api.delete("a")).value
     without = {key: value for key, value in marked["metadata"].items() if not key.startswith("deletion")}
     after = await api.put("a", {**marked, "metadata": without})
@@ -54,18 +54,18 @@ async def propagation_policy_sets_a_finalizer(api: Api) -> None:
     expected = {"Orphan": ["orphan"], "Foreground": ["foregroundDeletion"]}
     for policy, finalizers in expected.items():
         name = policy.lower()
-        await api.created(name)
+        await api.create_object(name)
         reply = await api.delete(name, {"propagationPolicy": policy})
         assert reply.value["metadata"]["finalizers"] == finalizers, reply.value
         assert (await api.delete(name, {"propagationPolicy": "Background"})).code == 200
         assert (await api.get(name)).code == 404
-    await api.created("a")
+    await api.create_object("a")
     old_word = await api.delete("a", {"orphanDependents": True})
     assert old_word.value["metadata"]["finalizers"] == ["orphan"], old_word.value
 
 
 async def delete_checks_preconditions(api: Api) -> None:
-    value = await api.created("a")
+    value = await api.create_object("a")
     meta = value["metadata"]
     for wrong in ({"uid": "another"}, {"resourceVersion": "1"}):
         reply = await api.delete("a", {"preconditions": wrong})
@@ -75,7 +75,7 @@ async def delete_checks_preconditions(api: Api) -> None:
 
 
 async def delete_options_in_the_body_override_the_query(api: Api) -> None:
-    await api.created("a")
+    await api.create_object("a")
     assert (await api.delete("a", query="dryRun=All")).code == 200
     assert (await api.get("a")).code == 200
     assert (await api.delete("a", {}, "dryRun=All")).code == 200
@@ -83,7 +83,7 @@ async def delete_options_in_the_body_override_the_query(api: Api) -> None:
 
 
 async def delete_options_of_any_api_version_are_accepted(api: Api) -> None:
-    await api.created("a")
+    await api.create_object("a")
     reply = await api.delete("a", {"kind": "DeleteOptions", "apiVersion": "example.com/v7", "dryRun": ["All"]})
     assert reply.code == 200, reply.value
     for wrong in ({"dryRun": ["Some"]}, {"propagationPolicy": "Sideways"}):
@@ -94,7 +94,7 @@ async def delete_options_of_any_api_version_are_accepted(api: Api) -> None:
 
 async def delete_collection_honours_selectors_and_limit(api: Api) -> None:
     for name in ("a", "b", "c", "d"):
-        await api.created(name, labels={"half": "1" if name < "c" else "2"})
+        await api.create_object(name, labels={"half": "1" if name < "c" else "2"})
     await api.merge("b", {"metadata": {"finalizers": [WAIT]}})
     dry = await api.delete("", query="dryRun=All")
     assert _names(dry.value) == ["a", "b", "c", "d"] == _names((await api.list()).value)

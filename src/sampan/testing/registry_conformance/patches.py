@@ -4,7 +4,7 @@ from sampan.testing.registry_conformance.subject import JSON_PATCH, MERGE_PATCH,
 
 
 async def merge_patch_changes_only_its_fields(api: Api) -> None:
-    value = await api.created("a", 1, labels={"l": "1", "m": "2"}, annotations={"k": "v"})
+    value = await api.create_object("a", 1, labels={"l": "1", "m": "2"}, annotations={"k": "v"})
     reply = await api.merge("a", {"metadata": {"labels": {"l": None, "n": "3"}}})
     assert reply.code == 200, reply.value
     assert reply.value["metadata"]["labels"] == {"m": "2", "n": "3"}, reply.value
@@ -15,7 +15,7 @@ async def merge_patch_changes_only_its_fields(api: Api) -> None:
 
 
 async def json_patch_operations_apply_in_order(api: Api) -> None:
-    await api.created("a", 1)
+    await api.create_object("a", 1)
     reply = await api.operate(
         "a",
         {"op": "add", "path": "/metadata/labels", "value": {"l": "1"}},
@@ -28,7 +28,7 @@ async def json_patch_operations_apply_in_order(api: Api) -> None:
 
 
 async def failing_json_patch_changes_nothing(api: Api) -> None:
-    value = await api.created("a", 1)
+    value = await api.create_object("a", 1)
     add = {"op": "add", "path": "/metadata/labels", "value": {"l": "1"}}
     for wrong in ({"op": "test", "path": "/metadata/name", "value": "b"}, {"op": "remove", "path": "/metadata/none"}):
         reply = await api.operate("a", add, wrong)
@@ -40,7 +40,7 @@ async def failing_json_patch_changes_nothing(api: Api) -> None:
 async def patch_reports_a_missing_object_before_a_malformed_body(api: Api) -> None:
     for media in (JSON_PATCH, MERGE_PATCH):
         assert (await api.send("PATCH", "a", "", b"{not json", media)).code == 404
-    await api.created("a")
+    await api.create_object("a")
     for media in (JSON_PATCH, MERGE_PATCH):
         reply = await api.send("PATCH", "a", "", b"{not json", media)
         assert reply.code == 400, reply.value
@@ -49,7 +49,7 @@ async def patch_reports_a_missing_object_before_a_malformed_body(api: Api) -> No
 
 
 async def patch_checks_the_resource_version(api: Api) -> None:
-    value = await api.created("a", 1)
+    value = await api.create_object("a", 1)
     first = value["metadata"]["resourceVersion"]
     precondition = {"metadata": {"resourceVersion": first}}
     assert (await api.merge("a", {**api.subject.content(2), **precondition})).code == 200
@@ -59,7 +59,7 @@ async def patch_checks_the_resource_version(api: Api) -> None:
 
 
 async def patch_cannot_change_name_namespace_or_uid(api: Api) -> None:
-    await api.created("a", 1)
+    await api.create_object("a", 1)
     named = await api.merge("a", {"metadata": {"name": "b"}})
     assert named.code == 400, named.value
     assert "does not match the name on the URL" in named.message, named.value
@@ -72,7 +72,7 @@ async def patch_cannot_change_name_namespace_or_uid(api: Api) -> None:
 
 
 async def json_patch_with_too_many_operations_is_rejected(api: Api) -> None:
-    await api.created("a", 1)
+    await api.create_object("a", 1)
     operation = {"op": "test", "path": "/metadata/name", "value": "a"}
     assert (await api.operate("a", *([operation] * 10_000))).code == 200
     reply = await api.operate("a", *([operation] * 10_001))
@@ -81,7 +81,7 @@ async def json_patch_with_too_many_operations_is_rejected(api: Api) -> None:
 
 
 async def patch_reports_unknown_fields_as_requested(api: Api) -> None:
-    await api.created("a", 1)
+    await api.create_object("a", 1)
     strict = await api.merge("a", {"metadata": {"of": 2}}, "fieldValidation=Strict")
     assert (strict.code, strict.value["reason"]) == (422, "Invalid"), strict.value
     assert strict.message.startswith(' "" is invalid: patch: Invalid value: "')
@@ -100,7 +100,7 @@ async def patch_reports_unknown_fields_as_requested(api: Api) -> None:
 
 
 async def patch_result_of_a_wrong_type_is_invalid(api: Api) -> None:
-    await api.created("a", 1)
+    await api.create_object("a", 1)
     reply = await api.merge("a", {"metadata": {"labels": "text"}})
     assert (reply.code, reply.value["reason"]) == (422, "Invalid"), reply.value
     assert reply.value["details"]["causes"][0]["field"] == "patch"

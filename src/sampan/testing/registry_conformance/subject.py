@@ -52,16 +52,16 @@ class RegistrySubject:
     def namespace(self) -> str:
         return self.path.split("/")[-2]
 
-    def new(self, name: str, number: int = 0, **metadata: Any) -> Value:
-        return {"metadata": {"name": name, **metadata}, **merged(dict(self.fixed), self.content(number))}
+    def build_object(self, name: str, number: int = 0, **metadata: Any) -> Value:
+        return {"metadata": {"name": name, **metadata}, **merge_values(dict(self.fixed), self.content(number))}
 
 
-def merged(base: Value, over: Value) -> Value:
+def merge_values(base: Value, over: Value) -> Value:
     """Return two nested dicts merged, with the second taking precedence."""
     out = dict(base)
     for key, value in over.items():
         below = out.get(key)
-        out[key] = merged(below, value) if isinstance(below, dict) and isinstance(value, dict) else value
+        out[key] = merge_values(below, value) if isinstance(below, dict) and isinstance(value, dict) else value
     return out
 
 
@@ -113,7 +113,7 @@ class Api:
         headers = {"Content-Type": media} if body else {}
         call = Call(method=method, path=path, query=Query(query), headers=headers, body=body, user=_ADMIN)
         try:
-            code, raw = _rendered(await self.pipeline.serve_as(call))
+            code, raw = _encode_response(await self.pipeline.serve_as(call))
         except errors.ApiError as error:
             code, raw = error.code, msgspec.json.encode(error.status)
         except Exception as failure:
@@ -123,18 +123,18 @@ class Api:
             code, raw = api_error.code, msgspec.json.encode(api_error.status)
         return Reply(code, msgspec.json.decode(raw), list(call.warnings))
 
-    async def created(self, name: str, number: int = 0, **metadata: Any) -> Value:
+    async def create_object(self, name: str, number: int = 0, **metadata: Any) -> Value:
         """Create an object and return it."""
-        reply = await self.create(self.subject.new(name, number, **metadata))
+        reply = await self.create(self.subject.build_object(name, number, **metadata))
         assert reply.code == 201, reply.value
         return reply.value
 
 
-def _rendered(response: ApiResponse) -> tuple[int, bytes]:
+def _encode_response(response: ApiResponse) -> tuple[int, bytes]:
     if isinstance(response, ObjectResponse):
         return response.code, response.raw
     if isinstance(response, ListResponse):
-        return 200, response.result.raw()
+        return 200, response.result.join_chunks()
     if isinstance(response, ValueResponse):
         return response.code, msgspec.json.encode(response.value)
     if isinstance(response, RawResponse):

@@ -1,14 +1,14 @@
 """PUT: resource versions, immutable metadata, and that an update without changes writes nothing."""
 
-from sampan.testing.registry_conformance.subject import Api, Check, Value, merged
+from sampan.testing.registry_conformance.subject import Api, Check, Value, merge_values
 
 
 def _change(api: Api, value: Value, number: int, **metadata: object) -> Value:
-    return merged(value, {"metadata": metadata, **api.subject.content(number)})
+    return merge_values(value, {"metadata": metadata, **api.subject.content(number)})
 
 
 async def update_replaces_the_object(api: Api) -> None:
-    value = await api.created("a", 1, labels={"l": "1"})
+    value = await api.create_object("a", 1, labels={"l": "1"})
     sent = _change(api, value, 2)
     del sent["metadata"]["labels"]
     reply = await api.put("a", sent)
@@ -20,7 +20,7 @@ async def update_replaces_the_object(api: Api) -> None:
 
 
 async def update_with_an_old_resource_version_is_rejected(api: Api) -> None:
-    value = await api.created("a", 1)
+    value = await api.create_object("a", 1)
     assert (await api.put("a", _change(api, value, 2))).code == 200
     late = await api.put("a", _change(api, value, 3))
     assert (late.code, late.value["reason"]) == (409, "Conflict"), late.value
@@ -29,7 +29,7 @@ async def update_with_an_old_resource_version_is_rejected(api: Api) -> None:
 
 
 async def malformed_resource_version_is_rejected(api: Api) -> None:
-    value = await api.created("a", 1)
+    value = await api.create_object("a", 1)
     for version, reason in (("abc", "invalid syntax"), ("-1", "invalid syntax"), ("9" * 30, "value out of range")):
         reply = await api.put("a", _change(api, value, 2, resourceVersion=version))
         assert reply.code == 500, reply.value
@@ -38,7 +38,7 @@ async def malformed_resource_version_is_rejected(api: Api) -> None:
 
 
 async def update_without_a_resource_version(api: Api) -> None:
-    value = await api.created("a", 1)
+    value = await api.create_object("a", 1)
     for version in ("", "0"):
         reply = await api.put("a", _change(api, value, 2, resourceVersion=version))
         if api.subject.needs_version:
@@ -50,7 +50,7 @@ async def update_without_a_resource_version(api: Api) -> None:
 
 
 async def update_must_match_name_namespace_and_uid(api: Api) -> None:
-    value = await api.created("a", 1)
+    value = await api.create_object("a", 1)
     other = await api.put("a", _change(api, value, 2, name="b"))
     assert other.code == 400, other.value
     assert other.message.startswith("the name of the object (b) does not match"), other.value
@@ -68,7 +68,7 @@ async def update_must_match_name_namespace_and_uid(api: Api) -> None:
 
 
 async def update_keeps_system_metadata(api: Api) -> None:
-    value = await api.created("a", 1)
+    value = await api.create_object("a", 1)
     meta = value["metadata"]
     sent = {"creationTimestamp": "2001-01-01T00:00:00Z", "generation": 77, "uid": "", "selfLink": "/somewhere"}
     after = (await api.put("a", _change(api, value, 1, **sent))).value["metadata"]
@@ -82,7 +82,7 @@ async def update_keeps_system_metadata(api: Api) -> None:
 
 
 async def update_without_changes_writes_nothing(api: Api) -> None:
-    value = await api.created("a", 1)
+    value = await api.create_object("a", 1)
     assert (await api.put("a", value)).value == value
     assert (await api.merge("a", api.subject.content(1))).value == value
     assert (await api.operate("a")).value == value
@@ -90,7 +90,7 @@ async def update_without_changes_writes_nothing(api: Api) -> None:
 
 
 async def dry_run_update_stores_nothing(api: Api) -> None:
-    value = await api.created("a", 1)
+    value = await api.create_object("a", 1)
     reply = await api.put("a", _change(api, value, 2), "dryRun=All")
     assert reply.code == 200, reply.value
     assert api.subject.number(reply.value) == 2, reply.value
@@ -100,7 +100,7 @@ async def dry_run_update_stores_nothing(api: Api) -> None:
 
 
 async def generation_counts_changes_of_the_spec(api: Api) -> None:
-    value = await api.created("a", 1)
+    value = await api.create_object("a", 1)
     steps = [
         api.subject.content(2),
         {"metadata": {"labels": {"l": "1"}}},
@@ -113,7 +113,7 @@ async def generation_counts_changes_of_the_spec(api: Api) -> None:
 
 
 async def errors_of_metadata_appear_twice_in_causes(api: Api) -> None:
-    value = await api.created("a", 1)
+    value = await api.create_object("a", 1)
     reply = await api.put("a", _change(api, value, 2, labels={"a b": "x"}))
     causes = [cause["field"] for cause in reply.value["details"]["causes"]]
     assert reply.code == 422, reply.value

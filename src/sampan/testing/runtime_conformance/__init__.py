@@ -3,12 +3,12 @@
 For a runtime of your own, with pytest:
 
     pytest.register_assert_rewrite("sampan.testing.runtime_conformance")
-    from sampan.testing.runtime_conformance import CHECKS, Check, Subject, missing, run
+    from sampan.testing.runtime_conformance import CHECKS, Check, Subject, run, skip_reason
 
     @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.name)
     def test_conformance(check: Check, tmp_path: Path) -> None:
         subject = Subject(open=MyRuntime, directory=tmp_path, image="busybox")
-        if why := missing(check, subject):
+        if why := skip_reason(check, subject):
             pytest.skip(why)
         run(check, subject)
 
@@ -24,8 +24,8 @@ from sampan.testing.runtime_conformance.logs import CHECKS as LOGS
 from sampan.testing.runtime_conformance.restarts import CHECKS as RESTARTS
 from sampan.testing.runtime_conformance.sandboxes import CHECKS as SANDBOXES
 from sampan.testing.runtime_conformance.streaming import CHECKS as STREAMING
-from sampan.testing.runtime_conformance.subject import Check, Feature, Subject, missing, run
+from sampan.testing.runtime_conformance.subject import Check, Feature, Subject, run, skip_reason
 
 CHECKS: tuple[Check, ...] = (*SANDBOXES, *CONTAINERS, *CONTAINER_CONFIG, *LOGS, *STREAMING, *IMAGES, *RESTARTS)
 
-__all__ = ["CHECKS", "Check", "Feature", "Subject", "missing", "run"]
+__all__ = ["CHECKS", "Check", "Feature", "Subject", "run", "skip_reason"]

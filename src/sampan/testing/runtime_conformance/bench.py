@@ -15,7 +15,7 @@ from sampan.api.types.core_v1 import Container, Pod, PodSpec
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.runtimes import contract
 from sampan.runtimes.config import ContainerConfig, SandboxConfig
-from sampan.runtimes.contract import ContainerReport, Runtime, RuntimeFailure, collected
+from sampan.runtimes.contract import ContainerReport, Runtime, RuntimeFailure, collect_output
 from sampan.testing.runtime_conformance.subject import Subject
 
 _TIMEOUT_S = 60.0
@@ -100,7 +100,7 @@ class Bench:
         return report
 
     async def wait_for_exit(self, pod: Pod, name: str = NAME) -> ContainerReport:
-        await until(lambda: self.report(pod, name).state == contract.EXITED, f"container {name} does not exit")
+        await wait_until(lambda: self.report(pod, name).state == contract.EXITED, f"container {name} does not exit")
         return self.report(pod, name)
 
     def log(self, pod: Pod, name: str = NAME, *, previous: bool = False) -> list[str]:
@@ -111,7 +111,7 @@ class Bench:
 
     async def exec(self, pod: Pod, command: str | Sequence[str], name: str = NAME) -> tuple[int, str, str]:
         argv = ("/bin/sh", "-c", command) if isinstance(command, str) else command
-        code, out, err = await collected(await self.runtime.exec(pod, name, argv))
+        code, out, err = await collect_output(await self.runtime.exec(pod, name, argv))
         return code, out.decode(), err.decode()
 
     async def output(self, pod: Pod, command: str, name: str = NAME) -> str:
@@ -121,7 +121,7 @@ class Bench:
         return out.strip()
 
 
-async def until(holds: Callable[[], bool], otherwise: str, *, timeout_s: float = _TIMEOUT_S) -> None:
+async def wait_until(holds: Callable[[], bool], otherwise: str, *, timeout_s: float = _TIMEOUT_S) -> None:
     end = time.monotonic() + timeout_s
     while not holds():
         assert time.monotonic() < end, otherwise
@@ -152,8 +152,8 @@ async def open_bench(subject: Subject, *, keeps: bool = False) -> AsyncIterator[
             for uid in workbench.uids if not keeps else ():
                 await runtime.remove_pod(uid)
         for uid in workbench.uids if not keeps else ():
-            assert uid not in runtime.known_pods(), f"the runtime still reports pod {uid}"
-            await until(lambda uid=uid: not subject.left(uid), f"left behind: {subject.left(uid)}")  # type: ignore[misc]
+            assert uid not in runtime.list_pod_uids(), f"the runtime still reports pod {uid}"
+            await wait_until(lambda uid=uid: not subject.left(uid), f"left behind: {subject.left(uid)}")  # type: ignore[misc]
 
 
 def cgroup_parent(uid: str) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 from sampan.api.types.core_v1 import Pod
 from sampan.runtimes.config import Dns, Mount, Namespaces, Security
 from sampan.runtimes.contract import ContainerUser
-from sampan.testing.runtime_conformance.bench import Bench, expect_failure, open_bench, until
+from sampan.testing.runtime_conformance.bench import Bench, expect_failure, open_bench, wait_until
 from sampan.testing.runtime_conformance.subject import Checks, Feature, Subject
 
 CHECKS = Checks()
@@ -172,7 +172,7 @@ async def loopback_interface_belongs_to_the_pod(subject: Subject) -> None:
     async with open_bench(subject) as bench:
         pod = await bench.sandbox("serves", "asks")
         await bench.start(pod, "echo ready; exec busybox nc -ll -p 8099 -e busybox cat", "serves")
-        await until(lambda: bool(bench.log(pod, "serves")), "the server does not start")
+        await wait_until(lambda: bool(bench.log(pod, "serves")), "the server does not start")
         script = "for i in 1 2 3 4 5; do echo hello | busybox nc -w 2 127.0.0.1 8099 && exit 0; sleep 0.2; done; exit 1"
         assert (await bench.run(pod, script, "asks"))[-1:] == ["hello"]
         other = await bench.sandbox()

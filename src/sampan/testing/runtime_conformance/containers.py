@@ -7,7 +7,7 @@ import time
 
 from sampan.runtimes import contract
 from sampan.runtimes.config import Resources
-from sampan.testing.runtime_conformance.bench import FOREVER, expect_failure, open_bench, until
+from sampan.testing.runtime_conformance.bench import FOREVER, expect_failure, open_bench, wait_until
 from sampan.testing.runtime_conformance.subject import Checks, Feature, Subject
 
 CHECKS = Checks()
@@ -49,10 +49,10 @@ async def container_exit_notifies_the_kubelet(subject: Subject) -> None:
     async with open_bench(subject) as bench:
         pod = await bench.sandbox()
         await bench.start(pod, "trap 'exit 1' TERM; echo ready; while :; do sleep 0.05; done")
-        await until(lambda: bool(bench.log(pod)), "the container writes no output")
+        await wait_until(lambda: bool(bench.log(pod)), "the container writes no output")
         bench.changed_pods.clear()
         await bench.runtime.stop_container(pod, "c", 600)
-        await until(lambda: pod.metadata.uid in bench.changed_pods, "the change of the pod was not reported")
+        await wait_until(lambda: pod.metadata.uid in bench.changed_pods, "the change of the pod was not reported")
         assert (await bench.wait_for_exit(pod)).exit_code == 1
 
 
@@ -67,7 +67,7 @@ async def stopped_container_has_its_grace_period(subject: Subject) -> None:
             pod, "trap 'exit 8' USR1; echo ready; while :; do sleep 0.05; done", "other", stop_signal="SIGUSR1"
         )
         for name in ("hears", "deaf", "other"):
-            await until(lambda name=name: bool(bench.log(pod, name)), f"container {name} writes no output")  # type: ignore[misc]
+            await wait_until(lambda name=name: bool(bench.log(pod, name)), f"container {name} writes no output")  # type: ignore[misc]
         await bench.runtime.stop_container(pod, "hears", 600)
         assert (await bench.wait_for_exit(pod, "hears")).exit_code == 7
         await bench.runtime.stop_container(pod, "deaf", 600)
@@ -88,7 +88,7 @@ async def grace_period_can_be_shortened(subject: Subject) -> None:
     async with open_bench(subject) as bench:
         pod = await bench.sandbox()
         await bench.start(pod, "trap '' TERM; echo ready; while :; do sleep 0.05; done")
-        await until(lambda: bool(bench.log(pod)), "the container writes no output")
+        await wait_until(lambda: bool(bench.log(pod)), "the container writes no output")
         await bench.runtime.stop_container(pod, "c", 600)
         await asyncio.sleep(0.2)
         assert bench.report(pod).state == contract.RUNNING
@@ -110,7 +110,7 @@ async def exited_container_can_be_started_again(subject: Subject) -> None:
         assert (before.id, before.attempt, before.exit_code) == (first, 0, 1)
         assert len(report.containers) == len(report.before) == 1
         if Feature.PROGRAMS not in subject.lacks:
-            await until(lambda: bench.log(pod) == ["second"], "the log is not that of the current container")
+            await wait_until(lambda: bench.log(pod) == ["second"], "the log is not that of the current container")
             assert bench.log(pod, previous=True) == ["first"]
             old = bench.runtime.log_file(pod, "c", previous=True)
             await bench.runtime.remove_container(pod, first)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from sampan.testing.runtime_conformance.bench import open_bench, until
+from sampan.testing.runtime_conformance.bench import open_bench, wait_until
 from sampan.testing.runtime_conformance.subject import Checks, Feature, Subject
 
 CHECKS = Checks()
@@ -45,13 +45,13 @@ async def log_is_reopened_after_rotation(subject: Subject) -> None:
     async with open_bench(subject) as bench:
         pod = await bench.sandbox()
         await bench.start(pod, "i=0; while :; do echo $i; i=$((i+1)); sleep 0.05; done")
-        await until(lambda: len(bench.log(pod)) > 2, "the container writes no output")
+        await wait_until(lambda: len(bench.log(pod)) > 2, "the container writes no output")
         path = bench.runtime.log_file(pod, "c")
         assert path is not None
         moved = path.with_name("moved.log")
         path.rename(moved)
         await bench.runtime.reopen_log(pod, "c")
-        await until(lambda: len(bench.log(pod)) > 2, "the log gets no new lines")
+        await wait_until(lambda: len(bench.log(pod)) > 2, "the log gets no new lines")
         lines = [*moved.read_text().splitlines(), *path.read_text().splitlines()]
         numbers = [int(line.split(" ", 3)[3]) for line in lines]
         assert numbers == list(range(len(numbers)))

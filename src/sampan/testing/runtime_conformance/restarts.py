@@ -6,7 +6,7 @@ import asyncio
 
 from sampan.api.types.core_v1 import Pod
 from sampan.runtimes import contract
-from sampan.testing.runtime_conformance.bench import FOREVER, Bench, open_bench, until
+from sampan.testing.runtime_conformance.bench import FOREVER, Bench, open_bench, wait_until
 from sampan.testing.runtime_conformance.subject import Checks, Feature, Subject
 
 CHECKS = Checks()
@@ -31,13 +31,13 @@ async def containers_survive_a_restart_of_the_kubelet(subject: Subject) -> None:
         assert (new.report(pod, "runs").id, new.report(pod, "runs").state) == (kept, contract.RUNNING)
         assert new.report(pod, "ended").exit_code == 3
         assert (await new.wait_for_exit(pod, "ends")).exit_code == 4
-        await until(lambda: new.log(pod, "ends") == ["last words"], "the last line of the log is lost")
+        await wait_until(lambda: new.log(pod, "ends") == ["last words"], "the last line of the log is lost")
         await _check_adopted_pod(new, pod)
 
 
 async def _check_adopted_pod(bench: Bench, pod: Pod) -> None:
     numbers = len(bench.log(pod, "runs"))
-    await until(lambda: len(bench.log(pod, "runs")) > numbers, "the log gets no new lines")
+    await wait_until(lambda: len(bench.log(pod, "runs")) > numbers, "the log gets no new lines")
     lines = [int(line) for line in bench.log(pod, "runs")]
     assert lines == list(range(len(lines))), "lines of the log were lost or duplicated"
     if Feature.EXEC not in bench.subject.lacks:
@@ -46,4 +46,4 @@ async def _check_adopted_pod(bench: Bench, pod: Pod) -> None:
     assert bench.report(pod, "later").state == contract.RUNNING
     await bench.runtime.stop_container(pod, "runs", 0)
     assert (await bench.wait_for_exit(pod, "runs")).exit_code == 137
-    await until(lambda: bool(bench.changed_pods), "the change of the pod was not reported")
+    await wait_until(lambda: bool(bench.changed_pods), "the change of the pod was not reported")

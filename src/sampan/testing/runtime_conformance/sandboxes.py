@@ -20,14 +20,14 @@ async def sandbox_can_be_run_stopped_and_removed(subject: Subject) -> None:
         await bench.runtime.run_sandbox(pod, bench.sandbox_config(pod))
         report = bench.runtime.pod_report(pod)
         assert (report.is_sandbox_ready, report.sandboxes, list(report.containers)) == (True, 1, [])
-        assert uid in bench.runtime.known_pods()
+        assert uid in bench.runtime.list_pod_uids()
         await bench.runtime.stop_sandbox(pod)
         report = bench.runtime.pod_report(pod)
         assert (report.is_sandbox_ready, list(report.ips)) == (False, [])
         await bench.runtime.stop_sandbox(pod)
         await bench.runtime.remove_pod(uid)
         assert bench.runtime.pod_report(pod) == contract.NOTHING
-        assert uid not in bench.runtime.known_pods()
+        assert uid not in bench.runtime.list_pod_uids()
         await bench.runtime.remove_pod(uid)
 
 

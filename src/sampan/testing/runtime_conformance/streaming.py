@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 from sampan.api.types.core_v1 import Pod
-from sampan.runtimes.contract import ProcessStream, RuntimeFailure, Unsupported, Usage, collected
-from sampan.testing.runtime_conformance.bench import FOREVER, Bench, expect_failure, open_bench, until
+from sampan.runtimes.contract import ProcessStream, RuntimeFailure, Unsupported, Usage, collect_output
+from sampan.testing.runtime_conformance.bench import FOREVER, Bench, expect_failure, open_bench, wait_until
 from sampan.testing.runtime_conformance.subject import Checks, Feature, Subject
 
 CHECKS = Checks()
@@ -55,7 +55,7 @@ async def exec_forwards_stdin(subject: Subject) -> None:
         await bench.start(pod, FOREVER)
         stream = await bench.runtime.exec(pod, "c", ["/bin/cat"], has_stdin=True)
         content = bytes(range(256)) * (_INPUT_SIZE // 256)
-        whole = asyncio.ensure_future(collected(stream))
+        whole = asyncio.ensure_future(collect_output(stream))
         await stream.write(content)
         await stream.close_input()
         code, out, err = await whole
@@ -167,7 +167,7 @@ async def pod_port_can_be_reached(subject: Subject) -> None:
     async with open_bench(subject) as bench:
         pod = await bench.sandbox()
         await bench.start(pod, f"echo ready; exec busybox nc -ll -p {_PORT} -e busybox cat")
-        await until(lambda: bool(bench.log(pod)), "the server does not start")
+        await wait_until(lambda: bool(bench.log(pod)), "the server does not start")
         for text in (b"one\n", b"two\n"):
             assert await _echo(bench, pod, text) == text
         with suppress(RuntimeFailure):  # otherwise the connection is closed at once

@@ -88,7 +88,7 @@ class Checks(list[Check]):
         return register
 
 
-def missing(check: Check, subject: Subject) -> str:
+def skip_reason(check: Check, subject: Subject) -> str:
     """Return why the check does not apply to this runtime; empty if it does."""
     without = [f"{need.value}: {subject.lacks[need]}" for need in Feature if need in check.needs & set(subject.lacks)]
     return "; ".join(without)

@@ -60,11 +60,11 @@ def run_with_rbac(
         ):
             admin = Client(transport=server.loopback(), clock=clock, component="test")
             role = {"metadata": {"name": "joe"}, "rules": [*rules, _PROBE_RULE]}
-            await admin.of(ClusterRole).create(codec.from_value(role, ClusterRole))
+            await admin.for_kind(ClusterRole).create(codec.from_value(role, ClusterRole))
             ref = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "joe"}
             subject = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "joe"}
             binding = {"metadata": {"name": "joe"}, "roleRef": ref, "subjects": [subject]}
-            await admin.of(ClusterRoleBinding).create(codec.from_value(binding, ClusterRoleBinding))
+            await admin.for_kind(ClusterRoleBinding).create(codec.from_value(binding, ClusterRoleBinding))
             await _wait_for_permissions(server)
             await work(admin, Client(transport=server.loopback(JOE), clock=clock, component="test"))
 
@@ -92,8 +92,8 @@ def test_approving_and_signing_require_permission_for_the_signer(
     verb: str, part: str, change: dict[str, Any], granted: str, allowed: bool
 ) -> None:
     async def work(admin: Client, joe: Client) -> None:
-        await admin.of(CertificateSigningRequest).create(signing_request("team", "example.com/a"))
-        requests = joe.of(CertificateSigningRequest)
+        await admin.for_kind(CertificateSigningRequest).create(signing_request("team", "example.com/a"))
+        requests = joe.for_kind(CertificateSigningRequest)
         if allowed:
             await requests.patch("r", change, subresource=part)
             return
@@ -106,7 +106,7 @@ def test_approving_and_signing_require_permission_for_the_signer(
 
 def test_certificate_request_for_system_masters_group_is_rejected() -> None:
     async def work(admin: Client, joe: Client) -> None:
-        requests, signer = admin.of(CertificateSigningRequest), "kubernetes.io/kube-apiserver-client"
+        requests, signer = admin.for_kind(CertificateSigningRequest), "kubernetes.io/kube-apiserver-client"
         with pytest.raises(errors.Forbidden, match=f"use of {signer} signer with system:masters group is not allowed"):
             await requests.create(signing_request("system:masters", signer))
         await requests.create(signing_request("team", signer))
@@ -125,12 +125,12 @@ def owned(name: str, blocks: bool) -> ConfigMap:
 
 def test_owner_references_need_permission_for_the_owner() -> None:
     async def work(admin: Client, joe: Client) -> None:
-        maps = joe.of(ConfigMap)
+        maps = joe.for_kind(ConfigMap)
         await maps.create(owned("a", False))
         with pytest.raises(errors.Forbidden, match="refers to a resource you can't set finalizers on"):
             await maps.create(owned("b", True))
         with pytest.raises(errors.Forbidden, match="cannot set an ownerRef on a resource you can't delete"):
             await maps.patch("a", {"metadata": {"ownerReferences": None}}, "default")
-        await admin.of(ConfigMap).create(owned("b", True))
+        await admin.for_kind(ConfigMap).create(owned("b", True))
 
     run_with_rbac([CONFIG_MAP_RULE], work, "OwnerReferencesPermissionEnforcement")

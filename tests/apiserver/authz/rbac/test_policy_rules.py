@@ -48,9 +48,9 @@ from tests.apiserver.authz.rbac_objects import rule
     ],
 )
 def test_uncovered_rules_are_described(held: list[PolicyRule], requested: PolicyRule, descriptions: list[str]) -> None:
-    uncovered = policy_rules.uncovered_rules(held, [requested])
+    uncovered = policy_rules.find_uncovered_rules(held, [requested])
     assert uncovered.is_complete
-    assert [policy_rules.described(part) for part in uncovered.rules] == descriptions
+    assert [policy_rules.format_rule(part) for part in uncovered.rules] == descriptions
 
 
 # -- the oracle: evaluation of every atom of the requested rules -----------------------------------------------------
@@ -101,7 +101,7 @@ def _uncovered_atoms(held: list[PolicyRule], requested: list[PolicyRule]) -> set
         known = rules.setdefault((atom.apiGroups[0], atom.resources[0], *atom.resourceNames), atom)
         if known is not atom:
             known.verbs = [*(known.verbs or ()), *(atom.verbs or ())]
-    return {policy_rules.described(part) for part in (*urls, *rules.values())}
+    return {policy_rules.format_rule(part) for part in (*urls, *rules.values())}
 
 
 def _words(*words: str) -> st.SearchStrategy[list[str]]:
@@ -126,8 +126,8 @@ _RULES = st.lists(st.one_of(_RESOURCE_RULES, _RESOURCE_RULES, _URL_RULES), max_s
 def test_uncovered_rules_agree_with_atom_by_atom_evaluation(
     held: list[PolicyRule], requested: list[PolicyRule]
 ) -> None:
-    uncovered = policy_rules.uncovered_rules(held, requested)
-    assert {policy_rules.described(part) for part in uncovered.rules} == _uncovered_atoms(held, requested)
+    uncovered = policy_rules.find_uncovered_rules(held, requested)
+    assert {policy_rules.format_rule(part) for part in uncovered.rules} == _uncovered_atoms(held, requested)
 
 
 # -- rules that are expensive to compare -----------------------------------------------------------------------------
@@ -136,10 +136,12 @@ def test_uncovered_rules_agree_with_atom_by_atom_evaluation(
 def test_rule_with_billions_of_atoms_is_compared_without_expansion() -> None:
     words = [f"w{number}" for number in range(2000)]
     requested = PolicyRule(verbs=words, apiGroups=words, resources=words, resourceNames=words)
-    assert not policy_rules.uncovered_rules([PolicyRule(verbs=["*"], apiGroups=["*"], resources=["*"])], [requested])
-    uncovered = policy_rules.uncovered_rules([rule("get", "pods")], [requested])
+    assert not policy_rules.find_uncovered_rules(
+        [PolicyRule(verbs=["*"], apiGroups=["*"], resources=["*"])], [requested]
+    )
+    uncovered = policy_rules.find_uncovered_rules([rule("get", "pods")], [requested])
     assert not uncovered.is_complete
-    assert sum(len(policy_rules.described(part)) for part in uncovered.rules) < 2 * limits.MISSING_RULES_CHARACTERS
+    assert sum(len(policy_rules.format_rule(part)) for part in uncovered.rules) < 2 * limits.MISSING_RULES_CHARACTERS
 
 
 def test_too_complex_comparison_of_rules_is_rejected() -> None:
@@ -152,6 +154,6 @@ def test_too_complex_comparison_of_rules_is_rejected() -> None:
 
     held = [PolicyRule(verbs=half(), apiGroups=half(), resources=half(), resourceNames=half()) for _ in range(400)]
     with pytest.raises(policy_rules.TooComplex):
-        policy_rules.uncovered_rules(
+        policy_rules.find_uncovered_rules(
             held, [PolicyRule(verbs=words, apiGroups=words, resources=words, resourceNames=words)]
         )

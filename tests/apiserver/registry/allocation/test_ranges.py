@@ -42,17 +42,17 @@ def test_invalid_node_port_ranges_are_rejected(ports: tuple[int, int]) -> None:
 @given(seed=st.integers())
 def test_a_search_finds_every_address_once(text: str, seed: int) -> None:
     network = ipaddress.ip_network(text)
-    offsets = list(node_ports.of_network(network, Random(seed)))
-    first, last = node_ports.usable(network)
+    offsets = list(node_ports.generate_candidate_addresses(network, Random(seed)))
+    first, last = node_ports.usable_range(network)
     assert sorted(offsets) == list(range(first, last + 1))
 
 
 def test_neither_the_network_nor_the_broadcast_address_is_usable() -> None:
-    assert node_ports.usable(ipaddress.ip_network("10.0.0.0/30")) == (
+    assert node_ports.usable_range(ipaddress.ip_network("10.0.0.0/30")) == (
         int(ipaddress.ip_address("10.0.0.1")),
         int(ipaddress.ip_address("10.0.0.2")),
     )
-    last = node_ports.usable(ipaddress.ip_network("fd00::/126"))[1]
+    last = node_ports.usable_range(ipaddress.ip_network("fd00::/126"))[1]
     assert last == int(ipaddress.ip_address("fd00::3"))
 
 
@@ -65,7 +65,7 @@ class LowestNumbers(Random):
 def test_lower_band_of_addresses_is_searched_last(seed: int) -> None:
     network = ipaddress.ip_network("10.96.0.0/23")
     start = int(network.network_address)
-    offsets = [number - start for number in node_ports.of_network(network, Random(seed))]
+    offsets = [number - start for number in node_ports.generate_candidate_addresses(network, Random(seed))]
     assert set(offsets[-32:]) == set(range(1, 33))
     assert set(offsets[:-32]) == set(range(33, 511))
 
@@ -75,16 +75,19 @@ def test_lower_band_of_addresses_is_searched_last(seed: int) -> None:
 )
 def test_lower_band_has_a_sixteenth_of_the_addresses_within_limits(text: str, size: int) -> None:
     network = ipaddress.ip_network(text)
-    assert next(node_ports.of_network(network, LowestNumbers())) == int(network.network_address) + 1 + size
+    assert (
+        next(node_ports.generate_candidate_addresses(network, LowestNumbers()))
+        == int(network.network_address) + 1 + size
+    )
 
 
 @given(seed=st.integers())
 def test_lower_band_of_node_ports_is_searched_last(seed: int) -> None:
-    ports = list(node_ports.of_ports(range(30000, 32768), Random(seed)))
+    ports = list(node_ports.generate_candidate_ports(range(30000, 32768), Random(seed)))
     assert sorted(ports) == list(range(30000, 32768))
     assert set(ports[-86:]) == set(range(30000, 30086))
 
 
 def test_search_of_large_ipv6_network_is_lazy() -> None:
     network = ipaddress.ip_network("fd00::/64")
-    assert ipaddress.IPv6Address(next(node_ports.of_network(network, Random(1)))) in network
+    assert ipaddress.IPv6Address(next(node_ports.generate_candidate_addresses(network, Random(1)))) in network

@@ -277,9 +277,9 @@ async def test_server_enforces_permissions_for_status_writes() -> None:
             role("statuses", STATUS_RULE),
             binding("statuses", "statuses", "User joe", f"User {NODE.name}"),
         ):
-            await admin.of(type(granted)).create(granted)
+            await admin.for_kind(type(granted)).create(granted)
         await _wait_for_permissions(server)
-        await admin.of(ResourceClaim).create(claim())
+        await admin.for_kind(ResourceClaim).create(claim())
         await _check_status_writes(admin, client(JOE), client(NODE), client(SCHEDULER))
 
 
@@ -295,7 +295,7 @@ async def _check_status_writes(admin: Client, joe: Client, node: Client, schedul
     device_status = {"devices": [device(A)]}
 
     async def write_errors(client: Client, new: dict[str, Any], method: str = "patch") -> list[str]:
-        claims = client.of(ResourceClaim)
+        claims = client.for_kind(ResourceClaim)
         new_status = codec.from_value(new, ResourceClaimStatus)
         try:
             if method == "patch":

@@ -51,7 +51,7 @@ def random_objects(resource: Resource) -> list[dict[str, Any]]:
     assert kind is not None
     valid = {key: part for key, part in sample.items() if key != "metadata"}
     is_workload = resource.group in WORKLOADS or resource.kind == "ReplicationController"
-    drawn = RandomObjects(schemas.of(kind), valid, seed=f"{resource.qualified}/{resource.version}")
+    drawn = RandomObjects(schemas.schema_of(kind), valid, seed=f"{resource.qualified}/{resource.version}")
     examples = drawn.examples(WORKLOAD_EXAMPLES if is_workload else EXAMPLES)
     return [{**value, "metadata": sample.get("metadata", {})} for value in examples]
 

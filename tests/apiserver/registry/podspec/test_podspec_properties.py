@@ -21,7 +21,7 @@ from sampan.apiserver.request.call import UserInfo
 from tests.api.schema_values import values
 from tests.apiserver.pods import CONTAINER
 
-SPEC, STATUS = schemas.of(PodSpec), schemas.of(PodStatus)
+SPEC, STATUS = schemas.schema_of(PodSpec), schemas.schema_of(PodStatus)
 REGISTRY: Any = SimpleNamespace(scheme=builtin_scheme())
 CTX = Context(registry=REGISTRY, user=UserInfo("u"), now="2026-01-01T00:00:00Z", namespace="default")
 STRATEGY, STATUS_STRATEGY = PodStrategy(), PodStatusStrategy()

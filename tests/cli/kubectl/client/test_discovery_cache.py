@@ -91,13 +91,13 @@ class Discovery(Session):
 def test_unknown_type_is_discovered_from_the_server(tmp_path: Path) -> None:
     cache(tmp_path).store([PODS])
     server = Discovery()
-    assert ResourceTypes(server, cache(tmp_path)).named("po") == PODS
+    assert ResourceTypes(server, cache(tmp_path)).find_by_name("po") == PODS
     assert server.count == 0
-    assert ResourceTypes(server, cache(tmp_path)).of("v1", "ConfigMap").plural == "configmaps"
+    assert ResourceTypes(server, cache(tmp_path)).find_by_kind("v1", "ConfigMap").plural == "configmaps"
     assert server.count == 1
     types = ResourceTypes(server, cache(tmp_path))
-    assert types.named("configmaps").kind == "ConfigMap"
+    assert types.find_by_name("configmaps").kind == "ConfigMap"
     assert server.count == 1
     with pytest.raises(KubectlError, match="doesn't have a resource type"):
-        types.named("widgets")
+        types.find_by_name("widgets")
     assert server.count == 2

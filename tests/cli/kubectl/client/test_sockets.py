@@ -179,14 +179,14 @@ class OldServer:
 
     async def _serve(self, wire: StreamWire, values: handshake.Values, first: str) -> None:
         if first.split("?")[0].endswith("/portforward HTTP/1.1"):
-            agreement = handshake.agreed(values, spdy=port_forward.SPDY_PROTOCOLS, websocket=())
+            agreement = handshake.negotiate_protocol(values, spdy=port_forward.SPDY_PROTOCOLS, websocket=())
             await wire.write(agreement.head)
             await port_forward.serve(wire, agreement, (), self._connect, "pod")
             return
-        agreement = handshake.agreed(values, spdy=remote_command.SPDY_PROTOCOLS, websocket=())
+        agreement = handshake.negotiate_protocol(values, spdy=remote_command.SPDY_PROTOCOLS, websocket=())
         await wire.write(agreement.head)
         options = RemoteCommandOptions(stdin=True, stdout=True, stderr=True)
-        async with remote_command.accepted(wire, agreement, options) as ends:
+        async with remote_command.accept_streams(wire, agreement, options) as ends:
             await remote_command.serve(ends, self._begin, ["greet"])
 
     async def _begin(self) -> Greeter:

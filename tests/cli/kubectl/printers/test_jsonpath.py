@@ -2,12 +2,12 @@
 
 import pytest
 
-from sampan.cli.kubectl.printers.jsonpath import go_syntax, relaxed
+from sampan.cli.kubectl.printers.jsonpath import go_syntax, normalize_path
 
 
 @pytest.mark.parametrize("text", ["metadata.name", ".metadata.name", "{metadata.name}", "{.metadata.name}"])
 def test_relaxed_adds_braces_and_leading_dot(text: str) -> None:
-    assert relaxed(text) == "{.metadata.name}"
+    assert normalize_path(text) == "{.metadata.name}"
 
 
 def test_go_syntax() -> None:

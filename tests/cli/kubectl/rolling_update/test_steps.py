@@ -24,9 +24,9 @@ def run(old: int, new: int, limits: UpdateLimits, *, available: bool = True) -> 
     for _ in range(50):
         if steps.is_complete(old, new, limits):
             return counts
-        new = steps.scaled_up(old, new, limits)
+        new = steps.compute_scale_up(old, new, limits)
         counts.append((old, new))
-        old = steps.scaled_down(old, new, new if available else 0, limits)
+        old = steps.compute_scale_down(old, new, new if available else 0, limits)
         counts.append((old, new))
     return counts
 

@@ -21,16 +21,16 @@ def name_at(passed_s: float) -> str:
 async def create(c: JobCluster, schedule: str = "*/10 * * * *", **spec: Any) -> None:
     cron_job = cron(schedule, **spec)
     cron_job.metadata.uid, cron_job.metadata.creationTimestamp = "", None
-    await c.cluster.client.of(CronJob).create(cron_job)
+    await c.cluster.client.for_kind(CronJob).create(cron_job)
     await c.pass_s(0)
 
 
 async def get(c: JobCluster) -> CronJob:
-    return await c.cluster.client.of(CronJob).get("tick", "default")
+    return await c.cluster.client.for_kind(CronJob).get("tick", "default")
 
 
 async def jobs(c: JobCluster) -> list[str]:
-    return names_of((await c.cluster.client.of(Job).list(IN_DEFAULT)).items)
+    return names_of((await c.cluster.client.for_kind(Job).list(IN_DEFAULT)).items)
 
 
 async def test_jobs_are_created_on_schedule_and_deleted_beyond_the_history_limit() -> None:
@@ -93,7 +93,7 @@ async def test_resumed_cron_job_starts_only_the_last_missed_job() -> None:
         await create(c, suspend=True)
         await c.pass_s(3700)
         assert await jobs(c) == []
-        await c.cluster.client.of(CronJob).patch("tick", {"spec": {"suspend": False}}, "default")
+        await c.cluster.client.for_kind(CronJob).patch("tick", {"spec": {"suspend": False}}, "default")
         await c.pass_s(1)
         assert await jobs(c) == [name_at(3600)]
 
@@ -102,7 +102,7 @@ async def test_changed_schedule_starts_no_job_for_past_times() -> None:
     async with job_cluster(CRON, JOB) as c:
         await create(c, "0 0 * * *")
         await c.pass_s(90)
-        await c.cluster.client.of(CronJob).patch("tick", {"spec": {"schedule": "* * * * *"}}, "default")
+        await c.cluster.client.for_kind(CronJob).patch("tick", {"spec": {"schedule": "* * * * *"}}, "default")
         await c.pass_s(1)
         assert await jobs(c) == []
         await c.pass_s(30)
@@ -116,12 +116,12 @@ async def test_unexpected_and_missing_jobs_are_reported() -> None:
         job = await c.get(name_at(600))
         job.metadata.name, job.metadata.uid, job.metadata.resourceVersion = "by-hand", "", ""
         job.spec.selector, job.spec.template.metadata.labels = None, {}
-        await c.cluster.client.of(Job).create(job)
+        await c.cluster.client.for_kind(Job).create(job)
         await c.pass_s(0)
         message = "Saw a job that the controller did not create or forgot: by-hand"
         assert ("Warning", "UnexpectedJob", message) in await c.events()
         options = Delete(propagation="Background")
-        await c.cluster.client.of(Job).delete(name_at(600), "default", options=options)
+        await c.cluster.client.for_kind(Job).delete(name_at(600), "default", options=options)
         await c.pass_s(0)
         assert (await get(c)).status.active == []
         assert ("Normal", "MissingJob", f"Active job went missing: {name_at(600)}") in await c.events()

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sampan.api.values.times import format_time, parse_time
-from sampan.controllers.batch.cronjob.decision import next_of
-from sampan.controllers.batch.cronjob.due import InvalidSchedule, Missed, due, wait_s
+from sampan.controllers.batch.cronjob.decision import parse_cron_schedule
+from sampan.controllers.batch.cronjob.due import InvalidSchedule, MissedSchedules, find_due_time, wait_s
 from tests.controllers.batch.cronjob.cron_jobs import START, cron
 
 HOUR = 3600.0
@@ -15,20 +15,22 @@ HOUR = 3600.0
 @pytest.mark.parametrize(
     ("schedule", "passed_s", "expected", "missed"),
     [
-        ("0 * * * *", 59 * 60, None, Missed.NONE),
-        ("0 * * * *", HOUR, HOUR, Missed.NONE),
-        ("0 * * * *", 1.5 * HOUR, HOUR, Missed.NONE),
-        ("0 * * * *", 2 * HOUR, 2 * HOUR, Missed.FEW),
-        ("0 * * * *", 100.5 * HOUR, 100 * HOUR, Missed.FEW),
-        ("0 * * * *", 101.5 * HOUR, 101 * HOUR, Missed.MANY),
-        ("30 6-16/4 * * 1-5", 15 * HOUR, 14.5 * HOUR, Missed.FEW),
-        ("30 6-16/4 * * 1-5", 30 * HOUR, None, Missed.FEW),
-        ("@every 7m", 30 * 60, 28 * 60, Missed.FEW),
+        ("0 * * * *", 59 * 60, None, MissedSchedules.NONE),
+        ("0 * * * *", HOUR, HOUR, MissedSchedules.NONE),
+        ("0 * * * *", 1.5 * HOUR, HOUR, MissedSchedules.NONE),
+        ("0 * * * *", 2 * HOUR, 2 * HOUR, MissedSchedules.FEW),
+        ("0 * * * *", 100.5 * HOUR, 100 * HOUR, MissedSchedules.FEW),
+        ("0 * * * *", 101.5 * HOUR, 101 * HOUR, MissedSchedules.MANY),
+        ("30 6-16/4 * * 1-5", 15 * HOUR, 14.5 * HOUR, MissedSchedules.FEW),
+        ("30 6-16/4 * * 1-5", 30 * HOUR, None, MissedSchedules.FEW),
+        ("@every 7m", 30 * 60, 28 * 60, MissedSchedules.FEW),
     ],
 )
-def test_last_due_time_and_missed_times(schedule: str, passed_s: float, expected: float | None, missed: Missed) -> None:
+def test_last_due_time_and_missed_times(
+    schedule: str, passed_s: float, expected: float | None, missed: MissedSchedules
+) -> None:
     spec = cron(schedule)
-    result = due(spec, START + passed_s, next_of(spec), within_deadline=True)
+    result = find_due_time(spec, START + passed_s, parse_cron_schedule(spec), within_deadline=True)
     assert result.missed is missed
     assert result.time == (None if expected is None else START + expected)
 
@@ -38,7 +40,7 @@ def test_due_time_matches_brute_force(schedule: str, passed_s: int) -> None:
     """As in Kubernetes, a time that is older than the interval between the first two times may be skipped. That happens
     only if the schedule has uneven intervals."""
     spec, now = cron(schedule), START + passed_s
-    next_after = next_of(spec)
+    next_after = parse_cron_schedule(spec)
     first = next_after(START)
     assert first is not None
     second = next_after(first)
@@ -46,7 +48,7 @@ def test_due_time_matches_brute_force(schedule: str, passed_s: int) -> None:
     expected, next_time = None, next_after(START)
     while next_time is not None and next_time <= now:
         expected, next_time = next_time, next_after(next_time)
-    result = due(spec, now, next_after, within_deadline=True).time
+    result = find_due_time(spec, now, next_after, within_deadline=True).time
     if expected is not None and now - expected >= second - first:
         assert result in (expected, None)
     else:
@@ -56,8 +58,8 @@ def test_due_time_matches_brute_force(schedule: str, passed_s: int) -> None:
 def test_starting_deadline_excludes_older_times() -> None:
     spec = cron("0 * * * *", startingDeadlineSeconds=600)
     now = START + 5.5 * HOUR
-    assert due(spec, now, next_of(spec), within_deadline=True).time is None
-    assert due(spec, now, next_of(spec), within_deadline=False).time == START + 5 * HOUR
+    assert find_due_time(spec, now, parse_cron_schedule(spec), within_deadline=True).time is None
+    assert find_due_time(spec, now, parse_cron_schedule(spec), within_deadline=False).time == START + 5 * HOUR
 
 
 @pytest.mark.parametrize(
@@ -66,14 +68,14 @@ def test_starting_deadline_excludes_older_times() -> None:
 def test_wait_until_next_scheduled_time(last: int | None, passed_s: float, expected: float) -> None:
     status = {} if last is None else {"lastScheduleTime": format_time(START + last)}
     spec = cron(status=status)
-    assert wait_s(spec, START + passed_s, next_of(spec)) == pytest.approx(expected)
+    assert wait_s(spec, START + passed_s, parse_cron_schedule(spec)) == pytest.approx(expected)
 
 
 def test_schedule_without_any_time_is_invalid() -> None:
     spec = cron("59 23 31 2 *")
     with pytest.raises(InvalidSchedule, match="less than 1 second"):
-        due(spec, START, next_of(spec), within_deadline=True)
-    assert wait_s(spec, START, next_of(spec)) is None
+        find_due_time(spec, START, parse_cron_schedule(spec), within_deadline=True)
+    assert wait_s(spec, START, parse_cron_schedule(spec)) is None
 
 
 @pytest.mark.parametrize(
@@ -85,7 +87,7 @@ def test_schedule_without_any_time_is_invalid() -> None:
     ids=["skipped hour", "day of 25 hours"],
 )
 def test_daily_schedule_across_daylight_saving_changes(start: str, expected: list[str]) -> None:
-    next_after = next_of(cron("30 2 * * *", timeZone="America/New_York"))
+    next_after = parse_cron_schedule(cron("30 2 * * *", timeZone="America/New_York"))
     moment, times = parse_time(start), []
     for _ in expected:
         next_time = next_after(moment)
@@ -96,7 +98,7 @@ def test_daily_schedule_across_daylight_saving_changes(start: str, expected: lis
 
 
 def test_hour_repeated_by_daylight_saving_is_due_twice() -> None:
-    next_after = next_of(cron("30 1 * * *", timeZone="America/New_York"))
+    next_after = parse_cron_schedule(cron("30 1 * * *", timeZone="America/New_York"))
     first = next_after(parse_time("2026-10-31T12:00:00Z"))
     assert first == parse_time("2026-11-01T05:30:00Z")
     assert next_after(first) == first + HOUR
@@ -106,7 +108,7 @@ def test_half_a_year_of_missed_minutes_is_not_enumerated() -> None:
     """The schedule is due every minute from January to June and was last started at the end of June: the first two
     missed times are half a year apart, and 260,000 more times follow."""
     spec = cron("* * * 1-6 *")
-    schedule, calls = next_of(spec), 0
+    schedule, calls = parse_cron_schedule(spec), 0
 
     def counted(moment: float) -> float | None:
         nonlocal calls
@@ -114,6 +116,6 @@ def test_half_a_year_of_missed_minutes_is_not_enumerated() -> None:
         return schedule(moment)
 
     last, now = parse_time("2025-06-30T23:58:00Z"), parse_time("2026-06-30T23:58:30Z")
-    result = due(spec, now, counted, last=last, within_deadline=False)
+    result = find_due_time(spec, now, counted, last=last, within_deadline=False)
     assert result.time == parse_time("2026-06-30T23:58:00Z")
     assert calls < 200

@@ -292,7 +292,7 @@ def test_pod_replacement_policy_of_deleted_pods(policy: str, replaced_at_once: b
         (pod,) = await c.pods()
         await c.bind(pod)
         await c.run(pod)
-        await c.cluster.client.of(Pod).delete(pod.metadata.name, "default")
+        await c.cluster.client.for_kind(Pod).delete(pod.metadata.name, "default")
         await c.pass_s(11)
         assert len(await c.active()) == replaced_at_once
         assert (await c.status()).terminating == 1
@@ -331,7 +331,7 @@ def test_orphaned_pods_are_adopted_and_unmatched_pods_released() -> None:
     async def scenario(c: JobCluster) -> None:
         await c.create(parallelism=2, completions=2)
         first, second = await c.pods()
-        pods = c.cluster.client.of(Pod)
+        pods = c.cluster.client.for_kind(Pod)
         uid = (await c.get()).metadata.uid
         await pods.patch(
             first.metadata.name,
@@ -356,7 +356,7 @@ def test_orphaned_pods_are_adopted_and_unmatched_pods_released() -> None:
 def test_pods_of_a_deleted_job_lose_the_tracking_finalizer() -> None:
     async def scenario(c: JobCluster) -> None:
         await c.create(parallelism=2, completions=2)
-        await c.cluster.client.of(Job).delete("work", "default", options=Delete(propagation="Background"))
+        await c.cluster.client.for_kind(Job).delete("work", "default", options=Delete(propagation="Background"))
         await c.pass_s(1)
         assert [pod.metadata.finalizers for pod in await c.pods()] == [[], []]
 
@@ -366,7 +366,7 @@ def test_pods_of_a_deleted_job_lose_the_tracking_finalizer() -> None:
 def test_orphaned_pods_lose_owner_reference_and_tracking_finalizer() -> None:
     async def scenario(c: JobCluster) -> None:
         await c.create(parallelism=2, completions=2)
-        await c.cluster.client.of(Job).delete("work", "default", options=Delete(propagation="Orphan"))
+        await c.cluster.client.for_kind(Job).delete("work", "default", options=Delete(propagation="Orphan"))
         await c.pass_s(5)
         left = await c.pods()
         assert len(left) == 2
@@ -379,7 +379,7 @@ def test_foreground_deletion_deletes_the_pods_before_the_job() -> None:
     async def scenario(c: JobCluster) -> None:
         await c.create(parallelism=2, completions=2)
         async with c.history() as entries:
-            await c.cluster.client.of(Job).delete("work", "default", options=Delete(propagation="Foreground"))
+            await c.cluster.client.for_kind(Job).delete("work", "default", options=Delete(propagation="Foreground"))
             await c.pass_s(5)
         assert await c.pods() == []
         with pytest.raises(errors.NotFound):

@@ -34,7 +34,7 @@ class OutcomeRecorder:
     """Records the phase in which each pod ended."""
 
     def __init__(self, cluster: Cluster) -> None:
-        self._pods, self.ended = cluster.client.of(Pod), dict[str, tuple[str, str]]()
+        self._pods, self.ended = cluster.client.for_kind(Pod), dict[str, tuple[str, str]]()
 
     async def watch(self) -> None:
         async with self._pods.watch(IN_DEFAULT) as events:
@@ -49,17 +49,17 @@ class OutcomeRecorder:
 
 
 async def disturb(c: Cluster, random: Random) -> None:
-    pods = (await c.client.of(Pod).list(IN_DEFAULT)).items
+    pods = (await c.client.for_kind(Pod).list(IN_DEFAULT)).items
     running = [pod for pod in pods if pod.status.phase == "Running"]
     if running:
         try:
-            await c.client.of(Pod).delete(random.choice(running).metadata.name, "default")
+            await c.client.for_kind(Pod).delete(random.choice(running).metadata.name, "default")
         except errors.NotFound:
             return
 
 
 async def all_done(c: Cluster) -> bool:
-    return all(map(has_succeeded, (await c.client.of(Job).list(IN_DEFAULT)).items))
+    return all(map(has_succeeded, (await c.client.for_kind(Job).list(IN_DEFAULT)).items))
 
 
 async def play(c: Cluster, random: Random) -> None:
@@ -82,12 +82,12 @@ async def test_every_pod_is_counted_once(seed: int) -> None:
         recorder = OutcomeRecorder(c)
         task = group.create_task(recorder.watch())
         for number, spec in enumerate(SPECS * 2):
-            await c.client.of(Job).create(numbered_job(number, spec))
+            await c.client.for_kind(Job).create(numbered_job(number, spec))
         await play(c, random)
-        for job in (await c.client.of(Job).list(IN_DEFAULT)).items:
+        for job in (await c.client.for_kind(Job).list(IN_DEFAULT)).items:
             name, status = job.metadata.name, job.status
             assert status.succeeded == recorder.count("Succeeded")[name] == job.spec.completions
             assert status.failed == recorder.count("Failed")[name]
         assert recorder.count("Failed"), "no running pod was deleted"
-        assert all(not pod.metadata.finalizers for pod in (await c.client.of(Pod).list(IN_DEFAULT)).items)
+        assert all(not pod.metadata.finalizers for pod in (await c.client.for_kind(Pod).list(IN_DEFAULT)).items)
         task.cancel()

@@ -39,7 +39,7 @@ class Kubelet:
 
 
 async def until_done(c: Cluster, lag: Lag, kubelet: Kubelet) -> None:
-    jobs = c.client.of(Job)
+    jobs = c.client.for_kind(Job)
     for _ in range(5000):
         await c.clock.settle()
         moved = await kubelet.step()
@@ -56,9 +56,9 @@ def run_with_stale_cache(seed: int, job: Job, *, failures: int) -> tuple[Job, Ku
         async with pod_cluster() as c:
             kubelet = Kubelet(c, seed, failures=failures)
             async with lagging(c, JOB, seed) as lag:
-                await c.client.of(Job).create(job)
+                await c.client.for_kind(Job).create(job)
                 await until_done(c, lag, kubelet)
-            return await c.client.of(Job).get("work", "default"), kubelet
+            return await c.client.for_kind(Job).get("work", "default"), kubelet
 
     return asyncio.run(main())
 

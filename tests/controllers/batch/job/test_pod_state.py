@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sampan.controllers.batch.job.pod_state import Failures, Indexes, after, completion_index, finish_time
+from sampan.controllers.batch.job.pod_state import Failures, Indexes, completion_index, finish_time, update_failures
 from tests.controllers.batch.job.pods import NOW, pod
 
 
@@ -30,7 +30,7 @@ sets = st.sets(st.integers(0, 30))
     ("indexes", "text"), [([], ""), ([1], "1"), ([1, 2], "1,2"), ([1, 2, 3], "1-3"), ([0, 2, 4, 5, 6], "0,2,4-6")]
 )
 def test_indexes_are_written_as_ranges(indexes: list[int], text: str) -> None:
-    assert str(Indexes.of(indexes)) == text
+    assert str(Indexes.from_indexes(indexes)) == text
 
 
 @pytest.mark.parametrize(
@@ -40,18 +40,18 @@ def test_indexes_are_written_as_ranges(indexes: list[int], text: str) -> None:
 def test_parsed_indexes_exclude_invalid_and_out_of_range_parts(
     text: str, completions: int, expected: list[int]
 ) -> None:
-    assert Indexes.parse(text, completions) == Indexes.of(expected)
+    assert Indexes.parse(text, completions) == Indexes.from_indexes(expected)
 
 
 @given(sets, sets, st.integers(0, 35))
 def test_indexes_behave_like_sets(first: set[int], other: set[int], completions: int) -> None:
-    a, b = Indexes.of(first), Indexes.of(other)
+    a, b = Indexes.from_indexes(first), Indexes.from_indexes(other)
     assert Indexes.parse(str(a), 100) == a
     assert len(a) == len(first)
-    assert (a | b) == Indexes.of(first | other)
+    assert (a | b) == Indexes.from_indexes(first | other)
     assert a.overlap(b) == len(first & other)
     assert [index for index in range(31) if index in a] == sorted(first)
-    assert list(a.missing(completions)) == [index for index in range(completions) if index not in first]
+    assert list(a.iterate_missing(completions)) == [index for index in range(completions) if index not in first]
 
 
 @pytest.mark.parametrize(("text", "expected"), [("3", 3), ("-1", None), ("x", None), ("", None)])
@@ -71,10 +71,10 @@ def test_success_resets_earlier_failures() -> None:
     earlier_failures = Failures(3, NOW - 100)
     old, new = pod("old", "Failed", ended_s=50), pod("new", "Failed", ended_s=10)
     done = pod("done", "Succeeded", ended_s=20)
-    assert after(earlier_failures, [], []) == earlier_failures
-    assert after(earlier_failures, [], [new, old]) == Failures(5, NOW - 10)
-    assert after(earlier_failures, [done], [new, old]) == Failures(1, NOW - 10)
-    assert after(earlier_failures, [done], []) == Failures()
+    assert update_failures(earlier_failures, [], []) == earlier_failures
+    assert update_failures(earlier_failures, [], [new, old]) == Failures(5, NOW - 10)
+    assert update_failures(earlier_failures, [done], [new, old]) == Failures(1, NOW - 10)
+    assert update_failures(earlier_failures, [done], []) == Failures()
 
 
 def test_finish_time_of_terminated_and_deleted_pods() -> None:

@@ -7,7 +7,13 @@ from sampan.api.codec import json as codec
 from sampan.api.types.batch_v1 import Job, JobStatus
 from sampan.api.types.core_v1 import Pod
 from sampan.controllers.batch.job.conditions import FAILURE_TARGET, condition
-from sampan.controllers.batch.job.pod_tracker import MOST_UNCOUNTED, is_settled, settle, take, uncounted_of
+from sampan.controllers.batch.job.pod_tracker import (
+    MOST_UNCOUNTED,
+    count_recorded_pods,
+    ensure_uncounted_pods,
+    is_all_counted,
+    record_pods_to_count,
+)
 from tests.controllers.batch.job.pods import NOW, indexed, job, pod, view
 
 PHASES = st.sampled_from(["Running", "Succeeded", "Failed"])
@@ -28,8 +34,8 @@ class InterruptedSync:
         view_ = view(self.job, *self.pods)
         status = copied(self.job.status)
         uids = {pod.metadata.uid for pod in held}
-        settle(status, uids)
-        counted = take(view_, None, status)
+        count_recorded_pods(status, uids)
+        counted = record_pods_to_count(view_, None, status)
         if writes == 0:
             return
         self.job.status = copied(status)
@@ -37,7 +43,7 @@ class InterruptedSync:
         for own_pod in self.pods:
             if own_pod.metadata.uid in gone:
                 own_pod.metadata.finalizers = []
-        settle(status, uids - gone)
+        count_recorded_pods(status, uids - gone)
         if writes > 1:
             self.job.status = status
 
@@ -53,7 +59,7 @@ def test_each_pod_is_counted_once(phases: list[str], interruptions: list[tuple[i
         sync.run(writes=writes, released=released)
     status = sync.job.status
     assert (status.succeeded, status.failed) == (phases.count("Succeeded"), phases.count("Failed"))
-    assert is_settled(status)
+    assert is_all_counted(status)
     assert [bool(pod_.metadata.finalizers) for pod_ in pods] == [phase == "Running" for phase in phases]
 
 
@@ -72,22 +78,22 @@ def test_each_succeeded_index_is_counted_once(
 
 def test_running_pods_of_a_failed_job_count_as_failed() -> None:
     job_ = job()
-    counted = take(view(job_, pod("a")), condition(FAILURE_TARGET, "r", "m", NOW), job_.status)
+    counted = record_pods_to_count(view(job_, pod("a")), condition(FAILURE_TARGET, "r", "m", NOW), job_.status)
     assert [pod_.metadata.name for pod_ in counted.release] == ["a"]
-    assert uncounted_of(job_.status).failed == ["a"]
+    assert ensure_uncounted_pods(job_.status).failed == ["a"]
 
 
 def test_uncounted_pods_per_sync_are_limited() -> None:
     job_ = job()
     pods = [pod(f"p{number}", "Succeeded") for number in range(MOST_UNCOUNTED + 5)]
-    counted = take(view(job_, *pods), None, job_.status)
+    counted = record_pods_to_count(view(job_, *pods), None, job_.status)
     assert counted.is_full
     assert len(counted.release) == MOST_UNCOUNTED
 
 
 def test_failed_pod_is_released_once_its_index_has_a_replacement() -> None:
     job = indexed(2, backoffLimitPerIndex=3)
-    counted = take(view(job, pod("a", "Failed", index=0)), None, job.status)
+    counted = record_pods_to_count(view(job, pod("a", "Failed", index=0)), None, job.status)
     assert counted.release == []
-    counted = take(view(job, pod("a", "Failed", index=0), pod("b", index=0)), None, job.status)
+    counted = record_pods_to_count(view(job, pod("a", "Failed", index=0), pod("b", index=0)), None, job.status)
     assert [pod_.metadata.name for pod_ in counted.release] == ["a"]

@@ -8,7 +8,7 @@ from sampan.api.codec import json as codec
 from sampan.api.types.batch_v1 import PodFailurePolicy, SuccessPolicy
 from sampan.api.types.core_v1 import Pod
 from sampan.controllers.batch.job.pod_state import Indexes
-from sampan.controllers.batch.job.policies import Match, match_failure_policy, met
+from sampan.controllers.batch.job.policies import Match, match_failure_policy, match_success_policy
 from tests.controllers.batch.job.pods import pod
 
 FAIL_42 = {"action": "FailJob", "onExitCodes": {"operator": "In", "values": [42]}}
@@ -56,4 +56,7 @@ def test_the_first_matching_rule_of_the_failure_policy_decides(
 def test_a_success_policy_is_met_by_indexes_or_by_their_count(
     rules: list[dict[str, Any]], succeeded: list[int], expected: str | None
 ) -> None:
-    assert met(codec.from_value({"rules": rules}, SuccessPolicy), 5, Indexes.of(succeeded)) == expected
+    assert (
+        match_success_policy(codec.from_value({"rules": rules}, SuccessPolicy), 5, Indexes.from_indexes(succeeded))
+        == expected
+    )

@@ -29,35 +29,35 @@ class DaemonSetCluster:
         """Create ready nodes, without the taint that the server gives to new nodes."""
         for name in names:
             new_node = node(name, **fields)
-            nodes = self.cluster.client.of(Node)
+            nodes = self.cluster.client.for_kind(Node)
             await nodes.create(new_node)
             taints = json.to_value(new_node)["spec"].get("taints")
             await nodes.patch(name, {"spec": {"taints": taints}}, type=PatchType.MERGE)
         await self.cluster.clock.settle()
 
     async def create(self, **fields: Any) -> DaemonSet:
-        created_daemon_set = await self.cluster.client.of(DaemonSet).create(daemon_set(**fields))
+        created_daemon_set = await self.cluster.client.for_kind(DaemonSet).create(daemon_set(**fields))
         await self.cluster.clock.settle()
         return created_daemon_set
 
     async def set(self) -> DaemonSet:
         await self.cluster.clock.settle()
-        return await self.cluster.client.of(DaemonSet).get("logs", NAMESPACE)
+        return await self.cluster.client.for_kind(DaemonSet).get("logs", NAMESPACE)
 
     async def patch(self, spec: dict[str, Any]) -> None:
-        await self.cluster.client.of(DaemonSet).patch("logs", {"spec": spec}, NAMESPACE)
+        await self.cluster.client.for_kind(DaemonSet).patch("logs", {"spec": spec}, NAMESPACE)
         await self.cluster.clock.settle()
 
     async def set_image(self, image: str) -> None:
         await self.patch({"template": {"spec": {"containers": [{"name": "c", "image": image}]}}})
 
     async def label(self, name: str, **labels: str | None) -> None:
-        await self.cluster.client.of(Node).patch(name, {"metadata": {"labels": labels}})
+        await self.cluster.client.for_kind(Node).patch(name, {"metadata": {"labels": labels}})
         await self.cluster.clock.settle()
 
     async def taint(self, name: str, *taints: str) -> None:
         spec = {"taints": [{"key": "t", "effect": effect} for effect in taints] or None}
-        await self.cluster.client.of(Node).patch(name, {"spec": spec}, type=PatchType.MERGE)
+        await self.cluster.client.for_kind(Node).patch(name, {"spec": spec}, type=PatchType.MERGE)
         await self.cluster.clock.settle()
 
     async def nodes_with_pod(self, *, image: str = "") -> list[str]:
@@ -70,7 +70,7 @@ class DaemonSetCluster:
         return sorted(names)
 
     async def revisions(self) -> dict[int, ControllerRevision]:
-        revisions = (await self.cluster.client.of(ControllerRevision).list()).items
+        revisions = (await self.cluster.client.for_kind(ControllerRevision).list()).items
         return {revision.revision: revision for revision in sorted(revisions, key=lambda revision: revision.revision)}
 
 
@@ -129,7 +129,7 @@ def test_pods_follow_added_tainted_and_deleted_nodes() -> None:
         assert await s.nodes_with_pod() == ["n1", "n2"]
         await s.taint("n3")
         assert await s.nodes_with_pod() == ["n1", "n2", "n3"]
-        await s.cluster.client.of(Node).delete("n3")
+        await s.cluster.client.for_kind(Node).delete("n3")
         assert await s.nodes_with_pod() == ["n1", "n2"], "the unbound pod of a deleted node is deleted"
         await s.taint("n2", "NoExecute")
         await s.kubelet.run_all()
@@ -183,7 +183,7 @@ async def test_node_heartbeats_cause_no_reconciles() -> None:
         for _ in range(5):
             await c.clock.advance(10)
             condition = {"type": "Ready", "status": "True", "reason": str(c.clock.now())}
-            await c.client.of(Node).patch("n1", {"status": {"conditions": [condition]}}, subresource="status")
+            await c.client.for_kind(Node).patch("n1", {"status": {"conditions": [condition]}}, subresource="status")
         await c.clock.settle()
         assert manager.runners[0].stats.reconciles == before
 
@@ -194,7 +194,7 @@ def test_deleted_pods_are_recreated() -> None:
         await s.create()
         await s.kubelet.run_all()
         name = next(iter(await s.kubelet.pods()))
-        await s.cluster.client.of(Pod).delete(name, NAMESPACE)
+        await s.cluster.client.for_kind(Pod).delete(name, NAMESPACE)
         await s.kubelet.run_all()
         assert await s.nodes_with_pod() == ["n1", "n2"]
         assert name not in await s.kubelet.pods()
@@ -302,7 +302,7 @@ def test_on_delete_strategy_updates_only_deleted_pods() -> None:
         await s.kubelet.run_all()
         assert await s.nodes_with_pod(image="two") == []
         assert len(await s.revisions()) == 2
-        await s.cluster.client.of(Pod).delete(next(iter(await s.kubelet.pods())), NAMESPACE)
+        await s.cluster.client.for_kind(Pod).delete(next(iter(await s.kubelet.pods())), NAMESPACE)
         await s.kubelet.run_all()
         assert len(await s.nodes_with_pod(image="two")) == 1
 
@@ -327,8 +327,8 @@ def test_revision_name_collision_is_counted() -> None:
         await s.nodes("n1")
         await s.create()
         first = (await s.revisions())[1]
-        await s.cluster.client.of(DaemonSet).delete("logs", NAMESPACE)
-        revisions = s.cluster.client.of(ControllerRevision)
+        await s.cluster.client.for_kind(DaemonSet).delete("logs", NAMESPACE)
+        revisions = s.cluster.client.for_kind(ControllerRevision)
         await revisions.delete(first.metadata.name, NAMESPACE)
         revision = copy_of(first)
         revision.data, revision.metadata.labels, revision.metadata.ownerReferences = RawJSON(b'{"x":1}'), {}, []
@@ -354,7 +354,7 @@ def test_duplicate_revisions_of_a_template_are_merged() -> None:
         double.metadata.name, double.revision = "logs-double", 9
         double.metadata.labels[HASH_LABEL] = "double"
         double.metadata.resourceVersion = double.metadata.uid = ""
-        await s.cluster.client.of(ControllerRevision).create(double)
+        await s.cluster.client.for_kind(ControllerRevision).create(double)
         await s.cluster.clock.settle()
         assert list(await s.revisions()) == [1, 9], "an owned revision causes no reconcile"
         await s.patch({"minReadySeconds": 1})
@@ -393,7 +393,7 @@ def test_orphans_are_adopted_and_relabelled_pods_released() -> None:
         await s.create()
         await s.kubelet.run_all()
         name = next(iter(await s.kubelet.pods()))
-        pods = s.cluster.client.of(Pod)
+        pods = s.cluster.client.for_kind(Pod)
         await pods.patch(name, {"metadata": {"labels": {"app": "other"}}}, NAMESPACE)
         remaining = await s.kubelet.pods()
         assert len(remaining) == 2
@@ -411,7 +411,7 @@ def test_orphans_are_adopted_and_relabelled_pods_released() -> None:
 def test_deleted_daemonset_creates_no_pods() -> None:
     async def scenario(s: DaemonSetCluster) -> None:
         await s.create(finalizers=["example.com/wait"])
-        await s.cluster.client.of(DaemonSet).delete("logs", NAMESPACE)
+        await s.cluster.client.for_kind(DaemonSet).delete("logs", NAMESPACE)
         await s.nodes("n1")
         assert await s.nodes_with_pod() == []
 

@@ -14,7 +14,7 @@ from sampan.controllers.workloads.daemonset.nodes import (
     daemon_template,
     daemon_tolerations,
     is_updated,
-    pinned,
+    pin_to_node,
     target_node,
 )
 from tests.controllers.workloads.daemonset.objects import daemon_set, node, pod
@@ -119,14 +119,14 @@ def test_pods_are_pinned_to_their_node() -> None:
     spec["affinity"]["podAffinity"] = {}
     template = daemon_template(daemon_set(spec=spec, annotations={GENERATION_ANNOTATION: "3"}), "abc")
     assert template.metadata.labels == {"app": "logs", HASH_LABEL: "abc", GENERATION_LABEL: "3"}
-    pod_spec = pinned(template.spec, "n1")
+    pod_spec = pin_to_node(template.spec, "n1")
     assert pod_spec.affinity is not None
     assert pod_spec.affinity.podAffinity is not None
     assert target_node(pod("p", target="n1")) == "n1"
     new_pod = pod("p")
     new_pod.spec = pod_spec
     assert target_node(new_pod) == "n1"
-    new_pod.spec = pinned(template.spec, "n2")
+    new_pod.spec = pin_to_node(template.spec, "n2")
     assert target_node(new_pod) == "n2", "the template is not changed"
 
 

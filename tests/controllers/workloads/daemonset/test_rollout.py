@@ -8,14 +8,16 @@ import pytest
 from sampan.api.types.apps_v1 import DaemonSet
 from sampan.api.types.core_v1 import Node, Pod
 from sampan.controllers.workloads.daemonset.nodes import Placement
-from sampan.controllers.workloads.daemonset.rollout import manage, rolling_update
-from sampan.controllers.workloads.daemonset.view import DaemonPodChanges, DaemonSetView, by_node, counted
+from sampan.controllers.workloads.daemonset.rollout import manage, plan_rolling_update
+from sampan.controllers.workloads.daemonset.view import DaemonPodChanges, DaemonSetView, compute_status, group_by_node
 from tests.controllers.workloads.daemonset.objects import NOW, daemon_set, node, pod
 
 
 def view(owner: DaemonSet, nodes: Sequence[Node], pods: Sequence[Pod]) -> DaemonSetView:
     placement = Placement(owner.spec.template.spec)
-    return DaemonSetView(daemon_set=owner, nodes=nodes, placement=placement, pods=by_node(pods), hash="new", now=NOW)
+    return DaemonSetView(
+        daemon_set=owner, nodes=nodes, placement=placement, pods=group_by_node(pods), hash="new", now=NOW
+    )
 
 
 def changed_names(changes: DaemonPodChanges) -> tuple[list[str], list[str]]:
@@ -162,7 +164,7 @@ UPDATES: list[tuple[str, dict[str, Any], list[Pod], tuple[list[str], list[str]]]
 
 @pytest.mark.parametrize(("fields", "pods", "expected"), [pytest.param(*case[1:], id=case[0]) for case in UPDATES])
 def test_rolling_update(fields: dict[str, Any], pods: list[Pod], expected: tuple[list[str], list[str]]) -> None:
-    assert changed_names(rolling_update(view(daemon_set(**fields), N3, pods))) == expected
+    assert changed_names(plan_rolling_update(view(daemon_set(**fields), N3, pods))) == expected
 
 
 @pytest.mark.parametrize(
@@ -177,15 +179,15 @@ def test_surge_keeps_misscheduled_pod_until_the_new_pod_is_available(
     nodes = [node("n1", taints=("a:NoSchedule",)), node("n2")]
     new_view = view(daemon_set(surge=1, unavailable=0), nodes, [old("a", "n1"), *new_pods])
     missing = manage(new_view, no_backoff).nodes
-    changes = rolling_update(new_view)
+    changes = plan_rolling_update(new_view)
     assert (missing + changes.nodes, changed_names(changes)[1]) == expected
 
 
 def test_status_counts() -> None:
     nodes = [*N3, node("n4", taints=("a:NoSchedule",)), node("n5", taints=("a:NoSchedule",))]
     pods = [old("a", "n1", ready_for_s=3), pod("b", "n2"), pod("d", "n4")]
-    status = counted(view(daemon_set(min_ready=10, generation=3), nodes, pods), has_acted=True)
+    status = compute_status(view(daemon_set(min_ready=10, generation=3), nodes, pods), has_acted=True)
     assert (status.desiredNumberScheduled, status.currentNumberScheduled, status.numberMisscheduled) == (3, 2, 1)
     assert (status.numberReady, status.numberAvailable, status.numberUnavailable) == (2, 1, 2)
     assert (status.updatedNumberScheduled, status.observedGeneration) == (1, 3)
-    assert counted(view(daemon_set(generation=3), nodes, pods), has_acted=False).observedGeneration == 0
+    assert compute_status(view(daemon_set(generation=3), nodes, pods), has_acted=False).observedGeneration == 0

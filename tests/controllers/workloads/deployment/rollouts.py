@@ -16,16 +16,16 @@ async def create(c: Cluster, replicas: int = 3, **spec: Any) -> Deployment:
         "metadata": {"name": "web", "namespace": "default", "annotations": {"kubernetes.io/change-cause": "first"}},
         "spec": {"replicas": replicas, "selector": {"matchLabels": LABELS}, "template": template(), **spec},
     }
-    return await c.client.of(Deployment).create(codec.from_value(value, Deployment))
+    return await c.client.for_kind(Deployment).create(codec.from_value(value, Deployment))
 
 
 async def get(c: Cluster) -> Deployment:
     await c.clock.settle()
-    return await c.client.of(Deployment).get("web", "default")
+    return await c.client.for_kind(Deployment).get("web", "default")
 
 
 async def patch(c: Cluster, **spec: Any) -> None:
-    await c.client.of(Deployment).patch("web", {"spec": spec}, "default")
+    await c.client.for_kind(Deployment).patch("web", {"spec": spec}, "default")
 
 
 async def set_image(c: Cluster, image: str) -> None:
@@ -35,7 +35,7 @@ async def set_image(c: Cluster, image: str) -> None:
 async def sets(c: Cluster) -> Sequence[ReplicaSet]:
     """The ReplicaSets, the oldest revision first."""
     await c.clock.settle()
-    replica_sets = (await c.client.of(ReplicaSet).list_all()).items
+    replica_sets = (await c.client.for_kind(ReplicaSet).list_all()).items
     return sorted(replica_sets, key=lambda rs: int(rs.metadata.annotations.get(REVISION, "0")))
 
 

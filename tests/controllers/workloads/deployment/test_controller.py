@@ -19,7 +19,7 @@ NAMES = ("deployment-controller", "replicaset-controller")
 
 async def event_reasons(c: Cluster) -> list[str]:
     await c.clock.settle()
-    events = (await c.client.of(Event).list_all()).items
+    events = (await c.client.for_kind(Event).list_all()).items
     return [f"{event.reason}: {event.message}" for event in events if event.involvedObject.kind == "Deployment"]
 
 
@@ -117,10 +117,10 @@ async def test_rollback_by_annotation() -> None:
         assert changed.spec.template.spec.containers is not None
         changed.spec.template.spec.containers[0].image = "i:2"
         changed.metadata.annotations["kubernetes.io/change-cause"] = "second"
-        await c.client.of(Deployment).update(changed)
+        await c.client.for_kind(Deployment).update(changed)
         await settle_pods(c)
         patch = {"metadata": {"annotations": {ROLLBACK_TO: "1"}}}
-        await c.client.of(Deployment).patch("web", patch, "default")
+        await c.client.for_kind(Deployment).patch("web", patch, "default")
         await settle_pods(c)
         deployment = await get(c)
         assert deployment.spec.template.spec.containers is not None
@@ -204,7 +204,7 @@ async def test_scaling_during_an_update_is_proportional() -> None:
 
 async def test_replicaset_name_collision_changes_the_hash() -> None:
     async with pod_cluster() as c, c.running(*NAMES):
-        dry = await c.client.of(Deployment).create(
+        dry = await c.client.for_kind(Deployment).create(
             codec.from_value(
                 {
                     "metadata": {"name": "web", "namespace": "default"},
@@ -214,12 +214,12 @@ async def test_replicaset_name_collision_changes_the_hash() -> None:
             )
         )
         replica_set = copy_of(new_replica_set(dry, 0, 1))
-        await c.client.of(Deployment).delete("web", "default", options=Delete(propagation="Background"))
+        await c.client.for_kind(Deployment).delete("web", "default", options=Delete(propagation="Background"))
         for rs in await sets(c):
-            await c.client.of(ReplicaSet).delete(rs.metadata.name, "default")
+            await c.client.for_kind(ReplicaSet).delete(rs.metadata.name, "default")
         replica_set.metadata.ownerReferences = []
         replica_set.metadata.labels = {"app": "other"}
-        await c.client.of(ReplicaSet).create(replica_set)
+        await c.client.for_kind(ReplicaSet).create(replica_set)
 
         await create(c)
         await settle_pods(c)
@@ -233,11 +233,11 @@ async def test_orphaned_replicaset_is_adopted() -> None:
     async with pod_cluster() as c, c.running(*NAMES):
         first = await create(c)
         await settle_pods(c)
-        await c.client.of(Deployment).delete("web", "default", options=Delete(propagation="Background"))
+        await c.client.for_kind(Deployment).delete("web", "default", options=Delete(propagation="Background"))
         (only,) = await sets(c)
         orphan = copy_of(only)
         orphan.metadata.ownerReferences = []
-        await c.client.of(ReplicaSet).update(orphan)
+        await c.client.for_kind(ReplicaSet).update(orphan)
         second = await create(c)
         assert first.metadata.uid != second.metadata.uid
         (only,) = await sets(c)
@@ -252,7 +252,7 @@ async def test_orphaned_replicaset_is_adopted() -> None:
 async def test_rejected_pods_set_the_replica_failure_condition() -> None:
     async with pod_cluster() as c, c.running(*NAMES):
         value = {"metadata": {"name": "q", "namespace": "default"}, "spec": {"hard": {"pods": "0"}}}
-        quotas = c.client.of(ResourceQuota)
+        quotas = c.client.for_kind(ResourceQuota)
         quota = copy_of(await quotas.create(codec.from_value(value, ResourceQuota)))
         quota.status.hard, quota.status.used = {"pods": "0"}, {"pods": "0"}
         await quotas.update_status(quota)
@@ -271,7 +271,7 @@ async def test_a_replica_set_that_cannot_be_created_is_reported() -> None:
             "metadata": {"name": "q", "namespace": "default"},
             "spec": {"hard": {"count/replicasets.apps": "0"}},
         }
-        quotas = c.client.of(ResourceQuota)
+        quotas = c.client.for_kind(ResourceQuota)
         quota = copy_of(await quotas.create(codec.from_value(value, ResourceQuota)))
         quota.status.hard = quota.status.used = {"count/replicasets.apps": "0"}
         await quotas.update_status(quota)

@@ -20,7 +20,7 @@ COUNT, REPLICAS, ROUNDS = 5, 3, 12
 
 async def disturb(c: Cluster, random: Random) -> None:
     """Run, end or delete a random pod, or change the image or the replicas of a random Deployment."""
-    pods = (await c.client.of(Pod).list_all()).items
+    pods = (await c.client.for_kind(Pod).list_all()).items
     name = f"d{random.randrange(COUNT)}"
     match random.randrange(5):
         case 0 if pods:
@@ -32,18 +32,18 @@ async def disturb(c: Cluster, random: Random) -> None:
         case 2:
             container = {"name": "main", "image": f"i:{random.randrange(3)}"}
             patch = {"spec": {"template": {"spec": {"containers": [container]}}}}
-            await c.client.of(Deployment).patch(name, patch, "default")
+            await c.client.for_kind(Deployment).patch(name, patch, "default")
         case 3:
-            await c.client.of(Deployment).patch(name, {"spec": {"replicas": random.randrange(1, 6)}}, "default")
+            await c.client.for_kind(Deployment).patch(name, {"spec": {"replicas": random.randrange(1, 6)}}, "default")
         case 4 if pods:
-            await c.client.of(Pod).delete(random.choice(pods).metadata.name, "default")
+            await c.client.for_kind(Pod).delete(random.choice(pods).metadata.name, "default")
 
 
 async def check(c: Cluster) -> None:
     """Check that each Deployment has one ReplicaSet with pods, of its template and size, and no other pods exist."""
-    sets = (await c.client.of(ReplicaSet).list_all()).items
-    pods = (await c.client.of(Pod).list_all()).items
-    for deployment in (await c.client.of(Deployment).list_all()).items:
+    sets = (await c.client.for_kind(ReplicaSet).list_all()).items
+    pods = (await c.client.for_kind(Pod).list_all()).items
+    for deployment in (await c.client.for_kind(Deployment).list_all()).items:
         own = [rs for rs in sets if (ref := controller_of(rs)) is not None and ref.uid == deployment.metadata.uid]
         (only,) = [rs for rs in own if rs.spec.replicas]
         assert only.spec.template.spec == deployment.spec.template.spec
@@ -66,7 +66,7 @@ async def test_deployments_complete_despite_restarts(seed: int) -> None:
     async with pod_cluster() as c:
         for at in range(COUNT):
             new = builders.deployment(f"d{at}", replicas=REPLICAS, image="i:0", namespace="default")
-            await c.client.of(Deployment).create(new)
+            await c.client.for_kind(Deployment).create(new)
         for _ in range(ROUNDS):
             async with c.running(*NAMES):
                 for _ in range(random.randrange(4)):
@@ -75,7 +75,7 @@ async def test_deployments_complete_despite_restarts(seed: int) -> None:
                         await asyncio.sleep(0)
         async with c.running(*NAMES):
             for at in range(COUNT):
-                await c.client.of(Deployment).patch(f"d{at}", {"spec": {"replicas": REPLICAS}}, "default")
+                await c.client.for_kind(Deployment).patch(f"d{at}", {"spec": {"replicas": REPLICAS}}, "default")
             await c.clock.settle()
             await settle_pods(c)
             await c.clock.advance(1)
@@ -89,14 +89,14 @@ async def test_deployments_with_the_same_selector_do_not_interfere() -> None:
         for name in ("one", "two"):
             new = builders.deployment("same", replicas=REPLICAS, namespace="default")
             new.metadata.name = name
-            await c.client.of(Deployment).create(new)
+            await c.client.for_kind(Deployment).create(new)
         await c.clock.settle()
         await settle_pods(c)
-        assert len((await c.client.of(Pod).list_all()).items) == 2 * REPLICAS
-        for deployment in (await c.client.of(Deployment).list_all()).items:
+        assert len((await c.client.for_kind(Pod).list_all()).items) == 2 * REPLICAS
+        for deployment in (await c.client.for_kind(Deployment).list_all()).items:
             assert (deployment.status.readyReplicas, deployment.status.replicas) == (REPLICAS, REPLICAS)
-        await c.client.of(Deployment).patch("one", {"spec": {"replicas": 1}}, "default")
+        await c.client.for_kind(Deployment).patch("one", {"spec": {"replicas": 1}}, "default")
         await c.clock.settle()
         await settle_pods(c)
-        assert (await c.client.of(Deployment).get("one", "default")).status.replicas == 1
-        assert (await c.client.of(Deployment).get("two", "default")).status.replicas == REPLICAS
+        assert (await c.client.for_kind(Deployment).get("one", "default")).status.replicas == 1
+        assert (await c.client.for_kind(Deployment).get("two", "default")).status.replicas == REPLICAS

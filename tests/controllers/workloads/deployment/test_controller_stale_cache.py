@@ -20,7 +20,7 @@ SURGE = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailab
 
 async def step_pod(c: Cluster) -> bool:
     """Run an unbound pod or remove a deleted pod; return whether there was one."""
-    for pod in (await c.client.of(Pod).list_all()).items:
+    for pod in (await c.client.for_kind(Pod).list_all()).items:
         if pod.metadata.deletionTimestamp is not None:
             await end(c, pod)
             return True
@@ -36,7 +36,7 @@ async def until_settled(c: Cluster, lags: Sequence[Lag], *, least: int, most: in
         await c.clock.settle()
         moved = await step_pod(c)
         stepped = [lag.step() for lag in lags]
-        active = [pod for pod in (await c.client.of(Pod).list_all()).items if is_active(pod)]
+        active = [pod for pod in (await c.client.for_kind(Pod).list_all()).items if is_active(pod)]
         assert len(active) <= most
         assert sum(is_ready(pod) for pod in active) >= least
         if not moved and not any(stepped):
@@ -68,7 +68,7 @@ async def test_rolling_update_respects_max_surge_and_max_unavailable(seed: int) 
         )
         assert (await sizes(c), await reason(c)) == ([0, 3], "NewReplicaSetAvailable")
         entries.clear()
-        await c.client.of(Deployment).patch("web", {"spec": {"replicas": 5}}, "default")
+        await c.client.for_kind(Deployment).patch("web", {"spec": {"replicas": 5}}, "default")
         await until_settled(c, lags, least=3, most=5)
         assert [(event_type, image) for event_type, _, image in entries] == [(ADDED, "i:2")] * 2
         assert (await get(c)).status.availableReplicas == 5

@@ -9,15 +9,15 @@ from sampan.controllers.workloads.deployment.replicasets import (
     MOST,
     REVISION,
     deadline_s,
+    find_previous_revision,
     is_same_template,
-    last,
     max_replicas,
     max_revision,
     max_surge,
     max_unavailable,
     new_replica_set,
     replica_set_name,
-    resized,
+    resize_replica_set,
     revision_history_limit,
     sort_replica_sets,
     update_annotations,
@@ -111,16 +111,16 @@ def test_annotations_and_min_ready_seconds_are_copied_from_the_deployment() -> N
 
 def test_resized_replicaset_has_desired_and_max_replicas_annotations() -> None:
     rs = replica_set("a", 1)
-    after = resized(rs, 4, deployment(8))
+    after = resize_replica_set(rs, 4, deployment(8))
     assert (after.spec.replicas, annotations(after)[DESIRED], annotations(after)[MOST]) == (4, "8", "10")
-    assert resized(after, 4, deployment(8)) is after
+    assert resize_replica_set(after, 4, deployment(8)) is after
     assert rs.spec.replicas == 1
 
 
 def test_highest_and_second_highest_revision() -> None:
     replica_sets = [replica_set(str(number), 1, revision=number) for number in (3, 9, 7)]
-    assert (max_revision(replica_sets), last(replica_sets)) == (9, 7)
-    assert (max_revision([]), last(replica_sets[:1])) == (0, 0)
+    assert (max_revision(replica_sets), find_previous_revision(replica_sets)) == (9, 7)
+    assert (max_revision([]), find_previous_revision(replica_sets[:1])) == (0, 0)
 
 
 @pytest.mark.parametrize(

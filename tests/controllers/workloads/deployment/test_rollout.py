@@ -22,7 +22,7 @@ from sampan.controllers.workloads.deployment.rollout import (
     is_saturated,
     is_scaling,
     new_replica_count,
-    rolling_update,
+    plan_rolling_update,
     scale_down_all,
     scale_proportionally,
 )
@@ -63,7 +63,7 @@ def test_new_replicaset_grows_up_to_max_surge(
 def test_a_step_of_a_rolling_update(new: tuple[int, int], old: list[tuple[int, int]], expected: dict[str, int]) -> None:
     older = [replica_set(f"old{at}", count, available=available) for at, (count, available) in enumerate(old)]
     replica_sets = ReplicaSets(replica_set("new", new[0], available=new[1]), older)
-    assert sizes(rolling_update(deployment(10, surge=3, unavailable=2), replica_sets)) == expected
+    assert sizes(plan_rolling_update(deployment(10, surge=3, unavailable=2), replica_sets)) == expected
 
 
 @given(
@@ -79,7 +79,7 @@ def test_rolling_update_ends_within_its_limits(replicas: int, surge: int, unavai
     start = total_replicas(present.all)
     most, least = max(max_replicas(new_deployment), start), min(replicas - max_unavailable(new_deployment), start)
     for _ in range(200):
-        changes = {rs.metadata.uid: rs for rs in rolling_update(new_deployment, present)}
+        changes = {rs.metadata.uid: rs for rs in plan_rolling_update(new_deployment, present)}
         if not changes:
             break
         after = [changes.get(rs.metadata.uid, rs) for rs in present.all]

@@ -11,8 +11,8 @@ from sampan.controllers.workloads.deployment.replicasets import ReplicaSets
 from sampan.controllers.workloads.deployment.status import (
     calculate_status,
     next_check_s,
-    paused_or_resumed,
     rollout_status,
+    update_pause_condition,
 )
 from tests.controllers.ownership.objects import NOW
 from tests.controllers.workloads.deployment.objects import deployment, replica_set
@@ -171,7 +171,7 @@ def test_progressing_condition_of_paused_and_resumed_deployments(
 ) -> None:
     status = {"conditions": [progressing(before, status="Unknown")]} if before else {}
     deployment_ = deployment(2, paused=paused, deadline=deadline, status=status)
-    after = DeploymentStatus(conditions=paused_or_resumed(deployment_, NOW))
+    after = DeploymentStatus(conditions=update_pause_condition(deployment_, NOW))
     assert condition_of(after, "Progressing") == expected
 
 

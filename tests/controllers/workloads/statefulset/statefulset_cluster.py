@@ -17,16 +17,18 @@ class StatefulSetCluster:
     kubelet: FakeKubelet
 
     async def create(self, *args: Any, **fields: Any) -> StatefulSet:
-        created_stateful_set = await self.cluster.client.of(StatefulSet).create(stateful_set(*args, **fields))
+        created_stateful_set = await self.cluster.client.for_kind(StatefulSet).create(stateful_set(*args, **fields))
         await self.cluster.clock.settle()
         return created_stateful_set
 
     async def set(self) -> StatefulSet:
         await self.cluster.clock.settle()
-        return await self.cluster.client.of(StatefulSet).get("web", NAMESPACE)
+        return await self.cluster.client.for_kind(StatefulSet).get("web", NAMESPACE)
 
     async def patch(self, spec: dict[str, Any]) -> None:
-        await self.cluster.client.of(StatefulSet).patch("web", {"spec": spec}, NAMESPACE, type=PatchType.STRATEGIC)
+        await self.cluster.client.for_kind(StatefulSet).patch(
+            "web", {"spec": spec}, NAMESPACE, type=PatchType.STRATEGIC
+        )
         await self.cluster.clock.settle()
 
     async def set_image(self, image: str) -> None:
@@ -36,11 +38,12 @@ class StatefulSetCluster:
         return {name: (pod.spec.containers or [])[0].image for name, pod in (await self.kubelet.pods()).items()}
 
     async def revisions(self) -> dict[int, ControllerRevision]:
-        revisions = (await self.cluster.client.of(ControllerRevision).list()).items
+        revisions = (await self.cluster.client.for_kind(ControllerRevision).list()).items
         return {revision.revision: revision for revision in sorted(revisions, key=lambda revision: revision.revision)}
 
     async def claims(self) -> dict[str, PersistentVolumeClaim]:
         await self.cluster.clock.settle()
         return {
-            claim.metadata.name: claim for claim in (await self.cluster.client.of(PersistentVolumeClaim).list()).items
+            claim.metadata.name: claim
+            for claim in (await self.cluster.client.for_kind(PersistentVolumeClaim).list()).items
         }

@@ -146,7 +146,7 @@ def test_partition_keeps_lower_ordinals_at_the_old_revision() -> None:
         await s.set_image("two")
         await s.kubelet.run_all()
         assert await s.images() == {"web-0": "one", "web-1": "one", "web-2": "two"}
-        await s.cluster.client.of(Pod).delete("web-0", NAMESPACE)
+        await s.cluster.client.for_kind(Pod).delete("web-0", NAMESPACE)
         await s.kubelet.run_all()
         assert (await s.images())["web-0"] == "one", "a pod below the partition is recreated from the old template"
         status = (await s.set()).status
@@ -165,7 +165,7 @@ def test_on_delete_strategy_updates_only_deleted_pods() -> None:
         await s.set_image("two")
         await s.kubelet.run_all()
         assert set((await s.images()).values()) == {"one"}
-        await s.cluster.client.of(Pod).delete("web-0", NAMESPACE)
+        await s.cluster.client.for_kind(Pod).delete("web-0", NAMESPACE)
         await s.kubelet.run_all()
         assert await s.images() == {"web-0": "two", "web-1": "one"}
 
@@ -239,9 +239,9 @@ def test_orphaned_pod_is_adopted_only_if_its_name_matches() -> None:
         sset = stateful_set(1)
         orphan = Pod(metadata=sset.spec.template.metadata, spec=sset.spec.template.spec)
         orphan.metadata.name, orphan.metadata.namespace = "web-0", NAMESPACE
-        await s.cluster.client.of(Pod).create(orphan)
+        await s.cluster.client.for_kind(Pod).create(orphan)
         orphan.metadata.name = "other"
-        await s.cluster.client.of(Pod).create(orphan)
+        await s.cluster.client.for_kind(Pod).create(orphan)
         await s.create(1)
         await s.kubelet.run_all()
         pods = await s.kubelet.pods()
@@ -256,7 +256,7 @@ def test_relabelled_pod_is_released_and_recreated_once_its_name_is_free() -> Non
     async def scenario(s: StatefulSetCluster) -> None:
         await s.create(1)
         await s.kubelet.run_all()
-        await s.cluster.client.of(Pod).patch("web-0", {"metadata": {"labels": {"app": "other"}}}, NAMESPACE)
+        await s.cluster.client.for_kind(Pod).patch("web-0", {"metadata": {"labels": {"app": "other"}}}, NAMESPACE)
         assert (await s.kubelet.pods())["web-0"].metadata.ownerReferences == []
         assert (await s.set()).status.replicas == 0
         await s.kubelet.end("web-0")
@@ -302,8 +302,8 @@ def test_owners_of_claims_follow_the_retention_policy() -> None:
         await s.patch({"replicas": 2})
         await s.kubelet.end("web-1")
         assert list(await s.kubelet.pods()) == ["web-0"], "the new pod waits until the claim of the old pod is deleted"
-        await s.cluster.client.of(PersistentVolumeClaim).delete("data-web-1", NAMESPACE)
-        await s.cluster.client.of(PersistentVolumeClaim).patch(
+        await s.cluster.client.for_kind(PersistentVolumeClaim).delete("data-web-1", NAMESPACE)
+        await s.cluster.client.for_kind(PersistentVolumeClaim).patch(
             "data-web-1", {"metadata": {"finalizers": None}}, NAMESPACE, type=PatchType.MERGE
         )
         await s.patch({"minReadySeconds": 1})
@@ -321,7 +321,7 @@ def test_owners_of_claims_follow_the_retention_policy() -> None:
 def test_deleted_statefulset_only_updates_its_status() -> None:
     async def scenario(s: StatefulSetCluster) -> None:
         await s.create(2, finalizers=["example.com/wait"])
-        await s.cluster.client.of(StatefulSet).delete("web", NAMESPACE)
+        await s.cluster.client.for_kind(StatefulSet).delete("web", NAMESPACE)
         await s.kubelet.run_all()
         assert list(await s.kubelet.pods()) == ["web-0"]
         assert (await s.set()).status.readyReplicas == 1
@@ -334,7 +334,7 @@ def test_revisions_without_an_owner_are_adopted() -> None:
         await s.create(1)
         await s.kubelet.run_all()
         name = (await s.set()).status.currentRevision
-        revisions = s.cluster.client.of(ControllerRevision)
+        revisions = s.cluster.client.for_kind(ControllerRevision)
         await revisions.patch(name, {"metadata": {"ownerReferences": None}}, NAMESPACE, type=PatchType.MERGE)
         await s.patch({"minReadySeconds": 1})
         await s.cluster.clock.advance(5)
@@ -350,8 +350,8 @@ def test_revision_name_collision_is_counted() -> None:
     async def scenario(s: StatefulSetCluster) -> None:
         await s.create(0)
         first = next(iter((await s.revisions()).values()))
-        await s.cluster.client.of(StatefulSet).delete("web", NAMESPACE)
-        revisions = s.cluster.client.of(ControllerRevision)
+        await s.cluster.client.for_kind(StatefulSet).delete("web", NAMESPACE)
+        revisions = s.cluster.client.for_kind(ControllerRevision)
         await revisions.delete(first.metadata.name, NAMESPACE)
         revision = copy_of(first)
         revision.data = RawJSON(b'{"x":1}')

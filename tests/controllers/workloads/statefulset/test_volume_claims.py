@@ -41,7 +41,7 @@ def test_claims_that_remain_when_the_set_is_deleted(retention: tuple[str, str], 
     async def scenario(s: StatefulSetCluster) -> None:
         await s.create(2, claims=["data"], retention=retention)
         await s.kubelet.run_all()
-        await s.cluster.client.of(StatefulSet).delete("web", NAMESPACE)
+        await s.cluster.client.for_kind(StatefulSet).delete("web", NAMESPACE)
         await s.kubelet.run_all()
         await s.cluster.clock.advance(10)
         assert await s.kubelet.pods() == {}
@@ -83,7 +83,7 @@ async def test_a_claim_with_another_controller_is_not_changed() -> None:
     async def scenario(s: StatefulSetCluster) -> None:
         await s.create(1, claims=["data"])
         await s.kubelet.run_all()
-        claims = s.cluster.client.of(PersistentVolumeClaim)
+        claims = s.cluster.client.for_kind(PersistentVolumeClaim)
         owner = {**reference("strange-uid", "other"), "kind": "Deployment"}
         await claims.patch("data-web-0", {"metadata": {"ownerReferences": [owner]}}, NAMESPACE, type=PatchType.MERGE)
         policy = {"whenDeleted": "Delete", "whenScaled": "Delete"}

@@ -25,7 +25,7 @@ def create_templates(cluster: Cluster, namespace: str) -> None:
         async with asyncio.TaskGroup() as group:
             for name in NAMES:
                 value = {"metadata": {"name": name, "namespace": namespace}, "template": TEMPLATE}
-                group.create_task(cluster.client.of(PodTemplate).create(from_value(value, PodTemplate)))
+                group.create_task(cluster.client.for_kind(PodTemplate).create(from_value(value, PodTemplate)))
 
     cluster.run(fill())
 

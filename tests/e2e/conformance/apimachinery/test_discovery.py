@@ -82,7 +82,7 @@ def test_aggregated_discovery_accept_headers(api: Api) -> None:
 
 def test_aggregated_discovery_client(sampan_cluster: Cluster) -> None:
     """[sig-api-machinery] AggregatedDiscovery should support aggregated discovery interface [Conformance]"""
-    rows, failure = sampan_cluster.run(Discovery(sampan_cluster.client).served())
+    rows, failure = sampan_cluster.run(Discovery(sampan_cluster.client).discover_served())
     assert failure == ""
     resources = {(row.group, row.version, row.plural) for row in rows}
     assert {(*group_version, resource) for group_version, resource in RESOURCES.items()} <= resources

@@ -49,18 +49,18 @@ class Batch:
 
     @property
     def jobs(self) -> Any:
-        return self.cluster.client.of(Job)
+        return self.cluster.client.for_kind(Job)
 
     @property
     def cron_jobs(self) -> Any:
-        return self.cluster.client.of(CronJob)
+        return self.cluster.client.for_kind(CronJob)
 
     @property
     def pods(self) -> Any:
-        return self.cluster.client.of(Pod)
+        return self.cluster.client.for_kind(Pod)
 
     async def create(self, obj: Any, pass_s: float = 0.5) -> Any:
-        created = await self.cluster.client.of(type(obj)).create(obj)
+        created = await self.cluster.client.for_kind(type(obj)).create(obj)
         await self.clock.advance(pass_s)
         return created
 
@@ -80,7 +80,7 @@ class Batch:
         return jobs
 
     async def reasons(self) -> set[str]:
-        return {event.reason for event in (await self.cluster.client.of(Event).list(IN_DEFAULT)).items}
+        return {event.reason for event in (await self.cluster.client.for_kind(Event).list(IN_DEFAULT)).items}
 
 
 @asynccontextmanager

@@ -51,7 +51,7 @@ class ReplicaCluster:
     clock: VirtualClock
 
     def of(self, type: type[Any]) -> Any:
-        return self.cluster.client.of(type)
+        return self.cluster.client.for_kind(type)
 
     async def create(self, obj: Any, pass_s: float = 2) -> Any:
         created = await self.of(type(obj)).create(obj, "default")

@@ -60,12 +60,12 @@ class Sets:
         return self.cluster.client
 
     async def create(self, obj: Any, pass_s: float = 60) -> Any:
-        created = await self.client.of(type(obj)).create(obj)
+        created = await self.client.for_kind(type(obj)).create(obj)
         await self.clock.advance(pass_s)
         return created
 
     async def patch(self, kind: type[Any], spec: dict[str, Any], pass_s: float = 60) -> Any:
-        patched = await self.client.of(kind).patch(_NAMES[kind], {"spec": spec}, "default")
+        patched = await self.client.for_kind(kind).patch(_NAMES[kind], {"spec": spec}, "default")
         await self.clock.advance(pass_s)
         return patched
 
@@ -74,10 +74,10 @@ class Sets:
         await self.patch(kind, {"template": {"spec": {"containers": containers}}}, pass_s)
 
     async def get(self, kind: type[Any]) -> Any:
-        return await self.client.of(kind).get(_NAMES[kind], "default")
+        return await self.client.for_kind(kind).get(_NAMES[kind], "default")
 
     async def pods(self) -> Sequence[Pod]:
-        pods: Sequence[Pod] = (await self.client.of(Pod).list(ALL)).items
+        pods: Sequence[Pod] = (await self.client.for_kind(Pod).list(ALL)).items
         return sorted(pods, key=lambda pod: pod.metadata.name)
 
     async def images(self) -> dict[str, str]:
@@ -88,11 +88,11 @@ class Sets:
         return sorted(pod.spec.nodeName for pod in await self.pods() if pod.status.phase == "Running")
 
     async def delete_pod(self, name: str, pass_s: float = 60) -> None:
-        await self.client.of(Pod).delete(name, "default")
+        await self.client.for_kind(Pod).delete(name, "default")
         await self.clock.advance(pass_s)
 
     async def revisions(self) -> list[ControllerRevision]:
-        revisions = (await self.client.of(ControllerRevision).list(ALL)).items
+        revisions = (await self.client.for_kind(ControllerRevision).list(ALL)).items
         return sorted(revisions, key=lambda revision: revision.revision)
 
     async def be_healthy(self, is_healthy: bool) -> None:
@@ -100,7 +100,7 @@ class Sets:
         condition = {"type": GATE, "status": str(is_healthy)}
         for pod in await self.pods():
             try:
-                await self.client.of(Pod).patch(
+                await self.client.for_kind(Pod).patch(
                     pod.metadata.name, {"status": {"conditions": [condition]}}, "default", subresource="status"
                 )
             except errors.NotFound:
@@ -131,7 +131,7 @@ def run_scenario(scenario: Scenario) -> None:
 
 async def check_status_endpoints(c: Sets, kind: type[Any]) -> None:
     """Read, update and patch the status of the set, and check that each change is stored."""
-    client, name = c.client.of(kind), _NAMES[kind]
+    client, name = c.client.for_kind(kind), _NAMES[kind]
     obj = await c.get(kind)
     value = codec.to_value(obj)
     value["status"]["conditions"] = [

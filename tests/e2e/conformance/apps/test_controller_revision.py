@@ -12,7 +12,7 @@ def test_lifecycle() -> None:
 
     async def scenario(c: Sets) -> None:
         await c.create(daemon_set())
-        revisions = c.client.of(ControllerRevision)
+        revisions = c.client.for_kind(ControllerRevision)
         (first,) = (await revisions.list(Selection(labels="app=set"))).items
         name = first.metadata.name
         patched = await revisions.patch(name, {"metadata": {"labels": {name: "patched"}}}, "default")

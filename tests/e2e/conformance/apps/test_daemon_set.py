@@ -26,7 +26,7 @@ async def check_status(c: Sets) -> None:
 
 
 async def color(c: Sets, node: str, value: str | None) -> None:
-    await c.client.of(Node).patch(node, {"metadata": {"labels": {"daemonset-color": value}}})
+    await c.client.for_kind(Node).patch(node, {"metadata": {"labels": {"daemonset-color": value}}})
     await c.clock.advance(60)
 
 
@@ -41,7 +41,7 @@ def test_simple_daemon() -> None:
         await c.delete_pod(gone)
         assert await c.nodes() == EVERYWHERE
         assert gone not in [pod.metadata.name for pod in await c.pods()]
-        await c.client.of(DaemonSet).delete("daemon-set", "default")
+        await c.client.for_kind(DaemonSet).delete("daemon-set", "default")
         await c.clock.advance(60)
         assert await c.pods() == []
 
@@ -74,7 +74,7 @@ def test_failed_pods_are_recreated() -> None:
         assert await c.nodes() == EVERYWHERE
         failed = (await c.pods())[0].metadata
         patch = {"status": {"phase": "Failed"}}
-        await c.client.of(Pod).patch(failed.name, patch, "default", subresource="status")
+        await c.client.for_kind(Pod).patch(failed.name, patch, "default", subresource="status")
         await c.clock.advance(60)
         assert await c.nodes() == EVERYWHERE
         assert failed.uid not in [pod.metadata.uid for pod in await c.pods()]
@@ -135,7 +135,7 @@ def test_list_and_delete_collection() -> None:
     async def scenario(c: Sets) -> None:
         await c.create(daemon_set())
         await check_status(c)
-        sets, ours = c.client.of(DaemonSet), Selection(labels="app=set")
+        sets, ours = c.client.for_kind(DaemonSet), Selection(labels="app=set")
         assert len((await sets.list(ours)).items) == 1
         await sets.delete_collection(Selection(namespace="default", labels="app=set"))
         await c.clock.advance(60)

@@ -29,7 +29,7 @@ async def order(c: Sets) -> AsyncIterator[list[str]]:
     names: list[str] = []
 
     async def write() -> None:
-        async with c.client.of(Pod).watch(ALL) as events:
+        async with c.client.for_kind(Pod).watch(ALL) as events:
             async for batch in events:
                 names.extend(
                     f"{'+' if event.type == ADDED else '-'}{event.key.name}"
@@ -111,7 +111,7 @@ def test_recreate_failed_pod() -> None:
         async with order(c) as started:
             await c.create(stateful_set(1, pods=template(nodeName="node-0", containers=[container])), 3)
             assert started[:3] == ["+ss-0", "-ss-0", "+ss-0"], "the node rejects the pod, and it is recreated"
-            await c.client.of(Pod).delete("test-pod", "default", options=Delete(grace_period_s=0))
+            await c.client.for_kind(Pod).delete("test-pod", "default", options=Delete(grace_period_s=0))
             await c.clock.advance(60)
         (pod,) = await c.pods()
         assert (pod.metadata.name, pod.status.phase) == ("ss-0", "Running")
@@ -124,7 +124,7 @@ def test_scale_subresource() -> None:
 
     async def scenario(c: Sets) -> None:
         await c.create(stateful_set(1))
-        sets = c.client.of(StatefulSet)
+        sets = c.client.for_kind(StatefulSet)
         scale = await sets.get_subresource("scale", "ss", "default")
         assert (scale.spec.replicas, scale.status.replicas) == (1, 1)
         value = codec.to_value(scale)
@@ -143,7 +143,7 @@ def test_list_patch_and_delete_collection() -> None:
 
     async def scenario(c: Sets) -> None:
         await c.create(stateful_set(2))
-        sets = c.client.of(StatefulSet)
+        sets = c.client.for_kind(StatefulSet)
         everywhere = Selection(labels="app=set")
         assert [stateful_set.metadata.name for stateful_set in (await sets.list(everywhere)).items] == ["ss"]
         patch = {

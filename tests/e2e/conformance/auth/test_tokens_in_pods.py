@@ -20,7 +20,7 @@ EXTRA = "authentication.kubernetes.io"
 
 async def account(node: RealNode, name: str, **content: Any) -> None:
     value = {"metadata": {"name": name, "namespace": node.namespace}, **content}
-    await node.client.of(ServiceAccount).create(json.from_value(value, ServiceAccount))
+    await node.client.for_kind(ServiceAccount).create(json.from_value(value, ServiceAccount))
 
 
 def message(pod: Pod, name: str) -> str:
@@ -30,7 +30,7 @@ def message(pod: Pod, name: str) -> str:
 
 
 async def review(node: RealNode, token: str) -> TokenReview:
-    return await node.client.of(TokenReview).create(json.from_value({"spec": {"token": token}}, TokenReview))
+    return await node.client.for_kind(TokenReview).create(json.from_value({"spec": {"token": token}}, TokenReview))
 
 
 @concurrent_scenario
@@ -45,7 +45,7 @@ async def test_token_is_mounted(node: RealNode) -> None:
     pod = await node.wait_until_succeeded("p")
     token, ca, namespace = (message(pod, reader["name"]) for reader in readers)
     assert namespace == node.namespace
-    assert ca == (await node.client.of(ConfigMap).get("kube-root-ca.crt", node.namespace)).data["ca.crt"]
+    assert ca == (await node.client.for_kind(ConfigMap).get("kube-root-ca.crt", node.namespace)).data["ca.crt"]
 
     review_status = (await review(node, token)).status
     assert (review_status.authenticated, review_status.error) == (True, "")
@@ -55,7 +55,7 @@ async def test_token_is_mounted(node: RealNode) -> None:
     extra = dict(review_status.user.extra)
     (credential,) = extra.pop(f"{EXTRA}/credential-id")
     assert credential.startswith("JTI=")
-    machine = await node.client.of(Node).get(NODE)
+    machine = await node.client.for_kind(Node).get(NODE)
     assert extra == {
         f"{EXTRA}/pod-name": ["p"],
         f"{EXTRA}/pod-uid": [pod.metadata.uid],

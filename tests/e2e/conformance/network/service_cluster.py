@@ -22,7 +22,7 @@ class ServiceCluster:
     clock: VirtualClock
 
     def of(self, type: Any) -> Any:
-        return self.cluster.client.of(type)
+        return self.cluster.client.for_kind(type)
 
     async def pod(self, name: str, labels: Mapping[str, str], ports: Sequence[Mapping[str, Any]] = ()) -> Pod:
         """Create a pod, and return it when it runs and is ready."""

@@ -123,7 +123,7 @@ def test_same_host_port_with_different_host_ip_or_protocol(cluster: Cluster) -> 
     and protocol [LinuxOnly] [Conformance]"""
 
     async def scenario(node: RealNode) -> None:
-        machine = await node.client.of(Node).get(NODES[0])
+        machine = await node.client.for_kind(Node).get(NODES[0])
         address = next(address.address for address in machine.status.addresses if address.type == "InternalIP")
         port = free_port()
         expected = {"pod1": ("127.0.0.1", "TCP", 8080), "pod2": (address, "TCP", 8080), "pod3": (address, "UDP", 8081)}

@@ -17,7 +17,7 @@ async def run(node: RealNode, *containers: dict[str, Any], name: str = "p", meta
     """Create a pod on the node."""
     whole = {"nodeName": NODE, "containers": list(containers), "terminationGracePeriodSeconds": 0, **spec}
     value = {"metadata": {"name": name, "namespace": node.namespace, **(meta or {})}, "spec": whole}
-    return await node.client.of(Pod).create(json.from_value(value, Pod))
+    return await node.client.for_kind(Pod).create(json.from_value(value, Pod))
 
 
 def is_ready(pod: Pod) -> bool:
@@ -37,16 +37,16 @@ def restarts(pod: Pod) -> int:
 
 
 async def delete(node: RealNode, name: str = "p", grace_s: int | None = None) -> None:
-    await node.client.of(Pod).delete(name, node.namespace, options=Delete(grace_period_s=grace_s))
+    await node.client.for_kind(Pod).delete(name, node.namespace, options=Delete(grace_period_s=grace_s))
 
 
 async def gone(node: RealNode, name: str = "p") -> None:
     selection = Selection(namespace=node.namespace, fields=f"metadata.name={name}")
     try:
-        version = (await node.client.of(Pod).get(name, node.namespace)).metadata.resourceVersion
+        version = (await node.client.for_kind(Pod).get(name, node.namespace)).metadata.resourceVersion
     except NotFound:
         return
-    async with node.client.of(Pod).watch(selection, resource_version=version) as events:
+    async with node.client.for_kind(Pod).watch(selection, resource_version=version) as events:
         async for batch in events:
             if any(event.type == "DELETED" for event in batch):
                 return

@@ -17,7 +17,7 @@ from tests.e2e.conformance.storage.real_node import IMAGE, RealNode, concurrent_
 async def runtime_class(node: RealNode, **more: Any) -> str:
     name = f"class-of-{node.namespace}"
     value = {"metadata": {"name": name}, "handler": "runc", **more}
-    await node.client.of(RuntimeClass).create(json.from_value(value, RuntimeClass))
+    await node.client.for_kind(RuntimeClass).create(json.from_value(value, RuntimeClass))
     return name
 
 
@@ -33,7 +33,7 @@ async def test_pod_with_missing_runtime_class_is_rejected(node: RealNode) -> Non
 async def test_pod_with_deleted_runtime_class_is_rejected(node: RealNode) -> None:
     """[sig-node] RuntimeClass should reject a Pod requesting a deleted RuntimeClass [NodeConformance] [Conformance]"""
     name = await runtime_class(node)
-    await node.client.of(RuntimeClass).delete(name)
+    await node.client.for_kind(RuntimeClass).delete(name)
     with pytest.raises(Forbidden, match="not found"):
         await run(node, container(), runtimeClassName=name)
 
@@ -89,7 +89,7 @@ def debugger(name: str, script: str, **more: Any) -> dict[str, Any]:
 
 async def debug(node: RealNode, *containers: dict[str, Any]) -> None:
     patch = {"spec": {"ephemeralContainers": list(containers)}}
-    await node.client.of(Pod).patch("p", patch, node.namespace, subresource="ephemeralcontainers")
+    await node.client.for_kind(Pod).patch("p", patch, node.namespace, subresource="ephemeralcontainers")
 
 
 @concurrent_scenario

@@ -83,7 +83,7 @@ async def test_config_map_is_updated(node: RealNode) -> None:
     """[sig-node] ConfigMap should update ConfigMap successfully [NodeConformance] [Conformance]"""
     await node.config_map("m", data={})
     await node.change(ConfigMap, "m", data={"data": "value"})
-    config_map = await node.client.of(ConfigMap).get("m", node.namespace)
+    config_map = await node.client.for_kind(ConfigMap).get("m", node.namespace)
     assert config_map.data == {"data": "value"}
 
 
@@ -131,7 +131,7 @@ async def test_secret_with_empty_key_is_rejected(node: RealNode) -> None:
 @concurrent_scenario
 async def test_secret_is_patched(node: RealNode) -> None:
     """[sig-node] Secrets should patch a secret [Conformance]"""
-    secrets, mine = node.client.of(Secret), Selection(labels=f"testsecret={node.namespace}")
+    secrets, mine = node.client.for_kind(Secret), Selection(labels=f"testsecret={node.namespace}")
     assert (await secrets.list(mine)).items == []
     await node.secret("s", stringData={"key": "value"})
     labels = {"testsecret": node.namespace}
@@ -160,14 +160,14 @@ async def test_downward_api_pod_name_namespace_and_ip(node: RealNode) -> None:
 @concurrent_scenario
 async def test_downward_api_host_ip(node: RealNode) -> None:
     """[sig-node] Downward API should provide host IP as an env var [NodeConformance] [Conformance]"""
-    host = (await node.client.of(Node).get(NODE)).status.addresses[0].address
+    host = (await node.client.for_kind(Node).get(NODE)).status.addresses[0].address
     assert (await container_environment(node, variables(HOST=field("status.hostIP"))))["HOST"] == host
 
 
 @concurrent_scenario
 async def test_downward_api_host_ips(node: RealNode) -> None:
     """[sig-node] Downward API should provide hostIPs as an env var [NodeConformance] [Conformance]"""
-    addresses = (await node.client.of(Node).get(NODE)).status.addresses
+    addresses = (await node.client.for_kind(Node).get(NODE)).status.addresses
     hosts = ",".join(address.address for address in addresses if address.type == "InternalIP")
     assert (await container_environment(node, variables(HOSTS=field("status.hostIPs"))))["HOSTS"] == hosts
 
@@ -198,7 +198,7 @@ async def test_downward_api_limits_default_to_node_allocatable(node: RealNode) -
     words = ("limits.cpu", "limits.memory")
     env = variables(**{word.replace(".", "_"): {"resourceFieldRef": {"resource": word}} for word in words})
     environment = await container_environment(node, env)
-    room = (await node.client.of(Node).get(NODE)).status.allocatable
+    room = (await node.client.for_kind(Node).get(NODE)).status.allocatable
     assert int(environment["limits_cpu"]) == math.ceil(parse(room["cpu"]).milli_value() / 1000)
     assert int(environment["limits_memory"]) == parse(room["memory"]).value()
 
@@ -298,7 +298,7 @@ async def test_failed_sub_path_expansion_can_be_corrected(node: RealNode) -> Non
     env = variables(POD_NAME=field("metadata.annotations['mysubpath']"))
     await config_error_message(node, env, metadata={"annotations": {"notmysubpath": "mypath"}})
     patch = {"metadata": {"annotations": {"mysubpath": "mypath"}}}
-    await node.client.of(Pod).patch("p", patch, node.namespace, type=PatchType.MERGE)
+    await node.client.for_kind(Pod).patch("p", patch, node.namespace, type=PatchType.MERGE)
     await node.wait_until_succeeded("p")
 
 
@@ -312,7 +312,7 @@ async def test_service_environment_variables(node: RealNode) -> None:
         "metadata": {"name": "fooservice", "namespace": node.namespace},
         "spec": {"ports": [{"port": 8765, "targetPort": 8080}], "selector": {"name": "srv"}},
     }
-    service = await node.client.of(Service).create(json.from_value(value, Service))
+    service = await node.client.for_kind(Service).create(json.from_value(value, Service))
     environment = await container_environment(node, [])
     address = service.spec.clusterIP
     assert {name: value for name, value in environment.items() if name.startswith("FOOSERVICE_")} == {

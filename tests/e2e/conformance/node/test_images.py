@@ -61,7 +61,7 @@ def termination_message(cluster: Cluster, namespace: str, **fields: Any) -> str:
         first = {"name": "c", "image": NAME, **fields}
         spec = {"nodeName": NODE, "restartPolicy": "Never", "containers": [first]}
         value = {"metadata": {"name": "p", "namespace": namespace}, "spec": spec}
-        await node.client.of(Pod).create(json.from_value(value, Pod))
+        await node.client.for_kind(Pod).create(json.from_value(value, Pod))
         state = status(await node.wait_until_succeeded("p")).state.terminated
         result.append(state.message.strip() if state is not None else "")
 
@@ -129,7 +129,7 @@ def test_image_volume_with_missing_image_waits(cluster: Cluster) -> None:
             await node.wait_for("p", lambda pod: len(pod.status.containerStatuses) == 2 and waits(pod))
             fields = f"involvedObject.name=p,reason=Failed,involvedObject.namespace={node.namespace}"
             message = f'Failed to pull image "{address}/nothing:1"'
-            async with asyncio.timeout(60), node.client.of(Event).watch(Selection(fields=fields)) as events:
+            async with asyncio.timeout(60), node.client.for_kind(Event).watch(Selection(fields=fields)) as events:
                 async for batch in events:
                     if matching := [
                         matching.object for matching in batch if matching.object.message.startswith(message)

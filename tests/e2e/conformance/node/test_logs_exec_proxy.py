@@ -148,8 +148,8 @@ def _served(cluster: Cluster, node: RealNode) -> None:
     value = {"metadata": meta, "spec": {"selector": {"app": "p"}, "ports": ports}}
 
     async def has_endpoints() -> None:
-        await cluster.client.of(Service).create(json.from_value(value, Service))
-        async with asyncio.timeout(60), cluster.client.of(Endpoints).watch() as events:
+        await cluster.client.for_kind(Service).create(json.from_value(value, Service))
+        async with asyncio.timeout(60), cluster.client.for_kind(Endpoints).watch() as events:
             async for batch in events:
                 for event in batch:
                     service = event.object

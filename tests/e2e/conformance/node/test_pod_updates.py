@@ -15,7 +15,7 @@ from tests.e2e.conformance.storage.real_node import IMAGE, RealNode, concurrent_
 
 async def pod_names(node: RealNode, labels: str) -> list[str]:
     """Return the names of the pods with these labels."""
-    pods = (await node.client.of(Pod).list(Selection(namespace=node.namespace, labels=labels))).items
+    pods = (await node.client.for_kind(Pod).list(Selection(namespace=node.namespace, labels=labels))).items
     return [pod.metadata.name for pod in pods]
 
 
@@ -25,7 +25,7 @@ async def test_active_deadline_seconds_is_updated(node: RealNode) -> None:
     await run(node, container(), meta={"labels": {"time": "now"}})
     assert await pod_names(node, "time=now") == ["p"]
     await node.wait_until_running("p")
-    await node.client.of(Pod).patch("p", {"spec": {"activeDeadlineSeconds": 1}}, node.namespace)
+    await node.client.for_kind(Pod).patch("p", {"spec": {"activeDeadlineSeconds": 1}}, node.namespace)
     pod = await node.wait_for("p", lambda pod: pod.status.phase == "Failed")
     assert pod.status.reason == "DeadlineExceeded"
 
@@ -40,7 +40,7 @@ async def test_pod_is_submitted_and_removed(node: RealNode) -> None:
     assert await pod_names(node, "time=now") == ["p"]
     await ready(node)
     mine, last = Selection(namespace=node.namespace, labels="time=now"), None
-    async with asyncio.timeout(60), node.client.of(Pod).watch(mine) as events:
+    async with asyncio.timeout(60), node.client.for_kind(Pod).watch(mine) as events:
         await delete(node, grace_s=600)
         async for batch in events:
             last = batch[-1]
@@ -57,7 +57,7 @@ async def test_pod_labels_are_updated(node: RealNode) -> None:
     await run(node, container(), meta={"labels": {"time": "1"}})
     await node.wait_until_running("p")
     assert await pod_names(node, "time=1") == ["p"]
-    await node.client.of(Pod).patch("p", {"metadata": {"labels": {"time": "2"}}}, node.namespace)
+    await node.client.for_kind(Pod).patch("p", {"metadata": {"labels": {"time": "2"}}}, node.namespace)
     assert (await pod_names(node, "time=1"), await pod_names(node, "time=2")) == ([], ["p"])
     assert (await node.wait_until_running("p")).status.containerStatuses[0].restartCount == 0
 
@@ -80,7 +80,7 @@ async def test_generation_and_graceful_deletion(node: RealNode) -> None:
     assert created.metadata.generation == 1
     await node.wait_for("p", lambda pod: pod.status.observedGeneration == 1 and pod.status.phase == "Running")
     await delete(node)
-    pod = await node.client.of(Pod).get("p", node.namespace)
+    pod = await node.client.for_kind(Pod).get("p", node.namespace)
     assert pod.metadata.generation == 2
     await gone(node)
 
@@ -91,7 +91,7 @@ async def test_generation_increments_per_spec_update(node: RealNode) -> None:
     update [MinimumKubeletVersion:1.34] [Conformance]"""
     await run(node, container(), tolerations=[])
     await node.wait_for("p", lambda pod: pod.status.observedGeneration == 1)
-    pods = node.client.of(Pod)
+    pods = node.client.for_kind(Pod)
     await pods.patch("p", {"metadata": {"labels": {"a": "b"}}}, node.namespace)
     assert (await pods.get("p", node.namespace)).metadata.generation == 1
     await pods.patch("p", {"spec": {"activeDeadlineSeconds": 1000}}, node.namespace)
@@ -104,7 +104,7 @@ async def test_generation_converges_after_500_updates(node: RealNode) -> None:
     """[sig-node] Pods Extended (pod generation) Pod Generation issue 500 podspec updates and verify generation and
     observedGeneration eventually converge [MinimumKubeletVersion:1.34] [Conformance]"""
     await run(node, container())
-    pods = node.client.of(Pod)
+    pods = node.client.for_kind(Pod)
     for left in range(500):
         await pods.patch("p", {"spec": {"activeDeadlineSeconds": 10000 - left}}, node.namespace)
     pod = await node.wait_for("p", lambda pod: pod.status.observedGeneration == pod.metadata.generation == 501)
@@ -120,7 +120,7 @@ async def test_delete_collection(node: RealNode) -> None:
     for name in names:
         await ready(node, name)
     assert await pod_names(node, "type=Testing") == names
-    await node.client.of(Pod).delete_collection(Selection(namespace=node.namespace, labels="type=Testing"))
+    await node.client.for_kind(Pod).delete_collection(Selection(namespace=node.namespace, labels="type=Testing"))
     for name in names:
         await gone(node, name)
     assert await pod_names(node, "type=Testing") == []
@@ -133,7 +133,7 @@ async def test_patch_status(node: RealNode) -> None:
     await ready(node)
     fields = {"message": "Patched by e2e test", "reason": "E2E"}
     patch = {"metadata": {"annotations": {"patchedstatus": "true"}}, "status": fields}
-    pods = node.client.of(Pod)
+    pods = node.client.for_kind(Pod)
     pod = await pods.patch("p", patch, node.namespace, subresource="status")
     assert (pod.status.message, pod.status.reason) == ("Patched by e2e test", "E2E")
     assert (await pods.get("p", node.namespace)).metadata.annotations["patchedstatus"] == "true"
@@ -142,7 +142,7 @@ async def test_patch_status(node: RealNode) -> None:
 @concurrent_scenario
 async def test_lifecycle(node: RealNode) -> None:
     """[sig-node] Pods should run through the lifecycle of Pods and PodStatus [Conformance]"""
-    pods, mine = node.client.of(Pod), Selection(namespace=node.namespace, labels="test-pod-static=true")
+    pods, mine = node.client.for_kind(Pod), Selection(namespace=node.namespace, labels="test-pod-static=true")
     await run(node, container(), meta={"labels": {"test-pod-static": "true"}}, terminationGracePeriodSeconds=1)
     before = await ready(node)
     other = f"{IMAGE}:latest"
@@ -169,7 +169,7 @@ async def test_lifecycle(node: RealNode) -> None:
 
 async def mark_not_ready(node: RealNode) -> None:
     """Write in the status of the pod that it is not ready, which the kubelet will correct."""
-    pods = node.client.of(Pod)
+    pods = node.client.for_kind(Pod)
     while True:
         pod = copy_of(await pods.get("p", node.namespace))
         for condition in pod.status.conditions:

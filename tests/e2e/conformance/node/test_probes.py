@@ -74,7 +74,7 @@ async def check_not_restarted(node: RealNode, probe: dict[str, Any], **more: Any
     await run(node, container(**more, startupProbe=every_second(100, **probe), livenessProbe=every_second(**probe)))
     await ready(node)
     await wait_for_probe_results(node, "Liveness")
-    assert restarts(await node.client.of(Pod).get("p", node.namespace)) == 0
+    assert restarts(await node.client.for_kind(Pod).get("p", node.namespace)) == 0
 
 
 CAT: dict[str, Any] = {"exec": {"command": ["cat", "/tmp/health"]}}
@@ -134,7 +134,7 @@ async def test_successful_grpc_liveness_probe_does_not_restart(node: RealNode) -
     await run_grpc_server(node, 5000)
     await ready(node)
     await wait_for_probe_results(node, "Liveness")
-    pod = await node.client.of(Pod).get("p", node.namespace)
+    pod = await node.client.for_kind(Pod).get("p", node.namespace)
     assert (is_ready(pod), restarts(pod)) == (True, 0)
 
 
@@ -181,5 +181,5 @@ async def test_failed_readiness_probe_keeps_the_pod_not_ready(node: RealNode) ->
     await run(node, container(readinessProbe=every_second(exec={"command": ["false"]})))
     await node.wait_until_running("p")
     await wait_for_probe_results(node, "Readiness")
-    pod = await node.client.of(Pod).get("p", node.namespace)
+    pod = await node.client.for_kind(Pod).get("p", node.namespace)
     assert (is_ready(pod), restarts(pod)) == (False, 0)

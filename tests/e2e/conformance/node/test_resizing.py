@@ -38,7 +38,7 @@ def burstable(**amounts: str) -> Amounts:
 async def resize(node: RealNode, **resources: Amounts) -> Pod:
     """Resize the containers of the pod, and return the pod when it is resized."""
     patch = {"spec": {"containers": [{"name": name, "resources": amounts} for name, amounts in resources.items()]}}
-    await node.client.of(Pod).patch("p", patch, node.namespace, subresource="resize")
+    await node.client.for_kind(Pod).patch("p", patch, node.namespace, subresource="resize")
     return await wait_until_resized(node, **resources)
 
 
@@ -182,12 +182,12 @@ async def test_resize_by_update(node: RealNode) -> None:
     """[sig-node] Pod InPlace Resize Container resize pod via the replace endpoint [MinimumKubeletVersion:1.34]
     [Conformance]"""
     await start(node, c1=guaranteed("100m", "100Mi"))
-    changed = copy_of(await node.client.of(Pod).get("p", node.namespace))
+    changed = copy_of(await node.client.for_kind(Pod).get("p", node.namespace))
     assert changed.spec.containers
     changed.spec.containers[0].resources = json.from_value(guaranteed("150m", "150Mi"), ResourceRequirements)
-    await node.client.of(Pod).update(changed, subresource="resize")
+    await node.client.for_kind(Pod).update(changed, subresource="resize")
     pod = await wait_until_resized(node, c1=guaranteed("150m", "150Mi"))
-    resized_pod = await node.client.of(Pod).get_subresource("resize", "p", node.namespace)
+    resized_pod = await node.client.for_kind(Pod).get_subresource("resize", "p", node.namespace)
     assert (resized_pod.metadata.uid, resized_pod.spec, resized_pod.status.containerStatuses) == (
         pod.metadata.uid,
         pod.spec,
@@ -202,7 +202,7 @@ async def test_resize_policy_restart_container(node: RealNode) -> None:
     await ready(node)
     amounts = {"c": guaranteed("100m", "150Mi")}
     patch = {"spec": {"containers": [{"name": "c", "resources": amounts["c"]}]}}
-    await node.client.of(Pod).patch("p", patch, node.namespace, subresource="resize")
+    await node.client.for_kind(Pod).patch("p", patch, node.namespace, subresource="resize")
     await node.wait_for("p", lambda pod: restarts(pod) == 1 and is_resized(pod, amounts))
 
 

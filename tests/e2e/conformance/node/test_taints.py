@@ -39,19 +39,19 @@ async def start(cluster: Cluster, clock: VirtualClock, name: str, *, seconds: in
     if node:
         spec["nodeSelector"] = {"kubernetes.io/hostname": node}
     value = {"metadata": {"name": name, "namespace": "default"}, "spec": spec}
-    await cluster.client.of(Pod).create(codec.from_value(value, Pod))
+    await cluster.client.for_kind(Pod).create(codec.from_value(value, Pod))
     await clock.advance(3)
-    pod = await cluster.client.of(Pod).get(name, "default")
+    pod = await cluster.client.for_kind(Pod).get(name, "default")
     assert pod.status.phase == "Running"
     return pod.spec.nodeName
 
 
 async def taint(cluster: Cluster, node: str, *taints: dict[str, str]) -> None:
-    await cluster.client.of(Node).patch(node, {"spec": {"taints": list(taints) or None}}, type=PatchType.MERGE)
+    await cluster.client.for_kind(Node).patch(node, {"spec": {"taints": list(taints) or None}}, type=PatchType.MERGE)
 
 
 async def present(cluster: Cluster) -> list[str]:
-    pods = (await cluster.client.of(Pod).list(Selection(namespace="default"))).items
+    pods = (await cluster.client.for_kind(Pod).list(Selection(namespace="default"))).items
     return sorted(pod.metadata.name for pod in pods)
 
 
@@ -93,7 +93,7 @@ def test_node_lifecycle() -> None:
     """[sig-node] Node Lifecycle should run through the lifecycle of a node [Conformance]"""
 
     async def scenario(cluster: Cluster, clock: VirtualClock) -> None:
-        nodes = cluster.client.of(Node)
+        nodes = cluster.client.for_kind(Node)
         value = {"metadata": {"name": "e2e-fake-node"}, "spec": {"unschedulable": False}}
         await nodes.create(codec.from_value(value, Node))
         assert (await nodes.get("e2e-fake-node")).metadata.name == "e2e-fake-node"

@@ -56,10 +56,10 @@ class RealNode:
         await self._create(Secret, name, namespace, content)
 
     async def change(self, kind: type[Any], name: str, **content: Any) -> None:
-        await self.client.of(kind).patch(name, content, self.namespace, type=PatchType.MERGE)
+        await self.client.for_kind(kind).patch(name, content, self.namespace, type=PatchType.MERGE)
 
     async def remove(self, kind: type[Any], name: str) -> None:
-        await self.client.of(kind).delete(name, self.namespace)
+        await self.client.for_kind(kind).delete(name, self.namespace)
 
     async def output(self, script: str, *volumes: Volume, **options: Any) -> str:
         """Return what the script of a pod prints, after the pod has succeeded."""
@@ -88,7 +88,7 @@ class RealNode:
         }
         whole |= {"automountServiceAccountToken": False, "terminationGracePeriodSeconds": 0, **spec}
         value = {"metadata": {"name": name, "namespace": self.namespace, **(metadata or {})}, "spec": whole}
-        await self.client.of(Pod).create(json.from_value(value, Pod))
+        await self.client.for_kind(Pod).create(json.from_value(value, Pod))
         return name
 
     async def wait_until_running(self, name: str) -> Pod:
@@ -106,7 +106,7 @@ class RealNode:
 
     async def wait_for(self, name: str, holds: Callable[[Pod], bool]) -> Pod:
         selection = Selection(namespace=self.namespace, fields=f"metadata.name={name}")
-        async with asyncio.timeout(_TIMEOUT_S), self.client.of(Pod).watch(selection) as events:
+        async with asyncio.timeout(_TIMEOUT_S), self.client.for_kind(Pod).watch(selection) as events:
             async for batch in events:
                 for event in batch:
                     if event.type in ("ADDED", "MODIFIED") and holds(event.object):
@@ -116,7 +116,7 @@ class RealNode:
 
     async def _create(self, kind: type[Any], name: str, namespace: str, content: dict[str, Any]) -> None:
         meta = {"name": name, "namespace": namespace or self.namespace}
-        await self.client.of(kind).create(json.from_value({"metadata": meta, **content}, kind))
+        await self.client.for_kind(kind).create(json.from_value({"metadata": meta, **content}, kind))
 
 
 Scenario = Callable[[RealNode], Awaitable[None]]
@@ -164,19 +164,19 @@ class Batch:
 
 async def run_scenario(cluster: Cluster, namespace: str, scenario: Scenario) -> None:
     client = cluster.client
-    await client.of(Namespace).create(json.from_value({"metadata": {"name": namespace}}, Namespace))
+    await client.for_kind(Namespace).create(json.from_value({"metadata": {"name": namespace}}, Namespace))
     await wait_for_service_account(cluster, namespace)
     try:
         await scenario(RealNode(cluster, namespace))
     finally:
         selection = Selection(namespace=namespace)
-        await client.of(Pod).delete_collection(selection, options=Delete(grace_period_s=0))
+        await client.for_kind(Pod).delete_collection(selection, options=Delete(grace_period_s=0))
 
 
 async def wait_for_service_account(cluster: Cluster, namespace: str) -> None:
     """Wait until the namespace has its default service account, without which pods are rejected."""
     async with asyncio.timeout(_TIMEOUT_S):
-        accounts = cluster.client.of(ServiceAccount)
+        accounts = cluster.client.for_kind(ServiceAccount)
         async with accounts.watch(Selection(namespace=namespace, fields="metadata.name=default")) as events:
             async for batch in events:
                 if any(event.type == "ADDED" for event in batch):

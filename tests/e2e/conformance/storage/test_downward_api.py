@@ -40,7 +40,7 @@ async def check_resource(node: RealNode, make: Make, name: str, value: str) -> N
 
 
 async def check_allocatable(node: RealNode, make: Make, name: str) -> None:
-    allocatable = quantity.parse((await node.client.of(Node).get(NODE)).status.allocatable[name])
+    allocatable = quantity.parse((await node.client.for_kind(Node).get(NODE)).status.allocatable[name])
     assert await node.output("cat /v/value", make(resource(f"limits.{name}"))) == str(allocatable.value())
 
 

@@ -29,7 +29,7 @@ class KindClient:
     """A client for the objects of one kind, in the namespace default if the kind is namespaced."""
 
     def __init__(self, cluster: Cluster, clock: VirtualClock, type: type[Any], namespace: str = "") -> None:
-        self.objects, self._clock, self._type, self._namespace = cluster.client.of(type), clock, type, namespace
+        self.objects, self._clock, self._type, self._namespace = cluster.client.for_kind(type), clock, type, namespace
 
     async def create(self, name: str, **content: Any) -> Any:
         meta = {"name": name, "namespace": self._namespace, "labels": {"e2e": "yes"}}

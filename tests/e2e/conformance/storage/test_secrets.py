@@ -129,7 +129,7 @@ async def test_same_name_in_another_namespace(node: RealNode) -> None:
     """[sig-storage] Secrets should be able to mount in a volume regardless of a different secret existing with same
     name in different namespace [NodeConformance]"""
     other = f"{node.namespace}-other"
-    await node.client.of(Namespace).create(json.from_value({"metadata": {"name": other}}, Namespace))
+    await node.client.for_kind(Namespace).create(json.from_value({"metadata": {"name": other}}, Namespace))
     await node.secret("s", other, stringData={"this_should_not_match_content_of_other_secret": "similarly"})
     await check_consumable(node, plain)
 

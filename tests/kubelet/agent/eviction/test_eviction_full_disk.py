@@ -12,7 +12,7 @@ import pytest
 
 from sampan.api.codec import json
 from sampan.api.types.core_v1 import Event, Node, Pod
-from sampan.kubelet.agent.image_pull_records import ImagePullRecords, updated_record
+from sampan.kubelet.agent.image_pull_records import ImagePullRecords, extend_record
 from sampan.kubelet.agent.kubelet import Kubelet
 from sampan.machinery.client import Client
 from sampan.runtimes import kernel
@@ -79,7 +79,7 @@ async def wait_for_disk_pressure(client: Client, expected: str) -> None:
     """Wait until the condition DiskPressure of the node has that status."""
 
     async def holds() -> bool:
-        node = await client.of(Node).get(NAME)
+        node = await client.for_kind(Node).get(NAME)
         return [row.status for row in node.status.conditions if row.type == "DiskPressure"] == [expected]
 
     await eventually(holds)
@@ -90,7 +90,7 @@ async def wait_for_events(client: Client, last: str) -> dict[str, str]:
     messages: dict[str, str] = {}
 
     async def is_complete() -> bool:
-        messages.update({event.reason: event.message for event in (await client.of(Event).list()).items})
+        messages.update({event.reason: event.message for event in (await client.for_kind(Event).list()).items})
         return last in messages
 
     await eventually(is_complete)
@@ -99,8 +99,8 @@ async def wait_for_events(client: Client, last: str) -> dict[str, str]:
 
 async def check_storage_limits(client: Client, kubelet: Kubelet) -> None:
     write_log = "head -c 200000 /dev/zero | tr '\\0' a; sleep 1000"
-    await client.of(Pod).create(pod("chatty", write_log, "sleep 1000", limits=("64Ki", "10Mi")))
-    await client.of(Pod).create(
+    await client.for_kind(Pod).create(pod("chatty", write_log, "sleep 1000", limits=("64Ki", "10Mi")))
+    await client.for_kind(Pod).create(
         pod("keeper", "head -c 3000000 /dev/zero > /v/f; sleep 1000", limits=("1Mi",), volume={"emptyDir": {}})
     )
     status = await wait_for_eviction(kubelet, "chatty")
@@ -111,14 +111,14 @@ async def check_storage_limits(client: Client, kubelet: Kubelet) -> None:
 
 
 async def check_disk_pressure(client: Client, kubelet: Kubelet) -> None:
-    await client.of(Pod).create(pod("done", "true"))
+    await client.for_kind(Pod).create(pod("done", "true"))
     await eventually(lambda: phase(kubelet, "done") == "Succeeded")
     done = kubelet.find("default", "done")
     assert done is not None
-    assert done.metadata.uid in kubelet.runtime.known_pods()
-    await client.of(Pod).create(pod("modest", "sleep 1000"))
+    assert done.metadata.uid in kubelet.runtime.list_pod_uids()
+    await client.for_kind(Pod).create(pod("modest", "sleep 1000"))
     await eventually(lambda: phase(kubelet, "modest") == "Running")
-    await client.of(Pod).create(
+    await client.for_kind(Pod).create(
         pod("hoarder", "head -c 50000000 /dev/zero > /v/f; sleep 1000", volume={"emptyDir": {}})
     )
     status = await wait_for_eviction(kubelet, "hoarder")
@@ -131,7 +131,7 @@ async def check_disk_pressure(client: Client, kubelet: Kubelet) -> None:
     assert "NodeHasDiskPressure" in messages
     event = next(
         obj
-        for obj in (await client.of(Event).list()).items
+        for obj in (await client.for_kind(Event).list()).items
         if obj.involvedObject.name == "hoarder" and obj.reason == "Evicted"
     )
     assert event.metadata.annotations["starved_resource"] == "ephemeral-storage"
@@ -141,7 +141,7 @@ async def check_dead_containers_are_removed(client: Client, kubelet: Kubelet) ->
     done = kubelet.find("default", "done")
     assert done is not None
     assert done.status.phase == "Succeeded"
-    assert done.metadata.uid not in kubelet.runtime.known_pods()
+    assert done.metadata.uid not in kubelet.runtime.list_pod_uids()
 
 
 async def test_pods_above_storage_limits_are_evicted_and_disk_pressure_is_cleared(directory: Path) -> None:
@@ -168,7 +168,7 @@ def test_unused_images_are_removed_when_the_image_disk_fills_up(directory: Path)
     large = MadeImage({"large": Random(1).randbytes(40 * MIB)}, pack=lambda data: data)
     load(ImageStore(directory / "images"), docker_archive(directory / "a.tar", large, "large:1"), now=1)
     pulled = ImagePullRecords(directory / "kubelet")
-    pulled.write(large.id, updated_record(None, large.id, "large:1", [], 1))
+    pulled.write(large.id, extend_record(None, large.id, "large:1", [], 1))
 
     async def main() -> None:
         line = Line()

@@ -49,7 +49,7 @@ async def wait_for_ready_status(client: Client, status: str) -> str:
     messages: list[str] = []
 
     async def holds() -> bool:
-        node = await client.of(Node).get(NAME)
+        node = await client.for_kind(Node).get(NAME)
         messages[:] = [row.message for row in node.status.conditions if (row.type, row.status) == ("Ready", status)]
         return bool(messages)
 
@@ -73,12 +73,12 @@ async def scenario(client: Client, kubelet: Kubelet, machine: LogindService) -> 
     assert machine.max_delay_s == 40
     assert machine.inhibited == ["shutdown", "kubelet", "Kubelet needs time to handle node shutdown", "delay"]
     assert machine.has_lock()
-    await client.of(Pod).create(pod("plain"))
-    await client.of(Pod).create(pod("vital", "system-node-critical"))
+    await client.for_kind(Pod).create(pod("plain"))
+    await client.for_kind(Pod).create(pod("vital", "system-node-critical"))
     await eventually(lambda: phase(kubelet, "plain") == phase(kubelet, "vital") == "Running")
     await machine.announce_shutdown(True)
     assert await wait_for_ready_status(client, "False") == "node is shutting down"
-    await client.of(Pod).create(pod("late"))
+    await client.for_kind(Pod).create(pod("late"))
     await eventually(lambda: phase(kubelet, "late") == "Failed")
     late = kubelet.find("default", "late")
     assert late is not None
@@ -96,7 +96,7 @@ async def check_shutdown_events(client: Client) -> None:
     expected = {f"Shutdown manager detected shutdown {kind}" for kind in ("event", "cancellation")}
 
     async def are_recorded() -> bool:
-        events = (await client.of(Event).list()).items
+        events = (await client.for_kind(Event).list()).items
         return {event.message for event in events if event.reason == "Shutdown"} == expected
 
     await eventually(are_recorded)

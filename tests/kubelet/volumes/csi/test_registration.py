@@ -7,17 +7,17 @@ from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.api.types.storage_v1 import CSINodeDriver
 from sampan.kubelet.volumes.contract import VolumeOperationError
 from sampan.kubelet.volumes.csi.client import NodeInfo
-from sampan.kubelet.volumes.csi.registration import node_metadata_patch, updated_drivers, validation_error
+from sampan.kubelet.volumes.csi.registration import node_metadata_patch, update_driver_list, validation_error
 
 
 def test_a_driver_is_added_to_the_node_and_removed() -> None:
     info = NodeInfo("id", 3, {"zone": "z"})
-    [driver] = updated_drivers([], "d", info)
+    [driver] = update_driver_list([], "d", info)
     assert (driver.nodeID, driver.topologyKeys, driver.allocatable and driver.allocatable.count) == ("id", ["zone"], 3)
-    assert updated_drivers([driver], "d", info) == [driver]
+    assert update_driver_list([driver], "d", info) == [driver]
     other = CSINodeDriver(name="o", nodeID="x")
-    assert [driver.name for driver in updated_drivers([driver, other], "d", NodeInfo("new", 0, {}))] == ["o", "d"]
-    assert updated_drivers([driver, other], "d", None) == [other]
+    assert [driver.name for driver in update_driver_list([driver, other], "d", NodeInfo("new", 0, {}))] == ["o", "d"]
+    assert update_driver_list([driver, other], "d", None) == [other]
     node = Node(metadata=ObjectMeta(name="n"))
     assert node_metadata_patch(node, "d", info) == {
         "annotations": {"csi.volume.kubernetes.io/nodeid": '{"d":"id"}'},

@@ -68,7 +68,7 @@ def test_a_disk_in_use_is_logged_out_when_its_pod_is_unmounted(tmp_path: Path, c
         note.write_text(str(path))
         kernel.mount(path, target, flags=kernel.MS_BIND)
         async with scene.running_manager() as manager:
-            assert manager.known_pods() == [uid]
+            assert manager.list_pod_uids() == [uid]
             await manager.unmount(uid)
             await eventually(lambda: command_log.read_text().splitlines() == LOGOUT)
             assert not path.exists()

@@ -1,6 +1,6 @@
 """Users and trust anchors of projected volumes."""
 
-from sampan.kubelet.volumes.plugins.projected import joined_certificates, pod_user
+from sampan.kubelet.volumes.plugins.projected import merge_certificates, pod_user
 from tests.kubelet.volumes.pods import pod
 
 
@@ -14,5 +14,5 @@ def test_the_user_of_a_pod_is_that_of_all_its_containers() -> None:
 
 def test_trust_anchors_are_joined_without_duplicates() -> None:
     first, second = (f"-----BEGIN CERTIFICATE-----\n{text}\n-----END CERTIFICATE-----\n" for text in ("AA==", "BA=="))
-    assert joined_certificates([first + second, f"# words\n{second}"]) == (first + second).encode()
-    assert joined_certificates([]) == b""
+    assert merge_certificates([first + second, f"# words\n{second}"]) == (first + second).encode()
+    assert merge_certificates([]) == b""

@@ -15,7 +15,7 @@ from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.apiserver.request.call import AUTHENTICATED, UserInfo
 from sampan.machinery.client import Client
 from sampan.machinery.informer import InformerFactory
-from sampan.machinery.linux.network_namespace import NetworkNamespace, in_network
+from sampan.machinery.linux.network_namespace import NetworkNamespace, run_in_network
 from sampan.machinery.telemetry.metrics import Metrics
 from sampan.network.nft import run_nft
 from sampan.network.proxy.config import ProxyConfig
@@ -54,10 +54,10 @@ class RunningProxy:
     metrics: Metrics
 
     async def rules(self) -> str:
-        return (await asyncio.to_thread(in_network, self.lab.node, lambda: run_nft("list", "ruleset"))).decode()
+        return (await asyncio.to_thread(run_in_network, self.lab.node, lambda: run_nft("list", "ruleset"))).decode()
 
     async def nft(self, text: str) -> None:
-        await asyncio.to_thread(in_network, self.lab.node, lambda: run_nft("-f", "-", text=f"{text}\n"))
+        await asyncio.to_thread(run_in_network, self.lab.node, lambda: run_nft("-f", "-", text=f"{text}\n"))
 
     async def rules_with(self, *texts: str) -> None:
         """Wait until the rules have all of these texts."""
@@ -77,8 +77,8 @@ class RunningProxy:
     async def serve(self, name: str, *addresses: str) -> Service:
         client = self.cluster.client
         slice = endpoint_slice(name, *(endpoint(address, node=NODE) for address in addresses))
-        await client.of(EndpointSlice).create(slice)
-        return await client.of(Service).create(
+        await client.for_kind(EndpointSlice).create(slice)
+        return await client.for_kind(Service).create(
             Service(
                 metadata=ObjectMeta(name=name, namespace="default"),
                 spec=ServiceSpec(ports=[ServicePort(port=80, protocol="TCP")]),
@@ -92,9 +92,9 @@ async def running_proxy(lab: Lab, config: ProxyConfig | None = None) -> AsyncIte
     async with cluster() as api:
         addresses = [NodeAddress(type="InternalIP", address=ip) for ip in (NODE_IP, NODE_IP6)]
         node = Node(metadata=ObjectMeta(name=NODE), spec=NodeSpec(podCIDRs=["10.77.0.0/24"], podCIDR="10.77.0.0/24"))
-        node = await api.client.of(Node).create(node)
+        node = await api.client.for_kind(Node).create(node)
         node.status = NodeStatus(addresses=addresses)
-        await api.client.of(Node).update_status(node)
+        await api.client.for_kind(Node).update_status(node)
         user = UserInfo("system:kube-proxy", groups=(AUTHENTICATED,))
         client = Client(transport=api.transport.as_user(user), clock=api.clock, component="kube-proxy")
         changes, events, metrics = RecordedChanges(), RecordedEvents(), Metrics()
@@ -104,7 +104,7 @@ async def running_proxy(lab: Lab, config: ProxyConfig | None = None) -> AsyncIte
                 node_name=NODE,
                 namespace=NetworkNamespace(lab.node),
                 informers=informers,
-                nodes=informers.of(Node),
+                nodes=informers.for_kind(Node),
                 clock=api.clock,
                 config=config,
                 metrics=proxy_metrics,
@@ -125,11 +125,11 @@ async def test_services_become_rules(lab: Lab) -> None:
         element = f"{web.spec.clusterIP} . tcp . 80 : goto service-"
         await running.rules_with(element, "dnat to 10.77.0.5:8080", "table ip6 kube-proxy")
         assert "web" in running.changes.names
-        slice = await running.cluster.client.of(EndpointSlice).get("web-1", "default")
+        slice = await running.cluster.client.for_kind(EndpointSlice).get("web-1", "default")
         slice.endpoints = [endpoint("10.77.0.6", node=NODE)]
-        await running.cluster.client.of(EndpointSlice).update(slice)
+        await running.cluster.client.for_kind(EndpointSlice).update(slice)
         await running.rules_with("dnat to 10.77.0.6:8080")
-        await running.cluster.client.of(Service).delete("web", "default")
+        await running.cluster.client.for_kind(Service).delete("web", "default")
         await running.rules_without(element)
         await running.rules_without("default/web")  # the chains are deleted a little later
         text = running.metrics.text()
@@ -187,7 +187,7 @@ async def test_rules_follow_address_changes_of_the_node(lab: Lab) -> None:
     config = ProxyConfig(detect_local_mode="NodeCIDR", min_sync_period_s=0.1)
     async with running_proxy(lab, config) as running:
         await running.rules_with("ip saddr != 10.77.0.0/24")
-        nodes = running.cluster.client.of(Node)
+        nodes = running.cluster.client.for_kind(Node)
         node = await nodes.get(NODE)
         node.status.addresses = [NodeAddress(type="InternalIP", address="192.0.2.77")]
         await nodes.update_status(node)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from sampan.machinery.linux.network_namespace import in_network
+from sampan.machinery.linux.network_namespace import run_in_network
 from sampan.machinery.object_key import NamespacedName
 from sampan.network.nft import run_nft
 from sampan.network.proxy.config import ProxyConfig
@@ -95,8 +95,10 @@ def test_netlink_messages_create_the_same_rules_as_nft_text(lab: Lab, family: st
         writer.close()
         return writer.text, run_nft("list", "ruleset")
 
-    text, listing = in_network(lab.node, write)
-    assert in_network(lab.outside, lambda: (run_nft("-f", "-", text=text), run_nft("list", "ruleset"))[1]) == listing
+    text, listing = run_in_network(lab.node, write)
+    assert (
+        run_in_network(lab.outside, lambda: (run_nft("-f", "-", text=text), run_nft("list", "ruleset"))[1]) == listing
+    )
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -132,7 +134,7 @@ def test_incremental_changes_lead_to_the_same_rules_as_a_rebuild(lab: Lab, seed:
             writer.close()
         return canonical_rules()
 
-    assert in_network(lab.node, change) == in_network(lab.outside, start)
+    assert run_in_network(lab.node, change) == run_in_network(lab.outside, start)
 
 
 def test_rebuild_replaces_the_rules_of_a_previous_run(lab: Lab) -> None:
@@ -156,7 +158,7 @@ def test_rebuild_replaces_the_rules_of_a_previous_run(lab: Lab) -> None:
         writer.close()
         return canonical_rules()
 
-    assert in_network(lab.node, run) == in_network(lab.outside, fresh)
+    assert run_in_network(lab.node, run) == run_in_network(lab.outside, fresh)
 
 
 def small_states(*names: str) -> ServiceStates:
@@ -187,7 +189,7 @@ def test_transaction_contains_only_the_change(lab: Lab) -> None:
         assert "".join(writer.texts) == ""
         writer.close()
 
-    in_network(lab.node, run)
+    run_in_network(lab.node, run)
 
 
 def test_chains_are_deleted_a_second_after_their_last_reference(lab: Lab) -> None:
@@ -212,7 +214,7 @@ def test_chains_are_deleted_a_second_after_their_last_reference(lab: Lab) -> Non
         assert (chains(), writer.has_stale_chains, writer.audit()) == (0, False, [])
         writer.close()
 
-    in_network(lab.node, run)
+    run_in_network(lab.node, run)
 
 
 BROKEN = NamespacedName("default", "broken")
@@ -239,7 +241,7 @@ def test_rejected_service_does_not_affect_other_services(lab: Lab, is_first: boo
         assert b"default/broken" not in listing
         writer.close()
 
-    in_network(lab.node, run)
+    run_in_network(lab.node, run)
 
 
 @pytest.mark.parametrize("is_first", [True, False], ids=["first sync", "change"])
@@ -261,7 +263,7 @@ def test_service_that_cannot_be_compiled_does_not_affect_other_services(lab: Lab
         assert writer.audit() == []
         writer.close()
 
-    in_network(lab.node, run)
+    run_in_network(lab.node, run)
 
 
 def test_service_rejected_by_the_kernel_is_identified_without_bisection(
@@ -294,7 +296,7 @@ def test_service_rejected_by_the_kernel_is_identified_without_bisection(
         return next(iter(compiled.chains))
 
     monkeypatch.setattr(NftSocket, "commit", commit)
-    in_network(lab.node, run)
+    run_in_network(lab.node, run)
 
 
 @pytest.mark.parametrize(
@@ -329,7 +331,7 @@ def test_is_complete_detects_changes_by_other_programs(lab: Lab, damage: str) ->
         assert [d for d in writer.audit() if d != "chain other"] == expected == []
         writer.close()
 
-    in_network(lab.node, run)
+    run_in_network(lab.node, run)
 
 
 @pytest.mark.parametrize(
@@ -354,7 +356,7 @@ def test_audit_detects_changes_that_is_complete_does_not(lab: Lab, damage: str, 
         assert writer.audit() == []
         writer.close()
 
-    in_network(lab.node, run)
+    run_in_network(lab.node, run)
 
 
 def test_update_static_rules_replaces_node_port_addresses(lab: Lab) -> None:
@@ -370,7 +372,7 @@ def test_update_static_rules_replaces_node_port_addresses(lab: Lab) -> None:
         assert run_nft("list", "ruleset") == b""
         writer.close()
 
-    in_network(lab.node, run)
+    run_in_network(lab.node, run)
 
 
 def test_service_with_2000_endpoints_is_written(lab: Lab) -> None:
@@ -390,7 +392,7 @@ def test_service_with_2000_endpoints_is_written(lab: Lab) -> None:
         assert run_nft("list", "ruleset").count(b"1999 : ") == 2
         writer.close()
 
-    in_network(lab.node, run)
+    run_in_network(lab.node, run)
 
 
 def test_temporary_proxy_does_not_touch_a_table_of_another_program(lab: Lab) -> None:
@@ -415,4 +417,4 @@ def test_temporary_proxy_does_not_touch_a_table_of_another_program(lab: Lab) -> 
             remove_tables(only_temporary=True)
             assert run_nft("list", "ruleset") == b""
 
-    in_network(lab.node, run)
+    run_in_network(lab.node, run)

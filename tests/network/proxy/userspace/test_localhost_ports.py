@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager, closing
 from sampan.api.types.core_v1 import Service
 from sampan.machinery.clock import RealClock
 from sampan.machinery.linux.network_namespace import NetworkNamespace
-from sampan.network.http_port import bound_socket
+from sampan.network.http_port import bind_socket
 from sampan.network.proxy.tracker import ServiceTracker
 from sampan.network.proxy.userspace.localhost_ports import REASON, LocalhostPorts, NodePortBackends
 from tests.eventually import eventually
@@ -108,11 +108,11 @@ async def test_localhost_ports_follow_the_services() -> None:
         node.tracker.on_service(node_port_service(first), node_port_service(second))
         await node.sync()
         ports.sync()
-        (await eventually(lambda: bound_socket(here, "127.0.0.1", first), ignore=(OSError,))).close()
+        (await eventually(lambda: bind_socket(here, "127.0.0.1", first), ignore=(OSError,))).close()
         assert await talk(here, "127.0.0.1", second, socket.SOCK_STREAM) == b""
         assert events.events == []
         ports.remove(node.ports)
-        (await eventually(lambda: bound_socket(here, "127.0.0.1", second), ignore=(OSError,))).close()
+        (await eventually(lambda: bind_socket(here, "127.0.0.1", second), ignore=(OSError,))).close()
 
 
 async def test_port_in_use_is_reported_once_and_opened_when_free() -> None:
@@ -120,7 +120,7 @@ async def test_port_in_use_is_reported_once_and_opened_when_free() -> None:
     number, here = free_port(), NetworkNamespace()
     node = ProxiedNode(here)
     node.tracker.on_service(None, node_port_service(number))
-    occupied = bound_socket(here, "127.0.0.1", number)
+    occupied = bind_socket(here, "127.0.0.1", number)
     async with localhost(here, node) as (ports, events):
         ports.sync()
         assert [event[:3] for event in events.events] == [("Warning", REASON, "default/web")]
@@ -134,7 +134,7 @@ async def test_port_in_use_is_reported_once_and_opened_when_free() -> None:
 async def test_port_is_served_by_another_node_after_a_node_stops() -> None:
     number, here = free_port(), NetworkNamespace()
     nodes = [ProxiedNode(here), ProxiedNode(here)]
-    with closing(bound_socket(here, "127.0.0.1", 0)) as server:
+    with closing(bind_socket(here, "127.0.0.1", 0)) as server:
         for node in nodes:
             node.tracker.on_service(None, node_port_service(number))
             target = endpoint_slice("web", endpoint("127.0.0.1"), number=server.getsockname()[1])

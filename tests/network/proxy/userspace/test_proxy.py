@@ -13,7 +13,7 @@ from sampan.api.types.core_v1 import Service
 from sampan.machinery.clock import RealClock
 from sampan.machinery.linux.network_namespace import NetworkNamespace
 from sampan.machinery.loopback_services import LoopbackServices
-from sampan.network.http_port import bound_socket
+from sampan.network.http_port import bind_socket
 from sampan.network.proxy.services import ServicePortState, Topology
 from sampan.network.proxy.tracker import ServiceTracker, resolve
 from sampan.network.proxy.userspace.proxy import REASON, TrafficClass, UserspaceProxy, usable_endpoints
@@ -127,7 +127,7 @@ async def test_node_port_is_served_until_the_service_is_deleted() -> None:
 
 async def test_udp_service() -> None:
     loop = asyncio.get_running_loop()
-    server = bound_socket(NetworkNamespace(), "127.0.0.1", 0, socket.SOCK_DGRAM)
+    server = bind_socket(NetworkNamespace(), "127.0.0.1", 0, socket.SOCK_DGRAM)
     async with machine_with(service("dns", port(53, protocol="UDP"))) as machine:
         target = endpoint_slice("dns", endpoint("127.0.0.1"), number=server.getsockname()[1], protocol="UDP")
         machine.tracker.on_slice(None, target)
@@ -143,7 +143,7 @@ async def test_udp_service() -> None:
 
 
 async def test_a_port_in_use_becomes_an_event() -> None:
-    with bound_socket(NetworkNamespace(), VIP, 8080):
+    with bind_socket(NetworkNamespace(), VIP, 8080):
         async with machine_with(service("web", port(8080))) as machine:
             assert [event[:3] for event in machine.events.events] == [("Warning", REASON, "default/web")]
             assert f"{VIP}:8080/TCP is not available on this node" in machine.events.events[0][3]

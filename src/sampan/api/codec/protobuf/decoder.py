@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from sampan.api.codec.protobuf import stores
-from sampan.api.codec.protobuf.leaves import LEAVES, RAW_EXTENSION, checked_json, raw_json
+from sampan.api.codec.protobuf.leaves import LEAVES, RAW_EXTENSION, check_json, raw_json
 from sampan.api.codec.protobuf.stores import Budget, JsonObject, Read, Store
 from sampan.api.codec.protobuf.table import MAX_DEPTH, Field, Table, union_of
 from sampan.api.codec.protobuf.wire import (
@@ -23,7 +23,7 @@ from sampan.api.codec.protobuf.wire import (
     read_varint,
     skip,
     text,
-    truncated,
+    truncation_error,
 )
 
 OpenEnvelope = Callable[[bytes, int], Any]
@@ -68,7 +68,7 @@ class Decoder:
         try:
             return self.read_message(self._plan(message), buf, 0, len(buf), {}, depth, budget)
         except (IndexError, struct.error) as error:
-            raise truncated() from error
+            raise truncation_error() from error
 
     def read_message(
         self, plan: MessageDecoder, buf: bytes, pos: int, end: int, out: JsonObject, depth: int, budget: Budget
@@ -106,7 +106,7 @@ class Decoder:
                 size, pos = read_varint(buf, pos - 1)
             stop = pos + size
             if stop > end:
-                raise truncated()
+                raise truncation_error()
             if kind == _TEXT:
                 if size or extra:
                     out[name] = buf[pos:stop].decode("utf-8", "replace")
@@ -119,7 +119,7 @@ class Decoder:
                 extra(out, buf, pos, stop, depth + 1, budget)
             pos = stop
         if pos != end:
-            raise truncated()
+            raise truncation_error()
         for name, blank in plan.blanks:
             if name not in out:
                 out[name] = blank(depth + 1, budget)
@@ -139,14 +139,14 @@ class Decoder:
         plan.entries = {
             field.number << 3 | wire: (kind, field.name, extra)
             for field in fields
-            for wire, kind, extra in self._ways(field)
+            for wire, kind, extra in self._list_wire_forms(field)
         }
         return plan.entries
 
-    def _ways(self, field: Field) -> list[tuple[int, int, Any]]:
+    def _list_wire_forms(self, field: Field) -> list[tuple[int, int, Any]]:
         """Return the wire types that a field may have, and how each is read."""
         if field.many == "{}":
-            return [(BYTES, _OTHER, self._map(field))]
+            return [(BYTES, _OTHER, self._make_map_store(field))]
         if field.type in stores.INTEGERS:
             if field.many:
                 append, append_packed = stores.append_integer(field), stores.append_packed(field)
@@ -155,15 +155,15 @@ class Decoder:
         if field.type == "double":
             return [(FIXED64, _DOUBLE, stores.double(field))]
         if field.many:
-            return [(BYTES, _OTHER, self._list(field))]
+            return [(BYTES, _OTHER, self._make_list_store(field))]
         if field.type == "string":
-            return [(BYTES, _TEXT, stores.kept(field))]
+            return [(BYTES, _TEXT, stores.keeps_zero(field))]
         if field.type == "bytes":
             return [(BYTES, _OTHER, stores.base64(field))]
         if field.embedded:
-            return [(BYTES, _OTHER, self._embedded(field))]
+            return [(BYTES, _OTHER, self._make_embedded_store(field))]
         if field.type in LEAVES or self._is_union(field.type):
-            return [(BYTES, _OTHER, self._single(field))]
+            return [(BYTES, _OTHER, self._make_single_store(field))]
         return [(BYTES, _MESSAGE, self._plan(field.type))]
 
     def _is_union(self, message: str) -> bool:
@@ -189,10 +189,10 @@ class Decoder:
     def _read_raw_extension(self, buf: bytes, pos: int, stop: int, depth: int, budget: Budget) -> Any:
         raw = raw_json(buf[pos:stop])
         if not raw.startswith(PREFIX):
-            return checked_json(raw)
+            return check_json(raw)
         return self._open_envelope(raw, depth + _ENVELOPE_DEPTH)
 
-    def _single(self, field: Field) -> Store:
+    def _make_single_store(self, field: Field) -> Store:
         name, drops_none, read = field.name, field.shown == "~", self._reader(field.type)
 
         def store(out: JsonObject, buf: bytes, pos: int, stop: int, depth: int, budget: Budget) -> None:
@@ -202,7 +202,7 @@ class Decoder:
 
         return store
 
-    def _list(self, field: Field) -> Store:
+    def _make_list_store(self, field: Field) -> Store:
         name, read = field.name, self._reader(field.type)
 
         def store(out: JsonObject, buf: bytes, pos: int, stop: int, depth: int, budget: Budget) -> None:
@@ -214,7 +214,7 @@ class Decoder:
 
         return store
 
-    def _map(self, field: Field) -> Store:
+    def _make_map_store(self, field: Field) -> Store:
         name, read = field.name, self._reader(field.type)
 
         def store(out: JsonObject, buf: bytes, pos: int, stop: int, depth: int, budget: Budget) -> None:
@@ -227,7 +227,7 @@ class Decoder:
 
         return store
 
-    def _embedded(self, field: Field) -> Store:
+    def _make_embedded_store(self, field: Field) -> Store:
         plan, read_message = self._plan(field.type), self.read_message
 
         def store(out: JsonObject, buf: bytes, pos: int, stop: int, depth: int, budget: Budget) -> None:

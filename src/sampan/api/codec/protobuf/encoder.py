@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from sampan.api.codec.protobuf.leaves import LEAVES
 from sampan.api.codec.protobuf.table import MAX_DEPTH, Field, Table, Union, union_of
-from sampan.api.codec.protobuf.wire import BYTES, FIXED64, VARINT, ProtobufError, delimited, tag_bytes, varint
+from sampan.api.codec.protobuf.wire import BYTES, FIXED64, VARINT, ProtobufError, encode_delimited, tag_bytes, varint
 
 JsonObject = dict[str, Any]
 Write = Callable[[Any, int], bytes | bytearray]
@@ -109,15 +109,15 @@ class Encoder:
         tag = tag_bytes(field.number, BYTES if field.many == "{}" else _WIRE.get(field.type, BYTES))
         blank = self._blank(field, tag)
         if field.many == "{}":
-            return field.name, _OTHER, tag, self._map(field, tag, field_path), blank
+            return field.name, _OTHER, tag, self._make_map_append(field, tag, field_path), blank
         if field.many == "[]":
-            return field.name, _OTHER, tag, self._list(field, tag, field_path), blank
+            return field.name, _OTHER, tag, self._make_list_append(field, tag, field_path), blank
         if field.type == "string":
             return field.name, _TEXT, tag, None, blank
         if field.type in _SCALARS:
             return field.name, _OTHER, tag, _SCALARS[field.type](tag, field_path), blank
         if field.type == "bytes" or field.type in LEAVES:
-            return field.name, _OTHER, tag, self._single(field, tag, field_path), blank
+            return field.name, _OTHER, tag, self._make_single_append(field, tag, field_path), blank
         return field.name, _MESSAGE, tag, self._plan(field.type), blank
 
     def _blank(self, field: Field, tag: bytes) -> bytes:
@@ -128,13 +128,13 @@ class Encoder:
             return tag + (bytes(8) if field.type == "double" else b"\0")
         if field.type in LEAVES:
             leaf = LEAVES[field.type]
-            return delimited(tag, b"" if leaf.zero is None else leaf.write(leaf.zero))
+            return encode_delimited(tag, b"" if leaf.zero is None else leaf.write(leaf.zero))
         plan = self._plan(field.type)
         if plan.union is not None:
             return b""
         if plan.steps is None:
             self._compile(plan)
-        return delimited(tag, plan.blank)
+        return encode_delimited(tag, plan.blank)
 
     def _writer(self, kind: str, where: str) -> Write:
         """Return the writer of a list's item or a map's value; null is written as the zero value."""
@@ -150,26 +150,26 @@ class Encoder:
             return lambda value, depth: b"" if value is None else write_message(plan, value, depth)
         return lambda value, depth: write_message(plan, {} if value is None else value, depth)
 
-    def _single(self, field: Field, tag: bytes, where: str) -> Append:
+    def _make_single_append(self, field: Field, tag: bytes, where: str) -> Append:
         write = self._writer(field.type, where)
 
         def append(out: bytearray, value: Any, depth: int) -> None:
-            out += delimited(tag, write(value, depth))
+            out += encode_delimited(tag, write(value, depth))
 
         return append
 
-    def _list(self, field: Field, tag: bytes, where: str) -> Append:
+    def _make_list_append(self, field: Field, tag: bytes, where: str) -> Append:
         if field.type in _SCALARS:
             return _scalars(_SCALARS[field.type](tag, where), where)
         write = self._writer(field.type, where)
 
         def append(out: bytearray, value: Any, depth: int) -> None:
             for item in _list_of(value, where):
-                out += delimited(tag, write(item, depth))
+                out += encode_delimited(tag, write(item, depth))
 
         return append
 
-    def _map(self, field: Field, tag: bytes, where: str) -> Append:
+    def _make_map_append(self, field: Field, tag: bytes, where: str) -> Append:
         write, is_bytes = self._writer(field.type, where), field.type == "bytes"
 
         def append(out: bytearray, value: Any, depth: int) -> None:
@@ -177,10 +177,10 @@ class Encoder:
                 raise ProtobufError(f"{where}: an object is expected, not {type(value).__name__}")
             for key in sorted(value):
                 item = value[key]
-                entry = delimited(b"\x0a", key.encode())
+                entry = encode_delimited(b"\x0a", key.encode())
                 if item is not None or not is_bytes:
-                    entry += delimited(b"\x12", write(item, depth))
-                out += delimited(tag, entry)
+                    entry += encode_delimited(b"\x12", write(item, depth))
+                out += encode_delimited(tag, entry)
 
         return append
 

@@ -15,11 +15,11 @@ from sampan.api.codec.protobuf.wire import (
     BYTES,
     PREFIX,
     ProtobufError,
-    delimited,
+    encode_delimited,
     small_fields,
     tag_bytes,
     text,
-    truncated,
+    truncation_error,
     varint,
 )
 
@@ -107,18 +107,18 @@ def join_list(api_version: str, kind: str, metadata: JsonObject, bodies: Iterabl
     parts = [head]
     for body in bodies:
         parts += (tag, varint(len(body)), body)
-    return _enveloped(api_version, kind, parts)
+    return _wrap_parts(api_version, kind, parts)
 
 
 def wrap(api_version: str, kind: str, body: bytes) -> bytes:
-    return _enveloped(api_version, kind, [body])
+    return _wrap_parts(api_version, kind, [body])
 
 
-def _enveloped(api_version: str, kind: str, parts: list[bytes]) -> bytes:
+def _wrap_parts(api_version: str, kind: str, parts: list[bytes]) -> bytes:
     """Return the enveloped parts. They are copied only once, because a list may be large."""
-    type_meta = delimited(ONE, api_version.encode()) + delimited(_TWO, kind.encode())
+    type_meta = encode_delimited(ONE, api_version.encode()) + encode_delimited(_TWO, kind.encode())
     size = varint(sum(map(len, parts)))
-    return b"".join((PREFIX, delimited(ONE, type_meta), _TWO, size, *parts, _TAIL))
+    return b"".join((PREFIX, encode_delimited(ONE, type_meta), _TWO, size, *parts, _TAIL))
 
 
 def unwrap(data: bytes) -> tuple[str, str, bytes]:
@@ -134,7 +134,7 @@ def unwrap(data: bytes) -> tuple[str, str, bytes]:
         parts = dict(small_fields(data[len(PREFIX) :]))
         names = dict(small_fields(_content(parts, 1)))
     except IndexError as error:
-        raise truncated() from error
+        raise truncation_error() from error
     return text(_content(names, 1)), text(_content(names, 2)), _content(parts, 2)
 
 
@@ -147,7 +147,7 @@ def _content(parts: dict[int, int | bytes], number: int) -> bytes:
 
 def encode_event(kind: str, obj: bytes) -> bytes:
     """Return a watch event around an enveloped object. Events have no envelope of their own."""
-    return delimited(ONE, kind.encode()) + delimited(_TWO, delimited(ONE, obj))
+    return encode_delimited(ONE, kind.encode()) + encode_delimited(_TWO, encode_delimited(ONE, obj))
 
 
 def decode_event(data: bytes) -> JsonObject:
@@ -188,7 +188,7 @@ class Unframer:
     def finish(self) -> None:
         """Check that nothing is left over at the end of the stream."""
         if self._rest:
-            raise truncated()
+            raise truncation_error()
 
 
 def unframe(stream: bytes) -> list[JsonObject]:

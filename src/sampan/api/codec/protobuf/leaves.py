@@ -15,7 +15,7 @@ import msgspec
 from sampan.api.codec.protobuf.wire import (
     BYTES,
     ProtobufError,
-    delimited,
+    encode_delimited,
     signed32,
     signed64,
     small_fields,
@@ -40,7 +40,7 @@ class Leaf(NamedTuple):
     zero: Any
 
 
-def _cached(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def _cache_short_values(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
     remembered = lru_cache(_CACHED)(function)
 
     def call(value: Any) -> Any:
@@ -62,14 +62,14 @@ def _timestamp(data: bytes) -> tuple[int, int]:
     return seconds, signed32(nanos)
 
 
-@_cached
+@_cache_short_values
 def read_time(data: bytes) -> str | None:
     if not data or (seconds := _timestamp(data)[0]) == _YEAR_ONE:
         return None
     return f"{(_EPOCH + timedelta(seconds=seconds)).isoformat()[:19]}Z"
 
 
-@_cached
+@_cache_short_values
 def read_micro_time(data: bytes) -> str | None:
     if not data:
         return None
@@ -95,19 +95,19 @@ def _moment(value: Any) -> tuple[int, int]:
     return since.days * 86400 + since.seconds, since.microseconds
 
 
-@_cached
+@_cache_short_values
 def write_time(value: Any) -> bytes:
     seconds, _ = _moment(value)
     return b"" if seconds == _YEAR_ONE else b"\x08%b\x10\x00" % varint(seconds)
 
 
-@_cached
+@_cache_short_values
 def write_micro_time(value: Any) -> bytes:
     seconds, micros = _moment(value)
     return b"" if (seconds, micros) == (_YEAR_ONE, 0) else b"\x08%b\x10%b" % (varint(seconds), varint(micros * 1000))
 
 
-@_cached
+@_cache_short_values
 def read_quantity(data: bytes) -> str:
     """Return the quantity as sent: quantities of clients are made canonical later, for JSON and protobuf alike."""
     value = dict(small_fields(data)).get(1, b"0")
@@ -116,14 +116,14 @@ def read_quantity(data: bytes) -> str:
     return text(value)
 
 
-@_cached
+@_cache_short_values
 def write_quantity(value: Any) -> bytes:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise ProtobufError(f"{value!r} is not a quantity")
-    return delimited(ONE, str(value).encode())
+    return encode_delimited(ONE, str(value).encode())
 
 
-@_cached
+@_cache_short_values
 def read_int_or_string(data: bytes) -> int | str:
     parts = dict(small_fields(data))
     kind, number, string = parts.get(1, 0), parts.get(2, 0), parts.get(3, b"")
@@ -132,10 +132,10 @@ def read_int_or_string(data: bytes) -> int | str:
     return text(string) if kind else signed32(number)
 
 
-@_cached
+@_cache_short_values
 def write_int_or_string(value: Any) -> bytes:
     if isinstance(value, str):
-        return b"\x08\x01\x10\x00" + delimited(tag_bytes(3, BYTES), value.encode())
+        return b"\x08\x01\x10\x00" + encode_delimited(tag_bytes(3, BYTES), value.encode())
     if isinstance(value, bool) or not isinstance(value, int):
         raise ProtobufError(f"{value!r} is neither an integer nor a string")
     return b"\x08\x00\x10%b\x1a\x00" % varint(value)
@@ -175,25 +175,25 @@ def read_json(data: bytes) -> Any:
 
 def write_json(value: Any) -> bytes:
     try:
-        return delimited(ONE, msgspec.json.encode(value))
+        return encode_delimited(ONE, msgspec.json.encode(value))
     except (msgspec.MsgspecError, TypeError, RecursionError, UnicodeEncodeError) as error:
         raise ProtobufError(f"raw JSON: {error}") from error
 
 
-def checked_json(raw: bytes) -> msgspec.Raw | None:
+def check_json(raw: bytes) -> msgspec.Raw | None:
     """Return valid JSON as it is, None if there is none."""
     json_value(raw)
     return msgspec.Raw(raw) if raw else None
 
 
 def read_raw_json(data: bytes) -> msgspec.Raw | None:
-    return checked_json(raw_json(data))
+    return check_json(raw_json(data))
 
 
 def write_raw_json(value: Any) -> bytes:
     """Return a message with JSON bytes or with the encoding of a value."""
     if isinstance(value, msgspec.Raw):
-        return delimited(ONE, bytes(value)) if bytes(value) != b"null" else b""
+        return encode_delimited(ONE, bytes(value)) if bytes(value) != b"null" else b""
     return write_json(value)
 
 

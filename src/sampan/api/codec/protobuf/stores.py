@@ -17,7 +17,7 @@ from sampan.api.codec.protobuf.wire import (
     signed64,
     skip,
     text,
-    truncated,
+    truncation_error,
 )
 
 JsonObject = dict[str, Any]
@@ -33,7 +33,7 @@ INTEGERS: Final[dict[str, Callable[[int], Any]]] = {"int32": signed32, "int64": 
 ZEROES: Final[dict[str, Any]] = {"string": "", "bool": False, "int32": 0, "int64": 0, "double": 0, "bytes": None}
 
 
-def kept(field: Field) -> bool:
+def keeps_zero(field: Field) -> bool:
     """Whether JSON prints the field's zero value."""
     return field.pointer or field.shown == "!"
 
@@ -53,12 +53,12 @@ def map_entry(buf: bytes, pos: int, stop: int, depth: int, budget: Budget, read:
         else:
             pos = skip(tag, buf, pos, stop)
     if pos != stop:
-        raise truncated()
+        raise truncation_error()
     return key, value
 
 
 def integer(field: Field) -> Callable[[JsonObject, int], None]:
-    name, keep, convert = field.name, kept(field), INTEGERS[field.type]
+    name, keep, convert = field.name, keeps_zero(field), INTEGERS[field.type]
 
     def store(out: JsonObject, value: int) -> None:
         number = convert(value)
@@ -83,14 +83,14 @@ def append_packed(field: Field) -> Store:
             value, pos = read_varint(buf, pos)
             append(out, value)
         if pos != stop:
-            raise truncated()
+            raise truncation_error()
 
     return store
 
 
 def double(field: Field) -> Callable[[JsonObject, float], None]:
     """Return a closure for a double. Go prints a whole number without a fraction, so it becomes an int."""
-    name, keep = field.name, kept(field)
+    name, keep = field.name, keeps_zero(field)
 
     def store(out: JsonObject, value: float) -> None:
         if value != value or value in (float("inf"), float("-inf")):
@@ -104,7 +104,7 @@ def double(field: Field) -> Callable[[JsonObject, float], None]:
 
 
 def base64(field: Field) -> Store:
-    name, keep = field.name, kept(field)
+    name, keep = field.name, keeps_zero(field)
 
     def store(out: JsonObject, buf: bytes, pos: int, stop: int, depth: int, budget: Budget) -> None:
         if pos < stop or keep:

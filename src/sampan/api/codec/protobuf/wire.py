@@ -25,7 +25,7 @@ class ProtobufError(ValueError):
     """The bytes are not a message of the kind, or the object has no protobuf encoding."""
 
 
-def truncated() -> ProtobufError:
+def truncation_error() -> ProtobufError:
     return ProtobufError("unexpected EOF")
 
 
@@ -47,7 +47,7 @@ def read_size(buf: bytes, pos: int, end: int) -> tuple[int, int]:
     """Return the start and end of the content of a length-delimited field."""
     size, pos = read_varint(buf, pos)
     if pos + size > end:
-        raise truncated()
+        raise truncation_error()
     return pos, pos + size
 
 
@@ -91,7 +91,7 @@ def small_fields(buf: bytes) -> Iterator[tuple[int, int | bytes]]:
         else:
             pos = skip(tag, buf, pos, end)
     if pos != end:
-        raise truncated()
+        raise truncation_error()
 
 
 def text(data: bytes) -> str:
@@ -118,7 +118,7 @@ def tag_bytes(number: int, wire: int) -> bytes:
     return varint(number << 3 | wire)
 
 
-def delimited(tag: bytes, data: bytes | bytearray) -> bytes:
+def encode_delimited(tag: bytes, data: bytes | bytearray) -> bytes:
     """Return a complete length-delimited field."""
     size = len(data)
     return b"".join((tag, _SMALL[size] if size < 128 else varint(size), data))

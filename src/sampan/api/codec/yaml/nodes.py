@@ -55,14 +55,16 @@ class Node:
         """The node that an alias refers to."""
 
 
-def first_document(source: bytes) -> Node | None:
+def parse_first_document(source: bytes) -> Node | None:
     """Return the root of the first document, or None if the text has no document."""
     try:
         return _build(_events(source))
     except ReaderError as error:
         raise YamlError(f"yaml: {error.reason}") from error
     except MarkedYAMLError as error:
-        raise YamlError(f"yaml: {_where(error)}{error.problem or 'unknown problem parsing YAML content'}") from error
+        raise YamlError(
+            f"yaml: {_format_line(error)}{error.problem or 'unknown problem parsing YAML content'}"
+        ) from error
 
 
 def _events(source: bytes) -> Iterator[Any]:
@@ -78,7 +80,7 @@ def _events(source: bytes) -> Iterator[Any]:
         loader.dispose()
 
 
-def _where(error: MarkedYAMLError) -> str:
+def _format_line(error: MarkedYAMLError) -> str:
     """Return the line as kube-apiserver counts it: from one in errors of its scanner, from zero in errors of its
     parser."""
     if error.problem_mark is not None and error.problem_mark.line:

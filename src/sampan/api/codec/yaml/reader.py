@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from sampan.api import limits
-from sampan.api.codec.yaml.nodes import MAX_DEPTH, Node, YamlError, YamlTooLargeError, first_document
+from sampan.api.codec.yaml.nodes import MAX_DEPTH, Node, YamlError, YamlTooLargeError, parse_first_document
 from sampan.api.codec.yaml.scalars import Tag, resolve
 from sampan.api.go_compat.gotext import float_text, go_syntax
 
@@ -44,7 +44,7 @@ class Decoded(NamedTuple):
 def decode(source: bytes) -> Decoded:
     """Decode the first document of a text. Raise YamlError, and YamlTooLargeError if its JSON form is larger than
     `limits.DECODED_BODY_BYTES`."""
-    root = first_document(source)
+    root = parse_first_document(source)
     reader = _Reader()
     value = None if root is None else reader.value(root, 0)
     return Decoded(value, reader.strict_errors)
@@ -76,9 +76,9 @@ class _Reader:
         self._open_aliases: set[int] = set()
 
     def value(self, node: Node, depth: int) -> Any:
-        return self._way(node)(node, depth)
+        return self._select_reader(node)(node, depth)
 
-    def _way(self, node: Node) -> Callable[[Node, int], Any]:
+    def _select_reader(self, node: Node) -> Callable[[Node, int], Any]:
         """Return the method that reads a node. It is called in two steps, so that a level of nesting takes one stack
         frame."""
         if node.kind == "scalar":
@@ -98,13 +98,13 @@ class _Reader:
         self._add_bytes("")
         items = []
         for child in node.children:
-            items.append(self._way(child)(child, depth + 1))  # noqa: PERF401 - a comprehension takes a frame
+            items.append(self._select_reader(child)(child, depth + 1))  # noqa: PERF401 - a comprehension takes a frame
         return items
 
     def _alias(self, node: Node, depth: int) -> Any:
         self._count(depth)
         with self._expanded(node) as target:
-            return self._way(target)(target, depth + 1)
+            return self._select_reader(target)(target, depth + 1)
 
     def _mapping(self, node: Node, depth: int, into: _Mapping | None = None) -> dict[str, Any]:
         self._count(depth)
@@ -116,7 +116,7 @@ class _Reader:
                 self._merge(value_node, mapping, depth + 1)
             else:
                 key = self._key(key_node, depth + 1)
-                value = self._way(value_node)(value_node, depth + 1)
+                value = self._select_reader(value_node)(value_node, depth + 1)
                 self._set(mapping, key, value, value_node.line)
         return mapping.values
 

@@ -56,7 +56,7 @@ _ESCAPES: Final = {
 def encode(value: Any) -> bytes:
     """Return a JSON value as YAML. Raise YamlError if it is nested too deeply to be read again."""
     writer = _Writer()
-    writer.way(value)(value, False)
+    writer.select_writer(value)(value, False)
     writer.line_start()
     return "".join(writer.parts).encode()
 
@@ -72,7 +72,7 @@ class _Writer:
         self._only_indents = True
         """Whether the line holds only indentation and block indicators so far."""
 
-    def way(self, value: Any) -> Callable[[Any, bool], None]:
+    def select_writer(self, value: Any) -> Callable[[Any, bool], None]:
         """Return the method that writes a value. It is called in two steps, so that a level of nesting takes one stack
         frame."""
         if isinstance(value, dict):
@@ -110,11 +110,11 @@ class _Writer:
 
     def _mapping(self, value: dict[str, Any], in_mapping: bool) -> None:
         outer = self._open(indents=True)
-        for key in sorted_keys(list(value)):
+        for key in sort_keys(list(value)):
             self.line_start()
             self._key(key)
             item = value[key]
-            self.way(item)(item, True)
+            self.select_writer(item)(item, True)
         self._close(outer)
 
     def _key(self, key: str) -> None:
@@ -132,7 +132,7 @@ class _Writer:
         for item in value:
             self.line_start()
             self._indicator("-", is_block=True)
-            self.way(item)(item, False)
+            self.select_writer(item)(item, False)
         self._close(outer)
 
     def _open(self, *, indents: bool) -> int:
@@ -209,9 +209,9 @@ class _Writer:
 
     def _double_quoted(self, text: str, *, may_fold: bool) -> None:
         if text.startswith(_BOM):  # go-yaml then escapes every character as if it were a byte order mark
-            self._put("".join(map(_escaped, text)))
+            self._put("".join(map(_escape_char, text)))
             return
-        whole = _ESCAPED.sub(_escape, text)
+        whole = _ESCAPED.sub(_escape_match, text)
         if not may_fold or self._column + len(whole) <= _WIDTH:
             self._put(whole)
             return
@@ -223,7 +223,7 @@ class _Writer:
                 if text[at + 1] == " ":
                     self._put("\\")
             else:
-                self._put(_ESCAPED.sub(_escape, char))
+                self._put(_ESCAPED.sub(_escape_match, char))
             was_space = char == " "
 
     def _literal(self, text: str) -> None:
@@ -264,7 +264,7 @@ def _find_style(text: str, is_simple_key: bool) -> Style:
         return "double"
     is_special = _UNPRINTABLE.search(text) is not None
     if _BREAK.search(text):
-        return _broken_style(text, is_special=is_special, is_simple_key=is_simple_key)
+        return _find_multiline_style(text, is_special=is_special, is_simple_key=is_simple_key)
     if is_special or needs_quotes(text):
         return "double"
     return "single" if text[0] == " " or text[-1] == " " or _INDICATOR.match(text) else "plain"
@@ -274,7 +274,7 @@ _remembered_style = lru_cache(8192)(_find_style)
 """Field names and common values repeat all the time."""
 
 
-def _broken_style(text: str, *, is_special: bool, is_simple_key: bool) -> Style:
+def _find_multiline_style(text: str, *, is_special: bool, is_simple_key: bool) -> Style:
     """Return the style of a multi-line text."""
     if is_simple_key or is_special or _SPACE_BREAK.search(text):
         return "double"
@@ -292,18 +292,18 @@ def _block_hints(text: str) -> str:
     return indent + ("+" if len(text) == 1 or text[-2] in _BREAKS else "")
 
 
-def _escape(match: re.Match[str]) -> str:
-    return _escaped(match[0])
+def _escape_match(match: re.Match[str]) -> str:
+    return _escape_char(match[0])
 
 
-def _escaped(char: str) -> str:
+def _escape_char(char: str) -> str:
     if char in _ESCAPES:
         return "\\" + _ESCAPES[char]
     code = ord(char)
     return f"\\x{code:02X}" if code <= 0xFF else f"\\u{code:04X}" if code <= 0xFFFF else f"\\U{code:08X}"
 
 
-def sorted_keys(keys: list[str]) -> list[str]:
+def sort_keys(keys: list[str]) -> list[str]:
     """Return keys in the order of written YAML: letters by code point, runs of digits by their number (`a9` before
     `a10`), and letters after all other characters."""
     if all(key.isalpha() for key in keys):

@@ -1,8 +1,9 @@
 """The contract of admission plug-ins: two extension points, and what a plug-in sees of a request.
 
-A plug-in implements `MutatingAdmission`, `ValidatingAdmission` or both. `mutating`, `validating` and
-`mutating_and_validating` register it for its phases, so that the type checker verifies its methods. The counterparts
-are `MutationInterface`, `ValidationInterface` and `Attributes` of `k8s.io/apiserver/pkg/admission`.
+A plug-in implements `MutatingAdmission`, `ValidatingAdmission` or both. `register_mutating`,
+`register_validating` and `register_mutating_and_validating` register it for its phases, so that the type checker
+verifies its methods. The counterparts are `MutationInterface`, `ValidationInterface` and `Attributes` of
+`k8s.io/apiserver/pkg/admission`.
 """
 
 from __future__ import annotations
@@ -130,13 +131,13 @@ class RegisteredPlugin:
     validating: ValidatingAdmission | None = None
 
 
-def mutating(plugin: MutatingAdmission) -> RegisteredPlugin:
+def register_mutating(plugin: MutatingAdmission) -> RegisteredPlugin:
     return RegisteredPlugin(plugin, mutating=plugin)
 
 
-def validating(plugin: ValidatingAdmission) -> RegisteredPlugin:
+def register_validating(plugin: ValidatingAdmission) -> RegisteredPlugin:
     return RegisteredPlugin(plugin, validating=plugin)
 
 
-def mutating_and_validating(plugin: MutatingAndValidatingAdmission) -> RegisteredPlugin:
+def register_mutating_and_validating(plugin: MutatingAndValidatingAdmission) -> RegisteredPlugin:
     return RegisteredPlugin(plugin, mutating=plugin, validating=plugin)

@@ -27,20 +27,20 @@ async def find_now(store: Store, namespace: str, name: str) -> Any | None:
     return item.object(store.codec.decode) if item is not None else None
 
 
-async def everything(store: Store) -> list[Any]:
+async def list_all(store: Store) -> list[Any]:
     """Return all cached objects, shared and read-only."""
     await store.cacher.wait_ready()
     return [item.object(store.codec.decode) for item in store.cacher.peek_all()]
 
 
-async def in_namespace(store: Store, namespace: str) -> list[Any]:
+async def list_in_namespace(store: Store, namespace: str) -> list[Any]:
     """Return the cached objects of a namespace, ordered by name, shared and read-only."""
     if not store.cacher.is_ready:
         await store.cacher.wait_ready()
     return [item.object(store.codec.decode) for item in store.cacher.peek_in(namespace)]
 
 
-def newest(objects: Iterable[Any]) -> Any | None:
+def find_newest(objects: Iterable[Any]) -> Any | None:
     """Return the most recently created object; of those created in the same second the first by name."""
     by_name = sorted(objects, key=lambda obj: obj.metadata.name)
     return max(by_name, key=lambda obj: obj.metadata.creationTimestamp or "", default=None)

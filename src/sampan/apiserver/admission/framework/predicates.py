@@ -43,7 +43,7 @@ def is_exempt(resource: Resource) -> bool:
     return resource.group == _GROUP and resource.plural in _EXEMPT
 
 
-def matched_version(
+def find_matching_version(
     rules: Iterable[AdmissionRule], match_policy: str | None, attributes: AdmissionAttributes
 ) -> Resource | None:
     """Return the version of the requested resource that matches a rule, or None. The version of the request is
@@ -52,7 +52,7 @@ def matched_version(
     if any(matches_rule(rule, attributes, attributes.resource) for rule in rules):
         return attributes.resource
     if match_policy == _EQUIVALENT or match_policy is None:
-        for other in attributes.registry.scheme.same_objects(attributes.resource):
+        for other in attributes.registry.scheme.equivalent_resources(attributes.resource):
             if other.gvk != attributes.resource.gvk and any(matches_rule(rule, attributes, other) for rule in rules):
                 return other
     return None

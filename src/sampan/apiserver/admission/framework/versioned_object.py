@@ -41,9 +41,9 @@ class VersionedObjects:
             own: dict[str, Any] = json.to_value(obj)
             return own
         raw = self._registry.open_store(self._resource).codec.encode(obj)
-        return await self._converted(self._converter.requested_value(self._resource, raw), self._resource)
+        return await self._convert(self._converter.to_requested_value(self._resource, raw), self._resource)
 
-    async def encoded(self, obj: Any) -> bytes | None:
+    async def encode(self, obj: Any) -> bytes | None:
         """Return the object as JSON; None for no object. Raise ConversionFailed as `value` does."""
         if obj is None:
             return None
@@ -59,12 +59,12 @@ class VersionedObjects:
             return
         resource = self._resource_of(obj)
         codec = self._registry.codec_of(resource)
-        content, _ = codec.from_value(await self._converted(value, resource))
+        content, _ = codec.from_value(await self._convert(value, resource))
         stored = self._converter.to_storage_version(resource, content)
         self._registry.behaviour(resource).strategy.default(stored)
         _overwrite(obj, stored)
 
-    async def _converted(self, value: dict[str, Any], resource: Resource) -> dict[str, Any]:
+    async def _convert(self, value: dict[str, Any], resource: Resource) -> dict[str, Any]:
         """Return the value of a custom resource in the version of a resource; any other value as it is."""
         version = self._registry.behaviour(resource).stored_version
         if version is None or value.get("apiVersion") == resource.api_version:
@@ -81,7 +81,7 @@ class VersionedObjects:
         if not isinstance(obj, Unstructured):
             return self._resource
         group, _, version = obj.apiVersion.rpartition("/")
-        return self._registry.scheme.by_kind(group, version, obj.kind) or self._resource
+        return self._registry.scheme.find_by_kind(group, version, obj.kind) or self._resource
 
     def _is_stored_kind(self, obj: Any) -> bool:
         if isinstance(obj, Unstructured):

@@ -11,13 +11,13 @@ from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.apiserver.admission.pod_security.violations import (
     Check,
     Violation,
-    has_own_users,
-    listed,
+    format_names,
+    format_setters,
+    has_user_namespace,
+    join_quoted,
     names_where,
-    plural,
-    quoted,
-    setters,
-    use,
+    pluralize,
+    use_or_uses,
 )
 
 _APP_ARMOR = "container.apparmor.security.beta.kubernetes.io/"
@@ -47,7 +47,7 @@ def privileged(meta: ObjectMeta, spec: PodSpec) -> Violation | None:
     bad = names_where(spec, lambda c: c.securityContext is not None and c.securityContext.privileged is True)
     if not bad:
         return None
-    return Violation("privileged", f"{listed('container', bad)} must not set securityContext.privileged=true")
+    return Violation("privileged", f"{format_names('container', bad)} must not set securityContext.privileged=true")
 
 
 def host_namespaces(meta: ObjectMeta, spec: PodSpec) -> Violation | None:
@@ -58,7 +58,7 @@ def host_namespaces(meta: ObjectMeta, spec: PodSpec) -> Violation | None:
 
 def host_path_volumes(meta: ObjectMeta, spec: PodSpec) -> Violation | None:
     bad = [volume.name for volume in spec.volumes if volume.hostPath is not None]
-    return Violation("hostPath volumes", listed("volume", bad)) if bad else None
+    return Violation("hostPath volumes", format_names("volume", bad)) if bad else None
 
 
 def host_ports(meta: ObjectMeta, spec: PodSpec) -> Violation | None:
@@ -67,7 +67,8 @@ def host_ports(meta: ObjectMeta, spec: PodSpec) -> Violation | None:
         return None
     ports = sorted({str(port.hostPort) for c in all_containers(spec) for port in c.ports if port.hostPort})
     return Violation(
-        "hostPort", f"{listed('container', bad)} {use(bad)} {plural('hostPort', ports)} {', '.join(ports)}"
+        "hostPort",
+        f"{format_names('container', bad)} {use_or_uses(bad)} {pluralize('hostPort', ports)} {', '.join(ports)}",
     )
 
 
@@ -77,7 +78,9 @@ def host_probes(meta: ObjectMeta, spec: PodSpec) -> Violation | None:
         return None
     hosts = sorted({host for c in all_containers(spec) for host in _hosts(c)})
     word = "probe or lifecycle host"
-    return Violation(word, f"{listed('container', bad)} {use(bad)} {plural(word, hosts)} {quoted(hosts)}")
+    return Violation(
+        word, f"{format_names('container', bad)} {use_or_uses(bad)} {pluralize(word, hosts)} {join_quoted(hosts)}"
+    )
 
 
 def _hosts(container: AnyContainer) -> Iterator[str]:
@@ -100,8 +103,8 @@ def capabilities(meta: ObjectMeta, spec: PodSpec) -> Violation | None:
     bad = [name for name, forbidden in added.items() if forbidden]
     if not bad:
         return None
-    wrong = quoted(sorted(set().union(*added.values())))
-    detail = f"{listed('container', bad)} must not include {wrong} in securityContext.capabilities.add"
+    wrong = join_quoted(sorted(set().union(*added.values())))
+    detail = f"{format_names('container', bad)} must not include {wrong} in securityContext.capabilities.add"
     return Violation("non-default capabilities", detail)
 
 
@@ -119,17 +122,17 @@ def app_armor(meta: ObjectMeta, spec: PodSpec) -> Violation | None:
         if profile is not None and profile.type not in GOOD_PROFILES:
             bad.append(c.name)
             values.add(profile.type)
-    who = [setters(is_pod_bad, bad)] if is_pod_bad or bad else []
+    who = [format_setters(is_pod_bad, bad)] if is_pod_bad or bad else []
     notes = sorted(
         f"{key}={gotext.quote(value)}" for key, value in meta.annotations.items() if _is_bad_app_armor(key, value)
     )
     if notes:
-        who.append(plural("annotation", notes))
+        who.append(pluralize("annotation", notes))
     if not who:
         return None
     wrong = [*sorted(values), *notes]
-    detail = f"{' and '.join(who)} must not set AppArmor profile type to {quoted(wrong)}"
-    return Violation(plural("forbidden AppArmor profile", wrong), detail)
+    detail = f"{' and '.join(who)} must not set AppArmor profile type to {join_quoted(wrong)}"
+    return Violation(pluralize("forbidden AppArmor profile", wrong), detail)
 
 
 def _is_bad_app_armor(key: str, value: str) -> bool:
@@ -146,10 +149,10 @@ def selinux(types: frozenset[str]) -> Check:
             return None
         everything = [setting for setting in (own, *(setting for _, setting in options)) if setting is not None]
         wrong = sorted({setting.type for setting in everything} - types)
-        data = [f"{plural('type', wrong)} {quoted(wrong)}"] if wrong else []
+        data = [f"{pluralize('type', wrong)} {join_quoted(wrong)}"] if wrong else []
         data += ["user may not be set"] if any(setting.user for setting in everything) else []
         data += ["role may not be set"] if any(setting.role for setting in everything) else []
-        start = f"{setters(is_pod_bad, bad)} set forbidden securityContext.seLinuxOptions"
+        start = f"{format_setters(is_pod_bad, bad)} set forbidden securityContext.seLinuxOptions"
         return Violation("seLinuxOptions", f"{start}: {'; '.join(data)}")
 
     return check
@@ -172,7 +175,7 @@ def seccomp_annotations(meta: ObjectMeta, spec: PodSpec) -> Violation | None:
     keys = [_SECCOMP_POD, *(_SECCOMP + c.name for c in all_containers(spec))]
     profiles = {key: meta.annotations[key] for key in keys if key in meta.annotations}
     bad = sorted(f"{key}={gotext.quote(value)}" for key, value in profiles.items() if _is_bad_seccomp(value))
-    return Violation("seccompProfile", f"forbidden {plural('annotation', bad)} {', '.join(bad)}") if bad else None
+    return Violation("seccompProfile", f"forbidden {pluralize('annotation', bad)} {', '.join(bad)}") if bad else None
 
 
 def _is_bad_seccomp(value: str) -> bool:
@@ -187,8 +190,8 @@ def seccomp(meta: ObjectMeta, spec: PodSpec) -> Violation | None:
     if not is_pod_bad and not bad:
         return None
     types = {profile.type for profile in (own, *(profile for _, profile in profiles)) if profile is not None}
-    wrong = quoted(sorted(types - set(GOOD_PROFILES)))
-    detail = f"{setters(is_pod_bad, bad)} must not set securityContext.seccompProfile.type to {wrong}"
+    wrong = join_quoted(sorted(types - set(GOOD_PROFILES)))
+    detail = f"{format_setters(is_pod_bad, bad)} must not set securityContext.seccompProfile.type to {wrong}"
     return Violation("seccompProfile", detail)
 
 
@@ -197,12 +200,14 @@ def proc_mount(meta: ObjectMeta, spec: PodSpec) -> Violation | None:
     bad = {name: mount for name, mount in mounts.items() if mount is not None and mount != "Default"}
     if not bad:
         return None
-    wrong = quoted(sorted(set(bad.values())))
-    return Violation("procMount", f"{listed('container', [*bad])} must not set securityContext.procMount to {wrong}")
+    wrong = join_quoted(sorted(set(bad.values())))
+    return Violation(
+        "procMount", f"{format_names('container', [*bad])} must not set securityContext.procMount to {wrong}"
+    )
 
 
 def proc_mount_of_host_users(meta: ObjectMeta, spec: PodSpec) -> Violation | None:
-    return None if has_own_users(spec) else proc_mount(meta, spec)
+    return None if has_user_namespace(spec) else proc_mount(meta, spec)
 
 
 def windows_host_process(meta: ObjectMeta, spec: PodSpec) -> Violation | None:
@@ -211,7 +216,7 @@ def windows_host_process(meta: ObjectMeta, spec: PodSpec) -> Violation | None:
     bad = names_where(spec, _is_host_process)
     if not is_pod_bad and not bad:
         return None
-    detail = f"{setters(is_pod_bad, bad)} must not set securityContext.windowsOptions.hostProcess=true"
+    detail = f"{format_setters(is_pod_bad, bad)} must not set securityContext.windowsOptions.hostProcess=true"
     return Violation("hostProcess", detail)
 
 

@@ -46,7 +46,7 @@ class PodSecurity:
         self._config = config or PodSecurityConfig()
 
     @classmethod
-    def configured(cls, config: Mapping[str, Any]) -> PodSecurity:
+    def from_config(cls, config: Mapping[str, Any]) -> PodSecurity:
         return cls(read(config))
 
     def handles(self, operation: Operation, resource: Resource, subresource: str) -> bool:
@@ -165,7 +165,7 @@ async def _check_namespace(attributes: AdmissionAttributes, config: PodSecurityC
         _warn_of_exemption(attributes, policy, default)
         return
     store = attributes.registry.open_store_of("", "v1", "Pod")
-    for text in warnings_about(namespace.metadata.name, new, await lookup.in_namespace(store, attributes.name)):
+    for text in warnings_about(namespace.metadata.name, new, await lookup.list_in_namespace(store, attributes.name)):
         attributes.warn(text)
 
 
@@ -185,7 +185,7 @@ def _warn_of_exemption(attributes: AdmissionAttributes, policy: NamespacePolicy,
 def warnings_about(namespace: str, standard: Standard, pods: Sequence[Pod]) -> list[str]:
     """Return the warnings about existing pods that violate a new policy, grouped by violation."""
     names: dict[str, list[str]] = {}
-    checked = by_controller(pods)[:_MOST_PODS]
+    checked = order_by_controller(pods)[:_MOST_PODS]
     for pod in checked:
         reasons = ", ".join(reason for reason, _ in violations(standard, pod.metadata, pod.spec))
         if reasons:
@@ -197,10 +197,10 @@ def warnings_about(namespace: str, standard: Standard, pods: Sequence[Pod]) -> l
     if names:
         what = "violate the new PodSecurity enforce level"
         texts.append(f'existing pods in namespace "{namespace}" {what} "{standard}"')
-    return texts + sorted(f"{_some(pod_names)}: {reasons}" for reasons, pod_names in names.items())
+    return texts + sorted(f"{_summarize_names(pod_names)}: {reasons}" for reasons, pod_names in names.items())
 
 
-def by_controller(pods: Sequence[Pod]) -> list[Pod]:
+def order_by_controller(pods: Sequence[Pod]) -> list[Pod]:
     """Return the first pod of each controller before the others, which are similar to it."""
     first: list[Pod] = []
     rest: list[Pod] = []
@@ -212,7 +212,7 @@ def by_controller(pods: Sequence[Pod]) -> list[Pod]:
     return first + rest
 
 
-def _some(names: Sequence[str]) -> str:
+def _summarize_names(names: Sequence[str]) -> str:
     others = len(names) - 1
     if not others:
         return names[0]

@@ -11,14 +11,14 @@ from sampan.apiserver.admission.pod_security.baseline import GOOD_PROFILES, adde
 from sampan.apiserver.admission.pod_security.violations import (
     Check,
     Violation,
-    has_own_users,
+    format_names,
+    format_setters,
+    has_user_namespace,
     is_windows,
-    listed,
+    join_quoted,
     names_where,
-    plural,
-    quoted,
-    setters,
-    use,
+    pluralize,
+    use_or_uses,
 )
 
 _GOOD_VOLUMES = frozenset(
@@ -31,19 +31,19 @@ _VOLUME_TYPES = tuple(name for name in Volume.__struct_fields__ if name != "name
 _NON_ROOT = "runAsNonRoot != true"
 
 
-def not_for_windows(check: Check) -> Check:
+def exempt_windows(check: Check) -> Check:
     return lambda meta, spec: None if is_windows(spec) else check(meta, spec)
 
 
-def not_for_own_users(check: Check) -> Check:
-    return lambda meta, spec: None if has_own_users(spec) else check(meta, spec)
+def exempt_user_namespaces(check: Check) -> Check:
+    return lambda meta, spec: None if has_user_namespace(spec) else check(meta, spec)
 
 
 def privilege_escalation(meta: ObjectMeta, spec: PodSpec) -> Violation | None:
     bad = names_where(spec, _may_escalate)
     if not bad:
         return None
-    detail = f"{listed('container', bad)} must set securityContext.allowPrivilegeEscalation=false"
+    detail = f"{format_names('container', bad)} must set securityContext.allowPrivilegeEscalation=false"
     return Violation("allowPrivilegeEscalation != false", detail)
 
 
@@ -55,11 +55,11 @@ def _may_escalate(container: AnyContainer) -> bool:
 def capabilities(meta: ObjectMeta, spec: PodSpec) -> Violation | None:
     details = []
     if keeping := names_where(spec, _keeps_some):
-        details.append(f'{listed("container", keeping)} must set securityContext.capabilities.drop=["ALL"]')
+        details.append(f'{format_names("container", keeping)} must set securityContext.capabilities.drop=["ALL"]')
     added = {c.name: set(added_capabilities(c)) - {"NET_BIND_SERVICE"} for c in all_containers(spec)}
     if bad := [name for name, forbidden in added.items() if forbidden]:
-        wrong = quoted(sorted(set().union(*added.values())))
-        details.append(f"{listed('container', bad)} must not include {wrong} in securityContext.capabilities.add")
+        wrong = join_quoted(sorted(set().union(*added.values())))
+        details.append(f"{format_names('container', bad)} must not include {wrong} in securityContext.capabilities.add")
     return Violation("unrestricted capabilities", "; ".join(details)) if details else None
 
 
@@ -73,8 +73,8 @@ def volumes(meta: ObjectMeta, spec: PodSpec) -> Violation | None:
     if not bad:
         return None
     types = sorted(set(bad.values()))
-    word = f"{plural('restricted volume type', types)} {quoted(types)}"
-    return Violation("restricted volume types", f"{listed('volume', [*bad])} {use(bad)} {word}")
+    word = f"{pluralize('restricted volume type', types)} {join_quoted(types)}"
+    return Violation("restricted volume types", f"{format_names('volume', [*bad])} {use_or_uses(bad)} {word}")
 
 
 def _bad_type(volume: Volume) -> str:
@@ -88,12 +88,14 @@ def non_root(meta: ObjectMeta, spec: PodSpec) -> Violation | None:
     choices = {c.name: c.securityContext.runAsNonRoot if c.securityContext else None for c in all_containers(spec)}
     bad = [name for name, choice in choices.items() if choice is False]
     if own is False or bad:
-        who = setters(own is False, bad)
+        who = format_setters(own is False, bad)
         return Violation(_NON_ROOT, f"{who} must not set securityContext.runAsNonRoot=false")
     silent = [name for name, choice in choices.items() if choice is None and own is not True]
     if not silent:
         return None
-    return Violation(_NON_ROOT, f"pod or {listed('container', silent)} must set securityContext.runAsNonRoot=true")
+    return Violation(
+        _NON_ROOT, f"pod or {format_names('container', silent)} must set securityContext.runAsNonRoot=true"
+    )
 
 
 def user(meta: ObjectMeta, spec: PodSpec) -> Violation | None:
@@ -101,7 +103,7 @@ def user(meta: ObjectMeta, spec: PodSpec) -> Violation | None:
     bad = names_where(spec, lambda c: c.securityContext is not None and c.securityContext.runAsUser == 0)
     if not is_pod_bad and not bad:
         return None
-    return Violation("runAsUser=0", f"{setters(is_pod_bad, bad)} must not set runAsUser=0")
+    return Violation("runAsUser=0", f"{format_setters(is_pod_bad, bad)} must not set runAsUser=0")
 
 
 def seccomp_set(meta: ObjectMeta, spec: PodSpec) -> Violation | None:
@@ -114,5 +116,5 @@ def seccomp_set(meta: ObjectMeta, spec: PodSpec) -> Violation | None:
     if not silent:
         return None
     good = " or ".join(f'"{profile}"' for profile in GOOD_PROFILES)
-    detail = f"pod or {listed('container', silent)} must set securityContext.seccompProfile.type to {good}"
+    detail = f"pod or {format_names('container', silent)} must set securityContext.seccompProfile.type to {good}"
     return Violation("seccompProfile", detail)

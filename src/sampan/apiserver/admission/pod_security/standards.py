@@ -9,7 +9,7 @@ from sampan.api.types.core_v1 import PodSpec
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.apiserver.admission.pod_security import baseline, restricted
 from sampan.apiserver.admission.pod_security.policy import BASELINE, LATEST, PRIVILEGED, Standard
-from sampan.apiserver.admission.pod_security.restricted import not_for_own_users, not_for_windows
+from sampan.apiserver.admission.pod_security.restricted import exempt_user_namespaces, exempt_windows
 from sampan.apiserver.admission.pod_security.violations import Check, Violation
 
 
@@ -20,7 +20,7 @@ class Row(NamedTuple):
     versions: dict[int, Check]
     replaces: str = ""
 
-    def at(self, minor: int) -> Check | None:
+    def find_check(self, minor: int) -> Check | None:
         since = [version for version in self.versions if minor == LATEST or version <= minor]
         return self.versions[max(since)] if since else None
 
@@ -50,17 +50,17 @@ BASELINE_CHECKS = {
 }
 RESTRICTED_CHECKS = {
     "allowPrivilegeEscalation": Row(
-        {8: restricted.privilege_escalation, 25: not_for_windows(restricted.privilege_escalation)}
+        {8: restricted.privilege_escalation, 25: exempt_windows(restricted.privilege_escalation)}
     ),
     "capabilities_restricted": Row(
-        {22: restricted.capabilities, 25: not_for_windows(restricted.capabilities)}, "capabilities_baseline"
+        {22: restricted.capabilities, 25: exempt_windows(restricted.capabilities)}, "capabilities_baseline"
     ),
     "procMount_restricted": Row({35: baseline.proc_mount}, "procMount"),
     "restrictedVolumes": Row({0: restricted.volumes}, "hostPathVolumes"),
-    "runAsNonRoot": Row({0: restricted.non_root, 35: not_for_own_users(restricted.non_root)}),
-    "runAsUser": Row({23: restricted.user, 35: not_for_own_users(restricted.user)}),
+    "runAsNonRoot": Row({0: restricted.non_root, 35: exempt_user_namespaces(restricted.non_root)}),
+    "runAsUser": Row({23: restricted.user, 35: exempt_user_namespaces(restricted.user)}),
     "seccompProfile_restricted": Row(
-        {19: restricted.seccomp_set, 25: not_for_windows(restricted.seccomp_set)}, "seccompProfile_baseline"
+        {19: restricted.seccomp_set, 25: exempt_windows(restricted.seccomp_set)}, "seccompProfile_baseline"
     ),
 }
 """The restricted checks. These and the baseline checks are in the order in which violations are reported."""
@@ -76,7 +76,7 @@ def _checks(standard: Standard) -> tuple[Check, ...]:
     if standard.level == PRIVILEGED:
         return ()
     strict = RESTRICTED_CHECKS if standard.level != BASELINE else {}
-    replaced = {row.replaces for row in strict.values() if row.at(standard.minor) is not None}
+    replaced = {row.replaces for row in strict.values() if row.find_check(standard.minor) is not None}
     rows = [row for name, row in BASELINE_CHECKS.items() if name not in replaced] + [*strict.values()]
-    checks = [row.at(standard.minor) for row in rows]
+    checks = [row.find_check(standard.minor) for row in rows]
     return tuple(check for check in checks if check is not None)

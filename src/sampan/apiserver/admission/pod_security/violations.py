@@ -22,28 +22,28 @@ def names_where(spec: PodSpec, is_bad: Callable[[AnyContainer], bool]) -> list[s
     return [container.name for container in all_containers(spec) if is_bad(container)]
 
 
-def quoted(words: Collection[str]) -> str:
+def join_quoted(words: Collection[str]) -> str:
     return ", ".join(f'"{word}"' for word in words)
 
 
-def plural(word: str, things: Collection[object]) -> str:
+def pluralize(word: str, things: Collection[object]) -> str:
     return word if len(things) == 1 else f"{word}s"
 
 
-def listed(kind: str, names: Sequence[str]) -> str:
+def format_names(kind: str, names: Sequence[str]) -> str:
     """Return a list such as `containers "a", "b"`."""
-    return f"{plural(kind, names)} {quoted(names)}"
+    return f"{pluralize(kind, names)} {join_quoted(names)}"
 
 
-def use(names: Collection[str]) -> str:
+def use_or_uses(names: Collection[str]) -> str:
     return "uses" if len(names) == 1 else "use"
 
 
-def setters(is_pod: bool, containers: Sequence[str]) -> str:
+def format_setters(is_pod: bool, containers: Sequence[str]) -> str:
     """Return who sets a field: the pod, containers, or both; "" if none does."""
     parts = ["pod"] if is_pod else []
     if containers:
-        parts.append(listed("container", containers))
+        parts.append(format_names("container", containers))
     return " and ".join(parts)
 
 
@@ -55,6 +55,6 @@ def is_windows(spec: PodSpec) -> bool:
     return spec.os is not None and spec.os.name == "windows"
 
 
-def has_own_users(spec: PodSpec) -> bool:
+def has_user_namespace(spec: PodSpec) -> bool:
     """Whether the pod has its own user namespace."""
     return spec.hostUsers is False

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from sampan.api.types.admissionregistration_v1 import MatchResources
 from sampan.apiserver.admission.framework.contract import AdmissionAttributes
 from sampan.apiserver.admission.framework.expressions import WORKER
-from sampan.apiserver.admission.framework.predicates import Selectors, matched_version, matches_rule
+from sampan.apiserver.admission.framework.predicates import Selectors, find_matching_version, matches_rule
 from sampan.apiserver.registry.store import Store
 from sampan.machinery.cel.errors import CelError
 
@@ -44,7 +44,7 @@ class ResourceMatcher:
         resource: Resource | None = attributes.resource
         if resources.resourceRules:
             rules = [rule for rule in resources.resourceRules if _names_object(rule, attributes)]
-            resource = matched_version(rules, resources.matchPolicy, attributes)
+            resource = find_matching_version(rules, resources.matchPolicy, attributes)
         if resource is None or not await self._selectors.match(attributes):
             return None
         return resource
@@ -125,7 +125,7 @@ def _are_same(items: Sequence[Item], others: Sequence[Item]) -> bool:
     return len(items) == len(others) and all(item is other for item, other in zip(items, others, strict=True))
 
 
-def compiled_or_error(compile_expression: Callable[[], Program]) -> Program | CelError:
+def compile_or_error(compile_expression: Callable[[], Program]) -> Program | CelError:
     """Return the program, or the error of an expression that was stored although it is invalid."""
     try:
         return compile_expression()

@@ -13,7 +13,7 @@ from sampan.api.selectors.label_selector import selector_of
 from sampan.api.types.admissionregistration_v1 import ParamKind, ParamRef
 from sampan.apiserver.admission.framework.contract import AdmissionAttributes
 from sampan.apiserver.admission.framework.expressions import ConditionFailure, RequestExpressions, conditions_match
-from sampan.apiserver.admission.framework.lookup import everything, find, in_namespace
+from sampan.apiserver.admission.framework.lookup import find, list_all, list_in_namespace
 from sampan.apiserver.admission.framework.metrics import AdmissionMetrics, AdmissionType
 from sampan.apiserver.admission.framework.predicates import namespace_of
 from sampan.apiserver.admission.framework.versioned_object import VersionedObjects
@@ -137,7 +137,7 @@ async def params_of(
         objects = [] if obj is None else [obj]
     else:
         selector = selector_of(reference.selector)
-        candidates = await in_namespace(store, namespace) if namespace else await everything(store)
+        candidates = await list_in_namespace(store, namespace) if namespace else await list_all(store)
         objects = [obj for obj in candidates if selector.matches(obj.metadata.labels)]
     if not objects:
         if reference.parameterNotFoundAction == "Deny":
@@ -149,7 +149,7 @@ async def params_of(
 
 def _resource_of(kind: ParamKind, attributes: AdmissionAttributes) -> Resource:
     group, _, version = kind.apiVersion.rpartition("/")
-    resource = attributes.registry.scheme.by_kind(group, version, kind.kind)
+    resource = attributes.registry.scheme.find_by_kind(group, version, kind.kind)
     if resource is None:
         shown = f"{kind.apiVersion}, Kind={kind.kind}"
         raise ParamsError(f"failed to find resource referenced by paramKind: '{shown}'")

@@ -19,15 +19,15 @@ from sampan.apiserver.admission.policies.definitions import (
     BoundPolicy,
     CompiledBinding,
     PolicyDefinitions,
-    compiled_or_error,
+    compile_or_error,
 )
 from sampan.apiserver.admission.policies.evaluation import ParamsError, PolicyEvaluation, PolicyRequest, params_of
 from sampan.machinery import errors
-from sampan.machinery.apply.atoms import Atom, of_kind
+from sampan.machinery.apply.atoms import Atom, build_object_atom
 from sampan.machinery.apply.merge import merge
 from sampan.machinery.cel.admission import compile_condition, mutating_compiler, policy_environment
 from sampan.machinery.cel.errors import CelError
-from sampan.machinery.cel.library.mutations import misnamed_object
+from sampan.machinery.cel.library.mutations import find_misnamed_object
 from sampan.machinery.patch import PatchError, apply_json_patch, check_json_patch
 
 if TYPE_CHECKING:
@@ -51,22 +51,22 @@ def compile_mutating_policy(policy: MutatingAdmissionPolicy) -> CompiledMutating
 
     def mutation_program(text: str, patch_type: str) -> Program:
         program = compiler.mutation(text, patch_type)
-        if error := misnamed_object(program.tree):
+        if error := find_misnamed_object(program.tree):
             raise CelError(error)
         return program
 
     variables = {
-        row.name: compiled_or_error(partial(compiler.variable, row.name, row.expression)) for row in spec.variables
+        row.name: compile_or_error(partial(compiler.variable, row.name, row.expression)) for row in spec.variables
     }
     mutations: list[tuple[str, Program | CelError]] = []
     for row in spec.mutations:
         patch = row.jsonPatch if row.patchType == _JSON_PATCH else row.applyConfiguration
         text = patch.expression if patch is not None else ""
-        mutations.append((row.patchType, compiled_or_error(partial(mutation_program, text, row.patchType))))
+        mutations.append((row.patchType, compile_or_error(partial(mutation_program, text, row.patchType))))
     return CompiledMutatingPolicy(
         variables=variables,
         conditions=[
-            (row.name, compiled_or_error(partial(compile_condition, conditions, row.expression)))
+            (row.name, compile_or_error(partial(compile_condition, conditions, row.expression)))
             for row in spec.matchConditions
         ],
         mutations=mutations,
@@ -140,7 +140,7 @@ async def _mutate_for_binding(
             if failures:
                 raise CelError(str(failures[0]))
             before = base["object"]
-            after = _patched(before, await evaluation.evaluate(program), patch_type, atom)
+            after = _apply_patch(before, await evaluation.evaluate(program), patch_type, atom)
             if after != before:
                 await objects.replace(attributes.obj, after)
                 base, is_changed = await request.variables(resource), True  # for the next mutation
@@ -148,10 +148,10 @@ async def _mutate_for_binding(
 
 
 def _atom(resource: Resource, attributes: AdmissionAttributes) -> Atom:
-    return of_kind(attributes.registry.codec_of(resource).schema, is_custom=resource.is_custom)
+    return build_object_atom(attributes.registry.codec_of(resource).schema, is_custom=resource.is_custom)
 
 
-def _patched(before: dict[str, Any], patch: Any, patch_type: str, atom: Atom) -> Any:
+def _apply_patch(before: dict[str, Any], patch: Any, patch_type: str, atom: Atom) -> Any:
     if patch_type == _JSON_PATCH:
         try:
             return apply_json_patch(before, check_json_patch(patch))

@@ -20,7 +20,7 @@ from sampan.apiserver.admission.policies.definitions import (
     BoundPolicy,
     CompiledBinding,
     PolicyDefinitions,
-    compiled_or_error,
+    compile_or_error,
 )
 from sampan.apiserver.admission.policies.evaluation import ParamsError, PolicyEvaluation, PolicyRequest, params_of
 from sampan.machinery import errors
@@ -54,24 +54,24 @@ def compile_policy(policy: ValidatingAdmissionPolicy) -> CompiledValidatingPolic
     compiler, conditions = validating_compiler(has_params=has_params), policy_environment(has_params=has_params)
     return CompiledValidatingPolicy(
         variables={
-            row.name: compiled_or_error(partial(compiler.variable, row.name, row.expression)) for row in spec.variables
+            row.name: compile_or_error(partial(compiler.variable, row.name, row.expression)) for row in spec.variables
         },
         conditions=[
-            (row.name, compiled_or_error(partial(compile_condition, conditions, row.expression)))
+            (row.name, compile_or_error(partial(compile_condition, conditions, row.expression)))
             for row in spec.matchConditions
         ],
         validations=[
             (
                 row,
-                compiled_or_error(partial(compiler.expression, row.expression, ("bool",))),
-                compiled_or_error(partial(compiler.expression, row.messageExpression, ("string",)))
+                compile_or_error(partial(compiler.expression, row.expression, ("bool",))),
+                compile_or_error(partial(compiler.expression, row.messageExpression, ("string",)))
                 if row.messageExpression
                 else None,
             )
             for row in spec.validations
         ],
         annotations=[
-            (row.key, compiled_or_error(partial(compiler.expression, row.valueExpression, ("string", "null"))))
+            (row.key, compile_or_error(partial(compiler.expression, row.valueExpression, ("string", "null"))))
             for row in spec.auditAnnotations
         ],
     )

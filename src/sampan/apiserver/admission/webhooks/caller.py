@@ -13,7 +13,7 @@ from sampan.api.resources.resource import GroupVersionKind, Resource
 from sampan.apiserver.admission.framework.contract import AdmissionAttributes
 from sampan.apiserver.admission.framework.expressions import RequestExpressions, conditions_match
 from sampan.apiserver.admission.framework.metrics import AdmissionMetrics, AdmissionType, ErrorType
-from sampan.apiserver.admission.framework.predicates import matched_version
+from sampan.apiserver.admission.framework.predicates import find_matching_version
 from sampan.apiserver.admission.framework.versioned_object import VersionedObjects
 from sampan.apiserver.admission.webhooks.configurations import CompiledWebhook
 from sampan.apiserver.admission.webhooks.review import (
@@ -49,14 +49,14 @@ class RequestView:
     def obj(self) -> dict[str, Any] | None:
         """The object as a JSON value, which must not be changed. It is decoded only if an expression or a patch needs
         it."""
-        return _decoded(self.encoded_obj)
+        return _decode_optional(self.encoded_obj)
 
     @cached_property
     def old(self) -> dict[str, Any] | None:
-        return _decoded(self.encoded_old)
+        return _decode_optional(self.encoded_old)
 
 
-def _decoded(encoded: bytes | None) -> dict[str, Any] | None:
+def _decode_optional(encoded: bytes | None) -> dict[str, Any] | None:
     value: dict[str, Any] | None = json.read_any(encoded) if encoded is not None else None
     return value
 
@@ -88,8 +88,8 @@ class WebhookCaller:
             view = self._views[resource.gvk] = RequestView(
                 objects,
                 request_variables(attributes, resource, objects),
-                obj=await objects.encoded(attributes.obj),
-                old=await objects.encoded(attributes.old),
+                obj=await objects.encode(attributes.obj),
+                old=await objects.encode(attributes.old),
             )
         return view
 
@@ -103,7 +103,7 @@ class WebhookCaller:
         """Return how to call a webhook, or None if it does not apply to the request. Raise an ApiError if that cannot
         be decided and the webhook does not ignore failures."""
         attributes, hook = self._attributes, webhook.hook
-        resource = matched_version(hook.rules, hook.matchPolicy, attributes)
+        resource = find_matching_version(hook.rules, hook.matchPolicy, attributes)
         if resource is None or not await webhook.selectors.match(attributes):
             return None
         invocation = Invocation(webhook, resource)

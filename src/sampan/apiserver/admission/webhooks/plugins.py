@@ -49,7 +49,11 @@ class MutatingAdmissionWebhook:
         caller = WebhookCaller(attributes, type="admit", metrics=self._metrics)
         reinvocation = attributes.reinvocation
         round_number = int(reinvocation.is_repeated)
-        if reinvocation.is_repeated and reinvocation.called and reinvocation.last_output != _encoded(attributes.obj):
+        if (
+            reinvocation.is_repeated
+            and reinvocation.called
+            and reinvocation.last_output != _encode_object(attributes.obj)
+        ):
             reinvocation.require_called()
         for index, hook in enumerate(hooks):
             invocation = await caller.invocation(hook)
@@ -64,10 +68,10 @@ class MutatingAdmissionWebhook:
             if hook.is_reinvoked:
                 reinvocation.called.add(hook.identity)
         if reinvocation.called:  # otherwise no webhook would be called again
-            reinvocation.last_output = _encoded(attributes.obj)
+            reinvocation.last_output = _encode_object(attributes.obj)
 
 
-def _encoded(obj: Any) -> bytes:
+def _encode_object(obj: Any) -> bytes:
     """Return the object as JSON, to notice whether plug-ins have changed it; empty if there is none."""
     if obj is None:
         return b""

@@ -77,18 +77,18 @@ def review_of(version: str, request: Mapping[str, Any], *, obj: bytes | None, ol
     review = {
         "kind": _KIND,
         "apiVersion": f"{GROUP}/{version}",
-        "request": {"uid": uid, **content, "object": _raw(obj), "oldObject": _raw(old)},
+        "request": {"uid": uid, **content, "object": _to_raw(obj), "oldObject": _to_raw(old)},
     }
     return uid, msgspec.json.encode(review)
 
 
-def _raw(encoded: bytes | None) -> msgspec.Raw | None:
+def _to_raw(encoded: bytes | None) -> msgspec.Raw | None:
     return msgspec.Raw(encoded) if encoded is not None else None
 
 
 def response_of(body: bytes, *, version: str, uid: str, is_mutating: bool) -> WebhookResponse:
     """Return the checked response of a webhook. Raise `InvalidReview` with the message of kube-apiserver."""
-    review = _parsed(body)
+    review = _parse_review(body)
     kind = GroupVersionKind(group=GROUP, version=version, kind=_KIND)
     if version == "v1" and (review.get("apiVersion"), review.get("kind")) != (kind.api_version, kind.kind):
         actual = f"{review.get('apiVersion') or ''}, Kind={review.get('kind') or ''}"
@@ -108,7 +108,7 @@ def response_of(body: bytes, *, version: str, uid: str, is_mutating: bool) -> We
     )
 
 
-def _parsed(body: bytes) -> dict[str, Any]:
+def _parse_review(body: bytes) -> dict[str, Any]:
     try:
         review = json.read_any(body)
     except (json.DecodeError, RecursionError) as error:

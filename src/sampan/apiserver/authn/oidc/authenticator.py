@@ -14,7 +14,7 @@ from sampan.apiserver.authn.jwt_keys import issuer_of
 from sampan.apiserver.authn.oidc import claim_mapping
 from sampan.apiserver.authn.oidc.claim_mapping import Claims
 from sampan.apiserver.authn.oidc.issuers import JwtIssuer
-from sampan.apiserver.authn.oidc.keys import IssuerKeys, verified
+from sampan.apiserver.authn.oidc.keys import IssuerKeys, verify_token
 from sampan.apiserver.request.call import UserInfo
 from sampan.machinery import errors
 from sampan.machinery.cel.cost_budget import UNLIMITED_COST, BudgetExceeded, CostBudget
@@ -43,15 +43,15 @@ class DistributedGroups:
             source = source_of(claims, self._claim) if self._claim else None
             if source is None:
                 return claims
-            return {**claims, self._claim: await self._fetched(source)}
+            return {**claims, self._claim: await self._fetch_claim(source)}
         except TokenError as error:
             raise TokenError(f"oidc: could not expand distributed claims: {error}") from None
 
-    async def _fetched(self, source: Mapping[str, Any]) -> Any:
+    async def _fetch_claim(self, source: Mapping[str, Any]) -> Any:
         url, claim = str(source["endpoint"]), self._claim
         token = await self._token(url, str(source.get("access_token") or ""))
         issuer, keys = self._signer(issuer_of(token), url)
-        claims = await verified(token, issuer, keys)
+        claims = await verify_token(token, issuer, keys)
         claim_mapping.check(claims, issuer, self._clock.now())
         if claim not in claims:
             message = f"jwt returned by distributed claim endpoint {gotext.quote(url)} did not contain claim: {claim}"
@@ -128,7 +128,7 @@ class OidcTokens:
         """Replace the trusted issuers. The keys of issuers whose discovery document and CA are the same are kept."""
         before = self._by_url
         self._by_url = {
-            issuer.url: self._trusted_issuer(issuer, before[issuer.url].keys if _is_same(before, issuer) else None)
+            issuer.url: self._make_trusted_issuer(issuer, before[issuer.url].keys if _is_same(before, issuer) else None)
             for issuer in issuers
         }
         self._kept = LruCache(clock=self._clock, most=_MOST_KEPT)
@@ -142,7 +142,7 @@ class OidcTokens:
         entry = self._by_url.get(_issuer_of(token))
         if entry is None:
             return None
-        token_claims = await verified(token, entry.issuer, entry.keys)
+        token_claims = await verify_token(token, entry.issuer, entry.keys)
         now = self._clock.now()
         claim_mapping.check(token_claims, entry.issuer, now)
         whole = await entry.groups.expand(token_claims)
@@ -158,7 +158,7 @@ class OidcTokens:
         except BudgetExceeded:
             return await self._worker.run(claim_mapping.user_of, claims, issuer, UNLIMITED_COST)
 
-    def _trusted_issuer(self, issuer: JwtIssuer, keys: IssuerKeys | None) -> _TrustedIssuer:
+    def _make_trusted_issuer(self, issuer: JwtIssuer, keys: IssuerKeys | None) -> _TrustedIssuer:
         kept = keys or IssuerKeys(issuer=issuer, clock=self._clock)
         return _TrustedIssuer(issuer, kept, DistributedGroups(issuer=issuer, clock=self._clock))
 

@@ -9,8 +9,8 @@ from sampan.api.go_compat import gotext
 from sampan.apiserver.authn.authenticator import TokenError
 from sampan.apiserver.authn.oidc import expressions
 from sampan.apiserver.authn.oidc.issuers import JwtIssuer
-from sampan.apiserver.authz.rbac.policy_rules import quoted
-from sampan.apiserver.request.call import UserInfo, authenticated_groups
+from sampan.apiserver.authz.rbac.policy_rules import quote_list
+from sampan.apiserver.request.call import UserInfo, add_authenticated_group
 from sampan.machinery.cel.cost_budget import CostBudget
 
 _CREDENTIAL = "authentication.kubernetes.io/credential-id"
@@ -25,7 +25,7 @@ def check(claims: Claims, issuer: JwtIssuer, now: float) -> None:
     actual = [audiences] if isinstance(audiences, str) else audiences if isinstance(audiences, list) else []
     if not any(audience in issuer.audiences for audience in actual):
         raise _error(
-            f"verify token: oidc: expected audience in {quoted(sorted(issuer.audiences))} got {quoted(actual)}"
+            f"verify token: oidc: expected audience in {quote_list(sorted(issuer.audiences))} got {quote_list(actual)}"
         )
     if now > _number(claims, "exp"):
         raise _error("verify token: oidc: token is expired")
@@ -41,14 +41,14 @@ def user_of(claims: Claims, issuer: JwtIssuer, budget: CostBudget) -> UserInfo:
     name = (
         expressions.username_of(programs.username, values, budget) if programs.username else _username(claims, issuer)
     )
-    groups = _all_groups(claims, issuer, values, budget)
+    groups = _map_groups(claims, issuer, values, budget)
     uid = expressions.uid_of(programs.uid, values, budget) if programs.uid else _uid(claims, issuer)
     extra = {**_credential(claims), **expressions.extra_of(programs.extra, values, budget)}
     _check_required(claims, issuer.required)
     expressions.check_claims(programs.claim_rules, values, budget)
     if programs.user_rules:
         expressions.check_user(programs.user_rules, UserInfo(name, uid, tuple(groups), extra), budget)
-    return UserInfo(name, uid, authenticated_groups(groups), extra)
+    return UserInfo(name, uid, add_authenticated_group(groups), extra)
 
 
 def _username(claims: Claims, issuer: JwtIssuer) -> str:
@@ -62,7 +62,7 @@ def _uid(claims: Claims, issuer: JwtIssuer) -> str:
     return _text(claims, issuer.uid_claim, "uid claim") if issuer.uid_claim else ""
 
 
-def _all_groups(claims: Claims, issuer: JwtIssuer, values: Claims, budget: CostBudget) -> list[str]:
+def _map_groups(claims: Claims, issuer: JwtIssuer, values: Claims, budget: CostBudget) -> list[str]:
     programs = issuer.expressions
     if programs.groups is not None:
         return expressions.groups_of(programs.groups, values, budget)

@@ -12,7 +12,7 @@ from sampan.apiserver.authn.authenticator import TokenError
 from sampan.apiserver.request.call import UserInfo
 from sampan.machinery.cel.cost_budget import CostBudget
 from sampan.machinery.cel.errors import CelError
-from sampan.machinery.cel.escapes import reachable
+from sampan.machinery.cel.escapes import add_escaped_keys
 
 if TYPE_CHECKING:
     from sampan.machinery.cel import Environment, Program
@@ -64,7 +64,7 @@ def user_environment() -> Environment:
 
 def claims_value(claims: Mapping[str, Any]) -> dict[str, Any]:
     """Return the claims as CEL values. All numbers are doubles, since JSON does not distinguish integers."""
-    return {"claims": reachable(gotext.with_float_numbers(dict(claims)))}
+    return {"claims": add_escaped_keys(gotext.with_float_numbers(dict(claims)))}
 
 
 def username_of(expression: Program, values: Mapping[str, Any], budget: CostBudget) -> str:
@@ -80,14 +80,14 @@ def uid_of(expression: Program, values: Mapping[str, Any], budget: CostBudget) -
 
 def groups_of(expression: Program, values: Mapping[str, Any], budget: CostBudget) -> list[str]:
     try:
-        return _texts(_evaluated(expression, values, budget))
+        return _texts(_evaluate(expression, values, budget))
     except CelError as error:
         raise _error(f"error evaluating group claim expression: {error}") from None
 
 
 def extra_of(extra: Mapping[str, Program], values: Mapping[str, Any], budget: CostBudget) -> dict[str, tuple[str, ...]]:
     try:
-        results = {key: _evaluated(expression, values, budget) for key, expression in extra.items()}
+        results = {key: _evaluate(expression, values, budget) for key, expression in extra.items()}
     except CelError as error:
         raise TokenError(str(error)) from None
     texts: dict[str, tuple[str, ...]] = {}
@@ -106,14 +106,14 @@ def check_claims(rules: Sequence[ValidationRule], values: Mapping[str, Any], bud
 def check_user(rules: Sequence[ValidationRule], user: UserInfo, budget: CostBudget) -> None:
     extra = {key: list(strings) for key, strings in user.extra.items()}
     about = {"username": user.name, "uid": user.uid, "groups": list(user.groups), "extra": extra}
-    _check(rules, {"user": reachable(about)}, "user info validation rule", budget)
+    _check(rules, {"user": add_escaped_keys(about)}, "user info validation rule", budget)
 
 
 def _check(rules: Sequence[ValidationRule], values: Mapping[str, Any], what: str, budget: CostBudget) -> None:
     """Raise `TokenError` for the first violated rule. All rules are evaluated first, so evaluation errors come before
     it."""
     try:
-        results = [(_evaluated(rule.expression, values, budget), rule) for rule in rules]
+        results = [(_evaluate(rule.expression, values, budget), rule) for rule in rules]
         for holds, rule in results:
             if not isinstance(holds, bool):
                 raise CelError("validation expression must return a boolean")
@@ -125,7 +125,7 @@ def _check(rules: Sequence[ValidationRule], values: Mapping[str, Any], what: str
 
 def _text(expression: Program, values: Mapping[str, Any], what: str, budget: CostBudget) -> str:
     try:
-        result = _evaluated(expression, values, budget)
+        result = _evaluate(expression, values, budget)
     except CelError as error:
         raise _error(f"error evaluating {what} claim expression: {error}") from None
     if not isinstance(result, str):
@@ -143,7 +143,7 @@ def _texts(value: Any) -> list[str]:
     return [text for text in texts if text]
 
 
-def _evaluated(expression: Program, values: Mapping[str, Any], budget: CostBudget) -> Any:
+def _evaluate(expression: Program, values: Mapping[str, Any], budget: CostBudget) -> Any:
     try:
         return budget.evaluate(expression, values)
     except CelError as error:

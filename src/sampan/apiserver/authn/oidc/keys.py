@@ -52,18 +52,18 @@ class IssuerKeys:
         """Return the keys that may have signed a token with this key ID; all keys for "". Concurrent requests share one
         fetch: the keys are checked again once the lock is held. Raise `TokenError` while the discovery document could
         not be fetched."""
-        keys = self._named(name)
+        keys = self._select_keys(name)
         if not keys:
             async with self._turn:
-                keys = self._named(name)
+                keys = self._select_keys(name)
                 if not keys and self._may_fetch():
                     await self._fetch()
-                    keys = self._named(name)
+                    keys = self._select_keys(name)
         if not keys and not self._address:
             raise TokenError(_NOT_READY)
         return keys
 
-    def _named(self, name: str) -> Sequence[IssuerKey]:
+    def _select_keys(self, name: str) -> Sequence[IssuerKey]:
         return [key for key in self._keys if key.id == name] if name else self._keys
 
     def _may_fetch(self) -> bool:
@@ -125,7 +125,7 @@ def _read(jwks: dict[str, Any]) -> list[IssuerKey]:
     return keys
 
 
-async def verified(token: str, issuer: JwtIssuer, keys: IssuerKeys) -> dict[str, Any]:
+async def verify_token(token: str, issuer: JwtIssuer, keys: IssuerKeys) -> dict[str, Any]:
     """Return the claims. Raise `TokenError` if no key of the issuer verifies the signature."""
     import jwt
 

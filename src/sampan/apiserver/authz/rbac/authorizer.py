@@ -71,9 +71,9 @@ class Grants:
 
     def authorize(self, attributes: Attributes) -> AuthzResult | None:
         """Return the decision, or None if no rule allows the request."""
-        return self._for_resource(attributes) if attributes.is_resource else self._for_path(attributes)
+        return self._authorize_resource(attributes) if attributes.is_resource else self._authorize_path(attributes)
 
-    def _for_resource(self, attributes: Attributes) -> AuthzResult | None:
+    def _authorize_resource(self, attributes: Attributes) -> AuthzResult | None:
         group, verb, name = attributes.group, attributes.verb, attributes.name
         resources = [attributes.whole_resource, ALL]
         if attributes.subresource:
@@ -88,7 +88,7 @@ class Grants:
                     return grant.result
         return None
 
-    def _for_path(self, attributes: Attributes) -> AuthzResult | None:
+    def _authorize_path(self, attributes: Attributes) -> AuthzResult | None:
         verb, path = attributes.verb, attributes.path
         for grant in self._by_path.get(path, ()):
             if grant.holds_verb(verb):
@@ -192,7 +192,7 @@ class RbacIndex:
             except MissingRole as missing:
                 grants.errors.append(str(missing))
             else:
-                grants.add(rules, _allowed(name, namespace, ref, bound[name]))
+                grants.add(rules, _make_allow_result(name, namespace, ref, bound[name]))
         return grants
 
     def rules_of(self, ref: RoleRef, namespace: str) -> list[PolicyRule]:
@@ -214,7 +214,7 @@ def subject_name(subject: Subject, namespace: str) -> str:
     return f"u:system:serviceaccount:{where}:{subject.name}" if subject.kind == "ServiceAccount" and where else ""
 
 
-def _allowed(name: str, namespace: str, ref: RoleRef, subject: Subject) -> AuthzResult:
+def _make_allow_result(name: str, namespace: str, ref: RoleRef, subject: Subject) -> AuthzResult:
     """Return the decision for requests that a binding allows to one of its subjects."""
     kind, whole = ("RoleBinding", f"{name}/{namespace}") if namespace else ("ClusterRoleBinding", name)
     subject_text = f"{subject.name}/{subject.namespace}" if subject.kind == "ServiceAccount" else subject.name
@@ -232,14 +232,14 @@ class RbacAuthorizer:
         result = index.grants(attributes.user, "").authorize(attributes)
         if result is None and namespace:
             result = index.grants(attributes.user, namespace).authorize(attributes)
-        return result if result is not None else self._not_allowed(attributes)
+        return result if result is not None else self._make_no_opinion(attributes)
 
     def rules_for(self, user: UserInfo, namespace: str) -> ResolvedRules:
         grants = (self._index.grants(user, ""), self._index.grants(user, namespace))
         rules = [rule for grant in grants for rule in grant.rules]
         return ResolvedRules(rules, [error for grant in grants for error in grant.errors])
 
-    def _not_allowed(self, attributes: Attributes) -> AuthzResult:
+    def _make_no_opinion(self, attributes: Attributes) -> AuthzResult:
         resolution_errors = self._resolution_errors(attributes)
         return AuthzResult(AuthzDecision.NO_OPINION, f"RBAC: {resolution_errors}") if resolution_errors else NO_OPINION
 

@@ -159,12 +159,12 @@ def plan_changes(index: RbacIndex, served: Callable[[str, str], Any] | None = No
             continue
         elif desired.kind.endswith("Binding") and present.roleRef != desired.roleRef:
             changes.recreate.append(desired)
-        elif (merged := _merged(present, desired)) != present:
+        elif (merged := _merge(present, desired)) != present:
             changes.update.append(merged)
     return changes
 
 
-def _merged(present: Any, desired: Any) -> Any:
+def _merge(present: Any, desired: Any) -> Any:
     merged = copy_of(present)
     merged.metadata.labels = {**desired.metadata.labels, **present.metadata.labels}
     merged.metadata.annotations = {**desired.metadata.annotations, **present.metadata.annotations}
@@ -178,14 +178,14 @@ def _merged(present: Any, desired: Any) -> Any:
         ]
     else:
         present_rules = present.rules or []
-        if added := _missing(present_rules, desired.rules):
+        if added := _find_missing_rules(present_rules, desired.rules):
             merged.rules = [*present_rules, *added]
     return merged
 
 
-def _missing(present: list[PolicyRule], desired: list[PolicyRule]) -> list[PolicyRule]:
+def _find_missing_rules(present: list[PolicyRule], desired: list[PolicyRule]) -> list[PolicyRule]:
     try:
-        return policy_rules.uncovered_rules(present, desired).rules
+        return policy_rules.find_uncovered_rules(present, desired).rules
     except policy_rules.TooComplex:  # a user has added rules that are too complex to compare
         return desired
 

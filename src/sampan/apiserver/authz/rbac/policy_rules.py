@@ -38,7 +38,7 @@ class UncoveredRules:
         return bool(self.rules)
 
 
-def uncovered_rules(held: Sequence[PolicyRule], requested: Sequence[PolicyRule]) -> UncoveredRules:
+def find_uncovered_rules(held: Sequence[PolicyRule], requested: Sequence[PolicyRule]) -> UncoveredRules:
     """Return the atoms of the requested rules that no held rule allows. Raise TooComplex if the comparison is too
     expensive."""
     comparison = _Comparison(held, requested)
@@ -50,12 +50,12 @@ def uncovered_rules(held: Sequence[PolicyRule], requested: Sequence[PolicyRule])
         if rule.apiGroups and rule.resources:
             names = comparison.names.classes(rule.resourceNames) if rule.resourceNames else comparison.unnamed
             groups, resources = comparison.groups.classes(rule.apiGroups), comparison.resources.classes(rule.resources)
-            for parts in _Box((groups, resources, names, verbs), comparison.spend).uncovered():
+            for parts in _Box((groups, resources, names, verbs), comparison.spend).find_uncovered():
                 if not collected.add_resources(rule, parts):
                     return collected.result(is_complete=False)
         if rule.nonResourceURLs:
             urls = comparison.urls.classes(rule.nonResourceURLs)
-            for parts in _Box((urls, verbs), comparison.spend).uncovered():
+            for parts in _Box((urls, verbs), comparison.spend).find_uncovered():
                 if not collected.add_urls(parts):
                     return collected.result(is_complete=False)
     return collected.result(is_complete=True)
@@ -78,7 +78,7 @@ class _Comparison:
         self.verbs = _Words([rule.verbs or () for rule in held], verbs, self.spend)
         groups = {word for rule in requested for word in rule.apiGroups}
         self.groups = _Words([rule.apiGroups for rule in held], groups, self.spend)
-        of_all = {_of_all_resources(word) for word in resources}
+        of_all = {_to_wildcard(word) for word in resources}
         self.resources = _Resources([rule.resources for rule in held], resources | of_all, self.spend)
         names = {word for rule in requested for word in rule.resourceNames}
         self.names = _Names([rule.resourceNames for rule in held], names, self.spend)
@@ -145,7 +145,7 @@ class _Words:
 
 class _Resources(_Words):
     def mask(self, word: str) -> int:
-        return self._by_word.get(word, 0) | self._by_word.get(_of_all_resources(word), 0) | self.always
+        return self._by_word.get(word, 0) | self._by_word.get(_to_wildcard(word), 0) | self.always
 
 
 class _Names(_Words):
@@ -174,7 +174,7 @@ class _Urls(_Words):
         return mask
 
 
-def _of_all_resources(resource: str) -> str:
+def _to_wildcard(resource: str) -> str:
     """Return the wildcard that covers this subresource of every resource."""
     _, slash, subresource = resource.partition("/")
     return f"*/{subresource}" if slash else resource
@@ -192,7 +192,7 @@ class _Box:
             self._full.insert(0, reduce(and_, classes, self._full[0]))
         self._known: dict[tuple[int, int], list[Parts]] = {}
 
-    def uncovered(self, depth: int = 0, held: int = -1) -> Iterator[Parts]:
+    def find_uncovered(self, depth: int = 0, held: int = -1) -> Iterator[Parts]:
         """Return the parts that no single rule among `held` covers: for each dimension from `depth` on a list of words,
         of which all combinations are missing."""
         if not held:
@@ -214,7 +214,7 @@ class _Box:
         uncovered: list[Parts] = []
         for mask, words in self._dimensions[depth].items():
             self._spend(1)
-            for below in self.uncovered(depth + 1, mask & held):
+            for below in self.find_uncovered(depth + 1, mask & held):
                 uncovered.append([words, *below])
                 yield uncovered[-1]
         self._known[depth, held] = uncovered
@@ -271,7 +271,7 @@ class _Collected:
         )
 
 
-def described(rule: PolicyRule) -> str:
+def format_rule(rule: PolicyRule) -> str:
     """Return the rule as kube-apiserver formats it: {APIGroups:[""], Resources:["pods"], Verbs:["get"]}."""
     lists = (
         ("APIGroups", rule.apiGroups),
@@ -280,9 +280,9 @@ def described(rule: PolicyRule) -> str:
         ("ResourceNames", rule.resourceNames),
         ("Verbs", rule.verbs or ()),
     )
-    return "{" + ", ".join(f"{name}:{quoted(words)}" for name, words in lists if words) + "}"
+    return "{" + ", ".join(f"{name}:{quote_list(words)}" for name, words in lists if words) + "}"
 
 
-def quoted(words: Iterable[str]) -> str:
+def quote_list(words: Iterable[str]) -> str:
     """Return the words as Go formats a list of quoted strings."""
     return "[" + " ".join(map(gotext.quote, words)) + "]"

@@ -34,7 +34,7 @@ class Definitions:
             if resource.is_custom:
                 self._add_custom(resource)
 
-    def of(self, kind: GroupVersionKind) -> str:
+    def find_name(self, kind: GroupVersionKind) -> str:
         """Return the name of a kind's schema."""
         own = self._names.get((kind.group, kind.version, kind.kind))
         if own is not None:
@@ -42,14 +42,14 @@ class Definitions:
         api_type = type_for(kind)
         if api_type is None:
             raise KeyError(f"{kind.kind} of {kind.api_version} has no schema")
-        return schemas.of(api_type).name
+        return schemas.schema_of(api_type).name
 
     def is_custom(self, name: str) -> bool:
         """Whether a schema is that of a custom resource."""
         return name in self._custom
 
-    def of_list(self, resource: Resource) -> str:
-        return self.of(GroupVersionKind(group=resource.group, version=resource.version, kind=resource.list_kind))
+    def find_list_name(self, resource: Resource) -> str:
+        return self.find_name(GroupVersionKind(group=resource.group, version=resource.version, kind=resource.list_kind))
 
     def closure(self, names: Iterable[str], versions: Iterable[tuple[str, str]]) -> dict[str, dict[str, Any]]:
         """Return these schemas and all that they refer to, ordered by name, for a document about `versions` (pairs of
@@ -94,7 +94,7 @@ def references(node: Any) -> Iterator[str]:
 
 def _builtin(name: str) -> dict[str, Any]:
     definition = openapi.definition(schemas.definition(name))
-    texts = descriptions.of_definition(name)
+    texts = descriptions.describe_definition(name)
     if texts.description:
         definition = {"description": texts.description, **definition}
     for field, schema in definition.get("properties", {}).items():
@@ -107,7 +107,9 @@ def _builtin(name: str) -> dict[str, Any]:
 
 
 def _custom(resource: Resource) -> dict[str, Any]:
-    source = dict(_published((resource.schema.openapi if resource.schema is not None else None) or _ANY_OBJECT))
+    source = dict(
+        _add_int_or_string_types((resource.schema.openapi if resource.schema is not None else None) or _ANY_OBJECT)
+    )
     metadata = {"allOf": [{"$ref": f"{_PREFIX}{META}.ObjectMeta"}], **_text("metadata")}
     own = source.get("properties") or {}
     source["properties"] = {**own, **_title(), "metadata": metadata}
@@ -118,17 +120,17 @@ _ANY_OBJECT: Mapping[str, Any] = {"type": "object"}
 _INT_OR_STRING = [{"type": "integer"}, {"type": "string"}]
 
 
-def _published(source: Mapping[str, Any]) -> Mapping[str, Any]:
+def _add_int_or_string_types(source: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the schema of a custom resource as it is published: with the types of values that are an integer or a
     string."""
     node = dict(source)
     if node.get("x-kubernetes-int-or-string") and "anyOf" not in node and "allOf" not in node:
         node["anyOf"] = _INT_OR_STRING
     if isinstance(properties := node.get("properties"), dict):
-        node["properties"] = {name: _published(child) for name, child in properties.items()}
+        node["properties"] = {name: _add_int_or_string_types(child) for name, child in properties.items()}
     for below in ("items", "additionalProperties"):
         if isinstance(child := node.get(below), dict):
-            node[below] = _published(child)
+            node[below] = _add_int_or_string_types(child)
     return node
 
 
@@ -151,7 +153,7 @@ def _title() -> dict[str, Any]:
 
 
 def _text(field: str, definition: str = _LIKE) -> dict[str, str]:
-    like_field = descriptions.of_definition(definition).properties.get(field)
+    like_field = descriptions.describe_definition(definition).properties.get(field)
     return {"description": like_field.description} if like_field is not None and like_field.description else {}
 
 
@@ -171,11 +173,11 @@ class Parameter:
     place: str = "query"
 
 
-def _of(type: str, **descriptions: str) -> list[Parameter]:
+def _make_parameters(type: str, **descriptions: str) -> list[Parameter]:
     return [Parameter(name, type, description) for name, description in descriptions.items()]
 
 
-def _sorted(*groups: list[Parameter]) -> tuple[Parameter, ...]:
+def _sort_parameters(*groups: list[Parameter]) -> tuple[Parameter, ...]:
     return tuple(sorted((parameter for group in groups for parameter in group), key=lambda parameter: parameter.name))
 
 
@@ -184,17 +186,19 @@ NAMESPACE = Parameter("namespace", "string", "the namespace of the objects", "pa
 PATH_BEYOND = Parameter("path", "string", "path to use in the proxied request", "path")
 PRETTY = Parameter("pretty", "string", "If 'true', the response is indented.")
 
-_DRY_RUN = _of("string", dryRun="If 'All', the request passes every step of processing, and nothing is stored.")
+_DRY_RUN = _make_parameters(
+    "string", dryRun="If 'All', the request passes every step of processing, and nothing is stored."
+)
 _WRITE = [
     *_DRY_RUN,
-    *_of(
+    *_make_parameters(
         "string",
         fieldManager="Name of the field manager that owns the written fields, at most 128 printable characters.",
         fieldValidation="How unknown and duplicate fields are handled: Ignore, Warn (the default) or Strict.",
     ),
 ]
 _SELECT = [
-    *_of(
+    *_make_parameters(
         "string",
         **{"continue": "Continue token of the previous page of the list."},
         fieldSelector="Field selector that restricts the list of returned objects.",
@@ -203,71 +207,79 @@ _SELECT = [
         resourceVersionMatch="How resourceVersion is applied: Exact or NotOlderThan.",
         shardSelector="Shard selector that restricts the list of returned objects.",
     ),
-    *_of(
+    *_make_parameters(
         "integer",
         limit="Largest number of objects in one page of the list.",
         timeoutSeconds="Timeout of the request in seconds.",
     ),
-    *_of("boolean", sendInitialEvents="Whether a watch starts with ADDED events for all existing objects."),
+    *_make_parameters(
+        "boolean", sendInitialEvents="Whether a watch starts with ADDED events for all existing objects."
+    ),
 ]
-_WATCH = _of(
+_WATCH = _make_parameters(
     "boolean",
     allowWatchBookmarks="Whether a watch may send BOOKMARK events, which contain only a resource version.",
     watch="Watch for changes instead of returning a list.",
 )
 _DELETE = [
     *_DRY_RUN,
-    *_of("integer", gracePeriodSeconds="Seconds before the object is deleted; 0 deletes it immediately."),
-    *_of(
+    *_make_parameters("integer", gracePeriodSeconds="Seconds before the object is deleted; 0 deletes it immediately."),
+    *_make_parameters(
         "boolean",
         ignoreStoreReadErrorWithClusterBreakingPotential="Delete an object that cannot be read, ignoring finalizers.",
         orphanDependents="Deprecated: use propagationPolicy. Whether dependents are orphaned.",
     ),
-    *_of("string", propagationPolicy="How dependents are garbage collected: Orphan, Background or Foreground."),
+    *_make_parameters(
+        "string", propagationPolicy="How dependents are garbage collected: Orphan, Background or Foreground."
+    ),
 ]
 
-WRITE = _sorted(_WRITE)
-PATCH = _sorted(
+WRITE = _sort_parameters(_WRITE)
+PATCH = _sort_parameters(
     _WRITE,
-    _of(
+    _make_parameters(
         "boolean", force="Force apply requests: take over fields that other field managers own. Only for apply patches."
     ),
 )
-LIST = _sorted(_SELECT, _WATCH)
-DELETE = _sorted(_DELETE)
-DELETE_COLLECTION = _sorted(_SELECT, _DELETE)
+LIST = _sort_parameters(_SELECT, _WATCH)
+DELETE = _sort_parameters(_DELETE)
+DELETE_COLLECTION = _sort_parameters(_SELECT, _DELETE)
 
-_STREAMS = _of(
+_STREAMS = _make_parameters(
     "boolean",
     stderr="Redirect the standard error stream of the container.",
     stdin="Redirect the standard input stream of the container.",
     stdout="Redirect the standard output stream of the container.",
     tty="Allocate a terminal for the command.",
 )
-_CONTAINER = _of("string", container="Name of the container; optional if the pod has only one.")
+_CONTAINER = _make_parameters("string", container="Name of the container; optional if the pod has only one.")
 CONNECT: dict[str, tuple[Parameter, ...]] = {
-    "attach": _sorted(_STREAMS, _CONTAINER),
-    "exec": _sorted(
-        _STREAMS, _CONTAINER, _of("string", command="Command to run and its arguments, one parameter each.")
+    "attach": _sort_parameters(_STREAMS, _CONTAINER),
+    "exec": _sort_parameters(
+        _STREAMS,
+        _CONTAINER,
+        _make_parameters("string", command="Command to run and its arguments, one parameter each."),
     ),
-    "portforward": _sorted(_of("integer", ports="Ports to forward; required when WebSocket is used.")),
-    "proxy": _sorted(_of("string", path="Path to use in the proxied request.")),
+    "portforward": _sort_parameters(
+        _make_parameters("integer", ports="Ports to forward; required when WebSocket is used.")
+    ),
+    "proxy": _sort_parameters(_make_parameters("string", path="Path to use in the proxied request.")),
 }
 """The query parameters of connect requests (exec, attach, proxy …) by subresource."""
-LOG = _sorted(
+LOG = _sort_parameters(
     _CONTAINER,
-    _of(
+    _make_parameters(
         "boolean",
         follow="Follow the log stream.",
         insecureSkipTLSVerifyBackend="Do not verify the serving certificate of the kubelet.",
         previous="Return the log of the previous, terminated container.",
         timestamps="Prefix each line with its RFC 3339 timestamp.",
     ),
-    _of(
+    _make_parameters(
         "integer",
         limitBytes="Largest number of bytes to return.",
         sinceSeconds="Return only lines of the last this many seconds.",
         tailLines="Number of lines to return from the end of the log.",
     ),
-    _of("string", stream="Stream of the container to return: All, Stdout or Stderr."),
+    _make_parameters("string", stream="Stream of the container to return: All, Stdout or Stderr."),
 )

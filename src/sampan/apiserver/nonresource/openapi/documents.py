@@ -9,7 +9,14 @@ from sampan.api.resources.resource import Resource
 from sampan.api.resources.retired import RETIRED
 from sampan.api.resources.table import OPTIONAL, SERVED
 from sampan.apiserver.nonresource.openapi.components import META, Definitions, Parameter
-from sampan.apiserver.nonresource.openapi.operations import TEXT, Operation, Operations, PathItem, single, title_and_tag
+from sampan.apiserver.nonresource.openapi.operations import (
+    TEXT,
+    Operation,
+    Operations,
+    PathItem,
+    make_read_only_path,
+    title_and_tag,
+)
 from sampan.apiserver.nonresource.server_info import MAJOR, MINOR
 from sampan.apiserver.registry.registry import Registry
 from sampan.apiserver.request.negotiation import JSON, OBJECT_MEDIA_TYPES
@@ -62,7 +69,7 @@ class OpenApiContents:
         if name in _ROOTS or name in _ISSUER:
             return [_ROOTS.get(name) or _ISSUER[name]]
         if versions := self.versions(name):
-            return list(self._of_version(*versions[0]))
+            return list(self._list_version_paths(*versions[0]))
         return [_group(name.removeprefix("apis/"))]
 
     def is_custom(self, name: str) -> bool:
@@ -78,7 +85,7 @@ class OpenApiContents:
     def resources(self, group: str, version: str) -> list[Resource]:
         return self._scheme.resources(group, version)
 
-    def _of_version(self, group: str, version: str) -> Iterator[PathItem]:
+    def _list_version_paths(self, group: str, version: str) -> Iterator[PathItem]:
         resources = self._scheme.resources(group, version)
         if not self._scheme.is_custom_group(group):
             yield _resource_list(group, version)
@@ -91,18 +98,20 @@ class OpenApiContents:
 
 
 _ROOTS = {
-    "api": single(
+    "api": make_read_only_path(
         "/api/", "getCoreAPIVersions", "get available API versions", "core", f"{META}.APIVersions", OBJECT_MEDIA_TYPES
     ),
-    "apis": single(
+    "apis": make_read_only_path(
         "/apis/", "getAPIVersions", "get available API versions", "apis", f"{META}.APIGroupList", OBJECT_MEDIA_TYPES
     ),
-    "version": single("/version/", "getCodeVersion", "get the version of this server", "version", _VERSION, (JSON,)),
+    "version": make_read_only_path(
+        "/version/", "getCodeVersion", "get the version of this server", "version", _VERSION, (JSON,)
+    ),
 }
 
 
 _ISSUER = {
-    ".well-known/openid-configuration": single(
+    ".well-known/openid-configuration": make_read_only_path(
         "/.well-known/openid-configuration/",
         "getServiceAccountIssuerOpenIDConfiguration",
         "get the OpenID configuration of the issuer of service account tokens",
@@ -110,7 +119,7 @@ _ISSUER = {
         TEXT,
         (JSON,),
     ),
-    "openid/v1/jwks": single(
+    "openid/v1/jwks": make_read_only_path(
         "/openid/v1/jwks/",
         "getServiceAccountIssuerOpenIDKeyset",
         "get the public keys of the issuer of service account tokens",
@@ -124,21 +133,25 @@ _ISSUER = {
 def _group(group: str) -> PathItem:
     title, tag = title_and_tag(group)
     description = "get information of a group"
-    return single(f"/apis/{group}/", f"get{title}APIGroup", description, tag, f"{META}.APIGroup", OBJECT_MEDIA_TYPES)
+    return make_read_only_path(
+        f"/apis/{group}/", f"get{title}APIGroup", description, tag, f"{META}.APIGroup", OBJECT_MEDIA_TYPES
+    )
 
 
 def _resource_list(group: str, version: str) -> PathItem:
     title, tag = title_and_tag(group, version)
     path = f"/apis/{group}/{version}/" if group else f"/api/{version}/"
     description = "get available resources"
-    return single(path, f"get{title}APIResources", description, tag, f"{META}.APIResourceList", OBJECT_MEDIA_TYPES)
+    return make_read_only_path(
+        path, f"get{title}APIResources", description, tag, f"{META}.APIResourceList", OBJECT_MEDIA_TYPES
+    )
 
 
 def document(contents: OpenApiContents, name: str) -> dict[str, Any]:
     items = contents.paths(name)
     is_custom = contents.is_custom(name)
     versions = SHARED_VERSIONS if is_custom else contents.versions(name)
-    components: dict[str, Any] = {"schemas": contents.definitions.closure(used(items), versions)}
+    components: dict[str, Any] = {"schemas": contents.definitions.closure(collect_schema_names(items), versions)}
     if not is_custom:
         components["securitySchemes"] = SECURITY_SCHEMES
     return {
@@ -149,7 +162,7 @@ def document(contents: OpenApiContents, name: str) -> dict[str, Any]:
     }
 
 
-def used(items: Iterable[PathItem]) -> set[str]:
+def collect_schema_names(items: Iterable[PathItem]) -> set[str]:
     operations = [operation for item in items for operation in item.operations]
     names = {schema for operation in operations for _, schema in operation.responses}
     names |= {operation.body for operation in operations}
@@ -157,14 +170,14 @@ def used(items: Iterable[PathItem]) -> set[str]:
 
 
 def _path(item: PathItem) -> dict[str, Any]:
-    shared, operations = hoisted(item)
+    shared, operations = hoist_shared_parameters(item)
     path_value: dict[str, Any] = {operation.method: _operation(operation, own) for operation, own in operations}
     if shared:
         path_value["parameters"] = [_parameter(parameter) for parameter in shared]
     return path_value
 
 
-def hoisted(item: PathItem) -> tuple[list[Parameter], list[tuple[Operation, list[Parameter]]]]:
+def hoist_shared_parameters(item: PathItem) -> tuple[list[Parameter], list[tuple[Operation, list[Parameter]]]]:
     """Return the parameters that all operations of a path share, and each operation with its remaining ones."""
     every = [set(operation.parameters) for operation in item.operations]
     shared = set.intersection(*every) if every else set()

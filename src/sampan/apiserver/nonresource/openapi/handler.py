@@ -71,13 +71,13 @@ class OpenApiHandler:
 
     def _index(self, call: Call) -> ApiResponse:
         hashes = {name: document.v3_hash for name, document in self._remote_documents().items()}
-        hashes |= {name: self._hash(name) for name in self._now().names()}
+        hashes |= {name: self._hash(name) for name in self._refresh_contents().names()}
         listed = sorted((name, hash) for name, hash in hashes.items() if hash is not None)
         raw = msgspec.json.encode({"paths": {name: {"serverRelativeURL": _url(name, hash)} for name, hash in listed}})
-        return _cached(call, raw, JSON, {"ETag": f'"{_digest(raw)}"'})
+        return _respond_conditionally(call, raw, JSON, {"ETag": f'"{_digest(raw)}"'})
 
     async def _v3(self, call: Call, name: str) -> ApiResponse:
-        headers, contents = {"Vary": "Accept"}, self._now()
+        headers, contents = {"Vary": "Accept"}, self._refresh_contents()
         converted = b""
         if name in contents.names():
             hash = self._hash(name)
@@ -94,16 +94,16 @@ class OpenApiHandler:
         if requested_hash := call.query.get("hash"):
             if requested_hash != hash:
                 return RawResponse(b"", code=301, headers={**headers, "Location": _url(name, hash)})
-            headers |= {"Cache-Control": "public, immutable", "Expires": _next_year(self._registry.clock.now())}
+            headers |= {"Cache-Control": "public, immutable", "Expires": _format_next_year(self._registry.clock.now())}
         if _is_current(call, headers):
             return RawResponse(b"", JSON, 304, headers)
         packed = await self._document(f"v3 {name}", hash, lambda: converted or _v3_document(contents, name))
-        return _packed(call, packed, JSON, headers)
+        return _respond_packed(call, packed, JSON, headers)
 
     async def _v2(self, call: Call) -> ApiResponse:
         from sampan.apiserver.aggregation.openapi_documents import encode_document
 
-        contents = self._now()
+        contents = self._refresh_contents()
         parts = {document.v2_hash: document.v2 for document in self._remote_documents().values() if document.v2}
         hash = _digest("".join([*(self._hash(name) for name in contents.names()), *parts]).encode())
         headers = {"Vary": "Accept", "ETag": f'"{hash}"'}
@@ -122,7 +122,7 @@ class OpenApiHandler:
         packed = await self._document(
             f"v2 {content_type}", hash, lambda: encode(_v2_document(contents, list(parts.values())))
         )
-        return _packed(call, packed, content_type, headers)
+        return _respond_packed(call, packed, content_type, headers)
 
     def _remote_documents(self) -> Mapping[str, RemoteOpenApi]:
         remote = self._remote()
@@ -130,7 +130,7 @@ class OpenApiHandler:
 
     # -- caches ------------------------------------------------------------------------------------------------------
 
-    def _now(self) -> OpenApiContents:
+    def _refresh_contents(self) -> OpenApiContents:
         """Return the current contents, created again if resources were added or removed."""
         from sampan.apiserver.nonresource.openapi.documents import OpenApiContents
 
@@ -140,7 +140,7 @@ class OpenApiHandler:
         return self._contents
 
     def _hash(self, name: str) -> str:
-        contents = self._now()
+        contents = self._refresh_contents()
         versions = contents.versions(name)
         generation = sum(self._registry.scheme.group_generation(group) for group, _ in versions)
         if (cached := self._hashes.get(name)) is not None and cached[0] == generation:
@@ -190,7 +190,7 @@ def _accepts(call: Call, media: str) -> bool:
     return any(clause.takes(media) for clause in negotiation.clauses(call.headers.get("Accept", "") or "*/*"))
 
 
-def _cached(call: Call, raw: bytes, content_type: str, headers: dict[str, str]) -> RawResponse:
+def _respond_conditionally(call: Call, raw: bytes, content_type: str, headers: dict[str, str]) -> RawResponse:
     if _is_current(call, headers):
         return RawResponse(b"", content_type, 304, headers)
     return RawResponse(raw, content_type, 200, headers)
@@ -201,7 +201,7 @@ def _is_current(call: Call, headers: dict[str, str]) -> bool:
     return headers["ETag"] in [tag.strip() for tag in call.headers.get("If-None-Match", "").split(",")]
 
 
-def _packed(call: Call, packed: bytes, content_type: str, headers: dict[str, str]) -> RawResponse:
+def _respond_packed(call: Call, packed: bytes, content_type: str, headers: dict[str, str]) -> RawResponse:
     """Return the compressed document to clients that accept gzip, decompressed otherwise."""
     if renderer.wants_gzip(call.headers.get("Accept-Encoding", "")):
         return RawResponse(packed, content_type, 200, {**headers, "Content-Encoding": "gzip"})
@@ -216,5 +216,5 @@ def _digest(data: bytes) -> str:
     return hashlib.sha512(data).hexdigest().upper()
 
 
-def _next_year(now: float) -> str:
+def _format_next_year(now: float) -> str:
     return (datetime.fromtimestamp(now, UTC) + _YEAR).strftime("%a, %d %b %Y %H:%M:%S GMT")

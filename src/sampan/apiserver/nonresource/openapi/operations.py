@@ -48,9 +48,9 @@ class PathItem:
 class SchemaNames(Protocol):
     """Returns the schema names of kinds."""
 
-    def of(self, kind: GroupVersionKind) -> str: ...
+    def find_name(self, kind: GroupVersionKind) -> str: ...
 
-    def of_list(self, resource: Resource) -> str: ...
+    def find_list_name(self, resource: Resource) -> str: ...
 
 
 class Operations:
@@ -99,7 +99,7 @@ class Operations:
         if "list" in resource.verbs:
             yield self._list()
         if "create" in resource.verbs:
-            yield self._create(self._names.of(resource.gvk), resource.gvk)
+            yield self._create(self._names.find_name(resource.gvk), resource.gvk)
 
     def _list(self, *, everywhere: bool = False) -> Operation:
         resource = self._resource
@@ -110,13 +110,13 @@ class Operations:
             f"list or watch objects of kind {resource.kind}",
             action="list",
             parameters=components.LIST,
-            responses=((200, self._names.of_list(resource)),),
+            responses=((200, self._names.find_list_name(resource)),),
             forms=self._stream_forms,
         )
 
     def _object(self) -> Iterator[Operation]:
         resource, verbs = self._resource, self._resource.verbs
-        schema = self._names.of(resource.gvk)
+        schema = self._names.find_name(resource.gvk)
         if "delete" in verbs:
             response_schema = schema if self._is_returned else f"{META}.Status"
             yield self._operation(
@@ -184,11 +184,11 @@ class Operations:
     def _subresource(self, sub: Subresource, path: str, where: tuple[Parameter, ...]) -> Iterator[PathItem]:
         kind, suffix = self._resource.kind_of(sub), sub.name.capitalize()
         if sub.name in _CONNECTED:
-            yield from self._connected(sub, path, (NAME, *where))
+            yield from self._build_connect_paths(sub, path, (NAME, *where))
         elif sub.name == "log":
             yield PathItem(path, (self._log(),), (NAME, *where, PRETTY))
         else:
-            schema = self._names.of(kind)
+            schema = self._names.find_name(kind)
             creations = [self._create(schema, kind, suffix)] if "create" in sub.verbs else []
             operations = (*self._views(sub.verbs, schema, kind, suffix), *creations)
             yield PathItem(path, operations, (NAME, *where, PRETTY))
@@ -202,7 +202,7 @@ class Operations:
             "get", f"read{name}", description, action="get", parameters=components.LOG, responses=responses, forms=forms
         )
 
-    def _connected(self, sub: Subresource, path: str, where: tuple[Parameter, ...]) -> Iterator[PathItem]:
+    def _build_connect_paths(self, sub: Subresource, path: str, where: tuple[Parameter, ...]) -> Iterator[PathItem]:
         methods = _PROXY_METHODS if sub.name == "proxy" else ("get", "post")
         yield PathItem(path, tuple(self._connect(sub, method, "") for method in methods), where)
         if sub.name == "proxy":
@@ -291,7 +291,9 @@ def title_and_tag(group: str, version: str = "") -> tuple[str, str]:
     return title + version[:1].upper() + version[1:], f"{tag}_{version}" if version else tag
 
 
-def single(path: str, id: str, description: str, tag: str, schema: str, forms: tuple[str, ...]) -> PathItem:
+def make_read_only_path(
+    path: str, id: str, description: str, tag: str, schema: str, forms: tuple[str, ...]
+) -> PathItem:
     """Return a path that can only be read and has no parameters."""
     operation = Operation(
         method="get", id=id, description=description, tag=tag, responses=((200, schema),), forms=forms

@@ -10,15 +10,15 @@ from typing import Any
 
 import msgspec
 
-from sampan.api.codec.protobuf.wire import BYTES, VARINT, delimited, tag_bytes, varint
+from sampan.api.codec.protobuf.wire import BYTES, VARINT, encode_delimited, tag_bytes, varint
 from sampan.apiserver.nonresource.openapi.components import Parameter
 from sampan.apiserver.nonresource.openapi.documents import (
     INFO,
     SECURITY_SCHEMES,
     OpenApiContents,
+    collect_schema_names,
     extensions,
-    hoisted,
-    used,
+    hoist_shared_parameters,
 )
 from sampan.apiserver.nonresource.openapi.operations import TEXT, Operation, PathItem
 
@@ -39,7 +39,7 @@ _LOOKED_AT = frozenset({"dryRun", "fieldValidation"})
 def document(contents: OpenApiContents) -> dict[str, Any]:
     items = [item for name in contents.names() for item in contents.paths(name)]
     versions = [version for name in contents.names() for version in contents.versions(name)]
-    schemas = contents.definitions.closure(used(items), versions)
+    schemas = contents.definitions.closure(collect_schema_names(items), versions)
     shared: dict[str, Any] = {}
     paths = {item.path: _path(item, shared) for item in sorted(items, key=lambda item: item.path)}
     return {
@@ -88,7 +88,7 @@ def schema_of(node: dict[str, Any], *, is_custom: bool = False) -> dict[str, Any
 
 
 def _path(item: PathItem, shared: dict[str, Any]) -> dict[str, Any]:
-    common, operations = hoisted(item)
+    common, operations = hoist_shared_parameters(item)
     path_value: dict[str, Any] = {operation.method: _operation(operation, own, shared) for operation, own in operations}
     if common:
         path_value["parameters"] = [_parameter(parameter, shared) for parameter in common]
@@ -250,7 +250,7 @@ def _message(kind: str, value: dict[str, Any]) -> bytes:
         if known_field is not None:
             parts.append(_field(known_field[0], known_field[1], item))
         elif name.startswith("x-"):
-            parts.append(_put(extension, _named(name, _put(2, msgspec.json.encode(item) + b"\n"))))
+            parts.append(_put(extension, _encode_named(name, _put(2, msgspec.json.encode(item) + b"\n"))))
     return b"".join(parts)
 
 
@@ -269,16 +269,16 @@ def _field(number: int, kind: str, value: Any) -> bytes:
 
 
 def _put(number: int, content: bytes) -> bytes:
-    return delimited(tag_bytes(number, BYTES), content)
+    return encode_delimited(tag_bytes(number, BYTES), content)
 
 
-def _named(name: str, content: bytes) -> bytes:
+def _encode_named(name: str, content: bytes) -> bytes:
     """Return an entry of a JSON object as a named message."""
     return _put(1, name.encode()) + _put(2, content)
 
 
 def _entries(number: int, write: Write) -> Write:
-    return lambda value: b"".join([_put(number, _named(name, write(item))) for name, item in value.items()])
+    return lambda value: b"".join([_put(number, _encode_named(name, write(item))) for name, item in value.items()])
 
 
 def _schema(value: dict[str, Any]) -> bytes:

@@ -72,7 +72,7 @@ class AddressAllocator:
 
     async def _search(self, ctx: Context, service: Service, network: Network) -> str:
         cacher, make = self._addresses.cacher, type(network.network_address)
-        for number in node_ports.of_network(network, self._random):
+        for number in node_ports.generate_candidate_addresses(network, self._random):
             address = make(number)
             if cacher.peek("", str(address)) is None and await self._create(ctx, service, address):
                 return str(address)
@@ -82,7 +82,7 @@ class AddressAllocator:
         """Release an address. An address that is not allocated, or not by the object with that `uid`, is ignored."""
         name = str(ipaddress.ip_address(address))
         try:
-            await self._addresses.delete(_own(ctx), name, DeleteOptions(uid=uid))
+            await self._addresses.delete(_make_server_context(ctx), name, DeleteOptions(uid=uid))
         except (errors.NotFound, errors.Conflict):
             return
 
@@ -98,7 +98,7 @@ class AddressAllocator:
             metadata=ObjectMeta(name=str(address), labels=labels), spec=IPAddressSpec(parentRef=parent)
         )
         try:
-            await self._addresses.create(_own(ctx), ip_address)
+            await self._addresses.create(_make_server_context(ctx), ip_address)
         except errors.AlreadyExists:
             return False
         return True
@@ -127,7 +127,7 @@ class AddressAllocator:
 
 def _has(network: Network, address: Address) -> bool:
     """Whether a service can get the address from the network."""
-    first, last = node_ports.usable(network)
+    first, last = node_ports.usable_range(network)
     return network.version == address.version and first <= int(address) <= last
 
 
@@ -142,6 +142,6 @@ def _is_ready(cidr: ServiceCIDR) -> bool:
     return all(condition.status == "True" for condition in cidr.status.conditions if condition.type == "Ready")
 
 
-def _own(ctx: Context) -> Context:
+def _make_server_context(ctx: Context) -> Context:
     """Return a context for writes of the server itself, outside the namespace of the request."""
     return Context(registry=ctx.registry, user=ctx.user, now=ctx.now)

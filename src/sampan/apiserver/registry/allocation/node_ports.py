@@ -17,32 +17,32 @@ _NETWORK_BAND = (16, 256, 16)
 _PORT_BAND = (16, 128, 32)
 
 
-def usable(network: IPv4Network | IPv6Network) -> tuple[int, int]:
+def usable_range(network: IPv4Network | IPv6Network) -> tuple[int, int]:
     """Return the first and the last address, as numbers, that a service can get."""
     first, last = int(network.network_address) + 1, int(network.broadcast_address)
     return first, last - 1 if network.version == 4 else last
 
 
-def of_network(network: IPv4Network | IPv6Network, random: Random) -> Iterator[int]:
+def generate_candidate_addresses(network: IPv4Network | IPv6Network, random: Random) -> Iterator[int]:
     """Yield the addresses of a network as numbers, those of the upper band first."""
-    first, last = usable(network)
-    middle = min(first + _lower(network.num_addresses, *_NETWORK_BAND), last + 1)
-    yield from _round(middle, last, random)
-    yield from _round(first, middle - 1, random)
+    first, last = usable_range(network)
+    middle = min(first + _compute_lower_band_size(network.num_addresses, *_NETWORK_BAND), last + 1)
+    yield from _cycle_from_random(middle, last, random)
+    yield from _cycle_from_random(first, middle - 1, random)
 
 
-def of_ports(ports: range, random: Random) -> Iterator[int]:
-    middle = ports.start + _lower(len(ports), *_PORT_BAND)
-    yield from _round(middle, ports.stop - 1, random)
-    yield from _round(ports.start, middle - 1, random)
+def generate_candidate_ports(ports: range, random: Random) -> Iterator[int]:
+    middle = ports.start + _compute_lower_band_size(len(ports), *_PORT_BAND)
+    yield from _cycle_from_random(middle, ports.stop - 1, random)
+    yield from _cycle_from_random(ports.start, middle - 1, random)
 
 
-def _lower(size: int, least: int, most: int, step: int) -> int:
+def _compute_lower_band_size(size: int, least: int, most: int, step: int) -> int:
     """Return the size of the lower band of a range."""
     return 0 if size <= least else max(least, min(size // step, most))
 
 
-def _round(first: int, last: int, random: Random) -> Iterator[int]:
+def _cycle_from_random(first: int, last: int, random: Random) -> Iterator[int]:
     """Yield all numbers from first to last, starting at a random one."""
     if first > last:
         return
@@ -99,7 +99,7 @@ class PortBitmap:
         return port
 
     def take_any(self, random: Random) -> int:
-        for port in of_ports(self._ports, random):
+        for port in generate_candidate_ports(self._ports, random):
             if port not in self:
                 return self.take(port)
         raise AllocatorFull

@@ -69,7 +69,7 @@ class AllocationRepair:
         await self._repair_addresses(services, addresses)
 
     async def _repair_ports(self, held: set[int], used_ports: set[int]) -> None:
-        self._unheld_ports = _seen_again(self._unheld_ports, used_ports - held)
+        self._unheld_ports = _count_sightings(self._unheld_ports, used_ports - held)
         unheld = [port for port, times_seen in self._unheld_ports.items() if times_seen >= self._rounds]
         if unheld or not held <= used_ports:
             log.warning(
@@ -87,7 +87,7 @@ class AllocationRepair:
             for ip_address in by_name.values()
             if ip_address.metadata.labels.get(MANAGER_LABEL) == MANAGER and not _is_held(ip_address, holders)
         }
-        self._unheld_addresses = _seen_again(self._unheld_addresses, unheld)
+        self._unheld_addresses = _count_sightings(self._unheld_addresses, unheld)
         for uid, times_seen in self._unheld_addresses.items():
             if times_seen >= self._rounds:
                 log.warning("releasing cluster IP %s, which no service uses", unheld[uid].metadata.name)
@@ -116,7 +116,7 @@ def _replace(bitmap: PortBitmap, held: Iterable[int], unheld: Iterable[int]) -> 
     bitmap.release(unheld)
 
 
-def _seen_again(before: Mapping[K, int], unheld: Iterable[K]) -> dict[K, int]:
+def _count_sightings(before: Mapping[K, int], unheld: Iterable[K]) -> dict[K, int]:
     return {key: before.get(key, 0) + 1 for key in unheld}
 
 

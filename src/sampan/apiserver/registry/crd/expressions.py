@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from sampan.api.field_errors import FieldError
-from sampan.api.go_compat.internal_view import shown
+from sampan.api.go_compat.internal_view import encode_error_value
 from sampan.api.limits import CUSTOM_RULE_ESTIMATE, CUSTOM_SCHEMA_ESTIMATE, REQUEST_BODY_BYTES
 from sampan.api.schema.tree import from_openapi
 from sampan.api.types.apiextensions_v1 import ValidationRule
@@ -137,9 +137,9 @@ def _validate_costs(rule: CheckedRule, at: str, count: int, costs: RuleCosts) ->
 
 def _validate_rule(rule: CheckedRule, at: str, uncorrelated_at: str) -> FieldErrors:
     if rule.error:
-        yield FieldError.invalid(f"{at}.rule", _shown_rule(rule.source), rule.error)
+        yield FieldError.invalid(f"{at}.rule", _format_rule(rule.source), rule.error)
     if rule.message_error:
-        yield FieldError.invalid(f"{at}.messageExpression", _shown_rule(rule.source), rule.message_error)
+        yield FieldError.invalid(f"{at}.messageExpression", _format_rule(rule.source), rule.message_error)
     if rule.uses_old:
         if uncorrelated_at:
             text = f"oldSelf cannot be used on the uncorrelatable portion of the schema within {uncorrelated_at}"
@@ -149,5 +149,5 @@ def _validate_rule(rule: CheckedRule, at: str, uncorrelated_at: str) -> FieldErr
         yield FieldError.invalid(f"{at}.optionalOldSelf", rule.source["optionalOldSelf"], text)
 
 
-def _shown_rule(rule: Source) -> Any:
-    return shown(ValidationRule(**rule))
+def _format_rule(rule: Source) -> Any:
+    return encode_error_value(ValidationRule(**rule))

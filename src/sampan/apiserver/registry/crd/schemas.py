@@ -132,7 +132,7 @@ class _SchemaPosition:
     uncorrelated_at: str = ""
     """The path of the innermost list or map above whose entries cannot be related to those before an update."""
 
-    def inside(self, count: int | None) -> int | None:
+    def multiply_cardinality(self, count: int | None) -> int | None:
         """Return the cardinality of entries of which each value here has `count`."""
         return None if self.cardinality is None or count is None else self.cardinality * max(count, 0)
 
@@ -174,7 +174,7 @@ class _SchemaWalk:
             is_correlated = source.get("x-kubernetes-list-type") == "map"
             inner = replace(
                 below,
-                cardinality=place.inside(source.get("maxItems")),
+                cardinality=place.multiply_cardinality(source.get("maxItems")),
                 uncorrelated_at=place.uncorrelated_at if is_correlated else place.uncorrelated_at or at,
             )
             yield from self.validate(source["items"], f"{at}.items", inner)
@@ -191,7 +191,7 @@ class _SchemaWalk:
             text = "additionalProperties and properties are mutual exclusive"
             yield FieldError.forbidden(f"{at}.additionalProperties", text)
         if isinstance(additional, dict) and not is_plain_scalar(additional):
-            inner = replace(below, cardinality=place.inside(source.get("maxProperties")))
+            inner = replace(below, cardinality=place.multiply_cardinality(source.get("maxProperties")))
             if place.is_inside_metadata:
                 inner = replace(inner, forbids_defaults="inside additionalProperties applying to object metadata")
             yield from self.validate(additional, f"{at}.additionalProperties", inner)

@@ -1,7 +1,7 @@
 """Validation of versions: names, printer columns, subresources and selectable fields.
 
 kube-apiserver's internal type holds what all versions have in common at the top level, and reports validation errors at
-those fields; `hoisted` does the same.
+those fields; `hoist_shared_fields` does the same.
 """
 
 from collections.abc import Iterable, Sequence
@@ -11,7 +11,7 @@ import msgspec
 
 from sampan.api import names
 from sampan.api.field_errors import FieldError
-from sampan.api.go_compat.internal_view import shown
+from sampan.api.go_compat.internal_view import encode_error_value
 from sampan.api.types.apiextensions_v1 import (
     CustomResourceColumnDefinition,
     CustomResourceDefinitionSpec,
@@ -27,7 +27,7 @@ from sampan.apiserver.registry.validation import FieldErrors, validate_required
 _FIELDS = ("schema", "subresources", "additionalPrinterColumns", "selectableFields")
 
 
-class Hoisted(msgspec.Struct, frozen=True):
+class HoistedSpec(msgspec.Struct, frozen=True):
     """A spec with the common values of all versions at the top level, and removed from `versions`."""
 
     versions: Sequence[CustomResourceDefinitionVersion]
@@ -37,7 +37,7 @@ class Hoisted(msgspec.Struct, frozen=True):
     selectableFields: Sequence[SelectableField] = ()
 
 
-def hoisted(spec: CustomResourceDefinitionSpec) -> Hoisted:
+def hoist_shared_fields(spec: CustomResourceDefinitionSpec) -> HoistedSpec:
     versions = list(spec.versions or ())
     shared: dict[str, Any] = {}
     for field in _FIELDS:
@@ -46,7 +46,7 @@ def hoisted(spec: CustomResourceDefinitionSpec) -> Hoisted:
             shared[field] = values[0]
     blank = CustomResourceDefinitionVersion()
     emptied = {field: getattr(blank, field) for field in shared}
-    return Hoisted(versions=[msgspec.structs.replace(version, **emptied) for version in versions], **shared)
+    return HoistedSpec(versions=[msgspec.structs.replace(version, **emptied) for version in versions], **shared)
 
 
 _COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
@@ -62,7 +62,7 @@ def validate_schemas_present(spec: CustomResourceDefinitionSpec) -> FieldErrors:
             yield FieldError.required(f"spec.versions[{index}].schema.openAPIV3Schema")
 
 
-def validate_versions(spec: Hoisted) -> FieldErrors:
+def validate_versions(spec: HoistedSpec) -> FieldErrors:
     """Yield the errors of each version and of the list of versions."""
     for index, version in enumerate(spec.versions):
         at = f"spec.versions[{index}]"
@@ -72,7 +72,7 @@ def validate_versions(spec: Hoisted) -> FieldErrors:
         yield from validate_schema(version.schema, f"{at}.schema", has_status=_has_status(version))
         yield from _validate_subresources_and_columns(version, at)
         yield from _validate_selectable_fields(version.selectableFields, version.schema, f"{at}.selectableFields")
-    shown_versions = shown(list(spec.versions))
+    shown_versions = encode_error_value(list(spec.versions))
     if len({version.name for version in spec.versions}) < len(spec.versions):
         yield FieldError.invalid("spec.versions", shown_versions, "must contain unique version names")
     if sum(version.storage for version in spec.versions) != 1:
@@ -81,7 +81,7 @@ def validate_versions(spec: Hoisted) -> FieldErrors:
         )
 
 
-def validate_common_fields(spec: Hoisted) -> FieldErrors:
+def validate_common_fields(spec: HoistedSpec) -> FieldErrors:
     """Yield the errors of what all versions have in common."""
     yield from validate_schema(spec.schema, "spec.validation", has_status=_has_status(spec))
     yield from _validate_subresources_and_columns(spec, _TOP)
@@ -92,7 +92,7 @@ def validate_common_fields(spec: Hoisted) -> FieldErrors:
         yield from _validate_selectable_fields(spec.selectableFields, spec.schema, "spec.selectableFields")
 
 
-def _has_status(version: Hoisted | CustomResourceDefinitionVersion) -> bool:
+def _has_status(version: HoistedSpec | CustomResourceDefinitionVersion) -> bool:
     return version.subresources is not None and version.subresources.status is not None
 
 
@@ -114,7 +114,7 @@ def validate_stored_versions(stored: Sequence[str], versions: Iterable[CustomRes
         yield FieldError.invalid(f"{at}[{index}]", name, text)
 
 
-def _validate_subresources_and_columns(version: Hoisted | CustomResourceDefinitionVersion, at: str) -> FieldErrors:
+def _validate_subresources_and_columns(version: HoistedSpec | CustomResourceDefinitionVersion, at: str) -> FieldErrors:
     if version.subresources is not None:
         yield from _validate_subresources(version.subresources, f"{at}.subresources")
     for index, column in enumerate(version.additionalPrinterColumns):

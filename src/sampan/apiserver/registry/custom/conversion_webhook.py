@@ -92,7 +92,7 @@ class InvalidResponse(Exception):
         self.failure_type = failure_type
 
 
-def _malformed(message: str) -> InvalidResponse:
+def _malformed_response_error(message: str) -> InvalidResponse:
     return InvalidResponse(message, failure_type=MALFORMED_RESPONSE)
 
 
@@ -117,40 +117,40 @@ def read_conversion_review(
 ) -> list[Value]:
     """Return the converted objects in the response of a webhook. Raise WebhookFailed if it refuses to convert them, and
     InvalidResponse if the response is not a conversion of the originals."""
-    converted = _converted_objects(body, uid, review_version)
+    converted = _parse_converted_objects(body, uid, review_version)
     if len(converted) != len(originals):
         raise InvalidResponse(
             f"returned {len(converted)} objects, expected {len(originals)}", failure_type=PARTIAL_RESPONSE
         )
-    return [_checked(*pair, api_version) for pair in zip(originals, converted, strict=True)]
+    return [_restore_metadata(*pair, api_version) for pair in zip(originals, converted, strict=True)]
 
 
-def _converted_objects(body: bytes, uid: str, review_version: str) -> list[Any]:
+def _parse_converted_objects(body: bytes, uid: str, review_version: str) -> list[Any]:
     try:
         review = msgspec.json.decode(body, type=dict[str, Any])
     except JSON_ERRORS as error:
-        raise _malformed(str(error)) from None
+        raise _malformed_response_error(str(error)) from None
     if (review.get("apiVersion"), review.get("kind")) != (review_version, _KIND):
         actual = f"{review.get('apiVersion', '')}, Kind={review.get('kind', '')}"
-        raise _malformed(f"expected webhook response of {review_version}, Kind={_KIND}, got {actual}")
+        raise _malformed_response_error(f"expected webhook response of {review_version}, Kind={_KIND}, got {actual}")
     response = review.get("response")
     if not isinstance(response, dict):
-        raise _malformed("no response provided")
+        raise _malformed_response_error("no response provided")
     if response.get("uid") != uid:
-        raise _malformed(f'expected response.uid="{uid}", got "{response.get("uid", "")}"')
+        raise _malformed_response_error(f'expected response.uid="{uid}", got "{response.get("uid", "")}"')
     result = response.get("result") or {}
     if not isinstance(result, dict):
-        raise _malformed("response.result is not an object")
+        raise _malformed_response_error("response.result is not an object")
     if result.get("status") != "Success":
         message = result.get("message") or f"response.result.status was '{result.get('status', '')}'"
         raise WebhookFailed(str(message))
     objects = response.get("convertedObjects") or []
     if not isinstance(objects, list):
-        raise _malformed("response.convertedObjects is not a list")
+        raise _malformed_response_error("response.convertedObjects is not a list")
     return objects
 
 
-def _checked(original: Value, converted: Any, api_version: str) -> Value:
+def _restore_metadata(original: Value, converted: Any, api_version: str) -> Value:
     """Return a converted object with the metadata of the original: a webhook may only change labels and annotations."""
     if not isinstance(converted, dict) or converted.get("apiVersion") != api_version:
         received = converted.get("apiVersion") if isinstance(converted, dict) else None

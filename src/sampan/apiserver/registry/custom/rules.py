@@ -223,7 +223,7 @@ def _compile_rules(schema: Schema, *, is_resource: bool) -> Validate | None:
     rules = [CheckedRule(source, scope) for source in sources]
     for rule in rules:
         rule.compile()
-    adapt = value_adapter(schema) or _unchanged
+    adapt = value_adapter(schema) or _identity
     shown_type = schema.type or "object"
 
     def validate(value: Any, old: Any, path: str, evaluation: _Evaluation) -> None:
@@ -244,7 +244,7 @@ def _compile_rules(schema: Schema, *, is_resource: bool) -> Validate | None:
     return validate
 
 
-def _unchanged(value: Any) -> Any:
+def _identity(value: Any) -> Any:
     return value
 
 
@@ -259,7 +259,7 @@ class _Variables:
         self.plain = {"self": value, "oldSelf": None if old is UNCORRELATED else old}
         self.optional = {"self": value, "oldSelf": NONE if old is UNCORRELATED else OptionalValue(old)}
 
-    def of(self, rule: CheckedRule) -> dict[str, Any]:
+    def select(self, rule: CheckedRule) -> dict[str, Any]:
         return self.optional if rule.has_optional_old else self.plain
 
 
@@ -272,7 +272,7 @@ def _evaluate(
         yield FieldError.invalid(at, shown_type, f"rule compile error: {rule.error}")
         return
     try:
-        if evaluation.run(rule.program, variables.of(rule)) is True:
+        if evaluation.run(rule.program, variables.select(rule)) is True:
             return
     except CostLimitExceeded as error:
         why = (
@@ -292,10 +292,10 @@ def _evaluate(
             yield FieldError.invalid(at, shown_type, f"{error} evaluating rule: {rule.shown}")
         return
     shown_value = OMITTED if isinstance(value, dict | list) else value
-    yield _failure(rule, _joined(path, rule.source.get("fieldPath", "")), shown_value, variables, evaluation)
+    yield _failure(rule, _join_paths(path, rule.source.get("fieldPath", "")), shown_value, variables, evaluation)
 
 
-def _joined(path: str, field_path: str) -> str:
+def _join_paths(path: str, field_path: str) -> str:
     """Return the path of the field that a rule names, relative to its own."""
     relative = field_path.strip()
     if not relative:
@@ -323,7 +323,7 @@ def _message(rule: CheckedRule, variables: _Variables, evaluation: _Evaluation) 
     if rule.message_program is None:
         return ""
     try:
-        text = evaluation.run(rule.message_program, variables.of(rule))
+        text = evaluation.run(rule.message_program, variables.select(rule))
     except (CelError, _BudgetExceeded):
         return ""
     message = text.strip() if isinstance(text, str) else ""

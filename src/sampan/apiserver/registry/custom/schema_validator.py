@@ -25,7 +25,7 @@ from sampan.apiserver.registry.custom.value_checks import (
     enum_checks,
     format_checks,
     general_error,
-    invalid,
+    invalid_error,
     is_same,
     number_checks,
     string_checks,
@@ -136,7 +136,7 @@ def _item_parts(source: Source) -> list[Part]:
 
     def check(value: list[Any], path: str, out: Errors) -> None:
         if least is not None and len(value) < least:
-            out.append(invalid(path, len(value), f"should have at least {least} items"))
+            out.append(invalid_error(path, len(value), f"should have at least {least} items"))
         if most is not None and len(value) > most:
             out.append(FieldError.too_many(path or NO_PATH, len(value), most))
 
@@ -155,7 +155,7 @@ def _members(source: Source) -> Check | None:
     def check(value: dict[str, Any], old: Any, path: str, out: Errors) -> int:
         size, matches = len(value), 0
         if least is not None and size < least:
-            out.append(invalid(path, size, f"should have at least {least} properties"))
+            out.append(invalid_error(path, size, f"should have at least {least} properties"))
             return matches
         if most is not None and size > most:
             out.append(FieldError.too_many(path or NO_PATH, size, most))
@@ -183,17 +183,17 @@ def combination_checks(source: Source, compile_schema: Callable[[Source], Check]
     """Return the checks of allOf, anyOf, oneOf and not in a schema."""
     checks: list[Check] = []
     if alternatives := source.get("anyOf"):
-        checks.append(_any_of([compile_schema(part) for part in alternatives]))
+        checks.append(_make_any_of_check([compile_schema(part) for part in alternatives]))
     if alternatives := source.get("oneOf"):
-        checks.append(_one_of([compile_schema(part) for part in alternatives]))
+        checks.append(_make_one_of_check([compile_schema(part) for part in alternatives]))
     if parts := source.get("allOf"):
-        checks.append(_all_of([compile_schema(part) for part in parts]))
+        checks.append(_make_all_of_check([compile_schema(part) for part in parts]))
     if isinstance(source.get("not"), Mapping):
-        checks.append(_not(compile_schema(source["not"])))
+        checks.append(_make_not_check(compile_schema(source["not"])))
     return checks
 
 
-def _best(
+def _try_alternatives(
     alternatives: Sequence[Check], value: Any, old: Any, path: str, out: Errors, *, stops: bool
 ) -> tuple[int, Sequence[FieldError], int]:
     """Return how many alternatives are valid, the errors of the one that was closest, and its matches."""
@@ -212,9 +212,9 @@ def _best(
     return valid, () if valid else errors, max(matches, 0)
 
 
-def _any_of(alternatives: Sequence[Check]) -> Check:
+def _make_any_of_check(alternatives: Sequence[Check]) -> Check:
     def check(value: Any, old: Any, path: str, out: Errors) -> int:
-        valid, errors, matches = _best(alternatives, value, old, path, out, stops=True)
+        valid, errors, matches = _try_alternatives(alternatives, value, old, path, out, stops=True)
         if not valid:
             out.append(general_error(f"{gotext.quote(path)} must validate at least one schema (anyOf)"))
             out.extend(errors)
@@ -223,9 +223,9 @@ def _any_of(alternatives: Sequence[Check]) -> Check:
     return check
 
 
-def _one_of(alternatives: Sequence[Check]) -> Check:
+def _make_one_of_check(alternatives: Sequence[Check]) -> Check:
     def check(value: Any, old: Any, path: str, out: Errors) -> int:
-        valid, errors, matches = _best(alternatives, value, old, path, out, stops=False)
+        valid, errors, matches = _try_alternatives(alternatives, value, old, path, out, stops=False)
         if valid != 1:
             detail = f"Found {valid} valid alternatives" if valid else "Found none valid"
             out.append(general_error(f"{gotext.quote(path)} must validate one and only one schema (oneOf). {detail}"))
@@ -235,7 +235,7 @@ def _one_of(alternatives: Sequence[Check]) -> Check:
     return check
 
 
-def _all_of(parts: Sequence[Check]) -> Check:
+def _make_all_of_check(parts: Sequence[Check]) -> Check:
     def check(value: Any, old: Any, path: str, out: Errors) -> int:
         valid = matches = 0
         for part in parts:
@@ -251,7 +251,7 @@ def _all_of(parts: Sequence[Check]) -> Check:
     return check
 
 
-def _not(inner: Check) -> Check:
+def _make_not_check(inner: Check) -> Check:
     def check(value: Any, old: Any, path: str, out: Errors) -> int:
         out.spend()
         own = Errors(out.budget)

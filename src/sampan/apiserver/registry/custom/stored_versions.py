@@ -97,7 +97,7 @@ class StoredVersion:
             if self.conversion.needs_request:
                 return None
             decoded = self.conversion.convert_now(decoded, self.api_version)
-        return self._completed(decoded, value)
+        return self._normalize(decoded, value)
 
     async def convert(self, values: Sequence[bytes]) -> list[bytes]:
         """Return stored values in this version; those in other versions are converted by one request."""
@@ -110,7 +110,7 @@ class StoredVersion:
             decoded = [json_codec.read_any(values[index]) for index in pending]
             results = await self.conversion.convert(decoded, self.api_version)
             for index, result in zip(pending, results, strict=True):
-                converted[index] = self._completed(result, values[index])
+                converted[index] = self._normalize(result, values[index])
         return [value for value in converted if value is not None]
 
     async def to_storage(self, value: bytes) -> bytes:
@@ -120,17 +120,17 @@ class StoredVersion:
         if not self.conversion.needs_request and value.startswith(self._head):
             return self._storage_head + value[len(self._head) :]
         (converted,) = await self.conversion.convert([json_codec.read_any(value)], self._storage_version)
-        return json_codec.encode(_in_order(converted))
+        return json_codec.encode(_order_fields(converted))
 
-    def _completed(self, decoded: Value, source: bytes) -> bytes:
+    def _normalize(self, decoded: Value, source: bytes) -> bytes:
         tree = self._schema.tree
         custom.prune(decoded, tree)
         custom.apply_defaults(decoded, tree)
-        encoded = json_codec.encode(_in_order(decoded))
+        encoded = json_codec.encode(_order_fields(decoded))
         return source if encoded == source else encoded
 
 
-def _in_order(value: Value) -> Value:
+def _order_fields(value: Value) -> Value:
     """Return the object with kind, apiVersion and metadata first, which the cacher relies on."""
     title: Value = {field: value[field] for field in ("kind", "apiVersion", "metadata") if field in value}
     return {**title, **value}
@@ -194,10 +194,13 @@ class ConvertingBackend(WrappedBackend):
         return Batch(events, batch.revision)
 
     def _batch(self, batch: Batch) -> Batch:
-        events = [event if event.value is None or self._is_ready(event) else self._now(event) for event in batch.events]
+        events = [
+            event if event.value is None or self._is_ready(event) else self._convert_event_now(event)
+            for event in batch.events
+        ]
         return Batch(events, batch.revision)
 
-    def _now(self, event: StoreEvent) -> StoreEvent:
+    def _convert_event_now(self, event: StoreEvent) -> StoreEvent:
         assert event.value is not None
         converted = self._version.convert_now(event.value)
         assert converted is not None

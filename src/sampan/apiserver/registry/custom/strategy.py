@@ -73,7 +73,7 @@ class CustomStrategy(Strategy):
         if self._schema is None:
             return
         compiled = self._schema.compile()
-        value, before = _validated_value(obj), _validated_value(old) if old is not None else None
+        value, before = _value_to_validate(obj), _value_to_validate(old) if old is not None else None
         field_errors = list(compiled.validate(value, before))
         if self._scale is not None:
             field_errors += self._scale.validate(obj.content)
@@ -120,7 +120,7 @@ class CustomStatusStrategy(StatusStrategy):
         return self._custom.validate(obj, old)
 
 
-def _validated_value(obj: Unstructured) -> dict[str, Any]:
+def _value_to_validate(obj: Unstructured) -> dict[str, Any]:
     """Return the object as schemas see it: of its metadata they can only restrict the names."""
     meta = {"name": obj.metadata.name}
     if obj.metadata.generateName:
@@ -165,13 +165,13 @@ class ScalePaths:
         return tuple(f"f:{part}" for part in self._spec)
 
     def replicas(self, content: dict[str, Any]) -> int | None:
-        return _integer(_dig(content, self._spec))
+        return _integer(_look_up_path(content, self._spec))
 
     def current_replicas(self, content: dict[str, Any]) -> int | None:
-        return _integer(_dig(content, self._status))
+        return _integer(_look_up_path(content, self._status))
 
     def selector(self, content: dict[str, Any]) -> str:
-        value = _dig(content, self._selector) if self._selector else None
+        value = _look_up_path(content, self._selector) if self._selector else None
         return value if isinstance(value, str) else ""
 
     def set_replicas(self, content: dict[str, Any], replicas: int) -> None:
@@ -232,7 +232,7 @@ def _parts(path: str) -> list[str]:
     return path.removeprefix(".").split(".")
 
 
-def _dig(value: Any, path: list[str]) -> Any:
+def _look_up_path(value: Any, path: list[str]) -> Any:
     for part in path:
         value = value.get(part) if isinstance(value, dict) else None
     return value

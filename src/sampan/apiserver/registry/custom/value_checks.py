@@ -95,22 +95,22 @@ def string_checks(source: Source) -> list[Part]:
     longest, shortest, pattern = source.get("maxLength"), source.get("minLength"), source.get("pattern")
     if longest is None and shortest is None and not pattern:
         return []
-    compiled, why = _compiled_pattern(pattern) if pattern else (None, "")
+    compiled, why = _try_compile_pattern(pattern) if pattern else (None, "")
 
     def check(value: str, path: str, out: Errors) -> None:
         if longest is not None and len(value) > longest:
             out.append(FieldError.too_long(path or NO_PATH, longest))
         elif shortest is not None and len(value) < shortest:
-            out.append(invalid(path, value, f"should be at least {shortest} chars long"))
+            out.append(invalid_error(path, value, f"should be at least {shortest} chars long"))
         elif why:
-            out.append(invalid(path, value, f"should match '{pattern}, but pattern is invalid: {why}'"))
+            out.append(invalid_error(path, value, f"should match '{pattern}, but pattern is invalid: {why}'"))
         elif compiled is not None and not compiled.matches(value):
-            out.append(invalid(path, value, f"should match '{pattern}'"))
+            out.append(invalid_error(path, value, f"should match '{pattern}'"))
 
     return [check]
 
 
-def _compiled_pattern(pattern: str) -> tuple[Pattern | None, str]:
+def _try_compile_pattern(pattern: str) -> tuple[Pattern | None, str]:
     try:
         return compile_pattern(pattern), ""
     except PatternError as error:
@@ -176,14 +176,14 @@ def _range_check(prefix: str, declared: str, name: str) -> Part:
 def _multiple_check(factor: float, source: Source) -> Part:
     def check(value: float, path: str, out: Errors) -> None:
         if factor <= 0:
-            out.append(invalid(path, value, f"factor MultipleOf declared for {path} must be positive: {factor}"))
+            out.append(invalid_error(path, value, f"factor MultipleOf declared for {path} must be positive: {factor}"))
             return
         if isinstance(value, int) and float(factor).is_integer():
             is_multiple = value % int(factor) == 0
         else:
             is_multiple = _is_whole(1 / factor * value if factor < 1 else value / factor)
         if not is_multiple:
-            out.append(invalid(path, value, f"should be a multiple of {gotext.value(_shown(factor))}"))
+            out.append(invalid_error(path, value, f"should be a multiple of {gotext.value(_to_int_if_whole(factor))}"))
 
     return check
 
@@ -194,7 +194,7 @@ def _minimum_check(bound: float, source: Source) -> Part:
 
     def check(value: float, path: str, out: Errors) -> None:
         if value < bound or (is_exclusive and value == bound):
-            out.append(invalid(path, value, f"should be {word} {gotext.value(_shown(bound))}"))
+            out.append(invalid_error(path, value, f"should be {word} {gotext.value(_to_int_if_whole(bound))}"))
 
     return check
 
@@ -205,12 +205,12 @@ def _maximum_check(bound: float, source: Source) -> Part:
 
     def check(value: float, path: str, out: Errors) -> None:
         if value > bound or (is_exclusive and value == bound):
-            out.append(invalid(path, value, f"should be {word} {gotext.value(_shown(bound))}"))
+            out.append(invalid_error(path, value, f"should be {word} {gotext.value(_to_int_if_whole(bound))}"))
 
     return check
 
 
-def _shown(bound: float) -> float | int:
+def _to_int_if_whole(bound: float) -> float | int:
     return int(bound) if isinstance(bound, float) and bound.is_integer() and abs(bound) < 1e21 else bound
 
 
@@ -277,7 +277,7 @@ def is_same(left: Any, right: Any) -> bool:
     return bool(left == right)
 
 
-def invalid(path: str, value: Any, message: str) -> FieldError:
+def invalid_error(path: str, value: Any, message: str) -> FieldError:
     return FieldError.invalid(path or NO_PATH, value, f"{path} in body {message}")
 
 

@@ -20,7 +20,7 @@ from sampan.api.types.resource_v1 import (
 )
 from sampan.api.values.scalars import RawJSON
 from sampan.apiserver.registry.devices.names import (
-    itself,
+    identity,
     validate_device_toleration,
     validate_driver_name,
     validate_fully_qualified_name,
@@ -33,7 +33,7 @@ from sampan.apiserver.registry.validation import (
     validate_dns_subdomain,
     validate_required,
 )
-from sampan.machinery.cel.devices import compiled
+from sampan.machinery.cel.devices import compile_selector
 from sampan.machinery.cel.errors import CelError
 
 MOST_CONFIGURATIONS = 32
@@ -55,7 +55,7 @@ def _validate_selector(selector: DeviceSelector, at: str) -> FieldErrors:
 
 def _validate_expression(expression: str, at: str) -> FieldErrors:
     try:
-        selector = compiled(expression)
+        selector = compile_selector(expression)
     except CelError as error:
         yield FieldError.invalid(at, expression, str(error))
         return
@@ -154,7 +154,7 @@ def validate_claim_spec(claim: DeviceClaim, at: str) -> FieldErrors:
 
 
 def _validate_request_references(references: list[str], known: RequestNames, at: str) -> FieldErrors:
-    yield from validate_set(references, MOST_REQUESTS, known.validate_reference, itself, at)
+    yield from validate_set(references, MOST_REQUESTS, known.validate_reference, identity, at)
 
 
 def _validate_match_attribute(constraint: DeviceConstraint, at: str) -> FieldErrors:

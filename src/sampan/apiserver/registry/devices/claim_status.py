@@ -35,7 +35,7 @@ from sampan.apiserver.registry.devices.claim_spec import (
     validate_raw_object,
 )
 from sampan.apiserver.registry.devices.names import (
-    itself,
+    identity,
     validate_driver_name,
     validate_pool_name,
     validate_set,
@@ -133,7 +133,7 @@ def _validate_allocation(allocation: AllocationResult, known: RequestNames, at: 
     def validate_configuration(configuration: DeviceAllocationConfiguration, here: str) -> FieldErrors:
         yield from validate_one_of(configuration.source, _SOURCES, f"{here}.source")
         yield from validate_set(
-            configuration.requests, MOST_REQUESTS, known.validate_reference, itself, f"{here}.requests"
+            configuration.requests, MOST_REQUESTS, known.validate_reference, identity, f"{here}.requests"
         )
         yield from validate_opaque_configuration(configuration.opaque, here)
 
@@ -193,7 +193,7 @@ def _validate_network_data(data: NetworkDeviceData, at: str) -> FieldErrors:
         yield FieldError.too_long(f"{at}.interfaceName", _LONGEST_INTERFACE)
     if names.size(data.hardwareAddress) > _LONGEST_HARDWARE:
         yield FieldError.too_long(f"{at}.hardwareAddress", _LONGEST_HARDWARE)
-    yield from validate_set(data.ips, _MOST_IPS, addresses.interface_address, itself, f"{at}.ips")
+    yield from validate_set(data.ips, _MOST_IPS, addresses.interface_address, identity, f"{at}.ips")
 
 
 _OF_NODE, _OF_ANY = "associated-node:", "arbitrary-node:"
@@ -230,20 +230,20 @@ def _reason(result: AuthzResult) -> str:
 def needs_of(request: Attributes, new: ResourceClaimStatus, old: ResourceClaimStatus) -> Iterator[Need]:
     """Yield the permissions that the change requires. `request` holds the attributes of the request that makes it."""
     if not (is_same(new.allocation, old.allocation) and is_same(new.reservedFor, old.reservedFor)):
-        yield _binding(request)
+        yield _binding_need(request)
     if new.allocation is not None:
         for driver in changed_drivers(new.devices, old.devices):
-            yield _driver(request, driver, node_of(new.allocation))
+            yield _driver_need(request, driver, node_of(new.allocation))
 
 
-def _binding(request: Attributes) -> Need:
+def _binding_need(request: Attributes) -> Need:
     """Return the permission for binding, which is checked at cluster scope whatever the claim's namespace is."""
     attributes = msgspec.structs.replace(request, subresource="binding", namespace="", name="")
     why = "changing status.allocation or status.reservedFor requires"
     return Need("status.allocation", f'{why} resource="resourceclaims/binding", verb="{request.verb}"', [attributes])
 
 
-def _driver(request: Attributes, driver: str, node: str) -> Need:
+def _driver_need(request: Attributes, driver: str, node: str) -> Need:
     is_there = not names.dns1123_subdomain(node) and is_service_account_on(request.user, node)
     verbs = [f"{prefix}{request.verb}" for prefix in ([_OF_NODE, _OF_ANY] if is_there else [_OF_ANY])]
     requests = [msgspec.structs.replace(request, verb=verb, subresource="driver", name=driver) for verb in verbs]

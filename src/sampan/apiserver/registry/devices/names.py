@@ -53,17 +53,17 @@ def validate_map(
     """Yield the errors of a map. In field paths, keys longer than `longest` are abbreviated in the middle."""
     for key in sorted(mapping):
         yield from validate_key(key, at)
-        yield from check(mapping[key], f"{at}[{_cut(key, max(longest, _SHORTEST_KEY))}]")
+        yield from check(mapping[key], f"{at}[{_truncate_middle(key, max(longest, _SHORTEST_KEY))}]")
 
 
-def _cut(text: str, longest: int) -> str:
+def _truncate_middle(text: str, longest: int) -> str:
     if len(text) <= longest:
         return text
     kept = longest - 3
     return f"{text[: (kept + 1) // 2]}...{text[len(text) - kept // 2 :]}"
 
 
-def itself(item: str) -> str:
+def identity(item: str) -> str:
     return item
 
 

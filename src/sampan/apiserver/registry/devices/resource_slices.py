@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from sampan.api import names
 from sampan.api.field_errors import FieldError
-from sampan.api.go_compat.internal_view import shown
+from sampan.api.go_compat.internal_view import encode_error_value
 from sampan.api.types.resource_v1 import (
     CapacityRequestPolicy,
     CapacityRequestPolicyRange,
@@ -69,14 +69,14 @@ def _validate_request_policy(policy: CapacityRequestPolicy, whole: Quantity, at:
 
 
 def _validate_valid_values(values: list[str], default: Quantity, whole: Quantity, at: str) -> FieldErrors:
-    def too_large(text: str, here: str) -> FieldErrors:
+    def validate_size(text: str, here: str) -> FieldErrors:
         if parse(text) > whole:
             yield FieldError.invalid(here, text, f"option is larger than capacity value: {whole}")
 
     for index in range(1, len(values)):
         if parse(values[index - 1]) > parse(values[index]):
             yield FieldError.invalid(f"{at}[{index}]", values[index], "values must be sorted in ascending order")
-    yield from validate_set(values, _MOST_VALUES, too_large, lambda text: str(parse(text).value()), at)
+    yield from validate_set(values, _MOST_VALUES, validate_size, lambda text: str(parse(text).value()), at)
     if len(values) > _MOST_VALUES or all(parse(text) != default for text in values):
         yield FieldError.invalid(at, str(default), "default value is not valid according to the requestPolicy")
 
@@ -184,7 +184,7 @@ def _validate_node_selection(spec: ResourceSliceSpec, at: str) -> FieldErrors:
         terms = spec.nodeSelector.nodeSelectorTerms or []
         if len(terms) != 1:
             text = "must have exactly one node selector term"
-            yield FieldError.invalid(f"{at}.nodeSelector.nodeSelectorTerms", shown(terms), text)
+            yield FieldError.invalid(f"{at}.nodeSelector.nodeSelectorTerms", encode_error_value(terms), text)
     for field in ("allNodes", "perDeviceNodeSelection"):
         value = getattr(spec, field)
         if value:
@@ -285,4 +285,6 @@ def _validate_attribute(attribute: DeviceAttribute, at: str) -> FieldErrors:
             yield FieldError.too_long(f"{at}.version", _LONGEST_VALUE)
     count = sum(getattr(attribute, field) is not None for field in _SCALARS)
     if count != 1:
-        yield FieldError.invalid(at, shown(attribute) if count else "", "exactly one value must be specified")
+        yield FieldError.invalid(
+            at, encode_error_value(attribute) if count else "", "exactly one value must be specified"
+        )

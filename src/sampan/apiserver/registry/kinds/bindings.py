@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sampan.api.field_errors import FieldError, joined
+from sampan.api.field_errors import FieldError, join_messages
 from sampan.api.resources.resource import GroupVersionKind
 from sampan.api.semantics.pods import set_pod_condition
 from sampan.api.types.core_v1 import Binding, Pod
@@ -42,7 +42,7 @@ async def bind(endpoints: ApiEndpoints, call: Call) -> ValueResponse:
     if call.name and call.name != binding.metadata.name:
         raise errors.bad_request("name in URL does not match name in Binding object")
     if field_errors := _validate_binding(binding):
-        raise errors.unexpected(joined([str(error) for error in field_errors]))
+        raise errors.unexpected_error(join_messages([str(error) for error in field_errors]))
     await endpoints.admission.validate(endpoints.attributes("CREATE", call, binding, None, ctx))
     await _assign(endpoints, ctx, binding)
     return created_status()
@@ -64,7 +64,7 @@ async def _assign(endpoints: ApiEndpoints, ctx: Context, binding: Binding) -> No
     async def change(pod: Any) -> Any:
         key, uid, version = store.key(ctx.namespace, meta.name), meta.uid, meta.resourceVersion
         preconditions.check_stored(store.resource, key, pod, uid=uid, resource_version=version)
-        if why := _unassignable(pod):
+        if why := _find_assignment_error(pod):
             raise errors.conflict("pods/binding", meta.name, why)
         _put_on_node(pod, binding, ctx.now)
         return pod
@@ -72,7 +72,7 @@ async def _assign(endpoints: ApiEndpoints, ctx: Context, binding: Binding) -> No
     await store.update(ctx, meta.name, change, strategy=_STRATEGY)
 
 
-def _unassignable(pod: Pod) -> str:
+def _find_assignment_error(pod: Pod) -> str:
     name = pod.metadata.name
     if pod.metadata.deletionTimestamp is not None:
         return f"pod {name} is being deleted, cannot be assigned to a host"

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from sampan.api import names
 from sampan.api.field_errors import FieldError
-from sampan.api.go_compat.internal_view import difference, shown
+from sampan.api.go_compat.internal_view import difference, encode_error_value
 from sampan.api.types.certificates_v1 import (
     CertificateSigningRequest,
     CertificateSigningRequestCondition,
@@ -98,7 +98,7 @@ class IssueStrategy(StatusStrategy):
 def _keep(conditions: list[CertificateSigningRequestCondition], old: Conditions, kind: str) -> None:
     """Restore the conditions of a type from the old object if their number is unchanged."""
     places = [index for index, condition in enumerate(conditions) if condition.type == kind]
-    before = _of(old, kind)
+    before = _select_conditions(old, kind)
     if len(places) == len(before):
         for index, condition in zip(places, before, strict=True):
             conditions[index] = condition
@@ -120,7 +120,7 @@ def _put_times(conditions: Conditions, old: Conditions, now: str) -> None:
 def _validate_spec(spec: CertificateSigningRequestSpec, old: CertificateSigningRequestSpec | None) -> FieldErrors:
     """Yield the errors of the spec; some kinds of invalid values are tolerated if the old object has them."""
     if message := find_request_error(spec.request or b""):
-        yield FieldError.invalid("spec.request", shown(spec.request), message)
+        yield FieldError.invalid("spec.request", encode_error_value(spec.request), message)
     if not spec.usages:
         yield FieldError.required("spec.usages")
     if old is None or all(usage in _USAGES for usage in old.usages):
@@ -156,7 +156,7 @@ def _validate_request_update(
     if is_new and new.certificate and not had_bad and (message := find_certificate_error(new.certificate)):
         yield FieldError.invalid(_CERTIFICATE, "<certificate data>", message)
     for kind in (APPROVED, DENIED, FAILED):
-        if len(_of(new.conditions, kind)) < len(_of(before.conditions, kind)):
+        if len(_select_conditions(new.conditions, kind)) < len(_select_conditions(before.conditions, kind)):
             yield FieldError.forbidden(_CONDITIONS, f'updates may not remove a condition of type "{kind}"')
     if not may_approve:
         yield from _validate_approval(new.conditions, before.conditions)
@@ -168,7 +168,7 @@ def _validate_request_update(
 
 def _validate_approval(conditions: Conditions, old: Conditions) -> FieldErrors:
     for kind in (APPROVED, DENIED):
-        new, before = _of(conditions, kind), _of(old, kind)
+        new, before = _select_conditions(conditions, kind), _select_conditions(old, kind)
         if len(new) > len(before):
             yield FieldError.forbidden(_CONDITIONS, f'updates may not add a condition of type "{kind}"')
         elif len(new) == len(before) and new != before:
@@ -201,7 +201,7 @@ def _validate_condition(conditions: Conditions, old: Conditions) -> FieldErrors:
         types.add(condition.type)
 
 
-def _of(conditions: Conditions, kind: str) -> list[CertificateSigningRequestCondition]:
+def _select_conditions(conditions: Conditions, kind: str) -> list[CertificateSigningRequestCondition]:
     return [condition for condition in conditions if condition.type == kind]
 
 
@@ -220,7 +220,7 @@ def _condition(request: CertificateSigningRequest, now: float) -> str:
 
 def _duration(request: CertificateSigningRequest, now: float) -> str:
     seconds = request.spec.expirationSeconds
-    return ages.human(seconds) if seconds is not None else cells.NONE
+    return ages.format_age(seconds) if seconds is not None else cells.NONE
 
 
 CertificateSigningRequestStrategy.columns = (

@@ -73,7 +73,7 @@ class ProbeFailure(Exception):
 async def _probe_port(port: int) -> None:
     """Raise ProbeFailure unless the component at a port of this machine is healthy. Its certificate is not verified."""
     try:
-        reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=_unverified())
+        reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=_make_unverified_context())
     except OSError as error:
         reason = os.strerror(error.errno).lower() if error.errno else str(error)
         where = f'Get "https://127.0.0.1:{port}/healthz": dial tcp 127.0.0.1:{port}'
@@ -88,7 +88,7 @@ async def _probe_port(port: int) -> None:
 
 
 @cache
-def _unverified() -> ssl.SSLContext:
+def _make_unverified_context() -> ssl.SSLContext:
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     return context

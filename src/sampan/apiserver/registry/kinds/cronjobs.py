@@ -47,7 +47,7 @@ class CronJobStrategy(TemplateStrategy):
     def validate_create(self, ctx: Context, obj: CronJob) -> Iterable[FieldError]:
         yield from _validate_spec(obj.spec, None, NEW_TEMPLATE)
         if names.size(obj.metadata.name) > _NAME_MOST:
-            yield FieldError.invalid("metadata.name", obj.metadata.name, names.too_long(_NAME_MOST))
+            yield FieldError.invalid("metadata.name", obj.metadata.name, names.too_long_message(_NAME_MOST))
 
     def validate_update(self, ctx: Context, obj: CronJob, old: CronJob) -> Iterable[FieldError]:
         return _validate_spec(obj.spec, old.spec, update_options(self.template_of(old)))
@@ -121,7 +121,7 @@ def _suspend(cron_job: CronJob, now: float) -> str:
     return cells.UNSET if cron_job.spec.suspend is None else str(cron_job.spec.suspend)
 
 
-def _last(cron_job: CronJob, now: float) -> str:
+def _last_schedule_age(cron_job: CronJob, now: float) -> str:
     last = cron_job.status.lastScheduleTime
     return cells.NONE if last is None else ages.age(last, now)
 
@@ -136,7 +136,7 @@ CronJobStrategy.columns = (
     Column("Timezone", lambda cron_job, now: cron_job.spec.timeZone or cells.NONE, field="spec.timeZone"),
     Column("Suspend", _suspend, type="boolean", field="spec.suspend"),
     Column("Active", lambda cron_job, now: len(cron_job.status.active), type="integer", field="status.active"),
-    Column("Last Schedule", _last, field="status.lastScheduleTime"),
+    Column("Last Schedule", _last_schedule_age, field="status.lastScheduleTime"),
     AGE,
     *container_columns(_containers),
     Column(

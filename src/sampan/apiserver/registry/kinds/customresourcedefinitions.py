@@ -23,7 +23,7 @@ from sampan.apiserver.registry.crd.validation import (
     validate_required_names,
 )
 from sampan.apiserver.registry.crd.versions import (
-    hoisted,
+    hoist_shared_fields,
     validate_common_fields,
     validate_schemas_present,
     validate_stored_versions,
@@ -59,10 +59,10 @@ class CustomResourceDefinitionStrategy(Strategy):
         if service is not None and service.port is None:
             service.port = DEFAULT_PORT
         if not obj.status.storedVersions:
-            obj.status.storedVersions = _stored(spec) or None
+            obj.status.storedVersions = _list_storage_versions(spec) or None
 
     def prepare_for_create(self, ctx: Context, obj: CustomResourceDefinition) -> None:
-        obj.status = CustomResourceDefinitionStatus(storedVersions=_stored(obj.spec) or None)
+        obj.status = CustomResourceDefinitionStatus(storedVersions=_list_storage_versions(obj.spec) or None)
 
     def validate_create(self, ctx: Context, obj: CustomResourceDefinition) -> Iterable[FieldError]:
         name, spec = obj.metadata.name, obj.spec
@@ -73,7 +73,7 @@ class CustomResourceDefinitionStrategy(Strategy):
     def prepare_for_update(self, ctx: Context, obj: CustomResourceDefinition, old: CustomResourceDefinition) -> None:
         before = old.status
         stored = [*(before.storedVersions or ())]
-        stored += [name for name in _stored(obj.spec) if name not in stored]
+        stored += [name for name in _list_storage_versions(obj.spec) if name not in stored]
         obj.status = CustomResourceDefinitionStatus(
             conditions=before.conditions,
             acceptedNames=before.acceptedNames,
@@ -133,18 +133,18 @@ class CustomResourceDefinitionStatusStrategy(StatusStrategy):
         return validate_names(obj.status.acceptedNames, "status.acceptedNames")
 
 
-def _stored(spec: CustomResourceDefinitionSpec) -> list[str]:
+def _list_storage_versions(spec: CustomResourceDefinitionSpec) -> list[str]:
     return [version.name for version in spec.versions or () if version.storage][:1]
 
 
 def _formats(spec: CustomResourceDefinitionSpec) -> list[str]:
-    hoisted_spec = hoisted(spec)
+    hoisted_spec = hoist_shared_fields(spec)
     schemas = (hoisted_spec.schema, *(version.schema for version in hoisted_spec.versions))
     return [name for schema in schemas for name in unknown_formats(schema)]
 
 
 def _validate_crd(crd: CustomResourceDefinition, old: CustomResourceDefinition | None) -> FieldErrors:
-    spec, parts = crd.spec, hoisted(crd.spec)
+    spec, parts = crd.spec, hoist_shared_fields(crd.spec)
     yield from validate_group(spec.group, "spec.group")
     yield from validate_one_of(spec.scope, _SCOPES, "spec.scope")
     if old is None or not any(validate_schemas_present(old.spec)):

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from sampan.api.field_errors import FieldError
-from sampan.api.go_compat.internal_view import shown
+from sampan.api.go_compat.internal_view import encode_error_value
 from sampan.api.types.apps_v1 import DaemonSet, DaemonSetSpec, DaemonSetUpdateStrategy, RollingUpdateDaemonSet
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.podspec.defaults import default_template
@@ -138,7 +138,7 @@ def _validate_spec(spec: DaemonSetSpec, options: PodValidationOptions, old: Daem
 
 def _validate_update_strategy(strategy: DaemonSetUpdateStrategy, at: str) -> FieldErrors:
     if strategy.type not in (_ROLLING, _ON_DELETE):
-        yield FieldError.not_supported(at, shown(_internal(strategy)), (_ROLLING, _ON_DELETE))
+        yield FieldError.not_supported(at, encode_error_value(_internal(strategy)), (_ROLLING, _ON_DELETE))
     elif strategy.type == _ROLLING and strategy.rollingUpdate is not None:
         yield from _validate_rolling_update(strategy.rollingUpdate, f"{at}.rollingUpdate")
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from sampan.api.field_errors import FieldError
-from sampan.api.go_compat.internal_view import shown
+from sampan.api.go_compat.internal_view import encode_error_value
 from sampan.api.types import apps_v1
 from sampan.api.types.apps_v1 import Deployment, RollingUpdateDeployment
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
@@ -128,7 +128,7 @@ def _validate_strategy(strategy: apps_v1.DeploymentStrategy, at: str) -> FieldEr
             text = f"may not be specified when strategy `type` is '{_RECREATE}'"
             yield FieldError.forbidden(f"{at}.rollingUpdate", text)
     elif strategy.type != _ROLLING:
-        yield FieldError.not_supported(at, shown(_internal(strategy)), (_RECREATE, _ROLLING))
+        yield FieldError.not_supported(at, encode_error_value(_internal(strategy)), (_RECREATE, _ROLLING))
     elif update is not None:
         yield from _validate_rolling_update(update, f"{at}.rollingUpdate")
 

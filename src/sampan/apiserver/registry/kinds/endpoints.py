@@ -91,12 +91,12 @@ def _validate_port(port: EndpointPort, at: str, *, needs_name: bool) -> FieldErr
 def _endpoints(endpoints: Endpoints, now: float) -> str:
     if not endpoints.subsets:
         return cells.NONE
-    endpoint_texts = [text for subset in endpoints.subsets for text in _of_subset(subset)]
+    endpoint_texts = [text for subset in endpoints.subsets for text in _format_subset_endpoints(subset)]
     shown = ",".join(endpoint_texts[:_SHOWN])
     return f"{shown} + {len(endpoint_texts) - _SHOWN} more..." if len(endpoint_texts) > _SHOWN else shown
 
 
-def _of_subset(subset: EndpointSubset) -> list[str]:
+def _format_subset_endpoints(subset: EndpointSubset) -> list[str]:
     if not subset.ports:
         return [address.ip for address in subset.addresses]
     return [join_host_port(address.ip, port.port) for port in subset.ports for address in subset.addresses]

@@ -157,17 +157,21 @@ def _validate_hint(hints: EndpointHints, at: str) -> FieldErrors:
 # -- table columns -----------------------------------------------------------------------------------------------------
 
 
-def _some(texts: Sequence[str]) -> str:
+def _summarize_texts(texts: Sequence[str]) -> str:
     shown = ",".join(texts[:_SHOWN]) or cells.UNSET
     return f"{shown} + {len(texts) - _SHOWN} more..." if len(texts) > _SHOWN else shown
 
 
 def _ports(endpoint_slice: EndpointSlice, now: float) -> str:
-    return _some([str(port.port) if port.port is not None else port.name or "" for port in endpoint_slice.ports or ()])
+    return _summarize_texts(
+        [str(port.port) if port.port is not None else port.name or "" for port in endpoint_slice.ports or ()]
+    )
 
 
 def _addresses(endpoint_slice: EndpointSlice, now: float) -> str:
-    return _some([address for endpoint in endpoint_slice.endpoints or () for address in endpoint.addresses or ()])
+    return _summarize_texts(
+        [address for endpoint in endpoint_slice.endpoints or () for address in endpoint.addresses or ()]
+    )
 
 
 EndpointSliceStrategy.columns = (

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from sampan.api import names
 from sampan.api.field_errors import FieldError
-from sampan.api.go_compat.internal_view import shown
+from sampan.api.go_compat.internal_view import encode_error_value
 from sampan.api.types.core_v1 import Event
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.kinds.events import EventStrategy
@@ -46,7 +46,7 @@ class NewEventStrategy(EventStrategy):
         for field in _FIXED:
             value = getattr(obj, field)
             if value != getattr(old, field):
-                yield FieldError.invalid(_SHOWN_AS.get(field, field), shown(value), "field is immutable")
+                yield FieldError.invalid(_SHOWN_AS.get(field, field), encode_error_value(value), "field is immutable")
 
 
 def _validate_series(event: Event) -> Iterator[FieldError]:

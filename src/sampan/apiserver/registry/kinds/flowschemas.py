@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from sampan.api.field_errors import FieldError
-from sampan.api.go_compat.internal_view import shown
+from sampan.api.go_compat.internal_view import encode_error_value
 from sampan.api.types.flowcontrol_v1 import (
     FlowDistinguisherMethod,
     FlowSchema,
@@ -100,7 +100,7 @@ class FlowSchemaStrategy(Strategy):
         fixed = MANDATORY.get(obj.metadata.name)
         if fixed is not None and obj.spec != fixed:
             text = f"spec of '{obj.metadata.name}' must equal the fixed value"
-            yield FieldError.invalid("spec", shown(obj.spec), text)
+            yield FieldError.invalid("spec", encode_error_value(obj.spec), text)
         yield from validate_conditions(obj.status.conditions)
 
     def prepare_for_update(self, ctx: Context, obj: FlowSchema, old: FlowSchema) -> None:
@@ -124,7 +124,7 @@ def _validate_spec(schema: FlowSchema) -> FieldErrors:
         text = "only the schema named 'exempt' may have matchingPrecedence 1"
         yield FieldError.invalid(_PRECEDENCE, precedence, text)
     if method is not None and method.type not in _METHODS:
-        yield FieldError.not_supported("spec.distinguisherMethod.type", shown(method), _METHODS)
+        yield FieldError.not_supported("spec.distinguisherMethod.type", encode_error_value(method), _METHODS)
     name, at = spec.priorityLevelConfiguration.name, "spec.priorityLevelConfiguration.name"
     if name:
         yield from validate_dns_subdomain(name, at)
@@ -236,7 +236,7 @@ def _method(schema: FlowSchema, now: float) -> str:
     return method.type if method is not None else cells.NONE
 
 
-def _dangling(schema: FlowSchema, now: float) -> str:
+def _dangling_status(schema: FlowSchema, now: float) -> str:
     return next((condition.status for condition in schema.status.conditions if condition.type == "Dangling"), "?")
 
 
@@ -250,7 +250,7 @@ FlowSchemaStrategy.columns = (
     Column("MatchingPrecedence", lambda flow_schema, now: flow_schema.spec.matchingPrecedence, field=_PRECEDENCE),
     Column("DistinguisherMethod", _method, field="spec.distinguisherMethod"),
     AGE,
-    Column("MissingPL", _dangling, description="references a broken or non-existent PriorityLevelConfiguration"),
+    Column("MissingPL", _dangling_status, description="references a broken or non-existent PriorityLevelConfiguration"),
 )
 
 _strategy = FlowSchemaStrategy()

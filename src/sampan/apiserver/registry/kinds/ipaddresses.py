@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from sampan.api import addresses, names
 from sampan.api.field_errors import FieldError
-from sampan.api.go_compat.internal_view import shown
+from sampan.api.go_compat.internal_view import encode_error_value
 from sampan.api.types.networking_v1 import IPAddress, ParentReference
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.strategy import Column, Context, Strategy
@@ -27,7 +27,7 @@ class IPAddressStrategy(Strategy):
     def validate_update(self, ctx: Context, obj: IPAddress, old: IPAddress) -> Iterable[FieldError]:
         yield from _validate_parent(obj.spec.parentRef)
         if obj.spec.parentRef != old.spec.parentRef:
-            yield FieldError.invalid(_AT, shown(obj.spec.parentRef), "field is immutable")
+            yield FieldError.invalid(_AT, encode_error_value(obj.spec.parentRef), "field is immutable")
 
 
 def _validate_parent(parent: ParentReference | None) -> FieldErrors:

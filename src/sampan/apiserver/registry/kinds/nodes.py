@@ -7,7 +7,7 @@ import msgspec
 
 from sampan.api import addresses, names
 from sampan.api.field_errors import FieldError
-from sampan.api.go_compat.internal_view import shown
+from sampan.api.go_compat.internal_view import encode_error_value
 from sampan.api.types.core_v1 import ConfigMapNodeConfigSource, Node, NodeConfigSource, Taint
 from sampan.apiserver.proxy.proxied import proxy_to_node
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
@@ -49,7 +49,7 @@ def validate_node_update(node: Node, old: Node) -> FieldErrors:
     distinct_addresses: set[tuple[str, str]] = set()
     for index, address in enumerate(node.status.addresses):
         if (address.type, address.address) in distinct_addresses:
-            yield FieldError.duplicate(f"status.addresses[{index}]", shown(address))
+            yield FieldError.duplicate(f"status.addresses[{index}]", encode_error_value(address))
         distinct_addresses.add((address.type, address.address))
     yield from _validate_immutable_fields(node, old)
     if node.spec.configSource is not None:
@@ -100,7 +100,7 @@ def _validate_taints(taints: Sequence[Taint], start: str) -> FieldErrors:
         elif taint.effect not in _EFFECTS:
             yield FieldError.not_supported(f"{at}.effect", taint.effect, _EFFECTS)
         if (taint.key, taint.effect) in distinct_taints:
-            repeated = FieldError.duplicate(at, shown(taint))
+            repeated = FieldError.duplicate(at, encode_error_value(taint))
             yield msgspec.structs.replace(repeated, detail="taints must be unique by key and effect pair")
         distinct_taints.add((taint.key, taint.effect))
 
@@ -153,7 +153,7 @@ def _validate_pod_cidrs(pod_cidrs: Sequence[str]) -> Iterator[FieldError]:
 def _validate_config_source(source: NodeConfigSource, at: str, *, is_status: bool) -> FieldErrors:
     """Validate a source of dynamic kubelet configuration. The feature was removed; its fields are still validated."""
     if source.configMap is None:
-        yield FieldError.invalid(at, shown(source), "exactly one reference subfield must be non-nil")
+        yield FieldError.invalid(at, encode_error_value(source), "exactly one reference subfield must be non-nil")
         return
     yield from _validate_config_map_source(source.configMap, f"{at}.configMap", is_status=is_status)
 

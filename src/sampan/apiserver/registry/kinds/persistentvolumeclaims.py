@@ -127,7 +127,7 @@ def _validate_claim_update(claim: PersistentVolumeClaim, old: PersistentVolumeCl
         and new.storageClassName is not None
         and old_class in (None, new.storageClassName)
     )
-    new_spec = _comparable(claim, old, may_name_class=moves_class or gains_class)
+    new_spec = _undo_permitted_changes(claim, old, may_name_class=moves_class or gains_class)
     old_spec = msgspec.structs.replace(before, volumeName=before.volumeName or new.volumeName)
     if new_spec != old_spec:
         message = (
@@ -150,7 +150,7 @@ def _moves_class(claim: PersistentVolumeClaim, old: PersistentVolumeClaim) -> bo
     return is_moved and claim.metadata.annotations.get(OLD_CLASS, annotation) == annotation
 
 
-def _comparable(
+def _undo_permitted_changes(
     claim: PersistentVolumeClaim, old: PersistentVolumeClaim, *, may_name_class: bool
 ) -> PersistentVolumeClaimSpec:
     """Return the new spec with all permitted changes undone."""

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from sampan.api import names
 from sampan.api.field_errors import FieldError
-from sampan.api.go_compat.internal_view import shown
+from sampan.api.go_compat.internal_view import encode_error_value
 from sampan.api.types.meta_v1 import LabelSelector, LabelSelectorRequirement
 from sampan.api.types.policy_v1 import PodDisruptionBudget, PodDisruptionBudgetSpec
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
@@ -83,7 +83,7 @@ class PodDisruptionBudgetStatusStrategy(StatusStrategy):
 
 def _validate_spec(spec: PodDisruptionBudgetSpec, old: PodDisruptionBudgetSpec | None) -> FieldErrors:
     if spec.minAvailable is not None and spec.maxUnavailable is not None:
-        yield FieldError.invalid("spec", shown(spec), "minAvailable and maxUnavailable cannot be both set")
+        yield FieldError.invalid("spec", encode_error_value(spec), "minAvailable and maxUnavailable cannot be both set")
     for field in ("minAvailable", "maxUnavailable"):
         if (value := getattr(spec, field)) is not None:
             yield from validate_int_or_percent(value, f"spec.{field}")

@@ -8,7 +8,7 @@ import msgspec
 
 from sampan.api import names
 from sampan.api.field_errors import FieldError
-from sampan.api.go_compat.internal_view import shown
+from sampan.api.go_compat.internal_view import encode_error_value
 from sampan.api.types.flowcontrol_v1 import (
     ExemptPriorityLevelConfiguration,
     LimitedPriorityLevelConfiguration,
@@ -97,7 +97,9 @@ def _validate_mandatory_level(level: PriorityLevelConfiguration) -> FieldErrors:
     spec = msgspec.structs.replace(level.spec, exempt=fixed.exempt) if is_exempt else level.spec
     if spec != fixed:
         but = " except the 'spec.exempt' field" if is_exempt else ""
-        yield FieldError.invalid("spec", shown(level.spec), f"spec of '{name}'{but} must equal the fixed value")
+        yield FieldError.invalid(
+            "spec", encode_error_value(level.spec), f"spec of '{name}'{but} must equal the fixed value"
+        )
 
 
 def _validate_spec(spec: PriorityLevelConfigurationSpec, name: str) -> FieldErrors:
@@ -136,7 +138,7 @@ def _validate_share(shares: int | None, at: str) -> FieldErrors:
 
 
 def _validate_lending(percent: int | None, at: str) -> FieldErrors:
-    for text in names.in_range(percent, 0, 100) if percent is not None else ():
+    for text in names.range_errors(percent, 0, 100) if percent is not None else ():
         yield FieldError.invalid(f"{at}.lendablePercent", percent, text)
 
 
@@ -177,7 +179,7 @@ def _shares(level: PriorityLevelConfiguration, now: float) -> Any:
     return level.spec.limited.nominalConcurrencyShares if level.spec.limited is not None else cells.NONE
 
 
-def _of_queues(field: str) -> Callable[[PriorityLevelConfiguration, float], Any]:
+def _make_queuing_cell(field: str) -> Callable[[PriorityLevelConfiguration, float], Any]:
     def value(level: PriorityLevelConfiguration, now: float) -> Any:
         limited = level.spec.limited
         queuing = limited.limitResponse.queuing if limited is not None else None
@@ -191,9 +193,9 @@ PriorityLevelStrategy.columns = (
     NAME,
     Column("Type", lambda level, now: level.spec.type, field="spec.type"),
     Column("NominalConcurrencyShares", _shares, field="spec.limited.nominalConcurrencyShares"),
-    Column("Queues", _of_queues("queues"), field=f"{_QUEUING}.queues"),
-    Column("HandSize", _of_queues("handSize"), field=f"{_QUEUING}.handSize"),
-    Column("QueueLengthLimit", _of_queues("queueLengthLimit"), field=f"{_QUEUING}.queueLengthLimit"),
+    Column("Queues", _make_queuing_cell("queues"), field=f"{_QUEUING}.queues"),
+    Column("HandSize", _make_queuing_cell("handSize"), field=f"{_QUEUING}.handSize"),
+    Column("QueueLengthLimit", _make_queuing_cell("queueLengthLimit"), field=f"{_QUEUING}.queueLengthLimit"),
     AGE,
 )
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 
 from sampan.api.field_errors import FieldError
-from sampan.api.go_compat.internal_view import shown
+from sampan.api.go_compat.internal_view import encode_error_value
 from sampan.api.types.core_v1 import ResourceQuota, ResourceQuotaSpec, ResourceQuotaStatus, ScopeSelector
 from sampan.api.values.quantity import parse
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
@@ -104,7 +104,7 @@ def _is_plain(scope: str) -> bool:
     return scope in _APPLIES_TO and scope not in _WITH_VALUES
 
 
-def _misapplied(scope: str, hard: Mapping[str, str]) -> int:
+def _count_misapplied(scope: str, hard: Mapping[str, str]) -> int:
     """Return how many of the limited resources the scope cannot be applied to."""
     fitting = _APPLIES_TO.get(scope)
     return 0 if fitting is None else sum(_is_standard(name) and name not in fitting for name in hard)
@@ -112,7 +112,7 @@ def _misapplied(scope: str, hard: Mapping[str, str]) -> int:
 
 def _validate_scope(spec: ResourceQuotaSpec) -> FieldErrors:
     at = "spec.scopes"
-    misapplied = {scope: _misapplied(scope, spec.hard) for scope in set(spec.scopes)}
+    misapplied = {scope: _count_misapplied(scope, spec.hard) for scope in set(spec.scopes)}
     for scope in spec.scopes:
         if scope not in _APPLIES_TO:
             yield FieldError.invalid(at, spec.scopes, "unsupported scope")
@@ -124,9 +124,9 @@ def _validate_scope(spec: ResourceQuotaSpec) -> FieldErrors:
 
 
 def _validate_selector(spec: ResourceQuotaSpec, selector: ScopeSelector) -> FieldErrors:
-    at, whole = "spec.scopeSelector.matchExpressions", shown(selector)
+    at, whole = "spec.scopeSelector.matchExpressions", encode_error_value(selector)
     scopes = {term.scopeName for term in selector.matchExpressions}
-    misapplied = {scope: _misapplied(scope, spec.hard) for scope in scopes}
+    misapplied = {scope: _count_misapplied(scope, spec.hard) for scope in scopes}
     for term in selector.matchExpressions:
         if term.scopeName not in _APPLIES_TO:
             yield FieldError.invalid(f"{at}.scopeName", term.scopeName, "unsupported scope")

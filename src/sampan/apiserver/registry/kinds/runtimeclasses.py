@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from sampan.api.field_errors import FieldError
-from sampan.api.go_compat.internal_view import shown
+from sampan.api.go_compat.internal_view import encode_error_value
 from sampan.api.types.core_v1 import ResourceRequirements, Toleration
 from sampan.api.types.node_v1 import RuntimeClass
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
@@ -53,7 +53,7 @@ def _validate_toleration(tolerations: list[Toleration], at: str) -> FieldErrors:
     for index, toleration in enumerate(tolerations):
         key = (toleration.key, toleration.operator, toleration.value, toleration.effect)
         if key in keys:
-            yield FieldError.duplicate(f"{at}[{index}]", shown(toleration))
+            yield FieldError.duplicate(f"{at}[{index}]", encode_error_value(toleration))
         keys.add(key)
 
 

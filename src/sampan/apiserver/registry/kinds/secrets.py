@@ -19,15 +19,15 @@ def find_key_pair_error(certificate: bytes, key: bytes) -> str:
     certificates = list(read_blocks(certificate))
     leaf = next((block for block in certificates if block.type == CERTIFICATE), None)
     if leaf is None:
-        return _no_certificate([block.type for block in certificates])
+        return _missing_certificate_error([block.type for block in certificates])
     keys = list(read_blocks(key))
     private = next((block for block in keys if block.type.endswith(PRIVATE_KEY_SUFFIX)), None)
     if private is None:
-        return _no_key([block.type for block in keys])
+        return _missing_key_error([block.type for block in keys])
     return _mismatch(leaf, private)
 
 
-def _no_certificate(block_types: list[str]) -> str:
+def _missing_certificate_error(block_types: list[str]) -> str:
     if not block_types:
         return "tls: failed to find any PEM data in certificate input"
     if len(block_types) == 1 and block_types[0].endswith("PRIVATE KEY"):
@@ -39,7 +39,7 @@ def _no_certificate(block_types: list[str]) -> str:
     return f'tls: failed to find "CERTIFICATE" PEM block in certificate input {skipped}'
 
 
-def _no_key(block_types: list[str]) -> str:
+def _missing_key_error(block_types: list[str]) -> str:
     if not block_types:
         return "tls: failed to find any PEM data in key input"
     if block_types == ["CERTIFICATE"]:

@@ -39,7 +39,7 @@ _EXTENDED_S = 365 * 24 * 3600
 
 
 @dataclass(frozen=True, slots=True)
-class _Bound:
+class _BoundObject:
     """The object that a token is bound to: its name in the claims, the object, and the node of a pod."""
 
     kind: str
@@ -62,7 +62,11 @@ async def create_token(endpoints: ApiEndpoints, call: Call) -> ValueResponse:
     _complete(request, account, signer, ctx.now)
     _check(request)
     await endpoints.admission.validate(endpoints.attributes("CREATE", call, request, None, ctx))
-    bound = await _bound(endpoints, call, request.spec.boundObjectRef) if request.spec.boundObjectRef else None
+    bound = (
+        await _resolve_bound_object(endpoints, call, request.spec.boundObjectRef)
+        if request.spec.boundObjectRef
+        else None
+    )
     _shorten(request, signer, call)
     now = endpoints.registry.clock.now()
     claims = _claims(request, account, bound, signer, now)
@@ -119,7 +123,7 @@ def _invalid(name: str, error: FieldError) -> errors.ApiError:
     return errors.invalid(_KIND.kind, name, [error], group=_KIND.group)
 
 
-async def _bound(endpoints: ApiEndpoints, call: Call, ref: BoundObjectReference) -> _Bound:
+async def _resolve_bound_object(endpoints: ApiEndpoints, call: Call, ref: BoundObjectReference) -> _BoundObject:
     group, _, version = ref.apiVersion.rpartition("/")
     if group or ref.kind not in ("Pod", "Node", "Secret"):
         raise errors.bad_request(f"cannot bind token to object of type {group}/{version}, Kind={ref.kind}")
@@ -128,7 +132,7 @@ async def _bound(endpoints: ApiEndpoints, call: Call, ref: BoundObjectReference)
     if ref.uid and ref.uid != obj.metadata.uid:
         why = f"the UID in the bound object reference ({ref.uid}) does not match the UID in record"
         raise errors.conflict(ref.kind, ref.name, f"{why}. The object might have been deleted and then recreated")
-    return _Bound(ref.kind.lower(), obj, node)
+    return _BoundObject(ref.kind.lower(), obj, node)
 
 
 async def _node_of(endpoints: ApiEndpoints, pod: Pod, account: str) -> Node | None:
@@ -146,7 +150,7 @@ async def _node_of(endpoints: ApiEndpoints, pod: Pod, account: str) -> Node | No
 
 
 def _claims(
-    request: TokenRequest, account: ServiceAccount, bound: _Bound | None, signer: TokenSigner, now: float
+    request: TokenRequest, account: ServiceAccount, bound: _BoundObject | None, signer: TokenSigner, now: float
 ) -> dict[str, Any]:
     meta, spec, start = account.metadata, request.spec, int(now)
     lasts_s = spec.expirationSeconds or 0

@@ -6,7 +6,7 @@ import msgspec
 
 from sampan.api import names
 from sampan.api.field_errors import FieldError
-from sampan.api.go_compat.internal_view import shown
+from sampan.api.go_compat.internal_view import encode_error_value
 from sampan.api.types.apps_v1 import (
     RollingUpdateStatefulSetStrategy,
     StatefulSet,
@@ -185,14 +185,14 @@ def _validate_spec(
 def _validate_update_strategy(strategy: StatefulSetUpdateStrategy, at: str) -> FieldErrors:
     update = strategy.rollingUpdate
     if strategy.type not in (_ROLLING, _ON_DELETE):
-        yield FieldError.invalid(at, shown(_internal(strategy)), f"must be '{_ROLLING}' or '{_ON_DELETE}'")
+        yield FieldError.invalid(at, encode_error_value(_internal(strategy)), f"must be '{_ROLLING}' or '{_ON_DELETE}'")
     elif update is None:
         return
     elif strategy.type == _ROLLING:
         yield from validate_non_negative(update.partition or 0, f"{at}.rollingUpdate.partition")
     else:
         text = f"only allowed for updateStrategy '{_ROLLING}'"
-        yield FieldError.invalid(f"{at}.rollingUpdate", shown(_internal(strategy).rollingUpdate), text)
+        yield FieldError.invalid(f"{at}.rollingUpdate", encode_error_value(_internal(strategy).rollingUpdate), text)
 
 
 def _internal(strategy: StatefulSetUpdateStrategy) -> StatefulSetUpdateStrategy:
@@ -211,7 +211,7 @@ def _validate_template(spec: StatefulSetSpec, options: PodValidationOptions, che
     if selected is None:
         yield FieldError.invalid("spec.selector", spec.selector, "")
     else:
-        template = _as_run(spec)
+        template = _build_effective_template(spec)
         yield from validate_selector_matches_template(selected, template, at)
         if checks_template:
             yield from validate_pod_template_spec(template, options, at)
@@ -219,7 +219,7 @@ def _validate_template(spec: StatefulSetSpec, options: PodValidationOptions, che
     yield from validate_template_never_completes(spec.template, at, of="StatefulSet")
 
 
-def _as_run(spec: StatefulSetSpec) -> PodTemplateSpec:
+def _build_effective_template(spec: StatefulSetSpec) -> PodTemplateSpec:
     """Return the template with a volume per claim template, without hostname and subdomain, which the set assigns."""
     template, claims = spec.template, spec.volumeClaimTemplates
     if not (claims or template.spec.hostname or template.spec.subdomain):

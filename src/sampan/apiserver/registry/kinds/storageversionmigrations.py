@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from sampan.api.field_errors import FieldError
 from sampan.api.go_compat import gotext
-from sampan.api.go_compat.internal_view import shown
+from sampan.api.go_compat.internal_view import encode_error_value
 from sampan.api.semantics.conditions import is_true
 from sampan.api.types.storagemigration_v1beta1 import StorageVersionMigration, StorageVersionMigrationStatus
 from sampan.apiserver.registry.behaviour import GenericStatusStrategy, GenericStrategy, ResourceBehaviour
@@ -45,7 +45,7 @@ class StorageVersionMigrationStatusStrategy(GenericStatusStrategy):
         if before.resourceVersion and before.resourceVersion != status.resourceVersion:
             yield FieldError.invalid(_VERSION, status.resourceVersion, "cannot be updated")
         for text in _state_errors(status, before):
-            yield FieldError.invalid(_CONDITIONS, shown(list(status.conditions)), text)
+            yield FieldError.invalid(_CONDITIONS, encode_error_value(list(status.conditions)), text)
 
 
 def _validate_resource_version(text: str) -> FieldErrors:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from sampan.api.field_errors import FieldError
-from sampan.api.go_compat.internal_view import shown
+from sampan.api.go_compat.internal_view import encode_error_value
 from sampan.api.types.admissionregistration_v1 import (
     AuditAnnotation,
     TypeChecking,
@@ -85,7 +85,7 @@ def _validate_policy(policy: ValidatingAdmissionPolicy, old: ValidatingAdmission
         yield from _validate_validation(validation, f"spec.validations[{index}]", compiler)
     if len(spec.auditAnnotations) > _MOST_ANNOTATIONS:
         text = f"must not have more than {_MOST_ANNOTATIONS} auditAnnotations"
-        yield FieldError.invalid("spec.auditAnnotations", shown(spec.auditAnnotations), text)
+        yield FieldError.invalid("spec.auditAnnotations", encode_error_value(spec.auditAnnotations), text)
     keys: set[str] = set()
     for index, annotation in enumerate(spec.auditAnnotations):
         at = f"spec.auditAnnotations[{index}]"

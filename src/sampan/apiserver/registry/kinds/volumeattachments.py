@@ -100,7 +100,7 @@ def _validate_volume_error(error: VolumeError | None, at: str) -> FieldErrors:
     if names.size(error.message) > _LONGEST_MESSAGE:
         yield FieldError.too_long(f"{at}.message", _LARGEST)  # kube-apiserver reports the wrong limit
     if error.errorCode is not None and error.errorCode < 0:
-        yield FieldError.invalid(f"{at}.errorCode", error.errorCode, names.out_of_range(0, 2**31 - 1))
+        yield FieldError.invalid(f"{at}.errorCode", error.errorCode, names.out_of_range_message(0, 2**31 - 1))
 
 
 _strategy = VolumeAttachmentStrategy()

@@ -101,7 +101,7 @@ def validate_object_field_selector(ref: ObjectFieldSelector, allowed: Collection
     if not ref.apiVersion or not ref.fieldPath:
         yield FieldError.required(f"{at}.fieldPath" if ref.apiVersion else f"{at}.apiVersion")
         return
-    path, subscript = _subscripted(ref.fieldPath)
+    path, subscript = _split_subscript(ref.fieldPath)
     if problem := _unknown_field(ref, path, subscript):
         yield FieldError.invalid(f"{at}.fieldPath", ref.fieldPath, f"error converting fieldPath: {problem}")
     elif subscript is not None:
@@ -110,7 +110,7 @@ def validate_object_field_selector(ref: ObjectFieldSelector, allowed: Collection
         yield FieldError.not_supported(f"{at}.fieldPath", path, allowed)
 
 
-def _subscripted(path: str) -> tuple[str, str | None]:
+def _split_subscript(path: str) -> tuple[str, str | None]:
     """Split a field path into path and subscript, as in metadata.labels['app']."""
     before, bracket, subscript = path.removesuffix("']").partition("['")
     return (before, subscript) if path.endswith("']") and bracket and before else (path, None)

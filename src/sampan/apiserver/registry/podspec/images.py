@@ -28,7 +28,7 @@ def _tag(image: str) -> str:
     """Return the tag, "latest" without tag and digest, "" for an invalid reference."""
     if _is_identifier(image):
         return ""
-    reference = _reference(_with_host(image))
+    reference = _reference(_add_default_host(image))
     if reference is None or len(reference["name"].partition("/")[2]) > _LONGEST:
         return ""
     if reference["digest"] is not None and not _digest(reference["digest"]):
@@ -36,7 +36,7 @@ def _tag(image: str) -> str:
     return reference["tag"] or ("" if reference["digest"] else "latest")
 
 
-def _with_host(image: str) -> str:
+def _add_default_host(image: str) -> str:
     first, slash, rest = image.partition("/")
     is_host = slash and (any(mark in first for mark in ".:") or first == "localhost" or first != first.lower())
     if not is_host:

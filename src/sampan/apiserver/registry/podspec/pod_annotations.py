@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from sampan.api.field_errors import FieldError
 from sampan.api.go_compat import gotext
-from sampan.api.go_compat.internal_view import shown
+from sampan.api.go_compat.internal_view import encode_error_value
 from sampan.api.semantics.pod_references import CONFIG_MIRROR
 from sampan.api.semantics.pods import containers_by_field
 from sampan.api.types.core_v1 import AppArmorProfile, Pod, PodSpec, SeccompProfile, SecurityContext
@@ -39,7 +39,7 @@ def validate_seccomp(profile: SeccompProfile, at: str) -> FieldErrors:
             yield from validate_local_descending_path(path, f"{at}.localhostProfile")
     elif path is not None:
         text = "can only be set when seccomp type is Localhost"
-        yield FieldError.invalid(f"{at}.localhostProfile", shown(profile), text)
+        yield FieldError.invalid(f"{at}.localhostProfile", encode_error_value(profile), text)
 
 
 def validate_app_armor(profile: AppArmorProfile, at: str) -> FieldErrors:

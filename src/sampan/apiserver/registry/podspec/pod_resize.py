@@ -31,8 +31,8 @@ def keep_all_but_resources(new: Pod, old: Pod) -> bool:
         return False
     new.spec = copy(old.spec)
     new.spec.resources = spec.resources
-    new.spec.containers = _resized(spec.containers or [], old.spec.containers or [])
-    new.spec.initContainers = _resized(spec.initContainers, old.spec.initContainers)
+    new.spec.containers = _resize_containers(spec.containers or [], old.spec.containers or [])
+    new.spec.initContainers = _resize_containers(spec.initContainers, old.spec.initContainers)
     new.status = old.status
     return True
 
@@ -41,7 +41,7 @@ def _part(pod: Pod, part: str) -> list[Container]:
     return getattr(pod.spec, part) or []
 
 
-def _resized(new: list[Container], old: list[Container]) -> list[Container]:
+def _resize_containers(new: list[Container], old: list[Container]) -> list[Container]:
     if [container.name for container in new] != [container.name for container in old]:
         return new
     kept = [copy(container) for container in old]
@@ -65,7 +65,7 @@ def validate_pod_resize(new: Pod, old: Pod, options: PodValidationOptions) -> Fi
         return
     errors = list(_validate_container_changes(new, old))
     yield from errors
-    if not pod_errors and not errors and _masked(new.spec, old.spec) != old.spec:
+    if not pod_errors and not errors and _mask_spec(new.spec, old.spec) != old.spec:
         yield FieldError.forbidden("spec", "only cpu and memory resources are mutable")
 
 
@@ -93,7 +93,7 @@ def _validate_pod_level_resources(new: PodSpec, old: PodSpec) -> FieldErrors:
             yield FieldError.forbidden("spec.resources.requests", "pod-level resource requests cannot be removed")
         if _removes(now.limits, before.limits):
             yield FieldError.forbidden("spec.resources.limits", "pod-level resource limits cannot be removed")
-    if _masked_pod_resources(now, before) != before:
+    if _mask_pod_resources(now, before) != before:
         yield FieldError.forbidden("spec", "only cpu and memory resources are mutable at pod-level")
 
 
@@ -118,7 +118,7 @@ def _validate_container_changes(new: Pod, old: Pod) -> FieldErrors:
             if _removes(container.resources.limits, before.resources.limits):
                 yield FieldError.forbidden(f"{path}.limits", "resource limits cannot be removed")
     for container, before in zip(_part(new, "containers"), _part(old, "containers"), strict=True):
-        if _masked_container(container, before) != before:
+        if _mask_container(container, before) != before:
             yield FieldError.forbidden("spec", "only cpu and memory resources are mutable")
     for index, (container, before) in enumerate(
         zip(_part(new, "initContainers"), _part(old, "initContainers"), strict=True)
@@ -127,7 +127,7 @@ def _validate_container_changes(new: Pod, old: Pod) -> FieldErrors:
 
 
 def _validate_init_container_change(container: Container, before: Container, at: str) -> FieldErrors:
-    if _masked_container(container, before) != before:
+    if _mask_container(container, before) != before:
         yield FieldError.forbidden(at, "only cpu and memory resources for init or sidecar containers are mutable")
     if container != before and container.restartPolicy != "Always":
         for policy in container.resizePolicy:
@@ -143,37 +143,37 @@ def _removes(new: Mapping[str, str], old: Mapping[str, str]) -> bool:
 # -- the new spec with the old cpu and memory -----------------------------------------------------------------------
 
 
-def _masked(new: PodSpec, old: PodSpec) -> PodSpec:
+def _mask_spec(new: PodSpec, old: PodSpec) -> PodSpec:
     masked = copy(new)
-    masked.resources = _masked_pod_resources(new.resources, old.resources)
+    masked.resources = _mask_pod_resources(new.resources, old.resources)
     for part in _PARTS:
         pairs = zip(getattr(new, part) or (), getattr(old, part) or (), strict=True)
-        setattr(masked, part, [_masked_container(container, before) for container, before in pairs])
+        setattr(masked, part, [_mask_container(container, before) for container, before in pairs])
     return masked
 
 
-def _masked_container(new: Container, old: Container) -> Container:
+def _mask_container(new: Container, old: Container) -> Container:
     masked = copy(new)
-    masked.resources = _masked_requirements(new.resources, old.resources)
+    masked.resources = _mask_requirements(new.resources, old.resources)
     return masked
 
 
-def _masked_pod_resources(
+def _mask_pod_resources(
     new: ResourceRequirements | None, old: ResourceRequirements | None
 ) -> ResourceRequirements | None:
     if new is None:
         return None
-    masked = _masked_requirements(new, old or ResourceRequirements())
+    masked = _mask_requirements(new, old or ResourceRequirements())
     masked.claims = new.claims
     return None if old is None and masked == ResourceRequirements() else masked
 
 
-def _masked_requirements(new: ResourceRequirements, old: ResourceRequirements) -> ResourceRequirements:
+def _mask_requirements(new: ResourceRequirements, old: ResourceRequirements) -> ResourceRequirements:
     return ResourceRequirements(
-        limits=_masked_amounts(new.limits, old.limits), requests=_masked_amounts(new.requests, old.requests)
+        limits=_mask_amounts(new.limits, old.limits), requests=_mask_amounts(new.requests, old.requests)
     )
 
 
-def _masked_amounts(new: Mapping[str, str], old: Mapping[str, str]) -> dict[str, str]:
+def _mask_amounts(new: Mapping[str, str], old: Mapping[str, str]) -> dict[str, str]:
     kept = {name: amount for name, amount in new.items() if name not in _RESIZED}
     return kept | {name: old[name] for name in _RESIZED if name in old}

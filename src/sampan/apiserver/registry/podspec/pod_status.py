@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 
 from sampan.api import addresses, names
 from sampan.api.field_errors import FieldError
-from sampan.api.go_compat.internal_view import shown
+from sampan.api.go_compat.internal_view import encode_error_value
 from sampan.api.semantics.pods import AnyContainer, init_and_main_containers
 from sampan.api.types.core_v1 import (
     ContainerStatus,
@@ -101,7 +101,7 @@ def _validate_no_restart_of_terminated(
     part: str,
 ) -> FieldErrors:
     alive = {status.name for status in new if status.state.terminated is None}
-    by_name = _first_by_name(containers)
+    by_name = _index_by_name(containers)
     for index, before in enumerate(old):
         ended = before.state.terminated
         if ended is None:
@@ -112,7 +112,7 @@ def _validate_no_restart_of_terminated(
             yield FieldError.forbidden(f"status.{part}[{index}].state", text)
 
 
-def _first_by_name(containers: Sequence[AnyContainer]) -> dict[str, AnyContainer]:
+def _index_by_name(containers: Sequence[AnyContainer]) -> dict[str, AnyContainer]:
     return {container.name: container for container in reversed(containers)}
 
 
@@ -195,7 +195,9 @@ def _validate_address_list(new: Sequence[PodIP | HostIP], old: Sequence[PodIP | 
         yield FieldError.internal(at, text)
     families = {address.version for address in parsed if address is not None}
     if len(new) > 2 or len(families) != 2:
-        yield FieldError.invalid(at, shown(list(new)), "may specify no more than one IP for each IP family")
+        yield FieldError.invalid(
+            at, encode_error_value(list(new)), "may specify no more than one IP for each IP family"
+        )
 
 
 # -- users and device health -------------------------------------------------------------------------------------------
@@ -226,7 +228,7 @@ def _validate_resource_health(pod: Pod) -> FieldErrors:
     of_part = {_STATUSES[0]: pod.spec.containers or [], _STATUSES[1]: pod.spec.initContainers}
     for part, containers in of_part.items():
         statuses = getattr(pod.status, part)
-        by_name = _first_by_name(containers) if statuses else {}
+        by_name = _index_by_name(containers) if statuses else {}
         for index, status in enumerate(statuses):
             if not status.allocatedResourcesStatus:
                 continue

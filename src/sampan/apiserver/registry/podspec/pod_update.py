@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from sampan.api import names
 from sampan.api.field_errors import FieldError
-from sampan.api.go_compat.internal_view import difference, shown
+from sampan.api.go_compat.internal_view import difference, encode_error_value
 from sampan.api.semantics.pod_references import is_mirror_pod
 from sampan.api.types.core_v1 import (
     Affinity,
@@ -78,7 +78,7 @@ def _validate_active_deadline(new: int | None, old: int | None) -> FieldErrors:
         if old is not None:
             yield FieldError.invalid(at, None, "must not update from a positive integer to nil value")
     elif not 0 <= new <= _MAX_INT32:
-        yield FieldError.invalid(at, new, names.out_of_range(0, _MAX_INT32))
+        yield FieldError.invalid(at, new, names.out_of_range_message(0, _MAX_INT32))
     elif old is not None and old < new:
         yield FieldError.invalid(at, new, "must be less than or equal to previous value")
 
@@ -87,15 +87,15 @@ def _validate_tolerations(new: Sequence[Toleration], old: Sequence[Toleration]) 
     """Yield an error if tolerations are removed or changed, except for their tolerationSeconds."""
     if new == old:
         return
-    kept = {_without_time(toleration) for toleration in new}
-    if any(_without_time(toleration) not in kept for toleration in old):
+    kept = {_key_without_time(toleration) for toleration in new}
+    if any(_key_without_time(toleration) not in kept for toleration in old):
         text = "existing toleration can not be modified except its tolerationSeconds"
         yield FieldError.forbidden("spec.tolerations", text)
         return
     yield from validate_tolerations(new, "spec.tolerations")
 
 
-def _without_time(toleration: Toleration) -> tuple[str, str, str, str]:
+def _key_without_time(toleration: Toleration) -> tuple[str, str, str, str]:
     return toleration.key, toleration.operator, toleration.value, toleration.effect
 
 
@@ -125,12 +125,12 @@ def _validate_immutable_rest(new: PodSpec, old: PodSpec) -> FieldErrors:
 def _with_old_images(new: PodSpec, old: PodSpec) -> PodSpec:
     spec = copy(new)
     if new.containers:
-        spec.containers = _old_images(new.containers, old.containers or [])
-    spec.initContainers = _old_images(new.initContainers, old.initContainers)
+        spec.containers = _restore_images(new.containers, old.containers or [])
+    spec.initContainers = _restore_images(new.initContainers, old.initContainers)
     return spec
 
 
-def _old_images(new: list[Container], old: list[Container]) -> list[Container]:
+def _restore_images(new: list[Container], old: list[Container]) -> list[Container]:
     copies = [copy(container) for container in new]
     for container, before in zip(copies, old, strict=True):
         container.image = before.image
@@ -174,12 +174,12 @@ def _validate_node_affinity(new: NodeAffinity | None, old: NodeAffinity | None, 
     at = f"{at}.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"
     if len(before) != len(now):
         text = "no additions/deletions to non-empty NodeSelectorTerms list are allowed"
-        yield FieldError.invalid(at, shown(now), text)
+        yield FieldError.invalid(at, encode_error_value(now), text)
         return
     for index, (term, old_term) in enumerate(zip(now, before, strict=True)):
         if not _only_adds(term, old_term):
             text = "only additions are allowed (no mutations or deletions)"
-            yield FieldError.invalid(f"{at}[{index}]", shown(term), text)
+            yield FieldError.invalid(f"{at}[{index}]", encode_error_value(term), text)
 
 
 def _required_terms(affinity: NodeAffinity | None) -> list[NodeSelectorTerm]:

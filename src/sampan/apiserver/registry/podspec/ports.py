@@ -39,7 +39,7 @@ def _validate_name(name: str, known_names: set[str], at: str) -> FieldErrors:
 
 def validate_port_number(value: int, at: str) -> FieldErrors:
     if not 1 <= value <= 65535:
-        yield FieldError.invalid(at, value, names.out_of_range(1, 65535))
+        yield FieldError.invalid(at, value, names.out_of_range_message(1, 65535))
 
 
 def validate_port_or_name(value: int | str, at: str) -> FieldErrors:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from sampan.api import names
 from sampan.api.field_errors import NOT_FOUND, FieldError
-from sampan.api.go_compat.internal_view import shown
+from sampan.api.go_compat.internal_view import encode_error_value
 from sampan.api.names import HUGE_PAGES, is_extended_resource, is_huge_pages, is_native_resource
 from sampan.api.semantics import pod_resources
 from sampan.api.semantics.pod_references import CONFIG_MIRROR
@@ -49,16 +49,16 @@ _STANDARD = (
 def round_up(amounts: dict[str, str]) -> None:
     """Round quantities up to a multiple of one thousandth, in place."""
     for name, text in amounts.items():
-        rounded = _rounded_short(text) if len(text) <= _SHORT else _rounded(text)
+        rounded = _rounded_short(text) if len(text) <= _SHORT else _round_up(text)
         if rounded != text:
             amounts[name] = rounded
 
 
-def _rounded(text: str) -> str:
+def _round_up(text: str) -> str:
     return str(quantity.parse(text).round_up(MILLI))
 
 
-_rounded_short = lru_cache(maxsize=8192)(_rounded)
+_rounded_short = lru_cache(maxsize=8192)(_round_up)
 
 
 def is_divisible(name: str, amount: Quantity) -> bool:
@@ -296,10 +296,10 @@ def _validate_claim_source(claim: PodResourceClaim, at: str) -> FieldErrors:
     direct, template = claim.resourceClaimName, claim.resourceClaimTemplateName
     if direct is not None and template is not None:
         text = "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"
-        yield FieldError.invalid(at, shown(claim), text)
+        yield FieldError.invalid(at, encode_error_value(claim), text)
     if direct is None and template is None:
         text = "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"
-        yield FieldError.invalid(at, shown(claim), text)
+        yield FieldError.invalid(at, encode_error_value(claim), text)
     for field, name in (("resourceClaimName", direct), ("resourceClaimTemplateName", template)):
         if name is not None:
             for text in names.dns1123_subdomain(name):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from sampan.api import names
 from sampan.api.field_errors import FieldError
-from sampan.api.go_compat.internal_view import shown
+from sampan.api.go_compat.internal_view import encode_error_value
 from sampan.api.semantics.pods import AnyContainer, containers_by_field
 from sampan.api.types.core_v1 import PodSecurityContext, PodSpec, SecurityContext, WindowsSecurityContextOptions
 from sampan.apiserver.registry.podspec.pod_annotations import validate_app_armor, validate_seccomp
@@ -115,19 +115,19 @@ def validate_sysctls(spec: PodSpec, options: PodValidationOptions, at: str) -> F
             yield FieldError.invalid(path, name, _BAD_NAME)
         elif name in sysctl_names:
             yield FieldError.duplicate(path, name)
-        if (shared := _shared_with_host(name, spec)) and not options.host_sysctls:
+        if (shared := _find_host_namespace_field(name, spec)) and not options.host_sysctls:
             yield FieldError.invalid(path, name, f"may not be specified when '{shared}' is true")
         sysctl_names.add(name)
 
 
 def has_host_sysctl(spec: PodSpec) -> bool:
     context = spec.securityContext
-    return context is not None and any(_shared_with_host(sysctl.name, spec) for sysctl in context.sysctls)
+    return context is not None and any(_find_host_namespace_field(sysctl.name, spec) for sysctl in context.sysctls)
 
 
-def _shared_with_host(name: str, spec: PodSpec) -> str:
+def _find_host_namespace_field(name: str, spec: PodSpec) -> str:
     """Return the field that makes the pod share the sysctl's namespace with the host, "" if it is not shared."""
-    name = _normal(name).partition("*")[0]
+    name = _normalize_sysctl_name(name).partition("*")[0]
     if spec.hostNetwork and name.startswith("net."):
         return "hostNetwork"
     if spec.hostIPC and (name in _IPC or name.startswith("fs.mqueue.")):
@@ -135,7 +135,7 @@ def _shared_with_host(name: str, spec: PodSpec) -> str:
     return ""
 
 
-def _normal(name: str) -> str:
+def _normalize_sysctl_name(name: str) -> str:
     """Return the name with dots as separators: if a slash comes first, slashes and dots are swapped."""
     slash, dot = name.find("/"), name.find(".")
     if slash == -1 or (dot != -1 and dot < slash):
@@ -167,11 +167,11 @@ def validate_security_context(context: SecurityContext, at: str, *, host_users: 
 def _validate_privilege_escalation(context: SecurityContext, at: str) -> FieldErrors:
     if context.privileged:
         text = "cannot set `allowPrivilegeEscalation` to false and `privileged` to true"
-        yield FieldError.invalid(at, shown(context), text)
+        yield FieldError.invalid(at, encode_error_value(context), text)
     for capability in context.capabilities.add if context.capabilities is not None else ():
         if capability == "CAP_SYS_ADMIN":
             text = "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN"
-            yield FieldError.invalid(at, shown(context), text)
+            yield FieldError.invalid(at, encode_error_value(context), text)
 
 
 _EMPTY = PodSecurityContext()

@@ -219,7 +219,7 @@ def _validate_hostname_and_account(spec: PodSpec, options: PodValidationOptions,
     if spec.nodeName:
         yield from validate_dns_subdomain(spec.nodeName, f"{at}.nodeName")
     if spec.activeDeadlineSeconds is not None and not 1 <= spec.activeDeadlineSeconds <= _MAX_INT32:
-        text = names.out_of_range(1, _MAX_INT32)
+        text = names.out_of_range_message(1, _MAX_INT32)
         yield FieldError.invalid(f"{at}.activeDeadlineSeconds", spec.activeDeadlineSeconds, text)
     if spec.hostname:
         yield from validate_dns_label(spec.hostname, f"{at}.hostname")

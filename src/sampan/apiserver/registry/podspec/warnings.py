@@ -55,37 +55,37 @@ def warnings_for(spec: PodSpec, meta: ObjectMeta, at: str = "") -> Warnings:
     start, is_template = (f"{at}." if at else ""), bool(at)
     path = f"{start}spec"
     if spec.nodeSelector or spec.affinity is not None:
-        yield from _node_labels(spec, path)
+        yield from _node_label_warnings(spec, path)
     if spec.topologySpreadConstraints:
-        yield from _spreading(spec, path)
+        yield from _spread_warnings(spec, path)
     if meta.annotations:
-        yield from _annotations(meta, start)
+        yield from _annotation_warnings(meta, start)
     if spec.volumes:
-        yield from _volumes(spec, f"{path}.volumes")
+        yield from _volume_warnings(spec, f"{path}.volumes")
     if spec.hostAliases or spec.imagePullSecrets:
-        yield from _repeated(spec, path)
+        yield from _duplicate_warnings(spec, path)
     if spec.overhead:
-        yield from _fractions(spec.overhead, f"{path}.overhead")
-    yield from _containers(spec, meta, start, is_template)
-    yield from _ports(spec, path)
+        yield from _fraction_warnings(spec.overhead, f"{path}.overhead")
+    yield from _container_warnings(spec, meta, start, is_template)
+    yield from _port_warnings(spec, path)
     if (spec.terminationGracePeriodSeconds or 0) < 0:
         text = "must be >= 0; negative values are invalid and will be treated as 1"
         yield f"{path}.terminationGracePeriodSeconds: {text}"
     if spec.affinity is not None:
-        yield from _affinity(spec, f"{path}.affinity")
+        yield from _affinity_warnings(spec, f"{path}.affinity")
     for index, server in enumerate(spec.dnsConfig.nameservers if spec.dnsConfig is not None else ()):
         yield from address_warnings(server, f"{path}.dnsConfig.nameservers[{index}]")
     for index, alias in enumerate(spec.hostAliases):
         yield from address_warnings(alias.ip, f"{path}.hostAliases[{index}].ip")
 
 
-def _annotations(meta: ObjectMeta, start: str) -> Warnings:
+def _annotation_warnings(meta: ObjectMeta, start: str) -> Warnings:
     for key, text in _DEPRECATED_ANNOTATIONS.items():
         if key in meta.annotations:
             yield f"{start}metadata.annotations[{key}]: {text}"
 
 
-def _node_labels(spec: PodSpec, at: str) -> Warnings:
+def _node_label_warnings(spec: PodSpec, at: str) -> Warnings:
     for key in sorted(spec.nodeSelector.keys() & DEPRECATED_NODE_LABELS.keys()):
         yield f"{at}.nodeSelector[{key}]: {DEPRECATED_NODE_LABELS[key]}"
     node = spec.affinity.nodeAffinity if spec.affinity is not None else None
@@ -111,7 +111,7 @@ def node_term_warnings(term: NodeSelectorTerm, at: str, *, checks_values: bool =
                 yield f"{at}.matchExpressions[{index}].values[{value_index}]: {value} is invalid, {text}"
 
 
-def _spreading(spec: PodSpec, at: str) -> Warnings:
+def _spread_warnings(spec: PodSpec, at: str) -> Warnings:
     for index, constraint in enumerate(spec.topologySpreadConstraints):
         path, key = f"{at}.topologySpreadConstraints[{index}]", constraint.topologyKey
         if key in DEPRECATED_NODE_LABELS:
@@ -120,7 +120,7 @@ def _spreading(spec: PodSpec, at: str) -> Warnings:
             yield f"{path}.labelSelector: {_NO_SELECTOR}"
 
 
-def _volumes(spec: PodSpec, at: str) -> Warnings:
+def _volume_warnings(spec: PodSpec, at: str) -> Warnings:
     for index, volume in enumerate(spec.volumes):
         if volume.projected is not None and is_token_source(volume.projected):
             continue
@@ -132,23 +132,23 @@ def _volumes(spec: PodSpec, at: str) -> Warnings:
         if template is not None:
             requests = template.spec.resources.requests
             path = f"{at}[{index}].ephemeral.volumeClaimTemplate.spec.resources.requests"
-            yield from _fractions(requests, path, ("storage",))
+            yield from _fraction_warnings(requests, path, ("storage",))
     yield from overlap_warnings(spec.volumes)
 
 
-def _repeated(spec: PodSpec, at: str) -> Warnings:
+def _duplicate_warnings(spec: PodSpec, at: str) -> Warnings:
     addresses = [alias.ip for alias in spec.hostAliases]
-    for index, address in _again(addresses):
+    for index, address in _find_repeated(addresses):
         yield f"{at}.hostAliases[{index}].ip: duplicate ip {gotext.quote(address)}"
     secrets = [secret.name for secret in spec.imagePullSecrets]
-    for index, name in _again(secrets):
+    for index, name in _find_repeated(secrets):
         yield f"{at}.imagePullSecrets[{index}].name: duplicate name {gotext.quote(name)}"
     for index, name in enumerate(secrets):
         if not name:
             yield f'{at}.imagePullSecrets[{index}].name: invalid empty name ""'
 
 
-def _again(values: Sequence[str]) -> Iterator[tuple[int, str]]:
+def _find_repeated(values: Sequence[str]) -> Iterator[tuple[int, str]]:
     """Yield index and value of each value that occurred before."""
     distinct_values: set[str] = set()
     for index, value in enumerate(values):
@@ -157,7 +157,7 @@ def _again(values: Sequence[str]) -> Iterator[tuple[int, str]]:
         distinct_values.add(value)
 
 
-def _fractions(
+def _fraction_warnings(
     quantities: dict[str, str], at: str, counted: Sequence[str] = ("memory", "ephemeral-storage")
 ) -> Warnings:
     for name in counted:
@@ -170,23 +170,23 @@ def _is_fraction(text: str) -> bool:
     return (text.endswith("m") or "e-" in text) and quantity.parse(text).milli_value() % 1000 != 0
 
 
-def _containers(spec: PodSpec, meta: ObjectMeta, start: str, is_template: bool) -> Warnings:
+def _container_warnings(spec: PodSpec, meta: ObjectMeta, start: str, is_template: bool) -> Warnings:
     annotations, context = meta.annotations, spec.securityContext
     if pod_annotations.SECCOMP_POD in annotations and (context is None or context.seccompProfile is None):
         yield f"{start}metadata.annotations[{pod_annotations.SECCOMP_POD}]: {_SECCOMP}"
     for part, container, index in containers_by_field(spec):
         if annotations:
-            yield from _profile_annotations(container, spec, meta, start, is_template)
+            yield from _profile_annotation_warnings(container, spec, meta, start, is_template)
         at, resources = f"{start}spec.{part}[{index}]", container.resources
         for name in ("memory", "ephemeral-storage") if resources.limits or resources.requests else ():
             for kind, quantities in (("limits", resources.limits), ("requests", resources.requests)):
                 if name in quantities:
-                    yield from _fractions(quantities, f"{at}.resources.{kind}", (name,))
+                    yield from _fraction_warnings(quantities, f"{at}.resources.{kind}", (name,))
         if len(container.env) > 1:
-            yield from _hidden_variables(container, f"{at}.env")
+            yield from _hidden_variable_warnings(container, f"{at}.env")
 
 
-def _profile_annotations(
+def _profile_annotation_warnings(
     container: AnyContainer, spec: PodSpec, meta: ObjectMeta, start: str, is_template: bool
 ) -> Warnings:
     own, key = container.securityContext, pod_annotations.SECCOMP_CONTAINER + container.name
@@ -199,18 +199,18 @@ def _profile_annotations(
             yield f"{start}metadata.annotations[{key}]: {_APPARMOR}"
 
 
-def _hidden_variables(container: AnyContainer, at: str) -> Warnings:
+def _hidden_variable_warnings(container: AnyContainer, at: str) -> Warnings:
     """Yield a warning for each variable that is defined again without a reference to its previous value."""
     if len({variable.name for variable in container.env}) == len(container.env):
         return
-    for index, name in _again([variable.name for variable in container.env]):
+    for index, name in _find_repeated([variable.name for variable in container.env]):
         variable, reference = container.env[index], f"$({name})"
         if variable.valueFrom is not None or variable.value == reference or reference not in variable.value:
             message = f"hides previous definition of {gotext.quote(name)}, which may be dropped when using apply"
             yield f"{at}[{index}]: {message}"
 
 
-def _ports(spec: PodSpec, at: str) -> Warnings:
+def _port_warnings(spec: PodSpec, at: str) -> Warnings:
     ports = [
         (port, f"{at}.{part}[{container_index}].ports[{index}]")
         for part, container, container_index in containers_by_field(spec)
@@ -228,12 +228,12 @@ def _ports(spec: PodSpec, at: str) -> Warnings:
         if others is None:
             others = earlier[key] = _EarlierPorts()
         elif pairs_left:
-            for other, text in others.clashes(port, pairs_left):
+            for other, text in others.find_clashes(port, pairs_left):
                 pairs_left -= 1
                 yield f"{path}: {text} with {ports[other][1]}"
         others.add(number, port)
     if len(ports) > 1:
-        yield from _port_names(ports)
+        yield from _port_name_warnings(ports)
 
 
 class _EarlierPorts:
@@ -259,7 +259,7 @@ class _EarlierPorts:
         elif port.hostIP:
             self._with_address.setdefault(port.hostPort, []).append(number)
 
-    def clashes(self, port: ContainerPort, most: int) -> list[tuple[int, str]]:
+    def find_clashes(self, port: ContainerPort, most: int) -> list[tuple[int, str]]:
         """Return the first `most` ports that conflict with this one, in order, each with the text of the warning."""
         key = (port.hostPort, port.hostIP)
         duplicates = self._equal.get(key, [])
@@ -285,7 +285,7 @@ def _go_port(port: ContainerPort) -> str:
     )
 
 
-def _port_names(ports: Sequence[tuple[ContainerPort, str]]) -> Warnings:
+def _port_name_warnings(ports: Sequence[tuple[ContainerPort, str]]) -> Warnings:
     first: dict[str, str] = {}
     for port, path in ports:
         if port.name in first:
@@ -296,7 +296,7 @@ def _port_names(ports: Sequence[tuple[ContainerPort, str]]) -> Warnings:
             first[port.name] = path
 
 
-def _affinity(spec: PodSpec, at: str) -> Warnings:
+def _affinity_warnings(spec: PodSpec, at: str) -> Warnings:
     for kind in ("podAffinity", "podAntiAffinity"):
         affinity = getattr(spec.affinity, kind) if spec.affinity is not None else None
         if affinity is None:

@@ -9,7 +9,7 @@ import msgspec
 
 from sampan.api import names
 from sampan.api.field_errors import FieldError
-from sampan.api.go_compat.internal_view import difference, shown
+from sampan.api.go_compat.internal_view import difference, encode_error_value
 from sampan.api.types.core_v1 import (
     AzureFilePersistentVolumeSource,
     CinderPersistentVolumeSource,
@@ -177,7 +177,7 @@ def validate_persistent_volume_update(new: PersistentVolumeSpec, old: Persistent
         yield FieldError.invalid("volumeMode", new.volumeMode, "field is immutable")
     if old.nodeAffinity is not None and not _is_same_place(new.nodeAffinity, old.nodeAffinity):
         text = "field is immutable, except for updating from beta label to GA"
-        yield FieldError.invalid("nodeAffinity", shown(new.nodeAffinity), text)
+        yield FieldError.invalid("nodeAffinity", encode_error_value(new.nodeAffinity), text)
     if old.volumeAttributesClassName is not None and new.volumeAttributesClassName is None:
         yield FieldError.forbidden("spec.volumeAttributesClassName", "update from non-nil value to nil is forbidden")
 
@@ -255,7 +255,7 @@ def _validate_iscsi(source: ISCSIPersistentVolumeSource, name: str, at: str) -> 
         yield FieldError.required(f"{at}.iqn")
     else:
         yield from storage.validate_iscsi_form(source.iqn, f"{at}.iqn")
-    for text in names.in_range(source.lun, 0, 255):
+    for text in names.range_errors(source.lun, 0, 255):
         yield FieldError.invalid(f"{at}.lun", source.lun, text)
     if source.secretRef is not None:
         yield from validate_required(source.secretRef.name, f"{at}.secretRef.name")

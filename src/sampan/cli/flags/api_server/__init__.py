@@ -16,7 +16,7 @@ from sampan.apiserver.authz.modes import ABAC
 from sampan.apiserver.classic.abac import AbacPolicy, AbacPolicyError, read_policies
 from sampan.apiserver.config.server_config import ServerConfig, TlsFiles
 from sampan.apiserver.proxy.kubelets import ADDRESS_TYPES, KubeletAccess
-from sampan.apiserver.server import own_address
+from sampan.apiserver.server import find_default_route_address
 from sampan.cli.failures import CliError
 from sampan.cli.flags import parsers, server_tls, store
 from sampan.cli.flags.api_server import audit, identity, service_accounts
@@ -222,7 +222,7 @@ _FLAGS = (
         default=400,
         type=int,
         target="max_in_flight",
-        parse=parsers.not_negative,
+        parse=parsers.check_not_negative,
     ),
     Flag(
         name="--max-mutating-requests-inflight",
@@ -230,7 +230,7 @@ _FLAGS = (
         default=200,
         type=int,
         target="max_mutating_in_flight",
-        parse=parsers.not_negative,
+        parse=parsers.check_not_negative,
     ),
     *identity.FLAGS,
     Flag(
@@ -264,7 +264,7 @@ def server_config(options: Mapping[str, Any], *, tls: TlsFiles | None, addresses
         proxy_client=_proxy_client(options),
         bind_address=bound,
         other_bind_addresses=others,
-        advertise_address=advertised(options),
+        advertise_address=resolve_advertise_address(options),
         tls=replace(tls, settings=server_tls.tls_settings(options)) if tls is not None else None,
         **identity.authentication(options),
         abac_policies=_policies(options),
@@ -304,11 +304,11 @@ def _configurations(path: str | None, enabled: Sequence[str], disabled: Sequence
     return configurations
 
 
-def advertised(options: Mapping[str, Any]) -> str:
+def resolve_advertise_address(options: Mapping[str, Any]) -> str:
     if options["advertise_address"]:
         return parsers.address("--advertise-address", options["advertise_address"])
     bound = ipaddress.ip_address(parsers.address("--bind-address", options["bind_address"] or "0.0.0.0"))
-    return own_address() if bound.is_unspecified or bound.is_loopback else str(bound)
+    return find_default_route_address() if bound.is_unspecified or bound.is_loopback else str(bound)
 
 
 def _proxy_client(options: Mapping[str, Any]) -> tuple[Path, Path] | None:
@@ -353,7 +353,7 @@ def _policies(options: Mapping[str, Any]) -> Sequence[AbacPolicy]:
 def _runtime_config(text: str) -> dict[str, bool]:
     try:
         config = runtime_config.parse(text)
-        runtime_config.served(config)
+        runtime_config.select_versions(config)
     except runtime_config.RuntimeConfigError as error:
         raise CliError(f"--runtime-config: {error}") from None
     return config

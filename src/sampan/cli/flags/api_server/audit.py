@@ -105,7 +105,7 @@ def audit_config(options: Mapping[str, Any]) -> AuditConfig | None:
             raise CliError(f"--audit-log-{flag}: cannot be negative")
     path = options["audit_log_path"]
     if path:
-        parsers.writable("--audit-log-path", path)
+        parsers.check_writable("--audit-log-path", path)
     webhook = _webhook(options)
     if policy is None or not (path or webhook):
         return None

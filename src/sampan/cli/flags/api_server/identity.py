@@ -156,7 +156,7 @@ def authentication(options: Mapping[str, Any]) -> dict[str, Any]:
     anonymous = options["anonymous_auth"]
     settings["allows_anonymous"] = anonymous is not False
     if path is not None:
-        settings |= _configured(path, options["service_account_issuer"], issuer, anonymous)
+        settings |= _read_authentication_config(path, options["service_account_issuer"], issuer, anonymous)
     return settings
 
 
@@ -215,7 +215,7 @@ def _modes(options: Mapping[str, Any]) -> Sequence[Mode]:
     return [settings if mode == WEBHOOK else mode for mode in modes]
 
 
-def _configured(
+def _read_authentication_config(
     path: Path, own_issuers: Sequence[str], issuer: JwtIssuer | None, anonymous: bool | None
 ) -> dict[str, Any]:
     from sampan.apiserver.authn.configuration import read_authentication
@@ -281,12 +281,12 @@ def _issuer(options: Mapping[str, Any]) -> JwtIssuer | None:
         username_prefix="" if prefix == "-" else prefix or default_prefix,
         groups_claim=options["oidc_groups_claim"],
         groups_prefix=options["oidc_groups_prefix"],
-        required=_required(options["oidc_required_claim"]),
+        required=_parse_required_claims(options["oidc_required_claim"]),
         algorithms=parsers.names("--oidc-signing-algs", options["oidc_signing_algs"], ALGORITHMS),
     )
 
 
-def _required(pairs: Sequence[str]) -> dict[str, str]:
+def _parse_required_claims(pairs: Sequence[str]) -> dict[str, str]:
     claims: dict[str, str] = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")

@@ -50,11 +50,11 @@ def kubelet_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the flags. They have no default for click, as a flag that is not given leaves the configuration file in
     effect."""
     return add_flags(
-        replace(flag, default=None, help=f"{flag.help}{_shown_default(flag)}") for flag in FLAGS if flag.name
+        replace(flag, default=None, help=f"{flag.help}{_format_default(flag)}") for flag in FLAGS if flag.name
     )(command)
 
 
-def _shown_default(flag: Flag) -> str:
+def _format_default(flag: Flag) -> str:
     is_shown = flag.default not in ("", (), {}, 0) and not isinstance(flag.default, dict)
     default = ",".join(flag.default) if isinstance(flag.default, tuple) else flag.default
     return f"  [default: {default}]" if is_shown else ""
@@ -71,7 +71,7 @@ def settings(options: Mapping[str, Any], file: Mapping[str, Any] | None = None) 
     for flag in FLAGS:
         value = options.get(flag.option_name) if flag.name else None
         if value is None and file is not None and flag.config_field:
-            value = _inside(file, flag.config_field)
+            value = _get_path(file, flag.config_field)
         parsed[key_of(flag)] = _parse(flag, value if value is not None else flag.default)
     return parsed
 
@@ -161,7 +161,7 @@ def _longest_pause_s(seconds: float) -> float:
 # -- values ----------------------------------------------------------------------------------------------------------
 
 
-def _inside(file: Mapping[str, Any], path: str) -> Any:
+def _get_path(file: Mapping[str, Any], path: str) -> Any:
     value: Any = file
     for part in path.split("."):
         value = value.get(part) if isinstance(value, Mapping) else None

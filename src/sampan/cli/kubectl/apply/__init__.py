@@ -225,7 +225,7 @@ class ApplyRun:
             click.echo(_MISSING.format(f"{info.kind.plural}/{info.name}"), err=True)
         if self._dry_run == "client":
             patch, media = self._patcher.patch_of(info, live, modified)
-            value = self._patcher.patched_locally(info, live, patch, media) if patch else live
+            value = self._patcher.patch_locally(info, live, patch, media) if patch else live
         else:
             patch, value = self._patcher.send(info, live, modified)
         self._report(value, "configured" if patch else "unchanged")
@@ -244,7 +244,7 @@ class ApplyRun:
         except ServerError as error:
             if error.is_not_found:
                 return None
-            raise error.about(operation) from None
+            raise error.add_context(operation) from None
         return live
 
     def _create(self, info: ResourceInfo, modified: dict[str, Any]) -> None:
@@ -253,7 +253,7 @@ class ApplyRun:
             try:
                 value = self._writer.create(info, value)
             except ServerError as error:
-                raise error.about(f'error when creating "{info.source}"') from None
+                raise error.add_context(f'error when creating "{info.source}"') from None
         self._report(value, "created", warns=False)
 
     def _report(self, value: dict[str, Any], operation: str, *, warns: bool = True) -> None:

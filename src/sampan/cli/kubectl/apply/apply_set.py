@@ -16,7 +16,7 @@ from sampan.cli.failures import CliError
 from sampan.cli.kubectl.client.factory import Factory
 from sampan.cli.kubectl.client.resource_type import ResourceType
 from sampan.cli.kubectl.client.session import ServerError
-from sampan.cli.kubectl.command_line.flag_parser import quoted
+from sampan.cli.kubectl.command_line.flag_parser import quote_text
 from sampan.cli.kubectl.errors import KubectlError
 from sampan.cli.kubectl.objects.object_writer import APPLY, ObjectWriter
 from sampan.cli.kubectl.objects.targets import ResourceInfo
@@ -67,7 +67,7 @@ class ApplySet:
         if kind.is_namespaced and not self._parent.namespace:
             problems.append("namespace is required to use namespace-scoped ApplySet")
         if not self._is_built_in and kind.group_resource not in self._custom_parents():
-            problems.append(f"resource {quoted(str(kind))} is not permitted as an ApplySet parent")
+            problems.append(f"resource {quote_text(str(kind))} is not permitted as an ApplySet parent")
         if problems:
             raise KubectlError(problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]")
 
@@ -77,7 +77,7 @@ class ApplySet:
             metadata = info.value.get("metadata") or {}
             labels = metadata.get("labels") or {}
             if PART_OF in labels:
-                raise KubectlError(f"ApplySet label {quoted(PART_OF)} already set in input data")
+                raise KubectlError(f"ApplySet label {quote_text(PART_OF)} already set in input data")
             info.value = {**info.value, "metadata": {**metadata, "labels": {**labels, PART_OF: self.id}}}
 
     def begin(self, infos: Sequence[ResourceInfo]) -> None:
@@ -98,7 +98,7 @@ class ApplySet:
                     items = self._factory.session.get(kind.collection(namespace), query).get("items") or ()
                 except ServerError as error:
                     shown = f"{kind.group}/{kind.version}, Kind={kind.kind}"
-                    raise error.about(f"listing {shown} objects for pruning") from None
+                    raise error.add_context(f"listing {shown} objects for pruning") from None
                 for item in items:
                     if item["metadata"].get("uid") not in uids:
                         title = {"apiVersion": kind.api_version, "kind": kind.kind}
@@ -109,7 +109,7 @@ class ApplySet:
         try:
             self._write_parent(set(self._applied_kinds), self._applied_namespaces)
         except ServerError as error:
-            raise error.about("apply and prune succeeded, but ApplySet update failed") from None
+            raise error.add_context("apply and prune succeeded, but ApplySet update failed") from None
 
     # -- the parent object -------------------------------------------------------------------------------------------
 
@@ -121,14 +121,14 @@ class ApplySet:
     @property
     def _shown(self) -> str:
         kind = self._parent.kind
-        return quoted(f"{kind.plural}.{kind.group}/{self._parent.name}")
+        return quote_text(f"{kind.plural}.{kind.group}/{self._parent.name}")
 
     def _custom_parents(self) -> set[str]:
         path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
         try:
             items = self._factory.session.get(path, {"labelSelector": PARENT_TYPE}).get("items") or ()
         except ServerError as error:
-            raise error.about("identifying allowed custom resource parent types") from None
+            raise error.add_context("identifying allowed custom resource parent types") from None
         return {item["metadata"]["name"] for item in items}
 
     def _read_parent(self) -> None:
@@ -136,7 +136,7 @@ class ApplySet:
             metadata = self._factory.session.get(self._parent.path)["metadata"]
         except ServerError as error:
             if not error.is_not_found:
-                raise error.about(f"failed to fetch ApplySet parent object {self._shown}") from None
+                raise error.add_context(f"failed to fetch ApplySet parent object {self._shown}") from None
             if not self._is_built_in:
                 raise KubectlError("custom resource ApplySet parents cannot be created automatically") from None
             return
@@ -149,29 +149,29 @@ class ApplySet:
     def _check_owner(self, annotations: dict[str, str], labels: dict[str, str]) -> None:
         begin = f"ApplySet parent object {self._shown}"
         if TOOLING not in annotations:
-            raise KubectlError(f"{begin} already exists and is missing required annotation {quoted(TOOLING)}")
+            raise KubectlError(f"{begin} already exists and is missing required annotation {quote_text(TOOLING)}")
         tool = annotations[TOOLING].rpartition("/")[0] or annotations[TOOLING]
         if tool != _TOOL:
-            managed = f"is managed by tooling {quoted(tool)} instead of {quoted(_TOOL)}"
+            managed = f"is managed by tooling {quote_text(tool)} instead of {quote_text(_TOOL)}"
             raise KubectlError(f"{begin} already exists and {managed}")
         if PARENT_ID not in labels:
             raise KubectlError(f"{begin} exists and does not have required label {PARENT_ID}")
         if labels[PARENT_ID] != self.id:
             difference = f"(got: {labels[PARENT_ID]}, want: {self.id})"
-            raise KubectlError(f"{begin} exists and has incorrect value for label {quoted(PARENT_ID)} {difference}")
+            raise KubectlError(f"{begin} exists and has incorrect value for label {quote_text(PARENT_ID)} {difference}")
 
     def _kinds_of(self, annotations: dict[str, str]) -> dict[str, ResourceType]:
         begin = f"parsing ApplySet annotation on {self._shown}"
         if KINDS not in annotations and not annotations.get(RESOURCES):
-            needs = f"kubectl requires the {quoted(KINDS)} annotation to be set on all ApplySet parent objects"
+            needs = f"kubectl requires the {quote_text(KINDS)} annotation to be set on all ApplySet parent objects"
             raise KubectlError(f"{begin}: {needs}")
         key = KINDS if KINDS in annotations else RESOURCES
         kinds = {}
         for text in filter(None, annotations[key].split(",")):
             try:
-                kind = self._factory.kinds.named(text) if key == RESOURCES else self._kind_of(text)
+                kind = self._factory.kinds.find_by_name(text) if key == RESOURCES else self._kind_of(text)
             except CliError as error:
-                problem = f"could not find mapping for kind in {quoted(key)} annotation: {error.message}"
+                problem = f"could not find mapping for kind in {quote_text(key)} annotation: {error.message}"
                 raise KubectlError(f"{begin}: {problem}") from None
             kinds[_group_kind(kind)] = kind
         return kinds
@@ -180,11 +180,11 @@ class ApplySet:
         """Return the preferred version of a kind in the form KIND[.GROUP]."""
         name, _, group = text.partition(".")
         for _ in range(2):
-            for kind in self._factory.kinds.all():
+            for kind in self._factory.kinds.list_all():
                 if (kind.kind, kind.group) == (name, group):
                     return kind
             self._factory.kinds.discover()
-        raise KubectlError(f"no matches for kind {quoted(name)} in group {quoted(group)}")
+        raise KubectlError(f"no matches for kind {quote_text(name)} in group {quote_text(group)}")
 
     def _write_parent(self, kinds: set[str], namespaces: set[str]) -> None:
         parent = self._parent
@@ -206,18 +206,18 @@ class ApplySet:
                     raise
                 self._writer.patch(parent, value, APPLY, {"force": "true"})
         except ServerError as error:
-            raise error.about("failed to update ApplySet") from None
+            raise error.add_context("failed to update ApplySet") from None
 
 
 def _parent(factory: Factory, reference: str) -> tuple[ResourceType, str]:
     resource, slash, name = reference.partition("/")
     if not slash:
         resource, name = "secrets", reference
-    begin = f"invalid parent reference {quoted(reference)}"
+    begin = f"invalid parent reference {quote_text(reference)}"
     if not name:
         raise KubectlError(f"{begin}: name cannot be blank")
     try:
-        return factory.kinds.named(resource), name
+        return factory.kinds.find_by_name(resource), name
     except CliError:
         plural, _, group = resource.partition(".")
         raise KubectlError(f"{begin}: no matches for {group}/, Resource={plural}") from None

@@ -12,7 +12,7 @@ from sampan.api.schema.tree import ANY, Schema
 from sampan.cli.kubectl.client.session import ServerError, Session
 from sampan.cli.kubectl.errors import KubectlError
 from sampan.cli.kubectl.objects.deletion import Deletion, is_present
-from sampan.cli.kubectl.objects.last_applied import LAST_APPLIED, last_applied
+from sampan.cli.kubectl.objects.last_applied import LAST_APPLIED, decode_last_applied
 from sampan.cli.kubectl.objects.object_writer import MERGE, STRATEGIC, ObjectWriter
 from sampan.cli.kubectl.objects.patch_metadata import built_in_schema, schema_of_document
 from sampan.cli.kubectl.objects.targets import ResourceInfo
@@ -78,7 +78,7 @@ class ApplyPatcher:
         """Return the patch and its media type."""
         from sampan.machinery import patch
 
-        original = last_applied(live)
+        original = decode_last_applied(live)
         schema = self.schemas.schema(info)
         if schema is None:
             return patch.three_way_merge_diff(original, modified, live), MERGE
@@ -89,7 +89,7 @@ class ApplyPatcher:
                 raise KubectlError(_conflict_text(info, original, modified, live, patch=strategic, changes=changes))
         return strategic, STRATEGIC
 
-    def patched_locally(self, info: ResourceInfo, live: dict[str, Any], patch: Patch, media: str) -> dict[str, Any]:
+    def patch_locally(self, info: ResourceInfo, live: dict[str, Any], patch: Patch, media: str) -> dict[str, Any]:
         from sampan.machinery import patch as patches
 
         schema = self.schemas.schema(info)
@@ -120,7 +120,9 @@ class ApplyPatcher:
                 if self.deletion is not None and (is_conflict or error.error.reason == "Invalid"):
                     return modified, self._delete_and_create(info, live, modified)
                 where = f'"{info.source}": ' if info.source else ""
-                raise error.about(f"{apply_error_text(info, patch)}{where}error when patching {where[:-2]}") from None
+                raise error.add_context(
+                    f"{apply_error_text(info, patch)}{where}error when patching {where[:-2]}"
+                ) from None
         return patch, live
 
     def _delete_and_create(self, info: ResourceInfo, live: dict[str, Any], modified: dict[str, Any]) -> dict[str, Any]:
@@ -164,10 +166,10 @@ def _conflict_text(
     """Return the error of --overwrite=false: what is applied, and what others changed."""
     source = gotext.quote(info.source)
     versions = "\n\n".join(
-        f"{title}:\n{gotext.json_text(masked(info, value))}"
+        f"{title}:\n{gotext.json_text(mask_patch(info, value))}"
         for title, value in (("original", original), ("modified", modified), ("current", live))
     )
-    shown, other = as_yaml(masked(info, patch)), as_yaml(masked(info, changes))
+    shown, other = as_yaml(mask_patch(info, patch)), as_yaml(mask_patch(info, changes))
     return (
         f"{apply_error_text(info, None)}{source}: error when patching {source}: creating patch with:\n{versions}\n\n"
         f"for: patch:\n{shown}\n\nconflicts with changes made from original to current:\n{other}\n\n"
@@ -179,13 +181,13 @@ def apply_error_text(info: ResourceInfo, patch: Patch | None) -> str:
     kind = info.kind
     group = f"{kind.group}/{kind.version}"
     return (
-        f"error when applying patch:\n{gotext.json_text(masked(info, patch)) if patch is not None else ''}\nto:\n"
+        f"error when applying patch:\n{gotext.json_text(mask_patch(info, patch)) if patch is not None else ''}\nto:\n"
         f'Resource: "{group}, Resource={kind.plural}", GroupVersionKind: "{group}, Kind={kind.kind}"\n'
         f'Name: "{info.name}", Namespace: "{info.namespace}"\nfor: '
     )
 
 
-def masked(info: ResourceInfo, patch: Patch) -> Patch:
+def mask_patch(info: ResourceInfo, patch: Patch) -> Patch:
     """Return a patch for an error message. The data of a Secret are masked, also in the annotation that repeats
     them."""
     if (info.kind.group, info.kind.kind) != ("", "Secret"):

@@ -44,7 +44,7 @@ def prunable_types(factory: Factory, allowlist: Sequence[str]) -> list[ResourceT
     types: list[ResourceType] = []
     for api_version, kind in kinds or _DEFAULT_KINDS:
         try:
-            types.append(factory.kinds.of(api_version, kind))
+            types.append(factory.kinds.find_by_kind(api_version, kind))
         except UnknownResourceType as error:
             raise KubectlError(error.message) from None
     return types

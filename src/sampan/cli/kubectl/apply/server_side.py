@@ -91,7 +91,7 @@ def _migrate(writer: ObjectWriter, info: ResourceInfo, value: dict[str, Any]) ->
     move."""
     managers = {entry["manager"] for entry in _owners(value, "Update")}
     for attempt in range(_RETRIES):
-        entries = migrated_fields(_managed_fields(value), managers, writer.field_manager)
+        entries = migrate_fields(_managed_fields(value), managers, writer.field_manager)
         if entries is None:
             return None
         version = value["metadata"].get("resourceVersion", "")
@@ -108,7 +108,7 @@ def _migrate(writer: ObjectWriter, info: ResourceInfo, value: dict[str, Any]) ->
     return None
 
 
-def migrated_fields(entries: list[dict[str, Any]], managers: set[str], manager: str) -> list[dict[str, Any]] | None:
+def migrate_fields(entries: list[dict[str, Any]], managers: set[str], manager: str) -> list[dict[str, Any]] | None:
     """Return managedFields in which the fields of client-side managers belong to a server-side one; None if they are
     the same."""
     olds = [entry for entry in entries if _is_main(entry, "Update") and entry["manager"] in managers]

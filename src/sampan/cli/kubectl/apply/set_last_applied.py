@@ -42,7 +42,7 @@ def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None
                 f"no last-applied-configuration annotation found on resource: {info.name}, to create the annotation, "
                 "run the command with --create-annotation"
             )
-        if current is not None and _decoded(current) == _decoded(text):
+        if current is not None and _decode_json(current) == _decode_json(text):
             click.echo(f"set-last-applied {info.name}: no changes required.")
         else:
             changes.append((info, text))
@@ -54,7 +54,7 @@ def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None
         printer.print(value, "configured")
 
 
-def _decoded(text: str) -> Any:
+def _decode_json(text: str) -> Any:
     try:
         return msgspec.json.decode(text)
     except JSON_ERRORS:

@@ -97,7 +97,7 @@ def _resource_type(factory: Factory, word: str) -> ResourceType | None:
     if word == "*":
         return None
     try:
-        return factory.kinds.named(word.lower())
+        return factory.kinds.find_by_name(word.lower())
     except KubectlError:
         resource, _, group = word.lower().partition(".")
         if word.lower() not in _NOT_DISCOVERABLE:

@@ -131,7 +131,7 @@ def _is_protected(current: Value) -> bool:
     return bool(((current.get("metadata") or {}).get("annotations") or {}).get(_PROTECTION) == "false")
 
 
-def _with_metadata(current: Value, expected: Value) -> tuple[Value, bool]:
+def _merge_metadata(current: Value, expected: Value) -> tuple[Value, bool]:
     """Return a copy of the current object with the labels and annotations of the expected one, and whether it
     differs."""
     merged, is_changed = deepcopy(current), False
@@ -147,10 +147,10 @@ def decide_role(current: Value | None, expected: Value, *, removes_extra: bool) 
     rules = expected.get("rules") or []
     if current is None:
         return Reconciliation("create", expected, [_rule_text(rule) for rule in rules])
-    merged, is_changed = _with_metadata(current, expected)
+    merged, is_changed = _merge_metadata(current, expected)
     have = current.get("rules") or []
-    missing = [rule for rule in _single_rules(rules) if not _is_covered(rule, have)]
-    extra = [rule for rule in _single_rules(have) if not _is_covered(rule, rules)]
+    missing = [rule for rule in _split_rules(rules) if not _is_covered(rule, have)]
+    extra = [rule for rule in _split_rules(have) if not _is_covered(rule, rules)]
     if "aggregationRule" in expected and expected["aggregationRule"] != current.get("aggregationRule"):
         merged["aggregationRule"], is_changed = expected["aggregationRule"], True
     if removes_extra and (missing or extra):
@@ -167,7 +167,7 @@ def decide_role(current: Value | None, expected: Value, *, removes_extra: bool) 
     )
 
 
-def _single_rules(rules: Iterable[Value]) -> list[Value]:
+def _split_rules(rules: Iterable[Value]) -> list[Value]:
     """Split rules into rules with one verb, group, resource and name, or one verb and URL."""
     single: list[Value] = []
     for rule in rules:
@@ -212,7 +212,7 @@ def decide_binding(current: Value | None, expected: Value, *, removes_extra: boo
         return Reconciliation("create", expected, [_subject_text(subject) for subject in subjects])
     if current.get("roleRef") != expected.get("roleRef"):
         return Reconciliation("recreate", expected, is_protected=_is_protected(current))
-    merged, is_changed = _with_metadata(current, expected)
+    merged, is_changed = _merge_metadata(current, expected)
     have = current.get("subjects") or []
     missing = [subject for subject in subjects if subject not in have]
     extra = [subject for subject in have if subject not in subjects]

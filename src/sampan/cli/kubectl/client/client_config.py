@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from sampan.cli.kubectl.command_line.flag_parser import quoted
+from sampan.cli.kubectl.command_line.flag_parser import quote_text
 from sampan.cli.kubectl.errors import KubectlError, PlainError
 from sampan.machinery.client import kubeconfig
 from sampan.machinery.client.access import Access
@@ -56,9 +56,9 @@ def _entries(config: kubeconfig.Kubeconfig, options: Mapping[str, Any]) -> tuple
     cluster = str(options.get("kubeconfig_cluster") or context.get("cluster") or "")
     user = str(options.get("kubeconfig_user") or context.get("user") or "")
     if user and not config.has("users", user):
-        raise KubectlError(f"auth info {quoted(user)} does not exist")
+        raise KubectlError(f"auth info {quote_text(user)} does not exist")
     if cluster and not config.has("clusters", cluster):
-        raise KubectlError(f"no server found for cluster {quoted(cluster)}")
+        raise KubectlError(f"no server found for cluster {quote_text(cluster)}")
     return context, cluster, user
 
 
@@ -103,7 +103,7 @@ def kubeconfig_paths(options: Mapping[str, Any]) -> list[Path]:
     paths = kubeconfig.default_paths()
     if os.environ.get("KUBECONFIG") or any(path.exists() for path in paths) or options.get("server"):
         return paths
-    return _only_running() or paths
+    return _find_only_kubeconfig() or paths
 
 
 def _cluster_kubeconfig(name: str) -> Path:
@@ -115,11 +115,11 @@ def _cluster_kubeconfig(name: str) -> Path:
     return path
 
 
-def _only_running() -> list[Path]:
+def _find_only_kubeconfig() -> list[Path]:
     """Return the kubeconfig of the only cluster that has one; the one named sampan comes first among several."""
-    from sampan.cli.local_cluster.cluster_dir import DEFAULT_NAME, known_clusters
+    from sampan.cli.local_cluster.cluster_dir import DEFAULT_NAME, list_clusters
 
-    clusters = [cluster for cluster in known_clusters() if not cluster.is_unreadable and cluster.kubeconfig.exists()]
+    clusters = [cluster for cluster in list_clusters() if not cluster.is_unreadable and cluster.kubeconfig.exists()]
     running = [cluster for cluster in clusters if cluster.read_note() is not None] or clusters
     if len(running) > 1:
         default = [cluster for cluster in running if cluster.path.name == DEFAULT_NAME]
@@ -245,7 +245,7 @@ def check_entries(cluster_name: str, cluster: Entry, user_name: str, user: Entry
 
 def _cluster_errors(name: str, cluster: Entry) -> Iterator[str]:
     if not cluster.get("server"):
-        yield f"no server found for cluster {quoted(name)}" if name else "default cluster has no server defined"
+        yield f"no server found for cluster {quote_text(name)}" if name else "default cluster has no server defined"
     file, data = cluster.get("certificate-authority"), cluster.get("certificate-authority-data")
     if file and data:
         yield (
@@ -301,7 +301,7 @@ def _exec_errors(name: str, user: Entry, plugin: Entry) -> Iterator[str]:
     if not mode and str(plugin.get("apiVersion") or "").endswith("/v1"):
         yield f"interactiveMode must be specified {suffix}"
     elif mode and mode not in _MODES:
-        yield f"invalid interactiveMode for {name}: {quoted(str(mode))}"
+        yield f"invalid interactiveMode for {name}: {quote_text(str(mode))}"
 
 
 def _unreadable(path: str | None, title: str, name: str) -> Iterator[str]:

@@ -71,6 +71,6 @@ def _check_version(session: Session) -> None:
     try:
         version = session.get("/version", {"timeout": "32s"}).get("gitVersion")
     except ConnectionFailure as error:
-        raise error.about("couldn't read version from server") from None
+        raise error.add_context("couldn't read version from server") from None
     if version != CLIENT_VERSION:
         raise KubectlError(f"server version ({version}) differs from client version ({CLIENT_VERSION})")

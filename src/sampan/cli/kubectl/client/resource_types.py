@@ -38,7 +38,7 @@ class ResourceTypes:
         """The group versions that discovery could not load, with the reasons."""
         self._warnings: set[str] = set()
 
-    def all(self) -> list[ResourceType]:
+    def list_all(self) -> list[ResourceType]:
         """Return every type in all its versions, in the order of discovery."""
         if self._types is None and self._cache is not None:
             self._types = self._cache.load()
@@ -52,49 +52,49 @@ class ResourceTypes:
             self._cache.store(self._types)
         return self._types
 
-    def preferred(self) -> list[ResourceType]:
+    def list_preferred(self) -> list[ResourceType]:
         """Return every type once, in the preferred version of its group that has it."""
         first: dict[tuple[str, str], ResourceType] = {}
-        for kind in self.all():
+        for kind in self.list_all():
             first.setdefault((kind.group, kind.plural), kind)
         return list(first.values())
 
-    def named(self, word: str) -> ResourceType:
+    def find_by_name(self, word: str) -> ResourceType:
         """Return the resource type of a name, which may end in .GROUP or .VERSION.GROUP. Raise KubectlError if there is
         none."""
-        resource = self._resource(word.lower()) or self._kind(word)
+        resource = self._find_resource(word.lower()) or self._find_kind(word)
         if resource is None and self._is_cached:
             self.discover()
-            return self.named(word)
+            return self.find_by_name(word)
         if resource is None:
             raise KubectlError(f'the server doesn\'t have a resource type "{word.partition(".")[0]}"')
         return resource
 
-    def of(self, api_version: str, kind: str) -> ResourceType:
+    def find_by_kind(self, api_version: str, kind: str) -> ResourceType:
         """Return the resource type of an object's apiVersion and kind. Raise UnknownResourceType if there is none."""
         group, _, version = api_version.rpartition("/")
-        for resource in self.all():
+        for resource in self.list_all():
             if (resource.group, resource.version, resource.kind) == (group, version, kind):
                 return resource
         if self._is_cached:
             self.discover()
-            return self.of(api_version, kind)
+            return self.find_by_kind(api_version, kind)
         raise UnknownResourceType(f'no matches for kind "{kind}" in version "{api_version}"')
 
-    def in_category(self, name: str) -> list[ResourceType]:
-        """Return the types of a category such as `all`; none if there is no such category."""
-        return [kind for kind in self.preferred() if name in kind.categories]
+    def list_category(self, name: str) -> list[ResourceType]:
+        """Return the types of a category such as `list_all`; none if there is no such category."""
+        return [kind for kind in self.list_preferred() if name in kind.categories]
 
-    def _resource(self, word: str) -> ResourceType | None:
+    def _find_resource(self, word: str) -> ResourceType | None:
         """Look up a plural, singular or short name. VERSION.GROUP is tried before GROUP."""
         name, _, rest = word.partition(".")
         version, dot, group = rest.partition(".")
-        if dot and (resource := self._first(name, group, version)) is not None:
+        if dot and (resource := self._find_match(name, group, version)) is not None:
             return resource
-        return self._first(name, rest, "")
+        return self._find_match(name, rest, "")
 
-    def _first(self, name: str, group: str, version: str) -> ResourceType | None:
-        of_version = [kind for kind in self.all() if version in ("", kind.version)]
+    def _find_match(self, name: str, group: str, version: str) -> ResourceType | None:
+        of_version = [kind for kind in self.list_all() if version in ("", kind.version)]
         for groups in ({group}, {kind.group for kind in of_version if kind.group.startswith(group)}):
             types = [kind for kind in of_version if not group or kind.group in groups]
             matches = [kind for kind in types if name in (kind.plural, kind.singular or kind.kind.lower())]
@@ -112,10 +112,10 @@ class ResourceTypes:
                 self._warnings.add(text)
                 click.echo(f"Warning: {text}", err=True)
 
-    def _kind(self, word: str) -> ResourceType | None:
+    def _find_kind(self, word: str) -> ResourceType | None:
         name, _, rest = word.partition(".")
         version, _, group = rest.partition(".")
-        for resource in self.all():
+        for resource in self.list_all():
             is_exact = rest and (resource.version, resource.group) == (version, group)
             if resource.kind == name and (is_exact or resource.group == rest):
                 return resource
@@ -130,30 +130,30 @@ class ResourceTypes:
                     continue
                 raise
             if document.get("kind") == "APIGroupDiscoveryList":
-                yield from self._aggregated(document)
+                yield from self._parse_aggregated_discovery(document)
             else:
-                yield from self._one_by_one(document)
+                yield from self._discover_all_versions(document)
 
-    def _aggregated(self, document: Mapping[str, Any]) -> Iterator[ResourceType]:
+    def _parse_aggregated_discovery(self, document: Mapping[str, Any]) -> Iterator[ResourceType]:
         for group in document.get("items") or ():
             name = (group.get("metadata") or {}).get("name", "")
             for version in group.get("versions") or ():
                 if version.get("freshness", "Current") not in ("", "Current"):
                     self.failed_groups[f"{name}/{version['version']}".lstrip("/")] = "stale GroupVersion discovery"
                 for row in version.get("resources") or ():
-                    yield _aggregated_type(name, version["version"], row)
+                    yield _parse_aggregated_type(name, version["version"], row)
 
-    def _one_by_one(self, document: Mapping[str, Any]) -> Iterator[ResourceType]:
+    def _discover_all_versions(self, document: Mapping[str, Any]) -> Iterator[ResourceType]:
         """Discover with one request per version, for servers without aggregated discovery."""
         for version in document.get("versions") or ():
-            yield from self._of_version("", version)
+            yield from self._discover_version("", version)
         for group in document.get("groups") or ():
             preferred = (group.get("preferredVersion") or {}).get("version", "")
             versions = [entry["version"] for entry in group.get("versions") or ()]
             for version in sorted(versions, key=lambda name: name != preferred):
-                yield from self._of_version(group["name"], version)
+                yield from self._discover_version(group["name"], version)
 
-    def _of_version(self, group: str, version: str) -> Iterator[ResourceType]:
+    def _discover_version(self, group: str, version: str) -> Iterator[ResourceType]:
         path = f"/apis/{group}/{version}" if group else f"/api/{version}"
         try:
             rows = self._session.get(path).get("resources") or ()
@@ -162,10 +162,10 @@ class ResourceTypes:
             return
         for row in rows:
             if "/" not in row["name"]:
-                yield _listed_type(group, version, row, rows)
+                yield _parse_listed_type(group, version, row, rows)
 
 
-def _aggregated_type(group: str, version: str, row: Mapping[str, Any]) -> ResourceType:
+def _parse_aggregated_type(group: str, version: str, row: Mapping[str, Any]) -> ResourceType:
     kind = (row.get("responseKind") or {}).get("kind", "")
     return ResourceType(
         group,
@@ -181,7 +181,9 @@ def _aggregated_type(group: str, version: str, row: Mapping[str, Any]) -> Resour
     )
 
 
-def _listed_type(group: str, version: str, row: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]) -> ResourceType:
+def _parse_listed_type(
+    group: str, version: str, row: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]
+) -> ResourceType:
     prefix = row["name"] + "/"
     return ResourceType(
         group,

@@ -16,7 +16,7 @@ import msgspec
 
 from sampan.api.codec.errors import JSON_ERRORS
 from sampan.cli.kubectl.client.client_config import DEFAULT_SERVER, load_access
-from sampan.cli.kubectl.command_line.flag_parser import quoted
+from sampan.cli.kubectl.command_line.flag_parser import quote_text
 from sampan.cli.kubectl.errors import ErrorAggregate, KubectlError, PlainError
 from sampan.machinery import errors
 from sampan.machinery.client.access import Access, AccessError, tls_context
@@ -40,7 +40,7 @@ class ServerError(click.ClickException):
     def show(self, file: Any = None) -> None:
         click.echo(self.text, err=True)
 
-    def about(self, what: str) -> ServerError:
+    def add_context(self, what: str) -> ServerError:
         """Prefix the message with the operation that failed, and return the error."""
         self.error.status["message"] = f"{what}: {self.error.message}"
         return self
@@ -86,9 +86,9 @@ class ConnectionFailure(PlainError):
         self.cause = f"{request}: {reason}"
         self._server, self._reason = server, reason
 
-    def about(self, what: str, path: str = "", advice: str = "") -> KubectlError:
+    def add_context(self, what: str, path: str = "", advice: str = "") -> KubectlError:
         """Return the error of an operation; `path` is what kubectl would have requested, if that is another path."""
-        cause = f"Get {quoted(self._server + path)}: {self._reason}" if path else self.cause
+        cause = f"Get {quote_text(self._server + path)}: {self._reason}" if path else self.cause
         return KubectlError(f"{what}: {cause}{advice}")
 
 
@@ -181,7 +181,7 @@ class Session:
         while piece := response.readline() if is_lines else response.read1(1 << 16):
             yield piece
 
-    def another(self, *, timeout_s: float | None = None) -> Session:
+    def open_another(self, *, timeout_s: float | None = None) -> Session:
         """Return a session with a separate connection to the same server, and with another time limit if one is
         given."""
         return Session(self._access, self.namespace, timeout_s=timeout_s if timeout_s is not None else self._timeout_s)
@@ -229,7 +229,7 @@ class Session:
             response = self._connection.getresponse()
         except (OSError, http.client.HTTPException) as error:
             self._connection = None
-            url = quoted(f"{self._url.scheme}://{self._url.netloc}{target}")
+            url = quote_text(f"{self._url.scheme}://{self._url.netloc}{target}")
             name = self._access.tls_server_name
             is_alone = self._access.server == DEFAULT_SERVER and not any(path.exists() for path in default_paths())
             hint = _NO_CLUSTER if is_alone else ""
@@ -250,7 +250,9 @@ class Session:
     def _connect(self) -> http.client.HTTPConnection:
         """Connect with a time limit; the limit for responses is that of --request-timeout."""
         if self._url.scheme not in ("http", "https"):
-            raise PlainError(f"Unable to connect to the server: unsupported protocol scheme {quoted(self._url.scheme)}")
+            raise PlainError(
+                f"Unable to connect to the server: unsupported protocol scheme {quote_text(self._url.scheme)}"
+            )
         host, port = self._url.hostname or "localhost", self._url.port
         proxy = _proxy_for(self._url, self._access.proxy_url)
         near_host, near_port = (proxy.hostname or "", proxy.port) if proxy is not None else (host, port)

@@ -56,7 +56,7 @@ def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None
     printer, session = printer_of(options, is_sorted=False), factory.session
     suffix = {"json": ".json", "yaml": ".yaml"}.get(options["output"], ".txt")
     directory = "" if options["output_directory"] == "-" else options["output_directory"]
-    _write(directory, f"nodes{suffix}", _printed(printer, session.get("/api/v1/nodes")))
+    _write(directory, f"nodes{suffix}", _print_to_bytes(printer, session.get("/api/v1/nodes")))
     namespaces = list(options["namespaces"]) or ["kube-system", factory.namespace]
     if options["all_namespaces"]:
         namespaces = [item["metadata"]["name"] for item in session.get("/api/v1/namespaces").get("items") or ()]
@@ -65,29 +65,29 @@ def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None
         for name, prefix, plural, _ in _COLLECTIONS:
             collection = session.get(f"{prefix}/namespaces/{namespace}/{plural}")
             pods = collection.get("items") or []
-            _write(directory, f"{namespace}/{name}{suffix}", _printed(printer, collection))
+            _write(directory, f"{namespace}/{name}{suffix}", _print_to_bytes(printer, collection))
         for pod in pods:
             _write(directory, f"{namespace}/{pod['metadata']['name']}/logs.txt", _logs(factory, pod))
     if directory:
         click.echo(f"Cluster info dumped to {directory}")
 
 
-def _printed(printer: Printer, value: dict[str, Any]) -> bytes:
+def _print_to_bytes(printer: Printer, value: dict[str, Any]) -> bytes:
     buffer = io.StringIO()
     title = {key: value.get(key) for key in ("kind", "apiVersion", "metadata")}
     with contextlib.redirect_stdout(buffer):
-        printer.print(_with_sorted_maps({**title, "items": value.get("items") or None}))
+        printer.print(_sort_maps({**title, "items": value.get("items") or None}))
     return buffer.getvalue().encode()
 
 
-def _with_sorted_maps(value: Any) -> Any:
+def _sort_maps(value: Any) -> Any:
     """Sort the keys of maps, such as labels, as Go does; the fields of objects keep the order of the server."""
     if isinstance(value, list):
-        return [_with_sorted_maps(item) for item in value]
+        return [_sort_maps(item) for item in value]
     if not isinstance(value, dict):
         return value
     return {
-        key: dict(sorted(part.items())) if key in _MAPS and isinstance(part, dict) else _with_sorted_maps(part)
+        key: dict(sorted(part.items())) if key in _MAPS and isinstance(part, dict) else _sort_maps(part)
         for key, part in value.items()
     }
 

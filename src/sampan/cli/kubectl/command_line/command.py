@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sampan.cli.failures import CliError, guarded
+from sampan.cli.failures import CliError, call_with_cli_errors
 from sampan.cli.kubectl.client.factory import Factory
 from sampan.cli.kubectl.command_line.flag_parser import FlagError, FlagSet
 from sampan.cli.kubectl.command_line.global_options import GLOBAL_OPTIONS, check_profile
@@ -65,7 +65,7 @@ class KubectlCommand(click.Command):
             click.echo(text, err=True)
         self._check_required(parsed.values)
         ctx.meta[ARGS_BEFORE_DASH], ctx.meta[CHANGED_FLAGS] = parsed.args_before_dash, tuple(parsed.values)
-        ctx.params |= self._own_values(parsed.values)
+        ctx.params |= self._collect_option_values(parsed.values)
         for param in self.params:
             if isinstance(param, click.Argument):
                 ctx.params[str(param.name)] = tuple(parsed.words)
@@ -88,13 +88,13 @@ class KubectlCommand(click.Command):
             names = ", ".join(f'"{name}"' for name in missing)
             raise KubectlError(f"required flag(s) {names} not set")
 
-    def _own_values(self, values: Mapping[str, Any]) -> dict[str, Any]:
+    def _collect_option_values(self, values: Mapping[str, Any]) -> dict[str, Any]:
         options = [param for param in self.params if isinstance(param, click.Option) and param.expose_value]
         return {str(option.name): _value(option, values) for option in options}
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
-            result = guarded(lambda: click.Command.invoke(self, ctx))
+            result = call_with_cli_errors(lambda: click.Command.invoke(self, ctx))
             if isinstance(ctx.obj, Factory):
                 ctx.obj.check_warnings()
             return result

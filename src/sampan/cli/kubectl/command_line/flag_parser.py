@@ -221,12 +221,12 @@ def _set(option: click.Option, text: str, parsed: ParsedFlags) -> None:
             values = split_at_commas(text) if isinstance(option.type, StringSlice) else (text,)
             parsed.values[name] = (*parsed.values.get(name, ()), *values)
         else:
-            parsed.values[name] = _converted(option, text)
+            parsed.values[name] = _convert_text(option, text)
     except ValueSyntaxError as error:
-        raise FlagError(f'invalid argument {quoted(text)} for "{_shown(option)}" flag: {error}') from None
+        raise FlagError(f'invalid argument {quote_text(text)} for "{_format_names(option)}" flag: {error}') from None
 
 
-def _converted(option: click.Option, text: str) -> Any:
+def _convert_text(option: click.Option, text: str) -> Any:
     if option.is_flag:
         return parse_bool(text)
     if isinstance(option.type, type(click.INT)):
@@ -240,15 +240,15 @@ def _converted(option: click.Option, text: str) -> Any:
 
 def parse_bool(text: str) -> bool:
     if text not in _TRUE | _FALSE:
-        raise ValueSyntaxError(f"strconv.ParseBool: parsing {quoted(text)}: invalid syntax")
+        raise ValueSyntaxError(f"strconv.ParseBool: parsing {quote_text(text)}: invalid syntax")
     return text in _TRUE
 
 
 def parse_int(text: str) -> int:
     if not _INT.fullmatch(text):
-        raise ValueSyntaxError(f"strconv.ParseInt: parsing {quoted(text)}: invalid syntax")
+        raise ValueSyntaxError(f"strconv.ParseInt: parsing {quote_text(text)}: invalid syntax")
     if len(text) > 20 or not -(1 << 63) <= int(text) < 1 << 63:
-        raise ValueSyntaxError(f"strconv.ParseInt: parsing {quoted(text)}: value out of range")
+        raise ValueSyntaxError(f"strconv.ParseInt: parsing {quote_text(text)}: value out of range")
     return int(text)
 
 
@@ -280,7 +280,7 @@ def split_at_commas(text: str) -> list[str]:
         raise ValueSyntaxError(f"parse error on line 1: {error}") from None
 
 
-def quoted(text: str) -> str:
+def quote_text(text: str) -> str:
     """Quote a text as Go's %q does."""
     from sampan.api.go_compat import gotext
 
@@ -291,6 +291,6 @@ def _long_name(option: click.Option) -> str:
     return next(name[2:] for name in option.opts if name.startswith("--"))
 
 
-def _shown(option: click.Option) -> str:
+def _format_names(option: click.Option) -> str:
     short = [name for name in option.opts if not name.startswith("--")]
     return ", ".join([*short, f"--{_long_name(option)}"])

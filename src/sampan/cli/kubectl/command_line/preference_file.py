@@ -125,7 +125,7 @@ def _decode(path: Path) -> tuple[Content | None, list[str]]:
         try:
             if shape is not None:
                 unknown = _check_shape(value, shape, "")
-                return _in_latest_form(value), unknown
+                return _convert_to_latest(value), unknown
         except ValueError:
             continue
     if has_documents:
@@ -174,10 +174,10 @@ def _json_type(value: Any) -> str:
     return kinds.get(type(value), "value")
 
 
-def _in_latest_form(value: Content) -> Content:
+def _convert_to_latest(value: Content) -> Content:
     """Rename the fields of the first version, and resolve the deprecated name of an allowed plug-in."""
-    defaults = [_renamed(item) for item in value.get("defaults") or value.get("overrides") or () if item]
-    aliases = [_renamed(item) for item in value.get("aliases") or () if item]
+    defaults = [_rename_flags(item) for item in value.get("defaults") or value.get("overrides") or () if item]
+    aliases = [_rename_flags(item) for item in value.get("aliases") or () if item]
     content = {"defaults": defaults, "aliases": aliases, "credentialPluginPolicy": value.get("credentialPluginPolicy")}
     entries = value.get("credentialPluginAllowlist")
     if entries is not None:
@@ -185,7 +185,7 @@ def _in_latest_form(value: Content) -> Content:
     return content
 
 
-def _renamed(item: Content) -> Content:
+def _rename_flags(item: Content) -> Content:
     return item | {"options": [option or {} for option in item.get("options") or item.get("flags") or ()]}
 
 

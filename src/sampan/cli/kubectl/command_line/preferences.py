@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sampan.cli.kubectl.command_line.flag_parser import FlagError, FlagSet, ParsedFlags, UnknownFlagError, quoted
+from sampan.cli.kubectl.command_line.flag_parser import FlagError, FlagSet, ParsedFlags, UnknownFlagError, quote_text
 from sampan.cli.kubectl.command_line.preference_file import Content, PreferenceError, check_content, load_content
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def _defaults(content: Content, command: tuple[str, ...], find_command: FindComm
         name = entry.get("command") or ""
         target = find_command(name.split())
         if target is None:
-            click.echo(f"Warning: command {quoted(name)} not found to set kuberc override", err=True)
+            click.echo(f"Warning: command {quote_text(name)} not found to set kuberc override", err=True)
         elif target[-1:] == command[-1:]:
             default_flags += [
                 DefaultFlag(
@@ -132,7 +132,8 @@ def _expand(alias: Content, args: Sequence[str], find_command: FindCommand) -> P
     command = find_command(words)
     if command is None:
         raise PreferenceError(
-            f"command {quoted(alias.get('command') or '')} not found to set alias {quoted(name)}: [{' '.join(words)}]"
+            f"command {quote_text(alias.get('command') or '')} not found "
+            f"to set alias {quote_text(name)}: [{' '.join(words)}]"
         )
     default_flags = [
         DefaultFlag(

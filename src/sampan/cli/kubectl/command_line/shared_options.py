@@ -16,7 +16,7 @@ from sampan.cli.kubectl.printers import OBJECT_FORMATS, Printer, printer_for
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
-def together(*options: Decorator) -> Decorator:
+def combine_options(*options: Decorator) -> Decorator:
     """Return a decorator that adds several options, in the order of the help text."""
     return lambda command: functools.reduce(lambda decorated, option: option(decorated), reversed(options), command)
 
@@ -39,7 +39,7 @@ def filename_options(action: str, *, has_kustomize: bool = True) -> Decorator:
         options.insert(
             1, click.option("-k", "--kustomize", default="", metavar="DIR", help="Directory with a kustomization.")
         )
-    return together(*options)
+    return combine_options(*options)
 
 
 def filename_flags(options: Mapping[str, Any]) -> FilenameFlags:
@@ -62,7 +62,7 @@ def all_namespaces_option() -> Decorator:
 
 def output_options(*, formats: tuple[str, ...] = OBJECT_FORMATS) -> Decorator:
     """-o, --template, --allow-missing-template-keys and --show-managed-fields; `printer_of` reads them."""
-    return together(
+    return combine_options(
         click.option("-o", "--output", default="", metavar="FORMAT", help=f"Output format: {', '.join(formats)}."),
         click.option("--template", default="", metavar="TEMPLATE", help="Template, or its file, for -o go-template."),
         click.option(
@@ -139,7 +139,7 @@ def validate_option() -> Decorator:
 
 def validation_of(options: Mapping[str, Any]) -> str:
     """Return the fieldValidation parameter of requests: Strict, Warn or Ignore."""
-    from sampan.cli.kubectl.command_line.flag_parser import ValueSyntaxError, parse_bool, quoted
+    from sampan.cli.kubectl.command_line.flag_parser import ValueSyntaxError, parse_bool, quote_text
 
     value = str(options["validate"])
     if value in ("strict", "warn", "ignore"):
@@ -148,7 +148,7 @@ def validation_of(options: Mapping[str, Any]) -> str:
         return "Strict" if parse_bool(value) else "Ignore"
     except ValueSyntaxError:
         raise KubectlError(
-            f"invalid - validate option {quoted(value)}; must be one of: strict (or true), warn, ignore (or false)"
+            f"invalid - validate option {quote_text(value)}; must be one of: strict (or true), warn, ignore (or false)"
         ) from None
 
 
@@ -174,7 +174,7 @@ def override_options() -> Decorator:
     kind = click.option(
         "--override-type", default="merge", metavar="json|merge|strategic", help="Type of the patch in --overrides."
     )
-    return together(overrides, kind)
+    return combine_options(overrides, kind)
 
 
 def with_overrides(value: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:

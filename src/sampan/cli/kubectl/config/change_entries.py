@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from sampan.cli.kubectl.command_line.command import CHANGED_FLAGS, KubectlCommand
-from sampan.cli.kubectl.command_line.flag_parser import STRING_SLICE, quoted
+from sampan.cli.kubectl.command_line.flag_parser import STRING_SLICE, quote_text
 from sampan.cli.kubectl.config.files import ConfigFiles, Entry, usage_failure
 from sampan.cli.kubectl.errors import KubectlError
 
@@ -55,7 +55,7 @@ def set_cluster(ctx: click.Context, /, words: tuple[str, ...], **options: Any) -
         _set_file(entry, "certificate-authority", path, is_embedded=options["embed_certs"])
         entry["insecure-skip-tls-verify"] = False
     files.write_entry("clusters", words[0], entry)
-    click.echo(f"Cluster {quoted(words[0])} set.")
+    click.echo(f"Cluster {quote_text(words[0])} set.")
 
 
 @click.command("set-context", cls=KubectlCommand)
@@ -84,7 +84,7 @@ def set_context(ctx: click.Context, /, words: tuple[str, ...], is_current: bool,
     entry = dict(contexts.get(name, {}))
     entry |= {key: options[key] for key in ("cluster", "user", "namespace") if key in ctx.meta[CHANGED_FLAGS]}
     files.write_entry("contexts", name, entry)
-    click.echo(f"Context {quoted(name)} {'modified' if name in contexts else 'created'}.")
+    click.echo(f"Context {quote_text(name)} {'modified' if name in contexts else 'created'}.")
 
 
 @click.command("set-credentials", cls=KubectlCommand)
@@ -120,7 +120,7 @@ def set_credentials(ctx: click.Context, /, words: tuple[str, ...], **options: An
     entry = dict(files.load().entries["users"].get(words[0], {}))
     _change_credentials(entry, options, ctx.meta[CHANGED_FLAGS])
     files.write_entry("users", words[0], entry)
-    click.echo(f"User {quoted(words[0])} set.")
+    click.echo(f"User {quote_text(words[0])} set.")
 
 
 def _check_credentials(name: str, options: dict[str, Any], changed: Collection[str]) -> None:

@@ -6,7 +6,7 @@ import click
 
 from sampan.cli.kubectl.client.factory import Factory
 from sampan.cli.kubectl.command_line.command import KubectlCommand
-from sampan.cli.kubectl.command_line.flag_parser import quoted
+from sampan.cli.kubectl.command_line.flag_parser import quote_text
 from sampan.cli.kubectl.config.files import ConfigFiles, usage_failure
 from sampan.cli.kubectl.errors import ErrorAggregate, KubectlError, UsageError
 from sampan.cli.kubectl.printers.table import print_table
@@ -84,9 +84,9 @@ def use_context(ctx: click.Context, /, words: tuple[str, ...]) -> None:
     if not words[0]:
         raise KubectlError("empty context names are not allowed")
     if words[0] not in files.load().entries["contexts"]:
-        raise KubectlError(f"no context exists with the name: {quoted(words[0])}")
+        raise KubectlError(f"no context exists with the name: {quote_text(words[0])}")
     files.write_current_context(words[0])
-    click.echo(f"Switched to context {quoted(words[0])}.")
+    click.echo(f"Switched to context {quote_text(words[0])}.")
 
 
 @click.command("rename-context", cls=KubectlCommand)
@@ -103,15 +103,15 @@ def rename_context(ctx: click.Context, /, words: tuple[str, ...]) -> None:
     config = files.load()
     contexts = config.entries["contexts"]
     if old not in contexts:
-        raise KubectlError(f"cannot rename the context {quoted(old)}, it's not in {files.default_path}")
+        raise KubectlError(f"cannot rename the context {quote_text(old)}, it's not in {files.default_path}")
     if new in contexts:
-        reason = f"the context {quoted(new)} already exists in {files.default_path}"
-        raise KubectlError(f"cannot rename the context {quoted(old)}, {reason}")
+        reason = f"the context {quote_text(new)} already exists in {files.default_path}"
+        raise KubectlError(f"cannot rename the context {quote_text(old)}, {reason}")
     files.write_entry("contexts", new, contexts[old])
     files.write_entry("contexts", old, None)
     if config.current_context == old:
         files.write_current_context(new)
-    click.echo(f"Context {quoted(old)} renamed to {quoted(new)}.")
+    click.echo(f"Context {quote_text(old)} renamed to {quote_text(new)}.")
 
 
 @click.command("delete-context", cls=KubectlCommand)

@@ -9,7 +9,7 @@ import click
 
 from sampan.api.go_compat import conversion_errors
 from sampan.cli.kubectl.command_line.command import KubectlCommand
-from sampan.cli.kubectl.command_line.flag_parser import ValueSyntaxError, parse_bool, quoted
+from sampan.cli.kubectl.command_line.flag_parser import ValueSyntaxError, parse_bool, quote_text
 from sampan.cli.kubectl.config.files import ConfigFiles, Entry, usage_failure
 from sampan.cli.kubectl.errors import KubectlError
 
@@ -38,7 +38,7 @@ def set_property(ctx: click.Context, /, words: tuple[str, ...], set_raw_bytes: b
     if not value:
         raise KubectlError("you cannot use set to unset a property")
     _change(ConfigFiles(ctx.obj.flags), name, value, is_raw=set_raw_bytes)
-    click.echo(f"Property {quoted(name)} set.")
+    click.echo(f"Property {quote_text(name)} set.")
 
 
 @click.command("unset", cls=KubectlCommand)
@@ -49,7 +49,7 @@ def unset_property(ctx: click.Context, /, words: tuple[str, ...]) -> None:
     if len(words) != 1:
         raise usage_failure(ctx, f"Unexpected args: [{' '.join(words)}]")
     _change(ConfigFiles(ctx.obj.flags), words[0], None, is_raw=True)
-    click.echo(f"Property {quoted(words[0])} unset.")
+    click.echo(f"Property {quote_text(words[0])} unset.")
 
 
 def _change(files: ConfigFiles, name: str, value: str | None, *, is_raw: bool) -> None:

@@ -98,7 +98,7 @@ def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None
             try:
                 value = writer.create(info, value)
             except ServerError as error:
-                errors.add(error.about(f'error when creating "{info.source}"'))
+                errors.add(error.add_context(f'error when creating "{info.source}"'))
                 continue
         count += 1
         printer.print(value, "created")

@@ -7,13 +7,13 @@ from typing import Any
 
 import click
 
-from sampan.cli.kubectl.command_line.shared_options import Decorator, together
+from sampan.cli.kubectl.command_line.shared_options import Decorator, combine_options
 from sampan.cli.kubectl.create.generator import RBAC_GROUP, metadata, subjects
 
 
 def subject_options() -> Decorator:
     """--user, --group and --serviceaccount."""
-    return together(
+    return combine_options(
         click.option("--user", multiple=True, metavar="NAME", help="User to bind; repeatable."),
         click.option("--group", multiple=True, metavar="NAME", help="Group to bind; repeatable."),
         click.option(

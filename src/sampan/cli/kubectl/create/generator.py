@@ -15,11 +15,11 @@ from sampan.cli.kubectl.client.session import ConnectionFailure, ServerError
 from sampan.cli.kubectl.command_line.command import ARGS_BEFORE_DASH, KubectlCommand
 from sampan.cli.kubectl.command_line.shared_options import (
     Decorator,
+    combine_options,
     dry_run_of,
     dry_run_option,
     field_manager_option,
     output_options,
-    together,
     validate_option,
     validation_of,
 )
@@ -74,7 +74,7 @@ def generator_command(
                 value = _create(factory, writer, value, failure)
             printer.print(value, "created")
 
-        decorated = together(click.argument("words", nargs=-1), *options, *_shared_options())(run)
+        decorated = combine_options(click.argument("words", nargs=-1), *options, *_shared_options())(run)
         return click.command(name, cls=KubectlCommand, help=help, aliases=aliases)(decorated)
 
     return decorate
@@ -108,11 +108,11 @@ def name_of_words(words: Sequence[str]) -> str:
 
 def _create(factory: Factory, writer: ObjectWriter, value: dict[str, Any], failure: str | None) -> dict[str, Any]:
     try:
-        kind = factory.kinds.of(value["apiVersion"], value["kind"])
+        kind = factory.kinds.find_by_kind(value["apiVersion"], value["kind"])
         info = ResourceInfo(kind, factory.namespace if kind.is_namespaced else "", value["metadata"].get("name", ""))
         return writer.create(info, value)
     except ConnectionFailure as error:
-        raise error.about(failure.removesuffix(":")) if failure is not None else error from None
+        raise error.add_context(failure.removesuffix(":")) if failure is not None else error from None
     except ServerError as error:
         if failure is None:
             raise

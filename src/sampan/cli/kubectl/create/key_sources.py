@@ -15,7 +15,7 @@ from sampan.api import names
 from sampan.api.go_compat import gotext
 from sampan.cli.failures import CliError
 from sampan.cli.kubectl.command_line.flag_parser import STRING_SLICE
-from sampan.cli.kubectl.command_line.shared_options import Decorator, together
+from sampan.cli.kubectl.command_line.shared_options import Decorator, combine_options
 
 Add = Callable[[str, bytes], None]
 """Adds a key with its content to the object; raises CliError for a key that is not valid or exists."""
@@ -25,7 +25,7 @@ _CONSONANTS = str.maketrans("013ae", "ghkmt")
 
 def source_options() -> Decorator:
     """--from-file, --from-literal and --from-env-file."""
-    return together(
+    return combine_options(
         from_file_option("File, or directory of files, whose content becomes a value; repeatable."),
         click.option("--from-literal", multiple=True, metavar="KEY=VALUE", help="Key and value; repeatable."),
         click.option(

@@ -12,7 +12,7 @@ from sampan.api.go_compat import gotext
 from sampan.cli.failures import CliError
 from sampan.cli.kubectl.client.factory import Factory
 from sampan.cli.kubectl.command_line.flag_parser import STRING_SLICE
-from sampan.cli.kubectl.command_line.shared_options import Decorator, together
+from sampan.cli.kubectl.command_line.shared_options import Decorator, combine_options
 from sampan.cli.kubectl.create.generator import RBAC_GROUP
 from sampan.cli.kubectl.errors import PlainError
 
@@ -37,7 +37,7 @@ _RESOURCE_VERBS = frozenset((*_REQUEST_VERBS, *_SPECIAL_VERBS))
 
 def rule_options() -> Decorator:
     """--verb, --resource and --resource-name."""
-    return together(
+    return combine_options(
         click.option(
             "--verb",
             multiple=True,
@@ -158,7 +158,7 @@ def resolver(factory: Factory) -> Resolve:
 
     def resolve(name: str, group: str) -> tuple[str, str]:
         try:
-            kind = factory.kinds.named(f"{name}.{group}" if group else name)
+            kind = factory.kinds.find_by_name(f"{name}.{group}" if group else name)
         except CliError:
             where = f" in group {gotext.quote(group)}" if group else ""
             raise PlainError(f"the server doesn't have a resource type {gotext.quote(name)}{where}") from None

@@ -165,7 +165,7 @@ class Debugger:
     def debug_node(self, node: str) -> tuple[Pod, str]:
         options, name = self._options, self._options["container"] or "debugger"
         pod_name = f"node-debugger-{node}-{_suffix()}"
-        self._tell(f"Creating debugging pod {pod_name} with container {name} on node {node}.")
+        self._print_unless_quiet(f"Creating debugging pod {pod_name} with container {name} on node {node}.")
         container = self._new_container(name)
         pod: Pod = {
             "apiVersion": "v1",
@@ -246,7 +246,7 @@ class Debugger:
         name = f"debugger-{_suffix()}"
         while name in used_names:
             name = f"debugger-{_suffix()}"
-        self._tell(f"Defaulting debug container name to {name}.")
+        self._print_unless_quiet(f"Defaulting debug container name to {name}.")
         return name
 
     def _add_ephemeral_container(self, pod: Pod) -> tuple[Pod, str]:
@@ -331,7 +331,7 @@ class Debugger:
 
     # -- messages and status -----------------------------------------------------------------------------------------
 
-    def _tell(self, text: str) -> None:
+    def _print_unless_quiet(self, text: str) -> None:
         if not self._options["quiet"]:
             click.echo(text)
 

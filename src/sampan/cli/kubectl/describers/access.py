@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterable
 
-from sampan.api.values.ages import human
+from sampan.api.values.ages import format_age
 from sampan.cli.failures import CliError
 from sampan.cli.kubectl.auth.compact_rules import compact_rules, resource_text
 from sampan.cli.kubectl.describers.cluster_view import ClusterView
@@ -13,7 +13,7 @@ from sampan.cli.kubectl.describers.layout import (
     NONE,
     Lines,
     Value,
-    formatted_labels,
+    format_labels,
     go_text,
     heading,
     items,
@@ -59,14 +59,14 @@ def describe_binding(obj: Value, view: ClusterView) -> Lines:
 def describe_signing_request(obj: Value, view: ClusterView) -> Lines:
     spec, metadata = part(obj, "spec"), meta(obj)
     yield f"Name:\t{metadata.get('name')}"
-    yield f"Labels:\t{formatted_labels(metadata.get('labels'))}"
-    yield f"Annotations:\t{formatted_labels(metadata.get('annotations'))}"
+    yield f"Labels:\t{format_labels(metadata.get('labels'))}"
+    yield f"Annotations:\t{format_labels(metadata.get('annotations'))}"
     yield f"CreationTimestamp:\t{time_text(metadata.get('creationTimestamp'))}"
     yield f"Requesting User:\t{spec.get('username', '')}"
     if spec.get("signerName"):
         yield f"Signer:\t{spec['signerName']}"
     if spec.get("expirationSeconds") is not None:
-        yield f"Requested Duration:\t{human(spec['expirationSeconds'])}"
+        yield f"Requested Duration:\t{format_age(spec['expirationSeconds'])}"
     yield f"Status:\t{_request_status(obj)}"
     yield from _request_content(str(spec.get("request", "")))
     yield from view.events(obj, kind="CertificateSigningRequest")

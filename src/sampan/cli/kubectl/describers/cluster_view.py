@@ -8,7 +8,7 @@ from typing import Any
 from sampan.api.addresses import join_host_port
 from sampan.api.values.ages import UNKNOWN
 from sampan.cli.kubectl.client.session import ServerError, Session
-from sampan.cli.kubectl.describers.layout import Lines, Value, controller_of, items, meta, part, since
+from sampan.cli.kubectl.describers.layout import Lines, Value, controller_of, format_age, items, meta, part
 
 
 class ClusterView:
@@ -105,12 +105,14 @@ def event_lines(events: list[Any]) -> Lines:
 
 
 def _interval(event: Mapping[str, Any]) -> str:
-    first = since(event.get("eventTime") or event.get("firstTimestamp"))
+    first = format_age(event.get("eventTime") or event.get("firstTimestamp"))
     if series := event.get("series"):
-        return f"{since(series.get('lastObservedTime'))} (x{series.get('count', 0)} over {first})"
+        return f"{format_age(series.get('lastObservedTime'))} (x{series.get('count', 0)} over {first})"
     count = event.get("count") or 0
     return (
-        f"{since(event.get('lastTimestamp')) if count > 1 else UNKNOWN} (x{count} over {first})" if count > 1 else first
+        f"{format_age(event.get('lastTimestamp')) if count > 1 else UNKNOWN} (x{count} over {first})"
+        if count > 1
+        else first
     )
 
 

@@ -16,7 +16,7 @@ from sampan.cli.kubectl.describers.layout import (
     Lines,
     Value,
     conditions,
-    formatted_labels,
+    format_labels,
     go_text,
     heading,
     items,
@@ -120,10 +120,10 @@ def describe_quota(obj: Value, view: ClusterView) -> Lines:
     yield from _scopes(obj, " * ")
     yield "Resource\tUsed\tHard"
     yield "--------\t----\t----"
-    yield from (f"{name}\t{_in_format_of(used, hard)}\t{hard}" for name, used, hard in _quota_rows(obj))
+    yield from (f"{name}\t{_match_format(used, hard)}\t{hard}" for name, used, hard in _quota_rows(obj))
 
 
-def _in_format_of(amount: str, model: str) -> str:
+def _match_format(amount: str, model: str) -> str:
     """Return an amount with the kind of suffix that another amount has."""
     from sampan.api.values.quantity import Quantity, QuantityError, parse
 
@@ -176,5 +176,5 @@ def describe_priority_class(obj: Value, view: ClusterView) -> Lines:
     yield f"GlobalDefault:\t{go_text(bool(obj.get('globalDefault')))}"
     yield f"PreemptionPolicy:\t{obj.get('preemptionPolicy', '')}"
     yield f"Description:\t{obj.get('description', '')}"
-    yield f"Annotations:\t{formatted_labels(meta(obj).get('annotations'))}"
+    yield f"Annotations:\t{format_labels(meta(obj).get('annotations'))}"
     yield from view.events(obj, kind="PriorityClass")

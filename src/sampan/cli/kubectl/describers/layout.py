@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from sampan.api.values.ages import age
-from sampan.cli.kubectl.printers.columns import aligned
+from sampan.cli.kubectl.printers.columns import align_columns
 
 Value = Mapping[str, Any]
 Lines = Iterator[str]
@@ -24,7 +24,7 @@ _OPERATORS = {"In": "in", "NotIn": "notin"}
 def text_of(lines: Iterator[str]) -> str:
     """Align the columns of a description. Control characters that a terminal would interpret are made visible."""
     content = "\n".join(lines).replace("\x1b", "^[").replace("\r", "\\r")
-    return "\n".join(aligned(content.split("\n"))) + "\n"
+    return "\n".join(align_columns(content.split("\n"))) + "\n"
 
 
 def meta(obj: Value) -> Value:
@@ -54,20 +54,20 @@ def heading(obj: Value, *own_lines: str, has_namespace: bool = True) -> Lines:
     yield from annotation_lines("Annotations", metadata.get("annotations"))
 
 
-def listed(title: str, texts: Sequence[str], indent: str = "") -> Lines:
+def format_list(title: str, texts: Sequence[str], indent: str = "") -> Lines:
     """Yield a title with one text per line beside it."""
     yield f"{indent}{title}:\t{texts[0] if texts else NONE}"
     yield from (f"{indent}\t{text}" for text in texts[1:])
 
 
 def label_lines(title: str, values: Mapping[str, str] | None, indent: str = "") -> Lines:
-    yield from listed(title, [f"{key}={value}" for key, value in sorted((values or {}).items())], indent)
+    yield from format_list(title, [f"{key}={value}" for key, value in sorted((values or {}).items())], indent)
 
 
 def annotation_lines(title: str, values: Mapping[str, str] | None) -> Lines:
     """Yield the annotations. Long ones start on a new line and are cut off. The last-applied annotation is omitted, as
     it repeats the object, including the data of a Secret."""
-    yield from listed(title, list(_annotation_texts(values or {})))
+    yield from format_list(title, list(_annotation_texts(values or {})))
 
 
 def _annotation_texts(values: Mapping[str, str]) -> Iterator[str]:
@@ -79,14 +79,14 @@ def _annotation_texts(values: Mapping[str, str]) -> Iterator[str]:
             yield f"{key}: {text}"
             continue
         yield f"{key}:"
-        yield from (f"  {shortened(line, _LONG - 2)}" for line in text.split("\n"))
+        yield from (f"  {truncate(line, _LONG - 2)}" for line in text.split("\n"))
 
 
-def shortened(text: str, most: int = _LONG) -> str:
+def truncate(text: str, most: int = _LONG) -> str:
     return f"{text[:most]}..." if len(text) > most else text
 
 
-def formatted_labels(values: Mapping[str, str] | None) -> str:
+def format_labels(values: Mapping[str, str] | None) -> str:
     """Return a set of labels in one line."""
     return ",".join(f"{key}={value}" for key, value in sorted((values or {}).items())) or NONE
 
@@ -117,7 +117,7 @@ def time_text(text: str | None) -> str:
     return datetime.fromisoformat(text.replace("Z", "+00:00")).strftime("%a, %d %b %Y %H:%M:%S %z")
 
 
-def since(text: str | None) -> str:
+def format_age(text: str | None) -> str:
     return age(text, time.time())
 
 
@@ -153,7 +153,7 @@ def controller_of(obj: Value) -> Value | None:
     return next((ref for ref in items(obj, "metadata", "ownerReferences") if ref.get("controller")), None)
 
 
-def controlled_by(obj: Value) -> Lines:
+def controller_lines(obj: Value) -> Lines:
     if (owner := controller_of(obj)) is not None:
         yield f"Controlled By:\t{owner.get('kind')}/{owner.get('name')}"
 

@@ -13,7 +13,7 @@ from sampan.cli.kubectl.describers.layout import (
     Value,
     annotation_lines,
     conditions,
-    formatted_labels,
+    format_labels,
     go_text,
     heading,
     items,
@@ -27,7 +27,7 @@ from sampan.cli.kubectl.describers.layout import (
 def describe_service(obj: Value, view: ClusterView) -> Lines:
     spec = part(obj, "spec")
     yield from heading(obj)
-    yield f"Selector:\t{formatted_labels(spec.get('selector'))}"
+    yield f"Selector:\t{format_labels(spec.get('selector'))}"
     yield f"Type:\t{spec.get('type', '')}"
     if spec.get("ipFamilyPolicy") is not None:
         yield f"IP Family Policy:\t{spec['ipFamilyPolicy']}"

@@ -14,13 +14,13 @@ from sampan.cli.kubectl.describers.layout import (
     Lines,
     Value,
     annotation_lines,
+    format_age,
+    format_list,
     go_text,
     items,
     label_lines,
-    listed,
     meta,
     part,
-    since,
     time_text,
 )
 
@@ -50,7 +50,7 @@ def describe_node(obj: Value, view: ClusterView) -> Lines:
     yield from label_lines("Labels", metadata.get("labels"))
     yield from annotation_lines("Annotations", metadata.get("annotations"))
     yield f"CreationTimestamp:\t{time_text(metadata.get('creationTimestamp'))}"
-    yield from listed("Taints", _taints(items(spec, "taints")))
+    yield from format_list("Taints", _taints(items(spec, "taints")))
     yield f"Unschedulable:\t{go_text(bool(spec.get('unschedulable')))}"
     yield from _lease(name, view)
     yield from _conditions(items(status, "conditions"))
@@ -165,7 +165,7 @@ def _pod_resources(pods: Sequence[Value], allocatable: Mapping[str, str]) -> Lin
         metadata = meta(pod)
         yield (
             f"  {metadata.get('namespace')}\t{metadata.get('name')}\t\t" + "\t".join(cells) + "\t"
-            f"{since(metadata.get('creationTimestamp'))}"
+            f"{format_age(metadata.get('creationTimestamp'))}"
         )
     yield "Allocated resources:"
     yield "  (Total limits may be over 100 percent, i.e., overcommitted.)"

@@ -11,14 +11,14 @@ from sampan.cli.kubectl.describers.layout import (
     Lines,
     Value,
     annotation_lines,
-    controlled_by,
+    controller_lines,
+    format_age,
+    format_list,
     items,
     label_lines,
-    listed,
     meta,
     part,
     selector_or_none,
-    since,
     time_text,
 )
 from sampan.cli.kubectl.describers.volumes import volumes
@@ -45,7 +45,7 @@ def describe_pod(pod: Value, view: ClusterView) -> Lines:
     yield from label_lines("Labels", metadata.get("labels"))
     yield from annotation_lines("Annotations", metadata.get("annotations"))
     if metadata.get("deletionTimestamp") and status.get("phase") not in ("Failed", "Succeeded"):
-        yield f"Status:\tTerminating (lasts {since(metadata['deletionTimestamp'])})"
+        yield f"Status:\tTerminating (lasts {format_age(metadata['deletionTimestamp'])})"
         yield f"Termination Grace Period:\t{metadata.get('deletionGracePeriodSeconds', 0)}s"
     else:
         yield f"Status:\t{status.get('phase', '')}"
@@ -57,7 +57,7 @@ def describe_pod(pod: Value, view: ClusterView) -> Lines:
     addresses = items(status, "podIPs")
     yield "IPs:" if addresses else f"IPs:\t{NONE}"
     yield from (f"  IP:\t{address.get('ip')}" for address in addresses)
-    yield from controlled_by(pod)
+    yield from controller_lines(pod)
     if status.get("nominatedNodeName"):
         yield f"NominatedNodeName:\t{status['nominatedNodeName']}"
     if spec.get("resources") is not None:
@@ -68,7 +68,7 @@ def describe_pod(pod: Value, view: ClusterView) -> Lines:
     yield from volumes(items(spec, "volumes"), "")
     yield f"QoS Class:\t{status.get('qosClass', '')}"
     yield from label_lines("Node-Selectors", spec.get("nodeSelector"))
-    yield from listed("Tolerations", toleration_texts(items(spec, "tolerations")))
+    yield from format_list("Tolerations", toleration_texts(items(spec, "tolerations")))
     yield from _topology_spread(items(spec, "topologySpreadConstraints"), "")
     yield from _scheduling_group(spec, "")
     mirror = part(metadata, "annotations").get(_MIRROR)
@@ -116,7 +116,7 @@ def _topology_spread(constraints: Sequence[Value], indent: str) -> Lines:
         if constraint.get("labelSelector") is not None:
             text += f" for selector {selector_or_none(constraint['labelSelector'])}"
         texts.append(text)
-    yield from listed("Topology Spread Constraints", texts, indent)
+    yield from format_list("Topology Spread Constraints", texts, indent)
 
 
 def _scheduling_group(spec: Value, indent: str) -> Lines:
@@ -161,5 +161,5 @@ def pod_template(template: Value | None) -> Lines:
     if spec.get("priorityClassName"):
         yield f"  Priority Class Name:\t{spec['priorityClassName']}"
     yield from label_lines("  Node-Selectors", spec.get("nodeSelector"))
-    yield from listed("  Tolerations", toleration_texts(items(spec, "tolerations")))
+    yield from format_list("  Tolerations", toleration_texts(items(spec, "tolerations")))
     yield from _scheduling_group(spec, "  ")

@@ -9,14 +9,14 @@ from sampan.cli.kubectl.describers.layout import (
     NONE,
     Lines,
     Value,
-    formatted_labels,
+    format_age,
+    format_labels,
+    format_list,
     go_text,
     heading,
     items,
-    listed,
     meta,
     part,
-    since,
     time_text,
     true_or_false,
 )
@@ -33,7 +33,7 @@ _DEFAULT_CLASS = ("storageclass.kubernetes.io/is-default-class", "storageclass.b
 
 def _status_text(obj: Value) -> str:
     deletion = meta(obj).get("deletionTimestamp")
-    return f"Terminating (lasts {since(deletion)})" if deletion else str(part(obj, "status").get("phase", ""))
+    return f"Terminating (lasts {format_age(deletion)})" if deletion else str(part(obj, "status").get("phase", ""))
 
 
 def describe_persistent_volume(obj: Value, view: ClusterView) -> Lines:
@@ -67,7 +67,7 @@ def _node_affinity(affinity: Value | None) -> Lines:
         texts = [
             _requirement(entry, str(entry.get("operator", "")).lower()) for entry in items(term, "matchExpressions")
         ]
-        yield from listed(f"Term {at}", texts, "    ")
+        yield from format_list(f"Term {at}", texts, "    ")
 
 
 def _requirement(requirement: Value, operator: str) -> str:
@@ -80,7 +80,7 @@ def describe_claim(obj: Value, view: ClusterView) -> Lines:
     yield f"Name:\t{meta(obj).get('name')}"
     yield f"Namespace:\t{namespace}"
     yield from claim_lines(obj, _status_text(obj))
-    yield from listed("Used By", sorted(_pods_with_claim(obj, view.pods(namespace))))
+    yield from format_list("Used By", sorted(_pods_with_claim(obj, view.pods(namespace))))
     if rows := items(obj, "status", "conditions"):
         yield "Conditions:"
         yield "  Type\tStatus\tLastProbeTime\tLastTransitionTime\tReason\tMessage"
@@ -113,9 +113,9 @@ def describe_storage_class(obj: Value, view: ClusterView) -> Lines:
     values = part(obj, "metadata", "annotations")
     yield f"Name:\t{meta(obj).get('name')}"
     yield f"IsDefaultClass:\t{'Yes' if any(values.get(key) == 'true' for key in _DEFAULT_CLASS) else 'No'}"
-    yield f"Annotations:\t{formatted_labels(values)}"
+    yield f"Annotations:\t{format_labels(values)}"
     yield f"Provisioner:\t{obj.get('provisioner', '')}"
-    yield f"Parameters:\t{formatted_labels(obj.get('parameters'))}"
+    yield f"Parameters:\t{format_labels(obj.get('parameters'))}"
     yield f"AllowVolumeExpansion:\t{true_or_false(obj.get('allowVolumeExpansion'))}"
     options = items(obj, "mountOptions")
     yield "MountOptions:" if options else f"MountOptions:\t{NONE}"
@@ -127,15 +127,15 @@ def describe_storage_class(obj: Value, view: ClusterView) -> Lines:
         yield f"AllowedTopologies:\t{'' if obj['allowedTopologies'] else NONE}"
         for at, term in enumerate(obj["allowedTopologies"]):
             texts = [_requirement(entry, "in") for entry in items(term, "matchLabelExpressions")]
-            yield from listed(f"Term {at}", texts, "  ")
+            yield from format_list(f"Term {at}", texts, "  ")
     yield from view.events(obj, kind="StorageClass")
 
 
 def describe_volume_attributes_class(obj: Value, view: ClusterView) -> Lines:
     yield f"Name:\t{meta(obj).get('name')}"
-    yield f"Annotations:\t{formatted_labels(meta(obj).get('annotations'))}"
+    yield f"Annotations:\t{format_labels(meta(obj).get('annotations'))}"
     yield f"DriverName:\t{obj.get('driverName', '')}"
-    yield f"Parameters:\t{formatted_labels(obj.get('parameters'))}"
+    yield f"Parameters:\t{format_labels(obj.get('parameters'))}"
     yield from view.events(obj, kind="VolumeAttributesClass")
 
 

@@ -18,7 +18,7 @@ from sampan.cli.kubectl.describers.layout import (
     label_lines,
     optional_text,
     part,
-    shortened,
+    truncate,
 )
 
 Field = str | tuple[str, Callable[[Value], str]]
@@ -32,11 +32,11 @@ class VolumeSourceFormat:
     fields: tuple[Field, ...] = ()
 
 
-def _or(field: str, default: str) -> Callable[[Value], str]:
+def _field_or_default(field: str, default: str) -> Callable[[Value], str]:
     return lambda source: go_text(source[field]) if source.get(field) is not None else default
 
 
-def _joined(field: str) -> Callable[[Value], str]:
+def _join_items(field: str) -> Callable[[Value], str]:
     return lambda source: ", ".join(source.get(field) or ())
 
 
@@ -72,7 +72,7 @@ _DISK: tuple[Field, ...] = ("FSType:fsType", ("Partition", _number("partition"))
 
 FORMATS: dict[str, VolumeSourceFormat] = {
     "hostPath": VolumeSourceFormat(
-        "HostPath (bare host directory volume)", ("Path:path", ("HostPathType", _or("type", NONE)))
+        "HostPath (bare host directory volume)", ("Path:path", ("HostPathType", _field_or_default("type", NONE)))
     ),
     "emptyDir": VolumeSourceFormat(
         "EmptyDir (a temporary directory that shares a pod's lifetime)",
@@ -106,14 +106,14 @@ FORMATS: dict[str, VolumeSourceFormat] = {
             "TargetPortal:targetPortal",
             "IQN:iqn",
             ("Lun", _number("lun")),
-            ("ISCSIInterface", _or("iscsiInterface", "")),
+            ("ISCSIInterface", _field_or_default("iscsiInterface", "")),
             "FSType:fsType",
             _READ_ONLY,
             ("Portals", _list("portals")),
             ("DiscoveryCHAPAuth", _bool("chapAuthDiscovery")),
             ("SessionCHAPAuth", _bool("chapAuthSession")),
             _SECRET,
-            ("InitiatorName", _or("initiatorName", NONE)),
+            ("InitiatorName", _field_or_default("initiatorName", NONE)),
         ),
     ),
     "glusterfs": VolumeSourceFormat(
@@ -150,7 +150,7 @@ FORMATS: dict[str, VolumeSourceFormat] = {
         (
             "DiskName:diskName",
             "DiskURI:diskURI",
-            ("Kind: ", _or("kind", "")),
+            ("Kind: ", _field_or_default("kind", "")),
             "FSType:fsType",
             "CachingMode:cachingMode",
             _READ_ONLY,
@@ -198,7 +198,12 @@ FORMATS: dict[str, VolumeSourceFormat] = {
     ),
     "fc": VolumeSourceFormat(
         "FC (a Fibre Channel disk)",
-        (("TargetWWNs", _joined("targetWWNs")), ("LUN", _or("lun", NONE)), "FSType:fsType", _READ_ONLY),
+        (
+            ("TargetWWNs", _join_items("targetWWNs")),
+            ("LUN", _field_or_default("lun", NONE)),
+            "FSType:fsType",
+            _READ_ONLY,
+        ),
     ),
     "azureFile": VolumeSourceFormat(
         "AzureFile (an Azure File Service mount on the host and bind mount to the pod)",
@@ -226,7 +231,7 @@ PERSISTENT_FORMATS: dict[str, VolumeSourceFormat] = FORMATS | {
         FORMATS["glusterfs"].type,
         (
             "EndpointsName:endpoints",
-            ("EndpointsNamespace", _or("endpointsNamespace", UNSET)),
+            ("EndpointsNamespace", _field_or_default("endpointsNamespace", UNSET)),
             "Path:path",
             _READ_ONLY,
         ),
@@ -272,7 +277,7 @@ def source_lines(volume: Value, formats: dict[str, VolumeSourceFormat]) -> Lines
         yield f"    {_field_line(field, source)}"
     if kind == "csi":
         attributes = [
-            shortened(f"{key}={value}") for key, value in sorted((source.get("volumeAttributes") or {}).items())
+            truncate(f"{key}={value}") for key, value in sorted((source.get("volumeAttributes") or {}).items())
         ]
         first, *rest = attributes or [NONE]
         yield f"    VolumeAttributes:\t{'    ' if attributes else ''}{first}"

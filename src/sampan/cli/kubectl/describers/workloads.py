@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sampan.api.values import times
-from sampan.api.values.ages import human
+from sampan.api.values.ages import format_age
 from sampan.cli.kubectl.client.session import ServerError
 from sampan.cli.kubectl.describers.cluster_view import ClusterView
 from sampan.cli.kubectl.describers.layout import (
@@ -15,9 +15,9 @@ from sampan.cli.kubectl.describers.layout import (
     Lines,
     Value,
     conditions,
-    controlled_by,
+    controller_lines,
     controller_of,
-    formatted_labels,
+    format_labels,
     go_text,
     heading,
     items,
@@ -39,7 +39,7 @@ _HASH = "pod-template-hash"
 def describe_replication_controller(obj: Value, view: ClusterView) -> Lines:
     spec = part(obj, "spec")
     selector = spec.get("selector") or {}
-    yield from heading(obj, f"Selector:\t{formatted_labels(selector)}")
+    yield from heading(obj, f"Selector:\t{format_labels(selector)}")
     yield _replicas(obj)
     yield f"Pods Status:\t{view.phases(obj, selector_text({'matchLabels': selector}))}"
     yield from pod_template(spec.get("template"))
@@ -59,7 +59,7 @@ def _replicas(obj: Value) -> str:
 def describe_replica_set(obj: Value, view: ClusterView) -> Lines:
     spec = part(obj, "spec")
     yield from heading(obj, f"Selector:\t{selector_or_none(spec.get('selector'))}")
-    yield from controlled_by(obj)
+    yield from controller_lines(obj)
     yield _replicas(obj)
     try:
         pods = view.phases(obj, selector_text(spec.get("selector")))
@@ -165,7 +165,7 @@ def describe_daemon_set(obj: Value, view: ClusterView) -> Lines:
     yield from heading(
         obj,
         f"Selector:\t{selector_text(spec.get('selector'))}",
-        f"Node-Selector:\t{formatted_labels(part(spec, 'template', 'spec').get('nodeSelector'))}",
+        f"Node-Selector:\t{format_labels(part(spec, 'template', 'spec').get('nodeSelector'))}",
     )
     yield f"Desired Number of Nodes Scheduled: {status.get('desiredNumberScheduled', 0)}"
     yield f"Current Number of Nodes Scheduled: {status.get('currentNumberScheduled', 0)}"
@@ -180,7 +180,7 @@ def describe_daemon_set(obj: Value, view: ClusterView) -> Lines:
 def describe_job(obj: Value, view: ClusterView) -> Lines:
     spec, status = part(obj, "spec"), part(obj, "status")
     yield from heading(obj, f"Selector:\t{selector_text(spec.get('selector'))}")
-    yield from controlled_by(obj)
+    yield from controller_lines(obj)
     if spec.get("parallelism") is not None:
         yield f"Parallelism:\t{spec['parallelism']}"
     yield f"Completions:\t{spec.get('completions', UNSET)}"
@@ -198,7 +198,7 @@ def describe_job(obj: Value, view: ClusterView) -> Lines:
     if end:
         yield f"Completed At:\t{time_text(end)}"
     if start and end:
-        yield f"Duration:\t{human(times.parse_time(end) - times.parse_time(start))}"
+        yield f"Duration:\t{format_age(times.parse_time(end) - times.parse_time(start))}"
     if spec.get("activeDeadlineSeconds") is not None:
         yield f"Active Deadline Seconds:\t{spec['activeDeadlineSeconds']}s"
     ready = f" ({status['ready']} Ready)" if status.get("ready") is not None else ""

@@ -19,7 +19,7 @@ from sampan.cli.kubectl.command_line.shared_options import (
     dry_run_option,
     selector_option,
 )
-from sampan.cli.kubectl.cordon import report_node, selected_nodes, set_schedulable
+from sampan.cli.kubectl.cordon import report_node, select_nodes, set_schedulable
 from sampan.cli.kubectl.drain.filters import DrainedPods, DrainOptions, filter_pods, is_deletion_overdue
 from sampan.cli.kubectl.errors import KubectlError, PlainError, error_text
 from sampan.cli.kubectl.objects.targets import ResourceInfo, list_pages
@@ -60,7 +60,7 @@ def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None
     dry_run = dry_run_of(options)
     if options["pod_selector"]:
         _check_selector(options["pod_selector"])
-    nodes = selected_nodes(factory, "drain", words, options["selector"], options["chunk_size"])
+    nodes = select_nodes(factory, "drain", words, options["selector"], options["chunk_size"])
     set_schedulable(factory, nodes, is_cordoned=True, dry_run=dry_run)
     drain = Drain(factory.session, factory, options, dry_run)
     failures: dict[str, NodeDrainError] = {}
@@ -95,7 +95,7 @@ class NodeDrainError(PlainError):
     """The errors of one node. The message has them in one line, the text for the user in a line each."""
 
     def __init__(self, errors: Sequence[click.ClickException]) -> None:
-        texts = list(dict.fromkeys(map(_plain, errors)))
+        texts = list(dict.fromkeys(map(_plain_message, errors)))
         super().__init__(texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]")
         self._lines = [error_text(error) for error in errors]
 
@@ -145,7 +145,7 @@ class Drain:
                 click.echo(f"pod/{pod['metadata']['name']}", err=True)
 
     def _pods(self, node: str) -> DrainedPods:
-        kind = self._factory.kinds.of("v1", "Pod")
+        kind = self._factory.kinds.find_by_kind("v1", "Pod")
         query = {"fieldSelector": f"spec.nodeName={node}", "labelSelector": self._options["pod_selector"]}
         query |= {"limit": str(self._options["chunk_size"])} if self._options["chunk_size"] > 0 else {}
         query = {key: text for key, text in query.items() if text}
@@ -185,7 +185,7 @@ class Drain:
         errors: list[click.ClickException] = []
 
         def evict(pod: Pod) -> None:
-            session = self._session.another()
+            session = self._session.open_another()
             try:
                 self._evict(session, pod, deadline)
             except click.ClickException as error:
@@ -224,7 +224,7 @@ class Drain:
                     f"error when evicting {kind} (will retry after {_RETRY_S}s): {error.error.message}", err=True
                 )
                 time.sleep(_RETRY_S)
-                pod = self._fresh(session, pod)
+                pod = self._refetch_pod(session, pod)
                 continue
             break
         if self._dry_run == "server":
@@ -233,7 +233,7 @@ class Drain:
             self._wait(session, [pod], deadline, verb="evicted")
         except click.ClickException as error:
             where = f'pod "{name}" in namespace "{namespace}"'
-            raise KubectlError(f"error when waiting for {where} to terminate: {_plain(error)}") from None
+            raise KubectlError(f"error when waiting for {where} to terminate: {_plain_message(error)}") from None
 
     def _send_eviction(self, session: Session, namespace: str, name: str) -> None:
         body = {
@@ -250,7 +250,7 @@ class Drain:
         return error.error.code == 429 or (error.error.reason == "Forbidden" and is_terminating)
 
     @staticmethod
-    def _fresh(session: Session, pod: Pod) -> Pod:
+    def _refetch_pod(session: Session, pod: Pod) -> Pod:
         try:
             fresh: Pod = session.get(_path(pod))
         except ServerError:
@@ -310,5 +310,5 @@ def _duration_text(seconds: float) -> str:
     return durations.format_duration(int(seconds * durations.SECOND))
 
 
-def _plain(error: click.ClickException) -> str:
+def _plain_message(error: click.ClickException) -> str:
     return error.error.message if isinstance(error, ServerError) else error.message

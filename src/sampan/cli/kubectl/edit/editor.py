@@ -77,8 +77,8 @@ class ObjectEdit(ABC):
             content = self._comments(results) + (without_comments(edited) if has_error else original)
             previous, old_file = edited, file
             edited, file = self._launch(content, old_file)
-            if has_error and _same_content(previous, edited):
-                self._keep(file)
+            if has_error and _has_same_content(previous, edited):
+                self._report_copy(file)
                 raise KubectlError("Edit cancelled, no valid changes were saved.")
             if old_file:
                 Path(old_file).unlink(missing_ok=True)
@@ -89,7 +89,7 @@ class ObjectEdit(ABC):
                 results.reasons.append((f"{name} was not valid", [detail]))
                 click.echo(f"error: {name} is invalid", err=True)
                 continue
-            if _same_content(original, edited):
+            if _has_same_content(original, edited):
                 Path(file).unlink(missing_ok=True)
                 click.echo("Edit cancelled, no changes made.", err=True)
                 return
@@ -99,7 +99,7 @@ class ObjectEdit(ABC):
                 return
             results = EditResults()
             try:
-                updated = self._parsed(edited)
+                updated = self._parse_objects(edited)
             except CliError as error:
                 results.reasons.append((f"The edited file had a syntax error: {error.message}", []))
                 has_error = True
@@ -126,7 +126,7 @@ class ObjectEdit(ABC):
                 edited.value = with_change_cause(value, self.options)
                 self.send(self._original(infos, edited), edited, results)
         except click.ClickException:
-            self._keep(file)
+            self._report_copy(file)
             raise
 
     def _original(self, infos: Sequence[ResourceInfo], edited: ResourceInfo) -> ResourceInfo:
@@ -148,8 +148,8 @@ class ObjectEdit(ABC):
             return ""
         lines = [self.header]
         for head, details in results.reasons:
-            lines.append(f"# {_commented(head)}{':' if details else ''}\n")
-            lines += [f"# * {_commented(detail)}\n" for detail in details]
+            lines.append(f"# {_comment_out(head)}{':' if details else ''}\n")
+            lines += [f"# * {_comment_out(detail)}\n" for detail in details]
             lines.append("#\n")
         return "".join(lines)
 
@@ -165,11 +165,11 @@ class ObjectEdit(ABC):
             launch_editor(path)
         except KubectlError:
             if kept:
-                self._keep(kept)
+                self._report_copy(kept)
             raise
         return Path(path).read_text(errors="replace"), path
 
-    def _parsed(self, text: str) -> list[ResourceInfo]:
+    def _parse_objects(self, text: str) -> list[ResourceInfo]:
         infos: list[ResourceInfo] = []
         for value in documents(text, "edited-file"):
             if not isinstance(value, dict):
@@ -190,7 +190,7 @@ class ObjectEdit(ABC):
         return infos
 
     @staticmethod
-    def _keep(file: str) -> None:
+    def _report_copy(file: str) -> None:
         if file and Path(file).exists():
             click.echo(f'A copy of your changes has been stored to "{file}"', err=True)
 
@@ -208,7 +208,7 @@ class LiveEdit(ObjectEdit):
             self.printer.print(after, "skipped")
             return
         for path in (("apiVersion",), ("kind",), ("metadata", "name")):
-            if _at(before, path) != _at(after, path):
+            if _get_path(before, path) != _get_path(after, path):
                 raise KubectlError("At least one of apiVersion, kind and name was changed")
         schema = built_in_schema(edited.kind.api_version, edited.kind.kind)
         if schema is None:
@@ -220,7 +220,7 @@ class LiveEdit(ObjectEdit):
         try:
             value = self.writer.patch(edited, patch, media_type)
         except ServerError as error:
-            click.echo(_added_error(results, error, edited), err=True)
+            click.echo(_add_error(results, error, edited), err=True)
             return
         self.printer.print(value, "edited")
 
@@ -266,7 +266,7 @@ class LastAppliedEdit(ObjectEdit):
         self.printer.print(edited.value, "edited")
 
 
-def _added_error(results: EditResults, error: ServerError, info: ResourceInfo) -> str:
+def _add_error(results: EditResults, error: ServerError, info: ResourceInfo) -> str:
     """Add an error to the results and return its text for the user."""
     name = f'{info.kind.group_resource} "{info.name}"'
     if error.error.reason == "Invalid":
@@ -293,15 +293,15 @@ def launch_editor(path: str) -> None:
     try:
         code = subprocess.run(arguments, check=False).returncode
     except OSError:
-        raise KubectlError(f"unable to launch the editor {_quoted(shown)}") from None
+        raise KubectlError(f"unable to launch the editor {_quote_text(shown)}") from None
     if code:
-        raise KubectlError(f"there was a problem with the editor {_quoted(shown)}")
+        raise KubectlError(f"there was a problem with the editor {_quote_text(shown)}")
 
 
-def _quoted(text: str) -> str:
-    from sampan.cli.kubectl.command_line.flag_parser import quoted
+def _quote_text(text: str) -> str:
+    from sampan.cli.kubectl.command_line.flag_parser import quote_text
 
-    return quoted(text)
+    return quote_text(text)
 
 
 def without_comments(text: str) -> str:
@@ -323,7 +323,7 @@ def _syntax_problem(text: str) -> str:
     return missing[0] if len(missing) == 1 else f"[{', '.join(missing)}]" if missing else ""
 
 
-def _same_content(first: str, second: str) -> bool:
+def _has_same_content(first: str, second: str) -> bool:
     """Whether two texts mean the same, apart from comments."""
     try:
         return list(documents(first, "")) == list(documents(second, ""))
@@ -335,7 +335,7 @@ def _has_lines(text: str) -> bool:
     return any(line.strip() and not line.strip().startswith("#") for line in text.splitlines())
 
 
-def _commented(text: str) -> str:
+def _comment_out(text: str) -> str:
     return text.replace("\n", "\n# ").replace("# #", "#")
 
 
@@ -349,7 +349,7 @@ def _with_managed_fields(value: dict[str, Any], original: dict[str, Any]) -> dic
     return {**value, "metadata": {**value["metadata"], "managedFields": fields}} if fields else value
 
 
-def _at(value: Any, path: tuple[str, ...]) -> Any:
+def _get_path(value: Any, path: tuple[str, ...]) -> Any:
     for part in path:
         value = (value or {}).get(part)
     return value

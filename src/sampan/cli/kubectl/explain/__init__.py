@@ -52,7 +52,7 @@ def _kind_and_path(factory: Factory, word: str, *, has_version: bool) -> tuple[R
     text = word.removesuffix(".")
     name, _, rest = text.partition(".")
     try:
-        kind = factory.kinds.named(name)
+        kind = factory.kinds.find_by_name(name)
     except KubectlError as error:
         raise PlainError(error.message) from None
     qualified = f"{kind.plural}.{kind.group}" if kind.group else kind.plural
@@ -141,7 +141,7 @@ class SchemaText:
     ) -> str:
         """Return the text for the field at a path; empty if there is no such field."""
         reference = str(schema.get("$ref") or "")
-        resolved = self._resolved(schema)
+        resolved = self._resolve(schema)
         references = history | {reference}
         if not path:
             return self._explanation(resolved, is_recursive=is_recursive)
@@ -163,7 +163,7 @@ class SchemaText:
                 return text
         return ""
 
-    def _resolved(self, schema: Schema) -> Schema:
+    def _resolve(self, schema: Schema) -> Schema:
         reference = schema.get("$ref")
         if not isinstance(reference, str):
             return schema
@@ -181,7 +181,7 @@ class SchemaText:
         return f"{text}FIELDS:\n{fields}" if fields else text
 
     def _description(self, schema: Schema) -> str:
-        schema = self._resolved(schema)
+        schema = self._resolve(schema)
         parts = [f"{schema['description']}\n"] if schema.get("description") else []
         parts += [self._description(alternative) for alternative in schema.get("allOf") or ()]
         if schema.get("items"):
@@ -194,7 +194,7 @@ class SchemaText:
         reference = str(schema.get("$ref") or "")
         if reference and reference in history:
             return
-        references, resolved = history | {reference}, self._resolved(schema)
+        references, resolved = history | {reference}, self._resolve(schema)
         properties = resolved.get("properties") or {}
         for name in sorted(properties):
             yield self._field(resolved, name, level, is_short=is_recursive)
@@ -230,7 +230,7 @@ class SchemaText:
         if len(alternatives) == 1 and not schema.get("properties"):
             return self._type(alternatives[0])
         if reference := schema.get("$ref"):
-            target = self._resolved(schema)
+            target = self._resolve(schema)
             if target is schema or target.get("type") in (None, "", "object"):
                 return str(reference).rpartition("/")[2].rpartition(".")[2] or "Object"
             return str(target["type"])

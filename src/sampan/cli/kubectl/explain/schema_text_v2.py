@@ -33,7 +33,7 @@ class SchemaTextV2:
         api_version = f"{group}/{version}" if group else version
         head = f"KIND:     {kind}\nVERSION:  {api_version}\n\n"
         descriptions, type_name, leaf = self._descend(schema)
-        lines = "\n\n".join("\n".join(_wrapped(text, 5)) for text in descriptions if text) or "     <empty>"
+        lines = "\n\n".join("\n".join(_wrap_description(text, 5)) for text in descriptions if text) or "     <empty>"
         if _form(leaf) == "primitive":
             return f"{head}FIELD:    {path[-1]} <{type_name}>\n\nDESCRIPTION:\n{lines}\n"
         if _form(leaf) != "kind":
@@ -42,7 +42,7 @@ class SchemaTextV2:
         fields = self._nested_fields(leaf, 3, frozenset()) if is_recursive else self._fields(leaf)
         return f"{head}{title}DESCRIPTION:\n{lines}\n\nFIELDS:\n" + "".join(f"{line}\n" for line in fields)
 
-    def _resolved(self, schema: Schema) -> Schema:
+    def _resolve(self, schema: Schema) -> Schema:
         return self._definitions.get(str(schema["$ref"]).rpartition("/")[2], {})
 
     def _lookup(self, schema: Schema, path: list[str]) -> Schema:
@@ -50,7 +50,7 @@ class SchemaTextV2:
         while rest:
             match _form(schema):
                 case "reference":
-                    schema = self._resolved(schema)
+                    schema = self._resolve(schema)
                 case "array":
                     schema = schema.get("items") or {}
                 case "map":
@@ -73,7 +73,7 @@ class SchemaTextV2:
             if form != "reference":
                 type_name = type_name or self._type(schema)
             if form == "reference":
-                schema = self._resolved(schema)
+                schema = self._resolve(schema)
             elif form == "array":
                 schema = schema.get("items") or {}
             elif form == "map":
@@ -84,7 +84,7 @@ class SchemaTextV2:
     def _type(self, schema: Schema) -> str:
         match _form(schema):
             case "reference":
-                return self._type(self._resolved(schema))
+                return self._type(self._resolve(schema))
             case "array":
                 return f"[]{self._type(schema.get('items') or {})}"
             case "map":
@@ -100,7 +100,7 @@ class SchemaTextV2:
         for name, field in sorted(schema["properties"].items()):
             required = " -required-" if name in (schema.get("required") or ()) else ""
             yield f"   {name}\t<{self._type(field)}>{required}"
-            yield from _wrapped(str(field.get("description") or ""), 5)
+            yield from _wrap_description(str(field.get("description") or ""), 5)
             yield ""
 
     def _nested_fields(self, schema: Schema, indent: int, history: frozenset[str]) -> Iterator[str]:
@@ -108,7 +108,7 @@ class SchemaTextV2:
             case "reference":
                 name = str(schema["$ref"])
                 if name not in history:
-                    yield from self._nested_fields(self._resolved(schema), indent, history | {name})
+                    yield from self._nested_fields(self._resolve(schema), indent, history | {name})
             case "array":
                 yield from self._nested_fields(schema.get("items") or {}, indent, history)
             case "map":
@@ -132,13 +132,13 @@ def _form(schema: Schema) -> str:
     return "primitive" if kind else "arbitrary"
 
 
-def _wrapped(text: str, indent: int) -> Iterator[str]:
+def _wrap_description(text: str, indent: int) -> Iterator[str]:
     """Wrap a description. Empty lines, code blocks and lists keep their lines."""
-    for line in _wrapped_lines(text, _WIDTH - indent):
+    for line in _wrap_lines(text, _WIDTH - indent):
         yield " " * indent + line if line else ""
 
 
-def _wrapped_lines(text: str, width: int) -> list[str]:
+def _wrap_lines(text: str, width: int) -> list[str]:
     lines: list[str] = []
     words: list[str] = []
 

@@ -111,9 +111,11 @@ def _check_raw(words: Sequence[str], options: Mapping[str, Any]) -> None:
     if options["output"]:
         raise KubectlError("--raw and --output are mutually exclusive")
     if not options["raw"].startswith("/"):
-        from sampan.cli.kubectl.command_line.flag_parser import quoted
+        from sampan.cli.kubectl.command_line.flag_parser import quote_text
 
-        raise KubectlError(f"--raw must be a valid URL path: parse {quoted(options['raw'])}: invalid URI for request")
+        raise KubectlError(
+            f"--raw must be a valid URL path: parse {quote_text(options['raw'])}: invalid URI for request"
+        )
 
 
 def is_table(options: Mapping[str, Any]) -> bool:
@@ -185,7 +187,7 @@ def _print_tables(factory: Factory, builder: ResourceBuilder, options: Mapping[s
     errors = _errors(options)
     infos = list(builder.infos(errors))
     if options["sort_by"]:
-        infos = _sorted(infos, options["sort_by"])
+        infos = _sort_infos(infos, options["sort_by"])
     has_kinds = options["show_kind"] or len({info.kind for info in infos}) > 1
     has_output = False
     for _, group in groupby(infos, key=lambda info: (info.kind.group, info.kind.plural)):
@@ -205,7 +207,7 @@ def _print_tables(factory: Factory, builder: ResourceBuilder, options: Mapping[s
     errors.raise_all()
 
 
-def _sorted(infos: list[ResourceInfo], path: str) -> list[ResourceInfo]:
+def _sort_infos(infos: list[ResourceInfo], path: str) -> list[ResourceInfo]:
     """Sort the rows of each Table, and objects among each other."""
     from sampan.cli.kubectl.printers.sorter import sort_by_field
 

@@ -13,7 +13,7 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
-from sampan.cli.kubectl.command_line.flag_parser import quoted
+from sampan.cli.kubectl.command_line.flag_parser import quote_text
 from sampan.cli.kubectl.errors import KubectlError
 from sampan.cli.kubectl.kustomization import transformers
 from sampan.cli.kubectl.kustomization.generators import generate, name_hash
@@ -59,7 +59,7 @@ def build(target: str) -> list[Value]:
     """Return the objects of a kustomization in a directory or a git repository. Raise KubectlError."""
     with ExitStack() as clones:
         try:
-            return _build(KustomizationLoader.of_target(target, clones))
+            return _build(KustomizationLoader.from_target(target, clones))
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             # Manifests and entries are arbitrary JSON: a text where an object belongs ends up here.
             reason = f"a field of a kustomization or resource has a value of the wrong type: {error}"
@@ -76,10 +76,10 @@ def _build(loader: KustomizationLoader) -> list[Value]:
     fix_references(resources)
     variables.replace_all(resources)
     kept = [entry for entry in resources if _LOCAL not in (entry.metadata.get("annotations") or {})]
-    return [resource.value for resource in _ordered(kept, kustomization.get("sortOptions") or {})]
+    return [resource.value for resource in _sort_resources(kept, kustomization.get("sortOptions") or {})]
 
 
-def _ordered(resources: list[KustomizeResource], options: Mapping[str, Any]) -> list[KustomizeResource]:
+def _sort_resources(resources: list[KustomizeResource], options: Mapping[str, Any]) -> list[KustomizeResource]:
     if options.get("order") == "fifo":
         return resources
     legacy = options.get("legacySortOptions") or {}
@@ -108,12 +108,12 @@ def _accumulate(
     options = kustomization.get("generatorOptions") or {}
     for kind, field in (("ConfigMap", "configMapGenerator"), ("Secret", "secretGenerator")):
         for arguments in kustomization.get(field) or ():
-            _absorb(collected, generate(kind, arguments, options, loader))
+            _add_generated(collected, generate(kind, arguments, options, loader))
     for name in kustomization.get("components") or ():
         try:
-            nested = loader.nested(str(name))
+            nested = loader.open_nested(str(name))
         except KubectlError as error:
-            raise KubectlError(f"accumulating components: loader.New {quoted(error.message)}") from None
+            raise KubectlError(f"accumulating components: loader.New {quote_text(error.message)}") from None
         component = nested.kustomization()
         if component.get("kind") != "Component":
             raise KubectlError(
@@ -146,7 +146,7 @@ def _base_resources(
 ) -> list[KustomizeResource]:
     """Return the resources of a directory or git repository. Errors have the context before them."""
     try:
-        nested = loader.nested(name)
+        nested = loader.open_nested(name)
         kustomization = nested.kustomization()
     except KubectlError as error:
         raise KubectlError(f"{context}: {error.message}") from None
@@ -187,7 +187,7 @@ def _find(collected: list[KustomizeResource], resource: KustomizeResource) -> Ku
     return None
 
 
-def _absorb(collected: list[KustomizeResource], resource: KustomizeResource) -> None:
+def _add_generated(collected: list[KustomizeResource], resource: KustomizeResource) -> None:
     """Add a generated object, or merge it into one of the bases or replace that, as its behavior says."""
     existing = next(
         (

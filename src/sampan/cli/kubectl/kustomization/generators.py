@@ -24,7 +24,7 @@ def generate(
     name = str(arguments.get("name") or "")
     if not name:
         raise KubectlError("a configmap must have a name")
-    own = _merged_options(options, arguments.get("options") or {})
+    own = _merge_options(options, arguments.get("options") or {})
     metadata: Value = {"name": name}
     if arguments.get("namespace"):
         metadata["namespace"] = arguments["namespace"]
@@ -53,7 +53,7 @@ def generate(
     )
 
 
-def _merged_options(shared: Mapping[str, Any], own: Mapping[str, Any]) -> Value:
+def _merge_options(shared: Mapping[str, Any], own: Mapping[str, Any]) -> Value:
     merged: Value = {**shared, **own}
     for field in ("labels", "annotations"):
         merged[field] = {**(shared.get(field) or {}), **(own.get(field) or {})}
@@ -83,13 +83,13 @@ def _pairs(arguments: Mapping[str, Any], loader: KustomizationLoader) -> Iterato
         key, equals, text = str(literal).partition("=")
         if not equals or not key:
             raise KubectlError(f"invalid literal source {literal}, expected key=value")
-        yield key, _unquoted(text).encode()
+        yield key, _unquote(text).encode()
     for source in arguments.get("files") or ():
         key, path = _file_source(str(source))
         yield key, loader.read(path)
 
 
-def _unquoted(text: str) -> str:
+def _unquote(text: str) -> str:
     return text[1:-1] if len(text) >= 2 and text[0] == text[-1] and text[0] in "\"'" else text
 
 

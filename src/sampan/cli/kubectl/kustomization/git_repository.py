@@ -97,7 +97,7 @@ def _split_host(text: str) -> tuple[str, str]:
     is_scp = not scheme and (bool(user) or is_github)
     if not scheme and not is_scp:
         raise NotARepository("failed to parse scheme")
-    host, rest = _cut(text, is_scp)
+    host, rest = _split_at_path(text, is_scp)
     if is_github:
         is_ssh = scheme == "ssh://" or bool(user)
         scheme, host = ("", "github.com:") if is_ssh else ("https://", "github.com/")
@@ -107,7 +107,7 @@ def _split_host(text: str) -> tuple[str, str]:
     return scheme + user + host, rest
 
 
-def _cut(text: str, is_scp: bool) -> tuple[str, str]:
+def _split_at_path(text: str, is_scp: bool) -> tuple[str, str]:
     """Split host and path; in the form of scp a colon may end the host."""
     at = text.find("/")
     colon = text.find(":")

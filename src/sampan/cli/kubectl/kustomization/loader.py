@@ -96,28 +96,28 @@ class KustomizationLoader:
         self._repositories = repositories
 
     @classmethod
-    def of_target(cls, target: str, clones: ExitStack) -> KustomizationLoader:
+    def from_target(cls, target: str, clones: ExitStack) -> KustomizationLoader:
         """Return the loader of a directory or repository that the command line names. Raise KubectlError."""
         try:
             address = git_repository.parse_address(target)
         except NotARepository:
             return cls(_directory(Path(target), target), clones)
-        return cls(Path(), clones)._at_clone(address, ())
+        return cls(Path(), clones)._open_clone(address, ())
 
-    def nested(self, name: str) -> KustomizationLoader:
+    def open_nested(self, name: str) -> KustomizationLoader:
         """Return the loader of another kustomization, in a directory or a git repository. Raise KubectlError if it is
         none of these or makes a cycle."""
         try:
             address = git_repository.parse_address(name)
         except NotARepository:
-            return self._at_directory(name)
+            return self._open_directory(name)
         for clone in self._repositories:
             if clone.address.text.startswith(address.text):
                 previous = f"previous URI '{clone.address.text}'"
                 raise KubectlError(f"cycle detected: URI '{address.text}' referenced by {previous}")
-        return self._at_clone(address, (*self._parents, self.directory))
+        return self._open_clone(address, (*self._parents, self.directory))
 
-    def _at_directory(self, name: str) -> KustomizationLoader:
+    def _open_directory(self, name: str) -> KustomizationLoader:
         if name.startswith("/"):
             raise KubectlError(f"new root '{name}' cannot be absolute")
         path = Path(os.path.normpath(self.directory / name))
@@ -133,7 +133,7 @@ class KustomizationLoader:
         parents = (*self._parents, self.directory)
         return KustomizationLoader(directory, self._clones, parents=parents, repositories=self._repositories)
 
-    def _at_clone(self, address: RepositoryAddress, parents: tuple[Path, ...]) -> KustomizationLoader:
+    def _open_clone(self, address: RepositoryAddress, parents: tuple[Path, ...]) -> KustomizationLoader:
         directory = Path(os.path.realpath(self._clones.enter_context(tempfile.TemporaryDirectory(prefix="kustomize-"))))
         root = git_repository.fetch(address, directory)
         repositories = (*self._repositories, _Clone(address, directory))

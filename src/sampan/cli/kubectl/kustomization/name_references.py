@@ -21,11 +21,11 @@ _RBAC = "rbac.authorization.k8s.io"
 _ADMISSION = "admissionregistration.k8s.io"
 
 
-def _in_pods(*paths: str) -> list[FieldSpec]:
+def _pod_field_specs(*paths: str) -> list[FieldSpec]:
     return [FieldSpec(f"{prefix}spec/{path}", kind) for kind, prefix in _WORKLOADS.items() for path in paths]
 
 
-def _in_containers(*paths: str) -> list[str]:
+def _container_paths(*paths: str) -> list[str]:
     return [f"{field}/{path}" for field in ("containers", "initContainers") for path in paths]
 
 
@@ -50,21 +50,21 @@ REFERENCES: dict[str, list[FieldSpec]] = {
     "ReplicaSet": _SCALE_TARGET,
     "StatefulSet": _SCALE_TARGET,
     "ConfigMap": [
-        *_in_pods(
+        *_pod_field_specs(
             "volumes/configMap/name",
             "volumes/projected/sources/configMap/name",
-            *_in_containers("env/valueFrom/configMapKeyRef/name", "envFrom/configMapRef/name"),
+            *_container_paths("env/valueFrom/configMapKeyRef/name", "envFrom/configMapRef/name"),
         ),
         FieldSpec("spec/configSource/configMap", "Node"),
         *_RULES,
         FieldSpec("metadata/annotations/nginx.ingress.kubernetes.io\\/fastcgi-params-configmap", "Ingress"),
     ],
     "Secret": [
-        *_in_pods(
+        *_pod_field_specs(
             "volumes/secret/secretName",
             "volumes/projected/sources/secret/name",
             "imagePullSecrets/name",
-            *_in_containers("env/valueFrom/secretKeyRef/name", "envFrom/secretRef/name"),
+            *_container_paths("env/valueFrom/secretKeyRef/name", "envFrom/secretRef/name"),
         ),
         FieldSpec("spec/tls/secretName", "Ingress"),
         *_INGRESS_SECRETS,
@@ -90,8 +90,8 @@ REFERENCES: dict[str, list[FieldSpec]] = {
         FieldSpec("roleRef/name", "RoleBinding", _RBAC),
         FieldSpec("roleRef/name", "ClusterRoleBinding", _RBAC),
     ],
-    "ServiceAccount": _in_pods("serviceAccountName"),
-    "PersistentVolumeClaim": _in_pods("volumes/persistentVolumeClaim/claimName"),
+    "ServiceAccount": _pod_field_specs("serviceAccountName"),
+    "PersistentVolumeClaim": _pod_field_specs("volumes/persistentVolumeClaim/claimName"),
     "PersistentVolume": [
         FieldSpec("spec/volumeName", "PersistentVolumeClaim"),
         FieldSpec("rules/resourceNames", "ClusterRole"),
@@ -101,7 +101,7 @@ REFERENCES: dict[str, list[FieldSpec]] = {
         FieldSpec("spec/storageClassName", "PersistentVolumeClaim"),
         FieldSpec("spec/volumeClaimTemplates/spec/storageClassName", "StatefulSet"),
     ],
-    "PriorityClass": _in_pods("priorityClassName"),
+    "PriorityClass": _pod_field_specs("priorityClassName"),
     "IngressClass": [FieldSpec("spec/ingressClassName", "Ingress")],
     "ValidatingAdmissionPolicy": [FieldSpec("spec/policyName", "ValidatingAdmissionPolicyBinding", _ADMISSION)],
 }

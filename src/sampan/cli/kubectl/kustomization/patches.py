@@ -109,7 +109,7 @@ def apply_strategic_merge(
 ) -> list[KustomizeResource]:
     if not isinstance(patch, dict):
         raise KubectlError("a patch must be an object")
-    selected = select(resources, target) if target else [_named(resources, patch)]
+    selected = select(resources, target) if target else [_find_target(resources, patch)]
     remaining = list(resources)
     for resource in selected:
         if patch.get("$patch") == "delete":
@@ -135,7 +135,7 @@ def _restore_identity(value: Value, identity: tuple[Any, ...], options: Mapping[
         value["metadata"].pop("namespace", None)
 
 
-def _named(resources: list[KustomizeResource], patch: Value) -> KustomizeResource:
+def _find_target(resources: list[KustomizeResource], patch: Value) -> KustomizeResource:
     metadata = patch.get("metadata") or {}
     name, namespace = str(metadata.get("name", "")), str(metadata.get("namespace") or "")
     model = KustomizeResource(patch)
@@ -158,7 +158,7 @@ def merge(original: Any, patch: Any, field: str = "", *, merges_lists: bool = Tr
     if isinstance(patch, dict):
         directive = patch.pop("$patch", None)
         if directive == "replace" or not isinstance(original, dict):
-            return _cleaned(patch)
+            return _strip_directives(patch)
         result = dict(original)
         for key, value in patch.items():
             if value is None:
@@ -166,7 +166,7 @@ def merge(original: Any, patch: Any, field: str = "", *, merges_lists: bool = Tr
             elif key in result:
                 result[key] = merge(result[key], value, key, merges_lists=merges_lists)
             else:
-                result[key] = _cleaned(value)
+                result[key] = _strip_directives(value)
         return result
     if isinstance(patch, list) and isinstance(original, list):
         return _merge_list(original, patch, field, merges_lists)
@@ -175,19 +175,23 @@ def merge(original: Any, patch: Any, field: str = "", *, merges_lists: bool = Tr
 
 def _merge_list(original: list[Any], patch: list[Any], field: str, merges_lists: bool) -> list[Any]:
     if any(isinstance(item, dict) and item.get("$patch") == "replace" for item in patch):
-        return [_cleaned(item) for item in patch if not (isinstance(item, dict) and item.get("$patch") == "replace")]
+        return [
+            _strip_directives(item)
+            for item in patch
+            if not (isinstance(item, dict) and item.get("$patch") == "replace")
+        ]
     key = _merge_key(original, patch, field) if merges_lists else None
     if field == "finalizers":
         return [*original, *(item for item in patch if item not in original)]
     if key is None:
-        return [_cleaned(item) for item in patch]
+        return [_strip_directives(item) for item in patch]
     rest, merged = list(original), []
     for item in patch:
         old = next((entry for entry in rest if entry.get(key) == item.get(key)), None)
         if old is not None:
             rest.remove(old)
         if item.get("$patch") != "delete":
-            merged.append(merge(old, item, merges_lists=merges_lists) if old is not None else _cleaned(item))
+            merged.append(merge(old, item, merges_lists=merges_lists) if old is not None else _strip_directives(item))
     return [*merged, *rest]
 
 
@@ -199,10 +203,10 @@ def _merge_key(original: list[Any], patch: list[Any], field: str) -> str | None:
     return None
 
 
-def _cleaned(value: Any) -> Any:
+def _strip_directives(value: Any) -> Any:
     """Return a value without directives and nulls, as it is added where nothing was."""
     if isinstance(value, dict):
-        return {key: _cleaned(part) for key, part in value.items() if part is not None and key != "$patch"}
+        return {key: _strip_directives(part) for key, part in value.items() if part is not None and key != "$patch"}
     if isinstance(value, list):
-        return [_cleaned(item) for item in value]
+        return [_strip_directives(item) for item in value]
     return value

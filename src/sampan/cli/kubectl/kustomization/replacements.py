@@ -118,10 +118,10 @@ def _set_field(resource: KustomizeResource, path: str, value: Any, options: Mapp
         )
     for holder, key in places:
         current = holder[key] if isinstance(holder, list) else holder.get(key)
-        holder[key] = _with_part(current, value, options)
+        holder[key] = _replace_part(current, value, options)
 
 
-def _with_part(current: Any, value: Any, options: Mapping[str, Any]) -> Any:
+def _replace_part(current: Any, value: Any, options: Mapping[str, Any]) -> Any:
     delimiter = str(options.get("delimiter") or "")
     if not delimiter:
         return copy.deepcopy(value)

@@ -103,12 +103,12 @@ class KustomizeResource:
     def had_name(self, name: str, namespace: str | None = None) -> bool:
         every = [*self.names, (self.name, self.namespace)]
         return any(
-            known == name and (namespace is None or _same_namespace(known_namespace, namespace))
+            known == name and (namespace is None or _is_same_namespace(known_namespace, namespace))
             for known, known_namespace in every
         )
 
 
-def _same_namespace(first: str, second: str) -> bool:
+def _is_same_namespace(first: str, second: str) -> bool:
     return (first or "default") == (second or "default")
 
 

@@ -151,16 +151,16 @@ def _set_images(value: Any, entry: Mapping[str, Any]) -> None:
         for field in ("containers", "initContainers"):
             for container in value[field] if isinstance(value.get(field), list) else ():
                 if isinstance(container, dict) and isinstance(container.get("image"), str):
-                    container["image"] = replaced_image(container["image"], entry)
+                    container["image"] = replace_image(container["image"], entry)
         for volume in value["volumes"] if isinstance(value.get("volumes"), list) else ():
             source = volume.get("image") if isinstance(volume, dict) else None
             if isinstance(source, dict) and isinstance(source.get("reference"), str):
-                source["reference"] = replaced_image(source["reference"], entry)
+                source["reference"] = replace_image(source["reference"], entry)
         for part in value.values():
             _set_images(part, entry)
 
 
-def replaced_image(image: str, entry: Mapping[str, Any]) -> str:
+def replace_image(image: str, entry: Mapping[str, Any]) -> str:
     """Return an image with the name, tag and digest of an entry of `images`, if the entry is about it."""
     name, tag, digest = split_image(image)
     if name != str(entry.get("name", "")):

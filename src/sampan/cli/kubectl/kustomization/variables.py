@@ -101,7 +101,7 @@ class VariableSet:
                 if spec.applies_to(resource):
                     for holder, key in holders(resource.value, spec.path, creates=False):
                         holder[key] = replacer.replace(holder[key])
-            _keep_texts(resource)
+            _convert_annotations(resource)
         if unused := sorted(set(values) - replacer.used):
             click.echo(f"well-defined vars that were never replaced: {','.join(unused)}", err=True)
 
@@ -182,16 +182,16 @@ class _Replacer:
         """Replace the variables in a text, or in the texts of a list or object. A value that is nothing but a variable
         gets the variable's type."""
         if isinstance(value, str):
-            return self._in_text(value)
+            return self._replace_in_text(value)
         if isinstance(value, dict):
-            return {key: self._in_text(item) if isinstance(item, str) else item for key, item in value.items()}
+            return {key: self._replace_in_text(item) if isinstance(item, str) else item for key, item in value.items()}
         if isinstance(value, list):
             if not all(isinstance(item, str) for item in value):
                 raise KubectlError("invalid value type expect a string")
-            return [self._in_text(item) for item in value]
+            return [self._replace_in_text(item) for item in value]
         return value
 
-    def _in_text(self, text: str) -> Any:
+    def _replace_in_text(self, text: str) -> Any:
         match = _REFERENCE.fullmatch(text)
         if match is not None and match[1] is not None and self._has_primitive(match[1]):
             self.used.add(match[1])
@@ -211,7 +211,7 @@ class _Replacer:
         return name in self._values and not isinstance(self._values[name], (list, dict))
 
 
-def _keep_texts(resource: KustomizeResource) -> None:
+def _convert_annotations(resource: KustomizeResource) -> None:
     """Turn numbers that have become annotations into texts."""
     annotations = resource.metadata.get("annotations")
     if isinstance(annotations, dict):

@@ -12,7 +12,7 @@ import click
 
 from sampan.cli.kubectl.client.session import ServerError, Session
 from sampan.cli.kubectl.command_line.flag_parser import DURATION, ValueSyntaxError, parse_bool
-from sampan.cli.kubectl.command_line.shared_options import Decorator, together
+from sampan.cli.kubectl.command_line.shared_options import Decorator, combine_options
 from sampan.cli.kubectl.errors import ErrorAggregate, KubectlError
 from sampan.cli.kubectl.objects.targets import ResourceInfo
 
@@ -54,7 +54,7 @@ def deletion_options(*, waits: bool) -> Decorator:
         ),
         click.option("--wait", is_flag=True, default=waits, help="Wait until the objects are gone."),
     )
-    return together(*options)
+    return combine_options(*options)
 
 
 def cascade_policy(text: str) -> str:
@@ -90,7 +90,7 @@ class Deletion:
             try:
                 response = self.session.send("DELETE", info.path, body=self.request_body())
             except ServerError as error:
-                raise error.about(f'error when deleting "{info.source}"') if info.source else error from None
+                raise error.add_context(f'error when deleting "{info.source}"') if info.source else error from None
             details = response.get("details") or {} if response.get("kind") == "Status" else response["metadata"]
             uid = str(details.get("uid") or "")
         if not self.is_quiet:

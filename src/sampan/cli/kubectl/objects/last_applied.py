@@ -21,7 +21,7 @@ def last_applied_text(value: dict[str, Any]) -> str | None:
     return text if isinstance(text, str) else None
 
 
-def last_applied(value: dict[str, Any]) -> dict[str, Any]:
+def decode_last_applied(value: dict[str, Any]) -> dict[str, Any]:
     """Return the configuration in the annotation; empty without one or if it cannot be decoded."""
     try:
         decoded = msgspec.json.decode(last_applied_text(value) or "{}")

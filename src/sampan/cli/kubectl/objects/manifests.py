@@ -10,7 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from sampan.cli.kubectl.command_line.flag_parser import quoted
+from sampan.cli.kubectl.command_line.flag_parser import quote_text
 from sampan.cli.kubectl.errors import ErrorAggregate, KubectlError
 
 STDIN = "STDIN"
@@ -79,7 +79,7 @@ class ManifestSource:
         if self.name.startswith(("http://", "https://")):
             return download(self.name)
         try:
-            return _decoded(Path(self.name).read_bytes())
+            return _decode_text(Path(self.name).read_bytes())
         except OSError as error:
             raise KubectlError(f"open {self.name}: {(error.strerror or str(error)).lower()}") from None
 
@@ -98,7 +98,7 @@ def manifest_sources(flags: FilenameFlags) -> list[ManifestSource]:
             elif name.startswith(("http://", "https://")):
                 sources.append(ManifestSource(name))
             else:
-                files = [file for path in _matching(name) for file in _files(path, flags.is_recursive)]
+                files = [file for path in _expand_glob(name) for file in _files(path, flags.is_recursive)]
                 if not (files or sources):
                     raise KubectlError(f"error reading [{name}]: recognized file extensions are [.json .yaml .yml]")
                 sources += map(ManifestSource, files)
@@ -130,14 +130,14 @@ def read_manifests(names: Iterable[str], *, action: str, recursive: bool = False
     return manifests
 
 
-def _matching(name: str) -> list[str]:
+def _expand_glob(name: str) -> list[str]:
     if Path(name).exists():
         return [name]
     import glob
 
     matches = sorted(glob.glob(name)) if glob.has_magic(name) else []
     if not matches:
-        raise KubectlError(f"the path {quoted(name)} does not exist")
+        raise KubectlError(f"the path {quote_text(name)} does not exist")
     return matches
 
 
@@ -154,7 +154,7 @@ def _files(path: str, recursive: bool) -> list[str]:
     return files
 
 
-def _decoded(data: bytes) -> str:
+def _decode_text(data: bytes) -> str:
     for mark, encoding in ((b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"), (b"\xef\xbb\xbf", "utf-8")):
         if data.startswith(mark):
             return data[len(mark) :].decode(encoding, "replace")
@@ -176,11 +176,11 @@ def download(url: str, *, attempts: int = _URL_ATTEMPTS) -> str:
             with urllib.request.urlopen(url, timeout=30) as response:
                 data = response.read(_LARGEST_DOWNLOAD + 1)
                 if len(data) > _LARGEST_DOWNLOAD:
-                    raise KubectlError(f"unable to read URL {quoted(url)}: it has more than 64 MiB")
-                return _decoded(data)
+                    raise KubectlError(f"unable to read URL {quote_text(url)}: it has more than 64 MiB")
+                return _decode_text(data)
         except urllib.error.HTTPError as error:
             status = f"{error.code} {error.reason}"
-            problem = f"unable to read URL {quoted(url)}, server reported {status}, status code={error.code}"
+            problem = f"unable to read URL {quote_text(url)}, server reported {status}, status code={error.code}"
             if error.code < 500:
                 break
         except (OSError, ValueError, http.client.HTTPException) as error:
@@ -197,7 +197,7 @@ def _download_failure(url: str, reason: object) -> KubectlError:
     if not parts.netloc:
         reason = OSError("http: no Host in request URL")
     failure = reason if isinstance(reason, Exception) else OSError(str(reason))
-    return connection_failure(failure, f"Get {quoted(url)}", parts)
+    return connection_failure(failure, f"Get {quote_text(url)}", parts)
 
 
 def documents(text: str, source: str) -> Iterator[Any]:
@@ -229,18 +229,21 @@ def _objects(source: str, value: Any, validates: bool) -> Iterator[ManifestObjec
 def _validate(source: str, value: Any) -> None:
     if not isinstance(value, dict):
         raise KubectlError(
-            f"error validating {quoted(source)}: error validating data: invalid object to validate; {TURN_OFF_ADVICE}"
+            f"error validating {quote_text(source)}: error validating data: invalid object to validate; "
+            f"{TURN_OFF_ADVICE}"
         )
     missing = [f"{field} not set" for field in ("apiVersion", "kind") if not value.get(field)]
     if missing:
         message = missing[0] if len(missing) == 1 else f"[{', '.join(missing)}]"
-        raise KubectlError(f"error validating {quoted(source)}: error validating data: {message}; {TURN_OFF_ADVICE}")
+        raise KubectlError(
+            f"error validating {quote_text(source)}: error validating data: {message}; {TURN_OFF_ADVICE}"
+        )
 
 
 def _check_decodable(source: str, value: Any) -> None:
     import msgspec
 
-    shown = quoted(source)
+    shown = quote_text(source)
     if not isinstance(value, dict):
         text = msgspec.json.encode(value, order="sorted").decode()
         raise KubectlError(f"unable to decode {shown}: json: cannot unmarshal {text} into Go value of type object")
@@ -270,6 +273,6 @@ def _check_metadata(source: str, value: dict[str, Any]) -> None:
 def _wrong_type(source: str, part: Any, field: str, go_type: str) -> str:
     names = {bool: "bool", int: "number", float: "number", str: "string", list: "array", dict: "object"}
     return (
-        f"unable to decode {quoted(source)}: json: cannot unmarshal {names.get(type(part), 'value')} into Go struct "
-        f"field {field if '.' in field else 'metadataOnlyObject.' + field} of type {go_type}"
+        f"unable to decode {quote_text(source)}: json: cannot unmarshal {names.get(type(part), 'value')} "
+        f"into Go struct field {field if '.' in field else 'metadataOnlyObject.' + field} of type {go_type}"
     )

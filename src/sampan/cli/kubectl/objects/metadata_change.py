@@ -11,6 +11,7 @@ from sampan.cli.kubectl.client.factory import Factory
 from sampan.cli.kubectl.command_line.shared_options import (
     Decorator,
     all_namespaces_option,
+    combine_options,
     dry_run_option,
     field_manager_option,
     field_selector_option,
@@ -18,7 +19,6 @@ from sampan.cli.kubectl.command_line.shared_options import (
     filename_options,
     output_options,
     selector_option,
-    together,
 )
 from sampan.cli.kubectl.errors import ErrorAggregate, KubectlError
 from sampan.cli.kubectl.objects.object_writer import MERGE, ObjectWriter, record_option, with_change_cause
@@ -28,7 +28,7 @@ from sampan.cli.kubectl.objects.targets import ResourceInfo
 
 def metadata_options(what: str, field_manager: str) -> Decorator:
     """The flags of `kubectl label` and `kubectl annotate`. `what` is label or annotation."""
-    return together(
+    return combine_options(
         click.argument("words", nargs=-1),
         record_option(),
         output_options(),
@@ -69,7 +69,7 @@ def check_selection(resources: Sequence[str], options: Mapping[str, Any], dry_ru
         raise KubectlError(f"one or more files must be specified as {examples}")
 
 
-def selected_infos(
+def select_infos(
     factory: Factory, resources: Sequence[str], options: Mapping[str, Any], errors: ErrorAggregate
 ) -> tuple[Iterator[ResourceInfo], bool]:
     """Return the objects, and whether the command line means a single one."""
@@ -90,7 +90,7 @@ def selected_infos(
     return builder.infos(errors), is_single
 
 
-def changed_value(
+def replace_entries(
     value: dict[str, Any], field: str, entries: Mapping[str, str], resource_version: str
 ) -> dict[str, Any]:
     """Return the object with other labels or annotations."""

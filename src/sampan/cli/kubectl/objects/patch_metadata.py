@@ -23,7 +23,7 @@ def built_in_schema(api_version: str, kind: str) -> Schema | None:
 
     group, _, version = api_version.rpartition("/")
     model = type_for(GroupVersionKind(group=group, version=version, kind=kind))
-    return schemas.of(model) if model is not None else None
+    return schemas.schema_of(model) if model is not None else None
 
 
 def strategic_patch(info: ResourceInfo, after: dict[str, Any]) -> dict[str, Any]:
@@ -67,7 +67,7 @@ class _Definitions:
         source = self._components.get(name)
         if source is None:
             return ANY
-        node = self._schemas[name] = _own_fields(source)
+        node = self._schemas[name] = _build_shallow_schema(source)
         self._fill(node, source)
         return node
 
@@ -80,7 +80,7 @@ class _Definitions:
 
     def _field(self, source: Mapping[str, Any]) -> Schema:
         """Return the schema of a field: a reference with the field's own patch strategy, or a schema in place."""
-        node = _own_fields(source)
+        node = _build_shallow_schema(source)
         reference = _reference(source)
         if reference is None:
             self._fill(node, source)
@@ -93,7 +93,7 @@ class _Definitions:
         return node
 
 
-def _own_fields(source: Mapping[str, Any]) -> Schema:
+def _build_shallow_schema(source: Mapping[str, Any]) -> Schema:
     nested = ("properties", "items", "additionalProperties", "allOf", "default")
     return from_openapi({key: part for key, part in source.items() if key not in nested})
 

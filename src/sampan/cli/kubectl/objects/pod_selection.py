@@ -31,7 +31,7 @@ def target_object(factory: Factory, word: str) -> Pod:
         raise KubectlError("arguments in resource/name form may not have more than one slash")
     elif not kind or not name:
         raise KubectlError("arguments in resource/name form must have a single resource and name")
-    resource = factory.kinds.named(kind)
+    resource = factory.kinds.find_by_name(kind)
     namespace = factory.namespace if resource.is_namespaced else ""
     value: Pod = factory.session.get(resource.object(namespace, name))
     return {"apiVersion": resource.api_version, "kind": resource.kind, **value}
@@ -158,10 +158,10 @@ def default_container(pod: Mapping[str, Any], requested: str = "", *, is_quiet: 
     if not names:
         metadata = pod["metadata"]
         raise KubectlError(f"pod {metadata.get('namespace')}/{metadata['name']} does not have any containers")
-    tell_default(pod, names[0], is_quiet=is_quiet)
+    print_default_container(pod, names[0], is_quiet=is_quiet)
     return names[0]
 
 
-def tell_default(pod: Mapping[str, Any], name: str, *, is_quiet: bool) -> None:
+def print_default_container(pod: Mapping[str, Any], name: str, *, is_quiet: bool) -> None:
     if not is_quiet and len(container_names(pod, "containers", "initContainers", "ephemeralContainers")) > 1:
         click.echo(f'Defaulted container "{name}" out of: {all_container_names(pod)}', err=True)

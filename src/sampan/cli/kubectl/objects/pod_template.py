@@ -80,7 +80,7 @@ def matches_pattern(name: str, pattern: str) -> bool:
     return True
 
 
-def computed_patches(
+def compute_patches(
     infos: list[ResourceInfo], change: Change
 ) -> Iterator[tuple[ResourceInfo, dict[str, Any], dict[str, Any] | CliError]]:
     """Yield each object with its changed value and the patch, or the error of the change."""
@@ -115,7 +115,7 @@ def apply_changes(
     dry_run = dry_run_of(options)
     is_local = options["local"] or dry_run == "client"
     writer = ObjectWriter(session=factory.session, field_manager=options["field_manager"], dry_run=dry_run)
-    for info, value, patch in computed_patches(infos, change):
+    for info, value, patch in compute_patches(infos, change):
         if isinstance(patch, CliError):
             errors.add(ObjectChangeError(info, patch))
             continue

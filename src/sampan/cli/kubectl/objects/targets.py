@@ -124,7 +124,7 @@ class ResourceBuilder:
         accept: str = JSON,
     ) -> None:
         self._factory = factory
-        self._words = _each_name_with_each_type(words)
+        self._words = _combine_types_and_names(words)
         self._files = files or FilenameFlags()
         self._selector, self._field_selector = selector.strip(), field_selector.strip()
         self._selects_all, self._allows_all, self._all_namespaces = selects_all, allows_all, all_namespaces
@@ -153,11 +153,11 @@ class ResourceBuilder:
         """Yield the resources. With `errors`, those that cannot be read are added there and others follow."""
         self.check()
         if self._files:
-            yield from self._of_files(errors)
+            yield from self._read_files(errors)
         elif self._is_selection():
-            yield from self._of_selection(errors)
+            yield from self._list_selected(errors)
         else:
-            for info in self._named():
+            for info in self._build_named_infos():
                 if not self._fetches:
                     yield info
                     continue
@@ -174,7 +174,7 @@ class ResourceBuilder:
         """Return the types and names of the words, without requests for objects."""
         self.check()
         if any("/" in word for word in self._words):
-            return [ResourceTarget(info.kind, [info.name]) for info in self._named()]
+            return [ResourceTarget(info.kind, [info.name]) for info in self._build_named_infos()]
         return [ResourceTarget(kind, list(self._words[1:])) for kind in self._types()]
 
     def namespace_of(self, kind: ResourceType) -> str:
@@ -216,15 +216,15 @@ class ResourceBuilder:
     def _types(self) -> list[ResourceType]:
         kinds, types = self._factory.kinds, []
         for word in dict.fromkeys(self._words[0].split(",")):
-            types += kinds.in_category(word) or [kinds.named(word)]
+            types += kinds.list_category(word) or [kinds.find_by_name(word)]
         if len(types) > 1 and self._is_single_type:
             raise KubectlError("you may only specify a single resource type")
         return list(dict.fromkeys(types))
 
-    def _named(self) -> list[ResourceInfo]:
+    def _build_named_infos(self) -> list[ResourceInfo]:
         if any("/" in word for word in self._words):
             pairs = [_split_name(word) for word in self._words]
-            types = {word: self._factory.kinds.named(word) for word in dict.fromkeys(word for word, _ in pairs)}
+            types = {word: self._factory.kinds.find_by_name(word) for word in dict.fromkeys(word for word, _ in pairs)}
             if len(set(types.values())) > 1 and self._is_single_type:
                 raise KubectlError("you may only specify a single resource type")
             return [self._info(types[word], name) for word, name in pairs]
@@ -242,7 +242,7 @@ class ResourceBuilder:
 
     # -- by selectors --------------------------------------------------------------------------------------------------
 
-    def _of_selection(self, errors: ErrorAggregate | None) -> Iterator[ResourceInfo]:
+    def _list_selected(self, errors: ErrorAggregate | None) -> Iterator[ResourceInfo]:
         if not self._words:
             raise KubectlError("at least one resource must be specified to use a selector")
         if any("/" in word for word in self._words):
@@ -253,12 +253,12 @@ class ResourceBuilder:
             raise KubectlError("subresource cannot be used when bulk resources are specified")
         for kind in self._types():
             if errors is None:
-                yield from self._listed(kind)
+                yield from self._list_kind(kind)
                 continue
             with errors.collect():
-                yield from self._listed(kind)
+                yield from self._list_kind(kind)
 
-    def _listed(self, kind: ResourceType) -> Iterator[ResourceInfo]:
+    def _list_kind(self, kind: ResourceType) -> Iterator[ResourceInfo]:
         namespace = self.namespace_of(kind)
         query = {"labelSelector": self._selector, "fieldSelector": self._field_selector, **self._query}
         query |= {"limit": str(self._chunk_size)} if self._chunk_size > 0 else {}
@@ -275,7 +275,7 @@ class ResourceBuilder:
 
     # -- by files ------------------------------------------------------------------------------------------------------
 
-    def _of_files(self, errors: ErrorAggregate | None) -> Iterator[ResourceInfo]:
+    def _read_files(self, errors: ErrorAggregate | None) -> Iterator[ResourceInfo]:
         matches = None
         if self._selector:
             from sampan.api.selectors import labels
@@ -286,7 +286,7 @@ class ResourceBuilder:
                 raise KubectlError(f'the provided selector "{self._selector}" is not valid: {error}') from None
         for manifest in manifest_objects(self._files, validates=self._validates, errors=errors):
             try:
-                info = self._of_manifest(manifest)
+                info = self._build_manifest_info(manifest)
                 if self._fetches_latest and info.name:
                     info.fetch(self._factory.session, self._query, accept=self._accept)
             except (ServerError, CliError) as error:
@@ -297,7 +297,7 @@ class ResourceBuilder:
             if matches is None or matches((manifest.value.get("metadata") or {}).get("labels") or {}):
                 yield info
 
-    def _of_manifest(self, manifest: ManifestObject) -> ResourceInfo:
+    def _build_manifest_info(self, manifest: ManifestObject) -> ResourceInfo:
         if self._is_local:
             kind = local_type(manifest)
             return ResourceInfo(kind, manifest.namespace, manifest.name, manifest.value, manifest.source)
@@ -318,9 +318,9 @@ class ResourceBuilder:
         """Return the error of kubectl for a server that cannot be reached, which it asks for schemas first."""
         source = f'"{manifest.source}"'
         if not self._validates:
-            return error.about(f"unable to recognize {source}", "/api?timeout=32s")
+            return error.add_context(f"unable to recognize {source}", "/api?timeout=32s")
         what = f"error validating {source}: error validating data: failed to download openapi"
-        return error.about(what, "/openapi/v2?timeout=32s", f"; {TURN_OFF_ADVICE}")
+        return error.add_context(what, "/openapi/v2?timeout=32s", f"; {TURN_OFF_ADVICE}")
 
     def _namespace_for(self, manifest: ManifestObject) -> str:
         own, requested = manifest.namespace, self._factory.namespace
@@ -335,7 +335,7 @@ class ResourceBuilder:
 def kind_for(kinds: ResourceTypes, manifest: ManifestObject) -> ResourceType:
     """Return the resource type of an object in a file. The error names the object and the file."""
     try:
-        return kinds.of(manifest.api_version, manifest.kind)
+        return kinds.find_by_kind(manifest.api_version, manifest.kind)
     except UnknownResourceType as error:
         raise KubectlError(
             f'resource mapping not found for name: "{manifest.name}" namespace: "{manifest.namespace}" '
@@ -372,8 +372,8 @@ def _list_error(error: ServerError, kind: ResourceType, query: Mapping[str, str]
         return error
     labels, fields = query.get("labelSelector", ""), query.get("fieldSelector", "")
     if not (labels or fields):
-        return error.about(f'Unable to list "{kind}"')
-    return error.about(f'Unable to find "{kind}" that match label selector "{labels}", field selector "{fields}"')
+        return error.add_context(f'Unable to list "{kind}"')
+    return error.add_context(f'Unable to find "{kind}" that match label selector "{labels}", field selector "{fields}"')
 
 
 def targets(kinds: ResourceTypes, words: Sequence[str]) -> list[ResourceTarget]:
@@ -381,13 +381,13 @@ def targets(kinds: ResourceTypes, words: Sequence[str]) -> list[ResourceTarget]:
     if any("/" in word for word in words):
         if not all("/" in word for word in words):
             raise KubectlError(_SEPARATE)
-        return [ResourceTarget(kinds.named(kind), [name]) for kind, name in map(_split_name, words)]
+        return [ResourceTarget(kinds.find_by_name(kind), [name]) for kind, name in map(_split_name, words)]
     types, *names = words
-    resources = [kinds.named(word) for word in types.split(",") if word]
+    resources = [kinds.find_by_name(word) for word in types.split(",") if word]
     return [ResourceTarget(kind, list(names)) for kind in resources]
 
 
-def _each_name_with_each_type(words: Sequence[str]) -> list[str]:
+def _combine_types_and_names(words: Sequence[str]) -> list[str]:
     types = list(dict.fromkeys(words[0].split(","))) if words else []
     if len(words) < 2 or len(types) < 2:
         return list(words)

@@ -72,11 +72,11 @@ def printer_for(
 
 
 def unknown_format(output: str, formats: tuple[str, ...]) -> KubectlError:
-    from sampan.cli.kubectl.command_line.flag_parser import quoted
+    from sampan.cli.kubectl.command_line.flag_parser import quote_text
 
     names = ",".join(sorted(formats))
     return KubectlError(
-        f"unable to match a printer suitable for the output format {quoted(output)}, allowed formats are: {names}"
+        f"unable to match a printer suitable for the output format {quote_text(output)}, allowed formats are: {names}"
     )
 
 
@@ -126,7 +126,7 @@ class JsonPathPrinter:
     is_json: bool = False
 
     def print(self, value: dict[str, Any]) -> None:
-        from sampan.cli.kubectl.command_line.flag_parser import quoted
+        from sampan.cli.kubectl.command_line.flag_parser import quote_text
         from sampan.cli.kubectl.printers.jsonpath import go_syntax, render_json
         from sampan.machinery.jsonpath import JsonPathError
 
@@ -134,8 +134,8 @@ class JsonPathPrinter:
             text = render_json(self.template, value) if self.is_json else self.template.render(value)
         except JsonPathError as error:
             raise KubectlError(
-                f"error executing jsonpath {quoted(self.template.text)}: Error executing template: {error}. Printing "
-                f"more information for debugging the template:\n\ttemplate was:\n\t\t{self.template.text}\n"
+                f"error executing jsonpath {quote_text(self.template.text)}: Error executing template: {error}. "
+                f"Printing more information for debugging the template:\n\ttemplate was:\n\t\t{self.template.text}\n"
                 f"\tobject given to jsonpath engine was:\n\t\t{go_syntax(value)}\n\n\n"
             ) from None
         click.echo(text, nl=False)
@@ -146,14 +146,14 @@ class GoTemplatePrinter:
     template: Template
 
     def print(self, value: dict[str, Any]) -> None:
-        from sampan.cli.kubectl.command_line.flag_parser import quoted
+        from sampan.cli.kubectl.command_line.flag_parser import quote_text
         from sampan.cli.kubectl.printers.go_template import TemplateError
 
         try:
             text = self.template.render(value)
         except TemplateError as error:
             click.echo(error.output + self._diagnosis(value, error), nl=False)
-            raise KubectlError(f"error executing template {quoted(self.template.text)}: {error}") from None
+            raise KubectlError(f"error executing template {quote_text(self.template.text)}: {error}") from None
         click.echo(text, nl=False)
 
     def _diagnosis(self, value: dict[str, Any], error: Exception) -> str:

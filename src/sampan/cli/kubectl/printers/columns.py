@@ -7,7 +7,7 @@ from collections.abc import Sequence
 _GAP = 2
 
 
-def aligned(lines: Sequence[str]) -> list[str]:
+def align_columns(lines: Sequence[str]) -> list[str]:
     rows = [line.split("\t") for line in lines]
     widths: list[list[int]] = [[] for _ in rows]
     _measure(rows, widths, 0, 0, len(rows))

@@ -10,9 +10,9 @@ from typing import Any
 import click
 
 from sampan.cli.kubectl.errors import KubectlError
-from sampan.cli.kubectl.printers.jsonpath import relaxed
+from sampan.cli.kubectl.printers.jsonpath import normalize_path
 from sampan.cli.kubectl.printers.objects import is_list
-from sampan.cli.kubectl.printers.table import escaped, table_lines
+from sampan.cli.kubectl.printers.table import escape_terminal_codes, table_lines
 from sampan.machinery.jsonpath import JsonPathError, JsonPathTemplate
 
 _FORMAT = "Expected format is one line of space separated headers, one line of space separated column specs."
@@ -51,7 +51,7 @@ def columns_from_text(text: str, *, has_headers: bool) -> CustomColumnsPrinter:
         if not colon:
             raise KubectlError(f"unexpected custom-columns spec: {part}, expected <header>:<json-path-expr>")
         headers.append(header)
-        paths.append(_relaxed(path))
+        paths.append(_normalize_path(path))
     return CustomColumnsPrinter(headers, paths, has_headers)
 
 
@@ -68,12 +68,12 @@ def columns_from_file(path: str) -> CustomColumnsPrinter:
     if len(headers) != len(paths):
         counts = f"number of headers ({len(headers)}) and field specifications ({len(paths)})"
         raise KubectlError(f"{counts} don't match")
-    return CustomColumnsPrinter(headers, [_relaxed(path) for path in paths])
+    return CustomColumnsPrinter(headers, [_normalize_path(path) for path in paths])
 
 
-def _relaxed(path: str) -> str:
+def _normalize_path(path: str) -> str:
     try:
-        return relaxed(path)
+        return normalize_path(path)
     except JsonPathError as error:
         raise KubectlError(str(error)) from None
 
@@ -82,7 +82,7 @@ def _cell(template: JsonPathTemplate, item: Any) -> str:
     from sampan.api.go_compat import gotext
 
     results = template.find(item)
-    values = [escaped(gotext.value(value)) for part in results for value in part]
+    values = [escape_terminal_codes(gotext.value(value)) for part in results for value in part]
     if not results or not results[0]:
         values.insert(0, "<none>")
     return ",".join(values)

@@ -12,7 +12,7 @@ from sampan.api.go_compat import gotext
 from sampan.machinery.jsonpath import JsonPathError, JsonPathTemplate
 
 
-def relaxed(expression: str) -> str:
+def normalize_path(expression: str) -> str:
     """Return a path in braces from one that may lack them or its leading dot: `metadata.name` to `{.metadata.name}`."""
     if not expression:
         return expression

@@ -57,7 +57,7 @@ def _items(values: list[Any], depth: int) -> Iterator[str]:
 
 
 def _key(key: str) -> str:
-    return key if _PLAIN_KEY.fullmatch(key) and not _AMBIGUOUS.fullmatch(key) else _quoted(key)
+    return key if _PLAIN_KEY.fullmatch(key) and not _AMBIGUOUS.fullmatch(key) else _quote(key)
 
 
 def _scalar(value: Any, depth: int) -> str:
@@ -65,10 +65,10 @@ def _scalar(value: Any, depth: int) -> str:
         return "null"
     if not isinstance(value, str):
         return gotext.value(value)
-    return _folded(value, "  " * (depth + 1)) if "\n" in value else _quoted(value)
+    return _fold(value, "  " * (depth + 1)) if "\n" in value else _quote(value)
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return '"' + "".join(map(_character, text)) + '"'
 
 
@@ -81,16 +81,16 @@ def _character(char: str) -> str:
     return f"\\x{code:02x}" if code < 0x80 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
-def _folded(text: str, indent: str) -> str:
+def _fold(text: str, indent: str) -> str:
     """Write each line of a text on a line of its own; a backslash at its end continues the string."""
     lines = text.split("\n")
     last = lines.pop()
-    shown = [_escaped_line(line, indent) + "\\n\\\n" for line in lines]
+    shown = [_escape_line(line, indent) + "\\n\\\n" for line in lines]
     if last:
-        shown.append(_escaped_line(last, indent) + "\\\n")
+        shown.append(_escape_line(last, indent) + "\\\n")
     return '"\\\n' + "".join(shown) + indent + '"'
 
 
-def _escaped_line(line: str, indent: str) -> str:
+def _escape_line(line: str, indent: str) -> str:
     mark = "\\" if line[:1].isspace() else " "
     return indent + mark + "".join(map(_character, line))

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from functools import cmp_to_key
 from typing import Any, TypeVar
 
-from sampan.cli.kubectl.command_line.flag_parser import quoted
+from sampan.cli.kubectl.command_line.flag_parser import quote_text
 from sampan.cli.kubectl.errors import KubectlError
-from sampan.cli.kubectl.printers.jsonpath import relaxed
+from sampan.cli.kubectl.printers.jsonpath import normalize_path
 from sampan.machinery.jsonpath import JsonPathError, JsonPathTemplate
 
 T = TypeVar("T")
@@ -17,22 +17,22 @@ T = TypeVar("T")
 def sort_by_field(items: Sequence[T], expression: str, object_of: Callable[[T], Any]) -> list[T]:
     """Return the items sorted by the field of their objects. Items without the field come first."""
     try:
-        path = relaxed(expression)
+        path = normalize_path(expression)
     except JsonPathError:
         path = expression
     try:
         template = JsonPathTemplate(path)
-        fields = [_first(template.find(object_of(item))) for item in items]
+        fields = [_first_result(template.find(object_of(item))) for item in items]
     except JsonPathError as error:
         raise KubectlError(f"sorting error: {error}") from None
     if items and not any(fields):
-        raise KubectlError(f"couldn't find any field with path {quoted(path)} in the list of objects")
+        raise KubectlError(f"couldn't find any field with path {quote_text(path)} in the list of objects")
     key = cmp_to_key(_compare)
     order = sorted(range(len(items)), key=lambda at: key(fields[at]))
     return [items[at] for at in order]
 
 
-def _first(results: list[list[Any]]) -> list[Any]:
+def _first_result(results: list[list[Any]]) -> list[Any]:
     return results[0][:1] if results else []
 
 

@@ -45,10 +45,10 @@ def cell_text(cell: Any) -> str:
 
         return gotext.value(cell)
     end = min((at for at in map(cell.find, "\f\n\r") if at >= 0), default=-1)
-    return escaped(cell) if end < 0 else escaped(cell[:end]) + "..."
+    return escape_terminal_codes(cell) if end < 0 else escape_terminal_codes(cell[:end]) + "..."
 
 
-def escaped(text: str) -> str:
+def escape_terminal_codes(text: str) -> str:
     """Replace the escape character, with which a text could control the terminal."""
     return text.replace("\x1b", "^[")
 
@@ -84,13 +84,13 @@ class TablePrinter:
             self._has_printed_header = True
         return lines + [self._row(row, columns, event_type) for row in rows]
 
-    def _shown(self, columns: Sequence[Mapping[str, Any]]) -> list[int]:
+    def _select_columns(self, columns: Sequence[Mapping[str, Any]]) -> list[int]:
         return [at for at, column in enumerate(columns) if self.is_wide or not column.get("priority")]
 
     def _header(self, columns: Sequence[Mapping[str, Any]], event_type: str) -> list[str]:
         header = ["EVENT"] if event_type else []
         header += ["NAMESPACE"] if self.has_namespace else []
-        header += [str(columns[at].get("name", "")).upper() for at in self._shown(columns)]
+        header += [str(columns[at].get("name", "")).upper() for at in self._select_columns(columns)]
         header += [label.rpartition("/")[2].upper() for label in self.label_columns]
         return header + (["LABELS"] if self.has_labels else [])
 
@@ -100,7 +100,7 @@ class TablePrinter:
         cells = [_EVENT_TYPES.get(event_type, event_type)] if event_type else []
         cells += [str(metadata.get("namespace") or "")] if self.has_namespace else []
         name = next((at for at, column in enumerate(columns) if column.get("format") == "name"), -1)
-        for at in self._shown(columns):
+        for at in self._select_columns(columns):
             text = cell_text(values[at]) if at < len(values) else ""
             cells.append(f"{self.kind_prefix}/{text}" if self.kind_prefix and at == name else text)
         labels = metadata.get("labels") or {}

@@ -124,7 +124,7 @@ class RollingUpdate:
             return self._controller_of_file()
         new = self._api.find(name) if name else None
         if new is None:
-            return self._derived(name)
+            return self._derive_controller(name)
         image = new["spec"]["template"]["spec"]["containers"][0]["image"]
         if image != options["image"]:
             raise KubectlError(
@@ -147,7 +147,7 @@ class RollingUpdate:
         controller["spec"].setdefault("selector", labels)
         return controller
 
-    def _derived(self, name: str) -> Controller:
+    def _derive_controller(self, name: str) -> Controller:
         """Return a copy of the old controller with the new image and a selector of its own."""
         options = self._options
         controller = deepcopy(self.old)
@@ -264,13 +264,13 @@ class RollingUpdate:
         deadline = time.monotonic() + self._options["timeout_s"]
         while not steps.is_complete(self._replicas(self.old), self._replicas(self.new), limits):
             before = self._replicas(self.old), self._replicas(self.new)
-            count = steps.scaled_up(*before, limits)
+            count = steps.compute_scale_up(*before, limits)
             if count != self._replicas(self.new):
                 click.echo(f"Scaling {self._name(self.new)} up to {count}")
                 self.new = self._scale(self.new, count)
             time.sleep(self._options["period_s"])
             old, new = self._replicas(self.old), self._replicas(self.new)
-            count = steps.scaled_down(old, new, self._api.ready_pods(self.new), limits)
+            count = steps.compute_scale_down(old, new, self._api.ready_pods(self.new), limits)
             if count != old:
                 click.echo(f"Scaling {self._name(self.old)} down to {count}")
                 self.old = self._scale(self.old, count)

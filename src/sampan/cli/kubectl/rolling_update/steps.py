@@ -36,7 +36,7 @@ def is_complete(old: int, new: int, limits: UpdateLimits) -> bool:
     return new == limits.desired and old == 0
 
 
-def scaled_up(old: int, new: int, limits: UpdateLimits) -> int:
+def compute_scale_up(old: int, new: int, limits: UpdateLimits) -> int:
     """Return the next number of replicas of the new controller: as many as the surge allows."""
     if new == limits.desired:
         return new
@@ -44,7 +44,7 @@ def scaled_up(old: int, new: int, limits: UpdateLimits) -> int:
     return min(new + increment, limits.desired) if increment > 0 else new
 
 
-def scaled_down(old: int, new: int, new_available: int, limits: UpdateLimits) -> int:
+def compute_scale_down(old: int, new: int, new_available: int, limits: UpdateLimits) -> int:
     """Return the next number of replicas of the old controller: as few as availability allows."""
     if old == 0 or (new == limits.desired and new_available == limits.desired):
         return 0

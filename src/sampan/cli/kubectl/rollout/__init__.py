@@ -11,10 +11,10 @@ from sampan.cli.kubectl.client.factory import Factory
 from sampan.cli.kubectl.command_line.command import LateGroup
 from sampan.cli.kubectl.command_line.shared_options import (
     Decorator,
+    combine_options,
     filename_flags,
     filename_options,
     selector_option,
-    together,
 )
 from sampan.cli.kubectl.errors import ErrorAggregate, KubectlError
 from sampan.cli.kubectl.objects.targets import ResourceBuilder
@@ -32,7 +32,7 @@ command = LateGroup(
 
 def rollout_options() -> Decorator:
     """The words, -f, -k, -R and -l of all commands of this group."""
-    return together(click.argument("words", nargs=-1), filename_options("to work on"), selector_option())
+    return combine_options(click.argument("words", nargs=-1), filename_options("to work on"), selector_option())
 
 
 def rollout_builder(factory: Factory, words: Sequence[str], options: Mapping[str, Any]) -> ResourceBuilder:

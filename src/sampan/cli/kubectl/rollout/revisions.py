@@ -28,7 +28,7 @@ def replica_sets_by_revision(session: Session, deployment: dict[str, Any]) -> di
         current = session.get(f"/apis/apps/v1/namespaces/{namespace}/deployments/{name}")
     except ServerError as error:
         raise KubectlError(f"failed to retrieve deployment {name}: {error.error.message}") from None
-    items = _controlled(session, f"/apis/apps/v1/namespaces/{namespace}/replicasets", current)
+    items = _list_controlled(session, f"/apis/apps/v1/namespaces/{namespace}/replicasets", current)
     revisions: dict[int, dict[str, Any]] = {}
     for item in items:
         text = (item["metadata"].get("annotations") or {}).get(REVISION)
@@ -40,7 +40,7 @@ def replica_sets_by_revision(session: Session, deployment: dict[str, Any]) -> di
 def controller_revisions(session: Session, workload: dict[str, Any]) -> dict[int, dict[str, Any]]:
     """Return the ControllerRevisions of a DaemonSet or StatefulSet, by number in ascending order."""
     namespace = workload["metadata"]["namespace"]
-    items = _controlled(session, f"/apis/apps/v1/namespaces/{namespace}/controllerrevisions", workload)
+    items = _list_controlled(session, f"/apis/apps/v1/namespaces/{namespace}/controllerrevisions", workload)
     return dict(sorted((item["revision"], item) for item in items))
 
 
@@ -73,7 +73,7 @@ def unsupported_kind(info: ResourceInfo, what: str, action: str) -> KubectlError
     return KubectlError(f'error {action} for "{name}", no visitor method exists for {{{group} {kind}}}')
 
 
-def _controlled(session: Session, path: str, owner: dict[str, Any]) -> list[dict[str, Any]]:
+def _list_controlled(session: Session, path: str, owner: dict[str, Any]) -> list[dict[str, Any]]:
     selector = (owner.get("spec") or {}).get("selector") or {}
     items = session.get(path, {"labelSelector": _selector_text(selector)}).get("items") or ()
     uid = owner["metadata"].get("uid")

@@ -44,7 +44,7 @@ def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None
         count += 1
         with errors.collect():
             status_of = status_function(info.kind.group, info.kind.kind)
-            session = factory.session.another()
+            session = factory.session.open_another()
             try:
                 _follow(session, info, status_of, options)
             finally:

@@ -10,7 +10,7 @@ from sampan.cli.kubectl.client.factory import Factory
 from sampan.cli.kubectl.client.session import ServerError
 from sampan.cli.kubectl.errors import ErrorAggregate, KubectlError
 from sampan.cli.kubectl.objects.object_writer import STRATEGIC, ObjectWriter, ResultPrinter
-from sampan.cli.kubectl.objects.pod_template import Change, computed_patches
+from sampan.cli.kubectl.objects.pod_template import Change, compute_patches
 from sampan.cli.kubectl.rollout import report_no_resources, rollout_builder
 
 
@@ -31,7 +31,7 @@ def change_workloads(
     if not infos:
         report_no_resources(factory, errors)
     writer = ObjectWriter(session=factory.session, field_manager=options["field_manager"])
-    for info, value, patch in computed_patches(infos, change):
+    for info, value, patch in compute_patches(infos, change):
         if isinstance(patch, CliError):
             errors.add(KubectlError(f'error: {info.kind.group_resource} "{info.name}" {patch.message}'))
         elif patch:

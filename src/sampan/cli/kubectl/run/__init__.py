@@ -12,7 +12,7 @@ from sampan.api import names
 from sampan.cli.kubectl.client.factory import Factory
 from sampan.cli.kubectl.client.session import ServerError
 from sampan.cli.kubectl.command_line.command import ARGS_BEFORE_DASH, CHANGED_FLAGS, KubectlCommand
-from sampan.cli.kubectl.command_line.flag_parser import DURATION, quoted
+from sampan.cli.kubectl.command_line.flag_parser import DURATION, quote_text
 from sampan.cli.kubectl.command_line.pairs import parse_pairs
 from sampan.cli.kubectl.command_line.shared_options import (
     dry_run_of,
@@ -134,7 +134,7 @@ def _check_flags(options: dict[str, Any], dry_run: str) -> None:
     if not options["image"]:
         raise KubectlError("--image is required")
     if not _is_image(options["image"]):
-        raise KubectlError(f"Invalid image name {quoted(options['image'])}: invalid reference format")
+        raise KubectlError(f"Invalid image name {quote_text(options['image'])}: invalid reference format")
     if options["tty"] and not options["is_interactive"]:
         raise UsageError("-i/--stdin is required for containers with -t/--tty=true")
     if options["exposes"] and not options["port"]:
@@ -185,7 +185,7 @@ def _labels(name: str, options: dict[str, Any]) -> dict[str, str]:
 
 def _parse_port(text: str) -> int:
     if not re.fullmatch(r"[+-]?[0-9]{1,18}", text):
-        raise KubectlError(f"strconv.Atoi: parsing {quoted(text)}: invalid syntax")
+        raise KubectlError(f"strconv.Atoi: parsing {quote_text(text)}: invalid syntax")
     return int(text)
 
 
@@ -217,7 +217,7 @@ class _Creator:
 
     def create(self, value: dict[str, Any]) -> ResourceInfo:
         factory, options = self._factory, self._options
-        kind = factory.kinds.of(value["apiVersion"], value["kind"])
+        kind = factory.kinds.find_by_kind(value["apiVersion"], value["kind"])
         value = with_change_cause(value, options)
         info = ResourceInfo(kind, factory.namespace, value["metadata"]["name"], value)
         if self._dry_run == "client":

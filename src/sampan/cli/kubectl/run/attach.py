@@ -76,7 +76,7 @@ def _is_ready(pod: Pod) -> bool:
 
 
 def _print_log(session: Session, info: ResourceInfo) -> None:
-    log_session = session.another()
+    log_session = session.open_another()
     try:
         for piece in log_session.pieces(f"{info.path}/log", {"container": info.name}):
             sys.stdout.buffer.write(piece)

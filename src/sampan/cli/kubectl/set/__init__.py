@@ -11,13 +11,13 @@ from sampan.cli.kubectl.client.factory import Factory
 from sampan.cli.kubectl.command_line.command import LateGroup
 from sampan.cli.kubectl.command_line.shared_options import (
     Decorator,
+    combine_options,
     dry_run_option,
     field_manager_option,
     filename_flags,
     filename_options,
     output_options,
     selector_option,
-    together,
 )
 from sampan.cli.kubectl.errors import KubectlError
 from sampan.cli.kubectl.objects.targets import ResourceInfo
@@ -59,7 +59,7 @@ def set_options(*, has_selector: bool = True) -> Decorator:
     ]
     if has_selector:
         options.append(selector_option())
-    return together(*options)
+    return combine_options(*options)
 
 
 def check_all_and_selector(options: Mapping[str, Any]) -> None:
@@ -67,7 +67,7 @@ def check_all_and_selector(options: Mapping[str, Any]) -> None:
         raise KubectlError("cannot set --all and --selector at the same time")
 
 
-def selected_objects(factory: Factory, words: Sequence[str], options: Mapping[str, Any]) -> list[ResourceInfo]:
+def select_objects(factory: Factory, words: Sequence[str], options: Mapping[str, Any]) -> list[ResourceInfo]:
     """Return the objects of the words, or those of the files. An error of one ends the command."""
     is_local = options["local"]
     if is_local and words:

@@ -21,20 +21,20 @@ from sampan.cli.failures import CliError
 from sampan.cli.kubectl.client.factory import Factory
 from sampan.cli.kubectl.client.session import ServerError
 from sampan.cli.kubectl.command_line.command import KubectlCommand
-from sampan.cli.kubectl.command_line.flag_parser import STRING_SLICE, quoted
+from sampan.cli.kubectl.command_line.flag_parser import STRING_SLICE, quote_text
 from sampan.cli.kubectl.command_line.shared_options import dry_run_of, filename_flags
 from sampan.cli.kubectl.errors import KubectlError
 from sampan.cli.kubectl.objects.object_writer import ResultPrinter
 from sampan.cli.kubectl.objects.pod_template import (
     apply_changes,
     check_local,
-    computed_patches,
+    compute_patches,
     containers_of,
     pod_spec_of,
     warn,
 )
 from sampan.cli.kubectl.objects.targets import ResourceInfo
-from sampan.cli.kubectl.set import check_all_and_selector, selected_objects, set_options
+from sampan.cli.kubectl.set import check_all_and_selector, select_objects, set_options
 
 Variable = dict[str, Any]
 _is_variable = re.compile(r".+=.*", re.DOTALL).fullmatch
@@ -60,22 +60,22 @@ def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None
     _check_flags(resources, options)
     added, removed = parse_variables([*options["pairs"], *texts])
     if options["source"]:
-        added += _imported(factory, options)
+        added += _import_variables(factory, options)
     added = [{**variable, "name": options["prefix"] + variable["name"]} for variable in added]
-    infos = selected_objects(factory, () if options["local"] else resources, options)
+    infos = select_objects(factory, () if options["local"] else resources, options)
     references = EnvReferences(factory)
 
     def change(value: dict[str, Any], info: ResourceInfo) -> None:
         containers = containers_of(pod_spec_of(value, info), options["containers"])
         if not containers:
-            pattern = quoted(options["containers"])
+            pattern = quote_text(options["containers"])
             warn(f"{info.kind.kind}/{info.name} does not have any containers matching {pattern}")
         is_resolved = True
         for container in containers:
             current = container.get("env") or []
             if not options["overwrite"]:
                 _check_overwrites(current, added)
-            env = changed_env(current, added, removed)
+            env = change_env(current, added, removed)
             container |= {"env": env} if env or "env" in container else {}
             if options["lists"]:
                 is_resolved &= _list(info, container, references if options["resolve"] else None)
@@ -83,7 +83,7 @@ def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None
             raise CliError("failed to retrieve valueFrom references")
 
     if options["lists"]:
-        for _ in computed_patches(infos, change):
+        for _ in compute_patches(infos, change):
             pass
         return
     apply_changes(
@@ -129,7 +129,7 @@ def parse_variables(texts: Sequence[str]) -> tuple[list[Variable], list[str]]:
         elif "=" in text:
             name, _, value = text.partition("=")
             if errors := names.env_var_name(name):
-                raise KubectlError(f"{quoted(name)} is not a valid key name: {';'.join(errors)}")
+                raise KubectlError(f"{quote_text(name)} is not a valid key name: {';'.join(errors)}")
             added.append({"name": name, "value": value})
         elif text.endswith("-"):
             removed.append(text[:-1])
@@ -146,10 +146,10 @@ def _read_variables(text: str) -> list[Variable]:
     return [{"name": name, "value": value} for name, _, value in pairs]
 
 
-def _imported(factory: Factory, options: dict[str, Any]) -> list[Variable]:
+def _import_variables(factory: Factory, options: dict[str, Any]) -> list[Variable]:
     """Return a variable with a reference for each key of the ConfigMaps and Secrets of --from."""
     variables: list[Variable] = []
-    for info in selected_objects(factory, [options["source"]], {**options, "files": (), "kustomize": ""}):
+    for info in select_objects(factory, [options["source"]], {**options, "files": (), "kustomize": ""}):
         fields = {"ConfigMap": "configMapKeyRef", "Secret": "secretKeyRef"}
         if info.kind.kind not in fields:
             raise KubectlError("unsupported resource specified in --from")
@@ -164,7 +164,7 @@ def _imported(factory: Factory, options: dict[str, Any]) -> list[Variable]:
     return variables
 
 
-def changed_env(current: Sequence[Variable], added: Sequence[Variable], removed: Sequence[str]) -> list[Variable]:
+def change_env(current: Sequence[Variable], added: Sequence[Variable], removed: Sequence[str]) -> list[Variable]:
     """Return the environment after the change; changed variables keep their places. Of two new ones the first
     counts."""
     newer: dict[str, Variable] = {}

@@ -14,7 +14,7 @@ from sampan.cli.kubectl.errors import ErrorAggregate, KubectlError
 from sampan.cli.kubectl.objects.object_writer import ResultPrinter, record_change, record_option
 from sampan.cli.kubectl.objects.pod_template import apply_changes, check_local, pod_spec_of
 from sampan.cli.kubectl.objects.targets import ResourceInfo
-from sampan.cli.kubectl.set import check_all_and_selector, selected_objects, set_options
+from sampan.cli.kubectl.set import check_all_and_selector, select_objects, set_options
 
 
 @click.command("image", cls=KubectlCommand)
@@ -26,7 +26,7 @@ def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None
     dry_run, printer = dry_run_of(options), ResultPrinter(options)
     resources, pairs = split_pairs(words, "image")
     images, _ = parse_pairs(pairs, "image", allows_removal=False)
-    infos = selected_objects(factory, resources, options)
+    infos = select_objects(factory, resources, options)
     _check_flags(resources, images, options, dry_run)
     errors = ErrorAggregate()
 

@@ -14,7 +14,7 @@ from sampan.cli.kubectl.errors import ErrorAggregate, KubectlError
 from sampan.cli.kubectl.objects.object_writer import ResultPrinter, record_change, record_option
 from sampan.cli.kubectl.objects.pod_template import apply_changes, check_local, containers_of, pod_spec_of
 from sampan.cli.kubectl.objects.targets import ResourceInfo
-from sampan.cli.kubectl.set import check_all_and_selector, selected_objects, set_options
+from sampan.cli.kubectl.set import check_all_and_selector, select_objects, set_options
 
 
 @click.command("resources", cls=KubectlCommand)
@@ -27,7 +27,7 @@ from sampan.cli.kubectl.set import check_all_and_selector, selected_objects, set
 def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None:
     """Change requests and limits of containers."""
     dry_run, printer = dry_run_of(options), ResultPrinter(options)
-    infos = selected_objects(factory, words, options)
+    infos = select_objects(factory, words, options)
     check_local(options, dry_run)
     check_all_and_selector(options)
     if not (options["limits"] or options["requests"]):

@@ -19,9 +19,9 @@ from sampan.cli.kubectl.objects.object_writer import (
     record_change,
     record_option,
 )
-from sampan.cli.kubectl.objects.pod_template import computed_patches
+from sampan.cli.kubectl.objects.pod_template import compute_patches
 from sampan.cli.kubectl.objects.targets import ResourceInfo
-from sampan.cli.kubectl.set import selected_objects, set_options
+from sampan.cli.kubectl.set import select_objects, set_options
 
 
 @click.command("selector", cls=KubectlCommand)
@@ -52,8 +52,8 @@ def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None
 
     writer = ObjectWriter(session=factory.session, field_manager=options["field_manager"], dry_run=dry_run)
     errors = ErrorAggregate()
-    infos = selected_objects(factory, resources, options)
-    for info, value, patch in computed_patches(infos, change):
+    infos = select_objects(factory, resources, options)
+    for info, value, patch in compute_patches(infos, change):
         with errors.collect():
             if isinstance(patch, CliError):
                 raise KubectlError(patch.message)

@@ -13,7 +13,7 @@ from sampan.cli.kubectl.errors import KubectlError
 from sampan.cli.kubectl.objects.object_writer import ResultPrinter, record_change, record_option
 from sampan.cli.kubectl.objects.pod_template import apply_changes, check_local, pod_spec_of
 from sampan.cli.kubectl.objects.targets import ResourceInfo
-from sampan.cli.kubectl.set import selected_objects, set_options
+from sampan.cli.kubectl.set import select_objects, set_options
 
 
 @click.command("serviceaccount", cls=KubectlCommand, aliases=("sa",))
@@ -34,7 +34,7 @@ def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None
         record_change(value, options)
 
     apply_changes(
-        selected_objects(factory, () if options["local"] else resources, options),
+        select_objects(factory, () if options["local"] else resources, options),
         change,
         factory=factory,
         options=options,

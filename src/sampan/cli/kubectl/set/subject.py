@@ -16,7 +16,7 @@ from sampan.cli.kubectl.errors import KubectlError
 from sampan.cli.kubectl.objects.object_writer import ResultPrinter
 from sampan.cli.kubectl.objects.pod_template import apply_changes, check_local
 from sampan.cli.kubectl.objects.targets import ResourceInfo
-from sampan.cli.kubectl.set import check_all_and_selector, selected_objects, set_options
+from sampan.cli.kubectl.set import check_all_and_selector, select_objects, set_options
 
 
 @click.command("subject", cls=KubectlCommand)
@@ -28,7 +28,7 @@ from sampan.cli.kubectl.set import check_all_and_selector, selected_objects, set
 def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None:
     """Add users, groups and service accounts to role bindings and cluster role bindings."""
     dry_run, printer = dry_run_of(options), ResultPrinter(options)
-    infos = selected_objects(factory, words, options)
+    infos = select_objects(factory, words, options)
     check_local(options, dry_run)
     check_all_and_selector(options)
     added = _subjects(options, infos, factory)

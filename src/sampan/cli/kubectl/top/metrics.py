@@ -10,8 +10,8 @@ import click
 
 from sampan.api.values.quantity import Quantity, from_json
 from sampan.cli.kubectl.client.session import Session
-from sampan.cli.kubectl.command_line.flag_parser import quoted
-from sampan.cli.kubectl.command_line.shared_options import Decorator, selector_option, together
+from sampan.cli.kubectl.command_line.flag_parser import quote_text
+from sampan.cli.kubectl.command_line.shared_options import Decorator, combine_options, selector_option
 from sampan.cli.kubectl.errors import KubectlError, UsageError
 from sampan.cli.kubectl.printers.table import print_table
 
@@ -35,7 +35,7 @@ def check_available(session: Session) -> None:
 
 def top_options() -> Decorator:
     """The flags that all commands of this group share."""
-    return together(
+    return combine_options(
         selector_option(),
         click.option("--sort-by", default="", metavar="cpu|memory", help="Sort by usage, highest first."),
         click.option("--no-headers", is_flag=True, help="Print the table without the header line."),
@@ -67,7 +67,7 @@ def get_metrics(session: Session, path: str, name: str, query: Mapping[str, str]
     if name:
         if "/" in name or "%" in name:
             raise KubectlError(
-                f"invalid resource name {quoted(name)}: [may not contain '{'/' if '/' in name else '%'}']"
+                f"invalid resource name {quote_text(name)}: [may not contain '{'/' if '/' in name else '%'}']"
             )
         return [session.get(f"{path}/{name}")]
     return list(session.get(path, {key: value for key, value in query.items() if value}).get("items") or ())

@@ -10,7 +10,13 @@ from sampan.api.types.batch_v1 import CronJob, Job
 from sampan.api.types.core_v1 import ObjectReference
 from sampan.api.values.cron import ScheduleError
 from sampan.api.values.times import format_time, parse_time
-from sampan.controllers.batch.cronjob.decision import decide, job_for, jobs_over_history_limits, next_of, zone_of
+from sampan.controllers.batch.cronjob.decision import (
+    decide,
+    job_for,
+    jobs_over_history_limits,
+    parse_cron_schedule,
+    zone_of,
+)
 from sampan.controllers.batch.cronjob.due import wait_s
 from sampan.controllers.batch.job.conditions import finished_condition, has_succeeded
 from sampan.controllers.namespace_phase import is_namespace_terminating
@@ -40,22 +46,22 @@ class CronJobController:
     name = "cronjob-controller"
 
     def __init__(self, *, client: Client, informers: InformerFactory, clock: Clock, events: EventRecorder) -> None:
-        self._cron_client, self._job_client = client.of(CronJob), client.of(Job)
-        self._crons, self._jobs = informers.of(CronJob).lister, informers.of(Job).lister
+        self._cron_client, self._job_client = client.for_kind(CronJob), client.for_kind(Job)
+        self._crons, self._jobs = informers.for_kind(CronJob).lister, informers.for_kind(Job).lister
         self._clock, self._events, self._writes = clock, events, OwnWrites()
         self._timings: dict[str, _Timing] = {}
         """The timing at the last reconcile, by UID of the CronJob."""
         self._jobs.add_index(by_cron_job)
-        self._writes.follow(informers.of(CronJob))
-        informers.of(CronJob).subscribe(self._forget_timing)
+        self._writes.follow(informers.for_kind(CronJob))
+        informers.for_kind(CronJob).subscribe(self._forget_timing)
         self.watches = (Watch(resource_of(CronJob), lambda cron: [key_of(cron)]), Watch(resource_of(Job), by_cron_job))
 
     async def reconcile(self, key: NamespacedName) -> float | None:
-        shared = self._crons.by_key(key)
+        shared = self._crons.get_by_key(key)
         if shared is None or self._writes.is_stale(shared):
             return None
         if self._record_timing(shared):
-            return self._next_time(shared)
+            return self._compute_wait_s(shared)
         cron = msgspec.structs.replace(shared, status=copy_of(shared.status))
         jobs = self._jobs.find(by_cron_job, key)
         await self._clean_up(cron, jobs)
@@ -66,7 +72,7 @@ class CronJobController:
         except errors.ApiError as error:
             failure = error  # Changes made before the error must still be written to the status.
         if cron.status != shared.status:
-            self._writes.wrote(await self._cron_client.update_status(cron))
+            self._writes.record_write(await self._cron_client.update_status(cron))
         if failure is not None:
             raise failure
         return again_s
@@ -92,9 +98,9 @@ class CronJobController:
         self._timings[cron.metadata.uid] = timing
         return previous != timing
 
-    def _next_time(self, cron: CronJob) -> float | None:
+    def _compute_wait_s(self, cron: CronJob) -> float | None:
         try:
-            return wait_s(cron, self._clock.now(), next_of(cron))
+            return wait_s(cron, self._clock.now(), parse_cron_schedule(cron))
         except ScheduleError:
             message = f"unparseable schedule for cronjob: {cron.spec.schedule}"
             self._events.event(cron, WARNING, "UnParseableCronJobSchedule", message)

@@ -11,7 +11,7 @@ from sampan.api.types.batch_v1 import CronJob, Job
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.api.values.cron import ScheduleError, UnknownTimeZone, parse_schedule, time_zone
 from sampan.api.values.times import parse_time
-from sampan.controllers.batch.cronjob.due import Due, InvalidSchedule, Missed, Next, due, wait_s
+from sampan.controllers.batch.cronjob.due import DueTime, InvalidSchedule, MissedSchedules, Next, find_due_time, wait_s
 from sampan.controllers.batch.job.conditions import has_succeeded, is_finished
 from sampan.machinery.events import NORMAL, WARNING
 
@@ -93,12 +93,12 @@ def decide(cron: CronJob, now: float) -> CronJobDecision:
         return decision
     if (event := _time_zone_error(cron)) is not None:
         decision.events.append(event)
-    elif not cron.spec.suspend and (next_after := _readable(cron, decision)) is not None:
+    elif not cron.spec.suspend and (next_after := _try_parse_schedule(cron, decision)) is not None:
         _decide(cron, now, next_after, decision)
     return decision
 
 
-def next_of(cron: CronJob) -> Next:
+def parse_cron_schedule(cron: CronJob) -> Next:
     """Return the schedule in the time zone of the CronJob; raise ScheduleError if it cannot be parsed."""
     schedule, zone = parse_schedule(cron.spec.schedule), zone_of(cron)
     return lambda moment: schedule.next_after(moment, zone)
@@ -123,12 +123,12 @@ def _time_zone_error(cron: CronJob) -> CronJobEvent | None:
     return None
 
 
-def _readable(cron: CronJob, decision: CronJobDecision) -> Next | None:
+def _try_parse_schedule(cron: CronJob, decision: CronJobDecision) -> Next | None:
     text = gotext.quote(cron.spec.schedule)
     if "TZ" in cron.spec.schedule:
         decision.events.append(CronJobEvent(WARNING, "UnsupportedSchedule", _UNSUPPORTED.format(text)))
     try:
-        return next_of(cron)
+        return parse_cron_schedule(cron)
     except ScheduleError as error:
         decision.events.append(CronJobEvent(WARNING, "UnparseableSchedule", f"unparseable schedule: {text} : {error}"))
         return None
@@ -136,20 +136,20 @@ def _readable(cron: CronJob, decision: CronJobDecision) -> Next | None:
 
 def _decide(cron: CronJob, now: float, next_after: Next, decision: CronJobDecision) -> None:
     try:
-        due_time = due(cron, now, next_after, within_deadline=True)
+        due_time = find_due_time(cron, now, next_after, within_deadline=True)
     except InvalidSchedule as error:
         decision.events.append(
             CronJobEvent(WARNING, "InvalidSchedule", f"invalid schedule: {cron.spec.schedule} : {error}")
         )
         return
     if due_time.time is not None:
-        decision.start = _started(cron, now, due_time, due_time.time, decision.events)
+        decision.start = _decide_start(cron, now, due_time, due_time.time, decision.events)
     decision.again_s = wait_s(cron, now, next_after, last=decision.start)
 
 
-def _started(cron: CronJob, now: float, due: Due, time: float, events: list[CronJobEvent]) -> float | None:
+def _decide_start(cron: CronJob, now: float, due: DueTime, time: float, events: list[CronJobEvent]) -> float | None:
     """Return the scheduled time if a job is to be started for it, or None."""
-    if due.missed is Missed.MANY:
+    if due.missed is MissedSchedules.MANY:
         events.append(CronJobEvent(WARNING, "TooManyMissedTimes", _TOO_MANY))
     deadline = cron.spec.startingDeadlineSeconds
     if deadline is not None and time + deadline < now:

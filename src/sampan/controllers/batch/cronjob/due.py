@@ -18,7 +18,7 @@ _WALKED = 100
 _IMPOSSIBLE = "time difference between two schedules is less than 1 second"
 
 
-class Missed(Enum):
+class MissedSchedules(Enum):
     NONE, FEW, MANY = range(3)
 
 
@@ -27,52 +27,58 @@ class InvalidSchedule(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Due:
+class DueTime:
     since: float
     """The moment after which scheduled times were considered."""
     time: float | None
     """The most recent scheduled time that has passed; None if none has."""
-    missed: Missed
+    missed: MissedSchedules
 
 
-def due(cron: CronJob, now: float, next_after: Next, *, last: float | None = None, within_deadline: bool) -> Due:
+def find_due_time(
+    cron: CronJob, now: float, next_after: Next, *, last: float | None = None, within_deadline: bool
+) -> DueTime:
     """Return the most recent scheduled time.
 
     `last` is the time for which a job was last started if the status does not show it yet. With `within_deadline`,
     times whose starting deadline has passed are left out.
     """
-    since = _since(cron, now, last, within_deadline)
-    first = _required(next_after(since))
+    since = _compute_earliest_time(cron, now, last, within_deadline)
+    first = _require_time(next_after(since))
     if now < first:
-        return Due(since, None, Missed.NONE)
+        return DueTime(since, None, MissedSchedules.NONE)
     second = next_after(first)
     if second is not None and now < second:
-        return Due(since, first, Missed.NONE)
-    return _last_of_many(since, first, _required(second), now, next_after)
+        return DueTime(since, first, MissedSchedules.NONE)
+    return _find_last_of_many(since, first, _require_time(second), now, next_after)
 
 
 def wait_s(cron: CronJob, now: float, next_after: Next, *, last: float | None = None) -> float | None:
     """Return the seconds until the next scheduled time, or None if there is none."""
     try:
-        due_time = due(cron, now, next_after, last=last, within_deadline=False)
+        due_time = find_due_time(cron, now, next_after, last=last, within_deadline=False)
     except InvalidSchedule:
         start = now
     else:
         start = (
-            due_time.time if due_time.time is not None else due_time.since if due_time.missed is Missed.NONE else now
+            due_time.time
+            if due_time.time is not None
+            else due_time.since
+            if due_time.missed is MissedSchedules.NONE
+            else now
         )
     next_time = next_after(start)
     return None if next_time is None else next_time + MARGIN_S - now
 
 
-def _since(cron: CronJob, now: float, last: float | None, within_deadline: bool) -> float:
+def _compute_earliest_time(cron: CronJob, now: float, last: float | None, within_deadline: bool) -> float:
     recorded = cron.status.lastScheduleTime or cron.metadata.creationTimestamp
     since = last if last is not None else parse_time(recorded) if recorded else now
     deadline = cron.spec.startingDeadlineSeconds
     return max(since, now - deadline) if within_deadline and deadline is not None else since
 
 
-def _last_of_many(since: float, first: float, second: float, now: float, next_after: Next) -> Due:
+def _find_last_of_many(since: float, first: float, second: float, now: float, next_after: Next) -> DueTime:
     """Return the most recent of several missed times without iterating over all of them.
 
     The interval between the first two times gives an estimate of their number. The schedule itself is evaluated only
@@ -82,11 +88,11 @@ def _last_of_many(since: float, first: float, second: float, now: float, next_af
     if apart < 1:
         raise InvalidSchedule(_IMPOSSIBLE)
     count = int(now - first) // apart + 1
-    last = _last_by(now, first + (count - 2) * apart, next_after)
-    return Due(since, last, Missed.MANY if count > MANY else Missed.FEW)
+    last = _find_last_time(now, first + (count - 2) * apart, next_after)
+    return DueTime(since, last, MissedSchedules.MANY if count > MANY else MissedSchedules.FEW)
 
 
-def _last_by(now: float, start: float, next_after: Next) -> float | None:
+def _find_last_time(now: float, start: float, next_after: Next) -> float | None:
     """Return the last scheduled time after `start` and not after `now`.
 
     A schedule such as every minute of the first half of the year can have hundreds of thousands of times within one
@@ -108,7 +114,7 @@ def _last_by(now: float, start: float, next_after: Next) -> float | None:
     return last
 
 
-def _required(moment: float | None) -> float:
+def _require_time(moment: float | None) -> float:
     if moment is None:
         raise InvalidSchedule(_IMPOSSIBLE)
     return moment

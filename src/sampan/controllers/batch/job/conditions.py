@@ -67,6 +67,6 @@ def ensure(conditions: list[JobCondition], desired: JobCondition) -> bool:
     return True
 
 
-def final(target: JobCondition, now: float) -> JobCondition:
+def make_final_condition(target: JobCondition, now: float) -> JobCondition:
     """Return the terminal condition that follows a FailureTarget or SuccessCriteriaMet."""
     return condition(FINAL.get(target.type, target.type), target.reason, target.message, now)

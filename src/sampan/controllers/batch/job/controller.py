@@ -77,11 +77,11 @@ class JobController:
     name = "job-controller"
 
     def __init__(self, *, client: Client, informers: InformerFactory, clock: Clock, events: EventRecorder) -> None:
-        pods, jobs = informers.of(Pod), informers.of(Job)
+        pods, jobs = informers.for_kind(Pod), informers.for_kind(Job)
         self._pods, self._jobs = pods.lister, jobs.lister
-        self._job_client, self._clock, self._events = client.of(Job), clock, events
+        self._job_client, self._clock, self._events = client.for_kind(Job), clock, events
         self._owners = OwnerIndex(owners=self._jobs, kind="Job", selector=_selector)
-        self._claims = ClaimControl(owners=self._job_client, objects=client.of(Pod), finalizers=[TRACKING])
+        self._claims = ClaimControl(owners=self._job_client, objects=client.for_kind(Pod), finalizers=[TRACKING])
         self._writes, self._expectations = OwnWrites(), Expectations(clock=clock)
         control = PodControl(client=client, events=events)
         self._changes = PodChanges(client=client, control=control, expectations=self._expectations, writes=self._writes)
@@ -95,13 +95,13 @@ class JobController:
 
     async def reconcile(self, key: NamespacedName | Orphan | Leftovers) -> float | None:
         if isinstance(key, Orphan):
-            pod = self._pods.by_key(key.pod)
+            pod = self._pods.get_by_key(key.pod)
             await self._release([pod] if pod is not None and self._is_orphaned(pod) else [])
             return None
         if isinstance(key, Leftovers):
             await self._release(self._pods.find(by_controller_or_orphan, key.uid))
             return None
-        job = self._jobs.by_key(key)
+        job = self._jobs.get_by_key(key)
         if job is None or not is_ours(job) or self._writes.is_stale(job):
             return None
         if is_finished(job):
@@ -120,7 +120,7 @@ class JobController:
         if (pause_s := _pause_s(shared, memory, self._clock.monotonic())) > 0:
             return pause_s
         is_caught_up = self._expectations.is_satisfied(uid)
-        pods = await self._claimed(shared)
+        pods = await self._claim_pods(shared)
         job = msgspec.structs.replace(shared, status=copy_of(shared.status))
         writer = JobStatusWriter(job=job, present=shared.status, jobs=self._job_client, writes=self._writes)
         if job.status.startTime is None and not is_suspended(job):
@@ -136,9 +136,9 @@ class JobController:
                 self._known[uid] = _JobMemory(view.failures, shared.metadata.generation, self._clock.monotonic())
         return again_s if is_caught_up else _sooner(again_s, self._expectations.expires_in(uid))
 
-    async def _claimed(self, job: Job) -> list[Pod]:
+    async def _claim_pods(self, job: Job) -> list[Pod]:
         owned = await claim(job, _selector(job), candidates(self._pods, job), self._claims)
-        return [pod if controller_of(pod) is not None else _adopted(pod) for pod in owned]
+        return [pod if controller_of(pod) is not None else _with_tracking_finalizer(pod) for pod in owned]
 
     async def _release(self, pods: Iterable[Pod]) -> None:
         """Remove the tracking finalizers without counting the pods."""
@@ -151,7 +151,7 @@ class JobController:
 
     def _job_keys(self, job: Any) -> Iterable[Hashable]:
         key = key_of(job)
-        present = self._jobs.by_key(key)
+        present = self._jobs.get_by_key(key)
         if present is None or present.metadata.uid != job.metadata.uid:
             yield Leftovers(job.metadata.uid)
         yield key
@@ -184,7 +184,7 @@ def _is_job(reference: OwnerReference) -> bool:
     return reference.kind == "Job" and reference.apiVersion == "batch/v1"
 
 
-def _adopted(pod: Pod) -> Pod:
+def _with_tracking_finalizer(pod: Pod) -> Pod:
     """Return the pod with the tracking finalizer that its adoption has added on the server."""
     finalizers = list(dict.fromkeys((*pod.metadata.finalizers, TRACKING)))
     return msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, finalizers=finalizers))

@@ -21,11 +21,11 @@ from sampan.controllers.batch.job.conditions import (
     SUCCESS_MET,
     SUCCESS_POLICY,
     condition,
-    final,
     find_true,
+    make_final_condition,
 )
 from sampan.controllers.batch.job.pod_state import completions_of, has_failed, is_indexed, is_suspended
-from sampan.controllers.batch.job.policies import match_failure_policy, met
+from sampan.controllers.batch.job.policies import match_failure_policy, match_success_policy
 from sampan.controllers.batch.job.view import JobView
 
 _BACKOFF_MESSAGE = "Job has reached the specified backoff limit"
@@ -44,7 +44,7 @@ def finish_condition(view: JobView) -> JobCondition | None:
     if (met := find_true(conditions, SUCCESS_MET)) is not None:
         return met
     if (target := find_true(conditions, FAILURE_TARGET)) is not None:
-        return final(target, view.now)
+        return make_final_condition(target, view.now)
     return _failure(view) or _success(view)
 
 
@@ -54,7 +54,7 @@ def is_complete(job: Job, succeeded: int, active: int) -> bool:
     return active == 0 and (succeeded > 0 if completions is None else succeeded >= completions)
 
 
-def completed(now: float) -> JobCondition:
+def make_success_met_condition(now: float) -> JobCondition:
     return condition(SUCCESS_MET, COMPLETIONS, _COMPLETE_MESSAGE, now)
 
 
@@ -117,5 +117,5 @@ def _success(view: JobView) -> JobCondition | None:
     job = view.job
     if not is_indexed(job):
         return None
-    message = met(job.spec.successPolicy, completions_of(job), view.succeeded_indexes)
+    message = match_success_policy(job.spec.successPolicy, completions_of(job), view.succeeded_indexes)
     return None if message is None else condition(SUCCESS_MET, SUCCESS_POLICY, message, view.now)

@@ -80,7 +80,7 @@ def _next_indexes(view: JobView, count: int) -> list[int]:
     unavailable = view.succeeded_indexes | indexes_of(view.active) | (view.failed_indexes or Indexes())
     if replaces_only_failed(view.job):
         unavailable |= indexes_of([pod for pod in view.pods if is_terminating(pod)])
-    return list(islice(unavailable.missing(completions_of(view.job)), count))
+    return list(islice(unavailable.iterate_missing(completions_of(view.job)), count))
 
 
 def _pods_to_delete(job: Job, pods: Sequence[Pod], count: int) -> list[Pod]:

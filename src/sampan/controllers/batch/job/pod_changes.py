@@ -17,14 +17,14 @@ from sampan.controllers.batch.job.pod_state import (
     TRACKING,
     failures_before,
     has_limit_per_index,
-    ignored_before,
+    ignored_failures_before,
     is_tracked,
 )
 from sampan.controllers.batch.job.policies import match_failure_policy
 from sampan.controllers.batch.job.view import JobView
 from sampan.controllers.namespace_phase import is_namespace_terminating
 from sampan.controllers.ownership import Expectations, PodControl, slow_start
-from sampan.controllers.ownership.pods import FIRST, all_at_once, pod_from
+from sampan.controllers.ownership.pods import FIRST, pod_from, run_concurrently
 from sampan.machinery import errors
 from sampan.machinery.client import Client
 from sampan.machinery.control_loop.own_writes import OwnWrites
@@ -48,21 +48,21 @@ def pod_of(job: Job, index: int | None, held: Mapping[int, Pod]) -> Pod:
         labels=index_entry,
         annotations={**index_entry, **counts},
         finalizers=[TRACKING],
-        spec=_indexed_spec(job, index),
+        spec=_build_indexed_spec(job, index),
     )
 
 
-def _indexed_spec(job: Job, index: int) -> PodSpec:
+def _build_indexed_spec(job: Job, index: int) -> PodSpec:
     spec = job.spec.template.spec
     return msgspec.structs.replace(
         spec,
         hostname=f"{job.metadata.name}-{index}",
-        initContainers=[_with_index(container) for container in spec.initContainers],
-        containers=[_with_index(container) for container in spec.containers or ()],
+        initContainers=[_with_index_variable(container) for container in spec.initContainers],
+        containers=[_with_index_variable(container) for container in spec.containers or ()],
     )
 
 
-def _with_index(container: Container) -> Container:
+def _with_index_variable(container: Container) -> Container:
     if any(variable.name == INDEX_VARIABLE for variable in container.env):
         return container
     source = EnvVarSource(fieldRef=ObjectFieldSelector(fieldPath=f"metadata.labels['{COMPLETION_INDEX}']"))
@@ -74,7 +74,7 @@ def _failure_counts(job: Job, replaced: Pod | None) -> dict[str, Any]:
     counted, ignored = 0, 0
     if replaced is not None:
         is_counted = match_failure_policy(job.spec.podFailurePolicy, replaced).is_counted
-        counted, ignored = failures_before(replaced) + is_counted, ignored_before(replaced) + (not is_counted)
+        counted, ignored = failures_before(replaced) + is_counted, ignored_failures_before(replaced) + (not is_counted)
     return {FAILURES: str(counted)} | ({IGNORED_FAILURES: str(ignored)} if ignored else {})
 
 
@@ -95,7 +95,7 @@ class Effect:
     ready: int
     error: Exception | None = None
 
-    def removed(self, pods: Sequence[Pod]) -> None:
+    def record_removal(self, pods: Sequence[Pod]) -> None:
         self.active -= len(pods)
         self.terminating += len(pods)
         self.ready -= sum(is_ready(pod) for pod in pods)
@@ -103,7 +103,12 @@ class Effect:
 
 class PodChanges:
     def __init__(self, *, client: Client, control: PodControl, expectations: Expectations, writes: OwnWrites) -> None:
-        self._pods, self._control, self._expectations, self._writes = client.of(Pod), control, expectations, writes
+        self._pods, self._control, self._expectations, self._writes = (
+            client.for_kind(Pod),
+            control,
+            expectations,
+            writes,
+        )
 
     async def carry_out(self, view: JobView, plan: PodPlan) -> Effect:
         effect = Effect(len(view.active), view.terminating, view.ready)
@@ -120,9 +125,9 @@ class PodChanges:
 
         async def delete(at: int) -> None:
             await self._delete(pods[at], view.job)
-            effect.removed([pods[at]])
+            effect.record_removal([pods[at]])
 
-        effect.error = await all_at_once(len(pods), delete)
+        effect.error = await run_concurrently(len(pods), delete)
         return effect
 
     async def release(self, pods: Sequence[Pod]) -> tuple[set[str], Exception | None]:
@@ -133,16 +138,16 @@ class PodChanges:
             await self._release(pods[at])
             released.add(pods[at].metadata.uid)
 
-        error = await all_at_once(len(pods), remove_finalizer)
+        error = await run_concurrently(len(pods), remove_finalizer)
         return released, error
 
     async def _release(self, pod: Pod) -> None:
         if not is_tracked(pod):
             return
         try:
-            self._writes.wrote(await self._pods.patch(pod.metadata.name, _RELEASE, pod.metadata.namespace))
+            self._writes.record_write(await self._pods.patch(pod.metadata.name, _RELEASE, pod.metadata.namespace))
         except errors.NotFound:
-            self._writes.deleted(pod)
+            self._writes.record_deletion(pod)
 
     async def _delete(self, pod: Pod, job: Job) -> None:
         try:
@@ -161,13 +166,13 @@ class PodChanges:
                 await self._release(pod)
                 await self._control.delete(pod, job)
             except errors.NotFound:
-                self._expectations.deleted(owner, pod.metadata.uid)
+                self._expectations.drop_deletion(owner, pod.metadata.uid)
             except Exception:
-                self._expectations.deleted(owner, pod.metadata.uid)
+                self._expectations.drop_deletion(owner, pod.metadata.uid)
                 raise
-            effect.removed([pod])
+            effect.record_removal([pod])
 
-        effect.error = await all_at_once(len(pods), remove)
+        effect.error = await run_concurrently(len(pods), remove)
 
     async def _create(self, view: JobView, indexes: Sequence[int | None], effect: Effect) -> None:
         job = view.job
@@ -179,6 +184,6 @@ class PodChanges:
         outcome = await slow_start(len(indexes), FIRST, create)
         effect.active += outcome.successes
         if missing := len(indexes) - outcome.successes:
-            self._expectations.created(job.metadata.uid, missing)
+            self._expectations.lower_creations(job.metadata.uid, missing)
         if outcome.error is not None and not is_namespace_terminating(outcome.error):
             effect.error = outcome.error

@@ -65,12 +65,12 @@ def failures_before(pod: Pod) -> int:
     return _count(pod, FAILURES)
 
 
-def ignored_before(pod: Pod) -> int:
+def ignored_failures_before(pod: Pod) -> int:
     return _count(pod, IGNORED_FAILURES)
 
 
 def all_failures_before(pod: Pod) -> int:
-    return failures_before(pod) + ignored_before(pod)
+    return failures_before(pod) + ignored_failures_before(pod)
 
 
 def _count(pod: Pod, annotation: str) -> int:
@@ -93,16 +93,16 @@ class Indexes:
     """Pairs of first and last index, ascending, with a gap between neighbours."""
 
     @classmethod
-    def of(cls, indexes: Iterable[int]) -> "Indexes":
-        return cls(_joined((index, index) for index in indexes))
+    def from_indexes(cls, indexes: Iterable[int]) -> "Indexes":
+        return cls(_merge_spans((index, index) for index in indexes))
 
     @classmethod
     def parse(cls, text: str, completions: int) -> "Indexes":
         """Return the indexes below `completions`; parts that cannot be parsed are ignored."""
-        return cls(_joined(_spans(text, completions)))
+        return cls(_merge_spans(_spans(text, completions)))
 
     def __or__(self, other: "Indexes") -> "Indexes":
-        return Indexes(_joined((*self.spans, *other.spans))) if other.spans else self
+        return Indexes(_merge_spans((*self.spans, *other.spans))) if other.spans else self
 
     def __contains__(self, index: int) -> bool:
         position = bisect_left(self.spans, index, key=lambda span: span[1])
@@ -118,7 +118,7 @@ class Indexes:
         """Return the number of indexes in both sets."""
         return len(self) + len(other) - len(self | other)
 
-    def missing(self, completions: int) -> Iterator[int]:
+    def iterate_missing(self, completions: int) -> Iterator[int]:
         """Yield the indexes below `completions` that are not in the set, in ascending order."""
         start = 0
         for first, last in self.spans:
@@ -127,7 +127,7 @@ class Indexes:
         yield from range(start, completions)
 
 
-def _joined(spans: Iterable[Span]) -> tuple[Span, ...]:
+def _merge_spans(spans: Iterable[Span]) -> tuple[Span, ...]:
     joined: list[Span] = []
     for first, last in sorted(spans):
         if joined and first <= joined[-1][1] + 1:
@@ -183,7 +183,7 @@ class Failures:
         return _wait_s(self.count, self.last, now)
 
 
-def after(known: Failures, succeeded: Sequence[Pod], failed: Sequence[Pod]) -> Failures:
+def update_failures(known: Failures, succeeded: Sequence[Pod], failed: Sequence[Pod]) -> Failures:
     """Return the failures updated with the pods that have finished since."""
     times = sorted(finish_time(pod) for pod in failed)
     if not succeeded:

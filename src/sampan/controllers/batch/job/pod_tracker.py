@@ -29,25 +29,25 @@ class CountedPods:
     """Whether further pods are left for the next sync."""
 
 
-def take(view: JobView, finished: JobCondition | None, status: JobStatus) -> CountedPods:
+def record_pods_to_count(view: JobView, finished: JobCondition | None, status: JobStatus) -> CountedPods:
     """Record in the status the pods to be counted. `finished` is the condition that decides the outcome, or None."""
-    uncounted, new_indexes, batch = uncounted_of(status), set[int](), CountedPods([], False)
+    uncounted, new_indexes, batch = ensure_uncounted_pods(status), set[int](), CountedPods([], False)
     known = {*uncounted.succeeded, *uncounted.failed}
-    for pod in _in_order(view):
-        if not _may_go(view, pod, finished):
+    for pod in _sort_tracked_pods(view):
+        if not _may_release(view, pod, finished):
             continue
         batch.release.append(pod)
         if pod.metadata.uid not in known:
-            _name(view, pod, finished, uncounted, new_indexes)
+            _record_pod(view, pod, finished, uncounted, new_indexes)
         if len(new_indexes) + len(uncounted.succeeded) + len(uncounted.failed) >= MOST_UNCOUNTED:
             batch.is_full = True
             break
     if is_indexed(view.job):
-        _enter_indexes(view, new_indexes, status)
+        _record_indexes(view, new_indexes, status)
     return batch
 
 
-def _name(
+def _record_pod(
     view: JobView,
     pod: Pod,
     finished: JobCondition | None,
@@ -65,9 +65,9 @@ def _name(
         new_indexes.add(index)
 
 
-def settle(status: JobStatus, uncounted_uids: Set[str]) -> bool:
+def count_recorded_pods(status: JobStatus, uncounted_uids: Set[str]) -> bool:
     """Count the listed pods that are not in `uncounted_uids`. Return whether there were any."""
-    names = uncounted_of(status)
+    names = ensure_uncounted_pods(status)
     succeeded = [uid for uid in names.succeeded if uid in uncounted_uids]
     failed = [uid for uid in names.failed if uid in uncounted_uids]
     counted = len(names.succeeded) - len(succeeded), len(names.failed) - len(failed)
@@ -77,18 +77,18 @@ def settle(status: JobStatus, uncounted_uids: Set[str]) -> bool:
     return any(counted)
 
 
-def uncounted_of(status: JobStatus) -> UncountedTerminatedPods:
+def ensure_uncounted_pods(status: JobStatus) -> UncountedTerminatedPods:
     if status.uncountedTerminatedPods is None:
         status.uncountedTerminatedPods = UncountedTerminatedPods()
     return status.uncountedTerminatedPods
 
 
-def is_settled(status: JobStatus) -> bool:
-    names = uncounted_of(status)
+def is_all_counted(status: JobStatus) -> bool:
+    names = ensure_uncounted_pods(status)
     return not names.succeeded and not names.failed
 
 
-def _may_go(view: JobView, pod: Pod, finished: JobCondition | None) -> bool:
+def _may_release(view: JobView, pod: Pod, finished: JobCondition | None) -> bool:
     """Whether the pod's finalizer may be removed once the pod is listed."""
     job = view.job
     if job.metadata.deletionTimestamp is not None or finished is not None or pod.status.phase == SUCCEEDED:
@@ -108,13 +108,13 @@ def _counts_as_failed(view: JobView, pod: Pod, finished: JobCondition | None) ->
     return has_valid_index(job, pod) and match_failure_policy(job.spec.podFailurePolicy, pod).is_counted
 
 
-def _enter_indexes(view: JobView, new: set[int], status: JobStatus) -> None:
-    done = view.succeeded_indexes | Indexes.of(new)
+def _record_indexes(view: JobView, new: set[int], status: JobStatus) -> None:
+    done = view.succeeded_indexes | Indexes.from_indexes(new)
     status.succeeded, status.completedIndexes = len(done), str(done)
     status.failedIndexes = None if view.failed_indexes is None else str(view.failed_indexes)
 
 
-def _in_order(view: JobView) -> Sequence[Pod]:
+def _sort_tracked_pods(view: JobView) -> Sequence[Pod]:
     if not is_indexed(view.job):
         return view.tracked
     return sorted(view.tracked, key=lambda pod: -1 if (index := completion_index(pod)) is None else index)

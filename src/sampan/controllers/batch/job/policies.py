@@ -77,7 +77,7 @@ def _condition(pod: Pod, patterns: Iterable[PodFailurePolicyOnPodConditionsPatte
     return next((condition for condition in pod.status.conditions if (condition.type, condition.status) in pairs), None)
 
 
-def met(policy: SuccessPolicy | None, completions: int, succeeded: Indexes) -> str | None:
+def match_success_policy(policy: SuccessPolicy | None, completions: int, succeeded: Indexes) -> str | None:
     """Return the message for the first rule that is met, or None if none is."""
     if policy is None or not succeeded.spans:
         return None

@@ -5,12 +5,12 @@ import msgspec
 from sampan.api.types.batch_v1 import Job, JobCondition, JobStatus
 from sampan.api.types.core_v1 import Pod
 from sampan.api.values.times import format_time
-from sampan.controllers.batch.job.conditions import COMPLETE, FINAL, SUSPENDED, condition, ensure, final
-from sampan.controllers.batch.job.finish import completed, deadline_s, finish_condition, is_complete
+from sampan.controllers.batch.job.conditions import COMPLETE, FINAL, SUSPENDED, condition, ensure, make_final_condition
+from sampan.controllers.batch.job.finish import deadline_s, finish_condition, is_complete, make_success_met_condition
 from sampan.controllers.batch.job.parallelism import pods_wanted
 from sampan.controllers.batch.job.pod_changes import Effect, PodChanges
 from sampan.controllers.batch.job.pod_state import is_suspended
-from sampan.controllers.batch.job.pod_tracker import is_settled, settle, take
+from sampan.controllers.batch.job.pod_tracker import count_recorded_pods, is_all_counted, record_pods_to_count
 from sampan.controllers.batch.job.view import JobView
 from sampan.machinery.client import ResourceClient
 from sampan.machinery.control_loop.own_writes import OwnWrites
@@ -30,7 +30,7 @@ class JobStatusWriter:
         if job.status == self._written:
             return
         updated = await self._jobs.update_status(job)
-        self._writes.wrote(updated)
+        self._writes.record_write(updated)
         self._written = copy_of(job.status)
         self.job = msgspec.structs.replace(job, metadata=updated.metadata)
 
@@ -81,7 +81,7 @@ class JobSync:
             self._wait_s = plan.wait_s
             effect = await self._changes.carry_out(view, plan)
         if is_complete(job, view.succeeded, effect.active):
-            self._finished = completed(view.now)
+            self._finished = make_success_met_condition(view.now)
         elif may_act:
             self._note_suspension()
         return effect
@@ -99,8 +99,8 @@ class JobSync:
     async def _count(self, effect: Effect) -> None:
         """Count the finished pods, then finish the job if its outcome is decided and all pods are counted."""
         uncounted = {pod.metadata.uid for pod in self._view.tracked}
-        settle(self._status, uncounted)
-        batch = take(self._view, self._finished, self._status)
+        count_recorded_pods(self._status, uncounted)
+        batch = record_pods_to_count(self._view, self._finished, self._status)
         finished = self._set_interim_condition()
         await self._writer.write()
         self.has_named = True
@@ -109,7 +109,7 @@ class JobSync:
             await self._writer.write()
             raise error
         is_over = finished is not None and not batch.is_full and effect.terminating == 0
-        if finished is not None and is_over and is_settled(self._status):
+        if finished is not None and is_over and is_all_counted(self._status):
             await self._finish(finished)
         else:
             await self._writer.write()
@@ -120,11 +120,11 @@ class JobSync:
             return None
         if self._finished.type in FINAL:
             ensure(self._status.conditions, self._finished)
-        return final(self._finished, self._view.now)
+        return make_final_condition(self._finished, self._view.now)
 
     async def _release(self, pods: list[Pod], uncounted: set[str]) -> Exception | None:
         released, error = await self._changes.release(pods)
-        settle(self._status, uncounted - released)
+        count_recorded_pods(self._status, uncounted - released)
         return error
 
     async def _finish(self, finished: JobCondition) -> None:

@@ -9,7 +9,6 @@ from sampan.api.types.core_v1 import Pod
 from sampan.controllers.batch.job.pod_state import (
     Failures,
     Indexes,
-    after,
     all_failures_before,
     completion_index,
     completions_of,
@@ -19,6 +18,7 @@ from sampan.controllers.batch.job.pod_state import (
     has_limit_per_index,
     is_indexed,
     is_tracked,
+    update_failures,
 )
 from sampan.controllers.batch.job.policies import FAIL_INDEX, match_failure_policy
 
@@ -57,8 +57,8 @@ def view_of(job: Job, pods: Sequence[Pod], *, released: Set[str], failures: Fail
     valid = [pod for pod in tracked if has_valid_index(job, pod)]
     active = [pod for pod in pods if is_active(pod)]
     waiting = job.status.uncountedTerminatedPods or UncountedTerminatedPods()
-    succeeded = _new(valid, waiting.succeeded, lambda pod: pod.status.phase == SUCCEEDED)
-    failed = _new(valid, waiting.failed, lambda pod: has_failed(pod, job))
+    succeeded = _select_unlisted(valid, waiting.succeeded, lambda pod: pod.status.phase == SUCCEEDED)
+    failed = _select_unlisted(valid, waiting.failed, lambda pod: has_failed(pod, job))
     counted_failed = sum(match_failure_policy(job.spec.podFailurePolicy, pod).is_counted for pod in failed)
     counted, done, lost = _indexes(job, pods)
     return JobView(
@@ -71,11 +71,11 @@ def view_of(job: Job, pods: Sequence[Pod], *, released: Set[str], failures: Fail
         ready=sum(is_ready(pod) for pod in active),
         succeeded=len(done) if is_indexed(job) else job.status.succeeded + len(succeeded) + len(waiting.succeeded),
         failed=job.status.failed + counted_failed + len(waiting.failed),
-        failures=after(failures, succeeded, failed),
+        failures=update_failures(failures, succeeded, failed),
         counted_indexes=counted,
         succeeded_indexes=done,
         failed_indexes=lost,
-        held={} if lost is None else _held(job, valid, done | lost | indexes_of(active)),
+        held={} if lost is None else _find_last_failed_pods(job, valid, done | lost | indexes_of(active)),
     )
 
 
@@ -88,10 +88,10 @@ def has_valid_index(job: Job, pod: Pod) -> bool:
 
 
 def indexes_of(pods: Sequence[Pod]) -> Indexes:
-    return Indexes.of(index for pod in pods if (index := completion_index(pod)) is not None)
+    return Indexes.from_indexes(index for pod in pods if (index := completion_index(pod)) is not None)
 
 
-def _new(pods: Sequence[Pod], known: Sequence[str], fits: Callable[[Pod], bool]) -> list[Pod]:
+def _select_unlisted(pods: Sequence[Pod], known: Sequence[str], fits: Callable[[Pod], bool]) -> list[Pod]:
     """Return the pods that fit and that the status does not list yet."""
     uids = set(known)
     return [pod for pod in pods if pod.metadata.uid not in uids and fits(pod)]
@@ -119,7 +119,7 @@ def _fails_index(job: Job, pod: Pod) -> bool:
     return match.action == FAIL_INDEX or (match.is_counted and failures_before(pod) >= limit)
 
 
-def _held(job: Job, pods: Sequence[Pod], settled: Indexes) -> dict[int, Pod]:
+def _find_last_failed_pods(job: Job, pods: Sequence[Pod], settled: Indexes) -> dict[int, Pod]:
     """Return the last failed pod of each index that has neither finished nor an active pod."""
     latest: dict[int, Pod] = {}
     for pod in pods:

@@ -21,18 +21,18 @@ from sampan.controllers.ownership import (
     claim,
     slow_start,
 )
-from sampan.controllers.ownership.pods import FIRST, FailureBackoff, all_at_once
+from sampan.controllers.ownership.pods import FIRST, FailureBackoff, run_concurrently
 from sampan.controllers.ownership.revisions import RevisionHistory
 from sampan.controllers.workloads.daemonset.history import DaemonHistory, RevisionKeys
-from sampan.controllers.workloads.daemonset.nodes import Placements, daemon_template, pinned, template_generation
-from sampan.controllers.workloads.daemonset.rollout import manage, rolling_update
+from sampan.controllers.workloads.daemonset.nodes import Placements, daemon_template, pin_to_node, template_generation
+from sampan.controllers.workloads.daemonset.rollout import manage, plan_rolling_update
 from sampan.controllers.workloads.daemonset.view import (
     ROLLING_UPDATE,
     DaemonPodChanges,
     DaemonSetView,
-    by_node,
-    counted,
-    is_news,
+    compute_status,
+    group_by_node,
+    is_status_changed,
 )
 from sampan.machinery import errors
 from sampan.machinery.client import Client, resource_of
@@ -55,20 +55,20 @@ class DaemonSetController:
     name = "daemonset-controller"
 
     def __init__(self, *, client: Client, informers: InformerFactory, clock: Clock, events: EventRecorder) -> None:
-        self._clock, self._client = clock, client.of(DaemonSet)
-        self._sets, self._pods = informers.of(DaemonSet).lister, informers.of(Pod).lister
-        self._nodes = informers.of(Node).lister
+        self._clock, self._client = clock, client.for_kind(DaemonSet)
+        self._sets, self._pods = informers.for_kind(DaemonSet).lister, informers.for_kind(Pod).lister
+        self._nodes = informers.for_kind(Node).lister
         self._events = events
-        self._claiming = ClaimControl(owners=client.of(DaemonSet), objects=client.of(Pod))
-        revisions = informers.of(ControllerRevision).lister
+        self._claiming = ClaimControl(owners=client.for_kind(DaemonSet), objects=client.for_kind(Pod))
+        revisions = informers.for_kind(ControllerRevision).lister
         history = RevisionHistory(client=client, owners=DaemonSet, lister=revisions)
         self._history = DaemonHistory(client=client, history=history)
         self._pod_control = PodControl(client=client, events=self._events)
         self._placements = Placements(sets=self._sets, nodes=self._nodes)
         self._failures, self._writes = FailureBackoff(), OwnWrites()
         self._expectations = Expectations(clock=clock)
-        self._expectations.follow(informers.of(Pod), informers.of(DaemonSet))
-        self._writes.follow(informers.of(DaemonSet))
+        self._expectations.follow(informers.for_kind(Pod), informers.for_kind(DaemonSet))
+        self._writes.follow(informers.for_kind(DaemonSet))
         owners = OwnerIndex(owners=self._sets, kind="DaemonSet", selector=_selector)
         self.watches = (
             Watch(resource_of(DaemonSet), lambda daemon_set: (key_of(daemon_set),)),
@@ -78,7 +78,7 @@ class DaemonSetController:
         )
 
     async def reconcile(self, key: NamespacedName) -> float | None:
-        daemon_set = self._sets.by_key(key)
+        daemon_set = self._sets.get_by_key(key)
         if daemon_set is None:
             self._placements.forget(key)
             return None
@@ -111,12 +111,12 @@ class DaemonSetController:
         return soonest(changes.again_s, available_s)
 
     def _view(self, daemon_set: DaemonSet, pods: Sequence[Pod], hash: str) -> DaemonSetView:
-        nodes, placement = self._nodes.list(), self._placements.of(daemon_set)
+        nodes, placement = self._nodes.list(), self._placements.get_placement(daemon_set)
         return DaemonSetView(
             daemon_set=daemon_set,
             nodes=nodes,
             placement=placement,
-            pods=by_node(pods),
+            pods=group_by_node(pods),
             hash=hash,
             generation=template_generation(daemon_set),
             now=self._clock.now(),
@@ -124,10 +124,12 @@ class DaemonSetController:
 
     def _decide(self, view: DaemonSetView) -> DaemonPodChanges:
         """Return the changes. A rolling update continues only once every node has its pod."""
-        changes = manage(view, lambda node: self._failures.held_s(_failure_key(view, node), self._clock.monotonic()))
+        changes = manage(
+            view, lambda node: self._failures.remaining_backoff_s(_failure_key(view, node), self._clock.monotonic())
+        )
         if changes or view.daemon_set.spec.updateStrategy.type != ROLLING_UPDATE:
             return changes
-        update = rolling_update(view)
+        update = plan_rolling_update(view)
         update.again_s = changes.again_s
         return update
 
@@ -158,11 +160,11 @@ class DaemonSetController:
         template = daemon_template(daemon_set, view.hash)
 
         async def create(at: int) -> None:
-            spec = pinned(template.spec, nodes[at])
+            spec = pin_to_node(template.spec, nodes[at])
             await self._pod_control.create(template, daemon_set.metadata.namespace, daemon_set, spec=spec)
 
         outcome = await slow_start(len(nodes), FIRST, create)
-        self._expectations.created(daemon_set.metadata.uid, len(nodes) - outcome.successes)
+        self._expectations.lower_creations(daemon_set.metadata.uid, len(nodes) - outcome.successes)
         return None if outcome.error is None or is_namespace_terminating(outcome.error) else outcome.error
 
     async def _delete(self, daemon_set: DaemonSet, pods: Sequence[Pod]) -> Exception | None:
@@ -170,18 +172,18 @@ class DaemonSetController:
             try:
                 await self._pod_control.delete(pods[at], daemon_set)
             except Exception as error:
-                self._expectations.deleted(daemon_set.metadata.uid, pods[at].metadata.uid)
+                self._expectations.drop_deletion(daemon_set.metadata.uid, pods[at].metadata.uid)
                 if not isinstance(error, errors.NotFound):
                     raise
 
-        return await all_at_once(len(pods), delete)
+        return await run_concurrently(len(pods), delete)
 
     async def _report(self, view: DaemonSetView, *, has_acted: bool) -> float | None:
         """Write the status; return the seconds until a ready pod becomes available."""
-        daemon_set, status = view.daemon_set, counted(view, has_acted=has_acted)
-        if is_news(status, daemon_set.status, daemon_set.metadata.generation):
+        daemon_set, status = view.daemon_set, compute_status(view, has_acted=has_acted)
+        if is_status_changed(status, daemon_set.status, daemon_set.metadata.generation):
             try:
-                self._writes.wrote(await self._client.update_status(replace(daemon_set, status=status)))
+                self._writes.record_write(await self._client.update_status(replace(daemon_set, status=status)))
             except errors.NotFound:
                 return None
         if not (least := daemon_set.spec.minReadySeconds):

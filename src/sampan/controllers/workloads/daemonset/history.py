@@ -72,16 +72,19 @@ class RevisionKeys:
 
 class DaemonHistory:
     def __init__(self, *, client: Client, history: RevisionHistory) -> None:
-        self._sets, self._pods, self._history = client.of(DaemonSet), client.of(Pod), history
+        self._sets, self._pods, self._history = client.for_kind(DaemonSet), client.for_kind(Pod), history
 
     async def find(self, daemon_set: DaemonSet, selector: Selector, pods: Sequence[Pod]) -> Revisions:
         """Return the revisions, after adopting orphans and recording the template if it is new."""
-        history = [await self._labelled(revision) for revision in await self._history.claimed(daemon_set, selector)]
+        history = [
+            await self._ensure_hash_label(revision)
+            for revision in await self._history.claim_revisions(daemon_set, selector)
+        ]
         current, old = split(history, daemon_set)
         number = revisions.next_number(old)
         if not current:
             return Revisions(await self._record(daemon_set, number), old)
-        kept = await self._only_one(current, pods)
+        kept = await self._deduplicate(current, pods)
         if kept.revision < number:
             kept = await self._history.renumber(kept, number)
         return Revisions(kept, old)
@@ -92,7 +95,7 @@ class DaemonHistory:
             live = {pod.metadata.labels.get(HASH_LABEL, "") for pod in pods} - {""}
             await self._history.delete(surplus(old, limit, live))
 
-    async def _labelled(self, revision: ControllerRevision) -> ControllerRevision:
+    async def _ensure_hash_label(self, revision: ControllerRevision) -> ControllerRevision:
         """Return the revision with a hash label; if missing it is set to the name, which is unique."""
         if HASH_LABEL in revision.metadata.labels:
             return revision
@@ -100,7 +103,7 @@ class DaemonHistory:
         changed.metadata.labels[HASH_LABEL] = changed.metadata.name
         return await self._history.update(changed)
 
-    async def _only_one(self, current: Sequence[ControllerRevision], pods: Sequence[Pod]) -> ControllerRevision:
+    async def _deduplicate(self, current: Sequence[ControllerRevision], pods: Sequence[Pod]) -> ControllerRevision:
         """Return the newest of several equal revisions, after relabeling the pods of the others and deleting those."""
         kept, others = current[-1], current[:-1]
         if others:

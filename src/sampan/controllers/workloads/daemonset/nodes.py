@@ -6,7 +6,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from sampan.api.semantics.node_selectors import NAME_FIELD, RequiredNodeAffinity
-from sampan.api.semantics.taints import NO_EXECUTE, NO_SCHEDULE, untolerated
+from sampan.api.semantics.taints import NO_EXECUTE, NO_SCHEDULE, find_untolerated_taints
 from sampan.api.types.apps_v1 import DaemonSet
 from sampan.api.types.core_v1 import (
     Affinity,
@@ -83,7 +83,7 @@ def daemon_template(daemon_set: DaemonSet, hash: str) -> PodTemplateSpec:
     return template
 
 
-def pinned(spec: PodSpec, node: str) -> PodSpec:
+def pin_to_node(spec: PodSpec, node: str) -> PodSpec:
     """Return the spec with an affinity that allows only this node; everything else is shared."""
     affinity = spec.affinity or Affinity()
     field = NodeSelectorRequirement(key=NAME_FIELD, operator="In", values=[node])
@@ -145,7 +145,7 @@ class Placement:
         self._cached_eligibility[name] = (node, eligibility)
         return eligibility
 
-    def known(self, name: str) -> NodeEligibility | None:
+    def get_cached(self, name: str) -> NodeEligibility | None:
         """Return the last decision about the node, if any."""
         cached = self._cached_eligibility.get(name)
         return cached[1] if cached is not None else None
@@ -158,7 +158,8 @@ class Placement:
         if self._node_name not in ("", node.metadata.name) or not self._affinity.matches(node):
             return _NO
         effects = {
-            taint.effect for taint in untolerated(node.spec.taints, self._tolerations, (NO_SCHEDULE, NO_EXECUTE))
+            taint.effect
+            for taint in find_untolerated_taints(node.spec.taints, self._tolerations, (NO_SCHEDULE, NO_EXECUTE))
         }
         if NO_EXECUTE in effects:
             return _NO
@@ -172,7 +173,7 @@ class Placements:
         self._sets, self._nodes = sets, nodes
         self._cache: dict[NamespacedName, tuple[str, int, Placement]] = {}
 
-    def of(self, daemon_set: DaemonSet) -> Placement:
+    def get_placement(self, daemon_set: DaemonSet) -> Placement:
         meta, key = daemon_set.metadata, key_of(daemon_set)
         cached = self._cache.get(key)
         if cached is not None and cached[:2] == (meta.uid, meta.generation):
@@ -191,13 +192,17 @@ class Placements:
         """
         present = self._nodes.get(node.metadata.name)
         if present is None:
-            return [key_of(daemon_set) for daemon_set in self._sets if self.of(daemon_set).forget(node.metadata.name)]
+            return [
+                key_of(daemon_set)
+                for daemon_set in self._sets
+                if self.get_placement(daemon_set).forget(node.metadata.name)
+            ]
         if present is not node:
             return ()
         return [key_of(daemon_set) for daemon_set in self._sets if self._is_news(daemon_set, node)]
 
     def _is_news(self, daemon_set: DaemonSet, node: Node) -> bool:
-        placement = self.of(daemon_set)
-        before = placement.known(node.metadata.name)
+        placement = self.get_placement(daemon_set)
+        before = placement.get_cached(node.metadata.name)
         now = placement.eligibility_of(node)
         return now.stays if before is None else now != before

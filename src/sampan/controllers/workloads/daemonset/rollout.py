@@ -19,7 +19,7 @@ def manage(view: DaemonSetView, held_s: Callable[[str], float]) -> DaemonPodChan
     changes = DaemonPodChanges()
     surges = surge(view.daemon_set, 1) > 0
     for node in view.nodes:
-        _on_node(view, node, surges, held_s, changes)
+        _plan_node(view, node, surges, held_s, changes)
     present = {node.metadata.name for node in view.nodes}
     for name, pods in view.pods.items():
         if name not in present:
@@ -28,7 +28,7 @@ def manage(view: DaemonSetView, held_s: Callable[[str], float]) -> DaemonPodChan
     return changes
 
 
-def _on_node(
+def _plan_node(
     view: DaemonSetView, node: Node, surges: bool, held_s: Callable[[str], float], changes: DaemonPodChanges
 ) -> None:
     eligibility, name = view.placement.eligibility_of(node), node.metadata.name
@@ -36,7 +36,7 @@ def _on_node(
     if eligibility.runs and not pods:
         changes.nodes.append(name)
     elif eligibility.stays:
-        alive = _without_ended(pods, name, held_s, changes)
+        alive = _drop_ended_pods(pods, name, held_s, changes)
         if surges and not alive and eligibility.runs:
             changes.nodes.append(name)
         elif len(alive) > 1:
@@ -45,7 +45,7 @@ def _on_node(
         changes.pods += [pod for pod in pods if pod.metadata.deletionTimestamp is None]
 
 
-def _without_ended(
+def _drop_ended_pods(
     pods: Sequence[Pod], node: str, held_s: Callable[[str], float], changes: DaemonPodChanges
 ) -> list[Pod]:
     alive: list[Pod] = []
@@ -75,17 +75,17 @@ def _surplus(view: DaemonSetView, alive: Sequence[Pod]) -> list[Pod]:
     return surplus
 
 
-def rolling_update(view: DaemonSetView) -> DaemonPodChanges:
+def plan_rolling_update(view: DaemonSetView) -> DaemonPodChanges:
     if view.is_all_updated():
         return DaemonPodChanges()
-    desired = view.desired()
+    desired = view.count_desired()
     most_surge, most_unavailable = surge(view.daemon_set, desired), unavailable(view.daemon_set, desired)
     if most_surge == 0:
         return _replace(view, most_unavailable or (1 if desired else 0))
-    return _Surging(view, most_surge, desired).changes()
+    return _SurgePlanner(view, most_surge, desired).changes()
 
 
-def new_and_old(view: DaemonSetView, pods: Sequence[Pod]) -> tuple[Pod | None, Pod | None] | None:
+def find_new_and_old_pods(view: DaemonSetView, pods: Sequence[Pod]) -> tuple[Pod | None, Pod | None] | None:
     """Return the updated and the outdated pod of a node, ignoring terminating ones.
 
     The result is None if there are several of either, which `manage` corrects.
@@ -118,7 +118,7 @@ def _pods_by_node(view: DaemonSetView) -> dict[str, Sequence[Pod]]:
 def _replace(view: DaemonSetView, most_unavailable: int) -> DaemonPodChanges:
     down, replaced, waiting = 0, [], []
     for pods in _pods_by_node(view).values():
-        pair = new_and_old(view, pods)
+        pair = find_new_and_old_pods(view, pods)
         new, old = pair or (None, None)
         if pair is None or (new is None) == (old is None):
             down += 1
@@ -132,7 +132,7 @@ def _replace(view: DaemonSetView, most_unavailable: int) -> DaemonPodChanges:
     return DaemonPodChanges(pods=replaced + waiting[: max(most_unavailable - down, 0)])
 
 
-class _Surging:
+class _SurgePlanner:
     def __init__(self, view: DaemonSetView, most: int, desired: int) -> None:
         self._view, self._most, self._desired = view, most, desired
         self._nodes: dict[str, Node] = {node.metadata.name: node for node in view.nodes}
@@ -145,7 +145,7 @@ class _Surging:
 
     def changes(self) -> DaemonPodChanges:
         for node, pods in _pods_by_node(self._view).items():
-            pair = new_and_old(self._view, pods)
+            pair = find_new_and_old_pods(self._view, pods)
             if pair is None:
                 self._surges += 1
             else:
@@ -163,13 +163,13 @@ class _Surging:
         if old is None:
             return
         if new is None:
-            self._look_at_old(node, old)
+            self._classify_old(node, old)
         elif self._view.is_available(new):
             self._replaced.append(old)
         else:
             self._surges += 1
 
-    def _look_at_old(self, node: str, old: Pod) -> None:
+    def _classify_old(self, node: str, old: Pod) -> None:
         present, is_available = self._nodes.get(node), self._view.is_available(old)
         if present is None:
             return

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from sampan.api.semantics.pods import is_available, is_ready, is_terminal
 from sampan.api.types.apps_v1 import DaemonSet, DaemonSetStatus
 from sampan.api.types.core_v1 import Node, Pod
-from sampan.api.values.int_or_string import scaled
+from sampan.api.values.int_or_string import scale_int_or_percent
 from sampan.controllers.workloads.daemonset.nodes import Placement, is_updated, target_node
 
 ROLLING_UPDATE = "RollingUpdate"
@@ -36,7 +36,7 @@ class DaemonSetView:
     def is_available(self, pod: Pod) -> bool:
         return is_available(pod, self.daemon_set.spec.minReadySeconds, self.now)
 
-    def desired(self) -> int:
+    def count_desired(self) -> int:
         """Return the number of nodes that should have a pod."""
         return sum(self.placement.eligibility_of(node).runs for node in self.nodes)
 
@@ -58,7 +58,7 @@ class DaemonPodChanges:
         return bool(self.nodes or self.pods)
 
 
-def by_node(pods: Iterable[Pod]) -> dict[str, list[Pod]]:
+def group_by_node(pods: Iterable[Pod]) -> dict[str, list[Pod]]:
     result: dict[str, list[Pod]] = {}
     for pod in pods:
         if pod.metadata.deletionTimestamp is not None and is_terminal(pod):
@@ -80,7 +80,7 @@ def surge(daemon_set: DaemonSet, nodes: int) -> int:
     strategy = daemon_set.spec.updateStrategy
     if strategy.type != ROLLING_UPDATE or strategy.rollingUpdate is None:
         return 0
-    return scaled(strategy.rollingUpdate.maxSurge or 0, nodes, round_up=True)
+    return scale_int_or_percent(strategy.rollingUpdate.maxSurge or 0, nodes, round_up=True)
 
 
 def unavailable(daemon_set: DaemonSet, nodes: int) -> int:
@@ -88,10 +88,10 @@ def unavailable(daemon_set: DaemonSet, nodes: int) -> int:
     strategy = daemon_set.spec.updateStrategy
     if strategy.type != ROLLING_UPDATE or strategy.rollingUpdate is None:
         return 0
-    return scaled(strategy.rollingUpdate.maxUnavailable or 0, nodes, round_up=True)
+    return scale_int_or_percent(strategy.rollingUpdate.maxUnavailable or 0, nodes, round_up=True)
 
 
-def counted(view: DaemonSetView, *, has_acted: bool) -> DaemonSetStatus:
+def compute_status(view: DaemonSetView, *, has_acted: bool) -> DaemonSetStatus:
     """Return the status. `has_acted` is true if the current generation was acted upon."""
     present = view.daemon_set.status
     status = DaemonSetStatus(
@@ -119,6 +119,6 @@ def _count(status: DaemonSetStatus, view: DaemonSetView, pod: Pod) -> None:
     status.updatedNumberScheduled += view.is_updated(pod)
 
 
-def is_news(status: DaemonSetStatus, known: DaemonSetStatus, generation: int) -> bool:
+def is_status_changed(status: DaemonSetStatus, known: DaemonSetStatus, generation: int) -> bool:
     same_age = replace(status, observedGeneration=known.observedGeneration)
     return same_age != known or (known.observedGeneration < generation and status.observedGeneration == generation)

@@ -39,10 +39,10 @@ class DeploymentController:
 
     def __init__(self, *, client: Client, informers: InformerFactory, clock: Clock, events: EventRecorder) -> None:
         self._clock, self._events = clock, events
-        deployments, sets = informers.of(Deployment), informers.of(ReplicaSet)
+        deployments, sets = informers.for_kind(Deployment), informers.for_kind(ReplicaSet)
         self._deployments, self._sets = deployments.lister, sets.lister
-        self._pods = informers.of(Pod).lister
-        self._client, self._set_client = client.of(Deployment), client.of(ReplicaSet)
+        self._pods = informers.for_kind(Pod).lister
+        self._client, self._set_client = client.for_kind(Deployment), client.for_kind(ReplicaSet)
         self._claims = ClaimControl(owners=self._client, objects=self._set_client)
         self._expectations, self._writes = Expectations(clock=clock), OwnWrites()
         self._expectations.follow(sets, deployments)
@@ -58,11 +58,11 @@ class DeploymentController:
         self.watches = (
             Watch(resource_of(Deployment), lambda deployment: (key_of(deployment),)),
             Watch(resource_of(ReplicaSet), index.keys),
-            Watch(resource_of(Pod), self._waiting_for),
+            Watch(resource_of(Pod), self._recreate_deployment_keys),
         )
 
     async def reconcile(self, key: NamespacedName) -> float | None:
-        deployment = self._deployments.by_key(key)
+        deployment = self._deployments.get_by_key(key)
         if deployment is None or self._writes.is_stale(deployment):
             return None
         uid = deployment.metadata.uid
@@ -79,7 +79,7 @@ class DeploymentController:
             return None
         return await self._carry_out(deployment, sets, decide(deployment, sets, self._pods_of, self._clock.now()))
 
-    def _waiting_for(self, pod: Pod) -> Iterable[Hashable]:
+    def _recreate_deployment_keys(self, pod: Pod) -> Iterable[Hashable]:
         """Return the Deployment that waits for the deletion of this pod under the Recreate strategy."""
         reference = controller_of(pod)
         if reference is None or reference.kind != "ReplicaSet":
@@ -114,19 +114,19 @@ class DeploymentController:
         try:
             created = await self._set_client.create(new)
         except errors.ApiError as error:
-            self._expectations.created(uid)
-            await self._not_created(deployment, new, error)
+            self._expectations.lower_creations(uid)
+            await self._handle_create_error(deployment, new, error)
             return False
-        self._writes.wrote(created)
+        self._writes.record_write(created)
         if size(new) > 0:
             self._record_event(deployment, f"Scaled up replica set {new.metadata.name} from 0 to {size(new)}")
         return True
 
-    async def _not_created(self, deployment: Deployment, new: ReplicaSet, error: errors.ApiError) -> None:
+    async def _handle_create_error(self, deployment: Deployment, new: ReplicaSet, error: errors.ApiError) -> None:
         if is_namespace_terminating(error):
             return
         if isinstance(error, errors.AlreadyExists):
-            return await self._collided(deployment, new)
+            return await self._count_collision(deployment, new)
         message = f"Failed to create new replica set {quote(new.metadata.name)}: {error}"
         self._events.event(deployment, WARNING, CREATE_ERROR, message)
         if deadline_s(deployment) is not None:
@@ -137,7 +137,7 @@ class DeploymentController:
             )
         raise error
 
-    async def _collided(self, deployment: Deployment, new: ReplicaSet) -> None:
+    async def _count_collision(self, deployment: Deployment, new: ReplicaSet) -> None:
         """Increment the collision count, unless the object is the Deployment's own ReplicaSet, not cached yet."""
         other = await self._set_client.get(new.metadata.name, new.metadata.namespace)
         if is_controlled_by(other, deployment) and is_same_template(other.spec.template, deployment.spec.template):
@@ -147,7 +147,7 @@ class DeploymentController:
         await self._write(msgspec.structs.replace(deployment, status=status))
 
     async def _change(self, deployment: Deployment, before: ReplicaSet, after: ReplicaSet) -> None:
-        self._writes.wrote(await self._set_client.update(after))
+        self._writes.record_write(await self._set_client.update(after))
         if size(before) != size(after):
             direction = "up" if size(after) > size(before) else "down"
             name = after.metadata.name
@@ -171,12 +171,12 @@ class DeploymentController:
     async def _write(self, deployment: Deployment) -> None:
         """Write the status and the annotations."""
         try:
-            self._writes.wrote(await self._client.update_status(deployment))
+            self._writes.record_write(await self._client.update_status(deployment))
         except errors.NotFound:
             return  # The Deployment was deleted meanwhile.
 
     async def _roll_back(self, deployment: Deployment, rollback: Rollback) -> None:
-        self._writes.wrote(await self._client.update(rollback.deployment))
+        self._writes.record_write(await self._client.update(rollback.deployment))
         self._events.event(deployment, rollback.type, rollback.reason, rollback.message)
 
     async def _refuse(self, deployment: Deployment) -> None:

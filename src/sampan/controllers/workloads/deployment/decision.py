@@ -22,8 +22,8 @@ from sampan.controllers.workloads.deployment.replicasets import (
     ReplicaSets,
     age_key,
     deadline_s,
+    find_previous_revision,
     is_same_template,
-    last,
     max_revision,
     new_replica_set,
     number,
@@ -38,7 +38,7 @@ from sampan.controllers.workloads.deployment.rollout import (
     has_old_pods,
     is_scaling,
     new_replica_count,
-    rolling_update,
+    plan_rolling_update,
     scale_down_all,
     scale_proportionally,
 )
@@ -50,9 +50,9 @@ from sampan.controllers.workloads.deployment.status import (
     condition,
     is_complete,
     next_check_s,
-    paused_or_resumed,
     rollout_status,
     set_deployment_condition,
+    update_pause_condition,
     with_conditions,
 )
 from sampan.machinery.events import NORMAL, WARNING
@@ -78,21 +78,23 @@ def rollback_revision(deployment: Deployment) -> int | None:
 
 
 def rollback(deployment: Deployment, sets: ReplicaSets) -> Rollback:
-    revision = rollback_revision(deployment) or last(sets.all)
+    revision = rollback_revision(deployment) or find_previous_revision(sets.all)
     if not revision:
-        return Rollback(_cleared(deployment), WARNING, NOT_FOUND, "Unable to find last revision.")
+        return Rollback(_clear_rollback_to(deployment), WARNING, NOT_FOUND, "Unable to find last revision.")
     target = next((rs for rs in sets.all if revision_of(rs) == revision), None)
     if target is None:
-        return Rollback(_cleared(deployment), WARNING, NOT_FOUND, "Unable to find the revision to rollback to.")
+        return Rollback(
+            _clear_rollback_to(deployment), WARNING, NOT_FOUND, "Unable to find the revision to rollback to."
+        )
     name = quote(deployment.metadata.name)
     if is_same_template(deployment.spec.template, target.spec.template):
         message = f"The rollback revision contains the same template as current deployment {name}"
-        return Rollback(_cleared(deployment), WARNING, UNCHANGED, message)
+        return Rollback(_clear_rollback_to(deployment), WARNING, UNCHANGED, message)
     message = f"Rolled back deployment {name} to revision {revision}"
-    return Rollback(_cleared(_restored(deployment, target)), NORMAL, DONE, message)
+    return Rollback(_clear_rollback_to(_restore_template(deployment, target)), NORMAL, DONE, message)
 
 
-def _restored(deployment: Deployment, rs: ReplicaSet) -> Deployment:
+def _restore_template(deployment: Deployment, rs: ReplicaSet) -> Deployment:
     """Return the Deployment with the template of the ReplicaSet and the annotations of that time."""
     meta = rs.spec.template.metadata
     labels = {key: value for key, value in meta.labels.items() if key != HASH_LABEL}
@@ -106,7 +108,7 @@ def _restored(deployment: Deployment, rs: ReplicaSet) -> Deployment:
     )
 
 
-def _cleared(deployment: Deployment) -> Deployment:
+def _clear_rollback_to(deployment: Deployment) -> Deployment:
     annotations = {key: text for key, text in deployment.metadata.annotations.items() if key != ROLLBACK_TO}
     metadata = msgspec.structs.replace(deployment.metadata, annotations=annotations)
     return msgspec.structs.replace(deployment, metadata=metadata)
@@ -128,10 +130,10 @@ class RolloutStep:
 def decide(deployment: Deployment, replica_sets: Iterable[ReplicaSet], pods_of: PodsOf, now: float) -> RolloutStep:
     sets = sort_replica_sets(deployment, replica_sets)
     if deployment.metadata.deletionTimestamp is None:
-        deployment = with_conditions(deployment, paused_or_resumed(deployment, now))
-    updated = _updated(deployment, sets)
-    deployment = _numbered(deployment, updated.new, now)
-    step = _step(deployment, updated, pods_of, now)
+        deployment = with_conditions(deployment, update_pause_condition(deployment, now))
+    updated = _annotate_new(deployment, sets)
+    deployment = _apply_revision(deployment, updated.new, now)
+    step = _plan_step(deployment, updated, pods_of, now)
     if updated.new is None or updated.new is sets.new or any(_is_same(rs, updated.new) for rs in step.changes):
         return step
     return replace(step, changes=[updated.new, *step.changes])
@@ -141,14 +143,14 @@ def _is_same(replica_set: ReplicaSet, other: ReplicaSet) -> bool:
     return replica_set.metadata.uid == other.metadata.uid
 
 
-def _updated(deployment: Deployment, sets: ReplicaSets) -> ReplicaSets:
+def _annotate_new(deployment: Deployment, sets: ReplicaSets) -> ReplicaSets:
     """Return the ReplicaSets with the new one annotated; its revision is above all others."""
     if sets.new is None:
         return sets
     return ReplicaSets(update_annotations(sets.new, deployment, max_revision(sets.old) + 1), sets.old)
 
 
-def _numbered(deployment: Deployment, new: ReplicaSet | None, now: float) -> Deployment:
+def _apply_revision(deployment: Deployment, new: ReplicaSet | None, now: float) -> Deployment:
     """Return the Deployment with the revision of its new ReplicaSet. An existing ReplicaSet counts as progress."""
     if new is None:
         return deployment
@@ -170,45 +172,47 @@ def _with_revision(deployment: Deployment, revision: str) -> Deployment:
     return msgspec.structs.replace(deployment, metadata=metadata)
 
 
-def _step(deployment: Deployment, sets: ReplicaSets, pods_of: PodsOf, now: float) -> RolloutStep:
+def _plan_step(deployment: Deployment, sets: ReplicaSets, pods_of: PodsOf, now: float) -> RolloutStep:
     if deployment.metadata.deletionTimestamp is not None:
         return RolloutStep(deployment=_with_status(deployment, calculate_status(deployment, sets, now)))
     if deployment.spec.paused:
         deletions = surplus(deployment, sets.old) if rollback_revision(deployment) is None else ()
-        return _scaled(deployment, sets, now, deletions)
+        return _plan_scaling(deployment, sets, now, deletions)
     if rollback_revision(deployment) is not None and sets.new is not None:
         return RolloutStep(deployment=deployment, rollback=rollback(deployment, sets))
     if is_scaling(deployment, sets):
-        return _scaled(deployment, sets, now, ())
+        return _plan_scaling(deployment, sets, now, ())
     if deployment.spec.strategy.type == RECREATE:
-        return _recreated(deployment, sets, pods_of, now)
+        return _plan_recreate(deployment, sets, pods_of, now)
     if sets.new is None:
-        return _created(deployment, sets, now)
-    return _rolled_out(deployment, sets, rolling_update(deployment, sets), now)
+        return _plan_creation(deployment, sets, now)
+    return _plan_rollout(deployment, sets, plan_rolling_update(deployment, sets), now)
 
 
-def _scaled(deployment: Deployment, sets: ReplicaSets, now: float, deletions: Sequence[ReplicaSet]) -> RolloutStep:
-    changes = _only_changed(sets, scale_proportionally(deployment, sets))
+def _plan_scaling(
+    deployment: Deployment, sets: ReplicaSets, now: float, deletions: Sequence[ReplicaSet]
+) -> RolloutStep:
+    changes = _filter_changed(sets, scale_proportionally(deployment, sets))
     updated = _with_status(deployment, calculate_status(deployment, sets, now))
     return RolloutStep(deployment=updated, changes=changes, deletions=deletions)
 
 
-def _only_changed(sets: ReplicaSets, changes: Iterable[ReplicaSet]) -> list[ReplicaSet]:
+def _filter_changed(sets: ReplicaSets, changes: Iterable[ReplicaSet]) -> list[ReplicaSet]:
     """Return only the ReplicaSets that really change."""
     present = {id(rs) for rs in sets.all}
     return [rs for rs in changes if id(rs) not in present]
 
 
-def _recreated(deployment: Deployment, sets: ReplicaSets, pods_of: PodsOf, now: float) -> RolloutStep:
+def _plan_recreate(deployment: Deployment, sets: ReplicaSets, pods_of: PodsOf, now: float) -> RolloutStep:
     changes = scale_down_all(deployment, sets)
     if changes or has_old_pods(sets, pods_of(sets.old)):
-        return _rolled_out(deployment, sets, changes, now, is_moving=True)
+        return _plan_rollout(deployment, sets, changes, now, is_moving=True)
     if sets.new is None:
-        return _created(deployment, sets, now)
-    return _rolled_out(deployment, sets, rolling_update(deployment, sets), now)
+        return _plan_creation(deployment, sets, now)
+    return _plan_rollout(deployment, sets, plan_rolling_update(deployment, sets), now)
 
 
-def _created(deployment: Deployment, sets: ReplicaSets, now: float) -> RolloutStep:
+def _plan_creation(deployment: Deployment, sets: ReplicaSets, now: float) -> RolloutStep:
     """Return the step that creates the ReplicaSet of the current template; everything else follows in later syncs."""
     replicas, revision = new_replica_count(deployment, 0, total_replicas(sets.old)), max_revision(sets.old) + 1
     new = new_replica_set(deployment, replicas, revision)
@@ -223,7 +227,7 @@ def _created(deployment: Deployment, sets: ReplicaSets, now: float) -> RolloutSt
     return RolloutStep(deployment=_with_status(deployment, status), create=new)
 
 
-def _rolled_out(
+def _plan_rollout(
     deployment: Deployment, sets: ReplicaSets, changes: Sequence[ReplicaSet], now: float, *, is_moving: bool = False
 ) -> RolloutStep:
     status = rollout_status(deployment, sets, now)

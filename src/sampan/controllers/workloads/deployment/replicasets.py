@@ -12,7 +12,7 @@ from sampan.api.semantics.workloads import desired_replicas
 from sampan.api.types.apps_v1 import Deployment, ReplicaSet, ReplicaSetSpec
 from sampan.api.types.core_v1 import PodTemplateSpec
 from sampan.api.types.meta_v1 import LabelSelector, ObjectMeta
-from sampan.api.values.int_or_string import MAX_INT32, scaled
+from sampan.api.values.int_or_string import MAX_INT32, scale_int_or_percent
 from sampan.api.values.integers import parse_int64
 from sampan.controllers.ownership.revisions import template_hash
 
@@ -49,13 +49,13 @@ def max_revision(replica_sets: Iterable[ReplicaSet]) -> int:
     return max((revision_of(rs) for rs in replica_sets), default=0)
 
 
-def last(replica_sets: Iterable[ReplicaSet]) -> int:
+def find_previous_revision(replica_sets: Iterable[ReplicaSet]) -> int:
     """Return the second highest revision, which is that of the previous template."""
     ordered = sorted((revision_of(rs) for rs in replica_sets), reverse=True)
     return ordered[1] if len(ordered) > 1 else 0
 
 
-def annotated(rs: ReplicaSet, annotations: Mapping[str, str]) -> ReplicaSet:
+def with_annotations(rs: ReplicaSet, annotations: Mapping[str, str]) -> ReplicaSet:
     """Return the ReplicaSet with these annotations; the same object if nothing changes."""
     if annotations == rs.metadata.annotations:
         return rs
@@ -68,9 +68,9 @@ def sizes(deployment: Deployment) -> dict[str, str]:
     return {DESIRED: str(desired_replicas(deployment)), MOST: str(max_replicas(deployment))}
 
 
-def resized(rs: ReplicaSet, replicas: int, deployment: Deployment) -> ReplicaSet:
+def resize_replica_set(rs: ReplicaSet, replicas: int, deployment: Deployment) -> ReplicaSet:
     """Return the ReplicaSet with that size and the size annotations; the same object if nothing changes."""
-    changed = annotated(rs, {**rs.metadata.annotations, **sizes(deployment)})
+    changed = with_annotations(rs, {**rs.metadata.annotations, **sizes(deployment)})
     if replicas == rs.spec.replicas:
         return changed
     return msgspec.structs.replace(changed, spec=msgspec.structs.replace(rs.spec, replicas=replicas))
@@ -81,7 +81,7 @@ def update_annotations(rs: ReplicaSet, deployment: Deployment, revision: int) ->
 
     The same object is returned if nothing changes.
     """
-    changed = annotated(rs, _annotations(rs.metadata.annotations, deployment, revision))
+    changed = with_annotations(rs, _annotations(rs.metadata.annotations, deployment, revision))
     seconds = deployment.spec.minReadySeconds
     if seconds != rs.spec.minReadySeconds:
         changed = msgspec.structs.replace(changed, spec=msgspec.structs.replace(rs.spec, minReadySeconds=seconds))
@@ -162,7 +162,7 @@ class ReplicaSets:
 
     @property
     def active_old(self) -> list[ReplicaSet]:
-        return active(self.old)
+        return select_active(self.old)
 
 
 def sort_replica_sets(deployment: Deployment, replica_sets: Iterable[ReplicaSet]) -> ReplicaSets:
@@ -180,10 +180,10 @@ def age_key(rs: ReplicaSet) -> tuple[str, str]:
 
 def is_same_template(pod_template_spec: PodTemplateSpec, other: PodTemplateSpec) -> bool:
     """Whether the templates are equal except for the pod-template-hash label."""
-    return pod_template_spec.spec == other.spec and _unmarked(pod_template_spec) == _unmarked(other)
+    return pod_template_spec.spec == other.spec and _strip_hash_label(pod_template_spec) == _strip_hash_label(other)
 
 
-def _unmarked(template: PodTemplateSpec) -> object:
+def _strip_hash_label(template: PodTemplateSpec) -> object:
     meta = template.metadata
     labels = {key: value for key, value in meta.labels.items() if key != HASH_LABEL}
     return msgspec.structs.replace(meta, labels=labels)
@@ -194,7 +194,7 @@ def size(rs: ReplicaSet) -> int:
     return desired_replicas(rs)
 
 
-def active(replica_sets: Iterable[ReplicaSet]) -> list[ReplicaSet]:
+def select_active(replica_sets: Iterable[ReplicaSet]) -> list[ReplicaSet]:
     """Return the ReplicaSets with a desired size above 0."""
     return [rs for rs in replica_sets if size(rs) > 0]
 
@@ -236,8 +236,8 @@ def resolve_fenceposts(deployment: Deployment) -> tuple[int, int]:
     If both are 0, one pod may be unavailable, as the update could not proceed otherwise.
     """
     update, replicas = deployment.spec.strategy.rollingUpdate, desired_replicas(deployment)
-    surge = scaled((update and update.maxSurge) or 0, replicas, round_up=True)
-    missing = scaled((update and update.maxUnavailable) or 0, replicas, round_up=False)
+    surge = scale_int_or_percent((update and update.maxSurge) or 0, replicas, round_up=True)
+    missing = scale_int_or_percent((update and update.maxUnavailable) or 0, replicas, round_up=False)
     return surge, missing if surge or missing else 1
 
 

@@ -11,13 +11,13 @@ from sampan.controllers.workloads.deployment.replicasets import (
     DESIRED,
     MOST,
     ReplicaSets,
-    active,
     age_key,
     count_of,
     is_rolling,
     max_replicas,
     max_unavailable,
-    resized,
+    resize_replica_set,
+    select_active,
     size,
     total_actual_replicas,
     total_available,
@@ -27,7 +27,7 @@ from sampan.controllers.workloads.deployment.replicasets import (
 
 def is_scaling(deployment: Deployment, sets: ReplicaSets) -> bool:
     """Whether an active ReplicaSet was sized for another number of replicas."""
-    counts = (count_of(rs, DESIRED) for rs in active(sets.all))
+    counts = (count_of(rs, DESIRED) for rs in select_active(sets.all))
     return any(count is not None and count != desired_replicas(deployment) for count in counts)
 
 
@@ -35,19 +35,19 @@ def scale_proportionally(deployment: Deployment, sets: ReplicaSets) -> Sequence[
     """Return the desired state of the ReplicaSets to update."""
     if not sets.all:
         return ()
-    only = _only_active_or_latest(sets)
+    only = _find_only_active_or_latest(sets)
     if only is not None:
-        return [resized(only, desired_replicas(deployment), deployment)]
+        return [resize_replica_set(only, desired_replicas(deployment), deployment)]
     if is_saturated(deployment, sets.new):
-        return [resized(rs, 0, deployment) for rs in sets.active_old]
-    if is_rolling(deployment) and (active_sets := active(sets.all)):
-        return _in_proportion(deployment, active_sets)
+        return [resize_replica_set(rs, 0, deployment) for rs in sets.active_old]
+    if is_rolling(deployment) and (active_sets := select_active(sets.all)):
+        return _distribute_change(deployment, active_sets)
     return ()
 
 
-def _only_active_or_latest(sets: ReplicaSets) -> ReplicaSet | None:
+def _find_only_active_or_latest(sets: ReplicaSets) -> ReplicaSet | None:
     """Return the ReplicaSet that takes the whole change: the only active one, or the newest if none is active."""
-    active_sets = active(sets.all)
+    active_sets = select_active(sets.all)
     if len(active_sets) == 1:
         return active_sets[0]
     if active_sets:
@@ -61,7 +61,7 @@ def is_saturated(deployment: Deployment, rs: ReplicaSet | None) -> bool:
     return rs is not None and size(rs) == count_of(rs, DESIRED) == rs.status.availableReplicas == count
 
 
-def _in_proportion(deployment: Deployment, replica_sets: Sequence[ReplicaSet]) -> Sequence[ReplicaSet]:
+def _distribute_change(deployment: Deployment, replica_sets: Sequence[ReplicaSet]) -> Sequence[ReplicaSet]:
     """Distribute the change in proportion to the sizes.
 
     The largest come first; among equals the newest when scaling up and the oldest when scaling down. The rounding
@@ -77,7 +77,9 @@ def _in_proportion(deployment: Deployment, replica_sets: Sequence[ReplicaSet]) -
         shares.append(share)
         added += share
     shares[0] += to_add - added
-    return [resized(rs, max(size(rs) + share, 0), deployment) for rs, share in zip(ordered, shares, strict=True)]
+    return [
+        resize_replica_set(rs, max(size(rs) + share, 0), deployment) for rs, share in zip(ordered, shares, strict=True)
+    ]
 
 
 def _share(rs: ReplicaSet, deployment: Deployment, to_add: int, added: int) -> int:
@@ -106,31 +108,35 @@ def new_replica_count(deployment: Deployment, present: int, all_sizes: int) -> i
     return present + min(room, count - present) if room > 0 else present
 
 
-def rolling_update(deployment: Deployment, sets: ReplicaSets) -> Sequence[ReplicaSet]:
+def plan_rolling_update(deployment: Deployment, sets: ReplicaSets) -> Sequence[ReplicaSet]:
     """Return the desired state of the ReplicaSets to update."""
     new, count = sets.new, desired_replicas(deployment)
     assert new is not None
     if size(new) != count:
         target = count if size(new) > count else new_replica_count(deployment, size(new), total_replicas(sets.all))
         if target != size(new):
-            return [resized(new, target, deployment)]
-    return _shrunk(deployment, new, sets.active_old)
+            return [resize_replica_set(new, target, deployment)]
+    return _scale_down_old(deployment, new, sets.active_old)
 
 
-def _shrunk(deployment: Deployment, new: ReplicaSet, old: Sequence[ReplicaSet]) -> Sequence[ReplicaSet]:
+def _scale_down_old(deployment: Deployment, new: ReplicaSet, old: Sequence[ReplicaSet]) -> Sequence[ReplicaSet]:
     """Return the old ReplicaSets scaled down within maxUnavailable, removing unavailable pods first."""
     least = desired_replicas(deployment) - max_unavailable(deployment)
     waiting = size(new) - new.status.availableReplicas
     removable = total_replicas([*old, new]) - least - waiting
     if not old or removable <= 0:
         return ()
-    targets = _without_unhealthy(old, removable)
+    targets = _remove_unhealthy(old, removable)
     spare = total_available([*old, new]) - least
-    targets = _without_spare(targets, spare)
-    return [resized(rs, target, deployment) for rs, target in zip(old, targets, strict=True) if target != size(rs)]
+    targets = _remove_spare(targets, spare)
+    return [
+        resize_replica_set(rs, target, deployment)
+        for rs, target in zip(old, targets, strict=True)
+        if target != size(rs)
+    ]
 
 
-def _without_unhealthy(old: Sequence[ReplicaSet], removable: int) -> list[int]:
+def _remove_unhealthy(old: Sequence[ReplicaSet], removable: int) -> list[int]:
     sizes = []
     for rs in old:
         removed = max(min(removable, size(rs) - rs.status.availableReplicas), 0)
@@ -139,7 +145,7 @@ def _without_unhealthy(old: Sequence[ReplicaSet], removable: int) -> list[int]:
     return sizes
 
 
-def _without_spare(present: Sequence[int], spare: int) -> list[int]:
+def _remove_spare(present: Sequence[int], spare: int) -> list[int]:
     sizes = []
     for count in present:
         removed = max(min(count, spare), 0)
@@ -150,7 +156,7 @@ def _without_spare(present: Sequence[int], spare: int) -> list[int]:
 
 def scale_down_all(deployment: Deployment, sets: ReplicaSets) -> Sequence[ReplicaSet]:
     """Return the old ReplicaSets that are still to be scaled down, with size 0."""
-    return [resized(rs, 0, deployment) for rs in sets.active_old]
+    return [resize_replica_set(rs, 0, deployment) for rs in sets.active_old]
 
 
 def has_old_pods(sets: ReplicaSets, pods: Iterable[Pod]) -> bool:

@@ -45,7 +45,7 @@ def set_deployment_condition(conditions: Conditions, new: DeploymentCondition) -
     return [*without_condition(conditions, new.type), new]
 
 
-def refreshed(conditions: Conditions, new: DeploymentCondition) -> Conditions:
+def refresh_condition(conditions: Conditions, new: DeploymentCondition) -> Conditions:
     """Return the conditions with the new one, keeping lastTransitionTime if the status was already True."""
     present = find_condition(conditions, new.type)
     if present is not None and present.status == TRUE:
@@ -121,7 +121,7 @@ def _progress(deployment: Deployment, status: DeploymentStatus, new: ReplicaSet 
         return set_deployment_condition(status.conditions, condition(PROGRESSING, *progress, stamp))
     if is_progressing(deployment.status, status):
         progress = (TRUE, UPDATED, f"{name} is progressing.")
-        return refreshed(status.conditions, condition(PROGRESSING, *progress, stamp))
+        return refresh_condition(status.conditions, condition(PROGRESSING, *progress, stamp))
     if has_timed_out(deployment, status, now):
         progress = (FALSE, TIMED_OUT, f"{name} has timed out progressing.")
         return set_deployment_condition(status.conditions, condition(PROGRESSING, *progress, stamp))
@@ -154,7 +154,7 @@ def has_timed_out(deployment: Deployment, status: DeploymentStatus, now: float) 
     progressing, limit_s = find_condition(status.conditions, PROGRESSING), deadline_s(deployment)
     if progressing is None or limit_s is None or progressing.reason == COMPLETE:
         return False
-    return progressing.reason == TIMED_OUT or _since(progressing.lastUpdateTime) + limit_s < now
+    return progressing.reason == TIMED_OUT or _parse_time_or_zero(progressing.lastUpdateTime) + limit_s < now
 
 
 def next_check_s(deployment: Deployment, status: DeploymentStatus, now: float) -> float | None:
@@ -162,14 +162,14 @@ def next_check_s(deployment: Deployment, status: DeploymentStatus, now: float) -
     progressing, limit_s = find_condition(status.conditions, PROGRESSING), deadline_s(deployment)
     if progressing is None or limit_s is None or progressing.reason == TIMED_OUT or is_complete(deployment, status):
         return None
-    return max(_since(progressing.lastUpdateTime) + limit_s - now, 0) + 1
+    return max(_parse_time_or_zero(progressing.lastUpdateTime) + limit_s - now, 0) + 1
 
 
-def _since(stamp: str | None) -> float:
+def _parse_time_or_zero(stamp: str | None) -> float:
     return parse_time(stamp) if stamp else 0.0
 
 
-def paused_or_resumed(deployment: Deployment, now: float) -> Conditions:
+def update_pause_condition(deployment: Deployment, now: float) -> Conditions:
     """Return the conditions with Progressing set to Unknown on pause and resume; that restarts the deadline."""
     present = deployment.status.conditions
     progressing = find_condition(present, PROGRESSING)

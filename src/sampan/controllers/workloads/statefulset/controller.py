@@ -53,20 +53,22 @@ class StatefulSetController:
     name = "statefulset-controller"
 
     def __init__(self, *, client: Client, informers: InformerFactory, clock: Clock, events: EventRecorder) -> None:
-        self._clock, self._client = clock, client.of(StatefulSet)
-        self._sets, self._pods = informers.of(StatefulSet).lister, informers.of(Pod).lister
-        self._claiming = ClaimControl(owners=client.of(StatefulSet), objects=client.of(Pod))
-        history = RevisionHistory(client=client, owners=StatefulSet, lister=informers.of(ControllerRevision).lister)
+        self._clock, self._client = clock, client.for_kind(StatefulSet)
+        self._sets, self._pods = informers.for_kind(StatefulSet).lister, informers.for_kind(Pod).lister
+        self._claiming = ClaimControl(owners=client.for_kind(StatefulSet), objects=client.for_kind(Pod))
+        history = RevisionHistory(
+            client=client, owners=StatefulSet, lister=informers.for_kind(ControllerRevision).lister
+        )
         self._revisions = RevisionFinder(history=history)
         self._members = Members(
             client=client,
-            known_claims=informers.of(PersistentVolumeClaim).lister,
+            known_claims=informers.for_kind(PersistentVolumeClaim).lister,
             events=events,
         )
         self._failures = FailureBackoff(MOST_HELD_S)
         self._writes, self._expectations = OwnWrites(), Expectations(clock=clock)
-        self._expectations.follow(informers.of(Pod), informers.of(StatefulSet))
-        self._writes.follow(informers.of(StatefulSet))
+        self._expectations.follow(informers.for_kind(Pod), informers.for_kind(StatefulSet))
+        self._writes.follow(informers.for_kind(StatefulSet))
         owners = OwnerIndex(owners=self._sets, kind="StatefulSet", selector=_selector)
         self.watches = (
             Watch(resource_of(StatefulSet), lambda sset: (key_of(sset),)),
@@ -76,7 +78,7 @@ class StatefulSetController:
         )
 
     async def reconcile(self, key: NamespacedName) -> float | None:
-        sset = self._sets.by_key(key)
+        sset = self._sets.get_by_key(key)
         if sset is None or self._writes.is_stale(sset):
             return None
         uid = sset.metadata.uid
@@ -114,7 +116,7 @@ class StatefulSetController:
             collisions=revisions.collisions,
             pods=pods,
             claim=lambda name: self._members.claim(name, namespace),
-            held_s=lambda name: self._failures.held_s(_failure_key(sset, name), self._clock.monotonic()),
+            held_s=lambda name: self._failures.remaining_backoff_s(_failure_key(sset, name), self._clock.monotonic()),
             now=now,
         )
 
@@ -158,7 +160,7 @@ class StatefulSetController:
             del pending[id(step)]
 
         try:
-            return await _in_turn(plan, carry_out)
+            return await _carry_out_parts(plan, carry_out)
         finally:
             self._drop_expectations(uid, [step for step in steps if id(step) in pending])
 
@@ -166,35 +168,37 @@ class StatefulSetController:
         """Drop the expectations of steps that were not carried out."""
         for step in steps:
             if step.action is Action.CREATE:
-                self._expectations.created(uid)
+                self._expectations.lower_creations(uid)
             elif step.action is Action.DELETE:
-                self._expectations.deleted(uid, step.pod.metadata.uid)
+                self._expectations.drop_deletion(uid, step.pod.metadata.uid)
 
     async def _write_status(self, sset: StatefulSet, status: StatefulSetStatus) -> None:
         if not is_status_changed(status, sset.status):
             return
         try:
-            self._writes.wrote(await self._client.update_status(replace(sset, status=status)))
+            self._writes.record_write(await self._client.update_status(replace(sset, status=status)))
         except errors.NotFound:
             return
 
 
-async def _in_turn(plan: StatefulSetPlan, carry_out: Callable[[ReplicaStep], Awaitable[None]]) -> Exception | None:
+async def _carry_out_parts(
+    plan: StatefulSetPlan, carry_out: Callable[[ReplicaStep], Awaitable[None]]
+) -> Exception | None:
     """Carry out the parts one after the other; stop at the first error and return it."""
     for part in plan.parts:
-        failure = await (_in_batches if plan.is_parallel else _one_by_one)(part, carry_out)
+        failure = await (_run_in_batches if plan.is_parallel else _run_one_by_one)(part, carry_out)
         if failure is not None:
             return failure
     return None
 
 
-async def _in_batches(
+async def _run_in_batches(
     part: Sequence[ReplicaStep], carry_out: Callable[[ReplicaStep], Awaitable[None]]
 ) -> Exception | None:
     return (await slow_start(len(part), FIRST, lambda at: carry_out(part[at]))).error
 
 
-async def _one_by_one(
+async def _run_one_by_one(
     part: Sequence[ReplicaStep], carry_out: Callable[[ReplicaStep], Awaitable[None]]
 ) -> Exception | None:
     for step in part:

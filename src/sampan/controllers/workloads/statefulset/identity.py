@@ -93,7 +93,7 @@ def new_pod(sset: StatefulSet, template: PodTemplateSpec, revision: str, ordinal
     return pod
 
 
-def corrected(sset: StatefulSet, pod: Pod) -> Pod:
+def correct_pod(sset: StatefulSet, pod: Pod) -> Pod:
     """Return a copy of the pod with the identity and storage that it should have."""
     fixed, ordinal = copy_of(pod), ordinal_of(pod)
     _set_identity_labels(fixed, ordinal)

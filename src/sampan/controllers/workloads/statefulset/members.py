@@ -5,7 +5,7 @@ from sampan.api.types.core_v1 import PersistentVolumeClaim, Pod
 from sampan.controllers.namespace_phase import is_namespace_terminating
 from sampan.controllers.workloads.statefulset.identity import (
     claim_name,
-    corrected,
+    correct_pod,
     has_identity,
     has_storage,
     ordinal_of,
@@ -27,7 +27,7 @@ _CONFLICTING = "ConflictingController"
 
 class Members:
     def __init__(self, *, client: Client, known_claims: Lister[PersistentVolumeClaim], events: EventRecorder) -> None:
-        self._pods, self._claims = client.of(Pod), client.of(PersistentVolumeClaim)
+        self._pods, self._claims = client.for_kind(Pod), client.for_kind(PersistentVolumeClaim)
         self._known_claims, self._events = known_claims, events
 
     async def carry_out(self, step: ReplicaStep, sset: StatefulSet) -> None:
@@ -39,7 +39,7 @@ class Members:
             case Action.ADD_CLAIMS:
                 await self._add_claims(sset, step.pod)
             case Action.OWN_CLAIMS:
-                await self._own_claims(sset, step.pod)
+                await self._correct_claim_owners(sset, step.pod)
             case Action.CORRECT:
                 await self._correct(sset, step.pod)
 
@@ -75,9 +75,9 @@ class Members:
         try:
             if not has_storage(sset, pod):
                 await self._add_claims(sset, pod)
-            await self._own_claims(sset, pod)
+            await self._correct_claim_owners(sset, pod)
             if not (has_identity(sset, pod) and has_storage(sset, pod)):
-                await self._pods.update(corrected(sset, pod))
+                await self._pods.update(correct_pod(sset, pod))
         except errors.ApiError as error:
             self._record_pod_event("update", sset, pod, error)
             raise
@@ -102,7 +102,7 @@ class Members:
             raise
         self._record_claim_event(sset, pod, claim)
 
-    async def _own_claims(self, sset: StatefulSet, pod: Pod) -> None:
+    async def _correct_claim_owners(self, sset: StatefulSet, pod: Pod) -> None:
         for template in sset.spec.volumeClaimTemplates:
             claim = self.claim(claim_name(sset, template, ordinal_of(pod)), sset.metadata.namespace)
             if claim is None:

@@ -108,27 +108,27 @@ class _Planner:
         if self.sset.metadata.deletionTimestamp is None:
             plan.parts = [steps for steps in self._parts(plan.status) if steps]
             plan.again_s = min(self.waits, default=None)
-        complete(self.sset, plan.status)
+        complete_rolling_update(self.sset, plan.status)
         return plan
 
     def _status(self) -> StatefulSetStatus:
         view = self.view
         pods = (*self.present, *self.condemned)
-        return counted(
+        return compute_status(
             self.sset, pods, current=view.current, update=view.update, collisions=view.collisions, now=view.now
         )
 
     def _replicas(self) -> Iterator[Pod]:
         """Yield the desired pods in order; missing ones are built lazily."""
         for ordinal in self.desired_ordinals:
-            yield self.by_ordinal.get(ordinal) or self._missing(ordinal)
+            yield self.by_ordinal.get(ordinal) or self._make_missing_pod(ordinal)
 
     def _parts(self, status: StatefulSetStatus) -> list[list[ReplicaStep]]:
         parts: list[list[ReplicaStep]] = []
         for pods, steps_for in (
-            (self._replicas(), self._replica),
-            (self.condemned, self._claims_of_condemned),
-            (self.condemned, self._condemned),
+            (self._replicas(), self._plan_replica),
+            (self.condemned, self._plan_claims_of_condemned),
+            (self.condemned, self._plan_condemned),
         ):
             part: list[ReplicaStep] = []
             parts.append(part)
@@ -139,21 +139,21 @@ class _Planner:
                     return parts
                 if len(part) >= BURST:
                     break  # Watch events of these pods trigger the next sync.
-        if (last := self._update()) is not None:
+        if (last := self._plan_update()) is not None:
             parts.append([last])
             status.currentReplicas -= 1
         return parts
 
-    def _replica(self, pod: Pod) -> tuple[list[ReplicaStep], bool]:
+    def _plan_replica(self, pod: Pod) -> tuple[list[ReplicaStep], bool]:
         """Return the steps for a desired pod, and whether its successors must wait."""
         if not _is_created(pod):
             return ([] if self._has_stale_claim(pod) else [ReplicaStep(Action.CREATE, pod)]), True
         if is_terminal(pod):
-            return self._ended(pod), True
+            return self._plan_ended(pod), True
         steps: list[ReplicaStep] = []
         if pod.status.phase == PENDING and self._lacks_claims(pod):
             steps.append(ReplicaStep(Action.ADD_CLAIMS, pod))
-        is_late = _is_leaving(pod) or not is_running_and_ready(pod) or not self._is_available(pod)
+        is_late = _is_terminating(pod) or not is_running_and_ready(pod) or not self._is_available(pod)
         if is_late and not self.is_parallel:
             if pod.status.phase == PENDING and not self._owns_claims(pod):
                 steps.append(ReplicaStep(Action.OWN_CLAIMS, pod))
@@ -162,26 +162,26 @@ class _Planner:
             steps.append(ReplicaStep(Action.CORRECT, pod))
         return steps, False
 
-    def _ended(self, pod: Pod) -> list[ReplicaStep]:
-        if _is_leaving(pod):
+    def _plan_ended(self, pod: Pod) -> list[ReplicaStep]:
+        if _is_terminating(pod):
             return []
         if (backoff_s := self.view.held_s(pod.metadata.name)) > 0:
             self.waits.append(backoff_s)
             return []
         return [ReplicaStep(Action.DELETE, pod)]
 
-    def _claims_of_condemned(self, pod: Pod) -> tuple[list[ReplicaStep], bool]:
+    def _plan_claims_of_condemned(self, pod: Pod) -> tuple[list[ReplicaStep], bool]:
         return ([] if self._owns_claims(pod) else [ReplicaStep(Action.OWN_CLAIMS, pod)]), False
 
-    def _condemned(self, pod: Pod) -> tuple[list[ReplicaStep], bool]:
-        if _is_leaving(pod):
+    def _plan_condemned(self, pod: Pod) -> tuple[list[ReplicaStep], bool]:
+        if _is_terminating(pod):
             return [], True
         is_well = is_running_and_ready(pod) and self._is_available(pod)
         # A terminated pod never becomes available, so that it must not be waited for.
         may_go = is_well or is_terminal(pod) or self.is_parallel or pod is self._first_unavailable
         return ([ReplicaStep(Action.DELETE, pod)] if may_go else []), True
 
-    def _update(self) -> ReplicaStep | None:
+    def _plan_update(self) -> ReplicaStep | None:
         """Return the deletion of the highest outdated pod, provided that all above it are available."""
         strategy = self.sset.spec.updateStrategy
         if strategy.type == ON_DELETE:
@@ -191,13 +191,13 @@ class _Planner:
             pod = self.by_ordinal.get(ordinal)
             if pod is None:
                 return None  # It is about to be created.
-            if revision_of(pod) != self.view.update and not _is_leaving(pod):
+            if revision_of(pod) != self.view.update and not _is_terminating(pod):
                 return ReplicaStep(Action.DELETE, pod)
             if self._is_unavailable(pod):
                 return None
         return None
 
-    def _missing(self, ordinal: int) -> Pod:
+    def _make_missing_pod(self, ordinal: int) -> Pod:
         view = self.view
         if self._is_kept_back(ordinal):
             return new_pod(self.sset, view.current_template, view.current, ordinal)
@@ -221,7 +221,7 @@ class _Planner:
         return is_available(pod, self.sset.spec.minReadySeconds, self.view.now)
 
     def _is_unavailable(self, pod: Pod) -> bool:
-        return not self._is_available(pod) or _is_leaving(pod)
+        return not self._is_available(pod) or _is_terminating(pod)
 
     def _claims(self, pod: Pod) -> list[PersistentVolumeClaim | None]:
         templates = self.sset.spec.volumeClaimTemplates
@@ -231,7 +231,7 @@ class _Planner:
         return [self.view.claim(claim_name(self.sset, template, ordinal)) for template in templates]
 
     def _lacks_claims(self, pod: Pod) -> bool:
-        return any(claim is None or _is_leaving(claim) for claim in self._claims(pod))
+        return any(claim is None or _is_terminating(claim) for claim in self._claims(pod))
 
     def _owns_claims(self, pod: Pod) -> bool:
         pod_claims = self._claims(pod)
@@ -248,7 +248,7 @@ def _is_created(pod: Pod) -> bool:
     return bool(pod.metadata.uid)
 
 
-def _is_leaving(obj: Pod | PersistentVolumeClaim) -> bool:
+def _is_terminating(obj: Pod | PersistentVolumeClaim) -> bool:
     return obj.metadata.deletionTimestamp is not None
 
 
@@ -259,7 +259,7 @@ def is_running_and_ready(pod: Pod) -> bool:
     return pod.status.phase == RUNNING and is_ready(pod)
 
 
-def counted(
+def compute_status(
     sset: StatefulSet, pods: Iterable[Pod], *, current: str, update: str, collisions: int, now: float
 ) -> StatefulSetStatus:
     """Return the status; `current` and `update` are names of revisions."""
@@ -285,7 +285,7 @@ def _count(status: StatefulSetStatus, pod: Pod, min_ready_seconds: int, now: flo
         status.updatedReplicas += revision == status.updateRevision
 
 
-def complete(sset: StatefulSet, status: StatefulSetStatus) -> None:
+def complete_rolling_update(sset: StatefulSet, status: StatefulSetStatus) -> None:
     """Make the update revision the current one if the rolling update has reached every pod."""
     desired = desired_replicas(sset)
     if sset.spec.updateStrategy.type == ROLLING_UPDATE and (
@@ -296,10 +296,12 @@ def complete(sset: StatefulSet, status: StatefulSetStatus) -> None:
 
 
 def is_status_changed(status: StatefulSetStatus, known: StatefulSetStatus) -> bool:
-    return status.observedGeneration > known.observedGeneration or _reported(status) != _reported(known)
+    return status.observedGeneration > known.observedGeneration or _select_reported_fields(
+        status
+    ) != _select_reported_fields(known)
 
 
-def _reported(status: StatefulSetStatus) -> tuple[object, ...]:
+def _select_reported_fields(status: StatefulSetStatus) -> tuple[object, ...]:
     return (
         status.replicas,
         status.currentReplicas,

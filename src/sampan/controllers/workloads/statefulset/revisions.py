@@ -24,7 +24,7 @@ class TemplateMatch:
     """An older revision with the current pod template of the StatefulSet, as after a rollback; otherwise None."""
 
 
-def known(history: list[ControllerRevision], sset: StatefulSet) -> TemplateMatch:
+def find_template(history: list[ControllerRevision], sset: StatefulSet) -> TemplateMatch:
     """Find the template in the history, which is sorted from oldest to newest."""
     if not history:
         return TemplateMatch()
@@ -59,7 +59,7 @@ class RevisionFinder:
 
     async def find(self, sset: StatefulSet, selector: Selector) -> SetRevisions:
         """Return the revisions, after adopting orphans and recording the template if it is new."""
-        history = await self._history.claimed(sset, selector)
+        history = await self._history.claim_revisions(sset, selector)
         update, collisions = await self._update(sset, history)
         current_name = sset.status.currentRevision
         current = next((revision for revision in history if revision.metadata.name == current_name), update)
@@ -69,7 +69,7 @@ class RevisionFinder:
         await self._history.delete(surplus)
 
     async def _update(self, sset: StatefulSet, history: list[ControllerRevision]) -> tuple[ControllerRevision, int]:
-        matches, collisions = known(history, sset), sset.status.collisionCount or 0
+        matches, collisions = find_template(history, sset), sset.status.collisionCount or 0
         if matches.latest is not None:
             return matches.latest, collisions
         number = revisions.next_number(history)

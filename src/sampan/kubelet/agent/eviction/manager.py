@@ -48,7 +48,7 @@ class PodEvictor:
         record = self._records.get(pod.metadata.uid)
         if is_critical(pod) or record is None or record.state not in ACTIVE or record.spec.failure is not None:
             return
-        self._events.pod(self._node, pod, WARNING, failure.reason, failure.message, failure.annotations)
+        self._events.record_pod_event(self._node, pod, WARNING, failure.reason, failure.message, failure.annotations)
         self._queue.terminate(record, failure, self._clock.monotonic() + grace_s)
 
 
@@ -119,7 +119,7 @@ class EvictionManager:
         relieve a shortage.
         """
         before = self._published
-        short = self._short(await asyncio.to_thread(self._observe))
+        short = self._update_shortages(await asyncio.to_thread(self._observe))
         self._published = self.types
         if self._published != before:
             self._on_change()
@@ -127,7 +127,7 @@ class EvictionManager:
             return evicted
         return await self._relieve(short[0]) if short else []
 
-    def _short(self, observed: dict[str, Observation]) -> list[Shortage]:
+    def _update_shortages(self, observed: dict[str, Observation]) -> list[Shortage]:
         """Return the shortages that have lasted for their grace period."""
         now = self._clock.monotonic()
         shortages = {

@@ -85,7 +85,7 @@ class NodeShutdownManager:
         """Reject new pods, report the node as not ready, and terminate its pods. Return once they have terminated or
         their grace periods are over.
         """
-        self._events.node(self._node, "Shutdown", "Shutdown manager detected shutdown event")
+        self._events.record_node_event(self._node, "Shutdown", "Shutdown manager detected shutdown event")
         self.is_under_way = True
         self._status_due.set()
         for group in self._groups:
@@ -94,7 +94,7 @@ class NodeShutdownManager:
 
     def _cancel(self) -> None:
         """Admit pods again because the shutdown was cancelled. Terminated pods stay terminated."""
-        self._events.node(self._node, "Shutdown", "Shutdown manager detected shutdown cancellation")
+        self._events.record_node_event(self._node, "Shutdown", "Shutdown manager detected shutdown cancellation")
         self.is_under_way = False
         self._status_due.set()
 

@@ -178,10 +178,10 @@ class PreparedClaims:
         self._all.pop((info.Namespace, info.ClaimName), None)
         self._prepared.discard(info.ClaimUID)
 
-    def of_pod(self, uid: str) -> list[ClaimInfo]:
+    def list_pod_claims(self, uid: str) -> list[ClaimInfo]:
         return [info for info in self._all.values() if uid in info.PodUIDs]
 
-    def of_device(self, driver: str, pool: str, device: str) -> list[ClaimInfo]:
+    def list_device_claims(self, driver: str, pool: str, device: str) -> list[ClaimInfo]:
         return [
             info
             for info in self._all.values()

@@ -34,7 +34,7 @@ _MAX_MESSAGE = 1024
 def proto(service: str = SERVICES[0]) -> ProtoSchema:
     """Return the messages of this version of the API."""
     if service == SERVICES[0]:
-        return calls.read(_HERE / "dra.proto")
+        return calls.read_schema(_HERE / "dra.proto")
     from sampan.machinery.proto import ProtoSchema
 
     text = (_HERE / "dra.proto").read_text().replace("apis.dra.v1;", "apis.dra.v1beta1;")
@@ -77,12 +77,12 @@ def select_service(name: str, endpoint: str, versions: Sequence[str]) -> str:
     for version in versions:
         if version in SERVICES:
             return version
-    theirs, ours = _listed(versions), _listed(SERVICES)
+    theirs, ours = _format_list(versions), _format_list(SERVICES)
     message = f"none of services supported by the plugin ({theirs}) are supported by the kubelet ({ours})"
     raise PluginError(f"{start} {message}")
 
 
-def _listed(names: Sequence[str]) -> str:
+def _format_list(names: Sequence[str]) -> str:
     return f"[{' '.join(f'{chr(34)}{name}{chr(34)}' for name in names)}]"
 
 
@@ -129,7 +129,7 @@ class ResourceSliceCleaner:
     """
 
     def __init__(self, *, client: Client, node_name: str, clock: Clock) -> None:
-        self._slices, self._node, self._clock = client.of(ResourceSlice), node_name, clock
+        self._slices, self._node, self._clock = client.for_kind(ResourceSlice), node_name, clock
         self._group: asyncio.TaskGroup | None = None
         self._pending: dict[str, asyncio.Task[None]] = {}
 
@@ -174,7 +174,7 @@ class ResourceSliceCleaner:
 
 
 def health_proto() -> ProtoSchema:
-    return calls.read(Path(__file__).parent / "health.proto")
+    return calls.read_schema(Path(__file__).parent / "health.proto")
 
 
 class DeviceHealth(NamedTuple):
@@ -208,7 +208,9 @@ class HealthTable:
             for device_health in response.devices
         }
         changed = {
-            device for device in {*before, *after} if _reported(before.get(device)) != _reported(after.get(device))
+            device
+            for device in {*before, *after}
+            if _health_and_message(before.get(device)) != _health_and_message(after.get(device))
         }
         self._reports[driver] = after
         return changed
@@ -223,7 +225,7 @@ def _read_health(report: Message, now: float) -> DeviceHealth:
     return DeviceHealth(_HEALTH_NAMES.get(report.health, UNKNOWN), message, now + timeout_s)
 
 
-def _reported(health: DeviceHealth | None) -> tuple[str, str]:
+def _health_and_message(health: DeviceHealth | None) -> tuple[str, str]:
     return (health.health, health.message) if health is not None else (UNKNOWN, "")
 
 

@@ -57,7 +57,7 @@ class DraManager:
         look_at: Callable[[str], None] = lambda uid: None,
     ) -> None:
         """`look_at` receives the UID of a pod one of whose devices has changed its health."""
-        self._claims, self._clock, self._look_at = client.of(ResourceClaim), clock, look_at
+        self._claims, self._clock, self._look_at = client.for_kind(ResourceClaim), clock, look_at
         self._drivers = DraDrivers()
         self._prepared = PreparedClaims(root / _STATE)
         self._prepared.read()
@@ -106,7 +106,7 @@ class DraManager:
             await self._clock.sleep(_HEALTH_RETRY_S)
 
     def _report_health_change(self, driver: str, devices: Iterable[PoolDevice]) -> None:
-        infos = (info for pool, device in devices for info in self._prepared.of_device(driver, pool, device))
+        infos = (info for pool, device in devices for info in self._prepared.list_device_claims(driver, pool, device))
         for uid in sorted({uid for info in infos for uid in info.PodUIDs}):
             self._look_at(uid)
 
@@ -144,7 +144,7 @@ class DraManager:
         missing = [info for info in infos if not self._prepared.is_prepared(info)]
         if not missing:
             return
-        for driver, of_driver in _by_driver(missing).items():
+        for driver, of_driver in _group_by_driver(missing).items():
             await self._prepare_with_driver(self._driver(driver), of_driver)
         self._prepared.set_prepared([info.ClaimUID for info in missing])
         self._prepared.write()
@@ -230,12 +230,12 @@ class DraManager:
     async def unprepare(self, uid: str) -> None:
         """Unprepare the claims that no other pod uses. Raise ClaimNotPrepared if that fails, so that it is retried."""
         async with self._lock:
-            infos = self._prepared.of_pod(uid)
+            infos = self._prepared.list_pod_claims(uid)
             if not infos:
                 return
             last = [info for info in infos if len(info.PodUIDs) == 1]
             try:
-                for name, of_driver in _by_driver(last).items():
+                for name, of_driver in _group_by_driver(last).items():
                     await self._unprepare_with_driver(self._driver(name), of_driver)
                 for info in infos:
                     info.PodUIDs.pop(uid)
@@ -271,7 +271,7 @@ def _drivers_of(claim: ResourceClaim) -> list[str]:
     return sorted({result.driver for result in allocation.devices.results}) if allocation is not None else []
 
 
-def _by_driver(infos: Sequence[ClaimInfo]) -> dict[str, list[ClaimInfo]]:
+def _group_by_driver(infos: Sequence[ClaimInfo]) -> dict[str, list[ClaimInfo]]:
     by_driver: dict[str, list[ClaimInfo]] = {}
     for info in infos:
         for driver in info.DriverState:

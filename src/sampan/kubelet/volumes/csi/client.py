@@ -40,7 +40,7 @@ class CsiRpcError(VolumeOperationError):
 
 
 def csi() -> ProtoSchema:
-    return calls.read(Path(__file__).parent / "csi.proto")
+    return calls.read_schema(Path(__file__).parent / "csi.proto")
 
 
 async def call(socket: str, name: str, request: Message) -> Message:

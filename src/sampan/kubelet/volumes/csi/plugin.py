@@ -43,7 +43,7 @@ from sampan.kubelet.volumes.ownership import give_to_group
 from sampan.kubelet.volumes.volume_host import VolumeHost
 from sampan.machinery import errors
 from sampan.machinery.client import ConnectionFailed
-from sampan.machinery.worker_thread import in_thread
+from sampan.machinery.worker_thread import run_in_thread
 
 log = logging.getLogger(__name__)
 
@@ -82,7 +82,7 @@ class CsiPlugin(VolumePluginBase):
         source = spec.source.csi or CSIPersistentVolumeSource()
         name = attachment_name(source.volumeHandle, source.driver, self._host.config.node_name)
         try:
-            attachment = await self._host.client.of(VolumeAttachment).get(name)
+            attachment = await self._host.client.for_kind(VolumeAttachment).get(name)
         except (errors.ApiError, ConnectionFailed) as failure:
             message = f"volume {source.volumeHandle} has GET error for volume attachment {name}: {failure}"
             raise NotAttached(message, step=WAIT_FOR_ATTACH) from failure
@@ -99,7 +99,7 @@ class CsiPlugin(VolumePluginBase):
             return False
         name = attachment_name(source.volumeHandle, source.driver, self._host.config.node_name)
         try:
-            error = (await self._host.client.of(VolumeAttachment).get(name)).status.attachError
+            error = (await self._host.client.for_kind(VolumeAttachment).get(name)).status.attachError
             if error is None or error.errorCode != _EXHAUSTED:
                 return False
             await self._refresh(source.driver)
@@ -130,7 +130,7 @@ class CsiPlugin(VolumePluginBase):
             driver = self._drivers.get(data["driverName"], "attacher.UnmountDevice failed to create newCsiDriverClient")
             if await driver.can(STAGE):
                 await driver.unstage(data["volumeHandle"], device.path)
-        await in_thread(self._host.mounter.take_away, device.path)
+        await run_in_thread(self._host.mounter.unmount_and_remove, device.path)
         (device.path.parent / _DATA).unlink(missing_ok=True)
         with contextlib.suppress(OSError):
             device.path.parent.rmdir()
@@ -175,7 +175,7 @@ class CsiPlugin(VolumePluginBase):
         await driver.publish(volume, staging, target, is_read_only=is_read_only)
         if not spec.is_block and not await driver.can(MOUNT_GROUP) and applies_fs_group(spec, info, is_read_only):
             security = spec.security
-            await in_thread(
+            await run_in_thread(
                 give_to_group, target, security.fsGroup, is_read_only=False, policy=security.fsGroupChangePolicy
             )
         again_s = _REPUBLISH_S if info is not None and info.spec.requiresRepublish else None
@@ -192,7 +192,7 @@ class CsiPlugin(VolumePluginBase):
         driver = self._drivers.get(data["driverName"], "Unmounter.TearDownAt failed to get CSI client")
         target = Path(data.get("target") or directory / "mount")
         await driver.unpublish(data["volumeHandle"], target)
-        await in_thread(self._host.mounter.take_away, target)
+        await run_in_thread(self._host.mounter.unmount_and_remove, target)
         (directory / _DATA).unlink()
         directory.rmdir()
 
@@ -256,7 +256,7 @@ class CsiPlugin(VolumePluginBase):
         context: Mapping[str, str],
     ) -> CsiVolume:
         handle = inline_handle(spec) if isinstance(source, CSIVolumeSource) else source.volumeHandle
-        published = await self._published(source) if isinstance(source, CSIPersistentVolumeSource) else {}
+        published = await self._get_publish_context(source) if isinstance(source, CSIPersistentVolumeSource) else {}
         driver = self._drivers.get(source.driver, "mounter.SetUpAt failed to get CSI client")
         return CsiVolume(
             handle=handle,
@@ -270,12 +270,12 @@ class CsiPlugin(VolumePluginBase):
             secrets=secrets,
         )
 
-    async def _published(self, source: CSIPersistentVolumeSource) -> Mapping[str, str]:
+    async def _get_publish_context(self, source: CSIPersistentVolumeSource) -> Mapping[str, str]:
         """Return the publish context that attaching the volume has produced."""
         if not await self._is_attached(source.driver):
             return {}
         name = attachment_name(source.volumeHandle, source.driver, self._host.config.node_name)
-        return (await self._host.client.of(VolumeAttachment).get(name)).status.attachmentMetadata
+        return (await self._host.client.for_kind(VolumeAttachment).get(name)).status.attachmentMetadata
 
     async def _context(
         self, spec: VolumeSpec, source: CSIPersistentVolumeSource | CSIVolumeSource, info: CSIDriver | None
@@ -310,7 +310,7 @@ class CsiPlugin(VolumePluginBase):
 
     async def _secret_data(self, namespace: str, name: str, what: str) -> dict[str, str]:
         try:
-            secret = await self._host.client.of(Secret).get(name, namespace)
+            secret = await self._host.client.for_kind(Secret).get(name, namespace)
         except (errors.ApiError, ConnectionFailed) as error:
             why = (
                 f"kubernetes.io/csi: failed to find the secret {name} in the namespace {namespace} with error: {error}"
@@ -319,7 +319,7 @@ class CsiPlugin(VolumePluginBase):
         return {key: value.decode("utf-8", "surrogateescape") for key, value in secret.data.items()}
 
     async def _info(self, driver: str) -> CSIDriver | None:
-        informer = self._host.informers.of(CSIDriver)
+        informer = self._host.informers.for_kind(CSIDriver)
         await informer.synced.wait()
         return informer.lister.get(driver)
 

@@ -88,7 +88,7 @@ _ATTEMPTS = 5
 
 class CsiNodePublisher:
     def __init__(self, *, client: Client, node_name: str) -> None:
-        self._nodes, self._csi_nodes, self._name = client.of(Node), client.of(CSINode), node_name
+        self._nodes, self._csi_nodes, self._name = client.for_kind(Node), client.for_kind(CSINode), node_name
 
     async def ensure(self) -> CSINode:
         """Return the CSINode of the node. One that belongs to an earlier node of the same name is replaced."""
@@ -96,11 +96,11 @@ class CsiNodePublisher:
         try:
             csi_node = await self._csi_nodes.get(self._name)
         except errors.NotFound:
-            return await self._csi_nodes.create(new_csi_node(node))
+            return await self._csi_nodes.create(make_csi_node(node))
         if any(owner.uid == node.metadata.uid for owner in csi_node.metadata.ownerReferences):
             return csi_node
         await self._csi_nodes.delete(self._name)
-        return await self._csi_nodes.create(new_csi_node(node))
+        return await self._csi_nodes.create(make_csi_node(node))
 
     async def install(self, driver: str, info: NodeInfo) -> None:
         if not info.node_id:
@@ -115,7 +115,7 @@ class CsiNodePublisher:
     async def _change_drivers(self, driver: str, info: NodeInfo | None) -> None:
         for attempt in range(1, _ATTEMPTS + 1):
             csi_node = await self.ensure()
-            drivers = updated_drivers(csi_node.spec.drivers or (), driver, info)
+            drivers = update_driver_list(csi_node.spec.drivers or (), driver, info)
             if drivers == csi_node.spec.drivers:
                 return
             desired = copy_of(csi_node)
@@ -134,14 +134,14 @@ class CsiNodePublisher:
             await self._nodes.patch(self._name, {"metadata": meta}, type=PatchType.MERGE)
 
 
-def new_csi_node(node: Node) -> CSINode:
+def make_csi_node(node: Node) -> CSINode:
     owner = OwnerReference(apiVersion="v1", kind="Node", name=node.metadata.name, uid=node.metadata.uid)
     notes = {_MIGRATED: ",".join(f"kubernetes.io/{name}" for name in _MIGRATED_PLUGINS)}
     meta = ObjectMeta(name=node.metadata.name, ownerReferences=[owner], annotations=notes)
     return CSINode(metadata=meta, spec=CSINodeSpec(drivers=[]))
 
 
-def updated_drivers(drivers: Sequence[CSINodeDriver], name: str, info: NodeInfo | None) -> list[CSINodeDriver]:
+def update_driver_list(drivers: Sequence[CSINodeDriver], name: str, info: NodeInfo | None) -> list[CSINodeDriver]:
     """Return the list with the driver added or updated, or without it if `info` is None. Pure."""
     others = [driver for driver in drivers if driver.name != name]
     if info is None:
@@ -165,7 +165,7 @@ def node_metadata_patch(node: Node, driver: str, info: NodeInfo | None) -> Mappi
     labels: dict[str, str] = {}
     if info is not None:
         desired[driver] = info.node_id
-        labels = _new_labels(node, info.topology)
+        labels = _find_new_labels(node, info.topology)
     metadata: dict[str, object] = {}
     if desired != ids:
         kept = json.encode(dict(sorted(desired.items()))).decode() if desired else None
@@ -175,7 +175,7 @@ def node_metadata_patch(node: Node, driver: str, info: NodeInfo | None) -> Mappi
     return metadata
 
 
-def _new_labels(node: Node, topology: Mapping[str, str]) -> dict[str, str]:
+def _find_new_labels(node: Node, topology: Mapping[str, str]) -> dict[str, str]:
     for key, value in topology.items():
         present = node.metadata.labels.get(key, value)
         if present != value:
@@ -209,7 +209,7 @@ class VolumeLimitUpdater:
                     await self._update(name)
 
     async def _is_due(self, name: str) -> bool:
-        informer = self._informers.of(CSIDriver)
+        informer = self._informers.for_kind(CSIDriver)
         await informer.synced.wait()
         period_s = update_period_s(informer.lister.get(name))
         since = self._updated_at.setdefault(name, self._clock.monotonic() - _TICK_S)

@@ -28,7 +28,7 @@ from sampan.kubelet.volumes.contract import ReadyVolume, VolumeOperationError, V
 from sampan.kubelet.volumes.ownership import give_to_group
 from sampan.kubelet.volumes.plugins.empty_dir import DISK, MEMORY, MediumDirectories
 from sampan.kubelet.volumes.volume_host import VolumeHost
-from sampan.machinery.worker_thread import in_thread
+from sampan.machinery.worker_thread import run_in_thread
 
 _NOTHING = DownwardApiContext()
 _WRAPPED = "wrapped_"
@@ -38,14 +38,14 @@ def files_of_config_map(
     config_map: ConfigMap, items: Sequence[KeyToPath], mode: int | None, *, optional: bool
 ) -> dict[str, File]:
     data = {name: text.encode() for name, text in config_map.data.items()} | dict(config_map.binaryData)
-    return _selected_keys(data, items, mode, optional, "configmap references non-existent config key")
+    return _select_files(data, items, mode, optional, "configmap references non-existent config key")
 
 
 def files_of_secret(secret: Secret, items: Sequence[KeyToPath], mode: int | None, *, optional: bool) -> dict[str, File]:
-    return _selected_keys(dict(secret.data), items, mode, optional, "references non-existent secret key")
+    return _select_files(dict(secret.data), items, mode, optional, "references non-existent secret key")
 
 
-def _selected_keys(
+def _select_files(
     data: Mapping[str, bytes], items: Sequence[KeyToPath], mode: int | None, optional: bool, missing: str
 ) -> dict[str, File]:
     mode = default_mode(mode)
@@ -73,7 +73,7 @@ def files_of_downward_api(
             continue
         path = str(PurePosixPath(item.path))
         files[path] = File(text.encode(), mode if item.mode is None else item.mode)
-    raise_together(errors)
+    raise_errors(errors)
     return files
 
 
@@ -100,7 +100,7 @@ def default_mode(mode: int | None) -> int:
     return mode
 
 
-def raise_together(messages: Sequence[str]) -> None:
+def raise_errors(messages: Sequence[str]) -> None:
     """Raise one VolumeOperationError for all errors, if there are any."""
     distinct = list(dict.fromkeys(messages))
     if distinct:
@@ -119,7 +119,7 @@ class FilesPlugin(VolumePluginBase):
     async def set_up(self, spec: VolumeSpec) -> ReadyVolume:
         payload, again_s = await self.payload(spec)
         path = self.host.layout.volume(spec.pod.metadata.uid, self.name, spec.inner)
-        await in_thread(self._write, spec, path, payload)
+        await run_in_thread(self._write, spec, path, payload)
         return ReadyVolume(path=path, is_read_only=True, again_s=again_s)
 
     async def payload(self, spec: VolumeSpec) -> tuple[Payload, float | None]:
@@ -132,17 +132,17 @@ class FilesPlugin(VolumePluginBase):
         try:
             for nested in nested_mount_points(spec.pod, spec.outer):
                 (path / nested).mkdir(parents=True, exist_ok=True, mode=0o755)
-            atomic.write(path, payload, now=self.host.clock.now(), set_owner=lambda: self._own(spec, path))
+            atomic.write(path, payload, now=self.host.clock.now(), set_owner=lambda: self._set_owner(spec, path))
         except BaseException:
             if is_new:
                 self._remove(uid, spec.inner)
             raise
 
-    def _own(self, spec: VolumeSpec, path: Path) -> None:
+    def _set_owner(self, spec: VolumeSpec, path: Path) -> None:
         give_to_group(path, spec.security.fsGroup, is_read_only=True)
 
     async def tear_down(self, uid: str, inner: str) -> None:
-        await in_thread(self._remove, uid, inner)
+        await run_in_thread(self._remove, uid, inner)
 
     def _remove(self, uid: str, inner: str) -> None:
         self._directories.remove(uid, f"{_WRAPPED}{inner}", self.host.layout.volume(uid, self.name, inner))
@@ -157,11 +157,13 @@ def nested_mount_points(pod: Pod, volume: str) -> list[str]:
         targets = sorted(str(PurePosixPath(mount.mountPath)) for mount in container.volumeMounts)
         for mount in container.volumeMounts:
             if mount.name == volume:
-                paths |= dict.fromkeys(_inside(str(PurePosixPath(mount.mountPath)), mount.subPath, targets))
+                paths |= dict.fromkeys(
+                    _find_nested_targets(str(PurePosixPath(mount.mountPath)), mount.subPath, targets)
+                )
     return list(paths)
 
 
-def _inside(target: str, subpath: str, targets: list[str]) -> list[str]:
+def _find_nested_targets(target: str, subpath: str, targets: list[str]) -> list[str]:
     if subpath or target == "/":
         return []
     paths: list[str] = []

@@ -14,7 +14,7 @@ from sampan.api.values import quantity
 from sampan.kubelet.volumes.contract import ReadyVolume, VolumeOperationError, VolumePluginBase, VolumeSpec
 from sampan.kubelet.volumes.ownership import give_to_group
 from sampan.kubelet.volumes.volume_host import VolumeHost
-from sampan.machinery.worker_thread import in_thread
+from sampan.machinery.worker_thread import run_in_thread
 
 NAME = "kubernetes.io/empty-dir"
 DISK, MEMORY, HUGE_PAGES = "", "Memory", "HugePages"
@@ -33,7 +33,7 @@ class EmptyDirPlugin(VolumePluginBase):
     async def set_up(self, spec: VolumeSpec) -> ReadyVolume:
         source = spec.volume.emptyDir or EmptyDirVolumeSource()
         path = self._host.layout.volume(spec.pod.metadata.uid, NAME, spec.inner)
-        await in_thread(self._make, spec, source, path)
+        await run_in_thread(self._make, spec, source, path)
         return ReadyVolume(path=path)
 
     def _make(self, spec: VolumeSpec, source: EmptyDirVolumeSource, path: Path) -> None:
@@ -44,7 +44,7 @@ class EmptyDirPlugin(VolumePluginBase):
 
     async def tear_down(self, uid: str, inner: str) -> None:
         path = self._host.layout.volume(uid, NAME, inner)
-        await in_thread(self._directories.remove, uid, inner, path)
+        await run_in_thread(self._directories.remove, uid, inner, path)
 
 
 class MediumDirectories:
@@ -75,9 +75,9 @@ class MediumDirectories:
         if not self._mounter.can_mount or self._mounter.is_mounted(path):
             return
         if medium == MEMORY:
-            self._mounter.tmpfs(path, size)
+            self._mounter.mount_tmpfs(path, size)
         else:
-            self._mounter.huge_pages(path, page)
+            self._mounter.mount_huge_pages(path, page)
 
     def remove(self, uid: str, name: str, path: Path) -> None:
         notes = self._layout.notes(uid, NAME, name)

@@ -9,7 +9,7 @@ from pathlib import Path
 from sampan.api.types.core_v1 import HostPathVolumeSource
 from sampan.kubelet.volumes.contract import ReadyVolume, VolumeOperationError, VolumePluginBase, VolumeSpec
 from sampan.machinery.volumes import LOCAL_PATH, PROVISIONED_BY
-from sampan.machinery.worker_thread import in_thread
+from sampan.machinery.worker_thread import run_in_thread
 
 NAME = "kubernetes.io/host-path"
 _CHECKS = {
@@ -34,7 +34,7 @@ class HostPathPlugin(VolumePluginBase):
         if ".." in source.path.split("/"):
             raise VolumeOperationError(f"invalid HostPath `{source.path}`: must not contain '..'")
         path = Path(source.path)
-        await in_thread(check, path, source.type or "", _mode(spec))
+        await run_in_thread(check, path, source.type or "", _mode(spec))
         return ReadyVolume(path=path, is_read_only=spec.is_read_only)
 
     async def tear_down(self, uid: str, inner: str) -> None:

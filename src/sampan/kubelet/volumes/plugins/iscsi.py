@@ -19,7 +19,7 @@ from sampan.kubelet.volumes.mounter import CommandError, run_program
 from sampan.kubelet.volumes.ownership import give_to_group
 from sampan.kubelet.volumes.volume_host import VolumeHost
 from sampan.machinery.keyed_locks import KeyedLocks
-from sampan.machinery.worker_thread import in_thread
+from sampan.machinery.worker_thread import run_in_thread
 
 NAME = "kubernetes.io/iscsi"
 Source = ISCSIVolumeSource | ISCSIPersistentVolumeSource
@@ -77,7 +77,7 @@ class IscsiPlugin(VolumePluginBase):
         for portal in _portals(source):
             try:
                 for command in login(source, portal, secret):
-                    await _tolerant(command, _LOGGED_IN)
+                    await _run_iscsiadm(command, _LOGGED_IN)
                 return await self._disk(portal, source)
             except VolumeOperationError as error:
                 last_error = error
@@ -106,17 +106,17 @@ class IscsiPlugin(VolumePluginBase):
         return {key: value.decode() for key, value in secret.data.items()}
 
     async def unmount_device(self, device: DeviceMount) -> None:
-        if not await in_thread(device.path.is_dir):
+        if not await run_in_thread(device.path.is_dir):
             return
         async with self._session(device):
-            await self._leave(device)
+            await self._detach(device)
 
-    async def _leave(self, device: DeviceMount) -> None:
-        await in_thread(self._host.mounter.take_away, device.path)
+    async def _detach(self, device: DeviceMount) -> None:
+        await run_in_thread(self._host.mounter.unmount_and_remove, device.path)
         interface, (portal, iqn) = device.path.parent.name.removeprefix("iface-"), _portal_and_iqn(device.path.name)
         others = list(device.path.parent.glob(f"{portal}-{iqn}-lun-*"))
         for command in () if others else logout(portal, iqn, interface):
-            await _tolerant(command, _NO_SESSION)
+            await _run_iscsiadm(command, _NO_SESSION)
 
     def device_on_disk(self, uid: str, inner: str) -> DeviceMount | None:
         """Return the shared mount according to the stored note, if that names a valid location."""
@@ -140,8 +140,8 @@ class IscsiPlugin(VolumePluginBase):
         target = self._host.layout.volume(spec.pod.metadata.uid, NAME, spec.inner)
         assert device is not None
         note = self._note(spec.pod.metadata.uid, spec.inner)
-        await in_thread(_write, note, str(device.path))
-        await in_thread(self._bind, spec, device.path, target)
+        await run_in_thread(_write, note, str(device.path))
+        await run_in_thread(self._bind, spec, device.path, target)
         return ReadyVolume(path=target, is_read_only=_is_read_only(spec))
 
     def _bind(self, spec: VolumeSpec, source: Path, target: Path) -> None:
@@ -155,8 +155,8 @@ class IscsiPlugin(VolumePluginBase):
 
     async def tear_down(self, uid: str, inner: str) -> None:
         target = self._host.layout.volume(uid, NAME, inner)
-        await in_thread(self._host.mounter.take_away, target)
-        await in_thread(self._host.mounter.remove, self._note(uid, inner).parent)
+        await run_in_thread(self._host.mounter.unmount_and_remove, target)
+        await run_in_thread(self._host.mounter.remove, self._note(uid, inner).parent)
 
 
 def _device_at(path: Path) -> DeviceMount:
@@ -197,7 +197,7 @@ def logout(portal: str, iqn: str, interface: str) -> list[Command]:
     return [[*node, "--logout"], [*node, "-o", "delete"]]
 
 
-async def _tolerant(command: Command, code: int) -> None:
+async def _run_iscsiadm(command: Command, code: int) -> None:
     try:
         await run_program("iscsiadm", *command)
     except CommandError as error:

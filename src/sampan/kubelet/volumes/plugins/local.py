@@ -15,10 +15,10 @@ from sampan.kubelet.volumes.contract import (
     VolumePluginBase,
     VolumeSpec,
 )
-from sampan.kubelet.volumes.mounter import fill
+from sampan.kubelet.volumes.mounter import expand_file_system
 from sampan.kubelet.volumes.ownership import give_to_group
 from sampan.kubelet.volumes.volume_host import VolumeHost
-from sampan.machinery.worker_thread import in_thread
+from sampan.machinery.worker_thread import run_in_thread
 
 NAME = "kubernetes.io/local-volume"
 _DEFAULT_KIND = "ext4"
@@ -55,7 +55,7 @@ class LocalPlugin(VolumePluginBase):
             raise VolumeOperationError(f"{message}, error {error.text}", step=MOUNT_DEVICE) from None
 
     async def unmount_device(self, device: DeviceMount) -> None:
-        await in_thread(self._host.mounter.take_away, device.path)
+        await run_in_thread(self._host.mounter.unmount_and_remove, device.path)
 
     def device_on_disk(self, uid: str, inner: str) -> DeviceMount | None:
         path = self._host.layout.plugin(NAME) / "mounts" / inner
@@ -71,7 +71,7 @@ class LocalPlugin(VolumePluginBase):
         if ".." in source.path.split("/"):
             raise VolumeOperationError(f"invalid path: {source.path} must not contain '..'")
         device = await self.device(spec)
-        return await in_thread(self._make, spec, Path(source.path), device)
+        return await run_in_thread(self._make, spec, Path(source.path), device)
 
     def _make(self, spec: VolumeSpec, path: Path, device: DeviceMount | None) -> ReadyVolume:
         if not path.exists():
@@ -101,12 +101,12 @@ class LocalPlugin(VolumePluginBase):
     async def expand(self, spec: VolumeSpec, ready: ReadyVolume, device: DeviceMount | None, size: int) -> None:
         """Expand the file system of a disk. A directory or a raw block device needs nothing."""
         if device is not None:
-            kind = await in_thread(self._host.mounter.kind, device.path)
-            await fill((spec.source.local or LocalVolumeSource()).path, kind, device.path)
+            kind = await run_in_thread(self._host.mounter.kind, device.path)
+            await expand_file_system((spec.source.local or LocalVolumeSource()).path, kind, device.path)
 
     async def tear_down(self, uid: str, inner: str) -> None:
         target = self._host.layout.volume(uid, NAME, inner)
-        await in_thread(self._host.mounter.take_away, target)
+        await run_in_thread(self._host.mounter.unmount_and_remove, target)
 
 
 def _is_disk(path: Path) -> bool:

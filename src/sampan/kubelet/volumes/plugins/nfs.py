@@ -9,7 +9,7 @@ from pathlib import Path
 from sampan.api.types.core_v1 import NFSVolumeSource
 from sampan.kubelet.volumes.contract import ReadyVolume, VolumeOperationError, VolumePluginBase, VolumeSpec
 from sampan.kubelet.volumes.volume_host import VolumeHost
-from sampan.machinery.worker_thread import in_thread
+from sampan.machinery.worker_thread import run_in_thread
 
 NAME = "kubernetes.io/nfs"
 
@@ -27,7 +27,7 @@ class NfsPlugin(VolumePluginBase):
         source = spec.volume.nfs or spec.source.nfs or NFSVolumeSource()
         is_read_only = spec.is_read_only if spec.persistent is not None else source.readOnly
         path = self._host.layout.volume(spec.pod.metadata.uid, NAME, spec.inner)
-        if not await in_thread(self._host.mounter.is_mounted, path):
+        if not await run_in_thread(self._host.mounter.is_mounted, path):
             path.mkdir(parents=True, exist_ok=True, mode=0o750)
             options = sorted({*spec.source.mountOptions, *(["ro"] if is_read_only else [])})
             await self._mount(f"{_server(source.server)}:{source.path}", path, options)
@@ -37,15 +37,15 @@ class NfsPlugin(VolumePluginBase):
         if not self._host.mounter.can_mount:
             raise VolumeOperationError("mounting needs root")
         try:
-            await self._host.mounter.by_program(source, path, "nfs", options)
+            await self._host.mounter.mount_with_program(source, path, "nfs", options)
         except BaseException:
             with contextlib.suppress(OSError):
-                self._host.mounter.take_away(path)
+                self._host.mounter.unmount_and_remove(path)
             raise
 
     async def tear_down(self, uid: str, inner: str) -> None:
         path = self._host.layout.volume(uid, NAME, inner)
-        await in_thread(self._host.mounter.take_away, path)
+        await run_in_thread(self._host.mounter.unmount_and_remove, path)
 
 
 def _server(name: str) -> str:

@@ -17,7 +17,7 @@ from sampan.kubelet.volumes.plugins.api_objects import (
     config_map_files,
     default_mode,
     files_of_downward_api,
-    raise_together,
+    raise_errors,
     secret_files,
 )
 from sampan.kubelet.volumes.volume_host import VolumeHost
@@ -56,7 +56,7 @@ class ProjectedPlugin(FilesPlugin):
             files |= part_files
             if again_s is not None:
                 again.append(again_s)
-        raise_together(errors)
+        raise_errors(errors)
         return files, min(again, default=None)
 
     async def _part(self, spec: VolumeSpec, part: VolumeProjection, mode: int) -> tuple[dict[str, File], float | None]:
@@ -72,7 +72,7 @@ class ProjectedPlugin(FilesPlugin):
             return await self._token(spec, part, mode)
         if part.clusterTrustBundle is not None:
             content = await self._trust_bundles.anchors(part.clusterTrustBundle)
-            return {part.clusterTrustBundle.path: _owned(spec, content, mode)}, _BUNDLES_S
+            return {part.clusterTrustBundle.path: _make_restricted_file(spec, content, mode)}, _BUNDLES_S
         if part.podCertificate is not None:
             raise VolumeOperationError("unimplemented")  # As in a Kubernetes kubelet with default feature gates.
         return {}, None
@@ -83,10 +83,10 @@ class ProjectedPlugin(FilesPlugin):
         audiences = [projection.audience] if projection.audience else []
         token = await self.host.tokens.get(spec.pod, audiences, projection.expirationSeconds)
         again_s = max(token.renew_at - self.host.clock.now(), 1.0)
-        return {projection.path: _owned(spec, token.text.encode(), mode)}, again_s
+        return {projection.path: _make_restricted_file(spec, token.text.encode(), mode)}, again_s
 
 
-def _owned(spec: VolumeSpec, content: bytes, mode: int) -> File:
+def _make_restricted_file(spec: VolumeSpec, content: bytes, mode: int) -> File:
     """Return the file. If a single user or fsGroup is known to need it, no other may read it."""
     user = pod_user(spec.pod)
     is_closed = user is not None or spec.security.fsGroup is not None
@@ -107,16 +107,16 @@ class TrustBundles:
     """Trust anchors from ClusterTrustBundles as PEM without duplicates (`pkg/kubelet/clustertrustbundle`)."""
 
     def __init__(self, *, client: Client) -> None:
-        self._bundles = client.of(ClusterTrustBundle)
+        self._bundles = client.for_kind(ClusterTrustBundle)
 
     async def anchors(self, projection: ClusterTrustBundleProjection) -> bytes:
         try:
-            bundles = await self._matching(projection)
+            bundles = await self._find_bundles(projection)
         except (errors.ApiError, ConnectionFailed) as error:
             raise VolumeOperationError(f"while getting ClusterTrustBundle: {error}") from error
-        return joined_certificates(bundle.spec.trustBundle for bundle in bundles)
+        return merge_certificates(bundle.spec.trustBundle for bundle in bundles)
 
-    async def _matching(self, projection: ClusterTrustBundleProjection) -> list[ClusterTrustBundle]:
+    async def _find_bundles(self, projection: ClusterTrustBundleProjection) -> list[ClusterTrustBundle]:
         if projection.name is not None:
             try:
                 return [await self._bundles.get(projection.name)]
@@ -134,6 +134,6 @@ class TrustBundles:
         return bundles
 
 
-def joined_certificates(bundles: Iterable[str]) -> bytes:
+def merge_certificates(bundles: Iterable[str]) -> bytes:
     """Return each certificate of the bundles once."""
     return b"".join(sorted({block.encode() for text in bundles for block in read_blocks(text.encode())}))

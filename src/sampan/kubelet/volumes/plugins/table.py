@@ -38,7 +38,7 @@ class GitRepoPlugin(VolumePluginBase):
         return None
 
 
-def unknown(spec: VolumeSpec) -> VolumeOperationError:
+def make_no_plugin_error(spec: VolumeSpec) -> VolumeOperationError:
     """Return the error for an unsupported source. In-tree vendor drivers were removed from Kubernetes in favor
     of CSI.
     """
@@ -72,15 +72,15 @@ class VolumePlugins:
         )
         self._by_name = {plugin.name: plugin for plugin in self._all}
 
-    def of(self, spec: VolumeSpec) -> NodeVolumePlugin:
+    def find_plugin_by_spec(self, spec: VolumeSpec) -> NodeVolumePlugin:
         """Return the plug-in for the volume. Raise VolumeOperationError if there is none."""
         for plugin in self._all:
             if plugin.supports(spec):
                 return plugin
-        raise unknown(spec)
+        raise make_no_plugin_error(spec)
 
     def __iter__(self) -> Iterator[NodeVolumePlugin]:
         return iter(self._all)
 
-    def named(self, name: str) -> NodeVolumePlugin | None:
+    def find_plugin_by_name(self, name: str) -> NodeVolumePlugin | None:
         return self._by_name.get(name)

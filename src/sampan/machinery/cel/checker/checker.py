@@ -25,7 +25,7 @@ from sampan.machinery.cel.checker.types import (
     type_of,
 )
 from sampan.machinery.cel.errors import CompileError, Issue, format_issues
-from sampan.machinery.cel.escapes import RESERVED, escaped
+from sampan.machinery.cel.escapes import RESERVED, escape_name
 from sampan.machinery.cel.runtime.values import TypeValue
 from sampan.machinery.cel.syntax.ast import (
     BindNode,
@@ -93,14 +93,14 @@ class Checker:
         self._nodes.append(node)
         return result
 
-    def _new_parameter(self) -> Type:
+    def _create_parameter(self) -> Type:
         self._fresh += 1
         return parameter(f"_var{self._fresh}")
 
-    def _shown(self, type_: Type) -> str:
+    def _format_type(self, type_: Type) -> str:
         return str(self._types.resolve(type_, frees_parameters=True))
 
-    def _assignable(self, target: Type, value: Type) -> bool:
+    def _try_assign(self, target: Type, value: Type) -> bool:
         mark = self._types.mark()
         if self._types.assign(target, value):
             return True
@@ -144,7 +144,7 @@ class Checker:
     def _select(self, node: Select) -> Type:
         qualified = qualified_name(node)
         if qualified is not None and not node.is_test and not node.is_optional:
-            resolved = self._qualified(node, qualified)
+            resolved = self._resolve_qualified_name(node, qualified)
             if resolved is not None:
                 return resolved
         operand = self._check(node.operand)
@@ -159,7 +159,7 @@ class Checker:
             return field if self._types.find(field).is_optional else optional_of(field)
         return field
 
-    def _qualified(self, node: Select, name: str) -> Type | None:
+    def _resolve_qualified_name(self, node: Select, name: str) -> Type | None:
         """Resolve a qualified name of a type, such as `google.protobuf.Timestamp`, or of a variable; return None if it
         is neither."""
         first = name.partition(".")[0]
@@ -181,7 +181,7 @@ class Checker:
         if isinstance(operand, ObjectType):
             field = operand.fields.get(node.field)
             if field is None and node.field in RESERVED:
-                field = operand.fields.get(escaped(node.field))
+                field = operand.fields.get(escape_name(node.field))
             if field is None:
                 return self._fail(node.offset, f"undefined field '{node.field}'")
             node.wire_name = field.name
@@ -189,9 +189,9 @@ class Checker:
         if operand.is_dyn:
             return DYN if operand.kind != "error" else ERROR
         if operand.kind == "parameter":
-            self._assignable(operand, DYN)
+            self._try_assign(operand, DYN)
             return DYN
-        return self._fail(node.offset, f"type '{self._shown(operand)}' does not support field selection")
+        return self._fail(node.offset, f"type '{self._format_type(operand)}' does not support field selection")
 
     def _call(self, node: CallNode) -> Type:
         if node.target is not None:
@@ -245,7 +245,7 @@ class Checker:
             elif result != result_type:
                 result = DYN
         if result is None:
-            shown = [self._shown(type_) for type_ in types]
+            shown = [self._format_type(type_) for type_ in types]
             words = f"{shown[0]}.({', '.join(shown[1:])})" if is_method else f"({', '.join(shown)})"
             return self._fail(node.offset, f"found no matching overload for '{name}' applied to '{words}'")
         if len(candidates) == 1 or result is not DYN:
@@ -259,7 +259,7 @@ class Checker:
         """Return the type with fresh parameters in place of the declared ones."""
         if type_.kind == "parameter":
             if type_.name not in renamed:
-                renamed[type_.name] = self._new_parameter()
+                renamed[type_.name] = self._create_parameter()
             return renamed[type_.name]
         if not type_.parameters:
             return type_
@@ -270,12 +270,12 @@ class Checker:
         types = [self._check(term) for term in node.terms]
         left = types[0]
         for offset, right in zip(node.offsets, types[1:], strict=True):
-            if self._assignable(BOOL, left) and self._assignable(BOOL, right):
+            if self._try_assign(BOOL, left) and self._try_assign(BOOL, right):
                 left = BOOL
                 continue
             if ERROR in (self._types.find(left), self._types.find(right)):
                 return ERROR
-            shown = f"({self._shown(left)}, {self._shown(right)})"
+            shown = f"({self._format_type(left)}, {self._format_type(right)})"
             return self._fail(offset, f"found no matching overload for '{name}' applied to '{shown}'")
         return BOOL
 
@@ -284,9 +284,9 @@ class Checker:
         for index, item in enumerate(node.items):
             type_ = self._check(item)
             if index in node.optional:
-                type_ = self._unwrapped(item, type_)
+                type_ = self._unwrap_optional(item, type_)
             element = self._join(element, type_, item.offset)
-        return list_of(element if element is not None else self._new_parameter())
+        return list_of(element if element is not None else self._create_parameter())
 
     def _map(self, node: MapNode) -> Type:
         key: Type | None = None
@@ -295,36 +295,36 @@ class Checker:
             key = self._join(key, self._key(key_node), key_node.offset)
             type_ = self._check(value_node)
             if index in node.optional:
-                type_ = self._unwrapped(value_node, type_)
+                type_ = self._unwrap_optional(value_node, type_)
             value = self._join(value, type_, value_node.offset)
-        return map_of(key or self._new_parameter(), value or self._new_parameter())
+        return map_of(key or self._create_parameter(), value or self._create_parameter())
 
     def _key(self, node: ExpressionNode) -> Type:
         """Return the type of a key. Lists and maps are rejected: they fail at run time anyway, and maps of maps as keys
         have types that double in size with each level."""
         type_ = self._types.find(self._check(node))
         if type_.parameters and type_.kind != "wrapper":
-            return self._fail(node.offset, f"unsupported key type: {self._shown(type_)}")
+            return self._fail(node.offset, f"unsupported key type: {self._format_type(type_)}")
         return type_
 
-    def _unwrapped(self, node: ExpressionNode, type_: Type) -> Type:
+    def _unwrap_optional(self, node: ExpressionNode, type_: Type) -> Type:
         actual = self._types.find(type_)
         if actual.is_optional:
             return actual.parameters[0]
         if actual.is_dyn:
             return DYN
-        shown = self._shown(actual)
+        shown = self._format_type(actual)
         return self._fail(node.offset, f"expected type 'optional_type({shown})' but found '{shown}'")
 
     def _join(self, known: Type | None, other: Type, offset: int) -> Type:
         """Return the common type of the elements of a literal so far and one more."""
         if known is None:
             return other
-        if self._assignable(known, other):
+        if self._try_assign(known, other):
             return most_general(self._types.find(known), self._types.find(other))
         if not self._is_homogeneous:
             return DYN
-        return self._fail(offset, f"expected type '{self._shown(known)}' but found '{self._shown(other)}'")
+        return self._fail(offset, f"expected type '{self._format_type(known)}' but found '{self._format_type(other)}'")
 
     def _struct(self, node: StructNode) -> Type:
         for value in node.values:
@@ -341,15 +341,16 @@ class Checker:
                 self._fail(offset, f"undefined field '{name}'")
                 continue
             assert value.type is not None
-            type_ = self._unwrapped(value, value.type) if index in node.optional else value.type
-            if not self._assignable(field.type, type_):
-                shown = f"expected type of field '{name}' is '{field.type}' but provided type is '{self._shown(type_)}'"
+            type_ = self._unwrap_optional(value, value.type) if index in node.optional else value.type
+            if not self._try_assign(field.type, type_):
+                provided = self._format_type(type_)
+                shown = f"expected type of field '{name}' is '{field.type}' but provided type is '{provided}'"
                 self._fail(offset, shown)
         return declared
 
     # -- macros
 
-    def _within(self, scope: dict[str, Type], node: ExpressionNode) -> Type:
+    def _check_in_scope(self, scope: dict[str, Type], node: ExpressionNode) -> Type:
         self._scopes.append(scope)
         try:
             return self._check(node)
@@ -365,8 +366,8 @@ class Checker:
         else:
             scope = {node.variable: key, node.variable2: value}
         if node.predicate is not None:
-            self._expect_bool(node, self._within(scope, node.predicate))
-        transform = None if node.transform is None else self._within(scope, node.transform)
+            self._expect_bool(node, self._check_in_scope(scope, node.predicate))
+        transform = None if node.transform is None else self._check_in_scope(scope, node.transform)
         return _RESULTS[node.form](self, node, scope[node.variable], transform)
 
     def _range(self, node: Comprehension, range_type: Type) -> tuple[Type, Type]:
@@ -378,18 +379,18 @@ class Checker:
         if range_type.is_dyn:
             return DYN, DYN
         if range_type.kind == "parameter":
-            self._assignable(range_type, DYN)
+            self._try_assign(range_type, DYN)
             return DYN, DYN
-        shown = self._shown(range_type)
+        shown = self._format_type(range_type)
         words = f"expression of type '{shown}' cannot be range of a comprehension (must be list, map, or dynamic)"
         self._fail(node.range.offset, words)
         return ERROR, ERROR
 
     def _expect_bool(self, node: Comprehension, type_: Type) -> None:
-        if self._assignable(BOOL, type_) or self._types.find(type_).kind == "error":
+        if self._try_assign(BOOL, type_) or self._types.find(type_).kind == "error":
             return
         assert node.predicate is not None
-        shown = self._shown(type_)
+        shown = self._format_type(type_)
         operator = {"all": "_&&_", "exists": "_||_"}.get(node.form)
         if operator is not None:
             words = f"found no matching overload for '{operator}' applied to '(bool, {shown})'"
@@ -398,27 +399,27 @@ class Checker:
             words = f"found no matching overload for '_?_:_' applied to '({shown}, {accumulated}, {accumulated})'"
         self._fail(node.offset, words)
 
-    def _sorted(self, node: Comprehension, element: Type, transform: Type | None) -> Type:
+    def _check_sort_by(self, node: Comprehension, element: Type, transform: Type | None) -> Type:
         assert transform is not None
         kind = self._types.find(transform).kind
         if kind not in _COMPARABLE:
-            shown = f"list({self._shown(element)}).(list({self._shown(transform)}))"
+            shown = f"list({self._format_type(element)}).(list({self._format_type(transform)}))"
             words = f"found no matching overload for '@sortByAssociatedKeys' applied to '{shown}'"
             return self._fail(node.offset, words)
         return list_of(element)
 
-    def _entry(self, node: Comprehension, _: Type, transform: Type | None) -> Type:
+    def _check_map_entry(self, node: Comprehension, _: Type, transform: Type | None) -> Type:
         assert transform is not None
         entry_type = self._types.find(transform)
         if entry_type.kind == "map":
             return entry_type
         if entry_type.is_dyn:
             return map_of(DYN, DYN)
-        shown = f"(map(dyn, dyn), {self._shown(entry_type)})"
+        shown = f"(map(dyn, dyn), {self._format_type(entry_type)})"
         return self._fail(node.offset, f"found no matching overload for 'cel.@mapInsert' applied to '{shown}'")
 
     def _bind(self, node: BindNode) -> Type:
-        return self._within({node.variable: self._check(node.value)}, node.body)
+        return self._check_in_scope({node.variable: self._check(node.value)}, node.body)
 
     def _optional_map(self, node: OptionalMap) -> Type:
         target = self._types.find(self._check(node.target))
@@ -427,15 +428,15 @@ class Checker:
         elif target.is_dyn:
             inner = DYN
         else:
-            shown = self._shown(target)
+            shown = self._format_type(target)
             return self._fail(node.offset, f"found no matching overload for 'hasValue' applied to '{shown}.()'")
-        body = self._within({node.variable: inner}, node.body)
+        body = self._check_in_scope({node.variable: inner}, node.body)
         if not node.is_flat:
             return optional_of(body)
         body_type = self._types.find(body)
         if body_type.is_optional or body_type.is_dyn:
             return body_type if body_type.is_optional else optional_of(DYN)
-        shown = f"(bool, {self._shown(body_type)}, optional_type(dyn))"
+        shown = f"(bool, {self._format_type(body_type)}, optional_type(dyn))"
         return self._fail(node.offset, f"found no matching overload for '_?_:_' applied to '{shown}'")
 
 
@@ -460,6 +461,6 @@ _RESULTS: Final[Mapping[str, Callable[[Checker, Comprehension, Type, Type | None
     "map": lambda checker, node, element, transform: list_of(transform or DYN),
     "transformList": lambda checker, node, element, transform: list_of(transform or DYN),
     "transformMap": lambda checker, node, element, transform: map_of(element, transform or DYN),
-    "transformMapEntry": Checker._entry,
-    "sortBy": Checker._sorted,
+    "transformMapEntry": Checker._check_map_entry,
+    "sortBy": Checker._check_sort_by,
 }

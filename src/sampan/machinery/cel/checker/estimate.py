@@ -41,23 +41,23 @@ class Range(NamedTuple):
     def times(self, other: Range) -> Range:
         return Range(min(self.min * other.min, MOST), min(self.max * other.max, MOST))
 
-    def scaled(self, factor: float) -> Range:
-        return Range(_scaled(self.min, factor), _scaled(self.max, factor))
+    def scale(self, factor: float) -> Range:
+        return Range(_scale(self.min, factor), _scale(self.max, factor))
 
     def union(self, other: Range) -> Range:
         return Range(min(self.min, other.min), max(self.max, other.max))
 
 
-def _scaled(value: int, factor: float) -> int:
+def _scale(value: int, factor: float) -> int:
     return min(math.ceil(float(value) * factor), MOST)
 
 
-def fixed(value: int) -> Range:
+def fixed_range(value: int) -> Range:
     return Range(value, value)
 
 
 UNKNOWN: Final = Range(0, MOST)
-ZERO, UNIT = fixed(0), fixed(1)
+ZERO, UNIT = fixed_range(0), fixed_range(1)
 
 
 class CostEntry(NamedTuple):
@@ -111,11 +111,11 @@ class Estimator:
         if computed is not None:
             return computed
         if isinstance(node, Literal):
-            return fixed(len(node.value)) if isinstance(node.value, str | bytes) else UNIT
+            return fixed_range(len(node.value)) if isinstance(node.value, str | bytes) else UNIT
         if isinstance(node, ListNode):
-            return fixed(len(node.items))
+            return fixed_range(len(node.items))
         if isinstance(node, MapNode):
-            return fixed(len(node.keys))
+            return fixed_range(len(node.keys))
         declared = self._declared.get(id(node))
         if declared is not None and declared.max_size is not None:
             return Range(0, declared.max_size)
@@ -236,7 +236,7 @@ class Estimator:
         return Range(costs[0].min, most.max)
 
     def _list(self, node: ListNode) -> Range:
-        total = fixed(_LIST_COST)
+        total = fixed_range(_LIST_COST)
         for item in node.items:
             total = total.add(self.cost(item))
         value = self._union_of(node.items)
@@ -248,14 +248,14 @@ class Estimator:
         return Range(min(size.min for size in sizes), max(size.max for size in sizes)) if sizes else ZERO
 
     def _map(self, node: MapNode) -> Range:
-        total = fixed(_MAP_COST)
+        total = fixed_range(_MAP_COST)
         for part in node.children():
             total = total.add(self.cost(part))
         self._entries[id(node)] = CostEntry(self._union_of(node.keys), self._union_of(node.values))
         return total
 
     def _struct(self, node: StructNode) -> Range:
-        total = fixed(_STRUCT_COST)
+        total = fixed_range(_STRUCT_COST)
         for value in node.values:
             total = total.add(self.cost(value))
         return total
@@ -292,7 +292,7 @@ class Estimator:
             self._sizes[id(node)] = count
         total = total.add(fixed_cost).add(count.times(step))
         if form == "sortBy":
-            total = total.add(count.times(UNIT)).add(fixed(10))
+            total = total.add(count.times(UNIT)).add(fixed_range(10))
         return total
 
     def _push_iteration(self, node: Comprehension) -> None:
@@ -313,7 +313,7 @@ class Estimator:
             self._locals.setdefault(node.variable2, []).append(value_local)
 
     def _bind(self, node: BindNode) -> Range:
-        total = fixed(_LIST_COST).add(self.cost(node.value))
+        total = fixed_range(_LIST_COST).add(self.cost(node.value))
         local = _Local(self._declared.get(id(node.value)), self.size(node.value), self._entry(node.value))
         self._locals.setdefault(node.variable, []).append(local)
         total = total.add(self.cost(node.body))
@@ -326,7 +326,7 @@ class Estimator:
         self._locals.setdefault(node.variable, []).append(_Local(None, self.size(node.target), None))
         body = self.cost(node.body)
         self._locals[node.variable].pop()
-        return target.add(UNIT).add(UNIT.union(target.add(body).add(fixed(_LIST_COST + 2))))
+        return target.add(UNIT).add(UNIT.union(target.add(body).add(fixed_range(_LIST_COST + 2))))
 
 
 def _member(declared: Type, name: str) -> Type | None:
@@ -351,21 +351,21 @@ def _exists(predicate: Range, _: Range, __: bool) -> tuple[Range, Range]:
 
 
 def _exists_one(predicate: Range, _: Range, __: bool) -> tuple[Range, Range]:
-    return fixed(2), predicate.add(Range(1, 2))
+    return fixed_range(2), predicate.add(Range(1, 2))
 
 
 def _filter(predicate: Range, _: Range, __: bool) -> tuple[Range, Range]:
-    return fixed(11), predicate.add(Range(1, 13))
+    return fixed_range(11), predicate.add(Range(1, 13))
 
 
 def _map(predicate: Range, transform: Range, has_predicate: bool) -> tuple[Range, Range]:
-    step = transform.add(fixed(12))
-    return fixed(11), predicate.add(step.union(UNIT)) if has_predicate else step
+    step = transform.add(fixed_range(12))
+    return fixed_range(11), predicate.add(step.union(UNIT)) if has_predicate else step
 
 
 def _map_entries(predicate: Range, transform: Range, has_predicate: bool) -> tuple[Range, Range]:
-    step = transform.add(fixed(3))
-    return fixed(31), predicate.add(step.union(UNIT)) if has_predicate else step
+    step = transform.add(fixed_range(3))
+    return fixed_range(31), predicate.add(step.union(UNIT)) if has_predicate else step
 
 
 _LOOPS: Final[Mapping[str, Callable[[Range, Range, bool], tuple[Range, Range]]]] = {
@@ -402,7 +402,7 @@ def traverse(factor: float = STRING_FACTOR, *, at: int = 0, keeps_size: bool = F
 
     def estimate(_: Estimator, operands: Sequence[Operand]) -> Estimate:
         size = operands[at].size
-        return Estimate(size.scaled(factor), size if keeps_size else None)
+        return Estimate(size.scale(factor), size if keeps_size else None)
 
     return estimate
 
@@ -414,5 +414,5 @@ def nominal(_: Estimator, operands: Sequence[Operand]) -> Estimate:
 def search_pattern(_: Estimator, operands: Sequence[Operand]) -> Estimate:
     """Estimate a search for a regular expression: the length of the text times that of the pattern."""
     text, pattern = operands[0].size, operands[1].size
-    cost = text.add(UNIT).scaled(STRING_FACTOR).times(pattern.scaled(REGEX_FACTOR))
+    cost = text.add(UNIT).scale(STRING_FACTOR).times(pattern.scale(REGEX_FACTOR))
     return Estimate(cost, Range(0, text.max))

@@ -156,7 +156,7 @@ def nullable(value: Type) -> Type:
     return Type("wrapper", parameters=(value,))
 
 
-def sized(value: Type, max_size: int) -> Type:
+def limit_size(value: Type, max_size: int) -> Type:
     """Return the type with a bound on the size of its values."""
     if isinstance(value, ObjectType):
         return ObjectType(value.name, value.fields, max_size=max_size)

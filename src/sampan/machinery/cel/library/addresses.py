@@ -13,7 +13,7 @@ from sampan.machinery.cel.checker.estimate import (
     Estimator,
     Operand,
     Range,
-    fixed,
+    fixed_range,
     nominal,
     traverse,
 )
@@ -170,18 +170,18 @@ _BYTES = Range(4, 16)
 
 
 def _estimate_ip(_: Estimator, operands: Sequence[Operand]) -> Estimate:
-    cost = _BYTES.add(_BYTES).scaled(STRING_FACTOR)
+    cost = _BYTES.add(_BYTES).scale(STRING_FACTOR)
     if operands[1].type.kind == "string":
-        cost = cost.add(operands[1].size.scaled(STRING_FACTOR))
+        cost = cost.add(operands[1].size.scale(STRING_FACTOR))
     return Estimate(cost)
 
 
 def _estimate_cidr(estimator: Estimator, operands: Sequence[Operand]) -> Estimate:
     cost = _estimate_ip(estimator, operands).cost
-    return Estimate(cost.add(_BYTES.scaled(STRING_FACTOR)).add(fixed(1)))
+    return Estimate(cost.add(_BYTES.scale(STRING_FACTOR)).add(fixed_range(1)))
 
 
-def _of_ip(run: Any, result: Any = BOOL) -> list[Any]:
+def _declare_ip_method(run: Any, result: Any = BOOL) -> list[Any]:
     return [method(IP, result=result, run=run, estimate=nominal)]
 
 
@@ -201,12 +201,12 @@ LIBRARY = Library(
                 estimate=traverse(2 * STRING_FACTOR),
             )
         ],
-        "family": _of_ip(lambda value: value.address.version, INT),
-        "isUnspecified": _of_ip(lambda value: value.address.is_unspecified),
-        "isLoopback": _of_ip(lambda value: value.address.is_loopback),
-        "isLinkLocalUnicast": _of_ip(lambda value: value.address.is_link_local),
-        "isLinkLocalMulticast": _of_ip(_is_link_local_multicast),
-        "isGlobalUnicast": _of_ip(_is_global_unicast),
+        "family": _declare_ip_method(lambda value: value.address.version, INT),
+        "isUnspecified": _declare_ip_method(lambda value: value.address.is_unspecified),
+        "isLoopback": _declare_ip_method(lambda value: value.address.is_loopback),
+        "isLinkLocalUnicast": _declare_ip_method(lambda value: value.address.is_link_local),
+        "isLinkLocalMulticast": _declare_ip_method(_is_link_local_multicast),
+        "isGlobalUnicast": _declare_ip_method(_is_global_unicast),
         "cidr": [function(STRING, result=CIDR, run=_cidr, cost=_traversal, estimate=traverse())],
         "isCIDR": [function(STRING, result=BOOL, run=_is_cidr, cost=_traversal, estimate=traverse())],
         "containsIP": [

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from sampan.machinery.cel.checker.declarations import Library, Overload, method
-from sampan.machinery.cel.checker.estimate import Estimate, fixed
+from sampan.machinery.cel.checker.estimate import Estimate, fixed_range
 from sampan.machinery.cel.checker.types import BOOL, STRING, opaque
 from sampan.machinery.cel.runtime.values import Opaque
 
@@ -90,7 +90,7 @@ class ResourceCheckValue(_Asking):
     type_name = RESOURCE_CHECK.name
 
 
-def _with(kind: type[_Asking], field: str) -> Callable[[_Asking, str], _Asking]:
+def _make_setter(kind: type[_Asking], field: str) -> Callable[[_Asking, str], _Asking]:
     def run(asking: _Asking, value: str) -> _Asking:
         changed = replace(asking.question, **{field: value})  # type: ignore[arg-type]
         return kind(asking.ask, changed)
@@ -113,28 +113,34 @@ def _check_row(kind: Any) -> Overload:
         result=DECISION,
         run=_check,
         cost=lambda *_: _CHECK_COST,
-        estimate=lambda *_: Estimate(fixed(_CHECK_COST)),
+        estimate=lambda *_: Estimate(fixed_range(_CHECK_COST)),
     )
 
 
 LIBRARY = Library(
     {
-        "path": [method(AUTHORIZER, STRING, result=PATH_CHECK, run=_with(_PathCheck, "path"))],
-        "group": [method(AUTHORIZER, STRING, result=GROUP_CHECK, run=_with(_GroupCheck, "group"))],
+        "path": [method(AUTHORIZER, STRING, result=PATH_CHECK, run=_make_setter(_PathCheck, "path"))],
+        "group": [method(AUTHORIZER, STRING, result=GROUP_CHECK, run=_make_setter(_GroupCheck, "group"))],
         "serviceAccount": [method(AUTHORIZER, STRING, STRING, result=AUTHORIZER, run=_service_account)],
-        "resource": [method(GROUP_CHECK, STRING, result=RESOURCE_CHECK, run=_with(ResourceCheckValue, "resource"))],
+        "resource": [
+            method(GROUP_CHECK, STRING, result=RESOURCE_CHECK, run=_make_setter(ResourceCheckValue, "resource"))
+        ],
         "subresource": [
-            method(RESOURCE_CHECK, STRING, result=RESOURCE_CHECK, run=_with(ResourceCheckValue, "subresource"))
+            method(RESOURCE_CHECK, STRING, result=RESOURCE_CHECK, run=_make_setter(ResourceCheckValue, "subresource"))
         ],
         "namespace": [
-            method(RESOURCE_CHECK, STRING, result=RESOURCE_CHECK, run=_with(ResourceCheckValue, "namespace"))
+            method(RESOURCE_CHECK, STRING, result=RESOURCE_CHECK, run=_make_setter(ResourceCheckValue, "namespace"))
         ],
-        "name": [method(RESOURCE_CHECK, STRING, result=RESOURCE_CHECK, run=_with(ResourceCheckValue, "name"))],
+        "name": [method(RESOURCE_CHECK, STRING, result=RESOURCE_CHECK, run=_make_setter(ResourceCheckValue, "name"))],
         "fieldSelector": [
-            method(RESOURCE_CHECK, STRING, result=RESOURCE_CHECK, run=_with(ResourceCheckValue, "field_selector"))
+            method(
+                RESOURCE_CHECK, STRING, result=RESOURCE_CHECK, run=_make_setter(ResourceCheckValue, "field_selector")
+            )
         ],
         "labelSelector": [
-            method(RESOURCE_CHECK, STRING, result=RESOURCE_CHECK, run=_with(ResourceCheckValue, "label_selector"))
+            method(
+                RESOURCE_CHECK, STRING, result=RESOURCE_CHECK, run=_make_setter(ResourceCheckValue, "label_selector")
+            )
         ],
         "check": [_check_row(PATH_CHECK), _check_row(RESOURCE_CHECK)],
         "allowed": [method(DECISION, result=BOOL, run=lambda decision: decision.is_allowed)],

@@ -37,19 +37,19 @@ def _to_int(value: Any) -> int:
             raise EvaluationError("integer overflow")
         return int(value)
     if isinstance(value, str):
-        return operators.checked_int(_parse_int(value, "int"))
-    return operators.checked_int(int(value))
+        return operators.check_int(_parse_int(value, "int"))
+    return operators.check_int(int(value))
 
 
 def _parse_int(text: str, kind: str) -> int:
     """Parse a decimal number with Go's syntax."""
     digits = text[1:] if text[:1] in ("-", "+") and kind == "int" else text
     if not digits.isascii() or not digits.isdigit() or len(digits) > 100:
-        raise _no_conversion(kind)
+        raise _conversion_error(kind)
     return int(text)
 
 
-def _no_conversion(kind: str) -> EvaluationError:
+def _conversion_error(kind: str) -> EvaluationError:
     return EvaluationError(f"type conversion error from 'string' to '{kind}'")
 
 
@@ -59,7 +59,7 @@ def _to_uint(value: Any) -> Uint:
             raise EvaluationError("unsigned integer overflow")
         return Uint(int(value))
     if isinstance(value, str):
-        return operators.checked_uint(_parse_int(value, "uint"))
+        return operators.check_uint(_parse_int(value, "uint"))
     if not 0 <= value <= UINT_MAX:
         raise EvaluationError("unsigned integer overflow")
     return Uint(value)
@@ -73,7 +73,7 @@ def _to_double(value: Any) -> float:
             raise ValueError
         return float(value)
     except ValueError:
-        raise _no_conversion("double") from None
+        raise _conversion_error("double") from None
 
 
 def _to_bool(value: Any) -> bool:
@@ -150,12 +150,12 @@ def _string_cost(value: Any) -> int:
 
 def _estimate_to_bytes(_: Estimator, operands: Sequence[Operand]) -> Estimate:
     size = operands[0].size
-    return Estimate(size.scaled(STRING_FACTOR), Range(size.min, min(size.max * 4, 2**64 - 1)))
+    return Estimate(size.scale(STRING_FACTOR), Range(size.min, min(size.max * 4, 2**64 - 1)))
 
 
 def _estimate_to_string(_: Estimator, operands: Sequence[Operand]) -> Estimate:
     size = operands[0].size
-    return Estimate(size.scaled(STRING_FACTOR), Range(size.min // 4, size.max))
+    return Estimate(size.scale(STRING_FACTOR), Range(size.min // 4, size.max))
 
 
 def _conversions(run: Callable[[Any], Any], result: Type, *sources: Type) -> list[Overload]:

@@ -11,7 +11,7 @@ from typing import Final
 
 from sampan.api import names
 from sampan.machinery.cel.checker.declarations import Library, Overload, function, method
-from sampan.machinery.cel.checker.estimate import REGEX_FACTOR, STRING_FACTOR, Estimate, Estimator, Operand, fixed
+from sampan.machinery.cel.checker.estimate import REGEX_FACTOR, STRING_FACTOR, Estimate, Estimator, Operand, fixed_range
 from sampan.machinery.cel.checker.types import STRING, list_of, opaque, optional_of
 from sampan.machinery.cel.library.urls import parse_url
 from sampan.machinery.cel.runtime.meter import Frame, charge
@@ -104,8 +104,8 @@ def _named(name: str) -> OptionalValue:
 
 
 def _estimate(_: Estimator, operands: Sequence[Operand]) -> Estimate:
-    pattern = fixed(_LARGEST_PATTERN).scaled(REGEX_FACTOR)
-    return Estimate(operands[1].size.scaled(STRING_FACTOR).times(pattern))
+    pattern = fixed_range(_LARGEST_PATTERN).scale(REGEX_FACTOR)
+    return Estimate(operands[1].size.scale(STRING_FACTOR).times(pattern))
 
 
 def _constant(form: FormatValue) -> list[Overload]:

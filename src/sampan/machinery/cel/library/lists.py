@@ -8,7 +8,16 @@ from itertools import pairwise
 from typing import Any, Final
 
 from sampan.machinery.cel.checker.declarations import Library, Overload, function, method
-from sampan.machinery.cel.checker.estimate import MOST, STRING_FACTOR, UNIT, Estimate, Estimator, Operand, Range, fixed
+from sampan.machinery.cel.checker.estimate import (
+    MOST,
+    STRING_FACTOR,
+    UNIT,
+    Estimate,
+    Estimator,
+    Operand,
+    Range,
+    fixed_range,
+)
 from sampan.machinery.cel.checker.types import (
     BOOL,
     BYTES,
@@ -191,12 +200,12 @@ def _estimate_traversal(_: Estimator, operands: Sequence[Operand]) -> Estimate:
     element = UNIT
     inner = values.type.parameters[0] if values.type.kind == "list" else DYN
     if inner.kind in ("string", "bytes"):
-        element = element.add((values.element or Range(0, MOST)).scaled(STRING_FACTOR))
+        element = element.add((values.element or Range(0, MOST)).scale(STRING_FACTOR))
     return Estimate(values.size.times(element))
 
 
-def _allocating(size: Range, factor: float = 1.0, result: Range | None = None) -> Estimate:
-    return Estimate(size.scaled(factor).add(fixed(_ALLOCATION)), result or size)
+def _estimate_allocation(size: Range, factor: float = 1.0, result: Range | None = None) -> Estimate:
+    return Estimate(size.scale(factor).add(fixed_range(_ALLOCATION)), result or size)
 
 
 def _number(operand: Operand, otherwise: int) -> int:
@@ -208,26 +217,26 @@ def _number(operand: Operand, otherwise: int) -> int:
 
 def _estimate_slice(_: Estimator, operands: Sequence[Operand]) -> Estimate:
     start, end = _number(operands[1], 0), _number(operands[2], operands[0].size.max)
-    return _allocating(fixed(max(end - start, 0)))
+    return _estimate_allocation(fixed_range(max(end - start, 0)))
 
 
 def _estimate_range(_: Estimator, operands: Sequence[Operand]) -> Estimate:
-    return _allocating(fixed(_number(operands[0], MOST)))
+    return _estimate_allocation(fixed_range(_number(operands[0], MOST)))
 
 
 def _estimate_copy(_: Estimator, operands: Sequence[Operand]) -> Estimate:
-    return _allocating(operands[0].size)
+    return _estimate_allocation(operands[0].size)
 
 
 def _estimate_flatten(_: Estimator, operands: Sequence[Operand]) -> Estimate:
     depth = _number(operands[1], MOST) if len(operands) > 1 else 1
-    return _allocating(operands[0].size, float(depth), operands[0].size)
+    return _estimate_allocation(operands[0].size, float(depth), operands[0].size)
 
 
 def _estimate_pairs(_: Estimator, operands: Sequence[Operand]) -> Estimate:
     size = operands[0].size
     inner = operands[0].type.parameters[0].kind if operands[0].type.kind == "list" else "dyn"
-    return _allocating(size.times(size), 2.1 if inner in ("string", "bytes") else 2.0, size)
+    return _estimate_allocation(size.times(size), 2.1 if inner in ("string", "bytes") else 2.0, size)
 
 
 def _traversals(run: Callable[..., Any], *, result: Type | None = None) -> list[Overload]:

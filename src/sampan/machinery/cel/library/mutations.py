@@ -21,7 +21,7 @@ LIBRARY = Library(
 )
 
 
-def misnamed_object(tree: ExpressionNode) -> str:
+def find_misnamed_object(tree: ExpressionNode) -> str:
     """Return the error of an expression that constructs an object whose type does not fit the field in which it is, or
     an empty string."""
     pending: list[ExpressionNode] = [tree]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from sampan.machinery.cel.checker.declarations import Library, Overload, function
-from sampan.machinery.cel.checker.estimate import Estimate, Estimator, Operand, fixed
+from sampan.machinery.cel.checker.estimate import Estimate, Estimator, Operand, fixed_range
 from sampan.machinery.cel.checker.types import BOOL, list_of, parameter
 from sampan.machinery.cel.runtime import operators
 from sampan.machinery.cel.runtime.meter import Frame, charge
@@ -35,7 +35,7 @@ def _row(test: Callable[[Frame, Sequence[Any], Sequence[Any]], bool], factor: in
 
     def estimate(_: Estimator, operands: Sequence[Operand]) -> Estimate:
         pairs = operands[0].size.times(operands[1].size)
-        return Estimate(pairs.scaled(float(factor)).add(fixed(1)))
+        return Estimate(pairs.scale(float(factor)).add(fixed_range(1)))
 
     return [function(list_of(T), list_of(T), result=BOOL, run=run, is_metered=True, estimate=estimate)]
 

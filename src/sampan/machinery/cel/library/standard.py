@@ -38,7 +38,7 @@ from sampan.machinery.cel.errors import EvaluationError
 from sampan.machinery.cel.library.regex import matches
 from sampan.machinery.cel.runtime import operators
 from sampan.machinery.cel.runtime.meter import Frame, charge
-from sampan.machinery.cel.runtime.operators import no_overload
+from sampan.machinery.cel.runtime.operators import overload_error
 from sampan.machinery.cel.runtime.values import (
     INT_MAX,
     INT_MIN,
@@ -83,7 +83,7 @@ def _inequality(frame: Frame, left: Any, right: Any) -> bool:
 
 def _estimate_comparison(_: Estimator, operands: Sequence[Operand]) -> Estimate:
     most = min(operands[0].size.max, operands[1].size.max)
-    return Estimate(Range(1 if most else 0, most).scaled(STRING_FACTOR))
+    return Estimate(Range(1 if most else 0, most).scale(STRING_FACTOR))
 
 
 def _comparisons(test: Callable[[Any, Any], bool], name: str) -> list[Overload]:
@@ -127,7 +127,7 @@ def _add_int(left: int, right: int) -> int:
 
 def _estimate_sum(_: Estimator, operands: Sequence[Operand]) -> Estimate:
     size = operands[0].size.add(operands[1].size)
-    return Estimate(size.scaled(STRING_FACTOR), size)
+    return Estimate(size.scale(STRING_FACTOR), size)
 
 
 def _estimate_list_sum(_: Estimator, operands: Sequence[Operand]) -> Estimate:
@@ -138,7 +138,7 @@ def _arithmetic(run: Callable[..., Any], *kinds: tuple[Type, Type, Type]) -> lis
     return [function(left, right, result=result, run=run) for left, right, result in kinds]
 
 
-def _same(*kinds: Type) -> list[tuple[Type, Type, Type]]:
+def _make_uniform_signatures(*kinds: Type) -> list[tuple[Type, Type, Type]]:
     return [(kind, kind, kind) for kind in kinds]
 
 
@@ -160,19 +160,19 @@ _ADDITIONS = [
 
 def _not(value: Any) -> bool:
     if type(value) is not bool:
-        raise no_overload()
+        raise overload_error()
     return not value
 
 
 # -- membership and size
 
 
-def _in_list(frame: Frame, element: Any, values: Any) -> bool:
+def _is_in_list(frame: Frame, element: Any, values: Any) -> bool:
     charge(frame, len(values))
     return operators.contains(frame, element, values)
 
 
-def _in_map(key: Any, values: Any) -> bool:
+def _is_in_map(key: Any, values: Any) -> bool:
     return operators.has_key(values, key)
 
 
@@ -190,7 +190,7 @@ def _contains_cost(text: str, part: str) -> int:
 
 
 def _estimate_contains(_: Estimator, operands: Sequence[Operand]) -> Estimate:
-    text, part = (operand.size.scaled(STRING_FACTOR) for operand in operands)
+    text, part = (operand.size.scale(STRING_FACTOR) for operand in operands)
     return Estimate(text.times(part))
 
 
@@ -215,13 +215,13 @@ LIBRARY = Library(
         "_+_": _ADDITIONS,
         "_-_": _arithmetic(
             operators.subtract,
-            *_same(INT, UINT, DOUBLE, DURATION),
+            *_make_uniform_signatures(INT, UINT, DOUBLE, DURATION),
             (TIMESTAMP, TIMESTAMP, DURATION),
             (TIMESTAMP, DURATION, TIMESTAMP),
         ),
-        "_*_": _arithmetic(operators.multiply, *_same(*_NUMBERS)),
-        "_/_": _arithmetic(operators.divide, *_same(*_NUMBERS)),
-        "_%_": _arithmetic(operators.remainder, *_same(INT, UINT)),
+        "_*_": _arithmetic(operators.multiply, *_make_uniform_signatures(*_NUMBERS)),
+        "_/_": _arithmetic(operators.divide, *_make_uniform_signatures(*_NUMBERS)),
+        "_%_": _arithmetic(operators.remainder, *_make_uniform_signatures(INT, UINT)),
         "-_": [function(kind, result=kind, run=operators.negate) for kind in (INT, DOUBLE)],
         "!_": [function(BOOL, result=BOOL, run=_not)],
         "_?_:_": [function(BOOL, A, A, result=A, run=lambda *_: None)],
@@ -230,11 +230,11 @@ LIBRARY = Library(
                 A,
                 list_of(A),
                 result=BOOL,
-                run=_in_list,
+                run=_is_in_list,
                 is_metered=True,
                 estimate=lambda _, operands: Estimate(operands[1].size),
             ),
-            function(A, map_of(A, B), result=BOOL, run=_in_map),
+            function(A, map_of(A, B), result=BOOL, run=_is_in_map),
         ],
         "_[_]": [
             function(list_of(A), INT, result=A, run=operators.lookup),

@@ -14,7 +14,7 @@ from sampan.machinery.cel.checker.estimate import (
     Estimator,
     Operand,
     Range,
-    fixed,
+    fixed_range,
     traverse,
 )
 from sampan.machinery.cel.checker.types import DYN, INT, STRING, list_of
@@ -45,13 +45,13 @@ def _traversal(text: str, *_: Any) -> int:
     return (len(text) + 9) // 10
 
 
-def _out_of_range(index: int) -> EvaluationError:
+def _index_error(index: int) -> EvaluationError:
     return EvaluationError(f"index out of range: {index}")
 
 
 def _char_at(text: str, index: int) -> str:
     if not 0 <= index <= len(text):
-        raise _out_of_range(index)
+        raise _index_error(index)
     return text[index : index + 1]
 
 
@@ -59,7 +59,7 @@ def _index_of(text: str, part: str, offset: int = 0) -> int:
     if not part:
         return offset
     if offset < 0 or (offset > len(text)):
-        raise _out_of_range(offset)
+        raise _index_error(offset)
     return text.find(part, offset)
 
 
@@ -69,7 +69,7 @@ def _last_index_of(text: str, part: str, offset: int | None = None) -> int:
     if offset is None:
         return text.rfind(part)
     if offset < 0 or offset > len(text):
-        raise _out_of_range(offset)
+        raise _index_error(offset)
     return text.rfind(part, 0, offset + len(part))
 
 
@@ -101,13 +101,13 @@ def _split(frame: Frame, text: str, separator: str, limit: int = -1) -> list[str
 def _substring(text: str, start: int, end: int | None = None) -> str:
     if end is None:
         if not 0 <= start <= len(text):
-            raise _out_of_range(start)
+            raise _index_error(start)
         return text[start:]
     if start > end:
         raise EvaluationError(f"invalid substring range. start: {start}, end: {end}")
     for index in (start, end):
         if not 0 <= index <= len(text):
-            raise _out_of_range(index)
+            raise _index_error(index)
     return text[start:end]
 
 
@@ -173,7 +173,7 @@ def _precision(template: str, at: int) -> tuple[int | None, int]:
     return int(digits or "0"), end
 
 
-def _wrong(clause: str, allowed: str, value: Any) -> EvaluationError:
+def _clause_error(clause: str, allowed: str, value: Any) -> EvaluationError:
     words = f"error during formatting: {clause} clause can only be used on {allowed}, was given {type_name(value)}"
     return EvaluationError(words)
 
@@ -187,7 +187,9 @@ def _format_string(frame: Frame, value: Any, _: int | None = None) -> str:
         return "null"
     if isinstance(value, bool | int | float | str | bytes | Timestamp | Duration | TypeValue):
         return to_string(value)
-    raise _wrong("string", "strings, bools, bytes, ints, doubles, maps, lists, types, durations, and timestamps", value)
+    raise _clause_error(
+        "string", "strings, bools, bytes, ints, doubles, maps, lists, types, durations, and timestamps", value
+    )
 
 
 def _format_element(frame: Frame, value: Any) -> str:
@@ -199,7 +201,7 @@ def _format_element(frame: Frame, value: Any) -> str:
     if isinstance(value, bytes):
         return f"b{quote(to_string(value))}"
     if isinstance(value, float):
-        return f"{value:.6f}" if math.isfinite(value) else f'"{_not_finite(value)}"'
+        return f"{value:.6f}" if math.isfinite(value) else f'"{_format_non_finite(value)}"'
     if isinstance(value, Timestamp):
         return f'timestamp("{value}")'
     if isinstance(value, Duration):
@@ -221,14 +223,14 @@ def _format_map(frame: Frame, values: Any) -> str:
     return f"{{{', '.join(f'{key}:{value}' for key, value in parts)}}}"
 
 
-def _not_finite(value: float) -> str:
+def _format_non_finite(value: float) -> str:
     return "NaN" if math.isnan(value) else "+Inf" if value > 0 else "-Inf"
 
 
 def _format_decimal(_: Frame, value: Any, __: int | None) -> str:
     if isinstance(value, int) and not isinstance(value, bool):
         return str(int(value))
-    raise _wrong("decimal", "integers", value)
+    raise _clause_error("decimal", "integers", value)
 
 
 def _double(value: Any, clause: str) -> float:
@@ -236,7 +238,7 @@ def _double(value: Any, clause: str) -> float:
         return value
     if value in ("NaN", "Infinity", "-Infinity"):
         return float(value)
-    raise _wrong(clause, "doubles", value)
+    raise _clause_error(clause, "doubles", value)
 
 
 def _format_fixed(_: Frame, value: Any, precision: int | None) -> str:
@@ -258,13 +260,13 @@ def _format_binary(_: Frame, value: Any, __: int | None) -> str:
         return "1" if value else "0"
     if isinstance(value, int):
         return format(int(value), "b")
-    raise _wrong("binary", "integers and bools", value)
+    raise _clause_error("binary", "integers and bools", value)
 
 
 def _format_octal(_: Frame, value: Any, __: int | None) -> str:
     if isinstance(value, int) and not isinstance(value, bool):
         return format(int(value), "o")
-    raise _wrong("octal", "integers", value)
+    raise _clause_error("octal", "integers", value)
 
 
 def _hexadecimal(form: str) -> Callable[[Frame, Any, int | None], str]:
@@ -276,7 +278,7 @@ def _hexadecimal(form: str) -> Callable[[Frame, Any, int | None], str]:
             return text.upper() if form == "X" else text
         if isinstance(value, int) and not isinstance(value, bool):
             return format(int(value), form)
-        raise _wrong("hex", "integers, byte buffers, and strings", value)
+        raise _clause_error("hex", "integers, byte buffers, and strings", value)
 
     return run
 
@@ -296,7 +298,7 @@ _CLAUSES: Final[Mapping[str, Callable[[Frame, Any, int | None], str]]] = {
 
 
 def _estimate_search(estimator: Estimator, operands: Sequence[Operand]) -> Estimate:
-    return Estimate(operands[0].size.scaled(STRING_FACTOR))
+    return Estimate(operands[0].size.scale(STRING_FACTOR))
 
 
 def _estimate_replace(_: Estimator, operands: Sequence[Operand]) -> Estimate:
@@ -306,7 +308,7 @@ def _estimate_replace(_: Estimator, operands: Sequence[Operand]) -> Estimate:
     most_count, kept_most = _replacements(size.max, old.min, new.max <= old.min)
     least_count, kept_least = _replacements(size.min, old.max, old.max <= new.min)
     result = Range(least_count, most_count).times(new).add(Range(kept_least, kept_most))
-    return Estimate(size.scaled(2 * STRING_FACTOR), result)
+    return Estimate(size.scale(2 * STRING_FACTOR), result)
 
 
 def _replacements(size: int, old: int, keeps_size: bool) -> tuple[int, int]:
@@ -324,7 +326,7 @@ def _estimate_split(_: Estimator, operands: Sequence[Operand]) -> Estimate:
     limit = operands[2].node if len(operands) > 2 else None
     if isinstance(limit, Literal) and isinstance(limit.value, int) and limit.value >= 0:
         most = limit.value
-    return Estimate(size.scaled(2 * STRING_FACTOR), Range(0, most))
+    return Estimate(size.scale(2 * STRING_FACTOR), Range(0, most))
 
 
 def _estimate_join(_: Estimator, operands: Sequence[Operand]) -> Estimate:
@@ -333,16 +335,16 @@ def _estimate_join(_: Estimator, operands: Sequence[Operand]) -> Estimate:
     if len(operands) > 1:
         gaps = Range(max(count.min - 1, 0), max(count.max - 1, 0))
         size = size.add(operands[1].size.times(gaps))
-    return Estimate(size.scaled(STRING_FACTOR), size)
+    return Estimate(size.scale(STRING_FACTOR), size)
 
 
 def _estimate_quote(_: Estimator, operands: Sequence[Operand]) -> Estimate:
     size = operands[0].size
-    return Estimate(size.scaled(STRING_FACTOR), size.times(Range(1, 2)).add(fixed(2)))
+    return Estimate(size.scale(STRING_FACTOR), size.times(Range(1, 2)).add(fixed_range(2)))
 
 
 def _estimate_format(_: Estimator, operands: Sequence[Operand]) -> Estimate:
-    return Estimate(operands[0].size.scaled(STRING_FACTOR).add(fixed(1)))
+    return Estimate(operands[0].size.scale(STRING_FACTOR).add(fixed_range(1)))
 
 
 _keeping = traverse(keeps_size=True)

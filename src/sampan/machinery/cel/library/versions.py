@@ -59,7 +59,7 @@ def version_value(text: str) -> SemverValue:
     return SemverValue(text, (int(match[1]), int(match[2]), int(match[3])), match[4] or "")
 
 
-def _normalized(text: str) -> str:
+def _normalize(text: str) -> str:
     """Return the text without a leading `v` and leading zeros, and with missing parts added."""
     text = text.removeprefix("v")
     end = next((at for at, char in enumerate(text) if char in "-+"), len(text))
@@ -70,14 +70,14 @@ def _normalized(text: str) -> str:
 
 def _semver(text: str, is_normalized: bool = False) -> SemverValue:
     try:
-        return version_value(_normalized(text) if is_normalized else text)
+        return version_value(_normalize(text) if is_normalized else text)
     except ValueError as error:
         raise EvaluationError(f"semver parse error during conversion from string: {error}") from None
 
 
 def _is_semver(text: str, is_normalized: bool = False) -> bool:
     try:
-        version_value(_normalized(text) if is_normalized else text)
+        version_value(_normalize(text) if is_normalized else text)
     except ValueError:
         return False
     return True

@@ -11,7 +11,7 @@ from sampan.machinery.cel.checker.declarations import Overload
 from sampan.machinery.cel.checker.types import DYN, Type
 from sampan.machinery.cel.errors import CostLimitExceeded, EvaluationError
 from sampan.machinery.cel.runtime.meter import Frame, charge
-from sampan.machinery.cel.runtime.operators import has_field, lookup, no_overload
+from sampan.machinery.cel.runtime.operators import has_field, lookup, overload_error
 from sampan.machinery.cel.runtime.values import (
     NONE,
     Duration,
@@ -64,7 +64,7 @@ def variable_field(slot: int, name: str) -> Run:
         except KeyError:
             raise EvaluationError(f"no such key: {name}") from None
         except (TypeError, IndexError):
-            raise no_overload() from None
+            raise overload_error() from None
 
     return run
 
@@ -88,7 +88,7 @@ def optional_select(operand: Run, name: str) -> Run:
                 return NONE
             value = value.value
         if not is_map(value):
-            raise no_overload()
+            raise overload_error()
         return OptionalValue(value[name]) if name in value else NONE
 
     return run
@@ -125,7 +125,7 @@ def _optional_lookup(values: Any, key: Any) -> OptionalValue:
             return NONE
         values = values.value
     if not is_map(values) and not is_list(values):
-        raise no_overload()
+        raise overload_error()
     try:
         return OptionalValue(lookup(values, key))
     except EvaluationError as error:
@@ -141,7 +141,7 @@ def alternative(target: Run, other: Run, *, is_value: bool) -> Run:
         optional = target(frame)
         frame[0] += 1
         if not isinstance(optional, OptionalValue):
-            raise no_overload()
+            raise overload_error()
         if not optional.has_value:
             return other(frame)
         return optional.value if is_value else optional
@@ -167,9 +167,9 @@ def membership(element: Run, known: Sequence[Any]) -> Run:
     return run
 
 
-def present(value: Any) -> list[Any]:
+def unpack_optional(value: Any) -> list[Any]:
     if not isinstance(value, OptionalValue):
-        raise no_overload()
+        raise overload_error()
     return [value.value] if value.has_value else []
 
 
@@ -194,7 +194,7 @@ def logical_pair(left: Run, right: Run, *, decisive: bool) -> Run:
         if other is decisive:
             return decisive
         if value is not indecisive or other is not indecisive:
-            raise no_overload()
+            raise overload_error()
         return indecisive
 
     return run
@@ -202,9 +202,9 @@ def logical_pair(left: Run, right: Run, *, decisive: bool) -> Run:
 
 def static_call(overload: Overload, args: Sequence[Run]) -> Run:
     if overload.is_metered:
-        return _metered(overload.run, args)
+        return _metered_call(overload.run, args)
     if overload.cost is not None:
-        return _costed(overload.run, overload.cost, args)
+        return _costed_call(overload.run, overload.cost, args)
     run = overload.run
     if len(args) == 2:
         left, right = args
@@ -233,14 +233,14 @@ def static_call(overload: Overload, args: Sequence[Run]) -> Run:
     return run_all
 
 
-def _metered(run: Callable[..., Any], args: Sequence[Run]) -> Run:
+def _metered_call(run: Callable[..., Any], args: Sequence[Run]) -> Run:
     if len(args) == 2:
         left, right = args
         return lambda frame: run(frame, left(frame), right(frame))
     return lambda frame: run(frame, *[arg(frame) for arg in args])
 
 
-def _costed(run: Callable[..., Any], cost: Callable[..., int], args: Sequence[Run]) -> Run:
+def _costed_call(run: Callable[..., Any], cost: Callable[..., int], args: Sequence[Run]) -> Run:
     if len(args) == 2:
         left, right = args
 
@@ -277,7 +277,7 @@ def dynamic_call(overloads: Sequence[Overload], args: Sequence[Run]) -> Run:
                 charge(frame, 1 if overload.cost is None else overload.cost(*values))
                 return overload.run(*values)
         frame[0] += 1
-        raise no_overload()
+        raise overload_error()
 
     return run
 
@@ -349,7 +349,7 @@ _CONVERSIONS: Final[Mapping[str, Callable[[Any], Any]]] = {
 }
 
 
-def converted(run: Run, type_: Type | None) -> Run:
+def convert_result(run: Run, type_: Type | None) -> Run:
     """Return the closure, with strings converted to timestamps, durations and bytes where the schema declares those."""
     convert = _CONVERSIONS.get(type_.kind) if type_ is not None else None
     return run if convert is None else lambda frame: convert(run(frame))
@@ -362,13 +362,13 @@ def conversion_of_elements(node: Comprehension) -> Callable[[Run], Run] | None:
         return None
 
     def wrap(run: Run) -> Run:
-        def converted(frame: Frame) -> Any:
+        def run_and_convert(frame: Frame) -> Any:
             values = run(frame)
             charge(frame, len(values))
             if is_map(values):
                 return {key: convert(value) for key, value in values.items()}
             return [convert(value) for value in values]
 
-        return converted
+        return run_and_convert
 
     return wrap

@@ -15,7 +15,7 @@ from sampan.machinery.cel.errors import CostLimitExceeded, EvaluationError
 from sampan.machinery.cel.runtime import closures, comprehensions
 from sampan.machinery.cel.runtime.closures import Run
 from sampan.machinery.cel.runtime.meter import FIRST_SLOT, Frame
-from sampan.machinery.cel.runtime.operators import map_key, no_overload, select
+from sampan.machinery.cel.runtime.operators import map_key, overload_error, select
 from sampan.machinery.cel.runtime.values import (
     NONE,
     OptionalValue,
@@ -88,7 +88,7 @@ class Compiler:
             frame[0] += 1
             return frame[slot]
 
-        return closures.converted(run, type_)
+        return closures.convert_result(run, type_)
 
     def _select(self, node: Select) -> Run:
         if node.is_constant:
@@ -110,7 +110,7 @@ class Compiler:
 
             return run_dynamic
         if isinstance(node.operand, Ident):
-            return closures.converted(closures.variable_field(self._slot(node.operand.name), name), node.type)
+            return closures.convert_result(closures.variable_field(self._slot(node.operand.name), name), node.type)
 
         def run(frame: Frame) -> Any:
             value = operand(frame)
@@ -120,9 +120,9 @@ class Compiler:
             except KeyError:
                 raise EvaluationError(f"no such key: {name}") from None
             except (TypeError, IndexError):
-                raise no_overload() from None
+                raise overload_error() from None
 
-        return closures.converted(run, node.type)
+        return closures.convert_result(run, node.type)
 
     # -- calls
 
@@ -132,7 +132,7 @@ class Compiler:
             return self._conditional(node)
         args = [self.compile(child) for child in node.children()]
         if name == "_[_]":
-            return closures.converted(closures.index(*args), node.type)
+            return closures.convert_result(closures.index(*args), node.type)
         if name == "_[?_]":
             return closures.optional_index(*args)
         if name in ("or", "orValue") and node.target is not None:
@@ -180,7 +180,7 @@ class Compiler:
                 return then(frame)
             if chosen is False:
                 return otherwise(frame)
-            raise no_overload()
+            raise overload_error()
 
         return run
 
@@ -201,7 +201,7 @@ class Compiler:
                 if value is decisive:
                     return decisive
                 if value is not (not decisive):
-                    failure = failure or no_overload()
+                    failure = failure or overload_error()
             if failure is not None:
                 raise failure
             return not decisive
@@ -229,7 +229,7 @@ class Compiler:
             for index, item in enumerate(items):
                 value = item(frame)
                 if index in optional:
-                    elements += closures.present(value)
+                    elements += closures.unpack_optional(value)
                 else:
                     elements.append(value)
             return elements
@@ -249,7 +249,7 @@ class Compiler:
             for index, key in enumerate(keys):
                 at, value = map_key(key(frame)), values[index](frame)
                 if index in optional:
-                    present = closures.present(value)
+                    present = closures.unpack_optional(value)
                     if not present:
                         continue
                     value = present[0]
@@ -269,7 +269,7 @@ class Compiler:
             for index, name in enumerate(names):
                 value = values[index](frame)
                 if index in optional:
-                    fields.update((name, item) for item in closures.present(value))
+                    fields.update((name, item) for item in closures.unpack_optional(value))
                 else:
                     fields[name] = value
             return fields
@@ -314,7 +314,7 @@ class Compiler:
             optional = target(frame)
             frame[0] += 1
             if not isinstance(optional, OptionalValue):
-                raise no_overload()
+                raise overload_error()
             if not optional.has_value:
                 return NONE
             frame[slot] = optional.value

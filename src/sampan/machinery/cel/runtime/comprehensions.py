@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from sampan.machinery.cel.errors import CostLimitExceeded, EvaluationError
 from sampan.machinery.cel.runtime.meter import Frame, charge
-from sampan.machinery.cel.runtime.operators import key_value, map_key, no_overload
+from sampan.machinery.cel.runtime.operators import key_value, map_key, overload_error
 from sampan.machinery.cel.runtime.values import is_list, is_map
 
 Run = Callable[[Frame], Any]
@@ -19,11 +19,11 @@ Steps = Callable[[Frame], Iterator[Any]]
 def compile_loop(
     form: str, range_: Run, slot: int, slot2: int | None, predicate: Run | None, transform: Run | None
 ) -> Run:
-    steps = _single(range_, slot) if slot2 is None else _pairs(range_, slot, slot2)
+    steps = _iterate_elements(range_, slot) if slot2 is None else _iterate_pairs(range_, slot, slot2)
     return _FORMS[form](steps, predicate, transform)
 
 
-def _single(range_: Run, slot: int) -> Steps:
+def _iterate_elements(range_: Run, slot: int) -> Steps:
     """Iterate over the elements of a list or the keys of a map."""
 
     def steps(frame: Frame) -> Iterator[Any]:
@@ -33,7 +33,7 @@ def _single(range_: Run, slot: int) -> Steps:
         elif is_list(values):
             elements = values
         else:
-            raise no_overload()
+            raise overload_error()
         for element in elements:
             if frame[0] > frame[1]:
                 raise CostLimitExceeded
@@ -43,7 +43,7 @@ def _single(range_: Run, slot: int) -> Steps:
     return steps
 
 
-def _pairs(range_: Run, slot: int, slot2: int) -> Steps:
+def _iterate_pairs(range_: Run, slot: int, slot2: int) -> Steps:
     """Iterate over the indices and elements of a list, or the keys and values of a map."""
 
     def steps(frame: Frame) -> Iterator[Any]:
@@ -53,7 +53,7 @@ def _pairs(range_: Run, slot: int, slot2: int) -> Steps:
         elif is_list(values):
             entries = enumerate(values)
         else:
-            raise no_overload()
+            raise overload_error()
         for key, value in entries:
             if frame[0] > frame[1]:
                 raise CostLimitExceeded
@@ -85,7 +85,7 @@ def _quantifier(*, decisive: bool, step_cost: int) -> Callable[[Steps, Run | Non
                     frame[0] += step_cost - 1
                     return decisive
                 if type(value) is not bool:
-                    failure = no_overload()
+                    failure = overload_error()
             if failure is not None:
                 raise failure
             return not decisive
@@ -179,7 +179,7 @@ def _transform_entry(steps: Steps, predicate: Run | None, transform: Run | None)
                 frame[0] += 2
                 entry = make(frame)
                 if not is_map(entry):
-                    raise no_overload()
+                    raise overload_error()
                 for key, value in entry.items():
                     if key in entries:
                         raise EvaluationError(f"insert failed: key {key_value(key)} already exists")
@@ -214,7 +214,7 @@ def _is_true(value: Any) -> bool:
         return True
     if value is False:
         return False
-    raise no_overload()
+    raise overload_error()
 
 
 _FORMS: Final[Mapping[str, Callable[[Steps, Run | None, Run | None], Run]]] = {

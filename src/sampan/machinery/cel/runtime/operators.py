@@ -29,7 +29,7 @@ _ORDERED: Final = frozenset((bool, str, bytes, Timestamp, Duration))
 _SIMPLE: Final = frozenset((bool, int, Uint, float, str, bytes, type(None), Timestamp, Duration, TypeValue))
 
 
-def no_overload() -> EvaluationError:
+def overload_error() -> EvaluationError:
     return EvaluationError(NO_OVERLOAD)
 
 
@@ -48,42 +48,42 @@ def equals(frame: Frame, left: Any, right: Any) -> bool:
         return False
     if right_type in _SIMPLE:
         return False
-    return _equal_structures(frame, left, right)
+    return _are_equal_structures(frame, left, right)
 
 
-def _equal_structures(frame: Frame, left: Any, right: Any) -> bool:
+def _are_equal_structures(frame: Frame, left: Any, right: Any) -> bool:
     if type(left) is UnorderedList:
-        return is_list(right) and len(left) == len(right) and _equal_entries(frame, left, right)
+        return is_list(right) and len(left) == len(right) and _are_equal_entries(frame, left, right)
     if is_list(left):
-        return is_list(right) and len(left) == len(right) and _equal_lists(frame, left, right)
+        return is_list(right) and len(left) == len(right) and _are_equal_lists(frame, left, right)
     if is_map(left):
         if not is_map(right) or len(left) != len(right):
             return False
         for key, value in left.items():
-            if key not in right or not _equal_elements(frame, value, right[key]):
+            if key not in right or not _are_equal_elements(frame, value, right[key]):
                 return False
         return True
     if isinstance(left, OptionalValue):
         if not isinstance(right, OptionalValue) or left.has_value != right.has_value:
             return False
-        return not left.has_value or _equal_elements(frame, left.value, right.value)
+        return not left.has_value or _are_equal_elements(frame, left.value, right.value)
     if isinstance(left, Opaque):
         return type(left) is type(right) and left == right
     return False
 
 
-def _equal_entries(frame: Frame, left: UnorderedList, right: Sequence[Any]) -> bool:
+def _are_equal_entries(frame: Frame, left: UnorderedList, right: Sequence[Any]) -> bool:
     """Whether two lists of the same length have equal entries in any order."""
     charge(frame, (len(left) + 9) // 10)
     others = {left.identity(item): item for item in right}
     for item in left:
         identity = left.identity(item)
-        if identity not in others or not _equal_elements(frame, item, others[identity]):
+        if identity not in others or not _are_equal_elements(frame, item, others[identity]):
             return False
     return True
 
 
-def _equal_lists(frame: Frame, left: Sequence[Any], right: Sequence[Any]) -> bool:
+def _are_equal_lists(frame: Frame, left: Sequence[Any], right: Sequence[Any]) -> bool:
     """Whether two lists of the same length are equal. Nested lists are charged here, without a call for each element:
     an expression of a few lines can build a list in which one inner list occurs a billion times."""
     for item, other in zip(left, right, strict=True):
@@ -91,14 +91,14 @@ def _equal_lists(frame: Frame, left: Sequence[Any], right: Sequence[Any]) -> boo
             frame[0] += 3 + len(item) // 10
             if frame[0] > frame[1]:
                 raise CostLimitExceeded
-            if len(item) != len(other) or not _equal_lists(frame, item, other):
+            if len(item) != len(other) or not _are_equal_lists(frame, item, other):
                 return False
-        elif not _equal_elements(frame, item, other):
+        elif not _are_equal_elements(frame, item, other):
             return False
     return True
 
 
-def _equal_elements(frame: Frame, left: Any, right: Any) -> bool:
+def _are_equal_elements(frame: Frame, left: Any, right: Any) -> bool:
     """Like `equals`, with an extra charge for nested lists and maps."""
     if type(left) not in _SIMPLE:
         charge(frame, 3 + (len(left) // 10 if is_list(left) or is_map(left) else 0))
@@ -110,7 +110,7 @@ def contains(frame: Frame, element: Any, container: Any) -> bool:
     if is_map(container):
         return has_key(container, element)
     if not is_list(container):
-        raise no_overload()
+        raise overload_error()
     if type(element) is str:
         return element in container
     return any(equals(frame, element, other) for other in container)
@@ -179,7 +179,7 @@ def lookup(values: Any, key: Any) -> Any:
         if 0 <= key < len(values):
             return values[key]
         raise EvaluationError(f"index out of bounds: {int(key)}")
-    raise no_overload()
+    raise overload_error()
 
 
 def _name(value: Any) -> str:
@@ -205,7 +205,7 @@ def select(value: Any, name: str) -> Any:
         if not value.has_value or not has_field(value.value, name):
             return NONE
         return OptionalValue(select(value.value, name))
-    raise no_overload()
+    raise overload_error()
 
 
 def has_field(value: Any, name: str) -> bool:
@@ -213,7 +213,7 @@ def has_field(value: Any, name: str) -> bool:
         return name in value
     if isinstance(value, OptionalValue):
         return value.has_value and has_field(value.value, name)
-    raise no_overload()
+    raise overload_error()
 
 
 # -- order
@@ -226,19 +226,19 @@ def compare(left: Any, right: Any) -> int:
         if left < right:
             return -1
         return 1 if left > right else 0
-    raise no_overload()
+    raise overload_error()
 
 
 # -- arithmetic
 
 
-def checked_int(value: int) -> int:
+def check_int(value: int) -> int:
     if INT_MIN <= value <= INT_MAX:
         return value
     raise EvaluationError("integer overflow")
 
 
-def checked_uint(value: int) -> Uint:
+def check_uint(value: int) -> Uint:
     if 0 <= value <= UINT_MAX:
         return Uint(value)
     raise EvaluationError("unsigned integer overflow")
@@ -249,7 +249,7 @@ def add(frame: Frame, left: Any, right: Any) -> Any:
     if left_type is right_type:
         if left_type is int:
             frame[0] += 1
-            return checked_int(left + right)
+            return check_int(left + right)
         if left_type is str or left_type is bytes:
             charge_size(frame, len(left) + len(right))
             return left + right
@@ -258,7 +258,7 @@ def add(frame: Frame, left: Any, right: Any) -> Any:
             return left + right
         if left_type is Uint:
             frame[0] += 1
-            return checked_uint(int(left) + int(right))
+            return check_uint(int(left) + int(right))
         if left_type is Duration:
             frame[0] += 1
             return Duration(left.nanoseconds + right.nanoseconds)
@@ -268,35 +268,35 @@ def add(frame: Frame, left: Any, right: Any) -> Any:
     frame[0] += 1
     if {left_type, right_type} == {Timestamp, Duration}:
         return Timestamp(left.nanoseconds + right.nanoseconds)
-    raise no_overload()
+    raise overload_error()
 
 
 def subtract(left: Any, right: Any) -> Any:
     left_type, right_type = type(left), type(right)
     if left_type is right_type:
         if left_type is int:
-            return checked_int(left - right)
+            return check_int(left - right)
         if left_type is float:
             return left - right
         if left_type is Uint:
-            return checked_uint(int(left) - int(right))
+            return check_uint(int(left) - int(right))
         if left_type is Duration or left_type is Timestamp:
             return Duration(left.nanoseconds - right.nanoseconds)
     if left_type is Timestamp and right_type is Duration:
         return Timestamp(left.nanoseconds - right.nanoseconds)
-    raise no_overload()
+    raise overload_error()
 
 
 def multiply(left: Any, right: Any) -> Any:
     left_type = type(left)
     if left_type is type(right):
         if left_type is int:
-            return checked_int(left * right)
+            return check_int(left * right)
         if left_type is float:
             return left * right
         if left_type is Uint:
-            return checked_uint(int(left) * int(right))
-    raise no_overload()
+            return check_uint(int(left) * int(right))
+    raise overload_error()
 
 
 def divide(left: Any, right: Any) -> Any:
@@ -306,14 +306,14 @@ def divide(left: Any, right: Any) -> Any:
             if right == 0:
                 raise EvaluationError("division by zero")
             quotient = abs(left) // abs(right)
-            return checked_int(quotient if (left < 0) == (right < 0) else -quotient)
+            return check_int(quotient if (left < 0) == (right < 0) else -quotient)
         if left_type is float:
             return _divide_doubles(left, right)
         if left_type is Uint:
             if right == 0:
                 raise EvaluationError("division by zero")
             return Uint(int(left) // int(right))
-    raise no_overload()
+    raise overload_error()
 
 
 def _divide_doubles(left: float, right: float) -> float:
@@ -335,26 +335,26 @@ def remainder(left: Any, right: Any) -> Any:
             raise EvaluationError("integer overflow")
         value = abs(left) % abs(right)
         return -value if left < 0 else value
-    raise no_overload()
+    raise overload_error()
 
 
 def negate(value: Any) -> Any:
     kind = type(value)
     if kind is int:
-        return checked_int(-value)
+        return check_int(-value)
     if kind is float:
         return -value
     if kind is Duration:
         return Duration(-value.nanoseconds)
-    raise no_overload()
+    raise overload_error()
 
 
 __all__ = [
     "NO_OVERLOAD",
     "BoolKey",
     "add",
-    "checked_int",
-    "checked_uint",
+    "check_int",
+    "check_uint",
     "compare",
     "contains",
     "describe_key",
@@ -369,6 +369,6 @@ __all__ += [
     "map_key",
     "multiply",
     "negate",
-    "no_overload",
+    "overload_error",
 ]
 __all__ += ["remainder", "select", "subtract"]

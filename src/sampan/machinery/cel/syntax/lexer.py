@@ -83,7 +83,7 @@ def tokenize(source: str, issues: list[Issue]) -> list[Token]:
         if match is None:
             unclosed = _UNCLOSED.match(source, at)
             text = unclosed[0] if unclosed else source[at]
-            issues.append(Issue(at, f"Syntax error: token recognition error at: '{_shown(text)}'"))
+            issues.append(Issue(at, f"Syntax error: token recognition error at: '{_escape_whitespace(text)}'"))
             at += len(text)
             continue
         group = match.lastgroup or "space"
@@ -95,7 +95,7 @@ def tokenize(source: str, issues: list[Issue]) -> list[Token]:
     return tokens
 
 
-def _shown(text: str) -> str:
+def _escape_whitespace(text: str) -> str:
     return text.replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t")
 
 

@@ -175,12 +175,12 @@ class _Parser:
             if operator.text == "-" and self._tokens[self._at].kind in (INT, FLOAT):
                 is_sign = True
                 count -= 1
-        node = self._member(self._signed() if is_sign else self._primary())
+        node = self._member(self._parse_signed_number() if is_sign else self._primary())
         if count % 2:
             node = self._deep(CallNode(operator.offset, "-_" if operator.text == "-" else "!_", (node,)))
         return node
 
-    def _signed(self) -> ExpressionNode:
+    def _parse_signed_number(self) -> ExpressionNode:
         """Parse a number with its sign: the smallest int has no positive counterpart."""
         sign, token = self._tokens[self._at - 1], self._tokens[self._at]
         self._at += 1

@@ -162,7 +162,7 @@ class _ServicePortCompiler:
             return
         # Pods and the node itself ignore the policy, as if their traffic went out to a load balancer and came back.
         if layout.is_local_detected(self._facts):
-            yield layout.from_local_pod(self._family, self._facts), to_cluster
+            yield layout.source_is_local_pod(self._family, self._facts), to_cluster
         yield x.source_is_local(), mark
         yield x.source_is_local(), to_cluster
         if self._categories.local:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from ipaddress import IPv4Network, IPv6Network
 
 from sampan.network.proxy.nftables.families import IPFamily
-from sampan.network.proxy.nftables.nfnetlink import attribute, nested, number, text
+from sampan.network.proxy.nftables.nfnetlink import attribute, nested_attribute, number, text
 
 _CONTINUED = 0x100000000
 ACTION_TYPE = 0xFFFFFF00
@@ -80,7 +80,7 @@ def rule_text(rule: Rule) -> str:
 
 
 def _expression(name: str, *values: bytes) -> bytes:
-    return nested(1, text(1, name), nested(2, *values))
+    return nested_attribute(1, text(1, name), nested_attribute(2, *values))
 
 
 def _register(offset: int) -> int:
@@ -105,11 +105,11 @@ def _meta(key: int, register: int = 1) -> bytes:
 
 
 def _compare(value: bytes, operator: int = _EQUAL) -> bytes:
-    return _expression("cmp", number(1, 1), number(2, operator), nested(3, attribute(1, value)))
+    return _expression("cmp", number(1, 1), number(2, operator), nested_attribute(3, attribute(1, value)))
 
 
 def _bitwise(length: int, mask: bytes, xor: bytes) -> bytes:
-    mask_and_xor = nested(4, attribute(1, mask)), nested(5, attribute(1, xor))
+    mask_and_xor = nested_attribute(4, attribute(1, mask)), nested_attribute(5, attribute(1, xor))
     return _expression("bitwise", number(1, 1), number(2, 1), number(3, length), *mask_and_xor)
 
 
@@ -123,7 +123,7 @@ def _lookup(set_name: str, target: int | None = None, *, is_inverted: bool = Fal
 
 
 def _immediate(register: int, value: bytes) -> bytes:
-    return _expression("immediate", number(1, register), nested(2, attribute(1, value)))
+    return _expression("immediate", number(1, register), nested_attribute(2, attribute(1, value)))
 
 
 def encode_action(action: str) -> bytes:
@@ -132,7 +132,7 @@ def encode_action(action: str) -> bytes:
     values = [number(1, _ACTIONS[name])]
     if chain:
         values.append(text(2, chain))
-    return nested(2, *values)
+    return nested_attribute(2, *values)
 
 
 # -- conditions --------------------------------------------------------------------------------------------------------
@@ -180,14 +180,14 @@ def source_in_set(family: IPFamily, name: str) -> Statement:
 
 
 def source_in_networks(family: IPFamily, networks: Sequence[Network], *, is_inverted: bool = False) -> Statement:
-    return _in_networks(family, "saddr", family.source_offset, networks, is_inverted=is_inverted)
+    return _address_in_networks(family, "saddr", family.source_offset, networks, is_inverted=is_inverted)
 
 
 def destination_in_networks(family: IPFamily, networks: Sequence[Network]) -> Statement:
-    return _in_networks(family, "daddr", family.destination_offset, networks, is_inverted=False)
+    return _address_in_networks(family, "daddr", family.destination_offset, networks, is_inverted=False)
 
 
-def _in_networks(
+def _address_in_networks(
     family: IPFamily, side: str, offset: int, networks: Sequence[Network], *, is_inverted: bool
 ) -> Statement:
     merged = merge(networks)
@@ -236,9 +236,9 @@ def _intervals(family: IPFamily, networks: Sequence[Network]) -> tuple[bytes, in
     if not bounds or bounds[0][0] != 0:
         bounds.insert(0, (0, True))
     elements = b"".join(
-        nested(
+        nested_attribute(
             1,
-            nested(1, attribute(1, bound.to_bytes(family.length, "big"))),
+            nested_attribute(1, attribute(1, bound.to_bytes(family.length, "big"))),
             *([number(3, 1)] if is_end else []),
         )
         for bound, is_end in bounds
@@ -289,7 +289,7 @@ def hairpin_in_set(family: IPFamily, name: str) -> Statement:
 
 def action(value: str) -> Statement:
     """`drop`, `jump CHAIN` or `goto CHAIN`."""
-    return Statement(value, _expression("immediate", number(1, 0), nested(2, encode_action(value))))
+    return Statement(value, _expression("immediate", number(1, 0), nested_attribute(2, encode_action(value))))
 
 
 def goto(chain: str) -> Statement:
@@ -388,7 +388,9 @@ def random_dnat(family: IPFamily, destinations: Sequence[tuple[str, int]]) -> St
 def random_action(actions: Sequence[str]) -> Statement:
     """Choose one of the verdicts by chance."""
     elements = b"".join(
-        nested(1, nested(1, attribute(1, struct.pack("=I", index))), nested(2, encode_action(action)))
+        nested_attribute(
+            1, nested_attribute(1, attribute(1, struct.pack("=I", index))), nested_attribute(2, encode_action(action))
+        )
         for index, action in enumerate(actions)
     )
     pairs = ", ".join(f"{index} : {action}" for index, action in enumerate(actions))

@@ -146,7 +146,7 @@ def _masquerade_rules(family: IPFamily, config: ProxyConfig, facts: NodeFacts) -
     if config.masquerade_all:
         return [(to_cluster_ip, mark)]
     if is_local_detected(facts):
-        return [(to_cluster_ip, from_local_pod(family, facts, is_inverted=True), mark)]
+        return [(to_cluster_ip, source_is_local_pod(family, facts, is_inverted=True), mark)]
     return []
 
 
@@ -155,7 +155,7 @@ def is_local_detected(facts: NodeFacts) -> bool:
     return bool(facts.local_cidrs or facts.local_interface)
 
 
-def from_local_pod(family: IPFamily, facts: NodeFacts, *, is_inverted: bool = False) -> Statement:
+def source_is_local_pod(family: IPFamily, facts: NodeFacts, *, is_inverted: bool = False) -> Statement:
     if facts.local_interface:
         return x.interface_is(facts.local_interface, is_inverted=is_inverted)
     return x.source_in_networks(family, [ip_network(cidr) for cidr in facts.local_cidrs], is_inverted=is_inverted)
@@ -170,13 +170,13 @@ _MAX_BASE_LENGTH = 240
 
 def service_chain_base(name: ServicePortName) -> str:
     """Return the name that the chains of a service port have after their prefix."""
-    return _hashed(f"{name.namespace}/{name.name}/{name.protocol.lower()}/{name.port}")
+    return _hash_name(f"{name.namespace}/{name.name}/{name.protocol.lower()}/{name.port}")
 
 
 def endpoint_chain_base(name: ServicePortName, address: str, port: int) -> str:
     """Return the name that the chain and the affinity set of an endpoint have after their prefix."""
     service = f"{name.namespace}/{name.name}/{name.protocol.lower()}/{name.port}"
-    return _hashed(f"{service}__{address.replace(':', '.')}/{port}")
+    return _hash_name(f"{service}__{address.replace(':', '.')}/{port}")
 
 
 def is_service_chain(name: str) -> bool:
@@ -184,7 +184,7 @@ def is_service_chain(name: str) -> bool:
     return "/" in name
 
 
-def _hashed(name: str) -> str:
+def _hash_name(name: str) -> str:
     digest = base64.b32encode(hashlib.sha256(name.encode()).digest()).decode()
     hashed = f"{digest[:8]}-{name}"
     return hashed if len(hashed) <= _MAX_BASE_LENGTH else f"{hashed[: _MAX_BASE_LENGTH - 3]}..."

@@ -42,7 +42,7 @@ def attribute(kind: int, value: bytes) -> bytes:
     return _ATTRIBUTE.pack(len(value) + 4, kind) + value + _PADDING[len(value) & 3]
 
 
-def nested(kind: int, *values: bytes) -> bytes:
+def nested_attribute(kind: int, *values: bytes) -> bytes:
     return attribute(kind | _NESTED, b"".join(values))
 
 

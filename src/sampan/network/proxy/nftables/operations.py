@@ -14,7 +14,7 @@ from sampan.network.proxy.nftables.compiler import ElementKey
 from sampan.network.proxy.nftables.expressions import PROTOCOLS, AnonymousSet, Rule, rule_text
 from sampan.network.proxy.nftables.families import IPFamily
 from sampan.network.proxy.nftables.layout import ADDRESS, PORT, PROTOCOL, SETS_BY_NAME, TABLE, BaseChain, NamedSet
-from sampan.network.proxy.nftables.nfnetlink import NftMessage, attribute, nested, number, text
+from sampan.network.proxy.nftables.nfnetlink import NftMessage, attribute, nested_attribute, number, text
 
 _MAX_LIST = 60_000
 """The length of a list of elements in one message, whose length has 16 bits."""
@@ -195,7 +195,9 @@ class OperationEncoder:
             case AddChain(name):
                 return [NftMessage(nl.NEWCHAIN, table + text(3, name), nl.CREATE)]
             case AddBaseChain(chain):
-                hook = nested(4, number(1, chain.hook_number), attribute(2, struct.pack(">i", chain.priority)))
+                hook = nested_attribute(
+                    4, number(1, chain.hook_number), attribute(2, struct.pack(">i", chain.priority))
+                )
                 payload = table + text(3, chain.name) + hook + number(5, 1) + text(7, chain.type)
                 return [NftMessage(nl.NEWCHAIN, payload, nl.CREATE)]
             case FlushChain(name):
@@ -227,8 +229,8 @@ class OperationEncoder:
 
     def _element(self, named: NamedSet, key: ElementKey, action: str) -> bytes:
         value = b"".join(self._field(kind, part) for kind, part in zip(named.key, key.key, strict=True))
-        data = [nested(2, x.encode_action(action))] if action else []
-        return nested(1, nested(1, attribute(1, value)), *data)
+        data = [nested_attribute(2, x.encode_action(action))] if action else []
+        return nested_attribute(1, nested_attribute(1, attribute(1, value)), *data)
 
     def _field(self, kind: str, value: str | int) -> bytes:
         if kind == ADDRESS:
@@ -240,7 +242,7 @@ class OperationEncoder:
     def _element_messages(self, kind: int, name: str, elements: Iterable[bytes]) -> list[NftMessage]:
         flags = nl.CREATE if kind == nl.NEWSETELEM else 0
         head = self._table + text(2, name)
-        return [NftMessage(kind, head + nested(3, content), flags) for content in _bounded(elements)]
+        return [NftMessage(kind, head + nested_attribute(3, content), flags) for content in _batch_elements(elements)]
 
     def _rule(self, chain: str, rule: Rule) -> Iterator[NftMessage]:
         expressions = b""
@@ -254,7 +256,7 @@ class OperationEncoder:
                 )
                 yield from self._element_messages(nl.NEWSETELEM, name, elements)
             expressions += statement.encode(name)
-        payload = self._table + text(2, chain) + nested(4, expressions)
+        payload = self._table + text(2, chain) + nested_attribute(4, expressions)
         yield NftMessage(nl.NEWRULE, payload, nl.CREATE | nl.APPEND)
 
     def _anonymous_set(self, name: str, anonymous: AnonymousSet) -> NftMessage:
@@ -263,7 +265,7 @@ class OperationEncoder:
             payload += number(6, anonymous.data_type)
             if anonymous.data_length:
                 payload += number(7, anonymous.data_length)
-        payload += nested(9, number(1, anonymous.size)) + _key_order(anonymous.key_order)
+        payload += nested_attribute(9, number(1, anonymous.size)) + _key_order(anonymous.key_order)
         return NftMessage(nl.NEWSET, payload, nl.CREATE)
 
 
@@ -272,7 +274,7 @@ def _key_order(order: int) -> bytes:
     return attribute(13, struct.pack("=BBI", _SET_KEY_ORDER, 4, order))
 
 
-def _bounded(elements: Iterable[bytes]) -> Iterator[bytes]:
+def _batch_elements(elements: Iterable[bytes]) -> Iterator[bytes]:
     """Join elements to lists that fit into a message each."""
     joined: list[bytes] = []
     length = 0

@@ -103,22 +103,22 @@ class Proxy:
     # -- objects -----------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        services, slices = self._informers.of(Service, PROXIED), self._informers.of(EndpointSlice, PROXIED)
-        cidrs = self._informers.of(ServiceCIDR)
+        services, slices = self._informers.for_kind(Service, PROXIED), self._informers.for_kind(EndpointSlice, PROXIED)
+        cidrs = self._informers.for_kind(ServiceCIDR)
         stops: list[Callable[[], None]] = []
         try:
             for informer in (self._nodes, slices, services, cidrs):
                 await informer.synced.wait()
             stops += [await self._nodes.follow(self._on_node), await cidrs.follow(self._on_service_cidr)]
             stops += [await slices.follow(self._on_slice), await services.follow(self._on_service)]
-            await self._in_thread(self._read_addresses)
+            await self._run_in_thread(self._read_addresses)
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._tick())
                 group.create_task(self._serve())
         finally:
             for stop in stops:
                 stop()
-            await asyncio.shield(self._in_thread(self._close))
+            await asyncio.shield(self._run_in_thread(self._close))
             self._thread.shutdown(wait=False)
 
     def _on_node(self, old: Node | None, new: Node | None) -> None:
@@ -177,7 +177,7 @@ class Proxy:
         is_damaged = False
         if self._is_check_due and self.synced.is_set():
             self._is_check_due = False
-            is_damaged = not await self._in_thread(self._check)
+            is_damaged = not await self._run_in_thread(self._check)
         changes = await self._take_changes()
         is_retry_due = self._retry_due is not None and self._clock.monotonic() >= self._retry_due
         facts = {table.family: self._facts(table.family) for table in self._tables}
@@ -214,7 +214,7 @@ class Proxy:
         for table in self._tables:
             start = self._clock.monotonic()
             try:
-                result = await self._in_thread(partial(table.sync, facts[table.family], services, changed))
+                result = await self._run_in_thread(partial(table.sync, facts[table.family], services, changed))
             except (TransactionFailed, ForeignTable, OSError) as error:
                 is_complete = False
                 self._on_failure(table.family, str(error))
@@ -275,7 +275,7 @@ class Proxy:
 
     # -- in the thread -----------------------------------------------------------------------------------------------
 
-    async def _in_thread(self, call: Callable[[], T]) -> T:
+    async def _run_in_thread(self, call: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, call)
 
     def _check(self) -> bool:

@@ -196,7 +196,7 @@ class ProxyTable:
         replacement: list[Operation] = [DeleteTable(), table] if is_replaced else []
         sets = (AddNamedSet(named) for named in SETS)
         self._commit([(None, operation) for operation in (table, *replacement, *sets)])
-        chains, affinity_sets = self._existing()
+        chains, affinity_sets = self._list_leftovers()
         refused: RefusedServices = {}
         for chunk in _chunks(states.items(), CHUNK):
             refused |= self._write_chains(dict(chunk), chains, affinity_sets)
@@ -204,7 +204,7 @@ class ProxyTable:
         self._stale = dict.fromkeys(chains, self._monotonic())
         return refused
 
-    def _existing(self) -> tuple[set[str], set[str]]:
+    def _list_leftovers(self) -> tuple[set[str], set[str]]:
         """Return the chains and affinity sets of services that are left of an earlier run."""
         chains = {name for name in self._names(nl.GETCHAIN, 3) if is_service_chain(name)}
         sets = {name for name in self._names(nl.GETSET, 2) if name.startswith(AFFINITY_PREFIX)}
@@ -334,14 +334,14 @@ class ProxyTable:
         rules: dict[str, int] = {chain.name: len(base_rules(chain.name)) for chain in BASE_CHAINS}
         compiler = self._state.compiler
         rules |= {n: len(r) for n, r in static_rules(compiler.family, compiler.config, compiler.facts).items()}
-        for compiled in self._state.compiled():
+        for compiled in self._state.compile_all():
             rules |= {name: len(entries) for name, entries in compiled.chains.items()}
         actual = {name: 0 for name in self._names(nl.GETCHAIN, 3) if name not in self._stale}
         for entry in self._socket.dump(nl.GETRULE, table):
             name = entry[2].rstrip(b"\0").decode()
             if entry.get(1) == TABLE.encode() + b"\0" and name in actual:
                 actual[name] += 1
-        differences += (f"chain {name}" for name in _different(rules, actual))
+        differences += (f"chain {name}" for name in _differing_keys(rules, actual))
         expected: dict[str, dict[bytes, bytes]] = {named.name: {} for named in SETS}
         for operation in elements_by_set(self._all_elements()):
             for message in self._encoder.encode(operation):
@@ -350,7 +350,7 @@ class ProxyTable:
             content: dict[bytes, bytes] = {}
             for entry in self._socket.dump(nl.GETSETELEM, table + text(2, named.name)):
                 content |= _elements(entry)
-            count = sum(1 for _ in _different(expected[named.name], content))
+            count = sum(1 for _ in _differing_keys(expected[named.name], content))
             if count:
                 differences.append(f"{count} elements of {named.name}")
         return differences
@@ -366,7 +366,7 @@ class ProxyTable:
         self._identity = self._table_identity()
 
 
-def _different(expected: Mapping[T, object], actual: Mapping[T, object]) -> Iterator[T]:
+def _differing_keys(expected: Mapping[T, object], actual: Mapping[T, object]) -> Iterator[T]:
     return (key for key in expected.keys() | actual.keys() if expected.get(key) != actual.get(key))
 
 

@@ -87,7 +87,7 @@ class TableState:
         """The elements and their verdicts."""
         return ((key, claims[0].action) for key, claims in self._claims.items())
 
-    def compiled(self) -> Iterator[CompiledService]:
+    def compile_all(self) -> Iterator[CompiledService]:
         return (self.compiler.compile(states) for states in self._services.values())
 
     def update(self, states: ServiceStates) -> TableUpdate:

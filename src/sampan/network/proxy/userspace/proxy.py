@@ -76,7 +76,7 @@ class UserspaceProxy:
     async def on_changes(self, changes: Sequence[ServiceChange]) -> None:
         for change in changes:
             self._remove(change)
-        for change in sorted(changes, key=_created):
+        for change in sorted(changes, key=_creation_time):
             if change.current:
                 self._states[change.service] = change.current
             for state in change.current:
@@ -123,7 +123,7 @@ class UserspaceProxy:
         self._events.event(about, WARNING, REASON, message)
 
 
-def _created(change: ServiceChange) -> str:
+def _creation_time(change: ServiceChange) -> str:
     """Return when a service was created: of two services that claim an address, the older one has it."""
     return change.current[0].info.created if change.current else ""
 

@@ -45,8 +45,8 @@ def default_autoscaler(obj: HorizontalPodAutoscaler) -> None:
         target = MetricTarget(type="Utilization", averageUtilization=_CPU_PERCENT)
         spec.metrics = [MetricSpec(type="Resource", resource=ResourceMetricSource(name="cpu", target=target))]
     if spec.behavior is not None:
-        spec.behavior.scaleUp = _complete_rules(spec.behavior.scaleUp, _up())
-        spec.behavior.scaleDown = _complete_rules(spec.behavior.scaleDown, _down())
+        spec.behavior.scaleUp = _complete_rules(spec.behavior.scaleUp, _make_scale_up_defaults())
+        spec.behavior.scaleDown = _complete_rules(spec.behavior.scaleDown, _make_scale_down_defaults())
 
 
 def _complete_rules(rules: HPAScalingRules | None, defaults: HPAScalingRules) -> HPAScalingRules:
@@ -59,13 +59,13 @@ def _complete_rules(rules: HPAScalingRules | None, defaults: HPAScalingRules) ->
     return rules
 
 
-def _up() -> HPAScalingRules:
+def _make_scale_up_defaults() -> HPAScalingRules:
     """Return the default for scaling up: by 4 pods or 100% per 15 seconds, whichever is more, without stabilization."""
     policies = [_policy("Pods", 4), _policy("Percent", 100)]
     return HPAScalingRules(stabilizationWindowSeconds=0, selectPolicy="Max", policies=policies)
 
 
-def _down() -> HPAScalingRules:
+def _make_scale_down_defaults() -> HPAScalingRules:
     """Return the default for scaling down: by 100% per 15 seconds, with the controller's stabilization window."""
     return HPAScalingRules(selectPolicy="Max", policies=[_policy("Percent", 100)])
 
@@ -133,7 +133,7 @@ class HorizontalPodAutoscalerStrategy(Strategy):
             lambda autoscaler, now: targets(autoscaler.spec.metrics, autoscaler.status.currentMetrics or ()),
             field="spec.metrics",
         ),
-        Column("MinPods", lambda autoscaler, now: _least(autoscaler), field="spec.minReplicas"),
+        Column("MinPods", lambda autoscaler, now: _min_pods(autoscaler), field="spec.minReplicas"),
         Column("MaxPods", lambda autoscaler, now: autoscaler.spec.maxReplicas, field="spec.maxReplicas"),
         Column("Replicas", lambda autoscaler, now: autoscaler.status.currentReplicas, field="status.currentReplicas"),
         AGE,
@@ -212,7 +212,7 @@ def _reference(autoscaler: HorizontalPodAutoscaler) -> str:
     return f"{autoscaler.spec.scaleTargetRef.kind}/{autoscaler.spec.scaleTargetRef.name}"
 
 
-def _least(autoscaler: HorizontalPodAutoscaler) -> str:
+def _min_pods(autoscaler: HorizontalPodAutoscaler) -> str:
     return cells.UNSET if autoscaler.spec.minReplicas is None else str(autoscaler.spec.minReplicas)
 
 

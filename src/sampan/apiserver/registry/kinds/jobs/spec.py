@@ -7,7 +7,7 @@ import msgspec
 
 from sampan.api.field_errors import OMITTED, FieldError
 from sampan.api.go_compat import gotext
-from sampan.api.go_compat.internal_view import shown
+from sampan.api.go_compat.internal_view import encode_error_value
 from sampan.api.names import domain_prefixed_path
 from sampan.api.semantics.conditions import is_true
 from sampan.api.semantics.pods import init_and_main_containers
@@ -121,7 +121,7 @@ def _validate_success_rule(rule: SuccessPolicyRule, completions: int, at: str) -
         if len(rule.succeededIndexes) > _INDEXES_MOST:
             yield FieldError.too_long(path, _INDEXES_MOST)
         try:
-            total = status.count(rule.succeededIndexes, completions)
+            total = status.count_indexes(rule.succeededIndexes, completions)
         except status.IndexesError as error:
             yield FieldError.invalid(path, rule.succeededIndexes, f"error parsing succeededIndexes: {error}")
     if rule.succeededCount is not None:
@@ -211,7 +211,7 @@ def _validate_policies(spec: JobSpec, at: str) -> FieldErrors:
     if spec.successPolicy is not None:
         path = f"{at}.successPolicy"
         if spec.completionMode != INDEXED:
-            yield FieldError.invalid(path, shown(spec.successPolicy), _NEEDS_INDEXES)
+            yield FieldError.invalid(path, encode_error_value(spec.successPolicy), _NEEDS_INDEXES)
         else:
             yield from validate_success_policy(spec, path)
     allowed = ("Failed",) if spec.podFailurePolicy is not None else ("Failed", "TerminatingOrFailed")
@@ -243,7 +243,9 @@ def validate_job_spec_update(spec: JobSpec, old: Job) -> FieldErrors:
 
 def _validate_immutable(value: Any, old: Any, at: str) -> FieldErrors:
     if value != old:
-        yield FieldError.invalid(at, shown(value) if isinstance(value, msgspec.Struct) else value, IMMUTABLE)
+        yield FieldError.invalid(
+            at, encode_error_value(value) if isinstance(value, msgspec.Struct) else value, IMMUTABLE
+        )
 
 
 def _validate_completions(spec: JobSpec, old: JobSpec) -> FieldErrors:
@@ -261,9 +263,9 @@ def _validate_template_update(spec: JobSpec, old: Job) -> FieldErrors:
     if template == before:
         return
     if not _is_at_rest(old):
-        yield FieldError.invalid("spec.template", shown(template), IMMUTABLE)
-    elif template.spec != _with_changes(before.spec, template.spec):
-        yield FieldError.invalid("spec.template.spec", shown(template.spec), IMMUTABLE)
+        yield FieldError.invalid("spec.template", encode_error_value(template), IMMUTABLE)
+    elif template.spec != _with_mutable_fields(before.spec, template.spec):
+        yield FieldError.invalid("spec.template.spec", encode_error_value(template.spec), IMMUTABLE)
 
 
 def _is_at_rest(job: Job) -> bool:
@@ -271,7 +273,7 @@ def _is_at_rest(job: Job) -> bool:
     return job.spec.suspend is True and is_true(job.status.conditions, "Suspended") and job.status.active == 0
 
 
-def _with_changes(old: PodSpec, new: PodSpec) -> PodSpec:
+def _with_mutable_fields(old: PodSpec, new: PodSpec) -> PodSpec:
     """Return the old spec with all mutable fields of the new one: scheduling directives and resources."""
     return msgspec.structs.replace(
         old,

@@ -7,7 +7,7 @@ from functools import cached_property
 
 from sampan.api.field_errors import OMITTED, FieldError
 from sampan.api.go_compat import gotext
-from sampan.api.go_compat.internal_view import shown
+from sampan.api.go_compat.internal_view import encode_error_value
 from sampan.api.semantics.conditions import FALSE, condition_status, is_true
 from sampan.api.types.batch_v1 import Job
 from sampan.api.values import times
@@ -23,11 +23,11 @@ class IndexesError(ValueError):
     """Raised for an invalid list, with the message of kube-apiserver."""
 
 
-def count(text: str, completions: int) -> int:
+def count_indexes(text: str, completions: int) -> int:
     """Return the number of indexes in the list. Raise IndexesError if it is invalid or an index >= `completions`."""
     total, last = 0, -1
     for part in text.split(",") if text else ():
-        first, end = _interval(part, completions)
+        first, end = _parse_interval(part, completions)
         if total and last >= first:
             raise IndexesError(f"non-increasing order, previous: {last}, current: {first}")
         total += end - first + 1
@@ -35,9 +35,9 @@ def count(text: str, completions: int) -> int:
     return total
 
 
-def overlap(completed: str, failed: str, completions: int) -> int | None:
+def find_overlap(completed: str, failed: str, completions: int) -> int | None:
     """Return the first index that is in both lists, None if there is none. Invalid parts are ignored."""
-    left, right = _intervals(completed, completions), _intervals(failed, completions)
+    left, right = _parse_intervals(completed, completions), _parse_intervals(failed, completions)
     at = other = 0
     while at < len(left) and other < len(right):
         start = max(left[at][0], right[other][0])
@@ -50,12 +50,12 @@ def overlap(completed: str, failed: str, completions: int) -> int | None:
     return None
 
 
-def _intervals(text: str, completions: int) -> list[tuple[int, int]]:
+def _parse_intervals(text: str, completions: int) -> list[tuple[int, int]]:
     """Return the valid intervals of a list in ascending order; those that overlap are joined."""
     intervals = []
     for part in text.split(",") if text else ():
         with suppress(IndexesError):
-            intervals.append(_interval(part, completions))
+            intervals.append(_parse_interval(part, completions))
     joined: list[tuple[int, int]] = []
     for first, last in sorted(intervals):
         if joined and first <= joined[-1][1]:
@@ -65,18 +65,18 @@ def _intervals(text: str, completions: int) -> list[tuple[int, int]]:
     return joined
 
 
-def _interval(text: str, completions: int) -> tuple[int, int]:
+def _parse_interval(text: str, completions: int) -> tuple[int, int]:
     ends = text.split("-")
     if len(ends) > 2:
         rule = "violates the requirement that an index interval can have at most two parts separated by '-'"
         raise IndexesError(f"the fragment {gotext.quote(text)} {rule}")
-    numbers = [_number(end, completions) for end in ends]
+    numbers = [_parse_index(end, completions) for end in ends]
     if len(numbers) == 2 and numbers[0] >= numbers[1]:
         raise IndexesError(f"non-increasing order, previous: {numbers[0]}, current: {numbers[1]}")
     return numbers[0], numbers[-1]
 
 
-def _number(text: str, completions: int) -> int:
+def _parse_index(text: str, completions: int) -> int:
     if not _is_number(text) or abs(int(text)) >= 2**63:
         raise IndexesError(f"cannot convert string to integer for index: {gotext.quote(text)}")
     if (number := int(text)) >= completions:
@@ -115,11 +115,11 @@ class _StatusChange:
     def was(self, condition: str) -> bool:
         return is_true(self.old.status.conditions, condition)
 
-    def of(self, *conditions: str) -> bool:
+    def affects_conditions(self, *conditions: str) -> bool:
         """Whether one of the conditions has changed."""
         return any(self.is_now(condition) != self.was(condition) for condition in conditions)
 
-    def in_fields(self, *fields: str) -> bool:
+    def affects_fields(self, *fields: str) -> bool:
         return any(getattr(self.new.status, field) != getattr(self.old.status, field) for field in fields)
 
     @cached_property
@@ -127,11 +127,11 @@ class _StatusChange:
         return self.is_now(_COMPLETE) or self.is_now(_FAILED)
 
     @cached_property
-    def of_finish(self) -> bool:
+    def affects_finish(self) -> bool:
         return self.is_finished != (self.was(_COMPLETE) or self.was(_FAILED))
 
 
-def _condition(text: str) -> FieldError:
+def _condition_error(text: str) -> FieldError:
     return FieldError.invalid("status.conditions", OMITTED, text)
 
 
@@ -152,18 +152,18 @@ def _validate_uncounted_pods(job: Job) -> FieldErrors:
 
 def _validate_finish(change: _StatusChange) -> FieldErrors:
     status, is_complete = change.new.status, change.is_now(_COMPLETE)
-    if change.of(_COMPLETE, _FAILED) and is_complete and change.is_now(_FAILED):
-        yield _condition("cannot set Complete=True and Failed=true conditions")
-    if change.of(_COMPLETE, _FAILING) and is_complete and change.is_now(_FAILING):
-        yield _condition("cannot set Complete=True and FailureTarget=true conditions")
+    if change.affects_conditions(_COMPLETE, _FAILED) and is_complete and change.is_now(_FAILED):
+        yield _condition_error("cannot set Complete=True and Failed=true conditions")
+    if change.affects_conditions(_COMPLETE, _FAILING) and is_complete and change.is_now(_FAILING):
+        yield _condition_error("cannot set Complete=True and FailureTarget=true conditions")
     at, ended = "status.completionTime", status.completionTime
-    if change.of(_COMPLETE) or change.in_fields("completionTime"):
+    if change.affects_conditions(_COMPLETE) or change.affects_fields("completionTime"):
         if ended is not None and not is_complete:
             text = "cannot set completionTime when there is no Complete=True condition"
             yield FieldError.invalid(at, ended, text)
         if ended is None and is_complete:
             yield FieldError.required(at, "completionTime is required for Complete jobs")
-    if change.in_fields("startTime", "completionTime") and _is_before(ended, status.startTime):
+    if change.affects_fields("startTime", "completionTime") and _is_before(ended, status.startTime):
         yield FieldError.invalid(at, ended, "must be equal to or after `startTime`")
     yield from _validate_condition_reasons(change)
 
@@ -177,33 +177,37 @@ def _validate_condition_reasons(change: _StatusChange) -> FieldErrors:
 
     The latter conditions are set first, while the last pods terminate.
     """
-    is_failed_new = change.of(_FAILED) or change.in_fields("failedIndexes")
+    is_failed_new = change.affects_conditions(_FAILED) or change.affects_fields("failedIndexes")
     if is_failed_new and change.is_now(_FAILED) and not change.is_now(_FAILING):
-        yield _condition("cannot set Failed=True condition without the FailureTarget=true condition")
-    if change.of(_COMPLETE, _SUCCEEDING) and change.is_now(_COMPLETE) and not change.is_now(_SUCCEEDING):
-        yield _condition("cannot set Complete=True condition without the SuccessCriteriaMet=true condition")
+        yield _condition_error("cannot set Failed=True condition without the FailureTarget=true condition")
+    if (
+        change.affects_conditions(_COMPLETE, _SUCCEEDING)
+        and change.is_now(_COMPLETE)
+        and not change.is_now(_SUCCEEDING)
+    ):
+        yield _condition_error("cannot set Complete=True condition without the SuccessCriteriaMet=true condition")
 
 
 def _validate_finished_job(change: _StatusChange) -> FieldErrors:
     if not change.is_finished:
         return
     status, spec = change.new.status, change.new.spec
-    if status.active > 0 and (change.of_finish or change.in_fields("active")):
+    if status.active > 0 and (change.affects_finish or change.affects_fields("active")):
         yield FieldError.invalid("status.active", status.active, "active>0 is invalid for finished job")
     never_ran = spec.suspend is True and spec.completions == 0
-    if status.startTime is None and not never_ran and (change.of_finish or change.in_fields("startTime")):
+    if status.startTime is None and not never_ran and (change.affects_finish or change.affects_fields("startTime")):
         yield FieldError.required("status.startTime", "startTime is required for finished job")
     pods = status.uncountedTerminatedPods
-    is_new = change.of_finish or change.in_fields("uncountedTerminatedPods")
+    is_new = change.affects_finish or change.affects_fields("uncountedTerminatedPods")
     if is_new and pods is not None and (pods.succeeded or pods.failed):
         at = "status.uncountedTerminatedPods"
-        yield FieldError.invalid(at, shown(pods), "must be empty for finished job")
+        yield FieldError.invalid(at, encode_error_value(pods), "must be empty for finished job")
 
 
 def _validate_indexes(change: _StatusChange) -> FieldErrors:
     status, spec = change.new.status, change.new.spec
     completions, failed = spec.completions, status.failedIndexes
-    is_completed_new, is_failed_new = change.in_fields("completedIndexes"), change.in_fields("failedIndexes")
+    is_completed_new, is_failed_new = change.affects_fields("completedIndexes"), change.affects_fields("failedIndexes")
     if is_completed_new and completions is not None:
         yield from _validate_index_list(status.completedIndexes, completions, "completedIndexes")
     if is_failed_new and completions is not None and spec.backoffLimitPerIndex is not None and failed is not None:
@@ -215,7 +219,7 @@ def _validate_indexes(change: _StatusChange) -> FieldErrors:
         text = "cannot set non-null failedIndexes when backoffLimitPerIndex is null"
         yield FieldError.invalid("status.failedIndexes", failed, text)
     if (is_completed_new or is_failed_new) and completions is not None and failed is not None:
-        shared = overlap(status.completedIndexes, failed, completions)
+        shared = find_overlap(status.completedIndexes, failed, completions)
         if shared is not None:
             text = f"failedIndexes and completedIndexes overlap at index: {shared}"
             yield FieldError.invalid("status.failedIndexes", failed, text)
@@ -223,35 +227,39 @@ def _validate_indexes(change: _StatusChange) -> FieldErrors:
 
 def _validate_index_list(text: str, completions: int, field: str) -> FieldErrors:
     try:
-        count(text, completions)
+        count_indexes(text, completions)
     except IndexesError as error:
         yield FieldError.invalid(f"status.{field}", text, f"error parsing {field}: {error}")
 
 
 def _validate_final_pod_counts(change: _StatusChange) -> FieldErrors:
     status = change.new.status
-    if change.is_finished and (status.terminating or 0) > 0 and (change.of_finish or change.in_fields("terminating")):
+    if (
+        change.is_finished
+        and (status.terminating or 0) > 0
+        and (change.affects_finish or change.affects_fields("terminating"))
+    ):
         text = "terminating>0 is invalid for finished job"
         yield FieldError.invalid("status.terminating", status.terminating, text)
-    if change.in_fields("ready", "active") and status.ready is not None and status.ready > status.active:
+    if change.affects_fields("ready", "active") and status.ready is not None and status.ready > status.active:
         yield FieldError.invalid("status.ready", status.ready, "cannot set more ready pods than active")
 
 
 def _validate_success_condition(change: _StatusChange) -> FieldErrors:
     if change.is_now(_SUCCEEDING):
         if change.is_now(_FAILED):
-            yield _condition("cannot set SuccessCriteriaMet=True and Failed=true conditions")
+            yield _condition_error("cannot set SuccessCriteriaMet=True and Failed=true conditions")
         if change.is_now(_FAILING):
-            yield _condition("cannot set SuccessCriteriaMet=True and FailureTarget=true conditions")
+            yield _condition_error("cannot set SuccessCriteriaMet=True and FailureTarget=true conditions")
     elif change.new.spec.successPolicy is not None and change.is_now(_COMPLETE):
-        yield _condition("cannot set Complete=True for Job with SuccessPolicy unless SuccessCriteriaMet=True")
+        yield _condition_error("cannot set Complete=True for Job with SuccessPolicy unless SuccessCriteriaMet=True")
 
 
 def _validate_no_regression(change: _StatusChange) -> FieldErrors:
     status, old, spec = change.new.status, change.old.status, change.new.spec
     for condition in (_FAILED, _COMPLETE, _FAILING):
         if change.was(condition) and not change.is_now(condition):
-            yield _condition(f"cannot disable the terminal {condition}=True condition")
+            yield _condition_error(f"cannot disable the terminal {condition}=True condition")
     if status.failed < old.failed:
         yield FieldError.invalid("status.failed", status.failed, "cannot decrease the failed counter")
     may_shrink = spec.completionMode == INDEXED and spec.completions == spec.parallelism
@@ -261,16 +269,21 @@ def _validate_no_regression(change: _StatusChange) -> FieldErrors:
 
 def _validate_immutable_times(change: _StatusChange) -> FieldErrors:
     status, old = change.new.status, change.old.status
-    if None not in (status.completionTime, old.completionTime) and change.in_fields("completionTime"):
+    if None not in (status.completionTime, old.completionTime) and change.affects_fields("completionTime"):
         yield FieldError.invalid("status.completionTime", status.completionTime, IMMUTABLE)
     is_resumed = change.was(_SUSPENDED) and condition_status(change.new.status.conditions, _SUSPENDED) == FALSE
-    if old.startTime is not None and change.in_fields("startTime") and not is_resumed and not change.new.spec.suspend:
+    if (
+        old.startTime is not None
+        and change.affects_fields("startTime")
+        and not is_resumed
+        and not change.new.spec.suspend
+    ):
         text = "field is immutable for unsuspended job once set"
         yield FieldError.invalid("status.startTime", status.startTime, text)
 
 
 def _validate_success_update(change: _StatusChange) -> FieldErrors:
     if change.was(_SUCCEEDING) and not change.is_now(_SUCCEEDING):
-        yield _condition("cannot disable the SuccessCriteriaMet=True condition")
+        yield _condition_error("cannot disable the SuccessCriteriaMet=True condition")
     if change.was(_COMPLETE) and not change.was(_SUCCEEDING) and change.is_now(_SUCCEEDING):
-        yield _condition("cannot set SuccessCriteriaMet=True for Job already has Complete=true conditions")
+        yield _condition_error("cannot set SuccessCriteriaMet=True for Job already has Complete=true conditions")

@@ -201,7 +201,7 @@ def _duration(job: Job, now: float) -> str:
     if status.startTime is None:
         return ""
     end = now if status.completionTime is None else times.parse_time(status.completionTime)
-    return ages.human(end - times.parse_time(status.startTime))
+    return ages.format_age(end - times.parse_time(status.startTime))
 
 
 JobStrategy.columns = (

@@ -21,31 +21,31 @@ def _sidecars(pod: Pod) -> set[str]:
 def _ready(pod: Pod, now: float) -> str:
     sidecars = _sidecars(pod)
     total = len(pod.spec.containers or ()) + len(sidecars)
-    return f"{sum(_counted_ready(pod, sidecars))}/{total}"
+    return f"{sum(_list_readiness(pod, sidecars))}/{total}"
 
 
-def _counted_ready(pod: Pod, sidecars: set[str]) -> Iterator[bool]:
+def _list_readiness(pod: Pod, sidecars: set[str]) -> Iterator[bool]:
     for status in pod.status.initContainerStatuses:
         if _is_past(status, sidecars):
-            yield status.name in sidecars and status.started is True and status.ready and not _ended_well(status)
+            yield status.name in sidecars and status.started is True and status.ready and not _has_succeeded(status)
         else:
             break
-    if _starting(pod, sidecars) is None or is_true(pod.status.conditions, "Initialized"):
+    if _find_starting_init_container(pod, sidecars) is None or is_true(pod.status.conditions, "Initialized"):
         for status in pod.status.containerStatuses:
             is_other = status.state.terminated is not None or _waits_for_a_reason(status)
             yield status.ready and status.state.running is not None and not is_other
 
 
-def _ended_well(status: ContainerStatus) -> bool:
+def _has_succeeded(status: ContainerStatus) -> bool:
     return status.state.terminated is not None and status.state.terminated.exitCode == 0
 
 
 def _is_past(status: ContainerStatus, sidecars: set[str]) -> bool:
     """Whether the init container lets the next one start."""
-    return _ended_well(status) or (status.name in sidecars and status.started is True)
+    return _has_succeeded(status) or (status.name in sidecars and status.started is True)
 
 
-def _starting(pod: Pod, sidecars: set[str]) -> tuple[int, ContainerStatus] | None:
+def _find_starting_init_container(pod: Pod, sidecars: set[str]) -> tuple[int, ContainerStatus] | None:
     """Return index and status of the first init container that has not completed or, as a sidecar, started."""
     for index, status in enumerate(pod.status.initContainerStatuses):
         if not _is_past(status, sidecars):
@@ -67,7 +67,7 @@ def _status(pod: Pod, now: float) -> str:
     reason = status.reason or status.phase
     if any(condition.type == "PodScheduled" and condition.reason == _GATED for condition in status.conditions):
         reason = _GATED
-    starting = _starting(pod, _sidecars(pod))
+    starting = _find_starting_init_container(pod, _sidecars(pod))
     if starting is not None:
         reason = _init_reason(*starting, total=len(pod.spec.initContainers))
     if starting is None or is_true(status.conditions, "Initialized"):
@@ -115,7 +115,7 @@ def _container_reason(pod: Pod, reason: str) -> str:
 
 def _restarts(pod: Pod, now: float) -> str:
     sidecars = _sidecars(pod)
-    starting = _starting(pod, sidecars)
+    starting = _find_starting_init_container(pod, sidecars)
     counted: list[ContainerStatus] = []
     if starting is None or is_true(pod.status.conditions, "Initialized"):
         counted += [status for status in _statuses_up_to(pod, starting) if status.name in sidecars]
@@ -141,7 +141,7 @@ def _node(pod: Pod, now: float) -> str:
     return pod.spec.nodeName or NONE
 
 
-def _nominated(pod: Pod, now: float) -> str:
+def _nominated_node(pod: Pod, now: float) -> str:
     return pod.status.nominatedNodeName or NONE
 
 
@@ -174,6 +174,6 @@ COLUMNS = (
     AGE,
     Column("IP", _address, wide=True, field="status.podIP"),
     Column("Node", _node, wide=True, field="spec.nodeName"),
-    Column("Nominated Node", _nominated, wide=True, field="status.nominatedNodeName"),
+    Column("Nominated Node", _nominated_node, wide=True, field="status.nominatedNodeName"),
     Column("Readiness Gates", _gates, wide=True, field="spec.readinessGates"),
 )

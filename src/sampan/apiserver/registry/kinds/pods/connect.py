@@ -35,7 +35,7 @@ async def read_log(endpoints: ApiEndpoints, call: Call) -> ApiResponse:
     container = _container(pod, call.query.get("container"))
     if not pod.spec.nodeName:
         return RawResponse(b"", content_type="", code=204)
-    upstream = await _to_node(endpoints, pod)
+    upstream = await _find_upstream(endpoints, pod)
     return StreamedResponse(lambda request: logs.serve(request, upstream, pod, container, log_query(call.query)))
 
 
@@ -48,7 +48,7 @@ async def connect(endpoints: ApiEndpoints, call: Call) -> ApiResponse:
         path.append(_container(pod, call.query.get("container")))
     if not pod.spec.nodeName:
         raise errors.bad_request(f"pod {call.name} does not have a host assigned")
-    upstream = await _to_node(endpoints, pod)
+    upstream = await _find_upstream(endpoints, pod)
     target = f"/{_KUBELET_PATHS[call.subresource]}/{'/'.join(path)}"
     if query := urlencode(stream_query(call)):
         target = f"{target}?{query}"
@@ -56,7 +56,7 @@ async def connect(endpoints: ApiEndpoints, call: Call) -> ApiResponse:
     async def serve(request: web.BaseRequest) -> web.StreamResponse:
         if not handshake.is_upgrade(lambda name: request.headers.getall(name, [])):
             raise errors.bad_request("Upgrade request required")
-        return await upstream.to_kubelet(request, pod.spec.nodeName, target)
+        return await upstream.forward_to_kubelet(request, pod.spec.nodeName, target)
 
     return StreamedResponse(serve)
 
@@ -65,19 +65,19 @@ def connect_options(call: Call) -> PodExecOptions | PodAttachOptions | PodPortFo
     """Return the options of a connection, which admission sees as its object."""
     query = call.query
     if call.subresource == "portforward":
-        return PodPortForwardOptions(ports=[int(port) for port in forwarded_ports(query)])
+        return PodPortForwardOptions(ports=[int(port) for port in parse_forwarded_ports(query)])
     options: PodAttachOptions | PodExecOptions = PodAttachOptions()
     if call.subresource == "exec":
-        options = PodExecOptions(command=query.all("command"))
+        options = PodExecOptions(command=query.get_all("command"))
     options.container = query.get("container")
     options.stdin, options.stdout = query.flag("stdin"), query.flag("stdout")
     options.stderr, options.tty = query.flag("stderr"), query.flag("tty")
     return options
 
 
-def forwarded_ports(query: Query) -> list[str]:
+def parse_forwarded_ports(query: Query) -> list[str]:
     """Return the ports of a port-forward request. Raise BadRequest for one that is no number."""
-    ports = [port for value in query.all("ports") for port in value.split(",")]
+    ports = [port for value in query.get_all("ports") for port in value.split(",")]
     for port in ports:
         if not (port.isascii() and port.isdecimal()):
             raise errors.bad_request(f'strconv.ParseInt: parsing "{port}": invalid syntax')
@@ -91,11 +91,11 @@ def stream_query(call: Call) -> list[tuple[str, str]]:
     """Return the query for the kubelet, which names the options differently."""
     query = call.query
     if call.subresource == "portforward":
-        ports = forwarded_ports(query)
+        ports = parse_forwarded_ports(query)
         return [("port", ",".join(ports))] if ports else []
     names = {"stdin": "input", "stdout": "output", "stderr": "error", "tty": "tty"}
     pairs = [(parameter, "1") for option, parameter in names.items() if query.flag(option)]
-    return pairs + [("command", word) for word in query.all("command") if call.subresource == "exec"]
+    return pairs + [("command", word) for word in query.get_all("command") if call.subresource == "exec"]
 
 
 def log_query(query: Query) -> dict[str, str]:
@@ -111,7 +111,7 @@ async def _pod(endpoints: ApiEndpoints, namespace: str, name: str) -> Pod:
     return pod
 
 
-async def _to_node(endpoints: ApiEndpoints, pod: Pod) -> Upstream:
+async def _find_upstream(endpoints: ApiEndpoints, pod: Pod) -> Upstream:
     node = pod.spec.nodeName
     nodes = endpoints.registry.open_store_of("", "v1", "Node")
     if await nodes.cacher.get("", node) is None:

@@ -53,20 +53,20 @@ def allow_disruption(budget: PodDisruptionBudget, pod: str, now: str) -> None:
     """
     status, name = budget.status, budget.metadata.name
     if status.observedGeneration < budget.metadata.generation:
-        raise still_processed(budget)
+        raise still_processed_error(budget)
     if status.disruptionsAllowed < 0:
         raise _forbidden(name, "pdb disruptions allowed is negative")
     if len(status.disruptedPods) > _DISRUPTED_MOST:
         raise _forbidden(name, "DisruptedPods map too big - too many evictions not confirmed by PDB controller")
     if status.disruptionsAllowed == 0:
-        raise _refusal(_why_not(budget))
+        raise _refusal(_explain_refusal(budget))
     status.disruptionsAllowed -= 1
     if status.disruptionsAllowed == 0:
         _set_condition(budget, now)
     status.disruptedPods[pod] = now
 
 
-def still_processed(budget: PodDisruptionBudget) -> errors.ApiError:
+def still_processed_error(budget: PodDisruptionBudget) -> errors.ApiError:
     why = f"The disruption budget {budget.metadata.name} is still being processed by the server."
     return _refusal(why, retry_after_s=10)
 
@@ -80,7 +80,7 @@ def _forbidden(name: str, why: str) -> errors.ApiError:
     return errors.forbidden("poddisruptionbudget", name, why, group="policy")
 
 
-def _why_not(budget: PodDisruptionBudget) -> str:
+def _explain_refusal(budget: PodDisruptionBudget) -> str:
     status, start = budget.status, f"The disruption budget {budget.metadata.name}"
     condition = find_condition(status.conditions, _CONDITION)
     says_no = condition is not None and condition.status == "False" and bool(condition.message)
@@ -140,7 +140,7 @@ def _delete_options(eviction: Eviction, name: str, is_dry_run: bool) -> DeleteOp
         at = "deleteOptions.ignoreStoreReadErrorWithClusterBreakingPotential"
         error = FieldError.invalid(at, True, "can not be set for pod eviction, try after removing the option")
         raise errors.invalid("Eviction", name, [error], group="policy")
-    delete_options = options.checked_delete_options(json_codec.to_value(raw_options))
+    delete_options = options.parse_delete_options(json_codec.to_value(raw_options))
     return replace(delete_options, dry_run=delete_options.dry_run or is_dry_run)
 
 
@@ -158,7 +158,9 @@ async def _evict(endpoints: ApiEndpoints, ctx: Context, name: str, deletion: Del
         if not _ignores_budgets(pod):
             return await _evict_serving(endpoints, ctx, pod, deletion)
         try:
-            return await _delete(endpoints, ctx, name, _pinned(deletion, pod) if _may_get_ready(pod) else deletion)
+            return await _delete(
+                endpoints, ctx, name, _pin_resource_version(deletion, pod) if _may_get_ready(pod) else deletion
+            )
         except errors.Conflict:
             if deletion.resource_version is not None or not attempts_left:
                 raise
@@ -178,14 +180,14 @@ async def _evict_serving(endpoints: ApiEndpoints, ctx: Context, pod: Pod, deleti
         await _decrement(endpoints, ctx, name, budget.metadata.name)
         return await _delete(endpoints, ctx, name, deletion)
     try:
-        await _delete(endpoints, ctx, name, _pinned(deletion, pod))
+        await _delete(endpoints, ctx, name, _pin_resource_version(deletion, pod))
     except errors.Conflict:
         if deletion.resource_version is not None:
             raise
-        raise still_processed(budget) from None
+        raise still_processed_error(budget) from None
 
 
-def _pinned(deletion: DeleteOptions, pod: Pod) -> DeleteOptions:
+def _pin_resource_version(deletion: DeleteOptions, pod: Pod) -> DeleteOptions:
     """Return the options with the pod's resourceVersion as a precondition."""
     if deletion.resource_version is not None:
         return deletion
@@ -207,7 +209,7 @@ async def _budget(endpoints: ApiEndpoints, pod: Pod) -> PodDisruptionBudget | No
     budgets: list[PodDisruptionBudget] = [item.object(store.codec.decode) for item in result.items]
     matches = [budget for budget in budgets if is_selected(pod.metadata.labels, budget.spec.selector)]
     if len(matches) > 1:
-        raise errors.unexpected(_UNSUPPORTED)
+        raise errors.unexpected_error(_UNSUPPORTED)
     return matches[0] if matches else None
 
 

@@ -60,11 +60,11 @@ def allocate_ports(service: Service, old: Service | None, bitmap: PortBitmap, ra
     changes = PortChanges([port.nodePort for port in service.spec.ports], service.spec.healthCheckNodePort)
     allocation = _PortAllocation(service, changes, bitmap, random)
     if service_types.has_node_ports(service):
-        allocation.for_new() if old is None else allocation.for_changed(old)
+        allocation.allocate_for_create() if old is None else allocation.allocate_for_update(old)
     if old is not None and service_types.has_node_ports(old):
         kept = set(changes.node_ports) if service_types.has_node_ports(service) else set()
         changes.release += [port for port in service_types.node_ports(old) if port not in kept]
-    allocation.for_health_check(old)
+    allocation.reallocate_health_check_port(old)
     return changes
 
 
@@ -74,7 +74,7 @@ class _PortAllocation:
         self._ports = service.spec.ports
         self._is_asking = service_types.wants_node_ports(service)
 
-    def for_new(self) -> None:
+    def allocate_for_create(self) -> None:
         """Allocate for a new service. Ports with the same number but different protocols share a node port."""
         shared: dict[int, int] = {}
         named: dict[int, int] = {}
@@ -91,7 +91,7 @@ class _PortAllocation:
             elif port.nodePort != shared[port.port]:
                 self._take(index, port.nodePort)
 
-    def for_changed(self, old: Service) -> None:
+    def allocate_for_update(self, old: Service) -> None:
         before = set(service_types.node_ports(old)) if service_types.has_node_ports(old) else set()
         held_ports: set[tuple[str, int]] = set()
         for index, port in enumerate(self._ports):
@@ -102,7 +102,7 @@ class _PortAllocation:
                 self._changes.node_ports[index] = self._take(index, node_port)
             held = (port.protocol, self._changes.node_ports[index])
             if held in held_ports:
-                raise errors.unexpected(f"duplicate nodePort: {{{held[0]} {held[1]}}}")
+                raise errors.unexpected_error(f"duplicate nodePort: {{{held[0]} {held[1]}}}")
             held_ports.add(held)
 
     def _take(self, index: int, requested: int) -> int:
@@ -116,7 +116,7 @@ class _PortAllocation:
         self._changes.allocated.append(port)
         return port
 
-    def for_health_check(self, old: Service | None) -> None:
+    def reallocate_health_check_port(self, old: Service | None) -> None:
         was, now = (
             old is not None and service_types.needs_health_check(old),
             service_types.needs_health_check(self._service),
@@ -142,7 +142,7 @@ async def allocate(ctx: Context, service: Service, old: Service | None) -> Finis
     if old is not None:
         service_types.keep_given(service, old)
     service_types.match_addresses(service, old)
-    if field_errors := families.settle(service, old, ctx.registry.addresses.families):
+    if field_errors := families.set_ip_families(service, old, ctx.registry.addresses.families):
         raise errors.invalid("Service", service.metadata.name, field_errors)
     address_changes = plan_addresses(service, old)
     addresses = await _take_addresses(ctx, service, address_changes.take)

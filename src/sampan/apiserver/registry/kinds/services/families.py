@@ -127,7 +127,7 @@ def _validate_family_update(new: Service, old: Service) -> Iterator[FieldError]:
 _OTHER = {"IPv4": "IPv6", "IPv6": "IPv4"}
 
 
-def settle(service: Service, old: Service | None, configured: Sequence[str]) -> list[FieldError]:
+def set_ip_families(service: Service, old: Service | None, configured: Sequence[str]) -> list[FieldError]:
     """Set ipFamilyPolicy and ipFamilies, or return the errors. `configured` are the families of the cluster."""
     if is_external_name(service) or is_undisturbed(service, old):
         return []

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from sampan.api import addresses, names
 from sampan.api.field_errors import FieldError
-from sampan.api.go_compat.internal_view import shown
+from sampan.api.go_compat.internal_view import encode_error_value
 from sampan.api.types.core_v1 import Service, ServicePort, ServiceSpec
 from sampan.apiserver.registry.kinds.services import families, service_types
 from sampan.apiserver.registry.kinds.services.service_types import (
@@ -162,7 +162,7 @@ def _validate_unique_ports(spec: ServiceSpec) -> FieldErrors:
     for index, port in enumerate(spec.ports):
         if (port.protocol, port.port) in distinct_ports:
             only_key = ServicePort(protocol=port.protocol, port=port.port)
-            yield FieldError.duplicate(f"spec.ports[{index}]", shown(only_key))
+            yield FieldError.duplicate(f"spec.ports[{index}]", encode_error_value(only_key))
         distinct_ports.add((port.protocol, port.port))
 
 
@@ -246,9 +246,9 @@ def service_warnings(service: Service) -> Iterator[str]:
         for index, address in enumerate(spec.clusterIPs):
             yield from ip_warnings(address, f"spec.clusterIPs[{index}]")
     else:
-        yield from _ignored_when_headless(service)
+        yield from _headless_warnings(service)
     if spec.externalIPs:
-        yield from _external_ips(service, is_headless)
+        yield from _external_ip_warnings(service, is_headless)
     if spec.loadBalancerIP:
         yield from ip_warnings(spec.loadBalancerIP, "spec.loadBalancerIP")
     for index, network in enumerate(spec.loadBalancerSourceRanges):
@@ -261,7 +261,7 @@ def service_warnings(service: Service) -> Iterator[str]:
         yield 'spec.trafficDistribution: "PreferClose" is deprecated; use "PreferSameZone"'
 
 
-def _ignored_when_headless(service: Service) -> Iterator[str]:
+def _headless_warnings(service: Service) -> Iterator[str]:
     spec = service.spec
     if spec.loadBalancerIP:
         yield "spec.loadBalancerIP is ignored for headless services"
@@ -271,7 +271,7 @@ def _ignored_when_headless(service: Service) -> Iterator[str]:
         yield "spec.SessionAffinity is ignored for headless services"
 
 
-def _external_ips(service: Service, is_headless: bool) -> Iterator[str]:
+def _external_ip_warnings(service: Service, is_headless: bool) -> Iterator[str]:
     for index, address in enumerate(service.spec.externalIPs):
         yield from ip_warnings(address, f"spec.externalIPs[{index}]")
     if not is_headless and not service_types.is_external_name(service):

@@ -46,27 +46,27 @@ def default_source(name: str, source: Any) -> None:
         default(source)
 
 
-def _mode(source: Any) -> None:
+def _default_mode(source: Any) -> None:
     if source.defaultMode is None:
         source.defaultMode = FILE_MODE
 
 
-def _host_path(source: HostPathVolumeSource) -> None:
+def _default_host_path(source: HostPathVolumeSource) -> None:
     if source.type is None:
         source.type = ""
 
 
-def _iscsi(source: ISCSIVolumeSource) -> None:
+def _default_iscsi(source: ISCSIVolumeSource) -> None:
     source.iscsiInterface = source.iscsiInterface or "default"
 
 
-def _rbd(source: RBDVolumeSource) -> None:
+def _default_rbd(source: RBDVolumeSource) -> None:
     source.pool = source.pool or "rbd"
     source.user = source.user or "admin"
     source.keyring = source.keyring or "/etc/ceph/keyring"
 
 
-def _azure_disk(source: AzureDiskVolumeSource) -> None:
+def _default_azure_disk(source: AzureDiskVolumeSource) -> None:
     if source.cachingMode is None:
         source.cachingMode = "ReadWrite"
     if source.fsType is None:
@@ -77,37 +77,37 @@ def _azure_disk(source: AzureDiskVolumeSource) -> None:
         source.kind = "Shared"
 
 
-def _scale_io(source: ScaleIOVolumeSource) -> None:
+def _default_scale_io(source: ScaleIOVolumeSource) -> None:
     source.storageMode = source.storageMode or "ThinProvisioned"
     source.fsType = source.fsType or "xfs"
 
 
-def _image(source: ImageVolumeSource) -> None:
+def _default_image(source: ImageVolumeSource) -> None:
     source.pullPolicy = source.pullPolicy or images.pull_policy(source.reference)
 
 
-def _downward(source: DownwardAPIVolumeSource) -> None:
-    _mode(source)
-    _files(source.items)
+def _default_downward(source: DownwardAPIVolumeSource) -> None:
+    _default_mode(source)
+    _default_files(source.items)
 
 
-def _files(files: list[DownwardAPIVolumeFile]) -> None:
+def _default_files(files: list[DownwardAPIVolumeFile]) -> None:
     for file in files:
         if file.fieldRef is not None and not file.fieldRef.apiVersion:
             file.fieldRef.apiVersion = "v1"
 
 
-def _projected(source: ProjectedVolumeSource) -> None:
-    _mode(source)
+def _default_projected(source: ProjectedVolumeSource) -> None:
+    _default_mode(source)
     for part in source.sources or ():
         if part.downwardAPI is not None:
-            _files(part.downwardAPI.items)
+            _default_files(part.downwardAPI.items)
         token = part.serviceAccountToken
         if token is not None and token.expirationSeconds is None:
             token.expirationSeconds = _TOKEN_LIFE_S
 
 
-def _ephemeral(source: EphemeralVolumeSource) -> None:
+def _default_ephemeral(source: EphemeralVolumeSource) -> None:
     template = source.volumeClaimTemplate
     if template is None:
         return
@@ -118,15 +118,15 @@ def _ephemeral(source: EphemeralVolumeSource) -> None:
 
 
 _DEFAULTS: dict[str, Callable[[Any], None]] = {
-    "hostPath": _host_path,
-    "secret": _mode,
-    "configMap": _mode,
-    "iscsi": _iscsi,
-    "rbd": _rbd,
-    "azureDisk": _azure_disk,
-    "scaleIO": _scale_io,
-    "image": _image,
-    "downwardAPI": _downward,
-    "projected": _projected,
-    "ephemeral": _ephemeral,
+    "hostPath": _default_host_path,
+    "secret": _default_mode,
+    "configMap": _default_mode,
+    "iscsi": _default_iscsi,
+    "rbd": _default_rbd,
+    "azureDisk": _default_azure_disk,
+    "scaleIO": _default_scale_io,
+    "image": _default_image,
+    "downwardAPI": _default_downward,
+    "projected": _default_projected,
+    "ephemeral": _default_ephemeral,
 }

@@ -26,7 +26,7 @@ def overlap_warnings(volumes: Sequence[Volume]) -> Iterator[str]:
         if volume.projected is not None and is_token_source(volume.projected):
             continue
         for source_text, files in _files(volume):
-            for file, other in islice(_overlapping(files), pairs_left):
+            for file, other in islice(_find_overlaps(files), pairs_left):
                 pairs_left -= 1
                 yield f"volume {gotext.quote(volume.name)} ({source_text}): overlapping paths: {file} with {other}"
         if volume.projected is not None:
@@ -37,28 +37,28 @@ def overlap_warnings(volumes: Sequence[Volume]) -> Iterator[str]:
 
 def _files(volume: Volume) -> Iterator[tuple[str, list[_File]]]:
     if volume.configMap is not None:
-        yield f"ConfigMap {gotext.quote(volume.configMap.name)}", _of(volume.configMap.items, "")
+        yield f"ConfigMap {gotext.quote(volume.configMap.name)}", _list_files(volume.configMap.items, "")
     if volume.secret is not None:
-        yield f"Secret {gotext.quote(volume.secret.secretName)}", _of(volume.secret.items, "")
+        yield f"Secret {gotext.quote(volume.secret.secretName)}", _list_files(volume.secret.items, "")
     if volume.downwardAPI is not None:
-        yield "DownwardAPI", _of(volume.downwardAPI.items, "")
+        yield "DownwardAPI", _list_files(volume.downwardAPI.items, "")
     if volume.projected is not None:
-        yield "Projected", [file for source in volume.projected.sources or () for file in _projected(source)]
+        yield "Projected", [file for source in volume.projected.sources or () for file in _list_projected_files(source)]
 
 
-def _projected(source: VolumeProjection) -> list[_File]:
+def _list_projected_files(source: VolumeProjection) -> list[_File]:
     if source.configMap is not None and source.configMap.items:
-        return _of(source.configMap.items, f"ConfigMap {gotext.quote(source.configMap.name)}")
+        return _list_files(source.configMap.items, f"ConfigMap {gotext.quote(source.configMap.name)}")
     if source.secret is not None and source.secret.items:
-        return _of(source.secret.items, f"Secret {gotext.quote(source.secret.name)}")
+        return _list_files(source.secret.items, f"Secret {gotext.quote(source.secret.name)}")
     if source.downwardAPI is not None and source.downwardAPI.items:
-        return _of(source.downwardAPI.items, "DownwardAPI")
+        return _list_files(source.downwardAPI.items, "DownwardAPI")
     if source.serviceAccountToken is not None:
         return [_File(source.serviceAccountToken.path.rstrip("/"), "ServiceAccountToken")]
     return []
 
 
-def _of(items: Sequence[KeyToPath | DownwardAPIVolumeFile], source: str) -> list[_File]:
+def _list_files(items: Sequence[KeyToPath | DownwardAPIVolumeFile], source: str) -> list[_File]:
     return [_File(item.path.rstrip("/"), source) for item in items]
 
 
@@ -76,7 +76,7 @@ class _PathNode:
         """The indexes of the files so far with this path or one below it."""
 
 
-def _overlapping(files: Sequence[_File]) -> Iterator[tuple[_File, _File]]:
+def _find_overlaps(files: Sequence[_File]) -> Iterator[tuple[_File, _File]]:
     """Yield each file with every earlier one at, above or below its path, in order.
 
     The cost is that of sorting the files plus that of the results, so a caller that stops early does not pay for the

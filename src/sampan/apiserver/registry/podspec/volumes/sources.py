@@ -41,8 +41,8 @@ from sampan.apiserver.registry.validation import (
     validate_required,
 )
 
-_PARTITION = names.out_of_range(1, 255)
-_LUN = names.out_of_range(0, 255)
+_PARTITION = names.out_of_range_message(1, 255)
+_LUN = names.out_of_range_message(0, 255)
 _IQN_LETTERS = string.ascii_letters + string.digits + "-."
 _starts_iqn = re.compile(r"iqn\.[0-9]{4}-[0-9]{2}\.[a-zA-Z0-9\-.]", re.ASCII).search
 _not_in_iqn = re.compile(r"[,;*&$|\s]", re.ASCII).finditer

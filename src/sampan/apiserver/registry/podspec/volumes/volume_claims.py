@@ -112,12 +112,12 @@ def _validate_sources(spec: PersistentVolumeClaimSpec, at: str, allow_bad_groups
     if source is None or ref is None:
         return
     if ref.namespace:
-        yield _contradiction(at, "may not be specified when dataSourceRef.namespace is specified")
+        yield _contradiction_error(at, "may not be specified when dataSourceRef.namespace is specified")
     elif (source.apiGroup, source.kind, source.name) != (ref.apiGroup, ref.kind, ref.name):
-        yield _contradiction(at, "must match dataSourceRef")
+        yield _contradiction_error(at, "must match dataSourceRef")
 
 
-def _contradiction(at: str, text: str) -> FieldError:
+def _contradiction_error(at: str, text: str) -> FieldError:
     return FieldError.invalid(at, f"{at}.dataSource", text)
 
 

@@ -34,7 +34,7 @@ from sampan.cli.kubectl.printers.go_template.values import (
     is_true,
     quote,
     type_name,
-    unwrapped,
+    unwrap,
 )
 
 _MAX_DEPTH = 100_000
@@ -119,7 +119,7 @@ class _Execution:
                 value = self._pipeline(dot, node.pipeline)
                 if not node.pipeline.variables:
                     self._node = node
-                    value = unwrapped(value)
+                    value = unwrap(value)
                     self.output.append("<no value>" if value is INVALID else default_text(value))
             case ContentNode():
                 for child in node.nodes:
@@ -128,9 +128,9 @@ class _Execution:
                 mark = len(self._variables)
                 try:
                     if node.keyword == "range":
-                        self._range(dot, node)
+                        self._walk_range(dot, node)
                     else:
-                        self._if_or_with(dot, node)
+                        self._walk_if_or_with(dot, node)
                 finally:
                     del self._variables[mark:]
             case LoopControlNode():
@@ -138,15 +138,15 @@ class _Execution:
             case InvocationNode():
                 self._invoke(dot, node)
 
-    def _if_or_with(self, dot: Any, node: BranchNode) -> None:
+    def _walk_if_or_with(self, dot: Any, node: BranchNode) -> None:
         value = self._pipeline(dot, node.pipeline)
         if is_true(value):
             self._walk(value if node.keyword == "with" else dot, node.body)
         elif node.otherwise is not None:
             self._walk(dot, node.otherwise)
 
-    def _range(self, dot: Any, node: BranchNode) -> None:
-        value = unwrapped(self._pipeline(dot, node.pipeline))
+    def _walk_range(self, dot: Any, node: BranchNode) -> None:
+        value = unwrap(self._pipeline(dot, node.pipeline))
         variables = node.pipeline.variables
         items: Any
         match value:
@@ -203,7 +203,7 @@ class _Execution:
         for command in pipeline.commands:
             value = self._command(dot, command, value)
             if isinstance(value, InterfaceValue):
-                value = unwrapped(value)
+                value = unwrap(value)
         for name in pipeline.variables:
             if pipeline.is_assignment:
                 self._set(name, value)
@@ -277,7 +277,7 @@ class _Execution:
             return INVALID
         if isinstance(value, InterfaceValue) and value.value is None:
             self._fail(f"nil pointer evaluating {type_name(value)}.{name}")
-        inner = unwrapped(value)
+        inner = unwrap(value)
         if not isinstance(inner, dict):
             self._fail(f"can't evaluate field {name} in type {type_name(value)}")
         if has_arguments:
@@ -301,7 +301,7 @@ class _Execution:
             return self._logic(dot, name, operands, final)
         arguments = [self._argument(dot, function.parameter(at), operand) for at, operand in enumerate(operands)]
         if final is not _NO_ARGUMENT:
-            arguments.append(self._checked(final, function.parameter(len(operands))))
+            arguments.append(self._convert_to_type(final, function.parameter(len(operands))))
         if name == "call":
             arguments.insert(0, str(operands[0]) if operands else default_text(final))
         try:
@@ -332,35 +332,35 @@ class _Execution:
         self._node = node
         match node:
             case DotNode():
-                return self._checked(dot, type)
+                return self._convert_to_type(dot, type)
             case NilNode():
                 if type == "string":
                     self._fail("cannot assign nil to string")
                 return None if type == "any" else INVALID
             case FieldNode():
-                return self._checked(self._fields(dot, node.names, False), type)
+                return self._convert_to_type(self._fields(dot, node.names, False), type)
             case VariableNode():
                 value = self._variable(node.name)
-                return self._checked(self._fields(value, node.names, False), type)
+                return self._convert_to_type(self._fields(value, node.names, False), type)
             case PipelineNode():
-                return self._checked(self._pipeline(dot, node), type)
+                return self._convert_to_type(self._pipeline(dot, node), type)
             case IdentifierNode():
-                return self._checked(self._call(dot, node, node, [], _NO_ARGUMENT), type)
+                return self._convert_to_type(self._call(dot, node, node, [], _NO_ARGUMENT), type)
             case ChainNode():
-                return self._checked(self._chain(dot, node, False), type)
+                return self._convert_to_type(self._chain(dot, node, False), type)
         value = self._literal(node)
         if type == "string" and not isinstance(value, str):
             self._fail(f"expected string; found {node}")
         return value
 
-    def _checked(self, value: Any, type: str) -> Any:
+    def _convert_to_type(self, value: Any, type: str) -> Any:
         """Return a value as a parameter of a type receives it. Fail if it does not fit."""
         if type == "any":
-            inner = unwrapped(value)
+            inner = unwrap(value)
             return None if inner is INVALID else inner
         if type != "string":
             return value
-        inner = unwrapped(value)
+        inner = unwrap(value)
         if value is INVALID:
             self._fail("invalid value; expected string")
         if not isinstance(inner, str):

@@ -20,7 +20,7 @@ from sampan.cli.kubectl.printers.go_template.values import (
     default_text,
     is_true,
     type_name,
-    unwrapped,
+    unwrap,
 )
 
 _HTML = str.maketrans(
@@ -46,10 +46,10 @@ class TemplateFunction:
 
 
 def index(item: Any, *indexes: Any) -> Any:
-    if unwrapped(item) is INVALID:
+    if unwrap(item) is INVALID:
         raise CallError("index of untyped nil")
     for at, key in enumerate(indexes):
-        key, inner = unwrapped(key), unwrapped(item)
+        key, inner = unwrap(key), unwrap(item)
         if inner is INVALID and at:
             raise CallError("index of nil pointer")
         match inner:
@@ -87,7 +87,7 @@ def _position(key: Any, most: int) -> int:
 
 
 def slice_item(item: Any, *indexes: Any) -> Any:
-    inner = unwrapped(item)
+    inner = unwrap(item)
     if inner is INVALID:
         raise CallError("slice of untyped nil")
     if len(indexes) > 3:
@@ -99,7 +99,7 @@ def slice_item(item: Any, *indexes: Any) -> Any:
     data = inner.encode("utf-8", "surrogateescape") if isinstance(inner, str) else inner
     bounds = [0, len(data)]
     for at, key in enumerate(indexes):
-        bounds[at : at + 1] = [_position(unwrapped(key), len(data))]
+        bounds[at : at + 1] = [_position(unwrap(key), len(data))]
     for low, high in pairwise(bounds):
         if low > high:
             raise CallError(f"invalid slice index: {low} > {high}")
@@ -110,7 +110,7 @@ def slice_item(item: Any, *indexes: Any) -> Any:
 def length(item: Any) -> Int:
     if isinstance(item, InterfaceValue) and item.value is None:
         raise CallError("len of nil pointer")
-    inner = unwrapped(item)
+    inner = unwrap(item)
     if inner is INVALID:
         raise CallError("reflect: call of reflect.Value.Type on zero Value")
     if isinstance(inner, str):
@@ -122,7 +122,7 @@ def length(item: Any) -> Int:
 
 def call(name: str, function: Any, *arguments: Any) -> Any:
     """Refuse to call a value: JSON values are never functions. `name` is the text of the operand."""
-    inner = unwrapped(function)
+    inner = unwrap(function)
     if inner is INVALID:
         raise CallError("call of nil")
     raise CallError(f"non-function {name} of type {type_name(inner)}")
@@ -150,10 +150,10 @@ def _basic_kind(value: Any) -> str:
 
 
 def equal(first: Any, *others: Any) -> bool:
-    first = unwrapped(first)
+    first = unwrap(first)
     if not others:
         raise CallError("missing argument for comparison")
-    return any(_is_equal(first, unwrapped(other)) for other in others)
+    return any(_is_equal(first, unwrap(other)) for other in others)
 
 
 def _is_equal(first: Any, other: Any) -> bool:
@@ -178,7 +178,7 @@ def not_equal(first: Any, second: Any) -> bool:
 
 
 def less(first: Any, second: Any) -> bool:
-    first, second = unwrapped(first), unwrapped(second)
+    first, second = unwrap(first), unwrap(second)
     kinds = {_basic_kind(first), _basic_kind(second)}
     if "" in kinds:
         raise CallError("invalid type for comparison")
@@ -197,11 +197,11 @@ def less_or_equal(first: Any, second: Any) -> bool:
 
 
 def html(*values: Any) -> str:
-    return _joined(values).translate(_HTML)
+    return _join_values(values).translate(_HTML)
 
 
 def javascript(*values: Any) -> str:
-    return "".join(_javascript_char(char) for char in _joined(values))
+    return "".join(_javascript_char(char) for char in _join_values(values))
 
 
 def _javascript_char(char: str) -> str:
@@ -213,10 +213,10 @@ def _javascript_char(char: str) -> str:
 
 
 def url_query(*values: Any) -> str:
-    return quote_plus(_joined(values), safe="-_.~", errors="surrogateescape")
+    return quote_plus(_join_values(values), safe="-_.~", errors="surrogateescape")
 
 
-def _joined(values: Sequence[Any]) -> str:
+def _join_values(values: Sequence[Any]) -> str:
     return sprint(["<no value>" if value is None else value for value in values])
 
 

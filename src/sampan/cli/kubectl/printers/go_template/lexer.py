@@ -179,7 +179,7 @@ class Lexer:
                 raise _LexicalError("expected :=")
             return self._token(TokenType.DECLARE, position + 2)
         if char in "\"`'":
-            return self._quoted(char)
+            return self._read_quoted(char)
         if char == "$":
             return self._name(position + 1, TokenType.VARIABLE, TokenType.VARIABLE)
         if _NUMBER_START.match(text, position):
@@ -192,7 +192,7 @@ class Lexer:
             return self._token(TokenType.CHAR, position + 1)
         raise _LexicalError(f"unrecognized character in action: {_code_point(char)}")
 
-    def _quoted(self, char: str) -> TemplateToken:
+    def _read_quoted(self, char: str) -> TemplateToken:
         patterns = {
             '"': (_match_double_quoted, TokenType.STRING, "unterminated quoted string"),
             "`": (_match_raw_quoted, TokenType.RAW_STRING, "unterminated raw quoted string"),

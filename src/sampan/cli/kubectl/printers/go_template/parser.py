@@ -135,7 +135,7 @@ class Parser:
         self._add(self._name, root)
 
     def _parse_definition(self) -> None:
-        name = self._unquoted(self._expect("define clause", TokenType.STRING, TokenType.RAW_STRING))
+        name = self._unquote(self._expect("define clause", TokenType.STRING, TokenType.RAW_STRING))
         self._expect("define clause", TokenType.RIGHT_DELIMITER)
         self._add(name, self._body_of_definition("define clause"))
 
@@ -184,7 +184,7 @@ class Parser:
                 case "end":
                     return TerminatorNode(self._expect("end", TokenType.RIGHT_DELIMITER).position, "end")
                 case "else":
-                    return self._else()
+                    return self._parse_else()
                 case "break" | "continue":
                     return self._loop_control(token)
                 case "template":
@@ -202,7 +202,7 @@ class Parser:
             self._fail(f"{{{{{token.text}}}}} outside {{{{range}}}}")
         return LoopControlNode(token.position, token.text)
 
-    def _else(self) -> TemplateNode:
+    def _parse_else(self) -> TemplateNode:
         token = self._peek_non_space()
         if token.is_keyword("if") or token.is_keyword("with"):
             return TerminatorNode(token.position, "else")
@@ -229,7 +229,7 @@ class Parser:
     def _template_name(self, token: TemplateToken, context: str) -> str:
         if token.type not in (TokenType.STRING, TokenType.RAW_STRING):
             self._reject(token, context)
-        return self._unquoted(token)
+        return self._unquote(token)
 
     def _invocation(self) -> TemplateNode:
         token = self._next_non_space()
@@ -346,7 +346,7 @@ class Parser:
             case TokenType.CHARACTER_CONSTANT | TokenType.COMPLEX | TokenType.NUMBER:
                 return LiteralNode(token.position, token.text, self._number(token))
             case TokenType.STRING | TokenType.RAW_STRING:
-                return LiteralNode(token.position, token.text, self._unquoted(token))
+                return LiteralNode(token.position, token.text, self._unquote(token))
             case TokenType.LEFT_PAREN:
                 return self._pipeline("parenthesized pipeline", TokenType.RIGHT_PAREN)
         if token.is_keyword("nil"):
@@ -356,12 +356,12 @@ class Parser:
 
     # -- constants ---------------------------------------------------------------------------------------------------
 
-    def _unquoted(self, token: TemplateToken) -> str:
+    def _unquote(self, token: TemplateToken) -> str:
         if token.type is TokenType.RAW_STRING:
             return token.text[1:-1].replace("\r", "")
-        return self._unescaped(token.text[1:-1])
+        return self._unescape(token.text[1:-1])
 
-    def _unescaped(self, text: str) -> str:
+    def _unescape(self, text: str) -> str:
         parts, position = [], 0
         data = bytearray()
         while (escape := text.find("\\", position)) >= 0:

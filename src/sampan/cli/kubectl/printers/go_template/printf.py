@@ -13,7 +13,7 @@ from sampan.cli.kubectl.printers.go_template.values import (
     float_text,
     quote,
     type_name,
-    unwrapped,
+    unwrap,
 )
 
 _MOST = 1_000_000
@@ -62,7 +62,7 @@ class _Format:
         parts.append(text[position:])
         if not self._is_reordered and self._at < len(self._values):
             rest = [
-                "<nil>" if unwrapped(value) is INVALID else f"{type_name(value)}={default_text(value)}"
+                "<nil>" if unwrap(value) is INVALID else f"{type_name(value)}={default_text(value)}"
                 for value in self._values[self._at :]
             ]
             parts.append(f"%!(EXTRA {', '.join(rest)})")
@@ -131,18 +131,18 @@ class _Directive:
         self._verb = verb
 
     def text(self, value: Any) -> str:
-        value, verb = unwrapped(value), self._verb
+        value, verb = unwrap(value), self._verb
         if verb == "T":
-            return self._padded(type_name(value))
+            return self._pad(type_name(value))
         if value is INVALID:
-            return self._padded("<nil>") if verb == "v" else f"%!{verb}(<nil>)"
-        return self._formatted(value, 0)
+            return self._pad("<nil>") if verb == "v" else f"%!{verb}(<nil>)"
+        return self._format_value(value, 0)
 
-    def _formatted(self, value: Any, depth: int) -> str:
+    def _format_value(self, value: Any, depth: int) -> str:
         is_literal = self._verb == "v" and "#" in self._flags
         match value:
             case bool():
-                return self._padded("true" if value else "false") if self._verb in "tv" else self._bad(value)
+                return self._pad("true" if value else "false") if self._verb in "tv" else self._format_mismatch(value)
             case int():
                 return self._integer(value)
             case float():
@@ -158,17 +158,17 @@ class _Directive:
                 opened = "map[string]interface {}{" if is_literal else "map["
                 return opened + (", " if is_literal else " ").join(items) + ("}" if is_literal else "]")
             case _:
-                return self._padded(default_text(value)) if self._verb == "v" else self._bad(value)
+                return self._pad(default_text(value)) if self._verb == "v" else self._format_mismatch(value)
 
     def _element(self, value: Any, depth: int) -> str:
         if value is None:
-            return "interface {}(nil)" if self._verb == "v" and "#" in self._flags else self._padded("<nil>")
-        return self._formatted(value, depth + 1)
+            return "interface {}(nil)" if self._verb == "v" and "#" in self._flags else self._pad("<nil>")
+        return self._format_value(value, depth + 1)
 
-    def _bad(self, value: Any) -> str:
+    def _format_mismatch(self, value: Any) -> str:
         return f"%!{self._verb}({type_name(value)}={default_text(value)})"
 
-    def _padded(self, text: str, *, is_number: bool = False) -> str:
+    def _pad(self, text: str, *, is_number: bool = False) -> str:
         missing = self._width - len(text)
         if missing <= 0:
             return text
@@ -180,7 +180,7 @@ class _Directive:
             return "0" * missing + text
         return " " * missing + text
 
-    def _signed(self, text: str, is_negative: bool) -> str:
+    def _add_sign(self, text: str, is_negative: bool) -> str:
         if is_negative:
             return f"-{text}"
         return f"+{text}" if "+" in self._flags else f" {text}" if " " in self._flags else text
@@ -191,52 +191,52 @@ class _Directive:
         if verb in forms:
             digits = format(abs(value), forms[verb])
             if verb == "v" and is_sharp and isinstance(value, Byte):
-                return self._padded(f"0x{value:x}")
+                return self._pad(f"0x{value:x}")
             if self._precision >= 0:
                 digits = "" if self._precision == 0 and value == 0 else digits.rjust(self._precision, "0")
             prefixes = {"b": "0b", "o": "0", "x": "0x", "X": "0X"}
             prefix = "0o" if verb == "O" else prefixes.get(verb, "") if is_sharp else ""
-            return self._padded(self._signed(prefix + digits, value < 0), is_number=True)
+            return self._pad(self._add_sign(prefix + digits, value < 0), is_number=True)
         if verb in "cqU":
             char = chr(value) if 0 <= value < 0x110000 and not 0xD800 <= value < 0xE000 else "\ufffd"
             if verb == "c":
-                return self._padded(char)
+                return self._pad(char)
             if verb == "q":
-                return self._padded("'" + quote(char)[1:-1].replace('\\"', '"').replace("'", "\\'") + "'")
+                return self._pad("'" + quote(char)[1:-1].replace('\\"', '"').replace("'", "\\'") + "'")
             code = f"U+{value:04X}"
-            return self._padded(f"{code} '{char}'" if is_sharp and char.isprintable() else code)
-        return self._bad(value)
+            return self._pad(f"{code} '{char}'" if is_sharp and char.isprintable() else code)
+        return self._format_mismatch(value)
 
     def _float(self, value: float) -> str:
         verb = "g" if self._verb == "v" else self._verb
         if verb not in "eEfFgG":
-            return self._bad(value)
+            return self._format_mismatch(value)
         precision = self._precision
         if precision < 0 and verb in "eEfF":
             precision = 6
         text = float_text(value, verb, precision)
         is_negative, text = text.startswith("-"), text.lstrip("+-")
-        return self._padded(self._signed(text, is_negative), is_number=True)
+        return self._pad(self._add_sign(text, is_negative), is_number=True)
 
     def _string(self, value: str) -> str:
         verb = self._verb
         if verb == "v" and "#" in self._flags:
-            return self._padded(quote(value))
+            return self._pad(quote(value))
         if verb in ("s", "v"):
-            return self._padded(value[: self._precision] if self._precision >= 0 else value)
+            return self._pad(value[: self._precision] if self._precision >= 0 else value)
         if verb == "q":
             text = value[: self._precision] if self._precision >= 0 else value
             if "#" in self._flags and "`" not in text and all(char.isprintable() or char == "\t" for char in text):
-                return self._padded(f"`{text}`")
-            return self._padded(_ascii(quote(text)) if "+" in self._flags else quote(text))
+                return self._pad(f"`{text}`")
+            return self._pad(_ascii(quote(text)) if "+" in self._flags else quote(text))
         if verb in ("x", "X"):
             data = value.encode("utf-8", "surrogateescape")
             data = data[: self._precision] if self._precision >= 0 else data
             text = data.hex(" ") if " " in self._flags else data.hex()
             if "#" in self._flags and data:
                 text = "0x" + (text.replace(" ", " 0x") if " " in self._flags else text)
-            return self._padded(text.upper() if verb == "X" else text)
-        return self._bad(value)
+            return self._pad(text.upper() if verb == "X" else text)
+        return self._format_mismatch(value)
 
 
 def _ascii(text: str) -> str:

@@ -52,7 +52,7 @@ INVALID = _Invalid()
 EMPTY_INTERFACE = "interface {}"
 
 
-def unwrapped(value: Any) -> Any:
+def unwrap(value: Any) -> Any:
     """Return the concrete value inside an interface, or INVALID for a nil interface."""
     if isinstance(value, InterfaceValue):
         return INVALID if value.value is None else value.value
@@ -92,13 +92,13 @@ def type_name(value: Any) -> str:
 
 def is_true(value: Any) -> bool:
     """Whether a value is not the zero value of its type: the truth of `if`, `and`, `or` and `not`."""
-    value = unwrapped(value)
+    value = unwrap(value)
     return False if value is INVALID else bool(value)
 
 
 def default_text(value: Any) -> str:
     """Return the text of a value as Go's %v prints it."""
-    value = unwrapped(value)
+    value = unwrap(value)
     match value:
         case _Invalid():
             return "<nil>"
