@@ -32,10 +32,14 @@ from pathlib import Path
 from typing import IO, Any, NoReturn
 
 import sampan
+from sampan.machinery.linux.network_namespace import run_in_network
 
 _ROOT = Path(__file__).parents[2]
 _STREAMS = 3
 _CAPABILITY_VERSION_3 = 0x20080522
+_NETWORK = Path(f"/proc/self/fd/{os.open('/proc/thread-self/ns/net', os.O_RDONLY | os.O_CLOEXEC)}")
+"""The network namespace of the tests. The first command may be started by a test that has moved its thread into another
+one, in which the server and all later commands would stay."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,15 +127,16 @@ def _start() -> socket.socket:
     control, other = socket.socketpair()
     atexit.register(control.close)
     command = [sys.executable, "-m", __name__, str(other.fileno())]
+
+    def run() -> None:
+        nothing = subprocess.DEVNULL
+        subprocess.run(command, cwd=_ROOT, pass_fds=[other.fileno()], stdin=nothing, stdout=nothing, check=True)
+
     with other:
-        subprocess.run(
-            command,
-            cwd=_ROOT,
-            pass_fds=[other.fileno()],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            check=True,
-        )
+        if os.path.samefile(_NETWORK, "/proc/thread-self/ns/net"):
+            run()
+        else:
+            run_in_network(_NETWORK, run)
     return control
 
 

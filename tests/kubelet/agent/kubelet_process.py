@@ -20,6 +20,8 @@ from sampan.runtimes.monitor.client import MonitorClient
 from sampan.testing import Cluster
 
 CGROUP = f"/sampan-test-{os.getpid()}"
+POD_CIDR = f"10.78.{os.getpid() % 256}.0/24"
+"""A range of its own for each test worker: the nodes of all workers have their bridges in one network namespace."""
 NODE = "victim"
 needs_oci_runtime = pytest.mark.skipif(
     os.geteuid() != 0 or not (shutil.which("crun") or shutil.which("runc")), reason="needs root, and crun or runc"
@@ -33,7 +35,7 @@ class KubeletProcess:
 
     def start(self) -> None:
         words = ["kubelet", "--kubeconfig", str(self._kubeconfig), "--root-dir", str(self.root)]
-        words += ["--hostname-override", NODE, "--cgroup-root", CGROUP, "--pod-cidr", "10.77.0.0/24", "--port", "0"]
+        words += ["--hostname-override", NODE, "--cgroup-root", CGROUP, "--pod-cidr", POD_CIDR, "--port", "0"]
         words += self._more
         with (self.root.parent / "log").open("ab") as log:
             self._process = subprocess.Popen([sys.executable, "-m", "sampan", *words], stdout=log, stderr=log)

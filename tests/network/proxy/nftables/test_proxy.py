@@ -124,7 +124,7 @@ async def test_services_become_rules(lab: Lab) -> None:
         web = await running.serve("web", "10.77.0.5")
         element = f"{web.spec.clusterIP} . tcp . 80 : goto service-"
         await running.rules_with(element, "dnat to 10.77.0.5:8080", "table ip6 kube-proxy")
-        assert "web" in running.changes.names
+        await eventually(lambda: "web" in running.changes.names)  # observers are called after the rules are written
         slice = await running.cluster.client.for_kind(EndpointSlice).get("web-1", "default")
         slice.endpoints = [endpoint("10.77.0.6", node=NODE)]
         await running.cluster.client.for_kind(EndpointSlice).update(slice)
