@@ -49,7 +49,7 @@ class HasLabel:
     def matches(self, labels: Any) -> bool:
         return bool(labels.get(self.label) == self.value)
 
-    def required(self) -> dict[str, str]:
+    def required_labels(self) -> dict[str, str]:
         return {self.label: self.value}
 
 

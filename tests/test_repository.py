@@ -42,6 +42,33 @@ NOUNS_IN_ING = frozenset({
 })
 # fmt: on
 """Endings in -ing that modules may have; other gerunds are no nouns."""
+# fmt: off
+PREPOSITIONS = frozenset({
+    "about", "after", "as", "at", "before", "behind", "below", "beyond", "by", "for", "from", "in", "inside", "into",
+    "of", "on", "over", "since", "through", "to", "until", "with", "within", "without",
+})
+IRREGULAR_PARTICIPLES = frozenset({
+    "bound", "built", "chosen", "drawn", "frozen", "grown", "held", "hidden", "kept", "known", "left", "lost", "met",
+    "sent", "shown", "spent", "torn", "written",
+})
+NO_PARTICIPLES = frozenset({
+    "binding", "docstring", "embed", "exceed", "feed", "heading", "mapping", "need", "ping", "seed", "string",
+    "substring", "warning",
+})
+# fmt: on
+"""Verbs and nouns that only look like participles."""
+NAMED_ELSEWHERE = frozenset(
+    {
+        "_masked",  # of CEL's library, like _named
+        "_named",
+        "expired",  # reasons of the API's Status, like unauthorized
+        "unauthorized",
+        "privileged",  # a control of the Pod Security Standards
+        "requested",  # of a node, in scheduler plug-ins by node
+        "required",  # field.Required of Kubernetes
+    }
+)
+"""Functions that a specification names by one participle."""
 FAULT_INJECTION = frozenset({"Fault", "FaultEffect", "FaultInjector", "FaultRule", "_faults", "fault", "faults"})
 """The names of injected faults in `sampan.testing`; an error that code finds is an error, not a fault."""
 ALLOWED_NAMES = frozenset({"Gone", "gone", "ONE", "page_faults", "major_page_faults"}) | FAULT_INJECTION
@@ -186,6 +213,8 @@ class ModuleSummary:
     """Strings such as `sampan.runtimes.choice.detect`."""
     definitions: list[tuple[int, str, bool]]
     """The line and the name of each definition, and whether it is a class."""
+    functions: list[tuple[int, str]]
+    """The line and the name of each function that is called like one: no properties and no context managers."""
     public_classes: list[str]
     sleeps: bool
 
@@ -200,6 +229,7 @@ def _summary(module: Path) -> ModuleSummary:
         docstring=ast.get_docstring(tree),
         dotted_strings=frozenset(text for text in strings if re.fullmatch(r"sampan(\.\w+)+", text)),
         definitions=list(_defined_names(nodes)),
+        functions=list(_called_functions(nodes)),
         public_classes=[name for name in classes if not name.startswith("_")],
         sleeps=_sleeps(nodes),
     )
@@ -248,6 +278,24 @@ def test_names_in_tests_say_what_things_are(repository: Path) -> None:
         if _is_banned_name(name) and not _is_name_of_injected_fault(name, path)
     ]
     assert names == []
+
+
+def test_functions_are_verbs(repository: Path) -> None:
+    """A function named by one participle or preposition (`changed`, `of`) does not tell what it does."""
+    names = [
+        f"{path}:{line}: {name}"
+        for directory in ("src", "tests")
+        for path in (repository / directory).rglob("*.py")
+        for line, name in _summary(path).functions
+        if name not in NAMED_ELSEWHERE and _is_participle_or_preposition(name.strip("_"))
+    ]
+    assert names == []
+
+
+def _is_participle_or_preposition(name: str) -> bool:
+    if "_" in name or name in NO_PARTICIPLES:
+        return False
+    return name in PREPOSITIONS | IRREGULAR_PARTICIPLES or name.endswith(("ed", "ing"))
 
 
 def test_names_of_tests_begin_with_their_subject(repository: Path) -> None:
@@ -302,6 +350,15 @@ def _defined_names(nodes: list[ast.AST]) -> Iterator[tuple[int, str, bool]]:
                 yield node.lineno, name, True
             case ast.arg(arg=name) | ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()):
                 yield node.lineno, name, False
+
+
+def _called_functions(nodes: list[ast.AST]) -> Iterator[tuple[int, str]]:
+    for node in nodes:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            decorators = " ".join(ast.unparse(decorator) for decorator in node.decorator_list)
+            is_special = node.name.startswith("__") or re.search(r"property|contextmanager|fixture", decorators)
+            if not is_special:
+                yield node.lineno, node.name
 
 
 def test_only_listed_tests_sleep(repository: Path) -> None:

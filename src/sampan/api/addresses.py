@@ -102,7 +102,7 @@ def join_host_port(host: str, port: int | str) -> str:
 
 
 def url_host(host: str) -> str:
-    """Return the host as URLs have it: an IPv6 address stands in brackets."""
+    """Return the host in the form for a URL: an IPv6 address is put in brackets."""
     return f"[{host}]" if ":" in host else host
 
 
@@ -115,8 +115,8 @@ _is_plain_short = lru_cache(maxsize=4096)(is_address)
 
 
 def unmap_address(address: Address) -> Address:
-    """Return the IPv4 address that an IPv4-mapped IPv6 address stands for, or any other address as it is. Connections
-    to the one reach the other, so that rules about addresses must look at this one."""
+    """Return the IPv4 address that an IPv4-mapped IPv6 address stands for; any other address is returned unchanged. A
+    connection to either form reaches the same host, so rules about addresses must look at the result."""
     return (address.ipv4_mapped or address) if isinstance(address, IPv6Address) else address
 
 
@@ -175,7 +175,8 @@ def _mask_host_bits(address: Address, bits: int) -> Address:
 
 
 def client_network(address: str) -> str:
-    """Return what limits count as one client: an IPv4 address, or the /64 network of an IPv6 address."""
+    """Return the address range that limits count as one client: an IPv4 address, or the /64 network of an IPv6
+    address."""
     if ":" not in address:
         return address
     try:

@@ -66,7 +66,7 @@ WARNINGS_LENGTH: Final = 4096
 kube-apiserver."""
 
 WARNING_LENGTH: Final = 256
-"""The length that each warning is truncated to once they exceed the total."""
+"""The length that each warning of a response is truncated to once all of them together exceed `WARNINGS_LENGTH`."""
 
 AUDIT_LINE_BYTES: Final = 8 << 20
 """The largest line of the audit log. It has room for any request body and the object in its response; a list that does
@@ -120,10 +120,11 @@ MERGED_OPENAPI_BYTES: Final = 4 << 20
 the definitions that they use."""
 
 MERGED_OPENAPI_VALUES: Final = 100_000
-"""The number of values in that part. The document of a whole Kubernetes has 130,000."""
+"""The maximum number of values in the part of an OpenAPI v2 document that is merged. The document of a whole Kubernetes
+has 130,000."""
 
 MERGED_OPENAPI_DEPTH: Final = 200
-"""The deepest nesting of objects and lists in a path or definition of such a document."""
+"""The deepest nesting of objects and lists in a path or definition of an OpenAPI v2 document that is merged."""
 
 WEBHOOK_RESPONSE_BYTES: Final = 64 << 20
 """The largest response of an admission or conversion webhook. A list of custom resources is converted as a whole."""
@@ -148,8 +149,8 @@ CUSTOM_SCHEMA_ESTIMATE: Final = 100_000_000
 """The largest estimated cost of all validation rules of a schema."""
 
 CUSTOM_ALTERNATIVES: Final = 250_000
-"""How many schemas of anyOf, oneOf, allOf and not the values of one custom object may be checked against, which takes
-about a second."""
+"""How many times the values of one custom object may be checked against schemas of anyOf, oneOf, allOf and not. This
+many checks take about a second."""
 
 CUSTOM_SCHEMA_DEPTH: Final = 100
 """How deep schemas of a custom resource may be nested: each level takes interpreter frames."""
@@ -258,15 +259,16 @@ contain the previous one twice. Linux accepts 2 MiB of both together unless the 
 # -- watches and caches ----------------------------------------------------------------------------------------------
 
 WATCH_SEND_BYTES: Final = 64 << 10
-"""How much one send takes from a watcher's queue: TLS copies it into buffers of the connection, and accepts two such
-sends before it is clear that the client does not read."""
+"""How many bytes one send takes from a watcher's queue. TLS copies them into buffers of the connection, and accepts two
+such sends before it is clear that the client does not read."""
 WATCHER_EVENTS: Final = 1_000
 """How many events a watcher whose client does not read may have queued; kube-apiserver's watch cache allows 100 to
 1,000."""
 WATCHER_BYTES: Final = 8 << 20
 """How many bytes a watcher whose client does not read may have queued."""
 WATCHER_BLOCKED_S: Final = 0.05
-"""How long a watcher may exceed those two bounds without reading: the time budget of kube-apiserver's watch cache."""
+"""How long a watcher may exceed `WATCHER_EVENTS` or `WATCHER_BYTES` without reading: the time budget of
+kube-apiserver's watch cache."""
 WATCHER_CONGESTED_S: Final = 30.0
 """How long a watcher may make no progress before it is disconnected, because it occupies buffers of the server."""
 WATCHER_MOST_EVENTS: Final = 10_000
@@ -277,8 +279,8 @@ WATCH_BUDGET_BYTES: Final = 64 << 20
 """How many bytes all watchers of a server together may hold in queues and buffers; an event in many queues counts
 once."""
 WATCH_PRESSURE_BYTES: Final = 16 << 20
-"""The fill level from which on events are sent without pauses, so that writers, which share the event loop, cannot
-outrun watchers."""
+"""The number of bytes held for watchers from which on events are sent without pauses, so that writers, which share the
+event loop, cannot outrun watchers."""
 HISTORY_BYTES: Final = 96 << 20
 """The size of the history of all watch caches together: about 75 seconds, as in kube-apiserver, at 600 writes a
 second."""
@@ -324,8 +326,8 @@ INGRESS_CHAIN_BYTES: Final = 64 << 10
 request, and keeps it in memory until the client has read it."""
 
 INGRESS_KEY_BITS: Final = 4096
-"""The largest RSA key of an Ingress. Every handshake signs with it on the event loop: 5 ms with 4,096 bits, eight times
-as much with twice as many, and OpenSSL accepts 16,384."""
+"""The largest RSA key of an Ingress. Every handshake signs with it on the event loop, which takes 5 ms with 4,096 bits
+and eight times as long with 8,192 bits. OpenSSL accepts up to 16,384 bits."""
 
 NETWORK_POLICY_PEERS: Final = 4_000
 """How many peers, exceptions, ports and rules of a network policy a node uses in each direction; further ones allow

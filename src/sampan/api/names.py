@@ -57,7 +57,7 @@ class NameFormat:
 
     @property
     def message(self) -> str:
-        """The message for a value that does not match."""
+        """The error message for a value that does not match the pattern."""
         return self._message
 
 
@@ -95,7 +95,7 @@ dns1123_subdomain_with_underscore = NameFormat(
     f"{_ENDS} (e.g. 'example.com', REGEX)",
     limit=SUBDOMAIN_MAX,
 )
-"""For DNS search domains of pods."""
+"""The format of the DNS search domains of a pod."""
 
 _dns1123_label = NameFormat(
     pattern=_LABEL,

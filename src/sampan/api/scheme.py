@@ -205,8 +205,8 @@ class Scheme:
         return self._version_priority.get((group, version), CUSTOM_VERSION_PRIORITY)
 
     def equivalent_resources(self, resource: Resource) -> list[Resource]:
-        """Return the resources with the same stored objects, including this one: other versions, Events in both
-        groups."""
+        """Return the resources that share their stored objects with this one, including itself: other versions of it,
+        and Events in both groups."""
         if resource.storage is None:
             return [resource]
         return list(self._stored.get(resource.storage_prefix, ()))

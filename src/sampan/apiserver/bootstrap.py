@@ -127,7 +127,9 @@ class SystemObjects:
 
     def _log_once(self, text: str) -> None:
         if text != self._last_error:
-            log.warning("cannot reconcile the objects of the system: %s; retrying in %g s", text, INTERVAL_S)
+            log.warning(
+                "cannot reconcile system namespaces or the service kubernetes: %s; retrying in %g s", text, INTERVAL_S
+            )
         self._last_error = text
 
 

@@ -1,8 +1,8 @@
 """The endpoints of the service `kubernetes`: the addresses of all API servers that are alive.
 
-Servers that share a store find each other by leases in it, and each of them writes what the leases say. A server that
-stops removes its lease; the lease of one that was killed expires. kube-apiserver uses the same keys, so that both can
-serve one etcd. The counterpart is `pkg/controlplane/reconcilers`.
+Servers that share a store find each other by leases in it, and each of them writes the endpoints that the leases name.
+A server that stops removes its lease; the lease of one that was killed expires. kube-apiserver uses the same keys, so
+that both can serve one etcd. The counterpart is `pkg/controlplane/reconcilers`.
 """
 
 from __future__ import annotations
@@ -48,7 +48,8 @@ class ServerLeases(Protocol):
 
 
 class StoredServerLeases:
-    """Leases in a store that several servers share: a key for each address that expires, with an Endpoints object."""
+    """Leases in a store that several servers share. A lease is an expiring key for an address; its value is an
+    Endpoints object."""
 
     def __init__(self, *, backend: Backend) -> None:
         self._backend = backend
@@ -61,7 +62,7 @@ class StoredServerLeases:
         try:
             await self._backend.delete(_PREFIX + address)
         except StoreConflict:
-            return  # it has expired
+            return  # the lease has expired
 
     async def addresses(self) -> Sequence[str]:
         page = await self._backend.range(_PREFIX)
@@ -69,7 +70,7 @@ class StoredServerLeases:
 
 
 class SoleServer:
-    """The only server of a store that others cannot open: nothing has to be written."""
+    """The address of a server whose store no other server can open, so that no lease has to be written."""
 
     def __init__(self, *, address: str) -> None:
         self._address = address

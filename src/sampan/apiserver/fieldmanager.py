@@ -1,9 +1,8 @@
 """Field management for served resources: `sampan.machinery.apply` applied to requests.
 
-`Ownership` is what the write path calls, `ScaleOwnership` what writes to the scale subresource call. Which fields a
-path resets is declared by its strategy (`sampan.apiserver.registry.behaviour`). Merging and comparing do not belong
-here: they are pure and are in `sampan.machinery.apply`. The counterpart is
-`k8s.io/apiserver/pkg/endpoints/handlers/fieldmanager`.
+The write path calls `Ownership`; writes to the scale subresource call `ScaleOwnership`. Which fields a path resets is
+declared by its strategy (`sampan.apiserver.registry.behaviour`). Merging and comparing do not belong here: they are
+pure and are in `sampan.machinery.apply`. The counterpart is `k8s.io/apiserver/pkg/endpoints/handlers/fieldmanager`.
 """
 
 from __future__ import annotations
@@ -40,13 +39,15 @@ _MOST = 128
 
 
 def manager_name(field_manager: str, user_agent: str) -> str:
-    """Return the name. `field_manager` is the request's fieldManager, which has been validated."""
+    """Return the name of the field manager of a request: its fieldManager parameter, which has been validated, or else
+    the name in its User-Agent header."""
     return field_manager or _parse_client_name(user_agent)
 
 
 @lru_cache(maxsize=256)
 def _parse_client_name(user_agent: str) -> str:
-    """Return the printable characters before the first slash, truncated to the maximum length in bytes."""
+    """Return the printable characters before the first slash, truncated to the maximum length of a manager name in
+    bytes."""
     name, size = "", 0
     for char in user_agent.partition("/")[0]:
         if not char.isprintable():
@@ -67,7 +68,8 @@ def is_reset_in_value(value: Any) -> bool:
 
 
 def is_reset_in_body(call: Call) -> bool:
-    """Whether the body of a request asks for a reset. The body has been decoded before; protobuf has no empty lists."""
+    """Whether the body of a request resets the managed fields by an empty list. The body has been decoded before, so it
+    is valid. A protobuf body never does: protobuf has no empty lists."""
     if _FIELD not in call.body:
         return False
     media = media_type(call)
@@ -153,8 +155,8 @@ class Ownership:
         manager: str,
         now: str,
     ) -> None:
-        """Set the managed fields of an updated object, which is in the storage version. `old` is the object before,
-        `live` its value in the version of the path."""
+        """Set the managed fields of an updated object, which is in the storage version. `old` is the object before the
+        update, `live` its value in the version of the path."""
         sent = _take_managed_fields(obj)
         obj.metadata.managedFields = self.get_manager(resource, subresource).update(
             self.complete(resource, live),

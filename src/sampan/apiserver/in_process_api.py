@@ -46,7 +46,8 @@ _HANDSHAKE_ROUNDS = 10
 
 
 class InProcessApi:
-    """`authorization` is the value of the Authorization header; empty if the user has a certificate."""
+    """A transport that sends the requests of one user to the API server in this process. `authorization` is the value
+    of the Authorization header; it is empty if the user has a certificate."""
 
     def __init__(
         self, *, http: HttpServer, pipeline: Pipeline, authorization: str, certificate: PeerCertificate | None
@@ -136,7 +137,8 @@ class InProcessApi:
 
 
 class InProcessApiSource:
-    """`tls` returns the context of the secure port, which verifies client certificates; None if there is none."""
+    """Opens an `InProcessApi` with the credentials of a user. `tls` returns the TLS context of the secure port, which
+    verifies client certificates; None if there is no secure port."""
 
     def __init__(self, *, http: HttpServer, pipeline: Pipeline, tls: Callable[[], ssl.SSLContext | None]) -> None:
         self._http, self._pipeline, self._tls = http, pipeline, tls

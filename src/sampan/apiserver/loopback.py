@@ -264,7 +264,8 @@ _metadata_decoder = msgspec.json.Decoder(_OnlyMetadata)
 
 
 def _metadata(item: Item) -> PartialObjectMetadata:
-    """Return the metadata, shared with the decoded object if there is one, otherwise decoded without the rest."""
+    """Return the metadata of a cached item: that of the decoded object if there is one, otherwise only the metadata is
+    decoded."""
     if item.decoded is not None:
         return PartialObjectMetadata(metadata=item.decoded.metadata)
     return _metadata_of(item.raw)

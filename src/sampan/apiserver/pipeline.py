@@ -79,8 +79,8 @@ class Pipeline:
         self.aggregation: Aggregation | None = None
         """The API groups of other servers; None while there are none."""
         self.interceptor: Interceptor | None = None
-        """Called for every request, of the network and of components in this process; None while nothing is
-        intercepted."""
+        """The interceptor of all requests, both from the network and from components in this process; None for no
+        interceptor."""
 
     async def serve(self, call: Call) -> ApiResponse:
         try:
@@ -204,7 +204,7 @@ class Pipeline:
             return await serve(call) if serve is not None else path_not_found()
         behaviour = self.endpoints.registry.behaviour(resource)
         is_watch = call.verb == "watch" and not call.is_classic_watch
-        if behaviour.deprecation and is_watch:  # even if the resource has no watch: lists share its path
+        if behaviour.deprecation and is_watch:  # even if only lists are supported, which have the same path
             call.warn(behaviour.deprecation)
         if resource.is_custom and _lacks_namespace(call, resource):
             return path_not_found()

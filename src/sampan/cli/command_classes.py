@@ -1,5 +1,5 @@
-"""Classes of click that commands of `sampan` use: help texts with options in named groups and flags in one piece, and
-groups whose subcommands have the other names that people type from habit.
+"""Subclasses of click's classes for the commands of `sampan`: help texts that show options in named groups and never
+break a flag at a hyphen, and command groups whose subcommands have aliases.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ _SYNONYMS = (("ls", "list"), ("rm", "remove", "delete"), ("add", "create"))
 
 
 class AliasGroup(click.Group):
-    """A group whose commands also have the common names for the same thing: ls and list, rm, remove and delete."""
+    """A command group whose subcommands also answer to their usual aliases, for example `ls` and `list`, or `rm`,
+    `remove` and `delete`."""
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         others = next((names for names in _SYNONYMS if name in names), ())
@@ -23,7 +24,7 @@ class AliasGroup(click.Group):
 
 
 OptionGroup = tuple[str, Sequence[str]]
-"""A title and the names of parameters, in the order in which they are shown."""
+"""A heading of a help text, and the names of the parameters below it in the order in which they are shown."""
 
 
 _UNBREAKABLE_HYPHEN = "\N{NON-BREAKING HYPHEN}"
@@ -48,7 +49,8 @@ def _unbreakable(text: str) -> str:
 
 
 class GroupedCommand(click.Command):
-    """A command whose help shows its options in groups. Options that no group names are shown last, under `rest`."""
+    """A command whose help shows its options in groups. Options that belong to no group come last, below the heading
+    `rest`."""
 
     def __init__(self, *arguments: Any, groups: Sequence[OptionGroup], rest: str, **settings: Any) -> None:
         super().__init__(*arguments, **settings)

@@ -23,7 +23,7 @@ from sampan.machinery.client import kubeconfig
 from sampan.machinery.client.access import Access, AccessError
 
 _OPEN_S = 5.0
-"""How long the file that leads the browser to the page is kept."""
+"""How long the temporary file that redirects the browser to the dashboard is kept, in seconds."""
 
 
 @click.command("dashboard")
@@ -89,7 +89,7 @@ def command(
 
 
 def has_browser() -> bool:
-    """Whether a graphical browser can be opened here."""
+    """Whether this machine and session can open a graphical browser."""
     if sys.platform == "darwin":
         return True
     return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY") or os.environ.get("BROWSER"))
@@ -107,7 +107,8 @@ def _accesses(paths: list[Path], contexts: tuple[str, ...]) -> dict[str, Access]
 
 
 def _path_name(context: str) -> str:
-    """Return the name of a context as one segment of a path."""
+    """Return the name of a kubeconfig context with all characters replaced that cannot be in one segment of a URL
+    path."""
     return "".join(letter if letter.isalnum() or letter in "-_.@" else "-" for letter in context)
 
 
@@ -129,8 +130,9 @@ def _url_with_code(access: Access) -> str:
 
 @contextmanager
 def _redirecting_file(url: str) -> Iterator[Path]:
-    """Write a private page that leads to the address: the arguments of a program, such as the browser, are visible to
-    every user of the machine."""
+    """Write a private HTML file that redirects the browser to the URL, and remove it at the end of the block. The URL
+    contains a log-in code and is not passed to the browser directly: every user of the machine can see the arguments of
+    programs."""
     with tempfile.TemporaryDirectory(prefix="sampan-dashboard-") as directory:
         page = Path(directory) / "dashboard.html"
         page.write_text(f'<!doctype html><meta http-equiv="refresh" content="0;url={html.escape(url)}">')

@@ -30,7 +30,8 @@ def command(page: str | None) -> None:
 
 
 def docs_directory() -> Path:
-    """Return the directory of the documentation: that of the checkout, or of the installed package."""
+    """Return the documentation directory of the checkout, or else that of the installed package. Raise CliError if
+    neither exists."""
     checkout = Path(sampan.__file__).resolve().parents[2] / "docs"
     for readme in [checkout / "README.md", *_list_installed_readmes()]:
         if readme.is_file():

@@ -90,7 +90,8 @@ def _summary(
 
 
 def print_results(results: Sequence[CheckResult], *, title: str = "CHECK") -> None:
-    """Print a table of the results, and below it what to do about those that are not ok, in 80 columns."""
+    """Print a table of check results in 80 columns. Below it, print each result that is not ok, with its cost and its
+    remedy."""
     click.echo(f"{title:<{_NAME}} {'RESULT':<{_LEVEL}} DETAIL" if len(title) <= _NAME else title)
     for result in results:
         head = f"{result.name:<{_NAME}} {result.level:<{_LEVEL}} "
@@ -121,11 +122,11 @@ def _wrap_text(head: str, text: str, indent: int | None = None) -> list[str]:
 _EXPIRES_SOON_S = 30 * 86400
 _LITTLE_SPACE_BYTES = 1 << 30
 _LARGE_STORE_BYTES = 6 << 30
-"""Above 8 GiB a SQLite store accepts only deletions."""
+"""The size from which the check of the store warns: a SQLite store above 8 GiB accepts only deletions."""
 
 
 def check_cluster(report: ClusterReport) -> list[CheckResult]:
-    """Return the results of all checks that apply to the cluster."""
+    """Return the results of all checks that apply to the cluster of the report."""
     results = [check(report) for check in _CHECKS]
     return [result for result in results if result is not None]
 

@@ -19,7 +19,8 @@ from sampan.cluster import kubeconfig
 from sampan.runtimes.names import OCI
 
 _PATIENCE_S = 120
-"""The timeout in seconds before the process is killed; stopping many pods takes a while."""
+"""How long to wait for the process of the cluster to exit before it is killed, in seconds. Stopping many pods takes a
+while."""
 
 
 @click.command("down")
@@ -38,7 +39,7 @@ def command(data_dir: str | None, name: str, delete: bool) -> None:
         _check_owner(where)
     note = where.read_note() if where.is_cluster else None
     stopped = stop(where)
-    if note is not None and note.merged_kubeconfig:  # what a process that was killed has left
+    if note is not None and note.merged_kubeconfig:  # a process that was killed has left its context in the kubeconfig
         kubeconfig.unmerge(Path(note.merged_kubeconfig), note.name)
     if os.geteuid() != 0 and _has_containers(where):
         from sampan.cli.local_cluster import rootless
@@ -57,12 +58,13 @@ def _check_owner(where: ClusterDir) -> None:
 
 
 def _has_containers(where: ClusterDir) -> bool:
-    """Whether nodes of the cluster have run containers of their own."""
+    """Whether the nodes of the cluster have run containers with the runtime `oci`."""
     return any((where.path / "nodes").glob(f"*/{OCI}"))
 
 
 def _finish(where: ClusterDir, name: str, *, delete: bool, stopped: bool) -> None:
-    """Remove what the process of the cluster has left."""
+    """Stop the pods and remove the network that a killed process of the cluster has left. With `delete`, remove the
+    data."""
     if where.is_cluster and (nodes := stop_abandoned_nodes(where)):
         click.echo(f"{name}: stopped the pods that {', '.join(nodes)} had left running")
     if where.is_cluster and os.geteuid() == 0:
@@ -80,12 +82,12 @@ def _finish(where: ClusterDir, name: str, *, delete: bool, stopped: bool) -> Non
 
 
 def _other_users_hint() -> str:
-    """Return a hint for somebody whose cluster was started by root; root sees its own and those of sudo's users."""
+    """Return a hint that `sudo` is needed to stop a cluster that root has started; empty if the user is root."""
     return "" if os.geteuid() == 0 else " (`sudo sampan down` stops a cluster that root has started)"
 
 
 def _remove_mesh(where: ClusterDir) -> None:
-    """Remove what a killed process left in the network of this machine to reach other machines."""
+    """Remove the routes and tunnels to other machines that a killed process of the cluster has left on this machine."""
     if not where.is_joined:
         from sampan.cluster.machine.machine_mesh import remove_machine_mesh
 
@@ -145,7 +147,8 @@ def _signal(where: ClusterDir, pid: int, number: int) -> None:
 
 
 def stop_abandoned_nodes(where: ClusterDir) -> list[str]:
-    """Return the names of the nodes of which something was stopped. Raise CliError if that fails."""
+    """Stop the pods that killed nodes have left running. Return the names of these nodes. Raise CliError if a pod
+    cannot be stopped."""
     from sampan.cluster.nodes.abandoned_node import abandoned_runtime, stop_abandoned_node
     from sampan.runtimes.contract import RuntimeFailure
 
@@ -165,7 +168,8 @@ def stop_abandoned_nodes(where: ClusterDir) -> list[str]:
 
 
 def _remove_network(root: Path) -> None:
-    """Remove the namespaces, links and rules of the nodes from this machine, and those of clusters that are gone."""
+    """Remove the network namespaces, links and rules of the cluster's nodes from this machine, and those of clusters
+    that no longer exist."""
     from sampan.cluster.machine.host_locks import held_bridges
     from sampan.network.leftovers import remove_leftovers
     from sampan.network.nodes import NodeNetworkError, remove_bridge

@@ -34,7 +34,7 @@ _ALL_CHECKS = "all"
 _MACHINE_CHECKS = frozenset(
     {"root", "cgroups", "oci runtime", "overlayfs", "nftables", "bridge and veth", "disk", "resolv.conf"}
 )
-"""The checks of the machine that concern a node; the rest is for `sampan doctor`."""
+"""The checks of `sampan doctor` that concern a machine with one node; `sampan join` skips all others."""
 
 
 @click.command("join")
@@ -177,7 +177,8 @@ def _with_options(record: JoinRecord, options: Mapping[str, Any]) -> JoinRecord:
 
 
 def _join(where: ClusterDir, options: Mapping[str, Any]) -> JoinRecord:
-    """Check the machine and the server, request the client certificate, and write what the node needs."""
+    """Check the machine and the server, request the client certificate, and write the files that the node needs to
+    run."""
     from sampan.cli.flags.nodes import find_usable_runtime
     from sampan.cli.joined_node import CLIENT_CERTIFICATE, JoinedNodeFiles
     from sampan.cluster.join import discovery, preflight
@@ -197,7 +198,7 @@ def _join(where: ClusterDir, options: Mapping[str, Any]) -> JoinRecord:
     _report_checks([*_machine_checks(where), preflight.check_ports(preflight.used_ports([port]))], ignored)
     link = preflight.read_link(server)
     discovered = _discover(server, token, options["ca_file"])
-    # the clock comes first: with a wrong one, valid certificates are rejected
+    # check the clock first: if it is wrong, valid certificates are rejected
     _report_checks([preflight.check_clock(discovered.server_time, time.time())], ignored)
     context = discovery.create_tls_context(discovered.ca_pem)
     discovery.get(server, "/version", context)
@@ -253,7 +254,7 @@ def _machine_checks(where: ClusterDir) -> list[CheckResult]:
 
 
 def _report_checks(results: Sequence[CheckResult], ignored: Sequence[str]) -> None:
-    """Print warnings, and raise CliError for failed checks that are not ignored."""
+    """Print warnings and errors of checks. Raise CliError if a failed check is not in `ignored`."""
     from sampan.cluster.machine.machine_checks import CheckLevel
 
     failed = []

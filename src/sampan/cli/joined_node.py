@@ -50,15 +50,15 @@ log = logging.getLogger(__name__)
 COMPONENTS = (KUBELET, PROXY)
 CLIENT_CERTIFICATE = "kubelet-client"
 _DNS_HOST = 10
-"""The cluster DNS has the tenth address of the service CIDR."""
+"""The position of the cluster DNS address in the service CIDR."""
 _ADDRESS_CHECK_S = 10.0
 _WITH_POD_NETWORK = (OCI, DOCKER, CRI)
-"""Runtimes whose pods have addresses of their own."""
+"""Runtimes that give each pod an IP address."""
 
 
 @dataclass(frozen=True, slots=True)
 class JoinedNodeFiles:
-    """Where a joined node keeps its data, below the data directory."""
+    """The paths of the files of a joined node, below its data directory."""
 
     where: ClusterDir
 
@@ -81,7 +81,8 @@ class JoinedNodeFiles:
         return CertificateStore(self.where.pki, CLIENT_CERTIFICATE).read()
 
     def access(self, record: JoinRecord) -> Access:
-        """Return the access of the node. Raise JoinError if it has no client certificate."""
+        """Return the address and the credentials with which the node reaches the API server. Raise JoinError if the
+        node has no client certificate."""
         pair = self.client_pair()
         if pair is None:
             raise JoinError(f"{self.where.pki} has no client certificate; join again with a new token")
@@ -94,7 +95,8 @@ class JoinedNodeFiles:
 
 
 def node_addresses(record: JoinRecord) -> list[str]:
-    """Return the addresses of the node: the one on the way to the API server, and one of the other IP family."""
+    """Return the IP addresses of the node: the source address of its route to the API server, and one of the other IP
+    family. `node_ip` of the record replaces both."""
     if record.node_ip:
         return record.node_ip.split(",")
     primary = read_link(parse_server(record.server)).address
@@ -103,13 +105,13 @@ def node_addresses(record: JoinRecord) -> list[str]:
 
 
 def cluster_dns(service_cidrs: Sequence[str]) -> list[str]:
-    """Return the address of the cluster DNS. Pure."""
+    """Return the address of the cluster DNS in the first service CIDR; an empty list without a service CIDR."""
     return [str(ip_network(service_cidrs[0])[_DNS_HOST])] if service_cidrs else []
 
 
 class JoinedNode:
-    """Runs the node until cancelled. If the address of the machine changes, its components are restarted with the new
-    one; containers keep running meanwhile."""
+    """Runs a node that joined a cluster until it is cancelled. If the address of the machine changes, the components of
+    the node are restarted with the new address, and its containers keep running."""
 
     def __init__(
         self, *, where: ClusterDir, name: str, record: JoinRecord, on_ready: Callable[[RunningCluster], None]
@@ -136,12 +138,13 @@ class JoinedNode:
         await asyncio.to_thread(remove_host_rules, self._files.directory(self._record.node))
 
     async def _addresses(self, stop: asyncio.Event) -> list[str] | None:
-        """Return the addresses of the node, waiting until the machine has any, as after a boot."""
+        """Return the addresses of the node. After a boot, wait until the machine has an address. Return None if `stop`
+        is set first."""
         while not stop.is_set():
             try:
                 return await asyncio.to_thread(node_addresses, self._record)
             except JoinError as error:
-                log.warning("%s; retrying in %g s", error, _ADDRESS_CHECK_S)
+                log.warning("cannot find the addresses of this node: %s; retrying in %g s", error, _ADDRESS_CHECK_S)
             await _wait(stop, _ADDRESS_CHECK_S)
         return None
 
@@ -152,10 +155,10 @@ class JoinedNode:
             while not await _wait(stop, _ADDRESS_CHECK_S):
                 try:
                     present = await asyncio.to_thread(node_addresses, self._record)
-                except JoinError:  # the network is down: keep the address until there is another
+                except JoinError:  # the network is down: keep the old address until the machine has a new one
                     continue
                 if present != addresses:
-                    log.warning("the address of this node changed from %s to %s", addresses, present)
+                    log.warning("restarting node components: addresses changed from %s to %s", addresses, present)
                     break
             task.cancel()
 
@@ -300,7 +303,7 @@ class JoinedNode:
 
 
 async def _wait(event: asyncio.Event, timeout_s: float) -> bool:
-    """Wait for the event. Return False after the timeout."""
+    """Wait until the event is set. Return False if the timeout passes first."""
     try:
         async with asyncio.timeout(timeout_s):
             await event.wait()

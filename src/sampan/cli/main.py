@@ -63,9 +63,9 @@ _GROUPS = (
 
 
 COLLECTED_AFTER = (20_000, 5, 500)
-"""The thresholds of Python's garbage collector. What imports create stays, and looking for garbage in it takes a tenth
-of their time. Collections must also stay short while a large cluster is loaded, whose objects all survive: a collection
-of 100,000 objects takes 15 ms."""
+"""The thresholds of Python's garbage collector. Objects that imports create are never garbage, and searching them takes
+a tenth of the import time. Collections must also stay short while a large cluster is loaded, whose objects all survive:
+a collection of 100,000 objects takes 15 ms."""
 
 click.Context.formatter_class = HelpFormatter
 
@@ -108,8 +108,8 @@ def main() -> None:
 
 
 def _flush_output() -> None:
-    """Write the rest of the output. If its reader is gone, as with `sampan … | head`, the rest is dropped in silence:
-    Python would complain at exit."""
+    """Flush standard output. If its reader is gone, as with `sampan … | head`, discard the remaining output: Python
+    would print an error at exit."""
     try:
         sys.stdout.flush()
     except BrokenPipeError:

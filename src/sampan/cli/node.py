@@ -1,8 +1,8 @@
 """`sampan node`: add and remove nodes of a running cluster.
 
-The commands use the API server, with the administrator's kubeconfig in the data directory: a node is its Node object,
-which the process of the cluster watches. So there is no second entry to the cluster that needs protection, changes
-survive a restart, and `kubectl` can do the same.
+The commands use the API server, with the administrator's kubeconfig in the data directory. To add a node is to create
+its Node object, which the process of the cluster watches. This needs no other access to the process, changes survive a
+restart, and `kubectl` can make the same changes.
 """
 
 from __future__ import annotations

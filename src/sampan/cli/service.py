@@ -45,7 +45,7 @@ class Service:
         return Path(config).absolute() / "systemd/user" / self.unit
 
     def is_installed(self) -> bool:
-        """Whether the file exists and was written by this command."""
+        """Whether the unit file exists and was written by `sampan service install`."""
         try:
             return self.path.read_text(errors="replace").startswith(MARK)
         except FileNotFoundError:
@@ -109,10 +109,10 @@ def install_command(
         raise CliError(f"{service.path} exists, and was not written by `sampan service install`")
     if not is_user and os.geteuid() != 0:
         raise CliError("--system: a service of the system needs root: sudo sampan service install")
-    service.systemctl("--version")  # refuses before anything is written
+    service.systemctl("--version")  # fail before anything is written if systemctl is missing
     if not no_start and not service.is_installed() and where.is_cluster and where.read_note_if_running() is not None:
         raise CliError(f"--name: {name} is running; `sampan down --name {name}` stops it, then install the service")
-    where.make()  # a hardened service cannot create it
+    where.make()  # a hardened service cannot create the data directory
     service.path.parent.mkdir(parents=True, exist_ok=True)
     write_private(service.path, text.encode())
     service.path.chmod(_MODE)
@@ -299,7 +299,7 @@ def _restrictions(settings: ServiceSettings) -> list[str]:
     lines = [*_WITHOUT_CONTAINERS]
     if not settings.writes_elsewhere:
         lines += ["ProtectSystem=strict", f"ReadWritePaths={quote(str(settings.data_dir))}"]
-    if settings.is_user:  # the manager of a user may not change these
+    if settings.is_user:  # the systemd manager of a user may not set these properties
         lines = [line for line in lines if not line.startswith(("CapabilityBoundingSet", "ProtectClock"))]
     return lines
 

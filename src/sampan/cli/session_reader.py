@@ -1,4 +1,4 @@
-"""Reads for the diagnosis over the connection of a command."""
+"""The `ClusterReader` of the diagnosis for commands: reads over the HTTP session of a command."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from sampan.cli.kubectl.client.session import ServerError, Session
 from sampan.diagnosis.cluster_reader import Object
 
 _TOLERATED = (403, 404, 503)
-"""Error codes of optional sources: a user may not read them, or the server is not Sampan's."""
+"""HTTP status codes for which a read returns nothing: the user may not read an optional source, or the server is not
+Sampan's."""
 
 
 class SessionReader:

@@ -55,14 +55,15 @@ _LOCAL_ONLY = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterAccess:
-    """How `sampan token` reaches the cluster, and what it knows about it."""
+    """The access of `sampan token` to a cluster: its address, credentials, and networks."""
 
     access: Access
     address: str
-    """The address and port at which other machines reach the API server, or at least this machine."""
+    """The address and port at which other machines reach the API server. If they cannot reach it, the address for this
+    machine."""
     warning: str = ""
     networks: grants.ClusterNetworks | None = None
-    """The networks of a cluster of this machine."""
+    """The networks of the cluster, if it runs on this machine."""
 
 
 def access_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -168,7 +169,7 @@ def delete(tokens: tuple[str, ...], **options: Any) -> None:
 
 
 async def _create(client: Client, cluster: ClusterAccess, secret: Secret) -> None:
-    """Create the token, after everything that a join needs."""
+    """Create the token, after the roles and ConfigMaps that `sampan join` needs."""
     await grants.ensure_grants(client, grants.join_grants())
     await grants.revoke_slice_grants(client)
     await grants.ensure_config_map(client, grants.cluster_info(f"https://{cluster.address}", cluster.access.ca_pem))

@@ -106,7 +106,7 @@ def _refresh(kind: str, source: UsageSource, sort_by: str, interval_s: float) ->
 
 
 def fit_lines(lines: Sequence[str], height: int) -> list[str]:
-    """Return as many lines as a terminal has, the last of which says how many are missing."""
+    """Return the lines that fit on a terminal. If lines are cut off, the last line says how many."""
     if len(lines) <= height or height < 2:
         return list(lines)
     return [*lines[: height - 1], f"… and {len(lines) - height + 1} more lines"]
@@ -246,7 +246,7 @@ def pod_lines(pods: Sequence[PodUsage]) -> list[str]:
 
 
 def _table(rows: list[list[str]]) -> list[str]:
-    """Return aligned lines with narrower gaps than those of kubectl, to fit into 80 columns."""
+    """Return aligned lines with narrower gaps between columns than those of kubectl, to fit into 80 columns."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     return [" ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
 

@@ -191,7 +191,8 @@ def command(**options: Any) -> None:
 
 
 def _report(where: ClusterDir, options: dict[str, Any], note: RunningCluster, took_s: float) -> None:
-    """Print what the user of a detached cluster needs: with a profile for machines one line."""
+    """Print the description of a cluster that started in the background. With a profile, which scripts use, print one
+    line."""
     if options["profile"]:
         click.echo(ready_text(note, took_s) + f": export KUBECONFIG={note.kubeconfig}")
         return
@@ -208,7 +209,7 @@ def _run(where: ClusterDir, options: dict[str, Any], began: float, undo: Callabl
     is_up = False
     merged = _find_user_kubeconfig() if options["merge_kubeconfig"] else None
     try:
-        where.remove_note()  # the pid in the file of a killed process may belong to another process now
+        where.remove_note()  # the process ID in an old note may be that of another process now
         outer = rootless.outer_process()
         remembered = RememberedFlags(where.flags, outer.network if outer is not None else NetworkNamespace())
         options = remembered.complete(options, forgets=options["forget_flags"])
@@ -219,7 +220,7 @@ def _run(where: ClusterDir, options: dict[str, Any], began: float, undo: Callabl
 
         async def on_ready(cluster: Assembly) -> None:
             nonlocal is_up
-            kept.append(cluster)  # keep its objects from being freed before the lock is released
+            kept.append(cluster)  # keep the objects of the cluster from being freed before the lock is released
             nodes = await node_summary(cluster.client("up"), cluster.config.nodes)
             note = describe_cluster(where, options["name"], cluster, nodes, outer)
             note.merged_kubeconfig, note.recalled_flags = str(merged or ""), remembered.recalled
@@ -230,7 +231,7 @@ def _run(where: ClusterDir, options: dict[str, Any], began: float, undo: Callabl
             try:
                 where.write_note(note)
                 write_version(where)
-            except OSError as error:  # if the disk is full, the cluster can run, and objects can be deleted
+            except OSError as error:  # with a full disk the cluster can run, and objects can be deleted
                 log.warning("cannot record the running process in %s: %s", where.path, error.strerror)
             remembered.save()
             where.hand_over()
@@ -238,7 +239,7 @@ def _run(where: ClusterDir, options: dict[str, Any], began: float, undo: Callabl
             print_ready(note, time.monotonic() - began)
 
         progress = PrintedProgress()
-        progress.add("set-up", time.monotonic() - began)  # imports, flags, certificates
+        progress.add("set-up", time.monotonic() - began)  # the time for imports, flags and certificates
         serve(config, on_ready, progress)
     finally:
         where.remove_note()
@@ -251,7 +252,7 @@ def _run(where: ClusterDir, options: dict[str, Any], began: float, undo: Callabl
 
 
 def _start_detached(where: ClusterDir, undo: Callable[[], None], *, shows_steps: bool) -> RunningCluster | None:
-    """Start the cluster in the background. Return None in the process that is to run it."""
+    """Start the cluster in the background. Return None in the new process, which has to run the cluster."""
     lock = where.lock()
     if not lock.acquire():
         raise CliError(_in_use_message(where))

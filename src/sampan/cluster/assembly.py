@@ -81,13 +81,13 @@ class Assembly:
         self.real_nodes: RealNodes | None = None
         """The real nodes; None until their code is loaded."""
         self.scheduler: Scheduler | None = None
-        """None until the code of the scheduler is loaded, and while it is not the leader."""
+        """The scheduler; None until its code is loaded, and while it is not the leader."""
         self.controllers: ControllerManager | None = None
-        """None while the controllers are not the leader."""
+        """The controllers; None while they are not the leader."""
         self.leadership = Leadership(config=config.leader_election, clock=clock, metrics=self.server.metrics)
         self.server.kubelets.local = LocalKubelets(clock=clock, fleet=lambda: self.fleet, real=lambda: self.real_nodes)
         self._cloud: dict[str, Any] = {}
-        """The field of ControllerConfig for the provider of load balancers."""
+        """The provider of load balancers as a field of ControllerConfig; empty if there is none."""
         self._running = AsyncExitStack()
 
     async def __aenter__(self) -> Assembly:
@@ -303,8 +303,8 @@ class Assembly:
         return NodeBridge(config=config, clock=self.clock)
 
     async def _run_mesh(self, running: AsyncExitStack, client: Client) -> None:
-        """Connect the nodes of this process with machines that join the cluster. Without root nodes have no network,
-        and without a CA no machine can join."""
+        """Connect the nodes of this process with machines that join the cluster. Do nothing without root, as the nodes
+        have no network then, or without a CA, as no machine can join then."""
         root, ca = self.config.nodes.root, self.config.root_ca
         if root is None or not ca or not self.config.nodes.has_pod_cidrs or geteuid() != 0:
             return
@@ -402,9 +402,9 @@ class Assembly:
         await self.leadership.run(module.COMPONENT, client, term)
 
     async def _scheduler_config(self) -> SchedulerConfig | None:
-        """Return the scheduler configuration, waiting for a policy ConfigMap, which can be created only after the API
-        server has started. It is read as the user who started the cluster, as the role of the scheduler does not permit
-        it."""
+        """Return the scheduler configuration. If the policy is in a ConfigMap, wait for it, as it can be created only
+        after the API server has started. It is read as the user who started the cluster, because the role of the
+        scheduler does not permit that."""
         settings, reported = self.config.scheduler, ""
         while settings.policy_map is not None:
             try:
@@ -417,7 +417,7 @@ class Assembly:
         return settings.config
 
     def _hold_clock_while_busy(self, running: AsyncExitStack, idle: Idle) -> None:
-        """Keep a virtual clock from advancing while something is in progress."""
+        """Keep a virtual clock from advancing until `idle` reports that a component has nothing to do."""
         if isinstance(self.clock, VirtualClock):
             running.callback(self.clock.on_idle(idle))
 
@@ -440,14 +440,15 @@ async def _explain(endpoint: Any, call: Call) -> ApiResponse:
 
 
 async def _remove_leftovers() -> None:
-    """Remove what clusters whose data directory is gone have left in the network of this machine."""
+    """Remove the bridges and rules on this machine of clusters whose data directory is gone."""
     from sampan.network.leftovers import remove_leftovers
 
     await asyncio.to_thread(remove_leftovers, held_bridges())
 
 
 async def _is_running() -> None:
-    """Report a component as healthy: it runs in this process, so that a response proves that it runs."""
+    """Report a component of this process as healthy: a response proves that the process, and with it the component,
+    runs."""
 
 
 async def wait_for_default_account(client: Client, namespace: str) -> None:
@@ -469,8 +470,8 @@ async def wait_for_default_account(client: Client, namespace: str) -> None:
 
 @asynccontextmanager
 async def _in_background(component: str, work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
-    """Run a coroutine for the duration of the block. Its failure cancels the block; an exception of the block is raised
-    as it is, without an exception group."""
+    """Run a coroutine for the duration of the block. If it fails, the block is cancelled. An exception of the block is
+    raised as it is, without an exception group."""
     failure: Exception | None = None
     try:
         async with asyncio.TaskGroup() as group:
@@ -481,13 +482,13 @@ async def _in_background(component: str, work: Coroutine[Any, Any, None]) -> Asy
                 failure = error
             task.cancel()
     finally:
-        work.close()  # the block may have ended before the task began with it
+        work.close()  # the block may have ended before the task started the coroutine
     if failure is not None:
         raise failure
 
 
 async def _run_component(component: str, work: Coroutine[Any, Any, None]) -> None:
-    """Run a component. The log and a note of the exception tell which one has failed."""
+    """Run a component. If it fails, its name is logged and added to the exception as a note."""
     try:
         await work
     except Exception as error:

@@ -17,16 +17,16 @@ _RETRY_S = 300
 
 class Renewable(Protocol):
     def renewal_time(self) -> float:
-        """Return the time of renewal in seconds since the epoch."""
+        """Return the time at which to renew the certificate, in seconds since the epoch."""
 
     def renew(self, now: float) -> None:
-        """Issue the certificate again and start using it, which takes some milliseconds. Raise OSError if that fails
-        now, and ValueError if its CA is not usable."""
+        """Issue the certificate again and start using it, which takes some milliseconds. Raise OSError if the renewal
+        fails now, and ValueError if the CA is not usable."""
 
 
 class Renewals:
-    """Renews certificates in `run()` until cancelled. The list is checked at least once per hour, so that additions and
-    changes of the wall clock are noticed."""
+    """Renews certificates in `run()` until cancelled. The certificates are checked at least once per hour, so that
+    added ones and changes of the wall clock are noticed."""
 
     def __init__(self) -> None:
         self._all: list[Renewable] = []
@@ -39,7 +39,8 @@ class Renewals:
             await clock.sleep(self._renew_due(clock.now()))
 
     def _renew_due(self, now: float) -> float:
-        """Renew what is due, and return the seconds until the next check. A failure does not affect the others."""
+        """Renew the certificates that are due, and return the seconds until the next check. A failure does not affect
+        other certificates."""
         soonest = min((self._renew_if_due(renewable, now) for renewable in self._all), default=now + _LONGEST_S)
         return min(max(soonest - now, _RETRY_S), _LONGEST_S)
 

@@ -56,7 +56,7 @@ def node_cidr(root: Path, locks: HostLocks) -> str:
 
 
 def candidates(identity: str) -> list[str]:
-    """Return all cluster CIDRs, starting at a position that depends on the cluster."""
+    """Return all candidates for the cluster CIDR, starting at a position that depends on the cluster."""
     return rotate_candidates(_CLUSTER_CIDRS, identity)
 
 
@@ -75,5 +75,5 @@ def choose_pod_cidr(identity: str) -> str:
 
 
 def pod_cidr_of(cluster: str, number: int) -> str:
-    """Return the pod CIDR of the node with that number, for nodes without IPAM."""
+    """Return the pod CIDR of the node with that number, for a cluster without node IPAM."""
     return str(next(islice(IPv4Network(cluster).subnets(new_prefix=24), number, None)))

@@ -1,4 +1,4 @@
-"""The configuration of a cluster, and what the cluster chooses itself when it starts."""
+"""The configuration of a cluster, and the values that the cluster chooses itself when it starts."""
 
 from __future__ import annotations
 
@@ -43,10 +43,11 @@ class StoreConfig:
     is_synced: bool = True
     """Whether SQLite acknowledges a write only when it is on disk."""
     memory: MemoryContent | None = None
-    """What a store in memory contains at the start: the objects of another cluster, which already has the objects that
-    every cluster has from the start."""
+    """The initial content of a store in memory: the objects of another cluster, among them those that every cluster has
+    from the start. None for an empty store."""
     compaction_interval_s: float = 300.0
-    """The interval at which old revisions are discarded; 0 keeps them all, or leaves it to another server of etcd."""
+    """The interval at which old revisions are discarded; 0 keeps all revisions, or leaves compaction to another client
+    of etcd."""
 
     def open(self, clock: Clock) -> Backend:
         if self.etcd_servers:
@@ -83,7 +84,7 @@ class ClusterConfig:
     """The certificate and key of the CA that signs CertificateSigningRequests."""
     nodes: NodesConfig = field(default_factory=NodesConfig)
     controller_settings: Mapping[str, Any] = field(default_factory=dict)
-    """Fields of ControllerConfig."""
+    """Fields of ControllerConfig that differ from their defaults."""
     scheduler: SchedulerSettings = field(default_factory=SchedulerSettings)
     has_default_storage_class: bool = False
     """Whether to create a default storage class with local volumes, for claims without a storage class."""
@@ -102,7 +103,7 @@ class ClusterConfig:
 
 
 def resolve_config(config: ClusterConfig, locks: HostLocks) -> ClusterConfig:
-    """Return the configuration with the CIDRs and DNS servers of real nodes, where they are not set."""
+    """Return the configuration with CIDRs and DNS servers chosen for real nodes, where the user has not set them."""
     return _with_cluster_dns(_with_pod_cidrs(config, locks), locks)
 
 
@@ -125,7 +126,7 @@ def _with_cluster_dns(config: ClusterConfig, locks: HostLocks) -> ClusterConfig:
         upstreams=config.dns.forwarder.upstreams,
     )
     client_cidrs = [*config.dns.client_cidrs, *nodes.cluster_cidrs, *nodes.node_cidrs]
-    if nodes.cluster_dns and not nodes.cluster_cidrs:  # nodes without IPAM choose their pod CIDRs from this one
+    if nodes.cluster_dns and not nodes.cluster_cidrs:  # nodes without IPAM choose their pod CIDRs from this range
         from sampan.cluster.cluster_cidrs import cluster_cidr
 
         client_cidrs.append(cluster_cidr(nodes.root, locks))

@@ -62,8 +62,8 @@ def roles() -> list[ClusterRole]:
 
 
 def _ingress_rules() -> list[PolicyRule]:
-    """Return what the Ingress controller may do beside following EndpointSlices. As every Ingress controller it reads
-    secrets of all namespaces."""
+    """Return the rules of the Ingress controller besides those for reading EndpointSlices. Like every Ingress
+    controller it reads the secrets of all namespaces."""
     follow, resources = ["list", "watch"], ["ingresses", "ingressclasses"]
     return [
         PolicyRule(apiGroups=[_NETWORKING], resources=resources, verbs=follow),
@@ -90,8 +90,8 @@ def bindings() -> list[ClusterRoleBinding]:
 
 
 def system_roles() -> list[Role | RoleBinding]:
-    """Return the roles and bindings in kube-system with which DNS servers and Ingress controllers publish
-    themselves."""
+    """Return the roles and bindings in kube-system with which DNS servers and Ingress controllers publish their
+    EndpointSlices."""
     return [*_publishing_roles(_DNS_ROLE, DNS_USER), *_publishing_roles(INGRESS_USER, INGRESS_USER)]
 
 
@@ -127,10 +127,9 @@ async def ensure_component_roles(client: Client) -> None:
 
 
 async def _wait_until_effective(client: Client) -> None:
-    """Wait until the authorizer has observed the roles, which happens shortly after they are written.
-
-    A component that started before would be denied, and would retry much later. The wait is limited, as the access
-    review stays negative if other authorizers decide.
+    """Wait until the authorizer has observed the roles, which happens shortly after they are written. A component that
+    started earlier would be denied, and would retry much later. The wait is limited, as the access review stays
+    negative if other authorizers decide.
     """
     attributes = ResourceAttributes(verb="list", version="v1", resource="nodes")
     spec = SubjectAccessReviewSpec(user=FLEET_USER, groups=[AUTHENTICATED], resourceAttributes=attributes)
@@ -138,7 +137,7 @@ async def _wait_until_effective(client: Client) -> None:
         try:
             review = await client.for_kind(SubjectAccessReview).create(SubjectAccessReview(spec=spec))
         except errors.ApiError as error:
-            log.warning("cannot review the rights of %s: %s", FLEET_USER, error)
+            log.warning("cannot check the permissions of %s: %s", FLEET_USER, error)
             return
         if review.status.allowed:
             return

@@ -1,4 +1,5 @@
-"""/debug/controllers: the work queues of the controllers in this process, and what each reconciled last."""
+"""/debug/controllers: the work queues of the controllers in this process, and the keys that each controller reconciled
+last."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ PATH = "/debug/controllers"
 
 
 def handler(manager: Callable[[], ControllerManager | None]) -> Callable[[Call], Awaitable[ApiResponse]]:
-    """Return the handler. `manager` returns None while another process is the leader."""
+    """Return the handler of /debug/controllers. `manager` returns None while another process is the leader."""
 
     async def handle(call: Call) -> ApiResponse:
         if call.method != "GET":

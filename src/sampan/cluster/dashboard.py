@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from sampan.dashboard.site import DashboardSite
 
 CLUSTER = "sampan"
-"""The name of the cluster in paths of its own dashboard."""
+"""The name of the cluster in the URL paths of its own dashboard."""
 _PREFIX = "ui"
 
 
@@ -29,7 +29,7 @@ def serve_dashboard(server: ApiServer) -> None:
 
 
 class DashboardOnDemand:
-    """The dashboard, which is created with the first request."""
+    """Serves the dashboard, which is created with the first request."""
 
     def __init__(self, server: ApiServer) -> None:
         self._server = server
@@ -69,7 +69,7 @@ def _make_site(server: ApiServer) -> DashboardSite:
 
 
 class CertificateNames:
-    """The DNS names in the serving certificate, which is read again when it was renewed."""
+    """The DNS names in the serving certificate. The file is read again after it was renewed."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -86,5 +86,5 @@ class CertificateNames:
                 self._names = frozenset(extension.value.get_values_for_type(x509.DNSName))
                 self._modified_ns = modified_ns
         except (OSError, ValueError, x509.ExtensionNotFound):
-            pass  # a deleted file: the names that were read before count
+            pass  # an unreadable file: the names that were read before stay valid
         return host in self._names

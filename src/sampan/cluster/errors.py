@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 
 class ClusterError(ValueError):
-    """A cluster that cannot be started or changed as configured. The message names the flag, file or port."""
+    """A cluster cannot be started or changed as configured. The message names the flag, file or port."""
 
 
 def leaf_exceptions(error: BaseException) -> Iterator[BaseException]:
-    """Yield the exceptions in nested groups; an exception that is not a group yields itself."""
+    """Yield the exceptions in nested groups; for an exception that is not a group, yield the exception itself."""
     if isinstance(error, BaseExceptionGroup):
         for nested in error.exceptions:
             yield from leaf_exceptions(nested)

@@ -1,4 +1,4 @@
-"""Kubeconfig files: written for a new cluster, and merged into the user's own on request."""
+"""Kubeconfig files: written for a new cluster, and merged into the user's own kubeconfig on request."""
 
 from __future__ import annotations
 
@@ -67,8 +67,8 @@ def merge(path: Path, config: dict[str, Any]) -> None:
 
 
 def unmerge(path: Path, name: str) -> None:
-    """Remove a cluster, its context and its administrator from a kubeconfig, if they are there. A kubeconfig that
-    cannot be read or is not one is left alone."""
+    """Remove a cluster, its context and its administrator from a kubeconfig, if it has them. A file that cannot be read
+    or is not a kubeconfig is left unchanged."""
     import yaml
 
     try:

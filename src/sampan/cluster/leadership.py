@@ -60,11 +60,11 @@ class Leadership:
 
     @property
     def leads(self) -> Mapping[str, bool]:
-        """Whether this process is the leader, by name of the lease."""
+        """Whether this process is the leader, by name of the Lease."""
         return {name: elector.is_leader for name, elector in self._electors.items()}
 
     async def run(self, name: str, client: Client, work: Callable[[], Awaitable[None]]) -> None:
-        """Run `work` in each term of leadership, starting it again each time."""
+        """Run `work` each time that this process becomes the leader, until it completes or is cancelled."""
         if self._config is None:
             return await work()
         from sampan.machinery.control_loop.leader_election import (  # needed only with leader election
@@ -79,4 +79,4 @@ class Leadership:
             try:
                 return await elector.run(work)
             except LeadershipLost as lost:
-                log.warning("lost leadership, standing by: %s", lost)
+                log.warning("lost the leader election, becoming a candidate again: %s", lost)

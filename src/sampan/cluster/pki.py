@@ -26,21 +26,23 @@ CA, SERVER, ADMIN, ACCOUNTS = "ca", "apiserver", "admin", "sa"
 KUBELET_CLIENT = "apiserver-kubelet-client"
 """The client certificate with which the API server authenticates to kubelets."""
 KUBELET_CLIENT_USER = "kube-apiserver-kubelet-client"
-"""The common name of that certificate, as in kubeadm. A role binding grants it the permissions that it needs."""
+"""The common name of the certificate `apiserver-kubelet-client`, as in kubeadm. A role binding grants this user the
+permissions that it needs."""
 PROXY_CA, PROXY_CLIENT = "front-proxy-ca", "front-proxy-client"
 """The CA of authenticating proxies, which pass user names in headers, and the client certificate with which the API
-server authenticates to aggregated API servers. This CA differs from that of users, so that no user can impersonate
-others with their certificate."""
+server authenticates to aggregated API servers. This CA differs from the CA of users, so that no user can impersonate
+other users with a client certificate."""
 
 _SIGNED = {CA: (SERVER, ADMIN, KUBELET_CLIENT), PROXY_CA: (PROXY_CLIENT,)}
 """The certificates that each CA signs."""
 _SUBJECTS = {KUBELET_CLIENT: f"CN={KUBELET_CLIENT_USER}"}
-"""Subjects that have changed: earlier versions issued this certificate for the group system:masters."""
+"""Required subjects of certificates whose subject has changed: earlier versions issued this certificate for the group
+system:masters."""
 _CA_NAMES = {CA: "kubernetes", PROXY_CA: "front-proxy-ca"}
 
 
 class _CertificateSummary(msgspec.Struct):
-    """A summary of a certificate file, as parsing certificates requires a slow import."""
+    """A summary of a certificate file. It is stored because parsing certificates requires a slow import."""
 
     expiry: float
     names: list[str] = []

@@ -19,7 +19,7 @@ POLICY_KEY = "policy.cfg"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchedulerSettings:
     config: SchedulerConfig | None = None
-    """None means the default configuration."""
+    """The scheduler configuration; None for the default configuration."""
     policy_map: tuple[str, str] | None = None
     """The namespace and name of the ConfigMap with the policy."""
 

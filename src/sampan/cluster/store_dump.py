@@ -1,7 +1,7 @@
 """/debug/store: all entries of the store at one revision, for snapshots of clusters whose store is not a file.
 
-Values are as they are stored, encrypted ones too. As for every non-resource URL a role must allow the request; by
-default only that of administrators does, who can read all objects anyway.
+Values are returned as they are stored, encrypted if they are stored encrypted. As for every non-resource URL, a role
+must allow the request. By default only the role of administrators does, who can read all objects anyway.
 """
 
 from __future__ import annotations

@@ -91,12 +91,14 @@ class ControllerConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerContext:
-    """What the controller manager offers to a controller (`ControllerContext` of kube-controller-manager)."""
+    """The settings and collaborators that the controller manager provides to a controller (`ControllerContext` of
+    kube-controller-manager)."""
 
     name: str
     event_source: str
     client_for: Callable[[str], Client]
-    """Return the API client of the named controller; of the controller manager itself for an empty name."""
+    """Return the API client of the controller with this name; an empty name stands for the controller manager
+    itself."""
     events_for: Callable[[str, str], EventRecorder]
     """Return an event recorder that writes as the named controller, with that event source."""
     informers: InformerFactory
@@ -145,7 +147,7 @@ class ControllerDescriptor:
     controller, or None if the configuration leaves the controller nothing to do. Imported only if the controller is
     enabled."""
     event_source: str = ""
-    """The component in the events of the controller, if it is not its name."""
+    """The component that events of the controller name as their source, if it is not the name of the controller."""
     runner: RunnerConfig = field(default_factory=RunnerConfig)
 
     def build(self, context: ControllerContext) -> Controller | None:

@@ -1,6 +1,7 @@
 """namespace-controller, which empties a terminating namespace and then finalizes it (`pkg/controller/namespace`).
 
-Pure functions decide what is left and when to retry, and build the five status conditions, which are always all set.
+Pure functions decide which objects are left and when to retry. They also build the five status conditions, all of which
+are always set.
 """
 
 import asyncio
@@ -88,7 +89,8 @@ def remaining_items_message(namespace: str, resource: Resource) -> str:
 
 
 def split_deletable_resources(resources: Iterable[Resource]) -> tuple[list[Resource], list[Resource]]:
-    """Return the pods resource, which must be emptied first as pods may need other objects, and the rest."""
+    """Return the pods resource and the other resources. Pods are deleted first, because they may need the other objects
+    until they have terminated."""
     deletable = [
         resource for resource in resources if resource.namespaced and {"delete", "list"} <= set(resource.verbs)
     ]
@@ -128,7 +130,7 @@ _ALL_IS_WELL = {
 
 
 def failure_conditions(outcome: DeletionResult) -> dict[str, ConditionText]:
-    """Return the conditions that are true."""
+    """Return the conditions whose status is True, from the errors and remaining objects of one attempt."""
     result = {}
     if outcome.discovery_failure:
         result[DISCOVERY] = ConditionText("DiscoveryFailed", outcome.discovery_failure)

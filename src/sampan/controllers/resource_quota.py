@@ -41,7 +41,8 @@ LISTED_S = 10.0
 RESYNC_S = 300.0
 """Seconds between full recounts; the usage of pods also changes with time alone."""
 _EASY, _PER_OBJECT_S = 200, 0.001
-"""Namespaces with more objects than this are recounted less often, with a pause of so many seconds per object."""
+"""Namespaces with more than `_EASY` objects are recounted less often: after a pause of `_PER_OBJECT_S` seconds per
+object."""
 _MEASURED = (Pod, Service, PersistentVolumeClaim, ResourceQuota)
 _COUNTED = (ConfigMap, Secret, ReplicationController)
 Discover = Callable[[], Awaitable[tuple[Sequence[Resource], str]]]
@@ -108,7 +109,7 @@ class ResourceQuotaController:
         return RESYNC_S if resources <= self._listers.keys() else LISTED_S
 
     def _quiet_s(self, quota: ResourceQuota) -> float:
-        """Return for how many seconds the quota has been seen unchanged."""
+        """Return for how many seconds this controller has seen the quota unchanged."""
         meta, now = quota.metadata, self._clock.monotonic()
         versions = self._observed.setdefault(meta.namespace, {})
         version, since = versions.get(meta.name, ("", now))

@@ -70,7 +70,7 @@ class StorageVersionMigratorController:
         self.watches = (Watch(resource_of(StorageVersionMigration), self._affected_migration_keys),)
 
     def _affected_migration_keys(self, changed: StorageVersionMigration) -> Iterable[Hashable]:
-        """Return the migration, and those of the same resource that wait for it."""
+        """Return the changed migration, and the migrations of the same resource that wait for it."""
         resource = changed.spec.resource
         waiting = {other.metadata.name for other in self._known.list() if other.spec.resource == resource}
         return waiting | {changed.metadata.name}
@@ -121,8 +121,10 @@ class StorageVersionMigratorController:
         await self._write(migration, SUCCEEDED)
 
     async def _require_storage_version(self, resource: Resource) -> None:
-        """Raise NotYet if the API server does not yet store a custom resource in the version that its definition names:
-        an object that is rewritten before would stay in the old one."""
+        """Raise NotYet if the API server does not yet store a custom resource in the version that its definition names.
+
+        An object that is rewritten before that would stay in the old version.
+        """
         definition = await self._definition(GroupResource(group=resource.group, resource=resource.plural))
         if definition is None:
             return

@@ -1,4 +1,4 @@
-"""What a cluster can show beyond the Kubernetes API, and its version."""
+"""The version of a cluster, and the features that it has beyond the Kubernetes API."""
 
 from __future__ import annotations
 
@@ -21,18 +21,19 @@ _PROBES: dict[str, tuple[str, list[tuple[str, str]]]] = {
     "queues": ("/debug/controllers", []),
     "metrics": ("/apis/metrics.k8s.io/v1beta1", []),
 }
-"""A request that succeeds if the cluster has the feature and the user may use it."""
+"""The path and query of a request for each feature. The request succeeds if the cluster has the feature and the user
+may use it."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterDescription:
     version: str
     features: dict[str, bool] = field(default_factory=dict)
-    """The features that the cluster has and the user may use; others are absent."""
+    """The features that the cluster has and the user may use, each with the value true. Other features are absent."""
 
 
 class ClusterFeatures:
-    """Descriptions of clusters as their users see them, kept for a minute."""
+    """The versions and features of clusters as their users see them, cached for a minute."""
 
     def __init__(self, *, clock: Clock) -> None:
         self._clock = clock

@@ -1,4 +1,4 @@
-"""The Kubernetes API with the rights of one user, over HTTP: for another cluster than the one in this process."""
+"""The Kubernetes API with the rights of one user, over HTTP. It serves clusters other than the one in this process."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _CONNECT_S, _RESPONSE_S = 10.0, 60.0
 _BODY_BYTES = 64 << 20
 _EVENT_BYTES = 8 << 20
-"""The longest watch event; the largest object has 1.5 MiB, and a table repeats parts of it."""
+"""The largest accepted watch event, in bytes. The largest object has 1.5 MiB, and a Table repeats parts of it."""
 _WATCH_SILENCE_S = 30.0
 _FIRST_ERROR = 300
 _SAFE = "/~!$&'()*+,;=:@"
@@ -43,7 +43,7 @@ _DROPPED = ("connection", "keep-alive", "transfer-encoding", "content-length", "
 
 
 class HttpApi:
-    """Must be created and used in one event loop."""
+    """The `UserApi` of a cluster that is reached over HTTP. It must be created and used in one event loop."""
 
     def __init__(self, access: Access) -> None:
         self._access, self._base = access, access.server.rstrip("/")
@@ -114,7 +114,8 @@ class HttpApi:
             await self._session.close()
 
     async def _request(self, request: Request, limits: aiohttp.ClientTimeout) -> _RequestContextManager:
-        """Request a body that is not compressed: the session leaves bodies as they are, for `forward`."""
+        """Send a request for an uncompressed body. The HTTP session does not decompress bodies, because `forward`
+        passes them on unchanged."""
         query = f"?{urlencode(request.query)}" if request.query else ""
         headers = CIMultiDict([*(await self._credentials()), *request.headers.items()])
         headers["Accept-Encoding"] = "identity"
@@ -146,7 +147,8 @@ class HttpApi:
     async def _upgrade(
         self, request: web.BaseRequest, target: str, headers: CIMultiDict[str], prepare: PrepareResponse
     ) -> web.StreamResponse:
-        """Pass an upgraded connection through. Of the response's headers only those of the handshake are passed."""
+        """Forward a request that upgrades its connection, and then the data in both directions. Of the response headers
+        only those of the handshake are forwarded."""
         await self._open()
         url = urlsplit(self._base)
         is_tls = isinstance(self._tls, ssl.SSLContext)
@@ -253,7 +255,7 @@ async def _relay(
         async for piece in upstream_response.content.iter_any():
             await response.write(piece)
     except aiohttp.ClientError:
-        if request.transport is not None:  # so that the page notices the truncation
+        if request.transport is not None:  # abort, so that the page notices the truncation
             request.transport.abort()
         raise ConnectionError("the response was truncated") from None
     await response.write_eof()

@@ -36,7 +36,7 @@ class LoginRequest(msgspec.Struct):
     kubeconfig: str = ""
     code: str = ""
     cluster: str = ""
-    """The cluster to log in to; empty: the first one. A code is valid for every cluster."""
+    """The name of the cluster to log in to; empty for the first cluster. A one-time code is valid for every cluster."""
 
 
 class LoginLimiter:
@@ -50,8 +50,8 @@ class LoginLimiter:
         self._failures: OrderedDict[str, deque[float]] = OrderedDict()
 
     def start(self, address: str) -> float:
-        """Count an attempt, and return what `record_success` needs. Raise TooManyRequests if the address had too many
-        failed attempts."""
+        """Count an attempt, and return its time, which `record_success` needs. Raise TooManyRequests if the address had
+        too many failed attempts."""
         network, now = _network(address), self._clock.monotonic()
         failures = self._failures.setdefault(network, deque(maxlen=_FAILURES))
         self._failures.move_to_end(network)
@@ -66,7 +66,7 @@ class LoginLimiter:
         return now
 
     def record_success(self, address: str, started_at: float) -> None:
-        """Take back the attempt, which has not failed."""
+        """Remove an attempt from the count, because it has not failed."""
         failures = self._failures.get(_network(address))
         if failures is not None:
             with suppress(ValueError):
@@ -79,7 +79,7 @@ class Login:
         self._limiter = LoginLimiter(clock=clock)
 
     async def log_in(self, request: LoginRequest, address: str) -> tuple[User, Mapping[str, UserApi]]:
-        """Return the user and the APIs of the clusters. Raise Unauthorized for invalid credentials."""
+        """Return the user and an API for each cluster, by name. Raise Unauthorized for invalid credentials."""
         started_at = self._limiter.start(address)
         has_failed = False
         try:
@@ -89,7 +89,7 @@ class Login:
             has_failed = True
             raise
         finally:
-            if not has_failed:  # another error says nothing about the credentials
+            if not has_failed:  # any other error does not mean that the credentials are invalid
                 self._limiter.record_success(address, started_at)
 
     async def _identify_or_close(self, apis: Mapping[str, UserApi]) -> User:
@@ -124,7 +124,7 @@ async def identify(api: UserApi) -> User:
     )
     try:
         status = json_codec.read_any((await api.send(request)).body())["status"]["userInfo"]
-    except errors.Forbidden as error:  # the default roles allow the review to everybody, but they can be changed
+    except errors.Forbidden as error:  # default roles allow the review, but can be changed
         match = _DENIED_USER.search(error.message)
         status = {"username": match.group(1) if match is not None else _ANONYMOUS}
     except ConnectionFailed as error:

@@ -1,4 +1,4 @@
-"""Kubernetes requests of the page, which are passed to the API server with the rights of the person."""
+"""Forward Kubernetes requests of the page to the API server with the rights of the person."""
 
 from __future__ import annotations
 
@@ -17,15 +17,16 @@ _PASSED_HEADERS = (
     *("Accept", "Accept-Encoding", "Content-Type", "Content-Length", "Transfer-Encoding", "If-Match", "If-None-Match"),
     *("Connection", "Upgrade", "Sec-WebSocket-Key", "Sec-WebSocket-Version", "User-Agent", "Host"),
 )
-"""Headers of the client that reach the API server. Credentials, cookies, impersonation and headers with which a front
-proxy names a user are not among them."""
+"""Headers of the client that are forwarded to the API server. Credentials, cookies, impersonation headers and the user
+headers of a front proxy are excluded."""
 _PROTOCOLS = "Sec-WebSocket-Protocol"
 _BEARER = "base64url.bearer.authorization.k8s.io."
-"""The prefix of a subprotocol with a token: only the session's credentials count."""
+"""The prefix of a WebSocket subprotocol that carries a bearer token. It is not forwarded: only the credentials of the
+session count."""
 
 
 async def pass_through(request: web.BaseRequest, api: UserApi, raw_path: str) -> web.StreamResponse:
-    """Serve a request for a Kubernetes path, which is still percent-encoded."""
+    """Forward a request to a Kubernetes path of a cluster. `raw_path` is still percent-encoded."""
     check_path(raw_path)
     query = request.rel_url.raw_query_string
     return await api.forward(
@@ -37,8 +38,8 @@ async def pass_through(request: web.BaseRequest, api: UserApi, raw_path: str) ->
 
 
 def check_path(raw_path: str) -> None:
-    """Reject paths that are not canonical, and those of proxies: what a pod, service or node serves would run as a
-    page of this origin, with access to the session."""
+    """Reject paths that are not canonical, and proxy paths. The content that a pod, service or node serves would run as
+    a page of this origin, with access to the session."""
     path = unquote(raw_path)
     segments = path.split("/")[1:]
     is_canonical = path.startswith("/") and all(segment not in ("", ".", "..") for segment in segments[:-1])
@@ -51,8 +52,8 @@ def check_path(raw_path: str) -> None:
 
 
 def is_proxy(segments: Sequence[str]) -> bool:
-    """Whether a path, in its segments, is that of a proxy: /api/v1/nodes/NAME/proxy, /api/v1/namespaces/NS/pods/NAME/
-    proxy or the deprecated /api/v1/proxy."""
+    """Whether a path, given as its segments, is a proxy path: /api/v1/nodes/NAME/proxy,
+    /api/v1/namespaces/NS/pods/NAME/proxy or the deprecated /api/v1/proxy."""
     if list(segments[:2]) != ["api", "v1"]:
         return False
     rest = list(segments[2:])

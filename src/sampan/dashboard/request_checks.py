@@ -1,8 +1,9 @@
-"""Checks of where a request comes from, before anything is done for it.
+"""Checks of the origin of a request, before it is processed.
 
-A browser attaches the session's cookie to requests that another page makes. So a request must name one of the server's
-own hosts (against DNS rebinding), must not come from another site, and anything but a read must repeat the session's
-CSRF token, which another origin cannot read."""
+A browser attaches the session's cookie also to requests that a page of another site makes. A request must therefore
+name one of the server's own hosts (against DNS rebinding), and must not come from another site. Any request but a read
+must also repeat the session's CSRF token, which another origin cannot read.
+"""
 
 from __future__ import annotations
 
@@ -55,8 +56,8 @@ def check_host(request: web.BaseRequest, is_own_host: IsOwnHost) -> None:
 
 
 def check_origin(request: web.BaseRequest) -> None:
-    """Reject a request that a page of another origin makes. Browsers send the Origin of every request but simple reads,
-    and Sec-Fetch-Site with all requests."""
+    """Reject a request that a page of another origin makes. Browsers send the Origin header with every request except
+    simple reads, and Sec-Fetch-Site with all requests."""
     site = request.headers.get("Sec-Fetch-Site")
     if site is not None and site not in _OWN_FETCH_SITES:
         raise forbidden("the request comes from another site")
@@ -98,8 +99,8 @@ _JSON = "application/json"
 
 
 async def read_json_body(request: web.BaseRequest, limit: int) -> bytes:
-    """Return the body of a request with JSON. Another media type is rejected: a form of another site can send some
-    without asking."""
+    """Return the body of a POST request with JSON. Other media types are rejected, because a form of another site can
+    send some of them without a CORS preflight."""
     if request.method != "POST":
         raise errors.generic(405)
     media_type = request.headers.get("Content-Type", "").partition(";")[0].strip().lower()

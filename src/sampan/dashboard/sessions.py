@@ -21,7 +21,7 @@ IDLE_S = 30 * 60.0
 LIFETIME_S = 12 * 3600.0
 CODE_LIFETIME_S = 60.0
 _SESSIONS = 500
-"""The most sessions; beyond that the one that was inactive for the longest time is ended."""
+"""The maximum number of sessions. When it is reached, the session that was inactive for the longest time is closed."""
 _SESSIONS_OF_USER = 20
 _LISTS_OF_SESSION = 4
 _CODES = 64
@@ -43,11 +43,11 @@ class LoginSession:
     opened_at: float
     active_at: float
     disconnects: set[Callable[[], Awaitable[None]]] = field(default_factory=set)
-    """Closes each of the session's open connections."""
+    """Functions that close the open connections of the session."""
     stream_count: int = 0
     special_subscriptions: int = 0
     list_turn: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_LISTS_OF_SESSION))
-    """Held while a page of a list is read and sent to a stream of the session."""
+    """A semaphore that is held while a page of a list is read and sent to a stream of the session."""
     is_closed: bool = False
 
     def has_csrf_token(self, token: str) -> bool:
@@ -58,13 +58,13 @@ class LoginSessions:
     def __init__(self, *, clock: Clock, idle_s: float = IDLE_S, lifetime_s: float = LIFETIME_S) -> None:
         self._clock, self.idle_s, self._lifetime_s = clock, idle_s, lifetime_s
         self._sessions: OrderedDict[bytes, LoginSession] = OrderedDict()
-        """By the hash of their identifiers, the least recently active first."""
+        """The sessions by the hash of their identifiers, the least recently active first."""
 
     def __len__(self) -> int:
         return len(self._sessions)
 
     async def open(self, user: User, apis: Mapping[str, UserApi]) -> tuple[str, LoginSession]:
-        """Open a session and return its new identifier with it."""
+        """Open a session. Return its new identifier and the session."""
         await self.close_expired()
         same_user = [session for session in self._sessions.values() if session.user.username == user.username]
         if len(same_user) >= _SESSIONS_OF_USER:
@@ -101,7 +101,7 @@ class LoginSessions:
         return max(0.0, min(session.active_at + self.idle_s, session.opened_at + self._lifetime_s) - now)
 
     async def close(self, session: LoginSession) -> None:
-        """Log out: forget the credentials and close the connections."""
+        """Log the session out: forget its credentials and close its connections."""
         session.is_closed = True
         for key in [key for key, candidate in self._sessions.items() if candidate is session]:
             del self._sessions[key]
@@ -118,7 +118,8 @@ class LoginSessions:
 
 
 class OneTimeCodes:
-    """Codes that are valid once, for a minute. Each stands for the API with the rights of the user who requested it."""
+    """Codes that are valid once, for a minute. A code gives access to the APIs with the rights of the user who
+    requested it."""
 
     def __init__(self, *, clock: Clock) -> None:
         self._clock = clock

@@ -38,12 +38,13 @@ _SESSION_CHECK_S = 15.0
 _decode_login = msgspec.json.Decoder(LoginRequest).decode
 
 View = Callable[[web.BaseRequest, UserApi], Awaitable[web.StreamResponse]]
-"""Serves one path below /ui/api/clusters/CLUSTER/."""
+"""The handler of one path below /ui/api/clusters/CLUSTER/."""
 
 
 class DashboardSite:
-    """`clusters` are the clusters by name, the first of which is shown first. `is_own_host` says whether a host in a
-    Host header is this server. `views` are served below the path of a cluster, by name."""
+    """Routes requests below /ui/. `clusters` are the clusters by name; the page shows the first one first.
+    `is_own_host` says whether a name in a Host header means this server. `views` are served below the path of a
+    cluster, by name."""
 
     def __init__(
         self,
@@ -131,8 +132,8 @@ class DashboardSite:
         return session
 
     async def _issue_code(self, request: web.BaseRequest) -> web.StreamResponse:
-        """Issue a one-time code to `sampan dashboard`, for the user whose credentials authenticate this request. A
-        browser has no use for it."""
+        """Issue a one-time code to `sampan dashboard`, for the user whose credentials authenticate this request.
+        Browsers do not use this path."""
         if request.method != "POST":
             raise errors.generic(405)
         if any(name in request.headers for name in ("Origin", "Sec-Fetch-Site", "Cookie")):
@@ -217,8 +218,8 @@ class DashboardSite:
 
     @contextmanager
     def _abort_at_session_end(self, request: web.BaseRequest, session: LoginSession) -> Iterator[None]:
-        """Abort the connection of a request that is still in progress when the session ends: a terminal, a log or a
-        watch lasts as long as the person wants."""
+        """Abort the connection of a request that is still in progress when the session ends. A terminal, log or watch
+        would otherwise continue without a session."""
         loop = asyncio.get_running_loop()
         timer = loop.call_later(_SESSION_CHECK_S, lambda: check())
 
@@ -241,9 +242,9 @@ class DashboardSite:
 
 
 def cookie_of_port(request: web.BaseRequest) -> str:
-    """Return the name of the session's cookie. Cookies do not distinguish ports, so that clusters on one machine need
-    different names. With TLS the prefix makes browsers refuse a cookie of this name from another host or path, or over
-    plain HTTP."""
+    """Return the name of the session's cookie. It contains the port: browsers send cookies to all ports of a host, and
+    several clusters on one machine need different names. With TLS, a prefix of the name makes browsers refuse a cookie
+    of this name from another host or path, or over plain HTTP."""
     address = request.transport.get_extra_info("sockname") if request.transport is not None else None
     port = address[1] if isinstance(address, tuple) else 0
     return f"__Host-sampan-{port}" if request.scheme == "https" else f"sampan-{port}"

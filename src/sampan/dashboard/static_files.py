@@ -37,8 +37,8 @@ class _File:
 
 
 class StaticFiles:
-    """Only files that a listing of the directory names are served, so that no path leads out of it. The listing is
-    renewed when the page is built again."""
+    """Serves the files of a directory. Only files that a listing of the directory names are served, so that no path
+    leads out of it. The listing is renewed when the page is built again."""
 
     def __init__(self, directory: Path = BUILT_PAGE) -> None:
         self._directory = directory
@@ -47,8 +47,8 @@ class StaticFiles:
         self._files: dict[str, _File] = {}
 
     def respond(self, request: web.BaseRequest, path: str) -> web.StreamResponse:
-        """Respond with the file at a path below /ui/; with the page itself if there is no such file, since each of its
-        views has a path of its own."""
+        """Respond with the file at a path below /ui/. If there is no such file, respond with the page itself, because
+        each view of the page has a path of its own."""
         if request.method not in ("GET", "HEAD"):
             return text_response("405 method not allowed\n", code=405)
         if not self._is_built():

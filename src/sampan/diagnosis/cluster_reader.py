@@ -1,4 +1,4 @@
-"""How the diagnosis reads from a cluster."""
+"""The interface through which the diagnosis reads from a cluster."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ RECORDS_PATH = "/debug/flightrecorder"
 
 
 class ClusterReader(Protocol):
-    """Reads with the rights of a user. What they may not read, and what the server does not have (403, 404, 503), is
-    None or empty; any other error is raised."""
+    """Reads with the rights of a user. If the user may not read something, or the server does not have it (403, 404,
+    503), the result is None or empty. Any other error is raised."""
 
     async def get(self, path: str, query: Mapping[str, str] | None = None) -> Object | None:
         """Return the response to a GET request."""

@@ -32,10 +32,8 @@ _EVENT_TEXTS = {
 
 
 def disruption_lines(pod: Object | None, events: Sequence[Object], *, preemptor: Object | None = None) -> list[str]:
-    """Return why the pod was removed from its node, or is about to be; empty if it was not.
-
-    `pod` is None if it does not exist any more. `preemptor` is the pod that the scheduler made room for, if it exists.
-    """
+    """Return why the pod was removed from its node, or is about to be removed; empty if neither applies. `pod` is None
+    if it no longer exists. `preemptor` is the pod that the scheduler made room for, if it exists."""
     preemption = next((event for event in reversed(events) if event.get("reason") == PREEMPTED), None)
     if preemption is not None:
         return [_preemption(pod, preemption, preemptor)]
@@ -128,7 +126,7 @@ def _refusal(pod: Object, budget: Object) -> str:
     if status.get("disruptionsAllowed", 0) > 0:
         return ""
     current, desired = status.get("currentHealthy", 0), status.get("desiredHealthy", 0)
-    if _true_condition(pod, "Ready") is None:  # a pod that is not ready does not count, if the policy allows
+    if _true_condition(pod, "Ready") is None:  # a pod that is not ready may be evicted if the policy allows it
         policy = budget.get("spec", {}).get("unhealthyPodEvictionPolicy") or "IfHealthyBudget"
         if policy == "AlwaysAllow" or current >= desired > 0:
             return ""
@@ -190,7 +188,7 @@ class DisruptionSource:
         return lines
 
     async def explain_deleted(self, namespace: str, name: str) -> list[str]:
-        """Return why a pod of this name was removed; empty if there is no trace of one."""
+        """Return why a pod of this name was removed; empty if there are no events or records of it."""
         selector = f"involvedObject.kind=Pod,involvedObject.name={name}"
         events = await read_items(self._reader, f"/api/v1/namespaces/{namespace}/events", {"fieldSelector": selector})
         lines = disruption_lines(None, events, preemptor=await self._preemptor(events))
@@ -198,7 +196,8 @@ class DisruptionSource:
         return lines + request_lines(await self._records(namespace, name), now=time.time())
 
     async def explain_replaced_pods(self, namespace: str, workload: str, pods: Sequence[Object]) -> list[str]:
-        """Return the disruptions of pods of a workload that do not exist any more, recognized by their names."""
+        """Return the disruptions of pods of a workload that no longer exist. Such pods are recognized by their
+        names."""
         present = {pod["metadata"]["name"] for pod in pods}
         events = await read_items(self._reader, f"/api/v1/namespaces/{namespace}/events")
         by_name: dict[str, list[Object]] = {}

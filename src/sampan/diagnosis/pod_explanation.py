@@ -1,4 +1,4 @@
-"""Why a pod is in its state: what it lacks, what disrupted it."""
+"""The explanation of a pod's state: what the pod lacks, and what disrupted it."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _ENDED = ("Succeeded", "Failed")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodExplanation:
     pod: str
-    """NAMESPACE/NAME"""
+    """The pod as NAMESPACE/NAME."""
     state: str
     lacks: list[str]
     disruption: list[str]
 
     def value(self, scheduling: Any) -> dict[str, Any]:
-        """Return the explanation for JSON, together with that of the scheduler."""
+        """Return the explanation as a JSON value, together with the explanation of the scheduler."""
         value = {"pod": self.pod, "state": self.state, "lacks": self.lacks, "disruption": self.disruption}
         return {**value, "scheduling": scheduling}
 

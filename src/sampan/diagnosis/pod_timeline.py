@@ -33,10 +33,12 @@ STEPS = (
 )
 _NUMBERS = {name: number for number, name in enumerate(STEPS, start=1)}
 _ORDER: Mapping[str, float] = {**_NUMBERS, QUEUE: 1.5}
-"""The order in which steps have their effects; a pod is stored before it is queued."""
+"""The order in which steps have their effects. A pod is stored before it is queued, and queued before a node is
+chosen."""
 _REPORT, _FIRST_PUBLICATION = 11, 12
 _LONGEST_PUBLICATION_S = 60.0
-"""How long after a pod became ready it may be published as a part of its start; a service can be created later."""
+"""The maximum time between the readiness of a pod and its publication as a part of its start. A later publication
+belongs to a service that was created later."""
 _SHORTEST_WAIT_S = 0.001
 """Shorter gaps between two steps are not shown as waits."""
 CONTROLLER_ACCOUNTS = "system:serviceaccount:kube-system:"
@@ -56,11 +58,11 @@ class Step:
     detail: str = ""
     is_wait: bool = False
     parts: tuple[Step, ...] = ()
-    """What the step consisted of, in the order of time."""
+    """The parts of the step, in the order of time."""
 
     @property
     def number(self) -> int:
-        """The number of the step among the fourteen, 0 for any other."""
+        """The number of the step among the fourteen numbered steps; 0 for any other step."""
         return _NUMBERS.get(self.name, 0)
 
     @property
@@ -69,7 +71,7 @@ class Step:
 
     @property
     def is_publication(self) -> bool:
-        """Whether the step made the address of the pod known to others."""
+        """Whether the step published the address of the pod: in an EndpointSlice, in proxy rules or in DNS."""
         return self.number >= _FIRST_PUBLICATION
 
     @property
@@ -80,15 +82,16 @@ class Step:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeline:
     steps: Sequence[Step]
-    """All steps in the order of their starts, and the waits on the critical path."""
+    """All steps, and the waits on the critical path, in the order of their starts."""
     path: Mapping[Step, float] = field(default_factory=dict)
     """The critical path to Running, in the order of time: the seconds by which each step delayed it. It is empty unless
     the pod has reached Running."""
     running: float | None = None
-    """When the API server knew that the containers run, or had ended."""
+    """The time at which the API server knew that the containers were running or had ended."""
     ready: float | None = None
     published: float | None = None
-    """When EndpointSlices, proxy rules and DNS first had the pod, as far as its start is concerned."""
+    """The time at which the last of EndpointSlices, proxy rules and DNS first had the pod, if that was part of its
+    start."""
 
     @property
     def start(self) -> float:
@@ -109,15 +112,15 @@ class Timeline:
         return replace(self, steps=steps)
 
     def share(self, step: Step) -> float:
-        """Return the part of the time to Running that the step accounts for, from 0 to 1."""
+        """Return the share of the time to Running for which the step accounts, from 0 to 1."""
         if self.running is None or self.running <= self.start:
             return 0.0
         return self.path.get(step, 0.0) / (self.running - self.start)
 
 
 def timeline(records: Sequence[Mapping[str, Any]], owners: Sequence[Mapping[str, Any]] = ()) -> Timeline:
-    """Return the timeline of a pod. `owners` are the records of the objects that own it, such as a Deployment; of these
-    only the creation counts, and only if nothing else was done to the pod before."""
+    """Return the timeline of a pod. `owners` are the records of the objects that own it, such as a Deployment. Of
+    these, only creations that ended before the pod was stored become steps."""
     steps = [step for record in records for step in _steps(record)]
     created = next((step for step in steps if step.number == 1), None)
     if created is not None:
@@ -136,7 +139,8 @@ def timeline(records: Sequence[Mapping[str, Any]], owners: Sequence[Mapping[str,
 
 
 def _find_publication_time(steps: Sequence[Step], ready: float | None) -> float | None:
-    """Return when the last of the three kinds of publication first happened, within a limit after the pod was ready."""
+    """Return the time at which the last of the three kinds of publication first happened. Publications later than a
+    limit after the pod was ready are ignored."""
     if ready is None:
         return None
     first: dict[str, float] = {}
@@ -147,7 +151,7 @@ def _find_publication_time(steps: Sequence[Step], ready: float | None) -> float 
 
 
 def _steps(record: Mapping[str, Any]) -> Iterator[Step]:
-    """Return the step of a record. The wait of a pod in the scheduling queue is a step of its own."""
+    """Yield the step of a record. The wait of a pod in the scheduling queue is a separate step."""
     step = _step(record)
     yield from (part for part in step.parts if part.name == QUEUE)
     yield replace(step, parts=tuple(part for part in step.parts if part.name != QUEUE))
@@ -190,7 +194,7 @@ def _detail(record: Mapping[str, Any]) -> str:
 
 
 def _drop_covered(steps: Sequence[Step]) -> list[Step]:
-    """Leave out a write of the API server that a step of the kubelet of the same name contains."""
+    """Remove writes of the API server that are contained in a step of the kubelet with the same name."""
     outer = [step for step in steps if step.component.startswith("kubelet/")]
 
     def is_covered(step: Step) -> bool:
@@ -202,17 +206,19 @@ def _drop_covered(steps: Sequence[Step]) -> list[Step]:
 
 
 def _has_reached(step: Step, *phases: str) -> bool:
-    """Whether the step reported one of the phases. The status that a hollow node writes has no phase in its record."""
+    """Whether the step reported one of the phases to the API server. Records of status writes by hollow nodes have no
+    phase and always count."""
     if step.number != _REPORT:
         return False
     return step.component == "apiserver" or step.detail.startswith(phases)
 
 
 def _critical_path(steps: Sequence[Step], last: Step) -> dict[Step, float]:
-    """Walk back from the last step: what ended latest before a step started is what the step had to wait for.
+    """Return the critical path, found by walking back from the last step: each step had to wait for the step that ended
+    latest before it started.
 
-    A step may start when the previous one of the eleven has had its effect and has not ended yet: the kubelet sees a
-    bound pod before the scheduler has the response. Then only the time until that start counts.
+    A step may start when the numbered step before it has had its effect but has not ended: the kubelet sees a bound pod
+    before the scheduler has the response to the binding. In this case only the time until that start counts.
     """
     path, current = {last: last.took_s}, last
     while (before := _predecessor(steps, current)) is not None:
@@ -226,9 +232,9 @@ def _critical_path(steps: Sequence[Step], last: Step) -> dict[Step, float]:
 
 
 def _predecessor(steps: Sequence[Step], current: Step) -> Step | None:
-    """Return what the step followed: the latest step of the same component, or else of another one. The API server does
-    everything on behalf of others, so that its earlier steps do not come first. A report of the status runs beside the
-    other steps, which never wait for it."""
+    """Return the step that the current step had to wait for: the latest earlier step of the same component, or else of
+    another one. The API server has no such preference for its own steps, because it acts on behalf of other components.
+    Reports of the status and publications are skipped, because other steps never wait for them."""
     latest = current.start + _SHORTEST_WAIT_S
     earlier = [
         step

@@ -201,8 +201,8 @@ class PodAdmitter:
 
 
 def select_victims(pod: Pod, others: Sequence[Pod], lacking: Mapping[str, int]) -> list[Pod] | None:
-    """Return as few pods as possible, preferring the lowest QoS class, or None if preempting all of them would not
-    suffice.
+    """Return the pods to preempt for a critical pod: as few as possible, of the lowest QoS class first. Return None if
+    preempting every pod that it may preempt would not suffice.
     """
     classes = {name: list[Pod]() for name in (BEST_EFFORT, BURSTABLE, GUARANTEED)}
     for other in others:
@@ -233,14 +233,16 @@ def _may_preempt(pod: Pod, other: Pod) -> bool:
 
 
 def _compute_remaining_shortfalls(lacking: Mapping[str, int], without: Sequence[Pod]) -> Amounts:
-    """Return what is still lacking without the pods `without`."""
+    """Return the shortfalls that remain if the pods `without` are preempted."""
     freed = [_requests_of(item) for item in without]
     remaining = {name: amount - sum(item.get(name, 0) for item in freed) for name, amount in lacking.items()}
     return {name: amount for name, amount in remaining.items() if amount > 0}
 
 
 def _closest_pods(pods: Sequence[Pod], lacking: Mapping[str, int]) -> list[Pod]:
-    """Pick, one after another, the pod whose requests come closest to what is lacking; of equal ones the smaller."""
+    """Return pods that cover the shortfalls. They are picked one after another: the pod whose requests come closest to
+    the remaining shortfalls, and the smaller one of two equally close pods.
+    """
     candidates, remaining, chosen = list(pods), dict(lacking), list[Pod]()
     while remaining and candidates:
         best = min(candidates, key=lambda pod: (_distance(pod, remaining), _size(pod)))
@@ -284,7 +286,7 @@ def with_api_source(pod: Pod) -> Pod:
 
 
 CRITICAL = 2_000_000_000
-"""Priority from which on a pod is never evicted and may preempt others."""
+"""The priority at and above which a pod is critical: it is never evicted and may preempt other pods."""
 
 
 def is_critical(pod: Pod) -> bool:

@@ -54,12 +54,12 @@ class Hierarchy:
                 self._inherit_cpus(tree, directory)
 
     def _make_unified(self, cgroup: str) -> None:
-        """Create the cgroup, enabling all controllers for the children of each of its ancestors."""
+        """Create a cgroup of version 2, and enable all controllers for the children of each of its ancestors."""
         directory = self._root
         controllers = [f"+{name}" for name in (directory / "cgroup.controllers").read_text().split()]
         for part in [*cgroup.strip("/").split("/"), ""]:
             for word in controllers:
-                with contextlib.suppress(OSError):  # A controller that cannot be enabled does not limit anything below.
+                with contextlib.suppress(OSError):  # Without this controller, nothing below the cgroup is limited.
                     _write(directory / "cgroup.subtree_control", word)
             directory /= part
             directory.mkdir(exist_ok=True)
@@ -161,7 +161,9 @@ VERSION_1 = (
 
 
 class PodCgroups:
-    """`root` is the parent of the node's cgroups. If they cannot be written, pods run without pod-level limits."""
+    """The cgroups of a node's pods. `root` is their parent. If they cannot be written, pods run without pod-level
+    limits.
+    """
 
     def __init__(self, *, root: str = "", hierarchy: Hierarchy | None = None, pids: int = 0) -> None:
         self._hierarchy = hierarchy or Hierarchy()
@@ -208,8 +210,8 @@ class PodCgroups:
         self._set_burstable_shares()
 
     def widen(self, pod: Pod) -> None:
-        """Set the larger of the current and the new limits, before its containers are resized. Raise OSError if that
-        fails.
+        """Set the limits of the pod's cgroup to the larger of the current and the new limits, before the containers of
+        the pod are resized. Raise OSError if that fails.
         """
         before = self._written.get(pod.metadata.uid)
         if not self.is_usable or before is None:
@@ -243,7 +245,7 @@ class PodCgroups:
             self._hierarchy.remove(self._root if self._root else self._top)
 
     def _set_burstable_shares(self) -> None:
-        """Set the CPU shares of the burstable class to the sum of its pods."""
+        """Set the CPU shares of the burstable QoS cgroup to the sum of the shares of its pods."""
         prefix = f"{self._top}/burstable/"
         total = sum(limits.cpu_shares for cgroup, limits in self._written.values() if cgroup.startswith(prefix))
         try:
@@ -264,7 +266,7 @@ _QOS_DIRECTORIES = {GUARANTEED: "", BEST_EFFORT: "besteffort/"}
 
 
 def cgroup_of(pod: Pod) -> str:
-    """Return the path of the pod's cgroup relative to that of all pods."""
+    """Return the path of the pod's cgroup relative to the cgroup of all pods."""
     qos = pod.status.qosClass or qos_class(pod.spec)
     return f"{_QOS_DIRECTORIES.get(qos, 'burstable/')}pod{pod.metadata.uid}"
 

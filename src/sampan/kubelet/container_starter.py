@@ -31,7 +31,7 @@ class ContainerStarter:
         self._longest_pause_s = longest_pause_s
 
     async def carry_out(self, record: PodRecord, actions: PodActions, report: PodReport) -> float | None:
-        """Carry out the actions. Return the seconds until failed ones should be retried, or None."""
+        """Carry out the actions. Return the seconds until failed actions should be retried, or None if none failed."""
         record.progress.waiting = None
         if (actions.needs_sandbox or actions.start) and not await self._prepare(record):
             return _PREPARE_RETRY_S
@@ -110,6 +110,6 @@ def next_attempt(record: PodRecord, report: PodReport, name: str) -> int:
 
 
 def _attempt_after(status: ContainerStatus) -> int:
-    """Return the next attempt from the last status of a container that the runtime has lost."""
+    """Return the number of the next attempt to start a container that the runtime has lost, from its last status."""
     has_run = status.state.waiting is None or status.lastState.terminated is not None
     return status.restartCount + 1 if has_run else status.restartCount

@@ -36,7 +36,9 @@ log = logging.getLogger(__name__)
 
 COMPONENT = "kubelet"
 _SLOTS = 50
-"""Number of phases over which heartbeats are spread within their period; the first ten are far apart."""
+"""Number of slots within the heartbeat period over which the heartbeats of the nodes are spread. Consecutive nodes get
+slots that are far apart.
+"""
 _STARTERS = 32
 
 
@@ -57,8 +59,9 @@ class Fleet:
         real_nodes: Collection[str] = (),
         activity: Activity | None = None,
     ) -> None:
-        """`real_nodes` are names of nodes that others run, even if a Node object of an earlier run says that they are
-        hollow. If there are real nodes, all nodes of the fleet are tainted to keep out pods that do not tolerate it.
+        """`real_nodes` are the names of real nodes, which the fleet does not run, even if a Node object of an earlier
+        run says that they are hollow. If there are real nodes, all nodes of the fleet are tainted to keep out pods that
+        do not tolerate the taint.
         """
         self._client, self._client_for, self._clock = client, client_for, clock
         self._real_nodes = real_nodes
@@ -72,7 +75,7 @@ class Fleet:
         self._informers = InformerFactory(client=client, activity=self.activity)
         self._nodes = self._informers.for_kind(Node)
         self._pods: Informer[Pod] | None = None
-        """Started with the first node, so that a fleet without nodes costs next to nothing."""
+        """The pod informer. It is created with the first node, so that a fleet without nodes costs next to nothing."""
         self._recorder = self._make_recorder(client)
         events, records, workers = PodEvents(self._recorder), Records(), self._config.workers
         trace = PodTrace(recorder=None, node="")
@@ -156,8 +159,8 @@ class Fleet:
                     group.create_task(make(name))
 
     async def wait_until_running(self, names: Sequence[str]) -> None:
-        """Wait until all named nodes run, except those that the fleet does not run: a Node object that is powered off,
-        or that a real node of an earlier run left behind.
+        """Wait until all named nodes run, except those that the fleet does not run: nodes that are powered off, and
+        nodes whose Node object is that of a real node.
         """
         await self._nodes.synced.wait()
         while not all(name in self._running or self._is_excluded(name) for name in names):
@@ -205,8 +208,8 @@ class Fleet:
                 self._queue.add_after(name, again_s)
 
     async def _sync_node(self, name: str) -> float | None:
-        """Start, stop or renew the node. Return the seconds until the next heartbeat, or None if the node should not
-        run.
+        """Start or stop the node, or send its heartbeat if it is due. Return the seconds until the next heartbeat, or
+        None if the node should not run.
         """
         node, record = self._nodes.lister.get(name), self._running.get(name)
         if record is not None and not self._is_same(node, record.api_node):
@@ -223,7 +226,9 @@ class Fleet:
         return record.beats_at - self._clock.monotonic()
 
     async def _taint(self, node: Node) -> Node:
-        """Taint the node with the fleet's client: a node may not change its own taints."""
+        """Add the hollow taint to the node if there are real nodes. The fleet's client is used: a node may not change
+        its own taints.
+        """
         if not self._real_nodes or hollow_nodes.has_hollow_taint(node):
             return node
         patch = hollow_nodes.hollow_taint_patch(node, add=True)
@@ -263,7 +268,7 @@ class Fleet:
         return self._pods
 
     def _stop(self, record: NodeRecord) -> None:
-        """Drop the node as if its machine had vanished."""
+        """Drop the node as if its machine had vanished, without changing any object."""
         del self._running[record.name]
         self._addresses.give_back(record.machine.address)
         self.sync_loop.forget(record)
@@ -298,11 +303,11 @@ class Fleet:
         return hollow_nodes.is_hollow(node) and hollow_nodes.is_powered_on(node)
 
     def _is_excluded(self, name: str) -> bool:
-        """Whether the node exists and is not for the fleet to run."""
+        """Whether the Node object exists, but the fleet does not run the node."""
         return (node := self._nodes.lister.get(name)) is not None and not self._should_run(node)
 
     def _is_same(self, node: Node | None, known: Node) -> bool:
-        """Whether the node should still run and is not another node of the same name."""
+        """Whether the node should still run, and is not a new node with the name of a deleted one."""
         return node is not None and self._should_run(node) and node.metadata.uid == known.metadata.uid
 
     def _make_recorder(self, client: Client) -> EventRecorder | None:

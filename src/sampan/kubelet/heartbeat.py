@@ -35,13 +35,13 @@ class Heartbeat:
         self._clock, self._config, self._events = clock, config, events
 
     async def register(self, record: NodeRecord) -> None:
-        """Ensure the node's labels, status and lease."""
+        """Ensure that the API server has the node's labels, its current status and its lease."""
         labels, current_labels = build_node_labels(record.name), record.api_node.metadata.labels
         missing = {key: value for key, value in labels.items() if current_labels.get(key) != value}
         if missing:
             patch = {"metadata": {"labels": missing}}
             record.api_node = await record.client.for_kind(Node).patch(record.name, patch)
-        self._events.record_node_event(record, "Starting", "Starting record.")
+        self._events.record_node_event(record, "Starting", "Starting kubelet.")
         await self._update_status(record)
         await self.renew(record)
 
@@ -86,8 +86,8 @@ class Heartbeat:
     # -- lease -------------------------------------------------------------------------------------------------------
 
     async def renew(self, record: NodeRecord) -> None:
-        """Renew the lease based on the last known version. After a conflict, or if it is gone, read or create
-        it again.
+        """Renew the lease based on its last known version. After a conflict read it again; if it is gone, create it
+        again.
         """
         leases = record.client.for_kind(Lease)
         if record.lease is not None:

@@ -17,7 +17,7 @@ from sampan.machinery.hollow import HOLLOW, RUNTIME_ANNOTATION
 RUNTIME = RUNTIME_ANNOTATION
 POWER, OFF = "sampan.dev/power", "off"
 CAPACITY = {"cpu": "32", "memory": "256Gi", "ephemeral-storage": "1Ti", "pods": "110"}
-"""Capacity of a node that does not declare any."""
+"""Capacity of a hollow node whose Node object does not declare any."""
 NAME_PREFIX = "node-"
 HOLLOW_TAINT = "hollow.sampan.dev/hollow"
 """Taint of hollow nodes in a cluster with real ones; it keeps out pods that do not tolerate it."""
@@ -36,8 +36,8 @@ def has_hollow_taint(node: Node) -> bool:
 
 
 def hollow_taint_patch(node: Node, *, add: bool) -> dict[str, Any]:
-    """Return a merge patch that adds or removes the taint. Taints are an atomic list, so the patch contains all of
-    them, and it fails with Conflict if the node has changed since this version.
+    """Return a merge patch that adds or removes the hollow taint. Taints are an atomic list, so the patch contains all
+    of them. It fails with Conflict if the node has changed since this version.
     """
     taints = [to_value(taint) for taint in node.spec.taints if taint.key != HOLLOW_TAINT]
     if add:
@@ -79,7 +79,7 @@ def address_of(node: Node) -> str:
 
 
 def free_names(existing: Iterable[str], count: int, prefix: str = NAME_PREFIX) -> list[str]:
-    """Return the next free names, numbered after the highest existing one."""
+    """Return `count` free node names, numbered after the highest existing one."""
     ends = [name.removeprefix(prefix) for name in existing if name.startswith(prefix)]
     first = max((int(end) for end in ends if end.isdecimal()), default=-1) + 1
     return [f"{prefix}{first + index}" for index in range(count)]

@@ -47,7 +47,9 @@ DECLARED = (
     "InPlacePodVerticalScalingInitContainers",
     "RestartAllContainersOnContainerExits",
 )
-"""Features that not every kubelet supports, sorted. Scheduling and admission of pods that need them depend on these."""
+"""Features that not every kubelet supports, sorted. Scheduling and admission of pods that need such a feature depend on
+this list.
+"""
 
 ConditionValue = tuple[str, str, str]
 """Status, reason and message of a condition."""
@@ -60,12 +62,12 @@ class NodeMachine:
     capacity: Mapping[str, str]
     address: str
     runtime: str
-    """Name and version, for example `hollow://1.0`."""
+    """Name and version of the container runtime, for example `hollow://1.0`."""
     boot: str = ""
-    """Changes with every boot of the machine; empty if it has not rebooted."""
+    """The boot ID, which changes with every boot of the machine; empty if it has not rebooted."""
     os_image: str = "Sampan"
     allocatable: Mapping[str, str] | None = None
-    """Resources available to pods; None if that is the whole capacity."""
+    """Resources available to pods; None if the whole capacity is available."""
     more_addresses: Sequence[str] = ()
     hostname: str = ""
     """Hostname of the machine; empty if it is the node's name."""
@@ -92,7 +94,7 @@ def build_node_labels(name: str) -> dict[str, str]:
 
 
 def node_status(node: Node, machine: NodeMachine, now: float) -> NodeStatus:
-    """Return the current status of the node. Fields and conditions of other writers are kept."""
+    """Return the current status of the node. Fields and conditions that other components write are kept."""
     old, name = node.status, node.metadata.name
     capacity = dict(old.capacity) | dict(machine.capacity)
     others = {name: amount for name, amount in old.allocatable.items() if name not in machine.capacity}
@@ -119,7 +121,7 @@ def node_status(node: Node, machine: NodeMachine, now: float) -> NodeStatus:
 
 
 def _conditions(old: NodeStatus, bad: Mapping[str, ConditionValue], now: float) -> list[NodeCondition]:
-    """Return the conditions of other writers first, then the kubelet's own with Ready last."""
+    """Return the conditions of other components first, then the kubelet's own with Ready last."""
     before = {condition.type: condition for condition in old.conditions}
     moment = times.format_time(now)
     conditions = [condition for condition in old.conditions if condition.type not in _OWN]
@@ -186,7 +188,7 @@ def _without_times(condition: NodeCondition) -> tuple[str, str, str, str]:
 
 
 def status_patch(old: NodeStatus, new: NodeStatus) -> dict[str, Any]:
-    """Return the strategic merge patch from the old to the new status, without what other writers own."""
+    """Return the strategic merge patch from the old to the new status, without the fields that other components own."""
     conditions = [json.to_value(item) for item in new.conditions if item.type in _OWN]
     patch: dict[str, Any] = {
         "$setElementOrder/conditions": [{"type": item.type} for item in new.conditions],

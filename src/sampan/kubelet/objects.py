@@ -48,7 +48,7 @@ class PodObjects:
         self._listeners.append(listener)
 
     def follow(self, pod: Pod) -> None:
-        """Watch everything that the pod refers to now, and drop what it no longer refers to."""
+        """Watch all objects that the pod refers to now, and stop watching those that it no longer refers to."""
         keys = set(references(pod))
         for key in self._of_pod.get(pod.metadata.uid, set()) - keys:
             self._drop(key, pod.metadata.uid)

@@ -1,4 +1,6 @@
-"""Pure decisions what to start, restart or stop for a pod (`computePodActions` in `pkg/kubelet/kuberuntime`)."""
+"""Pure decisions about which containers of a pod to start, restart or stop (`computePodActions` in
+`pkg/kubelet/kuberuntime`).
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -14,7 +16,7 @@ RESTART, RESTART_ALL = "Restart", "RestartAllContainers"
 
 @dataclass(slots=True)
 class PodActions:
-    """A sandbox if one is needed and the containers to start in order, or the termination of the pod."""
+    """The actions for a pod: create a sandbox if it needs one and start containers in order, or terminate the pod."""
 
     needs_sandbox: bool = False
     start: list[Container] = field(default_factory=list)

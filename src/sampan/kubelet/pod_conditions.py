@@ -12,10 +12,10 @@ from sampan.kubelet.pod_actions import restarts
 READY_TO_START, INITIALIZED, READY = "PodReadyToStartContainers", "Initialized", "Ready"
 CONTAINERS_READY, SCHEDULED = "ContainersReady", "PodScheduled"
 OWN = (READY_TO_START, INITIALIZED, READY, CONTAINERS_READY, SCHEDULED)
-"""Condition types that only the kubelet sets, in the order in which it writes them."""
+"""Condition types that only the kubelet sets, on every pod, in the order in which it writes them."""
 
 OWN_TOO = ("AllContainersRestarting",)
-"""Condition types that only the kubelet sets, but only for pods that use the corresponding feature."""
+"""Condition types that only the kubelet sets, and only on pods that use the corresponding feature."""
 
 PASSING = ("PodResizePending", "PodResizeInProgress")
 """Condition types that the kubelet sets temporarily and removes again."""
@@ -109,8 +109,8 @@ def _message(unknown: Sequence[str], what: str, others: Sequence[str]) -> str:
 def merge_conditions(
     pod: Pod, old: Sequence[PodCondition], own_conditions: Mapping[str, ConditionValue], now: float
 ) -> list[PodCondition]:
-    """Return the pod's conditions: those of other writers unchanged, then the kubelet's own. The transition time is
-    kept where the status did not change.
+    """Return the pod's conditions: those of other components unchanged, then the kubelet's own. The transition time of
+    a condition is kept if its status did not change.
     """
     before = {condition.type: condition for condition in old}
     conditions = [condition for condition in pod.status.conditions if condition.type not in (*OWN, *OWN_TOO, *PASSING)]
@@ -150,8 +150,8 @@ class _Count:
 
 
 def pod_phase(pod: Pod, statuses: Statuses, *, is_terminal: bool, has_started: bool) -> str:
-    """Return the phase. `is_terminal` means that no container will be restarted; `has_started` that one of the pod's
-    regular containers has run.
+    """Return the phase of the pod. `is_terminal` means that no container will be restarted; `has_started` means that
+    one of the pod's regular containers has run.
     """
     if _has_failed_to_initialize(pod, statuses):
         return FAILED

@@ -133,8 +133,8 @@ class PodTrace:
 
     @contextmanager
     def step(self, pod: Pod, action: str, outcome: str = "") -> Iterator[TraceStep]:
-        """Record the block and its parts as one step. A step that raises RuntimeFailure has failed, with its reason as
-        outcome; one that is cancelled is not recorded."""
+        """Record the `with` block, with the parts noted in it, as one step of the pod. If the block raises
+        RuntimeFailure, the reason becomes the outcome. A cancelled step is not recorded."""
         step, began = TraceStep(outcome), time.perf_counter()
         with collect_parts() as parts:
             try:

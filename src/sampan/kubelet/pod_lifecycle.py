@@ -1,4 +1,4 @@
-"""The interface between the sync loop and the node: what is done for a pod at each point of its life.
+"""The interface between the sync loop and the node: the operations on a pod at each point of its life.
 
 Counterparts: the container manager's and kuberuntime's part of `SyncPod` in `pkg/kubelet`. A real node implements it in
 `agent/real_pod_lifecycle.py`, hollow nodes in `hollow_pod_lifecycle.py`.
@@ -25,23 +25,25 @@ class ContainerKill:
     id: str
     message: str
     grace_s: float | None = None
-    """Overrides the grace period of the pod."""
+    """Grace period that overrides the one of the pod; None to use that of the pod."""
 
 
 class ReportedFailure(RuntimeFailure):
-    """A failure whose event has already been recorded."""
+    """A failure about which an event has already been recorded."""
 
 
 class PodLifecycle(Protocol):
-    """Errors are raised as RuntimeFailure. Its reason becomes that of the pod's event or of the container's waiting
-    state.
+    """The operations of a node on its pods. Errors are raised as RuntimeFailure, whose reason becomes the reason of the
+    pod's event or of the container's waiting state.
     """
 
     def has_slow_start(self) -> bool:
-        """Whether preparing a pod may take long, so that its initial status is published before."""
+        """Whether preparing a pod may take long, so that its initial status has to be published first."""
 
     def has_leftovers(self, pod: Pod) -> bool:
-        """Whether something of a pod that has terminated may be left on the node, also from an earlier kubelet."""
+        """Whether volumes, cgroups or containers of a pod that has terminated may be left on the node, also from an
+        earlier kubelet.
+        """
 
     # -- admission ---------------------------------------------------------------------------------------------------
 
@@ -52,8 +54,8 @@ class PodLifecycle(Protocol):
         """Return why an admitted pod may no longer run on this node, or None."""
 
     async def allocate_devices(self, record: PodRecord) -> PodFailure | None:
-        """Allocate what has to be requested from others, such as devices. Return the rejection if that fails. Called
-        once, before anything else is done for the pod.
+        """Allocate the devices and other resources that have to be requested from plug-ins. Return the rejection if
+        that fails. This is called once, before any other step of the pod.
         """
 
     # -- state -------------------------------------------------------------------------------------------------------
@@ -62,16 +64,18 @@ class PodLifecycle(Protocol):
         """Return the runtime report of the pod, extended by probe results and termination messages."""
 
     def extend_status(self, pod: Pod, status: PodStatus) -> PodStatus:
-        """Return the status extended by what only the node knows, such as the health of allocated devices."""
+        """Return the status extended by values that only the node has, such as the health of allocated devices."""
 
     def containers_to_kill(self, record: PodRecord, report: PodReport) -> Sequence[ContainerKill]:
-        """Return the running containers to stop while the pod keeps running: failed probes, changed images, resizes."""
+        """Return the running containers to stop while the pod keeps running, because of failed probes, changed images
+        or resizes.
+        """
 
     # -- running -----------------------------------------------------------------------------------------------------
 
     async def prepare(self, record: PodRecord) -> None:
-        """Do everything that precedes the sandbox: checks, cgroups, directories, volumes. Returns quickly if all is
-        done.
+        """Do everything that precedes the sandbox: checks, cgroups, directories, volumes. Return quickly if all of it
+        is done.
         """
 
     async def run_sandbox(self, record: PodRecord) -> None: ...
@@ -80,8 +84,8 @@ class PodLifecycle(Protocol):
         """Pull the image, create and start the container, and run its postStart hook."""
 
     async def stop_container(self, record: PodRecord, name: str, grace_s: float) -> None:
-        """Start stopping a container, with its preStop hook within the grace period. May be called again with a shorter
-        one.
+        """Start stopping a container, with its preStop hook within the grace period. It may be called again with a
+        shorter grace period.
         """
 
     async def sync_running(self, record: PodRecord, report: PodReport) -> float | None:
@@ -90,12 +94,16 @@ class PodLifecycle(Protocol):
     # -- termination -------------------------------------------------------------------------------------------------
 
     async def release_devices(self, record: PodRecord) -> None:
-        """Release what other pods may use as soon as this one is reported as terminated. No container of it runs any
-        more.
+        """Release the devices of the pod, which other pods may use as soon as this pod is reported as terminated. None
+        of its containers runs any more.
         """
 
     async def release(self, record: PodRecord) -> None:
-        """Remove what was created for the pod except its containers and logs. No container of it runs any more."""
+        """Remove everything that was created for the pod except its containers and logs. None of its containers runs
+        any more.
+        """
 
     async def remove(self, record: PodRecord) -> None:
-        """Kill whatever still runs, and remove everything that was created for the pod, including its logs."""
+        """Kill the containers that still run, and remove everything that was created for the pod,
+        including its logs.
+        """

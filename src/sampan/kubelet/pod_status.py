@@ -1,7 +1,7 @@
 """Pure computation of the pod status from its spec and the runtime report.
 
-`generate` computes the current status; `merge` ensures that it never goes backwards: a terminal phase is final, and is
-only reached once no container of the pod runs.
+`generate_status` computes the current status. `merge_statuses` ensures that it never goes backwards: a terminal phase
+is final, and is only reached once no container of the pod runs.
 """
 
 from collections.abc import Mapping, Sequence
@@ -39,7 +39,9 @@ _NOT_FOUND = "The container could not be located when the pod was terminated"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodFailure:
-    """Why the kubelet fails a pod on its own: rejection, exceeded deadline, eviction, preemption, node shutdown."""
+    """The reason why the kubelet fails a pod on its own: rejection, exceeded deadline, eviction, preemption, node
+    shutdown.
+    """
 
     reason: str
     message: str
@@ -62,7 +64,7 @@ class StatusInputs:
     """Whether no container of the pod will be started again."""
     failure: PodFailure | None = None
     actuated: Mapping[str, ResourceRequirements] = field(default_factory=dict)
-    """Resources that containers actually run with where they differ from the spec; WHOLE_POD is the key of pod-level
+    """Resources that containers actually run with, where they differ from the spec. WHOLE_POD is the key of pod-level
     resources.
     """
     resize: tuple[str, str, str] | None = None
@@ -178,7 +180,7 @@ def _generate_restarting_condition(phase: str, is_restarting_all: bool) -> tuple
 
 
 def merge_statuses(old: PodStatus, new: PodStatus, *, may_run: bool) -> PodStatus:
-    """Return the status to publish after `old`. A terminal phase is final, and withheld while a container may run."""
+    """Return the status to publish after `old`. A terminal phase is final. It is withheld while a container may run."""
     if old.phase in TERMINAL:
         return msgspec.structs.replace(new, phase=old.phase) if new.phase != old.phase else new
     if may_run and new.phase in TERMINAL:

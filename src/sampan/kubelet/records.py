@@ -1,8 +1,9 @@
 """State that a kubelet keeps per node and per pod. It is small, because one process may run many nodes.
 
-A PodRecord has five parts: the node, what is wanted of the pod (`spec`), where it is in its life on the node (`state`),
-what has been done so far (`progress`), and what the API server has received (`published`). The state changes only
-along `TRANSITIONS`; everything else that the kubelet learns about a pod is a field of one of the other parts.
+A PodRecord has five parts: the node, the desired state of the pod (`spec`), the position in its life on the node
+(`state`), the work done so far (`progress`), and the status that the API server has received (`published`). The state
+changes only along `TRANSITIONS`; everything else that the kubelet learns about a pod is a field of one of the other
+parts.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ Amounts = dict[str, int]
 
 
 class PodSyncState(Enum):
-    """Where a pod is in its life on a node (compare `podSyncStatus` in `pkg/kubelet/pod_workers.go`)."""
+    """The position of a pod in its life on a node (compare `podSyncStatus` in `pkg/kubelet/pod_workers.go`)."""
 
     NEW = "New"
     """The pod source has delivered the pod, and the node has not decided about it."""
@@ -40,7 +41,7 @@ class PodSyncState(Enum):
     TERMINATED = "Terminated"
     """No container of the pod runs or will run; its volumes, cgroups and containers may still be there."""
     FINISHED = "Finished"
-    """Nothing is left on the node for which the API object has to remain."""
+    """Nothing of the pod is left on the node for which the API object has to remain."""
     REMOVED = "Removed"
     """The pod source no longer has the pod, and its record is dropped."""
 
@@ -50,7 +51,7 @@ _NEW, _ADMITTED, _SYNCING, _TERMINATING, _TERMINATED, _FINISHED, _REMOVED = PodS
 TRANSITIONS: Mapping[PodSyncState, frozenset[PodSyncState]] = {
     # A pod that the node rejects, or that was complete before this kubelet started, goes straight to TERMINATED.
     _NEW: frozenset({_ADMITTED, _TERMINATED, _REMOVED}),
-    # TERMINATING: the pod must stop before its devices were allocated. TERMINATED: their allocation was rejected.
+    # TERMINATING: the pod must stop before its devices are allocated. TERMINATED: their allocation was rejected.
     _ADMITTED: frozenset({_SYNCING, _TERMINATING, _TERMINATED, _REMOVED}),
     _SYNCING: frozenset({_TERMINATING, _REMOVED}),
     _TERMINATING: frozenset({_TERMINATED, _REMOVED}),
@@ -58,7 +59,7 @@ TRANSITIONS: Mapping[PodSyncState, frozenset[PodSyncState]] = {
     _FINISHED: frozenset({_REMOVED}),
     _REMOVED: frozenset(),
 }
-"""The legal transitions. A state never goes back; a pod can be removed from its source at any time."""
+"""The legal transitions between states. A state never goes back; a pod can be removed from its source at any time."""
 
 ACTIVE = frozenset({_NEW, _ADMITTED, _SYNCING})
 """States in which the pod should run."""
@@ -89,14 +90,14 @@ class NodeRecord:
     beats_at: float = 0.0
     """Monotonic time at which the next heartbeat is due."""
     reported_at: float | None = None
-    """Monotonic time at which the status was last written or first seen unchanged; None before that."""
+    """Monotonic time at which the status was last written or first seen unchanged; None before the first time."""
     is_changed: bool = False
     """Whether the node's status may differ from the one last computed."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class PodIntent:
-    """What the pod source and the node want of a pod."""
+    """The desired state of a pod, as the pod source and the node have set it."""
 
     pod: Pod
     """The pod as last seen; shared and read-only."""
@@ -108,7 +109,7 @@ class PodIntent:
     is_withdrawn: bool = False
     """Whether the manifest of a static pod is gone or replaced, so that the pod must terminate."""
     failure: PodFailure | None = None
-    """Why the kubelet terminates the pod on its own initiative."""
+    """Why the kubelet terminates the pod on its own initiative; None if it does not."""
     stop_by: float = 0.0
     """Monotonic time by which all containers must have stopped; 0 while the pod should run."""
 
@@ -164,7 +165,7 @@ class BackOff:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class PodProgress:
-    """What has been done for a pod so far, and what is under way."""
+    """The work that the kubelet has done for a pod so far, and the work in progress."""
 
     requests: Amounts | None = None
     """Requests of the pod while they are included in the node's `used`."""
@@ -184,7 +185,7 @@ class PodProgress:
     is_restarting_all: bool = False
     """Whether all containers are being stopped in order to be restarted together."""
     interruption: asyncio.Event | None = None
-    """Set when the pod has to terminate, in order to interrupt work in progress; None if there was none."""
+    """Set when the pod has to terminate, in order to interrupt work in progress; None before the first such work."""
 
     def back_off(self, container_name: str, most_s: float = MOST_S) -> BackOff:
         """Return the restart back-off of a container, which is created when it is first needed."""
@@ -199,19 +200,19 @@ class PodProgress:
         self.waiting = (self.waiting or {}) | {container_name: (reason, message)}
 
     def interrupt(self) -> None:
-        """Wake up work that waits for what the pod needs in order to run: the pod is terminating."""
+        """Interrupt work that prepares or starts the pod, because the pod is terminating."""
         if self.interruption is not None:
             self.interruption.set()
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class PublishedStatus:
-    """The status of a pod between the sync loop, the status manager and the API server."""
+    """The status of a pod on its way from the sync loop through the status manager to the API server."""
 
     pending: PodStatus | None = None
-    """The latest status until `pod` reflects it."""
+    """The latest status, until the pod as delivered by the watch reflects it."""
     written: PodStatus | None = None
-    """The last status that the API server has accepted, until `pod` reflects it."""
+    """The last status that the API server has accepted, until the pod as delivered by the watch reflects it."""
     version: int = 0
     """Resource version of `written`."""
 
@@ -227,8 +228,8 @@ class PodRecord:
         self.published = PublishedStatus()
 
     def move_to(self, state: PodSyncState) -> None:
-        """Change the state. Nothing happens if the pod is in it already. Raise IllegalTransition if `TRANSITIONS` does
-        not allow the change.
+        """Change the state of the pod. Do nothing if the pod is in it already. Raise IllegalTransition if `TRANSITIONS`
+        does not allow the change.
         """
         if state is self.state:
             return
@@ -286,7 +287,7 @@ class PodQueue:
         self._queue.add(uid)
 
     def request_sync(self, uid: str) -> None:
-        """Sync the pod, if it is known, because the runtime, a probe or a volume reports a change."""
+        """Request a sync of the pod, if it is known, because the runtime, a probe or a volume reports a change."""
         self._activity.step()
         if uid in self._records:
             self._queue.add(uid)
@@ -300,11 +301,11 @@ class PodQueue:
         self._queue.add(record.uid)
 
     def retry(self, uid: str) -> float:
-        """Sync the pod again after a failure. Return the delay in seconds."""
+        """Request another sync of the pod after a failure. Return the delay in seconds."""
         return self._queue.retry(uid)
 
     def record_success(self, uid: str, again_s: float | None) -> None:
-        """Note a successful sync. `again_s` is the delay of the next one, or None to wait for a change."""
+        """Note a successful sync of the pod. `again_s` is the delay of its next sync, or None to wait for a change."""
         self._queue.forget(uid)
         if again_s is not None:
             self._queue.add_after(uid, again_s, follows_wall_clock=True)

@@ -1,7 +1,7 @@
-"""The status manager writes pod statuses (`pkg/kubelet/status`). Changes during a write are combined into the next one.
+"""The status manager writes pod statuses (`pkg/kubelet/status`).
 
-A status never goes backwards (`pod_status.merge`). A pod that is being deleted is removed from the API server after its
-final status has been written.
+Changes during a write are combined into the next one. A status never goes backwards (`pod_status.merge_statuses`). A
+pod that is being deleted is removed from the API server after its final status has been written.
 """
 
 import logging
@@ -39,7 +39,7 @@ class StatusManager:
             self._queue.add(record.uid)
 
     def request_write(self, uid: str) -> None:
-        """Write the status again, for example to a new mirror pod."""
+        """Request that the status is written again, for example to a new mirror pod."""
         self._queue.add(uid)
 
     def finish(self, record: PodRecord) -> None:
@@ -49,7 +49,9 @@ class StatusManager:
             self._queue.add(record.uid)
 
     def acknowledge(self, record: PodRecord) -> bool:
-        """Note that `record.pod` has been updated. Return whether the update only reflects what this manager wrote."""
+        """Note that `record.pod` has been updated. Return whether the update only reflects the status that this manager
+        wrote.
+        """
         if not record.published.version:
             return False
         version = int(record.pod.metadata.resourceVersion)
@@ -83,9 +85,9 @@ class StatusManager:
             self._queue.forget(uid)
 
     async def _write(self, record: PodRecord) -> None:
-        """Patch the status if it has changed. Until the watch delivers the patched pod, `written` and `version` keep
-        the result, so that the status does not seem to go back; if the watch was faster, nothing has to be kept. For a
-        static pod `written` stays, because `record.pod` is not the API object.
+        """Patch the status on the API server if it has changed. Until the watch delivers the patched pod, `written` and
+        `version` keep the result, so that the status does not seem to go back. If the watch was faster, nothing has to
+        be kept. For a static pod `written` stays, because `record.pod` is not the API object.
         """
         status, pod = record.published.pending, record.api_pod
         if status is None or status is record.published.written or pod is None:
@@ -122,11 +124,11 @@ def _summary(status: PodStatus) -> str:
 _FIELDS = msgspec.structs.fields(PodStatus)
 _BY_IP = ("podIPs", "hostIPs")
 _OTHERS = ("resourceClaimStatuses", "extendedResourceClaimStatus", "nodeAllocatableResourceClaimStatuses")
-"""Status fields that other components write."""
+"""Status fields that components other than the kubelet write."""
 
 
 def status_patch(old: PodStatus, new: PodStatus) -> dict[str, Any]:
-    """Return a strategic merge patch, empty if nothing has changed."""
+    """Return the strategic merge patch from the old to the new status, empty if nothing has changed."""
     patch: dict[str, Any] = {}
     for field in _FIELDS:
         name = field.name

@@ -1,11 +1,9 @@
-"""The sync loop turns changes of pods, and of what the runtime reports, into work on one pod at a time.
+"""The sync loop turns changes of pods and of runtime reports into work on one pod at a time.
 
 `iteration` takes a change from the pod source and passes it to `handle_pod_additions`, `handle_pod_updates` or
-`handle_pod_removes`, which record it and add the pod to the queue. A worker calls `update_pod`, which runs
-`sync_pod` while the pod should run, `sync_terminating_pod` while its containers are being stopped, and
-`sync_terminated_pod` once none of them runs any more.
-
-Counterparts in `pkg/kubelet`: `syncLoop` and the pod workers.
+`handle_pod_removes`, which record it and add the pod to the queue. A worker calls `update_pod`, which runs `sync_pod`
+while the pod should run, `sync_terminating_pod` while its containers are being stopped, and `sync_terminated_pod` once
+none of them runs any more. Counterparts in `pkg/kubelet`: `syncLoop` and the pod workers.
 """
 
 import logging
@@ -72,7 +70,7 @@ class SyncLoop:
         self._termination_listeners: list[Callable[[PodRecord], None]] = []
 
     def on_terminated(self, listener: Callable[[PodRecord], None]) -> None:
-        """Call `listener` for each pod of which nothing is left on the node."""
+        """Register `listener`, which is called for each pod of which nothing is left on the node."""
         self._termination_listeners.append(listener)
 
     # -- changes -----------------------------------------------------------------------------------------------------
@@ -112,7 +110,7 @@ class SyncLoop:
             self._queue.add(record.uid)
 
     def handle_pod_removes(self, pod: Pod) -> None:
-        """Mark the pod as removed from its source, so that whatever still runs is killed."""
+        """Mark the pod as removed from its source, so that its containers that still run are killed."""
         record = self._records.get(pod.metadata.uid)
         if record is not None:
             record.spec.is_removed = True
@@ -125,7 +123,9 @@ class SyncLoop:
         self._queue.add(record.uid)
 
     def _finish(self, record: PodRecord) -> None:
-        """Complete a pod that reached a terminal phase, once what may be left of it is cleaned up."""
+        """Finish a pod that has reached a terminal phase. If volumes, cgroups or containers of it may be left on the
+        node, they are cleaned up first.
+        """
         if self._lifecycle.has_leftovers(record.pod):
             self._queue.add(record.uid)
         else:
@@ -171,7 +171,7 @@ class SyncLoop:
     # -- running pods ------------------------------------------------------------------------------------------------
 
     async def sync_pod(self, record: PodRecord) -> float | None:
-        """Start whatever should run, or move the pod to TERMINATING if it is complete or must stop."""
+        """Start the containers that should run, or move the pod to TERMINATING if it is complete or must stop."""
         pod, lifecycle = record.pod, self._lifecycle
         self._check_deadline(record)
         self._check_permissions(record)
@@ -221,7 +221,7 @@ class SyncLoop:
 
     async def _allocate_devices(self, record: PodRecord) -> None:
         """Move an admitted pod to SYNCING, or reject it if its devices cannot be allocated. A pod that must terminate
-        gets none.
+        gets no devices.
         """
         if record.state is not PodSyncState.ADMITTED or self._must_terminate(record):
             return
@@ -242,7 +242,7 @@ class SyncLoop:
 
     async def _remove_containers(self, record: PodRecord, report: PodReport) -> bool:
         """Kill and remove all containers of the pod, so that they can be restarted together. Return whether all of them
-        have been removed. They get no grace period, and their restart is not subject to back-off.
+        have been removed. The containers get no grace period, and their restart is not subject to back-off.
         """
         pod, record.progress.is_restarting_all = record.pod, True
         running = [
@@ -255,7 +255,7 @@ class SyncLoop:
         ]
         if kills:
             await self._kill(record, kills)
-            report = self._lifecycle.report(record)  # Some containers exit immediately.
+            report = self._lifecycle.report(record)  # Some containers exit at once.
         own_reports = [
             container_report
             for container_report in (*report.containers, *report.before)
@@ -304,7 +304,9 @@ class SyncLoop:
         return None
 
     def _containers_to_stop(self, record: PodRecord, report: PodReport) -> list[str]:
-        """Return the containers that have not been asked to stop yet, or that now have to stop sooner."""
+        """Return the running containers that have not been asked to stop yet, or that now have to stop sooner than
+        asked.
+        """
         names, deadlines = stop_order(record.pod, report), record.progress.stop_deadlines or {}
         if names:
             self._advance_deadline(record)
@@ -329,8 +331,8 @@ class SyncLoop:
     # -- terminated pods ---------------------------------------------------------------------------------------------
 
     async def sync_terminated_pod(self, record: PodRecord) -> None:
-        """Release everything but the final status. The logs are removed too once the pod is being deleted, because they
-        can no longer be requested.
+        """Release everything but the final status of the pod. Once the pod is being deleted, its logs are removed too,
+        because they can no longer be requested.
         """
         if record.spec.is_withdrawn or record.spec.is_deleted:
             await self._lifecycle.remove(record)

@@ -62,7 +62,7 @@ class CorrelatedEvent:
     """The event to be stored; for an update it has the name of the existing event."""
     is_update: bool
     key: Hashable
-    """The key to pass to `record_stored`."""
+    """The key with which to call `record_stored` after the event is stored."""
 
 
 @dataclass(slots=True)
@@ -112,7 +112,7 @@ class Correlator:
         self._buckets: _Memory[_Bucket] = _Memory(self._config.remembered)
 
     def correlate(self, event: Event, now: float) -> CorrelatedEvent | None:
-        """Return what to do with the event, or None to drop it."""
+        """Return how to store the event: as a new one, or as an update of an existing one. Return None to drop it."""
         event, key = self._aggregate(event, now)
         event, is_update = self._count(event, key)
         if not self._take_token(event, now):
@@ -146,7 +146,7 @@ class Correlator:
         return event, last is not None
 
     def _take_token(self, event: Event, now: float) -> bool:
-        """Take a token of the bucket of the source and object of the event; return whether there was one."""
+        """Take a token from the bucket of the source and object of the event; return whether the bucket had a token."""
         config, key = self._config, _source_and_object_key(event)
         bucket = self._buckets.get(key) or _Bucket(config.burst, now)
         self._buckets.put(key, bucket)
@@ -159,13 +159,13 @@ class Correlator:
 
 
 def _source_and_object_key(event: Event) -> tuple[str, ...]:
-    """Return the key of the source and the object of an event."""
+    """Return the key that identifies the source and the object of an event."""
     source, ref = event.source, event.involvedObject
     return (source.component, source.host, ref.kind, ref.namespace, ref.name, ref.uid, ref.apiVersion)
 
 
 def _aggregate_key(event: Event) -> tuple[str, ...]:
-    """Return a key of everything but the message."""
+    """Return the key of an event that everything but its message determines."""
     return (*_source_and_object_key(event), event.type, event.reason, event.reportingComponent, event.reportingInstance)
 
 

@@ -9,7 +9,7 @@ _EXTRAS = {
     "nacl": ("secretbox", "the encryption provider secretbox"),
     "dbus_fast": ("systemd", "graceful node shutdown through systemd-logind"),
 }
-"""For each module, its extra and what needs it."""
+"""For each module, the extra that installs it and the features that need it."""
 
 
 class MissingExtra(ImportError):

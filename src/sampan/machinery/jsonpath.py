@@ -365,7 +365,7 @@ def _children(value: Any) -> list[Any]:
 
 
 def _descendants(value: Any) -> list[Any]:
-    """Return every object and list in a value that is not empty, outer ones first."""
+    """Return every non-empty object and list in a value, the value itself included, outer ones before inner ones."""
     pending, descendants = [value], []
     while pending:
         present = pending.pop()

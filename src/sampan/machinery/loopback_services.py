@@ -1,4 +1,5 @@
-"""Where services are reachable on a machine without packet rules: on addresses of the loopback network 127.0.0.0/8.
+"""The addresses at which services are reachable on a machine without packet rules: those of the loopback network
+127.0.0.0/8.
 
 A cluster IP cannot be given to a machine without privileges, but every address of the loopback network exists on Linux.
 The service proxy listens there, and the environment variables of containers name these addresses.

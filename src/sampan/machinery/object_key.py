@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 class NamespacedName(NamedTuple):
     namespace: str
-    """Empty for cluster-scoped objects."""
+    """The namespace of the object; empty for cluster-scoped objects."""
     name: str
 
     def __str__(self) -> str:

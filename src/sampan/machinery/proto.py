@@ -1,13 +1,13 @@
 """Messages of gRPC services, created from .proto files on first use.
 
 There is no generated code. Generated modules reject a protobuf runtime older than the compiler that generated them, and
-an installed Sampan has to use whatever protobuf version other packages need; message classes created from a descriptor
-work with all of them, run in the same C code, and leave the .proto file as the only definition of the protocol. Parsing
-one takes a few milliseconds (tests compare the result with protoc's). The classes are in a descriptor pool of their
-own, so that another client of the same service in the process does not clash.
+an installed Sampan has to use whatever protobuf version other packages need. Message classes created from a descriptor
+work with all versions, run in the same C code, and leave the .proto file as the only definition of the protocol.
+Parsing a .proto file takes a few milliseconds (tests compare the result with protoc's). The classes are in a descriptor
+pool of their own, so that another client of the same service in the process does not clash.
 
 The parser knows the subset of proto3 that Sampan's .proto files use: one package, services, messages with scalar,
-message, enum, repeated and map fields, oneofs, top-level and nested enums. Anything else is an error that names it.
+message, enum, repeated and map fields, oneofs, top-level and nested enums. Any other syntax is an error that names it.
 """
 
 import re
@@ -30,7 +30,8 @@ class Method(NamedTuple):
 
 
 class ProtoSchema:
-    """`schema.RangeRequest` is a message class; `schema.method("KV", "Range")` has what a call needs."""
+    """The message classes and methods of a .proto file: `schema.RangeRequest` is a message class, and
+    `schema.method("KV", "Range")` has the path and the message classes of a call."""
 
     def __init__(self, text: str, *, name: str) -> None:
         pool = DescriptorPool()

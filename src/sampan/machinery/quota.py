@@ -204,7 +204,7 @@ def claim_usage(claim: PersistentVolumeClaim, now: float) -> Amounts:
 
 
 def _size(claim: PersistentVolumeClaim) -> Quantity | None:
-    """Return the size in whole bytes: the request, or the allocated size if that is larger."""
+    """Return the size of a claim in whole bytes: the request, or the allocated size if that is larger."""
     requested = claim.spec.resources.requests.get("storage")
     if requested is None:
         return None
@@ -224,7 +224,7 @@ class Evaluator:
     changes_use: Callable[[Any, Any], bool] = lambda old, new: True
     """Returns whether an update of the object itself may change the usage."""
     missing: Callable[[Any, frozenset[str]], str] = lambda obj, names: ""
-    """Returns an error message if the object lacks what these quota names require; "" otherwise."""
+    """Returns an error message if the object lacks requests or limits that these quota names require; "" otherwise."""
 
     def names_in(self, hard: Iterable[str]) -> frozenset[str]:
         return frozenset(filter(self.counts, hard))

@@ -29,10 +29,10 @@ BETA_DEFAULT_CLASS = "storageclass.beta.kubernetes.io/is-default-class"
 PRE_RESIZE_CAPACITY = "volume.alpha.kubernetes.io/pre-resize-capacity"
 MIGRATED_TO = "pv.kubernetes.io/migrated-to"
 DELETION_FINALIZER = "kubernetes.io/pv-controller"
-"""Keeps a volume that an in-process plug-in provisioned until its storage is deleted."""
+"""The finalizer that keeps a volume that an in-process plug-in provisioned until its storage is deleted."""
 YES = "yes"
 LOCAL_PATH = "sampan.local/path"
-"""The name of the embedded provisioner."""
+"""The name of the provisioner that Sampan embeds, in the `provisioner` field of a storage class."""
 
 PENDING, BOUND, LOST = "Pending", "Bound", "Lost"
 AVAILABLE, RELEASED, FAILED = "Available", "Released", "Failed"
@@ -73,7 +73,7 @@ def class_of_claim(claim: PersistentVolumeClaim) -> str:
 
 
 def names_class(claim: PersistentVolumeClaim) -> bool:
-    """Whether the claim sets a storage class; the empty one counts."""
+    """Whether the claim sets a storage class; the empty class name counts as set."""
     return BETA_CLASS in claim.metadata.annotations or claim.spec.storageClassName is not None
 
 
@@ -87,7 +87,8 @@ def is_default(storage_class: StorageClass) -> bool:
 
 
 def default_of(classes: Iterable[StorageClass]) -> StorageClass | None:
-    """Return the default class: the newest of those marked as default, and the first by name of equally new ones."""
+    """Return the default storage class: the newest of the classes that are marked as default. Of equally new classes,
+    the first by name counts."""
     defaults = sorted(
         (storage_class for storage_class in classes if is_default(storage_class)),
         key=lambda storage_class: storage_class.metadata.name,

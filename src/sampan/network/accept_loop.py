@@ -1,4 +1,4 @@
-"""Accepts the connections of a listening socket, at most so many at a time: the others wait in the backlog of the
+"""Accepts the connections of a listening socket, up to a limit. Further connections wait in the backlog of the
 kernel."""
 
 from __future__ import annotations
@@ -15,12 +15,15 @@ MOST_CONNECTIONS = 1024
 _PAUSE_S = 0.1
 
 ServeConnection = Callable[[socket.socket, str], Awaitable[None]]
-"""Serves a connection of the client with this address until it ends, and closes the socket."""
+"""A function that serves a connection from the client with this address until it ends, and closes the socket."""
 
 
 async def accept_connections(listener: socket.socket, limit: asyncio.Semaphore, serve: ServeConnection) -> None:
-    """Serve connections until cancelled. `limit` bounds the connections of all listeners that share it; it is released
-    when a connection has ended."""
+    """Serve connections until cancelled.
+
+    The semaphore `limit` bounds the connections of all listeners that share it. It is released when a connection has
+    ended.
+    """
     loop = asyncio.get_running_loop()
 
     async def serve_and_release(client: socket.socket, peer: str) -> None:

@@ -1,8 +1,9 @@
-"""Bounds on what the clients of a server hold at the same time, such as connections or queries in progress."""
+"""Limits on the connections, or queries in progress, that the clients of a server have at the same time."""
 
 
 class ClientCounts:
-    """Counts what each client holds: at most `most` altogether, and `most_per_client` for one client."""
+    """Counts the connections or queries of each client: at most `most` altogether, and `most_per_client` for one
+    client."""
 
     def __init__(self, *, most: int, most_per_client: int) -> None:
         self._most, self._most_per_client = most, most_per_client
@@ -13,7 +14,8 @@ class ClientCounts:
         return self._counts.get(client, 0)
 
     def enter(self, client: str) -> bool:
-        """Count one more for the client, unless a bound is reached. Return whether it was counted."""
+        """Count one more connection or query of the client, unless a limit is reached. Return whether it was
+        counted."""
         if self.total >= self._most or self[client] >= self._most_per_client:
             return False
         self._counts[client] = self[client] + 1
@@ -21,7 +23,7 @@ class ClientCounts:
         return True
 
     def leave(self, client: str) -> None:
-        """Release what `enter` has counted."""
+        """Count one connection or query less, after `enter` has counted it."""
         self.total -= 1
         self._counts[client] -= 1
         if not self._counts[client]:

@@ -1,5 +1,8 @@
-"""Networks of which no two overlap. Nodes report their pod CIDRs and addresses themselves, and a hostile node could
-report those of others, or all addresses, to receive their traffic: what one node has, another cannot get."""
+"""Networks of which no two overlap.
+
+Nodes report their pod CIDRs and addresses themselves. A hostile node could report those of other nodes, or all
+addresses, to receive their traffic. A network that overlaps one of an earlier node is therefore refused.
+"""
 
 from __future__ import annotations
 

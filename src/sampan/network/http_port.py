@@ -22,8 +22,11 @@ HttpHandler = Callable[["web.BaseRequest"], Awaitable["web.StreamResponse"]]
 def bind_socket(
     namespace: NetworkNamespace, address: str, port: int, kind: socket.SocketKind = socket.SOCK_STREAM
 ) -> socket.socket:
-    """Return a socket that is bound in the namespace. An unspecified address of either IP family means all addresses of
-    both, as in Go. Raise OSError."""
+    """Return a socket that is bound in the namespace.
+
+    An unspecified address of either IP family means all addresses of both, as in Go. Raise OSError if the socket cannot
+    be bound.
+    """
     families = [socket.AF_INET6 if ":" in address else socket.AF_INET]
     is_unspecified = ip_address(address).is_unspecified
     if is_unspecified:

@@ -1,4 +1,4 @@
-"""Removal of what clusters have left in the network of this machine whose data directory is gone.
+"""Removal of the links and nftables tables of clusters whose data directory is gone.
 
 A cluster that was killed is cleaned up by `sampan down` or by its next start, from the records in its data directory.
 If somebody has deleted the directory instead, its bridges, links and tables are recognized by their names, and their
@@ -24,7 +24,7 @@ from sampan.runtimes.contract import RuntimeFailure
 log = logging.getLogger(__name__)
 
 _OWNED = re.compile(r"(?P<bridge>s[pn][0-9a-f]{6})([-~][0-9a-f]{6})?")
-"""The bridge of the pods (sp) or nodes (sn) of a node or cluster, or a link of such a bridge."""
+"""The name of the bridge of the pods (sp) or nodes (sn) of a node or cluster, or of a link of such a bridge."""
 _TABLE = re.compile(r"sampan-(pods|nodes|netpol)-(?P<bridge>s[pn][0-9a-f]{6})")
 _ALIAS = "sampan "
 _NAMED_NAMESPACES = Path("/run/netns")
@@ -36,8 +36,9 @@ def vanished_bridges(
     """Return the names of bridges whose links and tables have no owner. Pure.
 
     `held` are the bridges of running processes. A bridge whose alias names an existing directory belongs to a cluster
-    that will remove it, and a bridge without an alias to another program. Links and tables without a bridge are left
-    from an interrupted removal. The tables must be listed before the links: a bridge is created before its table.
+    that will remove it. A bridge without an alias belongs to another program. Links and tables without a bridge are
+    left from an interrupted removal. The tables must be listed before the links, because a bridge is created before its
+    table.
     """
     by_name = {link.name: link for link in links}
     vanished = set()
@@ -55,14 +56,16 @@ def _bridges_of(names: Iterable[str], pattern: re.Pattern[str]) -> Iterator[str]
 
 
 def remove_leftovers(held: Collection[str]) -> list[str]:
-    """Remove what clusters without a data directory have left on this machine, and return the names of the bridges.
-    Failures are logged. The call blocks."""
+    """Remove the links and tables of clusters without a data directory, and return the names of their bridges.
+
+    Failures are logged. The call blocks.
+    """
     if not _is_root_of_the_machine() or nft_program() is None:
         return []
     try:
         return _remove_leftovers(held)
     except (NftError, RuntimeFailure, OSError) as error:
-        log.warning("cannot remove what earlier clusters have left in the network of this machine: %s", error)
+        log.warning("cannot remove the network links and nftables tables of earlier clusters: %s", error)
         return []
 
 

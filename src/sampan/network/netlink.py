@@ -82,7 +82,8 @@ def encode_bridge_creation(name: str, *, mtu: int, hardware: str) -> NetlinkMess
 def encode_veth_creation(
     name: str, *, bridge: int, mtu: int, peer: str, namespace: int, hardware: str
 ) -> NetlinkMessage:
-    """Create a veth pair: one end on the bridge, the other in the network namespace of the open file."""
+    """Encode the creation of a veth pair: one end is on the bridge, the other in the network namespace of the open
+    file."""
     other_end = link_body(name=peer, mtu=mtu, hardware=hardware) + number_attribute(_IFLA_NET_NS_FD, namespace)
     data = attribute(_INFO_DATA, attribute(_VETH_INFO_PEER, other_end))
     own_end = link_body(flags=_UP, name=name, mtu=mtu) + number_attribute(_IFLA_MASTER, bridge)
@@ -98,7 +99,7 @@ def encode_alias(index: int, text: str) -> NetlinkMessage:
 
 
 def encode_hairpin_mode(index: int) -> NetlinkMessage:
-    """Enable hairpin mode, so that a pod can reach itself through the node."""
+    """Encode the change that enables hairpin mode, so that a pod can reach itself through the node."""
     data = attribute(_INFO_SLAVE_DATA, attribute(_BRPORT_MODE, b"\x01"))
     return NetlinkMessage(
         type=_NEW_LINK,
@@ -123,7 +124,7 @@ def encode_group_deletion(group: int) -> NetlinkMessage:
 
 
 def list_links(link: socket.socket) -> Iterator[LinkInfo]:
-    """List the links of the socket's network namespace."""
+    """Yield the links of the socket's network namespace."""
     for body in _dump(link, _GET_LINK, link_body()):
         attributes = _attributes(body[_LINK.size :])
         info = _attributes(attributes.get(_IFLA_LINKINFO, b""))
@@ -141,7 +142,7 @@ def list_links(link: socket.socket) -> Iterator[LinkInfo]:
 
 
 def encode_address(index: int, address: str) -> NetlinkMessage:
-    """Add the address, or replace an equal one."""
+    """Encode the addition of an address to a link. An equal address is replaced."""
     interface = ip_interface(address)
     flags = _NO_DUPLICATE_CHECK if interface.version == 6 else 0
     head = _ADDRESS.pack(family_of(address), interface.network.prefixlen, flags, 0, index)
@@ -150,26 +151,28 @@ def encode_address(index: int, address: str) -> NetlinkMessage:
 
 
 def encode_default_route(index: int, gateway: str) -> NetlinkMessage:
-    """Add or replace the default route."""
+    """Encode a default route, which is added or replaced."""
     body = _route(family_of(gateway)) + _gateway(gateway) + number_attribute(_RTA_OIF, index)
     return NetlinkMessage(type=_NEW_ROUTE, body=body, flags=_CREATE | _REPLACE)
 
 
 def encode_route(index: int, destination: str, gateway: str) -> NetlinkMessage:
-    """Add or replace a route to a pod CIDR."""
+    """Encode a route to a pod CIDR, which is added or replaced."""
     body = _pod_route(destination) + _gateway(gateway) + number_attribute(_RTA_OIF, index)
     return NetlinkMessage(type=_NEW_ROUTE, body=body, flags=_CREATE | _REPLACE)
 
 
 def encode_unreachable_route(destination: str) -> NetlinkMessage:
-    """Reject packets to the destination for which there is no other route."""
+    """Encode a route that rejects packets to the destination for which there is no other route."""
     body = _pod_route(destination, _UNREACHABLE) + number_attribute(_RTA_PRIORITY, _LAST_METRIC)
     return NetlinkMessage(type=_NEW_ROUTE, body=body, flags=_CREATE | _REPLACE)
 
 
 def encode_drop_rule(link_name: str, destination: str) -> NetlinkMessage:
-    """Drop packets to the destination that arrive on a link and would be routed. The kernel refuses a second equal rule
-    with EEXIST."""
+    """Encode a rule that drops packets to the destination which arrive on a link and would be routed.
+
+    The kernel refuses a second equal rule with EEXIST.
+    """
     network: IPv4Network | IPv6Network = ip_network(destination)
     head = _ROUTE.pack(family_of(destination), network.prefixlen, 0, 0, 0, 0, 0, _BLACKHOLE, 0)
     attributes = attribute(_FRA_DST, network.network_address.packed) + text_attribute(_FRA_IIFNAME, link_name)
@@ -178,18 +181,18 @@ def encode_drop_rule(link_name: str, destination: str) -> NetlinkMessage:
 
 
 def encode_route_deletion(index: int, destination: str) -> NetlinkMessage:
-    """Delete the route to a pod CIDR through a link."""
+    """Encode the deletion of the route to a pod CIDR through a link."""
     return NetlinkMessage(type=_DELETE_ROUTE, body=_pod_route(destination) + number_attribute(_RTA_OIF, index))
 
 
 def encode_address_route(index: int, address: str, gateway: str) -> NetlinkMessage:
-    """Add or replace the route to the address of a load balancer."""
+    """Encode a route to the address of a load balancer, which is added or replaced."""
     body = _address_route(address) + _gateway(gateway) + number_attribute(_RTA_OIF, index)
     return NetlinkMessage(type=_NEW_ROUTE, body=body, flags=_CREATE | _REPLACE)
 
 
 def encode_address_route_deletion(address: str) -> NetlinkMessage:
-    """Delete the route to the address of a load balancer."""
+    """Encode the deletion of the route to the address of a load balancer."""
     return NetlinkMessage(type=_DELETE_ROUTE, body=_address_route(address))
 
 
@@ -200,8 +203,8 @@ def address_routes(link: socket.socket, index: int) -> dict[str, str]:
 
 
 def pod_routes(link: socket.socket, index: int) -> dict[str, str]:
-    """Return the gateways of Sampan's routes to pod CIDRs through a link, by destination. Other clusters of the machine
-    have theirs through other links."""
+    """Return the gateways of Sampan's routes to pod CIDRs through a link, by destination. The routes of other clusters
+    on the machine use other links."""
     return _routes(link, ROUTE_PROTOCOL, index)
 
 

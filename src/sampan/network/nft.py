@@ -1,4 +1,4 @@
-"""Running `nft`. It works in the network namespace of the calling thread."""
+"""Runs the program `nft` in the network namespace of the calling thread."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def nft_program() -> str | None:
 
 
 def run_nft(*args: str, text: str = "") -> bytes:
-    """Run nft and return its output; raise an error with its message."""
+    """Run nft and return its output. Raise NftError with its error message if it fails."""
     program = nft_program()
     if program is None:
         raise NftError("nft is not installed: install the package nftables")

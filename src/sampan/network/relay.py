@@ -87,14 +87,15 @@ async def relay_streams(first: socket.socket, second: socket.socket) -> None:
 
 
 class _StreamEnd(asyncio.Protocol):
-    """One of the two connections of a relay. What it receives is written to the other one."""
+    """One of the two connections of a relay. Data that it receives is written to the other one."""
 
     other: _StreamEnd
 
     def __init__(self) -> None:
         self._transport: asyncio.Transport | None = None
         self._early: list[bytes] = []
-        """What was received before the other connection had its transport: some event loops begin to read at once."""
+        """Data that was received before the other connection had its transport: some event loops begin to read at
+        once."""
         self._has_ended = False
         """Whether the sender of this connection has closed its direction."""
         self.is_lost = asyncio.Event()
@@ -104,7 +105,7 @@ class _StreamEnd(asyncio.Protocol):
         self._transport.set_write_buffer_limits(high=_BUFFER_BYTES)
 
     def flush(self) -> None:
-        """Write what was received early, once both connections have their transports."""
+        """Write the data that was received early, once both connections have their transports."""
         early, self._early = self._early, []
         for data in early:
             self.data_received(data)
@@ -157,7 +158,7 @@ class _StreamEnd(asyncio.Protocol):
             other.close()
 
     def _close_both(self) -> None:
-        """Close the connections after everything that was received is written."""
+        """Close both connections after all data that was received is written."""
         for transport in (self._transport, self.other._transport):
             if transport is not None:
                 transport.close()
@@ -272,6 +273,8 @@ class _DatagramEnd(asyncio.DatagramProtocol):
         self._receive(data, addr)
 
     def error_received(self, exc: Exception) -> None:
-        """The peer of a connected socket refuses datagrams. For the socket of the listener there is nothing to do: the
-        client is gone."""
+        """Call `on_error`, which ends the flow whose peer refuses datagrams.
+
+        The listening socket has no such callback, as its client is gone.
+        """
         self._on_error()

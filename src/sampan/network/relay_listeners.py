@@ -1,4 +1,7 @@
-"""A set of relays that follows a desired set of addresses: opened, closed, and tried again when a port is in use."""
+"""A set of relays that follows a desired set of addresses.
+
+Relays are opened and closed, and opened again later if a port is in use.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ _NO_SUCH_ADDRESS = (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL)
 
 
 class RelayAddress(NamedTuple):
-    """Where a relay listens."""
+    """The protocol, address and port on which a relay listens."""
 
     protocol: str
     address: str

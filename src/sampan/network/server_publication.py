@@ -86,7 +86,8 @@ def _server_slice(server: PublishedServer, node: Node, family: str, version: int
 
 
 def is_reachable(node: Node) -> bool:
-    """Whether the node is not known to be gone: its kubelet has not stopped renewing its lease."""
+    """Whether the node may be reachable: its Ready condition is not Unknown, so its kubelet has not stopped renewing
+    its lease."""
     return all(condition.status != "Unknown" for condition in node.status.conditions if condition.type == "Ready")
 
 
@@ -101,7 +102,7 @@ async def put_slice(client: Client, desired: EndpointSlice, current: EndpointSli
 
 
 async def _ignore_conflict(write: Awaitable[object]) -> None:
-    """Wait for a write. After a conflict the event of the other write leads to another attempt."""
+    """Wait for a write, and ignore a conflict. The watch event of the conflicting write leads to another attempt."""
     try:
         await write
     except (errors.Conflict, errors.AlreadyExists, errors.NotFound):

@@ -24,7 +24,7 @@ class Background:
         """Log the exception of a failed task, which would be lost otherwise: no caller awaits the task."""
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            log.error("a background task failed", exc_info=error)
+            log.error("a background task of the container runtime failed", exc_info=error)
 
     async def stop(self) -> None:
         while self._tasks:  # a cancelled task may start another one

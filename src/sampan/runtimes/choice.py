@@ -31,7 +31,7 @@ class NoRuntime(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DetectedRuntimes:
-    """The runtimes of this machine: the location of each usable one, and the reason why each other one is not
+    """The runtimes of this machine: the location of each usable runtime, and the reason why each other one is not
     usable."""
 
     usable: Mapping[str, tuple[str, str]] = field(default_factory=dict)
@@ -108,7 +108,8 @@ async def choose_runtime(requested: str = AUTO, endpoint: str = "") -> RuntimeCh
 
 
 async def _find_socket(describe: _Describe, sockets: Sequence[str], otherwise: str) -> tuple[str, str]:
-    """Return the first socket that responds and a description of its engine, or an empty path and the reason."""
+    """Return the first socket that responds and a description of its engine. If none responds, return an empty path and
+    the reason."""
     errors = []
     for path in sockets:
         socket = path.removeprefix("unix://")

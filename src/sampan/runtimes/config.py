@@ -49,7 +49,8 @@ class Profile:
     """A seccomp or AppArmor profile."""
 
     type: Literal["", "RuntimeDefault", "Unconfined", "Localhost"] = "RuntimeDefault"
-    """An empty type means that the pod sets none: the runtime applies its default behaviour."""
+    """The type of the profile. An empty type means that the pod sets none: the runtime applies its
+    default behaviour."""
     local: str = ""
     """The path (seccomp) or name (AppArmor) of a Localhost profile."""
 
@@ -57,16 +58,16 @@ class Profile:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Security:
     user: int | None = None
-    """None means that the image's user is used."""
+    """The uid of the container's user; None to use the image's user."""
     group: int | None = None
     username: str = ""
-    """The user of the image, set if the pod sets a group but no user: runtimes take a group without a user for one of
-    root."""
+    """The user of the image, set if the pod sets a group but no user: with a group alone, runtimes would run the
+    container as root."""
     supplemental_groups: Sequence[int] = ()
     supplemental_policy: Literal["Merge", "Strict"] = "Merge"
     """Whether the groups of the user in the image's /etc/group are added (Merge) or ignored (Strict)."""
     must_not_be_root: bool = False
-    """The pod sets runAsNonRoot: a runtime that resolves the user itself rejects uid 0."""
+    """Whether the pod sets runAsNonRoot. A runtime that resolves the user itself then rejects uid 0."""
     is_privileged: bool = False
     is_root_read_only: bool = False
     may_not_gain_privileges: bool = False
@@ -128,7 +129,7 @@ class SandboxConfig:
     attempt: int = 0
     hostname: str = ""
     dns: Dns | None = None
-    """None means that the resolv.conf of the node is used."""
+    """The content of resolv.conf; None to use that of the node."""
     ports: Sequence[PortMapping] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
@@ -174,7 +175,7 @@ class ContainerConfig:
     """Whether stdin is closed when the first attached client disconnects (stdinOnce)."""
     has_tty: bool = False
     stop_signal: str = ""
-    """Empty means the stop signal of the image, or SIGTERM."""
+    """The signal that stops the container; empty for the stop signal of the image, or else SIGTERM."""
     namespaces: Namespaces = field(default_factory=Namespaces)
     security: Security = field(default_factory=Security)
     resources: Resources = field(default_factory=Resources)
@@ -184,7 +185,7 @@ _NODE = Path("/etc/resolv.conf")
 
 
 def resolv_conf(dns: Dns | None) -> str:
-    """Return the text for a DNS configuration, or the resolv.conf of the node if there is none."""
+    """Return the resolv.conf for a DNS configuration, or that of the node if `dns` is None."""
     if dns is None:
         try:
             return _NODE.read_text()

@@ -45,7 +45,7 @@ class ContainerReport:
     """The container id with the name of the runtime as scheme: `hollow://…`."""
     state: str
     attempt: int
-    """How many runs of this container there were before this one."""
+    """The number of earlier runs of this container."""
     image: str
     image_ref: str
     started_at: float = 0
@@ -58,7 +58,7 @@ class ContainerReport:
     is_ready: bool = False
     """Whether the container is running and its readiness probe, if there is one, succeeds."""
     user: ContainerUser | None = None
-    """None if the runtime does not know the user."""
+    """The user of the container's first process; None if the runtime does not know it."""
 
 
 @dataclass(slots=True)
@@ -67,12 +67,12 @@ class PodReport:
 
     is_sandbox_ready: bool = False
     sandboxes: int = 0
-    """How many sandboxes the pod has had so far."""
+    """The number of sandboxes that the pod has had so far."""
     ips: Sequence[str] = ()
     containers: Sequence[ContainerReport] = ()
     """The current run of each container."""
     before: Sequence[ContainerReport] = ()
-    """The run before the current one of each container that has had several."""
+    """The previous run of each container that has had several."""
     changes_in_s: float | None = None
     """Seconds until the next change, if the runtime can predict it; otherwise changes are reported through
     `PodCallback`.
@@ -149,7 +149,7 @@ class RuntimeStatus:
     errors: Sequence[str] = ()
     """Why the runtime cannot run pods now; the texts become the message of the node's Ready condition."""
     handlers: Sequence[RuntimeHandler] = ()
-    """Sorted by name; empty if the runtime does not report its handlers."""
+    """The runtime handlers, sorted by name; empty if the runtime does not report them."""
     heeds_groups_policy: bool | None = None
     """Whether the runtime supports supplementalGroupsPolicy; None if it does not report that."""
 
@@ -299,7 +299,7 @@ class ProcessStream(Protocol):
 
 
 async def collect_output(stream: ProcessStream, most: int = 16 << 20) -> tuple[int, bytes, bytes]:
-    """Wait for the exit of the process, and return the exit code, stdout and stderr, of each no more than `most`
+    """Wait for the exit of the process. Return the exit code, stdout and stderr, of each output no more than `most`
     bytes."""
     out: dict[int, bytearray] = {STDOUT: bytearray(), STDERR: bytearray()}
     try:

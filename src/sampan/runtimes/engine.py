@@ -123,12 +123,12 @@ class EngineRuntime(ABC):
 
     @abstractmethod
     async def _stop_and_wait(self, id: str, grace_s: float) -> None:
-        """Send the stop signal to the container, kill it after the grace period, and wait until it has exited. A
-        container that no longer exists is not an error."""
+        """Send the stop signal to the container, kill it after the grace period, and wait until it has exited. Do
+        nothing if the container does not exist."""
 
     @abstractmethod
     async def _remove(self, id: str) -> None:
-        """Remove the container. A container that no longer exists is not an error."""
+        """Remove the container. Do nothing if it does not exist."""
 
     # -- state -------------------------------------------------------------------------------------------------------
 
@@ -189,8 +189,8 @@ class EngineRuntime(ABC):
         return await asyncio.to_thread(self._image_volumes.mount, uid, config, layers) if layers else config
 
     async def _remove_unstarted(self, uid: str, name: str, attempt: int) -> None:
-        """Remove a container that was created but not started before the kubelet stopped: it occupies the container
-        name that is needed now."""
+        """Remove a container that an earlier kubelet created but did not start: it occupies the container name that is
+        needed now."""
         pod = self._table.get(uid) or ObservedPod()
         for container in pod.runs_of(name):
             if container.attempt == attempt and container.state == contract.CREATED:
@@ -274,7 +274,7 @@ class EngineImages(ABC):
         return image
 
     async def pull(self, name: str, keyring: Keyring | None) -> PullResult:
-        """Pull an image with each of the matching credentials in turn, and anonymously at last."""
+        """Pull an image with each of the matching credentials in turn, and finally without credentials."""
         try:
             reference = parse_reference(name)
         except BadReference as error:

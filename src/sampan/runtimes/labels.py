@@ -1,4 +1,4 @@
-"""Labels that identify pods and containers in an engine that is shared with others.
+"""Labels that identify pods and containers in an engine that is shared with other users and nodes.
 
 The four labels with the prefix io.kubernetes are those of the kubelet in Kubernetes. The node label allows several
 nodes to share one engine.

@@ -75,11 +75,12 @@ class MonitoredRuntime(ABC):
 
     @abstractmethod
     async def _release_pod(self, pod: PodState) -> None:
-        """Release what a removed pod has besides its records. The directory of the records is removed afterwards."""
+        """Release the network, mounts and other resources of a removed pod. The directory of its records is removed
+        afterwards."""
 
     @abstractmethod
     async def _release_container(self, pod: PodState, record: ContainerRecord) -> None:
-        """Release resources of an exited container. Its files and log are kept until the container is removed."""
+        """Release the resources of an exited container. Its files and log are kept until the container is removed."""
 
     def _was_out_of_memory(self, record: ContainerRecord) -> bool:
         """Whether the OOM killer killed the container; False if that is unknown."""
@@ -221,7 +222,7 @@ class MonitoredRuntime(ABC):
             try:
                 await self._monitor.follow(self._on_exit)
             except (MonitorError, OSError) as error:
-                log.warning("lost the connection to the container monitor, scanning containers: %s", error)
+                log.warning("lost the connection to the container monitor, reconnecting: %s", error)
             await asyncio.sleep(_RECONNECT_S)
             try:
                 await self._monitor.ensure()

@@ -104,17 +104,17 @@ class PodIsolation(Protocol):
         """Record a pod that an earlier process has connected, and whose policies are still in effect."""
 
     async def isolate(self, uid: str, addresses: Sequence[str]) -> None:
-        """Return when the policies of a pod are in effect for its addresses."""
+        """Put the policies of a pod into effect for its addresses. Return when they are in effect."""
 
     async def release(self, uid: str) -> None:
         """Forget a pod that is disconnected."""
 
     async def remove_all(self) -> None:
-        """Remove everything, for a node that is removed and has no pods any more."""
+        """Remove the rules of all policies, for a node that is removed and has no pods any more."""
 
 
 class NoIsolation:
-    """A network without network policies."""
+    """The PodIsolation of a network without network policies."""
 
     def adopt(self, uid: str, addresses: Sequence[str]) -> None:
         return
@@ -130,7 +130,7 @@ class NoIsolation:
 
 
 class NoNetwork:
-    """A network in which each pod has only its loopback interface."""
+    """The PodNetwork of a node without a pod network: each pod has only its loopback interface."""
 
     def use_pod_cidrs(self, cidrs: Sequence[str]) -> None:
         return
@@ -151,7 +151,8 @@ class NoNetwork:
 
 
 async def connect_to_port(port: int, network: Path | None) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """Connect to the port on localhost in the network namespace at that path, or in the node's if it is None."""
+    """Connect to a port on localhost in the network namespace at the path `network`, or in the namespace of the node if
+    it is None."""
 
     def connect() -> socket.socket:
         return socket.create_connection(("localhost", port), timeout=_PATIENCE_S)

@@ -1,4 +1,4 @@
-"""The state of a pod in runtimes that keep their own records, and the report that the kubelet gets of it."""
+"""The state of a pod in runtimes that keep their own records, and the report about it for the kubelet."""
 
 from __future__ import annotations
 

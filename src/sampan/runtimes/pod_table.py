@@ -55,7 +55,7 @@ class ObservedPod:
     sandboxes: Sequence[ObservedSandbox] = ()
     """The sandboxes of the pod, the latest first."""
     containers: Sequence[ObservedContainer] = ()
-    """The latest run first among those with the same name."""
+    """The runs of all containers of the pod, the latest first among those with the same name."""
     ticket: int = field(default=0, compare=False)
 
     @property
@@ -106,8 +106,8 @@ class PodTable:
         return pod != old
 
     def forget_before(self, ticket: int) -> None:
-        """Note that all pods were observed with this ticket, and drop tickets in `_absent` that are older than the
-        previous such observation, as no observation that old is still under way."""
+        """Note that all pods were observed with this ticket. Drop the tickets in `_absent` that are older than the
+        previous observation of all pods, as no observation that old is still under way."""
         self._absent = {
             uid: absent_at for uid, absent_at in self._absent.items() if absent_at >= self._last_full_observation
         }

@@ -2,7 +2,7 @@
 
 It needs no root privileges and isolates nothing: containers see the files and processes of the machine, share its
 network (the pod IP is the node IP), run as the user that runs Sampan, and have no resource limits. A pod that asks for
-more is rejected with a message that names the unsupported fields, instead of ignoring them. The only image is
+more is rejected with a message that names the unsupported fields; they are not silently ignored. The only image is
 `sampan.local/host`.
 """
 
@@ -41,7 +41,8 @@ from sampan.runtimes.records import ContainerRecord
 from sampan.runtimes.usage import CpuRates
 
 _KEPT = ("PATH", "HOME", "LANG", "TZ", "TMPDIR")
-"""The environment variables that containers inherit from Sampan. Others are withheld, as they may contain tokens."""
+"""The environment variables that containers inherit from Sampan. Other variables are withheld, as they may contain
+tokens."""
 _ONLY_IMAGE = f"runtime process cannot run images, only programs of the machine: use the image {host.NAME}"
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -62,7 +63,7 @@ class ProcessRuntime(MonitoredRuntime):
         """The monitor request of each container by id, which exec reuses for additional commands."""
 
     async def status(self) -> RuntimeStatus:
-        """Report support for supplementalGroupsPolicy, which requires root, as only root can drop groups."""
+        """Return the status. supplementalGroupsPolicy is supported only for root, as only root can drop groups."""
         return RuntimeStatus(heeds_groups_policy=os.geteuid() == 0)
 
     async def stats(self, pod: Pod) -> Sequence[Usage]:
@@ -206,7 +207,7 @@ def _asks_for_user(security: Security) -> bool:
 
 
 def _user(request: Mapping[str, Any]) -> ContainerUser:
-    """Return the user of the request, or that of Sampan if the request sets none."""
+    """Return the user of a monitor request, or the user of Sampan if the request sets none."""
     if "user" not in request:
         return ContainerUser(os.geteuid(), os.getegid(), tuple(os.getgroups()))
     return ContainerUser(request["user"], request["group"], tuple(request["groups"]))
@@ -250,14 +251,14 @@ def is_ignored(mount: Mount) -> bool:
 
 
 def refusal(features: Iterator[str]) -> str:
-    """Return an error message, or an empty string if there are none."""
+    """Return an error message that lists the unsupported features, or an empty string if there are none."""
     phrases = list(features)
     return f"with the runtime process a container cannot {', nor '.join(phrases)}" if phrases else ""
 
 
 def _session_members(leader: int) -> Iterator[tuple[int, list[str]]]:
     """Yield the pid and the fields of /proc/PID/stat after the name, for each process of the session with that leader.
-    A session is what holds a container of plain processes together."""
+    The processes of a container form one session."""
     for name in os.listdir("/proc"):
         if not name.isdecimal():
             continue

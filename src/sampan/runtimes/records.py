@@ -97,7 +97,7 @@ class PodRecords:
 
     def sandboxes(self) -> Iterator[SandboxRecord]:
         """Yield the records of all sandboxes. A record that cannot be read belongs to a pod whose creation or removal
-        was interrupted; for it a record with only the uid is returned."""
+        was interrupted; a record with only the uid is yielded instead."""
         directory = self.directory / "pods"
         for uid in sorted(os.listdir(directory)) if directory.exists() else ():
             try:

@@ -47,7 +47,8 @@ class UnsafePath(ValueError):
 
 
 class Root:
-    """An open directory, which its creator closes; `opened_root` closes it at the end of a `with` block."""
+    """An open directory, the root of paths with untrusted content. Its creator closes it; `opened_root` closes it at
+    the end of a `with` block."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -221,9 +222,9 @@ def _parts(path: str) -> list[str]:
 
 
 def resolve_inside(root: Path, path: str) -> Path:
-    """Return the path within `root` that `path` resolves to; components after the first that does not exist are kept as
-    they are. Use it only for a directory that is not written to concurrently: the result is a path, which may be
-    replaced later."""
+    """Return the path within `root` that `path` resolves to. Components after the first one that does not exist are
+    kept as they are. Use it only for a directory that is not written to concurrently: the result is a path, which may
+    be replaced later."""
     remaining, done, links = _parts(path), root, 0
     while remaining:
         part = remaining.pop(0)

@@ -1,6 +1,5 @@
-"""CPU usage rates in cores, computed from samples of accumulated CPU time.
-
-The usage of a pod as a whole, where the runtime reports its containers only.
+"""CPU usage rates in cores, computed from samples of accumulated CPU time; and the usage of a whole pod, for runtimes
+that report only its containers.
 """
 
 from __future__ import annotations
@@ -12,15 +11,17 @@ from pathlib import Path
 from sampan.runtimes.contract import Usage
 
 _SHORTEST_S = 0.1
-"""CPU times are counted in ticks of 10 ms, so that the rate over a shorter time means nothing."""
+"""The shortest time over which a rate is computed. CPU times are counted in ticks of 10 ms, so a rate over a shorter
+time would mean nothing."""
 
 
 class CpuRates:
-    """Rates by container id. The first sample of an id yields 0."""
+    """Computes CPU usage rates by container id. The first sample of an id yields 0."""
 
     def __init__(self) -> None:
         self._last: dict[str, tuple[float, float, float]] = {}
-        """The time of the last sample, the CPU time in seconds that it showed, and the rate computed from it."""
+        """The last sample by container id: its time, the CPU time in seconds that it showed, and the rate computed from
+        it."""
 
     def rate(self, id: str, used_s: float, now: float) -> float:
         before = self._last.get(id)

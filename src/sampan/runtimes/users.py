@@ -21,9 +21,9 @@ class BadUser(ValueError):
 
 class ImageUser(NamedTuple):
     name: str
-    """The part before the colon. It is empty if the image sets no user, which means root."""
+    """The part before the colon, a number or a name. It is empty if the image sets no user, which means root."""
     uid: int | None
-    """None if the name is not a number: only the container's /etc/passwd maps it to a uid."""
+    """The uid; None if the name is not a number: only the container's /etc/passwd maps it to a uid."""
     group: str = ""
 
 

@@ -30,7 +30,7 @@ def exponential_buckets(first: float, factor: float, count: int) -> tuple[float,
 
 
 class GaugeSource(NamedTuple):
-    """What the gauges of the scheduler report on."""
+    """The parts of a running scheduler whose state the gauges show."""
 
     queue: SchedulingQueue
     table: NodeTable
@@ -42,7 +42,7 @@ class SchedulerMetrics:
     def __init__(self, metrics: Metrics | None = None) -> None:
         registry = metrics or Metrics()
         self._source: GaugeSource | None = None
-        """What the gauges report on; None while this process schedules nothing."""
+        """The running scheduler whose state the gauges show; None while this process schedules nothing."""
         self._attempts = registry.counter(
             "scheduler_schedule_attempts_total",
             "Attempts to schedule pods, by result and profile.",

@@ -1,4 +1,4 @@
-"""The scheduler: takes pods from the queue one by one, selects a node for each and binds them concurrently.
+"""The scheduler, which takes pods from the queue one by one, selects a node for each and binds them concurrently.
 
 The counterpart is `pkg/scheduler/scheduler.go`. A scheduling cycle runs on the event loop; bindings, status updates,
 evictions and events are separate tasks. A pod enters the node table as soon as its node is selected (assumed), so that
@@ -141,7 +141,7 @@ class Scheduler:
 
 @dataclass(frozen=True, kw_only=True)
 class _Core:
-    """What the parts of a scheduler share."""
+    """The objects that the parts of a scheduler share."""
 
     client: Client
     clock: Clock

@@ -14,12 +14,9 @@ Rules for every implementation:
 - Keys are compared as bytes; values are opaque.
 - An empty store is at revision 1, because 0 has a special meaning to clients.
 
-A pending write, and the rule that decides whether it may be committed.
-
-The keys that start with a prefix, as a half-open range in byte order.
-
-Python compares strings by code point, which is the byte order of their UTF-8 encoding, so that ranges can be computed
-on strings.
+The implementations share `PendingWrite`, with the rule that decides whether it may be committed (`is_allowed`), and
+`prefix_end`, by which the keys that start with a prefix are a half-open range. Python compares strings by code point,
+which is the byte order of their UTF-8 encoding, so that ranges can be computed on strings.
 
 `WrappedBackend` is the base of backends that show the values of another backend in another form. Keys, revisions and
 the order of events are those of the inner backend, so that everything that does not concern values is passed on.

@@ -32,7 +32,7 @@ class Expiry:
         self._heap = sorted((due, revision, key) for key, (due, revision) in self._deadlines.items())
         """All of `_deadlines` in order, and obsolete entries."""
         self._earlier = asyncio.Event()
-        """Set when an earlier deadline than all others may have been added."""
+        """Set when a deadline may have been added that is earlier than all others."""
         self._resting = asyncio.Event()
         """Set while no key is due."""
         self._resting.set()

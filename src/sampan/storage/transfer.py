@@ -1,4 +1,4 @@
-"""Copying all objects from one store to another: for a move from SQLite to etcd or back, and for snapshots."""
+"""Copies of all objects from one store to another: for a migration from SQLite to etcd or back, and for snapshots."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -8,7 +8,8 @@ from sampan.storage.backend import Backend, KeyValue, StorageError
 _PREFIX = "/"
 _EVENTS = "/registry/events/"
 _LEASES = "/registry/masterleases/"
-"""Signs of life of API servers, which are of no use in another store."""
+"""The prefix of the leases of API servers, which renew them as long as they run. They are not copied, because they are
+of no use in another store."""
 _PAGE = 500
 
 

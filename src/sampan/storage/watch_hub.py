@@ -166,7 +166,8 @@ class LocalWatch:
             self.end(error)
 
     async def _catch_up(self) -> None:
-        """Deliver the log and what was written meanwhile to `_on_batch`; later batches are delivered directly."""
+        """Deliver the log, and the batches that are written meanwhile, to `_on_batch`; later batches are delivered
+        directly."""
         try:
             while self._position < self._log_through and self._end is None:
                 if (batch := await self._read_log()).events:

@@ -25,7 +25,7 @@ _SCHEMES = ("http://", "https://")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Level:
-    """The values of arguments of `Cluster` that are not set."""
+    """The values that a level gives to arguments of `Cluster` that the caller does not set."""
 
     components: tuple[str, ...] = COMPONENTS
     nodes: int = 0
@@ -38,8 +38,8 @@ LEVELS = {
     NODES: Level(nodes=1),
     CONTAINERS: Level(nodes=1, runtime=AUTO),
 }
-"""The levels by name: only the API server; with controllers and scheduler; with a hollow node, on which pods run
-without containers; with a node of the container runtime of this machine."""
+"""The levels by name: the API server alone; with controllers and scheduler; also with a hollow node, on which pods run
+without containers; or with a node that uses the container runtime of this machine."""
 
 
 def level_named(name: object) -> Level:
@@ -74,8 +74,8 @@ def check_controllers(controllers: Any) -> tuple[str, ...]:
 
 
 def check_store(store: Any) -> str | Path | StoreConfig:
-    """Validate the storage argument. A word that is neither a kind of storage nor looks like a file is more likely a
-    mistake than a file name."""
+    """Validate the storage argument. A word that is neither a type of store nor looks like a path is rejected, because
+    it is more likely a mistake than a file name."""
     if isinstance(store, StoreConfig):
         return store
     if isinstance(store, str) and "://" in store:
@@ -126,7 +126,7 @@ def check_runtime(runtime: Any) -> str:
 
 
 def check_hollow_stages(path: Any) -> Path | None:
-    """Validate the file by reading it; `StageError` says what is wrong with it."""
+    """Validate a stage file by reading it. Raise StageError, which says what is wrong with the file."""
     if path is None:
         return None
     if not isinstance(path, Path):
@@ -138,7 +138,7 @@ def check_hollow_stages(path: Any) -> Path | None:
 
 
 def check_clock(clock: Any) -> Clock:
-    """Return the clock; the words "real" and "virtual" stand for new ones."""
+    """Return the clock; the strings "real" and "virtual" stand for new clocks."""
     if clock is None or clock == "real":
         return RealClock()
     if clock == "virtual":

@@ -1,6 +1,6 @@
-"""Builders: valid objects, for tests that care about a field or two.
+"""Builders of valid objects, for tests that care about only a few fields.
 
-Each returns a new object that the test may change. `namespace` may be left to the client.
+Each builder returns a new object, which the test may change. `namespace` may be empty if the client sets it.
 """
 
 from __future__ import annotations

@@ -14,14 +14,14 @@ from sampan.controllers.cloud import CloudError, CloudRoute
 class Balancer:
     ip: str
     ports: list[tuple[int, int]]
-    """Pairs of port and node port."""
+    """Pairs of a service port and its node port."""
     nodes: list[str]
     source_ranges: list[str] = field(default_factory=list)
 
 
 class MemoryCloud:
-    """A cloud in memory. All nodes have an instance unless they are in `deleted_instances`. `failing` maps calls that
-    fail, as PART.METHOD, to error messages."""
+    """A cloud provider in memory. Every node has an instance, except the nodes in `deleted_instances`. `failing` maps
+    calls that must fail, in the form PART.METHOD, to error messages."""
 
     name = "memory"
 

@@ -30,7 +30,8 @@ _UNINTERESTING = {
     ("ServiceAccount", "default"),
 }
 _SUMMARIZED = ("Event", "EndpointSlice", "Endpoints", "ControllerRevision", "Lease", "PodMetrics")
-"""Kinds that are left out: events are listed separately, the others repeat what other objects say."""
+"""Kinds that the dump leaves out. Events are listed separately, and the other kinds repeat the content of other
+objects."""
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
@@ -120,7 +121,7 @@ class ClusterDump:
 
 
 def object_text(value: Object) -> str:
-    """Return an object as YAML without what only machines read, with masked secrets, cut to a bounded length."""
+    """Return an object as YAML of a bounded length, without fields that only machines read, and with masked secrets."""
     text = yaml.encode(mask_object(value)).decode().rstrip()
     return text if len(text) <= _OBJECT_LIMIT else f"{text[:_OBJECT_LIMIT].rstrip()}\n..."
 

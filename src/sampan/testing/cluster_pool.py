@@ -12,7 +12,8 @@ from sampan.testing.errors import UnsupportedByCluster
 from sampan.testing.external_cluster import ExternalCluster
 
 _NEEDS = frozenset({"level", "nodes"})
-"""Arguments that say what a test needs, and not how its cluster is made; an external cluster is assumed to have it."""
+"""Arguments that say what a test needs, not how its cluster is made. An external cluster is assumed to meet these
+needs."""
 
 
 class ClusterPool:
@@ -30,7 +31,7 @@ class ClusterPool:
         self._running.close()
 
     def cluster(self, options: Mapping[str, Any], marked: Mapping[str, Any]) -> Cluster | ExternalCluster:
-        """Return the cluster for the options of the run and those of the marker of a test."""
+        """Return the cluster for the options of the test run, which the arguments of a test's marker override."""
         if self._kubeconfig is not None:
             return self._connect(marked, self._kubeconfig)
         merged = {**options, **marked}

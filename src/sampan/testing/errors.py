@@ -4,8 +4,8 @@ from __future__ import annotations
 
 
 class UnsupportedByCluster(RuntimeError):
-    """The cluster cannot do this, because it is not a cluster in this process. pytest skips the test with the message
-    as the reason."""
+    """The cluster does not support an operation, for example because it does not run in this process. pytest skips the
+    test with the message as the reason."""
 
 
 class WaitTimeout(AssertionError):

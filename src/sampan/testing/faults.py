@@ -41,7 +41,7 @@ class FaultRule:
     user: str = ""
     """The name of the user; empty for all users except the components of the control plane."""
     count: int | None = None
-    """How many requests are affected; None for all."""
+    """How many requests are affected at most; None for no limit."""
     probability: float = 1.0
     """The share of selected requests that is affected."""
     seed: int = 0
@@ -107,7 +107,7 @@ class Fault:
         self._injector.remove(self)
 
     def affects(self, call: Call) -> bool:
-        """Decide about a request, and count it if it is affected."""
+        """Return whether the fault affects a request. Count the request if it does."""
         if not self.rule.selects(call) or (self.rule.count is not None and self.hits >= self.rule.count):
             return False
         if self.rule.probability < 1 and self._random.random() >= self.rule.probability:

@@ -20,22 +20,22 @@ _MEMORY_DIRECTORY = "/dev/shm"
 
 
 class KeyRing:
-    """The certificates of this process. All its clusters have the same CA: generating keys is the slow part of starting
-    one, and none outlives the process."""
+    """The certificates and keys of this process. All its clusters share one CA, because generating keys is the slow
+    part of starting a cluster. This is safe, because no cluster outlives the process."""
 
     def __init__(self) -> None:
         self._files: dict[str, bytes] = {}
         self._making = threading.Lock()
 
     def write(self, directory: Path) -> Pki:
-        """Write the certificates and keys, generating them the first time."""
+        """Write the certificates and keys into a new directory. They are generated on the first call."""
         with self._making:
             if not self._files:
                 self._files = _make_files()
         directory.mkdir(mode=0o700)
         for name, content in self._files.items():
             file = os.open(directory / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            os.write(file, content)  # not synced to disk: it is removed with the test
+            os.write(file, content)  # not synced to disk, because the file is removed with the test
             os.close(file)
         return Pki(directory)
 

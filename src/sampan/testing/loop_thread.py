@@ -29,7 +29,8 @@ class LoopThread:
         self._ended: Future[None] = Future()
 
     def start(self, held: AbstractAsyncContextManager[Any]) -> None:
-        """Return once the manager is entered; raise its exceptions."""
+        """Start the thread, and return once the context manager `held` is entered. Raise the exception if entering it
+        fails."""
         entered: Future[None] = Future()
         self._thread = threading.Thread(target=self._main, args=(held, entered), name=self._name, daemon=True)
         self._thread.start()
@@ -58,7 +59,7 @@ class LoopThread:
             raise
 
     def stop(self) -> None:
-        """Leave the manager and stop the thread; raise any exception since it was entered."""
+        """Leave the context manager and stop the thread. Raise any exception that occurred since it was entered."""
         self._join()
         self._ended.result(0)
 

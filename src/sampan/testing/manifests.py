@@ -1,4 +1,4 @@
-"""Manifests in every form in which a test has them: text, files, directories, dicts, lists, and typed objects."""
+"""Read manifests in all forms that tests use: text, files, directories, dicts, lists, and typed objects."""
 
 from __future__ import annotations
 

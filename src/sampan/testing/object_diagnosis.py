@@ -23,7 +23,7 @@ class ObjectDiagnosis:
         self._objects = objects
 
     async def explain(self, value: Object) -> list[str]:
-        """Return lines about an object: its state, its conditions, its events, and the same of its pods."""
+        """Return lines about an object: its state, conditions and events, and the same for its pods."""
         metadata = value["metadata"]
         lines = [f"{value['kind']} {metadata['name']}: {_summary(value)}", *_condition_lines(value)]
         lines += await self._event_lines(value)

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from sampan.testing.cluster_pool import ClusterPool
 
 _MARKED_OPTIONS = pytest.StashKey[dict[str, dict[str, Any]]]()
-"""The arguments of the markers of all tests: tests with equal arguments share one dict, by which pytest groups them."""
+"""The marker arguments of all tests. Tests with equal arguments share one dict, by which pytest groups the tests."""
 _NAMESPACES = pytest.StashKey["list[tuple[ClusterOperations, str]]"]()
-"""The clusters and namespaces of a test."""
+"""The clusters and namespaces that a test uses."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -111,7 +111,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
-    """Skip a test that wants what its cluster cannot do."""
+    """Skip a test that raises UnsupportedByCluster because its cluster cannot do what the test needs."""
     try:
         return (yield)
     except UnsupportedByCluster as error:
@@ -129,7 +129,8 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 
 
 def _namespaces_of(item: pytest.Item) -> list[tuple[ClusterOperations, str]]:
-    """Return the namespaces of a test; for a cluster that it uses without a namespace fixture, the default one."""
+    """Return the clusters and namespaces that a test uses. For a cluster that it uses without a namespace fixture, the
+    namespace is `default`."""
     operations = sys.modules.get(_OPERATIONS_MODULE)
     if operations is None:
         return []

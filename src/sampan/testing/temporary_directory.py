@@ -1,4 +1,4 @@
-"""Temporary directories that are removed with their process, however the process ends."""
+"""Temporary directories that are removed when their process ends, however it ends."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import threading
 from pathlib import Path
 
 _WAIT_THEN_REMOVE = 'exec 3<&0; (read -r _ <&3; rm -rf -- "$0") &'
-"""Runs in the background of a shell that exits at once, so the waiting process is not our child and need not be reaped.
-A shell gives background processes an empty standard input, hence the copy."""
+"""A shell script that waits in the background for the end of its input, and then removes a directory. The shell itself
+exits at once, so that the waiting process is not our child and need not be reaped. Background processes of a shell have
+an empty standard input, so the script copies it to descriptor 3 first."""
 
 
 class TemporaryDirectory:
@@ -33,7 +34,8 @@ class TemporaryDirectory:
 
 
 class _ParentDirectory:
-    """The shell reads from a pipe whose other end only this process holds, so it wakes up when the process ends."""
+    """The parent directory of all temporary directories of this process. The shell that removes it reads from a pipe.
+    Only this process holds the other end, so that the shell wakes up when the process ends."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -59,7 +61,8 @@ class _ParentDirectory:
 
 
 def _make_directory(prefix: str) -> tuple[Path, int]:
-    """Create a directory and its shell; return the path and the end of the pipe to hold open."""
+    """Create a directory, and start the shell that removes it. Return the path, and the end of the pipe to hold
+    open."""
     path = Path(tempfile.mkdtemp(prefix=prefix))
     read_end, write_end = os.pipe()
     try:

@@ -11,10 +11,10 @@ from sampan.testing.cluster import Cluster
 
 
 class ClusterTestCase(unittest.TestCase):
-    """`class MyTest(ClusterTestCase):` has `cluster`, `namespace` and `kubeconfig`.
+    """A base class for tests with `cluster`, `namespace` and `kubeconfig`: `class MyTest(ClusterTestCase):`.
 
     `cluster_options` are the arguments of the cluster of the class. With `forks` each test has a fork of that cluster,
-    which starts with what `set_up_cluster` created. A failed test shows a dump of its namespace.
+    which starts with the objects that `set_up_cluster` created. A failed test shows a dump of its namespace.
     """
 
     cluster_options: ClassVar[dict[str, Any]] = {}
@@ -32,7 +32,7 @@ class ClusterTestCase(unittest.TestCase):
 
     @classmethod
     def set_up_cluster(cls) -> None:
-        """Create what all tests of the class need. Override it."""
+        """Create the objects that all tests of the class need. Subclasses override this method."""
 
     def setUp(self) -> None:
         super().setUp()

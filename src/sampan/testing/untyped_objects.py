@@ -19,7 +19,7 @@ _DISCOVERY_PAUSE_S = 0.05
 
 
 class KindNotServed(ValueError):
-    """The server offers no such kind."""
+    """The server does not serve this kind."""
 
 
 class UntypedObjects:
@@ -28,7 +28,7 @@ class UntypedObjects:
         self._resources: list[Resource] = []
 
     async def resource_of_kind(self, api_version: str, kind: str) -> Resource:
-        """Return the resource of a kind; wait a moment for one whose definition was created just now."""
+        """Return the resource of a kind. Wait a moment if its CustomResourceDefinition was created just now."""
         deadline = asyncio.get_running_loop().time() + _DISCOVERY_TIMEOUT_S
         while True:
             for resource in self._resources:
@@ -70,7 +70,7 @@ class UntypedObjects:
         return _items(resource, await self._send("GET", path_of(resource, namespace), query=query))
 
     async def list_first(self, resource: Resource, namespace: str, most: int) -> tuple[Objects, int]:
-        """Return at most `most` objects, and how many more there are."""
+        """Return at most `most` objects of a resource, and the number of remaining ones."""
         page = await self._send("GET", path_of(resource, namespace), query=[("limit", str(most))])
         return _items(resource, page), int(page["metadata"].get("remainingItemCount") or 0)
 

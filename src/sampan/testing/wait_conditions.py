@@ -17,11 +17,12 @@ class WaitCondition:
 
     def __init__(self, condition: Condition) -> None:
         """`condition` is a function of the object, `create`, `delete`, `condition=TYPE[=STATUS]`,
-        `jsonpath={PATH}[=VALUE]`, or only the TYPE of a condition. A function that raises KeyError, IndexError,
-        TypeError or AttributeError is not met yet: most fields of a status are missing at first."""
+        `jsonpath={PATH}[=VALUE]`, or only the TYPE of a condition. If the function raises KeyError, IndexError,
+        TypeError or AttributeError, the condition counts as not met yet: most fields of a status are missing at
+        first."""
         self.text = condition if isinstance(condition, str) else getattr(condition, "__name__", "the function")
         self.last_error = ""
-        """The error of the function when it was called last."""
+        """The error that the condition function raised when it was called last."""
         self._predicate = condition if callable(condition) else _parse(condition)
 
     def is_met(self, value: Object | None) -> bool:

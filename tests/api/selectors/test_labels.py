@@ -89,7 +89,7 @@ def test_matching_means_that_all_requirements_hold(selector: Selector, labels: d
 def test_matching_labels_contain_the_exact_pairs(selector: Selector, labels: dict[str, str]) -> None:
     if selector.matches(labels):
         assert set(selector.exact()) <= set(labels.items())
-        assert selector.required().items() <= labels.items()
+        assert selector.required_labels().items() <= labels.items()
 
 
 @given(st.text(alphabet="ab=!(),<> in\0\t", max_size=20))
@@ -104,7 +104,7 @@ def test_arbitrary_text_is_parsed_or_rejected(text: str) -> None:
 def test_exact_and_required_pairs() -> None:
     selector = parse("a=1,b==2,c in (3),d in (4,5),e!=6,f,a=7")
     assert selector.exact() == [("a", "1"), ("a", "7"), ("b", "2"), ("c", "3")]
-    assert selector.required() == {"a": "7", "b": "2", "c": "3"}
+    assert selector.required_labels() == {"a": "7", "b": "2", "c": "3"}
 
 
 def test_everything_and_nothing() -> None:

@@ -67,7 +67,7 @@ class Labels:
     def matches(self, labels: Mapping[str, str]) -> bool:
         return all(_matches_term(labels.get(label), operator, values) for label, operator, values in self.terms)
 
-    def required(self) -> Mapping[str, str]:
+    def required_labels(self) -> Mapping[str, str]:
         return {label: values[0] for label, op, values in self.terms if op in ("=", "in") and len(values) == 1}
 
 

@@ -3,7 +3,8 @@
 import msgspec
 
 JSON_ERRORS = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
-"""All that msgspec raises for a JSON text: a text that is not UTF-8 or nested too deeply has an error of Python."""
+"""All exceptions that msgspec raises for a JSON text. A text that is not UTF-8, or nested too deeply, raises a built-in
+exception of Python."""
 
 
 class DecodeError(ValueError):

@@ -271,7 +271,7 @@ def _read_kind_carefully(body: bytes) -> tuple[str, str]:
 
 
 def _is_list(value: Any) -> bool:
-    """Whether it is a list of a single kind, which its own kind implies."""
+    """Whether the value is a list whose kind, such as PodList, implies the kind of its items."""
     name = value.__class__.__name__
     return isinstance(value, Object) and name.endswith("List") and name not in ("List", "PartialObjectMetadataList")
 

@@ -17,8 +17,9 @@ from sampan.api.codec import parsed
 
 PIECE_BYTES: Final = 16 << 10
 SPLIT_VALUES: Final = 100_000
-"""The number of values above which an object or list is not split by msgspec in one call, which holds the lock for
-about 0.3 microseconds for each of its members, but scanned, which takes up to five times as long and holds nothing."""
+"""The number of values above which an object or list is scanned instead of split by msgspec. msgspec splits it in one
+call, which holds the interpreter lock for about 0.3 microseconds for each member. A scan takes up to five times as
+long, but other threads can run meanwhile."""
 
 MakeDecoder = Callable[[Any], "msgspec.json.Decoder[Any]"]
 
@@ -31,11 +32,11 @@ _COMMA: Final = ord(",")
 _NESTING: Final = {ord("{"): 1, ord("["): 1, ord("}"): -1, ord("]"): -1, _COMMA: 0}
 _STRING: Final = rb'"(?:[^"\\]++|\\.)*+"'
 _LEAF: Final = rb'[\[{](?:%b|[^"\[\]{}]++){0,64}+[\]}]' % _STRING
-"""A small object or list without others in it, at which the scan need not stop."""
+"""The pattern of a small object or list that contains no other object or list, so that the scan need not stop in it."""
 _NEXT_MARK = re.compile(rb'(?:%b|%b|[^"\[\]{},]++)*+[\[\]{},]' % (_STRING, _LEAF), re.DOTALL)
-"""The text up to the next bracket or comma that is neither in a string nor in a leaf."""
+"""Matches the text up to the next bracket or comma that is neither in a string nor in a leaf."""
 _MEMBER = re.compile(rb"\s*+(%b)\s*+:" % _STRING, re.DOTALL)
-"""The key of a member of an object."""
+"""Matches the key of a member of an object, and the colon after it."""
 
 
 class RepeatedKeyError(ValueError):
@@ -43,14 +44,15 @@ class RepeatedKeyError(ValueError):
 
 
 class PieceDecoder:
-    """Decodes like the decoders that `make_decoder` returns, which is called once for each type."""
+    """Decodes a body like one call of a decoder that `make_decoder` returns, but piece by piece. `make_decoder` is
+    called once for each type."""
 
     def __init__(self, make_decoder: MakeDecoder) -> None:
         self._decoder = cache(make_decoder)
 
     def decode(self, body: bytes, type: Any) -> Any:
         """Return the value of a body. Raise the exceptions of msgspec, and RepeatedKeyError."""
-        if b"\\u0022" in body:  # it would hide a duplicate key from the count of quotes
+        if b"\\u0022" in body:  # this escape would hide a duplicate key from the count of quotes
             raise RepeatedKeyError
         return self._decode(body, type)
 
@@ -107,8 +109,8 @@ class PieceDecoder:
 
 
 def _is_decoded_fast(body: bytes) -> bool:
-    """Whether one call decodes a body in less than 10 ms: an object with many fields takes up to 2 microseconds, and
-    most of a body with long texts, such as a schema with descriptions, is copied."""
+    """Whether one call decodes a body in less than 10 ms. An object with many fields takes up to 2 microseconds, and in
+    a body with long texts, such as a schema with descriptions, most bytes are only copied."""
     return len(body) <= 16 * PIECE_BYTES and body.count(b"{") * 2.0 + body.count(b",") * 0.1 < 6_000
 
 
@@ -170,7 +172,7 @@ def _check_quotes(body: bytes, quotes: int) -> None:
 
 
 _fields = cache(msgspec.structs.fields)
-"""The fields of a struct; msgspec evaluates all type hints with each call."""
+"""Returns the fields of a struct. They are cached, because msgspec evaluates all type hints with each call."""
 
 
 @cache
@@ -182,7 +184,8 @@ def _parts(type: Any) -> "msgspec.json.Decoder[Any]":
 
 
 def _narrow_type(type: Any, body: bytes) -> Any:
-    """Return the type without None, which a large body cannot be; for Any, the body's own type."""
+    """Return the type without None, because null is not a large body. For Any, return the type that the body itself
+    has."""
     if get_origin(type) in (Union, types.UnionType):
         others = [member for member in get_args(type) if member is not types.NoneType]
         return others[0] if len(others) == 1 else type

@@ -238,7 +238,7 @@ def _shortest(value: float, bits: Literal[32, 64]) -> tuple[str, int]:
 
 
 def _round_to_float32(value: float) -> float:
-    """Return the nearest 32-bit float."""
+    """Return the 32-bit float that is nearest to the value."""
     try:
         return float(struct.unpack("<f", struct.pack("<f", value))[0])
     except OverflowError:

@@ -113,7 +113,7 @@ def _spec(spec: PodSpec) -> dict[str, Any]:
 
 
 _AROUND = 3
-"""The number of unchanged context lines."""
+"""The number of unchanged context lines around a hunk of a diff."""
 
 
 def difference(old: Any, new: Any) -> str:

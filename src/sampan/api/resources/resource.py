@@ -42,7 +42,7 @@ class SelectableField:
     """The paths of its value in the stored object; the first that is set counts. Without paths the value is always the
     default."""
     default: str = ""
-    """The value if no path is set."""
+    """The value of the field if no path is set in the object."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

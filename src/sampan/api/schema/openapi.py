@@ -1,4 +1,5 @@
-"""Schema trees as OpenAPI v3: for built-in kinds exactly what kube-apiserver publishes, without descriptions."""
+"""Schema trees as OpenAPI v3. Those of built-in kinds are exactly the schemas that kube-apiserver publishes, without
+descriptions."""
 
 from typing import Any
 

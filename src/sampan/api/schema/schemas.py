@@ -22,7 +22,7 @@ def definition(name: str) -> Schema:
 
 
 def schema_of(type: type[Struct]) -> Schema:
-    """Return the tree of a generated type."""
+    """Return the schema tree of a generated Python type of the API."""
     return definition(f"{sys.modules[type.__module__].PACKAGE}.{type.__name__}")
 
 

@@ -14,12 +14,12 @@ Type = Literal["object", "array", "string", "integer", "number", "boolean", ""]
 
 
 class Schema(Struct, kw_only=True, omit_defaults=True):
-    """One node. The defaults of the fields mean "unspecified"."""
+    """One node of a schema tree. The defaults of the fields mean "unspecified"."""
 
     type: Type = ""
-    """Empty for any value."""
+    """The JSON type of the value; empty if any type is allowed."""
     format: str = ""
-    """One of int32, int64, double, byte, date-time, micro-time, quantity, int-or-string."""
+    """The format of the value: int32, int64, double, byte, date-time, micro-time, quantity or int-or-string."""
     name: str = ""
     """The name of an object's definition, such as io.k8s.api.core.v1.PodSpec."""
     properties: dict[str, "Schema"] = {}
@@ -33,7 +33,7 @@ class Schema(Struct, kw_only=True, omit_defaults=True):
     enum: tuple[Any, ...] = ()
     nullable: bool = False
     list_type: Literal["", "atomic", "set", "map"] = ""
-    """Empty means atomic for a list."""
+    """The merge behaviour of a list; empty means atomic."""
     list_keys: tuple[str, ...] = ()
     map_type: Literal["", "granular", "atomic"] = ""
     """The merge behaviour of a map or an object; empty means granular."""
@@ -43,7 +43,8 @@ class Schema(Struct, kw_only=True, omit_defaults=True):
     preserve_unknown: bool = False
     """Whether unknown fields are kept below this node (x-kubernetes-preserve-unknown-fields, RawExtension, JSON)."""
     embedded: bool = False
-    """Whether it is a complete object with its own apiVersion, kind and metadata (x-kubernetes-embedded-resource)."""
+    """Whether the value is a complete object with its own apiVersion, kind and metadata
+    (x-kubernetes-embedded-resource)."""
     ref: str = ""
     """For a field of a built-in kind: the definition that it refers to, whose properties it shares."""
     kinds: tuple[tuple[str, str, str], ...] = ()
@@ -73,7 +74,7 @@ class Schema(Struct, kw_only=True, omit_defaults=True):
 
 
 class SchemaSource(Protocol):
-    """Where the tree of a custom resource comes from, which may be created on first use."""
+    """The source of the schema tree of a custom resource. The tree may be created on first use."""
 
     @property
     def tree(self) -> Schema: ...

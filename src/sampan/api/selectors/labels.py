@@ -219,8 +219,9 @@ class Selector:
         """Return the labels that must have a certain value; a key may appear twice."""
         return [(requirement.key, requirement.values[0]) for requirement in self.requirements if requirement.is_exact]
 
-    def required(self) -> Mapping[str, str]:
-        """Return `exact` as a mapping; for a key with two values, the last."""
+    def required_labels(self) -> Mapping[str, str]:
+        """Return the labels that must have a certain value as a mapping; for a key with two values, the last value
+        counts."""
         return dict(self.exact())
 
     def with_requirements(self, *requirements: Requirement) -> "Selector":

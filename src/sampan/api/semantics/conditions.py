@@ -54,11 +54,9 @@ def keep_transition_time(old: TimedCondition | None, new: T) -> T:
 
 
 def with_condition(conditions: Sequence[T], new: T) -> list[T]:
-    """Return the conditions with the one of the new one's type replaced, or the new one appended.
-
-    The new condition carries the present time as its lastTransitionTime; it keeps the old time if the status has not
-    changed.
-    """
+    """Return the conditions with the new condition in place of the one of the same type, or appended if there is none.
+    The lastTransitionTime of the new condition must be the present time; it is replaced by the old time if the status
+    has not changed."""
     old = find_condition(conditions, new.type)
     new = keep_transition_time(old, new)
     if old is None:

@@ -1,5 +1,7 @@
-"""The addresses in Node objects. A kubelet writes them about itself, so that they can be any text: what is not an
-address is left out."""
+"""The addresses in Node objects.
+
+A kubelet writes the addresses of its own Node, so that they can be any text. Texts that are not addresses are left
+out."""
 
 from collections.abc import Iterator, Sequence
 

@@ -1,4 +1,4 @@
-"""OwnerObject references and controller references (`k8s.io/apimachinery/pkg/apis/meta/v1/controller_ref.go`)."""
+"""Owner references and controller references (`k8s.io/apimachinery/pkg/apis/meta/v1/controller_ref.go`)."""
 
 from __future__ import annotations
 

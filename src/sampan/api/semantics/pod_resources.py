@@ -16,9 +16,9 @@ _COUNTED = ("cpu", "memory")
 
 
 def pod_requests(spec: PodSpec, assumed: Mapping[str, str] | None = None) -> Amounts:
-    """Return the aggregated requests of the containers: the sum of those that run at the same time, and at least what
-    each init container needs together with the sidecars that were started before it. `assumed` provides defaults for
-    containers without requests."""
+    """Return the aggregated requests of the containers. This is the sum of the containers that run at the same time. It
+    is at least the sum that each init container needs together with the sidecars that were started before it. `assumed`
+    provides defaults for containers without requests."""
     if assumed:
         return _aggregate_containers(spec, lambda container: {**assumed, **container.resources.requests})
     return _aggregate_containers(spec, lambda container: container.resources.requests)

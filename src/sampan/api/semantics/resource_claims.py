@@ -17,5 +17,6 @@ def can_be_reserved(claim: ResourceClaim) -> bool:
 
 
 def consumer_reference(pod: Pod) -> ResourceClaimConsumerReference:
-    """Return the reference to the pod that stands in the status of a claim reserved for it."""
+    """Return the reference to the pod that the status of a ResourceClaim contains while the claim is reserved for the
+    pod."""
     return ResourceClaimConsumerReference(resource="pods", name=pod.metadata.name, uid=pod.metadata.uid)

@@ -20,7 +20,7 @@ _YEARS_AHEAD = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Times:
-    """A calendar schedule."""
+    """A schedule of calendar times: the minutes, hours, days and months that it matches."""
 
     minutes: frozenset[int]
     hours: frozenset[int]
@@ -114,7 +114,7 @@ class Bounds:
     least: int
     most: int
     names: tuple[str, ...] = ()
-    """Names of the numbers, from `least` on."""
+    """The names of the numbers that a field of a schedule allows, from `least` on."""
 
 
 _BOUNDS = (Bounds(0, 59), Bounds(0, 23), Bounds(1, 31), Bounds(1, 12, _MONTHS), Bounds(0, 6, _DAYS))

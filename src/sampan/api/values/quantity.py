@@ -62,7 +62,7 @@ class Quantity:
     def __init__(
         self, mantissa: int = 0, *, scale: int = 0, format: Format = Format.DECIMAL_SI, text: str | None = None
     ) -> None:
-        """`text` replaces the canonical text."""
+        """Create a quantity. `text`, if given, is used in place of the canonical text."""
         self._mantissa, self._scale = _normal(mantissa, scale)
         self._format = format
         self._text = text
@@ -142,8 +142,8 @@ class Quantity:
         return float(f"{self._mantissa}e{self._scale}")
 
     def round_up(self, scale: int) -> "Quantity":
-        """Return the quantity rounded away from zero to a multiple of 10**scale; unchanged, with its text, if it
-        already is one."""
+        """Return the quantity rounded away from zero to a multiple of 10**scale. A quantity that already is such a
+        multiple is returned unchanged, with its text."""
         if self._scale >= scale:
             return self
         rounded = self.sign * _divide_up(abs(self._mantissa), scale - self._scale)

@@ -47,8 +47,8 @@ _micro_time = lru_cache(maxsize=4096)(times.canonical_micro_time)
 
 
 def decode_hook(kind: type, value: Any) -> Any:
-    """Return the canonical form of a scalar, for msgspec. Raise ValueError for an invalid one, and for a decimal
-    number: a quantity depends on its spelling, which msgspec does not provide."""
+    """Return the canonical form of a scalar, for msgspec. Raise ValueError for an invalid scalar, and for a decimal
+    number: a quantity depends on the spelling of the number, which msgspec does not provide."""
     if kind is Quantity and isinstance(value, str | int):
         return quantity.canonical(value)
     if not isinstance(value, str):

@@ -49,7 +49,7 @@ def has_new_images(old: Pod | None, new: Pod) -> bool:
 
 
 def _find_other_policies(pod: Pod) -> Iterator[tuple[str, str]]:
-    """Return the fields with another pull policy, and that policy."""
+    """Yield the path and the value of each pull policy that is not Always."""
     for where, container, index in containers_by_field(pod.spec):
         if container.imagePullPolicy != _ALWAYS:
             yield f"spec.{where}[{index}].imagePullPolicy", container.imagePullPolicy

@@ -6,7 +6,7 @@ from sampan.apiserver.admission.framework import lookup
 from sampan.apiserver.admission.framework.contract import AdmissionAttributes, Operation
 
 OLD_CLASS = "kubernetes.io/ingress.class"
-"""The deprecated annotation for the class."""
+"""The deprecated annotation that names the class of an ingress."""
 _IS_DEFAULT = "ingressclass.kubernetes.io/is-default-class"
 
 

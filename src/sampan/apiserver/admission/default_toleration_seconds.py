@@ -11,7 +11,8 @@ from sampan.apiserver.admission.framework.contract import AdmissionAttributes, O
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TolerationDefaults:
-    """How many seconds a pod stays on a node with one of the two taints; 0 or less evicts it at once."""
+    """How many seconds a pod without such tolerations of its own stays on a not-ready or unreachable node; 0 or less
+    evicts it at once."""
 
     not_ready_s: int = 300
     unreachable_s: int = 300

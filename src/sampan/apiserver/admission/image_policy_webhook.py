@@ -34,7 +34,7 @@ class ImagePolicyWebhook:
         self._deny_s = _parse_ttl_s(policy, "denyTTL", 30)
         self._allows_by_default = bool(policy.get("defaultAllow"))
         self._responses: OrderedDict[bytes, tuple[float, dict[str, Any]]] = OrderedDict()
-        """Cached responses by review spec: when they expire, and the status."""
+        """The expiry time and the status of each cached response, by review spec."""
 
     def handles(self, operation: Operation, resource: Resource, subresource: str) -> bool:
         return is_pod(resource) and operation in ("CREATE", "UPDATE") and subresource in ("", "ephemeralcontainers")

@@ -334,7 +334,7 @@ async def _requests_audience(attributes: AdmissionAttributes, pod: Pod, audience
 
 
 async def _find_driver(attributes: AdmissionAttributes, pod: Pod, volume: Volume) -> CSIDriver | None:
-    """Return the CSI driver of a volume, which is inline or that of a claim; None if it has none."""
+    """Return the CSI driver of a pod's volume, which the volume or its claim names; None if it has no driver."""
     if volume.csi is not None:
         name = volume.csi.driver
     else:

@@ -44,7 +44,7 @@ def _owners(obj: Any) -> list[OwnerReference]:
 
 
 def newly_blocking(old: Sequence[OwnerReference], new: Sequence[OwnerReference]) -> list[OwnerReference]:
-    """Return the owner references that block the deletion of the owner and did not before."""
+    """Return the new owner references that block the deletion of an owner which the old ones do not block."""
     before = {owner.uid for owner in old if owner.blockOwnerDeletion}
     return [owner for owner in new if owner.blockOwnerDeletion and owner.uid not in before]
 

@@ -56,7 +56,7 @@ P_co = TypeVar("P_co", covariant=True)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PluginContext:
-    """What plug-ins get from the server that runs them, besides their configuration."""
+    """The settings and metrics that plug-ins get from the server, besides their own configuration."""
 
     metrics: AdmissionMetrics
     tolerations: TolerationDefaults
@@ -64,7 +64,7 @@ class PluginContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PluginRow:
-    """How a plug-in is made. At least one of the functions is set."""
+    """The functions that create a plug-in, at least one of which is set, and whether it is enabled by default."""
 
     make: Callable[[PluginContext], RegisteredPlugin] | None
     """Makes the plug-in without a configuration; None if it requires one."""

@@ -1,9 +1,9 @@
 """ResourceQuota: keeps the total resource usage of a namespace within its quotas.
 
-The plug-in computes what a write adds to each quota, and rejects the consumption of resources that need a quota to
-cover them. A charge is a compare-and-swap on the status of the quota, so it counts as soon as it is written, for every
-server. Charges that wait for the same quota are written together by the first of them. Usage is only released here if a
-rejected write had been charged: the resource quota controller recomputes it. The counterpart is
+The plug-in computes the usage that a write adds to each quota, and rejects the consumption of resources that need a
+quota to cover them. A charge is a compare-and-swap on the status of the quota, so it counts as soon as it is written,
+for every server. Charges that wait for the same quota are written together by the first of them. Usage is only released
+here if a rejected write had been charged: the resource quota controller recomputes it. The counterpart is
 `k8s.io/apiserver/pkg/admission/plugin/resourcequota`.
 """
 
@@ -80,7 +80,8 @@ class ResourceQuotaAdmission:
         return [(quota, demand) for quota, demand in demands if demand]
 
     async def _charge(self, attributes: AdmissionAttributes, store: Store, demands: Demands) -> None:
-        """Charge the quotas, those that appear to be exhausted first, so that others need not be released again."""
+        """Charge the quotas. Those that seem to be exhausted come first, because a rejection by a later quota requires
+        releasing the charges made before it."""
         is_limited = attributes.subresource != "status"
         rows = [(quota, QuotaCharge(amounts=amounts, is_limited=is_limited)) for quota, amounts in demands]
         rows.sort(key=lambda row: not add_charges(row[0], [row[1]]).refusals)
@@ -132,7 +133,8 @@ class QuotaRequest:
         return self.evaluator.usage(self.obj, self.now)
 
     def demand(self, quota: ResourceQuota) -> Amounts:
-        """Return what the quota must be charged; only the increase if it was already charged for the old object."""
+        """Return the amounts to charge to the quota; only the increase if the quota was already charged for the old
+        object."""
         used = self.usage()
         if self.old is not None and is_in_scope(quota, self.old, self.evaluator.is_in):
             before = self.evaluator.usage(self.old, self.now)
@@ -180,7 +182,7 @@ def read(config: Mapping[str, Any]) -> tuple[LimitedResource, ...]:
 
 
 def find_missing_quota(limited: Sequence[LimitedResource], write: QuotaRequest, quotas: Sequence[ResourceQuota]) -> str:
-    """Return why the write needs a quota that does not exist; "" if it does not."""
+    """Return the error for a write that needs a quota which does not exist; "" if all needed quotas exist."""
     covered = {name for quota in quotas if write.concerns(quota) for name in quota.status.hard}
     if lacking := sorted(_names(limited, write) - covered):
         return f"insufficient quota to consume: {','.join(lacking)}"

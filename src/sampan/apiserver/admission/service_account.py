@@ -138,7 +138,8 @@ def _not_referenced_message(what: str, account: ServiceAccount, kind: str) -> st
 
 
 def _list_secrets(attributes: AdmissionAttributes, pod: Pod) -> Iterator[tuple[str, str]]:
-    """Return what uses a secret, and the secret."""
+    """Yield the start of the error message, which names the volume or container that uses a secret, and the secret's
+    name."""
     if attributes.operation != "CREATE":
         for ephemeral in pod.spec.ephemeralContainers:
             yield from _list_container_secrets("ephemeral container", ephemeral)

@@ -1,4 +1,5 @@
-"""Follows the APIServices: which group versions other servers serve, whether they are available, what they offer."""
+"""Follows the APIServices: which group versions other servers serve, whether they are available, and which resources
+they offer."""
 
 from __future__ import annotations
 
@@ -45,7 +46,7 @@ _CHECK_TIMEOUT_S = 6.0
 _OPENAPI_S = 60.0
 """The time between two reads of the OpenAPI documents of a service."""
 _FAILED_OPENAPI_S = (2.0, 4.0, 8.0, 16.0, 32.0, 60.0)
-"""The times between reads that fail."""
+"""The pauses after the first, second, ... failed read in a row of the OpenAPI documents of a service."""
 
 
 @dataclass(slots=True)
@@ -66,7 +67,8 @@ class RemoteGroupVersion:
         return self.available.is_set()
 
     def is_for(self, service: APIService) -> bool:
-        """Whether requests are proxied in the same way for this state of the APIService."""
+        """Whether `service` is the same APIService with an unchanged spec, so that requests are still proxied
+        correctly."""
         return self.service.metadata.uid == service.metadata.uid and self.service.spec == service.spec
 
 
@@ -78,7 +80,7 @@ class AggregationController:
         self._remotes: dict[tuple[str, str], RemoteGroupVersion] = {}
         self._registrations = LocalRegistrations(pipeline=pipeline)
         self.generation = 0
-        """Incremented with every change of what is discovered."""
+        """Incremented with every change of the discovery documents."""
 
     # -- requests ----------------------------------------------------------------------------------------------------
 
@@ -136,7 +138,7 @@ class AggregationController:
                         async for _ in watcher:
                             self._sync(store, group)
                 except (CacheError, StorageError) as error:
-                    log.warning("cannot follow APIServices, retrying: %s", error)
+                    log.warning("cannot watch APIServices, retrying: %s", error)
                 await asyncio.sleep(_RETRY_S)
 
     def _sync(self, store: Store, group: asyncio.TaskGroup) -> None:

@@ -1,4 +1,5 @@
-"""Discovery documents of other servers: which of their contents are believed, and the aggregated format. Pure."""
+"""Discovery documents of other servers: the check of their contents, and the conversion to the aggregated format.
+Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from sampan.api.types.meta_v1 import APIResource, APIResourceList, GroupVersionK
 
 
 class InvalidDiscovery(ValueError):
-    """A document is no list of resources."""
+    """A discovery document is no valid APIResourceList."""
 
 
 def resource_list(body: bytes) -> APIResourceList:

@@ -1,4 +1,4 @@
-"""OpenAPI documents of other servers: which of their contents are believed, and how they are merged. Pure.
+"""OpenAPI documents of other servers: which of their contents are used, and how they are merged. Pure.
 
 Of a v2 document only the paths of the registered group version are used, with the definitions and parameters that they
 refer to. Keywords that are unknown or have values of a wrong type are dropped, so that no document can break the merged
@@ -39,12 +39,12 @@ Json = dict[str, Any]
 
 
 class InvalidOpenApi(ValueError):
-    """A document of another server is not used."""
+    """An OpenAPI document of another server is invalid and therefore not used."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteOpenApi:
-    """What is published of the OpenAPI documents of one group version."""
+    """The OpenAPI documents of one group version that another server serves, as far as this server publishes them."""
 
     v3_hash: str | None = None
     """The hash of the v3 document, which may be empty; None if there is no such document."""
@@ -125,8 +125,8 @@ def _extract_part(body: bytes, prefix: str) -> bytes:
 
 
 def read_part(raw: bytes) -> Json:
-    """Return the value of what `extract_part` has returned. Its members are decoded one by one, because a call of
-    msgspec holds the interpreter lock until it returns."""
+    """Decode the JSON that `extract_part` has returned. Its members are decoded one by one, because a call of msgspec
+    holds the interpreter lock until it returns."""
     source = _decode_document(raw)
     part: Json = {"info": msgspec.to_builtins(source.info)}
     for key in ("paths", "definitions", "parameters"):
@@ -334,7 +334,7 @@ class _Renames:
     def resolve(
         self, prefix: str, present: Mapping[str, Json], added: Mapping[str, Json], is_same: Callable[[Json, Json], bool]
     ) -> None:
-        """Find a new name for everything whose name has another content."""
+        """Choose a new name for each definition or parameter in `added` whose name has another content in `present`."""
         names = {*present, *added}
         for name, value in added.items():
             target, number = name, 1
@@ -365,7 +365,7 @@ class _Renames:
 
 
 def _is_same_definition(present: Json, added: Json) -> bool:
-    """Whether definitions are equal but for their kinds."""
+    """Whether two definitions are equal except for the group, version and kind lists that they declare."""
     return _without_kinds(present) == _without_kinds(added)
 
 
@@ -374,7 +374,7 @@ def _without_kinds(schema: Json) -> Json:
 
 
 def _merge_kinds(present: Json, added: Json) -> Json:
-    """Return a definition with the kinds of both."""
+    """Return the definition that is present, extended by the group, version and kind list of the added one."""
     kinds, more = present.get(GVK), added.get(GVK)
     if not isinstance(more, list) or not isinstance(kinds or [], list):
         return present

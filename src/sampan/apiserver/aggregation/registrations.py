@@ -1,7 +1,8 @@
-"""The APIServices of the group versions that this server serves itself, which list them beside those of other servers.
+"""The APIServices of the group versions that this server serves itself.
 
-Those of built-in groups are created when the server starts. Those of custom resources are created and deleted with the
-first and the last custom resource of a group version.
+With them, a list of APIServices contains all served group versions. The APIServices of built-in groups are created when
+the server starts. Those of custom resources are created and deleted with the first and the last custom resource of a
+group version.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ _ON_START, _ALWAYS = "onstart", "true"
 _GROUP, _VERSION, _KIND = "apiregistration.k8s.io", "v1", "APIService"
 _PATH = f"/apis/{_GROUP}/{_VERSION}/apiservices"
 _WITHOUT = frozenset({_GROUP, "metrics.k8s.io"})
-"""Groups without registrations: that of APIServices, and the metrics API, which another server may register."""
+"""Groups for which no APIService is created: the group of APIServices itself, and the metrics API, which another server
+may register."""
 _CORE_PRIORITY = 18000
 _RETRY_S = 1.0
 
@@ -41,7 +43,7 @@ class LocalRegistrations:
         self._changed = asyncio.Event()
 
     async def run(self) -> None:
-        """Keep the registrations until cancelled."""
+        """Create missing and delete obsolete APIServices until cancelled."""
         store = self._registry.open_store_of(_GROUP, _VERSION, _KIND)
         self._changed.set()
         with self._scheme.on_change(self._changed.set):

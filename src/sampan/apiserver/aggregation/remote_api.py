@@ -35,11 +35,11 @@ log = logging.getLogger(__name__)
 
 _HTTPS = 443
 ClientFiles = tuple[Path, Path]
-"""A certificate and its key."""
+"""The files of a client certificate and its key."""
 _PASSED = ("Accept", "Accept-Encoding", "Content-Type", "If-None-Match", "User-Agent")
 _AGGREGATOR = UserInfo("system:aggregator")
 _DOWNLOAD_TIMEOUT_S = 60.0
-"""The longest time for the documents of a server."""
+"""The timeout for downloading the OpenAPI documents of a server."""
 _openapi_worker = WorkerThread("sampan-openapi")
 
 
@@ -87,8 +87,9 @@ class RemoteApi:
     async def get(
         self, path: str, user: UserInfo, *, etag: str = "", limit: int = limits.AGGREGATED_RESPONSE_BYTES
     ) -> RawResponse:
-        """Read a JSON document of the server, as `user`, unless it is the one with this ETag. Raise an ApiError or
-        OSError, also if the document has more than `limit` bytes."""
+        """Send a GET request as `user` and return the response, a JSON document. With `etag` the request is
+        conditional: the response is 304 if the document is unchanged. Raise an ApiError or OSError, also if the
+        document has more than `limit` bytes."""
         headers = [("Accept", "application/json"), *_user_headers(user)]
         if etag:
             headers.append(("If-None-Match", etag))

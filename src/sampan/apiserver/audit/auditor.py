@@ -248,7 +248,8 @@ class PolicyAuditor:
         )
 
     def _list(self, response: ListResponse) -> bytes:
-        """Return a list as JSON, truncated once it exceeds the size of a line (it is then omitted)."""
+        """Return a list as JSON. Stop encoding as soon as it exceeds the maximum size of a line: such a list is omitted
+        from the event."""
         chunks, size = [], 0
         for chunk in json_bytes.list_chunks(response.resource, response.result, self._versions):
             chunks.append(chunk)

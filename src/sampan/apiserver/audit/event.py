@@ -53,7 +53,8 @@ class Body(msgspec.Struct, frozen=True):
 
 
 class AuditEntry(msgspec.Struct, frozen=True):
-    """An event on its way to the log. Bodies are not decoded yet: that is not done while the request is served."""
+    """An event that waits to be written. Its bodies are still encoded, so that decoding them does not delay the
+    request."""
 
     event: AuditEvent
     request: Body | None = None

@@ -30,7 +30,8 @@ class AuditLogFile:
         self._path = None if path == "-" else Path(path)
         self._clock = clock
         self._last_aside = 0.0
-        """When a file was last rotated: the names of rotated files must be in order."""
+        """The time in the name of the last rotated file. Later names must contain a later time, so that they sort in
+        order."""
         self._max_bytes, self._max_backups, self._max_age_days = max_bytes, max_backups, max_age_days
 
     def check(self) -> None:

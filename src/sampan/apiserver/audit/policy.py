@@ -36,7 +36,8 @@ NAMES = {level: name for name, level in LEVELS.items()}
 
 
 class RequestAuditConfig(msgspec.Struct, frozen=True):
-    """How much of a request is recorded."""
+    """How much of a request is recorded: its audit level, the omitted stages, and whether managed fields are
+    omitted."""
 
     level: AuditLevel
     omitted: frozenset[str] = frozenset()
@@ -103,7 +104,7 @@ class AuditPolicy:
         self._rules = rules
 
     def evaluate(self, attributes: Attributes) -> RequestAuditConfig:
-        """Return what the first matching rule records; a request that no rule matches is not recorded."""
+        """Return the audit configuration of the first matching rule; a request that no rule matches is not recorded."""
         for rule, audit_config in self._rules:
             if rule.fits(attributes):
                 return audit_config

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 def account_keys(config: ServerConfig) -> tuple[VerificationKey, ...]:
-    """Return the keys that verify tokens, the signing key first."""
+    """Return the keys that verify service account tokens, the signing key first."""
     signing = [config.service_account_key] if config.service_account_key is not None else []
     return read_keys([path.read_bytes() for path in (*signing, *config.service_account_public_keys)])
 

@@ -32,7 +32,7 @@ class RequestAuthenticator(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class AuthenticationResponse:
-    """The user of a token, and for which of the requested audiences it is valid; empty: all of them."""
+    """The user of a token, and the requested audiences for which the token is valid; empty means all of them."""
 
     user: UserInfo
     audiences: tuple[str, ...] = ()
@@ -48,19 +48,19 @@ class TokenAuthenticator(Protocol):
     """Authenticates bearer tokens."""
 
     async def authenticate_token(self, token: str, audiences: Sequence[str] = ()) -> AuthenticationResponse | None:
-        """Return the identity, or None if this authenticator does not handle the token. Raise `TokenError` if it does,
-        but the token is invalid. Without audiences those of this server apply."""
+        """Return the identity, or None if this authenticator does not handle the token. Raise `TokenError` if it
+        handles the token but the token is invalid. Without `audiences`, the audiences of this server apply."""
 
 
 @runtime_checkable
 class _Closing(Protocol):
-    """An authenticator that holds connections."""
+    """An authenticator that holds connections and must be closed."""
 
     async def close(self) -> None: ...
 
 
 class UnionTokenAuthenticator:
-    """The token authenticators, in order."""
+    """Tries several token authenticators in order; the first one that accepts the token decides."""
 
     def __init__(self, authenticators: Sequence[TokenAuthenticator]) -> None:
         self._authenticators = tuple(authenticators)
@@ -87,8 +87,9 @@ class UnionTokenAuthenticator:
 
 
 class UnionAuthenticator:
-    """Requests without credentials are anonymous if that is allowed. Requests with an unknown token, or with the
-    certificate of a front proxy but without a user, are rejected even then."""
+    """Tries several authenticators in order. Requests without credentials are anonymous if anonymous requests are
+    allowed. Requests with an unknown token, or with the certificate of a front proxy but without a user, are always
+    rejected."""
 
     def __init__(
         self,
@@ -166,10 +167,10 @@ def _decode_base64url(text: str) -> str:
 
 
 class CertificateAuthenticator:
-    """Trusts what TLS has verified against the client CA; the HTTP layer passes it in `Call.client_certificate`.
+    """Authenticates by the client certificate that TLS has verified against the client CA.
 
-    TLS verifies at the handshake only. Whether the certificate is still valid is checked at each request, so that an
-    open connection does not outlive it.
+    The HTTP layer passes the certificate in `Call.client_certificate`. TLS verifies at the handshake only. Whether the
+    certificate is still valid is checked at each request, so that an open connection does not outlive it.
     """
 
     def __init__(self, *, now: Callable[[], float] = time.time) -> None:

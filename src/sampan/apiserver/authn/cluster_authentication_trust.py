@@ -32,7 +32,7 @@ _RETRY_S = 1.0
 
 
 def trust_data(config: ServerConfig) -> dict[str, str]:
-    """Return the data that this server contributes."""
+    """Return the data that this server contributes to the ConfigMap."""
     data: dict[str, str] = {}
     if config.tls is not None and config.tls.client_ca is not None:
         data[_CLIENT_CA] = config.tls.client_ca.read_text()
@@ -99,7 +99,8 @@ class ClusterAuthenticationTrust:
             log.debug("ConfigMap %s was updated by another API server at the same time", NAME)
 
     async def replace(self, data: Mapping[str, str]) -> None:
-        """Publish other data from now on. Previous entries are kept, since clients may still depend on them."""
+        """Publish `data` instead of the previous data from now on. Entries that are in the ConfigMap already are kept,
+        since clients may still depend on them."""
         self._data = data
         try:
             await self.ensure()

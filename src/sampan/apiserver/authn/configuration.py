@@ -92,7 +92,7 @@ class JwtValidation:
     """Validates one issuer: `field_errors` are all errors, in field order, `expressions` the compiled expressions."""
 
     def __init__(self, jwt: JwtAuthenticatorConfig, at: Path, own_issuers: Sequence[str]) -> None:
-        """`own_issuers` are those of service account tokens."""
+        """`own_issuers` are the issuers of service account tokens."""
         self.field_errors: FieldErrors = list(_issuer_errors(jwt.issuer, at / "issuer", own_issuers))
         mappings, mapped = jwt.claimMappings, at / "claimMappings"
         claim_rules = self._claim_rules(jwt.claimValidationRules, at / "claimValidationRules")
@@ -300,8 +300,8 @@ class Authentication:
 
 
 def read_authentication(path: File, own_issuers: Sequence[str] = ()) -> Authentication:
-    """Return the validated file. Raise `ConfigFault` with the invalid fields. `own_issuers` are those of service
-    account tokens, which must not be listed."""
+    """Return the validated file. Raise `ConfigFileError` with the invalid fields. `own_issuers` are the issuers of
+    service account tokens, which must not be listed."""
     file = read_config(path, _File, group=GROUP, versions=VERSIONS, kind=KIND)
     if len(file.jwt) > _MOST:
         raise_errors([FieldError.too_many("jwt", len(file.jwt), _MOST)])

@@ -1,4 +1,4 @@
-"""The keys that verify service account tokens, that of the signer and older ones, and the signatures of tokens."""
+"""The keys that verify service account tokens (the current signing key and older ones), and signature verification."""
 
 from __future__ import annotations
 

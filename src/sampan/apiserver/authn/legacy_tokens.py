@@ -136,7 +136,8 @@ class LegacyTokens:
         return service_account
 
     async def _note_use(self, secret: Secret) -> None:
-        """Record the use once a day. Tomorrow's date also counts, since the clock of another server may be ahead."""
+        """Record the use of a token once a day. A record with tomorrow's date is kept, since the clock of another
+        server may be ahead."""
         now = datetime.fromtimestamp(self._clock.now(), UTC)
         today, tomorrow = (f"{day:%Y-%m-%d}" for day in (now, now + timedelta(days=1)))
         if secret.metadata.labels.get(LAST_USED) not in (today, tomorrow):

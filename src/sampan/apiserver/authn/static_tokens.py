@@ -38,8 +38,8 @@ def _entry(row: list[str], where: str) -> tuple[str, UserInfo]:
 
 
 class FileTokens:
-    """Authenticates the tokens of such a file. Only their hashes are stored, and looking those up by hash reveals
-    nothing about the tokens through timing."""
+    """Authenticates the tokens of a token file. Only hashes of the tokens are stored. The time of a look-up by hash
+    reveals nothing about the tokens."""
 
     def __init__(self, users: Mapping[str, UserInfo]) -> None:
         self._users = {_hash(token): AuthenticationResponse(user) for token, user in users.items()}

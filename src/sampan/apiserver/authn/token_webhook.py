@@ -29,7 +29,7 @@ class TokenWebhookSettings:
 
 class TokenWebhook:
     def __init__(self, *, settings: TokenWebhookSettings, audiences: Sequence[str], clock: Clock) -> None:
-        """`audiences` are those of this server."""
+        """`audiences` are the audiences of this server."""
         self._settings, self._audiences = settings, tuple(audiences)
         self._service = RemoteReviewer(settings.access, retry_policy=settings.retry_policy)
         self._kept: LruCache[bytes, Mapping[str, Any]] = LruCache(clock=clock, most=_MOST_KEPT)
@@ -82,7 +82,7 @@ class TokenWebhook:
 
 @dataclass(slots=True)
 class _Turn:
-    """The concurrent requests with one token."""
+    """The concurrent requests with one token, which share the result of one review."""
 
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     callers: int = 0

@@ -35,7 +35,7 @@ def make_authorizers(
     policies: Sequence[AbacPolicy] = (),
     clock: Clock | None = None,
 ) -> list[Authorizer]:
-    """Return the authorizers of these modes, preceded by those that are always present."""
+    """Return the authorizers of these modes, preceded by the authorizers for public paths and for system:masters."""
     makers: dict[str, Callable[[], Authorizer]] = {
         "AlwaysAllow": AlwaysAllow,
         "AlwaysDeny": AlwaysDeny,

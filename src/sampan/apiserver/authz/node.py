@@ -42,7 +42,8 @@ _SOURCES = {
     "volumeattachments": (("storage.k8s.io", "VolumeAttachment"),),
     "resourceslices": (("resource.k8s.io", "ResourceSlice"),),
 }
-"""The kinds that determine the relation to a resource, if it is not pods alone."""
+"""The kinds that determine whether a node uses an object of a resource. For a resource that is not listed here, only
+pods determine it."""
 
 
 class NodeGraph:

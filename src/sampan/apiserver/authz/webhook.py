@@ -111,7 +111,7 @@ class WebhookSettings:
     retry_policy: RetryPolicy = field(default_factory=RetryPolicy)
     on_failure: AuthzDecision = AuthzDecision.NO_OPINION
     conditions: Sequence[Program] = ()
-    """The webhook is only called if all match conditions are met."""
+    """The match conditions. The webhook is only called if all of them are met."""
 
 
 class WebhookAuthorizer:
@@ -132,7 +132,8 @@ class WebhookAuthorizer:
         return self._review(attributes)
 
     async def _authorize_in_worker(self, attributes: Attributes) -> AuthzResult:
-        """Evaluate match conditions in a worker thread that would take too long on the event loop."""
+        """Return the decision; evaluate the match conditions in a worker thread, because they would block the event
+        loop."""
         result = await self._worker.run(self._skip_result, attributes, UNLIMITED_COST)
         if result is not None:
             return result

@@ -28,8 +28,9 @@ Content = TypeVar("Content")
 
 
 class ReloadingFile(Generic[Content]):
-    """Checks periodically whether the file, or one of the files beside it, has changed, and reloads it. While a file
-    cannot be read nothing changes; invalid contents are logged once and ignored until the next change."""
+    """Checks periodically whether the file, or one of the files in `beside`, has changed, and reloads it. While one of
+    the files cannot be read, the previous contents remain in use. Invalid contents are logged once and ignored until
+    the next change."""
 
     def __init__(
         self,
@@ -56,7 +57,7 @@ class ReloadingFile(Generic[Content]):
         self._contents = now
         try:
             self._use(self._read(self._path))
-        except (OSError, ValueError) as error:  # ConfigFault is a ValueError
+        except (OSError, ValueError) as error:  # ConfigFileError is a ValueError
             log.error("cannot reload %s, keeping the previous contents: %s", self._path, error)
             return
         log.info("reloaded %s", self._path)

@@ -58,10 +58,10 @@ _DELETE_BATCH = 64
 
 
 class _ServedDefinition(NamedTuple):
-    """What is served for a definition."""
+    """The resources that are served for a CustomResourceDefinition."""
 
     identity: tuple[Any, ...]
-    """Changes if the resources have to be replaced."""
+    """A value that differs from that of the stored definition if the resources must be replaced."""
     is_terminating: bool
     resources: list[CustomResource]
 
@@ -110,7 +110,8 @@ class DefinitionController:
             try:
                 await self._sync(item, group)
             except (errors.Conflict, errors.NotFound) as error:
-                log.debug("custom resource definition %s has changed: %s", name, error)  # its event follows
+                # the watch event of that change triggers the retry
+                log.debug("custom resource definition %s changed while it was synchronized: %s", name, error)
                 continue
             except JSON_ERRORS as error:
                 log.error("custom resource definition %s is not served, because it cannot be decoded: %s", name, error)
@@ -173,8 +174,8 @@ class DefinitionController:
     async def _schemas(
         self, definition: ResourceDefinition, served: _ServedDefinition | None
     ) -> dict[str, CustomSchema]:
-        """Return the schemas of the served versions. Those that have not changed stay the same objects, with all that
-        has been compiled; large ones are compressed in a thread."""
+        """Return the schemas of the served versions. A schema that has not changed remains the same object, so that it
+        is not compiled again. Large schemas are compressed in a thread."""
         present = {part.resource.version: part.resource.schema for part in served.resources} if served else {}
         schemas: dict[str, CustomSchema] = {}
         for version in definition.spec.versions:
@@ -197,7 +198,8 @@ class DefinitionController:
         return present is not None and not present.is_custom
 
     def _replace_behaviour(self, definition: ResourceDefinition, served: _ServedDefinition) -> _ServedDefinition:
-        """Return the served definition after it was marked as deleted: no objects can be created any more."""
+        """Declare the behavior of the resources again after their definition was marked as deleted: no objects can be
+        created any more. Return the served definition."""
         versions = {version.name: version for version in definition.spec.versions}
         resources = []
         for resource, behaviour in served.resources:
@@ -222,7 +224,8 @@ class DefinitionController:
             self._registry.forget(custom.resource)
 
     def _forget(self, name: str) -> None:
-        """Stop serving a definition that was removed. Its names are free, so other definitions are looked at again."""
+        """Stop serving a definition that was removed. Its names are free, so the other definitions of its group are
+        synchronized again."""
         if (served := self._served.get(name)) is not None:
             for custom in served.resources:
                 self._record_regeneration(name, custom, "remove")

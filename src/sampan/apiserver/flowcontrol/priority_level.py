@@ -26,13 +26,13 @@ class PriorityLevelLimits:
     seats: int
     """The nominal number of seats."""
     queues: int = 0
-    """0: requests without a seat are rejected."""
+    """The number of queues; with 0, requests for which no seat is free are rejected."""
     hand: int = 0
     queue_length: int = 0
     lendable: int = 0
-    """How many of the seats others may borrow while they are unused."""
+    """How many unused seats other levels may borrow."""
     borrowable: int | None = None
-    """How many seats may be borrowed from others; None: unlimited."""
+    """How many seats the level may borrow from other levels; None means unlimited."""
 
     @property
     def least(self) -> int:

@@ -36,7 +36,7 @@ class Acceptor:
         limiter: ConnectionLimiter,
         limits: HttpLimits,
     ) -> None:
-        """`make` returns the protocol of a connection, which must call `Place.leave` when it is closed."""
+        """`make` returns the protocol of a connection, which must call `ConnectionSlot.leave` when it is closed."""
         self._listening, self._make, self.tls = listening, make, tls
         self._limiter, self._limits = limiter, limits
         self._arriving: set[socket.socket] = set()

@@ -26,7 +26,8 @@ from sampan.machinery.pki.server_tls import PeerCertificate, read_peer
 log = logging.getLogger(__name__)
 
 _QUIET_S = 0.3
-"""How long a closing connection waits for data: after this time the client has read its response, or will."""
+"""How long a closing connection waits for further data. A client that has sent nothing for this time has read the
+response, or will still be able to."""
 _LOOK_AGAIN_S = 0.02
 _USUAL = frozenset((b"GET ", b"POST", b"PUT ", b"PATC", b"DELE", b"HEAD", b"OPTI"))
 """The first four bytes of nearly all requests."""
@@ -135,8 +136,8 @@ class HttpConnection(RequestHandler):
             self._head_grew(len(data))
 
     def _read_any_method(self, data: bytes) -> None:
-        """Use aiohttp's Python parser for a method that its C parser does not know. Only if a new request certainly
-        starts here: a head that the C parser has partly consumed cannot be handed over."""
+        """Use aiohttp's Python parser for a method that its C parser does not know. Call this only if a new request
+        starts with `data`: a head that the C parser has partly consumed cannot be handed over."""
         method, blank, _ = data[:_LONGEST_METHOD].partition(b" ")
         if not blank or not method.isalpha() or not method.isupper() or method in _KNOWN:
             return

@@ -50,7 +50,7 @@ class HttpLimits:
 
 
 _LEAST_PER_PEER = 64
-"""The minimum limit per peer, for a server with few file descriptors, if it has so many at all."""
+"""The lower bound of the limit per peer, for a server with few file descriptors. The total limit may be even lower."""
 _PEER_PART = 0.75
 
 
@@ -139,8 +139,8 @@ class ConnectionLimiter:
 
 
 def connection_limiter(limits: HttpLimits, descriptors: int) -> ConnectionLimiter:
-    """Return the limits for a process with this many file descriptors; some are reserved for everything else that it
-    opens."""
+    """Return the limiter for a process with this many file descriptors. Some of them are reserved for files and
+    connections other than those of clients."""
     reserve = max(min(descriptors // 4, limits.reserved_descriptors), 1)
     total = max(min(limits.connections, descriptors - reserve), 1)
     per_peer = min(limits.connections_per_peer, max(int(total * _PEER_PART), _LEAST_PER_PEER))
@@ -148,5 +148,5 @@ def connection_limiter(limits: HttpLimits, descriptors: int) -> ConnectionLimite
 
 
 def peer_of(address: object) -> str:
-    """Return what counts as one peer: an IPv4 address, or the /64 network of an IPv6 address."""
+    """Return the peer of an address: the IPv4 address itself, or the /64 network of an IPv6 address."""
     return client_network(str(address[0])) if isinstance(address, tuple) and address else ""

@@ -1,11 +1,12 @@
 """Writes pending data to many streams in batches, without a task for each.
 
-A turn of writing is followed by a pause a few times as long, so that events take at most about a tenth of the event
-loop: what happens during the pause is sent in fewer and larger writes, whose cost depends on their number (200 watchers
-of one object: 8 instead of 16 us for each event). A single event is sent at once; with a handful of watchers the pause
-is too short to notice; with very many it is bounded by `_LONGEST_PAUSE_S`. There is no pause while so much is queued
-that memory matters more than time (`is_urgent`), or when streams that became ready some time ago have not all been
-served: requests that write, which share the event loop, then wait for watchers instead of outrunning them.
+A turn of writing is followed by a pause that is a few times as long, so that writing takes at most about a tenth of the
+time of the event loop. Events that arrive during the pause are sent in fewer and larger writes. The cost depends on the
+number of writes (200 watchers of one object: 8 instead of 16 us for each event). A single event is sent at once. With a
+handful of watchers the pause is too short to notice; with very many it is bounded by `_LONGEST_PAUSE_S`. There is no
+pause while so much data is queued that memory matters more than time (`is_urgent`). There is no pause either while
+streams that became ready some time ago have not all been served: requests that write share the event loop, and then
+wait for the watchers instead of outrunning them.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from time import perf_counter
 from typing import Protocol
 
 _TURN_S = 0.01
-"""A turn continues with the next stream only while it has taken less than this."""
+"""The maximum duration of a turn: a turn continues with the next stream only while it has taken less than this."""
 _PAUSE_FACTOR = 8
 _LONGEST_PAUSE_S = 0.02
 _SHORTEST_PAUSE_S = 0.0005

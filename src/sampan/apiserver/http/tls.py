@@ -34,7 +34,8 @@ class ClientCaContext(ssl.SSLContext):
 def classify_client_certificate(
     connection: Any, certificate: PeerCertificate
 ) -> tuple[PeerCertificate | None, PeerCertificate | None]:
-    """Return the certificate as that of a user, and as that of a front proxy; None for what it is not.
+    """Return the certificate twice: first if the client CA has signed it, then if the CA of front proxies has;
+    otherwise None.
 
     `connection` is the SSL object.
     """

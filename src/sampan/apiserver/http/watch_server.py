@@ -211,7 +211,7 @@ class _Stream:
 
     def _on_congested(self, size: int) -> None:
         self._watcher.block()
-        self._buffered = size = 2 * size  # twice, as the previous write probably still fills a socket buffer
+        self._buffered = size = 2 * size  # twice: the previous write probably still fills a socket buffer
         self._timer = asyncio.get_running_loop().call_later(self._congested_s, self._watcher.terminate)
         self._connection.on_drained = self._on_drained
         self._budget.hold(size)  # this may terminate this very watch
@@ -229,7 +229,7 @@ class _Stream:
 
     def _on_ended(self) -> None:
         if self._timer is not None:
-            self._stop_counting()  # now, so that no other watch is terminated for memory that is about to be freed
+            self._stop_counting()  # at once, so that no other watch is terminated for memory that is about to be freed
             self._finish()
 
     def _finish(self) -> None:

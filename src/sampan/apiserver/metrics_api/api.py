@@ -74,7 +74,7 @@ PODS = Resource(
 
 
 class MetricsApi:
-    """Serves the metrics API once there is a kubelet, unless an APIService names another server of it."""
+    """Serves the metrics API once there is a kubelet, unless an APIService names another server for it."""
 
     def __init__(self, *, pipeline: Pipeline, summaries: KubeletSummaries) -> None:
         self._pipeline, self._summaries = pipeline, summaries
@@ -186,7 +186,7 @@ _KUBELET_RETRY_S = 1.0
 
 
 async def wait_for_kubelet(registry: Registry) -> None:
-    """Return once there is such a node."""
+    """Wait until a node reports the port of its kubelet."""
     nodes = registry.open_store_of("", "v1", "Node").cacher
     while True:
         try:
@@ -221,7 +221,8 @@ _ROLE: Final[dict[str, Any]] = {
 
 
 async def ensure_reader_role(pipeline: Pipeline) -> None:
-    """Create the role; an existing one is left alone."""
+    """Create the cluster role that lets users with the role view, edit or admin read metrics. An existing role is left
+    alone."""
     headers = {"Content-Type": JSON, "User-Agent": "sampan-apiserver"}
     body = msgspec.json.encode(_ROLE)
     call = Call(method="POST", path=_PATH, query=Query(""), headers=headers, body=body, user=SYSTEM)

@@ -126,7 +126,8 @@ class StoreStatusHandler:
         )
 
     def _contents(self) -> dict[str, Any]:
-        """Return what the watch caches hold. Resources that nobody has read yet have none."""
+        """Return the number and size of the objects in the watch caches. A resource that nobody has read yet has no
+        watch cache."""
         stats = [(store.resource.qualified, store.cacher.stats()) for store in self._registry.stores()]
         largest = heapq.nlargest(_LARGEST, stats, key=lambda entry: entry[1].item_bytes)
         return {

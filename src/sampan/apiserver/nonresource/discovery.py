@@ -57,7 +57,7 @@ class DiscoveryHandler:
         self._generation = (-1, -1)
         self._group_pieces: dict[tuple[str, str], tuple[int, int, bytes]] = {}
         """The parts of documents that are about one group, by document and group, with the generations of the group and
-        of the groups of other servers. A change of one group leaves those of all others as they are."""
+        of the groups of other servers. If one group changes, the parts of all other groups remain valid."""
 
     async def core(self, call: Call) -> ApiResponse:
         """Serve every path below /api that is not a resource."""
@@ -94,7 +94,8 @@ class DiscoveryHandler:
         raise errors.generic(404)
 
     def _custom_not_found(self, call: Call) -> ApiResponse:
-        """Return the response for a path of a custom group: an unknown subresource is reported like an object."""
+        """Return the 404 response for a path of a custom group. For an unknown subresource, raise NotFound for the
+        object."""
         path = parse_path(call.path)
         resource = self._scheme.resource(path.group, path.version, path.plural) if path is not None else None
         if path is not None and resource is not None and path.subresource:

@@ -38,7 +38,7 @@ class HealthCheck:
 
 
 async def _always_succeed() -> None:
-    """Succeed always: that the server responds is the proof."""
+    """Succeed always: the response itself proves that the server works."""
 
 
 ALWAYS = (HealthCheck("ping", _always_succeed), HealthCheck("log", _always_succeed))
@@ -98,7 +98,7 @@ class HealthHandler:
         if failed := [(check, failure) for check, (failure, _) in results if failure]:
             transient = {check.name for check in checks if check.is_transient}
             level = logging.DEBUG if all(check in transient for check, _ in failed) else logging.WARNING
-            log.log(level, "%s: %s", name, "; ".join(f"{check}: {failure}" for check, failure in failed))
+            log.log(level, "%s check failed: %s", name, "; ".join(f"{check}: {failure}" for check, failure in failed))
             return _text("\n".join([*lines, f"{name} check failed", ""]), 500)
         if "verbose" not in call.query:
             return _text("ok")

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class AggregatedServers(RemoteGroups, RemoteDocuments, Protocol):
-    """What other servers add to the discovery and OpenAPI documents."""
+    """The API groups and OpenAPI documents of other servers, which are added to those of this server."""
 
 
 NonResourceHandler = Callable[["Call"], Awaitable["ApiResponse"]]

@@ -130,7 +130,7 @@ def unreachable_error(text: str) -> errors.ApiError:
 
 
 def is_reachable(address: str) -> bool:
-    """Whether it is a unicast address that other hosts can reach."""
+    """Whether the address is a unicast address that other hosts can reach."""
     if not is_address(address):
         return False
     ip = addresses.unmap_address(ipaddress.ip_address(address))

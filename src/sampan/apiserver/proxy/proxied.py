@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 HOLLOW_POD = "a hollow pod listens on no port"
 _CHANCE = random.Random()
-"""A private generator, because tests seed the shared one."""
+"""A private random number generator, because tests seed the shared one."""
 
 
 async def proxy_to_node(endpoints: ApiEndpoints, call: Call) -> ApiResponse:

@@ -35,7 +35,7 @@ _HOP = {
     *("transfer-encoding", "upgrade"),
 }
 _NOT_OURS_TO_SEND = {"authorization", "host", "expect"}
-"""Headers that are meant for this server only, or set again."""
+"""Request headers that are not forwarded, because they are meant for this server only or are set anew."""
 _IMPERSONATION = "impersonate-"
 _REMOTE_USER = "x-remote-"
 _HANDSHAKE = {"connection", "upgrade", "sec-websocket-accept", "sec-websocket-protocol"}
@@ -86,9 +86,9 @@ class Upstream:
         prefix: str | None,
         user: Sequence[tuple[str, str]] = (),
     ) -> web.StreamResponse:
-        """Forward a request and return the response. `target` is the path and query there; `prefix` is the path of the
-        proxy that precedes it here, or None if links are not rewritten. `user` are headers that name the user, which
-        replace those of the client."""
+        """Forward a request and return the response. `target` is the path and query at the destination. `prefix` is the
+        path of the proxy subresource, which precedes `target` in the URLs of the client; None if links are not
+        rewritten. `user` are headers that name the user; they replace such headers of the client."""
         if handshake.is_upgrade(lambda name: request.headers.getall(name, [])):
             return await self.upgrade(request, location, target, user)
         headers = _set_user_headers(_request_headers(request), user)
@@ -167,8 +167,9 @@ class Upstream:
         body: bytes = b"",
         limit: int = limits.AGGREGATED_RESPONSE_BYTES,
     ) -> RawResponse:
-        """Send a request on behalf of a user to a server whose certificate must have this name. Redirects are returned
-        to the client, not followed. Raise OSError as `fetch` does, and if the response has more than `limit` bytes."""
+        """Send a request on behalf of a user to a server whose certificate must have `server_name`, and return the
+        response. Redirects are returned to the client, not followed. Raise OSError as `fetch` does, and if the response
+        has more than `limit` bytes."""
         options: dict[str, Any] = {
             "ssl": tls,
             "server_hostname": server_name,
@@ -307,7 +308,7 @@ def _upgrade_headers(request: web.BaseRequest) -> Iterator[tuple[str, str]]:
     headers = CIMultiDict((name, value) for name, value in request.headers.items() if _is_passed(name))
     protocols = handshake.list_requested_protocols(lambda name: request.headers.getall(name, []))
     headers.popall(handshake.WEBSOCKET_PROTOCOL, None)
-    if protocols:  # without a bearer token that may have been among them
+    if protocols:  # a bearer token among the subprotocols has been removed
         headers[handshake.WEBSOCKET_PROTOCOL] = ", ".join(protocols)
     yield "Host", request.headers.get("Host", "")
     _add_forwarded(headers, request)

@@ -60,8 +60,8 @@ class ResourceBehaviour:
     def reset_fields(self, resource: Resource, subresource: str) -> Filter:
         """Return the filter of the fields that a manager may own through a path: all but those that the path resets.
 
-        Unless the strategy of the path says otherwise, the main path resets the status, and the path of the status the
-        spec, and the metadata if it keeps that.
+        Unless the strategy of the path declares its own filter, the main path resets the status. The status path resets
+        the spec, and also the metadata if status updates leave the metadata unchanged.
         """
         view = self.view(subresource)
         if view is not None and view.reset_fields is not None:

@@ -57,7 +57,7 @@ def parse_request(text: bytes) -> CertificateSigningRequest:
 
 
 def find_request_error(text: bytes) -> str:
-    """Return what is wrong with `spec.request`, "" if it is valid."""
+    """Return why `spec.request` is invalid, "" if it is valid."""
     from cryptography.exceptions import UnsupportedAlgorithm
 
     try:
@@ -83,7 +83,7 @@ def _signature_error(request: CertificateSigningRequest) -> str:
 
 
 def find_certificate_error(text: bytes) -> str:
-    """Return what is wrong with the PEM-encoded issued certificates, "" if they are valid."""
+    """Return why the PEM-encoded issued certificates are invalid, "" if they are valid."""
     is_empty = True
     for block in read_blocks(text):
         is_empty = False

@@ -11,7 +11,7 @@ from sampan.api.types.meta_v1 import ObjectMeta, OwnerReference
 from sampan.machinery import errors
 
 _CHANCE = random.Random()
-"""A private generator: tests seed the shared one of the `random` module."""
+"""A private random number generator, because tests seed the shared one of the `random` module."""
 
 _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 _SUFFIX = 5

@@ -11,7 +11,8 @@ _MOST = 2**64 - 1
 
 
 def version_number(text: str) -> int:
-    """Return the number of a resource version, 0 if empty. Anything else is an error 500 without a reason."""
+    """Return the number of a resource version, 0 if it is empty. If it is no 64-bit number, raise an error with code
+    500 and without a reason, as kube-apiserver does."""
     if not text:
         return 0
     if not (text.isascii() and text.isdigit()):
@@ -52,8 +53,8 @@ def check_stored(resource: Resource, key: str, obj: Any | None, *, uid: str = ""
 
 
 def check(obj: Any, *, uid: str | None, resource_version: str | None) -> None:
-    """Raise Conflict if the object to delete does not have the expected UID and resource version. An empty one is
-    expected by nobody, but it is a precondition."""
+    """Raise Conflict if the object to delete does not have the expected UID and resource version. None means no
+    precondition, but an empty string is one, which no object meets."""
     meta = obj.metadata
     if uid is not None and uid != meta.uid:
         why = (

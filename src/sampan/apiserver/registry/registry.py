@@ -74,7 +74,8 @@ class Registry:
         self.webhooks: WebhookClients | None = None
         """The client of admission and conversion webhooks; None if they cannot be called."""
         self.components: dict[str, Callable[[], Awaitable[None]]] = {}
-        """Health checks of other control plane components by name, for ComponentStatus. A check raises the problem."""
+        """Health checks of other control plane components by name, for ComponentStatus. A check raises an exception if
+        the component is unhealthy."""
         ranges = service_ranges or ServiceRanges()
         self.addresses = AddressAllocator(registry=self, ranges=ranges)
         self.node_ports = NodePortAllocator(backend=backend, ports=ranges.node_ports)
@@ -161,7 +162,8 @@ class Registry:
         return ResourceCodec(kind=kind, type=object_type, schema=schemas.schema_of(object_type))
 
     def _keeper(self, resource: Resource) -> Resource:
-        """Return the resource, of all that serve the same stored objects, after which the store is named in errors."""
+        """Return the resource whose name errors of the store show: of all resources that serve the same objects, the
+        stored one."""
         stored = resource.storage
         if resource.is_custom or stored is None:
             return resource
@@ -294,7 +296,8 @@ _INDEXED = frozenset({"spec.nodeName"})
 
 
 def _shape(resource: Resource, stored: GroupVersionKind, versions: Iterable[Resource], bookmark_rest: bytes) -> Shape:
-    """Return how the cache lays out a resource. `versions` serve the same objects, maybe with other field labels."""
+    """Return the properties of a resource that its watch cache needs. `versions` are the resources that serve the same
+    objects; their field labels may differ."""
     others = [field for version in versions for field in version.selectable]
     return Shape(
         prefix=resource.storage_prefix + "/",

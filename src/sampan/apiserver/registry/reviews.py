@@ -1,4 +1,5 @@
-"""What review kinds share: requests about users and permissions that are answered in the response and not stored.
+"""The parts that review kinds share. Reviews are requests about users and permissions, which are answered in the
+response and not stored.
 
 The counterparts are `pkg/registry/authentication` and `pkg/registry/authorization`.
 """
@@ -96,7 +97,7 @@ def _attributes_of(spec: Spec, user: UserInfo) -> Attributes:
 
 
 def _selector_errors(attributes: ResourceAttributes) -> Iterator[str]:
-    """Yield the selectors that authorizers did not see completely."""
+    """Yield an error for each selector of which authorizers cannot use all requirements."""
     for name, selector, parse, is_valid in (
         ("fieldSelector", attributes.fieldSelector, fields.parse, _is_field_term),
         ("labelSelector", attributes.labelSelector, labels.parse, _label_term),

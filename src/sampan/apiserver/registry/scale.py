@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
 Entries = list[ManagedFieldsEntry]
 Change = Callable[[Scale, Entries], tuple[Scale, Entries]]
-"""A function from the current scale, and the managed fields of the object, to the wanted ones."""
+"""A function from the current scale and the managed fields of the object to the requested scale and the new managed
+fields."""
 
 
 class Scaled:

@@ -82,8 +82,8 @@ class StoredObjects:
                 stored, is_current = newer, True
 
     async def check_current(self, stored: StoredObject) -> None:
-        """Raise `StoreConflict` if the state is outdated. For outcomes without a write, and so without a
-        compare-and-swap."""
+        """Raise `StoreConflict` if the state is outdated. Call this for an outcome without a write, for which no
+        compare-and-swap notices an outdated state."""
         if not stored.is_current:
             entry, _ = await self._backend.get(stored.item.key)
             if entry is None or entry.revision != stored.revision:

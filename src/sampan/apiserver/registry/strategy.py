@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 
 class StrategyServices(Protocol):
-    """What strategies may use of the server besides the object: other kinds, allocators and the authorizer."""
+    """The services of the server that strategies may use: stores of other kinds, allocators and the authorizer."""
 
     @property
     def scheme(self) -> Scheme: ...
@@ -47,7 +47,7 @@ class StrategyServices(Protocol):
 
 @dataclass(slots=True, kw_only=True)
 class Context:
-    """What a strategy may know about the request."""
+    """The attributes of a request that a strategy may use."""
 
     registry: StrategyServices
     user: UserInfo

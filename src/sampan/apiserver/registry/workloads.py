@@ -1,5 +1,5 @@
-"""What workload kinds share: the strategy of kinds with a pod template, their table columns and version annotations,
-and the validation of selectors, percentages of pods and the counts in a status.
+"""The parts that workload kinds share: the strategy of kinds with a pod template, their table columns and version
+annotations, and the validation of selectors, percentages of pods and the counts in a status.
 
 The pod spec itself is in `registry.podspec`; what is specific to a kind is in its own module. The counterpart is
 `pkg/apis/apps/validation`.
@@ -162,7 +162,7 @@ SELECTOR = Column("Selector", lambda obj, now: cells.selector(obj.spec.selector)
 
 
 def count(name: str, field: str) -> Column:
-    """Return a column with a number from the status."""
+    """Return the table column that shows a number from the status."""
     return Column(name, lambda obj, now: getattr(obj.status, field), type="integer", field=f"status.{field}")
 
 
@@ -192,7 +192,7 @@ _SURPRISE = "this is used in Pod names and hostnames, which can result in surpri
 
 
 def update_options(old: PodTemplateSpec) -> PodValidationOptions:
-    """Return what an update of the template may keep although it is invalid."""
+    """Return the options that tolerate invalid values in an update if the old template has them too."""
     return PodValidationOptions(old.spec, old.metadata.annotations)
 
 

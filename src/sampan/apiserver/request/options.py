@@ -120,7 +120,7 @@ def parse_delete_options(value: dict[str, Any]) -> DeleteOptions:
 
 
 _CHANCE = random.Random()
-"""A private generator, because tests seed the shared one."""
+"""A private random number generator, because tests seed the shared one."""
 
 _WATCH_LEAST_S = 1800
 """The minimum timeout of a watch that sets none, as in kube-apiserver: the actual timeout is random, up to twice as

@@ -44,7 +44,7 @@ class WebhookFailed(Exception):
 
 @lru_cache(maxsize=1024)
 def _url_location(url: str) -> tuple[Location, str]:
-    """Return where to connect to for a URL, and the name that the certificate must have."""
+    """Return the location of a URL's server, and the name that its certificate must have."""
     parts = urlsplit(url)
     host = parts.hostname or ""
     return Location(host=host, port=parts.port or _HTTPS, is_tls=True), host
@@ -85,7 +85,7 @@ class WebhookClients:
             raise WebhookFailed(f'Post "{url}": {error.message}') from None
 
     async def _destination(self, config: CallableWebhook) -> tuple[Location, str]:
-        """Return where to connect to, and the name that the certificate must have."""
+        """Return the location of the webhook's server, and the name that its certificate must have."""
         service = config.service
         if service is not None:
             return await self._service_location(service), f"{service.name}.{service.namespace}.svc"

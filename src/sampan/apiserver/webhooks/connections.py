@@ -103,14 +103,14 @@ class _Connection(BaseProtocol):
             self.transport.abort()
 
     def pause_reading(self) -> None:
-        """Do nothing: what a response may have in memory is limited by `ResponseLimits`."""
+        """Do nothing: `ResponseLimits` limits how much of a response is kept in memory."""
 
     def resume_reading(self, resume_parser: bool = True) -> None:
         """Do nothing, because reading is never paused."""
 
     def data_received(self, data: bytes) -> None:
         if self._response is None or self._response.done():
-            self.abort()  # nothing was requested
+            self.abort()  # the server sends data without a request
             return
         try:
             messages, _, _ = self._responses.feed_data(data)
@@ -118,7 +118,7 @@ class _Connection(BaseProtocol):
             self._fail(_invalid_response(error))
             return
         for message, payload in messages:
-            if message.code >= _OK:  # others announce a further response
+            if message.code >= _OK:  # informational responses precede the actual one
                 self._message, self._payload = message, payload
         self._read()
 
@@ -177,7 +177,7 @@ class _Host:
     def __init__(self, connections: int) -> None:
         self.turns = asyncio.Semaphore(connections)
         self.idle: list[_Connection] = []
-        """Connections without a request, that which was used last at the end."""
+        """Connections without a request, in the order of their last use."""
         self.users = 0
 
 
@@ -271,7 +271,8 @@ class KeptConnections:
             self._timer = loop.call_later(self._keep_s, self._close_idle)
 
     def _close_idle(self) -> None:
-        """Close the connections that have been idle for too long, and look again when the next one will have been."""
+        """Close the connections that have been idle for too long, and schedule the next call for the time when the next
+        connection expires."""
         loop = asyncio.get_running_loop()
         self._timer = None
         oldest = loop.time() - self._keep_s

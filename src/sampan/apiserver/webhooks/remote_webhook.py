@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from sampan.machinery.client.http import HttpTransport
 
 _CHANCE = random.Random()
-"""A private generator, because tests seed the shared one."""
+"""A private random number generator, because tests seed the shared one."""
 
 log = logging.getLogger(__name__)
 
@@ -43,11 +43,11 @@ class RetryPolicy:
     """The pause before the second attempt; it grows with every further attempt. A longer Retry-After of the webhook
     replaces it, up to `timeout_s`."""
     retries_every_error: bool = False
-    """Whether a retry follows any error, and not only those that are likely to pass."""
+    """Whether any error is retried, and not only errors that are likely to be temporary."""
 
 
 class RemoteWebhook:
-    """Connections are opened with the first request and kept alive."""
+    """A client of one webhook. Its connections are opened with the first request and kept alive."""
 
     def __init__(self, access: Access, *, retry_policy: RetryPolicy | None = None) -> None:
         self._access, self._retry_policy = access, retry_policy or RetryPolicy()

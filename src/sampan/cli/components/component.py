@@ -44,7 +44,7 @@ ACCESS_FLAGS = (
         metavar="URL",
     ),
 )
-"""How a component reaches the API server."""
+"""The flags that say how a component reaches the API server."""
 VERBOSITY_FLAG = Flag(
     name="--v",
     short="-v",
@@ -130,7 +130,7 @@ class ComponentConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Component:
-    """What the work of a component depends on."""
+    """The connection, clock, metrics and port of a component process, which its main function receives."""
 
     transport: HttpTransport
     access: Access
@@ -189,7 +189,7 @@ def run_component(
     config: ComponentConfig, work: Work, *, shown: Mapping[str, object], pages: Mapping[str, Page] | None = None
 ) -> None:
     """Run a component until it is signalled to stop or loses the lease. `shown` is the content of /configz; `pages` are
-    additional paths that are served even before the component becomes leader."""
+    handlers of additional paths, which are served even before the component becomes leader."""
     run_loop(_run(config, work, shown, pages or {}))
 
 
@@ -244,7 +244,8 @@ async def _run_as_leader(config: ComponentConfig, component: Component, work: Wo
 
 
 def access_of(master: str, kubeconfig: str | None) -> Access:
-    """Return how to reach the API server: by the kubeconfig, at the address of --master, or from inside the cluster."""
+    """Return the address and the credentials of the API server. They come from the kubeconfig, from --master alone, or
+    from the service account of a pod. --master overrides the address in a kubeconfig."""
     try:
         if kubeconfig:
             access = load(Path(kubeconfig))

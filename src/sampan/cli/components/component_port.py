@@ -95,7 +95,8 @@ class ComponentPort:
 
 @asynccontextmanager
 async def serve_port(port: ComponentPort, *, host: str, number: int, tls: ssl.SSLContext | None) -> AsyncIterator[int]:
-    """Serve for the duration of the block. The value is the actual port number."""
+    """Serve a component's port for the duration of the `async with` block. The context manager yields the actual port
+    number."""
     runner = web.ServerRunner(web.Server(port.response, access_log=None), shutdown_timeout=1)
     await runner.setup()
     try:
@@ -109,7 +110,8 @@ async def serve_port(port: ComponentPort, *, host: str, number: int, tls: ssl.SS
 def tls_of(
     certificate: Path | None, key: Path | None, *, name: str, settings: ServerTlsSettings | None = None
 ) -> ssl.SSLContext:
-    """Return a TLS context with these files, or with a self-signed certificate generated for this process."""
+    """Return a TLS context with the certificate and key in these files, or with a self-signed certificate generated for
+    this process."""
     context = server_context(settings)
     if certificate is not None and key is not None:
         context.load_cert_chain(certificate, key)

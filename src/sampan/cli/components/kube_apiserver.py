@@ -48,7 +48,7 @@ _CERTIFICATE_FLAGS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlPlane:
-    """What runs beside the API server, and where its objects are."""
+    """The store of an API server process, and the components and controllers that run beside the API server."""
 
     store: StoreConfig
     components: Sequence[str] = (APISERVER,)
@@ -73,7 +73,8 @@ def command(**options: Any) -> None:
 
 
 def run_api_server(options: dict[str, Any], plane: ControlPlane) -> None:
-    """Run the API server, and what `plane` adds, until the process is signalled to stop."""
+    """Run the API server with the store, components and controllers of `plane` until the process is signalled to
+    stop."""
     set_up_logs(options["verbosity"])
     began = time.monotonic()
     scratch = TemporaryDirectory(prefix="sampan-certs-")
@@ -89,7 +90,7 @@ def run_api_server(options: dict[str, Any], plane: ControlPlane) -> None:
         )
 
         async def on_ready(cluster: Assembly) -> None:
-            scratch.cleanup()  # everything is loaded, so delete the keys now, before the process may be killed
+            scratch.cleanup()  # the keys are loaded: delete the files before the process can be killed
             port = cluster.server.secure_port or cluster.server.insecure_port
             click.echo(f"kube-apiserver is ready on port {port} ({time.monotonic() - began:.2f} s)")
 

@@ -75,7 +75,8 @@ def _write(configuration: KubeProxyConfiguration, path: str) -> None:
 
 
 def _clean_up(lack: str, masquerade_bit: int) -> None:
-    """Remove all tables of kube-proxy and the rules in other firewalls."""
+    """Remove all nftables tables of kube-proxy, and the rules that it added to other firewalls. `lack` says why
+    nftables cannot be used."""
     from sampan.network.proxy.firewall import ServiceForwardRules
     from sampan.network.proxy.nftables.nfnetlink import TransactionFailed
     from sampan.network.proxy.nftables.table_sync import remove_tables

@@ -225,7 +225,8 @@ async def _run(
 async def _network(
     places: RuntimeConfig, runtime: RuntimeChoice, transport: HttpTransport, has_policies: bool
 ) -> AsyncIterator[NodeNetwork]:
-    """Run what enforces network policies, with the credentials of the kubelet, if these permit it."""
+    """Run the network of the node for the duration of the block. Network policies are enforced if the runtime supports
+    it and the credentials of the kubelet permit to read the policies."""
     from sampan.cluster.nodes.node_network import NodeNetworks, can_enforce_policies, may_read_policies
     from sampan.network.nodes import NodeAttachment
 
@@ -252,14 +253,14 @@ async def _print_ready(kubelet: Any) -> None:
 
 
 def _ports(values: Mapping[str, Any], config: AgentConfig, *, cluster_ca: bytes = b"") -> PortsConfig:
-    """Return the ports defined by the flags or the configuration file of a kubelet. Unless they set a client CA,
-    clients are verified with the CA of the API server, which above all admits the API server itself."""
+    """Return the ports defined by the flags or the configuration file of a kubelet. Unless they set a client CA, client
+    certificates are verified with the CA of the API server, so that the API server itself is admitted."""
     certificate, key = values["tls-cert-file"], values["tls-private-key-file"]
     parsers.key_pair("--tls-cert-file", certificate, "--tls-private-key-file", key)
     parsers.authority("--client-ca-file", values["client-ca-file"])
     accepted = _parse_tls_settings(values)
     if values["rotate-server-certificates"] and not certificate:
-        # handshakes fail until the cluster has issued the certificate
+        # TLS handshakes fail until the cluster has issued the serving certificate
         context = server_context(accepted)
     else:
         files = Path(certificate) if certificate else None, Path(key) if key else None

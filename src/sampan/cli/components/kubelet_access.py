@@ -44,7 +44,8 @@ class KubeletIdentity:
     """The kubeconfig to write once the first certificate is issued."""
     rotates: bool = False
     serving: bool = False
-    """Whether the serving certificate is requested from the cluster, too (serverTLSBootstrap)."""
+    """Whether the serving certificate, like the client certificate, is requested from the cluster
+    (serverTLSBootstrap)."""
     serving_by_name: bool = False
     """Whether to request a serving certificate that contains only the node name, which Sampan's controllers approve.
     Until it is issued, the port uses a self-signed certificate."""
@@ -133,7 +134,8 @@ def _read_stored_pair(directory: Path, node: str) -> KeyPair | None:
 
 
 def _discard_foreign_pair(pair: KeyPair, node: str) -> KeyPair | None:
-    """Return the pair if it is the certificate of the node: the kubelet rotates no other certificate."""
+    """Return the key pair if its certificate is that of the node, and None otherwise: the kubelet rotates no other
+    certificate."""
     return pair if common_name(pair.certificate) == f"system:node:{node}" else None
 
 

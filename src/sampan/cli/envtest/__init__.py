@@ -6,8 +6,8 @@ envtest is how Go projects test controllers: it starts the programs `etcd` and `
 | module | purpose |
 |---|---|
 | assets | the directory with the three scripts |
-| etcd | what `etcd` runs: it only names the file in which the API server keeps its objects |
-| kube_apiserver | what `kube-apiserver` runs: `sampan kube-apiserver` on that file, with controllers on request |
+| etcd | the program `etcd`: it only names the file in which the API server keeps its objects |
+| kube_apiserver | the program `kube-apiserver`: `sampan kube-apiserver` on that file, with controllers on request |
 """
 
 from __future__ import annotations

@@ -24,11 +24,13 @@ END_OF_HELP
 done
 exec {command} "$@"
 """
-"""envtest searches the output of --help for flags before each start, so that the help must not wait for Python."""
+"""The shell script of a program. It prints the help without starting Python, because envtest searches the output of
+--help for flags before each start."""
 
 
 def write_assets() -> Path:
-    """Return the path of the directory, after adding what is missing in it. Several processes may do so at once."""
+    """Create the scripts that are missing or outdated, and return the path of their directory. Several processes may do
+    so at the same time."""
     scripts = _scripts()
     content = hashlib.sha256("".join(scripts.values()).encode()).hexdigest()[:12]
     directory = _cache() / "envtest" / f"{__version__}-{content}"
@@ -41,7 +43,7 @@ def write_assets() -> Path:
 
 def _scripts() -> dict[str, str]:
     python = quote(sys.executable)
-    # -P keeps modules of the directory in which the tests run out of the way; etcd needs the standard library alone
+    # -P excludes modules in the working directory of the tests; etcd needs only the standard library
     return {
         "etcd": _script("etcd", etcd.HELP, f"{python} -I -S {quote(etcd.__file__)}"),
         "kube-apiserver": _script("kube-apiserver", _server_help(), f"{python} -P -m {kube_apiserver.__name__}"),
@@ -73,7 +75,7 @@ def _is_current(path: Path, text: str) -> bool:
 
 
 def _write(path: Path, text: str) -> None:
-    """Replace the file atomically: another process may be about to run it."""
+    """Replace a script atomically, because another process may be about to run it."""
     number, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
     with os.fdopen(number, "w") as file:
         file.write(text)

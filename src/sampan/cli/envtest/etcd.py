@@ -12,7 +12,7 @@ import socket
 import sys
 
 STORE_PATH = "/sampan/store"
-"""Where the path of the file and whether its writes are synced to disk are served, each in a line."""
+"""The URL path that serves two lines: the path of the SQLite file, and whether its writes are synced to disk."""
 SYNCED, UNSYNCED = "synced", "unsynced"
 HELP = """\
 Usage: etcd [FLAGS]
@@ -80,7 +80,7 @@ def _family(host: str) -> socket.AddressFamily:
 
 
 def serve(sockets: list[socket.socket], pages: dict[str, bytes]) -> None:
-    """Serve the pages until the process is signalled to stop."""
+    """Serve pages, given as bodies by URL path, until the process is signalled to stop."""
     import select
 
     while True:

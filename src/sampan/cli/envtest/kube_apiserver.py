@@ -71,7 +71,8 @@ def main() -> None:
 
 
 def drop_unused(words: Sequence[str]) -> list[str]:
-    """Return the command line without flags and feature gates that have no effect, and name those on standard error."""
+    """Return the command line without flags and feature gates that have no effect. Print the names of the removed ones
+    to standard error."""
     unused = {f"--{name}" for name in _ONLY_IN_TESTS.union(component_flags("kube-apiserver"))}
     kept, dropped = drop_flags(words, unused)
     warn_without_effect("kube-apiserver", dropped)
@@ -99,7 +100,8 @@ def _filter_gates(text: str) -> str:
 
 
 def find_store(store: StoreConfig) -> StoreConfig:
-    """Return the SQLite store that the etcd of `sampan envtest` names, or the given one if it is a real etcd."""
+    """Return the SQLite store that the etcd of `sampan envtest` names. If --etcd-servers is a real etcd, return `store`
+    unchanged."""
     for url in store.etcd_servers:
         lines = _get(url).splitlines()
         if len(lines) == 2:
@@ -111,8 +113,8 @@ def find_store(store: StoreConfig) -> StoreConfig:
 
 
 def _get(url: str) -> str:
-    """Return the page about the store of an etcd of `sampan envtest`; empty for another server. This is no HTTP client,
-    as importing one would take longer than everything else here."""
+    """Return the response of the etcd of `sampan envtest` at STORE_PATH; empty for any other server. The request is
+    written to a socket, because importing an HTTP client would take longer than the rest of the start."""
     address = urlsplit(url)
     if address.scheme != "http" or not address.hostname:
         return ""
@@ -132,12 +134,13 @@ def _blocks(connection: socket.socket) -> Iterable[bytes]:
 
 
 def _read_serving_certificate(options: dict[str, Any]) -> bytes:
-    """Return the certificate of the server, which is what pods verify it with: envtest does not reveal its CA."""
+    """Return the serving certificate, which is published to pods in place of a CA because envtest does not reveal its
+    CA."""
     path = options["tls_cert_file"] or (options["cert_dir"] and Pki(Path(options["cert_dir"])).certificate(SERVER))
     try:
         return Path(path).read_bytes() if path else b""
     except OSError:
-        return b""  # the server is about to generate it
+        return b""  # the server generates the certificate later, when it starts
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ BY_RUNTIME_CONFIG = frozenset(
         "GenericWorkload",
     )
 )
-"""The gates with any value: the features work once --runtime-config enables their resources."""
+"""The feature gates that accept any value. Their features work once --runtime-config enables their resources."""
 _ON = """
 APIResponseCompression APIServerIdentity APIServerTracing AggregatedDiscoveryRemoveBetaType
 AllowParsingUserUIDFromCertAuth AllowServiceExternalIPs AnonymousAuthConfigurableEndpoints AnyVolumeDataSource
@@ -89,7 +89,7 @@ UserNamespacesHostNetworkSupport VolumeLimitScaling WindowsCPUAndMemoryAffinity 
 WorkloadAwarePreemption WorkloadWithJob
 """
 DEFAULTS = {**dict.fromkeys(_ON.split(), True), **dict.fromkeys(_OFF.split(), False)}
-"""The defaults of all other gates."""
+"""The default values of all feature gates that accept only their default."""
 
 
 def feature_gates(text: str) -> dict[str, bool]:

@@ -340,7 +340,8 @@ def kube_proxy_configuration(options: Mapping[str, Any], *, default_mode: str) -
 
 
 def _source_of_error(options: Mapping[str, Any]) -> str:
-    """Return the file or the flag with an invalid value; all flags, if only their combination is invalid."""
+    """Return --config or the name of the flag that has an invalid value. If only the combination of the flags is
+    invalid, return the names of all of them."""
     if options["config"]:
         return f"--config: {options['config']}"
     used = [flag for flag in _FIELD_FLAGS if options[flag.option_name] is not None]
@@ -376,7 +377,7 @@ def _from_flags(options: Mapping[str, Any]) -> KubeProxyConfiguration:
 
 
 def _share_sections(content: dict[str, Any]) -> None:
-    """Apply the flags named after iptables to the section of the chosen mode: these settings have no other flags."""
+    """Copy the settings of the flags named after iptables to the section of nftables, whose settings have no flags."""
     iptables = content.get("iptables", {})
     content["nftables"] = {name: value for name, value in iptables.items() if name != "localhostNodePorts"}
     if content.get("mode") == IPVS and "ipvs" not in content:
@@ -384,7 +385,8 @@ def _share_sections(content: dict[str, Any]) -> None:
 
 
 def _apply_ports(configuration: KubeProxyConfiguration, options: Mapping[str, Any]) -> None:
-    """Apply the deprecated flags for ports and empty addresses, which disable a server."""
+    """Apply the deprecated port flags of the health and metrics servers. A port of 0 or an empty address disables a
+    server."""
     source = click.get_current_context().get_parameter_source
     for name, port_option in (("healthzBindAddress", "healthz_port"), ("metricsBindAddress", "metrics_port")):
         is_empty = options[_option_of(name)] == ""

@@ -42,7 +42,7 @@ FLAGS = (
 
 
 def store_config(options: Mapping[str, Any]) -> StoreConfig:
-    """Return the store of the flags: etcd, or memory without --etcd-servers."""
+    """Return the store configuration of the flags: etcd, or a store in memory without --etcd-servers."""
     return StoreConfig(
         etcd_servers=tuple(url.strip() for url in options["etcd_servers"].split(",") if url.strip()),
         etcd_ca=parsers.file("--etcd-cafile", options["etcd_cafile"]),

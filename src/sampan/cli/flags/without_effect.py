@@ -34,7 +34,8 @@ _DELEGATION = frozenset(
         "requestheader-username-headers",
     )
 )
-"""How the secure port of a component authenticates callers. Sampan asks the API server of --kubeconfig."""
+"""Flags about how the secure port of a component authenticates callers. They have no effect, because Sampan asks the
+API server of --kubeconfig."""
 _API_SERVER = frozenset(
     (
         "aggregator-reject-forwarding-redirect", "allow-privileged", "apiserver-count", "audit-log-batch-buffer-size",

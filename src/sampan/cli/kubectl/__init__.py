@@ -115,7 +115,8 @@ class RootGroup(KubectlGroup):
         return super().parse_args(ctx, args)
 
     def _apply_preferences(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Expand an alias of the user's kuberc file, if there is one, and keep what applies to the command."""
+        """Expand an alias of the user's kuberc file, if there is one. Store the default flags for the command in
+        `ctx.meta`."""
         is_named = bool(os.environ.get("KUBERC")) or any(word.startswith("--kuberc") for word in args)
         if not is_named and not os.path.exists(os.path.expanduser("~/.kube/kuberc")):
             return args
@@ -156,7 +157,7 @@ class RootGroup(KubectlGroup):
 
 
 def suggestions(word: str) -> str:
-    """Return a list of commands with similar names, or nothing, as cobra does."""
+    """Return the hint of cobra that lists commands with similar names; empty if there are none."""
     names = [
         name
         for name in COMMANDS

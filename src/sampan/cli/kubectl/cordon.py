@@ -34,7 +34,8 @@ _SUFFIXES = {"client": " (dry run)", "server": " (server dry run)"}
 def select_nodes(
     factory: Factory, name: str, words: Sequence[str], selector: str, chunk_size: int = 0
 ) -> list[ResourceInfo]:
-    """Return the nodes of the words or of the selector. `name` is that of the command, for its errors."""
+    """Return the nodes that the words or the selector select. `name` is the name of the command, for its error
+    messages."""
     changed = click.get_current_context().meta[CHANGED_FLAGS]
     if not words and "selector" not in changed:
         raise UsageError(f"USAGE: {name} NODE [flags]")
@@ -49,7 +50,8 @@ def select_nodes(
 
 
 def set_schedulable(factory: Factory, nodes: Sequence[ResourceInfo], *, is_cordoned: bool, dry_run: str) -> None:
-    """Cordon or uncordon nodes and report each. An error of one node is printed, and the others follow."""
+    """Cordon or uncordon nodes and report each of them. If a node cannot be changed, print the error and continue with
+    the next node."""
     verb = "cordon" if is_cordoned else "uncordon"
     writer = ObjectWriter(session=factory.session, dry_run=dry_run)
     for node in nodes:

@@ -84,7 +84,7 @@ def file_spec(text: str) -> FileSpec:
 
 
 class _RemoteTar:
-    """Runs programs in the container of a copy."""
+    """Runs programs such as tar in the container that a copy reads or writes."""
 
     def __init__(self, factory: Factory, spec: FileSpec, options: Mapping[str, Any]) -> None:
         self._session = factory.session
@@ -99,7 +99,7 @@ class _RemoteTar:
         self._query = [("container", container), ("stdout", "true"), ("stderr", "true")]
 
     def run(self, words: list[str], stdin: bytes | None = None) -> tuple[int, bytes, bytes]:
-        """Return the exit code and the outputs of a program."""
+        """Run a program in the container. Return its exit code, its standard output and its standard error."""
         import asyncio
 
         query = [*(("command", word) for word in words), *self._query]

@@ -36,7 +36,7 @@ from sampan.cli.kubectl.printers import as_yaml
 from sampan.cli.kubectl.printers.objects import without_managed_fields
 
 Versions = tuple[dict[str, Any] | None, dict[str, Any]]
-"""The live object, None if there is none, and the object that apply would make."""
+"""The live object (None if it does not exist), and the object that apply would make of it."""
 
 _RETRIES = 4
 _is_argument = re.compile("[a-zA-Z0-9-=]+").fullmatch
@@ -187,7 +187,7 @@ def _write(
     absent = ""
     if not options["show_secrets"] and (info.kind.version, info.kind.kind) == ("v1", "Secret"):
         live, merged = mask_secrets(live, merged)
-        absent = "null\n"  # as kubectl writes it
+        absent = "null\n"  # kubectl writes an absent Secret as null
     for directory, value in zip(directories, (live, merged), strict=True):
         (directory / _file_name(info)).write_text(as_yaml(value) + "\n" if value is not None else absent)
 

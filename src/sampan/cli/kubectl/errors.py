@@ -19,13 +19,13 @@ class KubectlError(CliError):
 
     @property
     def text(self) -> str:
-        """The message as it is printed when it is the only one."""
+        """The message as it is printed if it is the only error."""
         message = self.message.removesuffix("\n")
         return message if message.startswith("error: ") else f"error: {message}"
 
     @property
     def text_in_list(self) -> str:
-        """The message as it is printed among several."""
+        """The message as it is printed in a list of errors."""
         return self.message.removesuffix("\n")
 
 
@@ -78,14 +78,15 @@ class ErrorAggregate(CliError):
             self.add(error)
 
     def raise_any(self) -> None:
-        """Raise the only error itself, and several of them together; return if there is none."""
+        """Raise the collected error itself if it is the only one, or all of them together. Return if there is none."""
         if len(self.errors) == 1:
             raise self.errors[0]
         if self.errors:
             raise self
 
     def raise_all(self) -> None:
-        """Raise all errors together, even a single one, which is printed as in a list; return if there is none."""
+        """Raise all collected errors together, even a single one, which is then printed as in a list. Return if there
+        is none."""
         if self.errors:
             raise self
 

@@ -89,7 +89,7 @@ def _has_type(event: Mapping[str, Any], types: set[str]) -> bool:
 
 
 def _last_time(event: Mapping[str, Any]) -> str:
-    """Return the time as text of a fixed form, which sorts like times."""
+    """Return the time of the event's last occurrence as text of a fixed form, so that texts sort like times."""
     text = (event.get("series") or {}).get("lastObservedTime") or event.get("lastTimestamp") or event.get("eventTime")
     seconds, _, fraction = str(text or "").rstrip("Z").partition(".")
     return f"{seconds}.{fraction:0<9}"
@@ -106,7 +106,7 @@ class EventOutput:
             metadata: dict[str, Any] = {}
             items = {"kind": "EventList", "apiVersion": "v1", "metadata": metadata, "items": events}
             if not (is_list and isinstance(self._printer, NamePrinter)):
-                # kubectl prints no names for a list of events.
+                # kubectl prints nothing for a list of events with -o name
                 self._printer.print(items if is_list else events[0])
             return
         header = ["NAMESPACE"] * self._has_namespace + ["LAST SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE"]

@@ -41,7 +41,8 @@ def view(ctx: click.Context, /, **options: Any) -> None:
 
 
 def _offer_file(path: Path, is_named: bool) -> None:
-    """Ask whether to create a file with recommended options, unless the user named one."""
+    """Ask whether to create a kuberc file with recommended options. Raise KubectlError if the user named the missing
+    file."""
     if is_named:
         raise KubectlError(f"kuberc file not found at {path}")
     click.echo(f"kuberc file not found at {path}")

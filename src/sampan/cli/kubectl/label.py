@@ -81,7 +81,7 @@ def parse_labels(pairs: Sequence[str]) -> tuple[dict[str, str], list[str]]:
 def change_labels(
     current: dict[str, str], added: dict[str, str], removed: Sequence[str], *, overwrite: bool
 ) -> tuple[str, dict[str, str]]:
-    """Return the operation that kubectl reports, and the labels after it."""
+    """Return the operation that kubectl reports (such as labeled or unlabeled), and the labels after the change."""
     if not overwrite:
         clashes = [
             f"'{key}' already has a value ({current[key]}), and --overwrite is false"

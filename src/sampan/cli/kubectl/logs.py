@@ -229,7 +229,7 @@ def _follow_all(
     def follow(source: LogSource) -> None:
         try:
             _consume(session.open_another(), source, query, options, lock)
-        except (click.ClickException, OSError) as error:  # an OSError if nobody reads the output
+        except (click.ClickException, OSError) as error:  # OSError is raised if the reader of the output is gone
             failures.append(error)
         is_over.release()
 
@@ -242,14 +242,14 @@ def _follow_all(
 
 
 class LostLogError(KubectlError):
-    """The connection over which a log arrives has ended before the log."""
+    """The connection ended before the end of the log."""
 
 
 def _consume(
     session: Session, source: LogSource, query: Mapping[str, str], options: Mapping[str, Any], lock: threading.Lock
 ) -> None:
-    """Print a log. With --follow, connect again when the connection is lost, and try again after an error of the
-    server until the time is over."""
+    """Print a log. With --follow, reconnect when the connection is lost, and retry after an error of the server until
+    --pod-running-timeout has passed."""
     deadline = time.monotonic() + options["pod_running_timeout"]
     while True:
         try:
@@ -276,7 +276,7 @@ def _consume(
 
 
 def _continue_query(query: Mapping[str, str]) -> dict[str, str]:
-    """Return the query for the lines after those that have arrived."""
+    """Return the query with which a new connection continues a log: only lines from now on."""
     from datetime import UTC, datetime
 
     kept = {key: value for key, value in query.items() if key not in ("tailLines", "sinceSeconds", "limitBytes")}

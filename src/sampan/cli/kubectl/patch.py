@@ -90,7 +90,8 @@ def _check_flags(words: tuple[str, ...], options: dict[str, Any], dry_run: str) 
 
 
 def _read_patch(options: dict[str, Any]) -> bytes:
-    """Return the patch as JSON. What begins like a JSON object is left for the server to decode."""
+    """Return the patch as JSON. A patch that begins like a JSON object is sent as it is, so that the server reports
+    errors in it."""
     import msgspec
 
     from sampan.api.codec import yaml
@@ -128,7 +129,7 @@ def _patch(
 
 
 def _patch_locally(info: ResourceInfo, data: bytes, media_type: str) -> dict[str, Any]:
-    """Return the object after the patch, without a request."""
+    """Return the object after the patch is applied on the client, without a request."""
     import msgspec
 
     from sampan.cli.kubectl.objects.patch_metadata import built_in_schema

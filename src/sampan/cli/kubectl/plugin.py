@@ -77,8 +77,8 @@ def _warnings(path: str, name: str, paths_by_name: dict[str, str]) -> Iterator[s
 
 
 def run_plugin(args: Sequence[str], *, least: int = 1) -> None:
-    """Replace this process by the plug-in with the longest name that the words before the first flag give, but at
-    least so many. Return if there is none."""
+    """Replace this process by a plug-in. The words before the first flag name it, and the longest name that exists
+    wins. At least `least` words must match. Return if there is no such plug-in."""
     words: list[str] = []
     for arg in args:
         if arg.startswith("-"):

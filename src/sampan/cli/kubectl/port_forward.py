@@ -1,7 +1,7 @@
 """`kubectl port-forward`: forward local ports to a pod.
 
-The target of a service or workload may be replaced: its connections end, and new ones go to another pod. (kubectl ends
-instead.)
+If the target is a service or workload and its pod is deleted, existing connections end, and new connections are
+forwarded to another pod. (kubectl itself exits instead.)
 """
 
 from __future__ import annotations
@@ -74,7 +74,8 @@ def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None
 
 
 def _pair(text: str, obj: Pod, pod: Pod) -> tuple[str, str]:
-    """Return the local and the remote port of `8080:80`, `:80` or `80`; names of ports become numbers."""
+    """Return the local and the remote port number of `8080:80`, `:80` or `80`. A port name is resolved with the object
+    and its pod."""
     parts = text.split(":")
     local, remote = (parts[0], parts[1]) if len(parts) == 2 else (parts[0], parts[0])
     if obj.get("kind") == "Service":
@@ -174,8 +175,8 @@ def _hosts(addresses: tuple[str, ...]) -> list[str]:
 
 
 class PortForwarder:
-    """Listens on local ports and joins connections with ports of a pod. `target` is the object that selects pods, by
-    which a pod that disappears is replaced; None if the pod itself is the target."""
+    """Listens on local ports and forwards connections to ports of a pod. `target` is the object whose selector finds
+    another pod when the pod disappears; None if the pod itself is the target."""
 
     def __init__(self, *, session: Session, target: Pod | None, ports: Ports, hosts: list[str]) -> None:
         self._session = session

@@ -194,7 +194,8 @@ class ObjectWait:
             self._sleep(self._time_left_s(_TIMED_OUT))
 
     def wait_until_met(self, info: ResourceInfo, is_met: Condition) -> dict[str, Any]:
-        """Return the object that meets the condition. An object that disappears never meets it."""
+        """Wait until the object meets the condition, and return it. If the object is deleted, the next read raises
+        NotFound."""
         while True:
             info.fetch(self._session)
             if is_met(info.value):
@@ -207,7 +208,7 @@ class ObjectWait:
                     return info.value
 
     def wait_until_deleted(self, info: ResourceInfo) -> dict[str, Any]:
-        """Return the last state of an object that is gone, or that was replaced by another one of the same name."""
+        """Wait until the object is gone or another object has taken its name. Return its last known state."""
         uid = (info.value.get("metadata") or {}).get("uid")
         while True:
             try:
@@ -222,8 +223,8 @@ class ObjectWait:
                 return info.value
 
     def _events(self, info: ResourceInfo, value: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        """Yield the watch events of an object that follow a state of it, until the watch ends. Where a watch is not
-        permitted, return after a while, so that the caller asks again."""
+        """Yield the watch events of an object after its state `value`, until the watch ends. If the user may not watch
+        it, return after a pause, so that the caller reads the object again."""
         if not self._timeout_s:
             raise KubectlError(f"condition not met for {info.kind.plural}/{info.name}")
         left_s = self._time_left_s(f"{_TIMED_OUT} on {info.kind.plural}/{info.name}")

@@ -53,7 +53,7 @@ _OWN_NAMES = frozenset(
 )
 """All entries that a cluster creates in its data directory. No other entry is ever removed."""
 _OF_FILE_SYSTEMS = frozenset({"lost+found"})
-"""Entries in the root directory of an empty file system."""
+"""Entries that an empty file system has in its root directory. They do not prevent its use as a data directory."""
 
 
 class RunningCluster(msgspec.Struct, omit_defaults=True):
@@ -141,7 +141,7 @@ class ClusterDir:
 
     @property
     def is_joined(self) -> bool:
-        """Whether the directory is that of a node which joined the cluster of another machine."""
+        """Whether this is the data directory of a node that joined the cluster of another machine."""
         return os.path.isfile(self.join_record)
 
     @property
@@ -171,7 +171,7 @@ class ClusterDir:
     def make(self) -> Callable[[], None]:
         """Create the directory if it is missing, and return a function that removes what was created.
 
-        It is called if the cluster fails to start, so that a failed start leaves nothing behind.
+        The caller calls that function if the cluster fails to start, so that a failed start leaves nothing behind.
         """
         missing = [path for path in (self.path, *self.path.parents) if not os.path.exists(path)]
         try:
@@ -200,7 +200,7 @@ class ClusterDir:
         hand_over((self._note, self.kubeconfig, self.flags, self.log, self.version_file, self.path / "lock"))
 
     def remove(self) -> list[str]:
-        """Remove the files of the cluster, and the directory if it is empty then. Return the names of remaining
+        """Remove the files of the cluster, and the directory if it is empty afterwards. Return the names of remaining
         entries."""
         try:
             if not self.is_cluster:
@@ -319,7 +319,8 @@ def clusters_root() -> Path:
 
 
 def _list_roots() -> list[Path]:
-    """Return the directories in which clusters are looked for: through sudo also the one of root itself."""
+    """Return the directories in which clusters are looked for. If the process runs through sudo, they include the
+    directory of root."""
     roots = [clusters_root()]
     if sudo_user() is not None and not os.environ.get("SAMPAN_HOME"):
         roots.append(Path(pwd.getpwuid(0).pw_dir) / ".local/share/sampan")
@@ -405,8 +406,8 @@ def list_clusters() -> Iterator[ClusterDir]:
 
 
 def _is_scratch(name: str) -> bool:
-    """Whether the name is that of a temporary file, left by a process that was killed while it wrote a file of the
-    cluster."""
+    """Whether a file name is that of a temporary file, which a process left when it was killed while writing a file of
+    the cluster."""
     return any(name.startswith(f".{own}.") for own in _OWN_NAMES)
 
 

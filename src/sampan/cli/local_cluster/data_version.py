@@ -1,7 +1,7 @@
-"""The version of Sampan that wrote the data directory of a cluster, and whether this one can use it.
+"""The version of Sampan that wrote the data directory of a cluster, and whether the running version can use it.
 
-A data directory has a format, a number that grows when an older version could no longer use what a newer one wrote. The
-store has a format of its own (`sampan.storage.sqlite.schema`), which is converted when the store is opened.
+A data directory has a format: a number that is increased when older versions can no longer use the data of newer ones.
+The store has a format of its own (`sampan.storage.sqlite.schema`), which is converted when the store is opened.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ class DataVersion(msgspec.Struct):
     """The content of `version.json`."""
 
     version: str = ""
-    """The version of Sampan that last started the cluster; empty if it did not record it."""
+    """The version of Sampan that last started the cluster; empty if that version recorded none."""
     format: int = 1
 
 
 def read_version(where: ClusterDir) -> DataVersion:
-    """Return what the last start recorded. A directory without a record has the first format."""
+    """Return the version and format that the last start recorded. A directory without a record has the first format."""
     try:
         return msgspec.json.decode(where.version_file.read_bytes(), type=DataVersion)
     except FileNotFoundError:

@@ -23,11 +23,12 @@ _MOST_DESCRIPTORS = 1 << 16
 
 
 class Failed(CliError):
-    """The process exited before the cluster was ready."""
+    """The process of the cluster exited before the cluster was ready."""
 
 
 def start(where: ClusterDir, arguments: Sequence[str]) -> RunningCluster:
-    """Run `sampan ARGUMENTS` in a new process in the background, and return its description once it is ready."""
+    """Run `sampan ARGUMENTS` in a new background process, and return the description of the cluster once it is
+    ready."""
     log, began = _open_log(where)
     with log:
         process = subprocess.Popen(
@@ -41,10 +42,10 @@ def start(where: ClusterDir, arguments: Sequence[str]) -> RunningCluster:
 
 
 def fork(where: ClusterDir, *, shows_steps: bool) -> RunningCluster | None:
-    """Continue in the background: return None in the new process, and the description of the cluster in this one, once
-    it is ready. With `shows_steps` the steps of the start are printed as they appear in its log.
+    """Fork, and continue in the background. Return None in the new process. In this process, return the description of
+    the cluster once it is ready. With `shows_steps`, print the steps of the start as they appear in its log.
 
-    A copy of this process has imported everything already, which takes half of the time of a start.
+    A forked process has imported all modules already; the imports take half of the time of a start.
     """
     log, began = _open_log(where)
     sys.stdout.flush()
@@ -58,15 +59,15 @@ def fork(where: ClusterDir, *, shows_steps: bool) -> RunningCluster | None:
 
 
 def _open_log(where: ClusterDir) -> tuple[BinaryIO, int]:
-    """Open the log of the cluster for appending, and return its size as well."""
+    """Open the log of the cluster for appending. Return the file and its current size."""
     log = where.log.open("ab")
     where.log.chmod(0o600)
     return log, os.fstat(log.fileno()).st_size
 
 
 def _become_background_process(log: BinaryIO) -> None:
-    """Leave the session of the terminal, and use the log as standard output. Descriptors that the caller of the command
-    has passed on are closed: the cluster would keep a pipe open for ever."""
+    """Leave the session of the terminal, and redirect standard output and standard error to the log. Close all
+    inherited file descriptors, because the cluster would keep a pipe of its caller open for ever."""
     os.setsid()
     os.dup2(log.fileno(), 1)
     os.dup2(log.fileno(), 2)
@@ -99,7 +100,7 @@ def _wait_until_ready(where: ClusterDir, began: int, pid: int, *, shows_steps: b
 
 
 class _StepLines:
-    """The lines of the log that say how long the steps of the start took."""
+    """Prints the lines of the log that say how long each step of the start took."""
 
     def __init__(self, where: ClusterDir, began: int) -> None:
         self._path, self._position = where.log, began
@@ -116,7 +117,8 @@ class _StepLines:
 
 
 def _read_last_error(where: ClusterDir, began: int) -> str:
-    """Return the last error in the part of the log that belongs to this start."""
+    """Return the last error in the part of the log that belongs to this start; `began` is the offset of its first
+    byte."""
     lines = where.log.read_bytes()[began:].decode(errors="replace").strip().splitlines()
     errors = [at for at, line in enumerate(lines) if line.startswith(_MARK)]
     return "\n".join(lines[errors[-1] :] if errors else lines).removeprefix(_MARK)

@@ -1,4 +1,4 @@
-"""The description of a cluster that has become ready: what `running.json` has, and what `sampan up` prints."""
+"""The description of a cluster that has become ready: the content of `running.json`, and the output of `sampan up`."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _store_text(store: StoreConfig) -> str:
 
 
 def _dns(cluster: Assembly) -> str:
-    """Return the addresses of the DNS server, and where it forwards other queries to."""
+    """Return the addresses of the DNS server, and the resolvers to which it forwards queries for other names."""
     config = cluster.config
     if DNS not in config.components or not config.nodes.real_count:
         return ""
@@ -91,8 +91,8 @@ def ready_text(note: RunningCluster, took_s: float) -> str:
 
 
 def print_ready(note: RunningCluster, took_s: float) -> None:
-    """Print where the cluster is, what runs and what to type next, in 80 columns unless the path of the kubeconfig is
-    longer."""
+    """Print where the cluster is, which components run, and commands to type next. Lines have at most 80 columns unless
+    the path of the kubeconfig is longer."""
     click.echo(ready_text(note, took_s))
     rows = [
         ("also", f"{note.insecure_url}, without authentication" if note.insecure_url and note.url else ""),
@@ -107,7 +107,7 @@ def print_ready(note: RunningCluster, took_s: float) -> None:
     for title, text in rows:
         for line in _wrap_beside_title(title, text) if text else ():
             click.echo(line)
-    click.echo(f"  use    export KUBECONFIG={note.kubeconfig}")  # a line to copy is not wrapped
+    click.echo(f"  use    export KUBECONFIG={note.kubeconfig}")  # do not wrap a line that users copy
     click.echo("  try    kubectl get namespaces        (or: sampan kubectl get namespaces)")
 
 

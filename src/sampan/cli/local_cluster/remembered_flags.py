@@ -1,8 +1,8 @@
 """The flags of `sampan up` that a cluster remembers, so that the next start without flags gives the same cluster.
 
-The first start of a cluster decides its shape: nodes, runtime, components, port, ranges. These flags are kept in its
-data directory when the start succeeds. A later start takes those that its command line does not give, and remembers
-the ones that it gives.
+The first start of a cluster decides its shape: nodes, runtime, components, port and CIDRs. These flags are stored in
+its data directory when the start succeeds. A later start uses the stored flags that its command line does not set, and
+stores the ones that it sets.
 """
 
 from __future__ import annotations
@@ -50,20 +50,21 @@ REMEMBERED = frozenset(
         "store",
     }
 )
-"""The parameters of `sampan up` that are remembered. Paths are not: they may be relative to another directory."""
+"""The parameters of `sampan up` that are remembered. Paths are excluded, because they may be relative to another
+working directory."""
 
 
 class RememberedFlags:
     def __init__(self, path: Path, network: NetworkNamespace) -> None:
-        """`network` is that in which the port of the cluster must be free."""
+        """`network` is the network namespace in which the port of the cluster must be free."""
         self._path, self._network = path, network
         self._values: dict[str, Any] = {}
         self.recalled = ""
-        """The flags that came from an earlier start, as on a command line."""
+        """The flags that were taken over from an earlier start, as text of a command line."""
 
     def complete(self, options: Mapping[str, Any], *, forgets: bool) -> dict[str, Any]:
-        """Return the options with remembered values for those that the command line does not give. `forgets` ignores
-        what an earlier start left."""
+        """Return the options, with remembered values for those that the command line does not set. With `forgets`,
+        ignore the remembered flags."""
         context = click.get_current_context()
         explicit = {name for name in options if context.get_parameter_source(name) is not ParameterSource.DEFAULT}
         earlier = {} if forgets else self._read()
@@ -79,7 +80,8 @@ class RememberedFlags:
         return completed
 
     def save(self) -> None:
-        """Keep the flags. A cluster runs without them, for example if the disk is full."""
+        """Write the flags to the data directory. A failure, for example because the disk is full, is logged and does
+        not stop the cluster."""
         try:
             write_private(self._path, msgspec.json.encode(self._values))
         except OSError as error:

@@ -39,28 +39,30 @@ _NEW_MOUNTS, _NEW_IPC, _NEW_USER, _NEW_PIDS, _NEW_NETWORK = 0x20000, 0x8000000, 
 _MS_SHARED = 1 << 20
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE = 1, 4
 _CONNECTION = "SAMPAN_OUTER_NETWORK"
-"""The environment variable with the descriptor of the connection to the process outside, and with its process ID."""
+"""The environment variable with two numbers: the file descriptor of the socket to the outer process, and its process
+ID."""
 INNER_ADDRESS = "10.0.2.100"
-"""The address inside through which pods reach the API server, if no program provides outgoing traffic."""
+"""The address in the inner network namespace at which pods reach the API server if no program provides outgoing
+traffic."""
 _OUTGOING_PATIENCE_S = 5.0
 _WIDTH = 80
 PASTA, SLIRP = "pasta", "slirp4netns"
 OUTGOING_PROGRAMS = (SLIRP, PASTA)
-"""Programs that connect a network namespace with the network of the machine without privileges, the preferred one
-first: early versions of pasta lose responses to pods."""
+"""Programs that connect a network namespace with the network of the machine without privileges, in order of preference.
+pasta is second because its early versions lose responses to pods."""
 
 
 @dataclass(frozen=True, slots=True)
 class OuterProcess:
-    """The process outside, of which this process is the inner one."""
+    """The user's process outside of the namespaces, as seen by the inner process: its process ID and its network."""
 
     pid: int
     network: OuterNetwork
 
 
 def outer_process() -> OuterProcess | None:
-    """Return the process outside, or None if this process does not run in rootless mode. Later calls return None, and
-    so do the programs that this process starts."""
+    """Return the outer process, or None if this process does not run in rootless mode. Only the first call returns it;
+    programs that this process starts do not get it either."""
     text = os.environ.pop(_CONNECTION, "")
     if not text:
         return None
@@ -79,8 +81,8 @@ def unsupported_reason() -> str:
 
 
 def reason_to_run_again(options: Mapping[str, Any]) -> str:
-    """Return what to tell the user of `sampan up` before it runs again in rootless mode, or an empty string if that is
-    not needed or not possible."""
+    """Return the message of `sampan up` before it runs again in rootless mode. Return an empty string if rootless mode
+    is not needed or not possible."""
     wants_containers = options["runtime"] in (AUTO, OCI) and options["nodes"] != 0
     if not wants_containers or KUBELET not in options["components"].split(",") or not is_possible():
         return ""
@@ -102,7 +104,7 @@ def is_possible() -> bool:
 
 
 def shortcomings() -> list[str]:
-    """Return what is missing in rootless mode, and what that costs. Call it outside."""
+    """Return the limitations of rootless mode on this machine, each with its reason. Call it in the outer process."""
     has_range = shutil.which("newuidmap") is not None and subordinate_range("/etc/subuid", os.geteuid()) is not None
     return [
         "limits of CPU, memory and processes are not enforced: that needs cgroups, which need root",
@@ -112,21 +114,21 @@ def shortcomings() -> list[str]:
 
 
 def inner_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the flags of `sampan up` that differ in rootless mode: without outgoing traffic the machine has no address
-    that pods can reach, except the one that `run_inside` has added."""
+    """Return the flags of `sampan up` that differ in rootless mode. Without outgoing traffic the network namespace has
+    no address that pods can reach, except the one that `run_inside` has added."""
     return {"advertise_address": options["advertise_address"] or (None if _has_route() else INNER_ADDRESS)}
 
 
 def run_again(arguments: Sequence[str]) -> NoReturn:
-    """Run `sampan ARGUMENTS` in rootless mode, and exit with its code."""
+    """Run `sampan ARGUMENTS` in rootless mode, and exit with the exit code of that process."""
     command = [sys.executable, "-m", "sampan", *arguments]
     raise SystemExit(run_inside(lambda: os.execv(command[0], command), has_outgoing=True))
 
 
 def run_inside(call: Callable[[], object], *, has_outgoing: bool) -> int:
-    """Call a function in a process that is root of new namespaces, and return the exit code of the process.
-    `has_outgoing` connects it with the network of the machine, if there is a program for that. The calling process must
-    have a single thread, and is in the user namespace afterwards."""
+    """Call a function in a process that is root of new namespaces, and return the exit code of that process. With
+    `has_outgoing`, connect its network namespace with the network of the machine, if a program for that is installed.
+    The calling process must have a single thread, and is in the new user namespace afterwards."""
     sys.stdout.flush()
     sys.stderr.flush()
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -146,12 +148,12 @@ def run_inside(call: Callable[[], object], *, has_outgoing: bool) -> int:
     return _serve(OuterSocketServer(ours), init)
 
 
-# -- outside ---------------------------------------------------------------------------------------------------------
+# -- outer process ---------------------------------------------------------------------------------------------------
 
 
 class _Helper:
-    """A process outside of the new namespaces, which does what only the user's own namespace permits: it maps users
-    with `newuidmap`, and becomes the program for outgoing traffic."""
+    """A process outside of the new namespaces, for the actions that only the user's own namespace permits. It maps
+    users with `newuidmap`, and becomes the program for outgoing traffic."""
 
     def __init__(self, *, has_outgoing: bool) -> None:
         self._uid, self._gid, self._parent = os.geteuid(), os.getegid(), os.getpid()
@@ -164,8 +166,8 @@ class _Helper:
         far_end.close()
 
     def write_maps(self) -> None:
-        """Map the users of this process's new user namespace: a range of them if the user has one, otherwise only the
-        user itself, as root."""
+        """Map the users of this process's new user namespace. Map the user's subordinate range if there is one,
+        otherwise only the user itself as root."""
         self._own_end.sendall(b"m")
         if self._own_end.recv(1) == b"y":
             return
@@ -174,11 +176,12 @@ class _Helper:
         Path("/proc/self/gid_map").write_text(f"0 {self._gid} 1")
 
     def connect_network(self, pid: str) -> None:
-        """Connect the network namespace of a process, given by its process ID outside, if there is a program for it."""
+        """Ask the helper to connect the network namespace of a process with the network of the machine. `pid` is the
+        process ID outside of the namespaces."""
         self._own_end.sendall(pid.encode())
 
     def release(self) -> None:
-        """Forget the helper, which exits unless it has a network to connect."""
+        """Close the connection to the helper. The helper exits unless it has a network to connect."""
         self._own_end.close()
 
     def _work(self, connection: socket.socket) -> None:
@@ -250,15 +253,15 @@ def _serve(server: OuterSocketServer, init: int) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(init, 0)[1])
 
 
-# -- inside ----------------------------------------------------------------------------------------------------------
+# -- inner processes -------------------------------------------------------------------------------------------------
 
 
 def _run_init(helper: _Helper, call: Callable[[], object]) -> None:
-    """The first process of the PID namespace: prepare the namespaces, start the command, and collect orphans until it
-    exits."""
+    """Run as the first process of the PID namespace: prepare the namespaces, start the command, and reap orphaned
+    processes until the command exits."""
     _die_with_parent()
-    _prctl(_PR_SET_DUMPABLE, 1)  # so that the program for outgoing traffic may enter the namespaces
-    outer_pid = os.readlink("/proc/self")  # this is still the file system of the outer PID namespace
+    _prctl(_PR_SET_DUMPABLE, 1)  # allow the program for outgoing traffic to enter the namespaces
+    outer_pid = os.readlink("/proc/self")  # /proc still shows the outer PID namespace
     _unshare(_NEW_MOUNTS | _NEW_NETWORK | _NEW_IPC)
     mount("none", "/", "", MS_REC | _MS_SHARED)
     bring_up_loopback()
@@ -277,7 +280,7 @@ def _run_init(helper: _Helper, call: Callable[[], object]) -> None:
 
 def _connect(helper: _Helper, pid: str) -> None:
     """Wait until a program connects this network namespace with the network of the machine. If there is none, or it
-    fails, the namespace has only an address for the API server."""
+    fails, add an address of the API server to the loopback interface."""
     if helper.has_outgoing:
         helper.connect_network(pid)
     helper.release()
@@ -297,7 +300,7 @@ def _has_route() -> bool:
 
 
 def _run_and_exit(call: Callable[[], object]) -> NoReturn:
-    """End a forked process with a call."""
+    """Call a function in a forked process, and exit. The exit code is 0, that of a SystemExit or CliError, or 1."""
     code = 1
     try:
         call()

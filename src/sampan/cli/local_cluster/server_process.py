@@ -43,8 +43,8 @@ def serve(
 
 
 def run_loop(work: Coroutine[Any, Any, None]) -> None:
-    with suppress(OSError):  # standard error may not be a file
-        faulthandler.enable()  # a crash in a C library leaves the Python stack in the log
+    with suppress(OSError):  # standard error may have no file descriptor
+        faulthandler.enable()  # write the Python stack to the log if a C library crashes
     raise_descriptor_limit()
     try:
         import uvloop
@@ -60,10 +60,10 @@ async def _run(work: Coroutine[Any, Any, None]) -> None:
 
 
 def _report_callback_error(loop: asyncio.AbstractEventLoop, context: Mapping[str, Any]) -> None:
-    """Log an error of a callback of the event loop.
+    """Log an exception of an event loop callback.
 
-    uvloop reports a fatal error with a traceback if data arrive for a TLS connection that is closed at this moment.
-    That is an ordinary end of a connection.
+    If data arrive for a TLS connection that is just being closed, uvloop reports a fatal error with a traceback. This
+    is an ordinary end of a connection, so it is logged at debug level.
     """
     error = context.get("exception")
     if "SSL protocol" in context.get("message", "") and isinstance(error, RuntimeError | ConnectionError):

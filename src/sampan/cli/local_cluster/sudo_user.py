@@ -27,8 +27,8 @@ def sudo_user() -> pwd.struct_passwd | None:
 
 
 def hand_over(paths: Iterable[Path]) -> None:
-    """Give files and directories that root has created to the user who called sudo. A link, and a file with several
-    links, is left alone: it may be a file of somebody else."""
+    """Change the owner of files and directories that root has created to the user who called sudo. Symbolic links, and
+    files with several hard links, are skipped: they may be files of somebody else."""
     user = sudo_user()
     if user is None:
         return

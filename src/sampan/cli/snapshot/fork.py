@@ -1,4 +1,4 @@
-"""`sampan snapshot fork`."""
+"""`sampan snapshot fork`: copy a cluster under another name, and start the copy."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""`sampan snapshot restore`: put the copy of a cluster into a data directory, with its flags and the objects that name
-the place of the original.
+"""`sampan snapshot restore`: put the copy of a cluster into a data directory, copy its flags, and adapt objects that
+refer to the original data directory.
 """
 
 from __future__ import annotations
@@ -34,9 +34,10 @@ from sampan.machinery.pki.private_files import write_private
 from sampan.runtimes.safe_paths import open_file
 
 STORE_FLAGS = frozenset({"store", "etcd_servers"})
-"""The flags of the original store: the copy has a SQLite store of its own."""
+"""The flags about the store of the original cluster. They are dropped, because the copy has a SQLite store of its
+own."""
 HOST_FLAGS = frozenset({"secure_port", "chosen_port", "cluster_cidr", "bind_address"})
-"""The flags whose values only one running cluster of a machine can have."""
+"""The flags whose values only one running cluster of a machine can use."""
 
 
 @click.command("restore")
@@ -55,7 +56,7 @@ def restore_command(file: str, name: str | None, data_dir: str | None, replace: 
     where = cluster_dir(data_dir, name if name is not None else manifest.cluster)
     _check_target(where, replace=replace)
     restore = partial(_restore, path, where, data_dir)
-    if manifest.volumes and os.geteuid() != 0 and rootless.is_possible():  # volumes have files of several users
+    if manifest.volumes and os.geteuid() != 0 and rootless.is_possible():  # volume files have several owners
         raise SystemExit(rootless.run_inside(restore, has_outgoing=False))
     restore()
 
@@ -122,7 +123,7 @@ def _unpack(path: Path, scratch: Path, where: ClusterDir) -> SnapshotManifest:
 
 
 def write_flags(source: Path, target: Path, dropped: Collection[str]) -> None:
-    """Copy the remembered flags of a cluster, except some."""
+    """Copy the remembered flags of a cluster, without the flags in `dropped`."""
     if not source.exists():
         return
     try:
@@ -141,7 +142,7 @@ def relocate(store: Path, manifest: SnapshotManifest, where: ClusterDir, *, drop
         drops_other_nodes=drops_other_nodes,
     )
     relocate_objects(store, relocation)
-    for suffix in (".lock", ".reserve"):  # files of the process that had the store open
+    for suffix in (".lock", ".reserve"):  # these files belong to the process that had the store open
         Path(f"{store}{suffix}").unlink(missing_ok=True)
 
 

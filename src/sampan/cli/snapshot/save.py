@@ -39,7 +39,7 @@ __all__ = ["copied_store", "copy_store", "describe", "describe_store", "local_no
 
 
 def snapshots_directory() -> Path:
-    """Return the directory of snapshots that are saved without the name of a file."""
+    """Return the default directory of snapshots, for commands without a file name."""
     return clusters_root() / ".snapshots"
 
 
@@ -102,7 +102,7 @@ def _save(where: ClusterDir, target: Path, *, has_images: bool, has_volumes: boo
 def _write(
     where: ClusterDir, target: Path, manifest: SnapshotManifest, store: Path, *, has_images: bool, has_volumes: bool
 ) -> None:
-    """Write the file under another name, and rename it when it is complete."""
+    """Write the snapshot to a temporary file, and rename it to `target` when it is complete."""
     try:
         with tempfile.NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}.", delete=False) as out:
             try:
@@ -116,7 +116,7 @@ def _write(
                 )
                 out.flush()
                 os.fsync(out.fileno())
-                os.replace(out.name, target)  # a temporary file can be read only by its owner
+                os.replace(out.name, target)  # keeps the mode: readable only by its owner
             except BaseException:
                 os.unlink(out.name)
                 raise
@@ -125,7 +125,7 @@ def _write(
 
 
 def contents(manifest: SnapshotManifest) -> list[str]:
-    """Return lines that say what a snapshot has."""
+    """Return lines that describe the content of a snapshot: objects, images and volumes."""
     lines = [f"objects   {manifest.objects} at revision {manifest.revision}"]
     if manifest.images:
         lines.append(f"images    {_names(manifest.images)}")

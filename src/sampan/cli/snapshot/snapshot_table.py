@@ -1,4 +1,4 @@
-"""`sampan snapshot ls`."""
+"""`sampan snapshot ls`: list snapshot files."""
 
 from __future__ import annotations
 
@@ -44,7 +44,8 @@ def list_command(files: tuple[str, ...], output: str) -> None:
 
 
 def _manifest(path: Path, *, is_named: bool) -> SnapshotManifest | None:
-    """Return the description of a snapshot. Files of the directory that are none are skipped with a warning."""
+    """Return the manifest of a snapshot file. If the file is not a snapshot, raise an error if the user named it;
+    otherwise print a warning and return None."""
     try:
         with open_file(path) as stream:
             return read_manifest(stream)

@@ -103,7 +103,7 @@ def details(report: ClusterReport) -> list[str]:
 
 
 def wrap_beside_title(title: str, text: str) -> list[str]:
-    """Return a title and a text, which is wrapped beside it."""
+    """Return a title with a text beside it, wrapped with a hanging indentation."""
     return textwrap.wrap(
         text,
         width=_WIDTH,

@@ -1,4 +1,4 @@
-"""What is known about a cluster: from its data directory, its process, and its API server if it answers."""
+"""The report of a cluster: facts from its data directory, its process, and its API server if that answers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sampan.machinery.client import kubeconfig
 
 _TIMEOUT_S = 3.0
 _MOST_PODS = 500
-"""Pods of larger clusters are counted, and not told apart by phase."""
+"""The largest number of pods that are counted by phase. Larger clusters show only the total."""
 _LITTLE_SPACE_BYTES = 1 << 30
 _EXPIRES_SOON_S = 30 * 86400
 
@@ -45,7 +45,7 @@ class ClusterReport:
     joined: str = ""
     """The node and the API server that it joined, if this is the directory of a node of another machine's cluster."""
     health: str = ""
-    """`ok`, the failed checks, or why the API server cannot be asked; empty if nobody asked it."""
+    """`ok`, the failed health checks, or why the API server cannot be reached; empty if it was not asked."""
     nodes: dict[str, str] = field(default_factory=dict)
     """The state of each node: Ready, NotReady, or either with SchedulingDisabled."""
     pods: dict[str, int] = field(default_factory=dict)
@@ -55,7 +55,7 @@ class ClusterReport:
     was_killed: bool = False
     """Whether the process of the cluster ended without cleaning up."""
     data_problem: str = ""
-    """Why this version cannot use the data directory."""
+    """Why this version of Sampan cannot use the data directory; empty if it can."""
     warnings: list[str] = field(default_factory=list)
 
     def value(self) -> dict[str, Any]:
@@ -72,7 +72,7 @@ def _camel_case(name: str) -> str:
 
 
 def cluster_report(where: ClusterDir, *, is_detailed: bool) -> ClusterReport:
-    """Return what is known about the cluster. Only a detailed report asks the API server."""
+    """Return the report of a cluster. Only a detailed report sends requests to the API server."""
     report = ClusterReport(where.path.name, "stopped", str(where.path))
     if where.is_unreadable:
         report.state = "unreadable"
@@ -132,7 +132,7 @@ def _add_certificates(report: ClusterReport, where: ClusterDir) -> None:
 
     try:
         certificates = [x509.load_pem_x509_certificate(path.read_bytes()) for path in where.pki.glob("*.crt")]
-    except (OSError, ValueError):  # through sudo the keys and certificates stay with root
+    except (OSError, ValueError):  # keys and certificates of a cluster started with sudo are readable only by root
         return
     if certificates:
         end = min(certificate.not_valid_after_utc.timestamp() for certificate in certificates)
@@ -182,7 +182,7 @@ def _pod_counts(pods: dict[str, Any]) -> dict[str, int]:
 
 
 def warnings(report: ClusterReport) -> list[str]:
-    """Return what somebody should look at, each with what to do."""
+    """Return warnings about the cluster, each with a remedy."""
     texts = list(report.warnings)
     if report.health not in ("", "ok"):
         texts.append(f"the API server is not healthy: {report.health}")

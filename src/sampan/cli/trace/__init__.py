@@ -29,7 +29,8 @@ from sampan.diagnosis.pod_timeline import CONTROLLER_ACCOUNTS, Timeline, read_ow
 
 _POLL_S = 0.2
 _PUBLICATION_S = 1.0
-"""How long `--follow` waits, after the pod is ready, until its services lead to it; it may have none."""
+"""How long `--follow` waits, after the pod is ready, for the steps that publish the pod to its services. The pod may
+have no service."""
 _OUTPUTS = ("", "wide", "json", "svg")
 
 Record = dict[str, Any]

@@ -19,7 +19,7 @@ _MOST_NODES = 20
 
 
 def wrap(text: str, indent: str = "") -> list[str]:
-    """Return the text in lines of the default output, those after the first with a hanging indentation."""
+    """Return the text wrapped to the width of the default output. Lines after the first have a hanging indentation."""
     return textwrap.wrap(
         text,
         WIDTH,

@@ -46,7 +46,8 @@ async def bootstrap(access: Access, node: str) -> tuple[KeyPair, ClusterNetworks
 
 
 async def read_networks(client: Client) -> ClusterNetworks:
-    """Return the networks in the ConfigMap kubeadm-config; without it the node can only guess, and gets none."""
+    """Return the networks in the ConfigMap kubeadm-config. Without the ConfigMap return empty networks: the node has to
+    use defaults."""
     try:
         return read_cluster_config(await client.for_kind(ConfigMap).get(CLUSTER_CONFIG, NAMESPACE))
     except (errors.NotFound, errors.Forbidden):

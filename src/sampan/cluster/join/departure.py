@@ -25,7 +25,7 @@ async def cordon(client: Client, node: str) -> None:
 
 async def drain(client: Client, node: str, timeout_s: float) -> list[str]:
     """Cordon the node and evict its pods, as `kubectl drain --ignore-daemonsets` does. Return the pods that are left
-    after the timeout, because a PodDisruptionBudget protects them or they do not end."""
+    after the timeout, because a PodDisruptionBudget protects them or because they do not terminate."""
     await cordon(client, node)
     selection = Selection(fields=f"spec.nodeName={node}")
     try:
@@ -40,8 +40,8 @@ async def drain(client: Client, node: str, timeout_s: float) -> list[str]:
 
 
 def movable_pods(pods: Sequence[Pod]) -> list[Pod]:
-    """Return the pods that other nodes can run instead, and those that are being deleted: all but static pods, pods of
-    daemon sets and ended ones."""
+    """Return the pods that have to leave the node before it is removed: all but static pods, pods of daemon sets, and
+    terminated pods that are not being deleted."""
     return [
         pod
         for pod in pods
@@ -66,7 +66,7 @@ async def _evict(client: Client, pod: Pod) -> None:
 
 
 async def delete_node(client: Client, node: str) -> None:
-    """Delete the Node object; that it does not exist is fine."""
+    """Delete the Node object. Do nothing if it does not exist."""
     try:
         await client.for_kind(Node).delete(node)
     except errors.NotFound:

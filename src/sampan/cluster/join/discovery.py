@@ -79,7 +79,8 @@ def parse_server(text: str) -> ServerAddress:
 
 
 def discover(server: ServerAddress, token: JoinToken) -> DiscoveredCluster:
-    """Return the CA of the cluster. Raise JoinError if it cannot be verified; the token has not been sent then."""
+    """Return the CA of the cluster. Raise JoinError if it cannot be verified; in that case the token
+    has not been sent."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     response = get(server, _CLUSTER_INFO, context)
@@ -115,7 +116,8 @@ def trusted_certificates(data: Mapping[str, str], token: JoinToken, server: str)
 
 
 def select_pinned_certificates(certificates: list[bytes], ca_hash: str, server: str) -> bytes:
-    """Return the certificates whose public key has the hash. Others are never trusted, even if they come with them."""
+    """Return the certificates whose public key has the hash. Other certificates are never trusted, even if the
+    ConfigMap contains them too."""
     trusted = [certificate for certificate in certificates if public_key_hash(certificate) == ca_hash]
     if not trusted:
         raise JoinError(

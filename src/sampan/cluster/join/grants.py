@@ -1,4 +1,4 @@
-"""What a cluster needs so that nodes can join: RBAC objects, and ConfigMaps with its CA and its networks.
+"""The objects that a cluster needs so that nodes can join: RBAC objects, and ConfigMaps with its CA and its networks.
 
 Names and rules are those of kubeadm (`phases/bootstraptoken`, `phases/uploadconfig`), so that `kubeadm join` and other
 tools find them too. A joined node runs its service proxy, DNS server and network policies with the credentials of the
@@ -83,7 +83,8 @@ def join_grants() -> list[RbacObject]:
 
 
 def one_use_grants(secret: Secret) -> list[RbacObject]:
-    """Return the permission of the CSR approver to record the use of this token. It is deleted with the token."""
+    """Return the role and the binding that let the CSR approver record the use of this token. They are deleted with the
+    token."""
     name = secret.metadata.name
     owner = OwnerReference(apiVersion="v1", kind="Secret", name=name, uid=secret.metadata.uid)
     approver = Subject(kind="ServiceAccount", namespace=NAMESPACE, name="certificate-controller")
@@ -97,8 +98,8 @@ def one_use_grants(secret: Secret) -> list[RbacObject]:
 
 
 async def revoke_slice_grants(client: Client) -> None:
-    """Delete the objects named `sampan:joined-nodes` in kube-system, if there are any: with them every node may lead
-    the clients of all services there to itself."""
+    """Delete the Role and RoleBinding `sampan:joined-nodes` in kube-system, if they exist: with them every node could
+    redirect the clients of all services in kube-system to itself."""
     for kind in (RoleBinding, Role):
         try:
             await client.for_kind(kind).delete(_JOINED, NAMESPACE)
@@ -122,7 +123,8 @@ async def ensure_grants(client: Client, objects: Sequence[RbacObject]) -> None:
 
 
 def cluster_info(server: str, ca: bytes) -> ConfigMap:
-    """Return the ConfigMap that everybody may read, from which a machine that joins learns the CA."""
+    """Return the ConfigMap cluster-info, which everybody may read, and from which a machine that joins
+    learns the CA."""
     kubeconfig = {"apiVersion": "v1", "kind": "Config", "clusters": [cluster_entry("", server, ca)]}
     return _config_map(CLUSTER_INFO, CLUSTER_INFO_NAMESPACE, KUBECONFIG, kubeconfig)
 
@@ -141,7 +143,7 @@ def cluster_config(networks: ClusterNetworks) -> ConfigMap:
 
 
 def read_cluster_config(config_map: ConfigMap) -> ClusterNetworks:
-    """Return the networks in the ConfigMap, as far as it has them."""
+    """Return the networks in the ConfigMap kubeadm-config; a network that it lacks is empty."""
     try:
         content = yaml.safe_load(config_map.data.get(CLUSTER_CONFIG_KEY, ""))
     except yaml.YAMLError:
@@ -156,7 +158,7 @@ def read_cluster_config(config_map: ConfigMap) -> ClusterNetworks:
 
 
 async def ensure_config_map(client: Client, desired: ConfigMap) -> None:
-    """Create the ConfigMap, or update its content; other keys, such as signatures, are left to their owners."""
+    """Create the ConfigMap, or update the keys of `desired`. Other keys, such as signatures, are left unchanged."""
     maps, name, namespace = client.for_kind(ConfigMap), desired.metadata.name, desired.metadata.namespace
     while True:
         try:

@@ -1,6 +1,7 @@
 """Check a machine against the server that it is about to join, and explain what is wrong.
 
-The functions `check_*` are pure; `read_link` and `probe_large_request` look at the network.
+The functions `check_*` are pure; `read_link`, `used_ports`, `has_large_response` and `fetch_node` look at the machine
+and the network.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from sampan.cluster.join.token import JoinToken
 from sampan.cluster.machine.machine_checks import CheckLevel, CheckResult
 
 _MAX_SKEW_S, _NOTED_SKEW_S = 240.0, 5.0
-"""Certificates are valid from five minutes before they are issued."""
+"""The clock skew in seconds that prevents a join, and the skew that is only reported. Certificates are valid from five
+minutes before they are issued."""
 _MIN_MTU = 1280
 _IP_MTU, _IPV6_MTU = 14, 24
 _LARGE_BYTES = 6000
@@ -29,16 +31,16 @@ _LARGE_BYTES = 6000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerLink:
-    """How this machine reaches the server."""
+    """The network path from this machine to the server."""
 
     address: str
-    """The address of this machine on the way to the server."""
+    """The address of this machine on the path to the server."""
     server_address: str
     mtu: int
 
 
 def read_link(server: ServerAddress) -> ServerLink:
-    """Return the addresses and the MTU on the way to the server; no packet is sent but for the name lookup."""
+    """Return the addresses and the MTU on the path to the server. No packet is sent, except for the name lookup."""
     try:
         family, _, _, _, target = socket.getaddrinfo(server.host, server.port, type=socket.SOCK_DGRAM)[0]
     except OSError as error:
@@ -163,7 +165,8 @@ def _is_used(port: int) -> bool:
 
 
 def has_large_response(server: ServerAddress, context: ssl.SSLContext) -> bool:
-    """Whether a request of several full packets is answered; if not, large packets are lost on the way."""
+    """Whether the server responds to a request that needs several full packets. If not, large packets are lost on the
+    way."""
     try:
         get(server, "/version", context, {"X-Padding": "0" * _LARGE_BYTES})
     except JoinError:

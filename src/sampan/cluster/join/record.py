@@ -1,4 +1,4 @@
-"""What a machine remembers about the cluster that it joined."""
+"""The record of the cluster that a machine has joined."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class JoinRecord(msgspec.Struct, omit_defaults=True, kw_only=True):
     pod_network: str = "auto"
     labels: dict[str, str] = {}
     node_ip: str = ""
-    """The address of the node if the user has chosen it."""
+    """The address of the node, if the user has chosen it; otherwise empty."""
     port: int = 10250
 
 

@@ -20,7 +20,7 @@ from sampan.api.values.times import format_time
 from sampan.controllers.security.bootstrap_tokens import NAMESPACE, ONE_USE_GROUP, TYPE, text_of
 
 DEFAULT_GROUP = "system:bootstrappers:kubeadm:default-node-token"
-"""The group to which kubeadm grants what a node needs in order to join."""
+"""The group to which kubeadm grants the permissions that a node needs in order to join."""
 AUTHENTICATION, SIGNING = "authentication", "signing"
 USAGES = (SIGNING, AUTHENTICATION)
 NAME_PREFIX = "bootstrap-token-"
@@ -31,7 +31,7 @@ _ID = re.compile(r"[a-z0-9]{6}")
 
 
 class BadToken(ValueError):
-    """A text is not a bootstrap token. The message contains no part of the text, as it may contain the secret."""
+    """The text is not a bootstrap token. The message contains no part of the text, as it may contain the secret."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ def parse_token(text: str) -> JoinToken:
 
 
 def parse_token_id(text: str) -> str:
-    """Return the id in a token id or a whole token."""
+    """Return the token id in `text`, which is a token id or a whole token."""
     if _ID.fullmatch(text):
         return text
     return parse_token(text).id
@@ -84,7 +84,7 @@ def token_secret(
     description: str = "",
     is_one_use: bool = False,
 ) -> Secret:
-    """Return the Secret of a token. A token for one use has a further group, which the CSR approver recognizes."""
+    """Return the Secret of a token. A token for one use is in a further group, which the CSR approver recognizes."""
     data = {"token-id": token.id, "token-secret": token.secret}
     if description:
         data["description"] = description

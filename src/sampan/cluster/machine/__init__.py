@@ -1,4 +1,5 @@
-"""The machine that a cluster runs on: its abilities and what it lacks, locks on what its clusters share, its network.
+"""The machine that a cluster runs on: its abilities and shortcomings, locks on resources that its clusters share, and
+its network.
 
 Nothing here depends on a single cluster or node.
 """

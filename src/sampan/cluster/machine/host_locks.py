@@ -44,7 +44,7 @@ class HostLocks:
         return True
 
     def acquire_bridge(self, bridge: str) -> None:
-        """Mark a bridge as that of a running process (`held_bridges`)."""
+        """Mark a bridge as belonging to a running process, so that `held_bridges` returns it."""
         self.acquire(f"{_BRIDGE}{bridge}")
 
     def close(self) -> None:

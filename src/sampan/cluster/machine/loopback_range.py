@@ -16,12 +16,14 @@ _MOST_CLUSTERS = 8
 
 
 def is_proxied_in_user_space(attachment: NodeAttachment) -> bool:
-    """Whether the services of a node are proxied in user space: it shares the network of a machine without root."""
+    """Whether the services of a node are proxied in user space, because the node shares the network of a machine
+    without root."""
     return attachment.namespace.path is None and os.geteuid() != 0
 
 
 def loopback_services(locks: HostLocks) -> LoopbackServices:
-    """Return the first range that no other cluster uses; it is the same for all nodes of a cluster."""
+    """Return the first range of loopback addresses that no other cluster uses; it is the same for all nodes of a
+    cluster."""
     ranges = (shift for shift in range(_MOST_CLUSTERS) if locks.acquire(f"loopback services {shift}"))
     return LoopbackServices(
         lowest_port=lowest_unprivileged_port(is_privileged=os.geteuid() == 0), shift=next(ranges, 0)
@@ -29,6 +31,6 @@ def loopback_services(locks: HostLocks) -> LoopbackServices:
 
 
 def loopback_addresses(cluster_ip: str) -> list[str]:
-    """Return the addresses at which a service can be reachable."""
+    """Return the loopback addresses at which a service with that cluster IP can be reachable."""
     addresses = (LoopbackServices(shift=shift).address_of(cluster_ip) for shift in range(_MOST_CLUSTERS))
     return [address for address in addresses if address]

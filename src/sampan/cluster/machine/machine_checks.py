@@ -1,7 +1,7 @@
-"""What a machine lacks for running nodes, what that costs, and how to mend it.
+"""Checks of what a machine lacks for running nodes, the consequences, and the remedies.
 
 `machine_state.read_state` looks at the machine; the checks are pure functions of that state, so that every finding can
-be tested on any machine. `sampan doctor` prints all of them, `sampan join` those that keep a node from running.
+be tested on any machine. `sampan doctor` prints all results, `sampan join` those that keep a node from running.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ class CheckResult:
     name: str
     level: CheckLevel
     detail: str
-    """What the machine has or lacks."""
+    """The property that the machine has or lacks."""
     cost: str = ""
-    """What does not work because of it."""
+    """The functions that do not work because of the shortcoming."""
     remedy: str = ""
-    """What to do, if possible a command."""
+    """The remedy, if possible a command."""
 
 
 Check = Callable[[MachineState], CheckResult]
 
 
 def check_machine(state: MachineState) -> list[CheckResult]:
-    """Return the results of all checks, in the order in which one would mend them."""
+    """Return the results of all checks, in the order in which a user would fix the shortcomings."""
     return [check(state) for check in CHECKS]
 
 

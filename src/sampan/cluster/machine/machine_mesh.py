@@ -27,7 +27,7 @@ def machine_mesh(
 
 
 def remove_machine_mesh(root: Path) -> None:
-    """Remove what the agent has left on the machine."""
+    """Remove the interfaces and routes that the agent has left on the machine."""
     from sampan.network.mesh.agent import remove_mesh
 
     remove_mesh(_config(root, b"", "", ()))

@@ -1,4 +1,5 @@
-"""Read what a machine can do: capabilities, kernel features, programs, engines, disk and clock."""
+"""The state of a machine as far as nodes depend on it: capabilities, kernel features, programs, engines, disk and
+clock."""
 
 from __future__ import annotations
 
@@ -30,31 +31,32 @@ class MachineState:
     uid: int = 0
     missing_capabilities: Sequence[str] = ()
     cgroup_version: str = "cgroup v2"
-    """`cgroup v2`, `cgroup v1`, or an empty string."""
+    """`cgroup v2`, `cgroup v1`, or an empty string if there are no cgroups."""
     cgroup_controllers: Sequence[str] = ()
     file_systems: Sequence[str] = ()
     link_kinds: Sequence[str] = ()
-    """The kinds of links that the kernel can create, of those that Sampan uses."""
+    """Those kinds of network links used by Sampan that the kernel can create."""
     nft_error: str = ""
     has_bridge_netfilter: bool = True
     forwards: bool = True
     dropping_chains: Sequence[str] = ()
-    """Chains of other programs that drop forwarded packets by policy."""
+    """Netfilter chains of other programs that drop forwarded packets by policy."""
     oci_programs: Sequence[str] = ()
     runtimes: DetectedRuntimes = field(default_factory=DetectedRuntimes)
     user_namespaces: int = 0
-    """How many user namespaces may be created."""
+    """The maximum number of user namespaces."""
     is_userns_restricted: bool = False
     rootless_programs: Sequence[str] = ()
     rootless_shortcomings: Sequence[str] = ()
-    """What is missing because this process is only root of a user namespace; empty if it is not in one."""
+    """The abilities that are missing because this process is only root of a user namespace; empty if it
+    is not in one."""
     nameservers: Sequence[str] = ()
     data_directory: Path = Path("/")
     disk_bytes: int = 0
     disk_free_bytes: int = 0
     is_clock_synchronized: bool = True
     descriptor_limit: int = 1 << 20
-    """How many files a process may have open at most."""
+    """The maximum number of files that a process may have open."""
     silent_nameservers: Sequence[str] = ()
     """The servers in /etc/resolv.conf that do not respond to a query."""
     vanished_bridges: Sequence[str] = ()
@@ -64,7 +66,8 @@ class MachineState:
 
 
 async def read_state(data_directory: Path) -> MachineState:
-    """Read the state of this machine. `data_directory` is where a cluster or node would keep its data."""
+    """Read the state of this machine. `data_directory` is the directory in which a cluster or node
+    would keep its data."""
     from sampan.network.mesh.config import can_create
     from sampan.runtimes.oci.binary import find_programs
 
@@ -123,7 +126,7 @@ async def _silent_nameservers(servers: Sequence[str]) -> list[str]:
 
 
 def _responds(server: str) -> bool:
-    query = bytes.fromhex("5a4d01000001000000000000") + b"\0" + bytes.fromhex("00020001")  # NS of the root
+    query = bytes.fromhex("5a4d01000001000000000000") + b"\0" + bytes.fromhex("00020001")  # NS of the root zone
     try:
         family = socket.AF_INET6 if ":" in server else socket.AF_INET
         with socket.socket(family, socket.SOCK_DGRAM) as client:
@@ -160,7 +163,7 @@ def _missing_capabilities() -> list[str]:
 
 
 def _read_cgroups() -> tuple[str, list[str]]:
-    """Return the version of the hierarchy that has the controllers, and the controllers."""
+    """Return the version of the cgroup hierarchy that has the controllers, and the controllers."""
     if controllers := _text(str(_CGROUPS / "cgroup.controllers")).split():
         return "cgroup v2", controllers
     mounts = [line.split() for line in _text("/proc/self/mounts").splitlines()]

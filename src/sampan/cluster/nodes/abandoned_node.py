@@ -1,4 +1,5 @@
-"""Stop what a killed process has left running on a node: containers, mounts, cgroups, and the network of the pods."""
+"""Stop the containers that a killed process has left running on a node, and remove their mounts,
+cgroups and network."""
 
 from __future__ import annotations
 
@@ -34,7 +35,8 @@ def abandoned_network(directory: Path) -> NetworkNamespace:
 
 
 async def stop_abandoned_node(directory: Path, record: RuntimeRecord, images: Path) -> None:
-    """Take over the containers as the kubelet of the node would, and stop them. Raise RuntimeFailure or OSError."""
+    """Take over the containers of an abandoned node as its kubelet would, stop them, and remove its rules, mounts and
+    cgroups. Raise RuntimeFailure or OSError if that fails."""
     config = RuntimeConfig(
         node=directory.name,
         directory=directory,

@@ -21,8 +21,8 @@ MakePorts = Callable[[AgentConfig, NodeAttachment], PortsConfig]
 
 
 def cluster_ports(ca: tuple[Path, Path], client_ca: Path | None, renewals: Renewals, *, address: str) -> MakePorts:
-    """Return a function that creates ports with certificates of the cluster's CA that are renewed. Nodes with their own
-    network namespace listen on their own address, others on `address`."""
+    """Return a function that creates the ports of kubelets, with certificates of the cluster's CA that are renewed.
+    Nodes with their own network namespace listen on their own address, other nodes on `address`."""
 
     def make(config: AgentConfig, attachment: NodeAttachment) -> PortsConfig:
         path, addresses = config.root / "pki" / _FILE, list(attachment.addresses)

@@ -19,7 +19,8 @@ from sampan.network.nodes import bridge_of_nodes
 
 
 class ClusterLoadBalancers:
-    """`provider` is for the controllers; `run()` routes the addresses until it is cancelled."""
+    """The load balancers of a cluster. The controllers use `provider`; `run()` routes the addresses until it is
+    cancelled."""
 
     def __init__(self, *, client: Client, nodes: NodesConfig, clock: Clock, activity: Activity) -> None:
         """`client` reads services, nodes and endpoint slices."""

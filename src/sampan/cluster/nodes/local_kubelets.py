@@ -1,5 +1,5 @@
-"""Kubelets in the process of the API server, which calls them without HTTP. Those of hollow nodes do not listen on a
-port."""
+"""Kubelets in the process of the API server, which calls them without HTTP. The kubelets of hollow nodes do not listen
+on a port."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class LocalKubelets:
     ) -> None:
         self._clock, self._fleet, self._real = clock, fleet, real
         self._servers: dict[str, tuple[object, KubeletServer]] = {}
-        """Kubelet servers by node name, each with the object that it was created for."""
+        """Kubelet servers by node name, each with the kubelet or node record for which it was created."""
 
     def __call__(self, name: str) -> KubeletServer | None:
         fleet, nodes = self._fleet(), self._real()

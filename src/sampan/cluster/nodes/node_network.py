@@ -1,7 +1,8 @@
-"""What runs beside the kubelet of each real node: service proxy, DNS server, network policies, Ingress server.
+"""The components that run beside the kubelet of each real node: service proxy, DNS server, network policies, Ingress
+server.
 
 `NodeNetworks` is shared by the real nodes of the process. Each component that reads the API has a user of its own and
-one InformerFactory, which all nodes share. A component is connected in `NodeNetwork._workers`.
+one InformerFactory, which all nodes share. `NodeNetwork._workers` connects each component.
 """
 
 from __future__ import annotations
@@ -71,10 +72,10 @@ class NodeNetworks:
         ingress: IngressConfig | None = None,
         recorder: FlightRecorder | None = None,
     ) -> None:
-        """`client_for` returns a client with the permissions of a user. `components` are those of the cluster.
-        `has_policies` says whether the nodes enforce network policies, and `stops_pods` whether their pods stop with
-        them, so that policies need not stay in effect. Without `make_proxies` the nodes have no service
-        proxies, without `dns` no DNS servers, without `ingress` no Ingress servers."""
+        """`client_for` returns a client with the permissions of a user. `components` are the components of the cluster.
+        `has_policies` says whether the nodes enforce network policies. `stops_pods` says whether pods stop with their
+        node; if so, policies need not stay in effect. Without `make_proxies` the nodes have no service proxies, without
+        `dns` no DNS servers, without `ingress` no Ingress servers."""
         self._components, self._clock, self._stops_pods = components, clock, stops_pods
         self._policy_client = client_for(POLICY_USER) if has_policies else None
         self._informers = {user: InformerFactory(client=client_for(user), activity=activity) for user in _USERS}
@@ -157,7 +158,8 @@ class NodeNetworks:
 
 
 class NodeNetwork:
-    """The network of one node. It exists before the kubelet of the node, and ends after the node's pods have ended."""
+    """The network of one node. It exists before the kubelet of the node, and ends after the node's pods have
+    terminated."""
 
     def __init__(
         self,
@@ -178,7 +180,7 @@ class NodeNetwork:
 
     @property
     def isolation(self) -> PodIsolation:
-        """What puts network policies into effect before a pod of the node is connected."""
+        """The object that puts network policies into effect before a pod of the node is connected."""
         return self._policies if self._policies is not None else NoIsolation()
 
     @asynccontextmanager
@@ -229,8 +231,8 @@ class NodeNetwork:
 
 
 def remove_host_rules(directory: Path) -> None:
-    """Remove the rules of a node that worked in the network namespace of this process: network policies and services.
-    `directory` is that of the node."""
+    """Remove the network policy and service rules of a node that worked in the network namespace of this process.
+    `directory` is the directory of the node."""
     remove_host_policies(directory)
     if nft_program() is not None:
         remove_tables()
@@ -244,7 +246,8 @@ def remove_host_policies(directory: Path) -> None:
 
 
 def can_enforce_policies(runtime: str) -> bool:
-    """Whether nodes with a runtime can enforce network policies: their pods need addresses of their own."""
+    """Whether nodes with this runtime can enforce network policies, for which their pods need addresses
+    of their own."""
     return runtime in (CRI, DOCKER, OCI) and not unsupported_reason()
 
 
@@ -265,7 +268,8 @@ async def may_read_policies(client: Client) -> bool:
 def network_policies(
     attachment: NodeAttachment, bridge: str, client: Client, informers: InformerFactory, clock: Clock
 ) -> NetworkPolicyAgent:
-    """Return what enforces network policies on a node. Nodes that share a network namespace have a table each."""
+    """Return the agent that enforces network policies on a node. Each node in a shared network namespace has a table of
+    its own."""
     config = PolicyConfig(
         node=attachment.node,
         table=POLICY_TABLE if attachment.namespace.path is not None else f"{POLICY_TABLE}-{bridge}",

@@ -1,7 +1,7 @@
 """The service proxies of the real nodes: kube-proxy beside each kubelet.
 
-A node with its own network namespace has its own tables. Nodes in the network namespace of the machine share it, and it
-can have one proxy only: the first node of the first cluster runs it.
+A node with its own network namespace has its own tables. Nodes in the network namespace of the machine share it, and a
+namespace can have only one proxy: the first node of the first cluster runs it.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ HOST_LOCK = "kube-proxy"
 HEALTH_PORT, METRICS_PORT = 10256, 10249
 _LOCK_RETRY_S = 30.0
 _MIN_SYNC_PERIOD = "100ms"
-"""Shorter than the default of kube-proxy: a sync takes a millisecond in a cluster of this size."""
+"""The minimum time between two syncs. It is shorter than the default of kube-proxy, as a sync takes a millisecond in a
+cluster of this size."""
 
 
 def remove_abandoned_rules() -> None:
@@ -60,8 +61,8 @@ def remove_abandoned_rules() -> None:
 
 
 class NodeProxies:
-    """The proxies of the nodes of one cluster in this process. Inside of `async with` their node ports are reachable by
-    localhost of the machine."""
+    """The service proxies of the nodes of one cluster in this process. Inside of `async with` their node ports are
+    reachable on localhost of the machine."""
 
     def __init__(
         self,
@@ -74,7 +75,7 @@ class NodeProxies:
         machine: NetworkNamespace,
         recorder: FlightRecorder | None = None,
     ) -> None:
-        """`client` and `informers` have the permissions of kube-proxy. Node ports are reachable by localhost of
+        """`client` and `informers` have the permissions of kube-proxy. Node ports are reachable on localhost of
         `machine`."""
         self._client, self._informers, self._clock, self._locks = client, informers, clock, locks
         self._cluster_cidrs, self._recorder = cluster_cidrs, recorder
@@ -109,7 +110,7 @@ class NodeProxies:
                 del self._listen_addresses[attachment.node]
             return
         if self._host_turn.locked():
-            log.info("node %s shares the network of the machine with a node that runs kube-proxy", attachment.node)
+            log.info("node %s runs no kube-proxy: another node in the network of the machine does", attachment.node)
         async with self._host_turn:
             if not is_proxied_in_user_space(attachment):
                 await self._lock_host(attachment.node)
@@ -161,5 +162,6 @@ class NodeProxies:
 
 def _listen_addresses(attachment: NodeAttachment) -> list[tuple[str, int]]:
     """Return the addresses and ports of health checks and of metrics of a node with its own network namespace. Proxies
-    in the network of the machine serve neither: their ports could be in use, and other machines would reach them."""
+    in the network of the machine serve neither: their ports could be in use, and would be reachable from other
+    machines."""
     return [(attachment.addresses[0], HEALTH_PORT), ("127.0.0.1", METRICS_PORT)]

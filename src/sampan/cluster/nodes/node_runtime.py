@@ -26,22 +26,23 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimeConfig:
-    """Where the runtime of a node keeps its data, and whether its pods outlive the kubelet."""
+    """The configuration of the runtime of a node: the directories of its data, its network, and whether its pods
+    outlive the kubelet."""
 
     node: str
     directory: Path
     images: Path
     endpoint: str = ""
-    """The socket of cri and docker."""
+    """The socket of the container engine, for the runtimes cri and docker."""
     cluster_cidrs: Sequence[str] = ()
     mtu: int = 0
-    """The MTU of pods; 0 for that of the interface of the default route."""
+    """The MTU of pods; 0 to use the MTU of the interface of the default route."""
     makes_network: bool = True
     """Whether Sampan configures the network of a CRI engine; otherwise its existing configuration is used."""
     namespace: NetworkNamespace = field(default_factory=NetworkNamespace)
-    """The network namespace of the node. Only oci supports one that is not that of this process."""
+    """The network namespace of the node. Only the runtime oci supports a namespace other than that of this process."""
     isolation: PodIsolation = field(default_factory=NoIsolation)
-    """What puts network policies into effect before a pod is connected."""
+    """The object that puts network policies into effect before a pod is connected."""
     stops_pods: bool = False
     """Whether all pods are stopped with the kubelet; otherwise they keep running."""
 
@@ -214,7 +215,7 @@ async def _engine_network(config: RuntimeConfig, clock: Clock) -> EngineNetwork:
 
 @asynccontextmanager
 async def _held_bridge(bridge: str) -> AsyncIterator[None]:
-    """Mark a bridge as that of a running process."""
+    """Mark a bridge as belonging to a running process, for the duration of the context."""
     with closing(HostLocks()) as locks:
         locks.acquire_bridge(bridge)
         yield
@@ -222,7 +223,7 @@ async def _held_bridge(bridge: str) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def _network(config: RuntimeConfig, clock: Clock) -> AsyncIterator[PodNetwork]:
-    """Yield the pod network, or one with only loopback interfaces if this machine does not support it."""
+    """Yield the pod network. If this machine does not support it, yield a network with only loopback interfaces."""
     from sampan.network.pods import BridgeConfig, BridgeNetwork, bridge_for, unsupported_reason
 
     if missing := unsupported_reason():

@@ -42,7 +42,7 @@ class NodesConfig:
     cluster_cidrs: Sequence[str] = ()
     """The cluster CIDRs, from which the pod CIDRs are allocated."""
     node_network: str = AUTO_NETWORK
-    """Where the network of the real nodes is: `own` for a network namespace each, `host` for that of the machine, or
+    """The network of the real nodes: `own` for a network namespace each, `host` for the network of the machine, or
     `auto` for the first of these that works."""
     node_cidrs: Sequence[str] = ()
     """The node CIDRs, from which nodes with their own network namespaces have their addresses; empty if the nodes use
@@ -50,7 +50,7 @@ class NodesConfig:
     has_network_policy: bool = True
     """Whether real nodes enforce network policies, if they have a pod network of Sampan."""
     pod_network: str = "auto"
-    """How pods reach those of machines that joined the cluster, a backend of `sampan.network.mesh`."""
+    """The backend of `sampan.network.mesh`, through which pods reach pods on machines that joined the cluster."""
     cluster_dns: Sequence[str] = ()
     """The addresses of the DNS servers of pods with dnsPolicy ClusterFirst."""
     cluster_domain: str = "cluster.local"
@@ -59,10 +59,10 @@ class NodesConfig:
     about: str = ""
     """A message about the runtime of real nodes and why it was chosen."""
     note: str = ""
-    """A message about why there is no real node, unless the user has disabled them."""
+    """A message that explains why there is no real node; empty if the user has disabled real nodes."""
 
     def enforces_policies(self) -> bool:
-        """Whether the nodes enforce network policies. Pods without addresses of their own have none."""
+        """Whether the nodes enforce network policies. They cannot do so for pods without addresses of their own."""
         if not self.has_network_policy:
             return False
         from sampan.cluster.nodes.node_network import can_enforce_policies
@@ -97,7 +97,8 @@ def with_pod_cidrs(
 
 
 def with_node_cidrs(nodes: NodesConfig, locks: HostLocks) -> NodesConfig:
-    """Choose the node CIDRs if the nodes have network namespaces of their own: IPv6 only if the pods have it too."""
+    """Choose the node CIDRs if the nodes have network namespaces of their own. An IPv6 CIDR is chosen only if the pods
+    have IPv6 addresses too."""
     if not nodes.real_count or nodes.root is None:
         return nodes
     if reason := shared_network_reason(nodes):

@@ -77,8 +77,8 @@ class RealNodes:
         networks: NodeNetworks,
         make_ports: MakePorts | None = None,
     ) -> None:
-        """`client` watches all nodes; those of `client_for` have the permissions of one node. Without `make_ports` only
-        the API server of the same process can reach the kubelets."""
+        """`client` watches all nodes; the clients of `client_for` have the permissions of one node. Without
+        `make_ports` only the API server of the same process can reach the kubelets."""
         assert config.root is not None
         self._config, self._root, self._locks, self._make_ports = config, config.root, locks, make_ports
         self._attachments, self._networks = attachments, networks
@@ -94,7 +94,7 @@ class RealNodes:
         """Initial nodes that have never had a Node object."""
         self._running: dict[str, asyncio.Task[None]] = {}
         self._kubelets: dict[str, asyncio.Future[Kubelet]] = {}
-        """The kubelets of the running nodes, each once it is built."""
+        """The kubelets of the running nodes, as futures that complete when the kubelet is built."""
         self._queue: WorkQueue[str] = WorkQueue(clock=clock, backoff=Backoff(0.1, 10), activity=activity)
         self._has_started = asyncio.Event()
         self._group: asyncio.TaskGroup | None = None
@@ -122,7 +122,8 @@ class RealNodes:
             await self._queue.serve(self._work, _AT_A_TIME)
 
     async def ready(self) -> None:
-        """Wait until the nodes are registered, up to a limit."""
+        """Wait until the nodes are registered and their DNS and Ingress servers accept connections, up
+        to a time limit."""
         try:
             async with asyncio.timeout(_PATIENCE_S):
                 await self._has_started.wait()
@@ -131,7 +132,7 @@ class RealNodes:
             async with asyncio.timeout(_DNS_PATIENCE_S):
                 await self._networks.ready()
         except TimeoutError:
-            log.warning("some nodes are not running yet")
+            log.warning("some real nodes are not ready yet")
 
     # -- changes -----------------------------------------------------------------------------------------------------
 
@@ -173,7 +174,7 @@ class RealNodes:
             self._routes_due.clear()
             try:
                 await self._attachments.route([self._with_own_pod_cidrs(node) for node in self._nodes.lister.list()])
-            except Exception:  # Whatever other nodes have reported, the nodes of this process keep running.
+            except Exception:  # Invalid data of other nodes must not stop the nodes of this process.
                 log.exception("cannot route the pod CIDRs of the nodes")
 
     def _start(self, name: str) -> None:
@@ -196,8 +197,9 @@ class RealNodes:
             await self._attachments.detach(name)
 
     async def _leave_other_networks(self) -> None:
-        """Stop the pods that a killed process has left if it ran the nodes in other network namespaces, with or without
-        `--node-network own`: the pod networks of this process cannot take them over."""
+        """Stop the pods that a killed process has left in network namespaces of another kind: those of the nodes if
+        this process uses the network of the machine, or the reverse (`--node-network`). The pod networks of this
+        process cannot take them over."""
         has_own_networks = bool(self._config.node_cidrs)
         for directory in [path for path in self._root.iterdir() if path.is_dir()] if self._root.is_dir() else ():
             had_own_network = abandoned_network(directory).path is not None
@@ -211,7 +213,7 @@ class RealNodes:
         try:
             await stop_abandoned_node(directory, record, self._config.images)
         except (RuntimeFailure, OSError) as error:
-            log.warning("node %s: cannot stop what an earlier process has left: %s", directory.name, error)
+            log.warning("node %s: cannot stop the pods that an earlier process has left: %s", directory.name, error)
 
     async def _run_attached(self, attachment: NodeAttachment, built: asyncio.Future[Kubelet]) -> None:
         config = agent_config(self._config, self._root, attachment, self._locks)

@@ -38,7 +38,7 @@ from sampan.runtimes.safe_paths import UnsafePath, open_file
 
 _WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _ERRORS_OF_NAMES = frozenset({errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.EINVAL})
-"""Errors that the name of an entry causes; others are those of the machine."""
+"""Errors that the name of an entry causes; all other errors are those of the machine."""
 
 
 # -- write -----------------------------------------------------------------------------------------------------------
@@ -53,8 +53,8 @@ def write_archive(
     has_images: bool = True,
     has_volumes: bool = True,
 ) -> None:
-    """Write a snapshot of the cluster in a data directory, with a copy of its store. The number of links and special
-    files that were left out is counted in the manifest beforehand, with `count_skipped`."""
+    """Write a snapshot of the cluster in a data directory, with a copy of its store. The manifest already contains the
+    number of links and special files that are left out, which `count_skipped` returns."""
     with tarfile.open(fileobj=stream, mode="w|", format=tarfile.PAX_FORMAT) as tar:
         archive = _ArchiveWriter(tar)
         archive.add_content(MANIFEST, msgspec.json.format(msgspec.json.encode(manifest), indent=2))
@@ -73,7 +73,8 @@ def write_archive(
 
 
 def count_skipped(volumes: Path) -> int:
-    """Return the number of entries of volumes that are neither files nor directories, which a snapshot cannot have."""
+    """Return the number of entries of volumes that a snapshot cannot have: those that are neither files nor
+    directories, and those whose names are not UTF-8."""
     if not volumes.is_dir():
         return 0
     count = 0
@@ -87,7 +88,7 @@ def count_skipped(volumes: Path) -> int:
 
 
 def _is_text(name: str) -> bool:
-    """Whether a file name is UTF-8, which checksums need."""
+    """Whether a file name is valid UTF-8, as the list of checksums requires."""
     return not any("\ud800" <= letter <= "\udfff" for letter in name)
 
 
@@ -114,7 +115,7 @@ class _ArchiveWriter:
         self.checksums[name] = reader.digest
 
     def add_tree(self, directory: Path, name: str) -> None:
-        """Add a directory with all files below it. Files that a pod removes meanwhile are left out."""
+        """Add a directory with all files below it. Files that a pod removes during the copy are left out."""
         path = directory / name
         if not path.is_dir():
             return
@@ -142,8 +143,8 @@ def _info(name: str, about: os.stat_result) -> tarfile.TarInfo:
 
 
 class _ExactReader:
-    """Reads exactly as many bytes as the header of the entry says, although a pod may write to the file: what was
-    truncated meanwhile reads as zeros, and what was appended is left out."""
+    """Reads exactly as many bytes as the header of the entry says, although a pod may write to the file. If the file is
+    truncated meanwhile, zeros are read; appended data are left out."""
 
     def __init__(self, file: BinaryIO, size: int) -> None:
         self._file, self._left = file, size
@@ -175,7 +176,7 @@ class _Content:
 
 
 def read_manifest(stream: IO[bytes]) -> SnapshotManifest:
-    """Return the description of a snapshot, without reading the rest of it."""
+    """Return the manifest of a snapshot, without reading the other entries."""
     reader = TarReader(stream)
     try:
         for entry in reader:
@@ -186,10 +187,9 @@ def read_manifest(stream: IO[bytes]) -> SnapshotManifest:
 
 
 def read_archive(stream: IO[bytes], target: Path, *, most_bytes: int) -> SnapshotManifest:
-    """Unpack a snapshot into an empty directory that only this user can enter, and check it.
-
-    Raise SnapshotError for an entry that does not belong in a snapshot, for more than `most_bytes` of content, and for
-    a file whose checksum is wrong. The caller removes the directory then.
+    """Unpack a snapshot into an empty directory that only this user can enter, and check it. Raise SnapshotError for an
+    entry that does not belong in a snapshot, for more than `most_bytes` of content, and for a file whose checksum is
+    wrong. In that case the caller has to remove the directory.
     """
     try:
         return _Unpacking(target, most_bytes).unpack(TarReader(stream))
@@ -241,7 +241,7 @@ class _Unpacking:
         if expected is None:
             raise SnapshotError(f"it is incomplete: it has no {CHECKSUMS} at its end")
         self._compare(expected)
-        for entry in reversed(self._directories):  # last, as a read-only directory takes no files
+        for entry in reversed(self._directories):  # set last, as no file can be created in a read-only directory
             _set_attributes(self._target / entry.name, entry, stat.S_ISGID)
         return manifest
 
@@ -310,8 +310,8 @@ def _decode_checksums(content: bytes) -> dict[str, str]:
 
 
 def _set_attributes(path: Path, entry: TarEntry, special_bits: int) -> None:
-    """Set owner, permissions and time of an entry of a volume. Of the special bits only those given are kept, so that
-    no set-user-ID program comes out of a snapshot."""
+    """Set owner, permissions and time of an entry of a volume. Of its special permission bits only those in
+    `special_bits` are kept, so that no set-user-ID program comes out of a snapshot."""
     if os.geteuid() == 0:
         with suppress(OSError):  # a user namespace does not map all owners
             os.chown(path, entry.uid, entry.gid)

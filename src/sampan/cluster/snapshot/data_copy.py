@@ -34,8 +34,8 @@ def key_files(directory: Path) -> list[Path]:
 
 
 def copy_images(source: Path, target: Path) -> list[str]:
-    """Link the images of a cluster into another directory, and return their names. Layers that are unpacked already are
-    linked too, unless the file system refuses: they are unpacked again when a container needs them."""
+    """Link the images of a cluster into another directory, and return their names. Unpacked layers are linked too. If
+    the file system refuses that, they are unpacked again when a container needs them."""
     if not (source / "images.json").exists():
         return []
     target.mkdir(mode=0o711)
@@ -73,7 +73,7 @@ def _link_or_copy(source: Path, target: Path) -> None:
 
 
 def _has_linked_tree(source: Path, target: Path) -> bool:
-    """Link all files below a directory, with the same directories above them. Return False if one cannot be linked."""
+    """Link all files below a directory into a copy of its directory tree. Return False if a file cannot be linked."""
     about = os.lstat(source)
     target.mkdir(mode=0o700)
     try:
@@ -118,7 +118,7 @@ def _copy_tree(source: Path, target: Path) -> None:
 
 
 def _copy_file(source: Path, target: Path, mode: int | None) -> None:
-    """Copy a regular file. Without a mode its owner, permissions and times are copied, too."""
+    """Copy a regular file. If `mode` is None, its owner, permissions and times are copied too."""
     old = os.open(source, _READ)
     try:
         new = os.open(target, _WRITE, 0o600 if mode is None else mode)

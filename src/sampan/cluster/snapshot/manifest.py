@@ -33,19 +33,19 @@ class SnapshotManifest(msgspec.Struct, kw_only=True, omit_defaults=True):
     version: str = ""
     """The version of Sampan that wrote the snapshot."""
     created: float = 0
-    """In seconds since the epoch."""
+    """The time of the snapshot, in seconds since the epoch."""
     store_format: int = 0
     revision: int = 0
-    """The revision of the store that the objects are copied at."""
+    """The revision of the store at which the objects are copied."""
     objects: int = 0
     images: list[str] = []
     volumes: list[str] = []
     volume_root: str = ""
-    """The directory of the volumes in the original cluster, which objects name."""
+    """The directory of the volumes in the original cluster, which objects such as PersistentVolumes refer to."""
     local_nodes: list[str] = []
     """The nodes that the original cluster ran in its own process."""
     skipped: int = 0
-    """The number of links and special files in volumes that the snapshot does not have."""
+    """The number of links and special files in volumes that are not in the snapshot."""
 
 
 def decode_manifest(content: bytes) -> SnapshotManifest:
@@ -70,12 +70,12 @@ def is_allowed_file(name: str) -> bool:
 
 
 def is_in_volume(name: str) -> bool:
-    """Whether the name is one of an entry below the volumes that leads nowhere else."""
+    """Whether the name is that of an entry below the directory of volumes, and does not lead out of it."""
     first, *parts = name.split("/")
     return first == VOLUMES and bool(parts) and all(part not in ("", ".", "..") for part in parts)
 
 
 def digest_in_name(name: str) -> str:
-    """Return the digest of a file that is named by its content; empty for others."""
+    """Return the digest in the name of a file that is named by its content; empty for all other files."""
     match = _BLOB.fullmatch(name)
     return match[1] if match else ""

@@ -36,18 +36,18 @@ class StoreSummary(msgspec.Struct, kw_only=True):
     revision: int
     objects: int
     is_encrypted: bool
-    """Whether values are encrypted, so that the API server needs the keys with which they were."""
+    """Whether values are encrypted, so that the API server needs the encryption keys of the original cluster."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Relocation:
-    """What objects name and what differs in another data directory."""
+    """The values in objects that differ between the data directory of the original cluster and another one."""
 
     old_volumes: str
     new_volumes: str
     local_nodes: Collection[str]
     drops_other_nodes: bool
-    """Whether nodes of other machines are removed: they belong to the original cluster."""
+    """Whether to remove nodes of other machines, which belong to the original cluster."""
 
 
 def copy_store_file(source: Path, target: Path) -> None:
@@ -117,8 +117,9 @@ def build_store_file(entries: Iterable[KeyValue], target: Path, *, event_ttl_s: 
 
 
 def relocate_objects(path: Path, relocation: Relocation) -> None:
-    """Change the objects that name the data directory or the machine of the original cluster: paths of volumes, and pod
-    CIDRs of nodes, which a running original uses. Nodes get new ones when they register."""
+    """Change the objects that refer to the data directory or the machine of the original cluster: paths of volumes, and
+    pod CIDRs of nodes, which the original cluster may use at the same time. Nodes get new pod CIDRs when they register.
+    """
     asyncio.run(_relocate(path, relocation))
 
 
@@ -141,7 +142,7 @@ def _open_backend(path: Path) -> SqliteBackend:
 
 
 async def _read_objects(backend: Backend, prefix: str) -> AsyncIterator[tuple[KeyValue, dict[str, Any]]]:
-    """Yield the entries that are JSON objects. Encrypted values stay as they are."""
+    """Yield the entries that are JSON objects. Encrypted values are skipped, so they stay as they are."""
     for entry in (await backend.range(prefix)).entries:
         try:
             value = msgspec.json.decode(entry.value, type=dict[str, Any])
@@ -152,7 +153,8 @@ async def _read_objects(backend: Backend, prefix: str) -> AsyncIterator[tuple[Ke
 
 
 def _has_moved(value: dict[str, Any], relocation: Relocation) -> bool:
-    """Change the path of a volume of the default storage class. Return whether there was one."""
+    """Change the path of a persistent volume of the default storage class. Return whether the object is one and was
+    changed."""
     spec = value.get("spec")
     source = spec.get("hostPath") if isinstance(spec, dict) else None
     path = source.get("path") if isinstance(source, dict) else None

@@ -53,8 +53,11 @@ class Recommendations:
     def stabilize_with_behavior(
         self, behavior: HorizontalPodAutoscalerBehavior, current: int, desired: int, now: float
     ) -> StabilizedReplicas:
-        """Stabilize with a behavior: at most the lowest of the scale-up window, at least the highest of the scale-down
-        one."""
+        """Stabilize with a behavior.
+
+        Scale up to no more than the lowest recommendation in the scale-up window, and scale down to no less than the
+        highest recommendation in the scale-down window.
+        """
         up, down = now - _window_s(behavior.scaleUp, 0), now - _window_s(behavior.scaleDown, self.window_s)
         lowest = min(
             (desired, *(recommendation.replicas for recommendation in self.recent if recommendation.time > up))
@@ -79,7 +82,7 @@ def _window_s(rules: HPAScalingRules | None, otherwise: float) -> float:
 
 
 _FASTEST, _ALWAYS_ALLOWED = 2, 4
-"""Without a behavior, one step may at most double the replicas, but may always go up to four."""
+"""Without a behavior, one scaling step may at most double the replicas, but may always scale up to four."""
 
 
 class LimitedReplicas(NamedTuple):
@@ -98,7 +101,7 @@ _DOWN = "ScaleDownLimit", "the desired replica count is decreasing faster than t
 class ScaleEvent(NamedTuple):
     time: float
     replicas: int
-    """The size of the change; never negative."""
+    """The number of replicas that were added or removed; never negative."""
 
 
 @dataclass(slots=True)
@@ -109,7 +112,7 @@ class ScaleEvents:
     down: list[ScaleEvent] = field(default_factory=list)
 
     def note(self, behavior: HorizontalPodAutoscalerBehavior | None, before: int, after: int, now: float) -> None:
-        """Record a scaling event. Without a behavior no policy reads the events, so that none are kept."""
+        """Record a scaling event. Nothing is recorded without a behavior, since only its policies read the events."""
         if behavior is None:
             return
         kept, rules = (self.up, behavior.scaleUp) if after > before else (self.down, behavior.scaleDown)
@@ -118,7 +121,8 @@ class ScaleEvents:
         kept.append(ScaleEvent(now, abs(after - before)))
 
     def replicas_at_start(self, current: int, period_s: int, now: float) -> int:
-        """Return the number of replicas at the start of the period."""
+        """Return the number of replicas `period_s` seconds ago, from the current number and the scaling events
+        since."""
         return current - _sum_changes(self.up, period_s, now) + _sum_changes(self.down, period_s, now)
 
 

@@ -1,6 +1,7 @@
-"""The control loop, which evaluates each autoscaler once per sync period (15 s by default) and scales its target.
+"""The control loop of horizontal-pod-autoscaler-controller.
 
-A new autoscaler is evaluated for the first time one period after it is first seen.
+It evaluates each autoscaler once per sync period (15 s by default) and scales its target. A new autoscaler is evaluated
+for the first time one period after it is first seen.
 """
 
 import logging
@@ -82,7 +83,7 @@ class HorizontalPodAutoscalerController:
         return self._config.period_s
 
     def _list_autoscalers_sharing_pods(self, namespace: str, selector: Selector) -> list[NamespacedName]:
-        """Return the autoscalers that share pods with the specified selector."""
+        """Return the autoscalers of the namespace that select a pod which the specified selector matches."""
         rivals = {key: entry.selector for key, entry in self._memories.items() if key.namespace == namespace}
         if len(rivals) < 2:
             return list(rivals)
@@ -94,7 +95,7 @@ class HorizontalPodAutoscalerController:
             await self._writes.update_status(hpa)
         except (errors.ApiError, ConnectionFailed) as error:
             self._events.event(hpa, WARNING, "FailedUpdateStatus", str(error))
-            log.debug("%s: %s", key_of(hpa), error)
+            log.debug("cannot update the status of HorizontalPodAutoscaler %s: %s", key_of(hpa), error)
 
     def _memory(self, key: NamespacedName) -> AutoscalerState:
         memory = self._memories.get(key)

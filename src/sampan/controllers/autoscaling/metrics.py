@@ -28,7 +28,7 @@ class PodMetric:
 
 
 PodMetrics = Mapping[str, PodMetric]
-"""Samples by pod name."""
+"""The samples of one metric, by pod name."""
 
 
 class MetricsSource(Protocol):

@@ -40,8 +40,8 @@ class Proposal:
 class MetricFailure(Exception):
     """A metric could not be evaluated.
 
-    The exception's message goes into the summary event; `reason` and `detail` into the metric's own event and the
-    condition.
+    The summary event shows the exception's message. The event of the metric itself and the condition show `reason` and
+    `detail`.
     """
 
     def __init__(self, message: str, *, reason: str, detail: str) -> None:
@@ -50,7 +50,8 @@ class MetricFailure(Exception):
 
 
 class _PrefixedError(MetricsUnavailable):
-    """An error whose message has a prefix in the summary event, while event and condition show only `detail`."""
+    """An error whose message has a prefix in the summary event. The event of the metric and the condition show only
+    `detail`, which is without the prefix."""
 
     def __init__(self, what: str, detail: str) -> None:
         super().__init__(f"{what}: {detail}" if what else detail)

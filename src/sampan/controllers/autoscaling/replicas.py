@@ -74,8 +74,11 @@ def _is_warm(pod: Pod, metric: PodMetric, warmup: Warmup, now: float) -> bool:
 
 
 def requests_of(pods: Sequence[Pod], resource: str, container: str) -> dict[str, int]:
-    """Return the request of each pod in thousandths: its pod-level request, or the sum over its containers, or that of
-    the named container."""
+    """Return the request of each pod in thousandths.
+
+    With a container name it is the request of that container. Otherwise it is the pod-level request, or the sum of the
+    requests of the containers.
+    """
     return {pod.metadata.name: _request(pod, resource, container) for pod in pods}
 
 
@@ -204,10 +207,10 @@ def _replicas(
     ratio: Callable[[Mapping[str, int]], float],
     fill: Callable[[str], int],
 ) -> int:
-    """Calculate the replicas, assuming for pods without samples whatever dampens the change.
+    """Calculate the replicas with a usage for pods without samples that dampens the change.
 
-    They are assumed to use nothing when scaling up, and `fill` when scaling down. If that reverses the direction of
-    scaling, the number of replicas stays as it is.
+    Such pods are assumed to use nothing when scaling up, and `fill` when scaling down. If the assumed usage reverses
+    the direction of scaling, the number of replicas stays as it is.
     """
     first, current = ratio(kept), situation.current
     with_unready = bool(groups.unready) and first > 1.0

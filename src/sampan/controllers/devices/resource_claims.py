@@ -26,7 +26,8 @@ from sampan.machinery.object_key import NamespacedName, key_of
 FIELD_MANAGER = "ResourceClaimController"
 FINALIZER = "resource.kubernetes.io/delete-protection"
 _MOST_REMEMBERED = 500
-"""The number of deleted pods to remember; for others the API server is queried."""
+"""The maximum number of deleted pods whose UIDs are kept. For any other pod that is not in the cache, the API server is
+queried."""
 
 
 class PodWork(NamedTuple):
@@ -184,7 +185,8 @@ class ResourceClaimController:
         )
 
     async def _reserve_all(self, pod: Pod) -> None:
-        """Reserve the claims of a pod that was assigned to a node without the scheduler, which otherwise does this."""
+        """Reserve the claims of a pod that was assigned to a node without the scheduler, which otherwise reserves
+        them."""
         for pod_claim in pod.spec.resourceClaims:
             name = pod_claims.claim_name(pod, pod_claim)
             claim = self._claims.get(name, pod.metadata.namespace) if name else None

@@ -127,12 +127,12 @@ class GarbageCollectorController:
     # -- virtual owners ----------------------------------------------------------------------------------------------
 
     async def _verify(self, node: GraphNode) -> float | None:
-        """Check whether the owner that a dependent names exists. An existing one that cannot be watched is checked
-        again."""
+        """Check whether the owner that a dependent names exists. An existing owner of a resource that cannot be watched
+        is checked again later."""
         resource, key, uid = node.kind.resource, node.key, node.uid
         obj = await self._objects.read(resource, key)
         if not node.is_virtual:
-            return None  # Its watch event arrived during the request.
+            return None  # The watch event of the owner arrived during the request.
         if obj is not None and obj.metadata.uid == uid:
             if (resource.group, resource.plural) not in self._monitors.monitored:
                 return _UNKNOWN_AGAIN_S

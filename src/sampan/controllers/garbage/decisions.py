@@ -1,4 +1,4 @@
-"""What to do about an object, given the state of its owners; and the patches for it. Pure."""
+"""The decision about an object, given the state of its owners, and the patches that carry it out. Pure."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -28,7 +28,7 @@ class Owners:
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """Keep the object and remove the references to these owners."""
+    """The decision to keep the object and to remove its references to these owners."""
 
     uids: Sequence[str]
 

@@ -129,7 +129,7 @@ class Graph:
             self._enqueue(owner)
 
     def remove_node(self, node: GraphNode) -> None:
-        """Process that the object with exactly this UID is deleted, or never existed."""
+        """Process that the object with exactly this UID was deleted or never existed."""
         nodes = node.kind
         if nodes.present.get(node.key) is node:
             del nodes.present[node.key]

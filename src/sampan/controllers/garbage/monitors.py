@@ -54,9 +54,9 @@ Identity = tuple[str, str]
 class _Sink:
     """Feeds the watch events of one resource into the graph."""
 
-    def __init__(self, graph: Graph, nodes: Nodes, step: Callable[[], None], filled: Callable[[], None]) -> None:
+    def __init__(self, graph: Graph, nodes: Nodes, step: Callable[[], None], mark_synced: Callable[[], None]) -> None:
         self._graph, self._nodes, self._step = graph, nodes, step
-        self.filled = filled
+        self.mark_synced = mark_synced
 
     def put(self, key: NamespacedName, obj: Owned) -> None:
         nodes, meta = self._nodes, obj.metadata

@@ -79,7 +79,8 @@ class Objects:
         patch: Mapping[str, Any],
         by_merge: Callable[[Any], Mapping[str, Any]],
     ) -> None:
-        """Apply a strategic merge patch; kinds without it get the JSON merge patch that `by_merge` builds."""
+        """Apply a strategic merge patch. If the kind does not support it, apply the JSON merge patch that `by_merge`
+        builds."""
         try:
             await self.make_client(resource).patch(key.name, patch, key.namespace)
         except errors.UnsupportedMediaType:

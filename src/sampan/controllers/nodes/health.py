@@ -1,4 +1,5 @@
-"""Health of nodes as observed here: heartbeats are timed with this controller's clock, never with the node's."""
+"""Health of nodes as this controller observes it: heartbeats are timed with its own clock, never with that of the
+node."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from sampan.api.values import times
 from sampan.machinery.copies import copy_of
 
 _KUBELET_CONDITIONS: Final = (READY, "MemoryPressure", "DiskPressure", "PIDPressure")
-"""NetworkUnavailable is missing because the control plane sets it."""
+"""The conditions that the kubelet reports. NetworkUnavailable is not among them, because the control plane sets it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,7 +18,8 @@ _FULL_S = 10.0
 
 
 class Allocation:
-    """The pod CIDRs of nodes: those in their specs, and those assigned whose write may not be visible yet."""
+    """The pod CIDRs of nodes: those in the specs of the nodes, and those that were assigned and may not be in the cache
+    yet."""
 
     def __init__(self, ranges: Sequence[CidrSets]) -> None:
         self.ranges = ranges
@@ -42,7 +43,8 @@ class Allocation:
             self._apply_to_ranges("release", network)
 
     def allocate(self, name: str, uid: str) -> tuple[Network, ...]:
-        """Return networks for a node without pod CIDRs; the same ones again until they are recorded.
+        """Return the networks for a node without pod CIDRs. Further calls return the same networks until the pod CIDRs
+        of the node are recorded.
 
         Raise CidrRangeFull if the cluster CIDR of one family is exhausted.
         """
@@ -86,7 +88,7 @@ class NodeIpamController:
         self._client, self._events, self._allocation = client.for_kind(Node), events, allocation
         self._nodes = informers.for_kind(Node).lister
         self._has_read = False
-        """Whether the pod CIDRs of all existing nodes are recorded. Nothing is assigned before."""
+        """Whether the pod CIDRs of all existing nodes are recorded. No pod CIDR is assigned before that."""
         self.watches = (Watch(resource_of(Node), self._record_node_cidrs),)
 
     def _record_node_cidrs(self, node: Node) -> Iterable[Hashable]:

@@ -57,9 +57,9 @@ class _NodeCheck:
 
     node: Node
     before: str
-    """The status of its Ready condition before the check."""
+    """The status of the Ready condition before the check."""
     status: str
-    """The status now; empty if the condition was never posted."""
+    """The status of the Ready condition after the check; empty if the condition was never posted."""
 
 
 class NodeLifecycleController:
@@ -86,9 +86,9 @@ class NodeLifecycleController:
         """UIDs by name of the nodes at the last check."""
         self._health: dict[str, health.Health] = {}
         self._marked: dict[str, set[str]] = {}
-        """For nodes that are not ready: the UIDs of pods that need no (further) marking, because they were marked not
-        ready, or because the node was already not ready when this controller first saw it. If a live kubelet later
-        posts another status, it stands."""
+        """For each node that is not ready, the UIDs of the pods that need no marking as not ready: they were marked
+        before, or the node was already not ready when this controller first saw it. If a live kubelet later posts
+        another status of a pod, that status is not overwritten."""
         self._next_look = 0.0
         self.watches = (
             Watch(resource_of(Node), node_name),
@@ -137,7 +137,7 @@ class NodeLifecycleController:
             if EXCLUDED not in observation.node.metadata.labels:
                 tally.setdefault(zone_of(observation.node), []).append(observation.status == TRUE)
         for error in await for_each(filter(self._needs_processing, observations), self._process_node):
-            log.warning("%s: %s; retrying at the next sync", self.name, error)
+            log.warning("%s: cannot process a node: %s; retrying at the next sync", self.name, error)
         await self._apply_transition(self._zones.update_states(tally, now), nodes, now)
 
     def _track_nodes(self, nodes: Sequence[Node]) -> None:
@@ -201,7 +201,8 @@ class NodeLifecycleController:
             return None
 
     def _needs_processing(self, check: _NodeCheck) -> bool:
-        """Whether the node needs processing: not if it stayed healthy, nor while its first status is still to come."""
+        """Whether the node needs processing. A node that stayed healthy needs none, nor does a node that has not posted
+        its first status."""
         is_well = check.status == TRUE and not check.node.spec.taints and check.node.metadata.name not in self._marked
         return bool(check.status) and not is_well
 
@@ -292,7 +293,8 @@ class NodeLifecycleController:
 
 
 def _select_no_execute_taints(status: str) -> tuple[str, str]:
-    """Return the NoExecute taint for a Ready status, and the opposite one, which must be removed."""
+    """Return the NoExecute taint to add for this status of the Ready condition, and the opposite taint, which must be
+    removed."""
     return (NOT_READY, UNREACHABLE) if status == FALSE else (UNREACHABLE, NOT_READY)
 
 

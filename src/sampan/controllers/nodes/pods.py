@@ -23,8 +23,8 @@ def node_name(node: Any) -> Iterable[Hashable]:
 def pod_condition_patch(pod: Pod, type: str, now: float, **fields: str | int) -> Mapping[str, Any] | None:
     """Return the status patch that sets these fields of a pod condition, or None if they are already set.
 
-    lastTransitionTime is set if the status changes. The API server rejects the patch if the pod has been replaced
-    (other UID).
+    lastTransitionTime is set if the status changes. The API server rejects the patch if another pod, with another UID,
+    has the name by then.
     """
     present = find_condition(pod.status.conditions, type)
     if present is not None and all(getattr(present, key) == value for key, value in fields.items()):

@@ -27,7 +27,7 @@ class Rates:
 
     normal: float
     reduced: float
-    """The rate in a partially disrupted zone with more than `large` nodes; smaller ones stop."""
+    """The rate in a partially disrupted zone with more than `large` nodes. In smaller zones evictions stop."""
     large: int
     unhealthy_share: float
 
@@ -144,7 +144,8 @@ class Zones:
     def update_states(self, health: Mapping[tuple[str, str], Sequence[bool]], now: float) -> ZoneTransition:
         """Update the states and rates from the readiness of the nodes in each zone.
 
-        If all zones are fully disrupted, the cause is more likely on the side of the control plane, and evictions stop.
+        If all zones are fully disrupted, the control plane is more likely to have failed than all nodes, and evictions
+        stop.
         """
         new = {zone: state_of(ready, self._rates) for zone, ready in health.items()}
         known = {zone: record for zone, record in self._zones.items() if zone in new}
@@ -170,4 +171,4 @@ class ZoneTransition(Enum):
     LOST_ALL = 1
     """No node is ready any more: evictions must stop."""
     FOUND_SOME = 2
-    """Some nodes are ready again: heartbeats of all nodes are timed afresh."""
+    """Some nodes are ready again: the grace periods of all nodes start again."""

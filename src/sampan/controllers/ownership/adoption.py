@@ -93,7 +93,8 @@ class ClaimControl:
 
 
 def adoption_patch(owner: Any, obj: Any, finalizers: Sequence[str] = ()) -> dict[str, Any]:
-    """Return the strategic merge patch that adopts the object; rejected if it has another controller or UID by then."""
+    """Return the strategic merge patch that adopts the object. The API server rejects it if the object has another
+    controller or another UID by then."""
     meta: dict[str, Any] = {"uid": obj.metadata.uid, "ownerReferences": [json.to_value(new_controller_ref(owner))]}
     if finalizers:
         meta["finalizers"] = list(finalizers)
@@ -117,7 +118,8 @@ class ClaimAction(Enum):
 
 
 def claim_action(owner: Any, obj: Any, is_match: bool) -> ClaimAction:
-    """Decide about an object. An owner that is being deleted neither adopts nor releases."""
+    """Decide whether to adopt, keep or release an object. An owner that is being deleted neither adopts nor
+    releases."""
     reference, is_leaving = controller_of(obj), owner.metadata.deletionTimestamp is not None
     if reference is not None:
         if reference.uid != owner.metadata.uid:
@@ -187,7 +189,7 @@ class _ClaimRound:
         try:
             await self._control.objects.patch(obj.metadata.name, patch, obj.metadata.namespace)
         except errors.Invalid:
-            return  # It has no owner references any more, or another object has the name.
+            return  # The object has no owner references any more, or another object has the name.
 
     async def _adopt(self, obj: Any) -> None:
         await self._check_owner()

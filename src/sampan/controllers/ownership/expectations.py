@@ -23,7 +23,8 @@ class _Expected:
     since: float
     creations: int = 0
     deletions: set[str] = field(default_factory=set)
-    """UIDs. A deletion is observed twice, as deletionTimestamp and as removal, but must count once."""
+    """The UIDs of the objects to be deleted. A deletion is observed twice, as deletionTimestamp and as removal, but
+    must count once."""
 
     @property
     def is_met(self) -> bool:
@@ -36,7 +37,8 @@ class Expectations:
         self._expected: dict[Hashable, _Expected] = {}
 
     def expect(self, key: Hashable, creations: int = 0, deletions: Iterable[str] = ()) -> None:
-        """Replace the expectations of the owner by so many creations and the deletion of these UIDs."""
+        """Replace the expectations of the owner: `creations` is the number of expected creations, `deletions` are the
+        UIDs of the objects whose deletion is expected."""
         self._expected[key] = _Expected(self._clock.monotonic(), creations, set(deletions))
 
     def lower_creations(self, key: Hashable, count: int = 1) -> None:

@@ -82,14 +82,14 @@ class FailureBackoff:
         self._failures: dict[str, _Failure] = {}
 
     def remaining_backoff_s(self, key: str, now: float) -> float:
-        """Return the seconds for which a failure must still be left alone."""
+        """Return the seconds until the failed pod with this key may be replaced."""
         failure = self._failures.get(key)
         if failure is None or now - failure.at > self._forgotten_s:
             return 0.0
         return max(failure.at + failure.pause_s - now, 0.0)
 
     def note(self, key: str, now: float) -> None:
-        """Record that a failure was handled, which doubles the wait after the next one."""
+        """Record that a failed pod was replaced, which doubles the backoff of the next replacement."""
         failure = self._failures.get(key)
         if failure is None or now - failure.at > self._forgotten_s:
             self._forget(now)
@@ -149,7 +149,7 @@ class PodControl:
         self._pods, self._events = client.for_kind(Pod), events
 
     async def create(self, template: PodTemplateSpec, namespace: str, owner: Any, **changes: Any) -> Pod:
-        """Create a pod from the template for the owner; `said` is passed to `pod_from`."""
+        """Create a pod from the template for the owner; `changes` are passed to `pod_from`."""
         return await self.create_pod(pod_from(template, owner, **changes), owner, namespace)
 
     async def create_pod(self, pod: Pod, owner: Any, namespace: str = "") -> Pod:

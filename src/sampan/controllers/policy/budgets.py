@@ -52,7 +52,7 @@ class DisruptedPods:
     expired: Sequence[Pod]
     """Pods that were not deleted in time."""
     again_s: float | None
-    """Seconds until the next of them expires."""
+    """Seconds until the next of these pods expires."""
 
 
 def find_disrupted_pods(budget: PodDisruptionBudget, pods: Sequence[Pod], now: float) -> DisruptedPods:

@@ -58,7 +58,7 @@ class Total:
 
 class Scales:
     kinds = (ReplicationController, ReplicaSet, Deployment, StatefulSet)
-    """The kinds that are read from caches; for others the scale subresource is requested."""
+    """The kinds whose scale is read from informer caches. For other kinds the scale subresource is requested."""
 
     def __init__(self, *, client: Client, informers: InformerFactory, discover: Discover) -> None:
         self._client, self._discover = client, discover

@@ -132,7 +132,8 @@ class ServiceAccountTokenController:
             await self._complete(secret, account)
 
     async def _account_of(self, key: SecretKey) -> ServiceAccount | None:
-        """Return the service account, read live if not cached: the secret is deleted if there is none."""
+        """Return the service account of a secret. If the cache does not have it, it is read from the API server,
+        because the secret of a missing service account is deleted."""
         account = self._known_accounts.get(key.account, key.namespace)
         if account is None or key.account_uid not in ("", account.metadata.uid):
             try:

@@ -24,7 +24,7 @@ from sampan.machinery.object_key import NamespacedName, key_of
 
 TYPE, NAMESPACE = "bootstrap.kubernetes.io/token", "kube-system"
 USER_PREFIX = "system:bootstrap:"
-"""The names of users that authenticate with a token are this and the id of the token."""
+"""The prefix of the name of a user that authenticates with a bootstrap token. The id of the token follows it."""
 ONE_USE_GROUP = "system:bootstrappers:sampan:one-use"
 """The group of users whose token is valid for one client certificate."""
 OURS = Selection(namespace=NAMESPACE, fields=f"type={TYPE}")
@@ -81,7 +81,7 @@ class TokenCleanerController:
 
 _USED_BY = "used-by"
 _GRACE_S = 60.0
-"""How long a used token still authenticates, so that its user can fetch the certificate."""
+"""Seconds for which a used token still authenticates, so that its user can fetch the certificate."""
 
 
 def is_for_one_use(request: CertificateSigningRequest) -> bool:
@@ -129,7 +129,7 @@ _KEY = f"{CLUSTER_INFO_NAMESPACE}/{CLUSTER_INFO}"
 
 
 def signature(content: str, token_id: str, token_secret: str) -> str:
-    """Return a detached JWS; the content itself is in the ConfigMap."""
+    """Return a JWS of the content in detached form, because the content itself is in the ConfigMap."""
     head = _encode_base64url(json.encode({"alg": "HS256", "kid": token_id}))
     signed = hmac.new(token_secret.encode(), head + b"." + _encode_base64url(content.encode()), hashlib.sha256).digest()
     return (head + b".." + _encode_base64url(signed)).decode()

@@ -47,7 +47,8 @@ class RequestedCertificate:
 
 
 def read(request: CertificateSigningRequest) -> x509.CertificateSigningRequest:
-    """Parse `spec.request` with the function that validation and admission use, so that what they checked is signed."""
+    """Parse `spec.request` with the same function as validation and admission, so that the request that they checked is
+    the one that is signed."""
     from sampan.machinery.pki.certificates import BadSigningRequest, parse_signing_request
 
     try:
@@ -153,9 +154,10 @@ _OWN = Recognizer("selfnodeclient", "Auto approving self kubelet client certific
 _ANY = Recognizer("nodeclient", "Auto approving kubelet client certificate after SubjectAccessReview.")
 _OWN_SERVER = Recognizer("selfnodeserver", "Auto approving self kubelet server certificate after SubjectAccessReview.")
 _ANY_SERVER = Recognizer("nodeserver", "Auto approving kubelet server certificate after SubjectAccessReview.")
-"""Kubernetes does not approve kubelet serving certificates. This controller approves those without IP addresses whose
-only DNS name is the one that `kubelet_server_name` derives from the node, if RBAC allows it; `sampan up` creates such
-roles.
+"""The recognizer for serving certificates of kubelets.
+
+Kubernetes does not approve such certificates. This controller approves a request without IP addresses whose only DNS
+name is the one that `kubelet_server_name` derives from the node, if RBAC allows it. `sampan up` creates roles that do.
 """
 
 
@@ -238,7 +240,7 @@ class CsrApprovingController:
         return bool(review.status.allowed)
 
     async def _decide(self, request: CertificateSigningRequest, message: str) -> None:
-        """Approve the request, unless its token is for one use and was used for another request."""
+        """Approve the request, unless the requester used a one-use token that was already used for another request."""
         if is_for_one_use(request) and not await self._one_use_tokens.claim(request):
             message = "The bootstrap token is valid for one use, and has been used."
             decision = with_decision(request, DENIED, "TokenUsed", message)

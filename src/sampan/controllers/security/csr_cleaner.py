@@ -14,7 +14,7 @@ from sampan.machinery.object_key import NamespacedName, key_of
 
 _DONE_S, _PENDING_S = 3600.0, 24 * 3600.0
 _WITHOUT_MARGIN_S = 1.0
-"""Added to waits because API timestamps have a resolution of one second."""
+"""Seconds that are added to each wait, because API timestamps have a resolution of one second."""
 
 
 def expires_in_s(request: CertificateSigningRequest, now: float) -> float:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 _BACKDATED_S = 300
 """Seconds by which certificates are backdated to allow for clock skew."""
 _SHORT_S = 8 * 3600
-"""Certificates with a shorter lifetime are not shortened by the backdating."""
+"""Certificates with a shorter lifetime, in seconds, are not shortened by the backdating."""
 _SHORTEST_S = 600
 _USAGES = {
     "signing": "digital_signature",

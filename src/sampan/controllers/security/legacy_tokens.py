@@ -79,7 +79,8 @@ class LegacyTokenCleanerController:
         return _SYNC_S
 
     async def _read_tracking_start(self) -> float | None:
-        """Return the start of the day after token tracking was enabled in the API server, or None if it is not."""
+        """Return the start of the day after token tracking was enabled in the API server, or None if tracking is not
+        enabled."""
         try:
             tracking = await self._maps.get(TRACKING, "kube-system")
         except errors.NotFound:

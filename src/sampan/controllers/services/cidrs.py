@@ -81,7 +81,8 @@ class ServiceCidrController:
         return [service_cidr.metadata.name, *overlapping]
 
     def _containing_cidr_keys(self, ipaddress: IPAddress) -> Iterable[Hashable]:
-        """Return the ServiceCIDRs in deletion that contain the address; others need no attention."""
+        """Return the terminating ServiceCIDRs that contain the address. Only these wait for the removal of an
+        address."""
         if ipaddress.metadata.labels.get(MANAGED_BY) != ALLOCATOR:
             return []
         ip = ip_address(ipaddress.metadata.name)

@@ -136,7 +136,7 @@ class EndpointsController:
             self._deferred.add(key)
             return None
         if present is None and key in self._created:
-            self._created.discard(key)  # somebody may have deleted them before the cache showed them
+            self._created.discard(key)  # another client may have deleted the Endpoints before the cache showed them
             self._deferred.add(key)
             return _CREATION_PATIENCE_S
         endpoints = build_endpoints(service, pods, present, self._times.compute_trigger_time(service, pods))

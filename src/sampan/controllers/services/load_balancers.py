@@ -51,7 +51,7 @@ def is_host(node: Node) -> bool:
 
 
 def spec_of(service: Service) -> bytes:
-    """Return everything of a service that a load balancer may depend on."""
+    """Return the parts of a service that its load balancer may depend on."""
     annotations = sorted(service.metadata.annotations.items())
     return msgspec.json.encode([service.spec, annotations])
 

@@ -1,5 +1,7 @@
-"""Which pods a service selects, and what they contribute to its endpoints (pure); and changes of pods as keys of
-services, batched, with the times of the changes that triggered an update.
+"""The pods that a service selects and the endpoints that they contribute (pure), and a feed of changed pods.
+
+The feed maps changes of pods to keys of services and batches them. It keeps the times of the changes that triggered an
+update.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
@@ -18,7 +20,7 @@ Add = Callable[[Hashable], None]
 
 
 def by_label_pair(obj: Any) -> Iterable[Hashable]:
-    """Return every label of the object, together with its namespace."""
+    """Return every label of the object, together with its namespace; an index function."""
     meta = obj.metadata
     return [(meta.namespace, *pair) for pair in meta.labels.items()]
 
@@ -63,7 +65,7 @@ LAST_CHANGE: Final = "endpoints.kubernetes.io/last-change-trigger-time"
 
 
 def may_serve(pod: Pod, *, with_terminating: bool) -> bool:
-    """Whether the pod is listed at all: it has an address and has not terminated."""
+    """Whether the pod may be an endpoint: it has an address and has not terminated."""
     status = pod.status
     if status.phase in ("Succeeded", "Failed") or not (status.podIP or status.podIPs):
         return False
@@ -182,7 +184,7 @@ class PodFeed:
         self._informer.subscribe(lambda old, new: self._on_pod_changed(old, new, add))
 
     def wait_s(self, key: NamespacedName) -> float:
-        """Return the seconds for which changes are still batched."""
+        """Return the seconds for which changes of the pods of this service are still batched."""
         left_s = self._due.get(key, 0.0) - self._clock.monotonic()
         if left_s <= 0:
             self._due.pop(key, None)

@@ -70,7 +70,7 @@ class DesiredAttachment:
     volume: PersistentVolume
     pods: list[Pod] = field(default_factory=list)
     elsewhere: Sequence[str] = ()
-    """Other nodes that the volume is attached to."""
+    """The other nodes to which the volume is attached."""
 
 
 @dataclass(slots=True)

@@ -1,6 +1,6 @@
 """persistentvolume-binder-controller, which binds claims and volumes to each other.
 
-`sampan.machinery.volumes` and `verdicts` decide; `writes`, `provisioning` and `reclaiming` act.
+`sampan.machinery.volumes` and `binding_decisions` decide; `writes` and `provisioner` act.
 """
 
 from collections.abc import Hashable, Iterable

@@ -25,7 +25,7 @@ MISBOUND = "Two claims are bound to the same volume, this one is bound incorrect
 
 @dataclass(frozen=True, slots=True)
 class EventText:
-    """An event to record."""
+    """An event to record about a claim or a volume."""
 
     type: str
     reason: str
@@ -39,7 +39,7 @@ class BindClaim:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """The claim stays Pending."""
+    """The decision that the claim stays Pending."""
 
     word: EventText | None = None
     for_consumer: bool = False
@@ -68,7 +68,10 @@ ClaimDecision = BindClaim | Wait | Lose | TakeClass | Provision
 def on_new_claim(
     claim: PersistentVolumeClaim, match: PersistentVolume | None, default: StorageClass | None, *, waits: bool
 ) -> ClaimDecision:
-    """Decide about a claim without a volume. `match` is the best volume; `waits` if the class waits for a consumer."""
+    """Decide about a claim without a volume.
+
+    `match` is the best matching volume. `waits` is true if the storage class waits for the first consumer.
+    """
     if match is not None:
         return BindClaim(match)
     if not names_class(claim) and default is not None:
@@ -105,12 +108,12 @@ def on_bound_claim(claim: PersistentVolumeClaim, volume: PersistentVolume | None
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """The volume becomes Available."""
+    """The decision that the volume becomes Available."""
 
 
 @dataclass(frozen=True, slots=True)
 class Keep:
-    """The volume becomes Bound."""
+    """The decision that the volume becomes Bound."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,7 +94,8 @@ NOTHING = ReplicaPlan()
 
 
 def plan(active: Sequence[Pod], desired: int, related: Callable[[], Iterable[Pod]], now: float) -> ReplicaPlan:
-    """Return the plan. `related` returns the pods whose nodes influence which pods are deleted first."""
+    """Return how many pods to create, or which pods to delete. `related` returns the pods whose nodes influence which
+    pods are deleted first."""
     surplus = len(active) - desired
     if surplus < 0:
         return ReplicaPlan(creations=min(-surplus, BURST))

@@ -1,4 +1,4 @@
-"""Follows the objects of one kind by list and watch."""
+"""Keep the objects of one kind up to date by list and watch."""
 
 from __future__ import annotations
 
@@ -46,8 +46,9 @@ _decode_versioned = msgspec.json.Decoder(_VersionedObject).decode
 
 
 class ObjectFollower(Generic[T]):
-    """Calls `on_reset` before each list, `on_object` for each new state, and `on_deleted` for the last state. A kind
-    that the person may not list is `is_forbidden`, one that the server does not have is empty."""
+    """Lists and watches the objects of a kind. Calls `on_reset` before each list, `on_object` for each new or changed
+    object, and `on_deleted` with the last state of a deleted object. Sets `is_forbidden` if the person may not list the
+    kind. A kind that the server does not have has no objects."""
 
     def __init__(
         self,

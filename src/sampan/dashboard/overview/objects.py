@@ -174,7 +174,7 @@ def requests_of(pod: OverviewPod) -> tuple[int, int]:
         cpu, memory = cpu + own_cpu, memory + own_memory
     for container in pod.spec.initContainers or ():
         own_cpu, own_memory = _requests(container)
-        if container.restartPolicy == "Always":  # a sidecar runs beside the others
+        if container.restartPolicy == "Always":  # a sidecar runs at the same time as the other containers
             cpu, memory = cpu + own_cpu, memory + own_memory
         else:
             init_cpu, init_memory = max(init_cpu, own_cpu), max(init_memory, own_memory)

@@ -142,8 +142,8 @@ def workload_health(resource: str, workload: Workload) -> str:
 
 
 def workload_problem(resource: str, workload: Workload) -> Problem | None:
-    """Return the problem of a workload that its pods do not tell: a rollout that does not progress, a failed job, a
-    claim without a volume."""
+    """Return the problem of a workload that does not show in its pods: a rollout that does not progress, a failed job,
+    a claim without a volume."""
     gvr, kind = WORKLOADS[resource]
     metadata, conditions = workload.metadata, workload.status.conditions
     command = f"kubectl describe {resource.removesuffix('s')} {metadata.name} -n {metadata.namespace}"

@@ -28,7 +28,8 @@ _POLL_S = 30.0
 _NODES_OF_A_POLL, _LONGEST_USAGE_S = 100, 300.0
 _SYNC_S = 30.0
 _FIRST_S, _PARTIAL_INTERVAL_S = 0.15, 0.5
-"""When a page gets the first overview, and further ones, while the lists of a large cluster are still being read."""
+"""The delay of the first overview, and the interval of further ones, while the lists of a large cluster are still being
+read."""
 _EVENTS = 1000
 _encode = msgspec.json.Encoder().encode
 
@@ -80,8 +81,8 @@ class OverviewFollower:
 
     @asynccontextmanager
     async def running(self, patience_s: float = _SYNC_S) -> AsyncIterator[None]:
-        """Follow the cluster for the duration of the block, which is entered when the first lists are complete, or
-        after a time."""
+        """Follow the cluster for the duration of the block. The block is entered when the first lists are complete, or
+        after `patience_s` seconds."""
         failure: Exception | None = None
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(follower.run()) for follower in self._followers.values()]
@@ -91,10 +92,10 @@ class OverviewFollower:
                     for follower in self._followers.values():
                         await follower.synced.wait()
             except TimeoutError:
-                pass  # the overview shows what is known
+                pass  # the overview shows the objects that have been read
             try:
                 yield
-            except Exception as error:  # raised below as it is, without an exception group
+            except Exception as error:  # raised again below, outside of the exception group
                 failure = error
             finally:
                 for task in tasks:
@@ -112,9 +113,9 @@ class OverviewFollower:
         return {**self.state.overview(), "isComplete": self.is_complete}
 
     async def _poll(self) -> None:
-        """Read what cannot be watched or rarely changes: health checks of the API server, the store, the addresses of
-        the network, and the use of resources. The latter makes the API server ask every kubelet, so that it waits for
-        the first lists and is read less often in a large cluster."""
+        """Poll the data that cannot be watched or rarely changes: health checks of the API server, the store, the
+        addresses of the network, and resource usage. For resource usage the API server asks every kubelet. It is
+        therefore read only after the first lists, and less often in a large cluster."""
         reader, usage_due, loop = ApiReader(self._api), 0.0, asyncio.get_running_loop()
         while True:
             self.state.components = await self._health()
@@ -146,7 +147,7 @@ class OverviewFollower:
 
 
 def usage_interval_s(node_count: int) -> float:
-    """Return the time between two readings of the use of all nodes."""
+    """Return the interval, in seconds, at which the resource usage of all nodes is read."""
     return min(_LONGEST_USAGE_S, _POLL_S * max(1.0, node_count / _NODES_OF_A_POLL)) - 1.0
 
 
@@ -169,8 +170,9 @@ async def _node_usage(reader: ApiReader) -> dict[str, tuple[int, int]]:
 
 
 class OverviewSubscription:
-    """Sends the overview when it has changed, at most once a second, or every few seconds for a large cluster. The
-    first ones of a large cluster are incomplete, so that the page has something to show at once."""
+    """Sends the overview when it has changed, at most once a second, or every few seconds for a large cluster. While
+    the first lists of a large cluster are read, it sends incomplete overviews, so that the page has something to show
+    at once."""
 
     def __init__(
         self,

@@ -6,15 +6,16 @@ import msgspec
 
 _LARGEST_BATCH = 2000
 _MOST_BYTES = 8 << 20
-"""Beyond this size the changes are dropped and the list is read again once the page has caught up."""
+"""The maximum size of the pending changes of a subscription. Beyond it they are dropped, and the list is read again
+once the page has caught up."""
 _MOST_CHANGES = 50_000
 _MOST_BYTES_TOGETHER = 64 << 20
 _encode = msgspec.json.Encoder().encode
 
 
 class ChangeBudget:
-    """The bytes that wait for all pages together. Pages that do not read must not take up the memory of the server,
-    however many subscriptions they have."""
+    """A limit for the pending bytes of all pages together. Pages that do not read must not use up the memory of the
+    server, however many subscriptions they have."""
 
     def __init__(self, most_bytes: int = _MOST_BYTES_TOGETHER) -> None:
         self._most_bytes = most_bytes
@@ -27,7 +28,7 @@ class ChangeBudget:
 
 
 class CoalescedChanges:
-    """The changes of one subscription, which counts in the budget from `open` to `close`."""
+    """The pending changes of one subscription. Their size counts in the budget from `open` to `close`."""
 
     def __init__(self, budget: ChangeBudget) -> None:
         self._budget = budget
@@ -41,7 +42,7 @@ class CoalescedChanges:
         return bool(self._changes)
 
     def add(self, key: str, row: bytes | None) -> None:
-        """Add the latest row of an object; None if it was deleted."""
+        """Add the latest row of an object; None means that the object was deleted."""
         self._count(_size(key, row) - (_size(key, self._changes[key]) if key in self._changes else 0))
         self._changes[key] = row
         is_too_much = self._bytes > _MOST_BYTES or len(self._changes) > _MOST_CHANGES

@@ -1,8 +1,8 @@
 """The WebSocket connection of a page.
 
-One task reads the page's messages, one runs each subscription, and one writes: it takes the pending changes of a
-subscription at most every 100 ms, and only when the socket has taken the previous message. What happens in between is
-coalesced, so that a slow page delays nothing and gets the latest state.
+One task reads the messages of the page, one task runs each subscription, and one task writes. The writer sends the
+pending changes of a subscription at most every 100 ms, and only when the socket has taken the previous message. Changes
+in between are coalesced, so that a slow page delays nothing and gets the latest state.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _INTERVAL_S = 0.1
 """The shortest time between two messages of a subscription."""
 _SUBSCRIPTIONS = 32
 _SPECIAL_SUBSCRIPTIONS = 6
-"""How many special subscriptions a session may have in all its pages: each follows the whole cluster."""
+"""How many special subscriptions all pages of a session may have together. Each of them follows the whole cluster."""
 _MESSAGE_BYTES = 64 << 10
 _MESSAGES, _MESSAGE_WINDOW_S = 300, 10.0
 """How many messages a page may send within the window."""
@@ -47,8 +47,8 @@ MakeSubscription = Callable[[SubscribeMessage, "StreamConnection"], Subscription
 
 
 class StreamConnection:
-    """`is_expired` and `touch` are those of the session; `make_special` creates subscriptions that are not lists of
-    objects, by their kind."""
+    """The stream of one page: reads subscribe messages, and sends the messages of the subscriptions. `is_expired` and
+    `touch` refer to the session; `make_special` creates, by kind, subscriptions that are not lists of objects."""
 
     def __init__(
         self,
@@ -65,7 +65,8 @@ class StreamConnection:
         self._socket: web.WebSocketResponse | None = None
         self._subscriptions: dict[int, tuple[Subscription, asyncio.Task[None]]] = {}
         self._due: dict[int, float] = {}
-        """When the pending changes of a subscription may be sent."""
+        """The time at which the pending changes of a subscription may be sent, by the identifier of the
+        subscription."""
         self._sent_at: dict[int, float] = {}
         self._wake = asyncio.Event()
         self._send_turn = asyncio.Lock()
@@ -116,7 +117,7 @@ class StreamConnection:
             await self._socket.send_frame(message, WSMsgType.TEXT)
 
     def mark(self, identifier: int) -> None:
-        """Schedule the pending changes of a subscription."""
+        """Schedule the pending changes of a subscription to be sent."""
         if identifier not in self._due:
             self._due[identifier] = self._sent_at.get(identifier, 0.0) + _INTERVAL_S
             self._wake.set()
@@ -222,7 +223,7 @@ class StreamConnection:
             entry = self._subscriptions.get(identifier)
             message = entry[0].take() if entry is not None else None
             if message is not None:
-                self._sent_at[identifier] = loop.time()  # changes during the sending wait for the next message
+                self._sent_at[identifier] = loop.time()  # changes that arrive during the send wait for the next message
                 await self.send(message)
 
     async def _end_with_session(self) -> None:

@@ -32,18 +32,18 @@ class RowPage:
 @dataclass(frozen=True, slots=True)
 class RowChange:
     key: str
-    """Empty for a bookmark."""
+    """The key of the row's object; empty for a bookmark."""
     row: bytes | None
-    """None if the object was deleted."""
+    """The JSON of the row; None if the object was deleted."""
     resource_version: str
 
 
 class RowReader(Protocol):
-    """Reads one form of lists and events."""
+    """Decodes lists and watch events in one form: Tables or objects."""
 
     @property
     def accept(self) -> str:
-        """The Accept header of requests in this form."""
+        """The Accept header of requests for this form."""
 
     def page(self, body: bytes) -> RowPage: ...
 

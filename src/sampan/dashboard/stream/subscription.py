@@ -18,11 +18,11 @@ from sampan.machinery.client.user_api import UserApi
 
 _PAGE, _LARGEST_PAGE = 500, 1000
 _MOST_ROWS = 50_000
-"""How many rows of a list are sent; the message says how many remain."""
+"""The maximum number of rows of a list that are sent. The message says how many rows remain."""
 _WATCH_TIMEOUT_S = "1800"
 _FIRST_RETRY_S, _LONGEST_RETRY_S = 1.0, 30.0
 _LASTING_CODES = frozenset({400, 401, 403, 404, 405, 406})
-"""Status codes that the next attempt would get again."""
+"""Status codes that do not change with a retry."""
 _SELECTOR_LENGTH = 4096
 _encode = msgspec.json.Encoder().encode
 
@@ -52,8 +52,9 @@ class Subscription(Protocol):
 
 
 class ListSubscription:
-    """`send` sends a message and returns when the connection has taken it; `mark` requests a call of `take`. A page of
-    the list is read and sent within `list_turn`, so that few of them wait in memory for a page that does not read."""
+    """A subscription to a list of objects. `send` sends a message and returns when the connection has taken it; `mark`
+    requests a call of `take`. A page of the list is read and sent while `list_turn` is held, so that only few pages
+    wait in memory for a browser that does not read."""
 
     def __init__(
         self,
@@ -160,7 +161,7 @@ class ListSubscription:
         return b'{"id":%d,"type":"changes","changes":[%b]%b}' % (self._id, rows, _page_end(page, has_more))
 
     async def _watch(self, version: str) -> str:
-        """Collect changes until the watch ends; return the version to resume from."""
+        """Collect changes until the watch ends. Return the resource version from which the next watch resumes."""
         query = [
             *self._selectors,
             ("watch", "true"),
@@ -197,7 +198,8 @@ def error_message(identifier: int, error: errors.ApiError) -> bytes:
 
 
 def _page_end(page: RowPage, has_more: bool) -> bytes:
-    """Return the last fields of a page. With a selector the API server does not say how many rows remain."""
+    """Return the JSON of the last fields of a list page. With a selector, the API server does not say how many rows
+    remain."""
     remaining = page.remaining if page.remaining is not None or page.continue_token else 0
     return b',"resourceVersion":%b,"remaining":%b,"more":%b' % (
         _encode(page.resource_version),

@@ -28,7 +28,8 @@ from sampan.machinery.client.user_api import UserApi
 
 _TEXT_BYTES = 1 << 20
 _INLINE_CHARACTERS = 8 << 10
-"""The longest text that is read in the event loop, which takes about 5 ms."""
+"""The maximum length of a text that is processed in the event loop, which takes about 5 ms. Longer texts are processed
+in a thread."""
 _COMPLETIONS = 200
 _DESCRIPTION_LENGTH = 2000
 _DEPTH = 40
@@ -62,7 +63,7 @@ class CursorContext:
     is_value: bool
     """Whether the cursor is in the value of the key."""
     typed: str
-    """What was typed of the word at the cursor."""
+    """The part of the word at the cursor that has been typed."""
     api_version: str
     kind: str
 
@@ -154,7 +155,7 @@ def cursor_context(text: str, offset: int) -> CursorContext | None:
     if match is not None:
         value = (match.group("value") or "").strip("\"'")
         return CursorContext(path, match.group("key").strip("\"'"), True, value, *_head(head))
-    backwards = _PARTIAL_KEY.match(content[::-1])  # a search for the end of a line takes quadratic time
+    backwards = _PARTIAL_KEY.match(content[::-1])  # a pattern anchored at the end would take quadratic time
     typed = backwards.group()[::-1] if backwards is not None else ""
     whole = _KEY.match(typed + rest_of_line)
     key = whole.group("key") if whole is not None else typed
@@ -172,7 +173,8 @@ def _document_around(text: str, offset: int) -> str:
 
 
 def _push(stack: list[tuple[int, str]], line: str, block_indent: int) -> int:
-    """Follow one line. Return the indentation of a block of text that it starts or continues; -1 if there is none."""
+    """Update the stack of open keys with one line. Return the indentation of the block scalar that the line starts or
+    continues; -1 if there is none."""
     stripped = line.strip()
     if not stripped or stripped.startswith("#"):
         return block_indent
@@ -189,7 +191,7 @@ def _push(stack: list[tuple[int, str]], line: str, block_indent: int) -> int:
 
 
 def _enter_items(stack: list[tuple[int, str]], line: str, indent: int) -> int:
-    """Follow the dashes at the start of a line. Return the indentation of what is behind them."""
+    """Enter the list items whose dashes start a line. Return the indentation of the content after the dashes."""
     while line.startswith("- ", indent) or (indent == len(line) - 1 and line[indent] == "-"):
         _pop_for_item(stack, indent)
         stack.append((indent, "[]"))
@@ -198,7 +200,7 @@ def _enter_items(stack: list[tuple[int, str]], line: str, indent: int) -> int:
 
 
 def _pop_for_item(stack: list[tuple[int, str]], indent: int) -> None:
-    """Leave what ends before a list item. The key of a list may have the same indentation as its items."""
+    """Leave the keys that end before a list item. The key of a list may have the same indentation as its items."""
     while stack and (stack[-1][0] > indent or (stack[-1][0] == indent and stack[-1][1] == "[]")):
         stack.pop()
 
@@ -221,7 +223,8 @@ def schema_of_kind(components: Mapping[str, Schema], api_version: str, kind: str
 
 
 def resolve(components: Mapping[str, Schema], schema: Schema) -> Schema:
-    """Return a schema in place of the reference to it. The description beside a reference is the more specific one."""
+    """Follow a reference and return the schema. A description beside the reference replaces that of the schema, because
+    it is more specific."""
     for _ in range(_DEPTH):
         references = [schema, *(part for part in schema.get("allOf") or () if isinstance(part, dict))]
         reference = next((part["$ref"] for part in references if "$ref" in part), None)

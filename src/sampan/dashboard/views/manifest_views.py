@@ -28,7 +28,7 @@ _APPLY, _JSON = "application/apply-patch+yaml", "application/json"
 class DiffRequest(msgspec.Struct):
     manifest: str
     namespace: str = "default"
-    """The namespace of objects that name none."""
+    """The namespace of objects whose manifest has none."""
     mode: str = "apply"
     """`apply` compares with a server-side apply; `replace` with a replacement of the whole object."""
 
@@ -37,7 +37,7 @@ _decode_diff = msgspec.json.Decoder(DiffRequest).decode
 
 
 async def yaml_of_object(request: web.BaseRequest, api: UserApi) -> web.StreamResponse:
-    """Return the object at a Kubernetes path as YAML, with its managed fields apart."""
+    """Return the object at a Kubernetes path as YAML, and its managed fields separately."""
     path = request.rel_url.query.get("path", "")
     if not path.startswith(("/api/", "/apis/")) or "?" in path:
         raise errors.bad_request("path: the path of an object is required")
@@ -138,7 +138,7 @@ def _without_managed_fields(value: Any) -> Any:
 
 
 def _content(value: Any) -> Any:
-    """Return what a write changes, without the version and the generation, which every write counts up."""
+    """Return an object without the resource version and the generation, which every write changes."""
     if not isinstance(value, dict):
         return value
     metadata = {key: part for key, part in value["metadata"].items() if key not in ("resourceVersion", "generation")}

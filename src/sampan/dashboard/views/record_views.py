@@ -1,5 +1,5 @@
-"""Views of what components recorded: the history of a pod (`trace`) and the explanation of its state (`why`) as in the
-JSON of these commands, the flight recorder, the audit, and the queues of the controllers.
+"""Views of records that components keep: the history of a pod (`trace`) and the explanation of its state (`why`), in
+the JSON format of these commands, the flight recorder, the audit of writes, and the queues of the controllers.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ async def trace(request: web.BaseRequest, api: UserApi) -> web.StreamResponse:
 
 
 async def why(request: web.BaseRequest, api: UserApi) -> web.StreamResponse:
-    """Explain a pod. `scheduling` has the results of each plug-in on each node, or is null if no scheduler can be
-    asked."""
+    """Explain the state of a pod. `scheduling` has the results of each plug-in on each node, or is null if no scheduler
+    can be reached."""
     reader = ApiReader(api)
     pod = await _pod(request, reader)
     explanation = await explain_pod(reader, pod)

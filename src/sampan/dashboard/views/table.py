@@ -1,4 +1,4 @@
-"""The table of views and special subscriptions."""
+"""The tables of all views and of the special subscriptions, by name."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _subscribe_to_overview(message: SubscribeMessage, connection: StreamConnecti
 
 
 async def stats(request: web.BaseRequest, api: UserApi) -> web.StreamResponse:
-    """Pass the summary of a node's kubelet, which has the network and disk use of its pods."""
+    """Forward the stats summary of a node's kubelet, which has the network and disk usage of its pods."""
     node = request.rel_url.query.get("node", "")
     if request.method != "GET" or not _NODE_NAME.fullmatch(node):
         raise errors.bad_request("node: not the name of a node")

@@ -75,7 +75,9 @@ def _is_allowed_source(sources: Sequence[str], source: str) -> bool:
 def enforcement_failure(
     pod: Pod, config: AgentConfig, *, has_apparmor: bool, has_strict_groups: bool
 ) -> PodFailure | None:
-    """Return the rejection of what the configuration forbids, or of what the machine cannot enforce."""
+    """Return the rejection of a pod that asks for something which the configuration forbids, or which the machine
+    cannot enforce.
+    """
     return (
         permission_failure(pod, config)
         or _sysctl_failure(pod, config)
@@ -106,7 +108,7 @@ def _apparmor_failure(pod: Pod, has_apparmor: bool) -> PodFailure | None:
 
 
 def _apparmor_profiles(pod: Pod) -> Iterator[bool]:
-    """Yield for each place that can specify an AppArmor profile whether it specifies one."""
+    """Yield, for each field and annotation that can specify an AppArmor profile, whether it specifies one."""
     contexts = [pod.spec.securityContext, *(container.securityContext for container in all_containers(pod.spec))]
     for context in contexts:
         profile = context.appArmorProfile if context is not None else None

@@ -1,5 +1,5 @@
-"""Keeps one certificate of a node valid (`pkg/kubelet/certificate`): requests a missing one, and rotates it before it
-expires.
+"""Keeps one certificate of a node valid (`pkg/kubelet/certificate`): requests it if it is missing, and rotates it
+before it expires.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ log = logging.getLogger(__name__)
 
 CLIENT_SIGNER, SERVING_SIGNER = "kubernetes.io/kube-apiserver-client-kubelet", "kubernetes.io/kubelet-serving"
 _PATIENCE_S = 15 * 60.0
-"""How long to wait for a request to be approved and signed before another is created."""
+"""How long to wait for a CertificateSigningRequest to be approved and signed before another one is created."""
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 2.0, 64.0
 _EARLIEST, _SPREAD = 0.7, 0.2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CertificateRequest:
-    """Content, signer and usages of the certificate."""
+    """The content, the signer and the usages of a certificate that the kubelet requests."""
 
     content: SigningRequest
     signer: str
@@ -186,7 +186,7 @@ _WATCH_AGAIN_S = 1.0
 
 
 class RequestDenied(Exception):
-    """The request was denied or failed; the message says why."""
+    """The CertificateSigningRequest was denied or failed; the message says why."""
 
 
 async def request_certificate(client: Client, request_pem: bytes, signer: str, usages: Sequence[str]) -> bytes:

@@ -21,7 +21,9 @@ HARD_EVICTION = {
 
 @dataclass(frozen=True, slots=True)
 class ShutdownGroup:
-    """Grace period on node shutdown of pods with at least this priority and less than that of the next group."""
+    """The grace period at node shutdown of the pods whose priority is at least `priority` and below that of the next
+    group.
+    """
 
     priority: int
     grace_s: float
@@ -42,7 +44,7 @@ class AgentConfig:
     taints: Sequence[Taint] = ()
     is_schedulable: bool = True
     node_ips: Sequence[str] = ()
-    """Addresses of the node; empty to use that of the default route."""
+    """Addresses of the node; empty to use the address of the default route."""
     port: int = PORT
     max_pods: int = 110
     pods_per_core: int = 0
@@ -61,7 +63,7 @@ class AgentConfig:
     cluster_domain: str = "cluster.local"
     resolv_conf: Path = Path("/etc/resolv.conf")
     loopback_services: LoopbackServices | None = None
-    """Where services are reachable if the proxy of the node works in user space."""
+    """The loopback addresses of services, if the service proxy of the node works in user space."""
     serializes_pulls: bool = True
     max_parallel_pulls: int = 0
     """Limit of concurrent image pulls if they are not serialized; 0 for unlimited."""
@@ -82,7 +84,7 @@ class AgentConfig:
     image_gc_low: int = 80
     image_min_age_s: float = 120.0
     image_max_age_s: float = 0.0
-    """Age from which on an unused image is removed; 0 for never."""
+    """Age at which an unused image is removed; 0 for never."""
     images: Path | None = None
     """Directory of images and containers, if known."""
     container_log_max_bytes: int = 10 << 20
@@ -108,7 +110,9 @@ class AgentConfig:
     host_pid_sources: Sequence[str] = ("*",)
     host_ipc_sources: Sequence[str] = ("*",)
     ends_pods: bool = False
-    """Whether the kubelet removes all pods when it stops; otherwise they keep running and the next one adopts them."""
+    """Whether the kubelet removes all pods when it stops. Otherwise they keep running, and the next kubelet adopts
+    them.
+    """
     pod_cidrs: Sequence[str] = ()
     """Pod CIDRs to use if the Node object has none."""
     own_pod_cidrs: Sequence[str] = ()

@@ -1,4 +1,4 @@
-"""Lifecycle hooks of containers, and the stop of a container: its preStop hook runs in the background, then the
+"""Lifecycle hooks of containers, and the stop of a container. Its preStop hook runs in the background, then the
 container is stopped, all within the grace period.
 """
 
@@ -29,7 +29,7 @@ AGENT = "kube-lifecycle/1.36"
 log = logging.getLogger(__name__)
 
 _LEAST_GRACE_S = 2.0
-"""Minimum grace period of a container after its preStop hook, however long that took."""
+"""Minimum grace period of a container after its preStop hook, however long the hook took."""
 
 
 class HookFailed(Exception):
@@ -115,7 +115,9 @@ async def _get(url: str, headers: dict[str, str]) -> None:
 
 
 class ContainerKiller:
-    """An async context manager; leaving it cancels hooks in progress."""
+    """Stops containers, each after its preStop hook. It is an async context manager; leaving it cancels hooks in
+    progress.
+    """
 
     def __init__(self, *, runtime: Runtime, hooks: Hooks, events: PodEvents, trace: PodTrace, clock: Clock) -> None:
         self._runtime, self._hooks, self._events, self._trace, self._clock = runtime, hooks, events, trace, clock
@@ -133,7 +135,9 @@ class ContainerKiller:
         await self._group.__aexit__(None, None, None)
 
     async def stop(self, record: PodRecord, name: str, grace_s: float) -> None:
-        """Start stopping the container. A second call, with a shorter grace period, no longer waits for the hook."""
+        """Start stopping the container. If it is being stopped already, no longer wait for its hook, but stop it within
+        `grace_s`.
+        """
         pod = record.pod
         present = self._runtime.pod_report(pod).container(name)
         key = (record.uid, present.id if present is not None else "")
@@ -149,7 +153,7 @@ class ContainerKiller:
         self._trace.note(pod, "stop", f"{name} within {grace_s:g} s")
 
     def forget(self, uid: str) -> None:
-        """Cancel what is in progress for a pod none of whose containers runs any more."""
+        """Cancel the hooks in progress of a pod none of whose containers runs any more."""
         for key in [key for key in self._stops if key[0] == uid]:
             self._stops.pop(key).cancel()
 

@@ -1,7 +1,8 @@
 """Garbage collection of images, dead containers and orphaned pods (`pkg/kubelet/images`, `pkg/kubelet/kuberuntime`).
 
-Unused images are removed when they are too old or when the disk fills up, dead containers under disk pressure, and what
-is left of pods that no source has any more at every periodic resync.
+Unused images are removed when they are too old or when the disk fills up. Dead containers are removed under disk
+pressure. Containers, volumes, cgroups and logs of orphaned pods, which no pod source has any more, are removed
+periodically.
 """
 
 from __future__ import annotations
@@ -30,17 +31,21 @@ PERIOD_S = 300.0
 FREE_FAILED, GC_FAILED = "FreeDiskSpaceFailed", "ImageGCFailed"
 
 RecordEvent = Callable[[str, str], None]
-"""Record an event about the node with a reason and a message."""
+"""A function that records an event about the node with a reason and a message."""
 Disk = Callable[[Path], tuple[int, int]]
-"""Return the available and the total bytes of a directory's file system."""
+"""A function that returns the available and the total bytes of a directory's file system."""
 Forget = Callable[[Collection[str], float], None]
-"""Drop the pull records of images that are not in the collection and that are older than a wall-clock time."""
+"""A function that drops the pull records of images that are not in the collection and that are older than a wall-clock
+time.
+"""
 
 
 def select_images_to_remove(
     images: Sequence[ImageInfo], used_at: Mapping[str, float], in_use: set[str], *, bytes_to_free: int, old: float
 ) -> list[ImageInfo]:
-    """Return the least recently used images that free `bytes_to_free`, none of them used after `old`. Pure."""
+    """Return the least recently used images, enough of them to free `bytes_to_free` bytes. Images in use, pinned
+    images, and images used after the monotonic time `old` are excluded. Pure.
+    """
     free, chosen = 0, []
     idle = [
         candidate
@@ -83,7 +88,9 @@ class ImageGarbageCollector:
             await self._clock.sleep(PERIOD_S)
 
     async def collect(self) -> list[str]:
-        """Collect once. Return the IDs of removed images. Raise RuntimeFailure if too little space could be freed."""
+        """Run one garbage collection of images. Return the IDs of the removed images. Raise RuntimeFailure if too
+        little space could be freed.
+        """
         began = self._clock.now()
         images, in_use = await self._list_images()
         removed_old = await self._remove_old(images, in_use)
@@ -126,7 +133,9 @@ class ImageGarbageCollector:
         return await self._remove(images, in_use, 1 << 62, self._clock.monotonic() - most_s)
 
     async def _remove(self, images: Sequence[ImageInfo], in_use: set[str], bytes_to_free: int, old: float) -> list[str]:
-        """Remove images. Return the IDs of the removed ones; a failure to remove one does not affect the others."""
+        """Remove unused images. Return the IDs of the removed images; a failure to remove one does not affect the
+        others.
+        """
         removed = []
         for image in select_images_to_remove(images, self._used_at, in_use, bytes_to_free=bytes_to_free, old=old):
             try:
@@ -138,7 +147,7 @@ class ImageGarbageCollector:
         return removed
 
     async def _forget_absent(self, began: float) -> None:
-        """Drop the pull records of absent images, including those that others have removed."""
+        """Drop the pull records of absent images, including those of images that other programs have removed."""
         present = {image.id for image in await self._runtime.images()}
         await asyncio.to_thread(self._forget, present, began)
 
@@ -153,8 +162,8 @@ class ImageGarbageCollector:
         raise RuntimeFailure(FREE_FAILED, text)
 
     def _note_failure(self, message: str) -> None:
-        """Log the failure. The first one may be due to missing statistics after the start, so only repeated failures
-        produce an event.
+        """Log the failure. The first failure may be due to missing statistics after the start, so only repeated
+        failures produce an event.
         """
         log.warning("image garbage collection failed: %s", message)
         if self._has_failed:
@@ -196,7 +205,7 @@ class ContainerGarbageCollector:
 
     async def _remove_dead(self, uid: str) -> bool:
         record = self._records.get(uid)
-        if record is None:  # The pod was removed while others were being processed.
+        if record is None:  # The pod was removed while other pods were being processed.
             return False
         if record.state in ENDED:
             if record.state is not PodSyncState.FINISHED or uid not in self._runtime.list_pod_uids():
@@ -210,7 +219,7 @@ class ContainerGarbageCollector:
 
 
 class Housekeeping:
-    """Periodic work: resyncs all pods, and removes orphaned ones."""
+    """The periodic work of the kubelet: syncs all pods, and removes orphaned pods."""
 
     def __init__(
         self,
@@ -243,7 +252,9 @@ class Housekeeping:
             await self.remove_orphans()
 
     async def remove_orphans(self, known: Collection[str] = ()) -> None:
-        """Remove what is left of pods that are neither in `known` nor in the kubelet's records."""
+        """Remove the containers, volumes, cgroups and logs of pods that are neither in `known` nor in the kubelet's
+        records.
+        """
         if not self._is_complete():
             return
         try:
@@ -270,7 +281,9 @@ class OrphanCollector:
         self._pods, self._logs = root / "pods", logs
 
     async def remove(self, known: Collection[str]) -> list[str]:
-        """Remove everything of pods that are not in `known`. Return their UIDs."""
+        """Remove the containers, volumes, cgroups and logs of all pods whose UIDs are not in `known`. Return the UIDs
+        of these pods.
+        """
         uids = sorted(self._uids_on_disk() - set(known))
         for uid in uids:
             try:

@@ -61,7 +61,7 @@ class ImageManager:
         node_keyring: Keyring | None = None,
     ) -> None:
         """`max_parallel_pulls` limits concurrent pulls; 0 means unlimited. `policy` determines which pods must prove
-        that they may use an image that is already present, `listed` which images are exempt.
+        that they may use an image that is already present. `listed` are the images that are exempt from that.
         """
         self._pulled, self._policy, self._listed = pulled, policy, listed
         self._runtime, self._objects, self._events, self._clock = runtime, objects, events, clock
@@ -71,8 +71,8 @@ class ImageManager:
         self._node_keyring = node_keyring or Keyring()
 
     async def ensure(self, record: PodRecord, container: AnyContainer) -> ImageInfo:
-        """Return the image once it and those of the container's image volumes are present. Raise RuntimeFailure with
-        the reason for the container status.
+        """Ensure the image of the container and those of its image volumes, and return the former. Raise RuntimeFailure
+        with the reason for the container status.
         """
         try:
             for volume in _volumes(record.pod, container):
@@ -152,7 +152,9 @@ class ImageManager:
         return image
 
     async def _may_use(self, pod: Pod, name: str, image: ImageInfo) -> bool:
-        """Whether the pod could have pulled the image, which is present, itself."""
+        """Whether the pod may use an image that is present on the node, because it could have pulled
+        the image itself.
+        """
         record = await asyncio.to_thread(self._pulled.read, image.id)
         is_pulled = record is not None or self._pulled.is_being_pulled(name)
         if not must_verify(self._policy, self._listed, name, is_pulled=is_pulled):
@@ -211,7 +213,7 @@ def _read(secret: Secret) -> SecretKeyring | None:
 
 
 def _applicable_secrets(keyrings: Sequence[SecretKeyring], name: str) -> list[PullSecret]:
-    """Return an entry for each credential that applies to the image."""
+    """Return a PullSecret for each credential that applies to the image."""
     reference = parse_reference(name)
     return [
         PullSecret(secret.metadata.uid, secret.metadata.namespace, secret.metadata.name, _digest(credentials))

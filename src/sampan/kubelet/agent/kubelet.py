@@ -1,7 +1,7 @@
 """The kubelet of one real node.
 
-It starts with what is on the machine: its runtime, its static pods, its ports. The API server may become available
-later and may go away temporarily; the node is registered and its pods are watched as soon as it is reachable.
+It starts with what the machine has: its runtime, its static pods, its ports. The API server may become available later
+and may go away temporarily. The node is registered and its pods are watched as soon as the API server is reachable.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ MakeRuntime = Callable[[PodCallback], AbstractAsyncContextManager[Runtime]]
 
 
 class Kubelet:
-    """`run()` runs until cancelled. Pods keep running afterwards, unless the configuration says otherwise."""
+    """The kubelet of one real node. `run()` runs until cancelled. Pods keep running afterwards, unless the
+    configuration says otherwise.
+    """
 
     def __init__(self, components: Components) -> None:
         services = components.services

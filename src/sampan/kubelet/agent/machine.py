@@ -16,7 +16,9 @@ from sampan.kubelet.config import KUBELET_VERSION
 from sampan.kubelet.node_status import ARCH, OS
 
 _ELSEWHERE = ("192.0.2.1", "2001:db8::1")
-"""Addresses reserved for documentation. Nothing is sent there; connecting a UDP socket selects the source address."""
+"""Addresses reserved for documentation. No packet is sent to them: connecting a UDP socket to one selects the source
+address of the default route.
+"""
 _NO_WAY_OUT = "127.0.0.1"
 
 

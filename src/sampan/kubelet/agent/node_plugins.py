@@ -48,7 +48,9 @@ class NodePlugins:
             raise RuntimeFailure(NOT_PREPARED, f"Failed to prepare dynamic resources: {error}") from None
 
     async def run_options(self, pod: Pod, container: AnyContainer) -> DeviceRunOptions:
-        """Return what the container's devices and claims add to its configuration. Raise RuntimeFailure on errors."""
+        """Return the devices, mounts and variables that the container's devices and claims add to its configuration.
+        Raise RuntimeFailure on errors.
+        """
         try:
             parts = [await self._devices.run_options(pod, container.name)]
             if isinstance(container, Container):

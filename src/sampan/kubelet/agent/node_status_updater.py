@@ -49,14 +49,14 @@ _POD_CIDR_PATIENCE_S = 5.0
 """How long a node waits for the allocation of a pod CIDR before it assigns one to itself."""
 
 Conditions = Callable[[], Mapping[str, ConditionValue]]
-"""Return the conditions that deviate from those of a healthy node, by type."""
+"""A function that returns the conditions that deviate from those of a healthy node, by type."""
 DeviceCapacity = Callable[[], tuple[Mapping[str, str], Mapping[str, str]]]
-"""Return capacity and allocatable amount of each device resource."""
+"""A function that returns capacity and allocatable amount of each device resource."""
 
 
 class NodeStatusUpdater:
-    """Until `register` completes, the record contains the Node object as the kubelet wants it, which is not on the API
-    server.
+    """Registers the node, and keeps its lease and status current. Until `register` completes, the record contains the
+    Node object as the kubelet will register it, which the API server does not have yet.
     """
 
     def __init__(
@@ -70,8 +70,8 @@ class NodeStatusUpdater:
         node_conditions: Conditions,
         device_capacity: DeviceCapacity,
     ) -> None:
-        """The status is written without waiting for the next period when `due` is set. `node_conditions` and
-        `device_capacity` return what other parts of the kubelet contribute to the status.
+        """The status is written without waiting for the next period when `due` is set. `node_conditions` returns the
+        conditions, `device_capacity` the resources that other parts of the kubelet contribute to the status.
         """
         self._config, self._record, self._clock, self._due = config, record, clock, due
         self._node_conditions, self._device_capacity = node_conditions, device_capacity
@@ -152,7 +152,7 @@ class NodeStatusUpdater:
             self._due.set()
 
     def _adopt_node(self, node: Node) -> None:
-        """Set the current Node object. Its pod CIDRs are saved on disk and passed to the runtime."""
+        """Set the current Node object, save its pod CIDRs on disk and pass them to the runtime."""
         self._record.api_node = node
         if node.spec.podCIDRs and node.spec.podCIDRs != self._saved_cidrs:
             self._saved_cidrs = list(node.spec.podCIDRs)
@@ -196,7 +196,7 @@ class NodeStatusUpdater:
         return list(self._record.api_node.spec.podCIDRs or self._config.pod_cidrs or self._saved_cidrs)
 
     async def _pause(self, seconds: float) -> None:
-        """Wait for the next heartbeat or until the status is due."""
+        """Wait until the next heartbeat, or until the status is due earlier."""
         with contextlib.suppress(Cancelled):
             await run_until(self._due.wait(), self._clock.sleep(seconds))
         self._due.clear()
@@ -234,7 +234,7 @@ class NodeStatusUpdater:
 
 
 def desired_node(config: AgentConfig, machine: NodeMachine, now: float) -> Node:
-    """Return the Node object as the kubelet registers it. Pure."""
+    """Return the Node object with which the kubelet registers the node. Pure."""
     taints = list(config.taints)
     if not config.is_schedulable:
         taints.append(Taint(key=UNSCHEDULABLE, effect="NoSchedule"))
@@ -259,7 +259,7 @@ def _desired_annotations(config: AgentConfig) -> dict[str, str]:
 
 
 async def register_node(client: Client, config: AgentConfig, machine: NodeMachine, now: float) -> Node:
-    """Register the node if configured. Return it as it is on the API server."""
+    """Register the node unless the configuration disables that. Return the Node object of the API server."""
     nodes = client.for_kind(Node)
     if config.registers:
         try:
@@ -272,7 +272,9 @@ async def register_node(client: Client, config: AgentConfig, machine: NodeMachin
 
 
 def _patch(node: Node, config: AgentConfig) -> dict[str, object]:
-    """Return the patch of an existing node's labels and annotations. Its taints are only set at creation."""
+    """Return the patch of an existing node's labels and annotations. The taints of a node are only set
+    at its creation.
+    """
     meta = node.metadata
     labels = {key: value for key, value in _desired_labels(config).items() if meta.labels.get(key) != value}
     notes = _desired_annotations(config)

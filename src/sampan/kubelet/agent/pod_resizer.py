@@ -70,7 +70,7 @@ class PodResizer:
         return pending
 
     def _changed_pod_resources(self, record: PodRecord, report: PodReport) -> set[str]:
-        """Return the names of the pod-level resources that differ from those applied."""
+        """Return the names of the pod-level resources whose desired amounts have not been applied yet."""
         desired = record.pod.spec.resources
         if desired is None or not report.is_sandbox_ready:
             return set()
@@ -86,8 +86,8 @@ class PodResizer:
     def _resolve_actuated_resources(
         self, record: PodRecord, key: str, reported: ResourceRequirements | None, desired: ResourceRequirements
     ) -> ResourceRequirements:
-        """Return the resources that a container or the pod runs with. What this kubelet has not applied itself is taken
-        from the last status, which may be that of the kubelet before it, and noted in the record.
+        """Return the resources that a container or the pod runs with. If this kubelet has not applied them itself, they
+        are taken from the last status, which an earlier kubelet may have written, and noted in the record.
         """
         actuated = (record.progress.actuated or {}).get(key)
         if actuated is None:

@@ -48,7 +48,7 @@ _POLL_S = 1.0
 _MOST_BYTES = 10 << 20
 """Maximum size of a manifest file or HTTP response."""
 Update = Callable[[str, Sequence[Pod]], None]
-"""Receives the name of a source and all of its pods."""
+"""A function that receives the name of a source and all of its pods."""
 
 
 class ApiPodSource:
@@ -68,7 +68,7 @@ class ApiPodSource:
         self._housekeeping, self._informers = housekeeping, informers
 
     async def start(self, on_node: Callable[[Node | None, Node | None], None]) -> None:
-        """Start the watches. The pod watch starts last, once the objects that pods need are known."""
+        """Start the watches. The pod watch starts last, once the objects that pods refer to are known."""
         nodes: Informer[Node] = self._informers.for_kind(Node, Selection(fields=f"metadata.name={self._node.name}"))
         nodes.subscribe(on_node)
         for informer in (self._informers.for_kind(Service), self._informers.for_kind(RuntimeClass), nodes):
@@ -204,7 +204,7 @@ class BadManifest(ValueError):
 
 
 def read_pods(text: str, source: str, node: str, now: float) -> list[Pod]:
-    """Parse one pod, several YAML documents, or a PodList. Raise BadManifest if any of it is invalid."""
+    """Parse a manifest: one pod, several YAML documents, or a PodList. Raise BadManifest if a part of it is invalid."""
     try:
         documents = list(yaml.load_all(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
     except (yaml.YAMLError, RecursionError) as error:
@@ -246,7 +246,7 @@ def _static_pod(item: dict[str, Any], source: str, node: str, now: float) -> Pod
         raise BadManifest("the pod has no name")
     meta |= {"name": f"{meta['name']}-{node}", "namespace": meta.get("namespace") or "default", "uid": uid}
     for key in ("name", "namespace", "uid"):
-        if "/" in str(meta[key]) or str(meta[key]).startswith("."):  # These become names of directories.
+        if "/" in str(meta[key]) or str(meta[key]).startswith("."):  # The values become names of directories.
             raise BadManifest(f"metadata.{key}: Invalid value: {meta[key]!r}")
     own = {CONFIG_SOURCE: source, CONFIG_HASH: digest, CONFIG_SEEN: times.format_time(now)}
     meta["annotations"] = {**(meta.get("annotations") or {}), **own}

@@ -44,7 +44,7 @@ POST_START_FAILED = "PostStartHookError"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collaborators:
-    """What carries out the steps of a pod."""
+    """The parts of the kubelet that carry out the steps of a pod's life."""
 
     runtime: Runtime
     container_configs: ContainerConfigBuilder
@@ -311,7 +311,7 @@ def _make_log_directory(path: os.PathLike[str]) -> None:
 
 
 def _target(container: AnyContainer, report: PodReport) -> str:
-    """Return the ID of the container whose namespaces an ephemeral container targets."""
+    """Return the ID of the container that an ephemeral container targets, and whose namespaces it joins."""
     if not isinstance(container, EphemeralContainer) or not container.targetContainerName:
         return ""
     target = report.container(container.targetContainerName)

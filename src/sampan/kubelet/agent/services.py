@@ -1,4 +1,4 @@
-"""What nearly every part of a real node's kubelet needs, created before the parts (`components`)."""
+"""The objects that nearly every part of a real node's kubelet needs, created before the parts (`components`)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ COMPONENT = "kubelet"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Services:
-    """What nearly every part of a kubelet needs. It is complete before the first part is created."""
+    """The objects that nearly every part of a kubelet needs. They are complete before the first part is created."""
 
     config: AgentConfig
     client: Client
@@ -123,7 +123,7 @@ async def _build_cgroups(config: AgentConfig, facts: machines.MachineFacts) -> P
 
 
 def _memory_of_pods(config: AgentConfig, memory_bytes: int) -> int:
-    """Return the memory available to all pods together: that of the machine minus what is reserved."""
+    """Return the memory available to all pods together: the memory of the machine minus the reserved memory."""
     reserved = (config.kube_reserved, config.system_reserved)
     return memory_bytes - sum(
         int(parse(reservation["memory"]).value()) for reservation in reserved if "memory" in reservation

@@ -46,7 +46,9 @@ class MirrorPods:
         return next((pods[name] for pods in self._static_pods.values() if name in pods), None)
 
     def record(self, name: _Name) -> PodRecord | None:
-        """Return the record of the static pod, unless it has terminated because it was withdrawn."""
+        """Return the record of the static pod with that name, except one that has terminated because its manifest is
+        gone or replaced.
+        """
         records = (
             record for record in self._records.values() if record.spec.is_static and pod_name(record.pod) == name
         )
@@ -77,8 +79,8 @@ class MirrorPods:
         self._queue.add(name)
 
     async def ensure_mirror(self, pod: Pod) -> str:
-        """Ensure that the API server has the mirror pod, as a step of the pod's start. Return the outcome; if the
-        mirror pod cannot be created now, that is retried later.
+        """Ensure that the API server has the mirror pod, as a step of the pod's start. Return the outcome. If the
+        mirror pod cannot be created now, its creation is retried later.
         """
         name = pod_name(pod)
         if name in self._mirrors:
@@ -108,8 +110,9 @@ class MirrorPods:
             )
 
     async def _sync(self, name: _Name) -> None:
-        """Create a missing mirror pod, and delete one that is outdated or marked for deletion; once the watch delivers
-        that deletion, it is created again. The mirror pod of a removed static pod stays until that has terminated.
+        """Create a missing mirror pod, and delete one that is outdated or marked for deletion. A deleted mirror pod is
+        created again once the watch delivers its deletion. The mirror pod of a removed static pod stays until the
+        static pod has terminated.
         """
         pod, mirror = self.static_pod(name), self._mirrors.get(name)
         pods = self._node.client.for_kind(Pod)
@@ -121,7 +124,7 @@ class MirrorPods:
         if mirror is not None and mirror.metadata.deletionTimestamp is not None:
             await self._delete(mirror)
         elif mirror is None and pod is not None:
-            with contextlib.suppress(errors.AlreadyExists):  # The watch has not delivered it yet.
+            with contextlib.suppress(errors.AlreadyExists):  # The watch has not delivered the mirror pod yet.
                 await pods.create(mirror_of(pod, self._node.api_node))
 
     async def _delete(self, mirror: Pod) -> None:
@@ -138,7 +141,7 @@ class StaticPodManager:
         sync_loop.on_terminated(self._on_terminated)
 
     def update(self, source: str, pods: Sequence[Pod]) -> None:
-        """Replace the pods of a source by `pods`."""
+        """Replace the static pods of a source by `pods`."""
         for name in self._mirrors.replace(source, pods):
             self._sync(name)
 
@@ -150,8 +153,8 @@ class StaticPodManager:
             self._sync(pod_name(record.pod))
 
     def _sync(self, name: _Name) -> None:
-        """Start the static pod, or terminate one that is no longer wanted. Its successor of the same name starts after
-        that.
+        """Start the static pod with that name, or terminate the running one if its manifest is gone or replaced. A
+        successor of the same name starts after the old pod has terminated.
         """
         pod, record = self._mirrors.static_pod(name), self._mirrors.record(name)
         if record is not None and (pod is None or record.uid != pod.metadata.uid):

@@ -23,7 +23,7 @@ class TerminationMessages:
     def __init__(self, *, container_configs: ContainerConfigBuilder, runtime: Runtime) -> None:
         self._container_configs, self._runtime = container_configs, runtime
         self._known: dict[str, dict[str, str]] = {}
-        """Messages by pod UID and container ID."""
+        """Termination messages by pod UID and container ID."""
 
     def extend_report(self, pod: Pod, report: PodReport) -> PodReport:
         if not any(container.state == contract.EXITED for container in (*report.containers, *report.before)):

@@ -1,4 +1,6 @@
-"""Reads what a pod's configuration depends on, and builds the sandbox and container configurations for the runtime."""
+"""Reads the objects that a pod's configuration depends on, and builds the sandbox and container configurations for the
+runtime.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,7 @@ _NAME, _NAMESPACE, _UID, _CONTAINER = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSettings:
-    """Properties of the node and settings of the cluster that configurations depend on."""
+    """Properties of the node and settings of the cluster that the configurations of containers depend on."""
 
     root: Path
     """Root directory of the kubelet's data."""
@@ -54,20 +56,24 @@ class NodeSettings:
     has_seccomp: bool = False
     """Whether containers without a seccomp profile use RuntimeDefault."""
     loopback_services: LoopbackServices | None = None
-    """Where services are reachable if the proxy of the node works in user space."""
+    """The loopback addresses of services, if the service proxy of the node works in user space."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerInputs:
-    """What the kubelet has prepared for a container before its configuration is built."""
+    """The image, mounts, devices and other inputs that the kubelet prepares before it builds a container's
+    configuration.
+    """
 
     image: ImageInfo
     mounts: Callable[[Mapping[str, str]], Sequence[Mount]] = lambda variables: ()
-    """Returns the mounts of volumes; the argument is the container's environment variables, for subPathExpr."""
+    """Returns the mounts of volumes. The argument is the container's environment variables, which subPathExpr refers
+    to.
+    """
     devices: Sequence[Device] = ()
     """Block devices of volumes."""
     device_options: DeviceRunOptions = NOTHING
-    """What device plug-ins and DRA drivers add."""
+    """The devices, mounts and variables that device plug-ins and DRA drivers add to the container."""
     extra_groups: Sequence[int] = ()
     """Supplemental groups that volumes require."""
     pod_ips: Sequence[str] = ()
@@ -78,7 +84,9 @@ class ContainerInputs:
 
 
 class ContainerConfigBuilder:
-    """Errors are raised as RuntimeFailure, with the reason for the container status."""
+    """Builds the configurations of sandboxes and containers. Errors are raised as RuntimeFailure, with the reason for
+    the container status.
+    """
 
     def __init__(
         self,
@@ -220,8 +228,8 @@ class ContainerConfigBuilder:
     def _prepare_kubelet_mounts(
         self, pod: Pod, container: Container, attempt: int, pod_ips: Sequence[str], mounted: Sequence[Mount]
     ) -> list[Mount]:
-        """Return the mounts of the hosts file and the termination message, unless the pod mounts something there
-        itself.
+        """Return the mounts of the hosts file and of the termination message. A mount is omitted if the pod mounts a
+        volume at its path.
         """
         targets = {mount.target.rstrip("/") for mount in mounted}
         mounts = []
@@ -265,8 +273,8 @@ def identity(pod: Pod) -> dict[str, str]:
 
 
 def container_hash(container: Container | EphemeralContainer) -> str:
-    """Return a hash that changes when a container must be recreated: with its name or image. Other fields are immutable
-    or resized in place.
+    """Return a hash of the container's name and image: if it changes, the container must be recreated. Other fields are
+    immutable or resized in place.
     """
     text = msgspec.json.encode({"name": container.name, "image": container.image})
     return hashlib.blake2b(text, digest_size=4).hexdigest()

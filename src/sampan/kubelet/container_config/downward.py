@@ -15,7 +15,7 @@ from sampan.api.values.quantity import Quantity
 _SUBSCRIPT = re.compile(r"(?P<path>metadata\.(?:labels|annotations))\['(?P<key>.*)'\]", re.DOTALL)
 _ROUNDED_TO_MILLI = "cpu"
 _LIMITED = ("cpu", "memory", "ephemeral-storage")
-"""Resources whose limit defaults to what the node has allocatable."""
+"""Resources whose limit defaults to the allocatable amount of the node."""
 
 
 class FieldUnknown(ValueError):
@@ -24,7 +24,7 @@ class FieldUnknown(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DownwardApiContext:
-    """Everything that fields may refer to besides the pod itself."""
+    """The values besides the pod itself that downward API fields may refer to."""
 
     node_name: str = ""
     host_ips: Sequence[str] = ()

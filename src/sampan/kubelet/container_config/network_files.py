@@ -19,7 +19,7 @@ _MAX_FQDN = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DnsConfig:
-    """DNS configuration of the kubelet."""
+    """The DNS configuration of the kubelet, from which those of its pods are computed."""
 
     node: Dns = field(default_factory=Dns)
     """The content of the node's resolv.conf."""
@@ -73,7 +73,7 @@ def _merge_pod_dns_config(pod: Pod, dns: Dns) -> Dns:
 
 
 def _merge_options(options: Sequence[str], more: Sequence[PodDNSConfigOption]) -> list[str]:
-    """Merge resolver options; those of the pod take precedence over those of the node."""
+    """Merge resolver options; the options of the pod take precedence over the options of the node."""
     kept = {option.partition(":")[0]: option for option in options}
     for option in more:
         kept[option.name] = option.name if option.value is None else f"{option.name}:{option.value}"
@@ -174,7 +174,7 @@ def hosts_file(addresses: Sequence[str], name: HostName, aliases: Sequence[HostA
 
 
 def node_hosts_file(content: str, aliases: Sequence[HostAlias]) -> str:
-    """Return the file of a pod with host networking, based on that of the node."""
+    """Return the /etc/hosts file of a pod with host networking, which is based on the node's file."""
     return _NODE + content + _format_aliases(aliases)
 
 

@@ -66,7 +66,7 @@ def oom_score_adjust(pod: Pod, container: Container, node_memory: int) -> int:
 
 
 def _limits(pod: Pod, container: Container) -> Mapping[str, str]:
-    """Return the limits of the container; those of the pod apply to CPU and memory where it has none."""
+    """Return the limits of the container. Where it has no limit for CPU or memory, the limit of the pod applies."""
     own = container.resources.limits
     whole = pod.spec.resources.limits if pod.spec.resources is not None else {}
     return {**{name: text for name, text in whole.items() if name in ("cpu", "memory")}, **own}

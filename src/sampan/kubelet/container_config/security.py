@@ -31,8 +31,9 @@ _OLD_APPARMOR = "container.apparmor.security.beta.kubernetes.io/"
 def container_security(
     pod: Pod, container: Container | EphemeralContainer, image: ImageInfo, *, profiles: Path, has_seccomp: bool
 ) -> Security:
-    """Return the settings. `profiles` is the directory of local seccomp profiles; `has_seccomp` makes RuntimeDefault
-    the default. Raise ContainerConfigError if the container must not run that way, for example as root.
+    """Return the security settings of the container. `profiles` is the directory of local seccomp profiles.
+    `has_seccomp` makes RuntimeDefault the default profile. Raise ContainerConfigError if the container must not run
+    with its settings, for example as root.
     """
     whole, own = pod.spec.securityContext or PodSecurityContext(), container.securityContext or SecurityContext()
     user = own.runAsUser if own.runAsUser is not None else whole.runAsUser
@@ -40,7 +41,7 @@ def container_security(
     must_not_be_root = own.runAsNonRoot if own.runAsNonRoot is not None else whole.runAsNonRoot
     if must_not_be_root:
         _refuse_root(pod, container.name, user, image)
-    # Runtimes would combine a group without a user with root, so the user of the image is passed with it.
+    # Runtimes take root for the user if only a group is set, so the user of the image is passed too.
     username = image.user.partition(":")[0] if user is None and group is not None else ""
     capabilities = own.capabilities
     is_masked = own.procMount in (None, "", "Default")
@@ -80,7 +81,9 @@ def sandbox_security(pod: Pod) -> Security:
 
 
 def namespaces(pod: Pod, target: str = "") -> Namespaces:
-    """Return the namespaces. `target` is the ID of the container that an ephemeral container targets."""
+    """Return the namespaces of the container. `target` is the ID of the container that an ephemeral
+    container targets.
+    """
     spec = pod.spec
     pid = "target" if target else "node" if spec.hostPID else "pod" if spec.shareProcessNamespace else "container"
     return Namespaces(

@@ -31,8 +31,9 @@ from sampan.runtimes.safe_paths import UnsafePath
 
 
 def expand(text: str, *variables: Mapping[str, str], room: int = limits.EXPANDED_CHARACTERS) -> str:
-    """Expand the references. The first mapping with the name applies. Unknown references are left as they are, and so
-    are those after the values have used up `room` characters, which bounds the size of the result.
+    """Expand the references $(NAME) in the text. The value is taken from the first mapping that has the name. Unknown
+    references are left as they are. Once the values have used up `room` characters, all further references are left
+    too, which bounds the size of the result.
     """
     if "$" not in text:
         return text
@@ -78,7 +79,7 @@ class ContainerConfigError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VariableSources:
-    """Objects that variables refer to; None for one that does not exist."""
+    """The objects that environment variables refer to; None for an object that does not exist."""
 
     config_map: Callable[[str], ConfigMap | None]
     secret: Callable[[str], Secret | None]
@@ -126,7 +127,9 @@ def _env_from(pod: Pod, source: EnvFromSource, sources: VariableSources) -> dict
 def _resolve_reference(
     pod: Pod, container: Container, source: EnvVarSource, sources: VariableSources, context: DownwardApiContext
 ) -> str | None:
-    """Return the value, or None if it is optional and missing."""
+    """Return the value of a variable that refers to another object, or None if the reference is optional and its object
+    is missing.
+    """
     try:
         if source.fieldRef is not None:
             return field_value(pod, source.fieldRef.fieldPath, context)
@@ -201,12 +204,12 @@ def _secret(pod: Pod, ref: SecretEnvSource | SecretKeySelector, sources: Variabl
 
 
 def _text(value: bytes | str) -> str:
-    """Decode the value. Bytes that are not UTF-8 are preserved by surrogate escapes, as in `os.environ`."""
+    """Decode the bytes of a value. Bytes that are not UTF-8 are preserved by surrogate escapes, as in `os.environ`."""
     return value if isinstance(value, str) else value.decode("utf-8", "surrogateescape")
 
 
 _MASTER = ("default", "kubernetes")
-"""The service of the API server, whose variables every container gets."""
+"""The name of the API server's service, whose variables every container gets."""
 
 
 def service_variables(services: Iterable[Service], namespace: str, *, has_links: bool) -> dict[str, str]:

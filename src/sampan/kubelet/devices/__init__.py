@@ -1,8 +1,9 @@
 """Devices of a node: those of device plug-ins, which pods request as extended resources, and those of dynamic resource
 allocation, which pods claim (`pkg/kubelet/cm/devicemanager`, `pkg/kubelet/cm/dra`).
 
-`manager` handles the former, `dra` the latter; `DeviceRunOptions` is the container configuration from
-both. `pod_resources` serves the pod resources API. Nothing here depends on how containers are run.
+`manager` handles device plug-ins, `dra` handles dynamic resource allocation. `DeviceRunOptions` is the configuration
+that both add to containers. `pod_resources` serves the pod resources API. Nothing here depends on how containers are
+run.
 """
 
 from sampan.kubelet.devices.manager import DeviceManager

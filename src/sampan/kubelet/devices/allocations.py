@@ -1,5 +1,7 @@
-"""Allocations of devices to containers with the responses of the plug-ins, checkpointed on disk so that a restarted
-kubelet does not allocate a device twice, and the pure rules by which devices are selected.
+"""Allocations of devices to containers with the responses of the plug-ins, and the pure rules by which devices are
+selected.
+
+The allocations are checkpointed on disk, so that a restarted kubelet does not allocate a device twice.
 """
 
 from __future__ import annotations
@@ -135,8 +137,8 @@ class NoDevices(Exception):
 
 
 def check_health(resource: str, healthy: Collection[str] | None, held: Collection[str]) -> None:
-    """Raise NoDevices unless the container's devices are healthy. `healthy` is None if no plug-in has ever registered
-    the resource; `held` are the devices that the container already has.
+    """Raise NoDevices unless the resource has healthy devices and all devices that the container already has (`held`)
+    are among them. `healthy` is None if no plug-in has ever registered the resource.
     """
     if healthy is None:
         raise NoDevices(f"cannot allocate unregistered device {resource}")
@@ -160,7 +162,9 @@ def check_enough(resource: str, count: int, free: Collection[str]) -> None:
 
 
 def select_devices(count: int, reusable: Collection[str], preferred: Sequence[str], free: Collection[str]) -> list[str]:
-    """Return devices of earlier init containers of the pod first, then those that the plug-in prefers."""
+    """Return `count` devices for a container: those of earlier init containers of the pod (`reusable`) first, then
+    those that the plug-in prefers, then other free devices.
+    """
     ordered = [*sorted(reusable), *(device for device in preferred if device in free), *sorted(free)]
     return list(dict.fromkeys(ordered))[:count]
 

@@ -49,7 +49,9 @@ _GRACE_S = 300.0
 
 
 class DeviceManager:
-    """`run()` must be active for plug-ins to register."""
+    """Tracks the devices of plug-ins and allocates them to containers. `run()` must be active for
+    plug-ins to register.
+    """
 
     def __init__(
         self,
@@ -59,8 +61,8 @@ class DeviceManager:
         on_change: Callable[[], None] = lambda: None,
         look_at: Callable[[str], None] = lambda uid: None,
     ) -> None:
-        """`on_change` is called when the devices of the node have changed. `look_at` receives the UID of a pod one of
-        whose devices has changed its health.
+        """`on_change` is called when the devices of the node have changed. `look_at` is called with the UID of each pod
+        that has a device whose health has changed.
         """
         self._directory, self._clock = root / _DIRECTORY, clock
         self._on_change, self._look_at = on_change, look_at
@@ -79,7 +81,7 @@ class DeviceManager:
     # -- plug-ins ----------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Serve the registration socket. Plug-ins detect that it was created again, and register again."""
+        """Serve the registration socket. Plug-ins detect that the socket was created again, and register again."""
         self._remove_sockets()
         service = GrpcService(schema=proto, name="Registration", methods={"Register": self._on_register})
         async with asyncio.TaskGroup() as group:
@@ -151,7 +153,7 @@ class DeviceManager:
         self._disconnect(plugin)
 
     def _disconnect(self, plugin: DevicePlugin) -> None:
-        """Mark the devices as unhealthy: their actual state is unknown."""
+        """Mark the devices of the plug-in as unhealthy, because their actual state is unknown."""
         resource = plugin.resource
         if self._plugins.get(resource) is not plugin:
             return
@@ -228,8 +230,8 @@ class DeviceManager:
     async def _allocate(
         self, pod: Pod, container: Container, reusable: dict[str, set[str]], *, is_running: bool
     ) -> None:
-        """Allocate devices to the container. `reusable` are the devices of init containers that will have terminated;
-        they are used first.
+        """Allocate devices to the container. `reusable` are devices of the pod's earlier init containers, which will
+        have terminated; they are used first.
         """
         uid, is_init = pod.metadata.uid, container in pod.spec.initContainers and not is_sidecar(container)
         claimed = resources_from_claim(pod, container.name)

@@ -34,7 +34,7 @@ class DeviceStatus(NamedTuple):
 
 
 class DevicePlugin:
-    """Methods raise RpcError if the plug-in does not respond or returns an error."""
+    """A client of one device plug-in. Methods raise RpcError if the plug-in does not respond or returns an error."""
 
     def __init__(self, resource: str, socket: str) -> None:
         self.resource, self.socket = resource, socket
@@ -47,7 +47,7 @@ class DevicePlugin:
         self.prefers = options.get_preferred_allocation_available
 
     async def devices(self) -> AsyncIterator[dict[str, DeviceStatus]]:
-        """Yield all devices each time that one of them changes."""
+        """Yield all devices of the plug-in each time that one of them changes."""
         schema = proto()
         async for response in calls.stream(self.socket, schema, "DevicePlugin", "ListAndWatch", schema.Empty()):
             yield {device.ID: DeviceStatus(device.health == HEALTHY, _nodes(device)) for device in response.devices}
@@ -101,7 +101,7 @@ NOTHING = DeviceRunOptions()
 
 
 def merge_options(parts: Iterable[DeviceRunOptions]) -> DeviceRunOptions:
-    """Merge the parts; the first one takes precedence."""
+    """Merge the configurations of several resources; where two differ, the first one takes precedence."""
     env: dict[str, str] = {}
     annotations: dict[str, str] = {}
     mounts: dict[str, Mount] = {}

@@ -106,7 +106,7 @@ class LogOptions:
 
 
 class LineFilter:
-    """Selects what the options ask for. Lines must be passed in the order of the file."""
+    """Selects the lines and bytes that the log options ask for. Lines must be passed in the order of the file."""
 
     def __init__(self, options: LogOptions) -> None:
         self._options = options
@@ -133,7 +133,7 @@ class LineFilter:
             if self._since is not None:
                 if line.nanoseconds() < self._since:
                     return b""
-                self._since = None  # All following lines are later.
+                self._since = None  # All following lines have later timestamps.
         except BadLine:
             return b""
         if self._stream and line.stream != self._stream:

@@ -1,5 +1,6 @@
-"""Reads a log file from a number of lines before its end, and follows it as it grows: changes of the file or its
-replacement are detected by inotify, or by polling.
+"""Reads a log file from a number of lines before its end, and follows it as it grows.
+
+Changes of the file, and its replacement, are detected by inotify, or by polling where inotify is not available.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ _CHECK_S = 1.0
 
 
 async def read(path: Path, options: LogOptions, *, is_running: Callable[[], bool]) -> AsyncIterator[bytes]:
-    """Yield the log in pieces. If it is followed, stop once the container no longer runs and everything has been read.
-    Raise FileNotFoundError if there is no file.
+    """Yield the log in pieces. If the log is followed, stop once the container no longer runs and everything has been
+    read. Raise FileNotFoundError if there is no file.
     """
     line_filter = LineFilter(options)
     if options.limit_bytes is not None and options.limit_bytes <= 0:
@@ -44,7 +45,7 @@ async def _pieces(
     source: _LogSource, line_filter: LineFilter, file_watch: FileWatch | None, is_running: Callable[[], bool]
 ) -> AsyncIterator[bytes]:
     while True:
-        # Asked before reading, so that the last output of a container that has exited is not missed.
+        # The state is read before the file, so that the last output of a container that has exited is not missed.
         runs = file_watch is not None and is_running()
         while lines := source.lines():
             if out := line_filter.feed(lines):
@@ -62,7 +63,7 @@ async def _pieces(
 
 
 def _open_log(path: Path) -> BinaryIO:
-    """Open the file. A link or a pipe in its place counts as a missing log."""
+    """Open the log file. Raise FileNotFoundError also for a link or a pipe in its place."""
     try:
         return open_file(path)
     except UnsafePath as error:
@@ -82,7 +83,7 @@ class _LogSource:
             self._file.seek(tail_start(self._file, tail_lines))
 
     def lines(self) -> list[bytes]:
-        """Return complete lines, or none if there are no more for now."""
+        """Return the next complete lines, or an empty list if there are none for now."""
         while True:
             data = self._file.read(_BLOCK)
             if not data:
@@ -94,13 +95,13 @@ class _LogSource:
                 return _split(data[:end])
 
     def rest(self) -> list[bytes]:
-        """Return a last line without newline."""
+        """Return the incomplete last line, if there is one."""
         rest, self._rest = self._rest, b""
         return [rest] if rest else []
 
     def switch_to_new_file(self) -> bool:
-        """Switch to the new file if there is one and the old one has been read to its end. Return whether to continue
-        reading.
+        """Switch to the new file after a rotation, once the old file has been read to its end. Return whether to
+        continue reading.
         """
         try:
             status = os.stat(self._path)
@@ -130,12 +131,12 @@ def _split(data: bytes) -> list[bytes]:
 
 
 def tail_start(file: BinaryIO, lines: int) -> int:
-    """Return the offset of the last `lines` lines."""
+    """Return the offset at which the last `lines` lines of the file start."""
     size = file.seek(0, os.SEEK_END)
     if lines <= 0:
         return size
     remaining, at = lines + 1, size
-    """Number of newlines to find, including the one before the first of these lines."""
+    """Number of newlines to find, including the one before the first line to show."""
     if size:
         file.seek(size - 1)
         remaining -= file.read(1) != b"\n"
@@ -162,13 +163,13 @@ _POLL_S = 0.2
 
 class FileWatch(Protocol):
     async def wait(self, timeout_s: float) -> None:
-        """Wait until something has changed since the last call, or until the timeout."""
+        """Wait until the file has changed since the last call, or until the timeout."""
 
     def close(self) -> None: ...
 
 
 class InotifyWatch:
-    """Watches the directory with inotify, because the file may be renamed and created again."""
+    """Watches the directory of a log file with inotify, because the file may be renamed and created again."""
 
     def __init__(self, path: Path) -> None:
         libc = ctypes.CDLL(None, use_errno=True)
@@ -205,7 +206,7 @@ class InotifyWatch:
 
 
 class PollingWatch:
-    """Polls where inotify is not available."""
+    """Polls the log file on machines where inotify is not available."""
 
     async def wait(self, timeout_s: float) -> None:
         await asyncio.sleep(min(timeout_s, _POLL_S))

@@ -27,13 +27,13 @@ _COMPRESSED, _SCRATCH = ".gz", ".tmp"
 _STAMP = "%Y%m%d-%H%M%S"
 
 Running = Callable[[], Iterable[tuple[Pod, str]]]
-"""Return pod and name of the running containers."""
+"""A function that returns the pod and the name of each running container."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RotationPolicy:
     max_bytes: int = 10 << 20
-    """Size from which on a log is rotated; negative to disable rotation."""
+    """Size at which a log is rotated; negative to disable rotation."""
     files: int = 5
     """Maximum number of files per container, including the current one."""
     period_s: float = 10.0
@@ -48,7 +48,7 @@ class RotationPlan:
 
 
 def plan_rotation(names: Iterable[str], files: int) -> RotationPlan:
-    """Decide what to do with the older files. Pure."""
+    """Return which older files of a log to remove and which to compress, so that at most `files` remain. Pure."""
     all_names = set(names)
     unused = {name for name in all_names if name.endswith(_SCRATCH) or name + _COMPRESSED in all_names}
     kept = sorted(all_names - unused)
@@ -60,7 +60,9 @@ def plan_rotation(names: Iterable[str], files: int) -> RotationPlan:
 
 
 async def rotate(path: Path, *, files: int, now: float, reopen: Callable[[], Awaitable[None]]) -> None:
-    """Rename the log and call `reopen`, which makes the runtime open a new one. If that fails, the name is restored."""
+    """Rename the log and call `reopen`, which makes the runtime open a new log. If `reopen` fails, the name is
+    restored.
+    """
     await asyncio.to_thread(_remove_and_compress, path, files)
     aside = path.with_name(f"{path.name}.{time.strftime(_STAMP, time.gmtime(now))}")
     os.rename(path, aside)
@@ -99,7 +101,7 @@ def _compress(path: Path) -> None:
 
 
 class LogRotator:
-    """Checks the logs of running containers periodically."""
+    """Rotates the logs of running containers periodically."""
 
     def __init__(self, *, runtime: Runtime, running: Running, clock: Clock, policy: RotationPolicy) -> None:
         self._runtime, self._running, self._clock, self._policy = runtime, running, clock, policy

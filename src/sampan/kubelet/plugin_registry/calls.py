@@ -39,8 +39,8 @@ def read_schema(file: Path) -> ProtoSchema:
 async def call(
     socket: str, schema: ProtoSchema, service: str, name: str, request: Message, *, timeout_s: float = 120.0
 ) -> Message:
-    """Make one call over a new connection: calls are rare, and plug-ins come and go. The timeout uses the event loop's
-    clock.
+    """Make one call over a new connection: calls are rare, and plug-ins may restart at any time. The timeout uses the
+    event loop's clock.
     """
     import grpc.aio  # type: ignore[import-untyped]
 

@@ -38,7 +38,7 @@ class PluginHandler(Protocol):
         """Raise PluginError if the plug-in is not supported."""
 
     async def register(self, name: str, endpoint: str, versions: Sequence[str]) -> None:
-        """Register the plug-in. Raise PluginError if that fails now."""
+        """Register the plug-in. Raise PluginError if it cannot be registered now."""
 
     async def deregister(self, name: str, endpoint: str) -> None:
         """Remove a plug-in that is gone. Another endpoint of the same name may still be registered."""
@@ -78,7 +78,9 @@ class PluginRegistry:
             await self._clock.sleep(_PERIOD_S)
 
     async def scan(self) -> None:
-        """Scan once. This is cheap if nothing has changed. Raise OSError if the directory cannot be read."""
+        """Scan the directory once. This is cheap if nothing has changed. Raise OSError if the directory
+        cannot be read.
+        """
         current_sockets = set(sockets(self._directory))
         for socket in set(self._registered) - current_sockets:
             plugin = self._registered.pop(socket)
@@ -155,7 +157,7 @@ def proto() -> ProtoSchema:
 
 
 def sockets(directory: Path) -> Iterator[Socket]:
-    """Yield the sockets in the directory and below it, except hidden ones."""
+    """Yield the sockets in the directory and below it, except those with hidden names."""
     try:
         entries = list(os.scandir(directory))
     except FileNotFoundError:

@@ -37,7 +37,7 @@ class ServiceError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GrpcService:
-    """`schema` is called when the messages are needed first."""
+    """A gRPC service. `schema` returns its protobuf messages and is called when they are first needed."""
 
     schema: Callable[[], ProtoSchema]
     name: str
@@ -52,11 +52,11 @@ class SocketServer:
         self._stack = AsyncExitStack()
         self._is_started = False
         self._open: dict[asyncio.StreamWriter, asyncio.Event] = {}
-        """Open connections, with an event that is set when each has ended."""
+        """Open connections, each with an event that is set when the connection has ended."""
 
     async def run(self, clock: Clock) -> None:
-        """Serve until cancelled. If the socket cannot be created, for example because the disk is full, retry: the node
-        can work without it meanwhile.
+        """Serve until cancelled. If the socket cannot be created, for example because the disk is full, retry.
+        Meanwhile the node works without the socket.
         """
         while True:
             try:
@@ -115,8 +115,8 @@ class SocketServer:
 
 @contextlib.contextmanager
 def _short_path(directory: Path) -> Iterator[Path]:
-    """Yield an alternative path of the directory, valid in this process: paths of Unix sockets have a length limit that
-    directories often exceed.
+    """Yield a short path of the directory that is valid in this process. The paths of Unix sockets have a length limit
+    that directories often exceed.
     """
     held = os.open(directory, os.O_PATH | os.O_DIRECTORY)
     try:

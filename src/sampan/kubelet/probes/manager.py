@@ -24,12 +24,12 @@ _MAX_CONCURRENT = 100
 _AFTER_ERROR_S = 10.0
 _TOTAL, _LABELS = "prober_probe_total", ("container", "namespace", "pod", "pod_uid", "probe_type", "result")
 _RETRIES = 3
-"""Attempts if the probe cannot be performed at all."""
+"""Number of attempts to perform a probe that cannot be performed."""
 
 Event = Callable[[Pod, Container, str, str], None]
-"""Record a warning event about a container with a reason and a message."""
+"""A function that records a warning event about a container with a reason and a message."""
 Note = Callable[[Pod, str, str, float], None]
-"""Record a step of a pod with its action, its outcome and its duration in seconds."""
+"""A function that records a step of a pod with its action, its outcome and its duration in seconds."""
 
 
 Kind = Literal["Startup", "Liveness", "Readiness"]
@@ -45,7 +45,7 @@ class ProbeKey(NamedTuple):
 
 @dataclass(slots=True)
 class _Target:
-    """A container as last seen."""
+    """A container to probe, with its pod, its report and its address as last seen."""
 
     pod: Pod
     container: Container
@@ -55,12 +55,12 @@ class _Target:
 
 @dataclass(slots=True)
 class ProbeTally:
-    """The results for one instance of a container."""
+    """The results of one probe for one instance of a container."""
 
     kind: Kind
     container_id: str = ""
     value: bool | None = None
-    """The current state; None for a startup probe that has neither succeeded nor failed."""
+    """The current result of the probe; None for a startup probe that has neither succeeded nor failed."""
     last: bool | None = None
     run: int = 0
     """Number of consecutive results equal to `last`."""
@@ -86,7 +86,9 @@ class ProbeTally:
 
 
 class ProbeManager:
-    """`apply_results` takes the report of a pod and returns it with the probe results; `run` must be active."""
+    """Runs the probes of the node's containers, while `run()` is active. `apply_results` adds their results to the
+    report of a pod.
+    """
 
     def __init__(
         self,
@@ -219,7 +221,9 @@ class ProbeManager:
         return None if tally.is_on_hold else float(probe.periodSeconds or 10)
 
     def _is_over(self, key: ProbeKey, target: _Target) -> bool:
-        """Whether the probe has no more effect: a pod that is being deleted is not killed by its probes."""
+        """Whether the probe no longer matters because the pod is being deleted: its containers are not killed by probes
+        any more.
+        """
         return target.pod.metadata.deletionTimestamp is not None and key.kind != "Readiness"
 
     async def _run_with_retries(self, target: _Target, probe: Probe) -> ProbeResult:

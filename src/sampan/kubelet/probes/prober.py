@@ -21,7 +21,7 @@ from sampan.runtimes.contract import Runtime, RuntimeFailure, collect_output
 
 
 class ProbeResult(NamedTuple):
-    """The result of one run of a probe."""
+    """The outcome of one run of a probe."""
 
     is_success: bool
     text: str = ""
@@ -131,7 +131,7 @@ def _http_result(status: int, body: str) -> ProbeResult:
 
 
 def make_unverified_context() -> ssl.SSLContext:
-    """Return a context that does not verify the server: a probe tests whether something responds, not who."""
+    """Return a TLS context that does not verify the server: a probe tests whether a server responds, not which one."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     return context

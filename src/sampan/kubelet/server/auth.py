@@ -21,7 +21,7 @@ from sampan.machinery.pki.server_tls import read_peer
 
 _VERBS = {"POST": "create", "GET": "get", "HEAD": "", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 _FINE = (("/pods", "pods"), ("/runningpods", "pods"), ("/healthz", "healthz"), ("/configz", "configz"))
-"""Paths with a fine-grained subresource that is accepted besides nodes/proxy."""
+"""Path prefixes with a fine-grained subresource that is accepted besides nodes/proxy."""
 _OWN = (
     ("/stats", "stats"),
     ("/metrics", "metrics"),
@@ -30,12 +30,12 @@ _OWN = (
     ("/statusz", "statusz"),
     ("/flagz", "configz"),
 )
-"""Paths with a subresource that replaces nodes/proxy."""
+"""Path prefixes with a subresource that replaces nodes/proxy."""
 _AUTHENTICATED = "system:authenticated"
 
 
 def subresources(path: str) -> list[str]:
-    """Return the subresources of which the caller needs access to at least one."""
+    """Return the subresources of nodes that permit a request to the path. The caller needs access to one of them."""
     specific = [name for start, name in _FINE if _is_below(path, start)][:1]
     return [*specific, next((name for start, name in _OWN if _is_below(path, start)), "proxy")]
 

@@ -22,7 +22,7 @@ _NANO = 1_000_000_000
 
 
 def log_options(query: Mapping[str, str], now: float) -> LogOptions:
-    """Return the options of the query. Raise Refusal if they are invalid."""
+    """Return the log options in the query of a request. Raise ErrorResponse if they are invalid."""
     tail = query.get("tailLines", "")
     if old := query.get("tail", ""):
         tail = "" if old == "all" else old
@@ -65,7 +65,7 @@ def _flag(query: Mapping[str, str], name: str) -> bool:
 async def container_log(
     view: KubeletView, clock: Clock, namespace: str, name: str, container: str, query: Mapping[str, str]
 ) -> AsyncIterator[bytes]:
-    """Yield the log in pieces. An empty first piece confirms that there is a log; Refusal is raised before it."""
+    """Yield the log in pieces. An empty first piece confirms that there is a log; ErrorResponse is raised before it."""
     options = log_options(query, clock.now())
     pod = view.find(namespace, name)
     if pod is None:
@@ -112,7 +112,9 @@ def _apply_options(text: str, options: LogOptions) -> list[bytes]:
 
 
 def node_log(directory: Path, rest: str, request: web.BaseRequest) -> web.StreamResponse:
-    """Return a file or a directory listing. Neither the path nor a symbolic link can leave the directory."""
+    """Return a file or a directory listing of the node's logs. Neither the path nor a symbolic link can leave the
+    directory.
+    """
     root = directory.resolve()
     path = (root / rest.lstrip("/")).resolve()
     if not path.is_relative_to(root):
@@ -139,7 +141,7 @@ _PULLS = {
 
 
 class LogUnavailable(Exception):
-    """There is no log to show; the message says why."""
+    """The container has no log to show; the message says why."""
 
 
 def container_status(status: PodStatus, name: str) -> ContainerStatus | None:
@@ -148,7 +150,7 @@ def container_status(status: PodStatus, name: str) -> ContainerStatus | None:
 
 
 def log_container(pod: str, status: PodStatus, name: str, *, is_previous: bool) -> str:
-    """Return the ID of the container instance. Raise LogUnavailable if it has no log."""
+    """Return the ID of the container instance whose log is requested. Raise LogUnavailable if it has no log."""
     container = container_status(status, name)
     if container is None:
         raise LogUnavailable(f'container "{name}" in pod "{pod}" is not available')

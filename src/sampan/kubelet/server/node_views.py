@@ -18,13 +18,13 @@ from sampan.machinery.telemetry.metrics import Metrics, export_process
 from sampan.runtimes.contract import RUNNING, Runtime
 
 if TYPE_CHECKING:
-    from sampan.kubelet.agent.kubelet import Kubelet  # Hollow nodes do without it.
+    from sampan.kubelet.agent.kubelet import Kubelet  # Hollow nodes do not load this module.
 
 Find = Callable[[str, str], Pod | None]
 
 
 class AgentView:
-    """A KubeletView of a running kubelet."""
+    """A KubeletView of the kubelet of a real node."""
 
     def __init__(self, kubelet: Kubelet) -> None:
         self._kubelet = kubelet

@@ -1,4 +1,4 @@
-"""Serves the ports of a real node's kubelet, also the classic one of cAdvisor, and rotates container logs."""
+"""Serves the ports of a real node's kubelet, including the classic port of cAdvisor, and rotates container logs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _VERSIONS = ("v1.0", "v1.1", "v1.2", "v1.3", "v2.0", "v2.1")
 _MIB = 1 << 20
 _STYLE = "body{font:14px sans-serif;margin:2em}table{border-collapse:collapse}td,th{padding:2px 12px;text-align:left}"
 _MAX_LINE = 1 << 20
-"""Maximum length of the request line in bytes, which contains the command to execute."""
+"""Maximum length of a request line in bytes. For exec the line contains the command."""
 
 _OF_PROCESS = NetworkNamespace()
 
@@ -143,7 +143,7 @@ def _safe(text: str) -> str:
 async def listen(
     handler: Handler, *, host: str, port: int, tls: ssl.SSLContext | None, namespace: NetworkNamespace = _OF_PROCESS
 ) -> AsyncIterator[int]:
-    """Serve within the context. Yield the actual port number."""
+    """Serve on a port within the context. Yield the actual port number."""
     server = web.Server(
         handler,
         access_log=None,
@@ -166,7 +166,7 @@ async def listen(
 
 
 def _bind_socket(namespace: NetworkNamespace, host: str, port: int) -> socket.socket:
-    """Return a socket of a network namespace that is bound to that address."""
+    """Return a socket in the network namespace that is bound to the address."""
     bound = namespace.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -178,7 +178,7 @@ def _bind_socket(namespace: NetworkNamespace, host: str, port: int) -> socket.so
 
 
 def tls_context(certificate: Path, key: Path, client_ca: Path | None) -> ssl.SSLContext:
-    """Return the server context. Client certificates are optional and must be signed by `client_ca`."""
+    """Return the TLS context of the server. Client certificates are optional and must be signed by `client_ca`."""
     context = server_context()
     context.load_cert_chain(certificate, key)
     context.set_alpn_protocols(["http/1.1"])
@@ -195,7 +195,7 @@ log = logging.getLogger(__name__)
 class PortsConfig:
     tls: ssl.SSLContext
     namespace: NetworkNamespace = _OF_PROCESS
-    """The network namespace of the node, in which the ports are."""
+    """The network namespace of the node, in which the ports are opened."""
     address: str = "0.0.0.0"
     port: int = 10250
     """Main port with TLS and authentication; 0 to disable."""
@@ -211,7 +211,7 @@ class PortsConfig:
 
 
 async def serve_kubelet(kubelet: Kubelet, config: PortsConfig) -> None:
-    """Serve until cancelled. If a port is in use, that is logged and the node runs without it."""
+    """Serve the ports until cancelled. If a port is in use, an error is logged and the node runs without the port."""
     await kubelet.started.wait()
     view, clock = AgentView(kubelet), kubelet.clock
     delegation = Delegation(client=kubelet.client, clock=clock)

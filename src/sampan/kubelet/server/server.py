@@ -29,10 +29,9 @@ _READERS = ("GET", "HEAD")
 
 
 class KubeletServer:
-    """Handles the requests of the kubelet's ports: logs, exec, attach, port-forward, stats and pods.
-
-    Without `auth` every request is allowed: for callers in this process, which have authorized it themselves, and for
-    the read-only port.
+    """Handles the requests of the kubelet's ports: logs, exec, attach, port-forward, stats and pods. Without `auth`
+    every request is allowed. That is for callers in this process, which authorize requests themselves, and for the
+    read-only port.
     """
 
     def __init__(
@@ -60,7 +59,7 @@ class KubeletServer:
     async def log(
         self, namespace: str, pod: str, container: str, query: Mapping[str, str]
     ) -> AsyncGenerator[bytes, None]:
-        """Yield the log of a container. Raise Refusal before the first piece."""
+        """Yield the log of a container. Raise ErrorResponse before the first piece if there is no such log."""
         async for piece in container_log(self._view, self._clock, namespace, pod, container, query):
             yield piece
 
@@ -191,7 +190,7 @@ _CHECKS = ("ping", "log", _SYNC_LOOP)
 
 
 def healthz(view: KubeletView, check: str, request: web.BaseRequest) -> web.Response:
-    """Run the named check, or all checks if the name is empty."""
+    """Run the named health check, or all checks if the name is empty."""
     if check and check not in _CHECKS:
         raise ErrorResponse(404, "404 page not found\n")
     problem = view.sync_loop_error() if check in ("", _SYNC_LOOP) else ""

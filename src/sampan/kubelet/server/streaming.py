@@ -46,8 +46,8 @@ async def handle_attach(view: KubeletView, request: web.BaseRequest, where: Sequ
 
 class _Attached:
     """The main process of a container, for a client that attaches to it. Its stdin stays open when a client closes its
-    end, unless `is_once` is set. As with other kubelets, a client does not learn the exit code: the status of the pod
-    has it."""
+    end, unless `is_once` is set. As with other kubelets, the client is not sent the exit code, which is in the status
+    of the pod."""
 
     def __init__(self, stream: ProcessStream, *, is_once: bool) -> None:
         self.read, self.write, self.resize, self.close = stream.read, stream.write, stream.resize, stream.close

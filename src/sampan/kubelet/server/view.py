@@ -1,4 +1,6 @@
-"""Interface between the kubelet and its server, the server's settings, and its error response."""
+"""The interface between the kubelet and its server (`KubeletView`), the settings of the server, and its
+error response.
+"""
 
 from __future__ import annotations
 

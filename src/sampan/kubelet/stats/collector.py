@@ -67,7 +67,7 @@ class MachineStats:
 
 
 class MachineReader:
-    """Reads the current usage at every call. CPU usage is available from the second call on."""
+    """Reads the current usage of the machine at every call. CPU usage is available from the second call on."""
 
     def __init__(self, *, directory: Path, proc: Path = _PROC) -> None:
         self._directory, self._proc = directory, proc
@@ -181,7 +181,7 @@ class StatsCollector:
         clock: Clock,
         volumes: VolumeUsageCache | None = None,
     ) -> None:
-        """`machine` returns the stats of the node at a time."""
+        """`machine` returns the stats of the node at a wall-clock time."""
         self._volumes = volumes
         self._node, self._runtime, self._pods, self._machine, self._clock = node, runtime, pods, machine, clock
         self._cached: NodeStats | None = None

@@ -152,7 +152,9 @@ _FIELDS = (
 
 
 def export_volumes(metrics: Metrics, latest_stats: Callable[[], NodeStats | None]) -> None:
-    """Register the metrics. `latest_stats` returns the latest usage. A claim that several pods use is reported once."""
+    """Register the metrics of volumes. `latest_stats` returns the latest usage. A claim that several pods use is
+    reported once.
+    """
     for name, help, field in _FIELDS:
         metrics.function(
             f"kubelet_volume_stats_{name}",

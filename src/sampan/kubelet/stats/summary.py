@@ -1,4 +1,4 @@
-"""Resource usage in the format of /stats/summary, which metrics-server and others read."""
+"""Resource usage in the format of /stats/summary, which metrics-server and other monitoring agents read."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def _container(usage: Usage, time: str, started_at: float, machine: MachineStats
 
 
 def total(usages: Sequence[Usage]) -> Usage:
-    """Return the usage of the pod: that of its sandbox if the runtime reports it, else the sum of its containers."""
+    """Return the usage of the pod: that of its sandbox if the runtime reports it, or else the sum of its containers."""
     whole = next((usage for usage in usages if not usage.name), None)
     if whole is not None:
         return whole

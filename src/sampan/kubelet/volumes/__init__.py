@@ -2,8 +2,8 @@
 `pkg/volume`).
 
 `manager` is the interface to the kubelet; `contract` is the interface of plug-ins, which are in `plugins` and `csi`.
-They share `atomic` (atomic updates of files), `ownership` (fsGroup), `subpaths`, `mounter` and `volume_host`. Nothing
-here depends on containers beyond their mounts.
+Plug-ins share `atomic` (atomic updates of files), `ownership` (fsGroup), `subpaths`, `mounter` and `volume_host`.
+Nothing here depends on containers beyond their mounts.
 """
 
 from sampan.kubelet.volumes.manager import LimitExceeded, StillWaiting, VolumeCallbacks, VolumeManager

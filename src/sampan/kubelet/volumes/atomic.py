@@ -20,7 +20,7 @@ from sampan.kubelet.volumes.contract import VolumeOperationError
 from sampan.runtimes.safe_paths import UnsafePath, read_file
 
 _CHANCE = random.Random()
-"""A separate generator, because tests may seed the global one."""
+"""A random number generator of this module, because tests may seed the global one."""
 
 _DATA, _NEW = "..data", "..data_tmp"
 _LONGEST_NAME, _LONGEST_PATH = 255, 4096
@@ -30,7 +30,7 @@ class File(NamedTuple):
     content: bytes
     mode: int
     user: int | None = None
-    """Owner of the file; None for that of the kubelet."""
+    """UID of the file's owner; None for the user of the kubelet."""
 
 
 Payload = Mapping[str, File]
@@ -38,7 +38,9 @@ Payload = Mapping[str, File]
 
 
 def write(volume: Path, payload: Payload, *, now: float, set_owner: Callable[[], None]) -> bool:
-    """Update the files. Return whether anything changed. `set_owner` is called before the new files become visible."""
+    """Update the files of the volume. Return whether anything changed. `set_owner` is called before the new files
+    become visible.
+    """
     desired = {_normalize_path(path): file for path, file in payload.items()}
     before = _current_directory(volume)
     removed = _paths(before) - _with_parents(desired) if before is not None else set()

@@ -24,8 +24,8 @@ class ClaimResolver:
         self._claims, self._volumes = client.for_kind(PersistentVolumeClaim), client.for_kind(PersistentVolume)
 
     async def spec(self, pod: Pod, volume: Volume, *, mounts: set[str], devices: set[str]) -> VolumeSpec:
-        """Return the volume as plug-ins receive it. `mounts` and `devices` are the names of volumes that containers of
-        the pod mount or use as block devices. Raise ClaimError if the claim cannot be used.
+        """Return the description of the volume for plug-ins. `mounts` and `devices` are the names of volumes that
+        containers of the pod mount or use as block devices. Raise ClaimError if the claim cannot be used.
         """
         source = find_claim_source(pod, volume)
         if source is None:
@@ -82,7 +82,9 @@ class ClaimResolver:
 
 
 def find_claim_source(pod: Pod, volume: Volume) -> PersistentVolumeClaimVolumeSource | None:
-    """Return the claim of the volume, or None. A generic ephemeral volume has the claim that was created for it."""
+    """Return the claim source of the volume, or None if it uses no claim. A generic ephemeral volume uses the claim
+    that was created for it.
+    """
     if volume.ephemeral is not None and volume.persistentVolumeClaim is None:
         return PersistentVolumeClaimVolumeSource(claimName=f"{pod.metadata.name}-{volume.name}")
     return volume.persistentVolumeClaim

@@ -1,5 +1,5 @@
-"""What the containers of a pod get from its volumes: mounts, block devices, mount statuses, and environment variables
-from files.
+"""The use of a pod's volumes by its containers: mounts, block devices, mount statuses, and environment variables from
+files.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class ContainerMounts:
         self._host, self._actual, self._supports_recursive_read_only = host, actual, supports_recursive_read_only
 
     def mounts(self, uid: str, container: AnyContainer, variables: Mapping[str, str]) -> list[Mount]:
-        """Return the mounts. Raise RuntimeFailure if a volume is missing or a mount is invalid."""
+        """Return the mounts of the container. Raise RuntimeFailure if a volume is missing or a mount is invalid."""
         return [
             self._mount(uid, container.name, index, mount, variables)
             for index, mount in enumerate(container.volumeMounts)
@@ -76,7 +76,9 @@ class ContainerMounts:
         )
 
     def _bind_subpath(self, ready: ReadyVolume, subpath: str, target: Path, name: str, container: str) -> Path:
-        """Prepare the subpath. The message does not contain the cause, which might disclose files of the node."""
+        """Create the subpath in the volume if it is missing, bind it to `target`, and return the path to mount. The
+        message of an error does not contain its cause, which might disclose files of the node.
+        """
         where = f'subPath{{}} for volumeMount "{name}" of container "{container}"'
         try:
             if not (ready.path / subpath).exists():
@@ -90,7 +92,7 @@ class ContainerMounts:
 
 
 def resolve_subpath(mount: VolumeMount, variables: Mapping[str, str]) -> str:
-    """Return the subpath with its variables expanded. Pure."""
+    """Return the subpath of a mount with its variables expanded. Pure."""
     subpath = mount.subPath
     if mount.subPathExpr:
         missing: list[str] = []
@@ -105,7 +107,7 @@ def resolve_subpath(mount: VolumeMount, variables: Mapping[str, str]) -> str:
 
 
 class _RecordingVariables(dict[str, str]):
-    """Contains every name; names without a value are recorded as missing."""
+    """A mapping that seems to contain every name. Names without a value are recorded as missing when they are read."""
 
     def __init__(self, values: Mapping[str, str], missing: list[str]) -> None:
         super().__init__(values)
@@ -129,7 +131,7 @@ def propagation(mode: str | None) -> Propagation:
 
 
 def is_recursive(mount: VolumeMount, can: bool) -> bool:
-    """Whether everything below the mount is read-only too. Raise RuntimeFailure if that is requested but not possible.
+    """Whether the mounts below the mount are read-only too. Raise RuntimeFailure if that is requested but not possible.
     Pure.
     """
     if mount.recursiveReadOnly in (None, "Disabled"):
@@ -154,7 +156,7 @@ _LISTS = ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatu
 
 
 def with_mount_statuses(pod: Pod, status: PodStatus) -> PodStatus:
-    """Return the status with the recursive read-only mounts of its containers. Pure."""
+    """Return the status with the recursive read-only mounts of the pod's containers marked. Pure."""
     requests = {
         container.name: paths for container in all_containers(pod.spec) if (paths := _recursive_mount_paths(container))
     }

@@ -36,7 +36,7 @@ class VolumeOperationError(Exception):
 
 
 class ClaimError(VolumeOperationError):
-    """The pod's claim cannot be used; nothing was attempted."""
+    """The pod's claim cannot be used, so that nothing was attempted."""
 
 
 class ExpansionNotSupported(VolumeOperationError):
@@ -48,7 +48,7 @@ class VolumeInUse(VolumeOperationError):
 
 
 class ExpansionRefused(VolumeOperationError):
-    """The expansion is infeasible."""
+    """The driver refuses the expansion: it is infeasible."""
 
 
 class ExpansionUnknown(VolumeOperationError):
@@ -74,17 +74,17 @@ class VolumeSpec:
 
     @property
     def outer(self) -> str:
-        """Name of the volume in the pod."""
+        """The name of the volume in the pod."""
         return self.volume.name
 
     @property
     def inner(self) -> str:
-        """Name of the volume on disk."""
+        """The name of the volume on disk: that of the persistent volume, or else the name in the pod."""
         return self.persistent.metadata.name if self.persistent is not None else self.volume.name
 
     @property
     def source(self) -> PersistentVolumeSpec:
-        """VolumeSpec of the persistent volume, empty if there is none."""
+        """The spec of the persistent volume, empty if there is none."""
         return self.persistent.spec if self.persistent is not None else NONE
 
     @property
@@ -94,33 +94,33 @@ class VolumeSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadyVolume:
-    """A volume that has been set up."""
+    """A volume that has been set up for a pod."""
 
     path: Path
     is_read_only: bool = False
-    """Whether containers mount it read-only, whatever they request."""
+    """Whether containers mount the volume read-only, whatever they request."""
     image: str = ""
     """Image whose files are mounted instead of `path`."""
     device: Path | None = None
-    """A block device instead of `path`."""
+    """A block device that containers use instead of `path`."""
     again_s: float | None = None
     """Seconds after which the volume has to be set up again, for example to refresh tokens."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceMount:
-    """The mount that all pods on the node share for this volume."""
+    """The mount of a volume on the node, which all pods share that use the volume."""
 
     unique_name: str
-    """Unique name of the volume in the node status: plug-in and volume."""
+    """Unique name of the volume in the node status, composed of the names of plug-in and volume."""
     path: Path
     is_attachable: bool = False
-    """Whether a controller has to attach it to the node first."""
+    """Whether a controller has to attach the volume to the node first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DriverUsage:
-    """Usage of a volume; unknown figures are 0."""
+    """Usage of a volume as its driver reports it; unknown figures are 0."""
 
     used_bytes: int = 0
     capacity_bytes: int = 0
@@ -131,11 +131,11 @@ class DriverUsage:
 
 
 class NodeVolumePlugin(Protocol):
-    """Errors are raised as VolumeOperationError or OSError."""
+    """A volume plug-in. Errors are raised as VolumeOperationError or OSError."""
 
     @property
     def name(self) -> str:
-        """Name such as kubernetes.io/…, used in the directory layout."""
+        """Name of the plug-in such as kubernetes.io/…, used in the directory layout."""
 
     def supports(self, spec: VolumeSpec) -> bool: ...
 
@@ -149,23 +149,23 @@ class NodeVolumePlugin(Protocol):
         """Whether the node takes part in the expansion of this volume."""
 
     async def expand(self, spec: VolumeSpec, ready: ReadyVolume, device: DeviceMount | None, size: int) -> None:
-        """Expand the volume, which is set up, to `size` bytes. Raise ExpansionNotSupported, VolumeInUse,
-        ExpansionRefused, ExpansionUnknown or another VolumeOperationError.
+        """Expand a volume that is set up to `size` bytes. Raise ExpansionNotSupported, VolumeInUse, ExpansionRefused,
+        ExpansionUnknown or another VolumeOperationError.
         """
 
     async def usage(self, uid: str, inner: str, ready: ReadyVolume) -> DriverUsage | None:
-        """Return the usage that the driver reports, or None to use that of the file system."""
+        """Return the usage of the volume that its driver reports, or None to use that of the file system."""
 
     # -- volumes with a shared mount ---------------------------------------------------------------------------------
 
     async def device(self, spec: VolumeSpec) -> DeviceMount | None:
-        """Return the shared mount, or None if every pod has a mount of its own."""
+        """Return the shared mount of the volume, or None if every pod has a mount of its own."""
 
     async def wait_for_attach(self, spec: VolumeSpec) -> None:
-        """Raise NotAttached until the volume is attached."""
+        """Return if the volume is attached to the node. Raise NotAttached otherwise."""
 
     async def is_exhausted(self, spec: VolumeSpec) -> bool:
-        """Whether the volume is not attached because the node has reached its limit of volumes."""
+        """Whether the volume is not attached because the node has reached its volume attachment limit."""
 
     async def mount_device(self, spec: VolumeSpec, device: DeviceMount) -> None: ...
 
@@ -175,7 +175,7 @@ class NodeVolumePlugin(Protocol):
         """Return the shared mount of a volume that an earlier kubelet has set up."""
 
     def devices_on_disk(self) -> Sequence[DeviceMount]:
-        """Return all shared mounts of an earlier kubelet."""
+        """Return all shared mounts that an earlier kubelet has left on disk."""
 
 
 class VolumePluginBase:

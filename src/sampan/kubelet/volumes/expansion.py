@@ -45,18 +45,22 @@ class ExpansionDecision:
     is_desired: bool
     """Whether the node has to expand the volume."""
     is_recorded: bool = False
-    """Whether the claim already has this size: another node was faster, or nodes had nothing to do."""
+    """Whether the status of the claim already has this size, because another node was faster or nodes had nothing to
+    do.
+    """
     is_final: bool = False
     """Whether a failure is final, because the claim requests a different size by now."""
 
 
 def is_tracked(claim: PersistentVolumeClaim) -> bool:
-    """Whether the resize controller tracks the expansion in the claim's status, which older ones do not."""
+    """Whether the resize controller tracks the expansion in the claim's status, which older controllers do not."""
     return bool(claim.status.allocatedResourceStatuses.get(STORAGE) or claim.status.allocatedResources)
 
 
 def decide(claim: PersistentVolumeClaim, size: Quantity, *, has_failed: bool) -> ExpansionDecision:
-    """Decide about the expansion. `size` is that of the volume; `has_failed` if it has failed on this node."""
+    """Decide about the expansion of a volume on this node. `size` is the size of the volume; `has_failed` says whether
+    an earlier expansion has failed on this node.
+    """
     status = claim.status.allocatedResourceStatuses.get(STORAGE, "")
     is_final = has_failed and size_of(claim.spec.resources.requests) != size
     is_recorded = size_of(claim.status.capacity) >= size and not status
@@ -109,7 +113,7 @@ _WHILE_MOUNTING = "MountVolume.Setup failed while expanding volume"
 _IN_USE = "NodeExpandVolume.NodeExpandVolume failed"
 
 RecordEvent = Callable[[Pod | PersistentVolumeClaim, str, str, str], None]
-"""Record an event with the object it is about, type, reason and message."""
+"""A function that records an event; the arguments are the object that it is about, its type, reason and message."""
 
 
 class NodeExpander:
@@ -130,7 +134,7 @@ class NodeExpander:
     async def on_mount(
         self, spec: VolumeSpec, plugin: NodeVolumePlugin, ready: ReadyVolume, device: DeviceMount | None
     ) -> None:
-        """Expand a volume during its setup, if it has become larger since."""
+        """Expand a volume during its setup, if it has become larger since it was last set up."""
         if spec.claim is None or spec.persistent is None or not plugin.supports_expansion(spec):
             return
         before, size = size_of(spec.claim.status.capacity), size_of(spec.source.capacity)
@@ -146,7 +150,7 @@ class NodeExpander:
     async def expand_in_use(
         self, spec: VolumeSpec, plugin: NodeVolumePlugin, ready: ReadyVolume, device: DeviceMount | None
     ) -> None:
-        """Expand a volume that is in use, if it has become larger."""
+        """Expand a volume that is in use, if it has become larger. A failure produces an event."""
         if spec.claim is None or spec.is_read_only or not plugin.supports_expansion(spec) or _key(spec) in self._in_use:
             return
         before, size = size_of(spec.claim.status.capacity), size_of(spec.source.capacity)
@@ -190,7 +194,7 @@ class NodeExpander:
             return
         if not decision.is_recorded:
             await self._write(claim, finished_patch(claim, size))
-        self._sizes[_key(spec)] = size  # only now: if the write fails, the next call writes it again
+        self._sizes[_key(spec)] = size  # set last: if the write fails, the next call writes again
         self._record_events(spec, NORMAL, DONE, "succeeded", self._node)
 
     async def _record_failure(
@@ -201,8 +205,8 @@ class NodeExpander:
         decision: ExpansionDecision,
         size: Quantity,
     ) -> None:
-        """Record the failure in the claim. Raise VolumeOperationError again, unless the expansion is not needed or must
-        not be retried while the volume is in use.
+        """Record the failure in the claim. Raise the error again, unless the expansion is not needed or must not be
+        retried while the volume is in use.
         """
         if isinstance(error, ExpansionNotSupported) and decision.is_recorded:
             self._sizes[_key(spec)] = size

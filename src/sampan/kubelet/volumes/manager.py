@@ -1,7 +1,7 @@
 """The volume manager attaches, mounts, updates and unmounts the volumes of pods (`pkg/kubelet/volumemanager`).
 
-Callers change the desired state; a queue of volumes, each processed by one worker at a time and retried with back-off,
-reconciles the actual state with it. What an earlier kubelet has set up is reconstructed from disk.
+Callers change the desired state. A queue of volumes, each processed by one worker at a time and retried with back-off,
+reconciles the actual state with it. Volumes that an earlier kubelet has set up are reconstructed from disk.
 """
 
 from __future__ import annotations
@@ -57,7 +57,9 @@ _DEADLINE_EXCEEDED = "context deadline exceeded"
 
 
 class StillWaiting(RuntimeFailure):
-    """Volumes are not ready in time. No event is recorded for this, because each failing volume has its own."""
+    """The volumes are not ready in time. No event is recorded for this, because each failing volume has an event of its
+    own.
+    """
 
 
 class LimitExceeded(RuntimeFailure):
@@ -66,7 +68,7 @@ class LimitExceeded(RuntimeFailure):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VolumeCallbacks:
-    """What the volume manager tells the rest of the kubelet, and what it asks of it."""
+    """The functions with which the volume manager notifies other parts of the kubelet, and queries them."""
 
     warn: Callable[[Pod, str, str], None] = lambda pod, reason, message: None
     """Record a warning event about a pod, with reason and message."""
@@ -140,7 +142,7 @@ class VolumeManager:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[VolumeManager]:
-        """Run `run()` in the background of the context."""
+        """Run `run()` in the background for the duration of the context."""
         async with asyncio.TaskGroup() as group:
             task = group.create_task(self.run())
             yield self
@@ -176,7 +178,7 @@ class VolumeManager:
 
     def update_pod(self, pod: Pod) -> None:
         """Note that a running pod may have changed, which may affect the content of its volumes. The volumes of a pod
-        that has been running since before a restart of the kubelet are adopted.
+        that was started before the kubelet was restarted are adopted.
         """
         desired = self._desired.get(pod.metadata.uid)
         if desired is None:
@@ -216,9 +218,9 @@ class VolumeManager:
                 )
 
     async def unmount(self, pod: Pod | str) -> None:
-        """Unmount all volumes of a pod none of whose containers runs, or of the UID of a pod that is no longer known.
-        Raise RuntimeFailure after a timeout; unmounting continues in the background. Idle shared mounts are waited for
-        too, but their failure is not an error.
+        """Unmount all volumes of a pod, given as a Pod or as the UID of a pod that is no longer known. None of its
+        containers may run. Raise RuntimeFailure after a timeout; unmounting continues in the background. Idle shared
+        mounts are waited for too, but their failure is not an error.
         """
         uid = pod if isinstance(pod, str) else pod.metadata.uid
         self._desired.pop(uid, None)
@@ -236,8 +238,8 @@ class VolumeManager:
         self._host.tokens.forget(uid)
 
     def mounts(self, pod: Pod, container: AnyContainer, variables: Mapping[str, str] | None = None) -> Sequence[Mount]:
-        """Return the mounts of the container. `variables` are its environment variables, for subPathExpr. Raise
-        RuntimeFailure on errors.
+        """Return the mounts of the container. `variables` are its environment variables, which subPathExpr refers to.
+        Raise RuntimeFailure on errors.
         """
         return self._mounts.mounts(pod.metadata.uid, container, variables or {})
 
@@ -245,7 +247,9 @@ class VolumeManager:
         return self._mounts.devices(pod.metadata.uid, container)
 
     def with_mount_statuses(self, pod: Pod, status: PodStatus) -> PodStatus:
-        """Return the status extended by which mounts are recursively read-only."""
+        """Return the status with the recursive read-only mounts of the pod's containers marked, if the runtime supports
+        them.
+        """
         return with_mount_statuses(pod, status) if self._callbacks.supports_recursive_read_only() else status
 
     def file_key(self, pod: Pod, ref: FileKeySelector) -> str | None:
@@ -277,7 +281,7 @@ class VolumeManager:
         return [await self._apply_driver_usage(pod, usage) for usage in usages]
 
     async def _apply_driver_usage(self, pod: Pod, usage: VolumeUsage) -> VolumeUsage:
-        """Return the usage as reported by the volume's driver if it reports any."""
+        """Return the usage that the volume's driver reports, or else the measured `usage`."""
         volume = self._actual.get(PodVolumeKey(pod.metadata.uid, usage.name))
         if volume is None or volume.ready is None:
             return usage
@@ -388,7 +392,7 @@ class VolumeManager:
                 self._queue.add(PodVolumeKey(uid, name))
 
     def _on_node(self, old: Node | None, new: Node | None) -> None:
-        """Retry when the attached volumes of the node have changed."""
+        """Retry the missing volumes when the attached volumes of the node have changed."""
         if old is not None and new is not None and old.status.volumesAttached != new.status.volumesAttached:
             self._retry_all()
 

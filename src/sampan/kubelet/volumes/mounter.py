@@ -1,6 +1,6 @@
 """Mounts on the node, by system calls or, where those do not suffice, by programs of the machine.
 
-Without the privilege to mount, plain directories replace tmpfs and there are no bind mounts; `can_mount` tells so.
+Without the privilege to mount, `can_mount` is False: plain directories replace tmpfs, and there are no bind mounts.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Mounter:
     def __init__(self, *, can_mount: bool | None = None) -> None:
         self.can_mount = _may_mount() if can_mount is None else can_mount
         self._options = "noswap"
-        """Mount option for tmpfs, cleared once the kernel rejects it."""
+        """Mount option of tmpfs, cleared once the kernel rejects it."""
 
     def is_mounted(self, path: Path) -> bool:
         """Whether the path itself is a mount point."""
@@ -42,7 +42,7 @@ class Mounter:
         return any(line.split(" ", 5)[4] == mount_point for line in lines)
 
     def kind(self, path: Path) -> str:
-        """Return the type of the topmost file system mounted there, or an empty string."""
+        """Return the type of the topmost file system mounted at the path, or an empty string."""
         for line in reversed(_MOUNTINFO.read_text().splitlines()):
             mount_fields, _, source_fields = line.partition(" - ")
             if mount_fields.split(" ")[4] == _escape(path):
@@ -72,7 +72,7 @@ class Mounter:
             kernel.unmount(path, _NOFOLLOW)
 
     def unmount_and_remove(self, path: Path) -> None:
-        """Unmount the path, and remove the directory, which must be empty then, or the file."""
+        """Unmount the path, and remove the file or the directory, which must be empty."""
         self.unmount(path)
         if path.is_dir() and not path.is_symlink():
             path.rmdir()
@@ -155,7 +155,7 @@ async def expand_file_system(disk: str, kind: str, mounted_at: Path) -> None:
 
 
 def build_expansion_command(disk: str, kind: str, mounted_at: Path) -> list[str]:
-    """Return the command, empty if the file system is not supported. Pure."""
+    """Return the command that expands a file system, empty if its type is not supported. Pure."""
     if kind in ("ext2", "ext3", "ext4"):
         return ["resize2fs", disk]
     if kind == "xfs":

@@ -19,8 +19,8 @@ _WRITE, _READ, _ENTER = 0o660, 0o440, 0o110
 
 
 def give_to_group(volume: Path, group: int | None, *, is_read_only: bool, policy: str | None = None) -> None:
-    """Change group and permissions of all files. With the policy OnRootMismatch, only if those of the volume's root
-    differ.
+    """Change group and permissions of all files of the volume. With the policy OnRootMismatch, do so only if those of
+    the volume's root differ.
     """
     if group is None or (policy == ON_ROOT_MISMATCH and _is_fit(volume, group, is_read_only)):
         return

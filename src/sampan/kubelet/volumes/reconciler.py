@@ -1,6 +1,4 @@
-"""Reconciles one volume at a time: attaches it, mounts it on the node and sets it up for its pod, or undoes all of
-that.
-"""
+"""Reconciles one volume at a time: attaches it, mounts it on the node and sets it up for its pod, or tears it down."""
 
 from __future__ import annotations
 
@@ -50,7 +48,7 @@ class Reconciler:
         self._locks = KeyedLocks()
         """Locks by shared mount, so that only one pod changes it at a time."""
         self._mounted: set[str] = set()
-        """Shared mounts that this kubelet has made; they are not mounted again."""
+        """Shared mounts that this kubelet has mounted; they are not mounted again."""
         self._reporting = asyncio.Lock()
 
     # -- setup -------------------------------------------------------------------------------------------------------
@@ -79,8 +77,8 @@ class Reconciler:
         return ready.again_s
 
     async def expand_in_use(self, key: PodVolumeKey, desired: DesiredPod) -> None:
-        """Expand a volume that is set up if it has become larger. If the claim cannot be read now, that is retried
-        later.
+        """Expand a volume that is set up if it has become larger. If the claim cannot be read now, the expansion is
+        retried later.
         """
         volume, actual_volume = desired.volumes.get(key.name), self._actual.get(key)
         if volume is None or actual_volume is None or actual_volume.ready is None:
@@ -89,7 +87,7 @@ class Reconciler:
         await self._expander.expand_in_use(spec, actual_volume.plugin, actual_volume.ready, actual_volume.device)
 
     async def is_exhausted(self, key: PodVolumeKey, desired: DesiredPod) -> bool:
-        """Whether the volume is not attached because the node has reached its limit of volumes."""
+        """Whether the volume is not attached because the node has reached its volume attachment limit."""
         volume = desired.volumes[key.name]
         spec = await self._claims.spec(desired.pod, volume, mounts=desired.mounts, devices=desired.devices)
         return await self._plugins.find_plugin_by_spec(spec).is_exhausted(spec)
@@ -133,8 +131,8 @@ class Reconciler:
             self._mounted.add(device.unique_name)
 
     def _check_attached(self, device: DeviceMount) -> None:
-        """Raise NotAttached unless the node status lists the volume as attached. The attach/detach controller removes
-        it from there before it detaches the volume.
+        """Raise NotAttached unless the node status lists the volume as attached. The attach/detach controller removes a
+        volume from that list before it detaches it.
         """
         node = self._node()
         if node is not None and not any(

@@ -30,7 +30,7 @@ class DesiredPod:
     mounts: set[str]
     devices: set[str]
     inner: dict[str, str] = field(default_factory=dict)
-    """Names of the volumes on disk, as far as they are known."""
+    """Names on disk by names in the pod, for the volumes whose name on disk is known."""
     claim_errors: dict[str, str] = field(default_factory=dict)
     """Errors of claims at the last attempt, by volume."""
 
@@ -41,13 +41,13 @@ class ActualVolume:
     inner: str
     device: DeviceMount | None = None
     ready: ReadyVolume | None = None
-    """None while the volume is being set up or after an incomplete setup, which may have to be torn down."""
+    """The volume that is set up; None during the setup or after an incomplete setup, which may have to be torn down."""
     group: int | None = None
-    """Supplemental group according to an annotation of the persistent volume."""
+    """Supplemental group that pods need, according to an annotation of the persistent volume."""
 
 
 class ActualState:
-    """Volumes that are or may be set up, indexed by pod and by shared mount."""
+    """The volumes that are or may be set up, indexed by pod and by shared mount."""
 
     def __init__(self) -> None:
         self._volumes: dict[PodVolumeKey, ActualVolume] = {}
@@ -145,7 +145,7 @@ def has_downward_api_change(old: Pod, new: Pod) -> bool:
 
 
 class ChangeNotifier:
-    """Events by pod UID; `tell` wakes up all tasks that wait for a change of the pod."""
+    """Events by pod UID; `notify` wakes up all tasks that wait for a change of the pod."""
 
     def __init__(self) -> None:
         self._events: dict[str, asyncio.Event] = {}

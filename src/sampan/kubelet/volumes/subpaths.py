@@ -19,7 +19,7 @@ _STEP = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC if hasattr(os, "O_PATH") else o
 
 
 class UnsafeSubpath(Exception):
-    """The path leads out of the volume, or changes while it is being resolved."""
+    """The subpath leads out of the volume, or changes while it is being resolved."""
 
 
 def make_directory(volume: Path, subpath: str) -> None:
@@ -66,8 +66,8 @@ def _split_existing(base: Path, subpath: str) -> tuple[Path, list[str]]:
 
 
 def bind(mounter: Mounter, volume: Path, subpath: str, target: Path) -> Path:
-    """Bind the subpath to `target` and return the path to mount: without the privilege to mount, that of the
-    subpath.
+    """Bind the subpath to `target` and return `target`. Without the privilege to mount, return the path of the subpath
+    itself.
     """
     base = volume.resolve(strict=True)
     real = (base / subpath).resolve(strict=True)
@@ -84,7 +84,7 @@ def bind(mounter: Mounter, volume: Path, subpath: str, target: Path) -> Path:
 
 
 def clean(mounter: Mounter, directory: Path) -> None:
-    """Unmount and remove all subpaths below a directory, which is that of a pod or of one of its volumes."""
+    """Unmount and remove all subpaths below the directory, which belongs to a pod or to one of its volumes."""
     if not directory.is_dir():
         return
     _clean_level(mounter, directory)
@@ -92,7 +92,7 @@ def clean(mounter: Mounter, directory: Path) -> None:
 
 
 def _clean_level(mounter: Mounter, directory: Path) -> None:
-    """Remove one level. Each entry is unmounted before it is entered."""
+    """Unmount and remove everything below the directory. Each entry is unmounted before it is entered."""
     for path in directory.iterdir():
         mounter.unmount(path)
         if path.is_dir() and not path.is_symlink():
@@ -114,7 +114,7 @@ def _make_target(target: Path, *, is_directory: bool) -> None:
 
 @contextmanager
 def _open_without_links(base: Path, real: Path) -> Iterator[int]:
-    """Open `real`, which must not contain symbolic links, component by component from the volume on."""
+    """Open `real`, which must not contain symbolic links, component by component, starting at the volume."""
     if not real.is_relative_to(base):
         raise UnsafeSubpath(f"subpath {real} not within volume path {base}")
     with _Position(os.open(base, _STEP)) as at:

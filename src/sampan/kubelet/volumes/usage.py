@@ -28,8 +28,8 @@ class VolumeUsage:
 
 
 def measure(name: str, path: Path, *, is_file_system: bool, claim: str = "") -> VolumeUsage:
-    """Measure the volume. `is_file_system` tells that it is a file system of its own; otherwise its files are
-    counted.
+    """Measure the usage of a volume. `is_file_system` says whether the volume is a file system of its own; otherwise
+    its files are counted.
     """
     whole = os.statvfs(path)
     capacity, available = whole.f_blocks * whole.f_frsize, whole.f_bavail * whole.f_frsize
@@ -63,7 +63,7 @@ def disk_usage(directory: Path) -> tuple[int, int]:
             continue
         if status.st_dev != top.st_dev or status.st_ino in inodes:
             continue
-        if status.st_nlink > 1 and not entry.is_dir(follow_symlinks=False):  # Only these can occur again.
+        if status.st_nlink > 1 and not entry.is_dir(follow_symlinks=False):  # Only hard links can occur again.
             inodes.add(status.st_ino)
         total, count = total + status.st_blocks * _BLOCK, count + 1
     return total, count

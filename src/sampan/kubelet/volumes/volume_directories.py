@@ -25,7 +25,7 @@ from sampan.machinery.worker_thread import run_in_thread
 log = logging.getLogger(__name__)
 
 CLAIMS = "claims"
-"""Key among the changes that is notified when a pod is added to `changed`."""
+"""The key in `changes` that is notified when the UID of a pod is added to `changed`."""
 
 
 class VolumeDirectories:
@@ -33,7 +33,9 @@ class VolumeDirectories:
         self._host, self._plugins, self._actual = host, plugins, actual
 
     def restore(self) -> None:
-        """Record everything that is set up. Volumes that are desired will be adopted, the others unmounted."""
+        """Record all volumes and shared mounts found on disk. Those that are desired will be adopted, the others
+        unmounted.
+        """
         for uid in self._host.layout.pods():
             for _, name, inner in self._host.layout.volumes_of_pod(uid):
                 plugin = self._plugins.find_plugin_by_name(name)
@@ -46,7 +48,7 @@ class VolumeDirectories:
                 self._actual.put_device(plugin, device)
 
     def clean_up(self, uid: str) -> None:
-        """Remove what is left of a pod after its volumes have been unmounted."""
+        """Remove the subpaths and empty volume directories of a pod after its volumes have been unmounted."""
         layout = self._host.layout
         subpaths.clean(self._host.mounter, layout.subpaths(uid))
         for directory in (layout.volumes(uid), layout.pod(uid) / "volumeDevices", layout.pod(uid) / "plugins"):
@@ -97,7 +99,9 @@ class PeriodicChecks:
         changes: ChangeNotifier,
         changed: set[str],
     ) -> None:
-        """`changed` contains the UIDs of pods whose claims should be checked soon; they are removed from it."""
+        """`changed` contains the UIDs of pods whose claims should be checked soon. They are removed from it once they
+        are checked.
+        """
         self._config, self._clock, self._desired, self._disk = config, clock, desired, disk
         self._reconciler, self._changes, self._changed = reconciler, changes, changed
 
@@ -128,5 +132,5 @@ class PeriodicChecks:
 
 
 def claims_of(desired: DesiredPod) -> list[str]:
-    """Return the volumes with a claim. Pure."""
+    """Return the names of the pod's volumes that have a claim. Pure."""
     return [name for name, volume in desired.volumes.items() if find_claim_source(desired.pod, volume) is not None]

@@ -1,5 +1,5 @@
-"""What all volume plug-ins share: configuration and collaborators (`VolumeHost` in `pkg/volume/plugins.go`), the
-directory layout, which is that of the Kubernetes kubelet, and ways to wait.
+"""Shared parts of all volume plug-ins: configuration and collaborators (`VolumeHost` in `pkg/volume/plugins.go`), the
+directory layout, which is that of the Kubernetes kubelet, and functions that wait.
 
 Service account tokens for pods are requested here and cached in memory. A token is renewed after 80 % of its lifetime
 or 24 hours, whichever comes first (`pkg/kubelet/token`).
@@ -59,8 +59,8 @@ class TokenManager:
         self._kept: dict[TokenKey, ServiceAccountToken] = {}
 
     async def get(self, pod: Pod, audiences: Sequence[str], expiration_s: int | None) -> ServiceAccountToken:
-        """Return a token, renewed if it is due. If the renewal fails, the old one is returned until it expires; after
-        that, or without one, raise VolumeOperationError.
+        """Return a service account token of the pod, renewed if it is due. If the renewal fails, return the old token
+        until it expires. Raise VolumeOperationError if there is no valid token.
         """
         key = TokenKey(pod.metadata.uid, pod.spec.serviceAccountName, tuple(audiences), expiration_s)
         kept, now = self._kept.get(key), self._clock.now()
@@ -109,7 +109,7 @@ def _description(pod: Pod, key: TokenKey) -> str:
 
 
 class OnDisk(NamedTuple):
-    """A volume that has a directory on disk."""
+    """A volume that has a directory on disk, found there by its pod, plug-in and name."""
 
     uid: str
     plugin: str
@@ -149,7 +149,7 @@ class Layout:
         return self.root / "plugins_registry"
 
     def pods(self) -> Iterator[str]:
-        """Yield the UIDs of pods that have or had volumes here."""
+        """Yield the UIDs of pods that have or had volumes in this directory."""
         directory = self.root / "pods"
         for pod in sorted(directory.iterdir()) if directory.is_dir() else ():
             if any((pod / part).is_dir() for part in ("volumes", "volumeDevices", _SUBPATHS)):

@@ -22,7 +22,8 @@ from sampan.machinery.apply.validation import check
 
 
 def remove(value: Any, fields: Fields, atom: Atom) -> Any:
-    """Return the value without these fields, sharing the rest. A map or list that becomes empty becomes null."""
+    """Return the value without these fields, sharing the unchanged parts. A map or list that becomes empty becomes
+    null."""
     if not fields:
         return value
     form = atom.form(value)
@@ -116,8 +117,8 @@ class Application:
             raise Conflicts(conflicts)
 
     def _update_own_claim(self, managed: Managed, before: Claim | None, is_changed: bool) -> Managed:
-        """Return the managers, without untracked fields in the applier's own set; its time changes only if the object
-        does."""
+        """Return the managers, with the untracked fields removed from the set of the manager that applies. The time of
+        its entry changes only if the object does."""
         out = {owner: claim for owner, claim in managed.items() if owner != self.whose}
         own = managed.get(self.whose)
         if own is not None and (fields := sets.difference(own.fields, UNTRACKED)):
@@ -143,7 +144,8 @@ class Application:
         return self.forms.convert(pruned, self.version)
 
     def _restore_owned(self, whole: Any, pruned: Any, first: str, managed: Managed) -> Any:
-        """Restore the fields that any manager owns, version by version, starting with `first`."""
+        """Return the pruned object with the fields restored that a manager owns, version by version, starting with
+        `first`."""
         parts: dict[str, list[Fields]] = {}
         for claim in managed.values():
             parts.setdefault(claim.api_version, []).append(claim.fields)
@@ -163,7 +165,8 @@ class Application:
         return pruned
 
     def _restore_dangling(self, whole: Any, pruned: Any, before: Claim) -> Any:
-        """Restore the fields that this manager never owned, although no manager owns them."""
+        """Return the pruned object with the fields restored that this manager never owned, although no manager owns
+        them."""
         atom = self.forms.atom(before.api_version)
         operation = "dangling items: failed to convert pruned object to last applied version"
         pruned = self._convert(pruned, before.api_version, operation)

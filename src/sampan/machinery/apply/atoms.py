@@ -1,5 +1,5 @@
-"""What the schemas of a kind mean for merging and ownership, in each of its versions: an `Atom` says whether a place is
-a leaf, and what is below it.
+"""The merge behaviour and field ownership that the schemas of a kind define, in each of its versions: an `Atom` says
+whether a place is a leaf, and what is below it.
 
 A place may allow a scalar, a map and a list at once (where the schema is unspecified); the value decides which of them
 applies. Atoms are created only as far as values reach, because schemas may be recursive.
@@ -39,8 +39,8 @@ _TEXT = Schema(type="string")
 
 
 class Atom:
-    """The merge behaviour of one place. `scalar` is empty, `fields` None, `is_list` False if the place does not allow
-    that."""
+    """The merge behaviour of one place in an object. A place that does not allow a scalar has an empty `scalar`, one
+    that does not allow a map has the `fields` None, and one that does not allow a list has a false `is_list`."""
 
     __slots__ = (
         "_item",
@@ -82,7 +82,8 @@ class Atom:
         self.is_free = is_free
         """Whether the type of a value here is unspecified."""
         self.first: Form = "map" if fields is not None else "scalar" if scalar else "list"
-        """The form of a null, and the expected form in the error for a value of a wrong type."""
+        """The form in which a null is treated. It is also the expected form in the error for a value of a wrong
+        type."""
 
     def form(self, value: Any) -> Form:
         if isinstance(value, dict):
@@ -99,7 +100,7 @@ class Atom:
         return self._item
 
     def child(self, name: str) -> Atom | None:
-        """Return the atom of a map's key; None for an unknown one."""
+        """Return the atom of the value under a key of a map; None if the schema does not allow the key."""
         atom = self.fields[name] if self.fields is not None else None
         return atom if atom is not None else self.element
 
@@ -113,11 +114,11 @@ class _Missing:
 
 
 MISSING: Any = _Missing()
-"""There is no value, not even null."""
+"""Marks a value that does not exist, unlike one that is null."""
 
 
 class Children(dict[str, Atom | None]):
-    """The declared fields of a map, created on first use; None for undeclared ones."""
+    """The atoms of the fields that a map declares, created on first use; None for a field that is not declared."""
 
     def __init__(self, properties: Mapping[str, Schema], is_open: bool) -> None:
         super().__init__()
@@ -135,7 +136,8 @@ class Children(dict[str, Atom | None]):
 
 
 def build_object_atom(schema: Schema, *, is_custom: bool) -> Atom:
-    """Return the atom of a complete object. A custom one gets the metadata that all objects have."""
+    """Return the atom of a complete object. The atom of a custom resource also has the metadata that all objects
+    have."""
     return build_atom(_with_identity(schema) if is_custom else schema)
 
 
@@ -160,8 +162,8 @@ def build_atom(schema: Schema, *, is_open: bool = False) -> Atom:
 
 
 def _is_exact(schema: Schema, visited: set[int]) -> bool:
-    """Whether the schema specifies everything here and below."""
-    if schema.name == _FIELDS_V1:  # of managedFields, which are not compared
+    """Whether the schema specifies the type of every value at its place and below."""
+    if schema.name == _FIELDS_V1:  # only managedFields have this type, and they are not compared
         return True
     if schema.preserve_unknown or schema.embedded or (not schema.type and not schema.is_int_or_string):
         return False
@@ -246,8 +248,8 @@ UNTYPED: Atom = Atom(
     scalar="untyped", fields=Children({}, True), item=lambda: UNTYPED, is_atomic_map=True, is_exact=False
 )
 UNTYPED.element = UNTYPED
-"""Any value, as a single leaf."""
+"""The atom of a place that allows any value and treats it as a single leaf."""
 
 DEDUCED: Atom = Atom(scalar="untyped", fields=Children({}, True), item=lambda: UNTYPED, is_exact=False, is_free=True)
 DEDUCED.element = DEDUCED
-"""Values without a schema: maps are merged by key, lists are leaves."""
+"""The atom of values without a schema: maps are merged by key, lists are leaves."""

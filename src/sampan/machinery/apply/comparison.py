@@ -22,7 +22,7 @@ class Comparison(NamedTuple):
 
 
 Difference = tuple[Fields | None, Fields | None, Fields | None]
-"""The nodes of one place in the three sets; None if a set has nothing there."""
+"""The nodes of one place in the sets of added, modified and removed fields; None for a set that has nothing there."""
 
 _SAME: Difference = (None, None, None)
 

@@ -21,8 +21,9 @@ _ESCAPED = re.compile('[\x00-\x1f"\\\\<>&\u2028\u2029]')
 _NAMED = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _ORDER = {"f": 0, "k": 1, "v": 2, "i": 3}
 _SHORT = 256
-_SORTED_AT_ONCE = 16_384
 """The longest element whose forms are cached, because clients may send elements of any length."""
+_SORTED_AT_ONCE = 16_384
+"""How many names one call of `sorted` sorts, because it holds the interpreter lock."""
 
 
 class BadElement(ValueError):
@@ -50,7 +51,7 @@ _known_text = lru_cache(maxsize=4096)(_text)
 
 
 def json_text(json: Any) -> str:
-    """Return a value inside an element, encoded like kube-apiserver's JSON library."""
+    """Return the JSON text of a value inside an element, encoded like kube-apiserver's JSON library."""
     if type(json) is not str:
         return gotext.json_text(json)
     return _known_text(json) if len(json) <= _SHORT else _text(json)
@@ -114,8 +115,8 @@ def sort_elements(elements: dict[str, Any]) -> list[str]:
 
 
 def sort_names(names: Collection[str]) -> list[str]:
-    """Return the names in order. Very many are sorted in pieces that are merged: a single call of `sorted` would hold
-    the interpreter lock for up to 100 milliseconds."""
+    """Return the names in order. More than `_SORTED_AT_ONCE` names are sorted in pieces that are then merged: a single
+    call of `sorted` would hold the interpreter lock for up to 100 milliseconds."""
     if len(names) <= _SORTED_AT_ONCE:
         return sorted(names)
     every = list(names)

@@ -58,14 +58,15 @@ class FieldManager:
     # -- create and update ---------------------------------------------------------------------------------------------
 
     def create(self, new: Value, sent: Entries, *, manager: str, now: str) -> list[ManagedFieldsEntry]:
-        """Return the entries of a new object; `sent` are those in the request."""
+        """Return the managedFields entries of a new object; `sent` are the entries in the request."""
         return self._update(self._empty, new, self.decode_entries(sent) or {}, manager, now)
 
     def update(
         self, live: Value, new: Value, kept: Entries, sent: Entries, *, is_reset: bool, manager: str, now: str
     ) -> list[ManagedFieldsEntry]:
-        """Return the entries after an update. `kept` are those of the live object, `sent` those of the new one, which
-        take precedence if present and valid. After a reset no manager owns anything until the next apply."""
+        """Return the managedFields entries after an update. `kept` are the entries of the live object. `sent` are the
+        entries in the request, which take precedence if present and valid. After a reset no manager owns anything until
+        the next apply."""
         if self._subresource:
             managers = self.decode_entries(kept)
         elif is_reset or _is_reset(sent):
@@ -75,8 +76,8 @@ class FieldManager:
         return self._update(live, new, managers, manager, now) if managers else []
 
     def _update(self, live: Value, new: Value, owners: Managed, manager: str, now: str) -> list[ManagedFieldsEntry]:
-        """Return the entries, or none rather than wrong ones if the object does not match its schema or is nested too
-        deeply."""
+        """Return the managedFields entries after a write. If the object does not match its schema or is nested too
+        deeply, return no entries rather than wrong ones."""
         try:
             return self.encode_entries(self._update_managers(live, new, owners, manager, now))
         except (Misfit, RecursionError):
@@ -92,8 +93,8 @@ class FieldManager:
     def apply(
         self, live: Value | None, applied: Value, kept: Entries, *, manager: str, force: bool, now: str
     ) -> tuple[Value | None, list[ManagedFieldsEntry]]:
-        """Return the object after an apply, None if it is unchanged, and its entries. Raise ApiError if the apply
-        fails. `live` is None for an object that does not exist yet."""
+        """Return the object after an apply (None if it is unchanged) and its managedFields entries. Raise ApiError if
+        the apply fails. `live` is None for an object that does not exist yet."""
         try:
             return self._apply(live, applied, kept, manager, force, now)
         except RecursionError:
@@ -116,7 +117,7 @@ class FieldManager:
         return value, self.encode_entries(outcome.managed)
 
     def _assign_existing_fields(self, live: Value, now: str) -> Managed:
-        """Return the existing fields, owned by the `before-first-apply` manager."""
+        """Return the managers of an object without managedFields: `before-first-apply` owns all existing fields."""
         try:
             return self._update_managers(self._empty, live, {}, BEFORE_FIRST_APPLY, now)
         except Misfit:
@@ -176,14 +177,15 @@ class FieldManager:
     # -- entries -------------------------------------------------------------------------------------------------------
 
     def decode_entries(self, entries: Entries) -> Managed:
-        """Return the managers in the entries; empty if one of them is invalid."""
+        """Return the managers in managedFields entries; empty if one of the entries is invalid."""
         try:
             return managed.decode(entries, self._known.read)
         except BadEntry:
             return {}
 
     def error_of(self, entries: Entries) -> str | None:
-        """Return the error of entries that the server did not write, or None."""
+        """Return the error message for managedFields entries that no server can have written, or None if they are
+        valid."""
         try:
             managed.decode(entries, self._known.read)
         except BadEntry as error:
@@ -201,7 +203,7 @@ class FieldManager:
 
 
 def _is_reset(sent: Entries) -> bool:
-    """Whether the only entry is empty, which resets the managed fields."""
+    """Whether managedFields in the request is a single empty entry, which resets the managed fields."""
     return len(sent) == 1 and sent[0] == ManagedFieldsEntry()
 
 
@@ -229,7 +231,8 @@ def conflicts_of_others(conflicts: Conflicts, live: dict[str, Any], version: str
 
 
 def _find_inherited_fields(live: dict[str, Any], version: str, atom: Atom) -> Fields | None:
-    """Return the fields of the annotation that have the same values in the live object."""
+    """Return the fields of the last-applied annotation that have the same values in the live object; None if the object
+    has no valid annotation."""
     text = _annotations(live).get(ANNOTATION)
     if not text:
         return None
@@ -246,8 +249,8 @@ def _find_inherited_fields(live: dict[str, Any], version: str, atom: Atom) -> Fi
 
 
 def with_last_applied(value: dict[str, Any], applied: dict[str, Any]) -> dict[str, Any]:
-    """Return the object with its annotation, if present, updated to the applied object. It is removed if it becomes too
-    large."""
+    """Return the object with its last-applied annotation, if present, updated to the applied object. The annotation is
+    removed if the annotations become too large."""
     annotations = _annotations(value)
     if not annotations.get(ANNOTATION):
         return value

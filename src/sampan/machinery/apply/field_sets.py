@@ -23,12 +23,12 @@ from sampan.machinery.apply.sets import MEMBER, Fields, is_member, node, sort_le
 
 
 def claim_fields(value: Any, atom: Atom) -> Fields:
-    """Return the fields that applying an object owns."""
+    """Return the fields that a manager owns after it has applied this object."""
     return _claim(value, atom) or {}
 
 
 def _claim(value: Any, atom: Atom) -> Fields | None:
-    """Return the node of a value; None if it owns nothing."""
+    """Return the node with the fields that applying the value owns; None if it owns nothing."""
     form = atom.form(value)
     if form == "scalar":
         return MEMBER
@@ -63,7 +63,7 @@ def _claim_list(value: list[Any], atom: Atom) -> Fields | None:
 
 
 def collect_fields(value: Any, atom: Atom) -> Fields:
-    """Return the node of a value that was added or removed."""
+    """Return the node with all fields of a value that was added or removed."""
     if isinstance(value, dict):
         if not value or atom.is_atomic_map or atom.fields is None:
             return MEMBER
@@ -97,7 +97,7 @@ def _collect_list_fields(value: list[Any], atom: Atom) -> Fields:
 
 _MOST = 256
 _LONGEST = 8 * 1024
-"""The maximum size in bytes; a set takes about ten times as much memory."""
+"""The largest encoded set that is cached, in bytes; a decoded set takes about ten times as much memory."""
 
 
 class KnownSets:
@@ -108,7 +108,8 @@ class KnownSets:
         self._known: dict[tuple[bytes, str], tuple[Fields, bytes]] = {}
 
     def read(self, raw: bytes, api_version: str) -> tuple[Fields, bytes]:
-        """Return the set, and the bytes that this server would write for it. Raise BadFields."""
+        """Return the set that the bytes of a FieldsV1 contain, and the bytes that this server would write for it. Raise
+        BadFields."""
         entry = self._known.get((raw, api_version))
         if entry is None:
             fields = self._reconcile(sets.decode(raw), api_version)
@@ -117,14 +118,14 @@ class KnownSets:
         return entry
 
     def note(self, raw: bytes, api_version: str, fields: Fields) -> None:
-        """Remember that these bytes were written for that set."""
+        """Cache a set under the bytes that encode it."""
         self._keep(raw, api_version, (fields, raw))
 
     def _keep(self, raw: bytes, api_version: str, fields: tuple[Fields, bytes]) -> None:
         if len(raw) > _LONGEST:
             return
         if len(self._known) >= _MOST:
-            with suppress(KeyError, RuntimeError):  # the worker thread for large objects may have removed it first
+            with suppress(KeyError, RuntimeError):  # the worker thread for large objects may have removed it
                 del self._known[next(iter(self._known))]
         self._known[raw, api_version] = fields
 
@@ -136,8 +137,8 @@ class KnownSets:
 
 
 def reconcile_fields(fields: Fields, atom: Atom) -> Fields:
-    """Return the set as it would be with the current schema: an owner of a part of what is now a leaf owns the leaf.
-    Return the same set if nothing changes."""
+    """Return the set as it would be with the current schema. If a map or list has become a leaf, an owner of a part of
+    it owns the leaf. Return the same set if nothing changes."""
     return _reconcile_node(fields, atom)
 
 
@@ -176,7 +177,7 @@ def _is_open(atom: Atom) -> bool:
 
 
 def with_named_fields(fields: Fields, atom: Atom | None) -> Fields:
-    """Return the set with each declared field that leads to a member added as a member."""
+    """Return the set with the declared fields on the way to each member added as members."""
     out: Fields = {}
     for element, below in fields.items():
         if element == SELF:

@@ -1,8 +1,8 @@
 """The managers of an object's fields: decoding and encoding of `metadata.managedFields`, and the managers of a Scale,
 which are those of the replicas field of the scaled object.
 
-Entries keep the bytes that they were decoded from for as long as their fields are unchanged, so that a write only
-encodes what it changes.
+Entries keep the bytes that they were decoded from for as long as their fields are unchanged, so that a write encodes
+only the entries that it changes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ FIELDS_V1 = "FieldsV1"
 
 
 class FieldOwner(NamedTuple):
-    """The identity of a manager. One that applies is the same in all versions, so its version is empty."""
+    """The identity of a manager. A manager that applies is the same in all versions, so its version is empty."""
 
     manager: str
     operation: str
@@ -43,12 +43,13 @@ class Claim(NamedTuple):
     api_version: str
     time: str | None
     raw: bytes | None = None
-    """The encoded fields, if they are known."""
+    """The FieldsV1 bytes of `fields`; None if they have not been encoded yet."""
 
 
 Managed: TypeAlias = dict[FieldOwner, Claim]
 Read: TypeAlias = Callable[[bytes, str], tuple[Fields, bytes]]
-"""Decodes a set, reconciled with the schema of that version, and returns it with the bytes to write back."""
+"""Takes the bytes of a FieldsV1 and a version. Returns the set, reconciled with the schema of that version, and the
+bytes to write back."""
 
 
 class BadEntry(ValueError):
@@ -60,7 +61,7 @@ def owner(manager: str, operation: str, api_version: str, subresource: str) -> F
 
 
 def decode(entries: Sequence[ManagedFieldsEntry], read: Read) -> Managed:
-    """Decode the entries. Raise BadEntry."""
+    """Return the managers in managedFields entries. Raise BadEntry."""
     out: Managed = {}
     for index, entry in enumerate(entries):
         _check(entry, index)
@@ -88,8 +89,8 @@ def _check(entry: ManagedFieldsEntry, index: int) -> None:
 def encode(
     claims: Iterable[tuple[FieldOwner, Claim]], note: Callable[[bytes, str, Fields], None]
 ) -> list[ManagedFieldsEntry]:
-    """Return the sorted entries. `note` is called with new bytes and their fields, so that they need not be decoded
-    later."""
+    """Return the managedFields entries, sorted. `note` is called with newly encoded bytes and their fields, so that
+    these bytes need not be decoded later."""
     entries = [_entry(field_owner, claim, note) for field_owner, claim in claims]
     if len(entries) > 1:
         entries.sort(key=_order)
@@ -117,7 +118,7 @@ def _order(entry: ManagedFieldsEntry) -> tuple[str, str, str, str, str]:
 
 
 def differ_in_time_only(before: Sequence[ManagedFieldsEntry], after: Sequence[ManagedFieldsEntry]) -> bool:
-    """Whether the entries differ, but only in their times."""
+    """Whether two lists of managedFields entries differ, but only in their times."""
     if len(before) != len(after) or all(old.time == new.time for old, new in zip(before, after, strict=True)):
         return False
     return all(structs.replace(old, time=new.time) == new for old, new in zip(before, after, strict=True))

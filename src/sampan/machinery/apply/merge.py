@@ -70,7 +70,7 @@ class _Merging:
                     left, right = left + 1, right + 1
                     continue
                 if element in self._applied_at and self._next_shared not in (None, element):
-                    left += 1  # in both lists, but another one is next in the applied order
+                    left += 1  # both lists have the item, but another item is next in the applied order
                     continue
             if element is not None:
                 if element not in self._applied_at:
@@ -84,7 +84,8 @@ class _Merging:
                 right += 1
 
     def _take(self, element: str) -> None:
-        """Add an applied item, merged with the live one if there is one."""
+        """Add an item of the applied list, merged with the item of the live list that has the same element, if there is
+        one."""
         self._used.add(element)
         if self._next_shared == element:
             self._next_shared = next(self._shared, None)

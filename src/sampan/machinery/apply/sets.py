@@ -1,8 +1,8 @@
-"""Sets of fields, as tries in the form of FieldsV1: an element maps to what is below it, `{}` is a member with nothing
+"""Sets of fields, as tries in the form of FieldsV1: an element maps to the node below it, `{}` is a member with nothing
 below, and the key `"."` marks a node with something below as a member itself.
 
-A set is never changed once it is created; the functions share what they can, and return their first argument itself if
-that is the result, so that `is` tests for no change.
+A set is never changed once it is created. The functions share unchanged parts, and return their first argument itself
+if that is the result, so that `is` tests for no change.
 """
 
 from collections.abc import Iterable, Iterator
@@ -41,7 +41,7 @@ def encode(fields: Fields) -> bytes:
 
 
 def _read(json: Any) -> tuple[Fields, bool]:
-    """Return what is below a node, sorted and with canonical elements, and whether the node is marked as a member."""
+    """Return the children of a node, sorted and with canonical elements, and whether the node is marked as a member."""
     if not isinstance(json, dict):
         if json is None:
             return {}, True
@@ -62,7 +62,7 @@ def sort_level(fields: Fields) -> Fields:
 
 
 def node(children: Fields, *, is_member: bool) -> Fields:
-    """Return a node with these children, which must not be empty unless it is a member."""
+    """Return a node with these children. A node without children must be a member."""
     return {SELF: MEMBER, **children} if is_member and children else children
 
 
@@ -117,14 +117,14 @@ def union_of(fields: Iterable[Fields]) -> Fields:
 
 
 def _common(left: Fields, right: Fields) -> Iterable[str]:
-    """Return the elements of both, at the cost of the smaller one: many managers may each own a few of the many fields
-    that a write changes."""
+    """Return the elements that both sets have, in time proportional to the smaller set: many managers may each own a
+    few of the many fields that a write changes."""
     smaller, larger = (left, right) if len(left) <= len(right) else (right, left)
     return [element for element in smaller if element in larger and element != SELF]
 
 
 def difference(left: Fields, right: Fields) -> Fields:
-    """Return the members of `left` that are not in `right`; what is below a member of `right` stays."""
+    """Return the members of `left` that are not members of `right`. Members below a member of `right` are kept."""
     out: Fields | None = None
     for element in _common(left, right):
         present, removed = left[element], right[element]
@@ -197,7 +197,7 @@ def has(fields: Fields, path: Path) -> bool:
 
 
 def paths(fields: Fields) -> Iterator[Path]:
-    """Yield the paths of all members of a set: those of a level in order, then those below each."""
+    """Yield the paths of all members of a set: the members of a level in order, then those below each of them."""
     for element, below in fields.items():
         if element != SELF and is_member(below):
             yield (element,)

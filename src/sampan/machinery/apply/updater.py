@@ -1,7 +1,8 @@
-"""Ownership after a create, update or patch: the writer takes the fields that it changes, and other managers lose
+"""Field ownership after a create, update or patch: the writer takes the fields that it changes, and other managers lose
 them.
 
-Fields that a path does not let its clients change: they are never owned through it."""
+A `Filter` excludes the fields that a request path does not let its clients change: they are never owned through that
+path."""
 
 from typing import Any, Protocol
 
@@ -14,12 +15,12 @@ from sampan.machinery.apply.sets import Fields, is_member, node
 from sampan.machinery.apply.validation import check
 
 ANY = "*"
-"""Matches every element in a pattern."""
+"""The element of a path pattern that matches every element."""
 
 
 class Filter(Protocol):
     def filter_fields(self, fields: Fields) -> Fields:
-        """Return the fields that may be owned."""
+        """Return the fields that may be owned through the request path."""
 
 
 class Everything:
@@ -28,7 +29,7 @@ class Everything:
 
 
 class Except:
-    """All but these fields and everything below them."""
+    """A filter that removes some fields and everything below them."""
 
     def __init__(self, *paths: str) -> None:
         """`paths` are written like `metadata.labels`."""
@@ -39,7 +40,7 @@ class Except:
 
 
 class Only:
-    """These fields with everything below and above them."""
+    """A filter that keeps some fields, everything below them, and the fields on the way to them."""
 
     def __init__(self, *paths: str) -> None:
         """`paths` are written like `spec.containers.*.resources`."""
@@ -83,7 +84,7 @@ _UNTRACKED = (
 UNTRACKED = sets.from_paths(
     ("f:apiVersion",), ("f:kind",), ("f:metadata",), *(("f:metadata", f"f:{name}") for name in _UNTRACKED)
 )
-"""The fields that no manager owns."""
+"""The fields that no manager ever owns, such as the name and the resource version."""
 
 
 class ObjectChange:
@@ -138,8 +139,8 @@ def _changed_fields(comparison: Comparison) -> Fields:
 
 
 def drop_changed_fields(managed: Managed, change: ObjectChange, *, besides: FieldOwner | None = None) -> Managed:
-    """Return the managers without the fields that a change takes from them; `besides` is not affected. Managers without
-    fields, or with a version that no longer exists, are removed."""
+    """Return the managers without the fields that a change takes from them; the manager `besides` loses nothing.
+    Managers without fields, or with a version that no longer exists, are removed."""
     out: Managed = {}
     for field_owner, claim in managed.items():
         if field_owner == besides:

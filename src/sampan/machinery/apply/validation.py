@@ -9,8 +9,8 @@ from sampan.machinery.apply.atoms import Atom
 from sampan.machinery.apply.items import Misfit
 
 Place = tuple[Any, str] | None
-"""The position in an object: the position above and the path element from there. Errors share the positions above
-them."""
+"""The position of a value in an object: the position of its parent, and the path element from there. The positions of
+several errors share those of their common parents."""
 FieldFailure = tuple[Place, str]
 """The path of an invalid field and the error message."""
 

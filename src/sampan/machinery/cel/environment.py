@@ -28,7 +28,8 @@ _LITERAL_CHECKS: Final[Mapping[str, tuple[int, Callable[[str], Any]]]] = {
     "timestamp": (1, parse_timestamp),
     "matches": (2, compile_pattern),
 }
-"""By function: the number of operands, the last of which is checked, and the check, which raises ValueError."""
+"""By name of a function: the number of its operands, and the function that validates the last of them and raises
+ValueError."""
 
 
 class Result(NamedTuple):
@@ -107,7 +108,7 @@ class Program:
 
 class _ProgramCache:
     """The programs that were used last, as many as their sources fit into a number of characters: a program takes up to
-    400 bytes of memory for each of them. Several threads may use it."""
+    400 bytes of memory for each character of its source. Several threads may use the cache."""
 
     def __init__(self, most_characters: int) -> None:
         self._room = most_characters
@@ -191,7 +192,7 @@ class Environment:
 
 @cache
 def _merge_libraries(libraries: tuple[Library, ...]) -> Library:
-    """Return the libraries of Kubernetes together with others."""
+    """Return the libraries of Kubernetes together with `libraries`."""
     return merge((*kubernetes(), *libraries))
 
 

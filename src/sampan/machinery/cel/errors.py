@@ -36,7 +36,7 @@ class Issue(NamedTuple):
 _MESSAGE_CHARACTERS = 20_000
 """Every error repeats the source line; after this many characters further errors are only counted."""
 _SHOWN_CHARACTERS = 16_384
-"""cel-go omits longer source lines."""
+"""The longest source line that an error shows; cel-go omits longer lines, too."""
 
 
 def format_issues(source: str, issues: Sequence[Issue]) -> str:

@@ -39,7 +39,7 @@ _FORMATS: Final[Mapping[str, tuple[Type, int, int]]] = {
     "date-time": (TIMESTAMP, 22, 37),
     "micro-time": (TIMESTAMP, 22, 37),
 }
-"""The type, and the minimum and maximum size of a value in JSON."""
+"""By format of a string: the type of its values, and the minimum and maximum size of a value in JSON."""
 _TEXT = Schema(type="string")
 
 
@@ -116,7 +116,8 @@ def _read_limit(schema: Schema, key: str, otherwise: int) -> int:
 
 
 def _max_length(schema: Schema, otherwise: int) -> int:
-    """Return the maximum length in bytes; a character can have four."""
+    """Return the maximum length of a string in bytes, assuming four bytes for each character; `otherwise` if the schema
+    sets no maximum."""
     length = _read_limit(schema, "maxLength", -1)
     return otherwise if length < 0 else length * 4
 
@@ -164,12 +165,12 @@ class _Fields(Mapping[str, TypeField]):
 
 
 Adapter = Callable[[Any], Any]
-"""From a JSON value to the value that expressions see."""
+"""Converts a JSON value to the value that expressions see."""
 
 
 def value_adapter(schema: Schema) -> Adapter | None:
-    """Return the function that converts JSON values of a schema: times, durations and bytes are strings in JSON. None
-    if no value has to be converted."""
+    """Return the function that converts JSON values of a schema to the values that expressions see: times, durations
+    and bytes are strings in JSON. Return None if no value has to be converted."""
     if schema.type == "array":
         inner = value_adapter(schema.items) if schema.items is not None else None
         if schema.list_type in ("set", "map"):

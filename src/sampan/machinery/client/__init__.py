@@ -1,11 +1,10 @@
 """The API client that every component uses: typed, with the same code over HTTP and over the in-process loopback.
 
-`transport` is the contract of what carries requests; `client` adds retries and headers, and has the operations
-on the objects of a resource. `access` and `kubeconfig` describe how to reach a server, and `http` connects to it; the
-loopback transport belongs to the API server (`sampan.apiserver.loopback`). The Kubernetes counterparts are client-go's
-`rest`, `dynamic`, `discovery` and `tools/clientcmd`.
-
-Names are imported on first use, so that a command that only needs a kubeconfig does not load the API types.
+`transport` is the contract of the transports, which carry requests. `client` adds retries and headers, and has the
+operations on the objects of a resource. `access` and `kubeconfig` describe how to reach a server, and `http` connects
+to it; the loopback transport belongs to the API server (`sampan.apiserver.loopback`). The Kubernetes counterparts are
+client-go's `rest`, `dynamic`, `discovery` and `tools/clientcmd`. Names are imported on first use, so that a command
+that only needs a kubeconfig does not load the API types.
 """
 
 from importlib import import_module

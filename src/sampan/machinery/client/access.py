@@ -36,13 +36,13 @@ class Access:
     client_key_pem: bytes = field(default=b"", repr=False)
     token: str = field(default="", repr=False)
     token_file: Path | None = None
-    """Read again every minute; takes precedence over `token`."""
+    """A file that contains a bearer token. It is read again every minute, and takes precedence over `token`."""
     username: str = ""
     password: str = field(default="", repr=False)
     credential_source: CredentialSource | None = None
-    """Where tokens or client certificates come from that expire: an exec plug-in or an OpenID Connect provider."""
+    """The source of tokens or client certificates that expire: an exec plug-in or an OpenID Connect provider."""
     impersonation: Sequence[tuple[str, str]] = ()
-    """The impersonation headers."""
+    """The impersonation headers of every request, as pairs of name and value."""
     _read_at: float = field(default=float("-inf"), repr=False)
     _read: str = field(default="", repr=False)
 
@@ -57,7 +57,7 @@ class Access:
         return headers
 
     def client_certificate(self) -> tuple[bytes, bytes]:
-        """Return the client certificate and its key, or empty bytes."""
+        """Return the client certificate and its key; both are empty if there is none."""
         if self.client_cert_pem or self.credential_source is None:
             return self.client_cert_pem, self.client_key_pem
         credentials = self._fetch_credentials(self.credential_source)

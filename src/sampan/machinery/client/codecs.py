@@ -104,7 +104,7 @@ def _codec(kind: GroupVersionKind) -> ObjectCodec:
 
 
 METADATA = _codec(_METADATA)
-"""Reads the metadata of the objects of any resource."""
+"""The codec of PartialObjectMetadata, which reads the metadata of the objects of any resource."""
 
 
 def codec_of(resource: Resource) -> ObjectCodec:

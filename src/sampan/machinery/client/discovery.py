@@ -22,7 +22,8 @@ _CURRENT = ("", "Current")
 _REFERENCE = "#/components/schemas/"
 _KINDS = "x-kubernetes-group-version-kind"
 _MOST_NODES = 50_000
-"""The size of a schema without references: those of a hostile server could describe an endless one."""
+"""The maximum number of nodes of a schema after its references are resolved. The references of a hostile server could
+describe an endless schema."""
 _ANYTHING = {"x-kubernetes-preserve-unknown-fields": True}
 
 
@@ -31,14 +32,14 @@ class Discovery:
         self._client = client
 
     async def discover_preferred(self) -> tuple[list[Resource], str]:
-        """Return each resource once, in its group's preferred version that has it, and an error message for the groups
-        that failed (empty if none did)."""
+        """Return each resource once, in the most preferred version of its group that has it. Return also an error
+        message about the groups that failed, empty if none did."""
         resources, failure = await self.discover_served()
         return select_first_versions(resources), failure
 
     async def discover_served(self) -> tuple[list[Resource], str]:
-        """Return each resource in every version, its group's preferred one first, and an error message for the groups
-        that failed."""
+        """Return each resource in every version, the preferred version of its group first. Return also an error message
+        about the groups that failed, empty if none did."""
         resources: list[Resource] = []
         failures: list[str] = []
         for path in ("/api", "/apis"):
@@ -56,8 +57,8 @@ class Discovery:
         ) else ""
 
     async def storage_version_hash(self, resource: Resource) -> str:
-        """Return the hash of the storage version in which the server stores a resource; empty if it tells none. Raise
-        NotFound if its version is not served."""
+        """Return the hash of the version in which the server stores a resource; empty if the server publishes none.
+        Raise NotFound if the version of `resource` is not served."""
         path = f"/apis/{resource.api_version}" if resource.group else f"/api/{resource.version}"
         rows = (await self._get(path)).get("resources") or ()
         return next((row.get("storageVersionHash") or "" for row in rows if row["name"] == resource.plural), "")
@@ -68,7 +69,7 @@ class Discovery:
         return document
 
     async def _discover_by_version(self, document: Mapping[str, Any], failures: list[str]) -> list[Resource]:
-        """Discover with one request per version, for servers without aggregated discovery."""
+        """Return the resources, read with one request per version, for servers without aggregated discovery."""
         resources: list[Resource] = []
         for prefix, group, version in _versions(document):
             try:
@@ -84,7 +85,7 @@ class Discovery:
 
 
 def select_first_versions(resources: Iterable[Resource]) -> list[Resource]:
-    """Return the first version of each resource."""
+    """Return each resource once, in the version that comes first."""
     first: dict[tuple[str, str], Resource] = {}
     for row in resources:
         first.setdefault((row.group, row.plural), row)
@@ -181,15 +182,15 @@ def schemas_of_document(document: Mapping[str, Any], group: str, version: str) -
 
 
 class _References:
-    """Puts schemas in place of the references to them. A schema within itself, and whatever exceeds `_MOST_NODES`,
-    accepts everything."""
+    """Replaces references by the schemas that they refer to. A schema that contains itself, and every part beyond
+    `_MOST_NODES` nodes, is replaced by a schema that accepts everything."""
 
     def __init__(self, components: Mapping[str, Any]) -> None:
         self._components = components
         self._nodes_left = _MOST_NODES
 
     def resolve(self, source: Mapping[str, Any], parents: tuple[str, ...] = ()) -> Mapping[str, Any]:
-        """Return a schema without references; `parents` are those that lead to it."""
+        """Return a schema without references; `parents` are the references that lead to it."""
         self._nodes_left -= 1
         reference = source.get("$ref") or _single_reference(source)
         if self._nodes_left < 0 or reference in parents:
@@ -207,7 +208,8 @@ class _References:
 
 
 def _single_reference(source: Mapping[str, Any]) -> str:
-    """Return the reference of a schema that only adds a description or a default to another one."""
+    """Return the reference in a schema that only adds a description or a default to another schema; empty if it is not
+    such a schema."""
     parts: Sequence[Any] = source.get("allOf") or ()
     reference: str = parts[0].get("$ref", "") if len(parts) == 1 else ""
     return reference

@@ -38,7 +38,7 @@ class ClientCredentials:
     client_cert_pem: bytes = b""
     client_key_pem: bytes = field(default=b"", repr=False)
     expires_at: float = float("inf")
-    """Seconds since the epoch."""
+    """When the credentials expire, in seconds since the epoch."""
 
 
 class CredentialSource(Protocol):
@@ -46,13 +46,13 @@ class CredentialSource(Protocol):
         """Return credentials that have not expired. Raise CredentialError if there are none."""
 
     def restrict(self, policy: PluginPolicy) -> None:
-        """Run only programs that a policy allows."""
+        """From now on, run only the exec plug-ins that a policy allows."""
 
 
 @dataclass(frozen=True, slots=True)
 class PluginPolicy:
-    """Which exec plug-ins may run: `AllowAll` (also the empty name), `DenyAll`, or those of an `Allowlist`, by name or
-    path. Raise CredentialError if the two do not fit together."""
+    """Which exec plug-ins may run: `AllowAll` (also the empty name), `DenyAll`, or the plug-ins of an `Allowlist`, by
+    name or path. Raise CredentialError if the policy is unknown or its allowlist is missing, superfluous or invalid."""
 
     name: str = ""
     allowlist: tuple[str, ...] | None = None
@@ -173,7 +173,7 @@ class ExecCredentialSource:
         try:
             value = json.loads(output)
         except (ValueError, RecursionError):
-            value = ""  # kubectl reads YAML, in which every line of text is a string
+            value = ""  # kubectl reads the output as YAML, in which text that is not JSON is a string
         if not isinstance(value, dict):
             raise CredentialError(f"getting credentials: decoding stdout: {kind_error(value)}")
         version = value.get("apiVersion")
@@ -195,7 +195,7 @@ class ExecCredentialSource:
 
 
 def kind_error(value: Any) -> str:
-    """Return what client-go says of a document that is not an object."""
+    """Return client-go's error message for a document that is not an object."""
     names = {bool: "bool", int: "number", float: "number", list: "array", str: "string"}
     fields = r'struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }'
     reason = f"json: cannot unmarshal {names.get(type(value), 'value')} into Go value of type {fields}"
@@ -224,7 +224,7 @@ class OidcCredentialSource:
                 raise CredentialError(f"Must provide {key}")
 
     def restrict(self, policy: PluginPolicy) -> None:
-        """Nothing is restricted: no program is run."""
+        """Do nothing: an OpenID Connect provider is no program, so a policy for exec plug-ins does not apply."""
 
     def credentials(self) -> ClientCredentials:
         token = self.config.get("id-token", "")

@@ -54,17 +54,18 @@ class _Connections:
 
 
 class HttpTransport:
-    """Must be created and used in one event loop."""
+    """The transport over HTTP. It must be created and used in one event loop."""
 
     def __init__(self, access: Access, *, is_nobody: bool = False) -> None:
-        """With `is_nobody` the credentials are not known yet: requests fail until `replace_credentials` is called."""
+        """Create the transport. With `is_nobody` the credentials are not known yet: requests fail until
+        `replace_credentials` is called."""
         self._access, self._is_nobody = access, is_nobody
         self._base = access.server.rstrip("/")
         self._connections, self._retired = _Connections(access), list[_Connections]()
 
     async def replace_credentials(self, access: Access) -> None:
         """Use other credentials for the same server from now on, such as a rotated certificate. Requests and watches in
-        progress continue with the previous ones."""
+        progress continue with the previous credentials."""
         before, self._connections, self._access = self._connections, _Connections(access), access
         self._is_nobody = False
         self._retired = [connections for connections in self._retired if not connections.session.closed] + [before]

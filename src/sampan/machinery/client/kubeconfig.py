@@ -34,7 +34,7 @@ _REMOVED_PROVIDERS = {
 }
 _NO_ENTRY: Entry = {}
 _PATHS = ("certificate-authority", "client-certificate", "client-key", "tokenFile")
-"""Fields with paths of files."""
+"""The fields of a kubeconfig whose values are paths of files."""
 
 
 class KubeconfigError(ValueError):
@@ -59,7 +59,7 @@ def load(paths: Sequence[Path] | Path, *, context: str = "") -> Access:
 
 
 def load_in_cluster() -> Access:
-    """Return the access of a pod to its own cluster, by its service account."""
+    """Return the server and credentials for a process in a pod, which uses the service account of the pod."""
     host, port = os.environ.get("KUBERNETES_SERVICE_HOST", ""), os.environ.get("KUBERNETES_SERVICE_PORT", "")
     if not (host and port):
         raise KubeconfigError("not in a cluster: KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set")
@@ -106,8 +106,8 @@ class Kubeconfig:
         return (section, name) in self._entries
 
     def access(self, cluster: str, user: str) -> Access:
-        """Return the server of a cluster entry with the credentials of a user entry; an empty user has only those of
-        `override`."""
+        """Return the server of a cluster entry with the credentials of a user entry. With an empty user name, the only
+        credentials are those that `override` has set."""
         entry = self.entry("users", "user", user) if user else self._entries.get(("users", ""), _NO_ENTRY)
         return _access(self, self.entry("clusters", "cluster", cluster), entry)
 
@@ -184,8 +184,9 @@ def read_document(path: Path) -> Mapping[str, Any]:
 
 
 def _parse(text: str) -> Any:
-    """Return the value of a YAML text. A text with an anchor is read by the reader with limits: the value of a few
-    hundred bytes of aliases would not fit into memory once it is printed. That reader takes longer to import."""
+    """Return the value of a YAML text. A text that may contain anchors is read by `sampan.api.codec.yaml`, which limits
+    their expansion: a few hundred bytes of aliases can stand for a value that does not fit into memory. Other texts are
+    read without it, because it takes longer to import."""
     if "&" in text:
         from sampan.api.codec import yaml as bounded_yaml
 
@@ -250,7 +251,7 @@ def _object(value: Any, name: str) -> dict[str, Any]:
 
 
 def _cluster_info(config: Kubeconfig, cluster: Entry) -> dict[str, Any]:
-    """Return the cluster as an exec plug-in gets it."""
+    """Return the cluster in the form in which an exec plug-in receives it."""
     return {
         "server": config.text(cluster, "server"),
         "tls-server-name": cluster.get("tls-server-name"),

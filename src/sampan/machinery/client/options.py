@@ -23,7 +23,7 @@ class Selection:
 
     namespace: str = ""
     labels: str = ""
-    """A label selector in its text form."""
+    """The label selector of the objects, in its text form."""
     fields: str = ""
 
     def pairs(self) -> Pairs:

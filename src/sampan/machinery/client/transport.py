@@ -30,7 +30,7 @@ class ConnectionFailed(Exception):
 class Request:
     method: str
     path: str
-    """The path without percent-encoding."""
+    """The URL path without percent-encoding."""
     query: Sequence[tuple[str, str]] = ()
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes = b""
@@ -75,7 +75,7 @@ class WatchEvent(Protocol):
 
     @property
     def key(self) -> NamespacedName:
-        """The object's key; a bookmark has an empty one."""
+        """The key of the object; empty for a bookmark."""
 
     @property
     def resource_version(self) -> str: ...

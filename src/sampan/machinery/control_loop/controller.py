@@ -4,7 +4,7 @@ A controller declares which objects map to which of its keys, and reconciles one
 queue, the workers, the backoff, the wait for cache sync, and the metrics. The Kubernetes counterpart is the worker loop
 that each controller in `pkg/controller` has.
 
-Metrics of controllers and their work queues, under the names that kube-controller-manager uses."""
+The metrics of controllers and their work queues have the names that kube-controller-manager uses."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from sampan.machinery.telemetry.metrics import Labels, Metrics
 log = logging.getLogger(__name__)
 
 _PATIENCE = 12
-"""After this many failures in a row (20 s with the default backoff) even an expected error is logged as a warning."""
+"""After this many failures of a key in a row (20 s with the default backoff) even NotYet is logged as a warning."""
 _RECENT = 8
 _NAMESPACE_TERMINATING = "NamespaceTerminating"
 """The cause in the API server's response when it rejects a create because the namespace is being deleted."""
@@ -91,8 +91,8 @@ class Feeding(Protocol):
     """A controller with sources of keys other than its watches."""
 
     def feed(self, add: Callable[[Hashable], None]) -> None:
-        """Pass the controller a function that enqueues a key. It is called before the caches sync; `add` may be called
-        at any time from then on."""
+        """Receive the function `add`, which enqueues a key. The runner calls this method before the caches sync; the
+        controller may call `add` at any time from then on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +138,7 @@ class ControllerRunner:
         self.stats = RunnerStats()
         self._now = clock.now
         self.recent: deque[Reconcile] = deque(maxlen=_RECENT)
-        """The last reconciles, the latest last."""
+        """The most recent reconciles, oldest first."""
 
     async def run(self) -> None:
         """Run the controller until cancelled."""
@@ -210,7 +210,8 @@ class ControllerRunner:
             log.error("%s: sync of %s failed; retrying in %g s", name, key, pause_s, exc_info=error)
 
     def _is_expected(self, key: Any, error: Exception) -> bool:
-        """Whether the error is part of normal operation: a conflict with another writer, or a terminating namespace."""
+        """Whether the error is part of normal operation: a conflict with another writer, a terminating namespace, or
+        NotYet as long as the key has not failed too often in a row."""
         if isinstance(error, NotYet):
             return self.queue.failures(key) <= _PATIENCE
         if not isinstance(error, errors.ApiError):

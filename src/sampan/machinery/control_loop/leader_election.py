@@ -1,9 +1,9 @@
 """Leader election with a Lease, as in client-go's `tools/leaderelection`: one of several candidates leads at a time.
 
-A candidate acquires the lease if it has no holder, or if the holder has not renewed it for its duration as measured by
-the candidate's own monotonic clock since it observed the last renewal: the clocks of different machines are never
-compared. The leader renews the lease; if it fails to for `renew_s`, it stops leading before another candidate may
-start.
+A candidate acquires the lease if it has no holder, or if the holder has not renewed it for the duration of the lease.
+The candidate measures this time with its own monotonic clock, from the moment at which it observed the last renewal:
+the clocks of different machines are never compared. The leader renews the lease; if it fails to for `renew_s`, it stops
+leading before another candidate may start.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from sampan.machinery.client import Client, ConnectionFailed
 from sampan.machinery.clock import Clock
 
 _CHANCE = random.Random()
-"""A generator of its own, because tests seed the shared one."""
+"""The random number generator for the jitter of retries. It is not the shared one, because tests seed that."""
 
 log = logging.getLogger(__name__)
 
@@ -97,7 +97,7 @@ class LeaderElector:
 
     @property
     def leader(self) -> str:
-        """The last observed leader's identity; empty if there is none."""
+        """The identity of the last observed leader; empty if there is none."""
         return (self._observed.spec.holderIdentity or "") if self._observed is not None else ""
 
     async def run(self, lead: Callable[[], Awaitable[None]]) -> None:
@@ -130,7 +130,7 @@ class LeaderElector:
             if lost is None or (others is not None and not isinstance(others, ExceptionGroup)):
                 raise
             if others is not None:  # the work had to stop anyway, and often fails for the same reason as renewal
-                log.debug("the controllers failed after lease %s was lost: %s", self._config.name, others.exceptions)
+                log.debug("leader failed after lease %s was lost: %s", self._config.name, others.exceptions)
             raise LeadershipLost(f"{self._config.identity} lost lease {self._config.name}") from None
 
     async def _renew(self) -> None:

@@ -50,7 +50,7 @@ class Delegation:
         return user
 
     async def may_get(self, user: UserInfo, verb: str, path: str) -> AccessDecision:
-        """Authorize a request for a non-resource URL."""
+        """Whether the API server authorizes the user to send a request for this non-resource URL."""
         return await self._may(user, SubjectAccessReviewSpec(nonResourceAttributes=_path(verb, path)), verb, path)
 
     async def may_use(self, user: UserInfo, attributes: ResourceAttributes) -> AccessDecision:

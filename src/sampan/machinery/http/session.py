@@ -1,6 +1,7 @@
-"""The only way to send HTTP requests. A session never follows redirects on its own, because the responding server would
-then choose where our credentials are sent. Where a redirect may be followed, `get_following` does so by an explicit
-rule."""
+"""HTTP sessions; every component sends its HTTP requests through them.
+
+A session never follows redirects on its own, because the responding server would then choose where our credentials are
+sent. Where a redirect may be followed, `get_following` does so by an explicit rule."""
 
 from __future__ import annotations
 

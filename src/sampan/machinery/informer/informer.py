@@ -97,7 +97,7 @@ class Lister(Generic[T]):
 
 
 class ObjectCache(Lister[T]):
-    """A lister that its informer fills."""
+    """The cache of an informer, which fills it; other components use it as a lister."""
 
     def put(self, key: NamespacedName, obj: T) -> None:
         old = self._objects.get(key)
@@ -235,5 +235,5 @@ class _Sink:
     def list_keys(self) -> Sequence[NamespacedName]:
         return self._informer.lister.keys()
 
-    def filled(self) -> None:
+    def mark_synced(self) -> None:
         self._informer.synced.set()

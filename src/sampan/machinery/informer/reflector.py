@@ -19,12 +19,12 @@ from sampan.machinery.client.transport import BOOKMARK, DELETED, ConnectionFaile
 from sampan.machinery.object_key import NamespacedName, key_of
 
 _CHANCE = random.Random()
-"""A generator of its own, because tests seed the shared one."""
+"""The random number generator for timeouts and pauses. It is not the shared one, because tests seed that."""
 
 log = logging.getLogger(__name__)
 
 _TURN_S = 0.01
-"""How long objects are passed to the sink before other tasks get their turn."""
+"""How long objects are passed to the sink before the reflector yields to other tasks."""
 _SHORT_S = 1.0
 """A watch without events that lasted less than this counts as a failure, or a server could keep the reflector in a busy
 loop."""
@@ -42,7 +42,7 @@ class Sink(Protocol):
     def list_keys(self) -> Sequence[NamespacedName]:
         """Return the keys of the objects that were added and not removed."""
 
-    def filled(self) -> None:
+    def mark_synced(self) -> None:
         """Called when all objects that existed at the start of the list have been added."""
 
 
@@ -79,10 +79,15 @@ class Reflector:
                 await (self._follow() if self._version else self._fill())
                 continue
             except (errors.Expired, errors.Gone) as error:
-                log.debug("%s: watch closed, listing again: %s", self._name, error)
+                log.debug("watch of %s expired, listing again: %s", self._name, error)
                 self._version = ""
             except (errors.ApiError, ConnectionFailed) as failure:
-                log.log(logging.DEBUG if self._failures < 3 else logging.WARNING, "%s: %s", self._name, failure)
+                log.log(
+                    logging.DEBUG if self._failures < 3 else logging.WARNING,
+                    "cannot list or watch %s: %s",
+                    self._name,
+                    failure,
+                )
             await self._pause()
 
     async def _fill(self) -> None:
@@ -101,7 +106,7 @@ class Reflector:
             except errors.ApiError as error:
                 if self._version:
                     raise
-                log.debug("%s: the streaming list failed, using a paginated list: %s", self._name, error)
+                log.debug("streaming list of %s failed, using a paginated list: %s", self._name, error)
                 self._streams = not isinstance(error, errors.Invalid | errors.BadRequest)
         await self._fill_by_list()
 
@@ -150,7 +155,7 @@ class Reflector:
         self._version = version
         self.fills += 1
         self._failures = 0
-        self._sink.filled()
+        self._sink.mark_synced()
 
     async def _follow(self) -> None:
         loop = asyncio.get_running_loop()

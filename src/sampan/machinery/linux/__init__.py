@@ -1,1 +1,2 @@
-"""What several components ask of the Linux kernel and the C library: namespaces, programs, limits and memory."""
+"""Interfaces to the Linux kernel and the C library that several components use: namespaces, programs, limits and
+memory."""

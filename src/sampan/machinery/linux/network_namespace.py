@@ -69,7 +69,8 @@ def check_new_network() -> None:
 
 
 def remove_network(path: Path) -> None:
-    """Unmount a network namespace, if there is one, and remove the file. It ends when nothing uses it any more."""
+    """Unmount a network namespace, if there is one, and remove the file at which it is mounted. The namespace itself
+    ends when nothing uses it any more."""
     while is_network(path):
         _check(_libc().umount2(os.fsencode(path), _MNT_DETACH), f"unmount {path}")
     path.unlink(missing_ok=True)

@@ -20,9 +20,9 @@ from sampan.machinery.linux.network_namespace import NetworkNamespace
 T = TypeVar("T")
 
 _REQUEST = struct.Struct("=iii")
-"""Address family, kind and protocol of a socket."""
+"""A request for a socket: its address family, type and protocol."""
 _RESPONSE = struct.Struct("=i")
-"""The number of the error, or 0 if a socket comes with the response."""
+"""The errno of the failure, or 0 if a socket comes with the response."""
 
 
 class OuterNetwork(NetworkNamespace):

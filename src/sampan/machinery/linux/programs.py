@@ -18,7 +18,7 @@ class ProgramResult:
     code: int
     output: str
     errors: str
-    """What the program wrote to standard error."""
+    """The text that the program wrote to standard error."""
 
     @property
     def last_error_line(self) -> str:
@@ -46,8 +46,8 @@ async def run(*argv: str, timeout_s: float | None = None) -> ProgramResult:
 
 
 async def _start(argv: Sequence[str]) -> asyncio.subprocess.Process:
-    """Start a program. asyncio kills a program whose caller is cancelled before its pipes are connected, although it
-    may be at work already; here it may finish its work."""
+    """Start a program. asyncio kills a program whose caller is cancelled before its pipes are connected, although the
+    program may be at work already. This function lets it finish its work."""
     pipe = asyncio.subprocess.PIPE
     starting = asyncio.ensure_future(
         asyncio.create_subprocess_exec(*argv, stdin=asyncio.subprocess.DEVNULL, stdout=pipe, stderr=pipe)

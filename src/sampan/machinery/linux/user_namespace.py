@@ -9,8 +9,8 @@ _UID_MAP, _GID_MAP = Path("/proc/self/uid_map"), Path("/proc/self/gid_map")
 
 
 def is_in_user_namespace() -> bool:
-    """Whether this process is in a user namespace other than that of the machine. There root has no privileges over
-    what belongs to the machine: devices, cgroups, most sysctls, and files of other users."""
+    """Whether this process is in a user namespace other than that of the machine. In such a namespace, root has no
+    privileges over resources of the machine: devices, cgroups, most sysctls, and files of other users."""
     return _rows(_UID_MAP) not in ([], [[0, 0, _ALL_IDS]])
 
 

@@ -15,7 +15,7 @@ class Stream(Protocol):
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """The headers that it was opened with; names in lower case."""
+        """The headers that the stream was opened with; their names are in lower case."""
 
     async def read(self) -> bytes:
         """Return the received data; empty when the other side has closed its direction."""
@@ -31,9 +31,9 @@ class Stream(Protocol):
 
 
 STREAM_TYPE, PORT, REQUEST_ID = "streamtype", "port", "requestid"
-"""Headers of streams."""
+"""The headers with which the streams of exec, attach and port-forward are opened."""
 STDIN, STDOUT, STDERR, ERROR, RESIZE, DATA = "stdin", "stdout", "stderr", "error", "resize", "data"
-"""Types of streams."""
+"""The values of the header `STREAM_TYPE`."""
 
 SPDY = "SPDY/3.1"
 STREAM_PROTOCOL, ACCEPTED_PROTOCOLS = "X-Stream-Protocol-Version", "X-Accepted-Stream-Protocol-Versions"
@@ -48,7 +48,7 @@ Values = Callable[[str], Sequence[str]]
 
 
 class UpgradeRefused(Exception):
-    """The upgrade is rejected with this error response."""
+    """The upgrade is rejected, and the client gets an error response with this status code, text and headers."""
 
     def __init__(self, code: int, text: str, headers: Sequence[tuple[str, str]] = ()) -> None:
         super().__init__(text)
@@ -69,7 +69,7 @@ class Agreement:
 
 
 def is_upgrade(values: Values) -> bool:
-    """Whether an upgrade is requested. As in Kubernetes, the word in Connection is sufficient."""
+    """Whether an upgrade is requested. As in Kubernetes, the word "upgrade" in the Connection header is sufficient."""
     return any("upgrade" in value.lower() for value in values("Connection"))
 
 
@@ -84,7 +84,7 @@ def list_requested_protocols(values: Values, header: str = WEBSOCKET_PROTOCOL) -
 
 
 def negotiate_protocol(values: Values, *, spdy: Sequence[str], websocket: Sequence[str]) -> Agreement:
-    """Negotiate the protocol. `websocket` contains "" if a client need not request one. Raise Refused."""
+    """Negotiate the protocol. `websocket` contains "" if a client need not request one. Raise UpgradeRefused."""
     return _negotiate_websocket(values, websocket) if is_websocket(values) else _negotiate_spdy(values, spdy)
 
 

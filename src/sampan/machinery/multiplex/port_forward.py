@@ -38,8 +38,8 @@ Connect = Callable[[int], Awaitable[tuple[asyncio.StreamReader, asyncio.StreamWr
 
 
 async def serve(wire: Wire, agreement: Agreement, ports: Sequence[int], connect: Connect, about: str) -> None:
-    """Serve until the client disconnects. `ports` are those of the channel form; `about` names the owner of the port in
-    error messages."""
+    """Serve until the client disconnects. `ports` are the ports that a client of the channel form requests; `about`
+    names the owner of the ports in error messages."""
     if not agreement.is_websocket:
         await serve_spdy(wire, connect, about)
         return
@@ -117,7 +117,8 @@ def port_of(stream: Stream) -> int | None:
 
 
 def _request_of(stream: SpdyStream, kind: str) -> str:
-    """Return the request ID. Old clients send none: their error stream of a pair is the one before the data stream."""
+    """Return the request ID of a stream, which the two streams of a pair share. Old clients send none and open the
+    error stream of a pair just before the data stream: their ID is the number of the error stream."""
     request_id = stream.headers.get(REQUEST_ID)
     return request_id if request_id else f"#{stream.number if kind == ERROR else stream.number - 2}"
 
@@ -170,7 +171,7 @@ async def exchange_data(
 
 
 async def _copy_to_writer(stream: Stream, writer: asyncio.StreamWriter) -> bool:
-    """Copy from the stream to the writer; return False if either broke off."""
+    """Copy from the stream to the writer until the stream ends; return False if the stream or the writer broke off."""
     try:
         while piece := await stream.read():
             writer.write(piece)

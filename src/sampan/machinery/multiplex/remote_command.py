@@ -257,8 +257,8 @@ async def run_client(
 async def run_spdy_client(
     wire: Wire, protocol: str, output: Output, *, stdin: Input | None = None, sizes: Sizes | None = None
 ) -> dict[str, Any]:
-    """Do the same over SPDY, for servers that do not support WebSockets for commands. With `sizes` the process has a
-    terminal, and no separate stream of errors."""
+    """Like `run_client`, but over SPDY, for servers that do not support WebSockets for commands. With `sizes` the
+    process has a terminal, and no separate stream of errors."""
     options = RemoteCommandOptions(stdin=stdin is not None, stdout=True, stderr=sizes is None, tty=sizes is not None)
     types = options.types(protocol)
     async with SpdyConnection(wire, is_server=False) as connection:

@@ -53,7 +53,7 @@ def websocket_headers(protocols: Sequence[str], key: str) -> list[tuple[str, str
 
 
 async def read_response_head(reader: asyncio.StreamReader) -> Head:
-    """Return the head of the response, skipping informational ones."""
+    """Return the head of the final response, skipping informational responses (status 1xx)."""
     while True:
         head = parse_response_head(await _read_raw_head(reader))
         if head.code == SWITCHING or head.code >= 200:
@@ -199,7 +199,8 @@ class TakenWire:
 
 
 def take_over(request: web.BaseRequest) -> TakenWire:
-    """Take over the connection, which is not HTTP any more then. The handler returns `TakenOverResponse` at its end."""
+    """Take over the connection of a request from aiohttp. From then on it is not an HTTP connection any more. The
+    handler of the request must return a `TakenOverResponse`."""
     protocol = request.protocol
     assert isinstance(protocol, RequestHandler)
     wire = TakenWire(request, protocol)

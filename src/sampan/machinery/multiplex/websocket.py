@@ -1,8 +1,8 @@
 """WebSockets (RFC 6455) on either side, after the handshake: framing without I/O, and a connection over a wire.
 
-The framing is our own because of what a stream of small frames costs, as exec and port-forward send them: a masked
-frame of 64 bytes is received in 3.4 microseconds, with wsproto 1.3 in 8.6, and sent in 0.3 instead of 1.6. Frames of
-32 KiB take about 50 microseconds with both. Importing wsproto takes 70 milliseconds.
+Sampan has its own framing because of the cost of streams of small frames, which exec and port-forward send: a masked
+frame of 64 bytes is received in 3.4 microseconds, with wsproto 1.3 in 8.6, and sent in 0.3 instead of 1.6. Frames of 32
+KiB take about 50 microseconds with both. Importing wsproto takes 70 milliseconds.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ class Wire(Protocol):
         """Write data and wait until there is room for more. Raise ConnectionError if the other side is gone."""
 
     async def close(self) -> None:
-        """Close the connection after sending what was written."""
+        """Close the connection after the data that was written has been sent."""
 
 
 _FAREWELL_S = 1.0
@@ -27,7 +27,7 @@ _FAREWELL_S = 1.0
 
 async def close_writer(writer: asyncio.StreamWriter) -> None:
     """Close a connection for good. Written data is still sent, but the other side has only a moment for its part of the
-    TLS shutdown: a transport that waits for that when its event loop stops would never be closed."""
+    TLS shutdown: a transport that still waits for the other side when its event loop stops would never be closed."""
     writer.close()
     try:
         async with asyncio.timeout(_FAREWELL_S):
@@ -73,7 +73,7 @@ class Inbox:
         return self._is_ended
 
     async def put(self, data: bytes) -> None:
-        """Add data. It is dropped after the end."""
+        """Add data, or drop it if the end is already marked. Wait while the buffer is full."""
         self.put_nowait(data)
         if self._size >= self._most and not self._is_ended:
             self._room.clear()

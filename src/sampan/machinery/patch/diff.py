@@ -84,7 +84,7 @@ Object = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Scope:
-    """The kinds of differences to include."""
+    """The differences that a patch includes: additions and changes, removals, and the order of lists."""
 
     changes: bool = True
     removals: bool = True

@@ -22,8 +22,8 @@ _SHORT = 20
 
 
 def arrange_items(items: Sequence[Any], key: str, *, order: Sequence[Any], live: Sequence[Any]) -> list[Any]:
-    """Return `items` in order. `order` has the order of the patch, `live` that of the object; both may contain only
-    the merge keys."""
+    """Return `items` in the order of a merged list. `order` has the order of the patch, `live` that of the object; both
+    may contain only the merge keys."""
     by_patch, by_object = _ranks(identities(order, key)), _ranks(identities(live, key))
     named: Marked = []
     others: Marked = []
@@ -83,13 +83,13 @@ def _interleave(others: Marked, named: Marked, by_object: Ranks) -> list[Any]:
 
 
 PATCH = "$patch"
-"""On an object or an item of a list: replace or delete it instead of merging."""
+"""The directive in an object or list item that it is replaced or deleted instead of merged."""
 RETAIN_KEYS = "$retainKeys"
-"""The keys of an object that are kept; all others are removed."""
+"""The directive that lists the keys of an object that are kept; all other keys are removed."""
 DELETE_FROM = "$deleteFromPrimitiveList"
-"""Followed by /FIELD: values to remove from that list."""
+"""The directive that lists values to remove from a list of scalars; /FIELD follows and names the list."""
 SET_ORDER = "$setElementOrder"
-"""Followed by /FIELD: the order of the items of that list."""
+"""The directive that gives the order of the items of a list; /FIELD follows and names the list."""
 
 NOTHING = object()
 """The result of `without_directives` for a value that is a directive itself."""

@@ -1,6 +1,6 @@
-"""Errors of patches, and kube-apiserver's response for each.
+"""Errors of patches, and kube-apiserver's response for each; strict equality of JSON values (`are_identical`).
 
-Strict equality of JSON values: in Python 1, 1.0 and true are equal; JSON patches distinguish them."""
+In Python 1, 1.0 and true are equal; JSON patches distinguish them."""
 
 from collections.abc import Callable
 from functools import wraps

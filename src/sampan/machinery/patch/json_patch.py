@@ -80,7 +80,7 @@ class _Work:
         self._max_copied_bytes = max_copied_bytes
         self._shifts_left = limits.PATCH_SHIFTED_ITEMS
         self._own: dict[int, Any] = {}
-        """Our copies by id. They are kept here so that no other object can reuse the id of one."""
+        """The copies that this run made, by id. They are kept here so that no other object can reuse the id of one."""
 
     def run(self, operation: Operation) -> None:
         kind = operation.get("op")

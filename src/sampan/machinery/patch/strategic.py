@@ -39,7 +39,8 @@ Object = dict[str, Any]
 
 
 class _Run:
-    """How a patch is executed, and the remaining budget for merging an item of a list again."""
+    """The state of one application of a patch: whether it is joined with another patch, and the remaining budget for
+    merging items of lists that the patch names repeatedly."""
 
     __slots__ = ("join", "repeated", "room")
 
@@ -151,7 +152,8 @@ def _is_about_a_list(key: str) -> bool:
 
 
 def _order_lists(result: Object, patch: Object, schema: Schema, run: _Run) -> None:
-    """Merge the lists that the patch orders, sort them, and remove both from the patch."""
+    """Merge the lists for which the patch gives an order, sort them, and remove the lists and their orders from the
+    patch."""
     for key in [key for key in patch if key.startswith(SET_ORDER)]:
         order = patch.pop(key)
         if run.join and not are_identical(result.setdefault(key, order), order):
@@ -185,8 +187,9 @@ def _order_list(result: Object, patch: Object, name: str, order: list[Any], sche
 
 
 def _live_order(current: list[Any], patch: list[Any], key: str) -> list[Any]:
-    """Return the object's order as kube-apiserver sees it after merging: it removes deleted items from the list in
-    place, and new items reuse the freed space at its end, as many as fit. These count as old items after all others."""
+    """Return the order of the object's list as kube-apiserver sees it after merging. It removes deleted items from the
+    list in place, and new items reuse the freed space at its end, as many as fit. These new items count as items of the
+    object that come after all others."""
     if not key or not current or any(item.get(PATCH) == "replace" for item in patch):
         return current
     remaining, plain = _apply_item_directives(current, patch, key)
@@ -227,7 +230,8 @@ def _directive_of(item: Any) -> Any:
 
 
 def _delete_from_lists(result: Object, patch: Object, schema: Schema, run: _Run) -> None:
-    """Execute $deleteFromPrimitiveList on the result, after merging the list itself, and remove both from the patch."""
+    """Execute $deleteFromPrimitiveList on the result, after merging the list itself, and remove the directive and the
+    list from the patch."""
     for key in [key for key in patch if key.startswith(DELETE_FROM)]:
         deleted = patch.pop(key)
         if run.join:
@@ -244,7 +248,7 @@ def _delete_from(result: Object, name: str, deleted: Any, schema: Schema, run: _
     if deleted is None:
         result.pop(name, None)
     elif not isinstance(current, list) or not isinstance(deleted, list):
-        # kube-apiserver then treats it as a plain patch of the field, if the types are the same.
+        # kube-apiserver then treats the directive as a plain patch of the field, if the types are the same.
         if type(current) is type(deleted):
             _merge_field(result, name, deleted, schema, run)
     elif current or deleted:

@@ -130,15 +130,14 @@ def subject_organizations(subject: x509.Name) -> list[str]:
 
 
 class BadSigningRequest(ValueError):
-    """The text is not one well-formed signing request. The message is that of kube-apiserver where it has one."""
+    """The text is not one well-formed signing request. The message is that of kube-apiserver where kube-apiserver has
+    one."""
 
 
 def parse_signing_request(text: bytes) -> x509.CertificateSigningRequest:
-    """Parse the PEM of a signing request. Validation, admission, approval and signing must all use this function.
-
-    Text around the block is allowed, as in kube-apiserver, but only one block of any type: another parser could take a
-    second block for the request, and approvers would then see something else than what is signed.
-    """
+    """Parse the PEM of a signing request. Validation, admission, approval and signing must all use this function. Text
+    around the block is allowed, as in kube-apiserver, but only one block of any type: another parser could take a
+    second block for the request, and approvers would then see a request other than the one that is signed."""
     if len(text) > limits.SIGNING_REQUEST_BYTES:
         raise BadSigningRequest(f"must not be larger than {limits.SIGNING_REQUEST_BYTES} bytes")
     block = next(pem.read_blocks(text), None)

@@ -47,7 +47,7 @@ class UnknownTlsName(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerTlsSettings:
-    """Which connections a server accepts."""
+    """The TLS versions and cipher suites of the connections that a server accepts."""
 
     minimum_version: ssl.TLSVersion = VERSIONS[DEFAULT_VERSION]
     ciphers: str | None = None

@@ -32,8 +32,8 @@ _MOST_ADDRESSES = 50
 
 
 class StepParts:
-    """As text, parts are separated by semicolons, and each is `NAME=START+DURATION` in microseconds since the start of
-    the step."""
+    """The parts of a step. As text they are separated by semicolons, and each is `NAME=START+DURATION` in microseconds
+    since the start of the step."""
 
     def __init__(self) -> None:
         self._began = time.perf_counter()
@@ -49,11 +49,13 @@ class StepParts:
 
 
 _current: ContextVar[StepParts | None] = ContextVar("step_parts", default=None)
-"""The step that the current task carries out. Code far below the step adds its parts without knowing the recorder."""
+"""The parts of the step that the current task carries out. Code far below the step adds its parts without knowing the
+recorder."""
 
 
 def current_parts() -> StepParts | None:
-    """Return where parts of the current step are collected, or None if nobody collects them."""
+    """Return the parts of the current step that are collected so far, to which more can be added; None if they are not
+    collected."""
     return _current.get()
 
 
@@ -109,7 +111,7 @@ class Record(msgspec.Struct, omit_defaults=True, gc=False, frozen=True):
     took: float = 0.0
     """The duration of the action in seconds, which ended at `time`."""
     parts: str = ""
-    """What the action consisted of, in the form of `StepParts`; one text takes less memory than many records."""
+    """The parts of the action, in the form of `StepParts`; one text takes less memory than many records."""
 
 
 class FlightRecorder:
@@ -149,8 +151,8 @@ class FlightRecorder:
 
 
 class PodAddressTrace:
-    """Records when addresses of pods become part of what a component publishes: an EndpointSlice, the rules of a
-    service proxy, the records of DNS."""
+    """Records when a component starts to publish addresses of pods: in an EndpointSlice, in the rules of a service
+    proxy, or in DNS records."""
 
     def __init__(self, *, recorder: FlightRecorder | None, component: str, action: str) -> None:
         self._recorder, self._component, self._action = recorder, component, action
@@ -158,16 +160,16 @@ class PodAddressTrace:
     def note_endpoints(
         self, before: EndpointSlice | None, after: EndpointSlice, outcome: str, *, takes_not_ready: bool = False
     ) -> None:
-        """Record the pods that are published by the new state of a slice and were not by the old one: those that are
-        ready, or all of them."""
+        """Record the pods that the new state of a slice publishes and the old one did not: the pods that are ready, or
+        with `takes_not_ready` all pods."""
         if self._recorder is not None:
             known = {reference.uid for reference in _published_pods(before, takes_not_ready)} if before else set()
             pods = [pod for pod in _published_pods(after, takes_not_ready) if pod.uid not in known]
             self.note(pods, outcome)
 
     def note(self, references: Iterable[ObjectReference | None], outcome: str) -> None:
-        """Record the pods among the references of endpoints. Of a change with many pods, only the first have records:
-        it is not the birth of these pods."""
+        """Record the pods among the references of endpoints. Of a change with many pods, only the first are recorded:
+        such a change is not the start of these pods."""
         if self._recorder is None:
             return
         pods = {ref.uid: ref for ref in references if ref is not None and ref.kind == "Pod" and ref.uid}

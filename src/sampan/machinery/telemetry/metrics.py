@@ -30,7 +30,7 @@ DURATION_BUCKETS = (0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1, 1.25, 1.5, 2
 
 _MOST_NAMES = 1000
 OTHER = "other"
-"""The label value of names beyond the bound."""
+"""The label value in place of the names that exceed the maximum number of names."""
 
 LAG_INTERVAL_S = 0.1
 _PROC = Path("/proc/self")
@@ -122,7 +122,7 @@ class LabelNames:
 
 
 class Function:
-    """A metric whose values are computed when the text is written."""
+    """A metric whose values are computed at each scrape."""
 
     def __init__(self, *, name: str, kind: str, help: str, labels: Labels, read: Read) -> None:
         self.name, self.kind, self.help, self.label_names = name, kind, help, labels

@@ -1,8 +1,8 @@
 """DNS servers of nodes that may not write EndpointSlices, such as those of machines that joined the cluster.
 
-Such a node announces its server with annotations of its own Node object, which is all that the identity of a node may
-change. A process of the cluster publishes EndpointSlices for the announcements. So a node can lead only its own pods to
-its server, and those of nodes without a server.
+Such a node announces its server with annotations of its own Node object, the only object that the identity of a node
+may change. A process of the cluster publishes EndpointSlices for the announcements. A node can therefore direct only
+its own pods, and the pods of nodes without a server, to its server.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def announced_slices(node: Node) -> list[EndpointSlice]:
 
 
 class DnsAnnouncement:
-    """`run()` announces a server on its Node object until it is cancelled."""
+    """The announcement of a DNS server. `run()` keeps it on the Node object of the server until it is cancelled."""
 
     def __init__(self, *, server: PublishedServer, client: Client, informers: InformerFactory, clock: Clock) -> None:
         ports = {name: str(number) for name, _, number in server.ports}
@@ -104,7 +104,7 @@ class DnsAnnouncement:
 
 
 class AnnouncedServers:
-    """`run()` keeps the EndpointSlices of announced servers until it is cancelled."""
+    """The publisher of announced DNS servers. `run()` keeps their EndpointSlices up to date until it is cancelled."""
 
     def __init__(self, *, client: Client, informers: InformerFactory, clock: Clock) -> None:
         self._client, self._clock, self._nodes = client, clock, informers.for_kind(Node)
@@ -138,7 +138,7 @@ class AnnouncedServers:
         for name, item in desired.items():
             try:
                 await put_slice(self._client, item, self._slices.lister.get(name, NAMESPACE))
-            except errors.Invalid as error:  # such as loopback addresses: the other nodes' servers are published
+            except errors.Invalid as error:  # e.g. a loopback address; other servers are still published
                 log.warning("cannot publish the DNS server of a joined node: %s", error)
         for current in list(self._slices.lister):
             if current.metadata.name not in desired and ANNOUNCED in current.metadata.labels:

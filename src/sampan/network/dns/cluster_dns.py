@@ -28,15 +28,16 @@ from sampan.network.server_publication import PublishedServer, ServerPublication
 
 _MAX_ADMITTED = 10_000
 _NODES_S = 1.0
-"""How often the addresses of the nodes are read at most; a thousand nodes take about 15 ms."""
+"""The least number of seconds between two reads of the addresses of all nodes. Reading a thousand nodes takes about 15
+ms."""
 
 
 class KnownClients:
     """The clients of a DNS server: pods, nodes, and processes of its own node.
 
     They are known by loopback addresses, the addresses of the server, the client CIDRs of the configuration, and the
-    addresses and pod CIDRs of Node objects. Strangers can send any number of packets from any addresses, so that the
-    nodes are not searched for each packet, but read once in a while.
+    addresses and pod CIDRs of Node objects. Other hosts can send any number of packets from any address. The Node
+    objects are therefore not searched for each packet, but read at intervals.
     """
 
     def __init__(
@@ -91,7 +92,10 @@ log = logging.getLogger(__name__)
 
 
 class ClusterDns:
-    """What the DNS servers of all nodes of this process share. `async with` keeps it up to date while they serve."""
+    """The table, cache and upstream resolvers that the DNS servers of all nodes of this process share.
+
+    `async with` keeps them up to date while the servers run.
+    """
 
     def __init__(
         self,
@@ -170,7 +174,7 @@ class NodeDns:
         clients: KnownClients,
         publish: Callable[[PublishedServer], Awaitable[None]],
     ) -> None:
-        """`publish` makes the server known until it is cancelled."""
+        """Create the server. `publish` publishes it until it is cancelled."""
         self.listening = asyncio.Event()
         self.listen_addresses: list[tuple[str, int]] = []
         """The addresses and ports on which the server accepts connections."""

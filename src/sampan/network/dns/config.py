@@ -26,27 +26,27 @@ class ZoneConfig:
 class ForwarderConfig:
     upstreams: UpstreamConfig = field(default_factory=UpstreamConfig)
     max_in_flight: int = 1000
-    """The number of different questions under way; further ones are refused."""
+    """The maximum number of different questions in progress. Further questions are refused."""
     cache_size: int = 9984
-    """The number of responses in the cache."""
+    """The maximum number of responses in the cache."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DnsServerConfig:
     port: int = 10053
-    """The preferred port; another one is used if it is taken."""
+    """The preferred port. Another port is used if it is taken."""
     max_pending: int = 1000
-    """The number of forwarded queries of clients under way; further ones are refused."""
+    """The maximum number of forwarded queries in progress, for all clients. Further queries are refused."""
     max_pending_per_client: int = 250
-    """The number of such queries of one client, so that it leaves room for others."""
+    """The maximum number of forwarded queries in progress for one client, so that other clients are served too."""
     max_connections: int = 200
-    """The number of TCP connections; a further one is closed at once."""
+    """The maximum number of TCP connections. A further connection is closed at once."""
     max_connections_per_client: int = 50
-    """The number of TCP connections of one client."""
+    """The maximum number of TCP connections of one client."""
     max_pipelined: int = 16
-    """The number of queries of one connection that are under way; further ones are not read."""
+    """The maximum number of queries in progress on one connection. Further queries are not read."""
     idle_s: float = 10.0
-    """How long a TCP connection may be idle."""
+    """Seconds for which a TCP connection may be idle."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +55,7 @@ class ClusterDnsConfig:
     forwarder: ForwarderConfig = field(default_factory=ForwarderConfig)
     server: DnsServerConfig = field(default_factory=DnsServerConfig)
     client_cidrs: Sequence[str] = ()
-    """CIDRs of clients beside the nodes of the cluster and their pod CIDRs."""
+    """The CIDRs of clients in addition to the nodes of the cluster and their pod CIDRs."""
     is_announced: bool = False
     """Whether the servers are announced on their Node objects (`announcement`), because this process may not write
     EndpointSlices. Otherwise it publishes its own servers and those that other nodes announce."""

@@ -1,7 +1,7 @@
 """Queries for names outside of the cluster domain: cache, upstream resolvers in turn, UDP and TCP.
 
-A query is sent from a socket of its own, so that the kernel picks a random port, with a random id; responses from other
-addresses, with another id or another question are ignored. Equal questions that are under way are sent once.
+Each query is sent from a new socket, so that the kernel picks a random port, and has a random id. Responses from other
+addresses, with another id or another question are ignored. Equal questions that are in progress are sent once.
 """
 
 from __future__ import annotations
@@ -46,9 +46,10 @@ from sampan.network.dns.wire import (
 log = logging.getLogger(__name__)
 
 _ATTEMPT_S, _TOTAL_S = 2.0, 5.0
-"""How long one upstream resolver may take, and all together: the resolvers of C libraries wait for 5 seconds."""
+"""The timeouts, in seconds, of a query to one upstream resolver and to all of them together. The resolvers of C
+libraries wait for 5 seconds."""
 _FAILED_S = 10.0
-"""How long a resolver that failed is tried after the others."""
+"""Seconds for which a resolver that failed is tried after the others."""
 _RELOAD_S = 5.0
 _PROBE_S = 60.0
 _MAX_DATAGRAM = 65535
@@ -67,7 +68,7 @@ class ForwardCounts:
 
 
 class UpstreamFailure(Exception):
-    """An upstream resolver that did not respond, or not properly."""
+    """An upstream resolver did not respond, or sent an invalid response."""
 
 
 class Forwarder:
@@ -77,7 +78,7 @@ class Forwarder:
         self._config, self._clock = config, clock
         self.choice: UpstreamChoice = choose_upstreams(config.upstreams)
         self.looping: set[UpstreamAddress] = set()
-        """Resolvers that forward to this server, and so are not used."""
+        """Resolvers that forward to this server, and are therefore not used."""
         self.counts = ForwardCounts()
         self._cache: LruCache[bytes, tuple[float, UpstreamResponse]] = LruCache(clock=clock, most=config.cache_size)
         self._in_flight: dict[bytes, asyncio.Task[UpstreamResponse | None]] = {}
@@ -114,7 +115,10 @@ class Forwarder:
     # -- responses -----------------------------------------------------------------------------------------------------
 
     def cached_response(self, forward: Forward) -> bytes | None:
-        """Return a response from the cache, or an error if the query cannot be forwarded; None if it has to be."""
+        """Return the response to a query without waiting: from the cache, or an error if the query cannot be forwarded.
+
+        Return None if the query must be forwarded.
+        """
         query = forward.query
         if forward.aliases:
             return None
@@ -126,7 +130,8 @@ class Forwarder:
         return None
 
     async def resolve(self, forward: Forward, *, ttl_s: int) -> bytes:
-        """Return the response to a query. `ttl_s` is the TTL of the aliases."""
+        """Return the response to a query. `ttl_s` is the TTL of the CNAME records of the cluster that lead to the
+        name."""
         query = forward.query
         question = forward.aliases[-1] + query.question[-4:] if forward.aliases else query.question
         name = question[:-4].lower()
@@ -157,7 +162,10 @@ class Forwarder:
         return True
 
     async def _ask_once(self, query: DnsQuery, question: bytes, name: bytes) -> UpstreamResponse | None:
-        """Join the same question if it is under way. It goes on even if the client that asked first is gone."""
+        """Return the response of the upstream resolvers. A question that is already in progress is not sent again.
+
+        The question continues even if the client that asked first is gone.
+        """
         key = _cache_key(query, name)
         task = self._in_flight.get(key)
         if task is None:
@@ -189,8 +197,8 @@ class Forwarder:
         return last
 
     def _attempts(self, servers: Sequence[UpstreamAddress]) -> list[UpstreamAddress]:
-        """Return the resolvers in the order in which they are tried: those that failed lately last, a single one
-        twice."""
+        """Return the resolvers in the order in which they are tried. Resolvers that failed lately come last, and a
+        single resolver is tried twice."""
         now = self._clock.monotonic()
         usable = [server for server in servers if server not in self.looping]
         usable.sort(key=lambda server: self._failed_until.get(server, 0.0) > now)
@@ -226,7 +234,8 @@ class Forwarder:
     # -- loops ---------------------------------------------------------------------------------------------------------
 
     def is_probe(self, name: bytes) -> bool:
-        """Whether a query is a loop check of this server, which then has come back: its resolver is not used."""
+        """Whether a query for this name is a loop check that this server has sent. If so, the resolver forwards to this
+        server and is not used any more."""
         server = self._probes.get(name)
         if server is None:
             return False
@@ -260,7 +269,8 @@ class Forwarder:
 
 
 def _cache_key(query: DnsQuery, name: bytes) -> bytes:
-    """Return the key of a question in the cache. Clients that want DNSSEC records get others."""
+    """Return the key of a question in the cache. It depends on whether the client wants DNSSEC records, which other
+    responses lack."""
     return name + query.question[-4:] + bytes((query.is_dnssec_ok, query.flags & (CD | AD)))
 
 

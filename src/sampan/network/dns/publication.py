@@ -58,9 +58,9 @@ def dns_service(addresses: Sequence[str]) -> Service:
 
 
 async def ensure_dns_service(client: Client, addresses: Sequence[str]) -> None:
-    """Create the service before another one can take its address, or adjust an existing one.
+    """Create the Service kube-dns before another service can take its address, or adjust an existing one.
 
-    A service with a selector belongs to a DNS server that somebody else runs in pods: it is left alone.
+    A Service with a selector belongs to a DNS server that somebody else runs in pods: it is left alone.
     """
     desired, services = dns_service(addresses), client.for_kind(Service)
     try:

@@ -1,4 +1,4 @@
-"""The table of ready-made record sets, and its upkeep by informers."""
+"""The table of ready-made record sets, and the source that keeps it up to date from informers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 
 SERVICE_NAME_LABEL = "kubernetes.io/service-name"
 _TURN_S = 0.005
-"""How long services are brought up to date before other tasks get a turn."""
+"""Seconds for which services are processed before other tasks run."""
 
 Owner: TypeAlias = NamespacedName
 
@@ -93,7 +93,8 @@ class RecordTable:
                 self.record_sets[record_key(name, type)] = records
 
     def _count(self, name: bytes, change: int) -> None:
-        """Count a reason for a name, and for the names above it, to exist."""
+        """Change the number of record sets and namespaces at a name, and at the names above it. A name exists while its
+        number is not zero."""
         for existing in (name, *parents_of(name, self.zone_name)) if name != self.zone_name else (name,):
             count = self.names.get(existing, 0) + change
             if count:
@@ -187,8 +188,10 @@ class RecordSource:
             self._trace_pods(service, owner, {name: kept[0] if kept else None for name, kept in before.items()})
 
     def _trace_pods(self, service: Service, owner: Owner, before: Mapping[str, EndpointSlice | None]) -> None:
-        """Record the pods that the name of the service leads to since this update: by their own addresses, or by the
-        cluster IP, which stays the same."""
+        """Record in the flight recorder the pods that the name of the service leads to since this update.
+
+        The name leads to their addresses, or to the cluster IP, which stays the same.
+        """
         cluster_ip = service.spec.clusterIP
         target = "its address" if cluster_ip in ("", "None") else f"cluster IP {cluster_ip}"
         outcome = f"{owner.name}.{owner.namespace}.svc: {target}"

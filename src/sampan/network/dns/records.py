@@ -64,7 +64,7 @@ class ServicePortRecord:
 
 @dataclass(frozen=True, slots=True)
 class SliceRecords:
-    """What one EndpointSlice contributes to the records of its service."""
+    """The addresses and ports that one EndpointSlice contributes to the records of its service."""
 
     type: int
     """A or AAAA."""
@@ -114,7 +114,7 @@ def slice_records(endpoint_slice: EndpointSlice, *, publishes_not_ready: bool) -
 
 
 def service_records(service: Service, slices: Iterable[SliceRecords], zone: ZoneConfig) -> ServiceRecords:
-    """Return the records of a service with these slices. A service whose names do not fit into DNS has none."""
+    """Return the records of a service with these slices. A service whose names are not valid in DNS has no records."""
     metadata, spec = service.metadata, service.spec
     try:
         name = _prepend_label(_services_domain(metadata.namespace, zone.domain), metadata.name)
@@ -258,7 +258,7 @@ def namespace_names(namespace: str, zone: ZoneConfig) -> tuple[bytes, bytes]:
 
 
 def pod_address(label: bytes) -> bytes | None:
-    """Return the address that the label of a pod name stands for, or None if it stands for none.
+    """Return the address that the first label of a pod name stands for, or None if it is not an address.
 
     CoreDNS calls this the insecure mode: any address is a pod name, whether or not there is such a pod.
     """

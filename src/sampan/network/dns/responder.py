@@ -53,9 +53,9 @@ from sampan.network.dns.wire import (
 )
 
 _MAX_ALIASES = 8
-"""The number of ExternalName services that are followed from one to the next."""
+"""The maximum number of ExternalName services that are followed from one to the next."""
 _MAX_ODD_SIZE = 4096
-"""The size up to which messages that only the library can parse are parsed."""
+"""The maximum size of a message that is parsed although only the library can parse it."""
 _OPT = opt_record()
 _PLAIN_OPT_SIZE = len(_OPT)
 _REVERSE_ZONES = (name_bytes("in-addr.arpa"), name_bytes("ip6.arpa"))
@@ -63,11 +63,11 @@ _REVERSE_ZONES = (name_bytes("in-addr.arpa"), name_bytes("ip6.arpa"))
 
 @dataclass(slots=True, kw_only=True)
 class DnsTransport:
-    """The way that queries take, UDP or TCP over IPv4 or IPv6, with the numbers of its requests and responses."""
+    """The transport of queries, UDP or TCP over IPv4 or IPv6, with the numbers of its requests and responses."""
 
     protocol: str
     family: str
-    """As in the metrics of CoreDNS: `1` for IPv4, `2` for IPv6."""
+    """The IP family as in the metrics of CoreDNS: `1` for IPv4, `2` for IPv6."""
     durations: Distribution
     requests: defaultdict[bytes, int] = field(default_factory=lambda: defaultdict(int))
     """The number of queries by record type in wire format."""
@@ -81,15 +81,18 @@ class DnsTransport:
 
 @dataclass(frozen=True, slots=True)
 class Forward:
-    """The decision that a query has to be forwarded: `name` differs from that of the query if it follows an alias."""
+    """The decision that a query has to be forwarded: for its own name, or for the last of the `aliases` if there are
+    any."""
 
     query: DnsQuery
     aliases: tuple[bytes, ...] = ()
-    """The names that CNAME records of the cluster lead to, in their order. The last one is forwarded."""
+    """The names that CNAME records of the cluster lead to, in their order. The last name is the one that is
+    forwarded."""
 
 
 def _plain_headers() -> dict[bytes, tuple[bytes, bool]]:
-    """Return the bytes after the id of plain queries, with those of their responses and whether they have OPT."""
+    """Return the header of each plain query without its id, with the start of the header of its response and whether
+    the query has an OPT record."""
     headers = {}
     for rd, ad, cd, extras in itertools.product((0, RD), (0, AD), (0, CD), (0, 1)):
         answered = struct.pack("!HH", QR | AA | RA | rd | cd, 1)
@@ -104,14 +107,17 @@ class Responder:
     """Responds to messages from the table of records."""
 
     def __init__(self, *, table: RecordTable, is_synced: Callable[[], bool], on_probe: Callable[[bytes], bool]) -> None:
-        """Until `is_synced` returns True, names of the cluster get SERVFAIL, as they may exist. `on_probe` is called
-        with names outside of the cluster domain, and returns whether the query is one of the forwarder's own."""
+        """Create the responder.
+
+        Until `is_synced` returns True, names of the cluster get SERVFAIL, as they may exist. `on_probe` is called with
+        names outside of the cluster domain. It returns whether the query is a loop check of the forwarder.
+        """
         self._table, self._is_synced, self._on_probe = table, is_synced, on_probe
         self._record_sets: dict[bytes, RecordSet] = {}
         """The record sets of the table; none until the table is complete."""
 
     def respond(self, message: bytes, transport: DnsTransport) -> bytes | Forward | None:
-        """Return the response to a message, or what to forward, or None for a message that gets no response."""
+        """Return the response to a message, the decision to forward it, or None for a message that gets no response."""
         plain = _PLAIN_HEADERS.get(message[2:12])
         if plain is not None:
             end = message.find(0, HEADER_SIZE) + 1
@@ -136,7 +142,7 @@ class Responder:
         return self._respond_to_any(message, transport)
 
     def use_table(self) -> None:
-        """Respond from the table, which is complete."""
+        """Respond from the table from now on. The table must be complete."""
         self._record_sets = self._table.record_sets
 
     def finish_response(self, query: DnsQuery, message: bytes, transport: DnsTransport) -> bytes:
@@ -203,7 +209,7 @@ class Responder:
             return response(query, counts=records.counts, body=records.next_body(), flags=AA)
         count, owner = len(aliases), _pointer(query, body)
         size = 16 if query.type == A else 28 if query.type == AAAA else 0
-        if size:  # their owner is the target of the last alias; other types are left to the client
+        if size:  # the target of the last alias owns the records; clients query for other types themselves
             addresses = records.next_body()
             count += len(addresses) // size
             body += b"".join(owner + addresses[place + 2 : place + size] for place in range(0, len(addresses), size))
@@ -232,8 +238,10 @@ class Responder:
 
 
 def _pointer(query: DnsQuery, body: bytes) -> bytes:
-    """Return a pointer to the target of the alias that ends `body`. Every alias has a record of 12 bytes and its
-    target, of which the last starts at the end of the body less its length."""
+    """Return a compression pointer to the target of the alias that ends `body`.
+
+    Every alias has a record of 12 bytes and its target. The last target starts at the end of the body less its length.
+    """
     start = 0
     position = 0
     while position < len(body):
@@ -243,7 +251,8 @@ def _pointer(query: DnsQuery, body: bytes) -> bytes:
 
 
 def parse_odd_query(message: bytes) -> DnsQuery | None:
-    """Parse a query that has more than a question and OPT with the library, or return None if it is malformed."""
+    """Parse, with the library, a query that has more than a question and an OPT record. Return None if it is
+    malformed."""
     import dns.exception
     import dns.flags
     import dns.message

@@ -21,7 +21,7 @@ from sampan.network.dns.wire import REFUSED, SERVFAIL, response
 log = logging.getLogger(__name__)
 
 _BATCH = 128
-"""The number of datagrams that are read before other tasks get a turn."""
+"""The number of datagrams that are read before other tasks run."""
 _MAX_QUERY = 4096
 _RECEIVE_BUFFER = 4 << 20
 _PORT_ATTEMPTS = 20
@@ -42,17 +42,18 @@ class DnsServer:
         durations: Callable[[str, str], Distribution],
         admits: Callable[[str], bool],
     ) -> None:
-        """`durations` returns the metric for a protocol and family; `admits` says whether an address may query."""
+        """Create the server. `durations` returns the metric for a protocol and family. `admits` returns whether an
+        address may query."""
         self._config, self._namespace, self._addresses = config, namespace, addresses
         self._responder, self._forwarder, self._alias_ttl_s = responder, forwarder, alias_ttl_s
         self._durations, self._admits = durations, admits
         self.port = 0
-        """The actual port."""
+        """The port on which the server listens."""
         self.transports: list[DnsTransport] = []
         self._pending = ClientCounts(most=config.max_pending, most_per_client=config.max_pending_per_client)
-        """Forwarded queries over UDP under way, by client."""
+        """The numbers of forwarded queries over UDP that are in progress, by client."""
         self._connections = ClientCounts(most=config.max_connections, most_per_client=config.max_connections_per_client)
-        """TCP connections by client."""
+        """The numbers of TCP connections by client."""
         self._tasks: asyncio.TaskGroup | None = None
 
     async def run(self, listening: asyncio.Event) -> None:
@@ -89,7 +90,8 @@ class DnsServer:
     # -- sockets -------------------------------------------------------------------------------------------------------
 
     def _open(self) -> tuple[list[socket.socket], list[socket.socket]]:
-        """Open UDP and TCP sockets with the same port on all addresses: the preferred one, or else a free one."""
+        """Open UDP and TCP sockets on all addresses with the same port: the preferred port, or a free one if it is
+        taken."""
         return self._namespace.run(self._open_inside)
 
     def _open_inside(self) -> tuple[list[socket.socket], list[socket.socket]]:
@@ -148,7 +150,8 @@ class DnsServer:
     def _respond_or_defer(
         self, forward: Forward, transport: DnsTransport, endpoint: socket.socket, peer: tuple[str, int]
     ) -> bytes | None:
-        """Return the response to a forwarded query if it is known at once; otherwise it is sent later."""
+        """Return the response to a query that is forwarded, if it is known at once. Otherwise return None and send the
+        response later."""
         message = self._forwarder.cached_response(forward)
         if message is None and self._tasks is not None:
             if self._pending.enter(peer[0]):

@@ -33,7 +33,8 @@ async def status_port(
     is_ready: Callable[[], bool],
     admits: Callable[[str], bool],
 ) -> AsyncIterator[int]:
-    """Serve for the duration of the block. The value is the port: 9153, or another one if it is taken."""
+    """Serve /health, /ready and /metrics for the duration of the block. The value of the block is the port: 9153, or a
+    free port if 9153 is taken."""
 
     async def handle(request: web.BaseRequest) -> web.Response:
         if request.remote is None or not admits(request.remote):
@@ -79,8 +80,10 @@ def _open_listener(address: str) -> socket.socket:
 
 
 def duration_metric(metrics: Metrics) -> Callable[[str, str], Distribution]:
-    """Register the durations of requests, with the buckets of CoreDNS. Return a function that returns those of a
-    protocol and family."""
+    """Register the metric for the durations of requests, with the buckets of CoreDNS.
+
+    Return a function that returns the durations of a protocol and family.
+    """
     family = metrics.histogram(
         "coredns_dns_request_duration_seconds",
         "How long DNS requests took.",
@@ -91,7 +94,7 @@ def duration_metric(metrics: Metrics) -> Callable[[str, str], Distribution]:
 
 
 def export_dns(metrics: Metrics, *, server: DnsServer, forwarder: Forwarder, table: RecordTable) -> None:
-    """Register the metrics of a node's DNS server. Those of the forwarder cover all nodes of the process."""
+    """Register the metrics of a node's DNS server. The metrics of the forwarder cover all nodes of the process."""
     counts = forwarder.counts
 
     def list_requests() -> Iterator[Sample]:

@@ -1,4 +1,5 @@
-"""Responses of upstream resolvers: check, take apart, keep for as long as their TTLs allow, and pass on."""
+"""Responses of upstream resolvers: checking, parsing, caching for as long as their TTLs allow, and encoding for
+clients."""
 
 from __future__ import annotations
 
@@ -28,8 +29,8 @@ from sampan.network.dns.wire import (
 )
 
 MAX_TTL_S, MAX_NEGATIVE_TTL_S = 30, 5
-"""The longest times for which responses are cached, whatever their TTLs: as CoreDNS in clusters, and as NodeLocal DNS
-for names that do not exist."""
+"""The longest times, in seconds, for which responses are cached, whatever their TTLs. They are those of CoreDNS in
+clusters and, for names that do not exist, those of NodeLocal DNS."""
 _MAX_RECORDS = 8192
 
 
@@ -41,9 +42,9 @@ class UpstreamResponse:
     counts: bytes
     body: bytes
     ttl_positions: tuple[int, ...]
-    """Where in `body` the TTLs of the records are."""
+    """The positions in `body` of the TTLs of the records."""
     ttl_s: int
-    """How long the response may be cached; 0 for not at all."""
+    """Seconds for which the response may be cached; 0 for not at all."""
 
     @property
     def rcode(self) -> int:
@@ -63,7 +64,8 @@ def upstream_query(
 
 
 def is_response_to(message: bytes, identifier: bytes, question: bytes) -> bool:
-    """Whether a message responds to a query. Others are ignored: an attacker who guesses may send them."""
+    """Whether a message is the response to a query. Other messages are ignored, because an attacker who guesses ids may
+    have sent them."""
     return (
         len(message) >= HEADER_SIZE + len(question)
         and message[:2] == identifier
@@ -79,7 +81,7 @@ def is_truncated(message: bytes) -> bool:
 
 
 def parse_response(message: bytes, question: bytes) -> UpstreamResponse:
-    """Take a response apart. Raise MalformedMessage if it does not follow the format."""
+    """Parse a response into its sections. Raise MalformedMessage if it does not follow the format."""
     flags, _, *counts = struct.unpack_from("!HHHHH", message, 2)
     if sum(counts) > _MAX_RECORDS:
         raise MalformedMessage("too many records")

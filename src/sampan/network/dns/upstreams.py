@@ -55,7 +55,7 @@ class UpstreamConfig:
     servers: Sequence[UpstreamAddress] = ()
     """Resolvers that are set explicitly; if there are none, those of `resolv_conf` are used."""
     resolv_conf: Path | None = None
-    """None stands for the file of this machine."""
+    """The path of the resolv.conf. None stands for the resolv.conf of this machine."""
     stub_domains: Mapping[str, Sequence[UpstreamAddress]] = field(default_factory=dict)
     """Resolvers for the names of a domain, by domain."""
 
@@ -102,8 +102,8 @@ def choose_upstreams(config: UpstreamConfig) -> UpstreamChoice:
 def node_resolv_conf(text: str, choice: UpstreamChoice, cluster_dns: Sequence[str]) -> str:
     """Return the resolv.conf for pods that use the resolvers of their node (`dnsPolicy: Default`).
 
-    It is that of the machine with the chosen resolvers. Those on loopback addresses or other ports cannot be reached
-    from pods: if there are no others, the DNS server of the cluster stands in, which forwards to them.
+    It is the resolv.conf of the machine with the chosen resolvers. Pods cannot reach resolvers on loopback addresses or
+    other ports. If there are no others, the DNS server of the cluster, which forwards to them, takes their place.
     """
     hosts = [server.host for server in choice.servers if server.port == DNS_PORT and not _is_loopback(server.host)]
     kept = [line for line in text.splitlines() if line.split()[:1] != ["nameserver"]]

@@ -82,7 +82,7 @@ def labels_of(name: bytes) -> list[bytes]:
 
 
 def parents_of(name: bytes, zone: bytes) -> list[bytes]:
-    """Return the names between a name within the zone and the zone, without both."""
+    """Return the names between a name and the zone that contains it, excluding both."""
     parents, position = [], 1 + name[0]
     while len(name) - position > len(zone):
         parents.append(name[position:])
@@ -211,7 +211,8 @@ def opt_record(*, is_dnssec_ok: bool = False, rcode: int = NOERROR) -> bytes:
 
 
 def parse_query(message: bytes) -> DnsQuery:
-    """Parse a query with one question and at most additional records. Raise MalformedMessage for anything else."""
+    """Parse a query with one question and no other records than additional ones. Raise MalformedMessage for any other
+    message."""
     identifier, flags, questions, answer_count, authorities, extras = struct.unpack_from("!2sHHHHH", message)
     if questions != 1 or answer_count or authorities or extras > _MAX_EXTRA_RECORDS:
         raise MalformedMessage("not one question, or records in the answer or authority section")

@@ -1,4 +1,4 @@
-"""The endpoints of backends: ready ones of the EndpointSlices of a service, in turn."""
+"""The endpoints of the backends of Ingresses: the ready endpoints of a service, used in turn."""
 
 from __future__ import annotations
 
@@ -31,8 +31,10 @@ def by_service(endpoint_slice: Any) -> Iterable[Hashable]:
 
 
 def ready_addresses(service: Service, port: str | int, slices: Iterable[EndpointSlice]) -> list[EndpointAddress]:
-    """Return the addresses of the ready endpoints of a port of a service, without duplicates, in a stable order. Of a
-    dual-stack service they are those of its primary IP family."""
+    """Return the addresses of the ready endpoints of a port of a service, without duplicates, in a stable order.
+
+    For a dual-stack service they are addresses of its primary IP family.
+    """
     service_port = _port_of(service, port)
     if service_port is None or service.spec.type == "ExternalName":
         return []
@@ -55,7 +57,8 @@ def _port_of(service: Service, port: str | int) -> ServicePort | None:
 
 
 class BackendEndpoints:
-    """Chooses the endpoints of backends. What was resolved is kept until the service or its EndpointSlices change."""
+    """Chooses the endpoints of backends. The addresses of a backend are cached until its service or EndpointSlices
+    change."""
 
     def __init__(self, *, informers: InformerFactory) -> None:
         self._services, self._slices = informers.for_kind(Service), informers.for_kind(EndpointSlice)

@@ -30,7 +30,8 @@ class UnusableSecret(Exception):
 
 
 class HostCertificates:
-    """`context` is the TLS context of the listeners."""
+    """The certificates of all hosts. `context` is the TLS context of the listeners, which chooses a certificate by
+    SNI."""
 
     def __init__(
         self,
@@ -39,7 +40,8 @@ class HostCertificates:
         read_secret: Callable[[NamespacedName], Secret | None],
         now: float,
     ) -> None:
-        """`secret_of` returns the secret of a host, and `read_secret` its content."""
+        """Create the certificates. `secret_of` returns the key of the secret of a host, and `read_secret` returns the
+        secret."""
         self._secret_of, self._read_secret = secret_of, read_secret
         self._contexts: dict[NamespacedName, ssl.SSLContext] = {}
         ca = make_ca(_DEFAULT_NAME, now=now, days=_DEFAULT_DAYS)
@@ -52,7 +54,8 @@ class HostCertificates:
         self._contexts.pop(key_of(secret), None)
 
     def context_of(self, key: NamespacedName) -> ssl.SSLContext:
-        """Return the TLS context with the certificate of a secret. Raise UnusableSecret."""
+        """Return the TLS context with the certificate of a secret. Raise UnusableSecret if it has no usable
+        certificate."""
         context = self._contexts.get(key)
         if context is None:
             context = self._contexts[key] = _server_context(self._key_pair(key))
@@ -78,8 +81,11 @@ class HostCertificates:
 
 
 def _server_context(pair: KeyPair) -> ssl.SSLContext:
-    """Return a context with a certificate. The ssl module reads files only; this one exists in memory. Raise
-    UnusableSecret."""
+    """Return a TLS context with a certificate.
+
+    The ssl module reads only files, so the certificate is in a file that exists only in memory. Raise UnusableSecret if
+    OpenSSL rejects the certificate.
+    """
     chain = _check_chain(pair)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.set_alpn_protocols(["http/1.1"])
@@ -96,8 +102,11 @@ def _server_context(pair: KeyPair) -> ssl.SSLContext:
 
 
 def _check_chain(pair: KeyPair) -> bytes:
-    """Check the size of the key and of the certificates, and return the certificates as PEM. They are encoded again, so
-    that OpenSSL reads exactly those that were checked. Raise UnusableSecret."""
+    """Check the size of the key and of the certificates, and return the certificates as PEM.
+
+    They are encoded again, so that OpenSSL reads exactly those that were checked. Raise UnusableSecret if the check
+    fails.
+    """
     if max(len(pair.certificate), len(pair.key)) > INGRESS_CHAIN_BYTES:
         raise UnusableSecret(f"the certificates or the key have more than {INGRESS_CHAIN_BYTES} bytes")
     try:

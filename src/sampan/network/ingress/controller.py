@@ -1,5 +1,7 @@
-"""The Ingress controller of a process: follows Ingresses, IngressClasses, services and secrets for the servers of all
-of its nodes, and writes the status of the Ingresses."""
+"""The Ingress controller of a process, which keeps the routing table for the servers of all nodes of the process.
+
+It follows Ingresses, IngressClasses, services and secrets, and writes the status of the Ingresses.
+"""
 
 from __future__ import annotations
 
@@ -46,12 +48,16 @@ def by_class(ingress: Any) -> Iterable[Hashable]:
 
 
 def class_name(ingress: Ingress) -> str:
-    """Return the name of the class of an Ingress: its field, or the annotation that preceded it."""
+    """Return the name of the class of an Ingress: its `ingressClassName`, or else the annotation that preceded this
+    field."""
     return ingress.spec.ingressClassName or ingress.metadata.annotations.get(_CLASS_ANNOTATION, "")
 
 
 class IngressController:
-    """What the servers of all nodes of this process share. `async with` keeps it up to date while they serve."""
+    """The routing table, backends and certificates that the servers of all nodes of this process share.
+
+    `async with` keeps them up to date while the servers run.
+    """
 
     def __init__(self, *, config: IngressConfig, client: Client, informers: InformerFactory, clock: Clock) -> None:
         self.config, self._client, self._informers, self._clock = config, client, informers, clock

@@ -1,7 +1,7 @@
 """Forwards requests to endpoints of backends, and responses to clients.
 
-Bodies are streamed in both directions: a side that does not keep up stops the other. WebSocket connections become
-tunnels. Redirects of backends are responses like others.
+Bodies are streamed in both directions: a receiver that does not keep up stops the sender. WebSocket connections become
+tunnels. Redirects of backends are passed on like other responses.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from sampan.network.ingress.routing_table import RoutingTable
 log = logging.getLogger(__name__)
 
 _ATTEMPTS = 3
-"""How many endpoints are tried, if they do not accept connections."""
+"""The maximum number of endpoints that are tried if they do not accept connections."""
 _CONNECT_S, _READ_S, _WRITE_S, _BODY_S = 5.0, 60.0, 60.0, 60.0
 """Timeouts of a connection attempt, of each read from an endpoint, and of each write to and read from a client."""
 _KEPT_S = 2.0
-"""How long an idle connection to an endpoint is kept: shorter than the idle timeout of servers."""
+"""Seconds for which an idle connection to an endpoint is kept. This is shorter than the idle timeouts of servers."""
 _HOP = {
     *("connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te", "trailer"),
     *("transfer-encoding", "upgrade"),
@@ -58,7 +58,7 @@ _PHRASES = {
 
 @dataclass(frozen=True, slots=True)
 class ClientSide:
-    """The port by which clients reach a listener."""
+    """The scheme and port by which clients reach a listener."""
 
     scheme: str
     port: int
@@ -68,7 +68,7 @@ class IngressForwarder:
     """Serves requests on one node. `close()` ends its connections to endpoints."""
 
     def __init__(self, *, table: RoutingTable, backends: BackendEndpoints, namespace: NetworkNamespace) -> None:
-        """Connections to endpoints are made in `namespace`."""
+        """Create the forwarder. It connects to endpoints in the network namespace `namespace`."""
         self._table, self._backends = table, backends
         self._executor: ThreadPoolExecutor | None = (
             namespace.executor("ingress-sockets") if namespace.path is not None else None
@@ -174,7 +174,7 @@ class IngressForwarder:
         except TimeoutError:
             return error_page(504)
         except (upgrade.BadResponse, ValueError) as error:
-            log.debug("WebSocket request for %s: %s", target.host, error)
+            log.debug("cannot forward a WebSocket request for %s: %s", target.host, error)
             return error_page(502)
         finally:
             await close_writer(writer)
@@ -226,8 +226,11 @@ class _ClientBody:
 
 
 def request_headers(request: web.BaseRequest, side: ClientSide, target: RequestTarget) -> CIMultiDict[str]:
-    """Return the headers for the backend. What the client says about proxies is removed, and so are names with an
-    underscore, which some servers take for the same name with a hyphen."""
+    """Return the headers for the backend.
+
+    Headers of the client about proxies are removed. Headers whose names have an underscore are removed too, because
+    some servers treat it like a hyphen.
+    """
     named = {word.strip().lower() for value in request.headers.getall("Connection", []) for word in value.split(",")}
     left_out = _HOP | named | _SET_HERE
     headers = CIMultiDict(
@@ -300,8 +303,10 @@ def _encode_head(head: upgrade.Head) -> bytes:
 
 
 def error_page(code: int, *, is_last: bool = False) -> web.Response:
-    """Return a response of the controller itself, with the text of ingress-nginx. `is_last` closes the connection, the
-    rest of whose request is not read."""
+    """Return an error response of the controller itself, with the text of ingress-nginx.
+
+    With `is_last` the connection is closed, because the rest of the request is not read.
+    """
     title = f"{code} {_PHRASES[code]}"
     text = f"<html>\r\n<head><title>{title}</title></head>\r\n<body>\r\n<center><h1>{title}</h1></center>\r\n"
     headers: Mapping[str, str] = {"Server": "sampan"}

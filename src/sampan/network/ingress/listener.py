@@ -1,4 +1,4 @@
-"""Serves the HTTP connections of clients, with limits for their heads and idle times."""
+"""Serves the HTTP connections of clients, with limits on the size of request heads and on idle times."""
 
 from __future__ import annotations
 
@@ -45,7 +45,8 @@ class HttpListener:
         clients: ClientCounts,
         tls: ssl.SSLContext | None = None,
     ) -> None:
-        """`limit` bounds the connections of all listeners that share it, and `clients` those of each client address."""
+        """Create the listener. `limit` bounds the connections of all listeners that share it, and `clients` those of
+        each client address."""
         self._listener, self._handler, self._limit, self._tls = listener, handler, limit, tls
         self._clients = clients
 
@@ -58,7 +59,7 @@ class HttpListener:
             await server.shutdown(_SHUTDOWN_S)
 
     async def _serve(self, server: web.Server, client: socket.socket, peer: str) -> None:
-        """Serve a connection until it ends, unless its client has too many."""
+        """Serve a connection until it ends. Refuse it if its client has too many connections."""
         network = client_network(peer)
         if not self._clients.enter(network):
             log.debug("refused a connection from %s: too many connections from this address", peer)
@@ -86,7 +87,8 @@ class HttpListener:
 
 
 def _refuse(client: socket.socket, *, is_plain: bool) -> None:
-    """Close a connection at once. What the client has sent so far is read, because the response is lost otherwise."""
+    """Close a connection at once. Data that the client has sent so far is read first, because the response would be
+    lost otherwise."""
     with client, suppress(OSError):
         if is_plain:
             client.send(_TOO_MANY_CONNECTIONS)

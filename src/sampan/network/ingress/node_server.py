@@ -25,12 +25,12 @@ from sampan.network.server_publication import PublishedServer
 log = logging.getLogger(__name__)
 
 _HTTP_PORT, _HTTPS_PORT = 10880, 10843
-"""The ports on which servers listen; if another program has one, it is a free port instead."""
+"""The preferred ports of the servers. A free port is used instead of one that another program has."""
 _ATTEMPTS = 5
 
 
 class NodeIngress:
-    """`run()` serves until it is cancelled, and may be called again."""
+    """The Ingress server of one node. `run()` serves until it is cancelled, and may be called again."""
 
     def __init__(
         self,
@@ -44,8 +44,8 @@ class NodeIngress:
         is_synced: asyncio.Event,
         publish: Callable[[PublishedServer], Awaitable[None]],
     ) -> None:
-        """`is_synced` is set once the routing table is complete. `publish` makes the server known until it is
-        cancelled."""
+        """Create the server. `is_synced` is set once the routing table is complete. `publish` publishes the server
+        until it is cancelled."""
         self.listening = asyncio.Event()
         self.listen_addresses: list[tuple[str, int]] = []
         """The addresses and ports on which the server accepts connections."""
@@ -98,7 +98,8 @@ def _handler(forwarder: IngressForwarder, side: ClientSide) -> RequestFunction:
 
 
 def listen(namespace: NetworkNamespace, addresses: Sequence[str], preferred: int) -> tuple[int, list[socket.socket]]:
-    """Return a port and sockets that listen on it, one for each address. The call blocks. Raise OSError."""
+    """Return a port and sockets that listen on it, one for each address. The call blocks. Raise OSError if an address
+    cannot be bound."""
     for attempt in range(_ATTEMPTS):
         listeners: list[socket.socket] = []
         port = preferred if attempt == 0 else 0

@@ -1,8 +1,8 @@
 """The objects by which clients reach the Ingress controller: the Service of its servers, and its IngressClass.
 
-The service has the type LoadBalancer, so that the embedded load balancers give it an address, and report a clash as an
-event of it. It has no selector: the server of each node keeps the EndpointSlices of its node. With the external traffic
-policy Local the address leads to a node with a server, and the server sees the address of the client.
+The Service has the type LoadBalancer: the embedded load balancers give it an address, and report a conflict as an event
+of the Service. It has no selector: the server of each node keeps the EndpointSlices of its node. With the external
+traffic policy Local the address leads to a node with a server, and the server sees the address of the client.
 """
 
 from __future__ import annotations

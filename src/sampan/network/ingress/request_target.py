@@ -10,12 +10,12 @@ _ADDRESS_CHARACTERS = frozenset("0123456789abcdef:.")
 
 
 class BadTarget(ValueError):
-    """The request does not say what it is for."""
+    """The host or the path of the request is invalid."""
 
 
 class RequestTarget(NamedTuple):
     host: str
-    """In lower case, without port."""
+    """The host in lower case, without port."""
     authority: str
     """The host as the client has sent it, with its port if it has one."""
     path: str
@@ -23,8 +23,11 @@ class RequestTarget(NamedTuple):
 
 
 def parse_target(target: str, host_headers: Sequence[str]) -> RequestTarget:
-    """Return what a request is for. A URL in the request line takes precedence over the Host header (RFC 9112, section
-    3.2.2). Raise BadTarget."""
+    """Return the host and path of a request.
+
+    A URL in the request line takes precedence over the Host header (RFC 9112, section 3.2.2). Raise BadTarget if the
+    host or the path is invalid.
+    """
     if len(host_headers) > 1:
         raise BadTarget("several Host headers")
     authority = host_headers[0].strip() if host_headers else ""
@@ -38,8 +41,10 @@ def parse_target(target: str, host_headers: Sequence[str]) -> RequestTarget:
 
 
 def host_of(authority: str) -> str:
-    """Return the host of an authority, in lower case and without port. A request without a host has an empty one. Raise
-    BadTarget."""
+    """Return the host of an authority, in lower case and without port.
+
+    The host is empty if the request has none. Raise BadTarget if the authority is invalid.
+    """
     text = authority.lower()
     if text.startswith("["):
         host, bracket, port = text[1:].partition("]")

@@ -1,4 +1,4 @@
-"""Which backend serves a request, and which secret has the certificate of a host. Pure.
+"""The routing table, which decides which backend serves a request and which secret has the certificate of a host. Pure.
 
 The most specific host decides: the host itself, then a wildcard that stands for its first label, then rules without a
 host. Among the paths of the host an exact one wins, then the longest prefix; prefixes end at element boundaries. If
@@ -44,15 +44,16 @@ class PathRule(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IngressRules:
-    """What an Ingress contributes to the routing table."""
+    """The rules and secrets that an Ingress contributes to the routing table."""
 
     key: NamespacedName
     age: tuple[str, NamespacedName]
-    """Sorts Ingresses, the oldest one first."""
+    """The sort key of Ingresses, by which the oldest one comes first."""
     hosts: Mapping[str, Sequence[PathRule]]
-    """The rules of each host. An Ingress without rules has the rules of any host, which are none."""
+    """The rules of each host. An Ingress without rules has an empty list of rules for any host, so that its default
+    backend applies."""
     default: BackendServicePort | None = None
-    """Serves the other paths of its hosts."""
+    """The backend of the paths that no rule matches."""
     secrets: Mapping[str, NamespacedName] = field(default_factory=dict)
     """The secrets with the certificates of hosts."""
 
@@ -72,8 +73,10 @@ def rules_of(ingress: Ingress) -> IngressRules:
 
 
 def _secrets_of(ingress: Ingress, hosts: Iterable[str]) -> dict[str, NamespacedName]:
-    """Return the secret of each host. The first TLS entry without hosts has those of the rules, so that further ones
-    add nothing."""
+    """Return the secret of each host.
+
+    A TLS entry without hosts applies to the hosts of the rules. Only the first such entry counts.
+    """
     secrets: dict[str, NamespacedName] = {}
     has_all_hosts = False
     for tls in ingress.spec.tls:
@@ -131,7 +134,7 @@ class HostRoutes:
 
 
 def _element_ends(path: str, most: int) -> list[int]:
-    """Return where the first elements of a path end, at most that many, after 0 for no element at all."""
+    """Return the positions at which the first `most` elements of a path end, preceded by 0 for no element."""
     ends, start = [0], 0
     while len(ends) <= most and start < len(path):
         end = path.find("/", start + 1)

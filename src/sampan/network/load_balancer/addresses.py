@@ -15,7 +15,7 @@ from sampan.machinery.object_key import key_of
 
 _MOST_ADDRESSES = 4096
 _SHARE_OF_NODES = 2
-"""Half of a node CIDR is for nodes."""
+"""The divisor of a node CIDR: half of it is for nodes."""
 
 
 class NoLoadBalancerAddress(Exception):
@@ -23,13 +23,16 @@ class NoLoadBalancerAddress(Exception):
 
 
 def addresses_in(service: Service) -> list[str]:
-    """Return the addresses that the status of a service has."""
+    """Return the load balancer addresses in the status of a service."""
     return [ingress.ip for ingress in service.status.loadBalancer.ingress if ingress.ip]
 
 
 def ports_in(service: Service) -> set[tuple[str, int]]:
-    """Return the protocols and ports of a service for which its load balancer was provided. They may differ from those
-    of its spec, which its owner can change at any time; without a record they are those."""
+    """Return the protocols and ports for which the load balancer of a service was provided.
+
+    They may differ from the ports in the spec, which the owner of the service can change at any time. If the status
+    lists no ports, they are those of the spec.
+    """
     recorded = {(port.protocol, port.port) for ingress in service.status.loadBalancer.ingress for port in ingress.ports}
     return recorded or {(port.protocol or "TCP", port.port) for port in service.spec.ports}
 
@@ -58,8 +61,11 @@ def is_in_pool(address: str, cidr: str) -> bool:
 
 
 def choose_pool_addresses(service: Service, others: Iterable[Service], cidrs: Sequence[str]) -> list[str]:
-    """Return an address of its own for each IP family of a service. It keeps the ones that it has; the first one may be
-    requested by `loadBalancerIP`. Raise NoLoadBalancerAddress."""
+    """Return an unshared address for each IP family of a service.
+
+    The service keeps the addresses that it has. The first one may be requested by `loadBalancerIP`. Raise
+    NoLoadBalancerAddress if there is none.
+    """
     used = {address for other in others if key_of(other) != key_of(service) for address in addresses_in(other)}
     families = service.spec.ipFamilies or ["IPv4"]
     chosen = [cidr for family in families for cidr in cidrs if (":" in cidr) == (family == "IPv6")]

@@ -34,17 +34,17 @@ class AddressRoutes(Protocol):
 
 
 class NoRoutes:
-    """For the addresses of the machine itself, which need no routes."""
+    """`AddressRoutes` for the addresses of the machine itself, which need no routes."""
 
     async def ensure(self, service: Service) -> None:
         return
 
 
 class EmbeddedLoadBalancers:
-    """Gives services addresses: of the node CIDRs, if there are any, or else those of the machine.
+    """Gives addresses to services: from the node CIDRs if there are any, otherwise the addresses of the machine.
 
-    Services share the addresses of the machine with its programs. The status therefore has the ports that were checked,
-    and kube-proxy uses no other ones: the owner of a service can change its ports, but not its status.
+    Services share the addresses of the machine with its programs. The status therefore lists the ports that were
+    checked, and kube-proxy uses no other ports: the owner of a service can change its ports, but not its status.
     """
 
     def __init__(
@@ -55,18 +55,22 @@ class EmbeddedLoadBalancers:
         machine_addresses: Sequence[str],
         routes: AddressRoutes,
     ) -> None:
-        """`services` returns all services of the cluster. `routes` are those to the node CIDRs."""
+        """Create the load balancers. `services` returns all services of the cluster. `routes` are the routes to
+        addresses in the node CIDRs."""
         self._services, self._node_cidrs, self._machine_addresses = services, node_cidrs, machine_addresses
         self._routes = routes
         self._assigned: dict[NamespacedName, LoadBalancerStatus] = {}
-        """What was assigned in this process, as the objects of `services` may be older."""
+        """The statuses that this process has assigned, as the objects that `services` returns may be older."""
 
     async def get(self, service: Service) -> LoadBalancerStatus | None:
         return self._assigned.get(key_of(service)) or (service.status.loadBalancer if addresses_in(service) else None)
 
     async def ensure(self, service: Service, nodes: Sequence[Node]) -> LoadBalancerStatus:
-        """Return the addresses of a service. The routes to them exist before anybody sees the addresses: a client that
-        is faster than its route would wait for a reply to ARP in vain. Raise LoadBalancerError."""
+        """Return the status with the addresses of a service, and make sure that there are routes to them.
+
+        The routes exist before the addresses are published. A client that is faster than its route would wait in vain
+        for an ARP reply. Raise LoadBalancerError if there is no address.
+        """
         try:
             addresses = self._addresses_for(service, await self._services())
         except NoLoadBalancerAddress as error:
@@ -78,7 +82,7 @@ class EmbeddedLoadBalancers:
         return status
 
     async def update(self, service: Service, nodes: Sequence[Node]) -> None:
-        """Nothing to do: the routes follow the nodes by themselves."""
+        """Do nothing: the routes follow the nodes by themselves."""
 
     async def delete(self, service: Service) -> None:
         self._assigned.pop(key_of(service), None)

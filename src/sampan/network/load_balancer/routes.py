@@ -65,7 +65,7 @@ def is_ready(node: Node) -> bool:
 
 
 def node_address(node: Node, address: str, cidrs: Sequence[str]) -> str:
-    """Return the address of a node on the bridge in the IP family of an address; empty if it is not there."""
+    """Return the address that a node has on the bridge in the IP family of `address`; empty if it has none."""
     networks = [ip_network(cidr) for cidr in cidrs]
     same_family = (own for own in internal_addresses(node) if (own.version == 6) == (":" in address))
     return next((str(own) for own in same_family if any(own in network for network in networks)), "")
@@ -78,13 +78,16 @@ def endpoint_nodes(slices: Iterable[EndpointSlice]) -> set[str]:
 
 
 def _weight(service: Service, node: Node) -> bytes:
-    """Rendezvous hashing: if a node goes, only its services move."""
+    """Return the weight of a node for a service, for rendezvous hashing: if a node fails, only its services move."""
     return hashlib.sha256(f"{key_of(service)} {node.metadata.name}".encode()).digest()
 
 
 class LoadBalancerRoutes:
-    """`run()` keeps the routes in step with services and nodes until it is cancelled. The routes vanish with the
-    bridge."""
+    """The routes of the machine to load balancer addresses. `run()` keeps them up to date with services and nodes until
+    it is cancelled.
+
+    The routes are removed together with the bridge.
+    """
 
     def __init__(
         self,
@@ -96,16 +99,18 @@ class LoadBalancerRoutes:
         clock: Clock,
         namespace: NetworkNamespace,
     ) -> None:
-        """`is_on` says whether a node runs. A stopped node is ready until the node controller misses its heartbeats."""
+        """Create the routes. `is_on` returns whether a node runs. A stopped node stays ready until the node lifecycle
+        controller notices that heartbeats are missing."""
         self._bridge, self._node_cidrs, self._is_on, self._clock = bridge, node_cidrs, is_on, clock
         self._services, self._nodes = informers.for_kind(Service), informers.for_kind(Node)
         self._slices = informers.for_kind(EndpointSlice)
         self._thread = namespace.executor("load-balancer-routes")
         self._changed, self._lock = asyncio.Event(), asyncio.Lock()
         self._unpublished: dict[NamespacedName, Service] = {}
-        """Services with addresses that the objects of the informer do not have yet."""
+        """Services with assigned addresses that the objects in the informer cache do not show yet."""
         self._applied: dict[str, str] | None = None
-        """None until the first sync, which removes what an earlier process has left, and after an error."""
+        """The gateways by address as last written. None before the first sync, which removes the routes of an earlier
+        process, and after an error."""
 
     async def run(self) -> None:
         stops: list[Callable[[], None]] = [
@@ -176,7 +181,7 @@ class LoadBalancerRoutes:
 
 
 def route_addresses(bridge: str, desired: Mapping[str, str]) -> None:
-    """Set the gateways of addresses on the machine. Blocks; raises OSError."""
+    """Set the gateways of addresses on the machine. The call blocks. Raise OSError if the kernel refuses a route."""
     if not desired and bridge not in [name for _, name in socket.if_nameindex()]:
         return
     with netlink.open_socket() as link:

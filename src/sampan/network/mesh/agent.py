@@ -1,5 +1,7 @@
-"""The agent of a machine: publishes how others reach it, follows the nodes of other machines, and decides which of
-their destinations are routed to them.
+"""The agent of a machine in the mesh, which publishes the addresses of the machine and sets up routes to other
+machines.
+
+It follows the nodes of other machines, and decides which of their destinations are routed to them.
 """
 
 from __future__ import annotations
@@ -42,18 +44,19 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _CHECK_S = 15.0
-"""How often the machine is compared with the plan without a change of nodes, as others may remove routes."""
+"""Seconds between two comparisons of the machine with the plan while no node changes, as other programs may remove
+routes."""
 _SETTLE_S = 0.05
 _PERSISTENT_S = 10.0
-"""How long nodes are unreachable before a warning is logged."""
+"""Seconds for which nodes are unreachable before a warning is logged."""
 _KEY_LENGTH = 32
 
 
 def accept_destinations(own: Machine, others: Sequence[Machine], cluster_cidrs: Sequence[Network]) -> Iterator[Machine]:
-    """Yield the other machines with those of their destinations that are routed to them.
+    """Yield the other machines, each with only those of its destinations that are routed to it.
 
-    What belongs to this machine, or to a machine that precedes another one, stays there. Pod CIDRs must be in the
-    cluster CIDRs, if there are any, and addresses of nodes must be private ones.
+    A destination that belongs to this machine, or to a machine earlier in `others`, is not routed to another machine.
+    Pod CIDRs must be in the cluster CIDRs, if there are any, and addresses of nodes must be private ones.
     """
     attached = (interface.network for interface in own.interfaces)
     reserved = DisjointNetworks([*own.destinations, *attached])
@@ -70,8 +73,11 @@ def _is_plausible(destination: Network, cluster_cidrs: Sequence[Network]) -> boo
 
 
 class MeshAgent:
-    """`run()` keeps routes and tunnels to the nodes of other machines until cancelled; they stay, as pods do.
-    `remove_mesh` removes them."""
+    """The agent of this machine. `run()` keeps routes and tunnels to the nodes of other machines up to date until
+    cancelled.
+
+    The routes and tunnels stay after that, like the pods that use them. `remove_mesh` removes them.
+    """
 
     def __init__(self, *, config: MeshConfig, client: Client, clock: Clock) -> None:
         self._config, self._client, self._clock = config, client, clock
@@ -134,7 +140,7 @@ class MeshAgent:
         try:
             await self._run_in_thread(lambda: self._open_links().apply(plan, own.interfaces[0], self._private_key))
         except MeshError as error:
-            log.warning("%s; retrying", error)
+            log.warning("sync of the mesh failed: %s; retrying", error)
         self._warn(plan)
 
     def _describe_own_machine(self, nodes: list[Node]) -> Machine | None:
@@ -207,8 +213,11 @@ def remove_mesh(config: MeshConfig) -> None:
 
 
 def pod_mtu(config: MeshConfig) -> int:
-    """Return the MTU of pods on this machine: that of the way to the other machines, minus the overhead of a tunnel if
-    most packets need one. The call blocks."""
+    """Return the MTU of pods on this machine.
+
+    It is the MTU of the path to the other machines, minus the overhead of a tunnel if most packets need one. The call
+    blocks.
+    """
 
     def read() -> int:
         links = MeshLinks(identity=config.identity, cluster=config.cluster, wireguard_port=config.wireguard_port)
@@ -227,7 +236,7 @@ def pod_mtu(config: MeshConfig) -> int:
 
 
 def _relevant_fields(node: Node) -> tuple[object, ...]:
-    """Return those parts of a node that the network depends on; heartbeats change the rest."""
+    """Return the parts of a node that the mesh depends on. Heartbeats change other parts only."""
     return (
         dict(node.metadata.annotations),
         list(node.spec.podCIDRs),

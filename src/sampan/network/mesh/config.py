@@ -24,7 +24,7 @@ AUTO, ROUTES, WIREGUARD, VXLAN, NONE = "auto", "routes", "wireguard", "vxlan", "
 BACKENDS = (AUTO, ROUTES, WIREGUARD, VXLAN, NONE)
 """The values of --pod-network, the default first."""
 PREFERENCE = (ROUTES, WIREGUARD, VXLAN)
-"""The backends of `auto`, the best first: routes cost nothing, WireGuard encrypts."""
+"""The backends in the order in which `auto` prefers them: routes cost nothing, and WireGuard encrypts."""
 OVERHEAD = {ROUTES: {4: 0, 6: 0}, WIREGUARD: {4: 60, 6: 80}, VXLAN: {4: 50, 6: 70}}
 """The bytes by which a packet of a pod grows, by backend and IP version of the machines' addresses."""
 WIREGUARD_PORT = 51820
@@ -40,9 +40,10 @@ class MeshConfig:
     is_own: Callable[[Node], bool]
     """Whether a node runs on this machine."""
     identity: str
-    """What distinguishes this cluster from others of the machine; links and route metrics are derived from it."""
+    """The identity of this cluster among the clusters of the machine, from which the names of links and the metrics of
+    routes are derived."""
     cluster: bytes
-    """What all machines of the cluster share, from which the VXLAN network identifier is derived."""
+    """The identity of the cluster on all of its machines, from which the VXLAN network identifier is derived."""
     addresses: Sequence[str]
     """The addresses of this machine with which others reach it, the primary one first."""
     cluster_cidrs: Sequence[Network] = ()
@@ -51,7 +52,7 @@ class MeshConfig:
     server: str = ""
     """The host of the API server, if it runs on another machine."""
     key_file: Path
-    """The private key of WireGuard, which is created if it is missing."""
+    """The file with the private key of WireGuard. It is created if it is missing."""
     namespace: NetworkNamespace = field(default_factory=NetworkNamespace)
     wireguard_port: int = WIREGUARD_PORT
 

@@ -1,7 +1,7 @@
-"""Apply a plan to the machine with netlink: routes, VXLAN and WireGuard links. For use by one thread.
+"""The links and routes of the mesh, applied to the machine with netlink. For use by one thread.
 
-Nothing is remembered: routes are recognized by their protocol number and metric, links by their names, so that a new
-process continues where another was killed, and everything can be removed without knowing what was added.
+Nothing is remembered: routes are recognized by their protocol number and metric, and links by their names. A new
+process can therefore continue after another was killed, and everything can be removed without knowing what was added.
 """
 
 from __future__ import annotations
@@ -248,8 +248,10 @@ class MeshLinks:
 
 
 def has_leftovers(identity: str) -> bool:
-    """Whether the network namespace of this thread has routes or links of the cluster. It needs no netlink socket: its
-    library takes a while to load."""
+    """Whether the network namespace of this thread has routes or links of the cluster.
+
+    It is found out without a netlink socket, whose library takes a while to load.
+    """
     names = {link_name(backend, identity) for backend in (VXLAN, WIREGUARD)}
     if any(name in names for _, name in socket.if_nameindex()):
         return True
@@ -292,8 +294,10 @@ def _wireguard_keys(messages: Iterable[Any]) -> set[str]:
 
 
 def _set_loose_reverse_path(link: str) -> None:
-    """Accept packets whose source is reached by another link: the address of a machine is reached by its own link, but
-    packets from it to pods come through the tunnel."""
+    """Set reverse path filtering of a link to loose mode.
+
+    The address of a machine is reached by its own link, but packets from it to pods come through the tunnel.
+    """
     with contextlib.suppress(OSError):
         Path(f"/proc/sys/net/ipv4/conf/{link}/rp_filter").write_text(_LOOSE)
 

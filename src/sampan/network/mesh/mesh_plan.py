@@ -1,8 +1,9 @@
-"""Decide how this machine reaches the pods of other machines: routes, VXLAN and WireGuard peers. Pure.
+"""The plan of how this machine reaches the pods of other machines: routes, VXLAN and WireGuard peers. Pure.
 
 A machine is known by annotations on its Node objects: its addresses with prefix lengths, the backends that it offers,
-and its WireGuard key. Several nodes may run on one machine, each with an address of its own inside it. For each pair of
-machines both sides come to the same decision: plain routes if they share a subnet, otherwise a tunnel that both offer.
+and its WireGuard key. Several nodes may run on one machine, each with an address that only this machine can reach. For
+each pair of machines both sides come to the same decision: plain routes if they share a subnet, otherwise a tunnel that
+both offer.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ class Machine:
     interfaces: Sequence[Interface]
     """The addresses of the machine with the prefix lengths of their subnets, the primary one first."""
     destinations: Sequence[Network] = ()
-    """What is reached through the machine: the pod CIDRs of its nodes, and node addresses that only it can reach."""
+    """The networks that are reached through the machine: the pod CIDRs of its nodes, and node addresses that only it
+    can reach."""
     offered: Sequence[str] = (ROUTES,)
     public_key: str = ""
     endpoint: str = ""
@@ -83,7 +85,7 @@ class MeshPlan:
     """The addresses of this machine inside tunnels, from which it reaches pods elsewhere: the first of a pod CIDR of
     its own, which no pod has. Responses to them come back through the tunnel."""
     unreachable: Mapping[str, str] = field(default_factory=dict)
-    """The reason, by the name of the first node of each machine whose pods cannot be reached."""
+    """Why the pods of a machine cannot be reached, by the name of the first node of the machine."""
 
 
 def read_machines(nodes: Iterable[Node], is_own: Callable[[Node], bool]) -> list[Machine]:
@@ -176,7 +178,7 @@ def _tunnel_addresses(own: Machine) -> tuple[str, ...]:
 
 
 def choose_backend(own: Machine, other: Machine) -> str:
-    """Return the backend between two machines, which is the same seen from the other one; empty if there is none."""
+    """Return the backend between two machines; empty if there is none. The other machine comes to the same result."""
     common = [name for name in PREFERENCE if name in own.offered and name in other.offered]
     for name in common:
         if name == ROUTES and not _find_direct_gateways(own, other):
@@ -202,8 +204,10 @@ def _find_direct_gateways(own: Machine, other: Machine) -> dict[int, str]:
 
 
 def _common_versions(own: Machine, other: Machine) -> list[int]:
-    """Return the IP versions that both machines have, that of the primary address of the alphabetically first machine
-    first, so that both sides agree."""
+    """Return the IP versions that both machines have.
+
+    The version of the primary address of the alphabetically first machine comes first, so that both sides agree.
+    """
     versions = [
         interface.version for interface in min(own, other, key=lambda machine: str(machine.interfaces[0])).interfaces
     ]

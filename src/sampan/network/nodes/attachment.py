@@ -1,4 +1,4 @@
-"""Where the nodes of this machine are attached to the network."""
+"""The attachments of the nodes of this machine to the network."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class NodeAttachment:
     directory: Path
     """The directory with the data of the node."""
     namespace: NetworkNamespace
-    """The network namespace in which everything of the node works; without a path, that of this process."""
+    """The network namespace in which all parts of the node work. Without a path it is that of this process."""
     addresses: Sequence[str]
     """The addresses of the node (InternalIP), the primary one first."""
     host_addresses: Sequence[str] = ()
@@ -35,20 +35,22 @@ class NodeAttachments(Protocol):
     async def __aexit__(self, *exc: object) -> None: ...
 
     async def attach(self, node: str) -> NodeAttachment:
-        """Attach a node. A second call for the same node returns the same addresses. Raise NodeNetworkError."""
+        """Attach a node. A second call for the same node returns the same addresses. Raise NodeNetworkError if the
+        machine refuses a change."""
 
     async def detach(self, node: str) -> None:
-        """Remove what `attach` created. The node keeps its addresses as long as its directory exists."""
+        """Remove the links and the network namespace that `attach` created. The node keeps its addresses as long as its
+        directory exists."""
 
     async def route(self, nodes: Iterable[Node]) -> None:
         """Route the pod CIDRs of all nodes of the cluster."""
 
     async def run(self) -> None:
-        """Restore what other programs remove, until cancelled."""
+        """Restore rules that other programs remove, until cancelled."""
 
 
 class HostAttachments:
-    """Nodes that all work in the network namespace of this process."""
+    """`NodeAttachments` for nodes that all work in the network namespace of this process."""
 
     def __init__(self, *, root: Path, addresses: Sequence[str]) -> None:
         self._root, self._addresses = root, addresses

@@ -268,8 +268,10 @@ class HostBridge:
 
 
 def remove_bridge(root: Path) -> None:
-    """Remove everything that the nodes in a directory have on this machine: namespaces, links, routes and rules. Raise
-    NodeNetworkError."""
+    """Remove all changes that the nodes in a directory have made to this machine: namespaces, links, routes and rules.
+
+    Raise NodeNetworkError if the machine refuses a change.
+    """
     bridge = bridge_of_nodes(root)
     if not index_of(bridge) and not any(is_network(namespace_file(directory)) for directory in _directories(root)):
         return
@@ -299,7 +301,7 @@ def _remove_namespace(root: Path, node: str) -> None:
     name = named_namespace(root, node)
     if name.is_symlink():
         name.unlink(missing_ok=True)
-        with contextlib.suppress(OSError):  # Other namespaces may be left there.
+        with contextlib.suppress(OSError):  # The directory may have the namespaces of other nodes.
             name.parent.rmdir()
     remove_network(namespace_file(root / node))
 
@@ -310,7 +312,7 @@ def _merge_routes(routes: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
 
 @contextlib.contextmanager
 def _present_rules() -> Iterator[None]:
-    """Ignore that a rule exists, and kernels without rules."""
+    """Ignore the errors that a rule exists already, or that the kernel does not support rules."""
     try:
         yield
     except OSError as error:
@@ -320,7 +322,7 @@ def _present_rules() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _errors(what: str) -> Iterator[None]:
-    """Translate errors of the machine into errors that name the operation."""
+    """Translate errors of the operating system to NodeNetworkError with the name of the operation."""
     try:
         yield
     except NoNodeAddressLeft as error:
@@ -332,8 +334,10 @@ def _errors(what: str) -> Iterator[None]:
 
 
 def _table_text(bridge: str, node_cidrs: Sequence[str], cluster_cidrs: Sequence[str]) -> str:
-    """Return the text for `nft -f -` that replaces the nftables table of the machine. The table masquerades what nodes
-    and their pods send to other machines."""
+    """Return the text for `nft -f -` that replaces the nftables table of the machine.
+
+    The table masquerades packets that nodes and their pods send to other machines.
+    """
     table = table_of_nodes(bridge)
     lines = [f"add table inet {table}", f"delete table inet {table}", f"table inet {table} {{"]
     lines += ["  chain postrouting {", "    type nat hook postrouting priority 100; policy accept;"]

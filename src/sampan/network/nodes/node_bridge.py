@@ -22,7 +22,8 @@ _CHECK_S = 60.0
 
 
 class NodeBridge:
-    """`NodeAttachments` with a bridge of the machine. A single thread makes all changes, in the order of the calls."""
+    """`NodeAttachments` for nodes on a bridge of the machine. A single thread makes all changes, in the order of the
+    calls."""
 
     def __init__(self, *, config: NodeBridgeConfig, clock: Clock) -> None:
         self._config, self._clock = config, clock
@@ -55,7 +56,7 @@ class NodeBridge:
             distant = distant_pod_cidrs(present, node_cidrs)
             await self._run_in_thread(self._host.route, routes, distant)
         except NodeNetworkError as error:
-            log.warning("pods of some nodes cannot be reached: %s", error)
+            log.warning("cannot route the pod CIDRs of all nodes: %s", error)
 
     async def run(self) -> None:
         while True:

@@ -17,9 +17,11 @@ from sampan.network.disjoint_networks import DisjointNetworks, is_within
 def pod_routes(
     nodes: Iterable[Node], node_cidrs: Sequence[str], cluster_cidrs: Sequence[str] = ()
 ) -> dict[str, dict[str, str]]:
-    """Return by node name the gateway of each pod CIDR: the node's address on the bridge. Nodes without an address
-    there, such as those of other machines, have no routes. Pod CIDRs must be in the cluster CIDRs, if there are any,
-    and one that overlaps that of an older node is left out."""
+    """Return by node name the gateway of each pod CIDR: the address of the node on the bridge.
+
+    Nodes without an address on the bridge, such as those of other machines, have no routes. Pod CIDRs must be in the
+    cluster CIDRs, if there are any. A pod CIDR that overlaps that of an older node is left out.
+    """
     routes: dict[str, dict[str, str]] = {}
     reserved, clusters = DisjointNetworks(), [ip_network(cidr) for cidr in cluster_cidrs]
     for node in sorted(nodes, key=lambda node: (node.metadata.creationTimestamp or "", node.metadata.name)):
@@ -56,7 +58,8 @@ class RouteTable:
         self._routes = netlink.pod_routes(link, index)
 
     def apply(self, desired: Mapping[str, str]) -> None:
-        """Add and remove routes, so that there are exactly the desired gateways by destination. Raise OSError."""
+        """Add and remove routes, so that there are exactly the desired gateways by destination. Raise OSError if the
+        kernel refuses a change."""
         for destination in sorted(self._routes.keys() - desired.keys()):
             self._remove(destination)
             del self._routes[destination]

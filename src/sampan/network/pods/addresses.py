@@ -1,5 +1,7 @@
-"""Allocation of pod IP addresses, and selection of CIDRs that are not in use on this machine for clusters that do not
-configure any. Pure but for the reading of the routes: allocated addresses are loaded from and stored in records.
+"""Allocation of pod IP addresses, and selection of CIDRs for clusters that do not configure any.
+
+The selected CIDRs are not in use on this machine. Everything is pure except the reading of routes: allocated addresses
+are loaded from and stored in records.
 """
 
 from __future__ import annotations

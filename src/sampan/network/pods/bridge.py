@@ -128,7 +128,7 @@ class BridgeNetwork:
         elif self._pods.get(record.uid) is record:
             self._records.save(before)
             self._pods[record.uid] = before
-            self._port_change(record, before)  # It is committed with the next transaction.
+            self._port_change(record, before)  # the restored host ports are committed with the next transaction
 
     async def detach(self, uid: str) -> None:
         before = self._pods.get(uid)
@@ -137,7 +137,7 @@ class BridgeNetwork:
         detached = self._pods[uid] = msgspec.structs.replace(before, ports=())
         self._machine.schedule_deletion(before.link)
         await self._run_in_thread(self._machine.disconnect, before, self._port_change(before, detached))
-        if self._pods.get(uid) is detached:  # Unless it was attached again meanwhile.
+        if self._pods.get(uid) is detached:  # false if the pod was attached again meanwhile
             await self._isolation.release(uid)
             self._forget(uid)
 

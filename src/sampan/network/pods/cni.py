@@ -34,7 +34,8 @@ log = logging.getLogger(__name__)
 CONFIG_DIRECTORY = Path("/etc/cni/net.d")
 PLUGIN_DIRECTORIES = (Path("/opt/cni/bin"), Path("/usr/lib/cni"), Path("/usr/libexec/cni"))
 BANDWIDTH = "bandwidth"
-"""A plug-in that is used if the engine has it: it limits the bandwidth of pods with such annotations."""
+"""A CNI plug-in that limits the bandwidth of pods with annotations for it. It is used if the container runtime has
+it."""
 PLUGINS = ("bridge", "host-local", "loopback", "portmap")
 _VERSION = "1.0.0"
 _PREFIX = "10-sampan-"

@@ -20,7 +20,7 @@ from sampan.network.pods.nft import list_rules, run_nft
 _FAMILIES = ("ip", "ip6")
 _DIRECTIONS = ("iifname", "oifname")
 RULES = len(_DIRECTIONS)
-"""The number of rules in each chain."""
+"""The number of rules that Sampan adds to each chain."""
 
 
 class NftChain(NamedTuple):

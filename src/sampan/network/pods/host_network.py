@@ -230,14 +230,14 @@ class HostNetwork:
 
 
 def networks_of(cidrs: Sequence[str]) -> list[Network]:
-    """Return the networks; unlike pod CIDRs of a node, there may be several per IP family."""
+    """Return the networks of these CIDRs. Unlike the pod CIDRs of a node, there may be several per IP family."""
     return [network for cidr in cidrs for network in parse_cidrs([cidr])]
 
 
 def forget_udp(ports: Collection[int], local: Collection[str]) -> None:
     """Delete the conntrack entries of flows to these ports on these addresses of the node.
 
-    A client that keeps sending would forever be directed to where its first packet went: to a deleted pod, or to the
+    A client that keeps sending would otherwise always reach the destination of its first packet: a deleted pod, or the
     node itself if the pod did not have the host port yet.
     """
     from pyroute2.netlink.exceptions import NetlinkError

@@ -1,8 +1,8 @@
 """Links, addresses, routes and bandwidth limits through netlink. For use by one thread, with one socket for all pods.
 
-As with the CNI plug-in `bandwidth`, a token bucket on the host end of the veth pair limits what the pod receives. What
-it sends arrives at the host end, where it can only be redirected: to an intermediate device (ifb), which has the token
-bucket. A pod with CAP_NET_ADMIN can change neither.
+As with the CNI plug-in `bandwidth`, a token bucket on the host end of the veth pair limits the traffic that the pod
+receives. Traffic that the pod sends arrives at the host end, where it can only be redirected. It goes to an
+intermediate device (ifb), which has another token bucket. A pod with CAP_NET_ADMIN can change neither.
 """
 
 from __future__ import annotations
@@ -58,13 +58,13 @@ def shaper_of(link: str) -> str:
 
 
 def encode_shaper_creation(name: str, *, mtu: int) -> NetlinkMessage:
-    """Create an intermediate device, and bring it up."""
+    """Encode the creation of an intermediate device, which is brought up."""
     body = link_body(flags=_UP, name=name, mtu=mtu) + attribute(_IFLA_LINKINFO, text_attribute(_INFO_KIND, "ifb"))
     return NetlinkMessage(type=_NEW_LINK, body=body, flags=_CREATE | _EXCLUSIVE)
 
 
 def encode_token_bucket(index: int, bits_per_s: int) -> NetlinkMessage:
-    """Limit what is sent through a link, or change the limit."""
+    """Encode a token bucket that limits the traffic sent through a link. An existing token bucket is replaced."""
     rate = bits_per_s // 8
     burst = max(int(rate * _BURST_S), _SMALLEST_BURST)
     limit = min(int(rate * _LATENCY_S) + burst, 0xFFFFFFFF)
@@ -77,7 +77,10 @@ def encode_token_bucket(index: int, bits_per_s: int) -> NetlinkMessage:
 
 
 def encode_redirection(index: int, shaper: int) -> list[NetlinkMessage]:
-    """Redirect what arrives at a link to its intermediate device. The link must not have a redirection yet."""
+    """Encode the redirection of traffic that arrives at a link to its intermediate device.
+
+    The link must not have a redirection yet.
+    """
     queue = _MESSAGE.pack(0, index, _INGRESS_HANDLE, _INGRESS, 0) + text_attribute(_TCA_KIND, "ingress")
     every_packet = struct.pack("=BBBxHHhhI", 1, 0, 1, 0, 0, 0, 0, 0) + bytes(16)
     mirred = struct.pack("=IIiiiiI", 0, 0, _STOLEN, 0, 0, _REDIRECT_TO_EGRESS, shaper)
@@ -228,8 +231,10 @@ class Links:
             os.close(file)
 
     def delete(self, *links: str) -> None:
-        """Delete the links that exist, with their intermediate devices, several as one group: each deletion blocks for
-        tens of milliseconds."""
+        """Delete those of the scheduled links that exist, with their intermediate devices.
+
+        Several links are deleted as one group, because each deletion blocks for tens of milliseconds.
+        """
         names = [name for link in links for name in (link, shaper_of(link))]
         while indexes := [index for name in dict.fromkeys(names) if (index := index_of(name))]:
             messages = [netlink.encode_link_deletion(indexes[0])]
@@ -238,7 +243,7 @@ class Links:
                     *(netlink.encode_group_assignment(index, _LEAVING) for index in indexes),
                     netlink.encode_group_deletion(_LEAVING),
                 ]
-            # The kernel deletes a link itself when the namespace of its peer has ended: then the others are left to do.
+            # The kernel deletes a link itself when the namespace of its peer has ended. Then the other links remain.
             with _error_text(f"links {', '.join(links)}", unless=errno.ENODEV):
                 netlink.send_messages(self._plain, messages)
                 return

@@ -1,4 +1,5 @@
-"""Changes of the pod network's rules: each is one transaction, and pending changes are committed together."""
+"""Transactions of the nftables rules of a pod network. Changes that are pending at the same time share a
+transaction."""
 
 from __future__ import annotations
 
@@ -41,7 +42,7 @@ class NftChange:
 
 
 class Transactions:
-    """Batches of changes, for use by one thread; only `add` may be called from any thread.
+    """Batches of rule changes, for use by one thread; only `add` may be called from any thread.
 
     `whole` returns the complete desired table. It is written if a change fails, since another program may have flushed
     the table.

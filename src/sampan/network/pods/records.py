@@ -15,7 +15,8 @@ from sampan.runtimes.config import PortMapping
 class HostPortMapping(msgspec.Struct, frozen=True, kw_only=True):
     protocol: str
     host_ip: str
-    """Empty for all addresses of the node; 0.0.0.0 or :: for all of that family."""
+    """The address of the node on which the host port listens. It is empty for all addresses, and 0.0.0.0 or :: for all
+    addresses of that family."""
     host_port: int
     container_port: int
 
@@ -28,7 +29,7 @@ class PodNetworkRecord(msgspec.Struct, frozen=True, kw_only=True):
     """Addresses with prefix lengths."""
     ports: tuple[HostPortMapping, ...] = ()
     ingress_bits_per_s: int = 0
-    """The bandwidth limit of the pod; 0 for none."""
+    """The limit of the traffic that the pod receives, in bits per second; 0 for no limit."""
     egress_bits_per_s: int = 0
 
 
@@ -48,7 +49,7 @@ class PodNetworkRecords:
     def _read(self, file: Path) -> PodNetworkRecord | None:
         try:
             return msgspec.json.decode(file.read_bytes(), type=PodNetworkRecord)
-        except msgspec.DecodeError:  # Only a power failure leaves such a file, and no pod survives that.
+        except msgspec.DecodeError:  # Only a power failure leaves a damaged file, and no pod survives a power failure.
             file.unlink()
             return None
 

@@ -49,7 +49,8 @@ def port_errors(ports: Iterable[HostPortMapping]) -> Iterator[str]:
 
 @lru_cache(maxsize=1024)
 def port_elements(record: PodNetworkRecord) -> frozenset[Element]:
-    """Return the elements of a pod: `ports` by port, `bound` by host IP and port, `own` for hairpin connections."""
+    """Return the elements of a pod in the maps: `ports` by port, `bound` by host IP and port, `own` for hairpin
+    connections."""
     result: set[Element] = set()
     for ip in [ip_interface(address).ip for address in record.addresses if record.ports]:
         result.add(Element(f"own{ip.version}", f"{ip} . {ip}"))
@@ -200,7 +201,7 @@ def frame_table_for(bridge: str) -> str:
 def frame_table_text(bridge: str, hardware: str) -> str:
     """Return the text that replaces the frame table. `hardware` is the hardware address of the bridge.
 
-    The node would tell pods of the shorter way with ICMP redirects, which are dropped.
+    The table drops ICMP redirects, with which the node would tell pods to bypass it.
     """
     return frame_table_removal(bridge) + "\n".join(
         [

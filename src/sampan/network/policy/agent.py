@@ -30,11 +30,12 @@ log = logging.getLogger(__name__)
 
 COMPONENT = "network-policy"
 LIMIT_REASON = "NetworkPolicyTooLarge"
-"""The reason of the event about a policy that exceeds what a node has rules for."""
+"""The reason of the event about a policy that exceeds the number of rules that a node allows."""
 _AUDIT_S = 60.0
 _RETRY_S = 1.0
 _KNOWN_S = 2.0
-"""How long a new pod waits until the informers know it. After that it starts, isolated until they do."""
+"""Seconds for which a new pod waits until the informers know it. After that the pod starts, isolated until they know
+it."""
 _LIST_S = 2.0
 
 
@@ -86,7 +87,7 @@ class NetworkPolicyAgent:
             raise network_failure(f"network policies: {error}") from None
 
     async def release(self, uid: str) -> None:
-        """The elements of the addresses are deleted before another pod can have the addresses."""
+        """Delete the elements of the addresses of a pod. They are deleted before another pod can get the addresses."""
         try:
             await self._enforcer.release(uid)
         except NftError as error:
@@ -103,8 +104,10 @@ class NetworkPolicyAgent:
         self._enforcer.close()
 
     async def _isolate_unknown(self, uid: str, addresses: Sequence[str]) -> None:
-        """Isolate a pod that the informers do not know yet, and wait until they do. They may reach it while the rules
-        are written, so the wait is registered before."""
+        """Isolate a pod that the informers do not know yet, and wait until they do.
+
+        The wait is registered before the rules are written, because the informers may deliver the pod in the meantime.
+        """
         known = self._awaited[uid] = asyncio.Event()
         try:
             await self._enforcer.isolate(uid, addresses)
@@ -189,7 +192,10 @@ class NetworkPolicyAgent:
         self._listed_at.pop(key, None)
 
     def _forget_deleted(self) -> None:
-        """Remove what was deleted while this agent did not follow the informers, or before an informer reached it."""
+        """Remove policies, pods and namespaces that were deleted without a watch event that this agent has seen.
+
+        Such objects were deleted while the agent did not follow the informers, or before an informer knew them.
+        """
         for key, listed_at in list(self._listed_at.items()):
             if listed_at + _AUDIT_S < self._clock.monotonic():
                 self._unlist(key)

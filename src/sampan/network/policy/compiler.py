@@ -38,7 +38,8 @@ class PolicyConfig:
     """The name of the node."""
     table: str = "sampan-netpol"
     bridge: str = ""
-    """The bridge of the node's pods, from which nobody can use an address of the node."""
+    """The bridge of the node's pods. A packet that arrives from it does not come from the node, even if its source is
+    an address of the node."""
     node_addresses: Sequence[str] = ()
     """Addresses from which the kubelet reaches pods through the forward hook. Traffic of processes in the network
     namespace of the node does not pass that hook."""
@@ -60,7 +61,8 @@ class _Isolation:
 
 
 class PolicyCompiler:
-    """Keeps `table` current. Each method costs as much as what it changes."""
+    """Keeps the nftables table `table` in step with policies, pods and namespaces. The cost of each method depends only
+    on what it changes."""
 
     def __init__(self, config: PolicyConfig) -> None:
         self.table = PolicyTable(config.table)
@@ -79,9 +81,9 @@ class PolicyCompiler:
         self._local: dict[str, NamespacedName] = {}
         """The pods of this node by the uid of the sandbox."""
         self._isolations: dict[str, _Isolation] = {}
-        """The elements in the maps, by the uid of the sandbox."""
+        """The elements of each sandbox in the verdict maps, by the uid of the sandbox."""
         self._owners: dict[str, str] = {}
-        """The sandbox whose elements an address has."""
+        """The sandbox to which the elements of an address belong, by address."""
         self._chains: dict[_ChainKey, PolicyChain] = {}
         self._users: dict[str | _ChainKey, int] = {}
         """How often combination chains, policy chains and static sets are used."""
@@ -170,7 +172,7 @@ class PolicyCompiler:
         self._sync(uid)
 
     def _refresh(self, key: NamespacedName) -> None:
-        """Update what depends on a pod after its object or its sandbox has changed."""
+        """Update the pod sets and elements that depend on a pod, after its object or its sandbox has changed."""
         old, reported = self._directory.get(key), self._reported.get(key)
         pod = with_addresses(reported, self._addresses(reported)) if reported is not None else None
         if pod == old:
@@ -194,7 +196,7 @@ class PolicyCompiler:
         return pod.static_uid if is_static and pod.uid not in self._sandboxes else pod.uid
 
     def _sync(self, uid: str) -> None:
-        """Make the elements of a sandbox those that its pod requires."""
+        """Update the elements of a sandbox to those that its pod requires."""
         pod = self._directory.find_by_sandbox(uid)
         if pod is not None and uid != self._sandbox_of(pod):
             pod = None
@@ -254,8 +256,11 @@ class PolicyCompiler:
     # -- chains ------------------------------------------------------------------------------------------------------
 
     def _acquire(self, isolation: _Isolation) -> None:
-        """Add a user to combinations of policies. The policies of a combination are used once, however many pods use
-        it: a change of a policy would otherwise cost as much as all pods times all policies of a namespace."""
+        """Add a user to combinations of policies.
+
+        The policies of a combination count it as one user, however many pods use it. Otherwise a change of a policy
+        would cost as much as the number of pods times the number of policies of a namespace.
+        """
         for keys in isolation.combinations:
             name = _combination_name(keys)
             if self._count(name, 1) > 1:

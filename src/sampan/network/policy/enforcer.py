@@ -35,7 +35,7 @@ class PolicyEnforcer:
         """Held during a transaction, so that transactions have the order of the changes."""
         self._is_started = False
         self._needs_rewrite = True
-        """Whether the table in the kernel is unknown, so that only a rewrite is right."""
+        """Whether the content of the table in the kernel is unknown, so that it must be rewritten as a whole."""
 
     async def start(self) -> None:
         """Enforce the policies that the compiler has, in place of those of an earlier process."""
@@ -65,7 +65,8 @@ class PolicyEnforcer:
             await self.commit()
 
     async def commit(self) -> None:
-        """Return when all changes up to now are effective. Raise NftError; the next call tries again."""
+        """Commit all pending changes, and return when they are effective. Raise NftError if that fails; the next call
+        tries again."""
         async with self._lock:
             table = self.compiler.table
             if not self._needs_rewrite:
@@ -128,7 +129,7 @@ class PolicyEnforcer:
         await self.commit()
 
     async def remove_all(self) -> None:
-        """Remove the table, for a node that is removed. There is nothing left to enforce."""
+        """Remove the table, for a node that is removed."""
         async with self._lock:
             self._is_started, self._needs_rewrite = False, True
             await self._write(self.compiler.table.removal())
@@ -140,7 +141,7 @@ class PolicyEnforcer:
         await self._run(lambda: run_nft("-f", "-", text=text))
 
     async def _run(self, call: Callable[[], T]) -> T:
-        """Call in the network namespace of the node. A transaction that has begun is not interrupted."""
+        """Run a function in the network namespace of the node. A transaction that has begun is not interrupted."""
         return await asyncio.shield(asyncio.get_running_loop().run_in_executor(self._thread, call))
 
 

@@ -15,7 +15,8 @@ VERSIONS = (4, 6)
 
 
 def digest(text: str) -> str:
-    """Return the part of a name that stands for text of a user, which never appears in the table itself."""
+    """Return the part of a set or chain name that stands for text of a user, which never appears in the table
+    itself."""
     return hashlib.sha256(text.encode()).hexdigest()[:24]
 
 
@@ -63,7 +64,8 @@ class _PodSet:
         self.users = 0
         self.members: dict[NamespacedName, tuple[tuple[int, str], ...]] = {}
         self.counts: Counter[tuple[int, str]] = Counter()
-        """How many pods contribute an element: for a moment two pods may have the same address."""
+        """The number of pods that contribute an element, by element. For a moment two pods may have the same
+        address."""
 
 
 class PodSets:
@@ -73,7 +75,7 @@ class PodSets:
         self._table, self._directory = table, directory
         self._sets: dict[PodSetSpec, _PodSet] = {}
         self._by_namespace: dict[str, dict[PodSetSpec, _PodSet]] = {}
-        """The sets by the namespace that they select; under "" those that select namespaces by labels."""
+        """The sets by the namespace that they select. Sets that select namespaces by labels are under ""."""
 
     def acquire(self, spec: PodSetSpec) -> None:
         """Add a user of a set, and create the set for its first user."""

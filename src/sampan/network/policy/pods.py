@@ -1,4 +1,4 @@
-"""What network policies see of pods and namespaces."""
+"""The parts of pods and namespaces that network policies depend on."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class PodEndpoint:
 
     uid: str
     static_uid: str
-    """Of a mirror pod: the uid of its static pod, with which the kubelet creates the sandbox."""
+    """The uid of the static pod if this is a mirror pod. The kubelet creates the sandbox with that uid."""
     key: NamespacedName
     node: str
     labels: Mapping[str, str]

@@ -11,7 +11,8 @@ from sampan.network.policy.policy_spec import ALL_PODS, EGRESS, PolicySpec, Port
 from sampan.network.policy.ranges import range_text
 
 MAX_RULES: Final = 4_000
-"""The largest number of nftables rules of a policy in one direction. What exceeds it is not allowed through."""
+"""The largest number of nftables rules of a policy in one direction. Traffic that only further rules would accept is
+not allowed."""
 _MAX_INLINE: Final = 16
 """Rules with more ports use a named set."""
 FAMILIES: Final = {4: "ip", 6: "ip6"}

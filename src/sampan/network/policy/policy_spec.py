@@ -1,4 +1,5 @@
-"""What a NetworkPolicy selects and allows, in a normal form: equal specs mean equal rules."""
+"""The normal form of a NetworkPolicy: the pods that it selects and the traffic that it allows. Equal specs mean equal
+rules."""
 
 from __future__ import annotations
 
@@ -45,7 +46,8 @@ class RuleSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicySpec:
-    """A policy isolates the pods that it selects in each direction that has rules, be it an empty tuple."""
+    """The normal form of a policy. It isolates the selected pods in each direction that `rules` contains, even if the
+    tuple of rules is empty."""
 
     selection: PodSelection
     rules: Mapping[str, tuple[RuleSpec, ...]]
@@ -67,7 +69,8 @@ def policy_spec(policy: NetworkPolicy) -> PolicySpec:
 
 
 def is_truncated(policy: NetworkPolicy) -> bool:
-    """Whether the policy has so many peers and ports that some of what it allows is not allowed."""
+    """Whether the policy has so many peers and ports that the last ones are ignored, and traffic that only they allow
+    is not allowed."""
     spec = policy.spec
     sizes = (
         sum(_size(rule.from_, rule.ports) for rule in spec.ingress),
@@ -79,8 +82,11 @@ def is_truncated(policy: NetworkPolicy) -> bool:
 def _rules(
     rules: Iterable[tuple[Sequence[NetworkPolicyPeer], Sequence[NetworkPolicyPort]]], namespace: str
 ) -> tuple[RuleSpec, ...]:
-    """Return the rules of a direction with as many peers and ports as the limit permits. A rule only allows, so that
-    what is left out is not allowed; a rule whose peers are all left out must go, since without peers it allows all."""
+    """Return the rules of a direction with as many peers and ports as the limit permits.
+
+    Rules only allow traffic, so traffic of the peers and ports that are left out is not allowed. A rule whose peers are
+    all left out is left out too, since a rule without peers allows all of them.
+    """
     specs, room = [], NETWORK_POLICY_PEERS
     for peers, ports in rules:
         room -= 1 + len(ports)

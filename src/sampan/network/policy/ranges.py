@@ -11,7 +11,7 @@ Range = tuple[int, int]
 """The first and the last number of a range."""
 
 MAX_RANGES = 20_000
-"""The largest number of address ranges that a rule may have. Further ranges are not allowed through."""
+"""The largest number of address ranges that a rule may have. Traffic of further ranges is not allowed."""
 
 
 def merge(ranges: Iterable[Range]) -> list[Range]:

@@ -9,14 +9,15 @@ from typing import Final
 
 _ELEMENTS_PER_LINE: Final = 200
 _DELETE_DELAY_S: Final = 1.0
-"""Kernels before 6.2 count a reference to a chain for a moment after the map element with it was deleted."""
+"""Seconds between emptying and deleting a chain. Kernels before 6.2 count a reference to a chain for a moment after the
+map element with it was deleted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Chain:
     rules: Sequence[str]
     hook: str = ""
-    """The declaration of a base chain."""
+    """The hook and priority of a base chain; empty for other chains."""
 
 
 class PolicyTable:
@@ -97,9 +98,9 @@ class PolicyTable:
         )
 
     def changes(self, now: float) -> str:
-        """Return the difference to the previous call as text, and consider it committed.
+        """Return the changes since the previous call as text, and consider them committed.
 
-        After a failed transaction only `render_replacement` is right.
+        After a failed transaction the table must be replaced with `render_replacement`.
         """
         lines = [
             *self._deletions(now),

@@ -21,7 +21,7 @@ from sampan.network.proxy.services import FAMILIES, IPV4, Network, family_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProxyConfig:
-    """Counterparts of the fields of KubeProxyConfiguration with the same names."""
+    """The settings of packet rules, as in the fields of KubeProxyConfiguration with the same names."""
 
     families: Sequence[str] = FAMILIES
     """The IP families with a table."""
@@ -44,8 +44,8 @@ class ProxyConfig:
     """The time between two comparisons of every rule with what the kernel has."""
 
     removes_rules: bool = False
-    """Whether the rules end with the proxy, rather than stay for the next one. Such a proxy leaves the tables of others
-    alone."""
+    """Whether the rules are removed when the proxy stops, rather than kept for the next one. Such a proxy leaves the
+    tables of other proxies alone."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.masquerade_bit <= 31:
@@ -68,7 +68,8 @@ def supported_families() -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeFacts:
-    """What the rules of one IP family depend on besides services: the node and the service CIDRs of the cluster."""
+    """The facts besides services on which the rules of one IP family depend: the node and the service CIDRs of the
+    cluster."""
 
     node_ip: str = ""
     local_cidrs: tuple[str, ...] = ()

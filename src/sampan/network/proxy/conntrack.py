@@ -32,7 +32,7 @@ from sampan.network.proxy.tracker import ServiceChange
 _SYSCTLS = Path("/proc/sys/net/netfilter")
 _HASH_SIZE = Path("/sys/module/nf_conntrack/parameters/hashsize")
 _MOST_ENTRIES = 1 << 20
-"""The limit of a computed table size, which keeps the memory of machines with many CPUs in bounds."""
+"""The upper limit of a computed table size, which bounds the memory that machines with many CPUs use for it."""
 _MAX = "nf_conntrack_max"
 _NETLINK_NETFILTER = 12
 _NFNL_SUBSYS_CTNETLINK = 1
@@ -66,7 +66,7 @@ ServingEndpoints = Mapping[Target, frozenset[Target]]
 
 
 def conntrack_sysctls(configuration: ConntrackConfiguration, cpus: int) -> dict[str, int]:
-    """Return the values to set by name. Pure."""
+    """Return the values of the conntrack sysctls to set, by name. Pure."""
     return dict(_values(configuration, cpus))
 
 
@@ -87,10 +87,10 @@ def _values(configuration: ConntrackConfiguration, cpus: int) -> Iterator[tuple[
 
 
 def apply_conntrack_sysctls(configuration: ConntrackConfiguration) -> None:
-    """Set the sysctls in the network namespace of the calling thread. Blocks.
+    """Set the conntrack sysctls in the network namespace of the calling thread. The call blocks.
 
     A sysctl that cannot be set is logged: services work without it. The table size belongs to the machine: namespaces
-    of nodes cannot change it, and it is never reduced, because other programs may rely on it.
+    of nodes cannot change it. It is never reduced, because other programs may rely on it.
     """
     _load_module()
     for name, value in conntrack_sysctls(configuration, os.cpu_count() or 1).items():
@@ -123,7 +123,7 @@ def _grow_hash_table(size: int) -> None:
 
 
 class UdpFlow(NamedTuple):
-    """A tracked UDP flow: where its first packet was sent to, and who replies."""
+    """A tracked UDP flow: the destination of its first packet, and the endpoint that replies."""
 
     destination: str
     destination_port: int
@@ -145,7 +145,7 @@ class ConntrackTable:
             return list(self._read(netlink))
 
     def delete(self, flows: Iterable[UdpFlow]) -> int:
-        """Delete entries, and return how many existed: others have expired in the meantime."""
+        """Delete entries, and return how many of them still existed. The rest have expired in the meantime."""
         count = 0
         with closing(_open()) as netlink:
             for flow in flows:

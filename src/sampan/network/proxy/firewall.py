@@ -1,10 +1,12 @@
-"""Other firewalls that drop forwarded packets, above all Docker's and ufw's.
+"""Rules for other firewalls that drop forwarded packets of services, above all those of Docker and ufw.
 
 Traffic to a service that this node forwards to a pod of another node is dropped if the policy of a forward chain is
-DROP: in nftables an accept in one table does not override a drop in another. To the chain of iptables, rules with
-Sampan's comment are appended, after the rules of others, and by the program `iptables`, which does not understand rules
-that others put into its tables. Chains of other programs are reported with the command that mends them, as only their
-owner knows which rules belong there. Traffic of the node's own pods is the business of the pod network.
+DROP: in nftables an accept in one table does not override a drop in another.
+
+For the chain of iptables, rules with Sampan's comment are appended after the existing rules. The program `iptables`
+appends them, because it does not understand rules that other programs put into its tables. For chains of other programs
+a warning names the command that adds the rules, as only their owner knows which rules belong there. The pod network
+does the same for traffic of the node's own pods.
 """
 
 from __future__ import annotations
@@ -32,7 +34,8 @@ _TIMEOUT_S = 60
 
 
 class ServiceForwardRules:
-    """Keeps forwarded traffic of services from being dropped. All calls block, in a thread of the node's namespace."""
+    """Keeps other firewalls from dropping forwarded traffic of services. All calls block, and must run in a thread of
+    the node's namespace."""
 
     def __init__(self, *, masquerade_mark: int, cluster_cidrs: Sequence[str] = ()) -> None:
         """`masquerade_mark` is the bit of the packet mark that forwarded traffic of services has."""
@@ -40,7 +43,7 @@ class ServiceForwardRules:
         self._warned: set[str] = set()
 
     def ensure(self) -> None:
-        """Add missing rules, and log what can only be mended by the administrator."""
+        """Add missing rules, and log a warning about rules that only the administrator can add."""
         try:
             chains = list_rules("chains")
         except NftError as error:
@@ -82,8 +85,11 @@ class ServiceForwardRules:
 
 
 def accept_rules(mark: int) -> list[list[str]]:
-    """Return the rules as arguments of iptables after -A, -C or -D, like those of KUBE-FORWARD in the iptables mode of
-    the real kube-proxy: packets that are about to be masqueraded, and what belongs to accepted connections."""
+    """Return the rules as arguments of iptables after -A, -C or -D.
+
+    They are like those of KUBE-FORWARD in the iptables mode of the real kube-proxy: they accept packets that are about
+    to be masqueraded, and packets of accepted connections.
+    """
     comment = ["-m", "comment", "--comment", COMMENT, "-j", "ACCEPT"]
     return [
         ["FORWARD", "-m", "mark", "--mark", f"{mark:#x}/{mark:#x}", *comment],
@@ -118,8 +124,11 @@ def _run(name: str, action: str, rule: Sequence[str]) -> int:
 async def keep_forward_rules(
     rules: ServiceForwardRules, namespace: NetworkNamespace, clock: Clock, *, removes_rules: bool
 ) -> None:
-    """Check the rules at the start and from time to time until cancelled, because restarting another firewall removes
-    rules that it does not know. `removes_rules` says whether the rules are removed at the end."""
+    """Check the rules at the start and periodically until cancelled.
+
+    Restarting another firewall removes rules that it does not know. With `removes_rules` the rules are removed at the
+    end.
+    """
     executor: ThreadPoolExecutor = namespace.executor("service-firewall")
     loop = asyncio.get_running_loop()
     try:
@@ -127,6 +136,6 @@ async def keep_forward_rules(
             await loop.run_in_executor(executor, rules.ensure)
             await clock.sleep(CHECK_PERIOD_S)
     finally:
-        if removes_rules:  # complete before this returns, as the process may exit at once
+        if removes_rules:  # the removal is complete before this returns, as the process may exit at once
             await asyncio.shield(loop.run_in_executor(executor, rules.remove))
         executor.shutdown(wait=False)

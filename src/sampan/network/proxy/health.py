@@ -91,7 +91,8 @@ class ProxyHealth:
         return response
 
     def _state(self) -> tuple[bool, float]:
-        """Return whether all IP families are healthy, and when the unhealthy or else the newest one was synced."""
+        """Return whether all IP families are healthy, and the time of the last sync: of an unhealthy family, or else
+        the newest one."""
         now = self._clock.monotonic()
         for family, last_updated in self._last_updated.items():
             if now - self._oldest_pending.get(family, now) >= self._timeout_s:
@@ -99,7 +100,10 @@ class ProxyHealth:
         return True, max(self._last_updated.values(), default=0.0)
 
     def _response(self, is_healthy: bool, last_updated: float, more: str) -> HealthResponse:
-        """The time of the last update of a healthy proxy is the current time, as older clients expect it to advance."""
+        """Return the response of a health check.
+
+        The time of the last update of a healthy proxy is the current time, as older clients expect it to advance.
+        """
         now = _go_time(self._clock.now())
         last = now if is_healthy else _go_time(last_updated)
         body = f'{{"lastUpdated": "{last}","currentTime": "{now}"{more}}}'

@@ -60,13 +60,13 @@ class NodeProxyConfig:
     configuration: KubeProxyConfiguration
     """The configuration with its defaults."""
     loopback: LoopbackServices = field(default_factory=LoopbackServices)
-    """The addresses of services in the mode userspace."""
+    """The loopback addresses of services in the userspace mode."""
     removes_rules: bool = False
     """Whether the rules are removed when the proxy stops. Otherwise a restart interrupts nothing."""
 
 
 class NodeProxy:
-    """`run()` proxies until it is cancelled."""
+    """kube-proxy of one node. `run()` proxies until it is cancelled."""
 
     def __init__(
         self,
@@ -80,9 +80,11 @@ class NodeProxy:
         machine_ports: LocalhostPorts | None = None,
         recorder: FlightRecorder | None = None,
     ) -> None:
-        """`nodes` has at least the node of the proxy. `machine_ports` makes node ports reachable by localhost of the
-        machine, on behalf of all nodes of the process; without it, a node that has no network namespace of its own does
-        so by itself."""
+        """Create the proxy. `nodes` has at least the node of the proxy.
+
+        `machine_ports` makes node ports reachable by localhost of the machine, on behalf of all nodes of the process.
+        Without it, a node that has no network namespace of its own listens on localhost itself.
+        """
         self._config, self._configuration = config, config.configuration
         self._informers, self._nodes, self._clock, self._machine_ports = informers, nodes, clock, machine_ports
         self._metrics, self._recorder = metrics, recorder
@@ -288,7 +290,7 @@ def _local_addresses() -> list[str]:
 
 
 class _LocalhostObserver:
-    """Updates the node ports of a node, and then the listeners."""
+    """Updates the node ports of a node, and then the listeners on localhost. A `ServiceObserver`."""
 
     def __init__(self, backends: NodePortBackends, listeners: Sequence[LocalhostPorts]) -> None:
         self._backends, self._listeners = backends, listeners
@@ -300,7 +302,7 @@ class _LocalhostObserver:
 
 
 LIMIT_REASON = "ServiceTooLarge"
-"""The reason of the event about a service that exceeds what a node has rules for."""
+"""The reason of the event about a service that exceeds the number of rules that a node allows."""
 
 
 class LimitReporter:
@@ -326,7 +328,7 @@ class LimitReporter:
 
 
 class _Synced:
-    """Sets an event after the first sync."""
+    """Sets an asyncio event after the first sync. A `ServiceObserver`."""
 
     def __init__(self, synced: asyncio.Event) -> None:
         self._synced = synced

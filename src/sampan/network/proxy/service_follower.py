@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 
 class ServiceFollower:
-    """`run()` calls the observers until it is cancelled."""
+    """Follows services and their endpoints. `run()` calls the observers after changes until it is cancelled."""
 
     def __init__(
         self,
@@ -33,7 +33,7 @@ class ServiceFollower:
         health: ProxyHealth,
         min_sync_period_s: float = 1.0,
     ) -> None:
-        """`nodes` has at least the node of the proxy."""
+        """Create the follower. `nodes` has at least the node of the proxy."""
         self._informers, self._nodes, self._observers, self._clock = informers, nodes, observers, clock
         self._metrics, self._health, self._min_sync_period_s = metrics, health, min_sync_period_s
         self._has_changes = asyncio.Event()

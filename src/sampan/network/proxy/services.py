@@ -90,13 +90,14 @@ class ServicePortInfo:
     node_port: int = 0
     external_ips: tuple[str, ...] = ()
     load_balancer_ips: tuple[str, ...] = ()
-    """Ingress addresses with the IP mode VIP: traffic to the others reaches nodes by another address."""
+    """The load balancer addresses with the IP mode VIP. Traffic to other load balancer addresses reaches nodes by
+    another address."""
     source_ranges: tuple[Network, ...] = ()
-    """Empty if every source is allowed."""
+    """The allowed source ranges of load balancer traffic; empty if every source is allowed."""
     affinity_timeout_s: int = 0
     """The timeout of the session affinity ClientIP, or 0 without affinity."""
     created: str = ""
-    """When the service was created: of two services that claim an address, the older one has it."""
+    """The creation time of the service: of two services that claim an address, the older one has it."""
     is_external_policy_local: bool = False
     is_internal_policy_local: bool = False
     health_check_node_port: int = 0
@@ -111,7 +112,11 @@ class ServicePortInfo:
 
     @property
     def uses_cluster_endpoints(self) -> bool:
-        """External traffic always uses them: that of pods and of the node itself ignores the policy Local."""
+        """Whether the service port uses the endpoints of the traffic policy Cluster.
+
+        A port that is reachable from outside always does, because traffic of pods and of the node itself to external
+        addresses ignores the policy Local.
+        """
         return not self.is_internal_policy_local or self.is_externally_accessible
 
     @property
@@ -143,7 +148,7 @@ class ServicePortState:
 
     @property
     def local_ready_addresses(self) -> frozenset[str]:
-        """The addresses that a health check of the node counts."""
+        """The addresses of ready endpoints on this node, which a health check of the node counts."""
         return frozenset(endpoint.address for endpoint in self.endpoints if endpoint.is_local and endpoint.is_ready)
 
 
@@ -188,9 +193,12 @@ def count_addresses(service: ServicePortInfo | _ServiceAddresses) -> int:
 def service_ports(
     service: Service, families: Iterable[str] = FAMILIES, room: int = SERVICE_ADDRESS_PORTS
 ) -> list[ServicePortInfo]:
-    """Return the ports of a service in these IP families; none for services without a cluster IP. Each port has rules
-    for each address, so that a service with very many of both loses its last ports; `room` is the number of such pairs
-    that the node has left. A port without further addresses, and the first one, cost no room."""
+    """Return the ports of a service in these IP families; none for services without a cluster IP.
+
+    Each port has rules for each address, so a service with very many of both loses its last ports. `room` is the number
+    of pairs of a port and an address that the node has left. The first port needs no room, nor do the ports of a
+    service with a single address.
+    """
     if not is_proxied(service):
         return []
     infos = []
@@ -263,7 +271,8 @@ def _affinity_timeout_s(service: Service) -> int:
 
 
 def _source_ranges(ranges: Sequence[str], family: str) -> tuple[Network, ...]:
-    """Return the source ranges of a family, or none if one of them is everything. Whitespace around them is valid."""
+    """Return the source ranges of an IP family; none if one of them contains all addresses. Whitespace around a range
+    is valid."""
     networks = []
     for text in ranges:
         address, _, length = text.strip().partition("/")
@@ -321,11 +330,13 @@ class EndpointsByPort(NamedTuple):
 def endpoints_by_port(
     slices: Iterable[EndpointSlice], family: str, node_name: str, room: int = SERVICE_ENDPOINT_PORTS
 ) -> EndpointsByPort:
-    """Return the endpoints of a service in one IP family, ordered by address and port. `room` is the number of pairs of
-    an endpoint and a port that the node has left; those with the first port of a slice cost none.
+    """Return the endpoints of a service in one IP family, ordered by address and port.
+
+    `room` is the number of pairs of an endpoint and a port that the node has left. Pairs with the first port of a slice
+    need no room.
 
     An endpoint that moves between slices can be in two of them, and the address of a terminating pod can already belong
-    to another pod; a terminating endpoint never replaces another one.
+    to another pod. A terminating endpoint therefore never replaces another one.
     """
     endpoints: dict[tuple[str, str], dict[tuple[str, int], EndpointInfo]] = {}
     remaining, is_complete = SERVICE_ENDPOINT_PORTS, True

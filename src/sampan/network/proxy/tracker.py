@@ -47,8 +47,12 @@ class ResolvedService(NamedTuple):
 
     @property
     def excess_pairs(self) -> int:
-        """How many pairs of a port with an address, source range or endpoint the service has beyond those that every
-        service may have. What a service with a single port needs is no larger than its objects, and does not count."""
+        """The number of pairs of a port with an address, source range or endpoint beyond the number that every service
+        may have.
+
+        The pairs of a service with a single port do not count, because they are no more than the addresses and
+        endpoints in its objects.
+        """
         if len(self.ports) < 2:
             return 0
         return max(
@@ -126,7 +130,7 @@ class ServiceChange:
     problems: tuple[str, ...] = ()
     """Why the service has fewer ports or endpoints than its objects say, as messages for its author."""
     trigger_times: tuple[datetime, ...] = ()
-    """When the changes of endpoints were caused, for the network programming latency."""
+    """The times of the changes that triggered updates of endpoints, for the network programming latency."""
 
 
 class ServiceTracker:
@@ -257,7 +261,8 @@ class ServiceTracker:
         return resolved
 
     def _count_excess_pairs(self, key: NamespacedName, before: int, resolved: ResolvedService) -> None:
-        """Count the pairs of a service. If it needs fewer than before, others that need more can have them."""
+        """Update the number of pairs of a service. If it needs fewer than before, services that need more can have
+        them."""
         count = resolved.excess_pairs
         if count:
             self._excess_pairs[key] = count
@@ -278,7 +283,7 @@ def _trigger_time(slice: EndpointSlice) -> datetime | None:
 
 
 class ServiceObserver(Protocol):
-    """Is called by the runner of a proxy after each successful sync, with the changes that the sync applied.
+    """An observer that a proxy calls after each successful sync, with the changes that the sync applied.
 
     The first call has all services. Calls do not overlap. An observer reports its own failures (log, event), because a
     failure of an observer must not stop the sync of the packet rules.

@@ -3,8 +3,8 @@
 It corresponds to `pkg/kubelet/kuberuntime` and `k8s.io/cri-client`. `cri.proto` defines the messages, `client` sends
 them; `messages` builds requests and parses responses; `runtime_status` reads the status and configuration of the
 runtime and configures its network; `streaming` implements exec, attach and port forwarding; `view` watches the state of
-the runtime and reads resource usage; `images` manages images, with `containerd_images` for what only containerd's own
-API can do; `runtime` implements the runtime contract.
+the runtime and reads resource usage; `images` manages images, with `containerd_images` for operations that only
+containerd's own API has; `runtime` implements the runtime contract.
 """
 
 from sampan.runtimes.cri.runtime import CriRuntime

@@ -32,7 +32,7 @@ _OPTIONS = (
 
 
 class CriError(RuntimeFailure):
-    """An error response of the runtime, formatted as the kubelet in Kubernetes does."""
+    """An error response of the runtime, formatted as by the kubelet of Kubernetes."""
 
     def __init__(self, reason: str, code: grpc.StatusCode, details: str) -> None:
         name = "".join(part.capitalize() for part in code.name.split("_"))

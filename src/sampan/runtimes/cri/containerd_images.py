@@ -1,5 +1,5 @@
-"""Load images into containerd, and locate the layers of unpacked ones. CRI has no calls for that, but containerd serves
-its own API on the same socket."""
+"""Load images into containerd, and locate the layers of unpacked images. CRI has no calls for that, but containerd
+serves its own API on the same socket."""
 
 from __future__ import annotations
 

@@ -42,7 +42,8 @@ class CriImages(EngineImages):
         return [messages.image(image) for image in (await self._client.images("ListImages")).images]
 
     async def layers(self, name: str) -> Sequence[Path]:
-        """An image that Sampan has loaded may not be unpacked: its layers are those of Sampan's store."""
+        """Return the layers of an image. An image that Sampan has loaded may not be unpacked in containerd; then the
+        layers in Sampan's own store are returned."""
         cri = self._client.schema
         request = cri.ImageStatusRequest(image=cri.ImageSpec(image=name), verbose=True)
         info = (await self._client.images("ImageStatus", request, reason="ImageInspectError")).info
@@ -83,7 +84,7 @@ class CriImages(EngineImages):
         return await self._load(pause.bundle(str(parse_reference(name)))) is not None
 
     async def _load(self, bundle: Bundle) -> ImageInfo | None:
-        """Load an image, and wait until the runtime reports it, which takes a moment."""
+        """Load an image, and wait until the runtime reports it, which it does after a short delay."""
         if self._containerd is None:
             text = f"{bundle.name} is an image of Sampan, and this runtime can only pull images from registries"
             raise RuntimeFailure(PULL_FAILED, text)
@@ -96,8 +97,8 @@ class CriImages(EngineImages):
         raise RuntimeFailure(PULL_FAILED, f"{bundle.name} was imported, but the runtime does not list it")
 
     async def remove_imported(self) -> None:
-        """Remove all images that Sampan has loaded, so that they are not mistaken for those of a registry with the same
-        name."""
+        """Remove all images that Sampan has loaded, so that they are not mistaken for images of a registry with the
+        same names."""
         for name in await self._containerd.list_imported_names() if self._containerd is not None else ():
             await self.remove(name)
 

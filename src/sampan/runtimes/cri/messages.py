@@ -1,4 +1,4 @@
-"""CRI messages: requests from the configurations of sandboxes and containers, and what responses say."""
+"""CRI messages: requests are built from the configurations of sandboxes and containers, and responses are parsed."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def resources_message(resources: Resources) -> Any:
 
 
 def build_limits_update(resources: Resources) -> Any:
-    """Return limits for updating a running container, in which removed limits are explicit."""
+    """Return the limits for updating a running container. A removed limit is stated explicitly."""
     message = resources_message(resources)
     message.cpu_quota = resources.cpu_quota or _NO_LIMIT
     return message
@@ -208,7 +208,7 @@ def state(number: int) -> str:
 
 
 def sandbox(status: Any) -> ObservedSandbox:
-    """Convert the status of a sandbox, or an item of a list, which has no addresses."""
+    """Convert the status of a sandbox, or an item of a list of sandboxes, which has no addresses."""
     network = status.network if hasattr(status, "network") else None
     ips = (
         [network.ip, *(address.ip for address in network.additional_ips)] if network is not None and network.ip else []

@@ -151,7 +151,8 @@ class CriRuntime(EngineRuntime):
         await self._remove_empty_sandboxes(uid)
 
     async def _isolate(self, uid: str) -> None:
-        """Put network policies into effect. If that fails, stop the sandbox, so that no container is started in it."""
+        """Put the network policies of a pod into effect. If that fails, stop the sandbox, so that no container is
+        started in it."""
         try:
             if addresses := self._addresses(uid):
                 await self._isolation.isolate(uid, addresses)
@@ -160,7 +161,7 @@ class CriRuntime(EngineRuntime):
             raise
 
     def _addresses(self, uid: str) -> Sequence[str]:
-        """Return the addresses of a pod. A pod in the network of the node has none of its own."""
+        """Return the addresses of a pod. A pod that uses the network of the node has none of its own."""
         pod = self._table.get(uid)
         return pod.sandbox.ips if pod is not None and pod.sandbox is not None and pod.sandbox.is_ready else ()
 

@@ -57,15 +57,15 @@ async def _open_wire(url: str, protocol: str) -> StreamWire:
 
 
 def _make_unverified_context() -> ssl.SSLContext:
-    """Return a TLS context that does not verify certificates: the runtime's is self-signed, and its URL comes from the
-    trusted CRI socket."""
+    """Return a TLS context that does not verify certificates: that of the runtime is self-signed, and its URL comes
+    from the trusted CRI socket."""
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     return context
 
 
 class CriStream:
-    """A process attached over a connection; see `streams.ProcessStream`. When the stream is closed, runtimes let the
+    """A process attached over a connection; see `contract.ProcessStream`. When the stream is closed, runtimes let the
     process of an exec continue: it only sees the end of its stdin."""
 
     def __init__(self, url: str, *, has_stdin: bool, has_tty: bool) -> None:
@@ -77,7 +77,7 @@ class CriStream:
         self._is_over = False
 
     async def start(self, begin: Begin) -> None:
-        """Connect. Raise RuntimeFailure if that fails."""
+        """Connect to the streaming URL. Raise RuntimeFailure if that fails."""
         begin(self._run_connection())
         try:
             async with asyncio.timeout(_PATIENCE_S):
@@ -110,7 +110,7 @@ class CriStream:
             self._streams[kind] = await connection.open({_TYPE: kind})
 
     async def _relay(self) -> None:
-        """Relay output until the stream is closed, even if the output ends before."""
+        """Relay the output of the process until the stream is closed, even if the output ends before."""
         async with asyncio.TaskGroup() as group:
             outputs = [group.create_task(self._collect(STDOUT_STREAM, STDOUT))]
             if STDERR_STREAM in self._streams:
@@ -266,8 +266,8 @@ class CriCommands:
         return stream
 
     async def _exit_code(self, id: str) -> int:
-        """Return the exit code of a container, waiting for a while, as its output may end shortly before the runtime
-        notices its exit. Return 0 if the container keeps running."""
+        """Return the exit code of a container, or 0 if it keeps running. Its output may end shortly before the runtime
+        notices its exit, so wait for a while."""
         for _ in range(_LOOKS):
             status = await self._view.status(id)
             if status is None or messages.state(status.state) == contract.EXITED:

@@ -163,7 +163,7 @@ class CriUsage:
         ]
 
     async def _measure_sandbox(self, sandbox: ObservedSandbox) -> list[Usage]:
-        """Return the usage of the sandbox, or nothing for old runtimes, which do not report it."""
+        """Return the usage of the sandbox, or nothing if the runtime is too old to report it."""
         request = self._client.schema.SandboxRequest(pod_sandbox_id=sandbox.id)
         try:
             response = await self._client.runtime("PodSandboxStats", request)

@@ -22,7 +22,7 @@ from sampan.runtimes.docker.streaming import FrameSplitter
 from sampan.runtimes.pod_table import ObservedContainer
 
 _LARGEST = 16 << 10
-"""The maximum text of an entry; the engine splits longer lines."""
+"""The maximum length of the text of an entry; the engine splits longer lines."""
 _TIME = 30
 """The length of a timestamp with all nanosecond digits."""
 _TAIL = 64 << 10
@@ -82,7 +82,7 @@ class LogFile:
         self.since, self._count = _read_last_timestamp(path)
         """The timestamp of the last entry written, and the number of entries with that timestamp."""
         self._known = self._count
-        """How many entries with that timestamp are still to be skipped, as the engine sends them again."""
+        """The number of entries with that timestamp that are still to be skipped, as the engine sends them again."""
         self._file = self._open()
 
     def _open(self) -> io.FileIO:
@@ -114,7 +114,7 @@ class LogFile:
 
 
 async def follow(pieces: AsyncIterator[bytes], file: LogFile, *, has_tty: bool) -> None:
-    """Copy the stream to the file until it ends."""
+    """Copy a log stream of the engine to the file until the stream ends."""
     entries = LogEntryParser(has_tty=has_tty)
     async for data in pieces:
         file.write(entries.feed(data))
@@ -163,7 +163,7 @@ def _truncate_incomplete_line(path: Path) -> None:
 log = logging.getLogger(__name__)
 
 _LAST_WORDS_S = 2.0
-"""How long the report of a container's exit is delayed at most for its log to become complete."""
+"""The maximum time by which the report of a container's exit is delayed for its log to become complete."""
 
 
 class LogCopies:
@@ -184,8 +184,8 @@ class LogCopies:
             await asyncio.wait((task,), timeout=_LAST_WORDS_S)
 
     async def _copy(self, container: ObservedContainer, *, has_tty: bool) -> None:
-        """Copy the log twice, first following it and then from where that ended, as the engine may end a followed log
-        before its last entries."""
+        """Copy the log of a container. It is followed first, and then read again from the last entry, as the engine may
+        end a followed log before its last entries."""
         file = self._files[container.id] = LogFile(Path(container.log_path))
         try:
             for follows in (1, 0):
@@ -214,6 +214,6 @@ class LogCopies:
 
 
 def _seconds(time: str) -> str:
-    """Convert a timestamp to the engine's format: seconds since the epoch with a fraction."""
+    """Convert a timestamp to the format of the Docker API: seconds since the epoch with a fraction."""
     whole, _, rest = time.removesuffix("Z").partition(".")
     return f"{int(times.parse_time(f'{whole}Z'))}.{rest or '0'}"

@@ -1,5 +1,5 @@
-"""Messages of the Docker Engine: request bodies for the pause container of a pod and its containers, and what responses
-say.
+"""Messages of the Docker Engine: request bodies for the pause container of a pod and its containers, and the conversion
+of responses.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ def limits(resources: Resources) -> dict[str, Any]:
 
 
 def build_limits_update(resources: Resources) -> dict[str, Any]:
-    """Return limits for updating a running container, in which removed limits are explicit."""
+    """Return the limits for updating a running container. A removed limit is stated explicitly."""
     settings = limits(resources)
     return {"CpuQuota": _NO_LIMIT, **settings, "PidsLimit": resources.pids or _NO_LIMIT}
 
@@ -252,8 +252,8 @@ def container(inspected: Inspected) -> ObservedContainer:
 
 
 def _container_user(inspected: Inspected) -> ContainerUser | None:
-    """Return the user if uid and gid are numbers. Otherwise it is unknown, as the engine does not report how it
-    resolves names."""
+    """Return the user of the container if uid and gid are numbers. Otherwise the user is unknown, as the engine does
+    not report how it resolves names."""
     uid, _, gid = ((inspected.get("Config") or {}).get("User") or "").partition(":")
     more = (inspected.get("HostConfig") or {}).get("GroupAdd") or []
     try:

@@ -41,8 +41,8 @@ _IMAGE_VOLUMES = (28, 0)
 
 
 class DockerRuntime(EngineRuntime):
-    """Runs pods on the Docker Engine at `socket`. Pods are connected by `network`, or by the Docker network named
-    `own_network` if it is None."""
+    """Runs pods on the Docker Engine at `socket`. Pods are connected by `network`; if it is None, by the Docker network
+    named `own_network`."""
 
     name, version = "docker", ""
     _view: DockerView
@@ -153,7 +153,7 @@ class DockerRuntime(EngineRuntime):
         network = self._own_network if self._network is None else "none"
         body = messages.sandbox_body(config, config.attempt, self._node, image=self._pause_image, network=network)
         name = messages.sandbox_name(config, config.attempt)
-        # left by an interrupted attempt
+        # an interrupted attempt may have left a container of this name
         await self._client.delete(f"/containers/{name}", {"force": "true", "v": "true"})
         id = (await self._client.post("/containers/create", {"name": name}, body))["Id"]
         try:

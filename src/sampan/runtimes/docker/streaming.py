@@ -21,7 +21,7 @@ _HEAD = 8
 
 Resize = Callable[[int, int], Awaitable[None]]
 _DETACH_KEYS = "ctrl-^,ctrl-\\,ctrl-^,ctrl-\\"
-"""The key sequence to detach. The engine's default would intercept a control key that shells use."""
+"""The key sequence with which a client detaches. The engine's default would intercept a control key that shells use."""
 _CODE_LOOKS, _PID_LOOKS, _LOOK_AGAIN_S = 500, 200, 0.01
 _END_S = 10.0
 
@@ -45,8 +45,8 @@ class FrameSplitter:
 
 
 class DockerStream:
-    """A process with attached streams; see `streams.ProcessStream`. `ended` returns the exit code after the end of the
-    output; `given_up` is called if the stream is closed before that."""
+    """A process with attached streams; see `contract.ProcessStream`. `ended` returns the exit code after the end of the
+    output; `given_up` is called if the stream is closed before the output ends."""
 
     def __init__(
         self,
@@ -150,7 +150,8 @@ class DockerCommands:
             await self._client.post(f"{place}/resize", {"w": width, "h": height})
 
     async def _code(self, place: str) -> int:
-        """Return the exit code. The output may end shortly before the engine notices that the process has exited."""
+        """Return the exit code of an exec. The output may end shortly before the engine notices that the process has
+        exited, so ask several times."""
         for _ in range(_CODE_LOOKS):
             about = await self._client.get(f"{place}/json")
             if not about["Running"]:

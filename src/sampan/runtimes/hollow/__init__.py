@@ -1,7 +1,7 @@
 """The hollow runtime, which simulates pods without running anything, like kubemark's hollow nodes and KWOK.
 
-Annotations or a stage file define what pods do (`behaviour`). The state of a container is computed from that
-and the current time (`container`), so that an idle pod costs a few hundred bytes and no task.
+Annotations or a stage file define how pods behave (`behaviour`). The state of a container is computed from its
+behaviour and the current time (`container`), so that an idle pod costs a few hundred bytes and no task.
 """
 
 from sampan.runtimes.hollow.behaviour import NO_STAGES, PREFIX, Behaviour, StageError, Stages, read_stages

@@ -35,7 +35,7 @@ _MATCH = ("namespace", "labels", "container", "node")
 
 
 class BehaviourError(ValueError):
-    """A value that cannot be parsed."""
+    """A value of an annotation or of a stage file cannot be parsed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,18 +62,18 @@ class Behaviour:
     pull_error: str = ""
     """The error of the image pull; empty if it succeeds."""
     start: Span = AT_ONCE
-    """From the request to start until the container runs."""
+    """The time from the request to start the container until it runs."""
     ready: Span | None = None
-    """From running until ready; None means the initial delays of its probes."""
+    """The time from running until ready; None means the initial delays of the container's probes."""
     run: Span | None = None
-    """From running until the container exits; None means the default for its kind, see `run_span`."""
+    """The time from running until the container exits; None means the default for its kind, see `run_span`."""
     exit_codes: Sequence[int] = (0,)
     """The exit codes of the first run, the second run and so on; the last one applies to all later runs."""
     reason: str = ""
     """The termination reason; empty means Completed or Error."""
     message: str = ""
     stop: Span = AT_ONCE
-    """From the stop signal until the container has exited."""
+    """The time from the stop signal until the container has exited."""
     stop_exit_code: int = _SIGTERM
     cpu: float = 0.0
     memory: int = 0
@@ -148,7 +148,8 @@ assert set(_FIELDS.values()) == {field.name for field in fields(Behaviour)}
 
 
 def override_fields(behaviour: Behaviour, annotations: Mapping[str, str]) -> Behaviour:
-    """Return the behaviour with the fields in `annotations`, which are named as in annotations, replaced."""
+    """Return the behaviour with the fields in `annotations` replaced. The keys are the field names that annotations
+    use."""
     values: dict[str, Any] = {}
     for name, text in annotations.items():
         reader = _READERS.get(name)
@@ -177,8 +178,8 @@ def apply_annotations(behaviour: Behaviour, pod: Pod, container: str) -> Behavio
 
 
 def annotation_errors(pod: Pod) -> list[str]:
-    """Return what is wrong with the pod's annotations for hollow containers: unknown names, with the nearest known one,
-    unknown containers, and values that cannot be parsed. Such annotations are ignored otherwise."""
+    """Return messages about the pod's invalid annotations for hollow containers: unknown names, with the nearest known
+    one, unknown containers, and values that cannot be parsed. Such annotations are ignored otherwise."""
     names = [container.name for container in (*(pod.spec.initContainers or ()), *(pod.spec.containers or ()))]
     texts = [
         _annotation_error(key, text, names)
@@ -208,7 +209,7 @@ _JOB_RUN = Span(1, 1)
 
 def run_span(behaviour: Behaviour, pod: Pod, container: Container, *, is_init: bool) -> Span:
     """Return how long the container runs unless it is stopped: 0 seconds for an init container, 1 second for a
-    container of a Job, forever for others, including sidecars."""
+    container of a Job, and forever for all other containers, including sidecars."""
     if behaviour.run is not None:
         return behaviour.run
     if is_init:

@@ -19,7 +19,7 @@ class HollowContainer:
     runs_at: float
     ends_at: float
     started_at: float
-    """The time from which on the container counts as started; `ready_at` is the one for ready."""
+    """The time at which the container counts as started; `ready_at` is the time at which it counts as ready."""
     ready_at: float
     exit_code: int = 0
     reason: str = ""
@@ -72,8 +72,8 @@ def make_container(
 
 
 def restore_container(status: ContainerStatus, again: HollowContainer, booted_at: float) -> HollowContainer | None:
-    """Restore a container from its status, or return None if it has never run. `again` is the container as it would
-    have been started at the time in the status. A container that was running before `booted_at` is lost."""
+    """Restore a container from its status, or return None if it has never run. `again` is the container that would
+    result from a start at the time in the status. A container that was running before `booted_at` is lost."""
     last = status.lastState.terminated
     if (ended := status.state.terminated) is not None:
         return _make_exited_container(ended, status.restartCount)

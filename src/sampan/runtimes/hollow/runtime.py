@@ -1,4 +1,5 @@
-"""The hollow runtime of one node, and the addresses of its pods. A `World` contains what the nodes share."""
+"""The hollow runtime of one node, and the addresses of its pods. A `World` contains the clock, stages and addresses
+that all nodes share."""
 
 from __future__ import annotations
 
@@ -49,7 +50,7 @@ class AddressRange:
         self._next = 0
 
     def take(self) -> str:
-        """Return an unused address, or an empty string if all are in use."""
+        """Allocate and return an unused address, or return an empty string if all are in use."""
         if len(self._used) >= self._count:
             return ""
         while self._next in self._used:
@@ -288,7 +289,7 @@ class HollowRuntime:
 
 def _set_aside_containers(state: _Pod, pod: Pod) -> None:
     """Set aside the containers that are not current in a new sandbox: init containers, which run again, and failed
-    ones."""
+    containers."""
     inits = {container.name for container in pod.spec.initContainers}
     removed = [name for name, old in state.containers.items() if name in inits or old.exit_code]
     if removed:

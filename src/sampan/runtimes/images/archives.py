@@ -43,7 +43,7 @@ def load(store: ImageStore, path: Path, *, now: float, platform: Platform | None
 
 
 class _Files(Protocol):
-    """The files of an archive or directory by name. Its content is untrusted."""
+    """The files of an image archive or directory by name. Their content is untrusted."""
 
     def has(self, name: str) -> bool: ...
 
@@ -100,7 +100,8 @@ class _Archive:
         yield cast(BinaryIO, _EntryStream(self._stream, self._resolve_link(entry)))
 
     def _resolve_link(self, entry: TarEntry) -> TarEntry:
-        """Resolve a symbolic link: old Docker archives contain each layer once, with links to it."""
+        """Return the file that a symbolic link refers to: old Docker archives contain each layer once, with links to
+        it."""
         if entry.kind != tar_reader.SYMBOLIC_LINK:
             return entry
         target = os.path.normpath(PurePosixPath(entry.name).parent / entry.link_name)

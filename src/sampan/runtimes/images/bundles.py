@@ -1,4 +1,5 @@
-"""Images in the form in which they are loaded into an engine: a manifest, a configuration and layers with digests."""
+"""Images in the form in which they are loaded into an engine: a manifest, a configuration and layers with their
+digests."""
 
 from __future__ import annotations
 
@@ -51,7 +52,7 @@ class Bundle:
 
 
 def single_layer_bundle(name: str, run: Mapping[str, Any], layer: bytes) -> Bundle:
-    """Return an image with one layer, an uncompressed archive. `run` is its run configuration."""
+    """Return an image with one layer, which is an uncompressed archive. `run` is its run configuration."""
     about = {
         "architecture": detect_platform().architecture,
         "os": "linux",

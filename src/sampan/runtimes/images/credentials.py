@@ -71,7 +71,7 @@ def _credentials(auth: Mapping[str, Any]) -> Credentials:
 
 
 def _place(where: str) -> str:
-    """Return the registry and path without the scheme and the API version, which old files contain."""
+    """Return the registry and path of an entry without the scheme and the API version, which old files contain."""
     text = where.split("://", 1)[-1].rstrip("/")
     for version in ("/v1", "/v2"):
         text = text.removesuffix(version)

@@ -48,7 +48,7 @@ _ETC = (
     *("pki/ca-trust/extracted/pem", "profile", "protocols", "python3", "rpc", "services", "ssl/certs"),
     *("ssl/openssl.cnf", "terminfo", "timezone"),
 )
-"""Files below /etc that programs use; missing ones are skipped."""
+"""Files below /etc that programs use; those that do not exist are skipped."""
 _MOST_FILE = 4 << 20
 _PASSWD = (
     "root:x:0:0:root:/root:/bin/sh\ndaemon:x:1:1:daemon:/usr/sbin:/usr/sbin/nologin\n"
@@ -65,7 +65,7 @@ CONFIG = ImageConfig(
 @dataclass(frozen=True)
 class HostDirectory:
     """A directory of the machine, and its path in containers. `layers` is the directory for the overlay layers made for
-    it."""
+    this directory."""
 
     source: Path
     target: str
@@ -73,8 +73,8 @@ class HostDirectory:
 
     @cached_property
     def directories_layer(self) -> Path:
-        """A layer that contains only directories owned by root: copies of the world-accessible directories near the
-        top."""
+        """A layer that contains only directories owned by root: copies of the world-accessible directories near the top
+        of `source`."""
         return _ensure_layer(self.layers, _list_top_directories(self.source), {})
 
     def list_private_paths(self) -> list[str]:
@@ -166,7 +166,7 @@ def _list_top_directories(top: Path) -> list[tuple[str, int]]:
 
 
 def _directories(top: Path, deepest: Callable[[str], int] = lambda path: 1 << 30) -> Iterator[tuple[str, int]]:
-    """Yield the relative paths and modes of the world-accessible directories below."""
+    """Yield the relative paths and modes of the world-accessible directories below `top`."""
     pending = [""]
     while pending:
         parent = pending.pop()
@@ -198,8 +198,8 @@ def _find_private_entries(top: Path) -> Iterator[tuple[str, bool]]:
 
 
 def _ensure_layer(directory: Path, directories: Sequence[tuple[str, int]], hidden: Mapping[str, bool]) -> Path:
-    """Return a layer with these directories that hides the `hidden` entries. It is named after its content and never
-    changed, as containers may use it."""
+    """Return a layer with these directories that hides the `hidden` entries. The layer is named after its content and
+    never changed, as containers may use it."""
     text = repr((directories, sorted(hidden.items()))).encode("utf-8", "surrogateescape")
     layer = directory / hashlib.sha256(text).hexdigest()[:16]
     if layer.exists():
@@ -276,5 +276,6 @@ def _copy(source: Path, target: Path) -> None:
 
 
 def _list_names_to_copy(directory: Path) -> Iterator[str]:
-    """Yield the names to copy, without private keys, which some systems store beside certificates."""
+    """Yield the names of the files in a directory to copy. Private keys, which some systems store beside certificates,
+    are omitted."""
     return (name for name in sorted(os.listdir(directory)) if name != "private" and not name.endswith(".key"))

@@ -42,7 +42,7 @@ from sampan.runtimes.safe_paths import Root, UnsafePath, opened_root, remove_tre
 
 _WHITEOUT, _OPAQUE = ".wh.", ".wh..wh..opq"
 _OPAQUE_ATTRIBUTE, _USER_OPAQUE_ATTRIBUTE = "trusted.overlay.opaque", "user.overlay.opaque"
-"""The marker of overlayfs for a directory that hides the one below it: for root, and in a user namespace."""
+"""The overlayfs attribute of a directory that hides the directory below it: for root, and for a user namespace."""
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 _CHUNK: Final = 1 << 20
 _MOST_REMEMBERED: Final = 100_000
@@ -203,13 +203,13 @@ class Unpacker:
         self._root = root
         self._is_privileged = os.geteuid() == 0
         self._is_root = self._is_privileged and not is_in_user_namespace()
-        """Whether this process may create devices, and files of all owners."""
+        """Whether this process may create devices, and files with any owner."""
         self._times: dict[tuple[str, ...], float] = {}
         """Modification times of directories, which are set at the end, as each new entry changes the time of its
         directory."""
         self._whiteouts = Whiteouts()
         self._parent: tuple[Sequence[str], int] | None = None
-        """The open directory of the last entry, which is often that of the next one too."""
+        """The open directory of the last entry, which often contains the next entry too."""
 
     def unpack(self, stream: IO[bytes]) -> Whiteouts:
         reader = TarReader(stream)
@@ -332,7 +332,7 @@ class Unpacker:
 
     @contextlib.contextmanager
     def _ignore_refusals(self) -> Iterator[None]:
-        """Ignore that a file system refuses the markers of overlayfs to users other than root."""
+        """Ignore the error with which a file system refuses the markers of overlayfs to users other than root."""
         try:
             yield
         except OSError:

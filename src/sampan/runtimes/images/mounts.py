@@ -89,8 +89,8 @@ class EngineImageVolumes:
         self._directory = directory
 
     def mount(self, uid: str, config: ContainerConfig, layers: Mapping[str, Sequence[Path]]) -> ContainerConfig:
-        """Return the configuration of a container of a pod with image volumes replaced by bind mounts, in place of
-        those of an earlier run of the container."""
+        """Return the container configuration with image volumes replaced by bind mounts. The volumes that were mounted
+        for an earlier run of the container are unmounted."""
         directory = self._directory / uid / config.name
         _remove(directory)
         return replace(config, mounts=mount_image_volumes(config.mounts, directory, layers.__getitem__))
@@ -119,14 +119,14 @@ def _mount_host_directory(host: HostRoot, shown: HostDirectory, directory: Path,
     contains nothing but directories owned by root, so that the container can create files in them."""
     name = shown.target.strip("/")
     upper, work, target = directory / f"upper-{name}", directory / f"work-{name}", root / name
-    if is_in_user_namespace():  # the files have no owners there, and private ones are those of other users
+    if is_in_user_namespace():  # there, private files belong to other users already
         mount_overlay([shown.source, shown.directories_layer], upper, work, target)
         return
     try:
         with _mount_without_owners(shown.source, directory / f"lower-{name}", host.nobody) as lower:
             mount_overlay([lower, shown.directories_layer], upper, work, target)
     except (OSError, RuntimeFailure) as error:
-        log.warning("cannot mount %s without file owners: %s; hiding usually private files", shown.source, error)
+        log.warning("cannot mount %s without file owners: %s; hiding private files instead", shown.source, error)
         mount_overlay([shown.source, shown.hiding_layer], upper, work, target)
 
 

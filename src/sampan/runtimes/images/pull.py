@@ -50,7 +50,7 @@ class Puller:
     async def __aenter__(self) -> Puller:
         import ssl
 
-        tls = await asyncio.to_thread(ssl.create_default_context)  # It reads all CA certificates of the machine.
+        tls = await asyncio.to_thread(ssl.create_default_context)  # This reads all CA certificates of the machine.
         connector = aiohttp.TCPConnector(ssl=tls, limit_per_host=_MAX_CONCURRENT * 2)
         self._session = aiohttp.ClientSession(connector=connector, headers={"User-Agent": "sampan"})
         return self
@@ -98,8 +98,8 @@ class Puller:
         )
 
     async def _fetch(self, registry: RegistryClient, reference: ImageReference, progress: Progress) -> Image:
-        """Fetch an image from one registry. The registry is contacted even if the image is in the store, as that proves
-        that the user may pull it."""
+        """Fetch an image from one registry. The registry is contacted even if the image is in the store: its response
+        proves that the user may pull the image."""
         version = reference.digest or reference.tag
         digest, data = await self._fetch_manifest(registry, version)
         outer = digest
@@ -120,8 +120,8 @@ class Puller:
         return await self._fetch_manifest(registry, reference)
 
     async def _fetch_manifest(self, registry: RegistryClient, reference: str) -> tuple[str, bytes]:
-        """Fetch a manifest, and return its digest and content. A manifest requested by digest is verified; one
-        requested by tag is whatever the registry returns."""
+        """Fetch a manifest, and return its digest and content. A manifest requested by digest is verified. For a tag,
+        any manifest that the registry returns is accepted."""
         data = await registry.manifest(reference)
         proof = reference if is_digest(reference) else ""
         return await asyncio.to_thread(self._store.blobs.put, data, proof), data
@@ -159,4 +159,4 @@ class Puller:
 
 
 def _ignore_progress(digest: str, done: int, size: int) -> None:
-    """Ignore progress."""
+    """Ignore the progress of a pull."""

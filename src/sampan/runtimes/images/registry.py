@@ -21,7 +21,8 @@ _ACCEPT = ", ".join(sorted(manifests.MANIFESTS | manifests.INDEXES))
 _MAX_ERROR_BYTES = 4 << 10
 _TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=60)
 _PARAMETER = re.compile(r'(?<!\w)(\w++)="([^"]*)"')
-"""Without the lookbehind each letter of a long word would be tried as the start of a match, in quadratic time."""
+"""The pattern of a parameter in a challenge. Without the lookbehind each letter of a long word would be tried as the
+start of a match, in quadratic time."""
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _HUB = {"docker.io": "registry-1.docker.io"}
 
@@ -35,7 +36,8 @@ class RegistryError(Exception):
 
 
 class RegistryClient:
-    """One repository of a registry, accessed with one set of credentials. Registries share the `session`."""
+    """A client of one repository of a registry, with one set of credentials. The clients of all registries share the
+    `session`."""
 
     def __init__(
         self,
@@ -66,7 +68,7 @@ class RegistryClient:
 
     @asynccontextmanager
     async def _get(self, path: str, headers: Mapping[str, str] | None = None) -> AsyncIterator[aiohttp.ClientResponse]:
-        """Send a request, and repeat it with authentication if the registry requires that."""
+        """Send a request, and repeat it with authentication if the registry requires it."""
         try:
             response = await self._request(path, headers or {})
             if response.status == 401 and await self._identify(response):
@@ -80,8 +82,8 @@ class RegistryClient:
             raise RegistryError(f"{self.host}: {error or type(error).__name__}") from error
 
     async def _request(self, path: str, headers: Mapping[str, str]) -> aiohttp.ClientResponse:
-        """Send a request and follow redirects, of which the number is limited. The Authorization header is sent only to
-        the registry itself, never to another host that it redirects to."""
+        """Send a request and follow a limited number of redirects. The Authorization header is sent only to the
+        registry itself, never to another host that it redirects to."""
         url = URL(self._base + path)
         for _ in range(limits.REGISTRY_REDIRECTS + 1):
             is_own = _origin(url) == self._origin

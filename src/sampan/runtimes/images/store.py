@@ -104,7 +104,7 @@ class BlobStore:
         return (f"sha256:{name}" for name in names if not name.startswith("."))
 
     def keep_only(self, digests: Iterable[str]) -> int:
-        """Remove all other content, and return the number of bytes freed."""
+        """Remove all content except the blobs with these digests, and return the number of bytes freed."""
         kept, freed = set(digests), 0
         for digest in list(self.digests()):
             if digest not in kept:
@@ -172,7 +172,8 @@ class ImageStore:
         return list(self._images(self._read()))
 
     def get(self, name: str) -> Image:
-        """Return an image by name, digest, or id or a unique prefix of it. Raise ImageUnknown if there is none."""
+        """Return an image by its name, its digest, its id, or a unique prefix of its id. Raise ImageUnknown if there is
+        none."""
         digest = self._digest(name)
         return self._image(digest, self._read().get(digest, _Entry()))
 

@@ -39,15 +39,16 @@ class ImageSupply:
             return None
 
     def layers(self, name: str) -> Sequence[Path]:
-        """Return the unpacked layers of an image in Sampan's own store, the lowest first; none if it is not there."""
+        """Return the unpacked layers of an image in Sampan's own store, the lowest first; none if the image is not
+        there."""
         try:
             return self._store.lower_layers(self._store.get(name)) if self._store is not None else ()
         except (ImageUnknown, BadReference):
             return ()
 
     def mounts(self, image: str) -> Sequence[Mount]:
-        """Return the mounts that containers of an image need: for the host image, the machine's directories with
-        programs, and empty directories that hide those which are private by custom."""
+        """Return the mounts that containers of an image need. For the host image these are the machine's directories
+        with programs, and empty directories that hide directories which are private by custom."""
         if not host.is_host(image):
             return ()
         empty = self._directory / "host" / "empty"

@@ -127,7 +127,7 @@ class TarReader:
         raise BadImage("the archive has too many extended headers in a row")
 
     def _header(self) -> bytes | None:
-        """Read a header. Return None at the end of the archive: a block of zeros, or the end of the stream."""
+        """Read a header. Return None at the end of the archive, which is a block of zeros or the end of the stream."""
         block = self._stream.read(BLOCK)
         while block and len(block) < BLOCK and (more := self._stream.read(BLOCK - len(block))):
             block += more
@@ -326,7 +326,7 @@ def _parse_decimal(text: str) -> int:
 
 
 def _decimal(values: dict[str, str], key: str, field: bytes) -> int:
-    """Return the value in the PAX header, or else the one in the header field."""
+    """Return the value of a key in the PAX header, or else the one in the header field."""
     return _parse_decimal(values[key]) if key in values else _number(field)
 
 

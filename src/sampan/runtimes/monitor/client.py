@@ -46,7 +46,7 @@ class MonitorClient:
             await self._start()
 
     async def run(self, id: str, argv: Sequence[str], **request: Any) -> int:
-        """Start a process, and return its pid. `process.Process` documents the fields of the request."""
+        """Start a process, and return its pid. `process.MonitoredProcess` documents the fields of the request."""
         response = await self._ask({"do": "run", "id": id, "argv": list(argv), **request})
         return int(response["pid"])
 
@@ -71,12 +71,12 @@ class MonitorClient:
         return processes
 
     async def quit(self, *, kill: bool = False) -> None:
-        """Stop the monitor if it is running."""
+        """Stop the monitor if it is running. With `kill` its processes are killed first."""
         with suppress(MonitorError):
             await self._ask({"do": "quit", "kill": kill})
 
     async def follow(self, ended: Ended) -> None:
-        """Call `ended` for each exited process, including those that have exited before; return when the connection
+        """Call `ended` for each exited process, including those that exited before the call. Return when the connection
         ends."""
         reader, writer = await self._connect()
         try:
@@ -135,13 +135,13 @@ class MonitorClient:
 
 
 class MonitorStream:
-    """A process with attached streams; see `streams.ProcessStream`."""
+    """A process with attached streams; see `contract.ProcessStream`."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._writer = writer
         self._frames = _frames(reader)
         self._early: list[tuple[int, bytes]] = []
-        """Output that arrived before the response."""
+        """Output that arrived before the response to the request."""
         self._code: int | None = None
         self._is_over = False
 

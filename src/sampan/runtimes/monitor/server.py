@@ -22,7 +22,7 @@ _PR_SET_CHILD_SUBREAPER = 36
 _MOST_UNSENT = 8 << 20
 """The unsent bytes after which a client that does not read is disconnected, so that it does not block a container."""
 _MUCH_UNSENT = 1 << 20
-"""The unsent bytes above which a process that runs only for this client is not read from."""
+"""The unsent bytes above which the output of a process that runs only for this client is not read."""
 
 
 class ConnectedClient:
@@ -38,13 +38,13 @@ class ConnectedClient:
         self.listener: Any = None
         self.wants_events = False
         self.is_ending = False
-        """Whether to close the connection once everything is sent."""
+        """Whether to close the connection once everything has been sent."""
         self.is_paused = False
         """Whether reading from the client is paused, because its process does not consume its input."""
 
 
 _IDLE_S = 60.0
-"""The monitor exits after this time without processes and clients: no kubelet would need it again."""
+"""The time without processes and clients after which the monitor exits: no kubelet would need it again."""
 
 
 class Monitor:
@@ -284,8 +284,8 @@ class Monitor:
     # -- processes ---------------------------------------------------------------------------------------------------
 
     def _watch(self, process: MonitoredProcess) -> None:
-        """Select the events that matter for the process now: output, unless its client is slow, and writability if
-        input is buffered."""
+        """Select the events that matter for the process now: readable output, unless its client is slow, and
+        writability if input is buffered."""
         is_slow = any(client.attached is process and _is_slow(client) for client in self._clients.values())
         desired = dict.fromkeys(process.outputs, 0 if is_slow else selectors.EVENT_READ)
         if process.wants_to_write and process.input is not None:

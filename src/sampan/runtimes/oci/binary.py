@@ -17,7 +17,8 @@ from sampan.runtimes.monitor.client import MonitorClient, MonitorError
 from sampan.runtimes.records import PodRecords
 
 _HYBRID = Path("/sys/fs/cgroup/unified/cgroup.controllers")
-"""Exists in the hybrid mode of cgroups, with v1 and v2 mounted. crun fails if the file lists any controllers."""
+"""A file that exists in the hybrid mode of cgroups, with v1 and v2 mounted. crun fails if the file lists any
+controllers."""
 _HIDING = (
     *("unshare", "--mount", "--propagation", "unchanged", "sh", "-c"),
     'mount --make-rprivate /sys/fs/cgroup && umount /sys/fs/cgroup/unified && exec "$@"',
@@ -29,8 +30,8 @@ _PATIENCE_S = 60.0
 
 
 def find_programs() -> dict[str, str]:
-    """Return the paths of the programs by name, the preferred one first: crun, which has less overhead, unless the
-    cgroups are in hybrid mode."""
+    """Return the paths of crun and runc by name, as far as they are installed, the preferred one first. crun is
+    preferred, as it has less overhead, unless the cgroups are in hybrid mode."""
     names = ("runc", "crun") if _HYBRID.exists() else ("crun", "runc")
     return {name: path for name in names if (path := shutil.which(name)) is not None}
 
@@ -40,7 +41,7 @@ def find_binary() -> str | None:
 
 
 def _prefix_of_commands(path: str) -> tuple[str, ...]:
-    """Return the prefix of every command with this program."""
+    """Return the prefix of every command that invokes the OCI runtime program at `path`."""
     is_refused = Path(path).name == "crun" and _HYBRID.exists() and _HYBRID.read_text().strip()
     return _HIDING if is_refused else ()
 

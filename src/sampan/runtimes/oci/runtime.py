@@ -79,7 +79,8 @@ class OciRuntime(MonitoredRuntime):
         self._usual = next(iter(programs))
         self._usage = OciUsage(clock=clock)
         self._has_cgroups = cgroups.is_writable()
-        """Without, containers are in the cgroup of this process and have no limits."""
+        """Whether containers have cgroups of their own. Otherwise they are in the cgroup of this process and have no
+        limits."""
         self._commands = OciCommands(directory=directory, records=self._records, monitor=self._monitor)
 
     @property

@@ -45,16 +45,16 @@ class SpecInputs:
     root: Path
     """The mount point of the container's root file system."""
     namespaces: Mapping[str, str]
-    """Paths of the namespaces to join by the names of the specification; an empty path means a new namespace."""
+    """Paths of the namespaces to join, by the names of the OCI specification; an empty path means a new namespace."""
     cgroup: str = ""
     files: Sequence[Mount] = ()
     """Mounts of the sandbox: resolv.conf, hostname and /dev/shm."""
     identity: ContainerIdentity = field(default_factory=ContainerIdentity)
     has_tty_group: bool = True
-    """Whether the group of terminals exists in the user namespace of Sampan."""
+    """Whether the group `tty`, to which terminals belong, exists in the user namespace of Sampan."""
     last_capability: int = 40
     held_capabilities: int = ALL_CAPABILITIES_HELD
-    """The bit set of Sampan's own capabilities, which are the only ones it can pass on."""
+    """The bit set of Sampan's own capabilities; only these can be passed on to containers."""
     seccomp: Mapping[str, Any] | None = None
     """The content of a Localhost profile, if there is one."""
     host_devices: Sequence[Device] = ()
@@ -271,7 +271,7 @@ def effective_capabilities(
     added: Sequence[str], dropped: Sequence[str], *, is_privileged: bool, last: int, held: int = ALL_CAPABILITIES_HELD
 ) -> list[str]:
     """Return the capabilities of a container. `last` is the number of the last capability that the kernel knows. `held`
-    is the bit set of Sampan's own capabilities, which are the only ones it can pass on; others are omitted unless the
+    is the bit set of Sampan's own capabilities; only these can be passed on. Other capabilities are omitted unless the
     security context names them."""
     known = [name for number, name in enumerate(CAPABILITIES[: last + 1]) if held >> number & 1]
     if is_privileged:

@@ -20,7 +20,7 @@ class ContainerIdentity:
     uid: int = 0
     gid: int = 0
     groups: Sequence[int] = ()
-    """The first one is `gid`, so that a process keeps its primary group when it changes its gid."""
+    """The group ids. The first one is `gid`, so that a process keeps its primary group when it changes its gid."""
     home: str = ""
 
 
@@ -97,8 +97,8 @@ def _id(text: str) -> int:
 
 
 def _rows(root: Root, path: str, fields: int) -> list[list[str]]:
-    """Return the lines with at least that many fields; a missing file has none. Raise UnsafePath if the file is not a
-    regular file or is too large."""
+    """Return the lines of the file with at least that many fields; a missing file has none. Raise UnsafePath if the
+    file is not a regular file or is too large."""
     try:
         text = root.read(path, limits.CONTAINER_FILE_BYTES).decode("utf-8", "replace")
     except OSError:

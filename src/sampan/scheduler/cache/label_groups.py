@@ -1,7 +1,7 @@
-"""Groups of pods that no label selector can tell apart, and what selects them: selectors with namespaces, classes of
-pods that match several selectors, and the affinity terms of pod specs.
+"""Groups of pods that no label selector can tell apart, and the selectors of such groups.
 
-Equal groups and equal terms are one object, so that their pods are counted together.
+The selectors are label selectors with namespaces, classes of pods that match several selectors, and the affinity terms
+of pod specs. Equal groups and equal terms are one object, so that their pods are counted together.
 """
 
 from __future__ import annotations
@@ -25,19 +25,20 @@ _NO_LABELS: Mapping[str, str] = {}
 
 
 class LabelGroup:
-    """Pods with the same namespace and labels that are all terminating or all not: a selector matches all or none."""
+    """Pods with the same namespace and labels, either all terminating or all not. A selector matches all of them or
+    none."""
 
     __slots__ = ("__weakref__", "is_terminating", "labels", "namespace", "rows", "tallies", "terms")
 
     def __init__(self, namespace: str, labels: Mapping[str, str], is_terminating: bool) -> None:
         self.namespace, self.labels, self.is_terminating = namespace, labels, is_terminating
         self.rows: dict[int, int] = {}
-        """The number of these pods on each row."""
+        """The number of pods of this group on each row of the node table."""
         self.tallies: list[weakref.ref[PodTally]] = []
         """The tallies that count these pods."""
         self.terms: tuple[int, object] = (-1, None)
-        """The terms of other pods that match these, preceded by the version of all terms that they were computed for.
-        """
+        """The affinity terms of other pods that match this group, preceded by the version of `PodCounts` at which they
+        were computed."""
 
 
 class PodSelector(NamedTuple):

@@ -43,7 +43,8 @@ class PodTally:
         self.per_node = grow_array(self.per_node, size)
 
     def sum_by_domain(self, column: LabelColumn, shape: int) -> DomainSums:
-        """Return the sums over all nodes with the label, for this shape of the table; kept as long as the tally."""
+        """Return the sums over all nodes with the label. `shape` is the current shape of the node table. The sums are
+        kept as long as the tally."""
         sums = self._by_key.get(column.key)
         if sums is None:
             sums = self._by_key[column.key] = DomainSums(self, column, None, shape)
@@ -195,7 +196,7 @@ class PodCounts:
                     self.version += 1
 
     def terms_about(self, group: LabelGroup) -> tuple[AffinityTerm, ...]:
-        """Return the affinity terms of pods on nodes that match the pods of the group."""
+        """Return the affinity terms, carried by pods on nodes, that match the pods of the group."""
         version, terms = group.terms
         if version != self.version:
             labels = self.namespace_labels

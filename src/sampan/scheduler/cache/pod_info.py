@@ -1,7 +1,7 @@
-"""A pod as the scheduler sees it, and the table that creates these objects so that pods share what is equal.
+"""A pod as the scheduler sees it, and the table that creates these objects so that pods share their equal parts.
 
-A pod that is being resized in place occupies the maximum of the requested, the allocated and the actual resources; for
-an infeasible resize, the maximum of the latter two.
+A pod that is being resized in place occupies the maximum of the requested, the allocated and the actual resources. For
+an infeasible resize it is the maximum of the allocated and the actual resources.
 """
 
 from __future__ import annotations

@@ -4,8 +4,9 @@ Pods of one Deployment differ in name, UID and token volume; they have one `PodS
 (parsed affinity, feasible nodes) is computed once. The counterpart is the pod signature of
 `pkg/scheduler/framework/signers.go`.
 
-The spec of a signature consists of the fields that its key is made of, so that no result that is cached for the
-signature can depend on another field: a plug-in that needs one finds it empty until `select_signature_fields` keeps it.
+The spec of a signature consists of the fields that its key is made of. No result that is cached for the signature can
+therefore depend on another field. A plug-in that needs another field finds it empty until `select_signature_fields`
+keeps it.
 """
 
 from collections.abc import Callable

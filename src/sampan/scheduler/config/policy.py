@@ -146,7 +146,8 @@ PREDICATES: Mapping[str, tuple[str, ...]] = {
     "MatchInterPodAffinity": ("InterPodAffinity",),
     "EvenPodsSpread": ("PodTopologySpread",),
 }
-"""The node condition predicates map to taints, and the cloud volume limits to CSI."""
+"""The filter plug-ins of each predicate. The predicates about node conditions map to taints, and the limits of cloud
+volumes to CSI."""
 
 MANDATORY = ("NodeUnschedulable", "TaintToleration")
 """Filters that apply regardless of the policy: they exclude cordoned nodes and nodes with adverse conditions."""
@@ -174,7 +175,7 @@ PRIORITIES: Mapping[str, PriorityPlugin | None] = {
     "EvenPodsSpreadPriority": PriorityPlugin("PodTopologySpread"),
     "EqualPriority": None,
 }
-"""None stands for a constant score, which needs no plug-in."""
+"""The score plug-in of each priority. None stands for a constant score, which needs no plug-in."""
 
 LABEL_PREFERENCE, CAPACITY_RATIO = "CalculateNodeLabelPriority", "RequestedToCapacityRatioPriority"
 """These priorities require an argument (labelPreference, requestedToCapacityRatioArguments); with one, a priority may
@@ -188,7 +189,8 @@ PROVIDERS: Mapping[str, ProfileConfig] = {
         args={"NodeResourcesFit": {"scoringStrategy": {"type": "MostAllocated"}}}
     ),
 }
-"""ClusterAutoscalerProvider packs pods onto few nodes, so that the autoscaler can remove the others."""
+"""The profile of each algorithm provider. ClusterAutoscalerProvider packs pods onto few nodes, so that the autoscaler
+can remove the others."""
 
 
 _ALWAYS_ENABLED = ("SchedulingGates", "PrioritySort", "DefaultPreemption", "DefaultBinder")

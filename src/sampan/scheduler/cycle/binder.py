@@ -35,7 +35,8 @@ class Binder:
         max_bindings: int,
         start_task: StartTask,
     ) -> None:
-        """Limit concurrent bindings to `max_bindings`; `start_task` starts a binding as a task of the scheduler."""
+        """Create a binder with at most `max_bindings` concurrent bindings. `start_task` starts a binding as a task of
+        the scheduler."""
         self._cache, self._waiting, self._extenders, self._metrics = cache, waiting, extenders, metrics
         self._decisions, self._pod_status, self._failures = decisions, pod_status, failures
         self._clock, self._activity, self._start_task = clock, activity, start_task

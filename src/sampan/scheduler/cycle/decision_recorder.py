@@ -40,7 +40,8 @@ _LONGEST_NOTE = 1024
 
 
 class PodEventRecorder:
-    """`record` neither blocks nor raises, `run` sends; equal events about one pod become a series."""
+    """Records events about pods. `record` neither blocks nor raises, and `run` sends the events. Equal events about one
+    pod become a series."""
 
     def __init__(self, *, client: Client, clock: Clock, host: str = "", activity: Activity | None = None) -> None:
         self._events, self._clock, self._host = client.for_kind(Event), clock, host
@@ -101,7 +102,7 @@ class PodEventRecorder:
                 await self._events.create(event)
         except (errors.ApiError, ConnectionFailed) as failure:
             quiet = isinstance(failure, errors.ApiError) and failure.has_cause("NamespaceTerminating")
-            log.log(logging.DEBUG if quiet else logging.WARNING, "event %s: %s", event.reason, failure)
+            log.log(logging.DEBUG if quiet else logging.WARNING, "cannot send pod event %s: %s", event.reason, failure)
             self.dropped += 1
 
     async def _extend_series(self, key: tuple[str, ...]) -> bool:

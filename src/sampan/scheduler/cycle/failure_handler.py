@@ -51,7 +51,8 @@ class FailureHandler:
         latest: Callable[[PodInfo], PodInfo],
         start_task: StartTask,
     ) -> None:
-        """Take `latest`, which returns the current state of a pod, and `start_task`, which starts a concurrent task."""
+        """Create the handler. `latest` returns the current state of a pod, and `start_task` starts a concurrent
+        task."""
         self._queue, self._nominator, self._metrics = queue, nominator, metrics
         self._decisions, self._pod_status, self._preemption = decisions, pod_status, preemption
         self._latest, self._start_task = latest, start_task
@@ -64,7 +65,8 @@ class FailureHandler:
         self.publish_unschedulable(queued, cycle, diagnosis, result)
 
     async def run_post_filter(self, framework: Framework, cycle: CycleState, diagnosis: Diagnosis) -> PostFilterResult:
-        """Return what the PostFilter plug-ins propose, without acting on it; a plug-in that raises proposes nothing."""
+        """Return the proposal of the PostFilter plug-ins without acting on it. A plug-in that raises proposes
+        nothing."""
         self._metrics.preemptions.inc()
         try:
             result = await framework.post_filter(cycle, diagnosis)
@@ -95,7 +97,7 @@ class FailureHandler:
             self._nominator.delete(other.uid)
             self._queue.activate(other.uid)
         if not await self._preemption.evict_victims(info, node, tuple(victims), lower):
-            self._queue.activate(info.uid)  # no event may ever requeue it otherwise
+            self._queue.activate(info.uid)  # without evictions, no event may ever requeue the pod
 
     def handle_rejected(self, queued: QueuedPodInfo, status: Status) -> None:
         """Handle a pod whose node was rejected, or that failed, at Reserve or later."""
@@ -105,7 +107,8 @@ class FailureHandler:
             self.handle_error(queued, status.message)
 
     def handle_binding_failure(self, queued: QueuedPodInfo, status: Status, *, was_assumed: bool) -> None:
-        """Handle a pod that is not bound; if it was assumed until now, other pods may use what it releases."""
+        """Handle a pod whose binding failed. If it was assumed until now, other pods may use the resources that it
+        releases."""
         self.handle_rejected(queued, status)
         if was_assumed:
             self._queue.on_event(_POD_DELETED, queued.info.pod, None, except_uid=queued.uid)

@@ -89,7 +89,8 @@ class PodGroupCycle:
         turn_s: float,
         start_task: StartTask,
     ) -> None:
-        """Yield to other tasks after `turn_s` seconds; `start_task` starts a concurrent task."""
+        """Create the cycle. It yields to other tasks after `turn_s` seconds, and `start_task` starts a concurrent
+        task."""
         self._algorithm, self._table, self._cache, self._queue = algorithm, table, cache, queue
         self._nominator, self._binder, self._failures, self._decisions = nominator, binder, failures, decisions
         self._turn_s, self._start_task = turn_s, start_task

@@ -1,4 +1,4 @@
-"""The scheduling cycle of one pod: it gets a node and its binding starts, or its failure is published.
+"""The scheduling cycle of one pod, which ends with the start of its binding or with the publication of its failure.
 
 The counterparts are `ScheduleOne` and `schedulePod` in `pkg/scheduler/schedule_one.go`.
 """

@@ -2,8 +2,8 @@
 
 The counterpart is `k8s.io/dynamic-resource-allocation/structured`. Resource slices form pools (`pools`), of which each
 node sees some (`device_inventory`); `allocated_devices` records which devices are in use. `claim_requests` holds the
-requests of claims, `device_selectors` and `device_constraints` what limits them. Extended resources that a device class
-provides become a claim (`extended_resources`). `allocator` allocates for one node, `allocation_cache` caches the
-outcome for all nodes and equal claims, `pod_allocation` applies it to a pod. `resource_claims` writes claims and waits
-for devices. The DynamicResources plug-in uses all of them.
+requests of claims; `device_selectors` and `device_constraints` limit the devices that match a request. Extended
+resources that a device class provides become a claim (`extended_resources`). `allocator` allocates for one node,
+`allocation_cache` caches the outcome for all nodes and equal claims, `pod_allocation` applies it to a pod.
+`resource_claims` writes claims and waits for devices. The DynamicResources plug-in uses all of them.
 """

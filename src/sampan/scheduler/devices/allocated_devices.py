@@ -30,7 +30,7 @@ class DeviceUse:
 class PoolChange(NamedTuple):
     pool: PoolId
     is_freed: bool
-    """Whether a device of the pool became less used; otherwise devices of the pool only became more used."""
+    """Whether a device of the pool became less used. False means that devices of the pool only became more used."""
 
 
 @dataclass(slots=True)
@@ -79,7 +79,7 @@ class AllocatedDevices:
         """Return the changes since the position, or None if the record no longer reaches back that far."""
         return self._changes[position - self._base :] if position >= self._base else None
 
-    # -- promises ----------------------------------------------------------------------------------------------------
+    # -- pending allocations -----------------------------------------------------------------------------------------
 
     def add_pending(self, uid: str, allocation: AllocationResult) -> None:
         self._pending[uid] = _PendingAllocation(allocation)
@@ -129,7 +129,7 @@ class AllocatedDevices:
         return pending is not None and pending.version is not None and version >= pending.version
 
     def _confirm(self, uid: str, allocation: AllocationResult) -> None:
-        """Record the allocation in the claim's status, which may be the one that was promised."""
+        """Record the allocation that the claim's status shows. It may be the pending allocation of the claim."""
         pending = self._pending.pop(uid, None)
         if pending is not None and uid not in self._observed:
             if _are_equal(pending.allocation, allocation):

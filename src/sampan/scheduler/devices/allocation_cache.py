@@ -49,7 +49,7 @@ class AllocationCache:
         self.refusals: list[AllocationRefusal] = []
         """Distinct refusals; the outcome of a node is the index of its refusal plus one."""
         self._of_view: Ints = np.full(self._views.count, _UNKNOWN, dtype=np.int64)
-        """The number of the outcome for each view number."""
+        """The number of the outcome of each view of the pools, indexed by the view number."""
         self._outcomes: Ints = np.full(64, _UNKNOWN, dtype=np.int64)
         self._ranks: Ints = np.zeros(64, dtype=np.int64)
         self._allocations: list[ClaimAllocations | None] = []
@@ -59,7 +59,7 @@ class AllocationCache:
         """The pools that an outcome depends on, indexed by the number of the outcome."""
         self._by_pool: dict[PoolId, set[int]] = {}
         self._using: dict[PoolId, set[int]] = {}
-        """Outcomes that allocate devices of the pool."""
+        """The numbers of the outcomes that allocate devices of a pool, by pool."""
         self._matched_pools: dict[PoolView, MatchedPool | None] = {}
         self._max_matched_pools = _MOST_SPARE
         self._view_at, self._allocated_at = self._views.log.position, self._allocated_devices.position
@@ -77,7 +77,7 @@ class AllocationCache:
         return ranks
 
     def allocations(self, row: int) -> ClaimAllocations | None:
-        """Return the devices for the claims if those of the node suffice."""
+        """Return the devices allocated to the claims if the devices of the node suffice."""
         return self._allocations[int(self._of_view[self._views.numbers[row]])]
 
     def catch_up(self, rows: NDArray[np.intp]) -> Generator[Pause, None, None]:
@@ -169,7 +169,8 @@ class AllocationCache:
         self._of_view[view] = number
 
     def _match_pool(self, pool: PoolView) -> MatchedPool | None:
-        """Return None if no device of the pool can match any request."""
+        """Return the pool with its devices that match a request, or None if no device of the pool can match any
+        request."""
         if pool not in self._matched_pools:
             run_to_end(self._match_devices(pool))
         return self._matched_pools[pool]

@@ -98,7 +98,7 @@ class Allocator:
         """Allocated devices, each with the index of the claim that holds it."""
         self._shares: dict[DeviceId, list[AllocatedDevice]] = {}
         self._counters: dict[PoolId, dict[tuple[str, str], Quantity]] = {}
-        """What is left of the counters of the pools examined so far."""
+        """The remaining amounts of the shared counters of the pools examined so far."""
         self._steps = 0
         self._matched: dict[RequestAlternative, Sequence[MatchedDevice]] = {}
 

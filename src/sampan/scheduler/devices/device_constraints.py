@@ -1,4 +1,4 @@
-"""What limits the devices of a request: consumable capacity, constraints of the claim, and device taints. Pure.
+"""Limits on the devices of a request: consumable capacity, constraints of the claim, and device taints. Pure.
 
 A device that allows multiple allocations gives each claim a share of its capacity. The request policy of the device
 limits the size of a share: a request is rounded up to a valid amount, and a request without an amount gets the default,
@@ -41,7 +41,7 @@ def consumed_capacity(device: Device, requested: Consumed) -> dict[str, Quantity
 
 
 def has_capacity(device: Device, consumed: Consumed, *others: Consumed) -> bool:
-    """Whether the device has that much capacity left besides what `others` consume."""
+    """Whether the device has the capacity `consumed` left, in addition to the capacities that `others` consume."""
     return all(
         sum((other[name] for other in others if name in other), start=amount) <= parse(device.capacity[name].value)
         for name, amount in consumed.items()

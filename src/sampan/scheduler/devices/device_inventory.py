@@ -1,8 +1,8 @@
 """The devices of the cluster: resource slices by pool and node, the pools that each node sees, and device classes.
 
-What a node sees is a number for each row of the node table: nodes with the same number see the same pools. Number 0
-stands for no devices. Nodes with exclusive devices have a number each; nodes that see only devices which are offered to
-several nodes share one. `DeviceInventory` is one object for all profiles of a scheduler.
+A view number for each row of the node table says which pools the node sees: nodes with the same number see the same
+pools. Number 0 stands for no devices. Nodes with exclusive devices have a number each. Nodes that see only devices
+which are offered to several nodes share numbers. `DeviceInventory` is one object for all profiles of a scheduler.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class NodeViews:
         self._patterns: dict[_SharedOffers, int] = {}
         """View numbers of nodes that see only devices which are offered to several nodes."""
         self._known_shared: dict[_SharedOffers, _SharedOffers] = {}
-        """Interned values: equal ones are one object."""
+        """Interned sets of offers to several nodes: equal sets are one object."""
         self._of_row: list[_SharedOffers] = []
         """The offers to several nodes that apply to each row; empty if there are none."""
         self._pool_views: dict[PoolId, dict[tuple[int, ...], PoolView | None]] = {}

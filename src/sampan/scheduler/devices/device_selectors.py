@@ -15,10 +15,10 @@ from sampan.scheduler.devices.pools import CandidateDevice
 
 T = TypeVar("T")
 Job = Callable[[], None]
-"""A computation that takes too long for the event loop. A generator that yields one is resumed after it has been
+"""A computation that takes too long for the event loop. A generator that yields a job is resumed after the job was
 called, which may happen in another thread."""
 Pause = Job | None
-"""What generators yield: a job, or None where other tasks may run."""
+"""The value that a generator yields: a job to call, or None where other tasks may run."""
 _TOO_COSTLY = f"CEL runtime error: {CostLimitExceeded()}"
 _MOST_MATCHED = 64
 """How many results of expressions a device caches. It is limited because every user can write new expressions."""
@@ -29,7 +29,7 @@ class DeviceSelectors:
         self._is_ready = False
 
     def ready(self) -> Generator[Pause, None, None]:
-        """Load the CEL environment; to be exhausted before the first call of `match_devices`."""
+        """Load the CEL environment. The generator must be exhausted before the first call of `match_devices`."""
         if not self._is_ready:
             yield from load_in_steps()
             self._is_ready = True

@@ -59,7 +59,7 @@ class PodClaimState:
     unavailable: set[str] = field(default_factory=set)
     """UIDs of allocated claims whose devices some node cannot use."""
     allocations: dict[str, AllocationResult] = field(default_factory=dict)
-    """Allocations promised by `reserve`, by claim UID."""
+    """The pending allocations that the Reserve step has recorded, by claim UID."""
     extended_claim: ExtendedResourceClaim | None = None
     """The claim for extended resources on the selected node."""
     created_claim: ResourceClaim | None = None

@@ -1,8 +1,7 @@
-"""A resource pool as a node sees it: the devices of its latest generation that the node can use, or why it can use
-none.
+"""A resource pool as a node sees it: the devices of its latest generation that the node can use, or an error.
 
-A slice is offered to one node, to the nodes that match a selector, or to all nodes; with `perDeviceNodeSelection` this
-holds for each of its devices. Nodes with the same offers share one object.
+A slice is offered to one node, to the nodes that match a selector, or to all nodes. With `perDeviceNodeSelection` each
+device of the slice is offered in this way. Nodes with the same offers share one object.
 """
 
 from __future__ import annotations
@@ -81,7 +80,7 @@ class PoolView:
     counters: Mapping[tuple[str, str], Quantity] = field(default_factory=dict)
     """The shared counters of the pool while none of its devices is allocated."""
     consumers: Mapping[str, Amounts] = field(default_factory=dict)
-    """What each device of the pool consumes of the counters, including devices of other nodes."""
+    """The counter amounts that each device of the pool consumes, including devices of other nodes."""
 
     has_conditions: bool = False
     """Whether a device of these slices has binding conditions."""
@@ -109,10 +108,9 @@ def offers(resource_slice: ResourceSlice) -> Iterator[DeviceOffer]:
 
 
 def view_pool(id: PoolId, all_slices: Iterable[ResourceSlice], offered: Sequence[DeviceOffer]) -> PoolView | None:
-    """Return a node's view of the pool.
+    """Return a node's view of the pool, where `offered` are the offers to the node.
 
-    `offered` is what is offered to the node. Return None if the offered slices are incomplete and belong to an outdated
-    generation.
+    Return None if the offered slices are incomplete and belong to an outdated generation.
     """
     slices = list(all_slices)
     newest = max(

@@ -38,8 +38,9 @@ class UnusableResourceClaim(Exception):
 
 
 def resource_claims_of(pod: Pod, find: Find) -> list[ResourceClaim]:
-    """Return the pod's claims in the order of the spec, without those that turned out not to be needed; raise
-    UnusableResourceClaim.
+    """Return the pod's claims in the order of the spec, without those that turned out not to be needed.
+
+    Raise UnusableResourceClaim if a claim is missing, is being deleted, or belongs to another pod.
     """
     claims = []
     for name, is_generated in _names(pod):

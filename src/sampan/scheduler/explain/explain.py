@@ -1,6 +1,6 @@
-"""Explains a pod to which a scheduler has assigned a node, or which is pending, or which is hypothetical.
+"""Explains the scheduling of a pod that has a node, is pending, or is hypothetical.
 
-Every plug-in runs on every node, including nodes that another plug-in has rejected already; extenders are called with
+Every plug-in runs on every node, including nodes that another plug-in has rejected already. Extenders are called with
 the nodes that pass all plug-ins. The last decision comes from the scheduler's history.
 """
 

@@ -24,7 +24,7 @@ from sampan.scheduler.framework.framework import Framework, NominatedPods
 log = logging.getLogger(__name__)
 
 NAME = "Extender"
-"""Takes the place of the plug-in name in rejections."""
+"""The name that rejections by extenders have in place of the name of a plug-in."""
 _HIGHEST = 10
 """The maximum score that an extender returns."""
 
@@ -36,7 +36,7 @@ class ExtenderResults:
     """The results of all extenders, by the URL of the extender and by node."""
 
     rejected: dict[str, dict[str, tuple[str, bool]]] = field(default_factory=dict)
-    """The reason, and whether preemption would not help."""
+    """The reason of the rejection, and whether preemption would not help."""
     scores: dict[str, dict[str, tuple[int, int]]] = field(default_factory=dict)
     """The score from 0 to 100, and the weight."""
     failures: dict[str, str] = field(default_factory=dict)
@@ -99,9 +99,8 @@ class ExtenderChain:
         return [node.metadata.name for node in nodes], rejected
 
     async def _scores(self, cycle: CycleState, nodes: Sequence[Node]) -> dict[str, int]:
-        """Return what the extenders add to the scores of nodes; one that fails adds nothing, even if it is not
-        ignorable.
-        """
+        """Return the amount that the extenders add to the score of each node. An extender that fails adds nothing, even
+        if it is not ignorable."""
         interested = self._select_interested(cycle.pod, "prioritize_verb")
         responses = await asyncio.gather(*(_scores_of(scorer, cycle.pod, nodes) for scorer in interested))
         total: dict[str, int] = {}

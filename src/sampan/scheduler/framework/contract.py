@@ -1,4 +1,4 @@
-"""What plug-ins and the framework exchange: statuses and results, the state of a cycle, and the handle of a plug-in.
+"""The types that plug-ins and the framework exchange: statuses and results, the state of a cycle, and the handle.
 
 The counterpart is `pkg/scheduler/framework/interface.go`. The extension points themselves are in `extension_points`.
 """
@@ -32,7 +32,7 @@ MAX_SCORE = 100
 
 
 class PluginScope(IntEnum):
-    """What the results of a plug-in's filter and score depend on besides the pod's signature.
+    """The part of the cluster on which the results of a plug-in's filter and score depend, besides the pod's signature.
 
     The narrower the scope is, the longer the framework can cache the results.
     """
@@ -154,7 +154,7 @@ class CycleState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Handle:
-    """What the constructor of a plug-in receives (compare `framework.Handle`)."""
+    """The object that the constructor of a plug-in receives (compare `framework.Handle`)."""
 
     table: NodeTable
     clock: Clock

@@ -49,7 +49,7 @@ PluginFactory = Callable[[Handle], SchedulerPlugin]
 @runtime_checkable
 class PreEnqueuePlugin(SchedulerPlugin, Protocol):
     def pre_enqueue(self, info: PodInfo) -> Status | None:
-        """Return why the pod may not enter the queue, or None if it may."""
+        """Return the reason why the pod may not enter the queue, or None if it may."""
         ...
 
 
@@ -66,9 +66,9 @@ class QueueSortPlugin(SchedulerPlugin, Protocol):
 @runtime_checkable
 class EnqueueExtensions(SchedulerPlugin, Protocol):
     def events_to_register(self) -> QueueingHints:
-        """Return the events that may make a pod schedulable that this plug-in rejected.
+        """Return the events that may make a pod schedulable after this plug-in has rejected it.
 
-        Pods that a plug-in without this method rejected are retried on every event.
+        Pods that were rejected by a plug-in without this method are retried on every event.
         """
         ...
 
@@ -107,7 +107,10 @@ class SignatureCondition(SchedulerPlugin, Protocol):
 @runtime_checkable
 class PreFilterPlugin(SchedulerPlugin, Protocol):
     def pre_filter(self, cycle: CycleState) -> Status | PreFilterResult | None:
-        """Run once per pod: SKIP omits `filter`, a rejection ends the cycle, a PreFilterResult restricts the nodes."""
+        """Prepare the filter; called once per pod.
+
+        The status SKIP omits `filter`, a rejection ends the cycle, and a PreFilterResult restricts the nodes.
+        """
         ...
 
 
@@ -128,7 +131,7 @@ class PostFilterPlugin(SchedulerPlugin, Protocol):
 @runtime_checkable
 class PreScorePlugin(SchedulerPlugin, Protocol):
     def pre_score(self, cycle: CycleState, rows: Rows) -> Status | None:
-        """Prepare `score` for the feasible rows; SKIP omits it."""
+        """Prepare `score` for the feasible rows. The status SKIP omits `score` for this pod."""
         ...
 
 

@@ -343,7 +343,8 @@ class Framework:
     def _pre_filter(
         self, cycle: CycleState, cached: SignatureCache
     ) -> tuple[Status | None, frozenset[str] | None, set[str]]:
-        """Return a rejection, the only nodes to consider, and the names of the filters to skip."""
+        """Run the PreFilter plug-ins. Return the rejection or None, the names of the only nodes to consider or None for
+        all nodes, and the names of the filters to skip."""
         skipped, node_names = cached.skipped, cached.node_names
         restricting = set(cached.restricting)
         if cached.rejection is not None:

@@ -53,7 +53,8 @@ UNAVAILABLE = "resourceclaim not available on the node"
 LEFTOVER = "cannot schedule extended resource claim"
 NO_NEW_CLAIMS, STILL_UNSCHEDULABLE = "no new claims to deallocate", "still not schedulable"
 _STEPS_PER_S = 20_000
-"""A search is limited by its number of steps, not by a clock, so that its outcome is reproducible."""
+"""The number of search steps that stand for one second of `filterTimeout`. A search is limited by its number of steps,
+not by a clock, so that its outcome is reproducible."""
 _TURN_S = 0.005
 _MOST_ROUNDS = 10
 
@@ -70,7 +71,7 @@ class _Progress(NamedTuple):
 
     is_complete: bool
     job: Job | None = None
-    """What is to be done, in a thread, before the work continues."""
+    """The job to run in a thread before the allocation continues."""
 
 
 class DynamicResources:

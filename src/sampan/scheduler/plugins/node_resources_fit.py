@@ -77,7 +77,7 @@ class NodeResourcesFit:
             at = table.resource(name)
             allocatable = table.allocatable[at, rows]
             lacks, never = amount > allocatable - table.requested[at, rows], amount > allocatable
-            if name in table.device_resources:  # a node without the resource is left to DynamicResources
+            if name in table.device_resources:  # DynamicResources decides about nodes without the resource
                 lacks, never = lacks & (allocatable > 0), never & (allocatable > 0)
             short.append((f"Insufficient {name}", lacks))
             final |= never

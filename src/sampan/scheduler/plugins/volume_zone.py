@@ -91,7 +91,7 @@ class VolumeZone:
         return topologies
 
     def _check_unbound(self, claim: PersistentVolumeClaim) -> None:
-        """Raise Amiss for an unbound claim, unless its storage class uses WaitForFirstConsumer."""
+        """Raise UnusableVolumeClaim for an unbound claim, unless its storage class uses WaitForFirstConsumer."""
         name = class_of_claim(claim)
         if not name:
             raise UnusableVolumeClaim("PersistentVolumeClaim had no pv name and storageClass name")

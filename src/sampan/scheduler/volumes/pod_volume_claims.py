@@ -96,7 +96,10 @@ def format_not_found(name: str) -> str:
 
 
 def volume_claims_of(pod: Pod, find: FindClaim) -> list[PersistentVolumeClaim]:
-    """Return the claims in the order of the volumes; raise Amiss if one is missing, lost, terminating or foreign."""
+    """Return the claims of a pod in the order of its volumes.
+
+    Raise UnusableVolumeClaim if a claim is missing, lost, terminating, or owned by another pod.
+    """
     claims = []
     for volume in pod.spec.volumes:
         name = claim_name_of(pod, volume)

@@ -1,7 +1,7 @@
 """Volume bindings of a pod: assumed when a node is selected, written before the pod is bound.
 
-`AssumeCache` overlays an informer cache with objects that are decided but not written; `SchedulerVolumeBinder` writes
-them and waits until the claims are bound (compare `pkg/scheduler/framework/plugins/volumebinding/binder.go`).
+`AssumeCache` overlays an informer cache with objects whose changes are decided but not written. `SchedulerVolumeBinder`
+writes them and waits until the claims are bound (compare `pkg/scheduler/framework/plugins/volumebinding/binder.go`).
 """
 
 from __future__ import annotations
@@ -205,7 +205,7 @@ class SchedulerVolumeBinder:
 
 @dataclass(frozen=True, slots=True)
 class _WrittenVersions:
-    """The written resource versions; older cached versions are ignored."""
+    """The resource versions of the objects that were written. Older versions in the cache are ignored."""
 
     volumes: dict[str, str]
     claims: dict[str, str]

@@ -6,8 +6,8 @@ WATCH from them. The package contains the choice of the state that a read sees, 
 the dispatch of events to watchers. It does not contain HTTP, authorization, other representations (which are passed in
 as encoders) or writes, which go to the `Backend` and come back as events.
 
-`cacher.py` combines the parts: `state.py` is the cached state, `reflector.py` fills it, `reads.py` serves lists,
-`watcher.py` and `routes.py` dispatch events.
+`cacher.py` combines the parts: `freshness.py` has the cached state, `reflector.py` fills it, `reads.py` serves
+lists, `watcher.py` and `watcher_routes.py` dispatch events.
 """
 
 from sampan.storage.cacher.cacher import Cacher, CacherConfig, CacherStats

@@ -85,9 +85,10 @@ class Cacher:
     ) -> None:
         """Create the cache of one resource.
 
-        `decode` makes the object from the bytes of an item, for `object`; `decode_value` converts what kube-apiserver
-        stored, protobuf or JSON with a newline, to JSON; `convert_value` converts JSON of another kind or version, as
-        stored by older servers, to that of the shape. The budgets let the cachers of one server share their limits.
+        `decode` makes the object from the bytes of an item, for `object`. `decode_value` converts a value that
+        kube-apiserver stored (protobuf, or JSON with a newline) to JSON. `convert_value` converts JSON of another kind
+        or version, as stored by older servers, to the kind and version of the shape. The budgets let the cachers of one
+        server share their limits.
         """
         self.shape = shape
         self._backend = backend

@@ -1,9 +1,8 @@
 """The objects of a resource with the indexes to find them, in the current state and in a recent past state.
 
-Indexes from a field value or a label to the keys of the objects that have it.
-
-Field indexes are kept for the fields that the shape marks. The index of a label is built when it is first used in a
-selector, maintained from then on, and dropped when other labels are used more recently."""
+The indexes lead from a field value or a label to the keys of the objects that have it. Field indexes are kept for the
+fields that the shape marks. The index of a label is built when the label is first used in a selector, maintained from
+then on, and dropped when other labels are used more recently."""
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Set
@@ -20,7 +19,7 @@ _NONE: Keys = set()
 
 
 class ValueIndex:
-    """An index from values to keys."""
+    """An index from the values of a field or label to the keys of the objects that have them."""
 
     __slots__ = ("_keys",)
 
@@ -108,10 +107,8 @@ def _build_index(label: str, items: Iterable[Item]) -> ValueIndex:
 class SelectedItems(NamedTuple):
     items: list[Item]
     has_more: bool
-    """Whether more items may follow the last one.
-
-    As in kube-apiserver, objects that the selector does not match count as well, unless a field index excludes them.
-    """
+    """Whether more items may follow the last one on later pages. As in kube-apiserver, objects that the selector does
+    not match count as well, unless a field index excludes them."""
 
 
 class CacheContents:
@@ -174,7 +171,7 @@ class CacheContents:
                     best, is_field = keys, True
         worth = len(best) if best is not None else self.keys.count(matcher.namespace)
         if worth > 64:
-            for label, value in matcher.required.items():
+            for label, value in matcher.required_labels.items():
                 keys = self._labels.keys(label, value, self.items.values())
                 if len(keys) * 2 < worth:
                     best, worth = keys, len(keys)
@@ -221,7 +218,7 @@ class PastContents:
 
 
 class _PastItems(dict[str, Item | None]):
-    """Lookups that prefer the past state of an item."""
+    """A mapping from keys to items that prefers the past state of an item to its current state."""
 
     def __init__(self, now: Mapping[str, Item], then: dict[str, Item | None]) -> None:
         super().__init__(then)

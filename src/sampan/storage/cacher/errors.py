@@ -13,7 +13,7 @@ _TOO_OLD_TO_CONTINUE = (
 
 
 class CacheError(Exception):
-    """The base of all errors that the cacher itself raises; `str()` of it is the message for the client."""
+    """The base of all errors that the cacher itself raises; the text of the exception is the message for the client."""
 
 
 class VersionExpired(CacheError):

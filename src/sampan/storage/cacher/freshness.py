@@ -77,7 +77,7 @@ class State:
         self.routes.dispatch(self.history.append(event.revision, event.key, old, new))
 
     def item(self, key: str, value: bytes | None, revision: int, old: Item | None) -> Item | None:
-        """Return the item, or None for a deletion or a value that cannot be decoded."""
+        """Return the item of a stored value, or None for a deletion or a value that cannot be decoded."""
         if self.corrupt:
             self.corrupt.pop(key, None)
         if value is None:
@@ -94,7 +94,7 @@ Ask = Callable[[], Awaitable[None]]
 
 
 class Freshness:
-    """The revision that the cache has reached."""
+    """The revision that the cache has reached, and the readers that wait for a later one."""
 
     RETRY_S = 0.1
     """How long to wait for a requested progress notification before requesting another, in seconds."""

@@ -188,7 +188,7 @@ class CacheEvent(msgspec.Struct, gc=False, eq=False):
     _plain: bytes | None = None
     _others: dict[Hashable, bytes] | None = None
     charge: WatchCharge | None = None
-    """What the event counts against the memory budget of all watchers while one of them has it queued."""
+    """The memory that the event counts against the budget of all watchers while one of them has it queued."""
 
     @property
     def revision(self) -> int:

@@ -1,8 +1,7 @@
-"""Validation and defaulting of the options of list and watch requests.
+"""Options of get, list and watch requests: validation and defaults, the meaning of resourceVersion and
+resourceVersionMatch for a read, and continue tokens.
 
-The meaning of resourceVersion and resourceVersionMatch for a read.
-
-Continue tokens, which hold the first key and the resource version of the next page of a list."""
+A continue token holds the first key and the resource version of the next page of a list."""
 
 import base64
 import binascii
@@ -23,9 +22,9 @@ _MOST = 2**64 - 1
 
 class VersionRule(Enum):
     CONSISTENT = "consistent"
-    """Not older than the store was when the read arrived."""
+    """The read must not be older than the store was when the read arrived."""
     ANY = "any"
-    """Any state of the cache."""
+    """The read may reflect any state of the cache."""
     NOT_OLDER = "not older"
     EXACT = "exact"
 
@@ -56,10 +55,8 @@ def parse_get_version(resource_version: str) -> ReadVersion:
 
 
 def parse_list_version(resource_version: str, match: str, limit: int) -> ReadVersion:
-    """Return the requirement of a list without a continue token whose options are valid.
-
-    A resource version with a limit and without a match rule means exactly that version.
-    """
+    """Return the state that a list must reflect, for valid options without a continue token. A resource version with a
+    limit and without a match rule means exactly that version."""
     if not resource_version:
         return ReadVersion(VersionRule.CONSISTENT)
     try:
@@ -80,7 +77,8 @@ def _invalid_version(text: str, why: str) -> InvalidVersion:
 
 _VERSION = "meta.k8s.io/v1"
 PRESENT = -1
-"""As a token's revision: continue with the current state, because the version of the first page is compacted."""
+"""The revision in a token that means: continue with the current state, because the version of the first page is
+compacted."""
 
 
 class ContinueToken(NamedTuple):
@@ -180,7 +178,7 @@ class Options:
 
 
 def apply_defaults(options: Options) -> Options:
-    """Apply defaults: a watch from no version or from 0 becomes a streaming list."""
+    """Return the options with defaults: a watch from no version or from 0 becomes a streaming list."""
     is_plain = options.send_initial_events is None and not options.match
     if options.is_watch and is_plain and options.resource_version in ("", "0"):
         return replace(options, send_initial_events=True, match=NOT_OLDER_THAN)

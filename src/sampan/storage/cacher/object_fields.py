@@ -1,9 +1,8 @@
-"""Extraction of labels and selectable fields from the bytes of an object by one partial decode.
+"""The description of a resource for the cacher (`Shape`: key prefix, kind and selectable fields), and the extraction of
+labels and selectable fields from the bytes of an object (`Extract`).
 
-The decoder is a tree of structs built from the field paths of a `Shape`; everything else in the object is skipped
-without being built.
-
-What the cacher needs to know about a resource: its key prefix, its kind and its selectable fields."""
+An object is decoded only in part: the decoder is a tree of structs built from the field paths of a `Shape`, and
+everything else in the object is skipped without being built."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -44,7 +43,7 @@ class Shape:
     """Whether this is a custom resource, whose lists include kind and apiVersion in items, and an empty continue token.
     """
     bookmark_rest: bytes = b""
-    """What a bookmark of this kind contains after its metadata, for example b',"spec":{},"status":{}'."""
+    """The part of a bookmark of this kind after its metadata, for example b',"spec":{},"status":{}'."""
 
     def __post_init__(self) -> None:
         if not self.prefix.endswith("/"):
@@ -88,7 +87,7 @@ Labels = dict[str, str]
 _NO_LABELS: Labels = {}
 _NOTHING = msgspec.Raw(b"")
 _UNSET = (None, "")
-"""Values that count as not set."""
+"""Values of a field that count as not set."""
 _decode_labels = msgspec.json.Decoder(dict[str, str | None] | None).decode
 
 
@@ -177,7 +176,8 @@ Names = dict[str, tuple[str, "Names"]]
 
 
 def _struct(name: str, tree: dict[str, Any]) -> tuple[type[msgspec.Struct], Names]:
-    """Return a struct with a member for each entry, empty by default, and the attribute names of the keys."""
+    """Return a struct type with a member for each entry of the tree, empty by default, and the attribute names of the
+    keys."""
     names: Names = {}
     members: list[tuple[str, Any, Any]] = []
     for number, (key, inner) in enumerate(tree.items()):
@@ -225,7 +225,8 @@ DecodeValue = Callable[[bytes], bytes]
 
 
 def require_json(value: bytes) -> bytes:
-    """Return a stored value that is JSON. Raise DecodeError for others: this server has no decoder for them."""
+    """Return a stored value unchanged if it is JSON. Raise DecodeError for other values, for which this server has no
+    decoder."""
     if value.startswith(b"{"):
         return value
     raise msgspec.DecodeError(f"no decoder for values that begin with {cast(object, value[:4])!r}")

@@ -33,7 +33,7 @@ class CacheReflector:
         self.failure: Exception | None = None
         """Why the last attempt to list everything failed."""
         self.fills = 0
-        """How often the cache has listed all objects of its resource."""
+        """The number of times that the cache has listed all objects of its resource."""
 
     async def run(self) -> None:
         """List and watch until the backend is closed."""
@@ -123,9 +123,7 @@ class CacheReflector:
 
         A watch that lasted longer than the maximum delay resets the series.
         """
-        log.warning(
-            "watch cache of %s: the watch of the store failed, listing again: %s", self._state.shape.plural, error
-        )
+        log.warning("watch cache of %s: cannot list or watch the store, retrying: %s", self._state.shape.plural, error)
         first, longest = self._retry_s
         if asyncio.get_running_loop().time() - self._opened > longest:
             self._failures = 0

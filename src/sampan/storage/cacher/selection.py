@@ -17,7 +17,7 @@ class LabelMatcher(Protocol):
 
     def matches(self, labels: Mapping[str, str]) -> bool: ...
 
-    def required(self) -> Mapping[str, str]:
+    def required_labels(self) -> Mapping[str, str]:
         """Return labels that every selected object has with exactly this value."""
 
     def __hash__(self) -> int: ...
@@ -51,7 +51,7 @@ class Matcher:
         self._other_names: list[str] = []
         self._other_namespaces: list[str] = []
         self._labels = selection.labels
-        self.required = dict(selection.labels.required()) if selection.labels is not None else {}
+        self.required_labels = dict(selection.labels.required_labels()) if selection.labels is not None else {}
         for term in selection.fields:
             self._add(term, shape)
         self.is_whole = not (selection.is_filtered or self.name or self._other_namespaces)

@@ -6,7 +6,8 @@ from typing import Protocol
 from sampan.api.limits import WATCH_BUDGET_BYTES, WATCH_PRESSURE_BYTES
 
 _RELIEVED = 0.75
-"""Blocked watchers are terminated until the usage is below this share of the budget, so that it happens rarely."""
+"""When the budget is exceeded, blocked watchers are terminated until the usage is below this share of it, so that this
+happens rarely."""
 
 
 class Holder(Protocol):
@@ -17,14 +18,14 @@ class Holder(Protocol):
 
     @property
     def blocked_at(self) -> float | None:
-        """Since when the client has not read what was sent to it; None if it reads."""
+        """The time since which the client has not read the data that was sent to it; None if it reads."""
 
     @property
     def oldest_revision(self) -> int:
         """The revision of the oldest queued event."""
 
     def terminate(self) -> None:
-        """End the watch because of its client, and release its memory."""
+        """End the watch because its client is too slow, and release its memory."""
 
 
 class WatchCharge:

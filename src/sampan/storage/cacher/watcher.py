@@ -105,13 +105,14 @@ class WatchLimits:
     events: int = WATCHER_MOST_EVENTS
     bytes: int = WATCHER_MOST_BYTES
     blocked_events: int = WATCHER_EVENTS
-    """The limits for a watcher whose client has not read for `blocked_s`."""
+    """The maximum number of queued events of a watcher whose client has not read for `blocked_s`; `blocked_bytes` is
+    the maximum number of bytes."""
     blocked_bytes: int = WATCHER_BYTES
     blocked_s: float = WATCHER_BLOCKED_S
 
 
 class Host(Protocol):
-    """What a watcher needs from its cacher."""
+    """The operations of a cacher that its watchers use."""
 
     async def open(self, watcher: Watcher) -> None:
         """Wait until the watch can start, pass the initial events to the watcher, and route events to it."""

@@ -1,4 +1,4 @@
-"""Dispatch of changes to the watchers that they concern, without evaluating the others.
+"""Dispatch of changes to the watchers that they concern, without evaluating the selections of all other watchers.
 
 Watchers with the same selection form a group, whose selection is evaluated once per relevant change. A group is
 registered under its most specific key: an object, a name, a field value, a label value, a namespace, or nothing. A
@@ -119,8 +119,8 @@ class WatcherRoutes:
         if matcher.equal:
             position, value = max(matcher.equal, key=lambda term: self._shape.fields[term[0]].indexed)
             return self._fields.setdefault(position, {}), value
-        if matcher.required:
-            label, value = next(iter(matcher.required.items()))
+        if matcher.required_labels:
+            label, value = next(iter(matcher.required_labels.items()))
             return self._labels.setdefault(label, {}), value
         if matcher.namespace:
             return self._namespaces, matcher.namespace

@@ -7,13 +7,16 @@ loads grpc and protobuf (about 100 ms), which happens only with `--etcd-servers`
 The modules:
 
     backend       composition and lifetime
-      reader      get, range, count
-      writer      put, delete; resolves writes whose response was lost
-      feed        one watch over everything, the recent events, routes to the watches of this process
+      reader      get, range, count, and the oldest available revision
+      writer      put, delete, leases; resolves writes whose response was lost
+      watch       a watch of this process: its position and its queue
+      feed        one etcd watch over everything, the recent events, routes to the watches of this process
       stream      the gRPC stream below the feed: reconnects, resumes, reassembles fragments
-      client      a call to one member; attempts: how often, how long
+      compaction  periodic compaction, which several API servers share
+      client      requests: attempts, timeouts, classification of failures
       endpoints   a connection to each member, used round robin
-      faults, verdict, wire, log, routes, version: pure
+      wire        conversion between the types of the contract and the messages of etcd
+      proto       the messages of etcd
 """
 
 from sampan.storage.etcd.backend import EtcdBackend

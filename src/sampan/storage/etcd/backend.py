@@ -1,6 +1,7 @@
 """`EtcdBackend`: composition and lifetime of the storage backend for an etcd cluster.
 
-Tasks that run while the backend is open, and the writes that closing waits for."""
+Closing the backend waits for writes in progress (`InFlightCounter`) and stops the tasks that run while it is open
+(`running_jobs`)."""
 
 import asyncio
 from collections.abc import AsyncIterator, Coroutine, Sequence

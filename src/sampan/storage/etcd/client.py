@@ -1,5 +1,5 @@
-"""Requests to the members of an etcd cluster: attempts, timeouts, the classification of failures, and what a version of
-etcd is capable of.
+"""Requests to the members of an etcd cluster: attempts, timeouts, the classification of failures, and the abilities of
+each version of etcd.
 
 The errors of etcd are recognized by their messages, which are part of its API (clients in other languages do the same);
 the status code of gRPC alone does not distinguish "compacted" from "future revision", nor "never sent" from "response
@@ -24,7 +24,8 @@ from sampan.storage.etcd.endpoints import Endpoint, EtcdEndpoints
 from sampan.storage.etcd.proto import Method, load
 
 _CHANCE = random.Random()
-"""A separate generator, because tests may seed the shared one."""
+"""The random number generator for the delays between attempts. It is not the shared one, because tests may seed
+that."""
 
 MAX_GROWTH = 4
 FIRST_PAUSE_S, LAST_PAUSE_S = 0.02, 0.5

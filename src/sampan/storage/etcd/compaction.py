@@ -22,18 +22,18 @@ class SharedCompaction:
         self._marked_at = 0
         """The revision at which the marker was last written, as far as this server knows."""
         self._previous = 0
-        """The revision of the store when the marker was last looked at."""
+        """The revision of the store when this server last read the marker."""
         self.revision = 0
         """The revision that was compacted last, by any of the servers."""
 
     async def run(self) -> None:
-        """Compact once per interval, unless that is 0."""
+        """Compact once per interval; return at once if the interval is 0."""
         while self._interval_s:
             await self._clock.sleep(self._interval_s)
             try:
                 await self.run_interval()
             except StorageError as error:
-                log.warning("compaction postponed: %s", error)
+                log.warning("cannot compact etcd, retrying after the next interval: %s", error)
 
     async def follow(self) -> None:
         """Keep `revision` up to date until the backend is closed."""
@@ -52,7 +52,7 @@ class SharedCompaction:
                 await self._clock.sleep(_RETRY_S)
 
     async def run_interval(self) -> bool:
-        """Do the work of one interval; return False if another server has done it."""
+        """Write the marker and compact; return False if another server has done so in this interval."""
         mark, now = await self._backend.get(MARK)
         revision, self._previous = self._previous, now
         if mark is not None and mark.revision != self._marked_at:

@@ -6,12 +6,10 @@ having seen all before it, whatever the server's version. (The progress notifica
 3.4.24 and 3.5.7. If keys have a prefix and the server is newer, only that prefix is watched, and progress notifications
 are requested.)
 
-The recent events are kept, so that a watch that starts from a recent list, or was slow, causes no load on etcd; one
-that starts further back gets its own etcd watch until it has caught up.
-
-The recent events of the store in memory, for watches that start slightly in the past.
-
-Lookup of the watches that an event concerns by its key, at a cost that does not depend on the number of watches."""
+The recent events are kept in memory (`EventLog`), so that a watch that starts from a recent list, or was slow, causes
+no load on etcd. A watch that starts further back gets its own etcd watch until it has caught up (`CatchUp`).
+`WatchRoutes` finds the watches that an event concerns by its key, at a cost that does not depend on the number of
+watches."""
 
 import asyncio
 from collections import deque

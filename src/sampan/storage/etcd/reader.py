@@ -52,11 +52,9 @@ Revision = Callable[[], Awaitable[int]]
 
 
 class SharedRequest:
-    """`await ask()` returns the response to a request that was sent after the call.
-
-    Callers that arrive while a request is in flight wait for the next one: the store may have served the running
-    request before a write that the caller already knows of. `run` has to be running.
-    """
+    """Shares requests between callers: `await ask()` returns the response to a request that was sent after the call.
+    Callers that arrive while a request is in flight wait for the next one, because the store may have served the
+    running request before a write that the caller already knows of. `run` has to be running."""
 
     def __init__(self, put: Revision) -> None:
         self._put = put

@@ -119,7 +119,7 @@ class WatchStream:
 
 
 class _Connection:
-    """One connection of the stream."""
+    """One gRPC call of the stream, to one member, with the watches that were created on it."""
 
     def __init__(
         self, *, keys: wire.Keys, subscribers: dict[int, Subscriber], current: set[int], is_narrow: bool

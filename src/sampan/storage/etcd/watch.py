@@ -1,4 +1,4 @@
-"""A watch: its position, and the queue for its iterator."""
+"""A watch on an etcd backend: its position, and the queue for its iterator."""
 
 import asyncio
 from collections import deque
@@ -12,7 +12,7 @@ MAX_QUEUED = 10_000
 
 
 class Source(Protocol):
-    """Where a watch gets its events from."""
+    """The source of the events of a watch: the feed."""
 
     @property
     def position(self) -> int: ...
@@ -42,7 +42,7 @@ class EtcdWatch:
         self._queue: deque[Batch] = deque()
         self._queued = 0
         self._delivered = 0
-        """The revision of the last batch."""
+        """The revision of the last batch that was delivered or queued."""
         self._progress_revision = 0
         """A revision for which a progress batch was requested."""
         self._error: Exception | None = None

@@ -224,10 +224,8 @@ class EtcdWriter:
         raise Unavailable(f"etcd: {lost.text}", may_have_happened=True) from lost
 
     async def _settle_full(self, write: WriteRequest, before: int, full: EtcdError, lost: EtcdError | None) -> int:
-        """Resolve a write that was rejected because etcd is full.
-
-        The write that exceeds the quota takes effect, but gets the same response as later ones, which do not.
-        """
+        """Resolve a write that was rejected because etcd is full. The write that exceeds the quota takes effect, but
+        gets the same response as later writes, which have no effect."""
         events = await self._since(write.key, before)
         if events is not None:
             result = determine_result(write, events)

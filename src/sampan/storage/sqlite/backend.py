@@ -1,9 +1,8 @@
 """`SqliteBackend`: the `Backend` contract on one SQLite file.
 
 Writes use group commit. A single key at the current revision is read on the event loop, which takes a few microseconds;
-passing the read to a thread and back would take several times as long. All reads that may take long run in threads.
-
-A store has one owner, a process: file permissions and a lock ensure it.
+passing the read to a thread and back would take several times as long. All reads that may take long run in threads. A
+store belongs to one process: file permissions and a lock (`FileOwner`) ensure it.
 """
 
 import asyncio

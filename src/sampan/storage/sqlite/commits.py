@@ -1,10 +1,10 @@
 """Group commit: writes that arrive while one transaction is being written to disk share the next one.
 
 One batch is in progress at a time. When it is on disk, its events are published on the event loop and then its writers
-receive their results, in one turn of the loop; only then the next batch starts. What is published is thus never ahead
-of the disk, and the disk is at most one batch ahead of what is published.
+receive their results, in one turn of the loop; only then the next batch starts. The published revision is thus never
+ahead of the disk, and the disk is at most one batch ahead of the published revision.
 
-Threads that run functions one after another and report the results on the event loop."""
+A `Worker` has the threads that run functions one after another and report the results on the event loop."""
 
 import asyncio
 import threading
@@ -27,7 +27,7 @@ Done = Callable[[Any, BaseException | None], None]
 
 
 class Worker:
-    """Threads that start at once; functions start in the order of submission."""
+    """Threads that start when the worker is created. Functions start in the order of submission."""
 
     def __init__(self, *, name: str, threads: int = 1) -> None:
         self._loop = asyncio.get_running_loop()
@@ -99,7 +99,8 @@ class GroupCommit:
         self._writes: deque[tuple[PendingWrite, asyncio.Future[int]]] = deque()
         self._jobs: deque[tuple[Callable[[], Any], asyncio.Future[Any]]] = deque()
         self._is_job_next = False
-        """Jobs and batches alternate, so that neither has to wait long for the other."""
+        """Whether a job runs before the next batch. Jobs and batches alternate, so that neither has to wait long for
+        the other."""
         self._is_busy = False
         self._idle: list[asyncio.Future[None]] = []
 

@@ -122,7 +122,7 @@ class Mark(NamedTuple):
 
 
 class StoredState(NamedTuple):
-    """What the file contained when it was opened."""
+    """The part of the content of the file that is needed when the store is opened."""
 
     expiring: list[tuple[str, float, int]]
     """Expiring keys with their expiry time and revision."""
@@ -277,11 +277,8 @@ class Log:
             self.close()  # it is reopened for the next batch
 
     def _make_room(self, error: Exception) -> None:
-        """On a full disk, release the reserve and checkpoint the write-ahead log.
-
-        The checkpoint makes room in the log, perhaps enough; the space of the reserve serves the checkpoint and
-        deletions.
-        """
+        """On a full disk, release the reserve and checkpoint the write-ahead log. The checkpoint makes room in the log,
+        perhaps enough. The space of the reserve is used by the checkpoint and by deletions."""
         if self._driver.code(error) == FULL:
             self._reserve.give_up()
         if self._driver.code(error) == FULL and self._connection is not None:

@@ -1,8 +1,7 @@
 """The readers' side of the tables: each read is one snapshot and reflects one revision.
 
-Connections of readers neither write nor checkpoint.
-
-Read connections: one for fast reads on the event loop, others with threads for reads that may take long."""
+Connections of readers neither write nor checkpoint. `Readers` has one connection for fast reads on the event loop, and
+others with threads for reads that may take long."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -17,7 +16,7 @@ from sampan.storage.sqlite.schema import Driver, SqliteConnection
 _LOG_EVENTS = 1000
 _LOG_BYTES = 4 << 20
 _AFTER_ALL_TEXT = b""
-"""In SQLite every blob, even an empty one, is greater than every text."""
+"""The end of a range without an upper bound: in SQLite every blob, even an empty one, is greater than every text."""
 
 _LIVE = "SELECT key, revision, created FROM live WHERE key >= :start AND key < :end AND revision <= :at"
 _REPLACED_LATER = (
@@ -143,7 +142,7 @@ class SqliteReader:
 
 
 def _range(start: str, end: str | bytes, revision: int) -> dict[str, str | bytes | int]:
-    """Return the named parameters of the queries above."""
+    """Return the named parameters of the queries for a range of keys at a revision."""
     return {"start": start, "end": end, "at": revision}
 
 

@@ -11,7 +11,7 @@ the file, and afterwards the log has room for deletions.
 
 
 _PART_OF_DISK = 8
-"""On a small file system the reserve is at most this fraction (one in so many) of it."""
+"""The divisor that limits the reserve on a small file system: the reserve is at most this part of it."""
 
 
 class Reserve:

@@ -1,15 +1,13 @@
-"""The tables, their format version, and migrations from older formats.
+"""The tables, their format version, and migrations from older formats; the subset of a SQLite driver that is used.
 
 `revisions` and `bodies` are the log: one row for each write, with its revision as the row ID. They are two tables so
-that the revisions after another can be read without reading values, and without an index that every write would have
-to update. `live` is the current state. A row of `revisions` holds the revision that it replaced, so that the state as
-of an old revision R is: what is live and not newer than R, and what was replaced or deleted after R and written up to
-R.
+that the revisions after another can be read without reading values, and without an index that every write would have to
+update. `live` is the current state. A row of `revisions` holds the revision that it replaced. The state as of an old
+revision R thus consists of the live rows that are not newer than R, and of the rows that were written up to R and
+replaced or deleted after R.
 
-The subset of a SQLite driver that is used.
-
-It keeps the classification of errors in one place and lets tests run the store on another build of SQLite, whose file
-system loses what was not synced."""
+`Driver` keeps the classification of errors in one place, and lets tests run the store on another build of SQLite, whose
+file system loses data that was not synced."""
 
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence

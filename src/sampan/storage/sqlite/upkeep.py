@@ -68,7 +68,7 @@ class Upkeep:
         await self._commits.job(self._log.recover)
 
     def note(self, revision: int) -> None:
-        """Record a write."""
+        """Record that the store has reached `revision` by a write."""
         self._revision = revision
         self._wrote.set()
 

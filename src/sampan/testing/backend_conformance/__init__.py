@@ -9,9 +9,9 @@ For a backend of your own, with pytest:
     def test_conformance(check: Check) -> None:
         run(check, BackendSubject(open=MyBackend))
 
-A check takes a `Subject`, opens the backend, and fails with an AssertionError (or a timeout) if it violates the
-contract. The backend may hold other keys and be at any revision; there must be no other writers under the subject's
-root during a check.
+A check takes a `BackendSubject`, opens the backend, and fails with an AssertionError (or a timeout) if the backend
+violates the contract. The backend may hold other keys and be at any revision; there must be no other writers under the
+subject's root during a check.
 """
 
 from sampan.testing.backend_conformance.history import CHECKS as HISTORY

@@ -58,7 +58,8 @@ async def compaction_is_idempotent(subject: BackendSubject) -> None:
 
 
 async def revisions_increase_after_compaction(subject: BackendSubject) -> None:
-    """Revisions continue even if the last write was a deletion, of which nothing is left."""
+    """Revisions continue to increase after a compaction, even if the last write was a deletion that was compacted
+    away."""
     key = subject.key("pods/default/a")
     async with subject.open() as backend:
         await backend.put(key, b"1")
@@ -122,8 +123,8 @@ async def watches_have_no_gap_during_compaction(subject: BackendSubject) -> None
 
 
 async def _resume(backend: Backend, subject: BackendSubject, after: int) -> list[tuple[int, int, list[int]]]:
-    """Return where a watch started, how far it was read, and the revisions of its events; nothing if it was
-    rejected."""
+    """Open a watch at a revision. Return the revision at which it started, the revision up to which it was read, and
+    the revisions of its events; an empty list if the watch was rejected."""
     try:
         async with backend.watch(subject.root, after=after) as watch:
             reading = WatchReader(watch, after=after)

@@ -1,4 +1,4 @@
-"""Opening, closing and size."""
+"""Checks of opening and closing a backend, and of its size."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

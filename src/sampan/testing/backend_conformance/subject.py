@@ -1,4 +1,4 @@
-"""The backend under test, and the helpers that the checks share."""
+"""The backend under test, and helpers that the checks share."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
@@ -13,12 +13,12 @@ TIMEOUT_S = 60.0
 
 @dataclass(frozen=True, kw_only=True)
 class BackendSubject:
-    """The description of a backend for the checks."""
+    """The backend under test, as the checks see it."""
 
     open: Callable[[], Backend]
     """Returns a backend that is not entered yet, on a store with nothing under `root`."""
     root: str = "/registry/"
-    """The prefix of the checks' keys; ends in a slash."""
+    """The prefix of all keys that the checks write; it ends with a slash."""
     advance: Callable[[float], Awaitable[None]] = asyncio.sleep
     """Advances the backend's clock by a number of seconds."""
     is_local: bool = False

@@ -6,8 +6,8 @@ from sampan.storage.backend import Backend
 from sampan.testing.backend_conformance.subject import BackendSubject, Check, WatchReader
 
 _TTL_S, _SLACK_S = 5, 5.0
-"""The TTL, long enough that even a busy backend does what precedes its end in time; and how much later a key may
-expire."""
+"""The TTL of keys, long enough for a busy backend to do everything before the expiry in time, and the maximum delay of
+the expiry."""
 
 
 async def key_expires_after_its_ttl(subject: BackendSubject) -> None:
@@ -31,8 +31,8 @@ async def key_expires_after_its_ttl(subject: BackendSubject) -> None:
 
 
 async def rewriting_a_key_replaces_its_ttl(subject: BackendSubject) -> None:
-    """A put without a TTL makes the key permanent, one with a longer TTL extends it; so does a new key of the same
-    name."""
+    """A put without a TTL makes the key permanent, and a put with a longer TTL extends its life. A deleted and newly
+    created key does not inherit the old TTL."""
     kept, longer, anew, going = (subject.key(f"events/{name}") for name in ("kept", "longer", "anew", "going"))
     async with subject.open() as backend:
         for key in (kept, longer, anew, going):

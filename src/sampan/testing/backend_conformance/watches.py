@@ -203,7 +203,7 @@ async def on_batch_is_called_before_the_write_returns(subject: BackendSubject) -
 
 
 async def on_batch_is_ordered_under_concurrent_writers(subject: BackendSubject) -> None:
-    """A watch that catches up during writes is ordered, complete and without duplicates."""
+    """Events that `on_batch` receives during concurrent writes are ordered, complete and without duplicates."""
     async with subject.open() as backend:
         start = await backend.current_revision()
         writers = [asyncio.ensure_future(_write(backend, subject, i, 25)) for i in range(8)]
@@ -236,7 +236,7 @@ async def failing_on_batch_ends_only_its_own_watch(subject: BackendSubject) -> N
 
 
 class _Recorder:
-    """An `on_batch` that records events, and can be waited for."""
+    """An `on_batch` callback that records events, and can be awaited until it has received some."""
 
     def __init__(self, after: int) -> None:
         self.events: list[StoreEvent] = []
@@ -278,7 +278,8 @@ async def _write(backend: Backend, subject: BackendSubject, i: int, turns: int) 
 
 
 async def _follow(backend: Backend, subject: BackendSubject, after: int, count: int, *, pause: int) -> list[int]:
-    """Return the revisions of the events of a watch that is started some turns of the loop from now."""
+    """Return the revisions of `count` events of a watch. The watch is opened after some turns of the event loop
+    (`pause`)."""
     for _ in range(pause * 3):
         await asyncio.sleep(0)
     async with backend.watch(subject.root, after=after) as watch:

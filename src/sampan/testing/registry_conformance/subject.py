@@ -32,21 +32,21 @@ _ADMIN = UserInfo("admin", "", (MASTERS, AUTHENTICATED))
 
 @dataclass(frozen=True, kw_only=True)
 class RegistrySubject:
-    """The description of a resource for the checks. It is namespaced, and no objects of it are stored at the start."""
+    """The resource under test, as the checks see it. The resource is namespaced, and has no objects at the start."""
 
     open: Callable[[], AbstractAsyncContextManager[Pipeline]]
     path: str
     """The path of a collection, such as /api/v1/namespaces/default/configmaps."""
     content: Callable[[int], Value]
-    """Returns the part of an object that holds a number; different numbers give different contents."""
+    """Returns the fields of an object that hold a number. Different numbers give different fields."""
     number: Callable[[Value], int]
-    """Returns the number in an object."""
+    """Returns the number that an object holds, the inverse of `content`."""
     needs_version: bool = False
     """Whether an update must specify a resource version."""
     counts_generation: bool = False
     """Whether every change of the content increments the generation."""
     fixed: Mapping[str, Any] = field(default_factory=dict)
-    """Other required fields of an object."""
+    """Other required fields of an object, which are the same in all objects."""
 
     @property
     def namespace(self) -> str:
@@ -57,7 +57,7 @@ class RegistrySubject:
 
 
 def merge_values(base: Value, over: Value) -> Value:
-    """Return two nested dicts merged, with the second taking precedence."""
+    """Return two nested dicts merged. Values of the second dict win."""
     out = dict(base)
     for key, value in over.items():
         below = out.get(key)

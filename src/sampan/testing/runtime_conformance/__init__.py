@@ -12,9 +12,9 @@ For a runtime of your own, with pytest:
             pytest.skip(why)
         run(check, subject)
 
-A check declares the features that it needs; a runtime without a feature declares so, with a reason (`Subject.lacks`),
-and must raise `Unsupported` when it is used. The image contains busybox. After each check neither the runtime nor the
-machine may have anything left of its pods.
+A check declares the features that it needs. `Subject.lacks` names the features that the runtime does not have, with the
+reasons; the runtime must raise `Unsupported` when such a feature is used. The image contains busybox. After each check,
+nothing of its pods may be left in the runtime or on the machine.
 """
 
 from sampan.testing.runtime_conformance.container_config import CHECKS as CONTAINER_CONFIG

@@ -1,4 +1,4 @@
-"""A runtime with pods on it, which most checks start with."""
+"""A runtime with pods on it, with which most checks start."""
 
 from __future__ import annotations
 
@@ -76,8 +76,8 @@ class Bench:
         ends: int | None = None,
         **fields: Any,
     ) -> str:
-        """Start a container and return its ID. A string is a shell command. `ends` is the expected exit code if it
-        exits on its own."""
+        """Start a container and return its ID. A command that is a string is run by a shell. `ends` is the expected
+        exit code of a container that exits on its own."""
         argv = ("/bin/sh", "-c", command) if isinstance(command, str) else command
         self.subject.prepare(pod, name, ends)
         spec = next(container for container in pod.spec.containers or () if container.name == name)
@@ -157,5 +157,6 @@ async def open_bench(subject: Subject, *, keeps: bool = False) -> AsyncIterator[
 
 
 def cgroup_parent(uid: str) -> str:
-    """Each test process has a cgroup of its own, which it removes when its last pod is gone."""
+    """Return the cgroup of a pod, below a cgroup of the test process. Each test process has one, and removes it when
+    its last pod is gone."""
     return f"/sampan-checks-{os.getpid()}/{uid}"

@@ -43,7 +43,7 @@ async def exec_returns_output_and_exit_code(subject: Subject) -> None:
         try:
             code, _, _ = await bench.exec(pod, ["/no/such/program"])
         except RuntimeFailure:
-            code = 127  # some runtimes cannot even start it
+            code = 127  # some runtimes raise an error instead of returning an exit code
         assert code != 0
         await expect_failure(bench.runtime.exec(pod, "nobody", ["true"]))
 
@@ -170,7 +170,7 @@ async def pod_port_can_be_reached(subject: Subject) -> None:
         await wait_until(lambda: bool(bench.log(pod)), "the server does not start")
         for text in (b"one\n", b"two\n"):
             assert await _echo(bench, pod, text) == text
-        with suppress(RuntimeFailure):  # otherwise the connection is closed at once
+        with suppress(RuntimeFailure):  # a runtime may raise, or close the connection at once
             reader, writer = await bench.runtime.connect(pod, 9)
             content = await reader.read()
             writer.close()
@@ -203,7 +203,7 @@ async def container_stats(subject: Subject) -> None:
         await bench.start(pod, "while :; do :; done", "busy")
         await bench.start(pod, FOREVER, "idle")
         usages: dict[str, Usage] = {}
-        for _ in range(100):  # on a busy machine it gets little CPU time at first
+        for _ in range(100):  # on a busy machine the container gets little CPU time at first
             await asyncio.sleep(0.5)
             usages = {usage.name: usage for usage in await bench.runtime.stats(pod)}
             if usages["busy"].cpu_cores > 0 and (usages["busy"].cpu_s or 0) > (usages["idle"].cpu_s or 0):

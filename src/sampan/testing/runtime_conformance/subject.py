@@ -1,4 +1,4 @@
-"""The runtime under test, and what the checks share."""
+"""The runtime under test, and helpers that the checks share."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _do_nothing(pod: Pod, container: str, exit_code: int | None) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Subject:
-    """The description of a runtime for the checks."""
+    """The runtime under test, as the checks see it."""
 
     open: Callable[[PodCallback], AbstractAsyncContextManager[Runtime]]
     """Returns a runtime that is not entered yet; a second one adopts the pods of the first."""
@@ -55,11 +55,12 @@ class Subject:
     """The directory for logs and mounted files."""
     image: str
     lacks: Mapping[Feature, str] = field(default_factory=dict)
-    """The features that the runtime does not have, and why."""
+    """The features that the runtime does not have, each with the reason."""
     prepare: Callable[[Pod, str, int | None], None] = _do_nothing
-    """Called before a container starts with its exit code; None if it keeps running."""
+    """Called before a container starts, with its pod, its name and its expected exit code, which is None if it keeps
+    running."""
     left: Callable[[str], Collection[str]] = lambda uid: ()
-    """Returns what is left on the machine of the pod with that UID."""
+    """Returns what the pod with this UID has left behind on the machine."""
     registry: str = ""
     """The address of a registry that has the image `busybox:pulled`, which may differ from `image`."""
 
@@ -78,7 +79,7 @@ class Check:
 
 
 class Checks(list[Check]):
-    """The checks of one file, in its order."""
+    """The checks of one module, in the order of their definition."""
 
     def add(self, *needs: Feature) -> Callable[[Body], Body]:
         def register(body: Body) -> Body:

@@ -43,14 +43,14 @@ Blank = tuple[str, Callable[[int, Budget], Any]]
 
 
 class MessageDecoder:
-    """How to read the fields of one message."""
+    """The table by which the fields of one message are read."""
 
     __slots__ = ("blanks", "entries", "name", "names")
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.entries: dict[int, Entry] | None = None
-        """By tag: how the value is read, its JSON name, and the argument of the reader."""
+        """By tag of a field: how its value is read, its JSON name, and the argument of the reader."""
         self.names: dict[int, str] = {}
         self.blanks: list[Blank] = []
         """Fields that JSON prints even if they were not sent, with factories of their values."""

@@ -24,7 +24,7 @@ _TEXT, _MESSAGE, _OTHER = range(3)
 
 
 class MessageEncoder:
-    """How to write one message."""
+    """The steps in which one message is written."""
 
     __slots__ = ("blank", "embeds", "name", "steps", "union")
 

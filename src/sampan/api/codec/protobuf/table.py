@@ -43,7 +43,7 @@ class Field(NamedTuple):
     pointer: bool
     embedded: bool
     shown: Shown
-    """When JSON prints the field: "!" even when empty, "~" unless zero, "" by the default of its type."""
+    """When JSON prints the field: "!" means even when empty, "~" unless zero, and "" as is usual for its type."""
 
     @property
     def is_scalar(self) -> bool:

@@ -51,7 +51,7 @@ def decode(source: bytes) -> Decoded:
 
 
 def strict_message(strict_errors: list[str]) -> str:
-    """Return the message of the single error that strict decoding responds with."""
+    """Return the message of the single error with which strict decoding responds to several errors."""
     return "yaml: unmarshal errors:\n" + "\n".join(f"  {error}" for error in strict_errors)
 
 
@@ -156,7 +156,7 @@ class _Reader:
 
     @contextmanager
     def _expanded(self, alias: Node) -> Iterator[Node]:
-        """Yield the target of an alias, and count what is read inside the block as part of its expansion."""
+        """Yield the target of an alias, and count the nodes that are read inside the block as part of its expansion."""
         if id(alias) in self._open_aliases:
             raise YamlError(f"yaml: anchor '{alias.value}' value contains itself")
         assert alias.target is not None
@@ -182,7 +182,7 @@ class _Reader:
         if node.kind != "sequence":
             self._merge_one(node, mapping, depth)
             return
-        for child in reversed(node.children):  # earlier ones take precedence
+        for child in reversed(node.children):  # of several merged mappings the earlier ones take precedence
             self._merge_one(child, mapping, depth)
 
     def _merge_one(self, node: Node, mapping: _Mapping, depth: int) -> None:

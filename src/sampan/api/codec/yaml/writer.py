@@ -1,7 +1,7 @@
 """Encodes JSON values as the YAML that kubectl and kube-apiserver print: block style, sorted keys, lines folded at 80.
 
 The layout rules are those of go-yaml's emitter; the output must be byte-identical, because people diff it and scripts
-read it. The state is what the emitter knows about the current line.
+read it. Like the emitter, the writer keeps track of the content of the current line.
 """
 
 import math
@@ -30,8 +30,8 @@ _BREAK = re.compile(f"[{_BREAKS}]")
 _BREAK_SPACE = re.compile(f"[{_BREAKS}] ")
 _SPACE_BREAK = re.compile(f" [{_BREAKS}]")
 _INDICATOR = re.compile(
-    r"""---|\.\.\.|[#,\[\]{}&*!|>'"%@`]|[?:-](?:[ \t]|\Z)"""  # at the start
-    rf"""|(?s:.)*?(?::(?:[ \t]|\Z)|[ \t\0{_BREAKS}]\#)""",  # anywhere
+    r"""---|\.\.\.|[#,\[\]{}&*!|>'"%@`]|[?:-](?:[ \t]|\Z)"""  # at the start of the text
+    rf"""|(?s:.)*?(?::(?:[ \t]|\Z)|[ \t\0{_BREAKS}]\#)""",  # anywhere in the text
 )
 _ESCAPED = re.compile('[^\x20-\x7e\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd]|["\\\\\u2028\u2029]')
 _ESCAPES: Final = {
@@ -271,7 +271,7 @@ def _find_style(text: str, is_simple_key: bool) -> Style:
 
 
 _remembered_style = lru_cache(8192)(_find_style)
-"""Field names and common values repeat all the time."""
+"""Like `_find_style`, with a cache, because field names and common values occur again and again."""
 
 
 def _find_multiline_style(text: str, *, is_special: bool, is_simple_key: bool) -> Style:

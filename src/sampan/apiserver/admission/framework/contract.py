@@ -1,4 +1,4 @@
-"""The contract of admission plug-ins: two extension points, and what a plug-in sees of a request.
+"""The contract of admission plug-ins: two extension points, and the attributes of a request that plug-ins see.
 
 A plug-in implements `MutatingAdmission`, `ValidatingAdmission` or both. `register_mutating`,
 `register_validating` and `register_mutating_and_validating` register it for its phases, so that the type checker
@@ -23,8 +23,8 @@ Operation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
 
 
 WebhookIdentity = tuple[str, str, int]
-"""The names of a configuration and of its webhook, and the number among webhooks of that name. The configuration of a
-policy is empty."""
+"""Identifies a webhook by the name of its configuration, its own name, and its number among the webhooks with that
+name. For an admission policy, the name of the configuration is empty."""
 
 
 @dataclass(slots=True)
@@ -51,7 +51,8 @@ class Reinvocation:
 
 @dataclass(slots=True, kw_only=True)
 class AdmissionAttributes:
-    """What a plug-in sees of a request. `obj` is the new object (None for a delete), which `admit` may change."""
+    """The attributes of a request that admission plug-ins see. `obj` is the new object (None for a delete), which
+    `admit` may change."""
 
     operation: Operation
     resource: Resource
@@ -93,15 +94,15 @@ def is_pod_write(operation: Operation, resource: Resource, subresource: str) -> 
 
 
 class AdmissionPlugin(Protocol):
-    """What plug-ins of both extension points have in common."""
+    """The properties that plug-ins of both extension points have in common."""
 
     @property
     def name(self) -> str:
         """The name in --enable-admission-plugins and --disable-admission-plugins."""
 
     def handles(self, operation: Operation, resource: Resource, subresource: str) -> bool:
-        """Whether the plug-in applies to such requests. The result is cached for each operation, resource and
-        subresource, so it must not depend on anything else."""
+        """Whether the plug-in applies to requests with this operation, resource and subresource. The result is cached
+        for each combination, so it must not depend on anything else."""
 
 
 class MutatingAdmission(AdmissionPlugin, Protocol):

@@ -47,7 +47,7 @@ def find_newest(objects: Iterable[Any]) -> Any | None:
 
 
 async def authorize(attributes: AdmissionAttributes, request: AuthzAttributes) -> AuthzResult:
-    """Return the decision; a server without an authorizer allows everything."""
+    """Return the authorization decision about `request`; a server without an authorizer allows everything."""
     security = attributes.registry.security
     return ALLOW if security is None else await security.authorizer.authorize(request)
 

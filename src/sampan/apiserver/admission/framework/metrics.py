@@ -139,7 +139,8 @@ class AdmissionMetrics:
 
 
 def error_type_of(error: Exception | None) -> str:
-    """Return the label of the error of an expression."""
+    """Return the value of the label `error_type` for the error of a CEL expression; None means that there was no
+    error."""
     if error is None:
         return "no_error"
     if isinstance(error, CompileError):

@@ -39,7 +39,8 @@ class AdmissionRule(Protocol):
 
 
 def is_exempt(resource: Resource) -> bool:
-    """Whether no webhook or policy applies to a resource: those that configure them could otherwise not be repaired."""
+    """Whether a resource is exempt from webhooks and policies. The resources that configure webhooks and policies are:
+    a faulty configuration could otherwise not be repaired."""
     return resource.group == _GROUP and resource.plural in _EXEMPT
 
 

@@ -19,7 +19,8 @@ from sampan.apiserver.response.responses import VersionConverter
 
 
 class VersionedObjects:
-    """Converts the objects of requests to the version of `resource`, and changed ones back to theirs."""
+    """Converts the objects of requests to the version of `resource`, and converts changed objects back to their own
+    version."""
 
     def __init__(self, registry: Registry, resource: Resource) -> None:
         self._registry, self._resource = registry, resource
@@ -77,7 +78,7 @@ class VersionedObjects:
         return isinstance(obj, Unstructured) and obj.apiVersion != self._resource.api_version
 
     def _resource_of(self, obj: Any) -> Resource:
-        """Return the resource in whose version the object is, if it is a custom resource."""
+        """Return the resource in whose version a custom object is; for any other object, return `resource`."""
         if not isinstance(obj, Unstructured):
             return self._resource
         group, _, version = obj.apiVersion.rpartition("/")

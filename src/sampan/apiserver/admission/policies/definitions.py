@@ -97,7 +97,8 @@ class PolicyDefinitions(Generic[Compiled]):
         return self._policies
 
     async def _rebuild(self, policies: Store, bindings: Store) -> None:
-        """Compile what has changed. The watch cache is read again, since another request may have waited here."""
+        """Compile the policies that have changed, and group the bindings by policy. The watch cache is read again,
+        because another request may have compiled the same changes while this one waited for the lock."""
         policy_items, binding_items = policies.cacher.peek_all(), bindings.cacher.peek_all()
         if _are_same(policy_items, self._policy_items) and _are_same(binding_items, self._binding_items):
             return

@@ -30,7 +30,7 @@ _NAMESPACE_FIELDS = ("name", "generateName", "labels", "annotations", "uid", "cr
 
 
 class PolicyRequest:
-    """A request as the expressions of policies see it. The values are computed with their first use."""
+    """A request as the expressions of policies see it. The values are computed on first use."""
 
     def __init__(self, attributes: AdmissionAttributes, *, type: AdmissionType, metrics: AdmissionMetrics) -> None:
         self.attributes, self.type, self.metrics = attributes, type, metrics
@@ -124,9 +124,9 @@ class ParamsError(ValueError):
 async def params_of(
     kind: ParamKind | None, reference: ParamRef | None, attributes: AdmissionAttributes
 ) -> Sequence[Any] | None:
-    """Return the parameters as JSON values, for each of which the policy is evaluated; a single None if the policy or
-    the binding has no parameters. Return None if the binding does not apply because there are none. Raise
-    `ParamsError`."""
+    """Return the parameter objects of a binding as JSON values; the policy is evaluated once for each. Return `[None]`
+    if the policy has no paramKind or the binding no paramRef. If no parameter object exists, return None, which means
+    that the binding does not apply, or raise `ParamsError` if parameterNotFoundAction is Deny."""
     if kind is None or reference is None:
         return [None]
     resource = _resource_of(kind, attributes)

@@ -143,7 +143,7 @@ async def _mutate_for_binding(
             after = _apply_patch(before, await evaluation.evaluate(program), patch_type, atom)
             if after != before:
                 await objects.replace(attributes.obj, after)
-                base, is_changed = await request.variables(resource), True  # for the next mutation
+                base, is_changed = await request.variables(resource), True  # the next mutation sees the change
     return is_changed
 
 

@@ -79,7 +79,7 @@ class WebhookCaller:
         """The views that webhooks of the request have used, until the object changes."""
 
     async def view(self, invocation: Invocation) -> RequestView:
-        """Return what a webhook sees of the request. The values must not be changed."""
+        """Return the request in the version that the webhook sees. The values must not be changed."""
         resource = invocation.resource
         view = self._views.get(resource.gvk)
         if view is None:
@@ -100,8 +100,8 @@ class WebhookCaller:
         self._views.clear()
 
     async def invocation(self, webhook: CompiledWebhook) -> Invocation | None:
-        """Return how to call a webhook, or None if it does not apply to the request. Raise an ApiError if that cannot
-        be decided and the webhook does not ignore failures."""
+        """Return the invocation of a webhook, or None if the webhook does not apply to the request. Raise an ApiError
+        if the namespace does not exist, or if a match condition fails and the webhook does not ignore failures."""
         attributes, hook = self._attributes, webhook.hook
         resource = find_matching_version(hook.rules, hook.matchPolicy, attributes)
         if resource is None or not await webhook.selectors.match(attributes):

@@ -73,7 +73,8 @@ class WebhookConfigurations:
         return self._hooks
 
     async def _compile(self, store: Store) -> None:
-        """Compile what has changed. The watch cache is read again, since another request may have waited here."""
+        """Compile the configurations that have changed. The watch cache is read again, because another request may have
+        compiled the same changes while this one waited for the lock."""
         items = store.cacher.peek_all()
         if not _differ(items, self._items):
             return

@@ -67,7 +67,7 @@ class MutatingAdmissionWebhook:
                 reinvocation.is_required = True
             if hook.is_reinvoked:
                 reinvocation.called.add(hook.identity)
-        if reinvocation.called:  # otherwise no webhook would be called again
+        if reinvocation.called:  # otherwise no later run compares the object with it
             reinvocation.last_output = _encode_object(attributes.obj)
 
 

@@ -110,8 +110,8 @@ def check_user(rules: Sequence[ValidationRule], user: UserInfo, budget: CostBudg
 
 
 def _check(rules: Sequence[ValidationRule], values: Mapping[str, Any], what: str, budget: CostBudget) -> None:
-    """Raise `TokenError` for the first violated rule. All rules are evaluated first, so evaluation errors come before
-    it."""
+    """Raise `TokenError` for the first rule that is violated. All rules are evaluated first, so an evaluation error of
+    any rule takes precedence."""
     try:
         results = [(_evaluate(rule.expression, values, budget), rule) for rule in rules]
         for holds, rule in results:

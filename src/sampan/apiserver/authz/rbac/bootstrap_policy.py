@@ -144,12 +144,12 @@ class BootstrapChanges:
     create: list[Any]
     update: list[Any]
     recreate: list[Any]
-    """Bindings to another role, whose roleRef is immutable."""
+    """Bindings that exist with another role. They are deleted and created again, because roleRef is immutable."""
 
 
 def plan_changes(index: RbacIndex, served: Callable[[str, str], Any] | None = None) -> BootstrapChanges:
-    """Return what must be written to reconcile the default roles and bindings. Additions by users are kept; objects
-    with the annotation autoupdate=false are left alone."""
+    """Return the writes that reconcile the default roles and bindings. Additions by users are kept; objects with the
+    annotation autoupdate=false are left alone."""
     changes = BootstrapChanges([], [], [])
     for desired in default_objects(served):
         present = index.get(desired.kind, desired.metadata.namespace, desired.metadata.name)

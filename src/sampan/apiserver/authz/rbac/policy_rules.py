@@ -1,9 +1,10 @@
-"""Whether some rules allow everything that others do, what is missing, and how that is reported.
+"""Comparison of policy rules: which of the requested permissions no held rule covers, and how they are reported.
 
-The counterpart of `Covers` in `pkg/registry/rbac/validation`: a wanted rule is covered if each of its atoms (one verb
-on one resource of one group with one name, or one verb on one URL) is covered by a single rule. Kubernetes enumerates
-all atoms, of which a rule of a few kilobytes has billions. Here words that are held by the same rules form a class, and
-atoms are decided class by class, with the set of rules that hold a class as the bits of an integer.
+The counterpart is `Covers` in `pkg/registry/rbac/validation`. An atom is one verb on one resource of one group with one
+name, or one verb on one URL. A requested rule is covered if each of its atoms is covered by a single held rule.
+Kubernetes enumerates all atoms, but a rule of a few kilobytes can have billions. Here words that the same held rules
+contain form a class, and atoms are decided class by class. The set of rules that contain a class is stored as the bits
+of an integer.
 """
 
 from __future__ import annotations
@@ -22,17 +23,17 @@ ALL = "*"
 
 
 class TooComplex(Exception):
-    """The comparison of the rules would exceed what one request may cost."""
+    """The comparison of the rules would exceed the number of comparisons that one request may cause."""
 
 
 @dataclass(frozen=True, slots=True)
 class UncoveredRules:
-    """The part of the requested rules that is not held."""
+    """The permissions in the requested rules that no held rule covers."""
 
     rules: list[PolicyRule]
     """The URLs with one verb each, then the missing verbs for each group, resource and name."""
     is_complete: bool = True
-    """False if there is more than a response has room for."""
+    """Whether `rules` lists all uncovered permissions; false if they do not fit into a response."""
 
     def __bool__(self) -> bool:
         return bool(self.rules)
@@ -67,7 +68,8 @@ Classes = dict[int, list[str]]
 
 
 class _Comparison:
-    """The held rules, indexed by the words of the requested ones, and the work that may still be spent."""
+    """The held rules, indexed by the words of the requested rules, and the number of comparisons that are still
+    allowed."""
 
     def __init__(self, held: Sequence[PolicyRule], requested: Sequence[PolicyRule]) -> None:
         verbs = {word for rule in requested for word in rule.verbs or ()}
@@ -93,7 +95,7 @@ class _Comparison:
 
 
 class _Words:
-    """The held rules for each requested word, in one dimension."""
+    """The held rules that contain each requested word, in one dimension: verbs, groups, resources, names or URLs."""
 
     def __init__(
         self, rules: Sequence[Sequence[str]], requested: Collection[str], spend: Callable[[int], None]

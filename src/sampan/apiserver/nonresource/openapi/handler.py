@@ -152,7 +152,7 @@ class OpenApiHandler:
         return digest
 
     async def _document(self, key: str, hash: str, make: Callable[[], bytes]) -> bytes:
-        """Return the document, which is generated only if the hash of its content has changed."""
+        """Return the compressed document; `make` generates it only if `hash`, the hash of its content, has changed."""
         kept_hash, packed = self._kept.pop(key, ("", b""))
         if kept_hash != hash:
             packed = await asyncio.to_thread(lambda: zlib.compress(make(), 1, 16 + zlib.MAX_WBITS))
@@ -169,7 +169,7 @@ def _v3_document(contents: OpenApiContents, name: str) -> bytes:
 
 
 def _v2_document(contents: OpenApiContents, parts: Sequence[bytes]) -> dict[str, Any]:
-    """Return the document of this server, merged with the parts of others."""
+    """Return the v2 document of this server, merged with the parts of aggregated API servers."""
     from sampan.apiserver.nonresource.openapi import v2
 
     own = v2.document(contents)

@@ -1,4 +1,5 @@
-"""What validating and mutating admission policies share, and what their bindings share."""
+"""The strategies and validation that validating and mutating admission policies share, and those that their bindings
+share."""
 
 import re
 from collections.abc import Sequence
@@ -84,8 +85,8 @@ def validate_failure_policy_and_match(spec: PolicySpec) -> FieldErrors:
 def validate_conditions_and_variables(
     spec: PolicySpec, old: PolicySpec | None, compiler: PolicyExpressionCompiler
 ) -> FieldErrors:
-    """Yield the errors of match conditions and variables; conditions that have not changed are not validated again. The
-    variables are known to `compiler` then."""
+    """Yield the errors of match conditions and variables, and declare the variables in `compiler`. Conditions that have
+    not changed are not validated again."""
     is_same = old is not None and (spec.paramKind, spec.matchConditions) == (old.paramKind, old.matchConditions)
     if not is_same:
         environment = partial(policy_environment, has_params=spec.paramKind is not None)

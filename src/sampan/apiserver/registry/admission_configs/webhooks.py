@@ -42,7 +42,7 @@ def has_known(versions: Sequence[str]) -> bool:
 
 
 def validate_review_versions(versions: Sequence[str], at: str, *, needs_known: bool, missing: str = "") -> FieldErrors:
-    """Yield the errors of the list. `missing` is the message if it is empty."""
+    """Yield the errors of a list of review versions. `missing` is the message if the list is empty."""
     if not versions:
         yield FieldError.required(at, missing)
         return
@@ -97,7 +97,8 @@ def _validate_url_parts(url: SplitResult, at: str) -> FieldErrors:
 
 
 def validate_service_reference(service: WebhookService, at: str) -> FieldErrors:
-    """Yield the errors of a service. As in kube-apiserver, missing name and namespace are reported for each other."""
+    """Yield the errors of a service. As in kube-apiserver, a missing namespace is reported as a missing name, and vice
+    versa."""
     yield from validate_required(service.namespace, f"{at}.name")
     yield from validate_required(service.name, f"{at}.namespace")
     port = service.port if service.port is not None else DEFAULT_PORT

@@ -1,4 +1,5 @@
-"""The allocator of node ports: a bitmap in the store, whose lower band is for requests that name a port."""
+"""The allocator of node ports: a bitmap in the store, whose lower band is for requests that name a port. Here is also
+the order in which `addresses` tries the addresses of a network, which has such a band too."""
 
 from __future__ import annotations
 

@@ -108,8 +108,9 @@ def validate_expressions(
 ) -> FieldErrors:
     """Yield the errors of the expressions of a schema's rules.
 
-    `cardinality` is how many values a request has at most to which the rules apply, None if the schema does not bound
-    it; `uncorrelated_at` is the path of the list or map above whose old entries are unknown.
+    `cardinality` is the maximum number of values in a request to which the rules apply, None if the schema does not
+    bound it. `uncorrelated_at` is the path of the outermost list or map around the schema whose entries cannot be
+    related to those before an update; "" if there is none.
     """
     if not source.get(RULES):
         return

@@ -108,7 +108,7 @@ def _validate_default(source: Source, at: str) -> FieldErrors:
 
 
 def replace_prefix(error: FieldError, at: str) -> FieldError:
-    """Return the error of a field below the value at a path."""
+    """Return the error with its field path, which is relative to a value, appended to `at`, the path of that value."""
     if error.field in ("", "<nil>"):
         field = at
     else:
@@ -121,7 +121,7 @@ def replace_prefix(error: FieldError, at: str) -> FieldError:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _SchemaPosition:
-    """Where a schema is, which decides what it may contain."""
+    """The position of a schema in the tree, which decides what the schema may contain."""
 
     is_root: bool = False
     is_inside_metadata: bool = False
@@ -130,10 +130,11 @@ class _SchemaPosition:
     cardinality: int | None = 1
     """How many values an object has here at most; None if the schema does not bound it."""
     uncorrelated_at: str = ""
-    """The path of the innermost list or map above whose entries cannot be related to those before an update."""
+    """The path of the outermost list or map around the schema whose entries cannot be related to those before an
+    update; "" if there is none."""
 
     def multiply_cardinality(self, count: int | None) -> int | None:
-        """Return the cardinality of entries of which each value here has `count`."""
+        """Return the cardinality of the entries if each value at this position has at most `count` entries."""
         return None if self.cardinality is None or count is None else self.cardinality * max(count, 0)
 
 

@@ -173,7 +173,7 @@ def _validate_type(source: Source, level: str, at: str) -> FieldErrors:
 
 
 def _validate_object_fields(source: Source, at: str) -> FieldErrors:
-    """Yield errors for a schema that says more about the fields of every object than kube-apiserver allows."""
+    """Yield errors if a schema restricts apiVersion, kind or metadata, which every object has, more than is allowed."""
     properties = source.get("properties") or {}
     for name in ("kind", "apiVersion"):
         if name in properties and properties[name].get("type") != "string":

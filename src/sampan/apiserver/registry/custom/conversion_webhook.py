@@ -31,7 +31,7 @@ _TIMEOUT_S = 30.0
 
 
 class ReviewedConversion:
-    """Converts objects by reviews that the webhook of one definition answers."""
+    """Converts the objects of one definition by sending ConversionReviews to its webhook."""
 
     needs_request = True
 

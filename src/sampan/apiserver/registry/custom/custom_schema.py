@@ -26,7 +26,7 @@ from sampan.apiserver.registry.custom.value_checks import UNCORRELATED
 
 
 class CompiledSchema:
-    """What is derived from the schema of a version."""
+    """The tree of the schema of a version, and the validators of values and rules, which are compiled on first use."""
 
     def __init__(self, source: dict[str, Any]) -> None:
         self.tree = from_openapi(source)
@@ -43,7 +43,7 @@ class CompiledSchema:
         return RuleValidator(self.tree)
 
     def complete(self) -> None:
-        """Compile the validator, defaults and pruning of the schema, which only writes need."""
+        """Compile the validators of values and rules, which only writes need."""
         _ = self._values, self._rules
 
     def validate(self, value: dict[str, Any], old: dict[str, Any] | None) -> Iterator[FieldError]:

@@ -136,7 +136,7 @@ FORMATS: Final[Mapping[str, Callable[[str], bool]]] = {
     "uuid4": _is_uuid("4", "89ab"),
     "uuid5": _is_uuid("5", "89ab"),
 }
-"""The checks by the name of the format without dashes."""
+"""The check of each format, by the name of the format without dashes."""
 
 
 def _is_host_cidr(text: str) -> bool:

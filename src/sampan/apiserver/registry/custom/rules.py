@@ -106,7 +106,7 @@ def _names_old_value(program: Program) -> bool:
 
 
 class _BudgetExceeded(Exception):
-    """No further rules are evaluated, because the request has used up its budget."""
+    """The request has used up its cost budget, so that no further rules are evaluated."""
 
 
 class _Evaluation:
@@ -249,7 +249,7 @@ def _identity(value: Any) -> Any:
 
 
 class _Variables:
-    """The variables of the rules of one value."""
+    """The variables `self` and `oldSelf` of the rules of one value, with a plain and with an optional `oldSelf`."""
 
     __slots__ = ("optional", "plain")
 

@@ -196,7 +196,8 @@ def combination_checks(source: Source, compile_schema: Callable[[Source], Check]
 def _try_alternatives(
     alternatives: Sequence[Check], value: Any, old: Any, path: str, out: Errors, *, stops: bool
 ) -> tuple[int, Sequence[FieldError], int]:
-    """Return how many alternatives are valid, the errors of the one that was closest, and its matches."""
+    """Return how many alternatives are valid. If none is, also return the errors and the number of matches of the
+    alternative with the most matches."""
     valid, matches = 0, -1
     errors: Sequence[FieldError] = ()
     for check in alternatives:

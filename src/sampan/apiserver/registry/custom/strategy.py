@@ -69,7 +69,7 @@ class CustomStrategy(Strategy):
         return self.validate(obj, old)
 
     def validate(self, obj: Unstructured, old: Unstructured | None) -> Iterable[FieldError]:
-        """Yield the errors of an object, but those of its metadata."""
+        """Yield the errors of an object, except those of its metadata."""
         if self._schema is None:
             return
         compiled = self._schema.compile()

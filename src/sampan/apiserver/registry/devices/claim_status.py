@@ -1,8 +1,8 @@
 """Validation of a resource claim's status: the allocation, its consumers and the status of its devices, and who may
 change them.
 
-Changes of the allocation and the reservations need permission for `resourceclaims/binding`, changes of the status of
-devices that for `resourceclaims/driver` of their driver.
+Changes of the allocation and the reservations need permission for `resourceclaims/binding`. Changes of the status of a
+device need permission for `resourceclaims/driver` of its driver.
 """
 
 from __future__ import annotations

@@ -96,7 +96,7 @@ class IssueStrategy(StatusStrategy):
 
 
 def _keep(conditions: list[CertificateSigningRequestCondition], old: Conditions, kind: str) -> None:
-    """Restore the conditions of a type from the old object if their number is unchanged."""
+    """Restore the conditions of the type `kind` from the old object, if the number of these conditions is unchanged."""
     places = [index for index, condition in enumerate(conditions) if condition.type == kind]
     before = _select_conditions(old, kind)
     if len(places) == len(before):

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from sampan.storage.cacher.selection import ObjectSelection
 
 Probe = Callable[[], Awaitable[None]]
-"""A health check, which raises what is wrong."""
+"""A health check, which raises an exception if the component is unhealthy."""
 
 STORE = "etcd-0"
 _PORTS = {"controller-manager": 10257, "scheduler": 10259}

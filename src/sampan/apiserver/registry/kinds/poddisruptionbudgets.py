@@ -1,4 +1,4 @@
-"""PodDisruptionBudget: how many pods of an application must stay available. `disruption` applies it to evictions."""
+"""PodDisruptionBudget: how many pods of an application must stay available. `pods.eviction` applies it."""
 
 from collections.abc import Iterable
 

@@ -15,7 +15,8 @@ from sampan.machinery.pki.pem import CERTIFICATE, PRIVATE_KEY_SUFFIX, PemBlock, 
 
 
 def find_key_pair_error(certificate: bytes, key: bytes) -> str:
-    """Return what is wrong with the pair, in the words of Go's `tls.X509KeyPair`; "" if nothing is."""
+    """Return why a certificate and a key are not a valid pair, in the words of Go's `tls.X509KeyPair`; "" if they
+    are."""
     certificates = list(read_blocks(certificate))
     leaf = next((block for block in certificates if block.type == CERTIFICATE), None)
     if leaf is None:

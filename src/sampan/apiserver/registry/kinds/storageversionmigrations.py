@@ -65,7 +65,7 @@ def _validate_resource_version(text: str) -> FieldErrors:
 
 
 def _state_errors(status: StorageVersionMigrationStatus, before: StorageVersionMigrationStatus) -> Iterable[str]:
-    """Yield what is wrong with conditions that contradict each other or those before."""
+    """Yield the errors of conditions that contradict each other or the conditions before the update."""
     running, succeeded, failed = (is_true(status.conditions, name) for name in (RUNNING, SUCCEEDED, FAILED))
     if succeeded and failed:
         yield "Both success and failed conditions cannot be true at the same time"

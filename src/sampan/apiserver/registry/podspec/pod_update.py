@@ -143,7 +143,8 @@ def _restore_images(new: list[Container], old: list[Container]) -> list[Containe
 def _validate_gated_pod(left: PodSpec, old: PodSpec) -> FieldErrors:
     """Yield errors unless nodeSelector and required node affinity only get stricter.
 
-    Whatever is allowed here or has its own error is reset in `left`, so that the comparison that follows ignores it.
+    Changes that are allowed or reported here are undone in `left`, so that the caller's comparison of the specs ignores
+    them.
     """
     if left.nodeSelector != old.nodeSelector:
         if any(left.nodeSelector.get(key) != value for key, value in old.nodeSelector.items()):

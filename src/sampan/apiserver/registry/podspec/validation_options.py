@@ -16,7 +16,8 @@ from sampan.apiserver.registry.podspec.pod_annotations import has_bad_deletion_c
 
 
 class PodValidationOptions:
-    """What to tolerate in an update of `old`; None for a new object. `is_pod` is false for a pod template."""
+    """The invalid values to tolerate in an update of `old`, which is None for a new object. `is_pod` is false for a pod
+    template."""
 
     def __init__(
         self, old: PodSpec | None = None, old_annotations: Mapping[str, str] | None = None, *, is_pod: bool = False

@@ -98,7 +98,8 @@ FLAGS = (
 
 
 def audit_config(options: Mapping[str, Any]) -> AuditConfig | None:
-    """Return the audit configuration; as in Kubernetes there is none without a policy, or if events go nowhere."""
+    """Return the audit configuration. As in Kubernetes there is none without a policy, or without a log file and a
+    webhook to send events to."""
     policy = parsers.audit_policy("--audit-policy-file", options["audit_policy_file"])
     for flag in ("maxsize", "maxbackup", "maxage"):
         if options[f"audit_log_{flag}"] < 0:

@@ -40,10 +40,11 @@ def is_enabled() -> bool:
 
 
 class ApplySet:
-    """The set of a parent object, before and after the objects of a command are applied."""
+    """The ApplySet of a parent object: its kinds and namespaces before and after the objects of a command are
+    applied."""
 
     def __init__(self, *, factory: Factory, reference: str, writer: ObjectWriter) -> None:
-        """`reference` is the value of the flag: [RESOURCE][.GROUP/]NAME."""
+        """`reference` is the value of --applyset: [RESOURCE][.GROUP/]NAME."""
         self._factory, self._writer = factory, writer
         kind, name = _parent(factory, reference)
         # The namespace comes from the flag only, so that a context cannot decide which objects are deleted.
@@ -62,7 +63,7 @@ class ApplySet:
         return f"applyset-{digest}-v1"
 
     def check_parent(self) -> None:
-        """Raise KubectlError if the parent is not of a type that may have a set."""
+        """Raise KubectlError if the parent object is of a type that cannot be the parent of an ApplySet."""
         kind, problems = self._parent.kind, []
         if kind.is_namespaced and not self._parent.namespace:
             problems.append("namespace is required to use namespace-scoped ApplySet")
@@ -72,7 +73,7 @@ class ApplySet:
             raise KubectlError(problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]")
 
     def add_labels(self, infos: Sequence[ResourceInfo]) -> None:
-        """Label the objects as members of the set."""
+        """Label the objects as members of the ApplySet."""
         for info in infos:
             metadata = info.value.get("metadata") or {}
             labels = metadata.get("labels") or {}
@@ -81,7 +82,8 @@ class ApplySet:
             info.value = {**info.value, "metadata": {**metadata, "labels": {**labels, PART_OF: self.id}}}
 
     def begin(self, infos: Sequence[ResourceInfo]) -> None:
-        """Record what the set has and will have, so that no member is lost if the command is interrupted."""
+        """Record the current and the future kinds and namespaces of the ApplySet in its parent, so that no member is
+        lost if the command is interrupted."""
         self._read_parent()
         for info in infos:
             self._applied_kinds[_group_kind(info.kind)] = info.kind
@@ -90,7 +92,7 @@ class ApplySet:
         self._write_parent({*self._kinds, *self._applied_kinds}, self._namespaces | self._applied_namespaces)
 
     def prunable_objects(self, uids: set[str]) -> Iterator[ResourceInfo]:
-        """Yield the members that are not among `uids`."""
+        """Yield the members of the ApplySet whose UIDs are not in `uids`."""
         for kind in self._kinds.values():
             for namespace in sorted(self._namespaces) if kind.is_namespaced else ("",):
                 query = {"labelSelector": f"{PART_OF}={self.id}"}
@@ -105,7 +107,8 @@ class ApplySet:
                         yield ResourceInfo(kind, namespace, item["metadata"]["name"], {**title, **item})
 
     def finish(self) -> None:
-        """Record what the set has after the prune."""
+        """Record the kinds and namespaces of the applied objects in the parent, after the other members have been
+        pruned."""
         try:
             self._write_parent(set(self._applied_kinds), self._applied_namespaces)
         except ServerError as error:

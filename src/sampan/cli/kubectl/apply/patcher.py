@@ -100,8 +100,8 @@ class ApplyPatcher:
     def send(
         self, info: ResourceInfo, live: dict[str, Any], modified: dict[str, Any], *, resource_version: str = ""
     ) -> tuple[Patch, dict[str, Any]]:
-        """Send the patch, again after a conflict, and return it with the changed object. The error of a patch that the
-        server rejects contains the patch."""
+        """Send the patch to the server, and retry after a conflict. Return the patch and the changed object. If the
+        server rejects the patch, the error contains it."""
         patch: Patch = {}
         for attempt in range(_RETRIES + 1):
             patch, media = self.patch_of(info, live, modified)

@@ -70,7 +70,8 @@ def _warn(what: str, error: click.ClickException) -> None:
 
 
 def _keep_annotation(writer: ObjectWriter, info: ResourceInfo, value: dict[str, Any]) -> dict[str, Any]:
-    """Give the annotation of client-side apply an owner of its own, so that it stays when kubectl does not send it."""
+    """Make a separate field manager the owner of the last-applied annotation, so that the annotation stays when kubectl
+    no longer sends it."""
     text = last_applied_text(value)
     if writer.field_manager != SERVER_SIDE_MANAGER or text is None or _owners(value, "Apply"):
         return value
@@ -109,8 +110,8 @@ def _migrate(writer: ObjectWriter, info: ResourceInfo, value: dict[str, Any]) ->
 
 
 def migrate_fields(entries: list[dict[str, Any]], managers: set[str], manager: str) -> list[dict[str, Any]] | None:
-    """Return managedFields in which the fields of client-side managers belong to a server-side one; None if they are
-    the same."""
+    """Return managedFields in which the fields of the client-side `managers` belong to the server-side `manager`.
+    Return None if there is nothing to change."""
     olds = [entry for entry in entries if _is_main(entry, "Update") and entry["manager"] in managers]
     if not olds:
         return None
@@ -140,7 +141,7 @@ def _managed_fields(value: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _owners(value: dict[str, Any], operation: str) -> list[dict[str, Any]]:
-    """Return the managers of the last-applied annotation with an operation."""
+    """Return the managedFields entries with this operation that own the last-applied annotation."""
     owners: list[dict[str, Any]] = []
     for entry in _managed_fields(value):
         fields = entry.get("fieldsV1") or {}

@@ -37,7 +37,8 @@ Value = dict[str, Any]
 
 @dataclass(slots=True)
 class Reconciliation:
-    """What must happen to an object: nothing (an empty operation), create, update or recreate."""
+    """How to reconcile a role or binding: the operation (empty, create, update or recreate), the resulting object, and
+    the rules or subjects that were missing or extra."""
 
     operation: str
     value: Value
@@ -78,7 +79,8 @@ def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None
 
 
 def _local_infos(factory: Factory, files: FilenameFlags) -> Iterator[ResourceInfo]:
-    """Yield the roles and bindings of files with the namespaces that the files give them, and no others."""
+    """Yield the roles and bindings of files. Objects of other API groups are skipped, and the default namespace is not
+    added."""
     for manifest in manifest_objects(files, validates=False):
         if manifest.api_version.partition("/")[0] == _GROUP:
             kind = kind_for(factory.kinds, manifest)
@@ -182,7 +184,8 @@ def _split_rules(rules: Iterable[Value]) -> list[Value]:
 
 
 def _is_covered(rule: Value, owners: Iterable[Value]) -> bool:
-    """Whether one of the rules allows everything that a rule with single values allows."""
+    """Whether a rule in `owners` allows everything that `rule` allows, which has a single verb, group, resource and
+    name."""
     return any(_covers(owner, rule) for owner in owners)
 
 

@@ -13,7 +13,7 @@ _TIMEOUT_S = 10
 
 
 def verification_error(error: ssl.SSLCertVerificationError, host: str, port: int, name: str) -> str:
-    """Return the reason for a failed verification; `name` is the one that the certificate should have."""
+    """Return why the certificate of a server was rejected; `name` is the name that the certificate should have."""
     text = error.verify_message or str(error)
     if error.verify_code in _UNKNOWN_AUTHORITY:
         text = "certificate signed by unknown authority"
@@ -23,8 +23,8 @@ def verification_error(error: ssl.SSLCertVerificationError, host: str, port: int
 
 
 def _detail(code: int, host: str, port: int, name: str) -> str:
-    """Return the values of the certificate that do not fit. The certificate is fetched again for that, because OpenSSL
-    does not pass on one that it rejects."""
+    """Return the reason with values of the certificate, such as its names or its expiry; empty if they cannot be read.
+    The certificate is fetched again, because OpenSSL does not return a certificate that it rejects."""
     from cryptography import x509
 
     try:

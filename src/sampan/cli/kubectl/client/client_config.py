@@ -48,7 +48,7 @@ def _read(paths: list[Path]) -> kubeconfig.Kubeconfig:
 
 
 def _entries(config: kubeconfig.Kubeconfig, options: Mapping[str, Any]) -> tuple[Mapping[str, Any], str, str]:
-    """Return the context, and the names of its cluster and user. They are empty without any context."""
+    """Return the context, and the names of its cluster and user; all are empty if there is no context."""
     name = str(options.get("context_name") or config.current)
     if name and not config.has("contexts", name):
         raise PlainError(f"Error in configuration: context was not found for specified context: {name}")
@@ -63,8 +63,8 @@ def _entries(config: kubeconfig.Kubeconfig, options: Mapping[str, Any]) -> tuple
 
 
 def _cluster_flags(config: kubeconfig.Kubeconfig, options: Mapping[str, Any], cluster: str) -> dict[str, Any]:
-    """Return the fields of the cluster that flags set. A CA, or none at all, replaces what the kubeconfig says about
-    the verification of the server."""
+    """Return the fields of the cluster entry that flags set. --certificate-authority and --insecure-skip-tls-verify
+    replace all fields of the kubeconfig about the verification of the server."""
     has_server = bool(cluster and config.entry("clusters", "cluster", cluster).get("server"))
     values: dict[str, Any] = {} if has_server else {"server": DEFAULT_SERVER}
     if options.get("server"):
@@ -94,8 +94,8 @@ def _user_flags(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def kubeconfig_paths(options: Mapping[str, Any]) -> list[Path]:
-    """Return the kubeconfig files: of --kubeconfig, of --name, of $KUBECONFIG, the one in the home directory, or that
-    of the only running cluster of this user."""
+    """Return the paths of the kubeconfig files: those of --kubeconfig, of --name, of $KUBECONFIG, the one in the home
+    directory, or that of the only running cluster of this user."""
     if options.get("kubeconfig"):
         return [Path(options["kubeconfig"])]
     if options.get("cluster_name"):
@@ -116,7 +116,8 @@ def _cluster_kubeconfig(name: str) -> Path:
 
 
 def _find_only_kubeconfig() -> list[Path]:
-    """Return the kubeconfig of the only cluster that has one; the one named sampan comes first among several."""
+    """Return the kubeconfig path of the only running cluster, or of the only cluster if none is running. Among several,
+    choose the one named sampan; raise KubectlError if there is none of that name."""
     from sampan.cli.local_cluster.cluster_dir import DEFAULT_NAME, list_clusters
 
     clusters = [cluster for cluster in list_clusters() if not cluster.is_unreadable and cluster.kubeconfig.exists()]

@@ -25,7 +25,8 @@ class DetachKeysPressed(Exception):
 
 
 def uses_terminal(*, has_stdin: bool, has_tty: bool, is_quiet: bool) -> bool:
-    """Whether the session runs on this terminal in raw mode. Tell the user if it cannot."""
+    """Whether the session runs on this terminal in raw mode. Print a message if a terminal is requested and standard
+    input is none."""
     if not has_stdin or not has_tty:
         return False
     if not is_terminal():
@@ -115,7 +116,8 @@ def is_terminal() -> bool:
 
 @contextmanager
 def raw_mode() -> Iterator[None]:
-    """Switch the terminal to raw mode for the duration of the block. What has been typed before is kept."""
+    """Switch the terminal to raw mode for the duration of the block. Characters that were typed before are not
+    discarded."""
     import termios
     import tty
 
@@ -129,7 +131,7 @@ def raw_mode() -> Iterator[None]:
 
 
 async def terminal_sizes() -> AsyncIterator[tuple[int, int]]:
-    """Yield the current size of the terminal, and then each new one."""
+    """Yield the current size of the terminal as columns and lines, and the new size after each change."""
     changed, loop = asyncio.Event(), asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGWINCH, changed.set)
     try:

@@ -30,7 +30,7 @@ _MAX_BYTES = 16 << 20
 
 @dataclass(frozen=True, slots=True)
 class CachedTypes:
-    """The content of the file."""
+    """The content of a discovery cache file: resource types, and the hash of the server's CA."""
 
     ca_digest: str
     types: list[ResourceType]
@@ -38,7 +38,7 @@ class CachedTypes:
 
 class DiscoveryCache:
     def __init__(self, *, directory: str, access: Access) -> None:
-        """`directory` is the value of --cache-dir; empty for the default."""
+        """`directory` is the value of --cache-dir; empty for the default of kubectl."""
         parent = Path(directory or os.environ.get("KUBECACHEDIR") or Path.home() / ".kube" / "cache")
         host = access.server.replace("https://", "", 1).replace("http://", "", 1)
         parts = [part for part in re.sub(r"[^(\w/.)]", "_", host, flags=re.ASCII).split("/") if part not in ("", "..")]
@@ -46,7 +46,8 @@ class DiscoveryCache:
         self._ca_digest = hashlib.sha256(access.ca_pem).hexdigest()
 
     def load(self) -> list[ResourceType] | None:
-        """Return the types of an earlier command; None if there are none that are still valid."""
+        """Return the resource types that an earlier command stored. Return None if the file is missing, expired or that
+        of another server."""
         data = self._read()
         if data is None:
             return None
@@ -57,7 +58,7 @@ class DiscoveryCache:
         return cached.types if cached.ca_digest == self._ca_digest and cached.types else None
 
     def store(self, types: list[ResourceType]) -> None:
-        """Keep the types. A directory that cannot be written is no error."""
+        """Write the resource types to the cache file. A directory that cannot be written is no error."""
         data = msgspec.json.encode(CachedTypes(self._ca_digest, types))
         try:
             self._path.parent.mkdir(mode=0o750, parents=True, exist_ok=True)

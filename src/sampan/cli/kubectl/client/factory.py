@@ -1,4 +1,4 @@
-"""What every command needs: the connection, the namespace and the resource types (`cmd/util.Factory`)."""
+"""The `Factory` of a command: the connection, the namespace and the resource types (`cmd/util.Factory`)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 
 class Factory:
-    """The global flags of a command line and what follows from them. Nothing is opened or read before it is needed."""
+    """Creates the session, the resource types and the namespace from the global flags of a command line. Nothing is
+    opened or read before it is needed."""
 
     def __init__(self, flags: Mapping[str, Any], *, plugin_policy: PluginPolicy | None = None) -> None:
         self.flags = flags

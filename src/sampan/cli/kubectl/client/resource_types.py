@@ -82,7 +82,7 @@ class ResourceTypes:
         raise UnknownResourceType(f'no matches for kind "{kind}" in version "{api_version}"')
 
     def list_category(self, name: str) -> list[ResourceType]:
-        """Return the types of a category such as `list_all`; none if there is no such category."""
+        """Return the resource types of a category such as `all`; an empty list if there is no such category."""
         return [kind for kind in self.list_preferred() if name in kind.categories]
 
     def _find_resource(self, word: str) -> ResourceType | None:

@@ -47,12 +47,12 @@ class ServerError(click.ClickException):
 
     @property
     def text(self) -> str:
-        """The message as it is printed when it is the only one."""
+        """The message as it is printed if it is the only error."""
         return _invalid_text(self.error) if self.error.reason == "Invalid" else self.text_in_list
 
     @property
     def text_in_list(self) -> str:
-        """The message as it is printed among several."""
+        """The message as it is printed in a list of errors."""
         reason, message = self.error.reason, self.error.message
         if reason == "Unauthorized":
             return f"error: You must be logged in to the server ({message})"
@@ -87,13 +87,14 @@ class ConnectionFailure(PlainError):
         self._server, self._reason = server, reason
 
     def add_context(self, what: str, path: str = "", advice: str = "") -> KubectlError:
-        """Return the error of an operation; `path` is what kubectl would have requested, if that is another path."""
+        """Return the error of the operation `what` that failed. `path` is the path that kubectl would have requested,
+        if it differs from that of the failed request."""
         cause = f"Get {quote_text(self._server + path)}: {self._reason}" if path else self.cause
         return KubectlError(f"{what}: {cause}{advice}")
 
 
 class FoundErrors(ErrorAggregate):
-    """Errors other than that an object does not exist."""
+    """An aggregate that ignores NotFound errors of the server."""
 
     def add(self, error: click.ClickException) -> None:
         if not (isinstance(error, ServerError) and error.is_not_found):
@@ -102,7 +103,7 @@ class FoundErrors(ErrorAggregate):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerEndpoint:
-    """Where and how to connect to the API server."""
+    """The address, TLS settings and proxy for a connection to the API server."""
 
     host: str
     port: int
@@ -125,7 +126,7 @@ class Session:
         self._connection: http.client.HTTPConnection | None = None
         self._timeout_s = timeout_s
         self.warnings: dict[str, None] = {}
-        """The warnings of the server, each once."""
+        """The warnings that the server sent, without duplicates."""
 
     def close(self) -> None:
         if self._connection is not None:
@@ -165,16 +166,17 @@ class Session:
         return data
 
     def lines(self, path: str, query: Mapping[str, str], *, accept: str = JSON) -> Iterator[Any]:
-        """Yield the events of a watch as they arrive."""
+        """Yield the events of a watch, decoded from JSON, as they arrive."""
         response = self._open("GET", path, query, None, JSON, accept)
         if response.status >= 400:
             raise ServerError(_failure(response.status, response.read()))
         while line := response.readline():
             yield msgspec.json.decode(line)
-        response.read()  # the end of the body, without which the connection cannot take another request
+        response.read()  # read the end of the body, without which the connection cannot take another request
 
     def pieces(self, path: str, query: Mapping[str, str], *, is_lines: bool = False) -> Iterator[bytes]:
-        """Yield the data of a log as it arrives, without a timeout; in complete lines if `is_lines` is set."""
+        """Yield the body of a response, such as a log, as it arrives and without a timeout. Yield complete lines if
+        `is_lines` is set."""
         response = self._open("GET", path, query, None, JSON, "*/*")
         if response.status >= 400:
             raise ServerError(_failure(response.status, response.read()))
@@ -182,11 +184,11 @@ class Session:
             yield piece
 
     def open_another(self, *, timeout_s: float | None = None) -> Session:
-        """Return a session with a separate connection to the same server, and with another time limit if one is
-        given."""
+        """Return a session with a separate connection to the same server. `timeout_s` replaces the time limit of this
+        session."""
         return Session(self._access, self.namespace, timeout_s=timeout_s if timeout_s is not None else self._timeout_s)
 
-    # -- for connections other than requests -------------------------------------------------------------------------
+    # -- connections for streams -------------------------------------------------------------------------------------
 
     def endpoint(self) -> ServerEndpoint:
         is_plain = self._url.scheme == "http"
@@ -203,7 +205,7 @@ class Session:
         return self._url.path.rstrip("/") + quote(path, safe="/:@")
 
     def identity(self) -> list[tuple[str, str]]:
-        """Return the headers for authentication."""
+        """Return the headers that authenticate the user."""
         try:
             return list(self._access.headers())
         except AccessError as error:
@@ -277,8 +279,8 @@ class Session:
 
 
 class PlainConnection(http.client.HTTPConnection):
-    """A connection whose host is not passed through the codec for international names, unless it has such a name: the
-    import of that codec takes longer than a request."""
+    """An HTTP connection that does not use the IDNA codec for ASCII host names: importing that codec takes longer than
+    a request."""
 
     def __init__(self, host: str, port: int | None) -> None:
         super().__init__(host, port, timeout=_CONNECT_TIMEOUT_S)
@@ -286,7 +288,7 @@ class PlainConnection(http.client.HTTPConnection):
 
 
 class NamedConnection(PlainConnection):
-    """A TLS connection to a server whose certificate may have another name than its address."""
+    """A TLS connection to a server whose certificate is verified for a name that may differ from the address."""
 
     default_port = 443
 
@@ -305,13 +307,14 @@ def _connect_socket(address: tuple[str, int], timeout_s: float, source: Any) -> 
 
 
 def _ascii(name: str) -> str:
-    """Return a name as bytes, which Python does not encode again; the annotations of the standard library lack them."""
+    """Return an ASCII host name as bytes, to which Python does not apply the IDNA codec. The type annotations of the
+    standard library do not allow bytes, hence the return type."""
     encoded: Any = name.encode() if name.isascii() else name
     return encoded  # type: ignore[no-any-return]
 
 
 def _proxy_for(url: SplitResult, configured: str) -> SplitResult | None:
-    """Return the proxy of the kubeconfig, or of the environment for this server."""
+    """Return the proxy for the server from the kubeconfig, or else from the environment; None without a proxy."""
     text = configured
     if not text:
         names = (f"{url.scheme}_proxy", f"{url.scheme}_proxy".upper())
@@ -350,8 +353,9 @@ def _failure(code: int, body: bytes) -> errors.ApiError:
 def connection_failure(
     error: Exception, request: str, url: SplitResult, *, server_name: str = "", hint: str = ""
 ) -> ConnectionFailure:
-    """Return the error of a request that got no response; `request` is its method and its quoted URL, `server_name`
-    the name that the server's certificate must have if it is not that of the URL. `hint` ends the message."""
+    """Return the error of a request that got no response. `request` is its method and its quoted URL. `server_name` is
+    the name that the server's certificate must have, if it is not the host of the URL. `hint` is added to the
+    message."""
     reason = _reason(error, url, server_name)
     message = f"Unable to connect to the server: {reason}"
     if isinstance(error, ConnectionRefusedError):
@@ -360,7 +364,7 @@ def connection_failure(
 
 
 def _reason(error: Exception, url: SplitResult, server_name: str) -> str:
-    """Return why a connection failed, in the words of Go where Python knows enough."""
+    """Return why a connection failed, in the words of Go if the kind of the error is known."""
     if isinstance(error, ConnectionRefusedError):
         port = url.port or (80 if url.scheme == "http" else 443)
         return f"dial tcp {url.hostname or ''}:{port}: connect: connection refused"
@@ -375,7 +379,7 @@ def _reason(error: Exception, url: SplitResult, server_name: str) -> str:
 
 
 def _resolver() -> str:
-    """Return the DNS server that was asked, as ` on ADDRESS:53`, or nothing if it is not known."""
+    """Return the first DNS server of resolv.conf as ` on ADDRESS:53`, for an error message; empty if there is none."""
     try:
         with open("/etc/resolv.conf", encoding="utf-8", errors="replace") as file:
             words = [line.split() for line in file]
@@ -386,8 +390,9 @@ def _resolver() -> str:
 
 
 def open_session(options: Mapping[str, Any], *, plugin_policy: PluginPolicy | None = None) -> Session:
-    """Open a session with the access that the flags, $KUBECONFIG, ~/.kube/config or a running cluster define, in this
-    order. The session is closed when the command ends. `plugin_policy` restricts the exec plug-ins for credentials."""
+    """Open a session with the server and credentials of the flags, $KUBECONFIG, ~/.kube/config or a running cluster, in
+    this order. The session is closed when the command ends. `plugin_policy` restricts the exec plug-ins for
+    credentials."""
     access, namespace = load_access(options)
     if plugin_policy is not None and access.credential_source is not None:
         access.credential_source.restrict(plugin_policy)
@@ -397,7 +402,8 @@ def open_session(options: Mapping[str, Any], *, plugin_policy: PluginPolicy | No
 
 
 def _timeout_s(text: str) -> float | None:
-    """Return the time limit for a response, or None without one. A number without unit means seconds."""
+    """Parse --request-timeout. Return the time limit for a response in seconds, or None for no limit. A number without
+    a unit means seconds."""
     from sampan.cli.kubectl.command_line.flag_parser import ValueSyntaxError, parse_duration_s
 
     try:

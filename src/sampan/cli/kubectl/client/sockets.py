@@ -61,8 +61,9 @@ async def open_port_forward(session: Session, path: str) -> Wire:
 async def _open_websocket(
     session: Session, path: str, query: Query, protocols: Sequence[str], variable: str
 ) -> WebSocket | None:
-    """Return None if the server did not upgrade the connection to one of the protocols. As in kubectl any refusal
-    counts: what the server answers to the second request is reported."""
+    """Open a WebSocket with one of the protocols. Return None if the server refuses for any reason, or if the
+    environment variable `variable` turns WebSockets off. As in kubectl, the caller then requests SPDY, and an error of
+    that request is reported."""
     if os.environ.get(variable, "").lower() == "false":
         return None
     try:
@@ -104,7 +105,7 @@ async def _open(
 
 
 async def open_stream(endpoint: ServerEndpoint) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """Connect to the API server, through the proxy if there is one. Raise OSError if that fails."""
+    """Connect to the API server, through the proxy if there is one. Raise OSError if the connection fails."""
     proxy, name = endpoint.proxy, endpoint.server_name if endpoint.tls is not None else None
     if proxy is None:
         return await asyncio.open_connection(endpoint.host, endpoint.port, ssl=endpoint.tls, server_hostname=name)

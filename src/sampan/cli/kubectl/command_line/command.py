@@ -26,7 +26,7 @@ _SETTINGS = {"help_option_names": ["-h", "--help"]}
 ARGS_BEFORE_DASH = "kubectl-args_before_dash"
 """Key in `ctx.meta`: the number of words before `--`, or -1 without one."""
 PREFERENCES = "kubectl-preferences"
-"""Key in `ctx.meta`: what the user's kuberc file changes."""
+"""Key in `ctx.meta`: the `Preferences` that the user's kuberc file sets for the command line."""
 CHANGED_FLAGS = "kubectl-changed_flags"
 """Key in `ctx.meta`: the names of parameters that the command line sets."""
 

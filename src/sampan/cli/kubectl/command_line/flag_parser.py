@@ -24,7 +24,7 @@ class FlagError(ValueError):
 
 
 class UnknownFlagError(FlagError):
-    """A command does not have a flag."""
+    """The command does not have a flag of this name."""
 
 
 class ValueSyntaxError(ValueError):
@@ -32,19 +32,19 @@ class ValueSyntaxError(ValueError):
 
 
 class StringSlice(click.ParamType[Any]):
-    """The values of a repeated flag, each of which may hold several, separated by commas."""
+    """The type of a repeated flag whose values are comma-separated lists."""
 
     name = "strings"
 
 
 class DurationType(click.ParamType[Any]):
-    """A duration such as 1m30s, as a number of seconds."""
+    """The type of a flag with a duration such as 1m30s, which is converted to seconds."""
 
     name = "duration"
 
 
 class FileLevelsType(click.ParamType[Any]):
-    """A comma-separated list of patterns for source files, each with a log level."""
+    """The type of a flag with a comma-separated list of file patterns, each with a log level (`--vmodule`)."""
 
     name = "moduleSpec"
 
@@ -84,7 +84,7 @@ class FlagSet:
                 (self._long if name.startswith("--") else self._short)[name.lstrip("-")] = option
 
     def parse(self, args: Sequence[str], *, is_interspersed: bool = True) -> ParsedFlags:
-        """Raise FlagError for the first flag that cannot be parsed."""
+        """Parse the flags and words of a command line. Raise FlagError for the first flag that cannot be parsed."""
         parsed, rest = ParsedFlags(), list(args)
         while rest and not parsed.has_help:
             word = rest.pop(0)
@@ -95,7 +95,7 @@ class FlagSet:
             if len(word) < 2 or word[0] != "-":
                 parsed.words.append(word)
                 if not is_interspersed:
-                    # pflag keeps a `--` behind the first word of such a command as a word, and so does this.
+                    # like pflag, keep a `--` behind the first word of such a command as a word
                     parsed.words += rest
                     break
             elif word[1] == "-":
@@ -113,8 +113,8 @@ class FlagSet:
         return words
 
     def position_of_word(self, args: Sequence[str]) -> int | None:
-        """Return the position of the first argument that is neither a flag nor the value of one. An unknown flag is
-        taken for one with a value, as cobra does."""
+        """Return the position of the first argument that is neither a flag nor the value of a flag. Like cobra, assume
+        that an unknown flag has a value."""
         at = 0
         while at < len(args) and args[at] != "--":
             word = args[at]
@@ -128,7 +128,7 @@ class FlagSet:
         return sorted(self._long.items())
 
     def option_without_value(self, word: str) -> click.Option | None:
-        """Return the flag whose value is the next word, if this word is such a flag."""
+        """Return the option of a flag whose value is the next argument; None if `word` is not such a flag."""
         if not word.startswith("-") or not self._takes_next(word):
             return None
         return self._option(word[2:]) if word.startswith("--") else self._short.get(word[1])

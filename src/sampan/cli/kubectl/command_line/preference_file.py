@@ -34,7 +34,7 @@ _SHAPES: Mapping[str, Any] = {
         "credentialPluginAllowlist": [{"name": str, "command": str}],
     },
 }
-"""The fields of each version; a list has items of one shape."""
+"""The fields and their types in each API version of a kuberc file. A list in the table has the shape of the items."""
 
 
 class PreferenceError(PlainError):
@@ -45,7 +45,7 @@ class PreferenceError(PlainError):
 
 
 def preference_path(flag: str) -> tuple[Path | None, bool]:
-    """Return the file of --kuberc, $KUBERC or the home directory, and whether the user named it. There is no file if
+    """Return the path of the kuberc file, and whether the user named it with --kuberc or $KUBERC. The path is None if
     preferences are turned off."""
     variable = os.environ.get("KUBERC", "")
     if variable == _OFF:
@@ -56,7 +56,7 @@ def preference_path(flag: str) -> tuple[Path | None, bool]:
 
 
 def read_document(path: Path) -> Content:
-    """Return the only document of a file, as `kubectl kuberc` shows and changes it."""
+    """Return the first document of a kuberc file, as `kubectl kuberc` shows and changes it."""
     from sampan.cli.kubectl.objects.manifests import documents
 
     try:
@@ -87,8 +87,8 @@ def write_document(path: Path, preferences: Content) -> None:
 
 
 def load_content(flag: str) -> Content | None:
-    """Return the preferences in the form of the latest version, or None without any. A file that cannot be used is
-    an error if the user named it, and otherwise a message."""
+    """Return the preferences in the form of the latest version, or None if there are none. If the file cannot be used,
+    raise PreferenceError if the user named it, and print a message otherwise."""
     try:
         path, is_named = preference_path(flag)
     except KubectlError as error:

@@ -40,7 +40,8 @@ class DefaultFlag:
 
 @dataclass(slots=True, kw_only=True)
 class Preferences:
-    """What applies to one command line: its arguments after the expansion of an alias, and default flags."""
+    """The effect of a kuberc file on one command line: the arguments after the expansion of an alias, the default
+    flags, and the policy for credential plug-ins."""
 
     args: list[str]
     default_flags: Sequence[DefaultFlag] = ()
@@ -48,8 +49,8 @@ class Preferences:
 
 
 def apply_preferences(args: Sequence[str], flags: FlagSet, find_command: FindCommand) -> Preferences:
-    """Return what the user's file changes. Raise PreferenceError if the file cannot be used; `flags` are the global
-    ones."""
+    """Return the effect of the user's kuberc file on the command line. `flags` are the global flags. Raise
+    PreferenceError if the file cannot be used."""
     content = load_content(_kuberc_flag(args)) if args and not _is_turned_off() else None
     if content is None:
         return Preferences(args=list(args))
@@ -64,7 +65,7 @@ def apply_preferences(args: Sequence[str], flags: FlagSet, find_command: FindCom
             args=list(args), default_flags=_defaults(content, command, find_command), plugin_policy=policy
         )
     alias = next((alias for alias in content["aliases"] if alias["name"] == args[at]), None)
-    if alias is None or at > 0:  # as before a plug-in, flags cannot stand before an alias
+    if alias is None or at > 0:  # flags cannot stand before an alias, nor before a plug-in
         return Preferences(args=list(args), plugin_policy=policy)
     preferences = _expand(alias, args[1:], find_command)
     preferences.plugin_policy = policy
@@ -80,7 +81,7 @@ def _is_turned_off() -> bool:
 
 
 def _kuberc_flag(args: Sequence[str]) -> str:
-    """Return the value of --kuberc, which is read before the command line is parsed."""
+    """Return the value of --kuberc; empty if the flag is not set. The command line has not been parsed yet."""
     for at, word in enumerate(args):
         if word == "--":
             break
@@ -107,7 +108,7 @@ def _plugin_policy(content: Content) -> PluginPolicy | None:
 
 
 def _defaults(content: Content, command: tuple[str, ...], find_command: FindCommand) -> list[DefaultFlag]:
-    """Return the default flags of a command. As in kubectl, the last word of its name decides."""
+    """Return the default flags of a command. As in kubectl, commands with the same last word share them."""
     default_flags = []
     for entry in content["defaults"]:
         name = entry.get("command") or ""

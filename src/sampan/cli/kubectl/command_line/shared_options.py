@@ -17,12 +17,13 @@ Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 def combine_options(*options: Decorator) -> Decorator:
-    """Return a decorator that adds several options, in the order of the help text."""
+    """Return a decorator that adds several options. The help shows them in the order of the arguments."""
     return lambda command: functools.reduce(lambda decorated, option: option(decorated), reversed(options), command)
 
 
 def filename_options(action: str, *, has_kustomize: bool = True) -> Decorator:
-    """-f, -k and -R; `filename_flags` reads them. `action` completes the help text: "to create"."""
+    """Return a decorator that adds -f, -k and -R, which `filename_flags` reads. `action` completes the help text: "to
+    create"."""
     options = [
         click.option(
             "-f",
@@ -61,7 +62,8 @@ def all_namespaces_option() -> Decorator:
 
 
 def output_options(*, formats: tuple[str, ...] = OBJECT_FORMATS) -> Decorator:
-    """-o, --template, --allow-missing-template-keys and --show-managed-fields; `printer_of` reads them."""
+    """Return a decorator that adds -o, --template, --allow-missing-template-keys and --show-managed-fields, which
+    `printer_of` reads."""
     return combine_options(
         click.option("-o", "--output", default="", metavar="FORMAT", help=f"Output format: {', '.join(formats)}."),
         click.option("--template", default="", metavar="TEMPLATE", help="Template, or its file, for -o go-template."),
@@ -95,7 +97,7 @@ def printer_of(
 
 
 def dry_run_option() -> Decorator:
-    """--dry-run; `dry_run_of` checks its value."""
+    """Return a decorator that adds --dry-run, whose value `dry_run_of` checks."""
     return click.option(
         "--dry-run",
         default="none",
@@ -126,7 +128,7 @@ def field_manager_option(default: str) -> Decorator:
 
 
 def validate_option() -> Decorator:
-    """--validate; `validation_of` checks its value."""
+    """Return a decorator that adds --validate, whose value `validation_of` checks."""
     return click.option(
         "--validate",
         default="strict",
@@ -167,7 +169,8 @@ def subresource_option(help: str) -> Decorator:
 
 
 def override_options() -> Decorator:
-    """--overrides and --override-type: a patch of the generated object, which `with_overrides` applies."""
+    """Return a decorator that adds --overrides and --override-type: a patch of the generated object, which
+    `with_overrides` applies."""
     overrides = click.option(
         "--overrides", default="", metavar="JSON", help="Patch of the generated object, for fields without a flag."
     )

@@ -21,7 +21,7 @@ Entry = dict[str, Any]
 
 SECTIONS = {"clusters": "cluster", "users": "user", "contexts": "context"}
 _REQUIRED = {"clusters": {"server": ""}, "contexts": {"cluster": "", "user": ""}, "users": {}}
-"""The fields that are written even if they are empty."""
+"""The fields of each section that are written to a kubeconfig file even if they are empty."""
 _ORDER = {
     "clusters": (
         "server",
@@ -52,7 +52,7 @@ _ORDER = {
     ),
     "contexts": ("cluster", "user", "namespace", "extensions"),
 }
-"""The fields of entries in the order of their declaration."""
+"""The order in which the fields of an entry are written: that of their declaration in Go."""
 _EXEC_ORDER = ("command", "args", "env", "apiVersion", "installHint", "provideClusterInfo", "interactiveMode")
 
 

@@ -1,4 +1,4 @@
-"""What `kubectl create rolebinding` and `clusterrolebinding` share: the flags of the subjects, and the object."""
+"""The flags and the object that `kubectl create rolebinding` and `clusterrolebinding` share."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sampan.cli.kubectl.create.generator import RBAC_GROUP, metadata, subjects
 
 
 def subject_options() -> Decorator:
-    """--user, --group and --serviceaccount."""
+    """Return a decorator that adds --user, --group and --serviceaccount."""
     return combine_options(
         click.option("--user", multiple=True, metavar="NAME", help="User to bind; repeatable."),
         click.option("--group", multiple=True, metavar="NAME", help="Group to bind; repeatable."),

@@ -1,5 +1,5 @@
-"""What all generators of `kubectl create` share: their flags, the request and the report, and parts of the objects:
-metadata, containers, label selectors, rules of references.
+"""Code that all generators of `kubectl create` share: their flags, the request, the report, and parts of the generated
+objects such as metadata, containers and label selectors.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ _SHARED = frozenset(
     ("output", "template", "allow_missing_template_keys", "show_managed_fields", "save_config", "validate")
 ) | {"dry_run", "field_manager"}
 _NAMELESS = frozenset(("deployment", "job", "cronjob", "clusterip", "nodeport", "loadbalancer", "externalname"))
-"""Commands of kubectl that leave the check of an empty name to the server."""
+"""Commands that do not reject an empty name themselves. As in kubectl, the server does."""
 
 
 def _shared_options() -> tuple[Decorator, ...]:
@@ -98,7 +98,8 @@ def _shared_options() -> tuple[Decorator, ...]:
 
 
 def name_of_words(words: Sequence[str]) -> str:
-    """Return the only word before `--`."""
+    """Return the only word before `--`, which is the name of the object. Raise UsageError unless there is exactly
+    one."""
     before_dash = click.get_current_context().meta[ARGS_BEFORE_DASH]
     count = len(words) if before_dash == -1 else before_dash
     if count != 1:
@@ -147,7 +148,8 @@ def subjects(users: Sequence[str], groups: Sequence[str], service_accounts: Sequ
 
 
 def label_selector(text: str) -> dict[str, Any]:
-    """Return the LabelSelector of a selector's text: equalities as matchLabels, the rest as matchExpressions."""
+    """Return the LabelSelector for the text of a selector: equalities become matchLabels, all other requirements become
+    matchExpressions."""
     from sampan.api.selectors import labels
     from sampan.api.selectors.label_grammar import SelectorError
     from sampan.api.selectors.labels import Operator

@@ -24,7 +24,7 @@ _CONSONANTS = str.maketrans("013ae", "ghkmt")
 
 
 def source_options() -> Decorator:
-    """--from-file, --from-literal and --from-env-file."""
+    """Return a decorator that adds --from-file, --from-literal and --from-env-file."""
     return combine_options(
         from_file_option("File, or directory of files, whose content becomes a value; repeatable."),
         click.option("--from-literal", multiple=True, metavar="KEY=VALUE", help="Key and value; repeatable."),

@@ -17,8 +17,8 @@ from sampan.cli.kubectl.create.generator import RBAC_GROUP
 from sampan.cli.kubectl.errors import PlainError
 
 Resolve = Callable[[str, str], tuple[str, str]]
-"""Returns the plural name and the group that the server has for a resource name and a group ("" for any). Raises
-CliError when the server has none."""
+"""Returns the plural name and the API group of a resource, given a resource name and a group ("" for any group). Raises
+CliError if the server does not serve the resource."""
 
 _REQUEST_VERBS = ("*", "get", "delete", "list", "create", "update", "patch", "watch", "proxy", "deletecollection")
 _NON_RESOURCE_VERBS = frozenset(("*", "get", "post", "put", "delete", "patch", "head", "options"))
@@ -31,12 +31,13 @@ _SPECIAL_VERBS = {
         {("", "users"), ("", "serviceaccounts"), ("", "groups"), ("authentication.k8s.io", "userextras")}
     ),
 }
-"""Verbs that only make sense for certain resources, of which the server does not serve all."""
+"""Verbs that apply only to certain resources, given as API group and plural name. The server does not serve all of
+them."""
 _RESOURCE_VERBS = frozenset((*_REQUEST_VERBS, *_SPECIAL_VERBS))
 
 
 def rule_options() -> Decorator:
-    """--verb, --resource and --resource-name."""
+    """Return a decorator that adds --verb, --resource and --resource-name."""
     return combine_options(
         click.option(
             "--verb",
@@ -73,7 +74,7 @@ def unique_verbs(verbs: Sequence[str]) -> list[str]:
 
 
 def parse_resources(texts: Sequence[str]) -> list[RuleResource]:
-    """Parse the form resource[.group][/subresource]. A bare * replaces all others."""
+    """Parse texts of the form resource[.group][/subresource]. A bare * replaces all other resources."""
     resources: list[RuleResource] = []
     for text in texts:
         qualified, _, subresource = text.partition("/")

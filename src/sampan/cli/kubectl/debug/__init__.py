@@ -187,7 +187,7 @@ class Debugger:
         return self._debug_copy(pod) if self._options["copy_to"] else self._add_ephemeral_container(pod)
 
     def attach(self, pod: Pod, name: str) -> None:
-        """Attach to the container when it runs; print its log if it has ended."""
+        """Attach to the debugging container once it runs. If it has already ended, print its log instead."""
         from sampan.cli.kubectl.attach import attach_to
 
         metadata = pod["metadata"]
@@ -307,7 +307,8 @@ class Debugger:
         return created, name
 
     def _container_of_copy(self, copied: Pod) -> dict[str, Any] | None:
-        """Return the container to debug, existing or new; None if only images change."""
+        """Return the container of the copied pod to debug, which may exist or be new; None if the flags only change
+        images."""
         options, spec = self._options, copied["spec"]
         existing = [*spec["containers"], *(spec.get("initContainers") or ())]
         container: dict[str, Any] | None = next(

@@ -1,4 +1,6 @@
-"""What a description reads from the cluster besides the object itself: its events, pods and other related objects."""
+"""Reads of the objects that a description needs besides the described object: its events, pods and other related
+objects.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ from sampan.cli.kubectl.describers.layout import Lines, Value, controller_of, fo
 
 
 class ClusterView:
-    """Reads of one `describe` command, in chunks of at most `chunk_size` objects."""
+    """Reads objects for one `describe` command, in chunks of at most `chunk_size` objects."""
 
     def __init__(self, *, session: Session, shows_events: bool, chunk_size: int) -> None:
         self.shows_events = shows_events
@@ -38,7 +40,8 @@ class ClusterView:
             query["continue"] = token
 
     def list_if_served(self, path: str, **selectors: str) -> list[Any] | None:
-        """Return None if the server does not serve the collection or does not allow to list it."""
+        """Return all objects of a collection that match the selectors. Return None if the server does not serve the
+        collection or the user may not list it."""
         try:
             return self.list_objects(path, **selectors)
         except ServerError as error:
@@ -50,7 +53,7 @@ class ClusterView:
         return self.list_objects(f"/api/v1/namespaces/{namespace}/pods", **selectors)
 
     def phases(self, obj: Value, selector: str) -> str:
-        """Return how many pods of a controller are in which phase."""
+        """Return a line with the number of pods of a controller in each phase."""
         counts = {"Running": 0, "Pending": 0, "Succeeded": 0, "Failed": 0}
         for pod in self.pods(meta(obj).get("namespace", ""), labelSelector=selector):
             owner = controller_of(pod)
@@ -63,7 +66,8 @@ class ClusterView:
         )
 
     def events(self, obj: Value, *, kind: str = "", uids: tuple[str, ...] = ()) -> Lines:
-        """Yield the events about an object, which conclude its description; nothing with --show-events=false."""
+        """Yield the lines of the events about an object, which end its description; nothing with
+        --show-events=false."""
         if not self.shows_events:
             return
         metadata = meta(obj)

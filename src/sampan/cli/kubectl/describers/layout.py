@@ -12,7 +12,7 @@ from sampan.cli.kubectl.printers.columns import align_columns
 
 Value = Mapping[str, Any]
 Lines = Iterator[str]
-"""Lines with tab-separated columns."""
+"""The lines of a description, with tab-separated columns."""
 
 NONE, UNSET, UNKNOWN = "<none>", "<unset>", "<unknown>"
 _LONG = 140
@@ -32,19 +32,20 @@ def meta(obj: Value) -> Value:
 
 
 def part(obj: Value, *names: str) -> Any:
-    """Return a nested object, or an empty one."""
+    """Return the object nested under these field names, or an empty one."""
     for name in names:
         obj = obj.get(name) or {}
     return obj
 
 
 def items(obj: Value, *names: str) -> list[Any]:
-    """Return a nested list, or an empty one."""
+    """Return the list nested under these field names, or an empty one."""
     return list(part(obj, *names) or ())
 
 
 def heading(obj: Value, *own_lines: str, has_namespace: bool = True) -> Lines:
-    """Yield name, namespace, the lines that only this kind has, labels and annotations."""
+    """Yield the first lines of a description: name, namespace, the lines of this kind (`own_lines`), labels and
+    annotations."""
     metadata = meta(obj)
     yield f"Name:\t{metadata.get('name', '')}"
     if has_namespace:

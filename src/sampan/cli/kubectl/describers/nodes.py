@@ -123,7 +123,7 @@ def _conditions(conditions: Sequence[Value]) -> Lines:
 
 
 def _resource_slices(name: str, view: ClusterView) -> Lines:
-    """Yield the pools of devices of this node, at most ten."""
+    """Yield the lines of the node's ResourceSlices: at most ten pools of devices."""
     slices = view.list_if_served("/apis/resource.k8s.io/v1/resourceslices", fieldSelector=f"spec.nodeName={name}")
     pools: dict[tuple[str, str], list[int]] = {}
     for entry in slices or ():
@@ -180,7 +180,7 @@ def _pod_resources(pods: Sequence[Value], allocatable: Mapping[str, str]) -> Lin
 
 
 def _share(amounts: Amounts, resource: str, available: Amounts) -> str:
-    """Return an amount with its share of what is available."""
+    """Return the text of a resource amount, with its percentage of the available amount."""
     amount, total = amounts.get(resource), available.get(resource)
     if amount is None or total is None or not total:
         return f"{amount if amount is not None else 0} (0%)"

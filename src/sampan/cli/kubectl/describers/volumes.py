@@ -26,7 +26,8 @@ Field = str | tuple[str, Callable[[Value], str]]
 
 @dataclass(frozen=True, slots=True)
 class VolumeSourceFormat:
-    """What a type of volume is called, and its fields: `Title:field`, or a title with a function of the source."""
+    """The name of a volume type and the fields of its source. A field is `Title:field`, or a title with a function of
+    the source."""
 
     type: str
     fields: tuple[Field, ...] = ()
@@ -343,8 +344,8 @@ def access_modes_text(modes: Sequence[str]) -> str:
 
 
 def claim_lines(claim: Value, status: Any = None) -> Lines:
-    """Yield the fields that a PersistentVolumeClaim and the template of an ephemeral volume have in common, and with a
-    status those that only a claim has. Name and namespace are left to the caller."""
+    """Yield the fields that a PersistentVolumeClaim and the template of an ephemeral volume have in common. With a
+    `status`, yield also the fields that only a claim has. The caller prints name and namespace."""
     metadata, spec = part(claim, "metadata"), part(claim, "spec")
     yield f"StorageClass:\t{storage_class_of(claim)}"
     if status is not None:

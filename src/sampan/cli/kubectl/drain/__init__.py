@@ -92,7 +92,8 @@ def _check_selector(text: str) -> None:
 
 
 class NodeDrainError(PlainError):
-    """The errors of one node. The message has them in one line, the text for the user in a line each."""
+    """The errors of one node. The message joins them in one line; `text`, which the user sees, has one line for each
+    error."""
 
     def __init__(self, errors: Sequence[click.ClickException]) -> None:
         texts = list(dict.fromkeys(map(_plain_message, errors)))
@@ -181,7 +182,8 @@ class Drain:
     # -- evictions -----------------------------------------------------------------------------------------------------
 
     def _evict_all(self, pods: Sequence[Pod], deadline: float) -> None:
-        """Evict all pods at the same time: one may wait for a budget while others go."""
+        """Evict all pods concurrently, because a pod may wait for its disruption budget while other pods can be
+        evicted."""
         errors: list[click.ClickException] = []
 
         def evict(pod: Pod) -> None:
@@ -269,7 +271,7 @@ class Drain:
         self._wait(self._session, list(pods), deadline, verb="deleted")
 
     def _wait(self, session: Session, pods: list[Pod], deadline: float, *, verb: str) -> None:
-        """Wait until the pods are gone or replaced, and report each."""
+        """Wait until each pod is gone or another pod has taken its name, and report it."""
         while True:
             pods = [pod for pod in pods if not self._is_gone(session, pod, verb)]
             if not pods:

@@ -1,4 +1,6 @@
-"""Which pods of a node a drain deletes, and why not others: pure functions of pods (`kubectl/pkg/drain/filters.go`)."""
+"""Decide which pods of a node a drain deletes, and why it does not delete the others. The functions are pure
+(`kubectl/pkg/drain/filters.go`).
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,8 @@ from typing import Any
 
 Pod = dict[str, Any]
 DaemonSetError = Callable[[str, str], tuple[str, bool] | None]
-"""Returns None if the DaemonSet (namespace, name) exists, otherwise the error and whether it is "not found"."""
+"""Returns None if the DaemonSet with this namespace and name exists. Otherwise returns the error message, and whether
+the error is "not found"."""
 
 _MIRROR = "kubernetes.io/config.mirror"
 
@@ -42,7 +45,7 @@ class DrainOptions:
 
 @dataclass(slots=True)
 class DrainedPods:
-    """The pods to delete, with warnings and errors about pods in the order of the list."""
+    """The pods that a drain deletes, with warnings and errors about pods, in the order of the pod list."""
 
     pods: list[Pod] = field(default_factory=list)
     warnings: dict[str, list[str]] = field(default_factory=dict)
@@ -60,7 +63,8 @@ class DrainedPods:
 def filter_pods(
     pods: Iterable[Pod], options: DrainOptions, *, now: float, daemon_set_error: DaemonSetError
 ) -> DrainedPods:
-    """Sort pods into those to delete and those that stay. `now` is the time in seconds since the epoch."""
+    """Return the pods that the drain deletes, and the warnings and errors about pods. `now` is the time in seconds
+    since the epoch."""
     result = DrainedPods()
     for pod in pods:
         status = _filter_pod(pod, options, now, daemon_set_error)
@@ -75,7 +79,8 @@ def filter_pods(
 
 
 def _filter_pod(pod: Pod, options: DrainOptions, now: float, daemon_set_error: DaemonSetError) -> PodFilterResult:
-    """Return the result of the first filter that keeps the pod, or else that of the last."""
+    """Return the result of the first filter that keeps the pod. If all filters let it be deleted, return the result of
+    the last one."""
     result = _OKAY
     for result in _filter_results(pod, options, now, daemon_set_error):
         if not result.is_deleted:

@@ -42,10 +42,10 @@ _LAST_APPLIED_HEADER = """\
 
 @dataclass(slots=True)
 class EditResults:
-    """What happened to the objects of an edited file."""
+    """The errors and counts from sending the objects of an edited file."""
 
     reasons: list[tuple[str, list[str]]] = field(default_factory=list)
-    """Errors that the user can mend in the editor, each with its details."""
+    """Errors that the user can fix in the editor, each with its details."""
     retryable: int = 0
     not_found: int = 0
 
@@ -67,7 +67,7 @@ class ObjectEdit(ABC):
 
     @abstractmethod
     def send(self, original: ResourceInfo, edited: ResourceInfo, results: EditResults) -> None:
-        """Send an edited object and report it. Errors that can be mended are added to the results."""
+        """Send an edited object and report it. Add errors that the user can fix in the editor to `results`."""
 
     def run(self, infos: Sequence[ResourceInfo]) -> None:
         original = self._text(infos)
@@ -154,7 +154,7 @@ class ObjectEdit(ABC):
         return "".join(lines)
 
     def _launch(self, content: str, kept: str) -> tuple[str, str]:
-        """Open a new file with the content in the editor and return its content afterwards, and its path."""
+        """Open a new file with the content in the editor. Return the edited content and the path of the file."""
         if self.options["windows_line_endings"]:
             content = content.replace("\n", "\r\n")
         suffix = ".json" if self._is_json else ".yaml"

@@ -108,7 +108,7 @@ _METHODS = ("get", "post", "put", "patch", "delete")
 
 
 class SchemaText:
-    """Renders schemas of one document, in which references are resolved."""
+    """Renders schemas of one OpenAPI v3 document, in which references are resolved."""
 
     def __init__(self, document: Mapping[str, Any]) -> None:
         self._document = document

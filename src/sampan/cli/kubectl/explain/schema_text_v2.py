@@ -15,7 +15,7 @@ _BULLET = re.compile(r"^(\d+\.?|-|\*)\s")
 
 
 class SchemaTextV2:
-    """Renders models of one document, in which references are resolved."""
+    """Renders models of one OpenAPI v2 document, in which references are resolved."""
 
     def __init__(self, document: Mapping[str, Any]) -> None:
         self._definitions: Mapping[str, Schema] = document.get("definitions") or {}
@@ -65,7 +65,8 @@ class SchemaTextV2:
         return schema
 
     def _descend(self, schema: Schema) -> tuple[list[str], str, Schema]:
-        """Return the descriptions on the way through references, lists and maps, the type, and the schema inside."""
+        """Follow references, list items and map values to the innermost schema. Return the descriptions of all schemas
+        on the way, the type of the first one that is not a reference, and the innermost schema."""
         descriptions, type_name = [], ""
         while True:
             descriptions.append(str(schema.get("description") or ""))

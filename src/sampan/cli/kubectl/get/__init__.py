@@ -208,13 +208,13 @@ def _print_tables(factory: Factory, builder: ResourceBuilder, options: Mapping[s
 
 
 def _sort_infos(infos: list[ResourceInfo], path: str) -> list[ResourceInfo]:
-    """Sort the rows of each Table, and objects among each other."""
+    """Sort by the field at a path: the rows within each Table, or objects that are not Tables as one list."""
     from sampan.cli.kubectl.printers.sorter import sort_by_field
 
     tables = [info for info in infos if info.value.get("kind") == "Table"]
     for info in tables:
         rows = info.value.get("rows") or []
-        if len(rows) < 2:  # a single row is printed whatever the path is
+        if len(rows) < 2:  # kubectl does not evaluate the path for a single row
             continue
         try:
             info.value["rows"] = sort_by_field(rows, path, lambda row: row.get("object"))

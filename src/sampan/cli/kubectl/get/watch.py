@@ -41,7 +41,7 @@ def _follow(factory: Factory, infos: Sequence[ResourceInfo], options: Mapping[st
         version = str((info.value.get("metadata") or {}).get("resourceVersion") or "")
         query |= {"labelSelector": options["selector"], "fieldSelector": options["field_selector"]}
     else:
-        # The watch of a single object starts at any version; its first event repeats the listed object.
+        # Watch a single object from any version; the first event repeats the listed object.
         version = "0"
         query["fieldSelector"] = f"metadata.name={info.name}"
     query["resourceVersion"] = version

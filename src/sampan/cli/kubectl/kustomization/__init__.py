@@ -56,12 +56,12 @@ _LAST = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
 
 
 def build(target: str) -> list[Value]:
-    """Return the objects of a kustomization in a directory or a git repository. Raise KubectlError."""
+    """Return the objects of a kustomization in a directory or a git repository. Raise KubectlError if it is invalid."""
     with ExitStack() as clones:
         try:
             return _build(KustomizationLoader.from_target(target, clones))
         except (AttributeError, KeyError, TypeError, ValueError) as error:
-            # Manifests and entries are arbitrary JSON: a text where an object belongs ends up here.
+            # Files are not validated: a string in the place of an object, for example, raises one of these.
             reason = f"a field of a kustomization or resource has a value of the wrong type: {error}"
             raise KubectlError(reason) from None
 
@@ -100,8 +100,8 @@ def _sort_resources(resources: list[KustomizeResource], options: Mapping[str, An
 def _accumulate(
     loader: KustomizationLoader, kustomization: Value, resources: list[KustomizeResource], variables: VariableSet
 ) -> list[KustomizeResource]:
-    """Add the resources of a kustomization to those of its parent, which only a component has, and transform them.
-    Its variables, and those of its bases, are added to `variables`."""
+    """Add the resources of a kustomization to `resources`, which is empty unless the kustomization is a component, and
+    transform all of them. Add its variables, and those of its bases, to `variables`."""
     collected = list(resources)
     for name in [*(kustomization.get("resources") or ()), *(kustomization.get("bases") or ())]:
         _add_all(collected, _resources_at(loader, str(name), variables), loader, str(name))
@@ -144,7 +144,8 @@ def _resources_at(loader: KustomizationLoader, name: str, variables: VariableSet
 def _base_resources(
     loader: KustomizationLoader, name: str, variables: VariableSet, context: str
 ) -> list[KustomizeResource]:
-    """Return the resources of a directory or git repository. Errors have the context before them."""
+    """Return the resources of a kustomization in a directory or git repository. `context` is prefixed to the message of
+    an error."""
     try:
         nested = loader.open_nested(name)
         kustomization = nested.kustomization()
@@ -174,7 +175,7 @@ def _add_all(
 
 
 def _accumulation_error(name: str, path: Path) -> str:
-    """Return what kustomize says first about a directory, which it tries to read as a file."""
+    """Return the first part of kustomize's error about a directory, which kustomize tries to read as a file."""
     return f"accumulation err='accumulating resources from '{name}': '{path}' must resolve to a file'"
 
 
@@ -188,7 +189,8 @@ def _find(collected: list[KustomizeResource], resource: KustomizeResource) -> Ku
 
 
 def _add_generated(collected: list[KustomizeResource], resource: KustomizeResource) -> None:
-    """Add a generated object, or merge it into one of the bases or replace that, as its behavior says."""
+    """Add a generated object to the collected ones. With the behavior merge or replace, merge it into the existing
+    object or replace that object."""
     existing = next(
         (
             other

@@ -25,7 +25,8 @@ _FILE = "file://"
 _USER = re.compile(r"[a-zA-Z][a-zA-Z0-9-]*@", re.ASCII)
 _GITHUB = ("github.com/", "github.com:")
 _PATH_SEGMENTS = 2
-"""How many segments of a path name the repository if nothing else marks its end: organization and repository."""
+"""The number of path segments that name the repository, if no marker such as `.git` ends its path: organization and
+repository."""
 _TIMEOUT_S = 27.0
 _LONGEST_TIMEOUT_S = 600.0
 _LARGEST_FILE = 1 << 30
@@ -44,7 +45,7 @@ _KEPT_VARIABLES = ("GIT_ASKPASS", "GIT_SSH", "GIT_SSH_COMMAND", "GIT_SSL_CAINFO"
 
 
 class NotARepository(ValueError):
-    """A name is not the address of a git repository."""
+    """The text is not the address of a git repository."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +53,7 @@ class RepositoryAddress:
     text: str
     """The whole address, as the kustomization has it."""
     url: str
-    """What git fetches."""
+    """The URL that git fetches."""
     path: str
     """The directory of the kustomization in the repository."""
     revision: str
@@ -117,7 +118,7 @@ def _split_at_path(text: str, is_scp: bool) -> tuple[str, str]:
 
 
 def _split_path(text: str, *, takes_all: bool) -> tuple[str, str]:
-    """Split the path of the repository from that of the kustomization in it."""
+    """Split a path into that of the repository and that of the kustomization directory in the repository."""
     before, marker, after = text.partition("_git/")
     if marker:
         name, _, path = after.partition("/")
@@ -232,7 +233,8 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def _environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of git: nothing that moves its repository, and no questions on the terminal."""
+    """Return the environment of git: without variables that change its repository, and with settings that disable
+    prompts and other protocols."""
     kept = {
         name: value for name, value in environment.items() if not name.startswith("GIT_") or name in _KEPT_VARIABLES
     }

@@ -214,7 +214,7 @@ def _directory(path: Path, shown: str) -> Path:
 
 
 def missing_text(path: Path, shown: str = "") -> str:
-    """Return what kustomize says of a path that does not exist; it names the first part that is missing."""
+    """Return kustomize's error for a path that does not exist. The error names the first missing part of the path."""
     path = Path(os.path.normpath(path))
     missing = next((part for part in [*reversed(path.parents), path] if not os.path.lexists(part)), path)
     return f"evalsymlink failure on '{shown or path}' : lstat {missing}: no such file or directory"

@@ -1,4 +1,4 @@
-"""Fields that hold the names of other objects. They follow when those objects get other names."""
+"""Fields that hold the names of other objects. When a transformer renames an object, references to it are updated."""
 
 from __future__ import annotations
 
@@ -148,8 +148,8 @@ def _is_of_kind(referrer: KustomizeResource, target: KustomizeResource) -> bool:
 def find_target(
     referrer: KustomizeResource, name: str, targets: list[KustomizeResource], namespace: str | None = None
 ) -> KustomizeResource | None:
-    """Return the object that a name means: one in the referrer's namespace that had this name, and of several the one
-    from the nearest kustomization."""
+    """Return the object that a reference by name means: the object in the referrer's namespace that had this name.
+    Among several, choose the one from the nearest kustomization."""
     candidates = []
     for target in targets:
         if not target.had_name(name) or target is referrer:

@@ -204,7 +204,7 @@ def _merge_key(original: list[Any], patch: list[Any], field: str) -> str | None:
 
 
 def _strip_directives(value: Any) -> Any:
-    """Return a value without directives and nulls, as it is added where nothing was."""
+    """Return a copy of a patch value without directives and nulls, for a place where the original has no value."""
     if isinstance(value, dict):
         return {key: _strip_directives(part) for key, part in value.items() if part is not None and key != "$patch"}
     if isinstance(value, list):

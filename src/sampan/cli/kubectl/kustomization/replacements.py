@@ -72,7 +72,7 @@ def _parts(path: str) -> list[str]:
 
 
 def _places(value: Any, parts: list[str], *, creates: bool) -> Iterator[tuple[Any, Any]]:
-    """Yield the containers and keys of the fields at a path."""
+    """Yield the container (object or list) and the key of each field at a path."""
     part, rest = parts[0], parts[1:]
     for key in _keys(value, part, creates=creates):
         if not rest:

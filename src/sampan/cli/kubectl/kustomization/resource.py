@@ -114,7 +114,7 @@ def _is_same_namespace(first: str, second: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class FieldSpec:
-    """A field of the objects of a kind that a transformer changes."""
+    """The path of a field that a transformer changes in objects of a kind; an empty kind means all kinds."""
 
     path: str
     kind: str = ""
@@ -129,7 +129,8 @@ _SEPARATOR = re.compile(r"(?<!\\)/")
 
 
 def holders(value: Any, path: str, *, creates: bool) -> Iterator[tuple[Any, str]]:
-    """Yield the objects that hold the field at a path, with the field's name. Lists on the way are walked through."""
+    """Yield each object that holds the field at a path, with the field's name. The path leads through all items of
+    lists."""
     parts = [part.replace("\\/", "/").removesuffix("[]") for part in _SEPARATOR.split(path)]
     yield from _holders(value, parts, creates)
 

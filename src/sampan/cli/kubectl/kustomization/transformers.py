@@ -107,7 +107,8 @@ def add_common_labels(resources: Resources, values: Mapping[str, Any]) -> None:
 
 
 def add_labels(resources: Resources, entry: Mapping[str, Any]) -> None:
-    """Apply an entry of `labels`."""
+    """Add the labels of an entry of `labels` in a kustomization, also to selectors or templates if the entry says
+    so."""
     specs: tuple[FieldSpec, ...] = _METADATA_LABELS
     if entry.get("includeSelectors"):
         specs = _COMMON_LABELS
@@ -161,7 +162,8 @@ def _set_images(value: Any, entry: Mapping[str, Any]) -> None:
 
 
 def replace_image(image: str, entry: Mapping[str, Any]) -> str:
-    """Return an image with the name, tag and digest of an entry of `images`, if the entry is about it."""
+    """Return the image with the new name, tag and digest of an entry of `images`. Return it unchanged if the entry
+    names another image."""
     name, tag, digest = split_image(image)
     if name != str(entry.get("name", "")):
         return image

@@ -91,7 +91,7 @@ class VariableSet:
                 self._objects[variable.name] = matches[0]
 
     def replace_all(self, resources: Sequence[KustomizeResource]) -> None:
-        """Replace the variables in all fields that may have them. Raise KubectlError if one has no value."""
+        """Replace the variables in all fields that may contain them. Raise KubectlError if a variable has no value."""
         values = {name: self._value(self._variables[name]) for name in sorted(self._variables)}
         if not values:
             return
@@ -121,7 +121,8 @@ class VariableSet:
 
 
 def check_types(entries: Sequence[Mapping[str, Any]]) -> None:
-    """Raise KubectlError for the first field that is not a text; in YAML, the name N is a boolean."""
+    """Raise KubectlError for the first field of a variable that is not a string. In YAML, for example, an unquoted N is
+    a boolean."""
     for entry in entries:
         fields = [("Var.vars.name", entry.get("name"))]
         for key, struct in (("objref", "Target"), ("fieldref", "FieldSelector")):

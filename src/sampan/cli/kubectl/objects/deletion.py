@@ -33,7 +33,7 @@ def cascade_option() -> Decorator:
 
 
 def deletion_options(*, waits: bool) -> Decorator:
-    """--cascade, --force, --grace-period, --timeout and --wait."""
+    """Return a decorator that adds --cascade, --force, --grace-period, --timeout and --wait."""
     options = (
         cascade_option(),
         click.option("--force", is_flag=True, help="Remove objects at once, without graceful deletion."),
@@ -83,8 +83,8 @@ class Deletion:
     is_quiet: bool = False
 
     def delete(self, info: ResourceInfo) -> str:
-        """Delete an object and return its UID; empty if the server does not tell. A client-side dry run only
-        reports."""
+        """Delete an object and return its UID; empty if the response has no UID. With a client-side dry run, only
+        report the deletion."""
         uid = ""
         if self.dry_run != "client":
             try:

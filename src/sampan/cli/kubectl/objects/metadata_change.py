@@ -1,4 +1,6 @@
-"""What `label` and `annotate` share: their flags, the objects and the patch of the metadata."""
+"""Code that `kubectl label` and `kubectl annotate` share: their flags, the selection of objects, and the patch of the
+metadata.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,8 @@ from sampan.cli.kubectl.objects.targets import ResourceInfo
 
 
 def metadata_options(what: str, field_manager: str) -> Decorator:
-    """The flags of `kubectl label` and `kubectl annotate`. `what` is label or annotation."""
+    """Return a decorator that adds the flags of `kubectl label` and `kubectl annotate`. `what` is label or
+    annotation."""
     return combine_options(
         click.argument("words", nargs=-1),
         record_option(),
@@ -49,8 +52,8 @@ def metadata_options(what: str, field_manager: str) -> Decorator:
 
 
 def check_selection(resources: Sequence[str], options: Mapping[str, Any], dry_run: str, *, example: str) -> None:
-    """Raise KubectlError for flags that contradict each other, and if nothing is selected. `example` is the name of
-    the file in the messages."""
+    """Raise KubectlError if flags contradict each other, or if nothing is selected. `example` is a file name for the
+    error messages."""
     if options["lists"] and options["output"]:
         raise KubectlError("--list and --output may not be specified together")
     for name in ("selector", "field_selector"):
@@ -72,7 +75,7 @@ def check_selection(resources: Sequence[str], options: Mapping[str, Any], dry_ru
 def select_infos(
     factory: Factory, resources: Sequence[str], options: Mapping[str, Any], errors: ErrorAggregate
 ) -> tuple[Iterator[ResourceInfo], bool]:
-    """Return the objects, and whether the command line means a single one."""
+    """Return the selected objects, and whether the command line selects exactly one object by name."""
     is_local = options["local"]
     builder = factory.resources(
         words=() if is_local else resources,
@@ -93,7 +96,8 @@ def select_infos(
 def replace_entries(
     value: dict[str, Any], field: str, entries: Mapping[str, str], resource_version: str
 ) -> dict[str, Any]:
-    """Return the object with other labels or annotations."""
+    """Return a copy of the object with `entries` as its labels or annotations (`field`), and with the resource version
+    if one is given."""
     metadata = {key: part for key, part in value["metadata"].items() if key != field}
     metadata |= {field: dict(entries)} if entries else {}
     metadata |= {"resourceVersion": resource_version} if resource_version else {}

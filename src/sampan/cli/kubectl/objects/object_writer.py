@@ -46,13 +46,13 @@ class ObjectWriter:
         return self._send("PATCH", info.path, patch, media_type, query)
 
     def replace(self, info: ResourceInfo, value: dict[str, Any]) -> dict[str, Any]:
-        """Replace an object, also if the new one has no resourceVersion."""
+        """Replace an object. If the new object has no resourceVersion, use that of the stored one."""
         metadata = value.get("metadata") or {}
         if not metadata.get("resourceVersion"):
             try:
                 version = self.session.get(info.path)["metadata"].get("resourceVersion")
             except ServerError:
-                version = None  # The request fails with the server's own message.
+                version = None  # The PUT request below fails with the error of the server.
             if version:
                 value = {**value, "metadata": {**metadata, "resourceVersion": version}}
         return self._send("PUT", info.path, value)
@@ -95,7 +95,8 @@ class ResultPrinter:
 
 
 def record_option() -> Decorator:
-    """--record, which stores the command line in an annotation; `with_change_cause` does so."""
+    """Return a decorator that adds --record, which stores the command line in an annotation; see
+    `with_change_cause`."""
     return click.option(
         "--record",
         is_flag=True,

@@ -79,7 +79,8 @@ class _Definitions:
             node.items = self._field(source["items"])
 
     def _field(self, source: Mapping[str, Any]) -> Schema:
-        """Return the schema of a field: a reference with the field's own patch strategy, or a schema in place."""
+        """Return the schema of a field: its inline schema, or the referenced one with the patch strategy of the
+        field."""
         node = _build_shallow_schema(source)
         reference = _reference(source)
         if reference is None:

@@ -19,7 +19,7 @@ _POLL_INTERVAL_S = 0.5
 
 Pod = dict[str, Any]
 PodOrder = Callable[[Pod], tuple[Any, ...]]
-"""A sort key of pods; the first one is chosen."""
+"""A sort key of pods. The pod that sorts first is chosen."""
 
 
 def target_object(factory: Factory, word: str) -> Pod:
@@ -95,12 +95,14 @@ def _expression(expression: Mapping[str, Any]) -> str:
 
 
 def logging_order(pod: Pod) -> tuple[Any, ...]:
-    """Put pods first whose logs are most interesting: assigned, running, ready for long, restarted often, old."""
+    """Return a sort key for pods whose logs are to be shown: first pods that are assigned, running, ready for long,
+    restarted often, old."""
     return (*_state(pod), -_restarts(pod), pod["metadata"].get("creationTimestamp") or "~")
 
 
 def activity_order(pod: Pod) -> tuple[Any, ...]:
-    """Put the most active pods first: assigned, running, ready, not about to be deleted, restarted seldom, old."""
+    """Return a sort key for the most active pods: first pods that are assigned, running, ready, not being deleted,
+    restarted seldom, old."""
     assigned, phase, ready, ready_time = _state(pod)
     deletion = pod["metadata"].get("deletionTimestamp")
     created = pod["metadata"].get("creationTimestamp") or "~"
@@ -126,7 +128,7 @@ def _restarts(pod: Pod) -> int:
 
 
 def container_names(pod: Mapping[str, Any], *fields: str) -> list[str]:
-    """Return the names of the containers in fields of the spec."""
+    """Return the names of the containers in the given fields of the pod spec, such as `initContainers`."""
     spec = pod.get("spec") or {}
     return [str(container["name"]) for field in fields for container in spec.get(field) or ()]
 
@@ -151,7 +153,8 @@ def annotated_container(pod: Mapping[str, Any]) -> str:
 
 
 def default_container(pod: Mapping[str, Any], requested: str = "", *, is_quiet: bool = False) -> str:
-    """Return the requested container, that of the annotation, or the first one; then say so if there are others."""
+    """Return the requested container, or that of the annotation, or the first one. In the last case, print which
+    container was chosen if the pod has several."""
     if requested := requested or annotated_container(pod):
         return check_container(pod, requested)
     names = container_names(pod, "containers")

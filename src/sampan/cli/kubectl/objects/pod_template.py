@@ -23,7 +23,7 @@ Change = Callable[[dict[str, Any], ResourceInfo], None]
 
 
 class ObjectChangeError(KubectlError):
-    """The error of one object. Among several errors it is followed by an empty line, as in kubectl."""
+    """The change of one object failed. In a list of errors the message is followed by an empty line, as in kubectl."""
 
     def __init__(self, info: ResourceInfo, problem: CliError) -> None:
         super().__init__(f"error: {info.kind.plural}/{info.name} {problem.message}")
@@ -106,8 +106,8 @@ def apply_changes(
     errors: ErrorAggregate | None = None,
     sends_empty: bool = False,
 ) -> None:
-    """Change each object as --local and --dry-run say, and report it. Objects that a change leaves as they are, are
-    not mentioned. At the end, raise what went wrong, together with the `errors` of the caller.
+    """Change each object as --local and --dry-run say, and report it. Objects that are already as the change wants
+    them are not reported. At the end, raise all errors, together with the `errors` of the caller.
 
     `failure` precedes the message of a failed request.
     """

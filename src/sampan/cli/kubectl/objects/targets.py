@@ -178,7 +178,8 @@ class ResourceBuilder:
         return [ResourceTarget(kind, list(self._words[1:])) for kind in self._types()]
 
     def namespace_of(self, kind: ResourceType) -> str:
-        """Return the namespace of requests for objects of a type; empty for all and for types without namespaces."""
+        """Return the namespace of requests for objects of a type; empty for all namespaces and for cluster-scoped
+        types."""
         return "" if self._all_namespaces or not kind.is_namespaced else self._factory.namespace
 
     # -- checks --------------------------------------------------------------------------------------------------------
@@ -315,7 +316,8 @@ class ResourceBuilder:
         return ResourceInfo(kind, namespace, manifest.name, value, manifest.source, self._subresource)
 
     def _unreachable(self, error: ConnectionFailure, manifest: ManifestObject) -> KubectlError:
-        """Return the error of kubectl for a server that cannot be reached, which it asks for schemas first."""
+        """Return kubectl's error for a server that cannot be reached. kubectl requests schemas or discovery first, so
+        that its error names their path."""
         source = f'"{manifest.source}"'
         if not self._validates:
             return error.add_context(f"unable to recognize {source}", "/api?timeout=32s")

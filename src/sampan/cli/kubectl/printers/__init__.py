@@ -45,10 +45,10 @@ def printer_for(
     is_sorted: bool = True,
     formats: tuple[str, ...] = OBJECT_FORMATS,
 ) -> Printer:
-    """Return the printer for the value of --output. Without one, `operation` is printed after the object's name. JSON
-    has sorted keys unless `is_sorted` is false.
+    """Return the printer for the value of --output. If --output is not set, `operation` is printed after the
+    object's name. JSON has sorted keys unless `is_sorted` is false.
 
-    `formats` are the ones that the command allows; another one is an error that lists them.
+    `formats` are the formats that the command allows. Any other format is an error that lists them.
     """
     if template and not output:
         output = "go-template"
@@ -81,7 +81,8 @@ def unknown_format(output: str, formats: tuple[str, ...]) -> KubectlError:
 
 
 def print_result(info: ResourceInfo, operation: str, *, dry_run: str = "none", printer: Printer | None = None) -> None:
-    """Print what happened to an object, `pod/web created (server dry run)`, or the object itself with a printer."""
+    """Print the operation on an object, such as `pod/web created (server dry run)`. With a printer, print the object
+    instead."""
     if printer is not None and not isinstance(printer, NamePrinter):
         printer.print(info.value)
         return
@@ -157,7 +158,7 @@ class GoTemplatePrinter:
         click.echo(text, nl=False)
 
     def _diagnosis(self, value: dict[str, Any], error: Exception) -> str:
-        """Return what kubectl prints about a template that fails: the template and the object."""
+        """Return kubectl's error output for a template that fails: the template and the object."""
         import msgspec
 
         from sampan.cli.kubectl.printers.go_template import default_text

@@ -58,7 +58,7 @@ class TablePrinter:
     """Prints Tables below each other. The header is printed once for tables with the same columns."""
 
     kind_prefix: str = ""
-    """The type before each name, for output with several types."""
+    """The resource type that is printed before each name, for output with several types."""
     has_namespace: bool = False
     is_wide: bool = False
     has_headers: bool = True
@@ -73,7 +73,8 @@ class TablePrinter:
         return list(table_lines([row for table in tables for row in self._rows(table, event_type)], self._widths))
 
     def _rows(self, table: Mapping[str, Any], event_type: str) -> list[list[str]]:
-        """Return the cells of a table's lines; the events of a watch may omit the columns."""
+        """Return the cells of each line of a table, with the header if it must be printed. A Table in a watch event may
+        omit the column definitions."""
         columns = list(table.get("columnDefinitions") or ()) or self._columns or []
         if columns != self._columns:
             self._columns, self._has_printed_header = columns, False

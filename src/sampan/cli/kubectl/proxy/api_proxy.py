@@ -1,9 +1,10 @@
 """The HTTP proxy behind `kubectl proxy` (kubectl's pkg/proxy).
 
-Each connection carries one request: it is checked, sent to the API server over a new connection with the credentials of
-the session, and the response is passed on byte by byte. So watches, logs and upgrades (exec, WebSocket) need no special
-treatment, except that both directions stay open once the server has agreed to an upgrade. Before that, only the body
-that the head announces is passed on, so that nothing behind it can reach the server unchecked.
+Each connection carries one request. The proxy checks it, sends it to the API server over a new connection with the
+credentials of the session, and passes the response on byte by byte. Watches, logs and upgrades (exec, WebSocket)
+therefore need no special treatment, except that both directions stay open once the server has agreed to an upgrade.
+Before that, only the body that the request head announces is passed on, so that no further request can reach the server
+unchecked.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ _MAX_HEAD = 1 << 20
 _PIECE = 1 << 16
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _TARGET = re.compile(r"/(?:[!-\"$&-~]|%[0-9A-Fa-f]{2})*")
-"""Printable ASCII without a fragment, which servers may read as a part of the path or not."""
+"""A request target of printable ASCII characters without a fragment. Servers differ in whether a fragment is part of
+the path."""
 _CHUNK_SIZE = re.compile(rb"[0-9A-Fa-f]{1,8}")
 _HOP_BY_HOP = frozenset({"connection", "keep-alive", "proxy-connection", "te", "host"})
 
@@ -65,7 +67,7 @@ def _matches(text: str, patterns: Sequence[re2._Regexp[str]]) -> bool:
 
 
 class MalformedRequest(ValueError):
-    """The bytes of a client are not an HTTP request that can be passed on safely."""
+    """The bytes of a client are not an HTTP request that can be forwarded safely."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +110,8 @@ class RequestHead:
 
 
 def parse_head(data: bytes) -> RequestHead:
-    """Parse a request line and headers. Raise MalformedRequest for what servers may read in different ways."""
+    """Parse a request line and headers. Raise MalformedRequest for a head that servers could interpret in different
+    ways."""
     first, *lines = data.decode("latin-1").removesuffix("\r\n\r\n").split("\r\n")
     words = first.split(" ")
     if len(words) != 3 or words[2] not in ("HTTP/1.1", "HTTP/1.0") or not _TOKEN.fullmatch(words[0]):
@@ -255,8 +258,8 @@ class ApiProxy:
 async def _send(
     head: RequestHead, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, is_upgraded: asyncio.Event
 ) -> None:
-    """Pass on the body that the head announces, and everything once the server has agreed to an upgrade. A body that is
-    malformed ends the connection to the server."""
+    """Forward the body that the head announces and, once the server has agreed to an upgrade, all further data. Close
+    the connection to the server if the body is malformed."""
     try:
         await _send_body(head, reader, writer)
     except (MalformedRequest, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
@@ -282,7 +285,7 @@ async def _send_body(head: RequestHead, reader: asyncio.StreamReader, writer: as
 
 
 async def _send_chunks(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Pass on chunks as they were understood here, without their extensions and trailers."""
+    """Forward a chunked body. Chunks are written anew as they were parsed, without extensions and trailers."""
     while True:
         text = (await reader.readuntil(b"\r\n")).partition(b";")[0].rstrip()
         if not _CHUNK_SIZE.fullmatch(text):

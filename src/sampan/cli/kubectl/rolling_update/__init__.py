@@ -226,7 +226,8 @@ class RollingUpdate:
                 self._api.delete_pod(pod)
 
     def _swap(self) -> None:
-        """Make the old controller the target, with its original number of replicas."""
+        """Swap the roles of both controllers for a rollback: the old one becomes the target, with its original number
+        of replicas."""
         annotations = steps.rollback_annotations(self.old, self.new)
         size = annotations[steps.DESIRED_REPLICAS]
         click.echo(f'Setting "{self._old_name}" replicas to {size}')
@@ -307,7 +308,7 @@ class RollingUpdate:
         self._rename(new_name, old_name)
 
     def _rename(self, name: str, new_name: str) -> None:
-        """Create the controller again with another name; its pods stay."""
+        """Delete the controller without its pods, and create it again under another name."""
         self._api.delete(name, orphans=True)
         deadline = time.monotonic() + _RENAME_TIMEOUT_S
         while self._api.find(name) is not None or self._api.find(new_name) is not None:
@@ -354,7 +355,7 @@ class ControllerApi:
         return created
 
     def change(self, name: str, change: Callable[[Controller], None]) -> Controller:
-        """Change the newest version of a controller, again after a conflict."""
+        """Apply a change to the newest version of a controller, and retry after a conflict."""
         for attempt in range(_CONFLICT_RETRIES):
             controller = self.get(name)
             change(controller)
@@ -368,7 +369,7 @@ class ControllerApi:
         raise AssertionError("unreachable")
 
     def annotate(self, name: str, annotations: dict[str, Any]) -> Controller:
-        """Set annotations; None removes one."""
+        """Set annotations of a controller; the value None removes an annotation."""
 
         def set_annotations(controller: Controller) -> None:
             merged = {**steps.annotations_of(controller), **annotations}

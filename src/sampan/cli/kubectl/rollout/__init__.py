@@ -31,12 +31,12 @@ command = LateGroup(
 
 
 def rollout_options() -> Decorator:
-    """The words, -f, -k, -R and -l of all commands of this group."""
+    """Return a decorator that adds the arguments and flags of all `rollout` commands: the words, -f, -k, -R and -l."""
     return combine_options(click.argument("words", nargs=-1), filename_options("to work on"), selector_option())
 
 
 def rollout_builder(factory: Factory, words: Sequence[str], options: Mapping[str, Any]) -> ResourceBuilder:
-    """Return the workloads of a command line; a type alone means all of its objects."""
+    """Return the resources of a `rollout` command line. A type without names means all objects of the type."""
     files = filename_flags(options)
     if not (words or files):
         raise KubectlError("required resource not specified")
@@ -46,6 +46,6 @@ def rollout_builder(factory: Factory, words: Sequence[str], options: Mapping[str
 
 
 def report_no_resources(factory: Factory, errors: ErrorAggregate) -> None:
-    """Say that nothing was selected, unless there are errors."""
+    """Print that no resources were found, unless there are errors."""
     if not errors:
         click.echo(f"No resources found in {factory.namespace} namespace.", err=True)

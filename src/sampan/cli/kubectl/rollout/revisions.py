@@ -17,7 +17,7 @@ TEMPLATE_HASH = "pod-template-hash"
 _WORKLOADS = {("apps", "ReplicaSet"), ("batch", "Job"), ("batch", "CronJob"), ("", "Pod")} | {
     ("", "ReplicationController")
 }
-"""Workloads that kubectl knows, without revisions."""
+"""Workload kinds that kubectl knows and that have no revisions."""
 
 
 def replica_sets_by_revision(session: Session, deployment: dict[str, Any]) -> dict[int, dict[str, Any]]:
@@ -45,7 +45,7 @@ def controller_revisions(session: Session, workload: dict[str, Any]) -> dict[int
 
 
 def workload_at(workload: dict[str, Any], revision: dict[str, Any]) -> dict[str, Any]:
-    """Return a DaemonSet or StatefulSet with the pod template of a ControllerRevision."""
+    """Return a copy of a DaemonSet or StatefulSet with the pod template of a ControllerRevision."""
     value = deepcopy(workload)
     template = ((revision.get("data") or {}).get("spec") or {}).get("template") or {}
     value["spec"]["template"] = {key: part for key, part in template.items() if key != "$patch"}
@@ -97,7 +97,7 @@ def _selector_text(selector: dict[str, Any]) -> str:
 
 
 def template_text(template: dict[str, Any]) -> str:
-    """Return the lines that begin with "Pod Template:"."""
+    """Return the description of a pod template: the lines that begin with "Pod Template:"."""
     from sampan.cli.kubectl.describers.pods import pod_template
 
     return "".join(f"{line}\n" for line in pod_template(template))

@@ -79,7 +79,8 @@ def _watch(
     options: dict[str, Any],
     deadline: float | None,
 ) -> bool:
-    """Follow the events of the object. Return whether the rollout is complete; otherwise the watch has ended."""
+    """Watch the object and print its status. Return True when the rollout is complete, and False if the watch ends
+    before."""
     query |= {"watch": "true"}
     if deadline is not None:
         remaining = deadline - time.monotonic()

@@ -23,7 +23,8 @@ def change_workloads(
     operation: str,
     unchanged: str,
 ) -> None:
-    """Change each workload and report it. Without a text for `unchanged`, a change without effect is an error."""
+    """Change each workload and report it. `unchanged` is the report for a workload that already has the change; if it
+    is empty, such a workload is an error."""
     builder = rollout_builder(factory, words, options)
     printer = ResultPrinter(options, dry_run="none")
     errors = ErrorAggregate()

@@ -210,7 +210,7 @@ def _service(name: str, options: dict[str, Any]) -> dict[str, Any]:
 
 
 class _Creator:
-    """Creates the objects of the command."""
+    """Creates the objects of a `kubectl run` command. With a client-side dry run it sends no request."""
 
     def __init__(self, factory: Factory, options: dict[str, Any], dry_run: str) -> None:
         self._factory, self._options, self._dry_run = factory, options, dry_run

@@ -30,7 +30,7 @@ FEATURES: Mapping[str, tuple[str, Sequence[str]]] = {
     "serviceaccount": ("service_account", ("sa",)),
     "subject": ("subject", ()),
 }
-"""The module and the aliases of each feature."""
+"""The module and the aliases of each subcommand of `kubectl set`."""
 LOCAL_WITHOUT_FILES = """\
 error: you must specify resources by --filename when --local is set.
 Example resource specifications include:
@@ -47,7 +47,7 @@ command = LateGroup(
 
 
 def set_options(*, has_selector: bool = True) -> Decorator:
-    """The flags that all features share."""
+    """Return a decorator that adds the arguments and flags of all subcommands of `kubectl set`."""
     options: list[Decorator] = [
         click.argument("words", nargs=-1),
         output_options(),
@@ -68,7 +68,7 @@ def check_all_and_selector(options: Mapping[str, Any]) -> None:
 
 
 def select_objects(factory: Factory, words: Sequence[str], options: Mapping[str, Any]) -> list[ResourceInfo]:
-    """Return the objects of the words, or those of the files. An error of one ends the command."""
+    """Return the objects that the words or files name. The first error ends the command."""
     is_local = options["local"]
     if is_local and words:
         raise KubectlError(LOCAL_WITHOUT_FILES)

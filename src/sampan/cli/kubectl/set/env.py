@@ -147,7 +147,7 @@ def _read_variables(text: str) -> list[Variable]:
 
 
 def _import_variables(factory: Factory, options: dict[str, Any]) -> list[Variable]:
-    """Return a variable with a reference for each key of the ConfigMaps and Secrets of --from."""
+    """Return a variable for each key of the ConfigMaps and Secrets of --from, with a reference to the key."""
     variables: list[Variable] = []
     for info in select_objects(factory, [options["source"]], {**options, "files": (), "kustomize": ""}):
         fields = {"ConfigMap": "configMapKeyRef", "Secret": "secretKeyRef"}
@@ -165,8 +165,8 @@ def _import_variables(factory: Factory, options: dict[str, Any]) -> list[Variabl
 
 
 def change_env(current: Sequence[Variable], added: Sequence[Variable], removed: Sequence[str]) -> list[Variable]:
-    """Return the environment after the change; changed variables keep their places. Of two new ones the first
-    counts."""
+    """Return the environment after the change. Changed variables keep their positions. If a new variable is given
+    twice, the first one counts."""
     newer: dict[str, Variable] = {}
     for variable in added:
         newer.setdefault(variable["name"], variable)

@@ -1,5 +1,6 @@
-"""What the commands of `kubectl top` share: flags, requests to the Metrics API, and amounts as they are shown
-(kubectl's pkg/metricsutil)."""
+"""Code that the commands of `kubectl top` share: flags, requests to the Metrics API, and the format of amounts
+(kubectl's pkg/metricsutil).
+"""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ def check_available(session: Session) -> None:
 
 
 def top_options() -> Decorator:
-    """The flags that all commands of this group share."""
+    """Return a decorator that adds the flags that all commands of `kubectl top` share."""
     return combine_options(
         selector_option(),
         click.option("--sort-by", default="", metavar="cpu|memory", help="Sort by usage, highest first."),
@@ -51,7 +52,8 @@ def top_options() -> Decorator:
 
 
 def name_of_words(command: str, words: Sequence[str], options: Mapping[str, Any]) -> str:
-    """Return the name of the only object to show; "" for all. Raise KubectlError for a wrong --sort-by."""
+    """Return the name of the object to show; empty for all objects. Raise UsageError for more than one name, and
+    KubectlError for an invalid --sort-by."""
     if len(words) > 1:
         raise UsageError(f"{command} [NAME | -l label]")
     if options["sort_by"] not in ("", *RESOURCES):

@@ -1,4 +1,4 @@
-"""What to do about a CronJob now, and the Job that it creates. Pure."""
+"""The decision about a CronJob at a given time, and the Job that it creates. Pure."""
 
 import math
 from collections.abc import Sequence
@@ -71,7 +71,7 @@ _FORBIDDEN = "Not starting job because prior execution is running and concurrenc
 
 @dataclass(frozen=True, slots=True)
 class CronJobEvent:
-    """An event to record."""
+    """An event to record about a CronJob."""
 
     type: str
     reason: str

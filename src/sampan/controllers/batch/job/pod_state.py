@@ -17,7 +17,8 @@ TRACKING = "batch.kubernetes.io/job-tracking"
 """The finalizer of pods that are not counted yet."""
 FAILURES = "batch.kubernetes.io/job-index-failure-count"
 IGNORED_FAILURES = "batch.kubernetes.io/job-index-ignored-failure-count"
-"""Pod annotations with the number of earlier failures of the pod's index."""
+"""`FAILURES` and `IGNORED_FAILURES` are pod annotations with the number of earlier failures of the pod's index: those
+that count against the limit, and those that a pod failure policy ignores."""
 INDEXED, NON_INDEXED = "Indexed", "NonIndexed"
 _MOST = 2**31 - 1
 

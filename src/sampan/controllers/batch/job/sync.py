@@ -19,10 +19,11 @@ from sampan.machinery.events import NORMAL, WARNING, EventRecorder
 
 
 class JobStatusWriter:
-    """Writes a job's status if it differs from what the server has."""
+    """Writes the status of a job if it differs from the status on the server."""
 
     def __init__(self, *, job: Job, present: JobStatus, jobs: ResourceClient[Job], writes: OwnWrites) -> None:
-        """Write through `job`, whose status may be changed; `present` is the status on the server."""
+        """Create a writer for `job`, whose status the caller may change in place. `present` is the status on the
+        server."""
         self.job, self._written, self._jobs, self._writes = job, present, jobs, writes
 
     async def write(self) -> None:
@@ -41,7 +42,7 @@ class JobSync:
     def __init__(
         self, *, view: JobView, is_caught_up: bool, changes: PodChanges, writer: JobStatusWriter, events: EventRecorder
     ) -> None:
-        """Create a sync. `is_caught_up` states that the view includes all pods created before."""
+        """Create a sync. `is_caught_up` is true if the view includes all pods that were created before."""
         self._view, self._is_caught_up = view, is_caught_up
         self._changes, self._writer, self._events = changes, writer, events
         self.has_named = False

@@ -92,7 +92,7 @@ def indexes_of(pods: Sequence[Pod]) -> Indexes:
 
 
 def _select_unlisted(pods: Sequence[Pod], known: Sequence[str], fits: Callable[[Pod], bool]) -> list[Pod]:
-    """Return the pods that fit and that the status does not list yet."""
+    """Return the pods for which `fits` returns true and whose UIDs are not in `known`."""
     uids = set(known)
     return [pod for pod in pods if pod.metadata.uid not in uids and fits(pod)]
 

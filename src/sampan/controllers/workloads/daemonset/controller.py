@@ -123,7 +123,7 @@ class DaemonSetController:
         )
 
     def _decide(self, view: DaemonSetView) -> DaemonPodChanges:
-        """Return the changes. A rolling update continues only once every node has its pod."""
+        """Return the pods to create and to delete. A rolling update continues only once every node has its pod."""
         changes = manage(
             view, lambda node: self._failures.remaining_backoff_s(_failure_key(view, node), self._clock.monotonic())
         )

@@ -34,7 +34,7 @@ class Revisions:
 def split(
     history: Sequence[ControllerRevision], daemon_set: DaemonSet
 ) -> tuple[list[ControllerRevision], list[ControllerRevision]]:
-    """Return the revisions of the current template, and the others."""
+    """Return the revisions of the current template, and the revisions of older templates."""
     template = daemon_set.spec.template
     patch = revisions.template_patch(template)
     current = [revision for revision in history if revisions.is_equal(revision, patch)]
@@ -45,14 +45,18 @@ def split(
 
 
 def surplus(old: Sequence[ControllerRevision], limit: int, live: Collection[str]) -> list[ControllerRevision]:
-    """Return the oldest revisions to delete so that `limit` remain. Those with a `live` hash are kept, but count."""
+    """Return the oldest revisions to delete so that `limit` remain. Revisions whose hash is in `live` are not deleted,
+    but count toward the limit."""
     dead = [revision for revision in old if revision.metadata.labels.get(HASH_LABEL) not in live]
     return dead[: max(len(old) - limit, 0)]
 
 
 class RevisionKeys:
-    """Maps revisions to DaemonSets. A revision seen for the first time that has a controller concerns none, as the
-    DaemonSet itself has just created it."""
+    """Maps revisions to the DaemonSets to reconcile.
+
+    A revision with a controller that is seen for the first time maps to none, as the DaemonSet itself has just created
+    it.
+    """
 
     def __init__(self, *, owners: OwnerIndex[DaemonSet], known: Lister[ControllerRevision]) -> None:
         self._owners, self._known = owners, known

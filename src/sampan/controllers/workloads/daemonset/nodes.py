@@ -27,7 +27,7 @@ from sampan.machinery.object_key import NamespacedName, key_of
 GENERATION_ANNOTATION = "deprecated.daemonset.template.generation"
 GENERATION_LABEL = "pod-template-generation"
 HASH_LABEL = "controller-revision-hash"
-"""The node field that a pod's affinity selects."""
+"""The label of pods and ControllerRevisions with the hash of the pod template."""
 
 _NODE = "node.kubernetes.io/"
 _TOLERATED = (

@@ -15,7 +15,8 @@ from sampan.controllers.workloads.daemonset.view import (
 
 
 def manage(view: DaemonSetView, held_s: Callable[[str], float]) -> DaemonPodChanges:
-    """Return the changes. `held_s(node)` is the remaining backoff, in seconds, for replacing a failed pod there."""
+    """Return the pods to create and to delete, except for a rolling update. `held_s(node)` is the remaining backoff, in
+    seconds, for replacing a failed pod on the node."""
     changes = DaemonPodChanges()
     surges = surge(view.daemon_set, 1) > 0
     for node in view.nodes:
@@ -23,7 +24,7 @@ def manage(view: DaemonSetView, held_s: Callable[[str], float]) -> DaemonPodChan
     present = {node.metadata.name for node in view.nodes}
     for name, pods in view.pods.items():
         if name not in present:
-            # They can never be bound, and the pod garbage collector does not delete them.
+            # Pods pinned to a missing node can never be bound, and the pod garbage collector does not delete them.
             changes.pods += [pod for pod in pods if not pod.spec.nodeName]
     return changes
 

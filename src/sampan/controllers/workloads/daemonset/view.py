@@ -50,7 +50,7 @@ class DaemonPodChanges:
     pods: list[Pod] = field(default_factory=list)
     """The pods of the DaemonSet to delete."""
     ended: list[tuple[Pod, str]] = field(default_factory=list)
-    """Those of the pods that have failed or succeeded, and their nodes."""
+    """The pods in `pods` that have failed or succeeded, each with its node."""
     again_s: float | None = None
     """Seconds until the backoff of a failed pod ends."""
 

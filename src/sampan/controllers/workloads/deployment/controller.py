@@ -1,4 +1,4 @@
-"""The controller: creates, updates and deletes ReplicaSets, then writes the status."""
+"""deployment-controller, which creates, updates and deletes ReplicaSets, and then writes the status."""
 
 from collections.abc import Hashable, Iterable, Sequence
 

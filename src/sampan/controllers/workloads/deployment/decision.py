@@ -1,6 +1,7 @@
-"""The decision about a Deployment. Pure: `decide` maps it and its ReplicaSets to one step.
+"""The decision about a Deployment. Pure: `decide` maps a Deployment and its ReplicaSets to one step.
 
-A rollback to an older template is requested by the annotation that replaces the field of older API versions.
+A rollback to an older template is requested by an annotation, which stands for the `rollbackTo` field of older API
+versions.
 """
 
 from collections.abc import Callable, Iterable, Sequence

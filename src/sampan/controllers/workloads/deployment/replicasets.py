@@ -30,7 +30,7 @@ _LONGEST_NAME = 253
 
 
 def number(text: str) -> int | None:
-    """Return the annotation as a number, or None if it is none."""
+    """Return the value of an annotation as a number, or None if it is not a number."""
     return parse_int64(text)
 
 
@@ -166,7 +166,8 @@ class ReplicaSets:
 
 
 def sort_replica_sets(deployment: Deployment, replica_sets: Iterable[ReplicaSet]) -> ReplicaSets:
-    """Return the ReplicaSets. If several have the current template, the oldest is the new one."""
+    """Return the ReplicaSets, split into the new one and the old ones. If several have the current template, the oldest
+    is the new one."""
     ordered = sorted(replica_sets, key=age_key)
     template = deployment.spec.template
     new = next((rs for rs in ordered if is_same_template(rs.spec.template, template)), None)

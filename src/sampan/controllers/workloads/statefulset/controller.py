@@ -121,10 +121,10 @@ class StatefulSetController:
         )
 
     async def _is_present(self, sset: StatefulSet) -> bool:
-        """Whether the server's set has the same UID and generation as the cached one.
+        """Whether the StatefulSet on the API server has the same UID and generation as the cached one.
 
-        A previous controller manager may have acted on a state that this cache does not show yet, so that deleting live
-        pods on the basis of a stale set must be avoided.
+        Live pods must not be deleted because of a stale StatefulSet: a previous controller manager may have acted on a
+        state that this cache does not show yet.
         """
         meta = sset.metadata
         try:

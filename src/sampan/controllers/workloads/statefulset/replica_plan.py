@@ -190,7 +190,7 @@ class _Planner:
         for ordinal in reversed(self.desired_ordinals[least:]):
             pod = self.by_ordinal.get(ordinal)
             if pod is None:
-                return None  # It is about to be created.
+                return None  # The missing pod is about to be created.
             if revision_of(pod) != self.view.update and not _is_terminating(pod):
                 return ReplicaStep(Action.DELETE, pod)
             if self._is_unavailable(pod):

@@ -76,7 +76,8 @@ def with_owners(claim: PersistentVolumeClaim, sset: StatefulSet, pod: Pod) -> Pe
 
 
 def has_other_controller(claim: PersistentVolumeClaim, sset: StatefulSet, pod: Pod) -> bool:
-    """Whether another controller owns a claim that the policy would have this one manage."""
+    """Whether another controller owns a claim whose owner references the retention policy would have this controller
+    set."""
     if not is_deleted_with_set(sset) and not is_deleted_when_scaled(sset):
         return False
     if is_stale(claim, sset) or is_stale(claim, pod):

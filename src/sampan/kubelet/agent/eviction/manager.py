@@ -32,7 +32,7 @@ IMMEDIATE_S = 1.0
 
 Observe = Callable[[], dict[str, Observation]]
 Evict = Callable[[Pod, PodFailure, float], None]
-"""Evict a pod within a grace period in seconds."""
+"""A function that evicts a pod with a failure and a grace period in seconds."""
 Volumes = Callable[[Pod], Awaitable[Sequence[VolumeUsage]]]
 
 
@@ -115,8 +115,8 @@ class EvictionManager:
             await self._clock.sleep(pause_s)
 
     async def check(self) -> list[Pod]:
-        """Check once. Return the evicted pods: all that exceed their local storage limits, otherwise at most one to
-        relieve a shortage.
+        """Check the limits of local storage and the eviction thresholds once. Return the evicted pods: all that exceed
+        their local storage limits, otherwise at most one to relieve a shortage.
         """
         before = self._published
         short = self._update_shortages(await asyncio.to_thread(self._observe))
@@ -175,7 +175,7 @@ class EvictionManager:
         return []
 
     async def _reclaim(self, shortage: Shortage) -> bool:
-        """Free disk space without evicting. Return whether no threshold is met any more."""
+        """Free disk space without evicting pods. Return whether all thresholds are respected again."""
         try:
             await self._reclaim_disk(shortage.signal)
         except (RuntimeFailure, OSError) as error:
@@ -188,7 +188,7 @@ class EvictionManager:
         return float(most if own is None else min(most, own))
 
     async def _volume_usage(self, pod: Pod) -> list[Usage]:
-        """Return what the pod's volumes occupy on the node's disk."""
+        """Return the disk usage of those volumes of the pod that are on the node's disk."""
         volumes = rules.counted_volumes(pod, await self._volumes(pod))
         size, inodes = sum(volume.used_bytes for volume in volumes), sum(volume.used_inodes for volume in volumes)
         return [Usage("", 0, 0, disk_bytes=size, inodes=inodes)]
@@ -201,8 +201,8 @@ class EvictionManager:
 
 
 def observe_machine(root: Path, images: Path | None = None) -> dict[str, Observation]:
-    """Return an observation per eviction signal. `root` is the directory of the kubelet's data, `images` that of images
-    and containers if it is a different one.
+    """Return an observation per eviction signal. `root` is the directory of the kubelet's data; `images` is the
+    directory of images and containers if it is a different one.
     """
     memory = _read_meminfo()
     most = int(Path("/proc/sys/kernel/pid_max").read_text())

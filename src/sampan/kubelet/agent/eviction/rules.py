@@ -49,7 +49,7 @@ class Observation:
 class Threshold:
     signal: str
     limit: str
-    """An amount or a percentage."""
+    """The threshold: an amount of the resource, or a percentage of its capacity."""
     grace_s: float = 0.0
     is_hard: bool = True
     reclaim: str = ""
@@ -58,7 +58,7 @@ class Threshold:
 
 @dataclass(frozen=True, slots=True)
 class Shortage:
-    """A signal below its threshold."""
+    """An eviction signal that is below its threshold."""
 
     signal: str
     threshold: int
@@ -89,7 +89,9 @@ def thresholds(config: AgentConfig) -> list[Threshold]:
 
 
 def shortage(threshold: Threshold, observed: Mapping[str, Observation], *, with_reclaim: bool) -> Shortage | None:
-    """Return the shortage, if any. `with_reclaim` also requires the minimum reclaim, as after an earlier shortage."""
+    """Return the shortage if the signal is below its threshold, or None. With `with_reclaim` the minimum reclaim must
+    be available too, which is required for the end of an earlier shortage.
+    """
     now = observed.get(threshold.signal)
     if now is None:
         return None
@@ -129,8 +131,8 @@ def rank_pods(pods: Sequence[tuple[Pod, Sequence[Usage]]], resource: str) -> lis
 
 
 def total_usage(usages: Sequence[Usage], resource: str) -> int:
-    """Return the usage of the pod, for memory and processes as measured for the whole pod if available. Disk usage is
-    always the sum, because the entry of the pod excludes its containers.
+    """Return the usage of a resource by the pod. Memory and processes are those measured for the whole pod, if
+    available. Disk usage is always the sum over all entries, because the entry of the pod excludes its containers.
     """
     whole = [container_usage(usage, resource) for usage in usages if not usage.name and resource in ("memory", "pids")]
     return whole[0] if whole and whole[0] else sum(container_usage(usage, resource) for usage in usages)
@@ -222,8 +224,8 @@ def has_storage_limit(pod: Pod) -> bool:
 
 
 def storage_excess(pod: Pod, usages: Sequence[Usage], volumes: Sequence[VolumeUsage]) -> str | None:
-    """Return why the pod is evicted, or None. The pod's limit applies to its files, logs and volumes together, the
-    limit of a container to its files and logs.
+    """Return the eviction message if the pod exceeds a limit of local ephemeral storage, or None. The pod's limit
+    applies to its files, logs and volumes together, the limit of a container to its files and logs.
     """
     limit = effective_limits(pod.spec).get(STORAGE)
     if limit is None:

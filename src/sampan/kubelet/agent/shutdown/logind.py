@@ -115,9 +115,9 @@ class Logind:
     async def _call(
         self, service: str, path: str, interface: str, member: str, signature: str = "", *values: object
     ) -> Message:
-        """Call a method and return the reply. Raise LogindError on errors.
-
-        A lock that arrives when the caller no longer waits would be held for ever, so its file descriptor is closed.
+        """Call a D-Bus method and return the reply. Raise LogindError on errors. If a reply arrives after the timeout
+        or after the caller was cancelled, its file descriptors are closed: otherwise an inhibitor lock would be held
+        forever.
         """
         from dbus_fast import DBusFastError, Message, MessageType
 

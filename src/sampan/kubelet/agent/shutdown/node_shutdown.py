@@ -25,7 +25,7 @@ _DEFAULT_GRACE_S = 30
 
 
 def groups_of(config: AgentConfig) -> list[ShutdownGroup]:
-    """Return the groups by ascending priority; none if graceful shutdown is disabled. Pure."""
+    """Return the shutdown groups by ascending priority; none if graceful shutdown is disabled. Pure."""
     if config.shutdown_groups:
         return sorted(config.shutdown_groups, key=lambda group: group.priority)
     usual_s = config.shutdown_grace_s - config.shutdown_grace_critical_s
@@ -35,7 +35,9 @@ def groups_of(config: AgentConfig) -> list[ShutdownGroup]:
 
 
 def group_of(priority: int, groups: Sequence[ShutdownGroup]) -> ShutdownGroup:
-    """Return the group with the highest priority not above that of the pod, or else the lowest group. Pure."""
+    """Return the shutdown group of a pod with this priority: the one with the highest priority not above that of the
+    pod, or else the lowest one. Pure.
+    """
     return next((group for group in reversed(groups) if group.priority <= priority), groups[0])
 
 

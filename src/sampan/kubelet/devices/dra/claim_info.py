@@ -38,7 +38,9 @@ def pod_claims(pod: Pod) -> list[PodClaim]:
 
 
 def _pod_claim(pod: Pod, claim: PodResourceClaim) -> PodClaim | None:
-    """Return the claim, or None if the pod does not need one. Raise ClaimNotPrepared if it has not been created yet."""
+    """Return the ResourceClaim of a claim in the pod's spec, or None if the pod does not need one. Raise
+    ClaimNotPrepared if it has not been created yet.
+    """
     if claim.resourceClaimName:
         return PodClaim(claim.resourceClaimName, False)
     for status in pod.status.resourceClaimStatuses:
@@ -61,13 +63,13 @@ def check_claim(pod: Pod, pod_claim: PodClaim, claim: ResourceClaim) -> None:
 
 
 class ContainerClaim(NamedTuple):
-    """The part of a claim that a container uses."""
+    """The part of a resource claim that a container uses."""
 
     label: str
-    """Name in the container status; empty for extended resources."""
+    """Name of the claim in the container status; empty for extended resources."""
     claim: str
     request: str
-    """Request in the claim; empty for all requests."""
+    """Name of a request in the claim; empty for all requests."""
 
 
 def container_claims(pod: Pod, container: Container) -> Iterator[ContainerClaim]:

@@ -32,7 +32,7 @@ _MAX_MESSAGE = 1024
 
 @cache
 def proto(service: str = SERVICES[0]) -> ProtoSchema:
-    """Return the messages of this version of the API."""
+    """Return the protobuf messages of this version of the DRA API."""
     if service == SERVICES[0]:
         return calls.read_schema(_HERE / "dra.proto")
     from sampan.machinery.proto import ProtoSchema
@@ -70,7 +70,9 @@ class DraDriver(NamedTuple):
 
 
 def select_service(name: str, endpoint: str, versions: Sequence[str]) -> str:
-    """Return the first supported version. Raise PluginError if there is none."""
+    """Return the first version of the DRA API that both the driver and this kubelet support. Raise PluginError if there
+    is none.
+    """
     start = f"invalid supported gRPC versions of DRA driver plugin {name} at endpoint {endpoint}:"
     if not versions:
         raise PluginError(f"{start} empty list of supported gRPC services (aka supported versions)")
@@ -87,7 +89,7 @@ def _format_list(names: Sequence[str]) -> str:
 
 
 class DraDrivers:
-    """DraDrivers by name. If a driver has several endpoints, the latest is used."""
+    """The registered DRA drivers by name. If a driver has several endpoints, the latest one is used."""
 
     def __init__(self) -> None:
         self._all: dict[str, list[DraDriver]] = {}
@@ -100,7 +102,7 @@ class DraDrivers:
         drivers.append(driver)
 
     def remove(self, name: str, endpoint: str) -> bool:
-        """Remove the endpoint. Return whether it was the last one of the driver."""
+        """Remove an endpoint of the driver. Return whether it was the last one."""
         remaining = [driver for driver in self._all.get(name, ()) if driver.endpoint != endpoint]
         if remaining:
             self._all[name] = remaining
@@ -119,7 +121,9 @@ class DraDrivers:
 log = logging.getLogger(__name__)
 
 _DELAY_S = 30.0
-"""A driver that is being restarted registers again within this time."""
+"""How long a driver may be gone before its ResourceSlices are deleted: a driver that is being restarted registers again
+within this time.
+"""
 _FIRST_PAUSE_S, _MAX_PAUSE_S = 1.0, 300.0
 
 
@@ -147,7 +151,7 @@ class ResourceSliceCleaner:
             self._pending[driver] = self._group.create_task(self._delete_after(driver, _DELAY_S))
 
     def cancel_deletion(self, driver: str) -> None:
-        """Cancel a pending deletion because the driver is registered again."""
+        """Cancel a pending deletion of the driver's ResourceSlices because the driver is registered again."""
         task = self._pending.pop(driver, None)
         if task is not None:
             task.cancel()
@@ -158,7 +162,7 @@ class ResourceSliceCleaner:
         self._pending.pop(driver, None)
 
     async def _delete(self, driver: str) -> None:
-        """Delete the slices of the driver, or of all drivers if the name is empty."""
+        """Delete the ResourceSlices of the driver, or of all drivers if the name is empty. Failures are retried."""
         fields = f"spec.nodeName={self._node}" + (f",spec.driver={driver}" if driver else "")
         pause_s = _FIRST_PAUSE_S
         while True:
@@ -184,7 +188,7 @@ class DeviceHealth(NamedTuple):
 
 
 PoolDevice = tuple[str, str]
-"""Pool and device name."""
+"""The names of a pool and of a device in it."""
 
 
 class HealthTable:

@@ -45,7 +45,7 @@ _HEALTH_RETRY_S = 5.0
 
 
 class DraManager:
-    """`run()` must be active for drivers to register."""
+    """Prepares and unprepares the resource claims of a node's pods. `run()` must be active for drivers to register."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class DraManager:
         clock: Clock,
         look_at: Callable[[str], None] = lambda uid: None,
     ) -> None:
-        """`look_at` receives the UID of a pod one of whose devices has changed its health."""
+        """`look_at` is called with the UID of each pod that uses a device whose health has changed."""
         self._claims, self._clock, self._look_at = client.for_kind(ResourceClaim), clock, look_at
         self._drivers = DraDrivers()
         self._prepared = PreparedClaims(root / _STATE)
@@ -64,7 +64,7 @@ class DraManager:
         self._health = HealthTable(clock=clock)
         self._slice_cleaner = ResourceSliceCleaner(client=client, node_name=node_name, clock=clock)
         self._lock = asyncio.Lock()
-        """Serializes the pods, because two of them may use the same claim."""
+        """Held while the claims of one pod are prepared or unprepared, because two pods may use the same claim."""
         self._group: asyncio.TaskGroup | None = None
         self._watching: dict[tuple[str, str], asyncio.Task[None]] = {}
 
@@ -94,7 +94,7 @@ class DraManager:
             self._slice_cleaner.delete_later(name)
 
     async def _watch(self, name: str, endpoint: str) -> None:
-        """Watch the health of the driver's devices. A driver that does not implement this is not asked again."""
+        """Watch the health of the driver's devices. Return if the driver does not implement health reports."""
         while True:
             try:
                 async for response in watch_health(endpoint):
@@ -113,7 +113,7 @@ class DraManager:
     # -- preparing claims --------------------------------------------------------------------------------------------
 
     async def prepare(self, pod: Pod) -> None:
-        """Prepare all claims of the pod; returns immediately if they are. Raise ClaimNotPrepared on errors."""
+        """Prepare all claims of the pod, unless they are prepared already. Raise ClaimNotPrepared on errors."""
         if not pod.spec.resourceClaims and pod.status.extendedResourceClaimStatus is None:
             return
         try:
@@ -150,7 +150,9 @@ class DraManager:
         self._prepared.write()
 
     def _record_use(self, pod: Pod, claim: ResourceClaim) -> ClaimInfo:
-        """Record that the pod uses the claim, before it is prepared: from now on it may have to be unprepared."""
+        """Record that the pod uses the claim. This happens before the claim is prepared: from now on it may have to be
+        unprepared.
+        """
         meta = claim.metadata
         info = self._prepared.get(meta.namespace, meta.name)
         if info is not None and info.ClaimUID != meta.uid:

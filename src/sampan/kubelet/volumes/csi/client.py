@@ -59,7 +59,7 @@ class NodeInfo(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CsiVolume:
-    """A volume with the parameters of its use."""
+    """A CSI volume with the parameters of its use by a pod."""
 
     handle: str
     mode: str = "ReadWriteOnce"
@@ -74,7 +74,7 @@ class CsiVolume:
 
 
 class CsiDriverClient:
-    """A registered driver."""
+    """A client of one registered CSI driver."""
 
     def __init__(self, name: str, socket: str) -> None:
         self.name, self.socket = name, socket
@@ -155,7 +155,7 @@ class CsiDriverClient:
 
 
 class CsiDrivers:
-    """Registered drivers by name."""
+    """The clients of the registered CSI drivers by driver name."""
 
     def __init__(self) -> None:
         self._drivers: dict[str, CsiDriverClient] = {}
@@ -173,8 +173,8 @@ class CsiDrivers:
         self._drivers.pop(name, None)
 
     def get(self, name: str, operation: str) -> CsiDriverClient:
-        """Return the driver. `operation` is the operation for the message. Raise VolumeOperationError if it is not
-        registered.
+        """Return the client of the driver. Raise VolumeOperationError if it is not registered; `operation` is the
+        operation that the message of the error names.
         """
         driver = self._drivers.get(name)
         if driver is None:

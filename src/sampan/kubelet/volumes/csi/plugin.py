@@ -58,7 +58,7 @@ class CsiPlugin(VolumePluginBase):
     name = NAME
 
     def __init__(self, host: VolumeHost, drivers: CsiDrivers, refresh: Callable[[str], Awaitable[None]]) -> None:
-        """`refresh` publishes how many volumes of a driver this node supports."""
+        """`refresh` publishes how many volumes of the named driver this node supports."""
         self._host, self._drivers, self._refresh = host, drivers, refresh
 
     def supports(self, spec: VolumeSpec) -> bool:
@@ -156,7 +156,7 @@ class CsiPlugin(VolumePluginBase):
             raise VolumeOperationError(f"kubernetes.io/csi: mounter.SetUpAt failed: {error}") from error
 
     async def _publish(self, spec: VolumeSpec) -> ReadyVolume:
-        """Publish the volume. Its data file is written first, so that even a later kubelet knows what to unpublish."""
+        """Publish the volume. Its data file is written first, so that a later kubelet can unpublish the volume."""
         source: CSIPersistentVolumeSource | CSIVolumeSource = spec.source.csi or spec.volume.csi or CSIVolumeSource()
         driver = self._drivers.get(source.driver, "mounter.SetUpAt failed to get CSI client")
         info = await self._info(source.driver)
@@ -324,7 +324,7 @@ class CsiPlugin(VolumePluginBase):
         return informer.lister.get(driver)
 
     async def _is_attached(self, driver: str) -> bool:
-        """Whether volumes of the driver have to be attached."""
+        """Whether volumes of the driver have to be attached to the node."""
         info = await self._info(driver)
         return info is None or info.spec.attachRequired is not False
 

@@ -91,7 +91,9 @@ class CsiNodePublisher:
         self._nodes, self._csi_nodes, self._name = client.for_kind(Node), client.for_kind(CSINode), node_name
 
     async def ensure(self) -> CSINode:
-        """Return the CSINode of the node. One that belongs to an earlier node of the same name is replaced."""
+        """Return the CSINode object of the node. A CSINode object that belongs to an earlier node of the same name is
+        replaced.
+        """
         node = await self._nodes.get(self._name)
         try:
             csi_node = await self._csi_nodes.get(self._name)
@@ -142,7 +144,9 @@ def make_csi_node(node: Node) -> CSINode:
 
 
 def update_driver_list(drivers: Sequence[CSINodeDriver], name: str, info: NodeInfo | None) -> list[CSINodeDriver]:
-    """Return the list with the driver added or updated, or without it if `info` is None. Pure."""
+    """Return the driver list of the CSINode object with the driver added or updated, or without it if `info` is None.
+    Pure.
+    """
     others = [driver for driver in drivers if driver.name != name]
     if info is None:
         return others
@@ -185,7 +189,7 @@ def _find_new_labels(node: Node, topology: Mapping[str, str]) -> dict[str, str]:
 
 
 _TICK_S = 10.0
-"""The shortest update period."""
+"""The shortest period at which volume limits are updated."""
 
 
 class VolumeLimitUpdater:
@@ -224,5 +228,5 @@ class VolumeLimitUpdater:
 
 
 def update_period_s(info: CSIDriver | None) -> int:
-    """Return the update period in seconds; 0 if there is none. Pure."""
+    """Return the period at which the driver's volume limit is updated, in seconds; 0 if there is none. Pure."""
     return (info.spec.nodeAllocatableUpdatePeriodSeconds or 0) if info is not None else 0

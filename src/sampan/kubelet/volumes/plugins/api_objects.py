@@ -108,7 +108,9 @@ def raise_errors(messages: Sequence[str]) -> None:
 
 
 class FilesPlugin(VolumePluginBase):
-    """Subclasses provide a name and a payload. The files are replaced atomically and are read-only for the pod."""
+    """Base class of plug-ins whose volumes contain generated files. Subclasses provide a name and a payload. The files
+    are replaced atomically and are read-only for the pod.
+    """
 
     name: str
     medium = MEMORY
@@ -123,7 +125,7 @@ class FilesPlugin(VolumePluginBase):
         return ReadyVolume(path=path, is_read_only=True, again_s=again_s)
 
     async def payload(self, spec: VolumeSpec) -> tuple[Payload, float | None]:
-        """Return the files, and the seconds until they have to be updated, or None."""
+        """Return the files of the volume, and the seconds until they have to be updated, or None."""
         raise NotImplementedError
 
     def _write(self, spec: VolumeSpec, path: Path, payload: Payload) -> None:
@@ -149,8 +151,8 @@ class FilesPlugin(VolumePluginBase):
 
 
 def nested_mount_points(pod: Pod, volume: str) -> list[str]:
-    """Return where other volumes are mounted inside this one, relative to it. The directories have to be created in
-    advance, because the volume is read-only. Pure.
+    """Return the paths, relative to this volume, at which other volumes are mounted inside it. Their directories have
+    to be created in advance, because the volume is read-only. Pure.
     """
     paths: dict[str, None] = {}
     for container in all_containers(pod.spec):

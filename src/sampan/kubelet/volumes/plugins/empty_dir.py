@@ -48,13 +48,15 @@ class EmptyDirPlugin(VolumePluginBase):
 
 
 class MediumDirectories:
-    """Directories on a medium. A marker file outside the volume tells that one is complete."""
+    """Directories on disk, in memory or in huge pages. A marker file outside the volume tells that a directory is
+    complete.
+    """
 
     def __init__(self, host: VolumeHost) -> None:
         self._layout, self._mounter = host.layout, host.mounter
 
     def make(self, uid: str, name: str, path: Path, medium: str, *, size: int = 0, page: str = "") -> bool:
-        """Create the directory. Return whether it did not exist before."""
+        """Create the directory of a volume on the medium. Return whether it did not exist before."""
         notes = self._layout.notes(uid, NAME, name)
         if (notes / "ready").exists() and path.is_dir() and self._is_on(path, medium):
             return False
@@ -87,7 +89,7 @@ class MediumDirectories:
 
 
 def memory_size(pod: Pod, source: EmptyDirVolumeSource, allocatable: str) -> int:
-    """Return the size limit of a volume in memory: the smallest of those of pod, node and volume. Pure."""
+    """Return the size of a volume in memory: the smallest of the limits of pod, node and volume. Pure."""
     limits = [quantity.parse(allocatable).value()]
     if all("memory" in container.resources.limits for container in pod.spec.containers or ()):
         limits.append(effective_limits(pod.spec).get("memory", quantity.parse("0")).value())
@@ -97,8 +99,8 @@ def memory_size(pod: Pod, source: EmptyDirVolumeSource, allocatable: str) -> int
 
 
 def page_size(pod: Pod, medium: str) -> str:
-    """Return the huge page size according to the pod's requests. Raise VolumeOperationError if it is not
-    unique. Pure.
+    """Return the huge page size according to the pod's requests. Raise VolumeOperationError if they do not name exactly
+    one. Pure.
     """
     wanted_size = medium.removeprefix(f"{HUGE_PAGES}-") if medium != HUGE_PAGES else ""
     containers: list[Container] = init_and_main_containers(pod.spec)

@@ -42,7 +42,9 @@ class HostPathPlugin(VolumePluginBase):
 
 
 def _mode(spec: VolumeSpec) -> int:
-    """Return the mode of a new directory. A provisioned one must be accessible to any user that its pods run as."""
+    """Return the mode of a new directory. The directory of a provisioned volume must be accessible to any user that its
+    pods run as.
+    """
     made_by = spec.persistent.metadata.annotations.get(PROVISIONED_BY) if spec.persistent is not None else None
     return 0o777 if made_by == LOCAL_PATH else 0o755
 
@@ -67,7 +69,7 @@ def _make_directory(path: Path, mode: int) -> None:
 
 def check(path: Path, type: str, mode: int = 0o755) -> None:
     """Create the path if its type allows that. Raise VolumeOperationError if it has the wrong type. A path without a
-    type becomes a directory, as container engines would create it; doing so here makes all runtimes behave alike.
+    type becomes a directory, as container engines would create it: all runtimes behave alike if it is created here.
     """
     if not path.exists():
         if type in ("", "DirectoryOrCreate"):

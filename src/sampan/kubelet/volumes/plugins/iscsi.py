@@ -1,4 +1,4 @@
-"""iscsi volumes: a network disk that iscsiadm of the machine attaches to this node."""
+"""iscsi volumes: a network disk that the machine's iscsiadm attaches to this node."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class IscsiPlugin(VolumePluginBase):
                 raise VolumeOperationError(error.text, step=MOUNT_DEVICE) from None
 
     async def _attach(self, spec: VolumeSpec) -> str:
-        """Return the path of the disk. Each portal is an alternative path to it; one suffices."""
+        """Attach the disk and return its path. Each portal is an alternative path to the disk; one suffices."""
         source, secret = _source(spec), await self._secret(spec)
         last_error: VolumeOperationError | None = None
         for portal in _portals(source):
@@ -132,7 +132,9 @@ class IscsiPlugin(VolumePluginBase):
         return [_device_at(path) for path in sorted(paths)]
 
     def _note(self, uid: str, inner: str) -> Path:
-        """Return the file that stores the disk of a pod's volume, which its directory does not reveal."""
+        """Return the file in which the disk of a pod's volume is noted, because the directory of the volume does not
+        reveal it.
+        """
         return self._host.layout.notes(uid, NAME, inner) / "device"
 
     async def set_up(self, spec: VolumeSpec) -> ReadyVolume:

@@ -99,7 +99,7 @@ class LocalPlugin(VolumePluginBase):
         return True
 
     async def expand(self, spec: VolumeSpec, ready: ReadyVolume, device: DeviceMount | None, size: int) -> None:
-        """Expand the file system of a disk. A directory or a raw block device needs nothing."""
+        """Expand the file system of a disk. Do nothing for a directory or a raw block device."""
         if device is not None:
             kind = await run_in_thread(self._host.mounter.kind, device.path)
             await expand_file_system((spec.source.local or LocalVolumeSource()).path, kind, device.path)

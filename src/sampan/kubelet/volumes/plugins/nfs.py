@@ -1,4 +1,4 @@
-"""nfs volumes: a directory of a file server, mounted by mount.nfs of the machine."""
+"""nfs volumes: a directory of a file server, mounted by the machine's mount.nfs."""
 
 from __future__ import annotations
 

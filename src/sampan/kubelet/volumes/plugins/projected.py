@@ -74,7 +74,7 @@ class ProjectedPlugin(FilesPlugin):
             content = await self._trust_bundles.anchors(part.clusterTrustBundle)
             return {part.clusterTrustBundle.path: _make_restricted_file(spec, content, mode)}, _BUNDLES_S
         if part.podCertificate is not None:
-            raise VolumeOperationError("unimplemented")  # As in a Kubernetes kubelet with default feature gates.
+            raise VolumeOperationError("unimplemented")  # Kubernetes has podCertificate disabled by default too.
         return {}, None
 
     async def _token(self, spec: VolumeSpec, part: VolumeProjection, mode: int) -> tuple[dict[str, File], float | None]:
@@ -87,14 +87,18 @@ class ProjectedPlugin(FilesPlugin):
 
 
 def _make_restricted_file(spec: VolumeSpec, content: bytes, mode: int) -> File:
-    """Return the file. If a single user or fsGroup is known to need it, no other may read it."""
+    """Return a file with this content. If all containers run as one user, or if the pod has an fsGroup, other users may
+    not read the file.
+    """
     user = pod_user(spec.pod)
     is_closed = user is not None or spec.security.fsGroup is not None
     return File(content, _OWNER_ONLY if is_closed else mode, user)
 
 
 def pod_user(pod: Pod) -> int | None:
-    """Return the user that all containers run as, or None if that is not specified or differs. Pure."""
+    """Return the user that all containers run as, or None if it is not specified or differs between
+    containers. Pure.
+    """
     whole = pod.spec.securityContext.runAsUser if pod.spec.securityContext is not None else None
     users = set()
     for container in all_containers(pod.spec):
@@ -104,7 +108,9 @@ def pod_user(pod: Pod) -> int | None:
 
 
 class TrustBundles:
-    """Trust anchors from ClusterTrustBundles as PEM without duplicates (`pkg/kubelet/clustertrustbundle`)."""
+    """Provides the trust anchors of ClusterTrustBundles as PEM without duplicates
+    (`pkg/kubelet/clustertrustbundle`).
+    """
 
     def __init__(self, *, client: Client) -> None:
         self._bundles = client.for_kind(ClusterTrustBundle)

@@ -39,8 +39,8 @@ class GitRepoPlugin(VolumePluginBase):
 
 
 def make_no_plugin_error(spec: VolumeSpec) -> VolumeOperationError:
-    """Return the error for an unsupported source. In-tree vendor drivers were removed from Kubernetes in favor
-    of CSI.
+    """Return the error for a volume source that is not supported. In-tree vendor drivers were removed from Kubernetes
+    in favor of CSI.
     """
     source = spec.volume if spec.persistent is None else spec.source
     names = [name for name in source.__struct_fields__ if name not in _NO_SOURCES and getattr(source, name) is not None]

@@ -317,7 +317,7 @@ class Checker:
         return self._fail(node.offset, f"expected type 'optional_type({shown})' but found '{shown}'")
 
     def _join(self, known: Type | None, other: Type, offset: int) -> Type:
-        """Return the common type of the elements of a literal so far and one more."""
+        """Return the common type of the previous elements of a list or map literal and one more element."""
         if known is None:
             return other
         if self._try_assign(known, other):
@@ -371,7 +371,7 @@ class Checker:
         return _RESULTS[node.form](self, node, scope[node.variable], transform)
 
     def _range(self, node: Comprehension, range_type: Type) -> tuple[Type, Type]:
-        """Return the types of keys (indices) and values."""
+        """Return the types of the keys (indices of a list) and values that a macro iterates over."""
         if range_type.kind == "list":
             return INT, range_type.parameters[0]
         if range_type.kind == "map":

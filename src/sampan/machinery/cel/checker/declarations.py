@@ -26,9 +26,9 @@ class Overload:
     run: Callable[..., Any]
     is_method: bool = False
     cost: Cost | None = None
-    """None means a cost of 1."""
+    """Computes the cost of a call; None means a cost of 1."""
     estimate: Callable[[Estimator, Sequence[Operand]], Estimate] | None = None
-    """None means an estimate of 1."""
+    """Estimates the cost of a call and the size of its result; None means a cost of 1."""
     is_metered: bool = False
     """Whether `run` takes the frame as its first argument and charges the whole cost itself."""
     is_lenient: bool = False
@@ -44,7 +44,7 @@ class Library:
     types: Sequence[Type] = ()
 
     def with_types(self, types: Sequence[Type]) -> Library:
-        """Return the library with further types."""
+        """Return the library with these types added."""
         return Library(self.functions, self.macros, (*self.types, *types))
 
 

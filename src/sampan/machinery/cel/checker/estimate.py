@@ -61,7 +61,7 @@ ZERO, UNIT = fixed_range(0), fixed_range(1)
 
 
 class CostEntry(NamedTuple):
-    """The sizes of a container's keys and values."""
+    """The estimated sizes of the keys and of the values of a list or map."""
 
     key: Range
     value: Range
@@ -337,8 +337,8 @@ def _member(declared: Type, name: str) -> Type | None:
 
 
 def _is_scalar(type_: Type) -> bool:
-    """Whether the type is a scalar. Types as values count, too: kube-apiserver takes the size of `int` for that of the
-    rule's root."""
+    """Whether the size of a value of this type is estimated as 1. Types as values count as scalars, too, as in
+    kube-apiserver."""
     return type_.kind in SCALARS or type_.kind == "type" or (type_.is_optional and _is_scalar(type_.parameters[0]))
 
 
@@ -379,7 +379,8 @@ _LOOPS: Final[Mapping[str, Callable[[Range, Range, bool], tuple[Range, Range]]]]
     "transformMap": _map_entries,
     "transformMapEntry": _map_entries,
 }
-"""The cost of a macro outside of its loop, and that of one step, as if it were expanded into a fold."""
+"""By macro: the function that returns its cost outside of the loop and the cost of one step, as if it were expanded
+into a fold."""
 _COSTS: Final[Mapping[str, Callable[[Estimator, Any], Range]]] = {
     "literal": Estimator._literal,
     "ident": Estimator._ident,

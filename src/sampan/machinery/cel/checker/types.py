@@ -189,7 +189,7 @@ class Substitution:
         self._order: list[str] = []
 
     def mark(self) -> int:
-        """Return the current state, for `undo`."""
+        """Return the current number of bindings, to which `undo` can return."""
         return len(self._order)
 
     def undo(self, mark: int) -> dict[str, Type]:

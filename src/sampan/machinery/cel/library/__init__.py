@@ -41,6 +41,6 @@ def kubernetes() -> tuple[Library, ...]:
 
 
 BINDINGS = Library(macros=macros.BINDINGS)
-"""The `cel.bind` macro."""
+"""The library with the `cel.bind` macro."""
 
 __all__ = ["BINDINGS", "kubernetes"]

@@ -45,7 +45,7 @@ _COMPARABLE: Final = (INT, UINT, DOUBLE, BOOL, DURATION, TIMESTAMP, STRING, BYTE
 _SUMMABLE: Final = (INT, UINT, DOUBLE, DURATION)
 _TEXTS: Final = (str, bytes)
 _ALLOCATION = 11
-"""The cost of a call and the allocation of a list."""
+"""The cost of a call that allocates a list."""
 
 
 def charge_traversal(frame: Frame, value: Any) -> None:
@@ -195,7 +195,7 @@ _COMPARABLE_NAMES: Final = frozenset(
 
 
 def _estimate_traversal(_: Estimator, operands: Sequence[Operand]) -> Estimate:
-    """Estimate 1 for each element, and a traversal of each that is a string."""
+    """Return an estimate of 1 for each element of a list, and of a traversal of each element that is a string."""
     values = operands[0]
     element = UNIT
     inner = values.type.parameters[0] if values.type.kind == "list" else DYN

@@ -28,7 +28,7 @@ from sampan.machinery.cel.runtime.values import (
 from sampan.machinery.cel.syntax.ast import Comprehension, ListNode, Literal
 
 Run = Callable[[Frame], Any]
-"""Evaluates a node of the tree."""
+"""A closure that evaluates a node of the syntax tree."""
 
 
 def constant(value: Any, cost: int = 0) -> Run:
@@ -283,7 +283,7 @@ def dynamic_call(overloads: Sequence[Overload], args: Sequence[Run]) -> Run:
 
 
 def needs_check(declared: Type, static: Type) -> bool:
-    """Whether a value of the static type may not be of the declared one."""
+    """Whether a value whose static type is `static` may have another type than `declared` at run time."""
     return (static.is_dyn or static.kind in ("wrapper", "null")) and declared.kind not in ("dyn", "any", "parameter")
 
 

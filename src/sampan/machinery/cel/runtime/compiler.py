@@ -37,7 +37,7 @@ from sampan.machinery.cel.syntax.ast import (
 
 _LIST_COST, _MAP_COST, _STRUCT_COST = 10, 30, 40
 _FOLDED: Final = frozenset(("bool", "bytes", "double", "duration", "int", "string", "timestamp", "uint"))
-"""Conversions of constants are evaluated once, as in cel-go's optimizer."""
+"""The conversion functions that are evaluated once if their argument is a constant, as in cel-go's optimizer."""
 
 
 class Compiler:

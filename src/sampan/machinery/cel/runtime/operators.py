@@ -146,7 +146,7 @@ def map_key(key: Any) -> Any:
 
 
 def key_value(key: Any) -> Any:
-    """Return the CEL value of a stored key."""
+    """Return the CEL value of a key that `map_key` returned."""
     return key.value if type(key) is BoolKey else key
 
 

@@ -71,7 +71,7 @@ class Ident(ExpressionNode):
 
 
 class Select(ExpressionNode):
-    """`operand.field`, `operand.?field` or `has(operand.field)`."""
+    """The selection of a field: `operand.field`, `operand.?field` or `has(operand.field)`."""
 
     __slots__ = ("constant", "field", "is_constant", "is_optional", "is_test", "operand", "variable", "wire_name")
     kind = "select"
@@ -94,7 +94,7 @@ class Select(ExpressionNode):
 
 
 def qualified_name(node: ExpressionNode) -> str | None:
-    """Return the qualified name of a chain of selections, such as `a.b.c`, or None if the node is not one."""
+    """Return the qualified name of a chain of selections, such as `a.b.c`, or None if the node is not such a chain."""
     names: list[str] = []
     while isinstance(node, Select) and not node.is_test and not node.is_optional:
         names.append(node.field)
@@ -121,7 +121,8 @@ class CallNode(ExpressionNode):
 
 
 class Logical(ExpressionNode):
-    """`a && b && c` or `a || b || c`: chains are flat, however long. `offsets` are those of the operators."""
+    """A conjunction or disjunction: `a && b && c` or `a || b || c`. Chains are flat, however long. `offsets` are the
+    positions of the operators."""
 
     __slots__ = ("is_and", "offsets", "terms")
     kind = "logical"
@@ -166,7 +167,7 @@ class MapNode(ExpressionNode):
 
 
 class StructNode(ExpressionNode):
-    """`Name{field: value}`."""
+    """The construction of an object: `Name{field: value}`."""
 
     __slots__ = ("fields", "name", "offsets", "optional", "values")
     kind = "struct"
@@ -214,7 +215,7 @@ class Comprehension(ExpressionNode):
 
 
 class BindNode(ExpressionNode):
-    """`cel.bind(variable, value, body)`."""
+    """The macro `cel.bind(variable, value, body)`."""
 
     __slots__ = ("body", "value", "variable")
     kind = "bind"
@@ -228,7 +229,7 @@ class BindNode(ExpressionNode):
 
 
 class OptionalMap(ExpressionNode):
-    """`target.optMap(variable, body)`, or `optFlatMap`, whose body is itself optional."""
+    """The macro `target.optMap(variable, body)`, or `optFlatMap`, whose body is itself optional."""
 
     __slots__ = ("body", "is_flat", "target", "variable")
     kind = "optional_map"

@@ -69,7 +69,7 @@ _ESCAPE = re.compile(
 class Token(NamedTuple):
     kind: str
     text: str
-    """The text as in the source."""
+    """The text of the token as it is written in the source."""
     offset: int
 
 

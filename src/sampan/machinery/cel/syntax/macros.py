@@ -26,7 +26,7 @@ Arguments = Sequence[ExpressionNode]
 Macro = Callable[[int, ExpressionNode | None, Arguments], ExpressionNode | None]
 """Returns the node for the call at an offset, or None if it is not a call of the macro."""
 Key = tuple[str, int, bool]
-"""Name, number of arguments, and whether there is a target."""
+"""The key of a macro: its name, the number of its arguments, and whether it has a target."""
 
 _FOLD = "@result"
 _NOT_SORTABLE = "sortBy can only be applied to a list, identifier, comprehension, call or select expression"

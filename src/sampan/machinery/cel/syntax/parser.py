@@ -306,7 +306,7 @@ class _Parser:
         return self._deep(ListNode(bracket.offset, items, optional))
 
     def _entries(self) -> tuple[list[ExpressionNode], list[ExpressionNode], list[int]]:
-        """Parse keys and values up to the closing brace; return them, and the indices of optional ones."""
+        """Parse keys and values up to the closing brace; return them, and the indices of the optional entries."""
         keys: list[ExpressionNode] = []
         values: list[ExpressionNode] = []
         optional: list[int] = []

@@ -1,8 +1,8 @@
-"""The compiler: from the state of a service port to its elements, chains and affinity sets. Pure.
+"""The compiler, which translates the state of a service port to elements, chains and affinity sets. Pure.
 
 A service port has up to four chains. `external-` decides about masquerading and about traffic of this node, and goes to
-`service-` or `local-`, which choose an endpoint. With session affinity they go to the chain of an endpoint, which
-remembers the client. `firewall-` drops what the source ranges do not allow.
+`service-` or `local-`, which choose an endpoint. With session affinity these go to the chain of an endpoint, which
+remembers the client. `firewall-` drops packets that the source ranges do not allow.
 """
 
 from __future__ import annotations
@@ -32,8 +32,11 @@ class ElementKey(NamedTuple):
 
 
 class AddressRank(IntEnum):
-    """Which service has an address that several claim. Users write external IPs into services as they like; the other
-    addresses are allocated, so that an external IP never takes one of them away."""
+    """The precedence of a service among services that claim the same address; the lowest rank wins.
+
+    Users can write any external IP into a service, while the other addresses are allocated. An external IP therefore
+    never takes precedence over an allocated address.
+    """
 
     CLUSTER_IP = 0
     LOAD_BALANCER_IP = 1
@@ -42,12 +45,13 @@ class AddressRank(IntEnum):
 
 @dataclass(slots=True)
 class CompiledService:
-    """What a service has in the table of one IP family."""
+    """The elements, chains and sets of a service in the table of one IP family."""
 
     elements: dict[ElementKey, str] = field(default_factory=dict)
-    """The elements and their verdicts; an empty text for elements of sets."""
+    """The verdict of each element. It is empty for elements of sets."""
     ranks: dict[ElementKey, AddressRank] = field(default_factory=dict)
-    """The ranks of elements for addresses that a user can name in a service; others have the first rank."""
+    """The ranks of elements for addresses that a user can name in a service. Other elements have the rank
+    CLUSTER_IP."""
     created: str = ""
     """When the service was created."""
     chains: dict[str, tuple[Rule, ...]] = field(default_factory=dict)
@@ -68,7 +72,7 @@ class ServiceCompiler:
     facts: NodeFacts
 
     def compile(self, states: Iterable[ServicePortState]) -> CompiledService:
-        """Return what the ports of a service have in the table; ports of the other IP family are ignored."""
+        """Return the elements, chains and sets of the ports of a service. Ports of the other IP family are ignored."""
         compiled = CompiledService()
         for state in states:
             if state.info.family == self.family.name:
@@ -78,7 +82,7 @@ class ServiceCompiler:
 
 
 class _ServicePortCompiler:
-    """Adds what one service port has to a `CompiledService`."""
+    """Adds the elements, chains and sets of one service port to a `CompiledService`."""
 
     def __init__(self, compiler: ServiceCompiler, state: ServicePortState, compiled: CompiledService) -> None:
         self._family, self._facts, self._config = compiler.family, compiler.facts, compiler.config
@@ -105,7 +109,7 @@ class _ServicePortCompiler:
     def _element(
         self, set: str, key: tuple[str | int, ...], action: str = "", rank: AddressRank = AddressRank.CLUSTER_IP
     ) -> None:
-        """Add an element, unless the service itself has a better claim to the address."""
+        """Add an element, unless the service already has the element with a lower rank."""
         element, compiled = ElementKey(set, key), self._compiled
         if element in compiled.elements and compiled.ranks.get(element, AddressRank.CLUSTER_IP) < rank:
             return

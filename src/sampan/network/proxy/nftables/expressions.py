@@ -247,7 +247,7 @@ def _intervals(family: IPFamily, networks: Sequence[Network]) -> tuple[bytes, in
 
 
 def interface_is(name: str, *, is_inverted: bool = False) -> Statement:
-    """Match the incoming interface; a name that ends with `*` is a prefix."""
+    """Return the statement that matches the incoming interface. A name that ends with `*` is a prefix."""
     value = name[:-1].encode() if name.endswith("*") else name.encode().ljust(_INTERFACE_NAME_SIZE, b"\0")
     operator = "!= " if is_inverted else ""
     compare = _compare(value, _UNEQUAL if is_inverted else _EQUAL)
@@ -273,7 +273,8 @@ def is_marked(mark: int) -> Statement:
 
 
 def hairpin_in_set(family: IPFamily, name: str) -> Statement:
-    """Match connections whose source, destination, protocol and destination port are in a set."""
+    """Return the statement that matches connections whose source, destination, protocol and destination port are in a
+    set."""
     ip, length = family.nft, family.length
     load = (
         _network(family.source_offset, length)
@@ -288,7 +289,7 @@ def hairpin_in_set(family: IPFamily, name: str) -> Statement:
 
 
 def action(value: str) -> Statement:
-    """`drop`, `jump CHAIN` or `goto CHAIN`."""
+    """Return the statement with this verdict: `drop`, `jump CHAIN` or `goto CHAIN`."""
     return Statement(value, _expression("immediate", number(1, 0), nested_attribute(2, encode_action(value))))
 
 
@@ -323,7 +324,7 @@ def masquerade() -> Statement:
 
 
 def dispatch_by_destination(family: IPFamily, map_name: str) -> Statement:
-    """Look up destination address, protocol and port in a verdict map."""
+    """Return the statement that looks up destination address, protocol and port in a verdict map."""
     load = (
         _network(family.destination_offset, family.length)
         + _meta(_L4PROTO, _register(family.length))
@@ -334,13 +335,13 @@ def dispatch_by_destination(family: IPFamily, map_name: str) -> Statement:
 
 
 def dispatch_by_port(map_name: str) -> Statement:
-    """Look up protocol and destination port in a verdict map."""
+    """Return the statement that looks up protocol and destination port in a verdict map."""
     load = _meta(_L4PROTO) + _destination_port(_register(4))
     return Statement(f"meta l4proto . th dport vmap @{map_name}", load + _lookup(map_name, 0))
 
 
 def update_source(family: IPFamily, set_name: str) -> Statement:
-    """Add the source address to a set, or renew its timeout."""
+    """Return the statement that adds the source address to a set, or renews its timeout."""
     dynset = _expression("dynset", text(1, set_name), number(3, 1), number(4, 1))
     load = _network(family.source_offset, family.length)
     return Statement(f"update @{set_name} {{ {family.nft} saddr }}", load + dynset)
@@ -353,7 +354,7 @@ def dnat(family: IPFamily, address: str, port: int) -> Statement:
 
 
 def random_dnat(family: IPFamily, destinations: Sequence[tuple[str, int]]) -> Statement:
-    """Translate to one of the addresses and ports by chance."""
+    """Return the statement that translates the destination to one of these addresses and ports at random."""
     length = family.length + 4
     element = struct.Struct(f"=HHHHHHIHHHH{family.length}sHxx")
     value_size, key_size = length + 4, 8
@@ -386,7 +387,7 @@ def random_dnat(family: IPFamily, destinations: Sequence[tuple[str, int]]) -> St
 
 
 def random_action(actions: Sequence[str]) -> Statement:
-    """Choose one of the verdicts by chance."""
+    """Return the statement that chooses one of the verdicts at random."""
     elements = b"".join(
         nested_attribute(
             1, nested_attribute(1, attribute(1, struct.pack("=I", index))), nested_attribute(2, encode_action(action))

@@ -1,4 +1,4 @@
-"""What differs between the tables of the two IP families."""
+"""The properties in which the tables of the two IP families differ."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ class IPFamily:
     """The properties of an IP family in rules and messages."""
 
     name: str
-    """As in the fields of objects, such as IPv4."""
+    """The name of the family in API objects, such as IPv4."""
     nft: str
-    """As in rules, such as `ip`."""
+    """The name of the family in nftables rules, such as `ip`."""
     number: int
     length: int
     """The length of an address in bytes."""

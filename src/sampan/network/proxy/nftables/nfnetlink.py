@@ -1,8 +1,8 @@
-"""Messages of nf_tables over netlink: encoding, transactions and dumps, as libnftnl and libmnl do it.
+"""Messages of nf_tables over netlink: encoding, transactions and dumps, as in libnftnl and libmnl.
 
-The program `nft` reads all chains of the machine before it changes one, which takes 60 ms of CPU with 10,000 services,
-and it lets the kernel number each anonymous map, which is quadratic. Messages of our own avoid both. A socket belongs
-to the network namespace of the thread that opens it.
+The program `nft` reads all chains of the machine before it changes one, which takes 60 ms of CPU with 10,000 services.
+It also lets the kernel number each anonymous map, which takes quadratic time. Encoding the messages here avoids both. A
+socket belongs to the network namespace of the thread that opens it.
 """
 
 from __future__ import annotations

@@ -171,7 +171,8 @@ class OperationEncoder:
         self._table = text(1, TABLE)
         self._identities = itertools.count(1)
         self._anonymous = itertools.count(secrets.randbelow(1 << 40))
-        """Numbers of anonymous sets. The kernel would search all sets of the table for a free one each time."""
+        """The numbers of anonymous sets. Without a number the kernel would search all sets of the table for a free one
+        each time."""
 
     def encode(self, operation: Operation) -> list[NftMessage]:
         table = self._table

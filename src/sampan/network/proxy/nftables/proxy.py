@@ -1,4 +1,4 @@
-"""The proxy of one node in nftables mode: follows services, and keeps the tables of the node in step.
+"""The proxy of one node in nftables mode, which keeps the tables of the node in step with services.
 
 The event loop follows the objects; a thread in the network namespace of the node compiles and commits.
 """
@@ -48,8 +48,11 @@ REFUSED_REASON = "ProxyRulesRefused"
 
 
 class Proxy:
-    """`run()` proxies until it is cancelled. Rules stay in the kernel afterwards, so that a restart interrupts nothing,
-    unless the config says otherwise."""
+    """The nftables proxy of one node. `run()` proxies until it is cancelled.
+
+    The rules stay in the kernel afterwards, so that a restart interrupts nothing, unless `ProxyConfig.removes_rules` is
+    set.
+    """
 
     def __init__(
         self,
@@ -65,7 +68,7 @@ class Proxy:
         events: EventRecorder,
         observers: Sequence[ServiceObserver] = (),
     ) -> None:
-        """`nodes` has at least the node of the proxy."""
+        """Create the proxy. `nodes` has at least the node of the proxy."""
         self._node_name, self._clock, self._config = node_name, clock, config
         self._informers, self._nodes = informers, nodes
         self._metrics, self._health, self._events, self._observers = metrics, health, events, observers
@@ -80,19 +83,19 @@ class Proxy:
         self._is_check_due = False
         self._audit_due = clock.monotonic() + config.audit_period_s
         self._syncs_paid_until = 0.0
-        """The end of the periods that the syncs so far have used up."""
+        """The monotonic time up to which the syncs so far have used up the minimum sync periods."""
         self._retry_due: float | None = None
-        """When a failed sync is tried again."""
+        """The monotonic time at which a failed sync is tried again."""
         self._node: Node | None = None
         self._service_cidrs: dict[str, Sequence[str]] = {}
         self._local_addresses: Sequence[str] = ()
         """The addresses of the node's interfaces, if node ports depend on them."""
         self._addresses_due = clock.monotonic()
-        """When the addresses are read again."""
+        """The monotonic time at which the addresses of the interfaces are read again."""
         self._synced_facts: dict[str, NodeFacts] | None = None
         """The facts of the last successful sync by IP family."""
         self._unobserved: list[ServiceChange] = []
-        """Changes that the observers do not know, as their sync has failed."""
+        """Changes that the observers have not been told of, as the sync of these changes has failed."""
         self._without_local_endpoints: dict[NamespacedName, tuple[ServicePortState, ...]] = {}
         self._refused: dict[tuple[str, NamespacedName], str] = {}
         self._errors: dict[str, str] = {}
@@ -173,7 +176,7 @@ class Proxy:
         return max(0.0, self._syncs_paid_until - now - period_s)
 
     async def _step(self) -> bool:
-        """Do what is due, and return whether it was a sync."""
+        """Check the rules and sync if that is due, and return whether there was a sync."""
         is_damaged = False
         if self._is_check_due and self.synced.is_set():
             self._is_check_due = False
@@ -187,7 +190,7 @@ class Proxy:
         return True
 
     async def _take_changes(self) -> list[ServiceChange]:
-        """Take all changes; other tasks run in between if there are many."""
+        """Return all changes since the last call. Other tasks run in between if there are many."""
         changes: list[ServiceChange] = []
         while self._tracker.pending_count:
             changes += self._tracker.take_changes(limit=_CHANGES_AT_A_TIME)
@@ -225,7 +228,7 @@ class Proxy:
             self._metrics.on_synced(
                 duration_s=duration_s,
                 is_full=result.is_full,
-                changes=changes if self.synced.is_set() else (),  # what happened before the start is no latency
+                changes=changes if self.synced.is_set() else (),  # earlier changes are no latency
                 family=table.family,
             )
             self._health.on_synced(table.family)

@@ -1,4 +1,4 @@
-"""Writes the table of one IP family: the whole of it at the start and after damage, and otherwise what changed.
+"""Writes the table of one IP family: the whole table at the start and after damage, and otherwise the changes.
 
 Everything here runs in the thread of the node's network namespace. A commit is atomic: packets see the rules before it
 or after it. A service that the kernel refuses is left out and reported, and the others are written.
@@ -53,7 +53,8 @@ log = logging.getLogger(__name__)
 CHUNK = 500
 """The number of services whose chains are written in one transaction of a full sync."""
 STALE_S = 1.0
-"""How long a chain outlives its last reference: kernels before 6.2 count a deleted map element a little longer."""
+"""Seconds for which a chain outlives its last reference. Kernels before 6.2 count a deleted map element a little
+longer."""
 
 T = TypeVar("T")
 
@@ -88,7 +89,7 @@ class ProxyTable:
         self._generation, self._monotonic = generation, monotonic
         self._state = TableState(compiler)
         self._stale: dict[str, float] = {}
-        """Chains to be deleted, and since when nothing refers to them."""
+        """Chains to be deleted, with the monotonic time since when nothing refers to them."""
         self._comment = TEMPORARY if compiler.config.removes_rules else LASTING
         self._identity: tuple[bytes, bytes] | None = None
         """The handle of the table and the number of its objects after the last commit."""
@@ -217,7 +218,8 @@ class ProxyTable:
                 yield entry[attribute].rstrip(b"\0").decode()
 
     def _write_chains(self, states: ServiceStates, chains: set[str], affinity_sets: set[str]) -> RefusedServices:
-        """Write the chains of services; what is still in use is removed from the leftovers."""
+        """Write the chains of services. Chains and sets that are still in use are removed from `chains` and
+        `affinity_sets`, the leftovers of an earlier run."""
         refused: RefusedServices = {}
         while states:
             try:
@@ -293,14 +295,15 @@ class ProxyTable:
             self._commit([(None, DeleteTable())])
 
     def _is_foreign(self) -> bool:
-        """Return whether the table is one that a temporary proxy must not touch."""
+        """Return whether the table belongs to another kube-proxy, whose table a temporary proxy must not change."""
         table = self._socket.get(nl.GETTABLE, text(1, TABLE)) if self._comment == TEMPORARY else None
         return table is not None and TEMPORARY.encode() not in table.get(6, b"")
 
     # -- checks ------------------------------------------------------------------------------------------------------
 
     def is_changed_by_others(self) -> bool:
-        """Return whether another program may have changed rules since the last call, and expect the current ones."""
+        """Return whether another program may have changed rules since the last call. Changes up to now are not reported
+        again."""
         generation = self._socket.get(nl.GETGEN)
         assert generation is not None
         current = int.from_bytes(generation[1], "big")
@@ -328,7 +331,8 @@ class ProxyTable:
         return None if table is None else (table.get(4, b""), table[3])
 
     def audit(self) -> list[str]:
-        """Compare chains, numbers of rules and elements with the kernel's, and return the differences as text."""
+        """Compare the chains, numbers of rules and elements with those in the kernel, and return the differences as
+        text."""
         differences: list[str] = []
         table = text(1, TABLE)
         rules: dict[str, int] = {chain.name: len(base_rules(chain.name)) for chain in BASE_CHAINS}

@@ -1,8 +1,8 @@
-"""What the table of one IP family has, kept in memory: no sync reads the rules of the kernel.
+"""The content of the table of one IP family, kept in memory: no sync reads the rules of the kernel.
 
-A change of services becomes a `TableUpdate`, whose size depends on what changed, and which is accepted once it is
-committed. The state of a service is kept as service ports, from which its rules can be compiled again; only elements
-have a table of their own, because several services can have the same one, such as an endpoint in `hairpin-connections`.
+A change of services becomes a `TableUpdate`, whose size depends on the change. It is accepted once it is committed. The
+state of a service is kept as service ports, from which its rules can be compiled again. Only elements have a table of
+their own, because several services can have the same one, such as an endpoint in `hairpin-connections`.
 """
 
 from __future__ import annotations
@@ -28,11 +28,12 @@ from sampan.network.proxy.services import ServicePortState
 
 ServiceStates = Mapping[NamespacedName, tuple[ServicePortState, ...]]
 Owned = tuple[NamespacedName | None, Operation]
-"""An operation, and the service that needs it."""
+"""An operation on the table, and the service that needs it."""
 
 
 class _Claim(NamedTuple):
-    """A service that has an element, and the verdict that it gives it. Of several claims the least one decides."""
+    """The claim of a service to an element, with the verdict that the service gives the element. Of several claims the
+    least one decides."""
 
     rank: int
     created: str
@@ -41,7 +42,8 @@ class _Claim(NamedTuple):
 
 
 class UnusableService(Exception):
-    """The rules of a service cannot be compiled, which is a bug: no service may keep the others from their rules."""
+    """The rules of a service cannot be compiled because of a bug. The rules of the other services are written
+    nevertheless."""
 
     def __init__(self, service: NamespacedName) -> None:
         super().__init__(f"the rules of service {service} cannot be compiled")
@@ -91,7 +93,10 @@ class TableState:
         return (self.compiler.compile(states) for states in self._services.values())
 
     def update(self, states: ServiceStates) -> TableUpdate:
-        """Return the change to these states of services; a service without ports is removed. Raise UnusableService."""
+        """Return the update from the committed states of services to these states. A service without ports is removed.
+
+        Raise UnusableService if the rules of a service cannot be compiled.
+        """
         update = TableUpdate(states)
         for service, ports in states.items():
             old = self.compiler.compile(self._services[service]) if service in self._services else NO_SERVICE
@@ -120,7 +125,8 @@ class TableState:
             update.claims[key] = tuple(sorted((*others, *own)))
 
     def _element_operations(self, update: TableUpdate) -> Iterator[Owned]:
-        """Yield deletions before additions, as a changed verdict is both; one operation for each service and set."""
+        """Yield the operations on elements, one for each service and set. Deletions come before additions, because a
+        changed verdict is both."""
         added: dict[tuple[NamespacedName, str], list[tuple[ElementKey, str]]] = {}
         deleted: dict[tuple[NamespacedName, str], list[ElementKey]] = {}
         for key, claims in update.claims.items():
@@ -151,13 +157,16 @@ class TableState:
 
 
 def _chain_operations(old: CompiledService, new: CompiledService, update: TableUpdate) -> Iterable[Operation]:
-    """Return the operations from the chains and sets of a service to its new ones, in an order that nftables accepts:
-    a set can be deleted once no rule refers to it, and a rule can refer to what exists."""
+    """Return the operations that change the chains and sets of a service from `old` to `new`.
+
+    The order is one that nftables accepts: a set can be deleted once no rule refers to it, and a rule can refer only to
+    sets and chains that exist.
+    """
     written = [name for name, rules in new.chains.items() if old.chains.get(name) != rules]
     removed = [name for name in old.chains if name not in new.chains]
     replaced_sets = [name for name, timeout in old.affinity_sets.items() if new.affinity_sets.get(name) != timeout]
     if any(name in new.affinity_sets for name in replaced_sets):
-        written = list(new.chains)  # all of them may refer to a set with another timeout
+        written = list(new.chains)  # all chains may refer to a set whose timeout has changed
     update.stale_chains += removed
     update.active_chains += written
     return [

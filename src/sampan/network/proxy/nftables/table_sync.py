@@ -34,7 +34,7 @@ class TableSync:
         self.family = family
         self._config, self._generation, self._monotonic = config, generation, monotonic
         self._facts: NodeFacts | None = None
-        """The node as of the last sync; None if the table must be written as a whole."""
+        """The facts about the node as of the last sync. None means that the table must be written as a whole."""
         self._table: ProxyTable | None = None
         self._refused: set[NamespacedName] = set()
 
@@ -49,14 +49,17 @@ class TableSync:
         return self._table
 
     def sync(self, facts: NodeFacts, services: ServiceStates, changed: frozenset[NamespacedName]) -> SyncResult:
-        """Write what changed, or everything if the table is new or damaged, or if the node changed in a way that all
-        services depend on. Refused services are tried again."""
+        """Write the changed services, or the whole table if it is new or damaged, or if the node changed in a way that
+        all services depend on.
+
+        Services that the kernel refused are tried again.
+        """
         table, previous = self._open(facts), self._facts
         self._facts = None  # until the sync has succeeded
         if previous is None or _service_facts(previous) != _service_facts(facts):
             result = SyncResult(is_full=True, refused=table.rebuild(self._compiler(facts), services))
             if len(services) > 1000:
-                log.info("wrote the table %s with %d services", self._name, len(services))
+                log.info("wrote the nftables table %s with %d services", self._name, len(services))
         else:
             if previous != facts:
                 table.update_static_rules(self._compiler(facts))
@@ -73,7 +76,7 @@ class TableSync:
             self._table.delete_stale_chains()
         if self._table.is_complete():
             return True
-        log.warning("another program changed the table %s; writing it again", self._name)
+        log.warning("another program changed the nftables table %s; writing it again", self._name)
         self._facts = None
         return False
 
@@ -86,14 +89,14 @@ class TableSync:
         return self._table is not None and self._table.is_changed_by_others()
 
     def audit(self) -> bool:
-        """Compare everything with the kernel, and return whether it is the same."""
+        """Compare the whole table with the kernel, and return whether it is the same."""
         if self._table is None or self._facts is None:
             return False
         differences = self._table.audit()
         if not differences:
             return True
         log.warning(
-            "the table %s differs from what kube-proxy wrote, writing it again: %s",
+            "the nftables table %s differs from what kube-proxy wrote; writing it again: %s",
             self._name,
             ", ".join(differences[:10]),
         )

@@ -86,7 +86,7 @@ class LocalhostPorts:
     """
 
     def __init__(self, *, namespace: NetworkNamespace, events: EventRecorder, where: str) -> None:
-        """`where` names the listener in events: the node, or the machine."""
+        """Create the listeners. `where` names the node or the machine in events."""
         self._events, self._where = events, where
         self._nodes: list[NodePortBackends] = []
         self._services: dict[NodePort, NamespacedName] = {}
@@ -126,7 +126,8 @@ class LocalhostPorts:
         self._events.event(about, WARNING, REASON, message)
 
     async def _connect(self, address: RelayAddress, client: str) -> socket.socket:
-        """Connect through the first node that can: a node that has stopped may still be in the list."""
+        """Connect through the first node that accepts the connection. A node that has stopped may still be in the
+        list."""
         port, family = NodePort(address.protocol, address.port), family_of(address.address)
         error: OSError = ConnectionRefusedError(errno.ECONNREFUSED, f"there is no node for port {port.number}")
         for node in self._nodes:

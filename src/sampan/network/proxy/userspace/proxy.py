@@ -34,7 +34,7 @@ REASON = "ServicePortUnavailable"
 
 
 class TrafficClass(Enum):
-    """How a client reaches a service port, which decides about policies."""
+    """The way in which a client reaches a service port, on which the traffic policy depends."""
 
     CLUSTER_IP = "cluster IP"
     EXTERNAL = "external IP or node port"
@@ -58,7 +58,7 @@ class UserspaceProxy:
         loopback: LoopbackServices,
         node_port_addresses: Sequence[str] = ("0.0.0.0",),
     ) -> None:
-        """`node_port_addresses` are those that accept connections to node ports."""
+        """Create the proxy. `node_port_addresses` are the addresses that accept connections to node ports."""
         self._events, self._loopback, self._node_port_addresses = events, loopback, node_port_addresses
         self._sockets = EndpointSockets(namespace=namespace, clock=clock)
         self._states: dict[NamespacedName, tuple[ServicePortState, ...]] = {}

@@ -1,7 +1,7 @@
 """HorizontalPodAutoscaler in its storage version autoscaling/v2; v1 is converted by `sampan.api.conversion`.
 
-`defaults`, `metrics` and `behavior` default and validate its parts, `targets` prints the metrics in the table. The
-counterparts are `pkg/registry/autoscaling` and `pkg/apis/autoscaling/validation`.
+The strategies, the default values and the table columns are here; `validation` validates metrics, scaling behavior and
+references. The counterparts are `pkg/registry/autoscaling` and `pkg/apis/autoscaling/validation`.
 """
 
 from collections.abc import Iterable, Sequence

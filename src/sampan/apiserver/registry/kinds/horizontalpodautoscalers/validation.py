@@ -51,7 +51,7 @@ def validate_object_reference(reference: CrossVersionObjectReference, at: str, g
 
 
 def find_group_error(reference: CrossVersionObjectReference, group: GroupName) -> str:
-    """Return what is wrong with the apiVersion, "" if nothing is."""
+    """Return why the apiVersion of the reference is invalid, "" if it is valid."""
     version = reference.apiVersion
     if group is GroupName.ANYTHING:
         return ""

@@ -41,7 +41,7 @@ def _has_succeeded(status: ContainerStatus) -> bool:
 
 
 def _is_past(status: ContainerStatus, sidecars: set[str]) -> bool:
-    """Whether the init container lets the next one start."""
+    """Whether the init container has completed or, as a sidecar, started, so that the next container may start."""
     return _has_succeeded(status) or (status.name in sidecars and status.started is True)
 
 

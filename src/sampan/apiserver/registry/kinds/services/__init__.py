@@ -1,8 +1,9 @@
 """Service: a stable address for a changing set of pods.
 
-`service_types` has what the type implies, default values and the completion of updates, `families` decides the IP
-families and cluster IPs, `allocations` allocates and releases addresses and ports, `validation` validates; `strategy`
-combines them. The counterparts are `pkg/registry/core/service` and `ValidateService` in `pkg/apis/core/validation`.
+`service_types` has the properties that follow from the type, default values and the completion of updates, `families`
+decides the IP families and cluster IPs, `allocations` allocates and releases addresses and ports, `validation`
+validates; `strategy` combines them. The counterparts are `pkg/registry/core/service` and `ValidateService` in
+`pkg/apis/core/validation`.
 """
 
 from sampan.apiserver.proxy.proxied import proxy_to_service

@@ -17,7 +17,8 @@ from sampan.storage.backend import StorageError
 
 @dataclass(frozen=True, slots=True)
 class AddressChanges:
-    """`take` are the indexes in clusterIPs to allocate, `release` the addresses to release after a successful write."""
+    """The changes of a service's cluster IPs. `take` are the indexes in clusterIPs to allocate, `release` the addresses
+    to release after a successful write."""
 
     take: tuple[int, ...] = ()
     release: tuple[str, ...] = ()
@@ -38,7 +39,8 @@ def plan_addresses(service: Service, old: Service | None) -> AddressChanges:
 
 @dataclass(slots=True)
 class PortChanges:
-    """`node_ports` is the node port of each port, 0 for none; `health_check` is the health check node port."""
+    """The changes of a service's node ports. `node_ports` has the node port of each port, 0 for none; `health_check` is
+    the health check node port."""
 
     node_ports: list[int]
     health_check: int

@@ -1,4 +1,5 @@
-"""What the type of a service implies, its default values, and the fields that a change of type clears."""
+"""The properties that follow from the type of a service, its default values, and the fields that a change of type
+clears."""
 
 from sampan.api.types.core_v1 import ClientIPConfig, LoadBalancerStatus, Service, ServiceSpec, SessionAffinityConfig
 

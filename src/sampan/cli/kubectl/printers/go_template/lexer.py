@@ -72,8 +72,8 @@ class _LexicalError(Exception):
 
 
 class Lexer:
-    """Yields the tokens of a template. A lexical error is the last token, so that the parser reports what comes
-    first in the text."""
+    """Yields the tokens of a template. A lexical error is the last token, so that the parser reports an earlier syntax
+    error first."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -167,7 +167,7 @@ class Lexer:
             while text[end : end + 1] in tuple(_SPACES):
                 end += 1
             if text.startswith("-}}", end) and end - 1 > position:
-                end -= 1  # the last space belongs to a delimiter with a trim marker
+                end -= 1  # the last space is part of the right delimiter, which begins with a trim marker
             return self._token(TokenType.SPACE, end)
         if char in _SINGLE:
             self._paren_depth += (char == "(") - (char == ")")

@@ -28,7 +28,7 @@ _DIRECTIVE = re.compile(
 
 
 def sprint(values: Sequence[Any]) -> str:
-    """Join texts with a space between two values of which neither is a string."""
+    """Return the default texts of values, with a space between two adjacent values if neither is a string."""
     parts: list[str] = []
     for at, value in enumerate(values):
         if at and not isinstance(value, str) and not isinstance(values[at - 1], str):
@@ -116,7 +116,7 @@ class _Format:
 
 
 def _is_too_large(number: str | None) -> bool:
-    """Whether Go gives up at this width or precision: it then takes the rest of the format for a part of the number."""
+    """Whether a width or precision exceeds Go's limit. Go then parses the rest of the format as part of the number."""
     digits = (number or "").lstrip("0")
     return len(digits) > _MOST_DIGITS or (len(digits) == _MOST_DIGITS and int(digits[:-1]) > _MOST)
 

@@ -1,8 +1,9 @@
 """The values of a template as Go sees them, and their default text.
 
 JSON values are Python values: an integer is Go's int64, a dict is map[string]interface {}. Integers that the template
-itself produces (constants, lengths, indexes) are `Int`, Go's int. A value that was read from a map or list carries
-the static type interface {}, which shows in error messages: it is wrapped in `Interface` until a pipeline unwraps it.
+itself produces (constants, lengths, indexes) are `Int`, Go's int. A value that was read from a map or list has the
+static type interface {}, which appears in error messages. It is wrapped in `InterfaceValue` until a pipeline unwraps
+it.
 """
 
 from __future__ import annotations
