@@ -10,7 +10,7 @@ from pathlib import Path
 from benchmarks import Row
 from sampan.storage.backend import Batch
 from sampan.storage.etcd import EtcdBackend
-from tests.storage.etcd_server import find, one_member
+from tests.storage.etcd_server import find, running_member
 
 WRITERS, PUTS = 64, 3000
 VALUE = b"x" * 1000
@@ -23,7 +23,7 @@ def rows() -> Iterator[Row]:
     there is no etcd."""
     if find("etcd") is None:
         return
-    with tempfile.TemporaryDirectory() as directory, one_member(Path(directory)) as member:
+    with tempfile.TemporaryDirectory() as directory, running_member(Path(directory)) as member:
         yield from asyncio.run(_rows(member.client_url))
 
 

@@ -24,7 +24,7 @@ def running_cluster(*flags: str, home: Path | None = None) -> Iterator[RunningCl
         home = home or Path(stack.enter_context(TemporaryDirectory()))
         port, secure_port = free_port(), free_port()
         ports = ("--secure-port", str(secure_port), "--insecure-port", str(port))
-        process = stack.enter_context(Sampan(home).running("up", *ports, *flags))
+        process = stack.enter_context(Sampan(home).running_command("up", *ports, *flags))
         cluster = RunningCluster(f"http://127.0.0.1:{port}", f"https://127.0.0.1:{secure_port}", process.pid)
         wait_until_ready(cluster.url)
         yield cluster

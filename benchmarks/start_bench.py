@@ -63,7 +63,7 @@ def _start(sampan: Sampan, *, name: str) -> float:
 @contextmanager
 def _running(sampan: Sampan, *, name: str) -> Iterator[tuple["subprocess.Popen[str]", float]]:
     port, began = free_port(), time.monotonic()
-    with sampan.running("up", "--name", name, "--secure-port", str(port)) as process:
+    with sampan.running_command("up", "--name", name, "--secure-port", str(port)) as process:
         wait_until_ready(f"https://127.0.0.1:{port}")
         yield process, time.monotonic() - began
 

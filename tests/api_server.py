@@ -72,7 +72,7 @@ class Server:
 
 
 @asynccontextmanager
-async def serving(
+async def running_api_server(
     clock: Clock | None = None, scheme: Scheme | None = None, plugins: Sequence[RegisteredPlugin] = ()
 ) -> AsyncIterator[Server]:
     clock = clock or RealClock()

@@ -89,31 +89,31 @@ def _nothing_left_open() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def _nothing_left_running() -> Iterator[None]:
     """A test that leaves a thread or a process behind fails: something was not closed."""
-    threads, children = set(threading.enumerate()), _children()
+    threads, children = set(threading.enumerate()), _list_children()
     yield
     left = [thread for thread in threading.enumerate() if thread not in threads and not thread.daemon]
     for thread in left:
         thread.join(timeout=_PATIENCE_S)
     assert not (alive := [thread.name for thread in left if thread.is_alive()]), f"threads left running: {alive}"
-    assert not (more := _left(children)), f"processes left running: {sorted(more)}"
+    assert not (more := _find_leftover_processes(children)), f"processes left running: {sorted(more)}"
 
 
-def _left(children: dict[str, str]) -> list[str]:
+def _find_leftover_processes(children: dict[str, str]) -> list[str]:
     """Child processes that the test started and that do not end by themselves. Only those that run now are looked at: a
     node that several tests share starts commands at any time."""
-    left = {pid: command for pid, command in _children().items() if pid not in children}
+    left = {pid: command for pid, command in _list_children().items() if pid not in children}
 
-    def running() -> list[str]:
-        return [f"{pid} {command}" for pid, command in left.items() if pid in _children()]
+    def list_running() -> list[str]:
+        return [f"{pid} {command}" for pid, command in left.items() if pid in _list_children()]
 
     try:
-        wait_until(lambda: not running(), timeout_s=_PATIENCE_S, poll_s=0.05)
+        wait_until(lambda: not list_running(), timeout_s=_PATIENCE_S, poll_s=0.05)
     except TimeoutError:
-        return running()
+        return list_running()
     return []
 
 
-def _children() -> dict[str, str]:
+def _list_children() -> dict[str, str]:
     """Child processes and their commands, without those that multiprocessing keeps for itself."""
     pids = {pid for task in Path("/proc/self/task").glob("*/children") for pid in _read(task).split()}
     commands = {pid: _read(Path("/proc", pid, "cmdline")).replace(chr(0), " ").strip() for pid in pids}

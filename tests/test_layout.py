@@ -25,7 +25,7 @@ def test_tests_mirror_the_source(repository: Path) -> None:
     misplaced = [
         str(module.relative_to(repository))
         for module in _test_modules(repository)
-        if not any(_is_about(module, name) for name in _names_in(_mirrored(repository, module.parent)))
+        if not any(_is_about(module, name) for name in _names_in(_find_source_directory(repository, module.parent)))
     ]
     assert misplaced == []
 
@@ -60,7 +60,7 @@ def _test_modules(repository: Path) -> Iterator[Path]:
             yield module
 
 
-def _mirrored(repository: Path, directory: Path) -> Path:
+def _find_source_directory(repository: Path, directory: Path) -> Path:
     return repository / "src/sampan" / directory.relative_to(repository / "tests")
 
 

@@ -176,7 +176,7 @@ def _node_samples(node: Any) -> list[str]:
     if operator is sre.LITERAL:
         return [chr(argument)]
     if operator in (sre.IN, sre.NOT_LITERAL, sre.ANY, sre.CATEGORY):
-        return [char for char in CANDIDATES if _matches(operator, argument, char)] or _of_set(argument)
+        return [char for char in CANDIDATES if _matches(operator, argument, char)] or _sample_set(argument)
     if operator in (sre.MAX_REPEAT, sre.MIN_REPEAT, sre.POSSESSIVE_REPEAT):
         return [sample * max(argument[0], 1) for sample in _samples(list(argument[2]))]
     if operator is sre.SUBPATTERN:
@@ -188,7 +188,7 @@ def _node_samples(node: Any) -> list[str]:
     return [""]  # positions, assertions, references
 
 
-def _of_set(argument: Any) -> list[str]:
+def _sample_set(argument: Any) -> list[str]:
     for operator, value in argument if isinstance(argument, list) else ():
         if operator is sre.LITERAL:
             return [chr(value)]
@@ -229,32 +229,32 @@ def _is_member(member: Any, char: str) -> bool:
 # -- time --------------------------------------------------------------------------------------------------------------
 
 
-def slow_text(expression: Expression) -> str:
+def find_slow_text(expression: Expression) -> str:
     """Return a text on which the pattern takes more than linear time, or an empty string."""
     compiled = re.compile(expression.pattern, expression.flags)
     for prefix, repeated in attacks(expression.pattern, expression.flags):
         for end in ENDS:
-            if size := _slow_at(compiled, expression.method, prefix, repeated, end):
+            if size := _find_slow_size(compiled, expression.method, prefix, repeated, end):
                 return f"{prefix!r} + {repeated!r} * {size} + {end!r}"
     return ""
 
 
-def _slow_at(compiled: re.Pattern[Any], method: str, prefix: str, repeated: str, end: str) -> int:
+def _find_slow_size(compiled: re.Pattern[Any], method: str, prefix: str, repeated: str, end: str) -> int:
     """Return the number of repetitions at which the time grows more than linearly, or 0."""
     before = 0.0
     for size in SIZES:
-        took = _time(compiled, method, prefix + repeated * size + end)
+        took = _measure_time(compiled, method, prefix + repeated * size + end)
         if took > SLOW_S:
             if size <= 64:
                 return size
-            took = min(took, *(_time(compiled, method, prefix + repeated * size + end) for _ in range(2)))
-            before = min(_time(compiled, method, prefix + repeated * (size // 4) + end) for _ in range(3))
+            took = min(took, *(_measure_time(compiled, method, prefix + repeated * size + end) for _ in range(2)))
+            before = min(_measure_time(compiled, method, prefix + repeated * (size // 4) + end) for _ in range(3))
             return size if took > SLOW_S and took > before * 9 else 0
         before = took
     return 0
 
 
-def _time(compiled: re.Pattern[Any], method: str, text: str) -> float:
+def _measure_time(compiled: re.Pattern[Any], method: str, text: str) -> float:
     subject: Any = text.encode("latin-1", "replace") if isinstance(compiled.pattern, bytes) else text
     empty: Any = b"" if isinstance(compiled.pattern, bytes) else ""
     start = time.thread_time()
@@ -283,7 +283,7 @@ def _time(compiled: re.Pattern[Any], method: str, text: str) -> float:
     ],
 )
 def test_superlinear_pattern_is_detected(pattern: str, method: str) -> None:
-    assert slow_text(Expression("test", 0, pattern, re.DOTALL, method))
+    assert find_slow_text(Expression("test", 0, pattern, re.DOTALL, method))
 
 
 @pytest.mark.parametrize(
@@ -291,11 +291,11 @@ def test_superlinear_pattern_is_detected(pattern: str, method: str) -> None:
     [(r"[a-z]+(?:-[a-z]+)*", "fullmatch"), (r"(?>a+)b", "match"), (r"%(?![0-9A-F]{2})", "search")],
 )
 def test_linear_pattern_is_not_reported(pattern: str, method: str) -> None:
-    assert not slow_text(Expression("test", 0, pattern, re.DOTALL, method))
+    assert not find_slow_text(Expression("test", 0, pattern, re.DOTALL, method))
 
 
 def test_every_pattern_of_the_source_takes_linear_time() -> None:
     expressions = list(patterns())
     assert len(expressions) > 80
-    slow = {str(expression): text for expression in expressions if (text := slow_text(expression))}
+    slow = {str(expression): text for expression in expressions if (text := find_slow_text(expression))}
     assert not slow, "\n".join(f"{expression} on {text}" for expression, text in slow.items())

@@ -25,7 +25,7 @@ class RecordedResponse:
     ignored: tuple[str, ...]
     """Dotted paths that the recording leaves out of the body; `*` stands for every key or index."""
 
-    def without_ignored(self, value: Any) -> Any:
+    def without_ignored_paths(self, value: Any) -> Any:
         """Return a copy of a body without the ignored paths."""
         copied = json.loads(json.dumps(value))
         for path in self.ignored:
@@ -40,16 +40,16 @@ def recorded_responses(shared: Path, scenario_pattern: str = "*") -> Iterator[Re
         for step in json.loads(path.read_text()):
             ignored = tuple(scenario["steps"][step["step"]].get("ignore") or ())
             yield RecordedResponse(
-                path.stem, step["step"], step["request"], step["status"], filled(step["body"]), ignored
+                path.stem, step["step"], step["request"], step["status"], replace_placeholders(step["body"]), ignored
             )
 
 
-def filled(value: Any, key: str = "") -> Any:
+def replace_placeholders(value: Any, key: str = "") -> Any:
     """Return the value with placeholders replaced where a type would reject them."""
     if isinstance(value, dict):
-        return {k: filled(v, k) for k, v in value.items()}
+        return {k: replace_placeholders(v, k) for k, v in value.items()}
     if isinstance(value, list):
-        return [filled(v, key) for v in value]
+        return [replace_placeholders(v, key) for v in value]
     if not isinstance(value, str) or not PLACEHOLDER.fullmatch(value):
         return value
     if value in NUMBERS:

@@ -30,12 +30,12 @@ from tests.api.recordings import recorded_responses
 from tests.api.schema_values import values
 
 
-def canonical(kind: type[Struct]) -> st.SearchStrategy[Any]:
+def objects_of(kind: type[Struct]) -> st.SearchStrategy[Any]:
     """Draw random objects of a type."""
     return values(schemas.schema_of(kind)).map(lambda value: codec.from_value(value, kind))
 
 
-def recorded(shared: Path, version: str, name: str, kind: type[Object]) -> list[Any]:
+def read_autoscalers(shared: Path, version: str, name: str, kind: type[Object]) -> list[Any]:
     """Return the recorded autoscalers of that name, in order."""
     path = f"/apis/autoscaling/{version}/"
     bodies = [response.body for response in recorded_responses(shared, "hpas-versions") if path in response.request]
@@ -45,8 +45,8 @@ def recorded(shared: Path, version: str, name: str, kind: type[Object]) -> list[
 
 @pytest.mark.parametrize(("name", "v2_index", "v1_index"), [("b", 0, 0), ("c", 0, 0), ("c", 1, 1), ("b", 1, 1)])
 def test_autoscaler_v2_to_v1_as_on_a_real_server(shared_dir: Path, name: str, v2_index: int, v1_index: int) -> None:
-    v2 = recorded(shared_dir, "v2", name, autoscaling_v2.HorizontalPodAutoscaler)[v2_index]
-    v1 = recorded(shared_dir, "v1", name, autoscaling_v1.HorizontalPodAutoscaler)[v1_index]
+    v2 = read_autoscalers(shared_dir, "v2", name, autoscaling_v2.HorizontalPodAutoscaler)[v2_index]
+    v1 = read_autoscalers(shared_dir, "v1", name, autoscaling_v1.HorizontalPodAutoscaler)[v1_index]
     if CONDITIONS in v1.metadata.annotations:
         v2.status.conditions[0].lastTransitionTime = "2026-01-02T03:04:05Z"
         v1.metadata.annotations[CONDITIONS] = v1.metadata.annotations[CONDITIONS].replace(
@@ -58,8 +58,8 @@ def test_autoscaler_v2_to_v1_as_on_a_real_server(shared_dir: Path, name: str, v2
 
 
 def test_autoscaler_v1_to_v2_as_on_a_real_server(shared_dir: Path) -> None:
-    v1 = recorded(shared_dir, "v1", "c", autoscaling_v1.HorizontalPodAutoscaler)[1]
-    v2 = recorded(shared_dir, "v2", "c", autoscaling_v2.HorizontalPodAutoscaler)[1]
+    v1 = read_autoscalers(shared_dir, "v1", "c", autoscaling_v1.HorizontalPodAutoscaler)[1]
+    v2 = read_autoscalers(shared_dir, "v2", "c", autoscaling_v2.HorizontalPodAutoscaler)[1]
     converted = convert_object(v1, autoscaling_v2.HorizontalPodAutoscaler)
     assert (converted.spec, converted.status, converted.metadata.annotations) == (v2.spec, v2.status, {})
 
@@ -142,19 +142,19 @@ def test_autoscaler_round_trip(targets: Any, current: Any, cpu: int | None, beha
     assert again == v2
 
 
-@given(canonical(core_v1.Event))
+@given(objects_of(core_v1.Event))
 def test_core_event_round_trip(event: core_v1.Event) -> None:
     new = convert_object(event, events_v1.Event)
     assert (new.note, new.regarding.name) == (event.message, event.involvedObject.name)
     assert convert_object(new, core_v1.Event) == event
 
 
-@given(canonical(events_v1.Event))
+@given(objects_of(events_v1.Event))
 def test_events_k8s_io_event_round_trip(event: events_v1.Event) -> None:
     assert convert_object(convert_object(event, core_v1.Event), events_v1.Event) == event
 
 
-@given(canonical(resource_v1.ResourceClaim))
+@given(objects_of(resource_v1.ResourceClaim))
 def test_resource_claim_round_trip(claim: resource_v1.ResourceClaim) -> None:
     for request in claim.spec.devices.requests or []:
         if request.exactly is not None:
@@ -163,7 +163,7 @@ def test_resource_claim_round_trip(claim: resource_v1.ResourceClaim) -> None:
     assert convert_object(old, resource_v1.ResourceClaim) == claim
 
 
-@given(canonical(resource_v1.ResourceSlice))
+@given(objects_of(resource_v1.ResourceSlice))
 def test_resource_slice_round_trip(resource_slice: resource_v1.ResourceSlice) -> None:
     if resource_slice.spec.nodeName == "":
         resource_slice.spec.nodeName = None
@@ -172,7 +172,7 @@ def test_resource_slice_round_trip(resource_slice: resource_v1.ResourceSlice) ->
     assert convert_object(old, resource_v1.ResourceSlice) == resource_slice
 
 
-@given(canonical(resource_v1beta1.ResourceClaimTemplate))
+@given(objects_of(resource_v1beta1.ResourceClaimTemplate))
 def test_v1beta1_resource_claim_template_round_trip(template: resource_v1beta1.ResourceClaimTemplate) -> None:
     new = convert_object(template, resource_v1.ResourceClaimTemplate)
     assert convert_object(new, resource_v1beta1.ResourceClaimTemplate) == template
@@ -220,7 +220,7 @@ def test_v1beta1_crd_is_converted_to_v1() -> None:
     assert codec.decode(codec.encode(typed), apiextensions_v1.CustomResourceDefinition)[1] == []
 
 
-@given(canonical(apiextensions_v1.CustomResourceDefinition))
+@given(objects_of(apiextensions_v1.CustomResourceDefinition))
 def test_crd_round_trip(definition: apiextensions_v1.CustomResourceDefinition) -> None:
     conversion = definition.spec.conversion
     if conversion is not None and conversion.webhook is not None:

@@ -20,7 +20,7 @@ FIELD_CHECKS = ("fully_qualified_name", "fully_qualified_domain_name", "domain_p
 """Checks that return field errors; the others return messages."""
 
 
-def check_named(name: str) -> Check:
+def find_check(name: str) -> Check:
     if name in FIELD_CHECKS:
         return lambda value: [str(fault) for fault in getattr(names, name)(value, "p")]
     plain = name.removesuffix("_prefix")
@@ -31,13 +31,13 @@ def check_named(name: str) -> Check:
 
 @pytest.mark.parametrize("name", sorted({name for name, _, _ in VECTORS}))
 def test_messages_are_those_of_the_real_server(name: str) -> None:
-    check = check_named(name)
+    check = find_check(name)
     cases = {value: faults for kind, value, faults in VECTORS if kind == name}
     assert {value: check(value) for value in cases} == cases
 
 
 CHECKS: dict[str, Check] = {
-    name: check_named(name)
+    name: find_check(name)
     for name in (
         "dns1123_label",
         "dns1123_subdomain",
@@ -60,22 +60,22 @@ CHECKS: dict[str, Check] = {
 WITHOUT_LENGTH_LIMIT = {"c_identifier", "env_var_name", "http_header_name", "path_segment"}
 
 
-def causes(value: Any) -> Iterator[str]:
+def find_cause_messages(value: Any) -> Iterator[str]:
     if isinstance(value, dict):
         if str(value.get("reason", "")).startswith("FieldValue"):
             yield value.get("message", "")
         for inner in value.values():
-            yield from causes(inner)
+            yield from find_cause_messages(inner)
     elif isinstance(value, list):
         for inner in value:
-            yield from causes(inner)
+            yield from find_cause_messages(inner)
 
 
 def recorded_errors(shared: Path) -> set[tuple[str, str]]:
     """Return invalid values with the recorded messages of the real server."""
     errors = set()
     for path in sorted((shared / "golden" / "recorded").glob("*.json")):
-        for message in causes(json.loads(path.read_text())):
+        for message in find_cause_messages(json.loads(path.read_text())):
             if match := re.fullmatch(r'Invalid value: ("(?:[^"\\]|\\.)*"): (.*)', message, re.DOTALL):
                 errors.add((json.loads(match[1]), CALLER_PREFIX.sub("", match[2])))
     return errors

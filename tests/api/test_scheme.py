@@ -167,12 +167,12 @@ def test_type_for(group: str, version: str, kind: str, expected: Any) -> None:
     assert type_for(GroupVersionKind(group=group, version=version, kind=kind)) is expected
 
 
-def served(text: str) -> Scheme:
+def build_scheme(text: str) -> Scheme:
     return builtin_scheme(runtime_config.parse(text))
 
 
 def test_runtime_config_by_version_and_resource() -> None:
-    scheme = served("resource.k8s.io/v1beta1=true,batch/v1=false,apps/v1/daemonsets=false,v1/podtemplates=0")
+    scheme = build_scheme("resource.k8s.io/v1beta1=true,batch/v1=false,apps/v1/daemonsets=false,v1/podtemplates=0")
     assert scheme.versions("resource.k8s.io") == ["v1", "v1beta1"]
     assert "batch" not in scheme.groups()
     assert [r.plural for r in scheme.resources("apps", "v1")] == [
@@ -182,19 +182,19 @@ def test_runtime_config_by_version_and_resource() -> None:
         "statefulsets",
     ]
     assert scheme.resource("", "v1", "podtemplates") is None
-    limited = served("scheduling.k8s.io/v1alpha2/workloads")
+    limited = build_scheme("scheduling.k8s.io/v1alpha2/workloads")
     assert [r.plural for r in limited.resources("scheduling.k8s.io", "v1alpha2")] == ["workloads"]
 
 
 def test_runtime_config_by_level() -> None:
-    assert served("api/beta=true").versions("resource.k8s.io") == ["v1", "v1beta2", "v1beta1"]
-    assert served("api/all=true").versions("resource.k8s.io") == ["v1", "v1beta2", "v1beta1", "v1alpha3"]
-    assert served("api/all=false,v1=true").groups() == [""]
-    assert served("api/all=true,api/alpha=false").versions("certificates.k8s.io") == ["v1", "v1beta1"]
-    assert "policy" not in served("api/ga=false,apps/v1=true").groups()
+    assert build_scheme("api/beta=true").versions("resource.k8s.io") == ["v1", "v1beta2", "v1beta1"]
+    assert build_scheme("api/all=true").versions("resource.k8s.io") == ["v1", "v1beta2", "v1beta1", "v1alpha3"]
+    assert build_scheme("api/all=false,v1=true").groups() == [""]
+    assert build_scheme("api/all=true,api/alpha=false").versions("certificates.k8s.io") == ["v1", "v1beta1"]
+    assert "policy" not in build_scheme("api/ga=false,apps/v1=true").groups()
 
 
 @pytest.mark.parametrize("text", ["nonsense/v1=true", "apps/v1/chairs", "apps/v1=maybe", "apps"])
 def test_invalid_runtime_config_is_rejected(text: str) -> None:
     with pytest.raises(runtime_config.RuntimeConfigError):
-        served(text)
+        build_scheme(text)

@@ -14,35 +14,37 @@ from sampan.api.resources.table import OPTIONAL, SERVED
 from sampan.api.scheme import Scheme, builtin_scheme, type_for
 
 
-def recorded(shared_dir: Path, name: str) -> list[dict[str, Any]]:
+def read_steps(shared_dir: Path, name: str) -> list[dict[str, Any]]:
     steps: list[dict[str, Any]] = json.loads((shared_dir / f"golden/recorded/{name}.json").read_text())
     return steps
 
 
-def plain(value: object) -> Any:
+def to_json_value(value: object) -> Any:
     return json.loads(msgspec.json.encode(value))
 
 
 def test_resource_lists_are_those_of_a_real_server(shared_dir: Path) -> None:
     scheme, compared = builtin_scheme(), 0
-    for step in recorded(shared_dir, "discovery-core") + recorded(shared_dir, "discovery-resources"):
+    for step in read_steps(shared_dir, "discovery-core") + read_steps(shared_dir, "discovery-resources"):
         body = step["body"]
         if not isinstance(body, dict) or body.get("kind") != "APIResourceList":
             continue
         group, _, version = body["groupVersion"].rpartition("/")
-        assert plain(discovery.api_resources(scheme.resources(group, version))) == body["resources"], step["request"]
+        assert to_json_value(discovery.api_resources(scheme.resources(group, version))) == body["resources"], step[
+            "request"
+        ]
         compared += 1
     assert compared == 18
 
 
 def test_aggregated_discovery_is_that_of_a_real_server(shared_dir: Path) -> None:
     scheme = builtin_scheme()
-    core, others = (step["body"]["items"] for step in recorded(shared_dir, "discovery-aggregated")[:2])
+    core, others = (step["body"]["items"] for step in read_steps(shared_dir, "discovery-aggregated")[:2])
     actual = [
         {
             "metadata": {"name": group} if group else {},
             "versions": [
-                plain(discovery.version_discovery(version, scheme.resources(group, version)))
+                to_json_value(discovery.version_discovery(version, scheme.resources(group, version)))
                 for version in scheme.versions(group)
             ],
         }
@@ -52,7 +54,7 @@ def test_aggregated_discovery_is_that_of_a_real_server(shared_dir: Path) -> None
 
 
 def test_groups_are_in_the_order_of_a_real_server(shared_dir: Path) -> None:
-    groups = next(s["body"] for s in recorded(shared_dir, "discovery-core") if s["request"] == "GET /apis")["groups"]
+    groups = next(s["body"] for s in read_steps(shared_dir, "discovery-core") if s["request"] == "GET /apis")["groups"]
     scheme = builtin_scheme()
     actual = [
         {"name": name, "versions": scheme.versions(name)}

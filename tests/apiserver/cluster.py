@@ -30,23 +30,23 @@ class Cluster:
         assert reply.code == 201, reply.body
         return reply.json
 
-    async def pod(self, name: str = "a", spec: dict[str, Any] | None = None, **metadata: Any) -> Any:
+    async def create_pod(self, name: str = "a", spec: dict[str, Any] | None = None, **metadata: Any) -> Any:
         """Create a pod without a token volume."""
         value = pod_value({"automountServiceAccountToken": False, **(spec or {})}, **{"name": name, **metadata})
         return await self.make(PODS, _without_namespace(value))
 
-    async def refused(self, spec: dict[str, Any], **metadata: Any) -> tuple[int, str]:
+    async def try_create_pod(self, spec: dict[str, Any], **metadata: Any) -> tuple[int, str]:
         value = pod_value(spec, **{"name": "a", **metadata})
         reply = await self.send("POST", PODS, _without_namespace(value))
         return reply.code, reply.json["message"]
 
-    async def warnings(self, path: str, value: dict[str, Any]) -> list[str]:
+    async def collect_warnings(self, path: str, value: dict[str, Any]) -> list[str]:
         """Create an object and return the warnings of the response."""
-        call = self.client.call("POST", path, msgspec.json.encode(value), {"content_type": "application/json"})
+        call = self.client.make_call("POST", path, msgspec.json.encode(value), {"content_type": "application/json"})
         await self.client.pipeline.serve_as(call)
         return call.warnings
 
-    async def cells(self, path: str) -> list[list[Any]]:
+    async def get_cells(self, path: str) -> list[list[Any]]:
         """Return the cells of the rows of a table."""
         table = (await self.client.get(path, accept="application/json;as=Table;v=v1;g=meta.k8s.io")).json
         return [row["cells"] for row in table["rows"]]
@@ -69,9 +69,9 @@ async def cluster(configurations: Configurations | None = None) -> AsyncIterator
         yield cluster
 
 
-def in_cluster(work: Callable[[Cluster], Awaitable[None]], configurations: Configurations | None = None) -> None:
-    async def within() -> None:
+def run_in_cluster(work: Callable[[Cluster], Awaitable[None]], configurations: Configurations | None = None) -> None:
+    async def main() -> None:
         async with cluster(configurations) as running:
             await work(running)
 
-    run(within())
+    run(main())

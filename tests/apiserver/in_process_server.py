@@ -18,7 +18,7 @@ from sampan.apiserver.response.renderer import Renderer
 from sampan.apiserver.response.responses import StreamedResponse, WatchResponse
 from sampan.machinery import errors
 from sampan.machinery.clock import VirtualClock
-from tests.api_server import ADMIN, Server, serving
+from tests.api_server import ADMIN, Server, running_api_server
 
 T = TypeVar("T")
 
@@ -51,7 +51,7 @@ class InProcessClient:
         return reply
 
     async def send(self, method: str, target: str, body: bytes = b"", **headers: str) -> Reply:
-        call = self.call(method, target, body, headers)
+        call = self.make_call(method, target, body, headers)
         try:
             response = await self.pipeline.serve_as(call)
             assert not isinstance(response, WatchResponse | StreamedResponse)
@@ -65,7 +65,7 @@ class InProcessClient:
 
     async def watch(self, target: str, count: int, **headers: str) -> tuple[str, bytes]:
         """Return the content type and the bytes of the first `count` events of a watch."""
-        call = self.call("GET", target, b"", headers)
+        call = self.make_call("GET", target, b"", headers)
         response = await self.pipeline.serve_as(call)
         assert isinstance(response, WatchResponse)
         frames, body, position = self.renderer.frames(response, call), b"", 0
@@ -78,7 +78,7 @@ class InProcessClient:
         return frames.content_type, body
 
     @staticmethod
-    def call(method: str, target: str, body: bytes, headers: Mapping[str, str]) -> Call:
+    def make_call(method: str, target: str, body: bytes, headers: Mapping[str, str]) -> Call:
         path, _, query = target.partition("?")
         named = {name.replace("_", "-").title(): value for name, value in headers.items()}
         return Call(method=method, path=path, query=Query(query), headers=named, body=body, user=ADMIN)
@@ -88,7 +88,7 @@ class InProcessClient:
 async def in_process_client(
     scheme: Scheme | None = None, plugins: Sequence[RegisteredPlugin] = ()
 ) -> AsyncIterator[InProcessClient]:
-    async with serving(VirtualClock(), scheme, plugins) as server:
+    async with running_api_server(VirtualClock(), scheme, plugins) as server:
         yield InProcessClient(server)
 
 

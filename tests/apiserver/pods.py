@@ -20,17 +20,17 @@ def pod_value(spec: dict[str, Any] | None = None, **metadata: Any) -> dict[str, 
     return {"kind": "Pod", "apiVersion": "v1", "metadata": meta, "spec": {"containers": [CONTAINER], **(spec or {})}}
 
 
-def defaulted(spec: dict[str, Any] | None = None, **metadata: Any) -> Pod:
+def pod_with_defaults(spec: dict[str, Any] | None = None, **metadata: Any) -> Pod:
     """Return a pod with the defaults that the server sets."""
     new_pod = pod(spec, **metadata)
     default_pod(new_pod)
     return new_pod
 
 
-def container(**fields: Any) -> dict[str, Any]:
+def spec_with_container(**fields: Any) -> dict[str, Any]:
     """Return a spec whose only container has these fields in addition to name and image."""
     return {"containers": [{**CONTAINER, **fields}]}
 
 
 def errors_of(spec: dict[str, Any], **metadata: Any) -> list[str]:
-    return [str(fault) for fault in validate_pod_create(defaulted(spec, **metadata))]
+    return [str(fault) for fault in validate_pod_create(pod_with_defaults(spec, **metadata))]

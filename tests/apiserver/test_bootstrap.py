@@ -32,7 +32,7 @@ DELETED = [
 ]
 
 
-def with_system_objects(scenario: Callable[[Cluster], Awaitable[None]]) -> None:
+def run_with_system_objects(scenario: Callable[[Cluster], Awaitable[None]]) -> None:
     async def main() -> None:
         async with cluster() as running, asyncio.TaskGroup() as group:
             server = running.server
@@ -75,7 +75,7 @@ def test_deleted_system_object_is_recreated(type: type[Any], name: str, namespac
         await cluster.clock.advance(within_s)
         assert await exists(client, type, name, namespace)
 
-    with_system_objects(scenario)
+    run_with_system_objects(scenario)
 
 
 def test_recreated_kubernetes_service_keeps_its_cluster_ip() -> None:
@@ -87,7 +87,7 @@ def test_recreated_kubernetes_service_keeps_its_cluster_ip() -> None:
         assert after.spec == before.spec
         assert after.metadata.uid != before.metadata.uid
 
-    with_system_objects(scenario)
+    run_with_system_objects(scenario)
 
 
 def test_nothing_is_written_while_all_system_objects_exist() -> None:
@@ -96,7 +96,7 @@ def test_nothing_is_written_while_all_system_objects_exist() -> None:
         await cluster.clock.advance(600)
         assert await cluster.revision() == before
 
-    with_system_objects(scenario)
+    run_with_system_objects(scenario)
 
 
 def test_emptied_kubernetes_endpoints_are_restored() -> None:
@@ -109,7 +109,7 @@ def test_emptied_kubernetes_endpoints_are_restored() -> None:
         restored = await cluster.client.for_kind(Endpoints).get("kubernetes", "default")
         assert restored.subsets == endpoints.subsets
 
-    with_system_objects(scenario)
+    run_with_system_objects(scenario)
 
 
 def test_running_server_recreates_the_kubernetes_service(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,12 +23,12 @@ from sampan.machinery.clock import RealClock
 from sampan.storage.etcd import EtcdBackend
 from sampan.storage.memory import MemoryBackend
 from tests.controllers.cluster import Cluster, cluster
-from tests.storage.etcd_server import NO_ETCD, Member, find, one_member
+from tests.storage.etcd_server import NO_ETCD, Member, find, running_member
 
 LEASES = "/registry/masterleases/"
 
 
-def with_cluster(scenario: Callable[[Cluster, ServerLeases], Awaitable[None]]) -> None:
+def run_in_cluster(scenario: Callable[[Cluster, ServerLeases], Awaitable[None]]) -> None:
     async def main() -> None:
         async with cluster() as cluster_:
             await scenario(cluster_, StoredServerLeases(backend=cluster_.server.registry.backend))
@@ -40,7 +40,7 @@ def reconciler(cluster: Cluster, leases: ServerLeases, address: str, port: int =
     return EndpointReconciler(client=cluster.client, leases=leases, address=address, port=port)
 
 
-async def published(client: Client) -> list[str]:
+async def read_published_addresses(client: Client) -> list[str]:
     """Return the addresses of the endpoints, after a comparison with the slice."""
     endpoints = await client.for_kind(Endpoints).get("kubernetes", "default")
     addresses = [address.ip for subset in endpoints.subsets for address in subset.addresses]
@@ -53,17 +53,17 @@ def test_every_server_is_listed_until_its_lease_expires() -> None:
     async def scenario(cluster: Cluster, leases: ServerLeases) -> None:
         first, second = (reconciler(cluster, leases, f"192.0.2.{number}") for number in (1, 2))
         await first.reconcile(with_ports=True)
-        assert await published(cluster.client) == ["192.0.2.1"]
+        assert await read_published_addresses(cluster.client) == ["192.0.2.1"]
         await second.reconcile(with_ports=True)
-        assert await published(cluster.client) == ["192.0.2.1", "192.0.2.2"]
+        assert await read_published_addresses(cluster.client) == ["192.0.2.1", "192.0.2.2"]
         await cluster.clock.advance(10)
         await first.reconcile()
-        assert await published(cluster.client) == ["192.0.2.1", "192.0.2.2"]
+        assert await read_published_addresses(cluster.client) == ["192.0.2.1", "192.0.2.2"]
         await cluster.clock.advance(6)
         await first.reconcile()
-        assert await published(cluster.client) == ["192.0.2.1"]
+        assert await read_published_addresses(cluster.client) == ["192.0.2.1"]
 
-    with_cluster(scenario)
+    run_in_cluster(scenario)
 
 
 def test_stopped_server_is_removed_at_once_and_not_added_again() -> None:
@@ -72,14 +72,14 @@ def test_stopped_server_is_removed_at_once_and_not_added_again() -> None:
         await first.reconcile()
         await second.reconcile()
         await first.withdraw()
-        assert await published(cluster.client) == ["192.0.2.2"]
+        assert await read_published_addresses(cluster.client) == ["192.0.2.2"]
         await first.reconcile()
         await second.reconcile()
-        assert await published(cluster.client) == ["192.0.2.2"]
+        assert await read_published_addresses(cluster.client) == ["192.0.2.2"]
         await second.withdraw()
-        assert await published(cluster.client) == []
+        assert await read_published_addresses(cluster.client) == []
 
-    with_cluster(scenario)
+    run_in_cluster(scenario)
 
 
 def test_servers_with_leases_of_kube_apiserver_are_listed() -> None:
@@ -89,9 +89,9 @@ def test_servers_with_leases_of_kube_apiserver_are_listed() -> None:
         await cluster.server.registry.backend.put(f"{LEASES}192.0.2.9", value, ttl_s=15)
         await cluster.server.registry.backend.put(f"{LEASES}broken", b"k8s\0\xff", ttl_s=15)
         await reconciler(cluster, leases, "192.0.2.1").reconcile()
-        assert await published(cluster.client) == ["192.0.2.1", "192.0.2.9"]
+        assert await read_published_addresses(cluster.client) == ["192.0.2.1", "192.0.2.9"]
 
-    with_cluster(scenario)
+    run_in_cluster(scenario)
 
 
 def test_endpoint_ports_are_reset_only_at_startup() -> None:
@@ -103,17 +103,17 @@ def test_endpoint_ports_are_reset_only_at_startup() -> None:
             endpoints = await cluster.client.for_kind(Endpoints).get("kubernetes", "default")
             assert [port.port for port in endpoints.subsets[0].ports] == [port]
 
-    with_cluster(scenario)
+    run_in_cluster(scenario)
 
 
 def test_ipv6_address_is_published_in_an_ipv6_endpoint_slice() -> None:
     async def scenario(cluster: Cluster, leases: ServerLeases) -> None:
         await reconciler(cluster, leases, "192.0.2.1").reconcile()
         await reconciler(cluster, SoleServer(address="2001:db8::1"), "2001:db8::1").reconcile()
-        assert await published(cluster.client) == ["2001:db8::1"]
+        assert await read_published_addresses(cluster.client) == ["2001:db8::1"]
         assert (await cluster.client.for_kind(EndpointSlice).get("kubernetes", "default")).addressType == "IPv6"
 
-    with_cluster(scenario)
+    run_in_cluster(scenario)
 
 
 def test_the_only_server_of_a_store_writes_no_leases() -> None:
@@ -123,14 +123,14 @@ def test_the_only_server_of_a_store_writes_no_leases() -> None:
         before = await cluster.revision()
         await sole.reconcile()
         assert await cluster.revision() == before
-        assert await published(cluster.client) == ["192.0.2.1"]
+        assert await read_published_addresses(cluster.client) == ["192.0.2.1"]
 
-    with_cluster(scenario)
+    run_in_cluster(scenario)
 
 
 @pytest.fixture
 def etcd(tmp_path: Path) -> Iterator[Member]:
-    with one_member(tmp_path) as member:
+    with running_member(tmp_path) as member:
         yield member
 
 
@@ -146,8 +146,8 @@ def test_endpoints_list_two_servers_that_share_an_etcd(etcd: Member) -> None:
             async with ApiServer(config=config("192.0.2.1"), backend=backend, clock=clock) as first:
                 client = Client(transport=first.loopback(), clock=clock, component="test")
                 async with ApiServer(config=config("192.0.2.2"), backend=backend, clock=clock):
-                    assert await published(client) == ["192.0.2.1", "192.0.2.2"]
-                assert await published(client) == ["192.0.2.1"]
+                    assert await read_published_addresses(client) == ["192.0.2.1", "192.0.2.2"]
+                assert await read_published_addresses(client) == ["192.0.2.1"]
             page = await backend.range(LEASES)
             assert not page.entries
 

@@ -138,7 +138,7 @@ def test_unusual_requests_are_accepted(method: str, target: str, body: Any, medi
 def test_future_resource_version_error_has_retry_after_except_for_deletecollection(
     verb: str, retry_after_s: int | None
 ) -> None:
-    call = InProcessClient.call("GET", MAP, b"", {})
+    call = InProcessClient.make_call("GET", MAP, b"", {})
     call.verb = verb
     error = translate_storage_error(TooLargeVersion(5, 1), call)
     assert error is not None

@@ -49,17 +49,17 @@ class Client:
         return await self.send_ok("PATCH", f"{path}?{query}", value, YAML)
 
 
-def with_client(work: Callable[[Client], Awaitable[None]]) -> None:
-    async def within() -> None:
+def run_with_client(work: Callable[[Client], Awaitable[None]]) -> None:
+    async def main() -> None:
         scheme = builtin_scheme()
         scheme.add(GADGETS)
         async with in_process_client(scheme) as in_process:
             await work(Client(in_process))
 
-    run(within())
+    run(main())
 
 
-def owned(obj: Any) -> dict[tuple[str, ...], Any]:
+def owned_fields(obj: Any) -> dict[tuple[str, ...], Any]:
     return {
         tuple(part for part in (entry["manager"], entry["operation"], entry.get("subresource", "")) if part): entry[
             "fieldsV1"
@@ -79,17 +79,17 @@ POD: dict[str, Any] = {"metadata": {"name": "p"}, "spec": {"containers": [{"name
 def test_create_update_and_patch_record_field_managers() -> None:
     async def work(client: Client) -> None:
         created = await client.create(MAPS, config_map(x="1"))
-        assert owned(created) == {AGENT: {"f:data": {".": {}, "f:x": {}}}}
+        assert owned_fields(created) == {AGENT: {"f:data": {".": {}, "f:x": {}}}}
         assert created["metadata"]["managedFields"][0]["time"] == created["metadata"]["creationTimestamp"]
         changed = await client.send_ok("PUT", f"{MAPS}/a?fieldManager=putter", config_map(x="1", y="2"))
-        assert owned(changed) == {
+        assert owned_fields(changed) == {
             AGENT: {"f:data": {".": {}, "f:x": {}}},
             ("putter", "Update"): {"f:data": {"f:y": {}}},
         }
         patched = await client.patch(f"{MAPS}/a", {"data": {"y": "3"}})
-        assert owned(patched) == {AGENT: {"f:data": {".": {}, "f:x": {}, "f:y": {}}}}
+        assert owned_fields(patched) == {AGENT: {"f:data": {".": {}, "f:x": {}, "f:y": {}}}}
 
-    with_client(work)
+    run_with_client(work)
 
 
 def test_write_without_changes_does_not_update_the_object() -> None:
@@ -98,20 +98,20 @@ def test_write_without_changes_does_not_update_the_object() -> None:
         assert await client.send_ok("PUT", f"{MAPS}/a?fieldManager=other", created) == created
         assert await client.patch(f"{MAPS}/a?fieldManager=other", {"data": {"x": "1"}}) == created
 
-    with_client(work)
+    run_with_client(work)
 
 
 def test_fields_set_by_the_server_have_no_field_manager() -> None:
     async def work(client: Client) -> None:
         created = await client.create(f"{NAMESPACE}/pods", POD)
-        (fields,) = owned(created).values()
+        (fields,) = owned_fields(created).values()
         assert set(fields["f:spec"]) >= {"f:containers", "f:restartPolicy", "f:dnsPolicy"}, (
             "defaults belong to the client"
         )
         assert "f:priority" not in fields["f:spec"]
         assert "f:status" not in fields
 
-    with_client(work)
+    run_with_client(work)
 
 
 @pytest.mark.parametrize(
@@ -124,21 +124,21 @@ def test_fields_set_by_the_server_have_no_field_manager() -> None:
 def test_update_with_empty_managed_fields_resets_field_managers(body: bytes) -> None:
     async def work(client: Client) -> None:
         await client.create(MAPS, config_map(x="1"))
-        assert owned(await client.send_ok("PUT", f"{MAPS}/a", body)) == {}
-        assert owned(await client.patch(f"{MAPS}/a", {"data": {"x": "2"}})) == {}
+        assert owned_fields(await client.send_ok("PUT", f"{MAPS}/a", body)) == {}
+        assert owned_fields(await client.patch(f"{MAPS}/a", {"data": {"x": "2"}})) == {}
         applied = await client.apply(f"{MAPS}/a", config_map(y="1"))
-        assert set(owned(applied)) == {("applier", "Apply"), ("before-first-apply", "Update")}
+        assert set(owned_fields(applied)) == {("applier", "Apply"), ("before-first-apply", "Update")}
 
-    with_client(work)
+    run_with_client(work)
 
 
 def test_yaml_update_with_empty_managed_fields_resets_field_managers() -> None:
     async def work(client: Client) -> None:
         await client.create(MAPS, config_map(x="1"))
         text = b"metadata: {name: a, managedFields: []}\ndata: {x: '1'}\n"
-        assert owned(await client.send_ok("PUT", f"{MAPS}/a", text, "application/yaml")) == {}
+        assert owned_fields(await client.send_ok("PUT", f"{MAPS}/a", text, "application/yaml")) == {}
 
-    with_client(work)
+    run_with_client(work)
 
 
 def test_apply_creates_updates_and_removes_fields_and_reports_conflicts() -> None:
@@ -151,16 +151,16 @@ def test_apply_creates_updates_and_removes_fields_and_reports_conflicts() -> Non
             f"{MAPS}/a", b"apiVersion: v1\nkind: ConfigMap\ndata: {x: '5'}\n", "fieldManager=one"
         )
         assert reduced["data"] == {"x": "5"}
-        assert owned(reduced) == {("one", "Apply"): {"f:data": {"f:x": {}}}}
+        assert owned_fields(reduced) == {("one", "Apply"): {"f:data": {"f:x": {}}}}
         rejected = await client.send("PATCH", f"{MAPS}/a?fieldManager=two", config_map(x="6"), YAML)
         assert rejected.code == 409
         assert rejected.json["message"] == 'Apply failed with 1 conflict: conflict with "one": .data.x'
         forced = await client.apply(f"{MAPS}/a", config_map(x="6"), "fieldManager=two&force=true")
-        assert owned(forced) == {("two", "Apply"): {"f:data": {"f:x": {}}}}
+        assert owned_fields(forced) == {("two", "Apply"): {"f:data": {"f:x": {}}}}
         dry = await client.apply(f"{MAPS}/a", config_map(x="7"), "fieldManager=two&dryRun=All")
         assert (dry["data"], dry["metadata"]["resourceVersion"]) == ({"x": "7"}, forced["metadata"]["resourceVersion"])
 
-    with_client(work)
+    run_with_client(work)
 
 
 YAML_ERROR = "error decoding YAML: error "
@@ -191,7 +191,7 @@ def test_invalid_apply_requests_are_rejected(body: bytes, code: int, text: str) 
         reply = await client.send("PATCH", f"{MAPS}/new?fieldManager=m", body, YAML)
         assert (reply.code, reply.json["message"]) == (code, text)
 
-    with_client(work)
+    run_with_client(work)
 
 
 def test_apply_of_an_invalid_quantity_gets_500() -> None:
@@ -204,7 +204,7 @@ def test_apply_of_an_invalid_quantity_gets_500() -> None:
             "failed to convert new object (/p; /v1, Kind=Pod) to proper version: quantities must match"
         )
 
-    with_client(work)
+    run_with_client(work)
 
 
 def test_duplicate_keys_in_an_apply_follow_field_validation() -> None:
@@ -218,7 +218,7 @@ def test_duplicate_keys_in_an_apply_follow_field_validation() -> None:
         )
         assert (await client.apply(f"{MAPS}/a", duplicate))["data"] == {"x": "2"}
 
-    with_client(work)
+    run_with_client(work)
 
 
 def test_status_subresource_has_separate_field_managers() -> None:
@@ -233,14 +233,14 @@ def test_status_subresource_has_separate_field_managers() -> None:
             "f:status": {},
             "f:type": {},
         }
-        assert owned(patched)["agent", "Update", "status"] == {
+        assert owned_fields(patched)["agent", "Update", "status"] == {
             "f:status": {"f:conditions": {".": {}, 'k:{"type":"Ready"}': ready}}
         }
         path = f"{NAMESPACE}/pods/none/status?fieldManager=m"
         missing = await client.send("PATCH", path, {"apiVersion": "v1", "kind": "Pod"}, YAML)
         assert missing.code == 404
 
-    with_client(work)
+    run_with_client(work)
 
 
 def test_field_managers_of_different_api_versions_are_kept_apart() -> None:
@@ -259,19 +259,19 @@ def test_field_managers_of_different_api_versions_are_kept_apart() -> None:
         rejected = await client.send("PATCH", f"{AUTOSCALERS.format('v1')}/h?fieldManager=m", scaler, YAML)
         assert 'conflict with "new" using autoscaling/v2: .spec.maxReplicas' in rejected.json["message"]
 
-    with_client(work)
+    run_with_client(work)
 
 
 def test_field_managers_of_custom_objects() -> None:
     async def work(client: Client) -> None:
         gadget = {"apiVersion": "example.com/v1", "kind": "Gadget", "metadata": {"name": "g"}, "spec": {"size": 1}}
         created = await client.create(GADGET_PATH, gadget)
-        assert owned(created) == {AGENT: {"f:spec": {".": {}, "f:colour": {}, "f:size": {}}}}
+        assert owned_fields(created) == {AGENT: {"f:spec": {".": {}, "f:colour": {}, "f:size": {}}}}
         applied = await client.apply(f"{GADGET_PATH}/g", {**gadget, "spec": {"size": 1, "list": ["a"]}})
-        assert owned(applied)["applier", "Apply"] == {"f:spec": {"f:list": {}, "f:size": {}}}
+        assert owned_fields(applied)["applier", "Apply"] == {"f:spec": {"f:list": {}, "f:size": {}}}
         patched = await client.patch(f"{GADGET_PATH}/g/status", {"status": {"seen": 1}, "spec": {"size": 9}})
         assert patched["spec"]["size"] == 1
-        assert owned(patched)["agent", "Update", "status"] == {"f:status": {".": {}, "f:seen": {}}}
+        assert owned_fields(patched)["agent", "Update", "status"] == {"f:status": {".": {}, "f:seen": {}}}
         reduced = await client.apply(f"{GADGET_PATH}/g", {**gadget, "spec": {"size": 1}})
         assert "list" not in reduced["spec"]
         rejected = await client.send(
@@ -285,7 +285,7 @@ def test_field_managers_of_custom_objects() -> None:
         again = await client.apply(f"{GADGET_PATH}/g", {**gadget, "spec": {"size": 1}})
         assert again == reduced
 
-    with_client(work)
+    run_with_client(work)
 
 
 def test_scale_subresource_takes_ownership_of_replicas() -> None:
@@ -295,8 +295,8 @@ def test_scale_subresource_takes_ownership_of_replicas() -> None:
         await client.create(DEPLOYMENTS, {"metadata": {"name": "d"}, "spec": spec})
         await client.patch(f"{DEPLOYMENTS}/d/scale?fieldManager=scaler", {"spec": {"replicas": 3}})
         deployment = (await client.send("GET", f"{DEPLOYMENTS}/d", b"")).json
-        assert "f:replicas" not in owned(deployment)[AGENT]["f:spec"]
-        assert owned(deployment)["scaler", "Update", "scale"] == {"f:spec": {"f:replicas": {}}}
+        assert "f:replicas" not in owned_fields(deployment)[AGENT]["f:spec"]
+        assert owned_fields(deployment)["scaler", "Update", "scale"] == {"f:spec": {"f:replicas": {}}}
         scale = {"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "d"}, "spec": {"replicas": 4}}
         path = f"{DEPLOYMENTS}/d/scale?fieldManager=other"
         rejected = await client.send("PATCH", path, scale, YAML)
@@ -307,10 +307,10 @@ def test_scale_subresource_takes_ownership_of_replicas() -> None:
         forced = await client.send_ok("PATCH", f"{path}&force=true", scale, YAML)
         assert forced["spec"]["replicas"] == 4
         after = (await client.send("GET", f"{DEPLOYMENTS}/d", b"")).json
-        assert owned(after)["other", "Apply", "scale"] == {"f:spec": {"f:replicas": {}}}
+        assert owned_fields(after)["other", "Apply", "scale"] == {"f:spec": {"f:replicas": {}}}
         assert after["spec"]["replicas"] == 4
 
-    with_client(work)
+    run_with_client(work)
 
 
 class _InvalidManagedFields:
@@ -333,11 +333,11 @@ def test_invalid_managed_fields_from_admission_are_discarded_with_a_warning() ->
         async with in_process_client(
             plugins=[register_mutating(_InvalidManagedFields(ManagedFieldsEntry(manager="x", operation="Think")))]
         ) as in_process:
-            call = in_process.call("POST", MAPS, msgspec.json.encode(config_map(x="1")), {"user_agent": "agent"})
+            call = in_process.make_call("POST", MAPS, msgspec.json.encode(config_map(x="1")), {"user_agent": "agent"})
             await in_process.pipeline.serve_as(call)
             (warning,) = call.warnings
             assert warning.startswith(".metadata.managedFields was in an invalid state after admission; ")
             assert warning.endswith("please fix your requests: operation must be `Apply` or `Update`")
-            assert set(owned((await in_process.get(f"{MAPS}/a")).json)) == {AGENT}
+            assert set(owned_fields((await in_process.get(f"{MAPS}/a")).json)) == {AGENT}
 
     run(work())

@@ -71,7 +71,7 @@ def serve(path: Path, names: tuple[str, ...], check: Callable[[Send], Awaitable[
     asyncio.run(asyncio.wait_for(run(), 60))
 
 
-def stored(path: Path) -> bytes:
+def read_stored_bytes(path: Path) -> bytes:
     return b"".join(path.read_bytes() for path in path.parent.iterdir())
 
 
@@ -98,8 +98,8 @@ async def update_without_changes(send: Send) -> None:
 def test_database_file_contains_no_plain_text(provider: str, tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     serve(path, (provider,), create_secret)
-    assert SECRET_VALUE.encode() not in stored(path)
-    assert b"k8s:enc:%b:v1:k:" % provider.partition("/")[0].encode() in stored(path)
+    assert SECRET_VALUE.encode() not in read_stored_bytes(path)
+    assert b"k8s:enc:%b:v1:k:" % provider.partition("/")[0].encode() in read_stored_bytes(path)
     serve(path, (provider,), check_readable)
 
 
@@ -108,7 +108,7 @@ def test_objects_are_readable_while_keys_are_rotated(tmp_path: Path) -> None:
     old key can be removed."""
     path = tmp_path / "store.db"
     serve(path, (), create_secret)
-    assert SECRET_VALUE.encode() in stored(path)
+    assert SECRET_VALUE.encode() in read_stored_bytes(path)
     serve(path, ("aescbc/first", "identity"), update_without_changes)
     serve(path, ("aescbc/first",), check_readable)
     serve(path, ("secretbox/second", "aescbc/first"), update_without_changes)
@@ -160,13 +160,13 @@ def test_changed_encryption_configuration_file_is_reloaded(tmp_path: Path) -> No
             secrets, maps = client.for_kind(Secret), client.for_kind(ConfigMap)
             meta = ObjectMeta(name="s", namespace="default")
             await secrets.create(Secret(metadata=meta, data={"k": b"under the third palm"}))
-            assert b"aesgcm:v1:old:" in stored(database)
+            assert b"aesgcm:v1:old:" in read_stored_bytes(database)
             write(("secrets", ("aesgcm/new", "aesgcm/old")), ("configmaps", ("secretbox/maps", "identity")))
             await clock.advance(INTERVAL_S)
             await secrets.update(await secrets.get("s", "default"))
             await maps.create(ConfigMap(metadata=meta, data={"k": "the map"}))
-            assert b"aesgcm:v1:new:" in stored(database)
-            assert b"secretbox:v1:maps:" in stored(database)
+            assert b"aesgcm:v1:new:" in read_stored_bytes(database)
+            assert b"secretbox:v1:maps:" in read_stored_bytes(database)
             assert (await secrets.get("s", "default")).data == {"k": b"under the third palm"}
             file.write_text("nonsense")
             await clock.advance(INTERVAL_S)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.apiserver.cluster import Cluster, in_cluster
+from tests.apiserver.cluster import Cluster, run_in_cluster
 from tests.apiserver.in_process_server import Reply
 
 
@@ -21,7 +21,7 @@ def errors_of_new(path: str, value: dict[str, Any]) -> list[str]:
     async def work(cluster: Cluster) -> None:
         errors.extend(messages_of(await cluster.send("POST", f"{path}?dryRun=All", value)))
 
-    in_cluster(work)
+    run_in_cluster(work)
     return errors
 
 
@@ -33,9 +33,9 @@ def errors_of_change(path: str, value: dict[str, Any], change: dict[str, Any], p
         created = await cluster.make(path, value)
         errors.extend(messages_of(await cluster.patch(f"{path}/{created['metadata']['name']}{part}", change)))
 
-    in_cluster(work)
+    run_in_cluster(work)
     return errors
 
 
-def named(**content: Any) -> dict[str, Any]:
+def named_object(**content: Any) -> dict[str, Any]:
     return {"metadata": {"name": "a"}, **content}

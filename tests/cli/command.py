@@ -40,7 +40,7 @@ class Sampan:
         assert done.returncode == 0, f"sampan {' '.join(words)}: code {done.returncode}\n{done.stdout}{done.stderr}"
         return done.stdout
 
-    def fails(self, *words: str) -> str:
+    def expect_failure(self, *words: str) -> str:
         done = self.run(*words)
         assert done.returncode != 0, f"sampan {' '.join(words)} did not fail:\n{done.stdout}{done.stderr}"
         return done.stderr
@@ -62,16 +62,16 @@ class Sampan:
             streams = [stack.enter_context(TemporaryFile("w+")) for _ in range(3)]
             streams[0].write(stdin)
             streams[0].seek(0)
-            code = ForkedProcess(words, self._surroundings(), streams).wait(TIMEOUT_S)
+            code = ForkedProcess(words, self._make_surroundings(), streams).wait(TIMEOUT_S)
             for stream in streams:
                 stream.seek(0)
             return subprocess.CompletedProcess(words, code, streams[1].read(), streams[2].read())
 
-    def _surroundings(self) -> Surroundings:
+    def _make_surroundings(self) -> Surroundings:
         return Surroundings(self.environment, os.getcwd(), str(self.network or ""), self.dropped_capabilities)
 
     @contextmanager
-    def running(self, *words: str) -> Iterator["subprocess.Popen[str]"]:
+    def running_command(self, *words: str) -> Iterator["subprocess.Popen[str]"]:
         """Run a command in the foreground, and stop it by SIGTERM at the end of the block."""
         with subprocess.Popen(
             [sys.executable, "-m", "sampan", *words],
@@ -87,9 +87,10 @@ class Sampan:
                 process.wait(TIMEOUT_S)
 
     @contextmanager
-    def serving(self, *words: str) -> Iterator[ForkedServer]:
-        """As `running`, but without the CPU time of imports, for tests that are not about the start of the process."""
-        process = ForkedServer(words, self._surroundings())
+    def running_forked_server(self, *words: str) -> Iterator[ForkedServer]:
+        """As `running_command`, but without the CPU time of imports, for tests that are not about the start of the
+        process."""
+        process = ForkedServer(words, self._make_surroundings())
         with process.stdout:
             try:
                 yield process
@@ -97,7 +98,7 @@ class Sampan:
                 process.send_signal(signal.SIGTERM)
                 process.wait(TIMEOUT_S)
 
-    def note(self, name: str = "sampan") -> dict[str, Any]:
+    def read_running_file(self, name: str = "sampan") -> dict[str, Any]:
         note: dict[str, Any] = json.loads((self.directory(name) / "running.json").read_text())
         return note
 
@@ -105,7 +106,7 @@ class Sampan:
         return self.home / "clusters" / name
 
 
-def unwrapped(output: str) -> list[str]:
+def unwrap_lines(output: str) -> list[str]:
     """The lines of `sampan up`, each with its continuation lines."""
     return re.sub(r"\n {9}", " ", output).splitlines()
 

@@ -74,11 +74,11 @@ class HostileCluster:
         media: str = "application/json",
     ) -> Reply:
         """Send a request by a token, `user:password` or a certificate; as the administrator without any."""
-        context = self._bare() if token or password else self.context(certificate or "admin")
+        context = self._make_bare_context() if token or password else self.context(certificate or "admin")
         link = http.client.HTTPSConnection("127.0.0.1", self.port, context=context, timeout=PATIENCE_S)
         headers = {"Content-Type": media}
         if token or password:
-            headers["Authorization"] = f"Bearer {token}" if token else f"Basic {encoded(password.encode())}"
+            headers["Authorization"] = f"Bearer {token}" if token else f"Basic {encode_base64(password.encode())}"
         try:
             link.request(method, path, None if body is None else json.dumps(body).encode(), headers)
             http_response = link.getresponse()
@@ -86,7 +86,7 @@ class HostileCluster:
         finally:
             link.close()
 
-    def _bare(self) -> ssl.SSLContext:
+    def _make_bare_context(self) -> ssl.SSLContext:
         return ssl.create_default_context(cafile=str(self.pki.certificate(CA)))
 
     def make(self, path: str, body: Mapping[str, Any]) -> Any:
@@ -95,12 +95,12 @@ class HostileCluster:
         return reply.json
 
     def wait_for(self, path: str, is_expected: Any) -> Any:
-        def expected_object() -> Any:
+        def get_expected_object() -> Any:
             reply = self.send("GET", path)
             return reply.json if reply.code == 200 and is_expected(reply.json) else None
 
         return wait_until(
-            expected_object, timeout_s=PATIENCE_S, poll_s=0.02, describe=lambda: self.send("GET", path).body
+            get_expected_object, timeout_s=PATIENCE_S, poll_s=0.02, describe=lambda: self.send("GET", path).body
         )
 
 
@@ -164,5 +164,5 @@ def node_request(name: str, *, is_client: bool = False, is_server: bool = False)
     )
 
 
-def encoded(data: bytes) -> str:
+def encode_base64(data: bytes) -> str:
     return base64.b64encode(data).decode()

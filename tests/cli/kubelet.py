@@ -25,7 +25,7 @@ def running_kubelet(sampan: Sampan, root: Path, *words: str) -> Iterator[None]:
     """
     common = ("--root-dir", str(root), "--runtime", "process", "--node-ip", "127.0.0.1", "--cgroups-per-qos=false")
     try:
-        with sampan.running("kubelet", *common, *words):
+        with sampan.running_command("kubelet", *common, *words):
             yield
     finally:
         asyncio.run(MonitorClient(root / "runtime" / "process" / "monitor").quit(kill=True))

@@ -33,10 +33,10 @@ def test_load_list_save_remove(sampan: Sampan, tmp_path: Path) -> None:
 
 def test_load_rm_save_and_pull_errors_are_reported(sampan: Sampan, tmp_path: Path) -> None:
     (tmp_path / "junk").write_bytes(b"junk")
-    assert "junk" in sampan.fails("image", "load", str(tmp_path / "junk"))
-    assert "No such file" in sampan.fails("image", "load", str(tmp_path / "none"))
-    assert "there is no image 'x'" in sampan.fails("image", "rm", "x")
-    assert "there is no image 'x'" in sampan.fails("image", "save", "x", "-o", str(tmp_path / "y"))
-    assert "not the name of a repository" in sampan.fails("image", "pull", "UPPER/x/")
-    assert "127.0.0.1:1" in sampan.fails("image", "pull", "127.0.0.1:1/x")
-    assert "--auth-file" in sampan.fails("image", "pull", "x", "--auth-file", str(tmp_path / "junk"))
+    assert "junk" in sampan.expect_failure("image", "load", str(tmp_path / "junk"))
+    assert "No such file" in sampan.expect_failure("image", "load", str(tmp_path / "none"))
+    assert "there is no image 'x'" in sampan.expect_failure("image", "rm", "x")
+    assert "there is no image 'x'" in sampan.expect_failure("image", "save", "x", "-o", str(tmp_path / "y"))
+    assert "not the name of a repository" in sampan.expect_failure("image", "pull", "UPPER/x/")
+    assert "127.0.0.1:1" in sampan.expect_failure("image", "pull", "127.0.0.1:1/x")
+    assert "--auth-file" in sampan.expect_failure("image", "pull", "x", "--auth-file", str(tmp_path / "junk"))

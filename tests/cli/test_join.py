@@ -53,7 +53,7 @@ class Machine:
         self._network.give_address(self.namespace_path, f"{address}/24")
         self.address = address
 
-    def links(self) -> set[str]:
+    def list_links(self) -> set[str]:
         return {name for _, name in run_in_network(self.namespace_path, socket.if_nameindex)}
 
 
@@ -98,7 +98,7 @@ def join(machine: Machine, token: Path, *words: str, node: str = "machine-b") ->
     return machine.sampan("join", SERVER, "--token-file", str(token), "--node-name", node, "--detach", *words)
 
 
-def token_file(server: Machine, path: Path, *words: str) -> Path:
+def write_token_file(server: Machine, path: Path, *words: str) -> Path:
     path.write_text(server.sampan("token", "create", *words))
     return path
 
@@ -167,7 +167,7 @@ def test_pods_of_joined_machines_reach_each_other(
 ) -> None:
     if is_far:
         machine.move(FAR)
-    token = token_file(server, tmp_path / "token", "--one-use")
+    token = write_token_file(server, tmp_path / "token", "--one-use")
     assert "has joined https://10.77.0.1:6443" in join(machine, token)
     nodes = {"pod-a": "node-0", "pod-b": "machine-b"}
     with running_pods(server, tmp_path / "pods.yaml", nodes) as addresses:
@@ -182,14 +182,14 @@ def test_pods_of_joined_machines_reach_each_other(
         assert is_forbidden(machine, *words), words
     assert "machine-b" in machine.sampan("leave")
     assert "machine-b" not in kubectl(server, "get", "nodes")
-    assert machine.links() == {"lo", "eth0"}
+    assert machine.list_links() == {"lo", "eth0"}
     assert not machine.sampan.directory().exists()
 
 
 def test_joined_machine_restarts_without_token_and_one_use_token_is_spent(
     server: Machine, machine: Machine, network: Machines, tmp_path: Path
 ) -> None:
-    token = token_file(server, tmp_path / "token", "--one-use")
+    token = write_token_file(server, tmp_path / "token", "--one-use")
     join(machine, token)
     assert "already running" in machine.sampan("join")
     secret = token.read_text().split("@")[0]
@@ -197,11 +197,11 @@ def test_joined_machine_restarts_without_token_and_one_use_token_is_spent(
         assert not file.is_file() or secret not in file.read_bytes().decode("latin-1"), file
     assert "machine-b" in machine.sampan("status")
     machine.sampan("down")
-    assert "is that of a node that joined" in machine.sampan.fails("up", "--detach")
-    assert "sampan leave" in machine.sampan.fails("down", "--delete")
+    assert "is that of a node that joined" in machine.sampan.expect_failure("up", "--detach")
+    assert "sampan leave" in machine.sampan.expect_failure("down", "--delete")
     assert "has joined" in machine.sampan("join", "--detach")
     other = Machine(tmp_path / "other", network, f"10.77.0.{next(_numbers)}")
-    refusal = other.sampan.fails("join", SERVER, "--token-file", str(token), "--node-name", "machine-c")
+    refusal = other.sampan.expect_failure("join", SERVER, "--token-file", str(token), "--node-name", "machine-c")
     assert "token" in refusal
     assert not other.sampan.directory().exists()
     machine.move("10.77.0.99")
@@ -210,14 +210,14 @@ def test_joined_machine_restarts_without_token_and_one_use_token_is_spent(
 
 
 def test_join_and_leave_errors_are_explained(server: Machine, machine: Machine, tmp_path: Path) -> None:
-    token = token_file(server, tmp_path / "token")
+    token = write_token_file(server, tmp_path / "token")
     arguments = ("--token-file", str(token), "--node-name")
-    assert "SERVER" in machine.sampan.fails("join")
-    assert "--token-file" in machine.sampan.fails("join", SERVER)
-    assert "--bind-address" in machine.sampan.fails("join", "10.77.0.1:7443", *arguments, "machine-b")
-    assert "ready node node-0" in machine.sampan.fails("join", SERVER, *arguments, "node-0")
+    assert "SERVER" in machine.sampan.expect_failure("join")
+    assert "--token-file" in machine.sampan.expect_failure("join", SERVER)
+    assert "--bind-address" in machine.sampan.expect_failure("join", "10.77.0.1:7443", *arguments, "machine-b")
+    assert "ready node node-0" in machine.sampan.expect_failure("join", SERVER, *arguments, "node-0")
     wrong = tmp_path / "wrong"
     wrong.write_text(token.read_text().split("@")[0] + f"@sha256:{'0' * 64}")
-    assert "Nothing was sent" in machine.sampan.fails("join", SERVER, "--token-file", str(wrong))
-    assert "has not joined" in machine.sampan.fails("leave")
+    assert "Nothing was sent" in machine.sampan.expect_failure("join", SERVER, "--token-file", str(wrong))
+    assert "has not joined" in machine.sampan.expect_failure("leave")
     assert not machine.sampan.directory().exists()

@@ -13,7 +13,7 @@ from sampan.cli.main import cli
 from sampan.cli.service import MARK, ServiceSettings, quote, unit_text
 
 
-def printed_unit(*words: str, home: Path) -> str:
+def print_unit(*words: str, home: Path) -> str:
     done = CliRunner().invoke(cli, ["service", "install", "--print", *words], env={"SAMPAN_HOME": str(home)})
     assert done.exit_code == 0, done.output
     return done.stdout
@@ -32,7 +32,7 @@ def settings(**changes: Any) -> ServiceSettings:
 
 
 def test_the_unit_runs_the_cluster_with_its_flags(tmp_path: Path) -> None:
-    unit = printed_unit("--system", "--name", "lab", "--", "--nodes", "3", "--runtime", "hollow", home=tmp_path)
+    unit = print_unit("--system", "--name", "lab", "--", "--nodes", "3", "--runtime", "hollow", home=tmp_path)
     assert unit.startswith(MARK)
     (line,) = [line for line in unit.splitlines() if line.startswith("ExecStart=")]
     program, *words = line.removeprefix("ExecStart=").split()
@@ -53,13 +53,13 @@ def test_the_unit_runs_the_cluster_with_its_flags(tmp_path: Path) -> None:
 
 
 def test_unit_for_container_nodes_has_no_privilege_restrictions(tmp_path: Path) -> None:
-    unit = printed_unit("--system", home=tmp_path)
+    unit = print_unit("--system", home=tmp_path)
     assert "Delegate=yes" in unit
     assert "NoNewPrivileges" not in unit
     (tmp_path / "sampan").mkdir()
     (tmp_path / "sampan/flags.json").write_text('{"runtime": "hollow"}')
-    assert "NoNewPrivileges=yes" in printed_unit("--system", home=tmp_path)
-    assert "ProtectSystem" not in printed_unit("--system", "--", "--merge-kubeconfig", home=tmp_path)
+    assert "NoNewPrivileges=yes" in print_unit("--system", home=tmp_path)
+    assert "ProtectSystem" not in print_unit("--system", "--", "--merge-kubeconfig", home=tmp_path)
 
 
 def test_user_unit_omits_capability_settings() -> None:

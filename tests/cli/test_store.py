@@ -10,7 +10,7 @@ from sampan.cli.main import cli
 from sampan.machinery.clock import RealClock
 from sampan.storage.etcd import EtcdBackend
 from sampan.storage.sqlite import SqliteBackend
-from tests.storage.etcd_server import NO_ETCD, find, one_member
+from tests.storage.etcd_server import NO_ETCD, find, running_member
 
 KEY = "/registry/configmaps/default/a"
 
@@ -30,7 +30,7 @@ def test_store_copy_from_sqlite_to_etcd_and_back(tmp_path: Path) -> None:
             ]
 
     asyncio.run(write())
-    with one_member(tmp_path / "etcd") as member:
+    with running_member(tmp_path / "etcd") as member:
         for source, target in ((str(old), member.client_url), (member.client_url, str(new))):
             result = CliRunner().invoke(cli, ["store", "copy", source, target])
             assert (result.exit_code, result.stdout) == (0, f"copied 1 objects from {source} to {target}\n")

@@ -20,7 +20,7 @@ from tests.eventually import wait_until
 from tests.ports import free_port
 
 
-def up(sampan: Sampan, *words: str) -> int:
+def start_cluster(sampan: Sampan, *words: str) -> int:
     port = free_port()
     sampan("up", "--detach", "--components", "apiserver,controllers", "--secure-port", str(port), *words)
     return port
@@ -31,13 +31,13 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Sampan, 
     """A cluster that only listens locally and keeps expired tokens, and its port."""
     sampan = Sampan(tmp_path_factory.mktemp("cluster"))
     try:
-        yield sampan, up(sampan, "--controllers", "*,-token-cleaner-controller")
+        yield sampan, start_cluster(sampan, "--controllers", "*,-token-cleaner-controller")
     finally:
         sampan.run("down")
 
 
 def test_a_token_is_created_listed_and_deleted(sampan: Sampan) -> None:
-    port = up(sampan, "--bind-address", "0.0.0.0")
+    port = start_cluster(sampan, "--bind-address", "0.0.0.0")
     token = parse_token(sampan("token", "create", "--ttl", "2h", "--description", "rack 3"))
     assert token.ca_hash == public_key_hash((sampan.directory() / "pki" / "ca.crt").read_bytes())
     line = sampan("token", "create", "--print-join-command").strip()
@@ -53,7 +53,7 @@ def test_a_token_is_created_listed_and_deleted(sampan: Sampan) -> None:
     assert "system:bootstrappers:kubeadm:default-node-token" in sampan("token", "ls", "-o", "wide")
     sampan("token", "rm", token.id)
     assert token.id not in sampan("token", "list")
-    assert "there is no token" in sampan.fails("token", "delete", token.id)
+    assert "there is no token" in sampan.expect_failure("token", "delete", token.id)
 
 
 def test_token_create_on_a_loopback_only_cluster_suggests_bind_address(cluster: tuple[Sampan, int]) -> None:
@@ -64,12 +64,12 @@ def test_token_create_on_a_loopback_only_cluster_suggests_bind_address(cluster: 
 
 
 def test_invalid_token_flags_are_reported(sampan: Sampan, cluster: tuple[Sampan, int]) -> None:
-    assert "is not a cluster that runs on this machine" in sampan.fails("token", "list")
+    assert "is not a cluster that runs on this machine" in sampan.expect_failure("token", "list")
     sampan, _ = cluster
-    assert "--usages" in sampan.fails("token", "create", "--usages", "cooking")
-    assert "--groups" in sampan.fails("token", "create", "--groups", "system:masters")
-    assert "--ttl" in sampan.fails("token", "create", "--ttl", "soon")
-    assert "--one-use" in sampan.fails("token", "create", "--one-use", "--usages", "signing")
+    assert "--usages" in sampan.expect_failure("token", "create", "--usages", "cooking")
+    assert "--groups" in sampan.expect_failure("token", "create", "--groups", "system:masters")
+    assert "--ttl" in sampan.expect_failure("token", "create", "--ttl", "soon")
+    assert "--one-use" in sampan.expect_failure("token", "create", "--one-use", "--usages", "signing")
 
 
 async def _request(port: int, ca: bytes, bearer: str, node: str) -> bytes:

@@ -20,7 +20,7 @@ from click.testing import CliRunner
 from sampan.cli.main import cli
 from sampan.cluster.assembly import Assembly
 from sampan.machinery.activity import Activity
-from tests.cli.command import Sampan, get, unwrapped, wait_until_ready
+from tests.cli.command import Sampan, get, unwrap_lines, wait_until_ready
 from tests.eventually import eventually
 from tests.ports import free_port
 
@@ -29,7 +29,7 @@ API_SERVER = ("--components", "apiserver")
 READY = re.compile(r"sampan is ready at (https://127\.0\.0\.1:\d+) \(\d+\.\d\d s, pid (\d+)\)")
 
 
-def up(sampan: Sampan, *words: str) -> str:
+def start_cluster(sampan: Sampan, *words: str) -> str:
     """Start a cluster in the background and return its URL."""
     port = free_port()
     output = sampan("up", "--detach", "--secure-port", str(port), "--bind-address", "127.0.0.1", *words)
@@ -39,7 +39,7 @@ def up(sampan: Sampan, *words: str) -> str:
 
 def test_cluster_starts_reports_status_and_stops(sampan: Sampan) -> None:
     assert sampan("status") == "no clusters; `sampan up` starts one\n"
-    lines = unwrapped(sampan("up", "-d", "--secure-port", str(free_port())))
+    lines = unwrap_lines(sampan("up", "-d", "--secure-port", str(free_port())))
     ready = READY.fullmatch(lines[0])
     assert ready
     url, pid = ready.groups()
@@ -75,7 +75,7 @@ def test_cluster_starts_reports_status_and_stops(sampan: Sampan) -> None:
 
 
 def test_up_runs_in_the_foreground_until_sigint(sampan: Sampan) -> None:
-    with sampan.serving("up", "--secure-port", str(free_port())) as process:
+    with sampan.running_forked_server("up", "--secure-port", str(free_port())) as process:
         ready = next(filter(None, map(READY.match, process.stdout)))  # warnings of a slow start may come before
         assert get(f"{ready[1]}/livez") == (200, "ok")
         assert int(ready[2]) == process.pid
@@ -87,7 +87,7 @@ def test_up_runs_in_the_foreground_until_sigint(sampan: Sampan) -> None:
 def test_cluster_is_ready_within_5_seconds_of_cpu_time(sampan: Sampan) -> None:
     """CPU time does not depend on other tests; benchmarks/start_bench.py measures the goal of one second."""
     port = free_port()
-    with sampan.running("up", "--secure-port", str(port)) as process:
+    with sampan.running_command("up", "--secure-port", str(port)) as process:
         wait_until_ready(f"https://127.0.0.1:{port}")
         assert _cpu_time_s(process.pid) < 5
 
@@ -103,7 +103,7 @@ def test_sigterm_before_the_cluster_is_ready_exits_with_an_error(sampan: Sampan)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         silent.settimeout(60)
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
-        with sampan.serving("up", "--etcd-servers", url, "--secure-port", str(free_port())) as process:
+        with sampan.running_forked_server("up", "--etcd-servers", url, "--secure-port", str(free_port())) as process:
             connection, _ = silent.accept()
             process.send_signal(signal.SIGTERM)
             assert process.wait(60) == 1
@@ -113,8 +113,8 @@ def test_sigterm_before_the_cluster_is_ready_exits_with_an_error(sampan: Sampan)
 
 class TestData:
     def test_objects_survive_a_restart(self, sampan: Sampan) -> None:
-        url = up(sampan, "--nodes", "0")
-        sampan("kubectl", "create", "-f", str(_config_map(sampan.home)))
+        url = start_cluster(sampan, "--nodes", "0")
+        sampan("kubectl", "create", "-f", str(_write_config_map(sampan.home)))
         authority = (sampan.directory() / "pki/ca.crt").read_bytes()
         sampan("down")
         port = url.rpartition(":")[2]
@@ -123,22 +123,22 @@ class TestData:
         assert (sampan.directory() / "pki/ca.crt").read_bytes() == authority
 
     def test_objects_survive_sigkill(self, sampan: Sampan) -> None:
-        up(sampan, "--nodes", "0")
-        sampan("kubectl", "create", "-f", str(_config_map(sampan.home)))
-        _kill(sampan.note()["pid"])
+        start_cluster(sampan, "--nodes", "0")
+        sampan("kubectl", "create", "-f", str(_write_config_map(sampan.home)))
+        _kill(sampan.read_running_file()["pid"])
         assert sampan("status").splitlines()[1].split() == ["sampan", "stopped"]
-        up(sampan)
+        start_cluster(sampan)
         assert "red" in sampan("kubectl", "get", "configmap", "settings", "-o", "yaml")
 
     def test_objects_in_memory_are_lost_on_restart(self, sampan: Sampan) -> None:
-        up(sampan, *API_SERVER, "--store", "memory")
-        sampan("kubectl", "create", "-f", str(_config_map(sampan.home)))
+        start_cluster(sampan, *API_SERVER, "--store", "memory")
+        sampan("kubectl", "create", "-f", str(_write_config_map(sampan.home)))
         sampan("down")
-        up(sampan, *API_SERVER, "--store", "memory")
-        assert "not found" in sampan.fails("kubectl", "get", "configmap", "settings")
+        start_cluster(sampan, *API_SERVER, "--store", "memory")
+        assert "not found" in sampan.expect_failure("kubectl", "get", "configmap", "settings")
 
     def test_down_delete_removes_the_data_directory(self, sampan: Sampan) -> None:
-        up(sampan, *API_SERVER)
+        start_cluster(sampan, *API_SERVER)
         assert sampan("down", "--delete") == "sampan: stopped, data removed\n"
         assert not sampan.directory().exists()
 
@@ -146,14 +146,14 @@ class TestData:
         foreign = tmp_path / "foreign"
         foreign.mkdir()
         (foreign / "file").write_text("x")
-        assert "nor a cluster's directory" in sampan.fails("down", "--data-dir", str(foreign), "--delete")
+        assert "nor a cluster's directory" in sampan.expect_failure("down", "--data-dir", str(foreign), "--delete")
         assert [path.name for path in foreign.iterdir()] == ["file"]
 
     def test_data_directory_and_kubeconfig_are_private(self, sampan: Sampan) -> None:
         directory = sampan.directory()
         os.umask(before := os.umask(0))  # look at the umask without changing it
         out = sampan.home / "out.kubeconfig"
-        up(sampan, "--kubeconfig-out", str(out))
+        start_cluster(sampan, "--kubeconfig-out", str(out))
         nodes = directory / "nodes"  # volumes below it are mounted into pods and must be readable by their users
         own = [path for path in directory.rglob("*") if path != nodes and nodes not in path.parents]
         modes = {path: stat.S_IMODE(path.stat().st_mode) for path in [directory, out, *own]}
@@ -161,7 +161,7 @@ class TestData:
         assert {path: oct(mode) for path, mode in modes.items() if mode & 0o077} == {}
 
 
-def _config_map(directory: Path) -> Path:
+def _write_config_map(directory: Path) -> Path:
     path = directory / "settings.yaml"
     path.write_text("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\ndata: {color: red}\n")
     return path
@@ -179,10 +179,10 @@ def _kill(pid: int) -> None:
 
 class TestSecondStart:
     def test_second_start_on_the_same_data_directory_is_refused(self, sampan: Sampan) -> None:
-        url = up(sampan, *API_SERVER)
-        pid = sampan.note()["pid"]
+        url = start_cluster(sampan, *API_SERVER)
+        pid = sampan.read_running_file()["pid"]
         for words in (("up",), ("up", "--detach")):
-            error = sampan.fails(*words, "--secure-port", str(free_port()))
+            error = sampan.expect_failure(*words, "--secure-port", str(free_port()))
             assert error == (
                 f"Error: --data-dir: {sampan.directory()} is in use by process {pid} at {url}; `sampan down` stops it, "
                 "--name starts another cluster\n"
@@ -190,7 +190,7 @@ class TestSecondStart:
         assert get(f"{url}/readyz") == (200, "ok")
 
     def test_second_cluster_runs_under_another_name(self, sampan: Sampan) -> None:
-        first, other = up(sampan, *API_SERVER), up(sampan, *API_SERVER, "--name", "other")
+        first, other = start_cluster(sampan, *API_SERVER), start_cluster(sampan, *API_SERVER, "--name", "other")
         assert get(f"{first}/readyz") == get(f"{other}/readyz") == (200, "ok")
         rows = [row.split()[:3] for row in sampan("status").splitlines()[1:3]]
         assert rows == [["other", "running", other], ["sampan", "running", first]]
@@ -200,7 +200,7 @@ class TestSecondStart:
 
 def test_data_dir_flag_selects_the_data_directory(sampan: Sampan, tmp_path: Path) -> None:
     directory = tmp_path / "a" / "b"
-    up(sampan, *API_SERVER, "--data-dir", str(directory))
+    start_cluster(sampan, *API_SERVER, "--data-dir", str(directory))
     assert sampan("status", "--data-dir", str(directory)).splitlines()[1].split()[1] == "running"
     assert sampan("down", "--data-dir", str(directory)) == "sampan: stopped\n"
 
@@ -209,7 +209,7 @@ def test_data_dir_flag_selects_the_data_directory(sampan: Sampan, tmp_path: Path
 def test_a_busy_port_is_reported(sampan: Sampan, detach_flag: tuple[str, ...]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as occupied:
         port = occupied.getsockname()[1]
-        error = sampan.fails("up", "--secure-port", str(port), "--bind-address", "127.0.0.1", *detach_flag)
+        error = sampan.expect_failure("up", "--secure-port", str(port), "--bind-address", "127.0.0.1", *detach_flag)
     assert error == f"Error: --secure-port: 127.0.0.1:{port} is in use; give another port\n"
 
 
@@ -231,7 +231,7 @@ def test_detached_process_inherits_no_descriptor_of_the_caller(sampan: Sampan) -
     os.close(write_end)
     assert os.read(read_end, 1) == b""
     os.close(read_end)
-    assert os.getsid(sampan.note()["pid"]) == sampan.note()["pid"]
+    assert os.getsid(sampan.read_running_file()["pid"]) == sampan.read_running_file()["pid"]
 
 
 @dataclass(frozen=True)
@@ -290,8 +290,8 @@ class TestKubeconfig:
                 }
             )
         )
-        up(sampan, *API_SERVER, "--merge-kubeconfig")
-        up(sampan, *API_SERVER, "--name", "second", "--merge-kubeconfig")
+        start_cluster(sampan, *API_SERVER, "--merge-kubeconfig")
+        start_cluster(sampan, *API_SERVER, "--name", "second", "--merge-kubeconfig")
         merged = yaml.safe_load(own.read_text())
         assert [entry["name"] for entry in merged["contexts"]] == ["work", "sampan", "second"]
         assert merged["current-context"] == "second"
@@ -306,7 +306,7 @@ class TestKubeconfig:
     def test_merge_kubeconfig_uses_the_first_file_of_kubeconfig_variable(self, sampan: Sampan) -> None:
         own = sampan.home / "own.kubeconfig"
         sampan.environment["KUBECONFIG"] = f"{own}:{sampan.home / 'other'}"
-        up(sampan, *API_SERVER, "--merge-kubeconfig")
+        start_cluster(sampan, *API_SERVER, "--merge-kubeconfig")
         assert yaml.safe_load(own.read_text())["current-context"] == "sampan"
         assert not (sampan.home / ".kube").exists()
         assert "default" in sampan("kubectl", "get", "namespaces")
@@ -329,7 +329,7 @@ def test_second_cluster_gets_a_free_port_and_keeps_the_port(sampan: Sampan) -> N
 
 
 def test_a_cluster_remembers_its_flags(sampan: Sampan) -> None:
-    up(sampan, "--nodes", "3", "--runtime", "hollow", "--components", "apiserver,kubelet")
+    start_cluster(sampan, "--nodes", "3", "--runtime", "hollow", "--components", "apiserver,kubelet")
     sampan("down")
     output = sampan("up", "-d")
     assert "  nodes  3 hollow\n" in output
@@ -343,7 +343,7 @@ def test_a_cluster_remembers_its_flags(sampan: Sampan) -> None:
     assert "  flags  " not in output
     sampan("down")
     (sampan.directory() / "flags.json").write_text("junk")
-    assert "flags.json" in sampan.fails("up", "-d")
+    assert "flags.json" in sampan.expect_failure("up", "-d")
 
 
 def test_token_auth_file_authenticates_users(api_server: ApiServer) -> None:
@@ -376,20 +376,20 @@ class TestPlainHttp:
 
 def test_hollow_nodes_of_an_earlier_run_take_no_real_pods(sampan: Sampan) -> None:
     assert "  nodes  2 hollow\n" in start(sampan, "--runtime", "hollow", "--nodes", "2")
-    assert _taints(sampan, "node-1") == []
+    assert _list_taints(sampan, "node-1") == []
     sampan("down")
     output = start(sampan, "--runtime", "process", "--nodes", "1")
     text = "; 1 hollow, 1 process; hollow nodes are tainted hollow.sampan.dev/hollow:NoSchedule; "
     assert text in " ".join(output.split())
     assert "`sampan node remove node-1` removes it " in " ".join(output.split())
-    assert "hollow.sampan.dev/hollow" in _taints(sampan, "node-1")
-    assert "hollow.sampan.dev/hollow" not in _taints(sampan, "node-0")
+    assert "hollow.sampan.dev/hollow" in _list_taints(sampan, "node-1")
+    assert "hollow.sampan.dev/hollow" not in _list_taints(sampan, "node-0")
     sampan("node", "add", "another", "--runtime", "hollow")
-    assert "hollow.sampan.dev/hollow" in _taints(sampan, "another")
+    assert "hollow.sampan.dev/hollow" in _list_taints(sampan, "another")
     sampan("down")
     start(sampan, "--runtime", "hollow")  # does not wait for node-0, a real node of the run before
     assert "nodes are running so far" not in (sampan.directory() / "sampan.log").read_text()
-    assert "hollow.sampan.dev/hollow" not in _taints(sampan, "node-1")
+    assert "hollow.sampan.dev/hollow" not in _list_taints(sampan, "node-1")
     sampan("down")
 
 
@@ -397,7 +397,7 @@ def start(sampan: Sampan, *words: str) -> str:
     return sampan("up", "-d", "--secure-port", str(free_port()), "--bind-address", "127.0.0.1", *words)
 
 
-def _taints(sampan: Sampan, node: str) -> list[str]:
+def _list_taints(sampan: Sampan, node: str) -> list[str]:
     manifest = yaml.safe_load(sampan("kubectl", "get", "node", node, "-o", "yaml"))
     return [taint["key"] for taint in manifest["spec"].get("taints", [])]
 
@@ -407,7 +407,7 @@ def test_start_and_stop_log_no_warnings(sampan: Sampan) -> None:
     port = free_port()
     words = ("up", "--runtime", "hollow", "--nodes", "2", "--secure-port", str(port), "--bind-address", "127.0.0.1")
     for _ in ("a new cluster", "an existing cluster"):
-        with sampan.serving(*words) as process:
+        with sampan.running_forked_server(*words) as process:
             wait_until_ready(f"https://127.0.0.1:{port}")
             process.send_signal(signal.SIGTERM)
             output = process.communicate(60)
@@ -441,7 +441,7 @@ def test_ci_profile_sets_defaults_that_flags_override(sampan: Sampan) -> None:
     words = ("up", "--profile", "ci", "--secure-port", str(free_port()), "--runtime", "hollow")
     line = sampan(*words)
     assert re.fullmatch(rf"{READY.pattern}: export KUBECONFIG={sampan.directory()}/admin.kubeconfig\n", line)
-    assert sampan.note()["store"] == "memory"
+    assert sampan.read_running_file()["store"] == "memory"
     sampan("down")
     sampan(*words, "--store", "sqlite")  # a flag overrides the profile
-    assert sampan.note()["store"] == "sqlite"
+    assert sampan.read_running_file()["store"] == "sqlite"

@@ -96,7 +96,7 @@ def upstream_resolver() -> Iterator[str]:
         loop.close()
 
 
-def resolved(sampan: Sampan, pod: str, name: str) -> str:
+def resolve_in_pod(sampan: Sampan, pod: str, name: str) -> str:
     """Return the first address of a name as the C library of the pod resolves it; empty if it does not exist."""
     script = f"getent ahostsv4 {name} || true"
     return sampan("kubectl", "exec", pod, "--", "sh", "-c", script).partition(" ")[0].strip()
@@ -134,7 +134,7 @@ def test_pods_resolve_services_and_upstream_names(sampan: Sampan) -> None:
             "options ndots:5",
         ]
         address = pod_address(sampan, "client")
-        wait_until(lambda: resolved(sampan, "client", "web") == address, timeout_s=TIMEOUT_S, poll_s=0.1)
+        wait_until(lambda: resolve_in_pod(sampan, "client", "web") == address, timeout_s=TIMEOUT_S, poll_s=0.1)
         for name, expected in {
             "kubernetes": "10.96.0.1",
             "kubernetes.default.svc": "10.96.0.1",
@@ -145,9 +145,9 @@ def test_pods_resolve_services_and_upstream_names(sampan: Sampan) -> None:
             "alias.test": "192.0.2.77",
             "nothing": "",
         }.items():
-            assert (name, resolved(sampan, "client", name)) == (name, expected)
-        assert resolved(sampan, "default-policy", "www.upstream.test") == "192.0.2.9"
-        assert resolved(sampan, "host-network", "kubernetes.default") == "10.96.0.1"
+            assert (name, resolve_in_pod(sampan, "client", name)) == (name, expected)
+        assert resolve_in_pod(sampan, "default-policy", "www.upstream.test") == "192.0.2.9"
+        assert resolve_in_pod(sampan, "host-network", "kubernetes.default") == "10.96.0.1"
         script = "curl -sS --cacert /var/run/secrets/kubernetes.io/serviceaccount/ca.crt"
         url = "https://kubernetes.default.svc.corp.internal/livez"
         assert sampan("kubectl", "exec", "client", "--", "sh", "-c", f"{script} {url}") == "ok"

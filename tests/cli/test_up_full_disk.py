@@ -36,7 +36,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 @contextmanager
 def _cluster(sampan: Sampan, disk: Path, port: int) -> Iterator[tuple[str, ForkedServer]]:
     words = ("up", "--data-dir", str(disk / "c"), "--components", "apiserver", "--nodes", "0", "--secure-port", "0")
-    with sampan.serving(*words, "--insecure-port", str(port)) as process:
+    with sampan.running_forked_server(*words, "--insecure-port", str(port)) as process:
         yield f"http://127.0.0.1:{port}", process
 
 
@@ -107,5 +107,7 @@ def test_on_a_full_disk_objects_can_be_deleted_and_nothing_is_lost(sampan: Sampa
 def test_a_data_directory_that_cannot_be_written_is_reported_in_one_line(sampan: Sampan, small_disk: Path) -> None:
     (small_disk / "c").mkdir()
     subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
-    error = sampan.fails("up", "--data-dir", str(small_disk / "c"), "--components", "apiserver", "--nodes", "0")
+    error = sampan.expect_failure(
+        "up", "--data-dir", str(small_disk / "c"), "--components", "apiserver", "--nodes", "0"
+    )
     assert error == f"Error: --data-dir: cannot write to {small_disk / 'c'}: Read-only file system\n"

@@ -13,7 +13,7 @@ from cryptography import x509
 
 from sampan.apiserver.server import find_default_route_address
 from sampan.machinery.pki.certificates import SigningRequest, common_name
-from tests.cli.hostile import HostileCluster, Reply, encoded, fake_kubelet, hostile_cluster, node_request
+from tests.cli.hostile import HostileCluster, Reply, encode_base64, fake_kubelet, hostile_cluster, node_request
 from tests.controllers.security.requests import pem
 from tests.eventually import wait_until
 
@@ -49,7 +49,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HostileCluster
         yield cluster
 
 
-def hostile_node(cluster: HostileCluster, name: str, address: str, port: int) -> None:
+def register_hostile_node(cluster: HostileCluster, name: str, address: str, port: int) -> None:
     """Register a node as its kubelet does, by its own certificate, with any address."""
     identity = cluster.issue(name, node_request(name, is_client=True))
     reply = cluster.send("POST", "/api/v1/nodes", {"metadata": {"name": name}}, certificate=identity)
@@ -63,7 +63,7 @@ def hostile_node(cluster: HostileCluster, name: str, address: str, port: int) ->
     assert cluster.send("PATCH", path, {"status": status}, certificate=identity, media=merge).code == 200
 
 
-def pod_on(cluster: HostileCluster, node: str) -> str:
+def create_pod_on(cluster: HostileCluster, node: str) -> str:
     name = f"on-{node}"
     container = {"name": "c", "image": "x"}
     spec = {"nodeName": node, "containers": [container], "automountServiceAccountToken": False}
@@ -72,8 +72,8 @@ def pod_on(cluster: HostileCluster, node: str) -> str:
     return f"/api/v1/namespaces/team/pods/{name}"
 
 
-def viewer_reads_log(cluster: HostileCluster, node: str) -> Reply:
-    reply = cluster.send("GET", f"{pod_on(cluster, node)}/log", token="viewtoken")
+def read_log_as_viewer(cluster: HostileCluster, node: str) -> Reply:
+    reply = cluster.send("GET", f"{create_pod_on(cluster, node)}/log", token="viewtoken")
     assert PASSWORD.encode() not in reply.body
     return reply
 
@@ -86,8 +86,8 @@ def test_a_kubelet_that_redirects_to_the_api_is_not_followed(cluster: HostileClu
     target = f"https://127.0.0.1:{cluster.port}{SECRETS}"
     serving = cluster.issue("redirecting-server", node_request("redirecting", is_server=True))
     with fake_kubelet(cluster, serving, target) as (port, requests):
-        hostile_node(cluster, "redirecting", "127.0.0.1", port)
-        reply = viewer_reads_log(cluster, "redirecting")
+        register_hostile_node(cluster, "redirecting", "127.0.0.1", port)
+        reply = read_log_as_viewer(cluster, "redirecting")
     assert requests, "the API server trusts the certificate of the kubelet and sends the request"
     assert reply.code == 500
     assert "redirects forbidden" in reply.json["message"]
@@ -96,8 +96,8 @@ def test_a_kubelet_that_redirects_to_the_api_is_not_followed(cluster: HostileClu
 def test_kubelet_with_a_certificate_of_another_ca_is_not_trusted(cluster: HostileCluster) -> None:
     serving = cluster.issue("homemade", node_request("homemade", is_server=True), is_self_signed=True)
     with fake_kubelet(cluster, serving) as (port, requests):
-        hostile_node(cluster, "homemade", "127.0.0.1", port)
-        reply = viewer_reads_log(cluster, "homemade")
+        register_hostile_node(cluster, "homemade", "127.0.0.1", port)
+        reply = read_log_as_viewer(cluster, "homemade")
     assert reply.code == 500
     assert "certificate" in reply.json["message"].lower()
     assert requests == []
@@ -106,19 +106,19 @@ def test_kubelet_with_a_certificate_of_another_ca_is_not_trusted(cluster: Hostil
 def test_node_cannot_direct_the_api_server_to_the_kubelet_of_another_node(cluster: HostileCluster) -> None:
     serving = cluster.issue("victim-server", node_request("victim", is_server=True))
     with fake_kubelet(cluster, serving) as (port, requests):
-        hostile_node(cluster, "victim", "127.0.0.1", port)
-        assert viewer_reads_log(cluster, "victim").body == b"ok"
+        register_hostile_node(cluster, "victim", "127.0.0.1", port)
+        assert read_log_as_viewer(cluster, "victim").body == b"ok"
         requests.clear()
-        hostile_node(cluster, "thief", "127.0.0.1", port)
-        reply = viewer_reads_log(cluster, "thief")
+        register_hostile_node(cluster, "thief", "127.0.0.1", port)
+        reply = read_log_as_viewer(cluster, "thief")
     assert (reply.code, requests) == (500, [])
     assert "system:node:victim, not system:node:thief" in reply.json["message"]
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", find_default_route_address()])
 def test_node_with_the_address_of_the_api_server_exposes_no_secrets(cluster: HostileCluster, address: str) -> None:
-    hostile_node(cluster, "mirror", address, cluster.port)
-    assert viewer_reads_log(cluster, "mirror").code == 500
+    register_hostile_node(cluster, "mirror", address, cluster.port)
+    assert read_log_as_viewer(cluster, "mirror").code == 500
     reply = cluster.send("GET", f"/api/v1/nodes/mirror/proxy{SECRETS}")
     assert reply.code >= 400
     assert PASSWORD.encode() not in reply.body
@@ -144,10 +144,10 @@ def test_serving_csr_of_a_node_for_foreign_names_is_not_approved(cluster: Hostil
     own = pem("system:node:grabber", "system:nodes", names=["grabber.kubelet.sampan.internal"])
     for index, names in enumerate((["kubernetes.default.svc"], ["127.0.0.1"], ["victim.kubelet.sampan.internal"])):
         request = pem("system:node:grabber", "system:nodes", names=names)
-        spec = {"request": encoded(request), "signerName": "kubernetes.io/kubelet-serving", "usages": usages}
+        spec = {"request": encode_base64(request), "signerName": "kubernetes.io/kubelet-serving", "usages": usages}
         body = {"metadata": {"name": f"grab-{index}"}, "spec": spec}
         assert cluster.send("POST", CSRS, body, certificate=identity).code == 201
-    spec = {"request": encoded(own), "signerName": "kubernetes.io/kubelet-serving", "usages": usages}
+    spec = {"request": encode_base64(own), "signerName": "kubernetes.io/kubelet-serving", "usages": usages}
     body = {"metadata": {"name": "grab-own"}, "spec": spec}
     assert cluster.send("POST", CSRS, body, certificate=identity).code == 201
     cluster.wait_for(f"{CSRS}/grab-own", lambda csr: csr["status"].get("certificate"))
@@ -161,7 +161,7 @@ def test_serving_csr_of_a_node_for_foreign_names_is_not_approved(cluster: Hostil
 NO_PORT = "error trying to reach service: a hollow pod listens on no port"
 
 
-def hollow_service(cluster: HostileCluster) -> None:
+def create_hollow_service(cluster: HostileCluster) -> None:
     """A running hollow pod `web` behind a service `web`."""
     pod = {"metadata": {"name": "web", "labels": {"app": "web"}}, "spec": _template()["spec"]}
     cluster.send("POST", "/api/v1/namespaces/team/pods", pod)
@@ -175,14 +175,14 @@ def hollow_service(cluster: HostileCluster) -> None:
     "target", ["pods/web", "pods/web:8080", "pods/https:web:443", "services/web", "services/web:80"]
 )
 def test_proxy_request_to_a_hollow_pod_is_not_forwarded(cluster: HostileCluster, target: str) -> None:
-    hollow_service(cluster)
+    create_hollow_service(cluster)
     reply = cluster.send("GET", f"/api/v1/namespaces/team/{target}/proxy/")
     assert (reply.code, reply.json["reason"]) == (503, "ServiceUnavailable")
     assert reply.json["message"] == NO_PORT
 
 
 def test_aggregated_api_request_to_a_hollow_pod_is_not_forwarded(cluster: HostileCluster) -> None:
-    hollow_service(cluster)
+    create_hollow_service(cluster)
     service = {"name": "web", "namespace": "team", "port": 80}
     spec = {"group": "metrics.k8s.io", "version": "v1beta1", "service": service, "insecureSkipTLSVerify": True}
     path = "/apis/apiregistration.k8s.io/v1/apiservices"
@@ -210,11 +210,11 @@ def test_kubelet_address_of_a_hollow_node_of_another_process_is_not_contacted(cl
     """A server listens at that address in this test, and must not receive a request."""
     serving = cluster.issue("simulated-server", node_request("simulated", is_server=True))
     with fake_kubelet(cluster, serving) as (port, requests):
-        hostile_node(cluster, "simulated", "127.0.0.1", port)
+        register_hostile_node(cluster, "simulated", "127.0.0.1", port)
         info = {"status": {"nodeInfo": {"containerRuntimeVersion": "hollow://1.0"}}}
         merge, path = "application/merge-patch+json", "/api/v1/nodes/simulated/status"
         assert cluster.send("PATCH", path, info, certificate="simulated", media=merge).code == 200
-        reply = viewer_reads_log(cluster, "simulated")
+        reply = read_log_as_viewer(cluster, "simulated")
         node = cluster.send("GET", "/api/v1/nodes/simulated/proxy/pods")
     assert (reply.code, node.code, requests) == (503, 503, [])
     assert reply.json["message"] == "the kubelet of hollow node simulated listens on no port"
@@ -225,13 +225,13 @@ def test_kubelet_address_of_a_hollow_node_of_another_process_is_not_contacted(cl
 MASTERS, DEV = pem("alice", "system:masters"), pem("alice", "dev")
 
 
-def one_line(request: bytes) -> bytes:
+def join_lines(request: bytes) -> bytes:
     return b"".join(request.splitlines()) + b"\n"
 
 
 REQUESTS = {
-    "masters on one line, then dev": one_line(MASTERS) + DEV,
-    "dev, then masters on one line": DEV + one_line(MASTERS),
+    "masters on one line, then dev": join_lines(MASTERS) + DEV,
+    "dev, then masters on one line": DEV + join_lines(MASTERS),
     "masters, then dev": MASTERS + DEV,
     "dev, then masters": DEV + MASTERS,
     "masters after a stray BEGIN": b"-----BEGIN CERTIFICATE REQUEST-----\n" + DEV + MASTERS,
@@ -244,7 +244,11 @@ REQUESTS = {
 def test_csr_of_several_pem_blocks_never_yields_system_masters(cluster: HostileCluster, name: str) -> None:
     object_name = name.replace(",", "").replace(" ", "-").lower()
     usages = ["digital signature", "client auth"]
-    spec = {"request": encoded(REQUESTS[name]), "signerName": "kubernetes.io/kube-apiserver-client", "usages": usages}
+    spec = {
+        "request": encode_base64(REQUESTS[name]),
+        "signerName": "kubernetes.io/kube-apiserver-client",
+        "usages": usages,
+    }
     reply = cluster.send("POST", CSRS, {"metadata": {"name": object_name}, "spec": spec}, token="csrtoken")
     if reply.code != 201:
         assert reply.code in (403, 422), reply.body
@@ -261,14 +265,14 @@ def test_csr_of_several_pem_blocks_never_yields_system_masters(cluster: HostileC
 def test_csr_with_many_begin_lines_does_not_block_the_server(cluster: HostileCluster) -> None:
     """A request of 72 kB used to take 9 s, and the time grew with the square of the length."""
     usages = ["client auth"]
-    request = encoded(b"-----BEGIN CERTIFICATE REQUEST-----\n" * 7000)
+    request = encode_base64(b"-----BEGIN CERTIFICATE REQUEST-----\n" * 7000)
     spec = {"request": request, "signerName": "kubernetes.io/kube-apiserver-client", "usages": usages}
     reply = cluster.send("POST", CSRS, {"metadata": {"name": "long"}, "spec": spec}, token="csrtoken")
     assert (reply.code, reply.json["reason"]) == (422, "Invalid")
 
 
 def test_tls_secret_with_many_newlines_does_not_block_the_server(cluster: HostileCluster) -> None:
-    text = encoded(b"-----BEGIN A-----" + b"\n" * 500_000)
+    text = encode_base64(b"-----BEGIN A-----" + b"\n" * 500_000)
     body = {"metadata": {"name": "s"}, "type": "kubernetes.io/tls", "data": {"tls.crt": text, "tls.key": text}}
     assert cluster.send("POST", "/api/v1/namespaces/team/secrets?dryRun=All", body).code == 201
 
@@ -279,7 +283,7 @@ LONG = "9" * 5000
 
 
 def test_deeply_nested_docker_config_is_rejected(cluster: HostileCluster) -> None:
-    text = encoded(b"[" * 300_000)
+    text = encode_base64(b"[" * 300_000)
     body = {"metadata": {"name": "s"}, "type": "kubernetes.io/dockerconfigjson", "data": {".dockerconfigjson": text}}
     reply = cluster.send("POST", "/api/v1/namespaces/team/secrets", body)
     assert (reply.code, reply.json["reason"]) == (422, "Invalid")
@@ -287,7 +291,7 @@ def test_deeply_nested_docker_config_is_rejected(cluster: HostileCluster) -> Non
 
 
 def test_a_docker_config_as_deep_as_go_allows_is_stored(cluster: HostileCluster) -> None:
-    text = encoded(b'{"a":' * 5000 + b"1" + b"}" * 5000)
+    text = encode_base64(b'{"a":' * 5000 + b"1" + b"}" * 5000)
     body = {"metadata": {"name": "deep"}, "type": "kubernetes.io/dockerconfigjson", "data": {".dockerconfigjson": text}}
     assert cluster.send("POST", "/api/v1/namespaces/team/secrets", body).code == 201
 
@@ -312,7 +316,7 @@ def test_a_json_patch_with_an_index_of_thousands_of_digits_is_refused(cluster: H
 def test_number_of_thousands_of_digits_in_a_url_is_not_an_internal_error(
     cluster: HostileCluster, path: str, code: int
 ) -> None:
-    hollow_service(cluster)
+    create_hollow_service(cluster)
     reply = cluster.send("GET", path)
     assert reply.code == code, reply.body
 

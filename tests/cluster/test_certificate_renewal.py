@@ -24,66 +24,70 @@ LEAVES = (*ISSUED_BY_CA, PROXY_CLIENT)
 ALL = (CA, PROXY_CA, *LEAVES)
 
 
-def files(pki: Pki) -> dict[str, bytes]:
+def read_files(pki: Pki) -> dict[str, bytes]:
     return {name: pki.certificate(name).read_bytes() for name in (*ALL, ACCOUNTS)}
 
 
-def changed(before: dict[str, bytes], pki: Pki) -> set[str]:
-    return {name for name, content in files(pki).items() if content != before[name]}
+def find_changed_files(before: dict[str, bytes], pki: Pki) -> set[str]:
+    return {name for name, content in read_files(pki).items() if content != before[name]}
 
 
 def test_only_expiring_or_incomplete_certificates_are_reissued(tmp_path: Path) -> None:
     pki, now = Pki(tmp_path / "pki"), 1_700_000_000.0
     pki.ensure(names=NAMES, now=now)
-    before = files(pki)
+    before = read_files(pki)
     pki.ensure(names=NAMES[:1], now=now + 300 * DAY_S)
-    assert changed(before, pki) == set()
+    assert find_changed_files(before, pki) == set()
     pki.ensure(names=(*NAMES, "example.com"), now=now)
-    assert changed(before, pki) == {SERVER}, "only the server certificate contains these names"
-    before = files(pki)
+    assert find_changed_files(before, pki) == {SERVER}, "only the server certificate contains these names"
+    before = read_files(pki)
     pki.ensure(names=NAMES, now=now + 306 * DAY_S)
-    assert changed(before, pki) == set(LEAVES)
-    assert all(expiry(files(pki)[name]) > now + 600 * DAY_S for name in LEAVES)
+    assert find_changed_files(before, pki) == set(LEAVES)
+    assert all(expiry(read_files(pki)[name]) > now + 600 * DAY_S for name in LEAVES)
 
 
 def test_a_ca_that_is_renewed_keeps_its_key(tmp_path: Path) -> None:
     pki, now = Pki(tmp_path / "pki"), 1_700_000_000.0
     pki.ensure(names=NAMES, now=now)
-    old, later = files(pki), now + 3600 * DAY_S
+    old, later = read_files(pki), now + 3600 * DAY_S
     pki.ensure(names=NAMES, now=later)
-    assert ACCOUNTS not in changed(old, pki)
-    assert {CA, PROXY_CA} <= changed(old, pki)
-    fresh = x509.load_pem_x509_certificate(files(pki)[SERVER])
+    assert ACCOUNTS not in find_changed_files(old, pki)
+    assert {CA, PROXY_CA} <= find_changed_files(old, pki)
+    fresh = x509.load_pem_x509_certificate(read_files(pki)[SERVER])
     fresh.verify_directly_issued_by(x509.load_pem_x509_certificate(old[CA]))
-    x509.load_pem_x509_certificate(old[ADMIN]).verify_directly_issued_by(x509.load_pem_x509_certificate(files(pki)[CA]))
+    x509.load_pem_x509_certificate(old[ADMIN]).verify_directly_issued_by(
+        x509.load_pem_x509_certificate(read_files(pki)[CA])
+    )
 
 
 def test_missing_ca_key_reissues_the_ca_and_its_certificates(tmp_path: Path) -> None:
     pki, now = Pki(tmp_path / "pki"), 1_700_000_000.0
     pki.ensure(names=NAMES, now=now)
-    before = files(pki)
+    before = read_files(pki)
     pki.key(CA).unlink()
     pki.ensure(names=NAMES, now=now)
-    assert changed(before, pki) == {CA, *ISSUED_BY_CA}, "the front proxy CA still has its key"
+    assert find_changed_files(before, pki) == {CA, *ISSUED_BY_CA}, "the front proxy CA still has its key"
 
 
 def test_front_proxy_certificates_are_added_to_an_older_pki_directory(tmp_path: Path) -> None:
     pki, now = Pki(tmp_path / "pki"), 1_700_000_000.0
     pki.ensure(names=NAMES, now=now)
-    before, kept = files(pki), tmp_path / "pki" / "kept.json"
+    before, kept = read_files(pki), tmp_path / "pki" / "kept.json"
     known = msgspec.json.decode(kept.read_bytes())
     kept.write_bytes(msgspec.json.encode({name: known[name] for name in (CA, *ISSUED_BY_CA)}))
     for name in (PROXY_CA, PROXY_CLIENT):
         pki.certificate(name).unlink()
         pki.key(name).unlink()
     pki.ensure(names=NAMES, now=now)
-    assert changed(before, pki) == {PROXY_CA, PROXY_CLIENT}
+    assert find_changed_files(before, pki) == {PROXY_CA, PROXY_CLIENT}
 
 
 def test_front_proxy_certificate_is_issued_by_the_front_proxy_ca(tmp_path: Path) -> None:
     pki = Pki(tmp_path / "pki")
     pki.ensure(names=NAMES, now=1_700_000_000.0)
-    client, own, users = (x509.load_pem_x509_certificate(files(pki)[name]) for name in (PROXY_CLIENT, PROXY_CA, CA))
+    client, own, users = (
+        x509.load_pem_x509_certificate(read_files(pki)[name]) for name in (PROXY_CLIENT, PROXY_CA, CA)
+    )
     client.verify_directly_issued_by(own)
     assert client.subject.rfc4514_string() == "CN=front-proxy-client"
     with pytest.raises(ValueError, match="Issuer"):
@@ -94,7 +98,7 @@ async def test_certificates_are_renewed_while_the_cluster_runs(tmp_path: Path) -
     clock, renewed = VirtualClock(), []
     pki, renewals = Pki(tmp_path / "pki"), Renewals()
     pki.ensure(names=NAMES, now=clock.now())
-    first, due = files(pki), pki.renewal_time()
+    first, due = read_files(pki), pki.renewal_time()
     assert due == pytest.approx(clock.now() + 365 * DAY_S - BEFORE_S, abs=600)
     renewals.add(PkiRenewal(pki=pki, names=NAMES, on_renewed=lambda: renewed.append(clock.now())))
     async with asyncio.TaskGroup() as group:
@@ -103,7 +107,7 @@ async def test_certificates_are_renewed_while_the_cluster_runs(tmp_path: Path) -
         assert renewed == []
         await clock.advance(DAY_S)
         assert len(renewed) == 1
-        assert changed(first, pki) == set(LEAVES)
+        assert find_changed_files(first, pki) == set(LEAVES)
         assert pki.renewal_time() > due + 300 * DAY_S
         running.cancel()
 
@@ -153,15 +157,15 @@ def test_kubelet_port_serves_the_renewed_certificate(tmp_path: Path) -> None:
     before, (serving,) = path.read_bytes(), renewals._all
     serving.renew(serving.renewal_time())
     assert path.read_bytes() != before
-    assert served_certificate(ports.tls, pki.certificate(CA)) == ssl.PEM_cert_to_DER_cert(_first_certificate(path))
+    assert fetch_certificate(ports.tls, pki.certificate(CA)) == ssl.PEM_cert_to_DER_cert(_read_first_certificate(path))
 
 
-def _first_certificate(path: Path) -> str:
+def _read_first_certificate(path: Path) -> str:
     text = path.read_text()
     return text[: text.index("-----END CERTIFICATE-----") + len("-----END CERTIFICATE-----\n")]
 
 
-def served_certificate(server: ssl.SSLContext | None, ca: Path) -> bytes | None:
+def fetch_certificate(server: ssl.SSLContext | None, ca: Path) -> bytes | None:
     """Return the certificate that a client receives in a TLS handshake in memory.
 
     The client does not verify the certificate, because its validity follows the virtual clock.
@@ -185,4 +189,4 @@ def test_kept_json_records_the_expiry_of_each_certificate(tmp_path: Path) -> Non
     pki.ensure(names=NAMES, now=1_700_000_000.0)
     kept = msgspec.json.decode((tmp_path / "pki" / "kept.json").read_bytes())
     assert set(kept) == set(ALL)
-    assert kept[SERVER]["expiry"] == expiry(files(pki)[SERVER])
+    assert kept[SERVER]["expiry"] == expiry(read_files(pki)[SERVER])

@@ -48,10 +48,10 @@ async def test_claim_is_bound_with_the_default_class() -> None:
         volumes = [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]
         pod = {"metadata": META, "spec": {"containers": [{"name": "c", "image": "i"}], "volumes": volumes}}
         await cluster.client.for_kind(Pod).create(json.from_value(pod, Pod))
-        assert (await _bound_claim(cluster)).spec.storageClassName == NAME
+        assert (await _wait_for_bound_claim(cluster)).spec.storageClassName == NAME
 
 
-async def _bound_claim(cluster: Cluster) -> PersistentVolumeClaim:
+async def _wait_for_bound_claim(cluster: Cluster) -> PersistentVolumeClaim:
     """Wait until a claim is bound, and return it."""
     async with cluster.client.for_kind(PersistentVolumeClaim).watch(initial_events=True) as events:
         async for batch in events:

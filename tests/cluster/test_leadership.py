@@ -18,7 +18,7 @@ from sampan.testing import Cluster, builders
 from tests.controllers.cluster import Cluster as ControllerCluster
 from tests.controllers.cluster import cluster
 from tests.eventually import wait_until
-from tests.storage.etcd_server import NO_ETCD, find, one_member
+from tests.storage.etcd_server import NO_ETCD, find, running_member
 
 NAME = "kube-scheduler"
 
@@ -68,7 +68,7 @@ class CuttableTransport:
 
 
 @asynccontextmanager
-async def running(worker: Worker) -> AsyncIterator[None]:
+async def running_worker(worker: Worker) -> AsyncIterator[None]:
     async with asyncio.TaskGroup() as group:
         task = group.create_task(worker.run())
         yield
@@ -78,8 +78,8 @@ async def running(worker: Worker) -> AsyncIterator[None]:
 async def test_standby_takes_over_at_once_when_the_leader_stops() -> None:
     async with cluster() as api:
         first, second = Worker(api, "one"), Worker(api, "two")
-        async with running(second):
-            async with running(first):
+        async with running_worker(second):
+            async with running_worker(first):
                 await api.clock.advance(10)
                 assert first.is_working != second.is_working
                 leading, waiting = (first, second) if first.is_working else (second, first)
@@ -92,10 +92,10 @@ async def test_standby_takes_over_at_once_when_the_leader_stops() -> None:
 async def test_disconnected_leader_stops_before_the_standby_leads() -> None:
     async with cluster() as api:
         first, second = Worker(api, "one"), Worker(api, "two")
-        async with running(first):
+        async with running_worker(first):
             await api.clock.advance(3)
             assert first.is_working
-            async with running(second):
+            async with running_worker(second):
                 first.set_disconnected(True)
                 for _ in range(40):
                     await api.clock.advance(1)
@@ -139,23 +139,26 @@ def node_of(cluster: Cluster, name: str) -> str:
     return cluster.run(cluster.client.for_kind(Pod).get(name, "default")).spec.nodeName
 
 
-def leading(cluster: Cluster) -> set[str]:
+def list_led_components(cluster: Cluster) -> set[str]:
     return {name for name, is_leader in cluster.assembly.leadership.leads.items() if is_leader}
 
 
 @pytest.mark.skipif(find("etcd") is None, reason=NO_ETCD)
 def test_two_clusters_on_one_etcd_have_one_leader_of_each_component(tmp_path: Path) -> None:
     both = {"kube-scheduler", "kube-controller-manager"}
-    with one_member(tmp_path) as etcd, Cluster(store=etcd.client_url, leader_election=short_lease(), nodes=1) as last:
+    with (
+        running_member(tmp_path) as etcd,
+        Cluster(store=etcd.client_url, leader_election=short_lease(), nodes=1) as last,
+    ):
         with Cluster(
             store=etcd.client_url, leader_election=short_lease(), components=["apiserver", "controllers", "scheduler"]
         ) as other:
-            wait_until(lambda: leading(last) | leading(other) == both)
-            assert leading(last) & leading(other) == set()
+            wait_until(lambda: list_led_components(last) | list_led_components(other) == both)
+            assert list_led_components(last) & list_led_components(other) == set()
             wait_until(lambda: (last.assembly.scheduler is None) != (other.assembly.scheduler is None))
             other.run(other.client.for_kind(Pod).create(builders.pod("a", namespace="default")))
             wait_until(lambda: node_of(other, "a") == "node-0")
-        wait_until(lambda: leading(last) == both)
+        wait_until(lambda: list_led_components(last) == both)
         wait_until(lambda: last.assembly.scheduler is not None and last.assembly.controllers is not None)
         last.run(last.client.for_kind(Pod).create(builders.pod("b", namespace="default")))
         wait_until(lambda: node_of(last, "b") == "node-0")

@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 
 from tests.conformance import images, programs, registry, report, results
-from tests.conformance.cluster import RUNTIMES, STORES, ClusterError, ClusterOptions, running
+from tests.conformance.cluster import RUNTIMES, STORES, ClusterError, ClusterOptions, running_cluster
 from tests.conformance.run import Suite, parts, sampan_kubectl
 
 
@@ -34,14 +34,14 @@ def main(focus: str, skip: str, runtime: str, store: str, kubectl: str, processe
     """Run the official Kubernetes conformance suite against a Sampan cluster of two nodes, with containerd one."""
     options = ClusterOptions(runtime=runtime, store=store)
     output = output or Path(tempfile.mkdtemp(prefix="sampan-conformance-"))
-    directory = results.new_directory(output)
+    directory = results.make_directory(output)
     began, commit = time.monotonic(), results.commit(report.ROOT)
     try:
         cache = _prepare()
         archives = images.make_all(cache)
         with (
             registry.serve(archives, images.blobs_directory(cache)) as address,
-            running(options, directory) as kubeconfig,
+            running_cluster(options, directory) as kubeconfig,
         ):
             program = sampan_kubectl(directory) if kubectl == "sampan" else cache / programs.KUBECTL.name
             suite = Suite(

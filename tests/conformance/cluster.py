@@ -38,7 +38,7 @@ class ClusterOptions:
 
 
 @contextmanager
-def running(options: ClusterOptions, directory: Path) -> Iterator[Path]:
+def running_cluster(options: ClusterOptions, directory: Path) -> Iterator[Path]:
     """Runs a cluster whose log is `directory`/sampan.log; the value is the administrator's kubeconfig."""
     with ExitStack() as stack:
         command = _command(options, directory, stack)
@@ -55,10 +55,10 @@ def _command(options: ClusterOptions, directory: Path, stack: ExitStack) -> list
     command += ["--secure-port", str(free_port()), "--kubeconfig-out", str(directory / "admin.kubeconfig")]
     command += ["--runtime", options.runtime, "--nodes", str(options.nodes)]
     if options.store == "etcd":
-        member = stack.enter_context(etcd_server.one_member(directory / "etcd"))
+        member = stack.enter_context(etcd_server.running_member(directory / "etcd"))
         command += ["--etcd-servers", member.client_url]
     if options.runtime != "oci":
-        if why := engines.missing("containerd" if options.runtime == "cri" else "dockerd"):
+        if why := engines.missing_requirement("containerd" if options.runtime == "cri" else "dockerd"):
             raise ClusterError(why)
         engine = engines.containerd(has_network=False) if options.runtime == "cri" else engines.docker()
         command += ["--container-runtime-endpoint", f"unix://{stack.enter_context(engine).socket}"]

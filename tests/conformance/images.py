@@ -185,7 +185,7 @@ def _nginx_files() -> list[File]:
 
 
 def _busybox_files() -> list[File]:
-    busybox, bash = _installed("busybox", "busybox-static"), _installed("bash-static", "bash-static")
+    busybox, bash = _find_program("busybox", "busybox-static"), _find_program("bash-static", "bash-static")
     applets = subprocess.run([busybox, "--list"], check=True, capture_output=True, text=True).stdout.split()
     links = [File(f"bin/{name}", link="busybox") for name in applets if name not in ("sh", "ash", "bash", "busybox")]
     return [
@@ -220,7 +220,7 @@ def _elf_program(path: Path) -> Path:
     raise BuildError(f"{path} is a script, and the program that it starts was not found")
 
 
-def _installed(program: str, package: str) -> Path:
+def _find_program(program: str, package: str) -> Path:
     path = shutil.which(program)
     if path is None:
         raise BuildError(f"{program} is not installed; as root: apt-get install {package}")
@@ -274,7 +274,7 @@ def _base_layer(cache: Path, blobs: Path) -> Layer:
     note = cache / "base-layer.json"
     if note.exists():
         return Layer(**json.loads(note.read_text()))
-    tool = _installed("mmdebstrap", "mmdebstrap")
+    tool = _find_program("mmdebstrap", "mmdebstrap")
     archive = cache / "base.tar"
     user = (
         'chroot "$1" sh -c "groupadd -g 50000 group-defined-in-image && '

@@ -50,11 +50,11 @@ def write_record(runs: Iterable[Run], file: Path = FILE) -> None:
     runs = list(runs)
     tests = sorted({name for run in runs for name in (*run.left_out, *(result.name for result in run.results))})
     positions = {name: position for position, name in enumerate(tests)}
-    names, recorded = _lines(tests), _lines([_recorded(run, positions) for run in runs])
+    names, recorded = _lines(tests), _lines([_convert_run(run, positions) for run in runs])
     file.write_text(f'{{"tests": [\n{names}\n], "runs": [\n{recorded}\n]}}\n')
 
 
-def merged(recorded: Iterable[Run], new: Iterable[Run]) -> list[Run]:
+def merge_runs(recorded: Iterable[Run], new: Iterable[Run]) -> list[Run]:
     """Returns all runs, the oldest first; a run that both have counts once."""
     by_start = {run.started: run for run in (*recorded, *new)}
     return [by_start[started] for started in sorted(by_start)]
@@ -64,7 +64,7 @@ def _lines(values: Iterable[object]) -> str:
     return ",\n".join(msgspec.json.encode(value).decode() for value in values)
 
 
-def _recorded(run: Run, positions: dict[str, int]) -> RecordedRun:
+def _convert_run(run: Run, positions: dict[str, int]) -> RecordedRun:
     return RecordedRun(
         started=run.started,
         configuration=run.configuration,

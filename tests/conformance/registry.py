@@ -62,24 +62,24 @@ class _Contents:
     async def get(self, request: web.Request) -> web.StreamResponse:
         parts = request.match_info["path"].split("/")
         if len(parts) < 3:
-            return _not_found("NAME_UNKNOWN", "")
+            return _not_found_response("NAME_UNKNOWN", "")
         repository, kind, reference = "/".join(parts[:-2]), parts[-2], parts[-1]
         if kind == "manifests":
             return self._manifest(repository, reference)
         path = self._blobs / reference.replace(":", "-")
         if kind != "blobs" or not path.is_file():
-            return _not_found("BLOB_UNKNOWN", reference)
+            return _not_found_response("BLOB_UNKNOWN", reference)
         return web.FileResponse(path, headers={"Content-Type": "application/octet-stream"})
 
     def _manifest(self, repository: str, reference: str) -> web.Response:
         separator = "@" if reference.startswith("sha256:") else ":"
         body = self._manifests.get(f"{repository}{separator}{reference}")
         if body is None:
-            return _not_found("MANIFEST_UNKNOWN", reference)
+            return _not_found_response("MANIFEST_UNKNOWN", reference)
         digest = "sha256:" + hashlib.sha256(body).hexdigest()
         return web.Response(body=body, content_type=MANIFEST_TYPE, headers={"Docker-Content-Digest": digest})
 
 
-def _not_found(code: str, detail: str) -> web.Response:
+def _not_found_response(code: str, detail: str) -> web.Response:
     body: dict[str, Any] = {"errors": [{"code": code, "message": "not found", "detail": detail}]}
     return web.Response(status=404, text=json.dumps(body), content_type="application/json")

@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 
 from tests.conformance.programs import KUBERNETES_VERSION
-from tests.conformance.record import merged, read_record, write_record
+from tests.conformance.record import merge_runs, read_record, write_record
 from tests.conformance.results import Configuration, Run, Summary, load, sig_of, summaries
 
 ROOT = Path(__file__).parents[2]
@@ -25,7 +25,7 @@ def write(output: Path) -> Path:
     new = load(output)
     if not new:
         raise click.ClickException(f"no results of runs in {output}")
-    write_record(merged(read_record(), new))
+    write_record(merge_runs(read_record(), new))
     runs = read_record()
     page = ROOT / "docs" / "conformance.md"
     page.write_text(page_text(runs))
@@ -113,11 +113,11 @@ def _failures(summary: Summary, known: Iterable[str] = ()) -> Iterable[str]:
         yield f"## Failures ({summary.configuration})"
         yield ""
         for result in failed:
-            yield f"- `{result.name}`: {_quoted(result.failure)}"
+            yield f"- `{result.name}`: {_quote(result.failure)}"
         yield ""
 
 
-def _quoted(failure: str) -> str:
+def _quote(failure: str) -> str:
     """Returns the beginning of a failure as Markdown code."""
     text = failure.replace("`", "'")
     return f"`{text[:_LONGEST_REASON]}…`" if len(text) > _LONGEST_REASON else f"`{text}`"

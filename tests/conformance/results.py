@@ -92,7 +92,7 @@ def summaries(runs: Iterable[Run]) -> dict[Configuration, Summary]:
     }
 
 
-def new_directory(output: Path) -> Path:
+def make_directory(output: Path) -> Path:
     """Makes the directory of a run; directories are ordered by time."""
     directory = output / datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
     directory.mkdir(parents=True)
@@ -106,7 +106,7 @@ def read(files: Iterable[Path]) -> tuple[list[Result], list[str]]:
     for file in files:
         if file.exists():
             for case in ElementTree.parse(file).getroot().iter("testcase"):
-                name = _plain(case.get("name", ""))
+                name = _strip_labels(case.get("name", ""))
                 if "[Conformance]" not in name:
                     continue
                 names.add(name)
@@ -127,7 +127,7 @@ def commit(directory: Path) -> str:
     return subprocess.run(command, capture_output=True, text=True).stdout.strip()
 
 
-def _plain(name: str) -> str:
+def _strip_labels(name: str) -> str:
     """Returns the name of a test without the prefix and the list of labels that ginkgo adds."""
     name = name.removeprefix("[It] ")
     return name[: name.rindex("[Conformance]")] + "[Conformance]" if "[Conformance]" in name else name

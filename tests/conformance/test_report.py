@@ -4,9 +4,9 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from tests.conformance.record import merged, read_record, write_record
+from tests.conformance.record import merge_runs, read_record, write_record
 from tests.conformance.report import page_text
-from tests.conformance.results import Configuration, Result, Run, load, new_directory, read, summaries
+from tests.conformance.results import Configuration, Result, Run, load, make_directory, read, summaries
 
 POD = "[sig-node] Pods should start [Conformance]"
 SERVICE = "[sig-network] Services should serve a basic endpoint from pods [Conformance]"
@@ -45,7 +45,7 @@ def test_junit_files_are_read(tmp_path: Path) -> None:
 
 def test_later_result_of_a_test_replaces_the_earlier_one(tmp_path: Path) -> None:
     first = run(Result(name=POD, failure="timeout"), left_out=(SERVICE, CRD))
-    first.save(new_directory(tmp_path))
+    first.save(make_directory(tmp_path))
     assert [replace(loaded, started="") for loaded in load(tmp_path)] == [first]
     second = run(Result(name=POD), Result(name=SERVICE, failure="no"), left_out=(CRD,), commit="def")
     summary = summaries([first, second])[Configuration()]
@@ -59,8 +59,8 @@ def test_runs_are_added_to_the_record(tmp_path: Path) -> None:
     assert read_record(file) == []
     whole = replace(run(Result(name=POD), Result(name=SERVICE, failure="no")), started="20260102T01")
     part = replace(run(Result(name=POD, failure="exit"), left_out=(SERVICE,), runtime="cri"), started="20260102T02")
-    write_record(merged([], [whole]), file)
-    write_record(merged(read_record(file), [part, whole]), file)
+    write_record(merge_runs([], [whole]), file)
+    write_record(merge_runs(read_record(file), [part, whole]), file)
     runs = read_record(file)
     assert [sorted(loaded.results, key=lambda result: result.name) for loaded in runs] == [
         sorted(added.results, key=lambda result: result.name) for added in (whole, part)

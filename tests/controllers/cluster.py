@@ -99,7 +99,7 @@ class Cluster:
             forget()
 
     @asynccontextmanager
-    async def scheduling(self) -> AsyncIterator["Scheduler"]:
+    async def running_scheduler(self) -> AsyncIterator["Scheduler"]:
         """Run the scheduler with its own permissions. New nodes have a taint until node-lifecycle-controller, which
         must be running, removes it."""
         from sampan.scheduler.scheduler import make_scheduler
@@ -119,7 +119,7 @@ class Cluster:
             forget()
 
     @asynccontextmanager
-    async def binding(self) -> AsyncIterator[None]:
+    async def running_binder(self) -> AsyncIterator[None]:
         """Bind every pod that has no node to the nodes in turn, in place of a scheduler."""
         binder = Binder(client=self.make_client("binder"))
         forget = self.clock.on_idle(binder.activity.idle)
@@ -228,7 +228,7 @@ async def _content_of_a_new_cluster(config: ServerConfig) -> MemoryContent:
         return backend.content()
 
 
-async def second_run_writes_nothing(cluster: Cluster, *names: str) -> None:
+async def check_second_run_writes_nothing(cluster: Cluster, *names: str) -> None:
     """Start the controllers again and check that they write nothing, because nothing is left to reconcile."""
     before = await cluster.revision()
     async with cluster.running(*names):

@@ -7,24 +7,28 @@ from sampan.controllers.cluster_role_aggregation import aggregate_rules
 GET, LIST = (PolicyRule(verbs=[verb], apiGroups=[""], resources=["pods"]) for verb in ("get", "list"))
 
 
-def part(name: str, *rules: PolicyRule, label: str = "a") -> ClusterRole:
+def selected_role(name: str, *rules: PolicyRule, label: str = "a") -> ClusterRole:
     return ClusterRole(metadata=ObjectMeta(name=name, labels={"part": label}), rules=list(rules))
 
 
-def whole(*labels: str) -> ClusterRole:
+def aggregated_role(*labels: str) -> ClusterRole:
     selectors = [LabelSelector(matchLabels={"part": label}) for label in labels]
     meta = ObjectMeta(name="whole", labels={"part": "a"})
     return ClusterRole(metadata=meta, aggregationRule=AggregationRule(clusterRoleSelectors=selectors), rules=[LIST])
 
 
 def test_rules_are_sorted_by_role_name_without_duplicates() -> None:
-    assert aggregate_rules(whole("a"), [part("z", LIST), part("b", GET), part("c", GET)]) == [GET, LIST]
+    assert aggregate_rules(
+        aggregated_role("a"), [selected_role("z", LIST), selected_role("b", GET), selected_role("c", GET)]
+    ) == [GET, LIST]
 
 
 def test_rules_follow_the_order_of_the_selectors() -> None:
-    assert aggregate_rules(whole("b", "a"), [part("x", GET), part("y", LIST, label="b")]) == [LIST, GET]
+    assert aggregate_rules(
+        aggregated_role("b", "a"), [selected_role("x", GET), selected_role("y", LIST, label="b")]
+    ) == [LIST, GET]
 
 
 def test_aggregated_role_does_not_include_itself() -> None:
-    role = whole("a")
-    assert aggregate_rules(role, [role, part("x", GET)]) == [GET]
+    role = aggregated_role("a")
+    assert aggregate_rules(role, [role, selected_role("x", GET)]) == [GET]

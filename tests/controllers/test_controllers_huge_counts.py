@@ -46,12 +46,12 @@ def selector(name: str) -> dict[str, Any]:
     return {"matchLabels": {**LABELS, "of": name}}
 
 
-def replicated(name: str, count: int, **more: Any) -> dict[str, Any]:
+def workload_with_replicas(name: str, count: int, **more: Any) -> dict[str, Any]:
     spec = {"replicas": count, "selector": selector(name), "template": template(name), **more}
     return {"metadata": {"name": name, "namespace": NAMESPACE}, "spec": spec}
 
 
-def crowd(count: int) -> list[Any]:
+def objects_with_count(count: int) -> list[Any]:
     """One object of every kind in which a user can write a number, with that number."""
     indexed = min(count, 100_000)  # the API allows no more pods of an indexed job at a time
     meta = {"namespace": NAMESPACE}
@@ -60,11 +60,11 @@ def crowd(count: int) -> list[Any]:
     job = {"template": {"spec": JOB_POD}}
     target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "deployment"}
     values: list[tuple[type[Any], dict[str, Any]]] = [
-        (ReplicaSet, replicated("replicaset", count, minReadySeconds=count)),
-        (Deployment, replicated("deployment", count, strategy=rolling, revisionHistoryLimit=count)),
-        (StatefulSet, replicated("ordered", count, serviceName="s", minReadySeconds=count)),
-        (StatefulSet, replicated("parallel", count, serviceName="s", podManagementPolicy="Parallel")),
-        (StatefulSet, replicated("shifted", count, serviceName="s", ordinals={"start": 100})),
+        (ReplicaSet, workload_with_replicas("replicaset", count, minReadySeconds=count)),
+        (Deployment, workload_with_replicas("deployment", count, strategy=rolling, revisionHistoryLimit=count)),
+        (StatefulSet, workload_with_replicas("ordered", count, serviceName="s", minReadySeconds=count)),
+        (StatefulSet, workload_with_replicas("parallel", count, serviceName="s", podManagementPolicy="Parallel")),
+        (StatefulSet, workload_with_replicas("shifted", count, serviceName="s", ordinals={"start": 100})),
         (
             ReplicationController,
             {
@@ -135,11 +135,11 @@ async def fill(cluster: Cluster, count: int) -> None:
     await client.for_kind(ResourceQuota).create(codec.from_value(quota, ResourceQuota))
     async with cluster.running("resourcequota-controller", "serviceaccount-controller"):
         await cluster.clock.advance(58)  # the cron job is due two seconds later
-    for obj in crowd(count):
+    for obj in objects_with_count(count):
         await client.for_kind(type(obj)).create(obj)
 
 
-def cost(count: int) -> tuple[float, int]:
+def measure_cost(count: int) -> tuple[float, int]:
     """The CPU time and the peak memory of all controllers for four seconds of virtual time, in which the cron job
     starts a job, and after a restart."""
 
@@ -166,10 +166,10 @@ def cost(count: int) -> tuple[float, int]:
 
 @pytest.fixture
 def cost_of_a_thousand() -> tuple[float, int]:
-    return cost(FEW)
+    return measure_cost(FEW)
 
 
 def test_two_billion_replicas_cost_what_a_thousand_do(cost_of_a_thousand: tuple[float, int]) -> None:
-    spent, peak = cost(HUGE)
+    spent, peak = measure_cost(HUGE)
     assert spent < 3 * cost_of_a_thousand[0] + 1, (spent, cost_of_a_thousand)
     assert peak < 2 * cost_of_a_thousand[1] + (16 << 20), (peak, cost_of_a_thousand)

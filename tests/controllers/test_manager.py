@@ -25,7 +25,7 @@ from tests.controllers.cluster import cluster
 ALL = ("*",)
 
 
-async def until_found(client: Client, namespace: str) -> None:
+async def wait_for_service_account(client: Client, namespace: str) -> None:
     async with client.for_kind(ServiceAccount).watch(initial_events=True) as events:
         async for batch in events:
             if any(event.key.namespace == namespace for event in batch):
@@ -63,7 +63,7 @@ async def test_manager_with_leader_election_works_over_http() -> None:
         group = await stack.enter_async_context(asyncio.TaskGroup())
         leading = group.create_task(elector.run(manager.run))
         await client.for_kind(Namespace).create(Namespace(metadata=ObjectMeta(name="n")))
-        await until_found(client, "n")
+        await wait_for_service_account(client, "n")
         await client.for_kind(ConfigMap).create(ConfigMap(metadata=ObjectMeta(name="m", namespace="n")))
         await delete_and_wait(client, "n")
         leading.cancel()

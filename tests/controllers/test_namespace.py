@@ -21,7 +21,7 @@ from sampan.controllers.descriptor import ControllerConfig
 from sampan.controllers.namespace import NamespaceController
 from sampan.machinery import errors
 from sampan.machinery.client import Client, Delete, PatchType, Selection, resource_of
-from tests.controllers.cluster import Cluster, cluster, second_run_writes_nothing
+from tests.controllers.cluster import Cluster, check_second_run_writes_nothing, cluster
 
 NAME = NamespaceController.name
 HELD = "example.com/hold"
@@ -75,7 +75,7 @@ async def test_namespace_is_deleted_with_only_its_own_content() -> None:
                 objects = (await client.for_kind(kind).list(Selection(fields="metadata.name=x"))).items
                 assert [obj.metadata.namespace for obj in objects] == ["other"]
             await make_namespace(c)
-        await second_run_writes_nothing(c, NAME)
+        await check_second_run_writes_nothing(c, NAME)
 
 
 async def test_finalizers_of_content_are_awaited_and_reported() -> None:
@@ -98,7 +98,7 @@ async def test_finalizers_of_content_are_awaited_and_reported() -> None:
             revision = await c.revision()
             await c.clock.advance(60)
             assert await c.revision() == revision, "a retry writes nothing"
-        await second_run_writes_nothing(c, NAME)
+        await check_second_run_writes_nothing(c, NAME)
         async with c.running(NAME):
             patch = {"metadata": {"finalizers": None}}
             await client.for_kind(ConfigMap).patch("keep", patch, "n", type=PatchType.MERGE)

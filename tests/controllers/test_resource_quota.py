@@ -20,8 +20,8 @@ from sampan.controllers.resource_quota import (
 from sampan.machinery import errors
 from sampan.machinery.client.options import Delete
 from sampan.machinery.quota import evaluator_of
-from tests.apiserver.pods import container, pod
-from tests.controllers.cluster import Cluster, cluster, second_run_writes_nothing
+from tests.apiserver.pods import pod, spec_with_container
+from tests.controllers.cluster import Cluster, check_second_run_writes_nothing, cluster
 
 NAME = ResourceQuotaController.name
 
@@ -43,7 +43,7 @@ def test_only_resources_named_in_the_quota_are_counted() -> None:
 def test_usage_is_the_sum_of_objects_in_scope() -> None:
     evaluator = evaluator_of("", "pods")
     assert evaluator is not None
-    pods = [pod(container(resources={"requests": {"cpu": text}})) for text in ("100m", "1")] + [pod()]
+    pods = [pod(spec_with_container(resources={"requests": {"cpu": text}})) for text in ("100m", "1")] + [pod()]
     scoped = quota({"cpu": "9", "pods": "9", "memory": "1Gi"}, scopes=["NotBestEffort"])
     used = usage_of(scoped, evaluator, pods, 0)
     assert {name: str(amount) for name, amount in used.items()} == {"cpu": "1100m", "pods": "2", "memory": "0"}
@@ -97,7 +97,7 @@ async def test_status_follows_created_and_deleted_objects() -> None:
             assert await status(c) == {"configmaps": "0", "secrets": "0"}
             with pytest.raises(errors.Forbidden):
                 await maps.create(config_map("third"))
-        await second_run_writes_nothing(c, NAME)
+        await check_second_run_writes_nothing(c, NAME)
 
 
 async def test_usage_charged_for_a_failed_create_is_corrected() -> None:
@@ -132,7 +132,7 @@ async def test_terminated_pods_do_not_use_the_pods_quota() -> None:
 
 async def test_unwatched_resources_are_counted_periodically() -> None:
     async with cluster() as c, c.running(NAME):
-        template = {"metadata": {"labels": {"a": "b"}}, "spec": container()}
+        template = {"metadata": {"labels": {"a": "b"}}, "spec": spec_with_container()}
         spec = {"selector": {"matchLabels": {"a": "b"}}, "template": template}
         value = {"metadata": {"name": "d", "namespace": "default"}, "spec": spec}
         deployments = c.client.for_kind(Deployment)

@@ -14,7 +14,7 @@ from sampan.controllers.root_ca import (
     is_right,
 )
 from sampan.machinery.client import PatchType, Selection
-from tests.controllers.cluster import cluster, second_run_writes_nothing
+from tests.controllers.cluster import check_second_run_writes_nothing, cluster
 
 NAME = RootCaPublisherController.name
 OURS = Selection(fields=f"metadata.name={root_ca.NAME}")
@@ -58,7 +58,7 @@ async def test_every_namespace_has_the_root_ca_and_changes_are_reverted() -> Non
             await maps.create(ConfigMap(metadata=ObjectMeta(name="other", namespace="new"), data={"x": "1"}))
             await c.clock.settle()
             assert (await maps.get("other", "new")).data == {"x": "1"}
-        await second_run_writes_nothing(c, NAME)
+        await check_second_run_writes_nothing(c, NAME)
 
 
 async def test_changed_bundle_is_published_to_all_namespaces() -> None:

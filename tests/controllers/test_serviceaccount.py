@@ -5,7 +5,7 @@ import pytest
 from sampan.api.types.core_v1 import Namespace, NamespaceStatus, ServiceAccount
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.controllers.serviceaccount import ServiceAccountController, wants_account
-from tests.controllers.cluster import cluster, second_run_writes_nothing
+from tests.controllers.cluster import check_second_run_writes_nothing, cluster
 
 NAME = ServiceAccountController.name
 
@@ -43,4 +43,4 @@ async def test_every_namespace_has_a_default_account_that_is_recreated() -> None
             await accounts.delete("default", "new")
             await c.clock.advance(60)
             assert [obj for obj in (await accounts.list()).items if obj.metadata.namespace == "new"] == []
-        await second_run_writes_nothing(c, NAME)
+        await check_second_run_writes_nothing(c, NAME)

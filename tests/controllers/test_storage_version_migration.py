@@ -50,7 +50,7 @@ def _migration(name: str = "m", resource: str = PLURAL, group: str = GROUP) -> S
 
 
 @asynccontextmanager
-async def _running() -> AsyncIterator[tuple[Cluster, ControllerManager]]:
+async def _widget_cluster() -> AsyncIterator[tuple[Cluster, ControllerManager]]:
     """A cluster with the controller and some objects that are stored in v1, whose definition stores v2."""
     async with cluster(SERVED) as here, here.running(NAME, config=_config()) as manager:
         definitions = here.client.for_kind(CustomResourceDefinition)
@@ -78,12 +78,12 @@ async def _settle(here: Cluster) -> None:
     await here.clock.settle()
 
 
-async def _stored(here: Cluster) -> list[bytes]:
+async def _read_stored_values(here: Cluster) -> list[bytes]:
     page = await here.backend.range(f"/registry/{GROUP}/{PLURAL}/")
     return [entry.value for entry in page.entries]
 
 
-async def _finish(here: Cluster, name: str = "m") -> StorageVersionMigration:
+async def _wait_until_finished(here: Cluster, name: str = "m") -> StorageVersionMigration:
     for _ in range(20):
         await here.clock.advance(1)
         migration = await here.client.for_kind(StorageVersionMigration).get(name)
@@ -94,8 +94,8 @@ async def _finish(here: Cluster, name: str = "m") -> StorageVersionMigration:
 
 
 async def test_objects_are_rewritten_and_the_old_version_can_be_removed() -> None:
-    async with _running() as (here, _):
-        assert all(b"/v1" in value for value in await _stored(here))
+    async with _widget_cluster() as (here, _):
+        assert all(b"/v1" in value for value in await _read_stored_values(here))
         migrations, definitions = (
             here.client.for_kind(StorageVersionMigration),
             here.client.for_kind(CustomResourceDefinition),
@@ -104,11 +104,12 @@ async def test_objects_are_rewritten_and_the_old_version_can_be_removed() -> Non
         with pytest.raises(errors.Invalid, match="storage migration ensures no data remains"):
             await definitions.patch(DEFINITION, only_new, type=PatchType.MERGE)
         await migrations.create(_migration())
-        finished = await _finish(here)
+        finished = await _wait_until_finished(here)
         assert is_true(finished.status.conditions, SUCCEEDED)
         assert int(finished.status.resourceVersion) > 0
         assert all(
-            value.startswith(b'{"kind":"Widget","apiVersion":"%b/v2"' % GROUP.encode()) for value in await _stored(here)
+            value.startswith(b'{"kind":"Widget","apiVersion":"%b/v2"' % GROUP.encode())
+            for value in await _read_stored_values(here)
         )
         definition = await definitions.get(DEFINITION)
         assert definition.status.storedVersions == ["v2"]
@@ -122,7 +123,7 @@ async def test_objects_are_rewritten_and_the_old_version_can_be_removed() -> Non
         assert not any(item.metadata.managedFields and NAME in str(item.metadata.managedFields) for item in page.items)
 
 
-def _hold(monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
+def _hold_storage_version(monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
     """Return an event; until it is set, the API server seems to store objects in another version than defined."""
     stored_as_defined = asyncio.Event()
     actual_hash = Discovery.storage_version_hash
@@ -135,8 +136,8 @@ def _hold(monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
 
 
 async def test_running_condition_is_set_until_the_storage_version_matches(monkeypatch: pytest.MonkeyPatch) -> None:
-    stored_as_defined = _hold(monkeypatch)
-    async with _running() as (here, _):
+    stored_as_defined = _hold_storage_version(monkeypatch)
+    async with _widget_cluster() as (here, _):
         migrations = here.client.for_kind(StorageVersionMigration)
         await migrations.create(_migration())
         await _settle(here)
@@ -144,26 +145,26 @@ async def test_running_condition_is_set_until_the_storage_version_matches(monkey
         assert is_true(running.status.conditions, RUNNING)
         definition = await here.client.for_kind(CustomResourceDefinition).get(DEFINITION)
         assert is_true(definition.status.conditions or (), "StorageMigrating")
-        assert all(b"/v1" in value for value in await _stored(here))
+        assert all(b"/v1" in value for value in await _read_stored_values(here))
         stored_as_defined.set()
-        await _finish(here)
+        await _wait_until_finished(here)
 
 
 async def test_crd_changed_during_migration_keeps_its_stored_versions(monkeypatch: pytest.MonkeyPatch) -> None:
-    stored_as_defined = _hold(monkeypatch)
-    async with _running() as (here, _):
+    stored_as_defined = _hold_storage_version(monkeypatch)
+    async with _widget_cluster() as (here, _):
         definitions = here.client.for_kind(CustomResourceDefinition)
         await here.client.for_kind(StorageVersionMigration).create(_migration())
         await _settle(here)
         patch = {"spec": {"versions": _versions("v1")}}
         await definitions.patch(DEFINITION, patch, type=PatchType.MERGE)
         stored_as_defined.set()
-        assert is_true((await _finish(here)).status.conditions, SUCCEEDED)
+        assert is_true((await _wait_until_finished(here)).status.conditions, SUCCEEDED)
         assert (await definitions.get(DEFINITION)).status.storedVersions == ["v1", "v2"]
 
 
 async def test_migration_of_an_unknown_resource_fails() -> None:
-    async with _running() as (here, _):
+    async with _widget_cluster() as (here, _):
         await here.client.for_kind(StorageVersionMigration).create(_migration(resource="gadgets"))
         await _settle(here)
         (failed,) = (await here.client.for_kind(StorageVersionMigration).get("m")).status.conditions
@@ -171,18 +172,18 @@ async def test_migration_of_an_unknown_resource_fails() -> None:
 
 
 async def test_two_migrations_of_a_built_in_resource_succeed() -> None:
-    async with _running() as (here, _):
+    async with _widget_cluster() as (here, _):
         migrations = here.client.for_kind(StorageVersionMigration)
         for name in ("a", "b"):
             await migrations.create(_migration(name, "configmaps", ""))
         for name in ("a", "b"):
-            assert is_true((await _finish(here, name)).status.conditions, SUCCEEDED)
+            assert is_true((await _wait_until_finished(here, name)).status.conditions, SUCCEEDED)
 
 
 async def test_a_finished_migration_writes_nothing() -> None:
-    async with _running() as (here, _):
+    async with _widget_cluster() as (here, _):
         await here.client.for_kind(StorageVersionMigration).create(_migration())
-        await _finish(here)
+        await _wait_until_finished(here)
         await here.clock.advance(5)
         before = await here.revision()
         await here.clock.advance(60)

@@ -20,7 +20,7 @@ def pod(*, phase: str = "Running", priority: int = 0, conditions: Any = (), **st
     return {"metadata": metadata, "spec": spec, "status": {"phase": phase, "conditions": list(conditions), **status}}
 
 
-def disrupted(reason: str, message: str = "") -> dict[str, Any]:
+def disruption_condition(reason: str, message: str = "") -> dict[str, Any]:
     return {"type": "DisruptionTarget", "status": "True", "reason": reason, "message": message}
 
 
@@ -40,7 +40,7 @@ PREEMPTION = {
         (pod(), [PREEMPTION], "preempted by pod ns/high to make room on node-0"),
         (None, [PREEMPTION | {"related": None}], "preempted by a pod of higher priority to make room on node-0"),
         (
-            pod(conditions=[disrupted("EvictionByEvictionAPI", "Eviction API: evicting")]),
+            pod(conditions=[disruption_condition("EvictionByEvictionAPI", "Eviction API: evicting")]),
             [],
             "evicted by a request to the eviction API, such as `kubectl drain`: Eviction API: evicting",
         ),
@@ -49,7 +49,7 @@ PREEMPTION = {
                 phase="Failed",
                 reason="Evicted",
                 message="The node was low on resource: memory.",
-                conditions=[disrupted("TerminationByKubelet", "The node was low on resource: memory.")],
+                conditions=[disruption_condition("TerminationByKubelet", "The node was low on resource: memory.")],
             ),
             [],
             "terminated by the kubelet of its node: The node was low on resource: memory.",

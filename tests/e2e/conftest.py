@@ -11,7 +11,7 @@ from benchmarks.machine import calibration
 from sampan.cli.main import COLLECTED_AFTER
 from sampan.machinery.telemetry import loop_watchdog
 from sampan.testing import Cluster
-from tests.e2e.kubectl.command import Kubectl, find
+from tests.e2e.kubectl.command import Kubectl, find_kubectl
 from tests.e2e.kubectl.namespace_objects import NamespaceObjects
 
 
@@ -67,7 +67,7 @@ def kubectl_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def kubectl(sampan_kubeconfig: Path, kubectl_home: Path) -> Kubectl:
     """The real kubectl, in a namespace of the test's own. A module whose tests need another cluster overrides the
     fixture `sampan_cluster`."""
-    program = find()
+    program = find_kubectl()
     if program is None:
         pytest.skip("there is no kubectl here")
     return Kubectl(program=program, kubeconfig=sampan_kubeconfig, home=kubectl_home)

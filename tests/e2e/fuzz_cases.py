@@ -227,12 +227,12 @@ class Fuzzer:
         if pick < 0.74:
             return self._request()
         if pick < 0.90:
-            return self._damaged()
+            return self._damaged_case()
         if pick < 0.95:
             return self._cut()
         if pick < 0.99:
             return self._noise()
-        return self._oversized()
+        return self._oversized_case()
 
     # -- requests that somebody could have meant ---------------------------------------------------------------------
 
@@ -240,27 +240,27 @@ class Fuzzer:
         pick = self._random.random()
         if pick < 0.05:
             method = self._choose(METHODS)
-            return Case(self._encoded(method, self._choose(SPECIAL) + self._query(), {}, b""), method=method)
+            return Case(self._encode_request(method, self._choose(SPECIAL) + self._query(), {}, b""), method=method)
         if pick < 0.25:
             method, resource = self._choose(METHODS), self._choose(self._resources)
             target = self._path(resource) + self._query()
         else:
             resource = self._choose(self._favourites if pick < 0.8 else self._resources)
-            method, target = self._fitting(resource)
+            method, target = self._choose_method_and_path(resource)
         name = target.partition("?")[0].rpartition("/")[2]
         media, body = self._content(method, resource, name if name in "ab" else self._choose("abcde"))
         accept = self._choose(ACCEPTS) if self._random.random() < 0.3 else ""
         headers = {"Accept": accept, "Content-Type": media, **self._odd_headers()}
-        return Case(self._encoded(method, target, headers, body), method=method)
+        return Case(self._encode_request(method, target, headers, body), method=method)
 
-    def _fitting(self, resource: Resource) -> tuple[str, str]:
+    def _choose_method_and_path(self, resource: Resource) -> tuple[str, str]:
         """Return a method and a path that belong together."""
         start = f"/apis/{resource.group}/{resource.version}" if resource.group else f"/api/{resource.version}"
         where = f"{start}/namespaces/default/{resource.plural}" if resource.namespaced else f"{start}/{resource.plural}"
         verb = self._choose(resource.verbs)
         method = _METHODS[verb]
         if verb not in ("list", "create", "deletecollection", "watch"):
-            where += "/" + (self._choose("aaab") if self._random.random() < 0.85 else self._quoted(NAMES))
+            where += "/" + (self._choose("aaab") if self._random.random() < 0.85 else self._choose_quoted(NAMES))
             parts = [part for part in resource.subresources if verb in part.verbs]
             if parts and self._random.random() < 0.3:
                 where += "/" + self._choose(parts).name
@@ -270,9 +270,9 @@ class Fuzzer:
         start = f"/apis/{resource.group}/{resource.version}" if resource.group else f"/api/{resource.version}"
         parts = [resource.plural]
         if resource.namespaced and self._random.random() < 0.95:
-            parts = ["namespaces", self._quoted(NAMESPACES), resource.plural]
+            parts = ["namespaces", self._choose_quoted(NAMESPACES), resource.plural]
         if self._random.random() < 0.75:
-            parts.append(self._quoted(NAMES))
+            parts.append(self._choose_quoted(NAMES))
             known = [subresource.name for subresource in resource.subresources]
             if known and self._random.random() < 0.3:
                 parts.append(self._choose([*known, "x", ""]))
@@ -318,20 +318,20 @@ class Fuzzer:
             media = self._choose(TYPES[:8] if self._random.random() < 0.9 else TYPES)
         value = self._object(resource, name)
         if media == "application/json-patch+json":
-            return media, self._worn(msgspec.json.encode(self._json_patch()))
+            return media, self._maybe_damage(msgspec.json.encode(self._json_patch()))
         if media == "application/vnd.kubernetes.protobuf":
-            return media, self._worn(self._protobuf(resource, value))
+            return media, self._maybe_damage(self._protobuf(resource, value))
         if media.endswith("yaml"):
-            return media, self._worn(self._yaml(value))
-        return media, self._worn(_json(value))
+            return media, self._maybe_damage(self._yaml(value))
+        return media, self._maybe_damage(_json(value))
 
-    def _worn(self, data: bytes) -> bytes:
+    def _maybe_damage(self, data: bytes) -> bytes:
         """Return the data, sometimes damaged or replaced."""
         pick = self._random.random()
         if pick < 0.8:
             return data
         if pick < 0.93:
-            return self._mutated(data)
+            return self._mutate(data)
         deep = self._choose((50, 2000, 100_000))
         body: bytes = self._choose(
             (
@@ -375,7 +375,7 @@ class Fuzzer:
                 )
             ),
         }
-        return "application/json", self._worn(_json(value))
+        return "application/json", self._maybe_damage(_json(value))
 
     def _object(self, resource: Resource, name: str) -> dict[str, Any]:
         kind = type_for(resource.gvk)
@@ -494,8 +494,8 @@ class Fuzzer:
 
     # -- noise -------------------------------------------------------------------------------------------------------
 
-    def _damaged(self) -> Case:
-        return Case(self._mutated(self._request().data, most=6), self._choose((End.HALF, End.LEAVES)), is_noise=True)
+    def _damaged_case(self) -> Case:
+        return Case(self._mutate(self._request().data, most=6), self._choose((End.HALF, End.LEAVES)), is_noise=True)
 
     def _cut(self) -> Case:
         data = self._request().data
@@ -509,7 +509,7 @@ class Fuzzer:
         )
         return Case(start + data, self._choose((End.HALF, End.LEAVES)), is_noise=True)
 
-    def _oversized(self) -> Case:
+    def _oversized_case(self) -> Case:
         line = b"POST /api/v1/namespaces/default/configmaps HTTP/1.1\r\n"
         post = line + b"Host: x\r\nContent-Type: application/json\r\n"
         large = self._choose(
@@ -519,15 +519,15 @@ class Fuzzer:
                 lambda: b"GET / HTTP/1.1\r\nHost: x\r\n" + b"X: a\r\n" * 300 + b"\r\n",
                 lambda: post + b"Content-Length: 4000000\r\n\r\n" + b"x" * 4_000_000,
                 lambda: post + b"Transfer-Encoding: chunked\r\n\r\n" + b"80000\r\n%b\r\n" % (b"x" * 524288) * 7,
-                lambda: _sized(post, _json({"metadata": {"name": "big"}, "data": {"x": "y" * 2_000_000}})),
-                lambda: _sized(
+                lambda: _add_length(post, _json({"metadata": {"name": "big"}, "data": {"x": "y" * 2_000_000}})),
+                lambda: _add_length(
                     post, _json({"metadata": {"name": "wide"}, "data": {str(n): "" for n in range(100_000)}})
                 ),
             )
         )
         return Case(large(), self._choose((End.HALF, End.LEAVES)), is_noise=True)
 
-    def _mutated(self, data: bytes, most: int = 3) -> bytes:
+    def _mutate(self, data: bytes, most: int = 3) -> bytes:
         mutated = bytearray(data)
         for _ in range(self._random.randint(1, most)):
             at = self._random.randrange(len(mutated) + 1)
@@ -551,10 +551,10 @@ class Fuzzer:
     def _choose(self, choices: Any) -> Any:
         return choices[self._random.randrange(len(choices))]
 
-    def _quoted(self, choices: tuple[str, ...]) -> str:
+    def _choose_quoted(self, choices: tuple[str, ...]) -> str:
         return quote(self._choose(choices), safe=self._choose(("", "/:")))
 
-    def _encoded(self, method: str, target: str, headers: dict[str, str], body: bytes) -> bytes:
+    def _encode_request(self, method: str, target: str, headers: dict[str, str], body: bytes) -> bytes:
         lines = [
             f"{method} {target} HTTP/1.1",
             "Host: x",
@@ -567,10 +567,10 @@ class Fuzzer:
             middle = self._random.randrange(len(body) + 1)
             chunks = b"".join(b"%x\r\n%b\r\n" % (len(part), part) for part in (body[:middle], body[middle:]) if part)
             return head + b"Transfer-Encoding: chunked\r\n\r\n" + chunks + b"0\r\n\r\n"
-        return _sized(head, body)
+        return _add_length(head, body)
 
 
-def _sized(head: bytes, body: bytes) -> bytes:
+def _add_length(head: bytes, body: bytes) -> bytes:
     return head + b"Content-Length: %d\r\n\r\n" % len(body) + body
 
 

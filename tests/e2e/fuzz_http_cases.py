@@ -129,14 +129,14 @@ class HttpFuzzer(Fuzzer):
             self._odd_header,
             self._upgrade,
             self._long_query,
-            self._listing,
+            self._list_case,
             self._binary_body,
             self._large_patch,
         )
         case: Case = self._choose(families)()
         return case
 
-    def _sent(self, method: str, target: str, head: str = "", body: bytes = b"", end: End = End.READS) -> Case:
+    def _build_case(self, method: str, target: str, head: str = "", body: bytes = b"", end: End = End.READS) -> Case:
         length = f"Content-Length: {len(body)}\r\n" if body else ""
         data = f"{method} {target} HTTP/1.1\r\nHost: x\r\n{head}{length}\r\n".encode() + body
         return Case(data, end, is_noise=end is not End.READS, method=method)
@@ -147,10 +147,10 @@ class HttpFuzzer(Fuzzer):
         head = (
             f"POST {MAPS} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
         )
-        return Case(head.encode() + self._choose(FRAMINGS)(self._worn(OBJECT)), method="POST")
+        return Case(head.encode() + self._choose(FRAMINGS)(self._maybe_damage(OBJECT)), method="POST")
 
     def _bad_framing(self) -> Case:
-        body = self._worn(OBJECT)[:5_000]
+        body = self._maybe_damage(OBJECT)[:5_000]
         head = (
             f"{self._choose(('POST', 'PUT', 'GET'))} {MAPS} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
         )
@@ -163,10 +163,10 @@ class HttpFuzzer(Fuzzer):
     def _encoded_body(self) -> Case:
         bomb = OBJECT[:-3] + b"x" * self._choose((10, 10, 10, 100_000, 4_000_000)) + OBJECT[-3:]
         body = self._choose(
-            (gzip.compress(bomb, 1), zlib.compress(bomb, 1), self._mutated(gzip.compress(OBJECT)), OBJECT, b"")
+            (gzip.compress(bomb, 1), zlib.compress(bomb, 1), self._mutate(gzip.compress(OBJECT)), OBJECT, b"")
         )
         head = f"Content-Type: application/json\r\nContent-Encoding: {self._choose(CODINGS)}\r\n"
-        return self._sent("POST", MAPS, head, body, End.HALF)
+        return self._build_case("POST", MAPS, head, body, End.HALF)
 
     def _odd_line(self) -> Case:
         method, target = self._choose(METHODS), self._choose(FORMS).format(self._choose(TARGETS))
@@ -177,7 +177,7 @@ class HttpFuzzer(Fuzzer):
         lines = [self._choose(HEADERS) for _ in range(self._choose((1, 1, 2, 5)))]
         if self._random.random() < 0.1:
             lines = [f"X-{number}: {self._choose(WORDS[:8])}" for number in range(self._choose((50, 150, 600)))]
-        return self._sent(
+        return self._build_case(
             self._choose(("GET", "POST")), self._choose(TARGETS), "\r\n".join(lines) + "\r\n", b"", End.HALF
         )
 
@@ -186,7 +186,7 @@ class HttpFuzzer(Fuzzer):
         after = self._choose(
             (b"", b"\x80\x03\x00\x01" + b"\xff" * 30, b"\x81\xff" + b"\x7f" * 20, b"\x89\x00", b"\x00" * 99)
         )
-        case = self._sent(self._choose(("GET", "POST")), self._choose(UPGRADED), head, b"", End.HALF)
+        case = self._build_case(self._choose(("GET", "POST")), self._choose(UPGRADED), head, b"", End.HALF)
         return Case(case.data + after, End.HALF, is_noise=True)
 
     # -- options of the API ------------------------------------------------------------------------------------------
@@ -204,9 +204,9 @@ class HttpFuzzer(Fuzzer):
                 lambda: "resourceVersion=" + "9" * 3_000,
             )
         )()
-        return self._sent(self._choose(("GET", "DELETE", "HEAD")), f"{self._choose(TARGETS[:6])}?{query}")
+        return self._build_case(self._choose(("GET", "DELETE", "HEAD")), f"{self._choose(TARGETS[:6])}?{query}")
 
-    def _listing(self) -> Case:
+    def _list_case(self) -> Case:
         token = {"v": "meta.k8s.io/v1", "rv": self._choose((1, -1, 0, 2**70, "x", None)), "start": self._choose(NAMES)}
         encoded = base64.urlsafe_b64encode(msgspec.json.encode(token | {} if token["rv"] != 2**70 else {"rv": 1}))
         options = {
@@ -221,7 +221,9 @@ class HttpFuzzer(Fuzzer):
         }
         chosen = {name: value for name, value in options.items() if self._random.random() < 0.35}
         query = "&".join(f"{name}={quote(value)}" for name, value in chosen.items())
-        return self._sent("GET", f"{self._choose((MAPS, PODS, '/api/v1/pods', '/apis/apps/v1/deployments'))}?{query}")
+        return self._build_case(
+            "GET", f"{self._choose((MAPS, PODS, '/api/v1/pods', '/apis/apps/v1/deployments'))}?{query}"
+        )
 
     def _binary_body(self) -> Case:
         media, data = self._choose(
@@ -244,8 +246,8 @@ class HttpFuzzer(Fuzzer):
             )
         )
         head = f"Content-Type: {media}\r\n"
-        return self._sent(
-            "PATCH" if "patch" in media else "POST", MAPS + self._choose(("", "/a")), head, self._worn(data)
+        return self._build_case(
+            "PATCH" if "patch" in media else "POST", MAPS + self._choose(("", "/a")), head, self._maybe_damage(data)
         )
 
     def _large_patch(self) -> Case:
@@ -272,4 +274,4 @@ class HttpFuzzer(Fuzzer):
         query = self._choose(
             ("", "?fieldManager=a", "?fieldManager=a&force=true", "?force=1", "?dryRun=All&fieldManager=%00")
         )
-        return self._sent("PATCH", f"{MAPS}/a{query}", head, self._worn(msgspec.json.encode(value)))
+        return self._build_case("PATCH", f"{MAPS}/a{query}", head, self._maybe_damage(msgspec.json.encode(value)))

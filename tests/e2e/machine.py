@@ -49,13 +49,13 @@ class Machine:
     def is_running(self) -> bool:
         """Whether the API server responds: some tests kill or stop the cluster."""
         try:
-            return get(f"{self.sampan.note()['url']}/readyz")[0] > 0
+            return get(f"{self.sampan.read_running_file()['url']}/readyz")[0] > 0
         except OSError:
             return False
 
     def kill(self) -> None:
         """Kill the process of the cluster, and wait until it is gone."""
-        os.kill(self.sampan.note()["pid"], signal.SIGKILL)
+        os.kill(self.sampan.read_running_file()["pid"], signal.SIGKILL)
         wait_for(lambda: "" if self.is_running() else "gone")
 
     def api(self, path: str) -> dict[str, Any]:

@@ -61,7 +61,7 @@ class ControlPlane:
     @contextmanager
     def component(self, name: str, *words: str) -> Iterator["subprocess.Popen[str]"]:
         where = ("--kubeconfig", str(self.kubeconfig(f"system:{name}")), "--secure-port", "0")
-        with self.sampan.running(name, *where, *QUICK, *words) as process:
+        with self.sampan.running_command(name, *where, *QUICK, *words) as process:
             assert process.stdout is not None
             assert process.stdout.readline() == f"{name} has started\n"
             yield process
@@ -93,7 +93,7 @@ def control_plane(tmp_path: Path) -> Iterator[ControlPlane]:
         "--service-account-issuer": "https://kubernetes.default.svc",
     }
     sampan = Sampan(home)
-    with sampan.running("kube-apiserver", *(str(word) for pair in words.items() for word in pair)):
+    with sampan.running_command("kube-apiserver", *(str(word) for pair in words.items() for word in pair)):
         wait_until_ready(f"https://127.0.0.1:{port}")
         assert pki.certificate(ADMIN).exists()
         yield ControlPlane(sampan, tmp_path, f"https://127.0.0.1:{port}", pki)

@@ -58,7 +58,7 @@ def template() -> ResourceClaimTemplate:
     )
 
 
-def with_template(name: str) -> Pod:
+def pod_with_claim_template(name: str) -> Pod:
     pod = builders.pod(name, namespace=NAMESPACE)
     assert pod.spec.containers
     pod.spec.resourceClaims = [PodResourceClaim(name="gpu", resourceClaimTemplateName="one-gpu")]
@@ -66,7 +66,7 @@ def with_template(name: str) -> Pod:
     return pod
 
 
-def with_extended(name: str, amount: str) -> Pod:
+def pod_with_extended_resource(name: str, amount: str) -> Pod:
     pod = builders.pod(name, namespace=NAMESPACE)
     assert pod.spec.containers
     pod.spec.containers[0].resources = ResourceRequirements(limits={GPU: amount})
@@ -119,8 +119,8 @@ async def test_devices_are_allocated_to_pods_and_released() -> None:
         await client.for_kind(ResourceSlice).create(slice_on(node, 3))
         await client.for_kind(ResourceClaimTemplate).create(template())
         raw = client.for_kind(Pod)
-        await raw.create(with_template("t"))
-        await raw.create(with_extended("x", "2"))
+        await raw.create(pod_with_claim_template("t"))
+        await raw.create(pod_with_extended_resource("x", "2"))
         by_template = await wait_for_object(client, Pod, "t", is_running)
         extended = await wait_for_object(client, Pod, "x", is_running)
         assert by_template.spec.nodeName == extended.spec.nodeName == node
@@ -128,7 +128,7 @@ async def test_devices_are_allocated_to_pods_and_released() -> None:
         special = extended.status.extendedResourceClaimStatus.resourceClaimName
         allocated = await devices_of(client, own) + await devices_of(client, special)
         assert sorted(allocated) == [(node, f"gpu-{at}") for at in range(3)]
-        await raw.create(with_extended("late", "1"))
+        await raw.create(pod_with_extended_resource("late", "1"))
         late = await wait_for_object(client, Pod, "late", is_unschedulable)
         message = next(condition.message for condition in late.status.conditions if condition.type == "PodScheduled")
         assert message.startswith("0/3 nodes are available: 3 cannot allocate all claims.")

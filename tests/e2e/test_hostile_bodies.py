@@ -51,7 +51,7 @@ def any_store(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
         if store == "etcd":
             if etcd_server.find("etcd") is None:
                 pytest.skip(etcd_server.NO_ETCD)
-            store = running.enter_context(etcd_server.one_member(tmp_path_factory.mktemp("etcd"))).client_url
+            store = running.enter_context(etcd_server.running_member(tmp_path_factory.mktemp("etcd"))).client_url
         yield running.enter_context(Cluster(insecure=True, controllers=(), store=store))
 
 

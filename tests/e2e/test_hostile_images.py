@@ -12,14 +12,15 @@ from typing import Any
 import pytest
 
 from tests.cli.command import Sampan
-from tests.e2e.kubectl.command import Kubectl, find
+from tests.e2e.kubectl.command import Kubectl, find_kubectl
 from tests.ports import free_port
 from tests.runtimes import engines, registry
-from tests.runtimes.images.builders import MadeImage, busybox_with, special, with_diff_ids
+from tests.runtimes.images.builders import MadeImage, busybox_with, set_diff_ids, special_file
 from tests.runtimes.oci.oci_node import PROGRAMS
 
 pytestmark = pytest.mark.skipif(
-    bool(engines.missing()) or not PROGRAMS or find() is None, reason="needs root, busybox, crun or runc, kubectl"
+    bool(engines.missing_requirement()) or not PROGRAMS or find_kubectl() is None,
+    reason="needs root, busybox, crun or runc, kubectl",
 )
 _RESTRICTED = {
     "runAsNonRoot": True,
@@ -36,7 +37,7 @@ def kubectl(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubectl]:
     try:
         sampan("up", "--detach", "--secure-port", str(free_port()), "--runtime", "oci")
         config = sampan.directory() / "admin.kubeconfig"
-        yield Kubectl(program=find() or "", kubeconfig=config, home=home)
+        yield Kubectl(program=find_kubectl() or "", kubeconfig=config, home=home)
     finally:
         sampan("down")
 
@@ -45,8 +46,8 @@ def kubectl(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubectl]:
 def images() -> Iterator[dict[str, str]]:
     """References of the images by name; a registry serves each of them."""
     images_by_name: dict[str, MadeImage] = {
-        "keys": with_diff_ids(MadeImage({"x": b"1"}), "sha256:../../pki"),
-        "pipe": busybox_with({"etc/passwd": special("etc/passwd", tarfile.FIFOTYPE)}, User="1000"),
+        "keys": set_diff_ids(MadeImage({"x": b"1"}), "sha256:../../pki"),
+        "pipe": busybox_with({"etc/passwd": special_file("etc/passwd", tarfile.FIFOTYPE)}, User="1000"),
         "zeros": busybox_with({}, User="00"),
     }
     with ExitStack() as serving:

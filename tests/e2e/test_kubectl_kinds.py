@@ -113,19 +113,19 @@ GENERATED: list[tuple[str, str, dict[str, Any]]] = [
 def test_create_subcommands(
     kubectl: Kubectl, objects: NamespaceObjects, words: str, kind: str, fields: dict[str, Any]
 ) -> None:
-    kubectl.needs(1, 24)
+    kubectl.require_version(1, 24)
     name = f"{objects.namespace}-made"
     parts = [word.replace("_", " ").replace("NAME", name) for word in words.split()]
     assert kubectl("create", *parts) == f"{kind}/{name} created\n"
     created = objects.get(f"{kind}/{name}")
-    assert selected(created, fields) == fields
+    assert select_fields(created, fields) == fields
     if "namespace" not in created["metadata"]:
         objects.delete(f"{kind}/{name}")
 
 
-def selected(value: Any, like: Any) -> Any:
+def select_fields(value: Any, like: Any) -> Any:
     """Return the part of an object that has the keys of another one."""
-    return {key: selected(value.get(key), like[key]) for key in like} if isinstance(like, dict) else value
+    return {key: select_fields(value.get(key), like[key]) for key in like} if isinstance(like, dict) else value
 
 
 def test_create_tls_secret(kubectl: Kubectl, objects: NamespaceObjects, tmp_path: Path) -> None:
@@ -199,20 +199,20 @@ FIRST_OF_VERSION = {resource.api_version: name for name, resource in reversed(SE
 
 @pytest.mark.parametrize("name", FIRST_OF_VERSION.values())
 def test_kind_of_every_version_is_explained(kubectl: Kubectl, name: str) -> None:
-    kubectl.needs(1, 27)
-    check_explanation(SERVED[name], kubectl("explain", *explained(SERVED[name])))
+    kubectl.require_version(1, 27)
+    check_explanation(SERVED[name], kubectl("explain", *explain_arguments(SERVED[name])))
 
 
 def test_every_kind_is_explained(sampan_kubeconfig: Path) -> None:
     """`sampan kubectl` reads the same documents as kubectl, without a process for each kind."""
     for resource in SERVED.values():
-        words = ["kubectl", "--kubeconfig", str(sampan_kubeconfig), "explain", *explained(resource)]
+        words = ["kubectl", "--kubeconfig", str(sampan_kubeconfig), "explain", *explain_arguments(resource)]
         result = CliRunner().invoke(cli, words)
         assert result.exit_code == 0, result.output
         check_explanation(resource, result.stdout)
 
 
-def explained(resource: Resource) -> tuple[str, str]:
+def explain_arguments(resource: Resource) -> tuple[str, str]:
     return resource.plural, f"--api-version={resource.api_version}"
 
 
@@ -226,6 +226,6 @@ def check_explanation(resource: Resource, output: str) -> None:
 
 
 def test_a_field_is_explained(kubectl: Kubectl) -> None:
-    kubectl.needs(1, 27)
+    kubectl.require_version(1, 27)
     output = kubectl("explain", "persistentvolumeclaims.spec.resources.requests")
     assert "FIELD: requests <map[string]Quantity>" in output

@@ -186,7 +186,7 @@ JSON, YAML, PROTOBUF = "application/json", "application/yaml", "application/vnd.
 APPLY, MERGE, JSON_PATCH = "application/apply-patch+yaml", "application/merge-patch+json", "application/json-patch+json"
 
 
-def _repeated(head: bytes, unit: bytes, tail: bytes = b"") -> bytes:
+def _repeat_unit(head: bytes, unit: bytes, tail: bytes = b"") -> bytes:
     return head + unit * ((MOST - len(head) - len(tail)) // len(unit)) + tail
 
 
@@ -254,12 +254,12 @@ def _definition_requests(plural: str, sections: int) -> list[tuple[str, str, Any
 
 
 LARGE: dict[str, list[tuple[str, str, Any, str]]] = {
-    "YAML with repeated keys": [("POST", REVIEWS, _repeated(REVIEW, b"a: 1\n"), YAML)],
-    "a long list in YAML": [("POST", REVIEWS, _repeated(REVIEW + b"x: [a", b",aaaa", b"]"), YAML)],
-    "a long text in YAML": [("POST", REVIEWS, _repeated(REVIEW + b"x: ", b"x"), YAML)],
+    "YAML with repeated keys": [("POST", REVIEWS, _repeat_unit(REVIEW, b"a: 1\n"), YAML)],
+    "a long list in YAML": [("POST", REVIEWS, _repeat_unit(REVIEW + b"x: [a", b",aaaa", b"]"), YAML)],
+    "a long text in YAML": [("POST", REVIEWS, _repeat_unit(REVIEW + b"x: ", b"x"), YAML)],
     "a ConfigMap in YAML": [("POST", MAPS, _map_yaml("yaml", 30_000), YAML)],
-    "JSON with repeated keys": [("POST", REVIEWS, _repeated(b'{"a":1', b',"a":1', b"}"), JSON)],
-    "empty objects": [("POST", MAPS, _repeated(b'{"metadata":{"ownerReferences":[{}', b",{}", b"]}}"), JSON)],
+    "JSON with repeated keys": [("POST", REVIEWS, _repeat_unit(b'{"a":1', b',"a":1', b"}"), JSON)],
+    "empty objects": [("POST", MAPS, _repeat_unit(b'{"metadata":{"ownerReferences":[{}', b",{}", b"]}}"), JSON)],
     "unknown fields": [("POST", MAPS, b"{%b}" % b",".join(b'"k%d":1' % n for n in range(200_000)), JSON)],
     "many empty containers": [
         ("POST", TEMPLATES, b'{"template":{"spec":{"containers":[%b]}}}' % b",".join([b"{}"] * 90_000), JSON)
@@ -267,7 +267,7 @@ LARGE: dict[str, list[tuple[str, str, Any, str]]] = {
     "a ConfigMap that is created, replaced and deleted": [
         ("POST", MAPS, _map("whole", 30_000), JSON),
         ("PUT", f"{MAPS}/whole", _map("whole", 31_000), JSON),
-        ("DELETE", f"{MAPS}/whole", _repeated(b'{"dryRun":["All"', b',"All"', b"]}"), JSON),
+        ("DELETE", f"{MAPS}/whole", _repeat_unit(b'{"dryRun":["All"', b',"All"', b"]}"), JSON),
         ("DELETE", f"{MAPS}/whole", b"", JSON),
     ],
     "a ConfigMap that is too large": [("POST", MAPS, _map("over", 100_000), JSON)],

@@ -87,7 +87,7 @@ async def _server(sampan: Sampan, directory: Path) -> AsyncIterator[Server]:
     tokens.write_text("token-of-admin,admin,1,system:masters\n")
     tokens.chmod(0o600)
     words = ["up", "--components", "apiserver", "--nodes", "0", "--token-auth-file", str(tokens)]
-    with sampan.running(*words, "--secure-port", str(port)) as process:
+    with sampan.running_command(*words, "--secure-port", str(port)) as process:
         await asyncio.to_thread(wait_until_ready, f"https://127.0.0.1:{port}")
         server = Server(port, process.pid)
         observer = asyncio.create_task(server.observe())
@@ -144,14 +144,14 @@ async def test_memory_stays_bounded_with_200_watch_clients_that_never_read(sampa
         await eventually(are_terminated, timeout_s=90, poll_s=0.5)
         for connection in deaf:
             connection.writer.transport.abort()
-        await _until_below(server, 120)
+        await _wait_until_below(server, 120)
         took.sort()
         print(f"peak {server.peak:.0f} MB, then {server.megabytes:.0f} MB, write p99 {took[1980] * 1e3:.0f} ms")
         assert len(set(names)) == 2000
         assert server.peak < 300
 
 
-async def _until_below(server: Server, megabytes: float) -> None:
+async def _wait_until_below(server: Server, megabytes: float) -> None:
     """Wait until the memory of the server is below this value."""
     with suppress(TimeoutError):
         await eventually(lambda: server.megabytes <= megabytes, timeout_s=120, poll_s=0.5)

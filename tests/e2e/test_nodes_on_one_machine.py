@@ -88,7 +88,7 @@ def test_processes_of_the_machine_reach_pods_and_kubelets(machine: Machine) -> N
     assert get(f"http://{b}:{PORT}/")[1].startswith(f"b {host}")
     assert get(f"http://{machine.node_ip('node-1')}:{HOST_PORT}/")[1].startswith("b ")
     assert get(f"https://{machine.node_ip('node-1')}:10250/pods")[0] == 401
-    url = machine.sampan.note()["insecure_url"]
+    url = machine.sampan.read_running_file()["insecure_url"]
     assert get(f"{url}/api/v1/namespaces/default/pods/b:{PORT}/proxy/")[1].startswith("b ")
     assert get(f"{url}/api/v1/nodes/node-1/proxy/healthz") == (200, "ok")
 

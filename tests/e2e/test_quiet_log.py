@@ -34,7 +34,7 @@ def _no_warnings(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
     assert not messages, "\n".join(messages)
 
 
-def labelled(name: str, **spec: Any) -> dict[str, Any]:
+def labelled_workload(name: str, **spec: Any) -> dict[str, Any]:
     labels = {"app": name}
     template = {"metadata": {"labels": labels}, "spec": CONTAINERS}
     return {"metadata": {"name": name}, "spec": {"selector": {"matchLabels": labels}, "template": template, **spec}}
@@ -47,9 +47,9 @@ def contents() -> list[Any]:
         (ConfigMap, {"metadata": {"name": "config"}, "data": {"a": "b"}}),
         (Secret, {"metadata": {"name": "secret"}}),
         (Service, {"metadata": {"name": "web"}, "spec": {"selector": {"app": "deployment"}, "ports": [{"port": 80}]}}),
-        (Deployment, labelled("deployment", replicas=5)),
-        (StatefulSet, labelled("statefulset", replicas=2, serviceName="web")),
-        (DaemonSet, labelled("daemonset")),
+        (Deployment, labelled_workload("deployment", replicas=5)),
+        (StatefulSet, labelled_workload("statefulset", replicas=2, serviceName="web")),
+        (DaemonSet, labelled_workload("daemonset")),
         (Job, {"metadata": {"name": "job"}, "spec": {"completions": 3, "parallelism": 2, "template": JOB_POD}}),
         (
             CronJob,

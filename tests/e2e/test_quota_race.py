@@ -49,7 +49,7 @@ class Server:
         self._sampan("up", "-d", "--components", "apiserver,controllers", *where, *who)
 
     def kill(self) -> None:
-        pid = self._sampan.note()["pid"]
+        pid = self._sampan.read_running_file()["pid"]
         os.kill(pid, signal.SIGKILL)
         wait_until(lambda: not Path(f"/proc/{pid}").exists())
 
@@ -71,7 +71,7 @@ class Server:
     def pods(self) -> int:
         return len(self.call("GET", "pods")[1]["items"])
 
-    def used(self) -> Any:
+    def get_usage(self) -> Any:
         return self.call("GET", "resourcequotas/q")[1].get("status", {}).get("used")
 
 
@@ -79,7 +79,7 @@ def test_quota_is_not_exceeded_when_the_server_is_killed(sampan: Sampan) -> None
     server = Server(sampan)
     server.start()
     server.call("POST", "resourcequotas", {"metadata": {"name": "q"}, "spec": {"hard": {"pods": str(ALLOWED)}}})
-    wait_until(lambda: server.used() == {"pods": "0"})
+    wait_until(lambda: server.get_usage() == {"pods": "0"})
     wait_until(lambda: server.call("GET", "serviceaccounts/default")[0] == 200)
     responses: list[int] = []
     threads = [threading.Thread(target=_client, args=(server, f"p{index}", responses)) for index in range(CLIENTS)]
@@ -99,7 +99,7 @@ def test_quota_is_not_exceeded_when_the_server_is_killed(sampan: Sampan) -> None
         return server.pods() == ALLOWED
 
     wait_until(is_full)
-    wait_until(lambda: server.used() == {"pods": str(ALLOWED)})
+    wait_until(lambda: server.get_usage() == {"pods": str(ALLOWED)})
     assert server.create_pod("one-more") == 403
 
 

@@ -142,14 +142,14 @@ def test_nftables_rules_survive_a_killed_process_and_are_restored_if_deleted(mac
     address = machine.cluster_ip
     run_in_network(namespace, lambda: run_nft("delete", "table", "ip", "kube-proxy"))
 
-    def restored() -> str:
+    def find_restored_rules() -> str:
         tables = run_in_network(namespace, lambda: run_nft("list", "tables"))
         is_there = b"ip kube-proxy" in tables and address.encode() in run_in_network(
             namespace, lambda: run_nft(*listing)
         )
         return "restored" if is_there else ""
 
-    assert wait_for(restored) == "restored"
+    assert wait_for(find_restored_rules) == "restored"
     assert len(machine.backends()) == 2
     machine.kill()
     assert address.encode() in run_in_network(namespace, lambda: run_nft(*listing))

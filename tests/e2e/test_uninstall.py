@@ -110,7 +110,7 @@ def test_down_delete_cleans_up_a_killed_cluster_and_spares_another_cluster(homes
     assert wait_for(lambda: response(f"http://{balancer}/")).startswith("web ")
     before, present = traces(other), traces(machine)
     assert all(present.values()), present
-    os.kill(machine.sampan.note()["pid"], signal.SIGKILL)
+    os.kill(machine.sampan.read_running_file()["pid"], signal.SIGKILL)
     assert get(f"http://{address}/")[0] == 200  # services outlive the process of the cluster
     machine.sampan("down", "--delete")
     assert not any(traces(machine).values()), traces(machine)

@@ -30,7 +30,7 @@ def node_of(cluster: Cluster, name: str) -> str:
     return cluster.run(cluster.client.for_kind(Pod).get(name, "default")).spec.nodeName
 
 
-def scheduled_node(cluster: Cluster, name: str) -> str:
+def wait_for_node(cluster: Cluster, name: str) -> str:
     wait_until(lambda: bool(node_of(cluster, name)))
     return node_of(cluster, name)
 
@@ -43,13 +43,13 @@ def test_plugin_separates_noisy_and_quiet_pods() -> None:
     config = parse_text((EXAMPLE / "config.yaml").read_text())
     with Cluster(nodes=2, scheduler=config) as cluster:
         create(cluster, "drums", "noisy")
-        loud = scheduled_node(cluster, "drums")
+        loud = wait_for_node(cluster, "drums")
         for name in ("trumpet", "bass"):
             create(cluster, name, "noisy")
-            assert scheduled_node(cluster, name) == loud
+            assert wait_for_node(cluster, name) == loud
         for name in ("reader", "sleeper"):
             create(cluster, name, "quiet")
-            assert scheduled_node(cluster, name) != loud
+            assert wait_for_node(cluster, name) != loud
         cluster.run(cluster.client.for_kind(Pod).delete("reader", "default"))
         pod = builders.pod("stubborn", namespace="default", labels={"noise": "quiet"})
         pod.spec.nodeSelector = {"kubernetes.io/hostname": loud}

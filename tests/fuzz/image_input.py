@@ -27,14 +27,14 @@ _LAYER = {"mediaType": "application/vnd.oci.image.layer.v1.tar+gzip", "digest": 
 _MANIFEST_TYPE = "application/vnd.oci.image.manifest.v1+json"
 
 
-def _encoded(value: Mapping[str, Any]) -> bytes:
+def _encode(value: Mapping[str, Any]) -> bytes:
     return msgspec.json.encode(value)
 
 
 DOCUMENTS = (
-    b"m" + _encoded({"schemaVersion": 2, "mediaType": _MANIFEST_TYPE, "config": _LAYER, "layers": [_LAYER, _LAYER]}),
+    b"m" + _encode({"schemaVersion": 2, "mediaType": _MANIFEST_TYPE, "config": _LAYER, "layers": [_LAYER, _LAYER]}),
     b"i"
-    + _encoded(
+    + _encode(
         {
             "schemaVersion": 2,
             "manifests": [
@@ -49,7 +49,7 @@ DOCUMENTS = (
         }
     ),
     b"c"
-    + _encoded(
+    + _encode(
         {
             "architecture": "amd64",
             "os": "linux",

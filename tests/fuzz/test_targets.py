@@ -20,7 +20,7 @@ _MUTATIONS = st.lists(
 _MOST_REPEATED = 64
 
 
-def mutated(sample: bytes, changes: list[tuple[str, int, bytes]]) -> bytes:
+def mutate(sample: bytes, changes: list[tuple[str, int, bytes]]) -> bytes:
     """Return the sample with bytes inserted, replaced, deleted, repeated many times or copied from elsewhere in it."""
     data = bytearray(sample)
     for change, place, content in changes:
@@ -54,7 +54,7 @@ def test_mutated_samples_raise_only_documented_errors(
     name: str, sample: int, changes: list[tuple[str, int, bytes]]
 ) -> None:
     target = TARGETS[name]
-    target.check(mutated(target.samples[sample % len(target.samples)], changes))
+    target.check(mutate(target.samples[sample % len(target.samples)], changes))
 
 
 @pytest.mark.parametrize("name", TARGETS)

@@ -83,7 +83,7 @@ def without_value_caches() -> Iterator[None]:
         if isinstance(value, _lru_cache_wrapper) and (value.cache_parameters()["maxsize"] or 0) >= VALUE_CACHE_ITEMS
     ]
     for module, name, value in replaced:
-        setattr(module, name, _uncached(value.__wrapped__))
+        setattr(module, name, _wrap_uncached(value.__wrapped__))
     try:
         yield
     finally:
@@ -91,7 +91,7 @@ def without_value_caches() -> Iterator[None]:
             setattr(module, name, value)
 
 
-def _uncached(function: Callable[..., Any]) -> Callable[..., Any]:
+def _wrap_uncached(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return the function with the attribute `__wrapped__`, by which callers bypass the cache for long values."""
     return wraps(function)(lambda *args, **options: function(*args, **options))
 
@@ -102,7 +102,7 @@ async def cpu_time(work: Work, count: int) -> float:
     return time.process_time() - start
 
 
-async def growth(name: str, work: Work, count: int, prepare: Work | None = None) -> Growth:
+async def measure_growth(name: str, work: Work, count: int, prepare: Work | None = None) -> Growth:
     """Measure the growth from a quarter of `count` to `count`.
 
     Cheap requests are sent once; those that look too expensive are measured again, all sizes in turn, and the best

@@ -46,16 +46,16 @@ def _fields(schema: Schema, path: tuple[str, ...], owner: str, above: tuple[str,
         yield GrowingField(path, owner, schema)
     for part, below in ((ITEM, schema.items), (VALUE, schema.additional)):
         if below is not None and below.name not in above:
-            yield from _fields(below, (*path, part), f"{owner}{part}", _deeper(above, below))
+            yield from _fields(below, (*path, part), f"{owner}{part}", _add_schema_name(above, below))
     if schema.properties:
         if sum(is_growing(below) for below in schema.properties.values()) > 1:
             yield GrowingField(path, f"{schema.name}.*", schema, is_object=True)
         for name, below in schema.properties.items():
             if not below.name or below.name not in above:
-                yield from _fields(below, (*path, name), f"{schema.name}.{name}", _deeper(above, below))
+                yield from _fields(below, (*path, name), f"{schema.name}.{name}", _add_schema_name(above, below))
 
 
-def _deeper(above: tuple[str, ...], schema: Schema) -> tuple[str, ...]:
+def _add_schema_name(above: tuple[str, ...], schema: Schema) -> tuple[str, ...]:
     return (*above, schema.name) if schema.name else above
 
 
@@ -63,7 +63,7 @@ def is_growing(schema: Schema) -> bool:
     return schema.items is not None or schema.additional is not None
 
 
-def grown(good: dict[str, Any], schema: Schema, field: GrowingField, count: int, mode: str) -> dict[str, Any]:
+def grow_object(good: dict[str, Any], schema: Schema, field: GrowingField, count: int, mode: str) -> dict[str, Any]:
     """Return the valid object with `count` items in the field."""
     value: dict[str, Any] = copy_value(good)
     node, at = _parent(value, schema, field.path)
@@ -142,7 +142,7 @@ def _collection(schema: Schema, name: str, count: int, mode: str) -> Any:
     elif mode == "distinct":
         items = [make(number) for number in range(count)]
     else:
-        items = [_changed(make(number), number, mode) for number in range(count)]
+        items = [_change_value(make(number), number, mode) for number in range(count)]
     if schema.items is not None:
         return items
     return {_key(name, number, mode): item for number, item in enumerate(items)}
@@ -168,11 +168,11 @@ _KEYS: dict[str, Callable[[int], str]] = {
 }
 
 
-def _changed(value: Any, number: int, mode: str) -> Any:
+def _change_value(value: Any, number: int, mode: str) -> Any:
     if isinstance(value, dict):
-        return {key: _changed(part, number, mode) for key, part in value.items()}
+        return {key: _change_value(part, number, mode) for key, part in value.items()}
     if isinstance(value, list):
-        return [_changed(part, number, mode) for part in value]
+        return [_change_value(part, number, mode) for part in value]
     if mode == "nested":
         return nested_name(number) if isinstance(value, str) and str(number) in value else value
     return value if isinstance(value, bool) else -number - 1 if isinstance(value, int) else f"!bad {number}"
@@ -200,10 +200,10 @@ def _strings(schema: Schema, path: tuple[str, ...], owner: str, above: tuple[str
         yield GrowingField(path, owner, schema)
     for part, below in ((ITEM, schema.items), (VALUE, schema.additional)):
         if below is not None and below.name not in above:
-            yield from _strings(below, (*path, part), f"{owner}{part}", _deeper(above, below))
+            yield from _strings(below, (*path, part), f"{owner}{part}", _add_schema_name(above, below))
     for name, below in schema.properties.items():
         if not below.name or below.name not in above:
-            yield from _strings(below, (*path, name), f"{schema.name}.{name}", _deeper(above, below))
+            yield from _strings(below, (*path, name), f"{schema.name}.{name}", _add_schema_name(above, below))
 
 
 def with_string(good: dict[str, Any], schema: Schema, field: GrowingField, text: str) -> dict[str, Any]:

@@ -16,14 +16,14 @@ from sampan.api.schema.tree import Schema
 from sampan.api.scheme import builtin_scheme, type_for
 from tests.apiserver.cluster import Cluster, cluster
 from tests.apiserver.every_kind import GOOD
-from tests.growth.cost import Growth, growth
+from tests.growth.cost import Growth, measure_growth
 from tests.growth.grown_objects import (
     ITEM,
     SHAPES,
     VALUE,
     GrowingField,
+    grow_object,
     growing_fields,
-    grown,
     string_fields,
     with_string,
 )
@@ -68,7 +68,7 @@ class Case:
 
     def value(self, count: int) -> dict[str, Any]:
         good = {**self._good, "metadata": {"name": self.name}}
-        return grown(good, self.schema, self.field, count, self.mode)
+        return grow_object(good, self.schema, self.field, count, self.mode)
 
     def body(self, count: int) -> bytes:
         return msgspec.json.encode(self.value(count))
@@ -138,7 +138,7 @@ async def measured_cluster() -> AsyncIterator[Cluster]:
         yield running
 
 
-def fitting(case: Case, count: int) -> tuple[int, bytes]:
+def fit_body(case: Case, count: int) -> tuple[int, bytes]:
     """Return the body, with fewer items than `count` if it would exceed the limit of bodies."""
     while len(body := case.body(count)) > limits.REQUEST_BODY_BYTES:
         count //= 2
@@ -147,7 +147,7 @@ def fitting(case: Case, count: int) -> tuple[int, bytes]:
 
 async def create_growth(server: Cluster, case: Case, count: int) -> Growth:
     """Measure dry runs of a creation."""
-    count, largest = fitting(case, count)
+    count, largest = fit_body(case, count)
     body = largest
 
     async def prepare(size: int) -> None:
@@ -158,15 +158,15 @@ async def create_growth(server: Cluster, case: Case, count: int) -> Growth:
         reply = await server.client.send("POST", f"{case.collection}?dryRun=All", body, content_type="application/json")
         assert reply.code < 500 or TOO_LARGE in reply.body, f"create {case}: {reply.body[:500]!r}"
 
-    return await growth(f"create {case}", work, count, prepare)
+    return await measure_growth(f"create {case}", work, count, prepare)
 
 
 async def update_growths(server: Cluster, case: Case, count: int, changes: Sequence[Change]) -> list[Growth]:
     """Measure dry runs of updates that change the items of a grown object in each of these ways. Empty if the server
     rejects such an object."""
-    count, body = fitting(case, count)
+    count, body = fit_body(case, count)
     subresource = "/status" if case.is_of_status else ""
-    stored = {count: await _stored(server, case, count, subresource)}
+    stored = {count: await _create_grown_object(server, case, count, subresource)}
     if stored[count] is None:
         return []
     results = []
@@ -177,21 +177,21 @@ async def update_growths(server: Cluster, case: Case, count: int, changes: Seque
             if size not in stored:
                 await _delete(server, case)
                 stored.clear()
-                stored[size] = await _stored(server, case, size, subresource)
+                stored[size] = await _create_grown_object(server, case, size, subresource)
             present = stored[size]
-            body = _changed(present, case, change) if present is not None else b""
+            body = _change_field(present, case, change) if present is not None else b""
 
         async def work(size: int) -> None:
             target = f"{case.collection}/{case.name}{subresource}?dryRun=All"
             reply = await server.client.send("PUT", target, body, content_type="application/json")
             assert reply.code < 500 or TOO_LARGE in reply.body, f"update {case}: {reply.body[:500]!r}"
 
-        results.append(await growth(f"update {case} {change.__name__}", work, count, prepare))
+        results.append(await measure_growth(f"update {case} {change.__name__}", work, count, prepare))
     await _delete(server, case)
     return results
 
 
-async def _stored(server: Cluster, case: Case, count: int, subresource: str) -> dict[str, Any] | None:
+async def _create_grown_object(server: Cluster, case: Case, count: int, subresource: str) -> dict[str, Any] | None:
     """Create the grown object, and return it as the server has stored it."""
     value = case.value(count)
     sent = value if not subresource else {key: part for key, part in value.items() if key != "status"}
@@ -220,27 +220,27 @@ async def _delete(server: Cluster, case: Case) -> None:
 Change = Callable[[Any], Any]
 
 
-def in_opposite_order(items: Any) -> Any:
+def reverse_order(items: Any) -> Any:
     return items[::-1] if isinstance(items, list) else dict(reversed(items.items()))
 
 
-def with_other_values(items: Any) -> Any:
+def replace_values(items: Any) -> Any:
     """Return the items with other texts, except for the keys that identify them."""
     if isinstance(items, list):
-        return [_other(item) for item in items]
-    return {key: _other(value) for key, value in items.items()}
+        return [_change_texts(item) for item in items]
+    return {key: _change_texts(value) for key, value in items.items()}
 
 
-def _other(value: Any) -> Any:
+def _change_texts(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: part if key in _ITEM_KEYS else _other(part) for key, part in value.items()}
+        return {key: part if key in _ITEM_KEYS else _change_texts(part) for key, part in value.items()}
     return f"{value}x" if isinstance(value, str) else value
 
 
 _ITEM_KEYS = ("name", "key", "type", "ip", "uid", "mountPath", "devicePath", "topologyKey", "protocol", "operator")
 
 
-def _changed(value: dict[str, Any], case: Case, change: Change) -> bytes:
+def _change_field(value: dict[str, Any], case: Case, change: Change) -> bytes:
     """Return the object with the field changed, and without a resource version."""
     changed: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(value))
     for field in ("resourceVersion", "uid", "creationTimestamp", "managedFields"):

@@ -11,7 +11,7 @@ import pytest
 
 from sampan.testing import Cluster
 from tests.apiserver.http.wire import Wire, WireResponse
-from tests.growth.cost import growth
+from tests.growth.cost import measure_growth
 from tests.input_cost import MOST_CPU_S
 
 NAMESPACE = "team"
@@ -23,7 +23,7 @@ def pod(**spec: Any) -> dict[str, Any]:
     return {"metadata": {"name": "a"}, "spec": {"containers": [{"name": "c", "image": "x"}], **spec}}
 
 
-def equal_ports(count: int) -> dict[str, Any]:
+def pod_with_equal_ports(count: int) -> dict[str, Any]:
     return pod(containers=[{"name": "c", "image": "x", "ports": [{"containerPort": 80}] * count}])
 
 
@@ -39,7 +39,7 @@ def role(count: int) -> dict[str, Any]:
 
 def deployment(count: int) -> dict[str, Any]:
     labels = {"app": "a"}
-    template = {"metadata": {"labels": labels}, "spec": equal_ports(count)["spec"]}
+    template = {"metadata": {"labels": labels}, "spec": pod_with_equal_ports(count)["spec"]}
     return {"metadata": {"name": "a"}, "spec": {"selector": {"matchLabels": labels}, "template": template}}
 
 
@@ -93,7 +93,7 @@ async def _grant(wire: Wire, role: str) -> WireResponse:
 @pytest.mark.parametrize(
     ("user", "target", "count", "body", "code"),
     [
-        pytest.param("editor", PODS, 4_000, equal_ports, 201, id="a pod with thousands of equal ports"),
+        pytest.param("editor", PODS, 4_000, pod_with_equal_ports, 201, id="a pod with thousands of equal ports"),
         pytest.param("editor", DEPLOYMENTS, 4_000, deployment, 201, id="a template with thousands of equal ports"),
         pytest.param(
             "editor",
@@ -127,7 +127,7 @@ async def test_cpu_time_of_hostile_requests_is_bounded(
         async def send(size: int) -> None:
             responses.append(await wire.request("POST", target, values[size], {"Impersonate-User": user}))
 
-        growth_ = await growth(f"{user} sends {target}", send, count)
+        growth_ = await measure_growth(f"{user} sends {target}", send, count)
         assert {response.code for response in responses} == {code}, responses[-1].body[:500]
         assert not growth_.is_too_fast, str(growth_)
         assert growth_.large_s < MOST_CPU_S, str(growth_)

@@ -22,11 +22,11 @@ from tests.growth.objects import (
     distinct_cases,
     distinct_cases_of_pods_and_templates,
     every_case,
-    in_opposite_order,
     measured_cluster,
+    replace_values,
+    reverse_order,
     string_cases,
     update_growths,
-    with_other_values,
 )
 
 ITEMS, MANY_ITEMS, MANY_UPDATED_ITEMS = 2_000, 20_000, 6_000
@@ -59,7 +59,7 @@ def test_creation_of_grown_objects_costs_at_most_n_log_n(part: int) -> None:
 
 @pytest.mark.parametrize("part", range(PARTS))
 def test_update_of_grown_objects_costs_at_most_n_log_n(part: int) -> None:
-    _check(distinct_cases(("distinct",))[part::PARTS], ITEMS // 2, with_other_values)
+    _check(distinct_cases(("distinct",))[part::PARTS], ITEMS // 2, replace_values)
 
 
 @pytest.mark.parametrize("part", range(PARTS))
@@ -91,4 +91,4 @@ def test_update_with_every_grown_field_costs_at_most_n_log_n(mode: str, part: in
     """Updates treat a field alike in every kind, except that pods and templates have rules of their own for fields that
     may change."""
     cases = distinct_cases_of_pods_and_templates((mode,))[part::PARTS]
-    _check(cases, MANY_UPDATED_ITEMS, with_other_values, in_opposite_order)
+    _check(cases, MANY_UPDATED_ITEMS, replace_values, reverse_order)

@@ -103,7 +103,7 @@ def _covers(wide: Toleration, narrow: Toleration) -> bool:
     return wide.operator == "Exists"
 
 
-def _merged(tolerations: Sequence[Toleration]) -> list[Any]:
+def _merge_pairwise(tolerations: Sequence[Toleration]) -> list[Any]:
     kept: list[Toleration] = []
     for index, toleration in enumerate(tolerations):
         later = [other for other in tolerations[index + 1 :] if other != toleration]
@@ -115,7 +115,7 @@ def _merged(tolerations: Sequence[Toleration]) -> list[Any]:
 @given(st.lists(TOLERATIONS, max_size=12))
 @settings(max_examples=500)
 def test_merged_tolerations_equal_those_of_all_pairs(tolerations: list[Toleration]) -> None:
-    assert merge_tolerations(tolerations) == _merged(tolerations)
+    assert merge_tolerations(tolerations) == _merge_pairwise(tolerations)
 
 
 @given(st.lists(TOLERATIONS, max_size=8), TOLERATIONS)

@@ -13,7 +13,7 @@ import pytest
 
 from sampan.api import limits
 from tests.apiserver.cluster import NAMESPACE, PODS, Cluster
-from tests.growth.cost import growth
+from tests.growth.cost import measure_growth
 from tests.growth.grown_objects import nested_name
 from tests.growth.objects import measured_cluster
 
@@ -48,7 +48,7 @@ def pod(**spec: Any) -> dict[str, Any]:
     }
 
 
-def patched(
+def patch_request(
     media: str, patch: Callable[[int], Any], live: Callable[[int], Any] = lambda count: pod(), path: str = PODS
 ) -> Callable[[int], Request]:
     """A dry run of a patch of a live object, which may grow as well."""
@@ -60,11 +60,11 @@ def patched(
     return request
 
 
-def listed(query: Callable[[int], str], path: str = PODS) -> Callable[[int], Request]:
+def list_request(query: Callable[[int], str], path: str = PODS) -> Callable[[int], Request]:
     return lambda count: Request("GET", f"{path}?{query(count)}", before=[("POST", PODS, pod(), JSON)])
 
 
-def with_env(count: int) -> dict[str, Any]:
+def pod_with_env(count: int) -> dict[str, Any]:
     env = [{"name": f"V{number}", "value": "x"} for number in range(count)]
     return pod(containers=[{"name": "c", "image": "nginx:1", "env": env}])
 
@@ -73,7 +73,7 @@ def config_map(count: int) -> dict[str, Any]:
     return {"metadata": {"name": "a"}, "data": {f"k{number}": "v" for number in range(count)}}
 
 
-def managed(count: int, operation: str) -> dict[str, Any]:
+def managed_config_map(count: int, operation: str) -> dict[str, Any]:
     """A config map whose keys each have a manager of their own."""
     entries = [
         {
@@ -90,7 +90,7 @@ def managed(count: int, operation: str) -> dict[str, Any]:
     return {**created, "metadata": {"name": "a", "managedFields": entries}}
 
 
-def applied(value: Mapping[str, Any], kind: str) -> dict[str, Any]:
+def apply_configuration(value: Mapping[str, Any], kind: str) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": kind, **value}
 
 
@@ -109,125 +109,139 @@ def role(**rule: list[str]) -> dict[str, Any]:
 ROLES = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{'ns'}/roles"
 CASES: dict[str, Callable[[int], Request]] = {
     # -- selectors
-    "label selector of many keys": listed(lambda n: "labelSelector=" + ",".join(words(n))),
-    "label selector of many equal terms": listed(lambda n: "labelSelector=" + ",".join(["a=b"] * n)),
-    "label selector of many negations": listed(lambda n: "labelSelector=" + ",".join("!" + word for word in words(n))),
-    "label selector of many values": listed(lambda n: "labelSelector=" + quote(f"a in ({','.join(words(n))})")),
-    "label selector of many equal values": listed(lambda n: "labelSelector=" + quote(f"a in ({','.join(['v'] * n)})")),
-    "label selector of spaces": listed(lambda n: "labelSelector=" + quote(" " * 10 * n + "a")),
-    "label selector of brackets": listed(lambda n: "labelSelector=" + quote("(" * 10 * n)),
-    "label selector with bad values": listed(lambda n: "labelSelector=" + quote(f"a in ({','.join(['-'] * n)})")),
-    "field selector of many terms": listed(lambda n: "fieldSelector=" + ",".join(["metadata.name=a"] * n)),
-    "field selector of many names": listed(
+    "label selector of many keys": list_request(lambda n: "labelSelector=" + ",".join(words(n))),
+    "label selector of many equal terms": list_request(lambda n: "labelSelector=" + ",".join(["a=b"] * n)),
+    "label selector of many negations": list_request(
+        lambda n: "labelSelector=" + ",".join("!" + word for word in words(n))
+    ),
+    "label selector of many values": list_request(lambda n: "labelSelector=" + quote(f"a in ({','.join(words(n))})")),
+    "label selector of many equal values": list_request(
+        lambda n: "labelSelector=" + quote(f"a in ({','.join(['v'] * n)})")
+    ),
+    "label selector of spaces": list_request(lambda n: "labelSelector=" + quote(" " * 10 * n + "a")),
+    "label selector of brackets": list_request(lambda n: "labelSelector=" + quote("(" * 10 * n)),
+    "label selector with bad values": list_request(lambda n: "labelSelector=" + quote(f"a in ({','.join(['-'] * n)})")),
+    "field selector of many terms": list_request(lambda n: "fieldSelector=" + ",".join(["metadata.name=a"] * n)),
+    "field selector of many names": list_request(
         lambda n: "fieldSelector=" + ",".join(f"metadata.name!={word}" for word in words(n))
     ),
-    "field selector of unknown fields": listed(lambda n: "fieldSelector=" + ",".join(f"{word}=a" for word in words(n))),
-    "field selector of backslashes": listed(lambda n: "fieldSelector=" + quote("metadata.name=" + "\\" * 10 * n)),
-    "field selector of commas": listed(lambda n: "fieldSelector=" + quote("," * 10 * n)),
-    "a query of many parameters": listed(lambda n: "&".join(f"{word}=1" for word in words(n))),
-    "a query of many equal parameters": listed(lambda n: "&".join(["labelSelector=a"] * n)),
+    "field selector of unknown fields": list_request(
+        lambda n: "fieldSelector=" + ",".join(f"{word}=a" for word in words(n))
+    ),
+    "field selector of backslashes": list_request(lambda n: "fieldSelector=" + quote("metadata.name=" + "\\" * 10 * n)),
+    "field selector of commas": list_request(lambda n: "fieldSelector=" + quote("," * 10 * n)),
+    "a query of many parameters": list_request(lambda n: "&".join(f"{word}=1" for word in words(n))),
+    "a query of many equal parameters": list_request(lambda n: "&".join(["labelSelector=a"] * n)),
     # -- patches
-    "JSON patch that adds keys": patched(
+    "JSON patch that adds keys": patch_request(
         JSON_PATCH,
         lambda n: [
             {"op": "add", "path": "/metadata/annotations", "value": {}},
             *({"op": "add", "path": f"/metadata/annotations/{word}", "value": "x"} for word in words(n)),
         ],
     ),
-    "JSON patch that inserts at the start": patched(
+    "JSON patch that inserts at the start": patch_request(
         JSON_PATCH,
         lambda n: [{"op": "add", "path": "/spec/containers/0/env/0", "value": {"name": word}} for word in words(n)],
-        with_env,
+        pod_with_env,
     ),
-    "JSON patch that removes from the start": patched(
-        JSON_PATCH, lambda n: [{"op": "remove", "path": "/spec/containers/0/env/0"}] * n, with_env
+    "JSON patch that removes from the start": patch_request(
+        JSON_PATCH, lambda n: [{"op": "remove", "path": "/spec/containers/0/env/0"}] * n, pod_with_env
     ),
-    "JSON patch that moves": patched(
+    "JSON patch that moves": patch_request(
         JSON_PATCH,
         lambda n: [{"op": "move", "from": "/spec/containers/0/env/0", "path": "/spec/containers/0/env/-"}] * n,
-        with_env,
+        pod_with_env,
     ),
-    "JSON patch that copies": patched(
-        JSON_PATCH, lambda n: [{"op": "copy", "from": "/spec/containers", "path": "/spec/x"}] * n, with_env
+    "JSON patch that copies": patch_request(
+        JSON_PATCH, lambda n: [{"op": "copy", "from": "/spec/containers", "path": "/spec/x"}] * n, pod_with_env
     ),
-    "JSON patch that tests": patched(
+    "JSON patch that tests": patch_request(
         JSON_PATCH,
         lambda n: [{"op": "test", "path": "/spec/containers/0/name", "value": "c"}] * n,
-        with_env,
+        pod_with_env,
     ),
-    "JSON patch with a long path": patched(JSON_PATCH, lambda n: [{"op": "add", "path": "/a" * 10 * n, "value": 1}]),
-    "JSON patch with unknown parts": patched(
+    "JSON patch with a long path": patch_request(
+        JSON_PATCH, lambda n: [{"op": "add", "path": "/a" * 10 * n, "value": 1}]
+    ),
+    "JSON patch with unknown parts": patch_request(
         JSON_PATCH, lambda n: [{"op": "test", "path": "/spec/nodeName", "value": None, word: 1} for word in words(n)]
     ),
-    "merge patch of labels": patched(MERGE, lambda n: {"metadata": {"labels": dict.fromkeys(words(n), "x")}}),
-    "merge patch that removes keys": patched(
+    "merge patch of labels": patch_request(MERGE, lambda n: {"metadata": {"labels": dict.fromkeys(words(n), "x")}}),
+    "merge patch that removes keys": patch_request(
         MERGE, lambda n: {"data": dict.fromkeys(words(n, "k"), None)}, config_map, MAPS
     ),
-    "strategic patch of many variables": patched(
+    "strategic patch of many variables": patch_request(
         STRATEGIC,
         lambda n: containers_patch({"name": "c", "env": [{"name": f"V{i}", "value": "y"} for i in range(n)]}),
-        with_env,
+        pod_with_env,
     ),
-    "strategic patch of one variable many times": patched(
+    "strategic patch of one variable many times": patch_request(
         STRATEGIC,
         lambda n: containers_patch({"name": "c", "env": [{"name": "V0", "value": str(i)} for i in range(n)]}),
-        with_env,
+        pod_with_env,
     ),
-    "strategic patch of one container many times": patched(
+    "strategic patch of one container many times": patch_request(
         STRATEGIC,
         lambda n: containers_patch(*({"name": "c", "env": [{"name": f"V{i}", "value": "y"}]} for i in range(n))),
-        with_env,
+        pod_with_env,
     ),
-    "strategic patch that orders": patched(
+    "strategic patch that orders": patch_request(
         STRATEGIC,
         lambda n: containers_patch(
             {"name": "c", "$setElementOrder/env": [{"name": f"V{i}"} for i in reversed(range(n))]}
         ),
-        with_env,
+        pod_with_env,
     ),
-    "strategic patch that orders one item many times": patched(
+    "strategic patch that orders one item many times": patch_request(
         STRATEGIC,
         lambda n: containers_patch({"name": "c", "$setElementOrder/env": [{"name": "V0"}] * n, "env": []}),
-        with_env,
+        pod_with_env,
     ),
-    "strategic patch that deletes items": patched(
+    "strategic patch that deletes items": patch_request(
         STRATEGIC,
         lambda n: containers_patch({"name": "c", "env": [{"name": f"V{i}", "$patch": "delete"} for i in range(n)]}),
-        with_env,
+        pod_with_env,
     ),
-    "strategic patch that deletes from a list of strings": patched(
+    "strategic patch that deletes from a list of strings": patch_request(
         STRATEGIC,
         lambda n: {"metadata": {"$deleteFromPrimitiveList/finalizers": [f"example.com/{word}" for word in words(n)]}},
     ),
-    "strategic patch that retains keys": patched(
+    "strategic patch that retains keys": patch_request(
         STRATEGIC, lambda n: {"spec": {"$retainKeys": words(n)}, "metadata": {"labels": {"a": "b"}}}
     ),
     # -- server-side apply and managers
-    "apply of many fields": patched(APPLY, lambda n: applied(config_map(n), "ConfigMap"), config_map, MAPS),
-    "apply of many items": patched(APPLY, lambda n: applied(with_env(n), "Pod"), with_env),
-    "apply of one item many times": patched(
-        APPLY, lambda n: applied(pod(containers=[{"name": "c", "env": [{"name": "V"}] * n}]), "Pod")
+    "apply of many fields": patch_request(
+        APPLY, lambda n: apply_configuration(config_map(n), "ConfigMap"), config_map, MAPS
     ),
-    "apply of many bad items below a long name": patched(
+    "apply of many items": patch_request(APPLY, lambda n: apply_configuration(pod_with_env(n), "Pod"), pod_with_env),
+    "apply of one item many times": patch_request(
+        APPLY, lambda n: apply_configuration(pod(containers=[{"name": "c", "env": [{"name": "V"}] * n}]), "Pod")
+    ),
+    "apply of many bad items below a long name": patch_request(
         APPLY,
-        lambda n: applied(pod(containers=[{"name": "c" * 100 * n, "env": [{"name": i} for i in range(n)]}]), "Pod"),
+        lambda n: apply_configuration(
+            pod(containers=[{"name": "c" * 100 * n, "env": [{"name": i} for i in range(n)]}]), "Pod"
+        ),
     ),
-    "apply over many managers": patched(
-        APPLY, lambda n: applied(config_map(n), "ConfigMap"), lambda n: managed(n, "Apply"), MAPS
+    "apply over many managers": patch_request(
+        APPLY, lambda n: apply_configuration(config_map(n), "ConfigMap"), lambda n: managed_config_map(n, "Apply"), MAPS
     ),
-    "apply of fields of many other managers": patched(
+    "apply of fields of many other managers": patch_request(
         APPLY,
-        lambda n: applied({"metadata": {"name": "a"}, "data": dict.fromkeys(words(n, "k"), "other")}, "ConfigMap"),
-        lambda n: managed(n, "Apply"),
+        lambda n: apply_configuration(
+            {"metadata": {"name": "a"}, "data": dict.fromkeys(words(n, "k"), "other")}, "ConfigMap"
+        ),
+        lambda n: managed_config_map(n, "Apply"),
         MAPS,
     ),
-    "update over many managers": patched(
+    "update over many managers": patch_request(
         MERGE,
         lambda n: {"data": dict.fromkeys(words(n, "k"), "other")},
-        lambda n: managed(n, "Apply"),
+        lambda n: managed_config_map(n, "Apply"),
         MAPS,
     ),
-    "many managers that update": lambda n: Request("POST", f"{MAPS}?dryRun=All", managed(n, "Update")),
+    "many managers that update": lambda n: Request("POST", f"{MAPS}?dryRun=All", managed_config_map(n, "Update")),
     "managers of many fields": lambda n: Request(
         "POST",
         f"{MAPS}?dryRun=All",
@@ -358,7 +372,7 @@ CASES: dict[str, Callable[[int], Request]] = {
     ),
     # -- tables
     "a table of a large object": lambda n: Request(
-        "GET", f"{PODS}/a", accept=TABLE, before=[("POST", PODS, with_env(n), JSON)]
+        "GET", f"{PODS}/a", accept=TABLE, before=[("POST", PODS, pod_with_env(n), JSON)]
     ),
     "a table of a role binding of many subjects": lambda n: Request(
         "GET",
@@ -435,7 +449,7 @@ async def _check(name: str, count: int) -> None:
             reply = await send()
             assert reply.code < 500 or not reply.json.get("reason"), reply.body[:500]
 
-        growth_ = await growth(name, work, count, prepare)
+        growth_ = await measure_growth(name, work, count, prepare)
         assert not growth_.is_too_fast, str(growth_)
 
 

@@ -12,7 +12,7 @@ CONTROLLERS = ("serviceaccount-controller", "node-lifecycle-controller")
 
 
 async def test_pods_are_spread_over_the_nodes_and_run() -> None:
-    async with cluster() as c, c.running(*CONTROLLERS), c.nodes("node-0", "node-1", "node-2"), c.scheduling():
+    async with cluster() as c, c.running(*CONTROLLERS), c.nodes("node-0", "node-1", "node-2"), c.running_scheduler():
         pods = c.client.for_kind(Pod)
         for number in range(9):
             await pods.create(builders.pod(f"p{number}", namespace="default"))

@@ -47,7 +47,7 @@ def status_of(status: Any, name: str) -> Any:
 
 
 async def test_all_containers_restart_in_place() -> None:
-    async def later(c: Cluster, seconds: float) -> Any:
+    async def advance_and_get_status(c: Cluster, seconds: float) -> Any:
         await c.clock.advance(seconds)
         return (await c.client.for_kind(Pod).get("p", "default")).status
 
@@ -56,17 +56,17 @@ async def test_all_containers_restart_in_place() -> None:
         assert "RestartAllContainersOnContainerExits" in node.status.declaredFeatures
         annotations = {"run.watcher": "10s", "exit-code.watcher": "42,0", "stop.main": "2s", "run.main": "1h"}
         await c.client.for_kind(Pod).create(json.from_value(json.to_value(pod(**annotations)), Pod))
-        status = await later(c, 5)
+        status = await advance_and_get_status(c, 5)
         assert (status.phase, status_of(status, "main").restartCount) == ("Running", 0)
         address = status.podIP
-        status = await later(c, 6)  # containers have no grace period
+        status = await advance_and_get_status(c, 6)  # containers have no grace period
         conditions = {condition.type: (condition.status, condition.reason) for condition in status.conditions}
         assert conditions["AllContainersRestarting"] == ("False", "")
         assert (status.phase, status.podIP) == ("Running", address)
         counts = {name: status_of(status, name).restartCount for name in ("first", "watcher", "main")}
         assert counts == {"first": 1, "watcher": 1, "main": 1}
         assert status_of(status, "main").lastState.terminated.reason == "RestartingAllContainers"
-        status = await later(c, 20)
+        status = await advance_and_get_status(c, 20)
         assert status_of(status, "watcher").state.terminated.exitCode == 0
         assert (status.phase, status_of(status, "main").restartCount) == ("Running", 1)
 

@@ -90,21 +90,21 @@ def test_error_class_follows_the_reason_and_then_the_code(status: dict[str, Any]
     assert type(from_status(status)) is expected
 
 
-def statuses(value: Any) -> Iterator[dict[str, Any]]:
+def find_statuses(value: Any) -> Iterator[dict[str, Any]]:
     if isinstance(value, dict):
         if value.get("kind") == "Status" and value.get("status") == "Failure":
             yield value
         for part in value.values():
-            yield from statuses(part)
+            yield from find_statuses(part)
     elif isinstance(value, list):
         for part in value:
-            yield from statuses(part)
+            yield from find_statuses(part)
 
 
 @pytest.fixture(scope="module")
 def recorded(shared_dir: File) -> list[dict[str, Any]]:
     files = sorted((shared_dir / "golden" / "recorded").glob("*.json"))
-    recorded = [status for file in files for status in statuses(json.loads(file.read_bytes()))]
+    recorded = [status for file in files for status in find_statuses(json.loads(file.read_bytes()))]
     assert len(recorded) > 1000
     return recorded
 
@@ -127,7 +127,7 @@ def test_recorded_invalid_messages_follow_from_their_causes(recorded: list[dict[
             continue
         details = error.details
         again = errors.invalid(
-            details.get("kind", ""), details.get("name", ""), [parsed(cause) for cause in error.causes],
+            details.get("kind", ""), details.get("name", ""), [parse_cause(cause) for cause in error.causes],
             group=details.get("group", ""),
         )  # fmt: skip
         assert again.status == {**status, "details": {**details, "causes": error.causes}}
@@ -135,17 +135,17 @@ def test_recorded_invalid_messages_follow_from_their_causes(recorded: list[dict[
     assert checked > 600
 
 
-def parsed(cause: dict[str, str]) -> FieldError:
+def parse_cause(cause: dict[str, str]) -> FieldError:
     """Return a FieldError with the value and the detail of a recorded message."""
     word = field_errors._WORDS[cause["reason"]]
     rest = cause["message"].removeprefix(word).removeprefix(": ")
     if cause["reason"] not in field_errors._VALUE_IS_SHOWN:
         return FieldError(cause["reason"], cause["field"], field_errors.OMITTED, rest)
-    value, end = first_value(rest)
+    value, end = parse_first_value(rest)
     return FieldError(cause["reason"], cause["field"], value, rest[end:].removeprefix(": "))
 
 
-def first_value(text: str) -> tuple[Any, int]:
+def parse_first_value(text: str) -> tuple[Any, int]:
     if quoted := re.match(r'"(?:[^"\\]|\\.)*"', text):
         return quoted[0][1:-1].encode().decode("unicode_escape").encode("latin1").decode(), quoted.end()
     try:

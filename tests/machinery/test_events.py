@@ -13,13 +13,13 @@ from sampan.machinery.client import Client, ConnectionFailed, Events, Request, R
 from sampan.machinery.client.codecs import ObjectCodec
 from sampan.machinery.clock import VirtualClock
 from sampan.machinery.events import NORMAL, WARNING, EventRecorder
-from tests.api_server import Server, serving
+from tests.api_server import Server, running_api_server
 
 MAP = ConfigMap(metadata=ObjectMeta(name="m", namespace="a", uid="u", resourceVersion="7"))
 
 
 @asynccontextmanager
-async def recording(server: Server, client: Client | None = None) -> AsyncIterator[EventRecorder]:
+async def running_recorder(server: Server, client: Client | None = None) -> AsyncIterator[EventRecorder]:
     recorder = EventRecorder(client=client or server.client(), clock=server.clock, component="tester", host="here")
     async with asyncio.TaskGroup() as group:
         running = group.create_task(recorder.run())
@@ -27,17 +27,17 @@ async def recording(server: Server, client: Client | None = None) -> AsyncIterat
         running.cancel()
 
 
-async def recorded_events(server: Server) -> Sequence[Event]:
+async def list_events(server: Server) -> Sequence[Event]:
     events: Sequence[Event] = (await server.client().for_kind(Event).list()).items
     return events
 
 
 async def test_fields_of_a_recorded_event() -> None:
     clock = VirtualClock()
-    async with serving(clock) as server, recording(server) as recorder:
+    async with running_api_server(clock) as server, running_recorder(server) as recorder:
         recorder.event(MAP, NORMAL, "Changed", "it changed", annotations={"x": "1"})
         await clock.settle()
-        (event,) = await recorded_events(server)
+        (event,) = await list_events(server)
     assert event.metadata.name.startswith("m.")
     assert (event.metadata.namespace, event.metadata.annotations) == ("a", {"x": "1"})
     assert (event.type, event.reason, event.message, event.count) == ("Normal", "Changed", "it changed", 1)
@@ -51,35 +51,35 @@ async def test_fields_of_a_recorded_event() -> None:
 
 async def test_host_of_an_event_can_be_overridden() -> None:
     clock = VirtualClock()
-    async with serving(clock) as server, recording(server) as recorder:
+    async with running_api_server(clock) as server, running_recorder(server) as recorder:
         recorder.event(MAP, NORMAL, "Changed", "it changed", host="there")
         await clock.settle()
-        (event,) = await recorded_events(server)
+        (event,) = await list_events(server)
     assert (event.source.host, event.reportingInstance) == ("there", "there")
 
 
 async def test_repeated_event_increments_the_count() -> None:
     clock = VirtualClock()
-    async with serving(clock) as server, recording(server) as recorder:
+    async with running_api_server(clock) as server, running_recorder(server) as recorder:
         for _ in range(3):
             recorder.event(MAP, WARNING, "Failed", "it failed")
             await clock.advance(60)
-        (event,) = await recorded_events(server)
+        (event,) = await list_events(server)
         assert (event.count, event.firstTimestamp) == (3, "2026-01-01T00:00:00Z")
         assert event.lastTimestamp == "2026-01-01T00:02:00Z"
         await server.client().for_kind(Event).delete(event.metadata.name, "a")
         recorder.event(MAP, WARNING, "Failed", "it failed")
         await clock.settle()
-        (again,) = await recorded_events(server)
+        (again,) = await list_events(server)
         assert again.count == 4
 
 
 async def test_events_of_cluster_scoped_objects_are_in_default() -> None:
     clock = VirtualClock()
-    async with serving(clock) as server, recording(server) as recorder:
+    async with running_api_server(clock) as server, running_recorder(server) as recorder:
         recorder.event(Namespace(metadata=ObjectMeta(name="n")), NORMAL, "Seen", "it was seen")
         await clock.settle()
-        (event,) = await recorded_events(server)
+        (event,) = await list_events(server)
     assert event.metadata.namespace == "default"
 
 
@@ -104,26 +104,26 @@ class FailingTransport:
 
 async def test_event_is_resent_after_connection_failures() -> None:
     clock = VirtualClock()
-    async with serving(clock) as server:
+    async with running_api_server(clock) as server:
         client = Client(transport=FailingTransport(server, 3), clock=clock, component="test")
-        async with recording(server, client) as recorder:
+        async with running_recorder(server, client) as recorder:
             recorder.event(MAP, NORMAL, "Changed", "it changed")
             await clock.advance(29)
-            assert await recorded_events(server) == []
+            assert await list_events(server) == []
             await clock.advance(1)
-            assert len(await recorded_events(server)) == 1
+            assert len(await list_events(server)) == 1
 
 
 def test_recorder_logs_errors_and_drops_excess_events(caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
         clock = VirtualClock()
-        async with serving(clock) as server, recording(server) as recorder:
+        async with running_api_server(clock) as server, running_recorder(server) as recorder:
             recorder.event(object(), NORMAL, "Odd", "not an object")
             faulty = ConfigMap(metadata=ObjectMeta(name="m", namespace="Not_A_Namespace"))
             recorder.event(faulty, NORMAL, "Odd", "invalid namespace")
             recorder.event(MAP, NORMAL, "Fine", "valid")
             await clock.settle()
-            assert [event.reason for event in await recorded_events(server)] == ["Fine"]
+            assert [event.reason for event in await list_events(server)] == ["Fine"]
             for number in range(11_000):
                 recorder.event(MAP, NORMAL, "Flood", f"{number}")
             assert recorder.dropped == 1000
@@ -135,11 +135,15 @@ def test_recorder_logs_errors_and_drops_excess_events(caplog: pytest.LogCaptureF
 
 async def test_two_recorders_record_events_of_one_object_at_the_same_time() -> None:
     clock = VirtualClock()
-    async with serving(clock) as server, recording(server) as first, recording(server) as other:
+    async with (
+        running_api_server(clock) as server,
+        running_recorder(server) as first,
+        running_recorder(server) as other,
+    ):
         first.event(MAP, NORMAL, "First", "one")
         other.event(MAP, NORMAL, "Second", "other")
         await clock.settle()
-        assert {event.reason for event in await recorded_events(server)} == {"First", "Second"}
+        assert {event.reason for event in await list_events(server)} == {"First", "Second"}
 
 
 class CountingTransport:
@@ -169,47 +173,45 @@ class CountingTransport:
 
 async def test_burst_of_events_is_sent_with_8_concurrent_requests() -> None:
     clock = VirtualClock()
-    async with serving(clock) as server:
+    async with running_api_server(clock) as server:
         counting = CountingTransport(server)
         client = Client(transport=counting, clock=clock, component="test")
-        async with recording(server, client) as recorder:
+        async with running_recorder(server, client) as recorder:
             for number in range(200):
                 config_map = ConfigMap(metadata=ObjectMeta(name=f"m{number}", namespace="a", uid=f"u{number}"))
                 recorder.event(config_map, NORMAL, "Created", "it was created")
             await clock.settle()
-            assert len(await recorded_events(server)) == 200
+            assert len(await list_events(server)) == 200
         assert recorder.dropped == 0
         assert counting.most_active == 8
 
 
 async def test_events_of_one_object_stay_in_order() -> None:
     clock = VirtualClock()
-    async with serving(clock) as server:
+    async with running_api_server(clock) as server:
         counting = CountingTransport(server)
         client = Client(transport=counting, clock=clock, component="test")
-        async with recording(server, client) as recorder:
+        async with running_recorder(server, client) as recorder:
             for number in range(5):
                 recorder.event(MAP, NORMAL, "Step", f"{number}")
                 recorder.event(MAP, NORMAL, "Again", "again")
             await clock.settle()
-            again = [event for event in await recorded_events(server) if event.reason == "Again"]
+            again = [event for event in await list_events(server) if event.reason == "Again"]
         assert [event.count for event in again] == [5]
         assert [text for text in counting.messages if text.isdecimal()] == ["0", "1", "2", "3", "4"]
 
 
 async def test_recorders_of_one_process_generate_unique_event_names() -> None:
     clock = VirtualClock()
-    async with serving(clock) as server:
+    async with running_api_server(clock) as server:
         counting = CountingTransport(server)
         client = Client(transport=counting, clock=clock, component="test")
-        async with recording(server, client) as first, recording(server, client) as other:
+        async with running_recorder(server, client) as first, running_recorder(server, client) as other:
             for number in range(20):
                 first.event(MAP, NORMAL, "One", f"{number}")
                 other.event(MAP, WARNING, "Other", f"{number}")
             await clock.settle()
-        assert len(counting.messages) == request_count(await recorded_events(server)), (
-            "no event was rejected and renamed"
-        )
+        assert len(counting.messages) == request_count(await list_events(server)), "no event was rejected and renamed"
 
 
 def request_count(events: Sequence[Event]) -> int:

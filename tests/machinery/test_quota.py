@@ -5,7 +5,7 @@ import pytest
 from sampan.api.codec import json as codec
 from sampan.api.types.core_v1 import PersistentVolumeClaim, Service
 from sampan.machinery.quota import Evaluator, claim_usage, count_name, evaluator_of, pod_usage, service_usage
-from tests.apiserver.pods import container, pod
+from tests.apiserver.pods import pod, spec_with_container
 
 NOW = 1_700_000_000.0
 DELETION_TIME = "2023-11-14T22:13:00Z"  # 20 s before NOW
@@ -26,11 +26,11 @@ def evaluator(group: str, plural: str) -> Evaluator:
     [
         ({}, {}),
         (
-            container(resources={"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"cpu": "2"}}),
+            spec_with_container(resources={"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"cpu": "2"}}),
             {"cpu": "1", "requests.cpu": "1", "limits.cpu": "2", "memory": "1Gi", "requests.memory": "1Gi"},
         ),
         (
-            container(
+            spec_with_container(
                 resources={"requests": {"example.com/gpu": "2", "hugepages-2Mi": "4Mi", "ephemeral-storage": "1"}}
             ),
             {
@@ -44,7 +44,7 @@ def evaluator(group: str, plural: str) -> Evaluator:
         (
             {
                 "overhead": {"cpu": "100m"},
-                **container(resources={"requests": {"cpu": "1"}, "limits": {"memory": "1Gi"}}),
+                **spec_with_container(resources={"requests": {"cpu": "1"}, "limits": {"memory": "1Gi"}}),
             },
             {"cpu": "1100m", "requests.cpu": "1100m", "limits.memory": "1Gi"},
         ),

@@ -5,9 +5,9 @@ import pytest
 from sampan.api.codec import json as codec
 from sampan.api.types.core_v1 import PersistentVolumeClaim, ResourceQuota
 from sampan.machinery.quota import claim_scope, is_in_scope, pod_scope
-from tests.apiserver.pods import container, pod
+from tests.apiserver.pods import pod, spec_with_container
 
-WITH_REQUESTS = container(resources={"requests": {"cpu": "1"}})
+WITH_REQUESTS = spec_with_container(resources={"requests": {"cpu": "1"}})
 CROSS_NAMESPACE_AFFINITY = {
     "affinity": {
         "podAntiAffinity": {

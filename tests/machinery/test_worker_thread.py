@@ -35,13 +35,13 @@ async def test_queued_work_runs_in_one_thread_in_the_order_of_submission() -> No
 def test_cancelled_work_is_not_started() -> None:
     started, go, done = threading.Event(), threading.Event(), list[str]()
 
-    def first() -> None:
+    def block_worker() -> None:
         started.set()
         go.wait(60)
 
     async def check() -> None:
         worker = WorkerThread("test")
-        running = asyncio.create_task(worker.run(first))
+        running = asyncio.create_task(worker.run(block_worker))
         await asyncio.to_thread(started.wait, 60)
         waiting = asyncio.create_task(worker.run(done.append, "second"))
         await asyncio.sleep(0)

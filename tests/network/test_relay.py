@@ -19,7 +19,7 @@ LOCAL = "127.0.0.1"
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
-async def connected(port: int, kind: socket.SocketKind = socket.SOCK_STREAM) -> socket.socket:
+async def connect(port: int, kind: socket.SocketKind = socket.SOCK_STREAM) -> socket.socket:
     connection = socket.socket(socket.AF_INET, kind)
     connection.setblocking(False)
     await asyncio.get_running_loop().sock_connect(connection, (LOCAL, port))
@@ -27,7 +27,7 @@ async def connected(port: int, kind: socket.SocketKind = socket.SOCK_STREAM) -> 
 
 
 @asynccontextmanager
-async def running(work: Awaitable[None]) -> AsyncIterator[None]:
+async def running_task(work: Awaitable[None]) -> AsyncIterator[None]:
     task = asyncio.ensure_future(work)
     try:
         yield
@@ -38,16 +38,16 @@ async def running(work: Awaitable[None]) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
-async def relayed(
+async def running_relay(
     serve: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]], most: int = 10
 ) -> AsyncIterator[int]:
     """Yield the port of a relay to a server."""
     server = await asyncio.start_server(serve, LOCAL, 0)
     port = server.sockets[0].getsockname()[1]
     listener = bind_socket(NetworkNamespace(), LOCAL, 0)
-    relay = StreamRelay(listener=listener, upstream=lambda _: connected(port), limit=asyncio.Semaphore(most))
+    relay = StreamRelay(listener=listener, upstream=lambda _: connect(port), limit=asyncio.Semaphore(most))
     number = listener.getsockname()[1]
-    async with server, running(relay.run()):
+    async with server, running_task(relay.run()):
         yield number
 
 
@@ -59,7 +59,7 @@ async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> No
 
 
 async def test_stream_relay_forwards_in_both_directions() -> None:
-    async with relayed(echo) as port:
+    async with running_relay(echo) as port:
         reader, writer = await asyncio.open_connection(LOCAL, port)
         writer.write(b"hello")
         assert await reader.readexactly(5) == b"hello"
@@ -90,7 +90,7 @@ async def test_half_close() -> None:
         writer.write(f"{len(data)} ".encode() + bytes(1 << 20))
         writer.close()
 
-    async with relayed(count) as port:
+    async with running_relay(count) as port:
         reader, writer = await asyncio.open_connection(LOCAL, port)
         writer.write(bytes(300_000))
         writer.write_eof()
@@ -117,8 +117,8 @@ async def test_back_pressure() -> None:
                 break
         writer.transport.abort()
 
-    async with relayed(flood) as port:
-        with closing(await connected(port)):
+    async with running_relay(flood) as port:
+        with closing(await connect(port)):
             async with asyncio.timeout(30):
                 await stopped.wait()
     assert sent < 64 << 20
@@ -133,7 +133,7 @@ async def test_client_reset_closes_the_upstream_connection() -> None:
         closed.set()
         writer.close()
 
-    async with relayed(wait) as port:
+    async with running_relay(wait) as port:
         _, writer = await asyncio.open_connection(LOCAL, port)
         writer.write(b"x")
         await writer.drain()
@@ -143,7 +143,7 @@ async def test_client_reset_closes_the_upstream_connection() -> None:
 
 
 async def test_connections_beyond_the_limit_wait() -> None:
-    async with relayed(echo, most=1) as port:
+    async with running_relay(echo, most=1) as port:
         first, second = [await asyncio.open_connection(LOCAL, port) for _ in range(2)]
         for _, writer in (first, second):
             writer.write(b"hello")
@@ -162,7 +162,7 @@ async def test_client_is_reset_if_the_upstream_refuses() -> None:
 
     listener = bind_socket(NetworkNamespace(), LOCAL, 0)
     port = listener.getsockname()[1]
-    async with running(StreamRelay(listener=listener, upstream=refuse).run()):
+    async with running_task(StreamRelay(listener=listener, upstream=refuse).run()):
         reader, writer = await asyncio.open_connection(LOCAL, port)
         with pytest.raises(ConnectionResetError):
             assert await reader.read() != b""
@@ -187,11 +187,11 @@ async def datagram_relay(**settings: float) -> AsyncIterator[tuple[int, Datagram
     listener = bind_socket(NetworkNamespace(), LOCAL, 0, socket.SOCK_DGRAM)
     relay = DatagramRelay(
         listener=listener,
-        upstream=lambda _: connected(port, socket.SOCK_DGRAM),
+        upstream=lambda _: connect(port, socket.SOCK_DGRAM),
         **settings,  # type: ignore[arg-type]
     )
     number = listener.getsockname()[1]
-    async with running(relay.run()):
+    async with running_task(relay.run()):
         await asyncio.sleep(0)
         yield number, relay
     transport.close()
@@ -207,8 +207,8 @@ async def exchange(client: socket.socket, data: bytes) -> bytes:
 async def test_each_datagram_client_has_its_own_flow() -> None:
     async with datagram_relay() as (port, _):
         with (
-            closing(await connected(port, socket.SOCK_DGRAM)) as a,
-            closing(await connected(port, socket.SOCK_DGRAM)) as b,
+            closing(await connect(port, socket.SOCK_DGRAM)) as a,
+            closing(await connect(port, socket.SOCK_DGRAM)) as b,
         ):
             first, other, again = await exchange(a, b"1"), await exchange(b, b"2"), await exchange(a, b"1")
     assert first == again
@@ -218,7 +218,7 @@ async def test_each_datagram_client_has_its_own_flow() -> None:
 async def test_idle_datagram_flows_expire() -> None:
     idle_s = 0.2
     async with datagram_relay(idle_s=idle_s) as (port, _):
-        with closing(await connected(port, socket.SOCK_DGRAM)) as client:
+        with closing(await connect(port, socket.SOCK_DGRAM)) as client:
             first = await exchange(client, b"1")
 
             async def has_new_flow() -> bool:
@@ -229,7 +229,7 @@ async def test_idle_datagram_flows_expire() -> None:
 
 async def test_number_of_datagram_flows_is_bounded() -> None:
     async with datagram_relay(most_flows=2) as (port, _):
-        clients = [await connected(port, socket.SOCK_DGRAM) for _ in range(3)]
+        clients = [await connect(port, socket.SOCK_DGRAM) for _ in range(3)]
         replies = [await exchange(client, b"1") for client in clients]
         assert await exchange(clients[2], b"1") == replies[2]
         assert await exchange(clients[0], b"1") != replies[0]

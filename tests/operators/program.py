@@ -31,7 +31,7 @@ class Operator:
 
 
 @contextmanager
-def running(command: Sequence[str], environment: Mapping[str, str], log: Path) -> Iterator[Operator]:
+def running_operator(command: Sequence[str], environment: Mapping[str, str], log: Path) -> Iterator[Operator]:
     """Run an operator for the duration of a block; then stop it by SIGTERM, and print its log."""
     with log.open("wb") as stream:
         process = subprocess.Popen(

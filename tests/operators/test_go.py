@@ -14,7 +14,7 @@ from sampan.testing import Cluster
 from tests.eventually import wait_until
 from tests.operators.api import Api, Object, establish, has_condition, write_service_account_kubeconfig
 from tests.operators.go_program import SHOP_OPERATOR
-from tests.operators.program import Operator, running, write_webhook_certificates
+from tests.operators.program import Operator, running_operator, write_webhook_certificates
 from tests.ports import free_ports
 
 GROUP = "shops.example.com"
@@ -120,7 +120,7 @@ def replicas(cluster: Cluster, api: Api, program: Path, tmp_path_factory: pytest
             command = [str(program), "--identity", identity, "--certificates", str(directory)]
             command += ["--webhook-port", str(webhook_port), "--probe", f"127.0.0.1:{probe_port}"]
             log = directory / f"{identity}.log"
-            operators.append(stack.enter_context(running(command, {"KUBECONFIG": str(kubeconfig)}, log)))
+            operators.append(stack.enter_context(running_operator(command, {"KUBECONFIG": str(kubeconfig)}, log)))
             wait_until(lambda port=probe_port: is_ready(port))  # type: ignore[misc]
             api.wait_for(LEASE, lambda lease: lease["spec"].get("holderIdentity"))
         mutating = webhook_configuration(

@@ -9,7 +9,7 @@ import pytest
 
 from sampan.testing import Cluster
 from tests.operators.api import Api, Object, establish, write_service_account_kubeconfig
-from tests.operators.program import Operator, running, write_webhook_certificates
+from tests.operators.program import Operator, running_operator, write_webhook_certificates
 
 GROUP, VERSION, PLURAL = "sites.example.com", "v1", "websites"
 PROGRAM = Path(__file__).with_name("website_operator.py")
@@ -77,7 +77,7 @@ def operator(sampan_cluster: Cluster, api: Api, tmp_path_factory: pytest.TempPat
     write_service_account_kubeconfig(api, sampan_cluster, "default", "website-operator", RULES, kubeconfig)
     environment = {"KUBECONFIG": str(kubeconfig), "WEBHOOK_CERTIFICATES": str(directory)}
     command = [sys.executable, "-m", "kopf", "run", "--standalone", "--all-namespaces", str(PROGRAM)]
-    with running(command, environment, directory / "kopf.log") as process:
+    with running_operator(command, environment, directory / "kopf.log") as process:
         establish(api, DEFINITION)
         for kind in ("mutating", "validating"):
             api.wait_for(f"{HOOKS}/{kind}webhookconfigurations/hooks.{GROUP}", has_rules)

@@ -34,7 +34,7 @@ _APPLETS = (
 )
 
 
-def missing(*programs: str) -> str:
+def missing_requirement(*programs: str) -> str:
     """Return why real engines cannot run on this machine, or an empty string if they can."""
     if os.geteuid() != 0:
         return "containers need root"
@@ -67,7 +67,7 @@ class Engine:
 
 
 @contextmanager
-def scratch() -> Iterator[Path]:
+def scratch_directory() -> Iterator[Path]:
     directory = Path(tempfile.mkdtemp(prefix="sampan-", dir="/tmp"))
     directory.chmod(0o711)
     try:
@@ -81,14 +81,14 @@ def scratch() -> Iterator[Path]:
 @contextmanager
 def containerd(*, has_network: bool = True) -> Iterator[Engine]:
     """Run containerd. Without a network, the test must write a conflist."""
-    with scratch() as directory:
+    with scratch_directory() as directory:
         socket_path = directory / "c.sock"
         (directory / "config.toml").write_text(_containerd_config(directory, socket_path))
         (directory / "cni").mkdir()
         if has_network:
             _write_network(directory)
         argv = ["containerd", "--config", str(directory / "config.toml"), "--log-level", "error"]
-        with _running(argv, directory / "containerd.log", socket_path):
+        with _running_daemon(argv, directory / "containerd.log", socket_path):
             ctr = ["ctr", "--address", str(socket_path), "--namespace", "k8s.io", "images", "import"]
             subprocess.run([*ctr, str(_archive(directory))], check=True, capture_output=True, timeout=60)
             try:
@@ -102,7 +102,7 @@ def containerd(*, has_network: bool = True) -> Iterator[Engine]:
 @contextmanager
 def docker(*, has_network: bool = False) -> Iterator[Engine]:
     """Run Docker. With a network, it creates its bridge and its iptables rules, as for its own containers."""
-    with scratch() as directory:
+    with scratch_directory() as directory:
         socket_path = directory / "d.sock"
         argv = ["dockerd", "--host", f"unix://{socket_path}", "--data-root", str(directory / "data")]
         argv += ["--exec-root", str(directory / "exec"), "--pidfile", str(directory / "pid"), "--log-level", "error"]
@@ -110,7 +110,7 @@ def docker(*, has_network: bool = False) -> Iterator[Engine]:
         argv += [] if has_network else ["--iptables=false", "--ip6tables=false", "--bridge=none"]
         (directory / "none.json").write_text("{}")
         argv += ["--oom-score-adjust", "0"]
-        with _running(argv, directory / "dockerd.log", socket_path):
+        with _running_daemon(argv, directory / "dockerd.log", socket_path):
             _load(socket_path, _archive(directory))
             yield Engine(directory=directory, socket=socket_path)
     _remove_cgroups("docker", "moby")
@@ -208,7 +208,7 @@ def _remove_bridge(directory: Path) -> None:
 
 
 @contextmanager
-def _running(argv: Sequence[str], log: Path, socket_path: Path) -> Iterator[None]:
+def _running_daemon(argv: Sequence[str], log: Path, socket_path: Path) -> Iterator[None]:
     with log.open("wb") as file:
         process = subprocess.Popen(
             argv, stdin=subprocess.DEVNULL, stdout=file, stderr=file, start_new_session=True, env=_environment()

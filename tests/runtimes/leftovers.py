@@ -12,7 +12,7 @@ from sampan.testing.runtime_conformance.bench import cgroup_parent
 _ROOT = Path("/sys/fs/cgroup")
 
 
-def of_pod(uid: str, directory: Path) -> Collection[str]:
+def find_leftovers(uid: str, directory: Path) -> Collection[str]:
     """Return cgroups and processes below the cgroup of the pod, and mounts below the runtime's directory that name the
     pod. The cgroup of the pod, which the kubelet would remove, is removed here."""
     leftovers = [str(path) for path in kernel.mounts_below(directory) if uid in str(path)]
@@ -33,4 +33,4 @@ def _pod_cgroups(uid: str) -> Sequence[Path]:
     return [cgroup for cgroup in cgroups if cgroup.is_dir()]
 
 
-__all__ = ["of_pod"]
+__all__ = ["find_leftovers"]

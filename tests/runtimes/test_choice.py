@@ -57,7 +57,9 @@ def test_process_runtime_is_chosen_only_on_request(tmp_path: Path) -> None:
     assert choose(asyncio.run(detect(PROCESS)), PROCESS).runtime == PROCESS
 
 
-@pytest.mark.skipif(bool(engines.missing("containerd", "runc")), reason=engines.missing("containerd", "runc"))
+@pytest.mark.skipif(
+    bool(engines.missing_requirement("containerd", "runc")), reason=engines.missing_requirement("containerd", "runc")
+)
 def test_running_containerd_is_detected() -> None:
     with engines.containerd() as engine:
         detected = asyncio.run(detect(CRI, cri_sockets=["/none", str(engine.socket)]))

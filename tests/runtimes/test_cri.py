@@ -14,7 +14,7 @@ from tests.runtimes import engines, leftovers, registry
 from tests.runtimes.engines import BUSYBOX, Engine
 
 pytestmark = pytest.mark.skipif(
-    bool(engines.missing("containerd", "runc")), reason=engines.missing("containerd", "runc")
+    bool(engines.missing_requirement("containerd", "runc")), reason=engines.missing_requirement("containerd", "runc")
 )
 _LACKS = {Feature.ENDS_ABANDONED: "containerd lets a command run on after its client has disconnected"}
 
@@ -48,7 +48,7 @@ def test_conformance(check: Check, engine: Engine, address: str, tmp_path: Path)
         directory=tmp_path,
         image=BUSYBOX,
         lacks=_LACKS,
-        left=lambda uid: leftovers.of_pod(uid, engine.directory),
+        left=lambda uid: leftovers.find_leftovers(uid, engine.directory),
         registry=address,
     )
     if reason := skip_reason(check, subject):
@@ -70,7 +70,7 @@ async def test_nodes_that_share_an_engine_do_not_see_each_others_pods(engine: En
             open=open_runtime,
             directory=tmp_path,
             image=BUSYBOX,
-            left=lambda uid: leftovers.of_pod(uid, engine.directory),
+            left=lambda uid: leftovers.find_leftovers(uid, engine.directory),
         )
 
     async with open_bench(subject("one")) as first, open_bench(subject("other")) as other:

@@ -15,7 +15,8 @@ from tests.runtimes import engines, leftovers, registry
 from tests.runtimes.engines import BUSYBOX, Engine
 
 pytestmark = pytest.mark.skipif(
-    bool(engines.missing("dockerd", "containerd", "runc")), reason=engines.missing("dockerd", "containerd", "runc")
+    bool(engines.missing_requirement("dockerd", "containerd", "runc")),
+    reason=engines.missing_requirement("dockerd", "containerd", "runc"),
 )
 _LACKS = {Feature.ADDRESS: "these pods have no network"}
 if not kernel.may_lower_oom_score():
@@ -51,7 +52,7 @@ def test_conformance(check: Check, engine: Engine, address: str, tmp_path: Path)
         directory=tmp_path,
         image=BUSYBOX,
         lacks=_LACKS,
-        left=lambda uid: leftovers.of_pod(uid, engine.directory),
+        left=lambda uid: leftovers.find_leftovers(uid, engine.directory),
         registry=address,
     )
     if reason := skip_reason(check, subject):

@@ -22,13 +22,15 @@ from tests.runtimes.engines import BUSYBOX
 from tests.runtimes.images.builders import docker_archive
 
 PROGRAMS = find_programs()
-pytestmark = pytest.mark.skipif(bool(engines.missing()), reason=engines.missing() or "installed")
+pytestmark = pytest.mark.skipif(
+    bool(engines.missing_requirement()), reason=engines.missing_requirement() or "installed"
+)
 _LACKS = {Feature.ADDRESS: "these pods have no network"}
 
 
 @pytest.fixture(scope="module")
 def images() -> Iterator[ImageStore]:
-    with engines.scratch() as directory:
+    with engines.scratch_directory() as directory:
         store = ImageStore(directory / "store")
         archive = docker_archive(directory / "busybox.tar", engines.busybox_image(), BUSYBOX)
         load(store, archive, now=0)
@@ -51,7 +53,7 @@ def program(request: pytest.FixtureRequest) -> str:
 @pytest.fixture(scope="module")
 def node(program: str) -> Iterator[Path]:
     """The directory of a node. Its monitor serves all checks with this program."""
-    with engines.scratch() as directory:
+    with engines.scratch_directory() as directory:
         yield directory
         asyncio.run(MonitorClient(directory / "monitor").quit(kill=True))
 
@@ -80,7 +82,7 @@ def test_conformance(program: str, check: Check, images: ImageStore, address: st
         directory=tmp_path,
         image=BUSYBOX,
         lacks=_LACKS,
-        left=lambda uid: leftovers.of_pod(uid, node),
+        left=lambda uid: leftovers.find_leftovers(uid, node),
         registry=address,
     )
     if reason := skip_reason(check, subject):

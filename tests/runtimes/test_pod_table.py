@@ -12,7 +12,7 @@ POD = Pod(metadata=ObjectMeta(uid="u"), spec=PodSpec(initContainers=[Container(n
 SANDBOX = ObservedSandbox(id="s", attempt=0, is_ready=True, ips=["10.0.0.2"])
 
 
-def _observed(name: str, attempt: int = 0, sandbox: str = "s", **fields: object) -> ObservedContainer:
+def _observed_container(name: str, attempt: int = 0, sandbox: str = "s", **fields: object) -> ObservedContainer:
     values = {"state": contract.EXITED, **fields}
     return ObservedContainer(id=f"{name}{attempt}", sandbox=sandbox, name=name, attempt=attempt, **values)  # type: ignore[arg-type]
 
@@ -21,7 +21,7 @@ def test_only_changes_are_reported() -> None:
     table = PodTable("x")
     assert table.put("u", [SANDBOX], [], table.ticket())
     assert not table.put("u", [SANDBOX], [], table.ticket())
-    assert table.put("u", [SANDBOX], [_observed("a")], table.ticket())
+    assert table.put("u", [SANDBOX], [_observed_container("a")], table.ticket())
     assert table.put("u", [], [], table.ticket())
     assert not table.put("u", [], [], table.ticket())
     assert table.uids() == []
@@ -30,7 +30,7 @@ def test_only_changes_are_reported() -> None:
 def test_observation_with_an_older_ticket_is_ignored() -> None:
     table = PodTable("x")
     old, new = table.ticket(), table.ticket()
-    assert table.put("u", [SANDBOX], [_observed("a")], new)
+    assert table.put("u", [SANDBOX], [_observed_container("a")], new)
     assert not table.put("u", [SANDBOX], [], old)
     assert table.report(POD).container("a") is not None
     late = table.ticket()
@@ -41,7 +41,7 @@ def test_observation_with_an_older_ticket_is_ignored() -> None:
 
 def test_report_has_the_current_and_the_previous_container() -> None:
     table = PodTable("x")
-    runs = [_observed("a", number, exit_code=number, finished_at=2, started_at=3) for number in (1, 0, 2)]
+    runs = [_observed_container("a", number, exit_code=number, finished_at=2, started_at=3) for number in (1, 0, 2)]
     table.put("u", [SANDBOX], runs, table.ticket())
     report = table.report(POD)
     assert [(report.id, report.exit_code) for report in (*report.containers, *report.before)] == [
@@ -56,10 +56,10 @@ def test_only_succeeded_containers_of_an_older_sandbox_stay_current() -> None:
     table = PodTable("x")
     new = ObservedSandbox(id="t", attempt=1, is_ready=False)
     containers = [
-        _observed("good"),
-        _observed("bad", exit_code=1),
-        _observed("init"),
-        _observed("own", sandbox="t", exit_code=1),
+        _observed_container("good"),
+        _observed_container("bad", exit_code=1),
+        _observed_container("init"),
+        _observed_container("own", sandbox="t", exit_code=1),
     ]
     table.put("u", [SANDBOX, new], containers, table.ticket())
     report = table.report(POD)
@@ -70,7 +70,7 @@ def test_only_succeeded_containers_of_an_older_sandbox_stay_current() -> None:
 
 def test_stopped_container_or_sandbox_raises_runtime_failure() -> None:
     table = PodTable("x")
-    table.put("u", [ObservedSandbox(id="s", attempt=0, is_ready=False)], [_observed("a")], table.ticket())
+    table.put("u", [ObservedSandbox(id="s", attempt=0, is_ready=False)], [_observed_container("a")], table.ticket())
     with pytest.raises(RuntimeFailure, match='container "a" is not running'):
         table.find_running_container("u", "a")
     with pytest.raises(RuntimeFailure, match="no sandbox"):

@@ -49,7 +49,7 @@ class Node:
         assert report is not None
         return report
 
-    async def ended(self) -> ContainerReport:
+    async def wait_for_exit(self) -> ContainerReport:
         while self.report().state != contract.EXITED:
             self.changed.clear()
             await self.changed.wait()
@@ -83,7 +83,7 @@ def test_container_lifecycle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     async def work(n: Node) -> None:
         await n.sandbox()
         await n.start("sh", "-c", "echo $GREETING$SECRET_OF_SAMPAN; sleep 60 & exit 3", env=[("GREETING", "hi")])
-        ended = await n.ended()
+        ended = await n.wait_for_exit()
         assert (ended.exit_code, ended.reason, n.log()) == (3, "Error", ["hi"])
         assert n.runtime.pod_report(POD).ips == ["127.0.0.1"]
         await n.runtime.remove_pod("u1")
@@ -100,7 +100,7 @@ def test_stop_kills_child_processes_of_the_container(tmp_path: Path) -> None:
         child = int(n.log()[0])
         assert [usage.processes for usage in await n.runtime.stats(POD)] == [2]
         await n.runtime.stop_container(POD, "c", 30)
-        await n.ended()
+        await n.wait_for_exit()
         await eventually(lambda: not (Path("/proc") / str(child)).exists())
 
     run_with_node(tmp_path, work)
@@ -116,7 +116,7 @@ def test_exit_is_reported_although_its_record_cannot_be_saved(tmp_path: Path, ca
             (record / "in the way").mkdir(parents=True)
             stream = await n.runtime.attach(POD, "c")
             await stream.write(b"\n")
-            assert (await n.ended()).exit_code == code
+            assert (await n.wait_for_exit()).exit_code == code
             await stream.close()
             await n.runtime.remove_container(POD, n.report().id)
 
@@ -137,7 +137,7 @@ def test_exec_and_survival_of_a_runtime_restart(tmp_path: Path) -> None:
         await n.runtime.__aenter__()
         assert n.report().state == contract.RUNNING
         await n.runtime.stop_container(POD, "c", 0)
-        assert (await n.ended()).exit_code == 137
+        assert (await n.wait_for_exit()).exit_code == 137
 
     run_with_node(tmp_path, work)
 
@@ -180,11 +180,11 @@ def test_users_and_groups(tmp_path: Path) -> None:
     async def work(n: Node) -> None:
         await n.sandbox()
         await n.start("/bin/sh", "-c", "exit 0")
-        assert (await n.ended()).user == ContainerUser(os.geteuid(), os.getegid(), tuple(os.getgroups()))
+        assert (await n.wait_for_exit()).user == ContainerUser(os.geteuid(), os.getegid(), tuple(os.getgroups()))
         if os.geteuid() == 0:
             strict = Security(supplemental_groups=[77], supplemental_policy="Strict")
             await n.start("/bin/sh", "-c", "id -G", attempt=1, security=strict)
-            assert (await n.ended()).user == ContainerUser(0, 0, (0, 77))
+            assert (await n.wait_for_exit()).user == ContainerUser(0, 0, (0, 77))
             assert n.log() == ["0 77"]
 
     run_with_node(tmp_path, work)

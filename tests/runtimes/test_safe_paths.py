@@ -14,11 +14,11 @@ from sampan.runtimes.safe_paths import Root, UnsafePath, open_file, opened_root,
 
 @pytest.fixture(params=["openat2", "without openat2"])
 def root(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Root]:
-    def missing(directory: int, path: str, flags: int) -> int:
+    def raise_not_implemented(directory: int, path: str, flags: int) -> int:
         raise OSError(38, "Function not implemented")
 
     if request.param == "without openat2":
-        monkeypatch.setattr(safe_paths, "_openat2", missing)
+        monkeypatch.setattr(safe_paths, "_openat2", raise_not_implemented)
     (tmp_path / "secret").write_text("outside")
     place = tmp_path / "root"
     (place / "etc").mkdir(parents=True)

@@ -57,7 +57,7 @@ MIB = 1024 * 1024
 _T = TypeVar("_T")
 
 
-def every(kind: type[_T], **fields: Iterable[Any]) -> list[_T]:
+def all_combinations(kind: type[_T], **fields: Iterable[Any]) -> list[_T]:
     """All objects with one of these values in each field. To sample one of them is a single choice, while `st.builds`
     makes a choice for each field, and choices are what random clusters cost."""
     return [kind(**dict(zip(fields, values, strict=True))) for values in product(*fields.values())]
@@ -78,9 +78,9 @@ def optional(**choices: Sequence[str]) -> st.SearchStrategy[dict[str, str]]:
 
 
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
-taints = st.sampled_from(every(Taint, key="kl", value=["", "v"], effect=_EFFECTS))
+taints = st.sampled_from(all_combinations(Taint, key="kl", value=["", "v"], effect=_EFFECTS))
 tolerations = st.sampled_from(
-    every(
+    all_combinations(
         Toleration,
         key=["", "k", "l", "node.kubernetes.io/unschedulable"],
         operator=["", "Equal", "Exists"],
@@ -97,7 +97,7 @@ node_labels = optional(**{ZONE: "ab", "disk": ["ssd", "hdd"], "size": ["1", "5",
 allocatable = st.sampled_from(
     [
         {**amounts, **more}
-        for amounts in every(
+        for amounts in all_combinations(
             dict, cpu=["0", "500m", "1", "3"], memory=["0", "256Mi", "1Gi"], pods=["0", "1", "3", "10"]
         )
         for more in subsets({GPU: ["0", "1", "2"], "ephemeral-storage": ["1Gi"]})
@@ -117,17 +117,17 @@ def nodes(draw: Any, name: str) -> Node:
 
 labels = optional(app="ab", tier=["front", "back"])
 _one_or_two = [["a"], ["b"], ["a", "a"], ["a", "b"], ["b", "a"], ["b", "b"]]
-_expressions = every(LabelSelectorRequirement, key=["app"], operator=["In", "NotIn"], values=_one_or_two)
+_expressions = all_combinations(LabelSelectorRequirement, key=["app"], operator=["In", "NotIn"], values=_one_or_two)
 selectors = st.sampled_from(
     [
         *[None] * 12,
         *[LabelSelector()] * 12,
-        *every(LabelSelector, matchLabels=[{}, {}, {"app": "a"}, {"app": "b"}]) * 3,
-        *every(LabelSelector, matchExpressions=[[expression] for expression in _expressions]),
+        *all_combinations(LabelSelector, matchLabels=[{}, {}, {"app": "a"}, {"app": "b"}]) * 3,
+        *all_combinations(LabelSelector, matchExpressions=[[expression] for expression in _expressions]),
     ]
 )
 topology_keys = [ZONE, HOSTNAME, "disk"]
-_terms = every(
+_terms = all_combinations(
     PodAffinityTerm,
     topologyKey=topology_keys,
     namespaces=[[], [], ["x"], ["y"]],
@@ -138,18 +138,18 @@ weighted_terms = st.builds(WeightedPodAffinityTerm, weight=st.integers(1, 100), 
 _values = ["a", "b", "ssd", "5"]
 requirements = st.sampled_from(
     [
-        *every(
+        *all_combinations(
             NodeSelectorRequirement,
             key=[ZONE, "disk", "size"],
             operator=["In", "NotIn"],
             values=[*([value] for value in _values), *map(list, product(_values, _values))],
         ),
-        *every(NodeSelectorRequirement, key=["disk", "gone"], operator=["Exists", "DoesNotExist"]) * 30,
-        *every(NodeSelectorRequirement, key=["size"], operator=["Gt", "Lt"], values=[["4"]]) * 60,
+        *all_combinations(NodeSelectorRequirement, key=["disk", "gone"], operator=["Exists", "DoesNotExist"]) * 30,
+        *all_combinations(NodeSelectorRequirement, key=["size"], operator=["Gt", "Lt"], values=[["4"]]) * 60,
     ]
 )
 names = st.sampled_from(
-    every(
+    all_combinations(
         NodeSelectorRequirement,
         key=["metadata.name"],
         operator=["In", "NotIn"],
@@ -168,7 +168,7 @@ node_affinities = st.builds(
         st.builds(PreferredSchedulingTerm, weight=st.integers(1, 100), preference=node_terms), max_size=2
     ),
 )
-_spreads = every(
+_spreads = all_combinations(
     TopologySpreadConstraint,
     maxSkew=[1, 2],
     topologyKey=topology_keys,
@@ -180,7 +180,7 @@ _spreads = every(
 )
 spreads = st.builds(msgspec.structs.replace, st.sampled_from(_spreads), labelSelector=selectors)
 ports = st.sampled_from(
-    every(
+    all_combinations(
         ContainerPort,
         containerPort=[80],
         hostPort=[0, 80, 81],
@@ -200,7 +200,7 @@ containers = st.builds(
     Container,
     name=st.just("main"),
     image=st.sampled_from(["small", "large:1", "reg:5000/large"]),
-    resources=st.sampled_from(every(ResourceRequirements, requests=_requests)),
+    resources=st.sampled_from(all_combinations(ResourceRequirements, requests=_requests)),
     ports=st.lists(ports, max_size=1),
 )
 pod_affinities = st.builds(
@@ -260,13 +260,13 @@ class Situation:
     pod: Pod
     namespaces: dict[str, dict[str, str]]
 
-    def on(self, node: Node) -> list[Pod]:
+    def pods_on(self, node: Node) -> list[Pod]:
         return [pod for pod in self.pods if pod.spec.nodeName == node.metadata.name]
 
     @property
     def placed_pods(self) -> list[tuple[Pod, Node]]:
         """The pods on nodes of the cluster, with their nodes."""
-        return [(pod, node) for node in self.nodes for pod in self.on(node)]
+        return [(pod, node) for node in self.nodes for pod in self.pods_on(node)]
 
     def simulation(self, *plugins: str, profile: ProfileConfig | None = None) -> Simulation:
         """A simulation with these plug-ins, or else with the profile, or else with the default plug-ins."""
@@ -294,7 +294,7 @@ def situations(draw: Any, most_nodes: int = 5, most_pods: int = 8) -> Situation:
     )
 
 
-def some_nodes(situation: Situation, data: st.DataObject) -> list[Node]:
+def draw_nodes(situation: Situation, data: st.DataObject) -> list[Node]:
     return data.draw(st.lists(st.sampled_from(situation.nodes), min_size=1, unique_by=lambda node: node.metadata.name))
 
 

@@ -21,7 +21,7 @@ NAMESPACE = "default"
 
 
 @dataclass
-class Running:
+class RunningScheduler:
     cluster: Cluster
     scheduler: Scheduler
 
@@ -63,7 +63,7 @@ class Running:
         except errors.NotFound:
             return None
 
-    async def where(self, *names: str) -> list[str]:
+    async def find_nodes(self, *names: str) -> list[str]:
         """The nodes of these pods; "gone" for a pod that does not exist."""
         await self.settle()
         pods = [await self.get(name) for name in names]
@@ -80,9 +80,9 @@ class Running:
 
 
 @asynccontextmanager
-async def running(
+async def running_scheduler(
     config: SchedulerConfig | None = None, runtime_config: Mapping[str, bool] | None = None
-) -> AsyncIterator[Running]:
+) -> AsyncIterator[RunningScheduler]:
     async with cluster(runtime_config) as served:
         client = served.client
         await client.for_kind(ServiceAccount).create(
@@ -96,13 +96,13 @@ async def running(
             async with asyncio.TaskGroup() as group:
                 task = group.create_task(scheduler.run())
                 await served.clock.settle()
-                yield Running(served, scheduler)
+                yield RunningScheduler(served, scheduler)
                 task.cancel()
         finally:
             forget()
 
 
-async def make_namespace(running: Running, name: str) -> None:
+async def make_namespace(running: RunningScheduler, name: str) -> None:
     client = running.cluster.client
     await client.for_kind(Namespace).create(Namespace(metadata=ObjectMeta(name=name)))
     await client.for_kind(ServiceAccount).create(ServiceAccount(metadata=ObjectMeta(name="default", namespace=name)))

@@ -14,7 +14,7 @@ from sampan.scheduler.metrics import SchedulerMetrics, resource_text
 from sampan.scheduler.scheduler import make_scheduler
 from sampan.testing import builders
 from tests.controllers.cluster import cluster
-from tests.scheduler.running_scheduler import Running
+from tests.scheduler.running_scheduler import RunningScheduler
 
 
 def value(text: str, start: str) -> float:
@@ -33,7 +33,7 @@ def test_metrics_of_attempts_queues_and_plugins() -> None:
             async with asyncio.TaskGroup() as group:
                 task = group.create_task(scheduler.run())
                 await served.clock.settle()
-                running = Running(served, scheduler)
+                running = RunningScheduler(served, scheduler)
                 await prepare(running)
                 text = metrics.text()
                 task.cancel()
@@ -70,7 +70,7 @@ def test_metrics_of_attempts_queues_and_plugins() -> None:
             )
         assert value(text, 'scheduler_cache_size{type="assumed_pods"}') == 0
 
-    async def prepare(running: Running) -> None:
+    async def prepare(running: RunningScheduler) -> None:
         account = ServiceAccount(metadata=ObjectMeta(name="default", namespace="default"))
         await running.cluster.client.for_kind(ServiceAccount).create(account)
         await running.node("a", pods="110")
@@ -138,7 +138,7 @@ class Counting:
         return 7
 
 
-def sampled(*plugins: Counting) -> list[SampledMethod]:
+def sampled_methods(*plugins: Counting) -> list[SampledMethod]:
     return [SampledMethod("Filter", plugin, "filter") for plugin in plugins]
 
 
@@ -147,12 +147,12 @@ def test_sampling_restores_the_methods_of_plugins() -> None:
     plugin, own = Counting(), Counting()
     own.filter = lambda cycle, rows: 8  # type: ignore[method-assign]
     mine = own.filter
-    with metrics.measure_methods(sampled(plugin, own)):
+    with metrics.measure_methods(sampled_methods(plugin, own)):
         assert "filter" in vars(plugin)
         assert (plugin.filter(None, None), own.filter(None, None)) == (7, 8)
     assert vars(plugin) == {}
     assert own.filter is mine
-    with pytest.raises(RuntimeError), metrics.measure_methods(sampled(plugin)):
+    with pytest.raises(RuntimeError), metrics.measure_methods(sampled_methods(plugin)):
         raise RuntimeError
     assert vars(plugin) == {}
     assert [metrics.start_cycle() for _ in range(SAMPLE_INTERVAL + 1)] == [True, *[False] * (SAMPLE_INTERVAL - 1), True]

@@ -10,16 +10,16 @@ from sampan.machinery.client import PatchType
 from sampan.scheduler.config import DEFAULT_PLUGINS, PluginChoice, ProfileConfig, SchedulerConfig
 from sampan.scheduler.config.config_file import API_VERSION, KIND, parse_config
 from sampan.scheduler.framework import Code, CycleState, Handle, NodeView, PluginScope, ScalarPlugin, Status
-from tests.scheduler.running_scheduler import NAMESPACE, Running, running
+from tests.scheduler.running_scheduler import NAMESPACE, RunningScheduler, running_scheduler
 
 
 async def test_pods_are_spread_and_have_events() -> None:
-    async with running() as cluster:
+    async with running_scheduler() as cluster:
         for name in ("a", "b", "c"):
             await cluster.node(name)
         for number in range(6):
             await cluster.create(cluster.pod(f"p{number}"))
-        assert await cluster.where(*(f"p{number}" for number in range(6))) == ["a", "b", "c"] * 2
+        assert await cluster.find_nodes(*(f"p{number}" for number in range(6))) == ["a", "b", "c"] * 2
         assert (await cluster.condition("p0")).status == "True"
         (event,) = [event for event in await cluster.events("Scheduled") if event.regarding.name == "p0"]
         assert event.note == "Successfully assigned default/p0 to a"
@@ -30,7 +30,7 @@ async def test_pods_are_spread_and_have_events() -> None:
 
 
 async def test_unschedulable_pod_has_a_reason_and_is_requeued_by_helpful_events() -> None:
-    async with running() as cluster:
+    async with running_scheduler() as cluster:
         await cluster.create(cluster.pod("big", cpu="8"))
         await cluster.settle()
         assert (await cluster.condition("big")).message == "no nodes available to schedule pods"
@@ -53,10 +53,10 @@ async def test_unschedulable_pod_has_a_reason_and_is_requeued_by_helpful_events(
             "an event that cannot help does not requeue the pod"
         )
         await cluster.cluster.client.for_kind(Node).patch("b", {"spec": {"taints": None}}, type=PatchType.MERGE)
-        assert await cluster.where("big") == ["b"]
+        assert await cluster.find_nodes("big") == ["b"]
 
 
-def _attempts(cluster: Running, pod: Pod | None) -> int:
+def _attempts(cluster: RunningScheduler, pod: Pod | None) -> int:
     assert pod is not None
     queued = cluster.scheduler.queue.get(pod.metadata.uid)
     assert queued is not None
@@ -64,23 +64,23 @@ def _attempts(cluster: Running, pod: Pod | None) -> int:
 
 
 async def test_pod_with_scheduling_gates_waits() -> None:
-    async with running() as cluster:
+    async with running_scheduler() as cluster:
         await cluster.node("a")
         pod = cluster.pod("gated")
         pod.spec.schedulingGates = [PodSchedulingGate(name="example.com/wait")]
         await cluster.create(pod)
         await cluster.cluster.clock.advance(60)
-        assert await cluster.where("gated") == [""]
+        assert await cluster.find_nodes("gated") == [""]
         assert (await cluster.condition("gated")).reason == "SchedulingGated"
         assert cluster.scheduler.queue.counts()["gated"] == 1
         await cluster.cluster.client.for_kind(Pod).patch(
             "gated", {"spec": {"schedulingGates": None}}, NAMESPACE, type=PatchType.MERGE
         )
-        assert await cluster.where("gated") == ["a"]
+        assert await cluster.find_nodes("gated") == ["a"]
 
 
 async def test_pod_of_higher_priority_preempts() -> None:
-    async with running() as cluster:
+    async with running_scheduler() as cluster:
         for name, value in (("low", 10), ("high", 1000)):
             priority_class = PriorityClass(value=value)
             priority_class.metadata.name = name
@@ -92,12 +92,12 @@ async def test_pod_of_higher_priority_preempts() -> None:
             pod.spec.priorityClassName = "low"
             await cluster.create(pod)
             await cluster.settle()
-        assert sorted(await cluster.where("low0", "low1", "low2")) == ["a", "b", "b"]
+        assert sorted(await cluster.find_nodes("low0", "low1", "low2")) == ["a", "b", "b"]
         pod = cluster.pod("high", cpu="1500m")
         pod.spec.priorityClassName = "high"
         created_pod = await cluster.create(pod)
         await cluster.cluster.clock.advance(30)
-        assert await cluster.where("low0", "low1", "low2", "high") == ["gone", "b", "b", "a"]
+        assert await cluster.find_nodes("low0", "low1", "low2", "high") == ["gone", "b", "b", "a"]
         (event,) = await cluster.events("Preempted")
         assert event.note == f"Preempted by pod {created_pod.metadata.uid} on node a"
         assert event.regarding.name == "low0"
@@ -129,7 +129,7 @@ class Stubborn:
 async def test_failed_binding_is_rolled_back_and_retried() -> None:
     profile = ProfileConfig(plugins=(PluginChoice(f"{__name__}:Stubborn"), *DEFAULT_PLUGINS))
 
-    async with running(SchedulerConfig(profiles=(profile,))) as cluster:
+    async with running_scheduler(SchedulerConfig(profiles=(profile,))) as cluster:
         await cluster.node("a", cpu="1")
         await cluster.create(cluster.pod("p", cpu="1"))
         await cluster.settle()
@@ -137,7 +137,7 @@ async def test_failed_binding_is_rolled_back_and_retried() -> None:
         assert (condition.reason, condition.message) == ("SchedulerError", 'running Bind plugin "Stubborn": not now')
         assert not cluster.scheduler.table.requested.any()
         await cluster.cluster.clock.advance(20)
-        assert await cluster.where("p") == ["a"]
+        assert await cluster.find_nodes("p") == ["a"]
         framework = cluster.scheduler.profiles.get("default-scheduler")
         assert framework is not None
         (plugin,) = (plugin for plugin in framework.plugins if isinstance(plugin, Stubborn))
@@ -145,14 +145,14 @@ async def test_failed_binding_is_rolled_back_and_retried() -> None:
 
 
 async def test_pod_of_another_scheduler_is_ignored() -> None:
-    async with running() as cluster:
+    async with running_scheduler() as cluster:
         await cluster.node("a")
         await cluster.node("b")
         pod = cluster.pod("p")
         pod.spec.schedulerName = "other"
         await cluster.create(pod)
         await cluster.settle()
-        assert await cluster.where("p") == [""]
+        assert await cluster.find_nodes("p") == [""]
         assert len(cluster.scheduler.queue) == 0
 
 
@@ -170,16 +170,16 @@ class Waits:
 async def test_permit_waits_until_allowed_or_timed_out() -> None:
     profile = ProfileConfig(plugins=(*DEFAULT_PLUGINS, PluginChoice(f"{__name__}:Waits")))
 
-    async with running(SchedulerConfig(profiles=(profile,))) as cluster:
+    async with running_scheduler(SchedulerConfig(profiles=(profile,))) as cluster:
         await cluster.node("a")
         await cluster.create(cluster.pod("wait-allowed"))
         await cluster.create(cluster.pod("wait-too-long"))
         await cluster.create(cluster.pod("free"))
-        assert await cluster.where("wait-allowed", "wait-too-long", "free") == ["", "", "a"]
+        assert await cluster.find_nodes("wait-allowed", "wait-too-long", "free") == ["", "", "a"]
         for waiting in cluster.scheduler.waiting:
             if waiting.info.name == "wait-allowed":
                 waiting.allow("Waits")
-        assert await cluster.where("wait-allowed", "wait-too-long") == ["a", ""]
+        assert await cluster.find_nodes("wait-allowed", "wait-too-long") == ["a", ""]
         await cluster.cluster.clock.advance(11)
         condition = await cluster.condition("wait-too-long")
         assert condition.message == (
@@ -190,7 +190,7 @@ async def test_permit_waits_until_allowed_or_timed_out() -> None:
 async def test_pod_that_another_scheduler_binds_first_stays_on_its_node() -> None:
     profile = ProfileConfig(plugins=(*DEFAULT_PLUGINS, PluginChoice(f"{__name__}:Waits")))
 
-    async with running(SchedulerConfig(profiles=(profile,))) as cluster:
+    async with running_scheduler(SchedulerConfig(profiles=(profile,))) as cluster:
         await cluster.node("a")
         pod = await cluster.create(cluster.pod("wait", cpu="1"))
         await cluster.settle()
@@ -200,7 +200,7 @@ async def test_pod_that_another_scheduler_binds_first_stays_on_its_node() -> Non
         await cluster.cluster.client.for_kind(Pod).create_subresource("binding", "wait", binding, NAMESPACE)
         waiting.allow("Waits")
         await cluster.cluster.clock.advance(30)
-        assert await cluster.where("wait") == ["b"]
+        assert await cluster.find_nodes("wait") == ["b"]
         assert await cluster.events("Scheduled") == []
         assert await cluster.events("FailedScheduling") == []
         assert cluster.scheduler.queue.get(pod.metadata.uid) is None
@@ -219,14 +219,14 @@ class NamesEndInB(ScalarPlugin):
 async def test_custom_plugin_in_a_second_profile() -> None:
     own = ProfileConfig(scheduler_name="picky", plugins=(*DEFAULT_PLUGINS, PluginChoice(f"{__name__}:NamesEndInB")))
 
-    async with running(SchedulerConfig(profiles=(ProfileConfig(), own))) as cluster:
+    async with running_scheduler(SchedulerConfig(profiles=(ProfileConfig(), own))) as cluster:
         await cluster.node("a")
         await cluster.node("b")
         for name in ("one", "two"):
             pod = cluster.pod(name)
             pod.spec.schedulerName = "picky"
             await cluster.create(pod)
-        assert await cluster.where("one", "two") == ["b", "b"]
+        assert await cluster.find_nodes("one", "two") == ["b", "b"]
         (first, *_) = await cluster.events("Scheduled")
         assert first.reportingController == "picky"
         await cluster.cluster.client.for_kind(Node).delete("b")
@@ -239,32 +239,32 @@ async def test_custom_plugin_in_a_second_profile() -> None:
         )
         await cluster.node("ab")  # the plug-in registers no events: any event may help
         await cluster.cluster.clock.advance(10)
-        assert await cluster.where("three") == ["ab"]
+        assert await cluster.find_nodes("three") == ["ab"]
 
 
-def two_profiles() -> SchedulerConfig:
+def config_with_two_profiles() -> SchedulerConfig:
     packing = {"name": "NodeResourcesFit", "args": {"scoringStrategy": {"type": "MostAllocated"}}}
     profiles = [{}, {"schedulerName": "packing", "pluginConfig": [packing]}]
     return parse_config({"apiVersion": API_VERSION, "kind": KIND, "profiles": profiles})
 
 
 async def test_profiles_use_their_own_plugin_arguments() -> None:
-    async with running(two_profiles()) as cluster:
+    async with running_scheduler(config_with_two_profiles()) as cluster:
         for name in ("a", "b"):
             await cluster.node(name)
         for number in range(4):
             pod = cluster.pod(f"p{number}", cpu="500m")
             pod.spec.schedulerName = "packing"
             await cluster.create(pod)
-        assert len(set(await cluster.where(*(f"p{number}" for number in range(4))))) == 1
+        assert len(set(await cluster.find_nodes(*(f"p{number}" for number in range(4))))) == 1
         await cluster.create(cluster.pod("usual"))
-        assert await cluster.where("usual") != await cluster.where("p0")
+        assert await cluster.find_nodes("usual") != await cluster.find_nodes("p0")
         (event,) = [event for event in await cluster.events("Scheduled") if event.regarding.name == "p0"]
         assert event.reportingController == "packing"
 
 
 async def test_deleted_pods_leave_the_queue_and_the_node_table() -> None:
-    async with running() as cluster:
+    async with running_scheduler() as cluster:
         await cluster.node("a", cpu="1")
         await cluster.create(cluster.pod("big", cpu="8"))
         await cluster.settle()
@@ -272,7 +272,7 @@ async def test_deleted_pods_leave_the_queue_and_the_node_table() -> None:
         await cluster.settle()
         assert len(cluster.scheduler.queue) == 0
         await cluster.create(cluster.pod("small", cpu="1"))
-        assert await cluster.where("small") == ["a"]
+        assert await cluster.find_nodes("small") == ["a"]
         await cluster.cluster.client.for_kind(Pod).delete("small", NAMESPACE)
         await cluster.settle()
         assert not cluster.scheduler.table.requested.any()
@@ -282,7 +282,7 @@ async def test_two_concurrent_schedulers_bind_each_pod_once() -> None:
     """Two schedulers run at a time; the one that loses a race sees the node of the pod."""
     from sampan.scheduler.scheduler import make_scheduler
 
-    async with running() as cluster:
+    async with running_scheduler() as cluster:
         other = make_scheduler(client=cluster.cluster.make_client("other"), clock=cluster.cluster.clock)
         async with asyncio.TaskGroup() as group:
             task: Any = group.create_task(other.run())
@@ -291,7 +291,7 @@ async def test_two_concurrent_schedulers_bind_each_pod_once() -> None:
             for number in range(8):
                 await cluster.create(cluster.pod(f"p{number}", cpu="1"))
             await cluster.cluster.clock.advance(30)
-            assert "" not in await cluster.where(*(f"p{number}" for number in range(8)))
+            assert "" not in await cluster.find_nodes(*(f"p{number}" for number in range(8)))
             for scheduler in (other, cluster.scheduler):
                 assert len(scheduler.queue) == 0
                 assert int(scheduler.table.requested[0].sum()) == 8000

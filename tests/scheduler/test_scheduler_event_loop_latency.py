@@ -9,7 +9,7 @@ from sampan.api.types.policy_v1 import PodDisruptionBudget, PodDisruptionBudgetS
 from sampan.machinery.object_key import key_of
 from sampan.scheduler.scheduling_queue import QueuedPodInfo
 from tests.scheduler.event_loop_hold import LONGEST_S, longest_hold, node, pod
-from tests.scheduler.running_scheduler import running
+from tests.scheduler.running_scheduler import running_scheduler
 
 NODES, PODS_PER_NODE = 3000, 3
 
@@ -18,7 +18,7 @@ def test_preemption_in_a_large_cluster_does_not_block_the_event_loop() -> None:
     """All nodes are full of pods that may be preempted, under budgets."""
 
     async def main() -> float:
-        async with running() as cluster:
+        async with running_scheduler() as cluster:
             scheduler = cluster.scheduler
             nodes, budgets = scheduler.informers.for_kind(Node), scheduler.informers.for_kind(PodDisruptionBudget)
             for app in "0123456789":

@@ -51,7 +51,7 @@ async def fill(cluster: Cluster) -> None:
         await put(f"/registry/pods/default/{new_pod.metadata.name}", json.encode(new_pod))
 
 
-async def hold_of_a_start(cluster: Cluster, round: int) -> float:
+async def measure_start_hold(cluster: Cluster, round: int) -> float:
     """How long a scheduler that starts with ten pending pods blocks the event loop at most."""
     client = cluster.make_client("kube-scheduler")
     scheduler = make_scheduler(client=client, clock=cluster.clock)
@@ -86,7 +86,7 @@ def test_a_start_with_many_pods_does_not_block_the_event_loop() -> None:
             holds: list[float] = []
             with server_gc_settings():
                 while len(holds) < ROUNDS and (not holds or min(holds) >= LONGEST_S):
-                    holds.append(await hold_of_a_start(served, len(holds)))
+                    holds.append(await measure_start_hold(served, len(holds)))
             return holds
 
     holds = asyncio.run(main())

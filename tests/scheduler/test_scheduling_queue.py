@@ -133,12 +133,12 @@ async def test_wait_ends_when_a_pod_is_added_or_its_back_off_ends(harness: Queue
     entry = harness.queue.pop()
     assert entry is not None
     harness.queue.requeue_after_error(entry)
-    next_pod = asyncio.ensure_future(_next(harness))
+    next_pod = asyncio.ensure_future(_wait_for_pod(harness))
     await harness.clock.advance(1)
     assert await next_pod == "a"
 
 
-async def _next(harness: QueueHarness) -> str:
+async def _wait_for_pod(harness: QueueHarness) -> str:
     while not (name := harness.pop()):
         await harness.queue.wait()
     return name

@@ -120,7 +120,7 @@ def _kill_with_parent_command() -> list[str]:
 
 
 @contextmanager
-def one_member(
+def running_member(
     directory: Path, *, flags: Sequence[str] = ("--unsafe-no-fsync",), scheme: str = "http"
 ) -> Iterator[Member]:
     """Run a single server. Try again if another process has taken one of its ports meanwhile."""
@@ -142,7 +142,7 @@ def one_member(
 
 
 @contextmanager
-def several_members(directory: Path, *, count: int = 3, flags: Sequence[str] = ()) -> Iterator[list[Member]]:
+def running_members(directory: Path, *, count: int = 3, flags: Sequence[str] = ()) -> Iterator[list[Member]]:
     members = [Member(directory=directory / f"m{i}", name=f"m{i}", flags=flags) for i in range(count)]
     try:
         for member in members:

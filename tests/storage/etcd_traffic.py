@@ -29,7 +29,7 @@ class Traffic:
                 for task in running:
                     task.cancel()
 
-    async def more(self, count: int) -> None:
+    async def wait_for_writes(self, count: int) -> None:
         """Wait until `count` more writes have been acknowledged."""
         goal = len(self.acknowledged) + count
         while len(self.acknowledged) < goal:
@@ -87,17 +87,17 @@ class Observer:
         self.revision = batch.revision
         self._more.set()
 
-    def up_to(self, revision: int) -> list[StoreEvent]:
+    def list_events_up_to(self, revision: int) -> list[StoreEvent]:
         return [event for event in self.events if event.revision <= revision]
 
-    async def until(self, revision: int) -> None:
+    async def wait_for_revision(self, revision: int) -> None:
         while self.revision < revision:
             self._more.clear()
             await self._more.wait()
 
 
 @asynccontextmanager
-async def observing(backend: EtcdBackend, *, root: str, after: int, count: int) -> AsyncIterator[list[Observer]]:
+async def open_observers(backend: EtcdBackend, *, root: str, after: int, count: int) -> AsyncIterator[list[Observer]]:
     """Open watches, alternately with a callback and with an iterator."""
     observers = [Observer(after) for _ in range(count)]
 
@@ -126,9 +126,9 @@ async def check(url: str, *, start: int, traffic: Traffic, observers: list[Obser
         reference = Observer(start)
         async with backend.watch(traffic.root, after=start, on_batch=reference) as watch:
             await watch.request_progress()
-            await reference.until(end)
+            await reference.wait_for_revision(end)
         page = await backend.range(traffic.root, revision=end)
-    history = reference.up_to(end)
+    history = reference.list_events_up_to(end)
     events = {event.revision: event for event in history}
     for revision, written in traffic.acknowledged.items():
         event = events.get(revision)
@@ -136,8 +136,8 @@ async def check(url: str, *, start: int, traffic: Traffic, observers: list[Obser
         assert (event.key, event.value) == (written.key, written.value)
     for observer in observers:
         async with asyncio.timeout(60):
-            await observer.until(end)
-        assert observer.up_to(end) == history
+            await observer.wait_for_revision(end)
+        assert observer.list_events_up_to(end) == history
     assert {entry.key: entry.value for entry in page.entries} == _state(history)
 
 

@@ -1,8 +1,8 @@
 """A disk for SQLite that can lose power, run full and fail: an apsw VFS, and the driver that runs a store on it.
 
-The process that writes sees all its writes, as it would from the page cache. `Disk.after_power_loss` returns the files
-after a power loss at this moment: the last synced content of each file, and of each later write all, nothing or some
-sectors.
+The process that writes sees all its writes, as it would from the page cache. `Disk.simulate_power_loss` returns the
+files after a power loss at this moment: the last synced content of each file, and of each later write all, nothing or
+some sectors.
 """
 
 import itertools
@@ -33,7 +33,7 @@ class TrackedFile:
             _apply(self.synced, offset, data)
         self.unsynced.clear()
 
-    def after_power_loss(self, chance: random.Random) -> bytes:
+    def simulate_power_loss(self, chance: random.Random) -> bytes:
         content = bytearray(self.synced)
         for offset, data in self.unsynced:
             match chance.choice(["kept", "lost", "torn"]):
@@ -66,9 +66,9 @@ class Disk:
     is_syncing: bool = True
     """If false, syncs are acknowledged and not done."""
 
-    def after_power_loss(self, chance: random.Random) -> dict[str, bytes]:
+    def simulate_power_loss(self, chance: random.Random) -> dict[str, bytes]:
         with self.lock:
-            return {name: file.after_power_loss(chance) for name, file in self.files.items()}
+            return {name: file.simulate_power_loss(chance) for name, file in self.files.items()}
 
 
 class _File(apsw.VFSFile):

@@ -39,7 +39,7 @@ class Model:
     def revision(self) -> int:
         return self.log[-1].revision if self.log else self.first
 
-    def ago(self, writes: int) -> int:
+    def revision_before(self, writes: int) -> int:
         """Return the revision before the last `writes` writes."""
         return self.log[-1 - writes].revision if writes < len(self.log) else self.first
 
@@ -114,9 +114,9 @@ class StoreMachine(RuleBasedStateMachine):
         """Enter the store in a task that outlives this call, as the background tasks of the store do."""
         self.backend = self.open()
         self._leave: asyncio.Event = asyncio.Event()
-        self._host = self.run(self._hosted())
+        self._host = self.run(self._start_host())
 
-    async def _hosted(self) -> "asyncio.Task[None]":
+    async def _start_host(self) -> "asyncio.Task[None]":
         entered = asyncio.Event()
 
         async def host() -> None:
@@ -155,12 +155,12 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(name=names, value=values, is_stale=st.booleans(), ago=writes_ago)
     def compare_and_swap(self, name: str, value: bytes, is_stale: bool, ago: int) -> None:
-        expected = self.model.ago(ago) if is_stale else self._revision_of(name)
+        expected = self.model.revision_before(ago) if is_stale else self._revision_of(name)
         self._attempt(name, value, expected, lambda: self.backend.put(self.key(name), value, expected=expected))
 
     @rule(name=names, is_checked=st.booleans(), ago=writes_ago)
     def delete(self, name: str, is_checked: bool, ago: int) -> None:
-        expected = self.model.ago(ago) if is_checked else None
+        expected = self.model.revision_before(ago) if is_checked else None
         self._attempt(name, None, expected, lambda: self.backend.delete(self.key(name), expected=expected))
 
     @rule(writes=st.lists(st.tuples(names, values), min_size=2, max_size=12))
@@ -173,28 +173,28 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(name=names, ago=writes_ago)
     def get(self, name: str, ago: int) -> None:
-        revision = self.model.ago(ago)
+        revision = self.model.revision_before(ago)
         expected = self.model.state(revision).get(self.key(name))
         self._read(revision, self.backend.get(self.key(name), revision=revision), (expected, revision))
 
     @rule(prefix=prefixes, start=st.none() | names, limit=st.integers(0, 5), ago=writes_ago)
     def range(self, prefix: str, start: str | None, limit: int, ago: int) -> None:
         first = "" if start is None else self.key(start)
-        revision = self.model.ago(ago)
+        revision = self.model.revision_before(ago)
         expected = self.model.page(self.key(prefix), first, limit, revision)
         work = self.backend.range(self.key(prefix), start=first, limit=limit, revision=revision)
         self._read(revision, work, expected)
 
     @rule(ago=writes_ago)
     def compact(self, ago: int) -> None:
-        revision = self.model.ago(ago)
+        revision = self.model.revision_before(ago)
         self.run(self.backend.compact(revision))
         self.model.compacted = max(self.model.compacted, revision)
 
     @precondition(lambda self: len(self.watches) < 4)
     @rule(prefix=prefixes, ago=writes_ago, has_callback=st.booleans())
     def watch(self, prefix: str, ago: int, has_callback: bool) -> None:
-        after = self.model.ago(ago)
+        after = self.model.revision_before(ago)
         watches: list[OpenWatch] = []
         watch = self.backend.watch(
             self.key(prefix), after=after, on_batch=(lambda batch: watches[0].take(batch)) if has_callback else None

@@ -22,7 +22,7 @@ from sampan.testing.backend_conformance.history import CHECKS as HISTORY  # noqa
 from sampan.testing.backend_conformance.watches import CHECKS as WATCHES  # noqa: E402
 from tests.ports import free_ports  # noqa: E402
 from tests.storage.etcd_certificates import Authority  # noqa: E402
-from tests.storage.etcd_server import NO_ETCD, Member, find, one_member  # noqa: E402
+from tests.storage.etcd_server import NO_ETCD, Member, find, running_member  # noqa: E402
 
 pytestmark = pytest.mark.skipif(find("etcd") is None, reason=NO_ETCD)
 
@@ -34,7 +34,7 @@ _roots = itertools.count()
 
 @pytest.fixture(scope="module")
 def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Member]:
-    with one_member(tmp_path_factory.mktemp("etcd")) as member:
+    with running_member(tmp_path_factory.mktemp("etcd")) as member:
         yield member
 
 
@@ -138,7 +138,7 @@ def test_full_etcd_raises_unavailable_and_keeps_acknowledged_writes(tmp_path: Pa
                 assert not error.may_have_happened
             assert sorted(entry.revision for entry in (await backend.range("/registry/")).entries) == sorted(written)
 
-    with one_member(tmp_path, flags=["--unsafe-no-fsync", "--quota-backend-bytes=8000000"]) as member:
+    with running_member(tmp_path, flags=["--unsafe-no-fsync", "--quota-backend-bytes=8000000"]) as member:
         asyncio.run(main(member.client_url))
 
 
@@ -159,7 +159,7 @@ def test_tls_requires_trusted_certificates(tmp_path: Path) -> None:
         f"--trusted-ca-file={authority.file}",
         "--client-cert-auth",
     ]
-    with one_member(tmp_path, flags=flags, scheme="https") as member:
+    with running_member(tmp_path, flags=flags, scheme="https") as member:
         url = member.client_url
         assert asyncio.run(_put(url, ca=authority.file, cert=cert, key=key)) > 1
         rejected = {
@@ -221,7 +221,7 @@ async def test_keys_and_values_are_interchangeable_with_etcdctl(etcd: Member) ->
 
 
 def test_etcd_with_authentication_denies_anonymous_clients(tmp_path: Path) -> None:
-    with one_member(tmp_path) as member:
+    with running_member(tmp_path) as member:
         for command in ("user add root:secret", "user grant-role root root", "auth enable"):
             _etcdctl(member, *command.split())
         with pytest.raises(StorageError, match="does not allow this") as caught:

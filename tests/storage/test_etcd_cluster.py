@@ -13,8 +13,8 @@ from sampan.storage.backend import Compacted, KeyValue, StoreConflict, Unavailab
 from sampan.storage.etcd import EtcdBackend, Timeouts
 from tests.eventually import eventually
 from tests.ports import free_ports
-from tests.storage.etcd_server import NO_ETCD, Member, find, one_member, several_members
-from tests.storage.etcd_traffic import Traffic, check, observing
+from tests.storage.etcd_server import NO_ETCD, Member, find, running_member, running_members
+from tests.storage.etcd_traffic import Traffic, check, open_observers
 from tests.storage.tcp_proxy import TcpProxy
 
 pytestmark = pytest.mark.skipif(find("etcd") is None, reason=NO_ETCD)
@@ -36,12 +36,12 @@ TIMEOUTS = Timeouts(attempt_s=1)
 
 @pytest.fixture(scope="module")
 def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Member]:
-    with one_member(tmp_path_factory.mktemp("etcd")) as member:
+    with running_member(tmp_path_factory.mktemp("etcd")) as member:
         yield member
 
 
 def test_no_write_or_event_is_lost_while_leaders_are_killed(tmp_path: Path) -> None:
-    with several_members(tmp_path, flags=CLUSTER_FLAGS) as cluster:
+    with running_members(tmp_path, flags=CLUSTER_FLAGS) as cluster:
         kills, traffic = asyncio.run(_kill_leaders(cluster))
     assert len(traffic.acknowledged) > 100 * kills
 
@@ -50,16 +50,16 @@ async def _kill_leaders(members: Sequence[Member]) -> tuple[int, Traffic]:
     kills, end = 0, time.monotonic() + BUSY_S
     async with asyncio.timeout(150), _backend(*members) as backend:
         start, traffic = await backend.current_revision(), Traffic(backend, root="/traffic/")
-        async with observing(backend, root=traffic.root, after=start, count=4) as observers:
+        async with open_observers(backend, root=traffic.root, after=start, count=4) as observers:
             async with traffic.flowing(writers=8):
                 while kills < FEWEST or (kills < MOST and time.monotonic() < end):
                     leader = await _leader(members)
                     await asyncio.to_thread(leader.kill)
                     kills += 1
-                    await traffic.more(100)
+                    await traffic.wait_for_writes(100)
                     leader.start()
                     await asyncio.to_thread(leader.wait_until_healthy)
-                    await traffic.more(50)
+                    await traffic.wait_for_writes(50)
             await check(members[0].client_url, start=start, traffic=traffic, observers=observers)
     return kills, traffic
 
@@ -70,18 +70,18 @@ def test_writes_continue_when_a_member_stops_responding(tmp_path: Path) -> None:
             start, traffic = await backend.current_revision(), Traffic(backend, root="/traffic/")
             leader = await _leader(cluster)
             stopped = next(member for member in cluster if member is not leader)
-            async with observing(backend, root=traffic.root, after=start, count=1) as observers:
+            async with open_observers(backend, root=traffic.root, after=start, count=1) as observers:
                 async with traffic.flowing(writers=8):
-                    await traffic.more(50)
+                    await traffic.wait_for_writes(50)
                     stopped.signal(signal.SIGSTOP)
                     try:
                         async with asyncio.timeout(60):
-                            await traffic.more(500)
+                            await traffic.wait_for_writes(500)
                     finally:
                         stopped.signal(signal.SIGCONT)
                 await check(leader.client_url, start=start, traffic=traffic, observers=observers)
 
-    with several_members(tmp_path, flags=(*CLUSTER_FLAGS, "--unsafe-no-fsync")) as members:
+    with running_members(tmp_path, flags=(*CLUSTER_FLAGS, "--unsafe-no-fsync")) as members:
         asyncio.run(main(members))
 
 
@@ -132,10 +132,10 @@ def test_no_write_or_event_is_lost_while_connections_are_cut(etcd: Member) -> No
 
     async def scenario(proxy: TcpProxy, backend: EtcdBackend, direct: EtcdBackend) -> None:
         start, traffic = await backend.current_revision(), Traffic(backend, root="/traffic/")
-        async with observing(backend, root=traffic.root, after=start, count=4) as observers:
+        async with open_observers(backend, root=traffic.root, after=start, count=4) as observers:
             async with traffic.flowing(writers=6):
                 for _ in range(25):
-                    await traffic.more(chance.randrange(1, 40))
+                    await traffic.wait_for_writes(chance.randrange(1, 40))
                     proxy.cut()
             await check(etcd.client_url, start=start, traffic=traffic, observers=observers)
         assert len(traffic.acknowledged) > 300

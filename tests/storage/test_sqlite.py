@@ -71,7 +71,7 @@ async def test_data_and_history_survive_a_restart(tmp_path: Path) -> None:
 async def test_keys_expire_after_a_restart(tmp_path: Path) -> None:
     path, clock = tmp_path / "state.db", VirtualClock()
 
-    async def deleted(backend: SqliteBackend) -> list[str]:
+    async def list_deleted_keys(backend: SqliteBackend) -> list[str]:
         await clock.settle()
         return [key for key in ("/soon", "/late", "/never") if (await backend.get(key))[0] is None]
 
@@ -83,9 +83,9 @@ async def test_keys_expire_after_a_restart(tmp_path: Path) -> None:
     await clock.advance(50)
     async with SqliteBackend(path=path, clock=clock) as backend:
         clock.on_idle(backend.idle)
-        assert await deleted(backend) == ["/soon"], "the key expired while the store was closed"
+        assert await list_deleted_keys(backend) == ["/soon"], "the key expired while the store was closed"
         await clock.advance(60)
-        assert await deleted(backend) == ["/soon", "/late"]
+        assert await list_deleted_keys(backend) == ["/soon", "/late"]
 
 
 async def test_concurrent_writes_share_one_sync(tmp_path: Path) -> None:

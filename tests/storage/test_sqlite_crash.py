@@ -41,12 +41,12 @@ def _kill_after(output: IO[str], write_count: int) -> list[Acknowledged]:
         if first == "pid":
             pid = int(fields[0])
         else:
-            acknowledged.append(_acknowledged(first, *fields))
+            acknowledged.append(_parse_acknowledged(first, *fields))
     os.kill(pid, signal.SIGKILL)
     while (line := output.readline()) != "dead\n":
-        acknowledged.append(_acknowledged(*line.split()))
+        acknowledged.append(_parse_acknowledged(*line.split()))
     return acknowledged
 
 
-def _acknowledged(revision: str, key: str, value: str) -> Acknowledged:
+def _parse_acknowledged(revision: str, key: str, value: str) -> Acknowledged:
     return Acknowledged(int(revision), key, None if value == "-" else pad(value))

@@ -41,7 +41,7 @@ class SnapshotRecorder:
             self.take()
 
     def take(self) -> None:
-        self.snapshots.append(Snapshot(self._disk.after_power_loss(self._chance), list(self._acknowledged)))
+        self.snapshots.append(Snapshot(self._disk.simulate_power_loss(self._chance), list(self._acknowledged)))
 
     def sample(self, count: int) -> list[Snapshot]:
         return self._chance.sample(self.snapshots, min(count, len(self.snapshots)))
@@ -131,7 +131,7 @@ def test_commit_with_failed_sync_is_undone_or_reported_as_uncertain(
     snapshots: list[Snapshot] = []
 
     def take_snapshots() -> None:
-        snapshots.extend(Snapshot(disk.after_power_loss(random.Random(i)), list(acknowledged)) for i in range(10))
+        snapshots.extend(Snapshot(disk.simulate_power_loss(random.Random(i)), list(acknowledged)) for i in range(10))
 
     async def work() -> None:
         path, clock = tmp_path / "work" / "state.db", VirtualClock()

@@ -22,12 +22,12 @@ from sampan.storage.sqlite.schema import (
 
 
 @contextmanager
-def _raw(path: Path) -> Iterator[sqlite3.Connection]:
+def _open_raw(path: Path) -> Iterator[sqlite3.Connection]:
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         yield connection
 
 
-def _store(path: Path) -> None:
+def _create_store(path: Path) -> None:
     async def work() -> None:
         async with SqliteBackend(path=path, clock=VirtualClock()) as backend:
             await backend.put("/a", b"1")
@@ -37,8 +37,8 @@ def _store(path: Path) -> None:
 
 def test_new_file_has_application_id_and_format_version(tmp_path: Path) -> None:
     path = tmp_path / "state.db"
-    _store(path)
-    with _raw(path) as connection:
+    _create_store(path)
+    with _open_raw(path) as connection:
         assert connection.execute("PRAGMA application_id").fetchone() == (APPLICATION_ID,)
         assert connection.execute("PRAGMA user_version").fetchone() == (len(STEPS),)
         assert connection.execute("PRAGMA auto_vacuum").fetchone() == (2,)
@@ -47,21 +47,21 @@ def test_new_file_has_application_id_and_format_version(tmp_path: Path) -> None:
 
 def test_a_newer_format_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "state.db"
-    _store(path)
+    _create_store(path)
     newer = len(STEPS) + 1
-    with _raw(path) as connection:
+    with _open_raw(path) as connection:
         connection.execute(f"PRAGMA user_version = {newer}")
     with pytest.raises(FormatError, match=rf"{path} has format {newer}; .* up to {len(STEPS)}"):
-        _store(path)
+        _create_store(path)
 
 
 def _make_other_database(path: Path) -> None:
-    with _raw(path) as connection:
+    with _open_raw(path) as connection:
         connection.execute("CREATE TABLE other (a)")
 
 
 def _make_other_application(path: Path) -> None:
-    with _raw(path) as connection:
+    with _open_raw(path) as connection:
         connection.execute("PRAGMA application_id = 7")
 
 
@@ -75,7 +75,7 @@ def test_foreign_files_are_rejected_and_unchanged(tmp_path: Path, make: object) 
     make(path)  # type: ignore[operator]
     before = path.read_bytes()
     with pytest.raises(FormatError, match=f"{path} is not a Sampan store"):
-        _store(path)
+        _create_store(path)
     assert path.read_bytes() == before
     _check_unlocked(path)
 
@@ -83,7 +83,7 @@ def test_foreign_files_are_rejected_and_unchanged(tmp_path: Path, make: object) 
 def _check_unlocked(path: Path) -> None:
     """Check that the failed attempt has released the lock."""
     path.unlink()
-    _store(path)
+    _create_store(path)
 
 
 def _format_next(connection: SqliteConnection) -> None:
@@ -99,7 +99,7 @@ def _format_after(connection: SqliteConnection) -> None:
 
 def test_older_format_is_migrated_step_by_step(tmp_path: Path) -> None:
     path = tmp_path / "state.db"
-    _store(path)
+    _create_store(path)
     connection = open_for_writing(StandardDriver(), path)
     migrate(connection, path, [*STEPS, _format_next, _format_after])
     assert version_of(connection, path) == len(STEPS) + 2
@@ -112,7 +112,7 @@ def test_older_format_is_migrated_step_by_step(tmp_path: Path) -> None:
 
 def test_failed_migration_step_changes_nothing(tmp_path: Path) -> None:
     path = tmp_path / "state.db"
-    _store(path)
+    _create_store(path)
 
     def fail(connection: SqliteConnection) -> None:
         raise ZeroDivisionError
@@ -123,11 +123,11 @@ def test_failed_migration_step_changes_nothing(tmp_path: Path) -> None:
     assert version_of(connection, path) == len(STEPS)
     assert connection.execute("SELECT key FROM live").fetchall() == [("/a",)]
     connection.close()
-    _store(path)
+    _create_store(path)
 
 
 def test_file_without_tables_is_opened_as_an_empty_store(tmp_path: Path) -> None:
     path = tmp_path / "state.db"
-    with _raw(path) as connection:
+    with _open_raw(path) as connection:
         connection.execute("PRAGMA journal_mode = WAL")
-    _store(path)
+    _create_store(path)

@@ -10,7 +10,7 @@ from sampan.storage.memory import MemoryBackend
 from sampan.storage.watch_hub import QUEUED_BYTES, QUEUED_EVENTS, WatchHub
 
 
-async def _no_log(prefix: str, after: int, through: int) -> Batch:
+async def _fail_to_read_log(prefix: str, after: int, through: int) -> Batch:
     raise AssertionError("nothing to read")
 
 
@@ -34,7 +34,7 @@ def _publish_all(hub: WatchHub) -> None:
 async def test_events_reach_the_watches_of_their_prefixes() -> None:
     """Routes are computed again when a watch is opened or closed."""
 
-    hub = WatchHub(revision=1, read_log=_no_log)
+    hub = WatchHub(revision=1, read_log=_fail_to_read_log)
     received = {prefix: RecordedKeys() for prefix in PREFIXES}
     async with AsyncExitStack() as watches:
         for count, prefix in enumerate(PREFIXES, 1):

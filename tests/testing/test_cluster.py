@@ -25,7 +25,7 @@ from sampan.storage.sqlite.schema import FormatError
 from sampan.testing import Cluster
 from sampan.testing.builders import config_map, pod
 from tests.eventually import wait_until
-from tests.storage.etcd_server import find, one_member
+from tests.storage.etcd_server import find, running_member
 
 
 def is_listening(url: str) -> bool:
@@ -284,7 +284,7 @@ class TestStores:
 
     @pytest.mark.skipif(find("etcd") is None, reason="etcd is not installed")
     def test_two_clusters_on_one_etcd_see_the_same_objects(self, tmp_path: Path) -> None:
-        with one_member(tmp_path) as member:
+        with running_member(tmp_path) as member:
             store = member.client_url
             with Cluster(level="api", store=store) as first, Cluster(level="api", store=store) as other:
 

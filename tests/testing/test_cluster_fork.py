@@ -91,7 +91,7 @@ def test_watch_continues_at_a_resource_version_of_the_original(original: Cluster
     version = original.run(client.list(Selection(namespace="default"))).resource_version
     original.apply(config_map("after-the-version"))
 
-    async def first_name(fork: Cluster) -> str:
+    async def wait_for_first_name(fork: Cluster) -> str:
         maps = fork.client.for_kind(ConfigMap)
         async with maps.watch(Selection(namespace="default"), resource_version=version) as events:
             async for batch in events:
@@ -99,7 +99,7 @@ def test_watch_continues_at_a_resource_version_of_the_original(original: Cluster
         return ""
 
     with original.fork() as fork:
-        assert fork.run(first_name(fork)) == "after-the-version"
+        assert fork.run(wait_for_first_name(fork)) == "after-the-version"
 
 
 def test_fork_can_be_forked(original: Cluster) -> None:

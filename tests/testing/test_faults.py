@@ -146,7 +146,7 @@ class TestWatches:
             cluster.run(watch())
 
     def test_watches_of_other_resources_continue(self, cluster: Cluster, namespace: str) -> None:
-        async def first_name() -> str:
+        async def wait_for_first_name() -> str:
             async with cluster.client.for_kind(ConfigMap).watch(
                 Selection(namespace=namespace), initial_events=True
             ) as events:
@@ -155,7 +155,7 @@ class TestWatches:
                         return str(batch[0].object.metadata.name)
             return ""
 
-        assert cluster.run(first_name()) == "kube-root-ca.crt"
+        assert cluster.run(wait_for_first_name()) == "kube-root-ca.crt"
 
 
 def test_injected_faults_end_with_their_block(cluster: Cluster, namespace: str) -> None:

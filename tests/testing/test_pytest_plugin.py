@@ -43,7 +43,7 @@ def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytes
     return pytester
 
 
-def left_directories(project: pytest.Pytester) -> list[Path]:
+def list_remaining_directories(project: pytest.Pytester) -> list[Path]:
     """Return the directories of clusters that still exist."""
     return list((project.path / "tmp").glob("sampan*"))
 
@@ -66,7 +66,7 @@ def test_fixtures_and_failure_reports_with_cluster_dumps_work_with_xdist(project
     )
     result = project.runpytest_subprocess("-q", "-n", "2")
     result.assert_outcomes(passed=6, failed=2)
-    assert left_directories(project) == []
+    assert list_remaining_directories(project) == []
     result.stdout.fnmatch_lines(
         [
             "*WaitTimeout: pod/lonely in namespace test-*: condition=Ready was not met within 0.1 s*",
@@ -230,7 +230,7 @@ def test_fixtures_short_names_markers_forks_and_clients(project: pytest.Pytester
     """
     )
     project.runpytest_subprocess("-q").assert_outcomes(passed=14)
-    assert left_directories(project) == []
+    assert list_remaining_directories(project) == []
 
 
 def test_fixtures_of_a_project_override_short_names(pytester: pytest.Pytester) -> None:

@@ -54,11 +54,11 @@ def test_missing_field_error_of_a_function_is_kept() -> None:
 
 
 def test_errors_other_than_missing_fields_are_raised() -> None:
-    def broken(_: dict[str, Any]) -> bool:
+    def fail(_: dict[str, Any]) -> bool:
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        WaitCondition(broken).is_met(POD)
+        WaitCondition(fail).is_met(POD)
 
 
 @pytest.mark.parametrize("text", ["phase=Running", "jsonpath=.status.phase=Running", "jsonpath={.status[}=1"])

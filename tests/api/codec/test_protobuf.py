@@ -27,7 +27,7 @@ RECORDED_AT_TWO_REVISIONS = {"APIServiceList", "PriorityClassList"}
 """Lists whose JSON and protobuf were requested at different revisions."""
 
 
-def recorded(shared_dir: Path) -> list[dict[str, Any]]:
+def read_vectors(shared_dir: Path) -> list[dict[str, Any]]:
     vectors: list[dict[str, Any]] = json.loads((shared_dir / "reference" / "protobuf-vectors.json").read_bytes())
     return vectors
 
@@ -46,7 +46,7 @@ def without_revision(vector: dict[str, Any]) -> dict[str, Any]:
     return value
 
 
-def plain(decoded: dict[str, Any]) -> dict[str, Any]:
+def to_json_value(decoded: dict[str, Any]) -> dict[str, Any]:
     """Return a decoded object without the bytes of raw JSON."""
     value: dict[str, Any] = json.loads(msgspec.json.encode(decoded))
     return value
@@ -58,17 +58,17 @@ def vector_name(vector: dict[str, Any]) -> str:
 
 class TestRecorded:
     def test_every_vector_decodes_to_its_json(self, shared_dir: Path) -> None:
-        vectors = recorded(shared_dir)
+        vectors = read_vectors(shared_dir)
         for vector in vectors:
-            decoded = plain(protobuf.decode(b64decode(vector["protobuf"])))
+            decoded = to_json_value(protobuf.decode(b64decode(vector["protobuf"])))
             assert without_revision(decoded) == without_revision(vector["json"]), vector_name(vector)
         assert len(vectors) == 159
 
     def test_every_vector_encodes_back(self, shared_dir: Path) -> None:
         differ = []
-        for vector in recorded(shared_dir):
+        for vector in read_vectors(shared_dir):
             encoded = protobuf.encode(vector["json"])
-            assert plain(protobuf.decode(encoded)) == vector["json"], vector_name(vector)
+            assert to_json_value(protobuf.decode(encoded)) == vector["json"], vector_name(vector)
             if encoded != b64decode(vector["protobuf"]):
                 differ.append((vector["kind"], vector["json"]["metadata"].get("name")))
         # r2 holds raw JSON with its client's spaces, which JSON values do not keep.
@@ -78,7 +78,7 @@ class TestRecorded:
 @pytest.mark.parametrize("vector", random_objects(), ids=vector_name)
 def test_random_object_has_the_same_json_and_protobuf_as_with_go(vector: dict[str, Any]) -> None:
     data = b64decode(vector["protobuf"])
-    assert plain(protobuf.decode(data)) == vector["json"]
+    assert to_json_value(protobuf.decode(data)) == vector["json"]
     assert protobuf.encode(vector["json"]) == data
 
 
@@ -140,7 +140,7 @@ class TestEnvelope:
                 {"x": 1},
             ],
         }
-        assert plain(protobuf.decode(protobuf.encode(value))) == value
+        assert to_json_value(protobuf.decode(protobuf.encode(value))) == value
 
     def test_join_list_equals_encoding_the_list(self) -> None:
         pods = [{"metadata": {"name": f"p{n}"}, "spec": {"containers": None}, "status": {}} for n in range(300)]
@@ -184,10 +184,10 @@ class TestWatch:
 
     def test_an_event_of_a_custom_resource_is_json(self) -> None:
         data = protobuf.encode_event("ADDED", b'{"kind":"Thing"}')
-        assert plain(protobuf.decode_event(data)) == {"type": "ADDED", "object": {"kind": "Thing"}}
+        assert to_json_value(protobuf.decode_event(data)) == {"type": "ADDED", "object": {"kind": "Thing"}}
 
 
-def config_map(body: bytes) -> dict[str, Any]:
+def decode_config_map(body: bytes) -> dict[str, Any]:
     return protobuf.decode(protobuf.wrap("v1", "ConfigMap", body))
 
 
@@ -225,7 +225,7 @@ class TestHostile:
     )
     def test_malformed_message_is_rejected(self, body: bytes, error: str) -> None:
         with pytest.raises(ProtobufError, match=error):
-            config_map(body)
+            decode_config_map(body)
 
     @pytest.mark.parametrize(
         ("data", "error"),
@@ -243,15 +243,15 @@ class TestHostile:
 
     def test_unknown_fields_are_skipped(self) -> None:
         unknown = b"\xf8\x07\x01" + b"\xf9\x07" + bytes(8) + b"\xfa\x07\x03abc" + b"\xfd\x07" + bytes(4)
-        assert config_map(unknown + b"\x20\x01" + unknown)["immutable"] is True
+        assert decode_config_map(unknown + b"\x20\x01" + unknown)["immutable"] is True
 
     def test_invalid_utf8_is_replaced(self) -> None:
-        assert config_map(b"\x12\x08\x0a\x01k\x12\x03a\xffb")["data"] == {"k": "a�b"}
+        assert decode_config_map(b"\x12\x08\x0a\x01k\x12\x03a\xffb")["data"] == {"k": "a�b"}
 
     def test_repeated_messages_are_merged_and_the_last_value_wins(self) -> None:
         name, namespace, empty = b"\x0a\x03\x0a\x01a", b"\x0a\x03\x1a\x01b", b"\x0a\x02\x0a\x00"
-        assert config_map(name + namespace)["metadata"] == {"name": "a", "namespace": "b"}
-        assert config_map(name + empty)["metadata"] == {}
+        assert decode_config_map(name + namespace)["metadata"] == {"name": "a", "namespace": "b"}
+        assert decode_config_map(name + empty)["metadata"] == {}
 
     def test_packed_integers_are_read(self) -> None:
         body = protobuf.encode_body("v1", "Pod", {"spec": {"securityContext": {"supplementalGroups": [1, 300, -1]}}})
@@ -263,7 +263,7 @@ class TestHostile:
         assert decoded["spec"]["securityContext"] == {"supplementalGroups": [1, 300, -1]}
 
     def test_nesting_of_schemas_is_limited(self) -> None:
-        def nested(depth: int) -> dict[str, Any]:
+        def build_nested_crd(depth: int) -> dict[str, Any]:
             schema: dict[str, Any] = {"type": "string"}
             for _ in range(depth):
                 schema = {"type": "object", "properties": {"a": schema}}
@@ -277,9 +277,9 @@ class TestHostile:
                 "status": {"conditions": None, "acceptedNames": {"plural": "", "kind": ""}, "storedVersions": None},
             }
 
-        assert protobuf.decode(protobuf.encode(nested(100))) == nested(100)
+        assert protobuf.decode(protobuf.encode(build_nested_crd(100))) == build_nested_crd(100)
         with pytest.raises(ProtobufError, match="nested more than"):
-            protobuf.encode(nested(300))
+            protobuf.encode(build_nested_crd(300))
         body = b""
         for _ in range(3000):
             body = encode_delimited(b"\xea\x01", b"\x0a\x01a" + encode_delimited(b"\x12", body))
@@ -334,9 +334,9 @@ def check_decoded_or_rejected(data: bytes) -> None:
         decoded = protobuf.decode(data)
     except ProtobufError:
         return
-    json.dumps(plain(decoded), allow_nan=False)
+    json.dumps(to_json_value(decoded), allow_nan=False)
     again = protobuf.decode(protobuf.encode(decoded))
-    assert without_nulls(plain(again)) == without_nulls(plain(decoded))
+    assert without_nulls(to_json_value(again)) == without_nulls(to_json_value(decoded))
 
 
 def without_nulls(value: Any) -> Any:
@@ -394,7 +394,7 @@ def test_zero_time_is_decoded_as_null() -> None:
     assert protobuf.decode(protobuf.wrap("v1", "ServiceAccount", body))["metadata"] == {"deletionTimestamp": None}
 
 
-def generator(repository: Path) -> ModuleType:
+def load_generator(repository: Path) -> ModuleType:
     spec = importlib.util.spec_from_file_location("apigen_protobuf", repository / "tools" / "apigen_protobuf.py")
     assert spec is not None
     assert spec.loader is not None
@@ -405,5 +405,5 @@ def generator(repository: Path) -> ModuleType:
 
 
 def test_protobuf_table_is_up_to_date(repository: Path, shared_dir: Path) -> None:
-    generated = generator(repository).main(shared_dir / "reference" / "protobuf-fields-v1.36.json")
+    generated = load_generator(repository).main(shared_dir / "reference" / "protobuf-fields-v1.36.json")
     assert generated == (repository / "src/sampan/api/data/protobuf.json").read_text()

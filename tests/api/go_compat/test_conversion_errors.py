@@ -10,7 +10,7 @@ from sampan.api.schema import schemas
 from sampan.api.types.core_v1 import Pod
 
 
-def _nested(path: str, value: Any) -> Any:
+def _wrap_in_path(path: str, value: Any) -> Any:
     for part in reversed(path.split(".")):
         value = [value] if part.isdigit() else {part: value}
     return value
@@ -45,7 +45,7 @@ def _nested(path: str, value: Any) -> Any:
     ],
 )
 def test_message_for_a_value_of_the_wrong_type(path: str, value: Any, message: str) -> None:
-    whole = _nested(path, value)
+    whole = _wrap_in_path(path, value)
     with pytest.raises(json.DecodeError) as raised:
         json.decode_value(whole, Pod)
     assert conversion_errors.conversion_error(whole, schemas.schema_of(Pod), str(raised.value)) == message

@@ -87,11 +87,11 @@ def test_json_text(value: Any, expected: str) -> None:
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
 
 
-def nested(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+def nest_values(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     return st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3)
 
 
-@given(st.recursive(SCALARS, nested, max_leaves=8))
+@given(st.recursive(SCALARS, nest_values, max_leaves=8))
 def test_json_text_is_json(value: Any) -> None:
     assert json.loads(gotext.json_text(value), parse_int=float) == json.loads(json.dumps(value), parse_int=float)
 

@@ -15,16 +15,16 @@ def test_definitions_are_published_as_by_a_real_server(shared_dir: Path) -> None
     assert len(published) == 584
     for name, expected in published.items():
         actual = openapi.definition(schemas.definition(name))
-        assert actual == _with_references(expected), name
+        assert actual == _wrap_references(expected), name
 
 
-def _with_references(node: dict[str, Any]) -> dict[str, Any]:
+def _wrap_references(node: dict[str, Any]) -> dict[str, Any]:
     """Return the definition with each bare $ref of the reference file as allOf, which means the same."""
-    fields = {name: _allof(field) for name, field in node.get("properties", {}).items()}
+    fields = {name: _wrap_reference(field) for name, field in node.get("properties", {}).items()}
     return {**node, "properties": fields} if fields else node
 
 
-def _allof(field: dict[str, Any]) -> dict[str, Any]:
+def _wrap_reference(field: dict[str, Any]) -> dict[str, Any]:
     return {"allOf": [field]} if list(field) == ["$ref"] else field
 
 

@@ -56,7 +56,7 @@ requirements = st.one_of(
 selectors = st.lists(requirements, max_size=5).map(Selector)
 
 
-def holds(requirement: Requirement, labels: Mapping[str, str]) -> bool:
+def is_met(requirement: Requirement, labels: Mapping[str, str]) -> bool:
     """Return whether the labels meet a requirement: the reference for `matches`."""
     key, operator, values = requirement
     value = labels.get(key)
@@ -82,7 +82,7 @@ def test_text_of_a_selector_is_parsed_back(selector: Selector) -> None:
 
 @given(selectors, label_sets)
 def test_matching_means_that_all_requirements_hold(selector: Selector, labels: dict[str, str]) -> None:
-    assert selector.matches(labels) == all(holds(requirement, labels) for requirement in selector.requirements)
+    assert selector.matches(labels) == all(is_met(requirement, labels) for requirement in selector.requirements)
 
 
 @given(selectors, label_sets)
@@ -150,7 +150,7 @@ def test_long_texts_are_not_cached() -> None:
     assert labels._parse_kept.cache_info().currsize == before
 
 
-def recorded(shared: Path, name: str, parameter: str) -> list[tuple[str, dict[str, Any]]]:
+def read_selectors(shared: Path, name: str, parameter: str) -> list[tuple[str, dict[str, Any]]]:
     """Return the selectors of a recording with their recorded steps."""
     steps = json.loads((shared / "golden" / "recorded" / f"{name}.json").read_text())
     queries = [(parse_qs(urlsplit(step["request"].split(" ")[1]).query), step) for step in steps]
@@ -158,7 +158,7 @@ def recorded(shared: Path, name: str, parameter: str) -> list[tuple[str, dict[st
 
 
 def test_recorded_errors(shared_dir: Path) -> None:
-    cases = recorded(shared_dir, "lists-labels-bad", "labelSelector")
+    cases = read_selectors(shared_dir, "lists-labels-bad", "labelSelector")
     assert len(cases) > 15
     for text, step in cases:
         if step["status"] == 200:
@@ -172,7 +172,7 @@ def test_recorded_errors(shared_dir: Path) -> None:
 def test_recorded_lists_contain_the_matching_objects(shared_dir: Path) -> None:
     cases = [
         (text, step["body"]["items"])
-        for text, step in recorded(shared_dir, "lists-labels", "labelSelector")
+        for text, step in read_selectors(shared_dir, "lists-labels", "labelSelector")
         if step["body"].get("kind") == "SecretList"
     ]
     known = {item["metadata"]["name"]: item["metadata"].get("labels", {}) for _, items in cases for item in items}

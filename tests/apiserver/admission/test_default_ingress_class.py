@@ -1,6 +1,6 @@
 from typing import Any
 
-from tests.apiserver.cluster import Cluster, in_cluster
+from tests.apiserver.cluster import Cluster, run_in_cluster
 
 NETWORKING = "/apis/networking.k8s.io/v1"
 DEFAULT = "ingressclass.kubernetes.io/is-default-class"
@@ -23,4 +23,4 @@ def test_default_class_is_set_only_on_ingress_without_class_or_annotation() -> N
         assert await ingress(cluster, "c", ingressClassName="two") == "two"
         assert await ingress(cluster, "d", {"kubernetes.io/ingress.class": "x"}) is None
 
-    in_cluster(work)
+    run_in_cluster(work)

@@ -1,6 +1,6 @@
 from typing import Any
 
-from tests.apiserver.cluster import NAMESPACE, Cluster, in_cluster
+from tests.apiserver.cluster import NAMESPACE, Cluster, run_in_cluster
 
 CLASSES, CLAIMS = "/apis/storage.k8s.io/v1/storageclasses", f"{NAMESPACE}/persistentvolumeclaims"
 DEFAULT, BETA_DEFAULT = (
@@ -26,7 +26,7 @@ def test_without_a_default_a_claim_has_no_class() -> None:
         await storage_class(cluster, "a")
         assert await class_of_new_claim(cluster, "c") is None
 
-    in_cluster(work)
+    run_in_cluster(work)
 
 
 def test_newest_default_class_is_used_and_ties_are_broken_by_name() -> None:
@@ -39,7 +39,7 @@ def test_newest_default_class_is_used_and_ties_are_broken_by_name() -> None:
         await storage_class(cluster, "z", **{DEFAULT: "true"})
         assert await class_of_new_claim(cluster, "d") == "z"
 
-    in_cluster(work)
+    run_in_cluster(work)
 
 
 def test_claim_with_class_empty_class_or_class_annotation_is_not_changed() -> None:
@@ -49,4 +49,4 @@ def test_claim_with_class_empty_class_or_class_annotation_is_not_changed() -> No
         assert await class_of_new_claim(cluster, "d", storageClassName="b") == "b"
         assert await class_of_new_claim(cluster, "e", {"volume.beta.kubernetes.io/storage-class": "b"}) is None
 
-    in_cluster(work)
+    run_in_cluster(work)

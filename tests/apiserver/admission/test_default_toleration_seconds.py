@@ -4,7 +4,7 @@ import pytest
 
 from sampan.apiserver.admission.default_toleration_seconds import TolerationDefaults
 from sampan.apiserver.admission.plugins import default_plugins
-from tests.apiserver.cluster import PODS, Cluster, in_cluster
+from tests.apiserver.cluster import PODS, Cluster, run_in_cluster
 from tests.apiserver.in_process_server import in_process_client
 
 
@@ -33,19 +33,19 @@ def test_not_ready_and_unreachable_tolerations_are_added_if_missing(
     tolerations: list[Any], expected: list[Any]
 ) -> None:
     async def work(cluster: Cluster) -> None:
-        assert (await cluster.pod(spec={"tolerations": tolerations}))["spec"]["tolerations"] == expected
+        assert (await cluster.create_pod(spec={"tolerations": tolerations}))["spec"]["tolerations"] == expected
 
-    in_cluster(work)
+    run_in_cluster(work)
 
 
 def test_default_tolerations_removed_by_update_are_restored() -> None:
     async def work(cluster: Cluster) -> None:
-        created = await cluster.pod()
+        created = await cluster.create_pod()
         del created["spec"]["tolerations"]
         reply = await cluster.send("PUT", f"{PODS}/a", created)
         assert reply.json["spec"]["tolerations"] == [default_toleration("not-ready"), default_toleration("unreachable")]
 
-    in_cluster(work)
+    run_in_cluster(work)
 
 
 async def test_default_toleration_seconds_can_be_configured() -> None:
@@ -55,5 +55,5 @@ async def test_default_toleration_seconds_can_be_configured() -> None:
     ) as client:
         cluster = Cluster(client)
         await cluster.make("/api/v1/namespaces", {"metadata": {"name": "ns"}})
-        pod = await cluster.pod()
+        pod = await cluster.create_pod()
         assert pod["spec"]["tolerations"] == [default_toleration("not-ready", 30), default_toleration("unreachable", 0)]

@@ -11,7 +11,7 @@ from sampan.apiserver.admission.image_policy_webhook import FAILED_OPEN, ImagePo
 from sampan.apiserver.admission.plugins import default_plugins
 from tests.apiserver.cluster import NAMESPACE, Cluster
 from tests.apiserver.in_process_server import in_process_client, run
-from tests.apiserver.pods import container
+from tests.apiserver.pods import spec_with_container
 
 
 class ImageReviewServer:
@@ -69,8 +69,8 @@ def test_webhook_decision_is_enforced_and_cached(tmp_path: Path) -> None:
             serve_reviews(review_server) as url,
             cluster_with_policy({"kubeConfigFile": kubeconfig(tmp_path, url)}) as cluster,
         ):
-            await cluster.pod("a", annotations={"x.image-policy.k8s.io/y": "1", "other": "2"})
-            await cluster.pod("b", annotations={"x.image-policy.k8s.io/y": "1"})
+            await cluster.create_pod("a", annotations={"x.image-policy.k8s.io/y": "1", "other": "2"})
+            await cluster.create_pod("b", annotations={"x.image-policy.k8s.io/y": "1"})
             assert review_server.requests == [
                 {
                     "containers": [{"image": "nginx:1"}],
@@ -78,7 +78,7 @@ def test_webhook_decision_is_enforced_and_cached(tmp_path: Path) -> None:
                     "namespace": "ns",
                 }
             ]
-            assert await cluster.refused(container(image="bad:1"), name="c") == (
+            assert await cluster.try_create_pod(spec_with_container(image="bad:1"), name="c") == (
                 403,
                 'pods "c" is forbidden: image policy webhook backend denied one or more images: bad image',
             )
@@ -94,9 +94,9 @@ def test_default_allow_decides_if_webhook_is_unreachable(tmp_path: Path, default
         policy = {"kubeConfigFile": kubeconfig(tmp_path, url), "defaultAllow": default_allow}
         async with cluster_with_policy(policy) as cluster:
             if default_allow:
-                assert (await cluster.pod())["metadata"]["annotations"] == {FAILED_OPEN: "true"}
+                assert (await cluster.create_pod())["metadata"]["annotations"] == {FAILED_OPEN: "true"}
             else:
-                assert (await cluster.refused({}))[0] == 403
+                assert (await cluster.try_create_pod({}))[0] == 403
 
     run(main())
 

@@ -10,8 +10,8 @@ from sampan.apiserver.admission.limit_ranger import (
     pod_violations,
     set_default_resources,
 )
-from tests.apiserver.cluster import NAMESPACE, Cluster, in_cluster
-from tests.apiserver.pods import container, pod
+from tests.apiserver.cluster import NAMESPACE, Cluster, run_in_cluster
+from tests.apiserver.pods import pod, spec_with_container
 
 
 def limit_range(*limits: dict[str, Any]) -> LimitRange:
@@ -71,7 +71,7 @@ def test_container_min_max_and_ratio_violations(
     bounds: dict[str, Any], container_resources: dict[str, Any], expected: list[str]
 ) -> None:
     violations = pod_violations(
-        pod(container(resources=container_resources)), limit_range({"type": "Container", **bounds})
+        pod(spec_with_container(resources=container_resources)), limit_range({"type": "Container", **bounds})
     )
     assert violations == expected
 
@@ -130,11 +130,11 @@ def test_new_pod_gets_default_limit_and_is_rejected_above_maximum() -> None:
     async def work(cluster: Cluster) -> None:
         limits = [{"type": "Container", "max": {"cpu": "1"}, "default": {"cpu": "500m"}}]
         await cluster.make(f"{NAMESPACE}/limitranges", {"metadata": {"name": "l"}, "spec": {"limits": limits}})
-        created = await cluster.pod()
+        created = await cluster.create_pod()
         assert created["spec"]["containers"][0]["resources"] == {"limits": {"cpu": "500m"}, "requests": {"cpu": "500m"}}
-        assert await cluster.refused(container(resources={"limits": {"cpu": "2"}})) == (
+        assert await cluster.try_create_pod(spec_with_container(resources={"limits": {"cpu": "2"}})) == (
             403,
             'pods "a" is forbidden: maximum cpu usage per Container is 1, but limit is 2',
         )
 
-    in_cluster(work)
+    run_in_cluster(work)

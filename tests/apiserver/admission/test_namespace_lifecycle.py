@@ -1,6 +1,6 @@
 import pytest
 
-from tests.apiserver.cluster import NAMESPACE, Cluster, in_cluster
+from tests.apiserver.cluster import NAMESPACE, Cluster, run_in_cluster
 
 
 def test_create_in_missing_namespace_gets_404() -> None:
@@ -8,7 +8,7 @@ def test_create_in_missing_namespace_gets_404() -> None:
         reply = await cluster.send("POST", "/api/v1/namespaces/none/configmaps", {"metadata": {"name": "B_"}})
         assert (reply.code, reply.json["message"]) == (404, 'namespaces "none" not found')
 
-    in_cluster(work)
+    run_in_cluster(work)
 
 
 def test_terminating_namespace_rejects_creates_but_allows_updates_and_deletes() -> None:
@@ -30,7 +30,7 @@ def test_terminating_namespace_rejects_creates_but_allows_updates_and_deletes() 
         assert (await cluster.patch(f"{NAMESPACE}/configmaps/m", {"data": {"a": "b"}})).code == 200
         assert (await cluster.send("DELETE", f"{NAMESPACE}/configmaps/m")).code == 200
 
-    in_cluster(work)
+    run_in_cluster(work)
 
 
 @pytest.mark.parametrize("name", ["default", "kube-system", "kube-public"])
@@ -41,4 +41,4 @@ def test_default_and_system_namespaces_cannot_be_deleted(name: str) -> None:
         text = f'namespaces "{name}" is forbidden: this namespace may not be deleted'
         assert (reply.code, reply.json["message"]) == (403, text)
 
-    in_cluster(work)
+    run_in_cluster(work)

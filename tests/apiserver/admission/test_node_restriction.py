@@ -13,8 +13,8 @@ from sampan.apiserver.request.call import MASTERS, Call, UserInfo
 from sampan.machinery import errors
 from sampan.machinery.client import Client
 from sampan.testing import Cluster as ApiServerCluster
-from tests.apiserver.cluster import Cluster, in_cluster
-from tests.apiserver.pods import container, pod
+from tests.apiserver.cluster import Cluster, run_in_cluster
+from tests.apiserver.pods import pod, spec_with_container
 
 MIRROR = {"kubernetes.io/config.mirror": "x"}
 OWNER = {"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "u", "controller": True}
@@ -88,7 +88,7 @@ def test_node_may_only_create_mirror_pods_bound_to_and_owned_by_itself(
         ({"volumes": [{"name": "v", "emptyDir": {}}]}, ""),
         ({"serviceAccountName": "a"}, "serviceaccounts"),
         ({"imagePullSecrets": [{"name": "s"}]}, "secrets"),
-        (container(envFrom=[{"configMapRef": {"name": "m"}}]), "configmaps"),
+        (spec_with_container(envFrom=[{"configMapRef": {"name": "m"}}]), "configmaps"),
         ({"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]}, "persistentvolumeclaims"),
         (
             {"volumes": [{"name": "v", "projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}}]},
@@ -104,8 +104,8 @@ def test_node_may_not_modify_other_nodes_own_taints_or_pods_of_other_nodes() -> 
     async def work(cluster: Cluster) -> None:
         user = UserInfo("system:node:n", groups=(NODES, MASTERS))
 
-        async def refused(method: str, path: str, body: bytes = b"", media: str = "application/json") -> str:
-            call: Call = cluster.client.call(method, path, body, {"content_type": media})
+        async def expect_forbidden(method: str, path: str, body: bytes = b"", media: str = "application/json") -> str:
+            call: Call = cluster.client.make_call(method, path, body, {"content_type": media})
             call.user = user
             with pytest.raises(errors.Forbidden) as refusal:
                 await cluster.client.pipeline.serve_as(call)
@@ -114,18 +114,18 @@ def test_node_may_not_modify_other_nodes_own_taints_or_pods_of_other_nodes() -> 
         await cluster.make("/api/v1/nodes", {"metadata": {"name": "n"}})
         await cluster.make("/api/v1/nodes", {"metadata": {"name": "m"}})
         merge = "application/merge-patch+json"
-        assert await refused("PATCH", "/api/v1/nodes/m", b'{"metadata": {"labels": {"a": "b"}}}', merge) == (
+        assert await expect_forbidden("PATCH", "/api/v1/nodes/m", b'{"metadata": {"labels": {"a": "b"}}}', merge) == (
             'nodes "m" is forbidden: node "n" is not allowed to modify node "m"'
         )
-        assert await refused("PATCH", "/api/v1/nodes/n", b'{"spec": {"taints": []}}', merge) == (
+        assert await expect_forbidden("PATCH", "/api/v1/nodes/n", b'{"spec": {"taints": []}}', merge) == (
             'nodes "n" is forbidden: node "n" is not allowed to modify taints'
         )
-        await cluster.pod()
-        assert await refused("DELETE", "/api/v1/namespaces/ns/pods/a") == (
+        await cluster.create_pod()
+        assert await expect_forbidden("DELETE", "/api/v1/namespaces/ns/pods/a") == (
             'pods "a" is forbidden: node "n" can only delete pods with spec.nodeName set to itself'
         )
 
-    in_cluster(work)
+    run_in_cluster(work)
 
 
 async def test_node_may_request_tokens_only_for_audiences_in_pod_volumes() -> None:

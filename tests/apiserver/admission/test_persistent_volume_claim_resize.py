@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from tests.apiserver.cluster import NAMESPACE, Cluster, in_cluster
+from tests.apiserver.cluster import NAMESPACE, Cluster, run_in_cluster
 
 CLAIMS = f"{NAMESPACE}/persistentvolumeclaims"
 EXPANDED = {"spec": {"resources": {"requests": {"storage": "2Gi"}}}}
@@ -39,7 +39,7 @@ def test_bound_claim_can_be_expanded_only_if_storage_class_allows_expansion(
                 "storageclass that provisions the pvc must support resize"
             )
 
-    in_cluster(work)
+    run_in_cluster(work)
 
 
 def test_label_change_is_allowed_without_volume_expansion() -> None:
@@ -47,4 +47,4 @@ def test_label_change_is_allowed_without_volume_expansion() -> None:
         await create_bound_claim(cluster, "")
         assert (await cluster.patch(f"{CLAIMS}/a", {"metadata": {"labels": {"l": "m"}}})).code == 200
 
-    in_cluster(work)
+    run_in_cluster(work)

@@ -12,29 +12,29 @@ from sampan.apiserver.admission.pod_node_selector import ANNOTATION, labels_of
 from sampan.apiserver.admission.pod_toleration_restriction import ALLOWED, DEFAULTS
 from tests.apiserver.cluster import NAMESPACE, PODS, Cluster
 from tests.apiserver.in_process_server import in_process_client, run
-from tests.apiserver.pods import container
+from tests.apiserver.pods import spec_with_container
 
 
-def with_plugin(name: str, work: Callable[[Cluster], Awaitable[None]], **annotations: str) -> None:
+def run_with_plugin(name: str, work: Callable[[Cluster], Awaitable[None]], **annotations: str) -> None:
     """Run `work` in a cluster in which this plug-in is enabled and the namespace has these annotations."""
 
-    async def within() -> None:
+    async def main() -> None:
         async with in_process_client(plugins=default_plugins(enabled=[name])) as client:
             cluster = Cluster(client)
             await cluster.make("/api/v1/namespaces", {"metadata": {"name": "ns", "annotations": annotations}})
             await cluster.make(f"{NAMESPACE}/serviceaccounts", {"metadata": {"name": "default"}})
             await work(cluster)
 
-    run(within())
+    run(main())
 
 
 def test_always_pull_images_sets_pull_policy_of_containers() -> None:
     async def work(cluster: Cluster) -> None:
-        created = await cluster.pod(spec=container(imagePullPolicy="Never"))
+        created = await cluster.create_pod(spec=spec_with_container(imagePullPolicy="Never"))
         assert created["spec"]["containers"][0]["imagePullPolicy"] == "Always"
         assert (await cluster.patch(f"{PODS}/a", {"metadata": {"labels": {"a": "b"}}})).code == 200
 
-    with_plugin("AlwaysPullImages", work)
+    run_with_plugin("AlwaysPullImages", work)
 
 
 def test_required_anti_affinity_is_limited_to_hostname_topology_key() -> None:
@@ -43,23 +43,23 @@ def test_required_anti_affinity_is_limited_to_hostname_topology_key() -> None:
         return {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}
 
     async def work(cluster: Cluster) -> None:
-        await cluster.pod("fine", spec("kubernetes.io/hostname"))
-        assert await cluster.refused(spec("zone")) == (
+        await cluster.create_pod("fine", spec("kubernetes.io/hostname"))
+        assert await cluster.try_create_pod(spec("zone")) == (
             403,
             'pods "a" is forbidden: affinity.PodAntiAffinity.RequiredDuringScheduling has TopologyKey zone but '
             "only key kubernetes.io/hostname is allowed",
         )
 
-    with_plugin("LimitPodHardAntiAffinityTopology", work)
+    run_with_plugin("LimitPodHardAntiAffinityTopology", work)
 
 
 def test_toleration_is_added_for_extended_resource() -> None:
     async def work(cluster: Cluster) -> None:
-        created = await cluster.pod(spec=container(resources={"limits": {"example.com/gpu": "1"}}))
+        created = await cluster.create_pod(spec=spec_with_container(resources={"limits": {"example.com/gpu": "1"}}))
         expected = {"key": "example.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
         assert expected in created["spec"]["tolerations"]
 
-    with_plugin("ExtendedResourceToleration", work)
+    run_with_plugin("ExtendedResourceToleration", work)
 
 
 def test_service_with_external_ips_is_denied() -> None:
@@ -73,7 +73,7 @@ def test_service_with_external_ips_is_denied() -> None:
         )
         await cluster.make(path, {"metadata": {"name": "s"}, "spec": spec})
 
-    with_plugin("DenyServiceExternalIPs", work)
+    run_with_plugin("DenyServiceExternalIPs", work)
 
 
 def test_namespace_auto_provision_creates_missing_namespace() -> None:
@@ -84,7 +84,7 @@ def test_namespace_auto_provision_creates_missing_namespace() -> None:
         assert namespace["status"]["phase"] == "Active"
         assert namespace["spec"]["finalizers"] == ["kubernetes"]
 
-    with_plugin("NamespaceAutoProvision", work)
+    run_with_plugin("NamespaceAutoProvision", work)
 
 
 def test_namespace_exists_rejects_delete_only_if_namespace_is_missing() -> None:
@@ -100,19 +100,19 @@ def test_namespace_exists_rejects_delete_only_if_namespace_is_missing() -> None:
         assert (reply.code, reply.json["message"]) == (404, 'namespaces "ns" not found')
         assert (await cluster.send("GET", f"{path}/b")).code == 200
 
-    with_plugin("NamespaceExists", work)
+    run_with_plugin("NamespaceExists", work)
 
 
 def test_node_selector_of_namespace_is_merged_into_pod() -> None:
     async def work(cluster: Cluster) -> None:
-        created = await cluster.pod("b", {"nodeSelector": {"mine": "1"}})
+        created = await cluster.create_pod("b", {"nodeSelector": {"mine": "1"}})
         assert created["spec"]["nodeSelector"] == {"mine": "1", "kind": "fast"}
-        assert await cluster.refused({"nodeSelector": {"kind": "slow"}}) == (
+        assert await cluster.try_create_pod({"nodeSelector": {"kind": "slow"}}) == (
             403,
             'pods "a" is forbidden: pod node label selector conflicts with its namespace node label selector',
         )
 
-    with_plugin("PodNodeSelector", work, **{ANNOTATION: "kind=fast"})
+    run_with_plugin("PodNodeSelector", work, **{ANNOTATION: "kind=fast"})
 
 
 def test_node_selector_text_is_parsed() -> None:
@@ -122,19 +122,19 @@ def test_node_selector_text_is_parsed() -> None:
 
 def test_namespace_default_tolerations_are_added_and_whitelist_is_enforced() -> None:
     async def work(cluster: Cluster) -> None:
-        created = await cluster.pod("b")
+        created = await cluster.create_pod("b")
         assert {"key": "mine", "operator": "Exists"} in created["spec"]["tolerations"]
-        code, text = await cluster.refused({"tolerations": [{"key": "other", "operator": "Exists"}]})
+        code, text = await cluster.try_create_pod({"tolerations": [{"key": "other", "operator": "Exists"}]})
         assert (code, text.endswith("conflict with its namespace whitelist")) == (500, True)
 
     allowed = '[{"key": "mine", "operator": "Exists"}, {"effect": "NoExecute", "operator": "Exists"}]'
-    with_plugin(
+    run_with_plugin(
         "PodTolerationRestriction", work, **{DEFAULTS: '[{"key": "mine", "operator": "Exists"}]', ALLOWED: allowed}
     )
 
 
 def test_always_deny_rejects_writes() -> None:
-    async def within() -> None:
+    async def main() -> None:
         async with in_process_client(plugins=default_plugins(enabled=["AlwaysDeny", "AlwaysAdmit"])) as client:
             reply = await Cluster(client).send("POST", "/api/v1/namespaces", {"metadata": {"name": "ns"}})
             assert (reply.code, reply.json["message"]) == (
@@ -142,7 +142,7 @@ def test_always_deny_rejects_writes() -> None:
                 'namespaces "ns" is forbidden: admission control is denying all modifications',
             )
 
-    run(within())
+    run(main())
 
 
 @pytest.mark.parametrize(

@@ -2,16 +2,16 @@ from typing import Any
 
 import pytest
 
-from tests.apiserver.cluster import PODS, Cluster, in_cluster
+from tests.apiserver.cluster import PODS, Cluster, run_in_cluster
 from tests.apiserver.pods import CONTAINER
 
 
-def sized(cpu: str) -> dict[str, Any]:
+def spec_with_request(cpu: str) -> dict[str, Any]:
     return {"containers": [{**CONTAINER, "resources": {"requests": {"cpu": cpu}}}]}
 
 
 async def resize(cluster: Cluster, cpu: str) -> Any:
-    return await cluster.patch(f"{PODS}/a/resize", {"spec": sized(cpu)})
+    return await cluster.patch(f"{PODS}/a/resize", {"spec": spec_with_request(cpu)})
 
 
 async def create_node(cluster: Cluster, os: str = "linux") -> None:
@@ -31,19 +31,19 @@ async def create_node(cluster: Cluster, os: str = "linux") -> None:
 def test_resize_must_fit_allocatable_of_a_linux_node(os: str, cpu: str, code: int, message: str) -> None:
     async def work(cluster: Cluster) -> None:
         await create_node(cluster, os)
-        await cluster.pod(spec={**sized("1"), "nodeName": "n"})
+        await cluster.create_pod(spec={**spec_with_request("1"), "nodeName": "n"})
         reply = await resize(cluster, cpu)
         assert reply.code == code
         assert message in reply.json.get("message", "")
 
-    in_cluster(work)
+    run_in_cluster(work)
 
 
 def test_resize_on_missing_node_is_rejected_unless_requests_are_unchanged() -> None:
     async def work(cluster: Cluster) -> None:
-        await cluster.pod(spec={**sized("1"), "nodeName": "gone"})
+        await cluster.create_pod(spec={**spec_with_request("1"), "nodeName": "gone"})
         reply = await resize(cluster, "2")
         assert (reply.code, reply.json["message"]) == (403, 'pods "a" is forbidden: node "gone" not found')
         assert (await resize(cluster, "1")).code == 200
 
-    in_cluster(work)
+    run_in_cluster(work)

@@ -7,8 +7,8 @@ from sampan.apiserver.admission.pod_security.plugin import is_significant, order
 from sampan.apiserver.admission.pod_security.policy import LATEST, PREFIX, NamespacePolicy, Standard, policy_of, read
 from sampan.apiserver.admission.pod_security.standards import violations
 from sampan.apiserver.admission.pod_security.violations import describe_violations
-from tests.apiserver.cluster import NAMESPACE, Cluster, in_cluster
-from tests.apiserver.pods import container, pod
+from tests.apiserver.cluster import NAMESPACE, Cluster, run_in_cluster
+from tests.apiserver.pods import pod, spec_with_container
 
 BASELINE, RESTRICTED = Standard("baseline"), Standard("restricted")
 RESTRICTED_CONTEXT: dict[str, Any] = {
@@ -21,7 +21,7 @@ ESCALATION = 'allowPrivilegeEscalation != false (container "c" must set security
 
 
 def restricted_container(**changes: Any) -> dict[str, Any]:
-    return container(securityContext={**RESTRICTED_CONTEXT, **changes})
+    return spec_with_container(securityContext={**RESTRICTED_CONTEXT, **changes})
 
 
 def violations_text(standard: Standard, spec: dict[str, Any], **metadata: Any) -> str:
@@ -34,7 +34,7 @@ def violations_text(standard: Standard, spec: dict[str, Any], **metadata: Any) -
     [
         ({}, ""),
         (
-            container(securityContext={"privileged": True}),
+            spec_with_container(securityContext={"privileged": True}),
             'privileged (container "c" must not set securityContext.privileged=true)',
         ),
         ({"hostNetwork": True, "hostIPC": True}, "host namespaces (hostNetwork=true, hostIPC=true)"),
@@ -43,15 +43,15 @@ def violations_text(standard: Standard, spec: dict[str, Any], **metadata: Any) -
             'hostPath volumes (volumes "a", "b")',
         ),
         (
-            container(ports=[{"containerPort": 1, "hostPort": 9}, {"containerPort": 2, "hostPort": 10}]),
+            spec_with_container(ports=[{"containerPort": 1, "hostPort": 9}, {"containerPort": 2, "hostPort": 10}]),
             'hostPort (container "c" uses hostPorts 10, 9)',
         ),
         (
-            container(livenessProbe={"httpGet": {"host": "x", "port": 1}}),
+            spec_with_container(livenessProbe={"httpGet": {"host": "x", "port": 1}}),
             'probe or lifecycle host (container "c" uses probe or lifecycle host "x")',
         ),
         (
-            container(securityContext={"capabilities": {"add": ["NET_RAW", "CHOWN"]}}),
+            spec_with_container(securityContext={"capabilities": {"add": ["NET_RAW", "CHOWN"]}}),
             'non-default capabilities (container "c" must not include "NET_RAW" in securityContext.capabilities.add)',
         ),
         (
@@ -70,16 +70,16 @@ def violations_text(standard: Standard, spec: dict[str, Any], **metadata: Any) -
         (
             {
                 "securityContext": {"seccompProfile": {"type": "Unconfined"}},
-                **container(securityContext={"seccompProfile": {"type": "Odd"}}),
+                **spec_with_container(securityContext={"seccompProfile": {"type": "Odd"}}),
             },
             'seccompProfile (pod and container "c" must not set securityContext.seccompProfile.type to '
             '"Odd", "Unconfined")',
         ),
         (
-            container(securityContext={"procMount": "Unmasked"}),
+            spec_with_container(securityContext={"procMount": "Unmasked"}),
             'procMount (container "c" must not set securityContext.procMount to "Unmasked")',
         ),
-        ({"hostUsers": False, **container(securityContext={"procMount": "Unmasked"})}, ""),
+        ({"hostUsers": False, **spec_with_container(securityContext={"procMount": "Unmasked"})}, ""),
         (
             {"securityContext": {"windowsOptions": {"hostProcess": True}}},
             "hostProcess (pod must not set securityContext.windowsOptions.hostProcess=true)",
@@ -119,7 +119,7 @@ def test_baseline_violations(spec: dict[str, Any], text: str) -> None:
             },
             'restricted volume types (volume "a" uses restricted volume type "nfs")',
         ),
-        ({"os": {"name": "windows"}, **container(securityContext={"runAsNonRoot": True})}, ""),
+        ({"os": {"name": "windows"}, **spec_with_container(securityContext={"runAsNonRoot": True})}, ""),
     ],
 )
 def test_restricted_violations(spec: dict[str, Any], text: str) -> None:
@@ -187,7 +187,7 @@ def test_standard_as_text_has_level_and_version() -> None:
 def test_only_updates_of_containers_and_images_are_significant() -> None:
     old = pod()
     assert not is_significant(old, pod(labels={"a": "b"}))
-    assert is_significant(old, pod(container(image="other")))
+    assert is_significant(old, pod(spec_with_container(image="other")))
     assert is_significant(old, pod({"ephemeralContainers": [{"name": "e", "image": "x"}]}))
 
 
@@ -200,7 +200,7 @@ def test_warnings_about_existing_pods_are_grouped_by_violation() -> None:
         pod(name="d"),
         pod({"hostPID": True}, name="e"),
     ]
-    pods.append(pod(container(securityContext={"privileged": True}), name="f"))
+    pods.append(pod(spec_with_container(securityContext={"privileged": True}), name="f"))
     assert warnings_about("ns", BASELINE, pods) == [
         'existing pods in namespace "ns" violate the new PodSecurity enforce level "baseline:latest"',
         "a (and 3 other pods): host namespaces",
@@ -209,28 +209,28 @@ def test_warnings_about_existing_pods_are_grouped_by_violation() -> None:
 
 
 def test_first_pod_of_each_controller_is_checked_before_its_siblings() -> None:
-    def owned(name: str, uid: str) -> Any:
+    def owned_pod(name: str, uid: str) -> Any:
         owner = {"kind": "ReplicaSet", "apiVersion": "apps/v1", "name": "r", "uid": uid, "controller": True}
         return pod(name=name, ownerReferences=[owner])
 
-    pods = [owned("a", "1"), owned("b", "1"), owned("c", "2"), pod(name="d"), pod(name="e")]
+    pods = [owned_pod("a", "1"), owned_pod("b", "1"), owned_pod("c", "2"), pod(name="d"), pod(name="e")]
     assert [pod.metadata.name for pod in order_by_controller(pods)] == ["a", "c", "d", "e", "b"]
 
 
 def test_namespace_labels_are_validated_and_enforced_on_new_pods() -> None:
     async def work(cluster: Cluster) -> None:
-        await cluster.pod("old", {"hostNetwork": True})
+        await cluster.create_pod("old", {"hostNetwork": True})
         reply = await cluster.patch(NAMESPACE, {"metadata": {"labels": labels(enforce="baseline", warn="restricted")}})
         assert reply.code == 200
         assert (await cluster.patch(NAMESPACE, {"metadata": {"labels": labels(audit="odd")}})).code == 422
-        await cluster.pod("fine")
-        assert await cluster.refused({"hostNetwork": True}) == (
+        await cluster.create_pod("fine")
+        assert await cluster.try_create_pod({"hostNetwork": True}) == (
             403,
             'pods "a" is forbidden: violates PodSecurity "baseline:latest": host namespaces (hostNetwork=true)',
         )
         assert (await cluster.patch(f"{NAMESPACE}/pods/old", {"metadata": {"labels": {"a": "b"}}})).code == 200
 
-    in_cluster(work)
+    run_in_cluster(work)
 
 
 CONFIG: dict[str, Any] = {
@@ -278,13 +278,13 @@ def test_invalid_configurations_are_rejected(change: dict[str, Any], text: str) 
 
 def test_configured_defaults_are_enforced_and_exempt_namespace_gets_warning() -> None:
     async def work(cluster: Cluster) -> None:
-        assert (await cluster.refused({"hostNetwork": True}))[0] == 403
+        assert (await cluster.try_create_pod({"hostNetwork": True}))[0] == 403
         text = 'violates PodSecurity "baseline:v1.30"'
-        assert text in (await cluster.refused({"hostNetwork": True}))[1]
+        assert text in (await cluster.try_create_pod({"hostNetwork": True}))[1]
         free = {"metadata": {"name": "free", "labels": labels(enforce="restricted", warn="baseline")}}
-        assert await cluster.warnings("/api/v1/namespaces", free) == [
+        assert await cluster.collect_warnings("/api/v1/namespaces", free) == [
             'namespace "free" is exempt from Pod Security, and the policy (enforce=restricted:v1.30, '
             "warn=baseline:latest) will be ignored"
         ]
 
-    in_cluster(work, {"PodSecurity": CONFIG})
+    run_in_cluster(work, {"PodSecurity": CONFIG})

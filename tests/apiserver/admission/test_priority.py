@@ -2,12 +2,12 @@ from typing import Any
 
 import pytest
 
-from tests.apiserver.cluster import PODS, Cluster, in_cluster
+from tests.apiserver.cluster import PODS, Cluster, run_in_cluster
 
 CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 
 
-async def priority_class(cluster: Cluster, name: str, value: int, **fields: Any) -> Any:
+async def create_priority_class(cluster: Cluster, name: str, value: int, **fields: Any) -> Any:
     return await cluster.make(CLASSES, {"metadata": {"name": name}, "value": value, **fields})
 
 
@@ -17,24 +17,24 @@ def admitted_priority(spec: dict[str, Any]) -> tuple[Any, Any, Any]:
 
 def test_without_a_class_the_priority_is_zero() -> None:
     async def work(cluster: Cluster) -> None:
-        assert admitted_priority((await cluster.pod())["spec"]) == (None, 0, "PreemptLowerPriority")
+        assert admitted_priority((await cluster.create_pod())["spec"]) == (None, 0, "PreemptLowerPriority")
 
-    in_cluster(work)
+    run_in_cluster(work)
 
 
 def test_a_pod_has_the_priority_of_its_class() -> None:
     async def work(cluster: Cluster) -> None:
-        await priority_class(cluster, "high", 7, preemptionPolicy="Never")
-        created = await cluster.pod(spec={"priorityClassName": "high", "priority": 7})
+        await create_priority_class(cluster, "high", 7, preemptionPolicy="Never")
+        created = await cluster.create_pod(spec={"priorityClassName": "high", "priority": 7})
         assert admitted_priority(created["spec"]) == ("high", 7, "Never")
 
-    in_cluster(work)
+    run_in_cluster(work)
 
 
 def test_global_default_class_is_unique_and_applies_to_pods_without_class() -> None:
     async def work(cluster: Cluster) -> None:
-        await priority_class(cluster, "usual", 3, globalDefault=True)
-        assert admitted_priority((await cluster.pod())["spec"]) == ("usual", 3, "PreemptLowerPriority")
+        await create_priority_class(cluster, "usual", 3, globalDefault=True)
+        assert admitted_priority((await cluster.create_pod())["spec"]) == ("usual", 3, "PreemptLowerPriority")
         reply = await cluster.send("POST", CLASSES, {"metadata": {"name": "b"}, "value": 1, "globalDefault": True})
         assert reply.code == 403
         assert reply.json["message"].endswith(
@@ -42,7 +42,7 @@ def test_global_default_class_is_unique_and_applies_to_pods_without_class() -> N
         )
         assert (await cluster.patch(f"{CLASSES}/usual", {"description": "x"})).code == 200
 
-    in_cluster(work)
+    run_in_cluster(work)
 
 
 @pytest.mark.parametrize(
@@ -65,21 +65,21 @@ def test_global_default_class_is_unique_and_applies_to_pods_without_class() -> N
 )
 def test_invalid_pod_priorities_are_rejected(spec: dict[str, Any], text: str) -> None:
     async def work(cluster: Cluster) -> None:
-        assert await cluster.refused(spec) == (403, f'pods "a" is forbidden: {text}')
+        assert await cluster.try_create_pod(spec) == (403, f'pods "a" is forbidden: {text}')
 
-    in_cluster(work)
+    run_in_cluster(work)
 
 
 def test_update_without_priority_keeps_stored_priority() -> None:
     async def work(cluster: Cluster) -> None:
-        created = await cluster.pod()
+        created = await cluster.create_pod()
         for field in ("priority", "preemptionPolicy"):
             del created["spec"][field]
         reply = await cluster.send("PUT", f"{PODS}/a", created)
         assert reply.code == 200
         assert admitted_priority(reply.json["spec"]) == (None, 0, "PreemptLowerPriority")
 
-    in_cluster(work)
+    run_in_cluster(work)
 
 
 @pytest.mark.parametrize(
@@ -109,16 +109,16 @@ def test_invalid_priority_classes_are_rejected(body: dict[str, Any], text: str) 
         assert reply.code == 422
         assert reply.json["message"].endswith(text)
 
-    in_cluster(work)
+    run_in_cluster(work)
 
 
 def test_a_priority_class_is_immutable() -> None:
     async def work(cluster: Cluster) -> None:
-        await priority_class(cluster, "high", 7)
+        await create_priority_class(cluster, "high", 7)
         reply = await cluster.patch(f"{CLASSES}/high", {"value": 8, "preemptionPolicy": "Never"})
         assert [cause["message"] for cause in reply.json["details"]["causes"]] == [
             "Forbidden: may not be changed in an update.",
             'Invalid value: "Never": field is immutable',
         ]
 
-    in_cluster(work)
+    run_in_cluster(work)

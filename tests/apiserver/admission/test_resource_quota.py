@@ -22,8 +22,8 @@ from sampan.machinery import errors
 from sampan.machinery.client import Client
 from sampan.machinery.clock import RealClock
 from sampan.storage.memory import MemoryBackend
-from tests.apiserver.cluster import NAMESPACE, PODS, Cluster, in_cluster
-from tests.apiserver.pods import container, pod
+from tests.apiserver.cluster import NAMESPACE, PODS, Cluster, run_in_cluster
+from tests.apiserver.pods import pod, spec_with_container
 
 QUOTAS = f"{NAMESPACE}/resourcequotas"
 QUOTA_CHARGE, BACKEND_PUT = QuotaCharger.charge, MemoryBackend.put
@@ -60,7 +60,7 @@ async def make_quota(cluster: Cluster, name: str, hard: dict[str, str], **spec: 
     assert (await cluster.send("PUT", f"{QUOTAS}/{name}/status", created)).code == 200
 
 
-async def used(cluster: Cluster, name: str = "q") -> Any:
+async def get_usage(cluster: Cluster, name: str = "q") -> Any:
     return (await cluster.send("GET", f"{QUOTAS}/{name}")).json["status"]["used"]
 
 
@@ -76,36 +76,36 @@ def test_objects_are_charged_until_the_quota_is_used_up() -> None:
             "limited: configmaps=1"
         )
         assert (await cluster.send("POST", f"{PODS}?dryRun=All", {"metadata": {"name": "d"}, **SPEC})).code == 201
-        assert await used(cluster) == {"configmaps": "1", "count/configmaps": "1", "pods": "0"}
+        assert await get_usage(cluster) == {"configmaps": "1", "count/configmaps": "1", "pods": "0"}
 
-    in_cluster(work)
+    run_in_cluster(work)
 
 
-SPEC = {"spec": container()}
+SPEC = {"spec": spec_with_container()}
 
 
 def test_no_quota_is_charged_if_another_quota_rejects_the_pod() -> None:
     async def work(cluster: Cluster) -> None:
         await make_quota(cluster, "a", {"pods": "5"})
         await make_quota(cluster, "b", {"pods": "0"})
-        assert (await cluster.refused({}))[0] == 403
-        assert await used(cluster, "a") == {"pods": "0"}
+        assert (await cluster.try_create_pod({}))[0] == 403
+        assert await get_usage(cluster, "a") == {"pods": "0"}
 
-    in_cluster(work)
+    run_in_cluster(work)
 
 
 def test_quota_without_status_is_ignored_but_status_without_used_rejects_pods() -> None:
     async def work(cluster: Cluster) -> None:
         created = await cluster.make(QUOTAS, {"metadata": {"name": "q"}, "spec": {"hard": {"pods": "0"}}})
-        await cluster.pod("a")
+        await cluster.create_pod("a")
         created["status"] = {"hard": {"pods": "5"}}
         assert (await cluster.send("PUT", f"{QUOTAS}/q/status", created)).code == 200
-        assert await cluster.refused({}, name="b") == (
+        assert await cluster.try_create_pod({}, name="b") == (
             403,
             'pods "b" is forbidden: status unknown for quota: q, resources: pods',
         )
 
-    in_cluster(work)
+    run_in_cluster(work)
 
 
 def test_update_is_charged_only_for_the_increase() -> None:
@@ -114,10 +114,10 @@ def test_update_is_charged_only_for_the_increase() -> None:
         path, ports = f"{NAMESPACE}/services", [{"name": "a", "port": 1}, {"name": "b", "port": 2}]
         await cluster.make(path, {"metadata": {"name": "s"}, "spec": {"ports": ports[:1]}})
         assert (await cluster.patch(f"{path}/s", {"spec": {"type": "NodePort"}})).code == 200
-        assert await used(cluster) == {"services": "1", "services.nodeports": "1"}
+        assert await get_usage(cluster) == {"services": "1", "services.nodeports": "1"}
         assert (await cluster.patch(f"{path}/s", {"spec": {"ports": ports}})).code == 403
 
-    in_cluster(work)
+    run_in_cluster(work)
 
 
 def test_concurrent_creates_do_not_exceed_quota() -> None:
@@ -126,9 +126,9 @@ def test_concurrent_creates_do_not_exceed_quota() -> None:
         bodies = [{"metadata": {"name": f"p{index}"}, **SPEC} for index in range(50)]
         replies = await asyncio.gather(*(cluster.send("POST", PODS, body) for body in bodies))
         assert Counter(reply.code for reply in replies) == {201: 20, 403: 30}
-        assert await used(cluster) == {"pods": "20"}
+        assert await get_usage(cluster) == {"pods": "20"}
 
-    in_cluster(work)
+    run_in_cluster(work)
 
 
 @pytest.mark.parametrize(
@@ -178,9 +178,9 @@ def test_cancelled_create_that_charges_the_quota_for_others_does_not_block_them(
             await asyncio.wait(requests)
         assert [request for request in requests if request.cancelled()] == [cancelled]
         assert {request.result().code for request in requests if request is not cancelled} == {201}
-        assert await used(cluster) == {"pods": used_pods}
+        assert await get_usage(cluster) == {"pods": used_pods}
 
-    in_cluster(work)
+    run_in_cluster(work)
 
 
 @pytest.mark.parametrize("servers", [2, 3])
@@ -242,11 +242,11 @@ def test_limited_resources_require_a_matching_quota() -> None:
         classes = "/apis/scheduling.k8s.io/v1/priorityclasses"
         await cluster.make(classes, {"metadata": {"name": "critical"}, "value": 1000})
         critical = {"priorityClassName": "critical"}
-        assert await cluster.refused(critical) == (
+        assert await cluster.try_create_pod(critical) == (
             403,
             'pods "a" is forbidden: insufficient quota to match these scopes: [{PriorityClass In [critical]}]',
         )
-        await cluster.pod("plain")
+        await cluster.create_pod("plain")
         claim = {
             "metadata": {"name": "c"},
             "spec": {
@@ -266,10 +266,10 @@ def test_limited_resources_require_a_matching_quota() -> None:
         await cluster.make(claims, claim)
         match = {"scopeName": "PriorityClass", "operator": "In", "values": ["critical"]}
         await make_quota(cluster, "critical", {"pods": "1"}, scopeSelector={"matchExpressions": [match]})
-        await cluster.pod("b", critical)
-        assert (await cluster.refused(critical))[0] == 403
+        await cluster.create_pod("b", critical)
+        assert (await cluster.try_create_pod(critical))[0] == 403
 
-    in_cluster(work, {"ResourceQuota": LIMITED})
+    run_in_cluster(work, {"ResourceQuota": LIMITED})
 
 
 def test_invalid_configurations_are_rejected() -> None:

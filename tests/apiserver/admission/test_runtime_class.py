@@ -4,7 +4,7 @@ import pytest
 
 from sampan.api.types.core_v1 import Toleration
 from sampan.apiserver.admission.runtime_class import merge_tolerations
-from tests.apiserver.cluster import Cluster, in_cluster
+from tests.apiserver.cluster import Cluster, run_in_cluster
 
 CLASSES = "/apis/node.k8s.io/v1/runtimeclasses"
 CLASS = {
@@ -18,7 +18,7 @@ CLASS = {
 def test_pod_gets_overhead_node_selector_and_tolerations_of_its_class() -> None:
     async def work(cluster: Cluster) -> None:
         await cluster.make(CLASSES, CLASS)
-        spec = (await cluster.pod(spec={"runtimeClassName": "r", "nodeSelector": {"a": "b"}}))["spec"]
+        spec = (await cluster.create_pod(spec={"runtimeClassName": "r", "nodeSelector": {"a": "b"}}))["spec"]
         assert spec["nodeSelector"] == {"a": "b", "rt": "yes"}
         assert [toleration["key"] for toleration in spec["tolerations"]] == [
             "node.kubernetes.io/not-ready",
@@ -26,9 +26,9 @@ def test_pod_gets_overhead_node_selector_and_tolerations_of_its_class() -> None:
             "rt",
         ]
         assert spec["overhead"] == {"cpu": "1"}
-        assert (await cluster.pod("b", {"runtimeClassName": "r", "overhead": {"cpu": "1"}}))["spec"]["overhead"]
+        assert (await cluster.create_pod("b", {"runtimeClassName": "r", "overhead": {"cpu": "1"}}))["spec"]["overhead"]
 
-    in_cluster(work)
+    run_in_cluster(work)
 
 
 @pytest.mark.parametrize(
@@ -52,11 +52,11 @@ def test_pod_gets_overhead_node_selector_and_tolerations_of_its_class() -> None:
 def test_pod_that_conflicts_with_its_runtime_class_is_rejected(spec: dict[str, Any], text: str) -> None:
     async def work(cluster: Cluster) -> None:
         await cluster.make(CLASSES, CLASS)
-        code, message = await cluster.refused(spec)
+        code, message = await cluster.try_create_pod(spec)
         assert code == 403
         assert message.endswith(f"is forbidden: {text}")
 
-    in_cluster(work)
+    run_in_cluster(work)
 
 
 def test_redundant_tolerations_are_removed() -> None:

@@ -6,7 +6,7 @@ import pytest
 from sampan.apiserver.admission import service_account
 from sampan.apiserver.admission.framework import lookup
 from sampan.apiserver.registry.store import Store
-from tests.apiserver.cluster import NAMESPACE, PODS, Cluster, in_cluster
+from tests.apiserver.cluster import NAMESPACE, PODS, Cluster, run_in_cluster
 from tests.apiserver.pods import CONTAINER, pod_value
 
 PATH = "/var/run/secrets/kubernetes.io/serviceaccount"
@@ -37,7 +37,7 @@ def test_a_pod_gets_the_default_account_and_its_token() -> None:
         for container in (*spec["initContainers"], *spec["containers"]):
             assert container["volumeMounts"] == [{"name": volume["name"], "readOnly": True, "mountPath": PATH}]
 
-    in_cluster(work)
+    run_in_cluster(work)
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_automount_setting_of_pod_overrides_service_account(
         spec = await create_pod(cluster, {"serviceAccountName": "s", "automountServiceAccountToken": pod})
         assert ("volumes" in spec) is is_mounted
 
-    in_cluster(work)
+    run_in_cluster(work)
 
 
 def test_token_is_not_mounted_if_container_uses_the_mount_path() -> None:
@@ -63,7 +63,7 @@ def test_token_is_not_mounted_if_container_uses_the_mount_path() -> None:
         )
         assert [volume["name"] for volume in spec["volumes"]] == ["v"]
 
-    in_cluster(work)
+    run_in_cluster(work)
 
 
 def test_image_pull_secrets_default_to_secrets_of_service_account() -> None:
@@ -71,18 +71,18 @@ def test_image_pull_secrets_default_to_secrets_of_service_account() -> None:
         await cluster.make(ACCOUNTS, {"metadata": {"name": "s"}, "imagePullSecrets": [{"name": "p"}]})
         spec = await create_pod(cluster, {"serviceAccountName": "s"})
         assert spec["imagePullSecrets"] == [{"name": "p"}]
-        created = await cluster.pod("b", {"serviceAccountName": "s", "imagePullSecrets": [{"name": "q"}]})
+        created = await cluster.create_pod("b", {"serviceAccountName": "s", "imagePullSecrets": [{"name": "q"}]})
         assert created["spec"]["imagePullSecrets"] == [{"name": "q"}]
 
-    in_cluster(work)
+    run_in_cluster(work)
 
 
 def test_pod_with_missing_service_account_is_rejected() -> None:
     async def work(cluster: Cluster) -> None:
         text = 'error looking up service account ns/none: serviceaccount "none" not found'
-        assert await cluster.refused({"serviceAccountName": "none"}) == (403, f'pods "a" is forbidden: {text}')
+        assert await cluster.try_create_pod({"serviceAccountName": "none"}) == (403, f'pods "a" is forbidden: {text}')
 
-    in_cluster(work)
+    run_in_cluster(work)
 
 
 def test_pod_waits_for_default_service_account_of_new_namespace(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,7 +105,7 @@ def test_pod_waits_for_default_service_account_of_new_namespace(monkeypatch: pyt
         assert (await create_pod(cluster, {}))["serviceAccountName"] == "default"
         assert failed_lookups == 3
 
-    in_cluster(work)
+    run_in_cluster(work)
 
 
 def test_pod_is_rejected_if_default_service_account_stays_missing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,11 +113,11 @@ def test_pod_is_rejected_if_default_service_account_stays_missing(monkeypatch: p
 
     async def work(cluster: Cluster) -> None:
         await cluster.send("DELETE", f"{ACCOUNTS}/default")
-        code, message = await cluster.refused({})
+        code, message = await cluster.try_create_pod({})
         assert code == 403
         assert message.endswith('serviceaccount "default" not found')
 
-    in_cluster(work)
+    run_in_cluster(work)
 
 
 @pytest.mark.parametrize(
@@ -150,12 +150,12 @@ def test_unlisted_secret_is_rejected_with_enforce_mountable_secrets(spec: dict[s
         await cluster.make(ACCOUNTS, {"metadata": meta, "secrets": [{"name": "s"}]})
         kind = "imagePullSecret" if "imagePullSecrets" in spec else "secret"
         text = f"{reference} is not allowed because service account strict does not reference that {kind}"
-        assert await cluster.refused({"serviceAccountName": "strict", **spec}) == (
+        assert await cluster.try_create_pod({"serviceAccountName": "strict", **spec}) == (
             403,
             f'pods "a" is forbidden: {text}',
         )
 
-    in_cluster(work)
+    run_in_cluster(work)
 
 
 @pytest.mark.parametrize(
@@ -172,7 +172,7 @@ def test_unlisted_secret_is_rejected_with_enforce_mountable_secrets(spec: dict[s
 def test_mirror_pod_may_not_reference_service_accounts_or_secrets(spec: dict[str, Any], text: str) -> None:
     async def work(cluster: Cluster) -> None:
         annotations = {"kubernetes.io/config.mirror": "x"}
-        refusal = await cluster.refused({"nodeName": "n", **spec}, annotations=annotations)
+        refusal = await cluster.try_create_pod({"nodeName": "n", **spec}, annotations=annotations)
         assert refusal == (403, f'pods "a" is forbidden: {text}')
 
-    in_cluster(work)
+    run_in_cluster(work)

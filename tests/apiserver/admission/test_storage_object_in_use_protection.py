@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from tests.apiserver.cluster import NAMESPACE, Cluster, in_cluster
+from tests.apiserver.cluster import NAMESPACE, Cluster, run_in_cluster
 from tests.apiserver.every_kind import GOOD
 
 KINDS = {
@@ -30,4 +30,4 @@ def test_protection_finalizer_is_added_to_new_objects_and_delays_deletion(finali
     async def finalizers(cluster: Cluster, metadata: dict[str, Any]) -> Any:
         return (await cluster.make(path, {**GOOD[kind], "metadata": metadata}))["metadata"]["finalizers"]
 
-    in_cluster(work)
+    run_in_cluster(work)

@@ -1,6 +1,6 @@
 from typing import Any
 
-from tests.apiserver.cluster import Cluster, in_cluster
+from tests.apiserver.cluster import Cluster, run_in_cluster
 
 NODES = "/api/v1/nodes"
 TAINT = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
@@ -20,4 +20,4 @@ def test_not_ready_taint_is_added_only_to_new_nodes() -> None:
         cleared = await cluster.patch(f"{NODES}/a", {"spec": {"taints": None}})
         assert "taints" not in cleared.json["spec"]
 
-    in_cluster(work)
+    run_in_cluster(work)

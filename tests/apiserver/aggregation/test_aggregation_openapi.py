@@ -15,7 +15,7 @@ from sampan.apiserver.server import find_default_route_address
 from sampan.machinery.pki.certificates import SigningRequest, issue, make_ca
 from sampan.testing import Cluster
 from tests.apiserver.http.wire import Wire, WireResponse
-from tests.e2e.kubectl.command import Kubectl, find
+from tests.e2e.kubectl.command import Kubectl, find_kubectl
 from tests.eventually import eventually
 
 GROUP, VERSION = "wardle.example.com", "v1"
@@ -73,11 +73,15 @@ class Wardle:
             paths = {NAME: {"serverRelativeURL": f"/openapi/v3/{NAME}?hash={self.hash}"}, "version": {}}
             return web.json_response({"paths": paths})
         if request.path == f"/openapi/v3/{NAME}":
-            return self._document(request, self._v3())
+            return self._respond_with_document(request, self._build_v3_document())
         if request.path == "/openapi/v2" and self.stalls:
             return await self._start_endless_response(request)
         if request.path == "/openapi/v2":
-            return self._document(request, self._v2()) if self.v2 is None else web.Response(body=self.v2)
+            return (
+                self._respond_with_document(request, self._build_v2_document())
+                if self.v2 is None
+                else web.Response(body=self.v2)
+            )
         return web.Response(status=404)
 
     async def _start_endless_response(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -88,19 +92,19 @@ class Wardle:
         await asyncio.Event().wait()
         return response
 
-    def _document(self, request: web.BaseRequest, document: dict[str, Any]) -> web.Response:
+    def _respond_with_document(self, request: web.BaseRequest, document: dict[str, Any]) -> web.Response:
         headers = {"etag": f'"{self.hash}"'}
         if request.headers.get("If-None-Match") == headers["etag"]:
             return web.Response(status=304, headers=headers)
         return web.json_response(document, headers=headers)
 
-    def _v3(self) -> dict[str, Any]:
+    def _build_v3_document(self) -> dict[str, Any]:
         content = {"application/json": {"schema": {"$ref": f"#/components/schemas/{FLUNDER}"}}}
         operation = {"responses": {"200": {"description": "OK", "content": content}}, "x-kubernetes-action": "list"}
         paths = {f"/{NAME}/namespaces/{{namespace}}/flunders": {"get": {**operation, GVK: KIND}}}
         return {"openapi": "3.0.0", "paths": paths, "components": {"schemas": {FLUNDER: schema(self.description)}}}
 
-    def _v2(self) -> dict[str, Any]:
+    def _build_v2_document(self) -> dict[str, Any]:
         responses = {"200": {"description": "OK", "schema": {"$ref": f"#/definitions/{FLUNDER}"}}}
         paths = {
             f"/{NAME}/namespaces/{{namespace}}/flunders": {"get": {"responses": responses, GVK: KIND}},
@@ -110,7 +114,7 @@ class Wardle:
 
 
 @asynccontextmanager
-async def serving_wardle(directory: Path) -> AsyncIterator[Wardle]:
+async def running_wardle(directory: Path) -> AsyncIterator[Wardle]:
     now = time.time()
     pair = issue(make_ca("wardle", now=now), SigningRequest(common_name="wardle", is_server=True), now=now)
     (directory / "wardle.pem").write_bytes(pair.certificate + pair.key)
@@ -186,13 +190,13 @@ def cluster() -> Iterator[Cluster]:
 
 
 @asynccontextmanager
-async def aggregating(
+async def registered_wardle(
     cluster: Cluster, directory: Path, v2: bytes | None = None, *, has_v3: bool = True
 ) -> AsyncIterator[tuple[Client, Wardle]]:
     """Register an aggregated API server, whose OpenAPI v2 document is `v2` or the usual one, for the time of a test."""
     async with (
         asyncio.timeout(120),
-        serving_wardle(directory) as wardle,
+        running_wardle(directory) as wardle,
         Wire(int(cluster.insecure_url.rpartition(":")[2])) as wire,
     ):
         wardle.v2, wardle.has_v3 = v2, has_v3
@@ -203,7 +207,7 @@ async def aggregating(
 
 
 async def test_v3_documents_are_listed_and_proxied(cluster: Cluster, tmp_path: Path) -> None:
-    async with aggregating(cluster, tmp_path) as (client, wardle):
+    async with registered_wardle(cluster, tmp_path) as (client, wardle):
         await client.wait_for_index(is_listed=True)
         paths = (await client.get("/openapi/v3"))["paths"]
         url = f"/openapi/v3/{NAME}?hash={wardle.hash}"
@@ -221,7 +225,7 @@ async def test_v3_documents_are_listed_and_proxied(cluster: Cluster, tmp_path: P
 
 
 async def test_v2_documents_are_merged(cluster: Cluster, tmp_path: Path) -> None:
-    async with aggregating(cluster, tmp_path) as (client, wardle):
+    async with registered_wardle(cluster, tmp_path) as (client, wardle):
         await client.wait_for_index(is_listed=True)
         document = await client.get("/openapi/v2")
         assert document["definitions"][FLUNDER] == schema(wardle.description)
@@ -235,7 +239,7 @@ async def test_v2_documents_are_merged(cluster: Cluster, tmp_path: Path) -> None
 
 
 async def test_v2_document_of_a_server_without_v3_is_converted_to_v3(cluster: Cluster, tmp_path: Path) -> None:
-    async with aggregating(cluster, tmp_path, has_v3=False) as (client, wardle):
+    async with registered_wardle(cluster, tmp_path, has_v3=False) as (client, wardle):
         await client.wait_for_index(is_listed=True)
         url = (await client.get("/openapi/v3"))["paths"][NAME]["serverRelativeURL"]
         response = await client.send("GET", url)
@@ -247,7 +251,7 @@ async def test_v2_document_of_a_server_without_v3_is_converted_to_v3(cluster: Cl
 
 
 async def test_documents_of_a_deleted_apiservice_are_removed(cluster: Cluster, tmp_path: Path) -> None:
-    async with aggregating(cluster, tmp_path) as (client, _):
+    async with registered_wardle(cluster, tmp_path) as (client, _):
         await client.wait_for_index(is_listed=True)
         before = await client.send("GET", "/openapi/v2")
         await client.send("DELETE", REGISTRATION)
@@ -259,7 +263,7 @@ async def test_documents_of_a_deleted_apiservice_are_removed(cluster: Cluster, t
 
 
 async def test_documents_of_an_unavailable_apiservice_are_not_listed(cluster: Cluster, tmp_path: Path) -> None:
-    async with aggregating(cluster, tmp_path) as (client, wardle):
+    async with registered_wardle(cluster, tmp_path) as (client, wardle):
         await client.wait_for_index(is_listed=True)
         wardle.is_healthy = False
         # A changed spec makes the server check the availability at once.
@@ -276,7 +280,7 @@ async def test_documents_of_an_unavailable_apiservice_are_not_listed(cluster: Cl
 async def test_invalid_v2_document_is_logged_and_not_merged(
     cluster: Cluster, tmp_path: Path, body: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with aggregating(cluster, tmp_path, body) as (client, _):
+    async with registered_wardle(cluster, tmp_path, body) as (client, _):
         message = "cannot read the OpenAPI documents of v1.wardle.example.com"
         await eventually(lambda: message in caplog.text, timeout_s=120)
         document = await client.get("/openapi/v2")
@@ -286,7 +290,7 @@ async def test_invalid_v2_document_is_logged_and_not_merged(
 
 
 async def test_server_shutdown_cancels_openapi_downloads(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    async with asyncio.timeout(120), serving_wardle(tmp_path) as wardle:
+    async with asyncio.timeout(120), running_wardle(tmp_path) as wardle:
         wardle.stalls = True
         async with (
             Cluster(insecure=True, controllers=()) as own_cluster,
@@ -298,10 +302,10 @@ async def test_server_shutdown_cancels_openapi_downloads(tmp_path: Path, caplog:
 
 
 async def test_kubectl_explains_a_kind_of_an_aggregated_server(cluster: Cluster, tmp_path: Path) -> None:
-    program = find()
+    program = find_kubectl()
     if program is None:
         pytest.skip("there is no kubectl here")
-    async with aggregating(cluster, tmp_path) as (client, _):
+    async with registered_wardle(cluster, tmp_path) as (client, _):
         await client.wait_for_index(is_listed=True)
         kubectl = Kubectl(program=program, kubeconfig=client.cluster.kubeconfig, home=tmp_path)
         text = await asyncio.to_thread(kubectl, "explain", "flunder")

@@ -41,12 +41,12 @@ DOCUMENT = {
 }
 
 
-def _converted(document: dict[str, Any]) -> Any:
+def _convert(document: dict[str, Any]) -> Any:
     return msgspec.json.decode(to_v3(extract_part(msgspec.json.encode(document), "a.example.com", "v1")))
 
 
 def test_v2_document_is_converted_to_v3() -> None:
-    converted = _converted(DOCUMENT)
+    converted = _convert(DOCUMENT)
     schema = {"schema": {"$ref": "#/components/schemas/Flunder"}}
     assert (converted["openapi"], converted["info"]) == ("3.0.0", {"title": "wardle", "version": "1"})
     assert converted["paths"][PATH]["post"] == {
@@ -76,7 +76,7 @@ def test_v2_document_is_converted_to_v3() -> None:
 def test_shared_body_parameter_becomes_request_body() -> None:
     shared = {"in": "body", "name": "body", "schema": FLUNDER}
     operation = {**OPERATION, "parameters": [{"$ref": "#/parameters/shared"}]}
-    converted = _converted({**DOCUMENT, "paths": {PATH: {"post": operation}}, "parameters": {"shared": shared}})
+    converted = _convert({**DOCUMENT, "paths": {PATH: {"post": operation}}, "parameters": {"shared": shared}})
     assert "parameters" not in converted["paths"][PATH]["post"]
     assert "parameters" not in converted["components"]
     content = converted["paths"][PATH]["post"]["requestBody"]["content"]

@@ -25,7 +25,7 @@ SECRET = {"metadata": {"name": "map"}, "data": {"place": SECRET_VALUE}}
 SendRequests = Callable[[ApiServer], Awaitable[None]]
 
 
-def audited(
+def collect_audit_log(
     tmp_path: Path, rules: list[dict[str, Any]], send_requests: SendRequests, **policy: Any
 ) -> list[dict[str, Any]]:
     """Run `send_requests` against a server with this audit policy and return the lines of its log.
@@ -71,7 +71,7 @@ async def create_and_read_secret(server: ApiServer) -> None:
 
 
 def test_metadata_level_has_no_bodies(tmp_path: Path) -> None:
-    lines = audited(tmp_path, [{"level": "Metadata"}], create_and_read_secret)
+    lines = collect_audit_log(tmp_path, [{"level": "Metadata"}], create_and_read_secret)
     assert [(line["verb"], line["stage"]) for line in lines] == [
         (verb, stage) for verb in ("create", "get", "list") for stage in ("RequestReceived", "ResponseComplete")
     ]
@@ -96,14 +96,14 @@ def test_metadata_level_has_no_bodies(tmp_path: Path) -> None:
 
 
 def test_request_level_has_only_the_request_body(tmp_path: Path) -> None:
-    lines = audited(tmp_path, [{"level": "Request"}], create_and_read_secret, omitStages=["RequestReceived"])
+    lines = collect_audit_log(tmp_path, [{"level": "Request"}], create_and_read_secret, omitStages=["RequestReceived"])
     assert lines[0]["requestObject"] == SECRET
     assert all("responseObject" not in line for line in lines)
     assert "requestObject" not in lines[1]
 
 
 def test_request_response_level_has_both_bodies(tmp_path: Path) -> None:
-    lines = audited(
+    lines = collect_audit_log(
         tmp_path,
         [{"level": "RequestResponse"}],
         create_and_read_secret,
@@ -123,7 +123,7 @@ def test_policy_rules_set_the_level_of_each_request(tmp_path: Path) -> None:
         await send(server, "POST", "/api/v1/namespaces/default/configmaps", {"metadata": {"name": "a"}, "data": {}})
         await create_and_read_secret(server)
 
-    lines = audited(
+    lines = collect_audit_log(
         tmp_path, [secrets, {"level": "Request", "verbs": ["create"]}], send_requests, omitStages=["RequestReceived"]
     )
     assert [(line["objectRef"]["resource"], line["level"]) for line in lines] == [
@@ -142,7 +142,9 @@ def test_rejected_requests_are_audited(tmp_path: Path) -> None:
                 server, "GET", f"{SECRETS}/map", extra={"Impersonate-User": "june", "Impersonate-Group": MASTERS}
             )
 
-    forbidden, missing = audited(tmp_path, [{"level": "Metadata"}], send_requests, omitStages=["RequestReceived"])
+    forbidden, missing = collect_audit_log(
+        tmp_path, [{"level": "Metadata"}], send_requests, omitStages=["RequestReceived"]
+    )
     assert forbidden["annotations"]["authorization.k8s.io/decision"] == "forbid"
     assert forbidden["responseStatus"]["code"] == 403
     assert 'User "may" cannot get resource "secrets"' in forbidden["responseStatus"]["message"]
@@ -158,7 +160,7 @@ def test_an_unauthenticated_request_is_audited(tmp_path: Path) -> None:
         with pytest.raises(errors.Unauthorized):
             await server.pipeline.serve(call)
 
-    (line,) = audited(tmp_path, [{"level": "Metadata"}], send_requests)
+    (line,) = collect_audit_log(tmp_path, [{"level": "Metadata"}], send_requests)
     assert (line["stage"], line["responseStatus"]["code"]) == ("ResponseStarted", 401)
     assert line["responseStatus"]["message"] == "Authentication failed, attempted: bearer"
     assert "wrong" not in json.dumps(line)
@@ -166,14 +168,14 @@ def test_an_unauthenticated_request_is_audited(tmp_path: Path) -> None:
 
 def test_an_unexpected_error_is_audited_without_its_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def send_requests(server: ApiServer) -> None:
-        async def broken(call: Call) -> Any:
+        async def fail(call: Call) -> Any:
             raise RuntimeError("secret words")
 
-        monkeypatch.setattr(server.pipeline.endpoints, "get", broken)
+        monkeypatch.setattr(server.pipeline.endpoints, "get", fail)
         with pytest.raises(RuntimeError):
             await send(server, "GET", f"{SECRETS}/map")
 
-    (line,) = audited(tmp_path, [{"level": "Metadata"}], send_requests, omitStages=["RequestReceived"])
+    (line,) = collect_audit_log(tmp_path, [{"level": "Metadata"}], send_requests, omitStages=["RequestReceived"])
     assert (line["stage"], line["responseStatus"]["code"]) == ("Panic", 500)
     assert "secret words" not in json.dumps(line)
 
@@ -192,7 +194,7 @@ def test_audit_id_header_identifies_the_audit_events_of_a_response(tmp_path: Pat
                 assert reply.status == 404
                 ids.append(reply.headers["Audit-Id"])
 
-    lines = audited(tmp_path, [{"level": "Metadata"}], send_requests)
+    lines = collect_audit_log(tmp_path, [{"level": "Metadata"}], send_requests)
     assert [line["stage"] for line in lines] == [
         *("RequestReceived", "ResponseStarted", "ResponseComplete"),
         *("RequestReceived", "ResponseComplete"),
@@ -232,7 +234,7 @@ def test_a_yaml_bomb_does_not_fill_the_audit_log(tmp_path: Path) -> None:
     async def send_requests(server: ApiServer) -> None:
         codes.append((await post(server, REVIEWS, YAML_BOMB, "application/yaml"))[0])
 
-    lines = audited(tmp_path, [{"level": "Request"}], send_requests)
+    lines = collect_audit_log(tmp_path, [{"level": "Request"}], send_requests)
     assert codes[0] in (400, 413)
     assert lines[-1]["responseStatus"]["code"] == codes[0]
     assert all("requestObject" not in line for line in lines)
@@ -246,7 +248,7 @@ def test_oversized_list_response_is_truncated_from_the_audit_event(tmp_path: Pat
             await send(server, "POST", "/api/v1/namespaces/default/configmaps", value)
         await send(server, "GET", "/api/v1/namespaces/default/configmaps")
 
-    lines = audited(tmp_path, [{"level": "RequestResponse"}], send_requests)
+    lines = collect_audit_log(tmp_path, [{"level": "RequestResponse"}], send_requests)
     assert lines[-1]["annotations"]["audit.k8s.io/truncated"] == "true"
     assert "responseObject" not in lines[-1]
     assert "responseObject" in lines[-3]

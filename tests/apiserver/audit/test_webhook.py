@@ -33,7 +33,7 @@ class Receiver:
         self.lists.put_nowait(await request.json())
         return web.Response()
 
-    async def next_ids(self) -> list[str]:
+    async def receive_ids(self) -> list[str]:
         content = await asyncio.wait_for(self.lists.get(), 60)
         assert {**content, "items": []} == {
             "kind": "EventList",
@@ -66,23 +66,23 @@ async def test_events_are_sent_in_batches_in_order(tmp_path: Path) -> None:
     async with running_webhook(tmp_path, receiver, max_batch=2, max_wait_s=HOUR_S) as webhook:
         for number in range(5):
             webhook.put(entry(str(number)))
-        assert await receiver.next_ids() == ["0", "1"]
-        assert await receiver.next_ids() == ["2", "3"]
-    assert await receiver.next_ids() == ["4"], "the remaining event is sent when the server stops"
+        assert await receiver.receive_ids() == ["0", "1"]
+        assert await receiver.receive_ids() == ["2", "3"]
+    assert await receiver.receive_ids() == ["4"], "the remaining event is sent when the server stops"
 
 
 async def test_incomplete_batch_is_sent_after_max_wait(tmp_path: Path) -> None:
     receiver = Receiver()
     async with running_webhook(tmp_path, receiver, max_wait_s=0.001) as webhook:
         webhook.put(entry("1"))
-        assert await receiver.next_ids() == ["1"]
+        assert await receiver.receive_ids() == ["1"]
 
 
 async def test_rejected_batch_is_retried(tmp_path: Path) -> None:
     receiver = Receiver(400, 503)
     async with running_webhook(tmp_path, receiver, max_batch=1) as webhook:
         webhook.put(entry("1"))
-        assert await receiver.next_ids() == ["1"]
+        assert await receiver.receive_ids() == ["1"]
     assert receiver.refused == [400, 503]
 
 
@@ -93,7 +93,7 @@ async def test_batch_is_dropped_and_counted_after_the_last_retry(
     async with running_webhook(tmp_path, receiver, metrics, max_batch=2, max_wait_s=HOUR_S) as webhook:
         for number in range(4):
             webhook.put(entry(str(number)))
-        assert await receiver.next_ids() == ["2", "3"]
+        assert await receiver.receive_ids() == ["2", "3"]
     assert 'apiserver_audit_error_total{plugin="webhook"} 2' in metrics.text()
     (message,) = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
     assert message.startswith("audit webhook: dropped 2 events that could not be sent: ")
@@ -104,7 +104,7 @@ async def test_events_beyond_the_buffer_limit_are_dropped_and_counted(tmp_path: 
     async with running_webhook(tmp_path, receiver, metrics, max_entries=3, max_wait_s=HOUR_S) as webhook:
         for number in range(5):
             webhook.put(entry(str(number)))
-    assert await receiver.next_ids() == ["0", "1", "2"]
+    assert await receiver.receive_ids() == ["0", "1", "2"]
     assert 'apiserver_audit_error_total{plugin="webhook"} 2' in metrics.text()
 
 
@@ -118,9 +118,9 @@ async def test_batches_beyond_the_burst_are_throttled(tmp_path_factory: pytest.T
     ):
         for number in range(4):
             webhook.put(entry(str(number)))
-        assert [await receiver.next_ids(), await receiver.next_ids()] == [["0"], ["1"]]
+        assert [await receiver.receive_ids(), await receiver.receive_ids()] == [["0"], ["1"]]
         for number in range(10):
             other_webhook.put(entry(str(number)))
-            assert await other_receiver.next_ids() == [str(number)]
+            assert await other_receiver.receive_ids() == [str(number)]
         assert receiver.lists.empty()
-    assert [await receiver.next_ids(), await receiver.next_ids()] == [["2"], ["3"]]
+    assert [await receiver.receive_ids(), await receiver.receive_ids()] == [["2"], ["3"]]

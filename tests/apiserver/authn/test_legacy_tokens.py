@@ -98,25 +98,25 @@ def test_token_marked_invalid_is_rejected_but_its_use_is_recorded() -> None:
     assert store.recorded_uses
 
 
-def _no_secret(store: Store) -> None:
+def _remove_secret(store: Store) -> None:
     store.secret = None
 
 
-def _no_account(store: Store) -> None:
+def _remove_account(store: Store) -> None:
     store.account = None
 
 
-def _terminating_secret(store: Store) -> None:
+def _mark_secret_terminating(store: Store) -> None:
     assert store.secret is not None
     store.secret.metadata.deletionTimestamp = "2026-01-01T00:00:00Z"
 
 
-def _changed_token(store: Store) -> None:
+def _change_token(store: Store) -> None:
     assert store.secret is not None
     store.secret.data["token"] = b"x"
 
 
-def _recreated_account(store: Store) -> None:
+def _recreate_account(store: Store) -> None:
     assert store.account is not None
     store.account.metadata.uid = "u2"
 
@@ -124,11 +124,11 @@ def _recreated_account(store: Store) -> None:
 @pytest.mark.parametrize(
     ("change", "fault"),
     [
-        (_no_secret, "Token has been invalidated"),
-        (_terminating_secret, "Token has been invalidated"),
-        (_changed_token, "does not match server's copy"),
-        (_no_account, "not found"),
-        (_recreated_account, r"ServiceAccount UID \(u2\) does not match claim \(u1\)"),
+        (_remove_secret, "Token has been invalidated"),
+        (_mark_secret_terminating, "Token has been invalidated"),
+        (_change_token, "does not match server's copy"),
+        (_remove_account, "not found"),
+        (_recreate_account, r"ServiceAccount UID \(u2\) does not match claim \(u1\)"),
     ],
 )
 def test_token_with_deleted_or_changed_secret_or_account_is_rejected(

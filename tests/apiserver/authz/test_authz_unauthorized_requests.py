@@ -73,7 +73,7 @@ def calls(paths: Iterator[str], user: UserInfo) -> Iterator[Call]:
                 yield Call(method=method, path=path, query=Query(query), headers={}, user=user)
 
 
-async def allowed(client: InProcessClient, paths: list[str], user: UserInfo) -> set[tuple[str, str, str]]:
+async def find_allowed_requests(client: InProcessClient, paths: list[str], user: UserInfo) -> set[tuple[str, str, str]]:
     """Return the verb, group and resource (or path) of all requests to these paths that the user may send."""
     chain, requests = usual_authorizers(client.registry), set()
     for call in calls(iter(paths), user):
@@ -98,10 +98,12 @@ def test_non_resource_paths_open_to_users_without_permissions() -> None:
         async with in_process_client() as client:
             paths = [path for path in PATHS if not path.startswith("/apis/none")]
             discovery_requests = path_requests(DISCOVERY & set(paths), "get") | PUBLIC_REQUESTS
-            assert await allowed(client, paths, ANONYMOUS) == PUBLIC_REQUESTS
-            assert await allowed(client, paths, UNBOUND) == discovery_requests
-            assert await allowed(client, paths, NODE) == discovery_requests
-            assert await allowed(client, paths, ACCOUNT) == discovery_requests | path_requests(KEYS, "get")
+            assert await find_allowed_requests(client, paths, ANONYMOUS) == PUBLIC_REQUESTS
+            assert await find_allowed_requests(client, paths, UNBOUND) == discovery_requests
+            assert await find_allowed_requests(client, paths, NODE) == discovery_requests
+            assert await find_allowed_requests(client, paths, ACCOUNT) == discovery_requests | path_requests(
+                KEYS, "get"
+            )
 
     run(work())
 
@@ -110,10 +112,10 @@ def test_resources_open_to_users_without_permissions() -> None:
     async def work() -> None:
         async with in_process_client() as client:
             paths = [path for resource in builtin_scheme({"api/all": True}) for path in resource_paths(resource)]
-            assert await allowed(client, paths, ANONYMOUS) == set()
-            assert await allowed(client, paths, UNBOUND) == SELF_REVIEWS
-            assert await allowed(client, paths, ACCOUNT) == SELF_REVIEWS
-            assert await allowed(client, paths, NODE) == SELF_REVIEWS | NODE_PERMISSIONS
+            assert await find_allowed_requests(client, paths, ANONYMOUS) == set()
+            assert await find_allowed_requests(client, paths, UNBOUND) == SELF_REVIEWS
+            assert await find_allowed_requests(client, paths, ACCOUNT) == SELF_REVIEWS
+            assert await find_allowed_requests(client, paths, NODE) == SELF_REVIEWS | NODE_PERMISSIONS
 
     run(work())
 
@@ -132,7 +134,7 @@ def test_unknown_resources_are_forbidden_to_users_without_permissions() -> None:
             )
             paths = [f"/api/v1/{path}" for path in unknown_paths] + ["/apis/none.example.com/v1/things/a/status"]
             for user in (ANONYMOUS, UNBOUND, NODE, ACCOUNT):
-                assert await allowed(client, paths, user) == set()
+                assert await find_allowed_requests(client, paths, user) == set()
 
     run(work())
 
@@ -158,7 +160,7 @@ def test_classic_proxy_paths_are_authorized_like_the_proxy_subresource() -> None
                     assert attributes_of(classic_call) == attributes_of(modern_call), old
                     assert (classic_call.tail, classic_call.subresource) == (modern_call.tail, "proxy")
             for user in (ANONYMOUS, UNBOUND, NODE, ACCOUNT):
-                assert await allowed(client, [*CLASSIC, *CLASSIC.values()], user) == set()
+                assert await find_allowed_requests(client, [*CLASSIC, *CLASSIC.values()], user) == set()
 
     run(work())
 

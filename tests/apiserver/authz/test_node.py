@@ -56,7 +56,7 @@ async def create_objects(client: InProcessClient) -> None:
     )
 
 
-async def _waited_for(decision: AuthzResult | Awaitable[AuthzResult]) -> AuthzResult:
+async def _await_decision(decision: AuthzResult | Awaitable[AuthzResult]) -> AuthzResult:
     """Wait for the decision if the caches are not filled yet."""
     return decision if isinstance(decision, AuthzResult) else await decision
 
@@ -66,25 +66,25 @@ def decisions(*requests: Attributes) -> list[tuple[bool, str]]:
         async with in_process_client() as client:
             await create_objects(client)
             authorizer = NodeAuthorizer(relations=NodeGraph(registry=client.registry))
-            results = [await _waited_for(authorizer.authorize(attributes)) for attributes in requests]
+            results = [await _await_decision(authorizer.authorize(attributes)) for attributes in requests]
             return [(decision.decision is AuthzDecision.ALLOW, decision.reason) for decision in results]
 
     return run(work())
 
 
-def namespaced(verb: str, resource: str, name: str = "", user: UserInfo = NODE, **more: str) -> Attributes:
+def namespaced_attributes(verb: str, resource: str, name: str = "", user: UserInfo = NODE, **more: str) -> Attributes:
     return attributes_of(verb, resource, user, namespace="ns", name=name, **more)
 
 
 def test_objects_used_by_pods_are_accessible_only_to_the_node_of_the_pods() -> None:
     used = [
-        namespaced("get", "secrets", "mounted"),
-        namespaced("watch", "secrets", "pull"),
-        namespaced("get", "configmaps", "env"),
-        namespaced("list", "configmaps", "projected"),
-        namespaced("get", "persistentvolumeclaims", "claim"),
-        namespaced("create", "serviceaccounts/token", "robot"),
-        namespaced("get", "pods", "p1"),
+        namespaced_attributes("get", "secrets", "mounted"),
+        namespaced_attributes("watch", "secrets", "pull"),
+        namespaced_attributes("get", "configmaps", "env"),
+        namespaced_attributes("list", "configmaps", "projected"),
+        namespaced_attributes("get", "persistentvolumeclaims", "claim"),
+        namespaced_attributes("create", "serviceaccounts/token", "robot"),
+        namespaced_attributes("get", "pods", "p1"),
         attributes_of("get", "persistentvolumes", NODE, name="volume"),
         attributes_of("get", "secrets", NODE, namespace="kube-system", name="driver"),
     ]
@@ -103,10 +103,10 @@ def _lease(verb: str, name: str, namespace: str = "kube-node-lease") -> Attribut
 
 
 REQUESTS: dict[str, tuple[Attributes, tuple[bool, str]]] = {
-    "unused secret": (namespaced("get", "secrets", "unused"), (False, _NO_RELATIONSHIP)),
-    "list of secrets": (namespaced("list", "secrets"), (False, "No Object name found")),
+    "unused secret": (namespaced_attributes("get", "secrets", "unused"), (False, _NO_RELATIONSHIP)),
+    "list of secrets": (namespaced_attributes("list", "secrets"), (False, "No Object name found")),
     "update of a secret": (
-        namespaced("update", "secrets", "mounted"),
+        namespaced_attributes("update", "secrets", "mounted"),
         (False, "can only read resources of this type"),
     ),
     "secret without a namespace": (
@@ -114,21 +114,21 @@ REQUESTS: dict[str, tuple[Attributes, tuple[bool, str]]] = {
         (False, "can only read namespaced object of this type"),
     ),
     "list of claims": (
-        namespaced("list", "persistentvolumeclaims"),
+        namespaced_attributes("list", "persistentvolumeclaims"),
         (False, "can only get individual resources of this type"),
     ),
     "token of another service account": (
-        namespaced("create", "serviceaccounts/token", "admin"),
+        namespaced_attributes("create", "serviceaccounts/token", "admin"),
         (False, _NO_RELATIONSHIP),
     ),
-    "list of pods": (namespaced("list", "pods"), (False, _NO_NODE_SELECTOR)),
+    "list of pods": (namespaced_attributes("list", "pods"), (False, _NO_NODE_SELECTOR)),
     "list of pods of the node": (attributes_of("list", "pods", NODE, field_selector="spec.nodeName=n1"), (True, "")),
     "list of pods of other nodes": (
         attributes_of("list", "pods", NODE, field_selector="spec.nodeName!=n1"),
         (False, _NO_NODE_SELECTOR),
     ),
-    "pod status": (namespaced("patch", "pods/status", "p1"), (True, "")),
-    "exec": (namespaced("create", "pods/exec", "p1"), (False, "")),
+    "pod status": (namespaced_attributes("patch", "pods/status", "p1"), (True, "")),
+    "exec": (namespaced_attributes("create", "pods/exec", "p1"), (False, "")),
     "own node": (attributes_of("get", "nodes", NODE, name="n1"), (True, "")),
     "another node": (
         attributes_of("get", "nodes", NODE, name="n2"),

@@ -17,7 +17,7 @@ ROOT = "/apis/flowcontrol.apiserver.k8s.io/v1"
 Send = Callable[..., Coroutine[Any, Any, tuple[int, Any, Any]]]
 
 
-def with_server(check: Callable[[ApiServer, Send], Awaitable[None]]) -> None:
+def run_with_server(check: Callable[[ApiServer, Send], Awaitable[None]]) -> None:
     config = ServerConfig(secure_port=0, any_insecure_port=True)
 
     async def work() -> None:
@@ -59,7 +59,7 @@ def test_response_headers_name_the_default_flow_schema_and_priority_level() -> N
         assert headers["X-Kubernetes-PF-FlowSchema-UID"] == uids["global-default"]
         assert headers["X-Kubernetes-PF-PriorityLevel-UID"] == level_uids["global-default"]
 
-    with_server(check)
+    run_with_server(check)
 
 
 def test_full_priority_level_delays_only_its_own_requests() -> None:
@@ -90,7 +90,7 @@ def test_full_priority_level_delays_only_its_own_requests() -> None:
         assert (await waiting)[0] == 200
         assert (level.seats_in_use, level.waiting) == (0, 0)
 
-    with_server(check)
+    run_with_server(check)
 
 
 def test_flow_schema_of_a_missing_priority_level_is_dangling() -> None:
@@ -105,7 +105,7 @@ def test_flow_schema_of_a_missing_priority_level_is_dangling() -> None:
 
         await eventually(is_dangling)
 
-    with_server(check)
+    run_with_server(check)
 
 
 def test_deleted_default_flow_schema_is_recreated() -> None:
@@ -118,7 +118,7 @@ def test_deleted_default_flow_schema_is_recreated() -> None:
         code, _, _ = await send(f"{ROOT}/flowschemas/catch-all")
         assert (code, controller.has_outdated_defaults()) == (200, False)
 
-    with_server(check)
+    run_with_server(check)
 
 
 def test_large_lists_take_more_seats_and_dispatched_requests_are_counted() -> None:
@@ -129,11 +129,11 @@ def test_large_lists_take_more_seats_and_dispatched_requests_are_counted() -> No
         widths = []
         original_width = server.fairness.width
 
-        def recorded_width(call: Any) -> int:
+        def record_width(call: Any) -> int:
             widths.append(original_width(call))
             return widths[-1]
 
-        server.fairness.width = recorded_width
+        server.fairness.width = record_width
         await send("/api/v1/configmaps", Accept="application/json", **AS_MAY)
         await send("/api/v1/configmaps?limit=10", **AS_MAY)
         await send("/api/v1/namespaces/default/configmaps/map-1", **AS_MAY)
@@ -142,4 +142,4 @@ def test_large_lists_take_more_seats_and_dispatched_requests_are_counted() -> No
         assert 'apiserver_flowcontrol_dispatched_requests_total{priority_level="global-default"} 3' in text
         assert 'apiserver_flowcontrol_current_executing_seats{priority_level="global-default"} 0' in text
 
-    with_server(check)
+    run_with_server(check)

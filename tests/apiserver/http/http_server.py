@@ -26,7 +26,7 @@ from sampan.apiserver.response.responses import ApiResponse, RawResponse
 from sampan.cluster.pki import CA, SERVER, Pki
 from sampan.machinery.client import Client
 from sampan.testing.keys import KEYS
-from tests.api_server import ADMIN, Server, serving, usual_authorizers
+from tests.api_server import ADMIN, Server, running_api_server, usual_authorizers
 from tests.apiserver.http.wire import HEAD, Wire
 from tests.eventually import eventually
 
@@ -95,7 +95,7 @@ class Site:
         metrics = self.http._metrics
         return metrics.mutating.value + metrics.read_only.value
 
-    def watchers(self, plural: str = "configmaps") -> int:
+    def count_watchers(self, plural: str = "configmaps") -> int:
         resource = self.server.scheme.resource("", "v1", plural)
         assert resource is not None
         return self.server.registry.open_store(resource).cacher.stats().watchers
@@ -108,7 +108,7 @@ async def open_site(
     """Run a server; `now` is the clock by which client certificates expire."""
     pki, wait_handler = KEYS.write(directory / "pki"), WaitHandler()
     files = TlsFiles(certificate=pki.certificate(SERVER), key=pki.key(SERVER), client_ca=pki.certificate(CA))
-    async with asyncio.TaskGroup() as group, serving() as server:
+    async with asyncio.TaskGroup() as group, running_api_server() as server:
         pipeline = Pipeline(
             scheme=server.scheme,
             authenticator=UnionAuthenticator([CertificateAuthenticator(now=now)], tokens=[FileTokens(USERS)]),

@@ -2,7 +2,7 @@ import asyncio
 
 from sampan.apiserver.http.pump import Pump
 from tests.eventually import eventually
-from tests.storage.cacher.cacher_store import virtual
+from tests.storage.cacher.cacher_store import run_in_virtual_time
 
 
 class Setup:
@@ -32,7 +32,7 @@ class Sender:
             self._setup.pump.add(self)
 
 
-@virtual
+@run_in_virtual_time
 async def test_ready_senders_send_in_order_in_one_turn() -> None:
     setup = Setup()
     for name in "abc":
@@ -42,7 +42,7 @@ async def test_ready_senders_send_in_order_in_one_turn() -> None:
     assert setup.log == ["a", "b", "c"]
 
 
-@virtual
+@run_in_virtual_time
 async def test_sender_with_more_data_waits_for_the_next_turn() -> None:
     setup = Setup()
     setup.add("a", repeats=2)
@@ -51,7 +51,7 @@ async def test_sender_with_more_data_waits_for_the_next_turn() -> None:
     assert setup.log == ["a", "b", "a", "a"]
 
 
-@virtual
+@run_in_virtual_time
 async def test_long_turn_is_interrupted_without_losing_senders() -> None:
     setup = Setup()
     for name in "abc":
@@ -62,7 +62,7 @@ async def test_long_turn_is_interrupted_without_losing_senders() -> None:
     assert setup.log == ["a", "b", "c"]
 
 
-@virtual
+@run_in_virtual_time
 async def test_only_a_long_turn_is_followed_by_a_pause() -> None:
     setup = Setup()
     setup.add("long", takes_s=0.005)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from sampan.apiserver.http.server import HttpServer
-from tests.api_server import serving
+from tests.api_server import running_api_server
 from tests.apiserver.http.http_server import open_site
 from tests.apiserver.http.wire import Wire, request
 from tests.eventually import eventually
@@ -50,7 +50,7 @@ async def test_incomplete_request_body_does_not_delay_the_shutdown(tmp_path: Pat
 
 
 async def test_server_can_be_closed_before_it_listens() -> None:
-    async with serving() as api:
+    async with running_api_server() as api:
         server = HttpServer(pipeline=api.pipeline, start_task=asyncio.create_task)
         await server.close()
         assert (server.connections, server.is_stopping) == (0, True)

@@ -17,7 +17,7 @@ from tests.apiserver.http.http_server import Site, open_site
 PODS = "/api/v1/namespaces/default/pods"
 
 
-def other_keys(directory: Path) -> Pki:
+def make_pki(directory: Path) -> Pki:
     """Return keys that are signed by another CA."""
     pki = Pki(directory)
     pki.ensure(names=("localhost", "127.0.0.1"), now=time.time())
@@ -40,7 +40,7 @@ async def test_changed_certificates_are_reloaded_for_new_connections(tmp_path: P
             assert (await open_connection.request("GET", PODS)).code == 200
             serving.check()
             assert certificates == []
-            fresh = other_keys(tmp_path / "other")
+            fresh = make_pki(tmp_path / "other")
             for name in (SERVER, ADMIN, KUBELET_CLIENT, CA):
                 pki.certificate(name).write_bytes(fresh.certificate(name).read_bytes())
             serving.check()

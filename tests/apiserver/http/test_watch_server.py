@@ -22,7 +22,7 @@ PROTOBUF = "application/vnd.kubernetes.protobuf"
 TABLE = "application/json;as=Table;g=meta.k8s.io;v=v1"
 
 
-def _map(name: str, **data: str) -> dict[str, Any]:
+def _config_map(name: str, **data: str) -> dict[str, Any]:
     return {"metadata": {"name": name}, "data": data}
 
 
@@ -39,8 +39,8 @@ def test_events_are_sent_until_timeout_seconds_ends_the_stream(tmp_path: Path) -
         async with site.wire() as wire:
             headers = await _open(wire, "&timeoutSeconds=2")
             assert headers["content-type"] == "application/json"
-            await site.create_config_map(_map("a", x="1"))
-            await site.create_config_map(_map("b"))
+            await site.create_config_map(_config_map("a", x="1"))
+            await site.create_config_map(_config_map("b"))
             events = [event async for event in wire.events()]
             assert [(event["type"], event["object"]["metadata"]["name"]) for event in events] == [
                 ("ADDED", "a"),
@@ -54,7 +54,7 @@ def test_events_are_sent_until_timeout_seconds_ends_the_stream(tmp_path: Path) -
 
 def test_protobuf_and_table_watches_have_their_own_frames(tmp_path: Path) -> None:
     async def test(site: Site) -> None:
-        await site.create_config_map(_map("a"))
+        await site.create_config_map(_config_map("a"))
         async with site.wire() as wire:
             headers = await _open(wire, "&timeoutSeconds=1&resourceVersion=0", Accept=PROTOBUF)
             assert headers["content-type"] == f"{PROTOBUF};stream=watch"
@@ -70,7 +70,7 @@ def test_protobuf_and_table_watches_have_their_own_frames(tmp_path: Path) -> Non
 
 def test_http_1_0_gets_lines_without_chunks(tmp_path: Path) -> None:
     async def test(site: Site) -> None:
-        await site.create_config_map(_map("a"))
+        await site.create_config_map(_config_map("a"))
         async with site.wire() as wire:
             headers = await _open(wire, "&timeoutSeconds=1&resourceVersion=0", version="1.0")
             assert "transfer-encoding" not in headers
@@ -118,7 +118,7 @@ def test_expired_watch_ends_with_an_error_event(tmp_path: Path) -> None:
     async def test(site: Site) -> None:
         async with site.wire() as wire:
             await _open(wire)
-            await eventually(lambda: site.watchers() == 1)
+            await eventually(lambda: site.count_watchers() == 1)
             _watcher(site).end(VersionExpired("too old resource version: 1 (2)"))
             (event,) = [event async for event in wire.events()]
             assert (event["type"], event["object"]["reason"]) == ("ERROR", "Expired")
@@ -135,11 +135,11 @@ def test_disconnected_clients_are_removed_without_a_warning(
         for wire in wires:
             await wire.__aenter__()
             await _open(wire, Authorization="Bearer admin-token")
-        await eventually(lambda: site.watchers() == 5)
+        await eventually(lambda: site.count_watchers() == 5)
         for wire in wires:
             wire.abort()
-        await site.create_config_map(_map("a"))
-        await eventually(lambda: site.watchers() == 0)
+        await site.create_config_map(_config_map("a"))
+        await eventually(lambda: site.count_watchers() == 0)
         await eventually(lambda: site.http.connections == 0)
         for wire in wires:
             await wire.__aexit__()
@@ -155,11 +155,11 @@ def test_slow_client_receives_all_events(tmp_path: Path, tls: bool) -> None:
         async with site.wire(tls=tls, has_small_buffer=True) as wire:
             wire.writer.transport.pause_reading()  # type: ignore[attr-defined]
             wire.send(f"GET {MAPS}?watch=1 HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer admin-token\r\n\r\n".encode())
-            await eventually(lambda: site.watchers() == 1)
+            await eventually(lambda: site.count_watchers() == 1)
             for number in range(60):
-                await site.create_config_map(_map(f"m{number:03d}", x="y" * 100_000))
+                await site.create_config_map(_config_map(f"m{number:03d}", x="y" * 100_000))
             watcher = _watcher(site)
-            await eventually(lambda: watcher.queued > 0 or site.watchers() == 0)
+            await eventually(lambda: watcher.queued > 0 or site.count_watchers() == 0)
             wire.writer.transport.resume_reading()  # type: ignore[attr-defined]
             code, _ = await wire.head()
             assert code == 200
@@ -178,13 +178,13 @@ def test_client_beyond_the_event_queue_limit_is_disconnected(tmp_path: Path) -> 
         async with site.wire(has_small_buffer=True) as wire:
             wire.writer.transport.pause_reading()  # type: ignore[attr-defined]
             wire.send(f"GET {MAPS}?watch=1 HTTP/1.1\r\nHost: x\r\n\r\n".encode())
-            await eventually(lambda: site.watchers() == 1)
+            await eventually(lambda: site.count_watchers() == 1)
             _watcher(site)._limits = WatchLimits(events=3)
             for number in range(200):
-                await site.create_config_map(_map(f"m{number:03d}", x="y" * 100_000))
-                if site.watchers() == 0:
+                await site.create_config_map(_config_map(f"m{number:03d}", x="y" * 100_000))
+                if site.count_watchers() == 0:
                     break
-            await eventually(lambda: site.watchers() == 0)
+            await eventually(lambda: site.count_watchers() == 0)
 
     run_on_site(tmp_path, test)
 
@@ -205,7 +205,7 @@ def test_clients_that_never_read_stay_within_the_watch_budget(tmp_path: Path, tl
         async with site.wire() as reader:
             await _open(reader)
             unread = [await _open_unread(site, tls=tls) for _ in range(20)]
-            await eventually(lambda: site.watchers() == 21)
+            await eventually(lambda: site.count_watchers() == 21)
             names: list[str] = []
 
             async def read() -> None:
@@ -215,14 +215,14 @@ def test_clients_that_never_read_stay_within_the_watch_budget(tmp_path: Path, tl
             async with asyncio.TaskGroup() as tasks:
                 reading = tasks.create_task(read())
                 number = 0
-                while site.watchers() > 1:
-                    await site.create_config_map(_map(f"m{number:03d}", x="y" * 100_000))
+                while site.count_watchers() > 1:
+                    await site.create_config_map(_config_map(f"m{number:03d}", x="y" * 100_000))
                     assert budget.used <= (4 << 20) + 110_000
                     number += 1
                 await eventually(lambda: len(names) == number)
                 reading.cancel()
             assert names == [f"m{index:03d}" for index in range(number)], "a client that reads receives all events"
-            assert _terminated(site) == 20
+            assert _count_terminated_watchers(site) == 20
             await eventually(lambda: site.http.connections == 1)
             assert budget.used == 0
             for wire in unread:
@@ -231,7 +231,7 @@ def test_clients_that_never_read_stay_within_the_watch_budget(tmp_path: Path, tl
     run_on_site(tmp_path, test)
 
 
-def _terminated(site: Site) -> int:
+def _count_terminated_watchers(site: Site) -> int:
     resource = site.server.scheme.resource("", "v1", "configmaps")
     assert resource is not None
     return site.server.registry.open_store(resource).cacher.stats().cut_off
@@ -242,14 +242,14 @@ def test_client_that_does_not_read_is_disconnected_after_a_timeout(tmp_path: Pat
     async def test(site: Site) -> None:
         site.http._watch_server._congested_s = 0.05
         wire = await _open_unread(site, tls=tls)
-        await eventually(lambda: site.watchers() == 1)
+        await eventually(lambda: site.count_watchers() == 1)
         watcher = _watcher(site)
         number = 0
         while watcher.blocked_at is None and not watcher.is_ended:
-            await site.create_config_map(_map(f"m{number:03d}", x="y" * 100_000))
+            await site.create_config_map(_config_map(f"m{number:03d}", x="y" * 100_000))
             number += 1
         await eventually(lambda: site.http.connections == 0)
-        assert _terminated(site) == 1
+        assert _count_terminated_watchers(site) == 1
         await wire.__aexit__()
 
     run_on_site(tmp_path, test)
@@ -266,7 +266,7 @@ def test_ended_watch_leaves_no_reference_cycles(tmp_path: Path, tls: bool) -> No
     async def test(site: Site) -> None:
         async with site.wire(tls=tls) as wire:
             await _open(wire, Authorization="Bearer admin-token")
-            await site.create_config_map(_map("a"))
+            await site.create_config_map(_config_map("a"))
             await eventually(lambda: site.http.connections == 1)
             gc.collect()
             gc.disable()
@@ -289,7 +289,7 @@ def test_server_shutdown_completes_watch_streams(tmp_path: Path, caplog: pytest.
             for wire in wires:
                 await wire.__aenter__()
                 await _open(wire, Authorization="Bearer admin-token")
-            await site.create_config_map(_map("a"))
+            await site.create_config_map(_config_map("a"))
             await site.http.close()
             for wire in wires:
                 assert [event["type"] async for event in wire.events()] == ["ADDED"]
@@ -314,7 +314,7 @@ def test_event_is_encoded_once_per_format_for_all_watchers(tmp_path: Path, monke
             wires = [await stack.enter_async_context(site.wire()) for _ in range(9)]
             for wire, accept in zip(wires, ("application/json", PROTOBUF, TABLE) * 3, strict=True):
                 await _open(wire, Accept=accept)
-            await site.create_config_map(_map("a"))
+            await site.create_config_map(_config_map("a"))
             received = [await anext(wire.chunks()) for wire in wires]
         assert received == received[:3] * 3
         assert sorted(encoded) == sorted(b"%x\r\n%b\r\n" % (len(chunk), chunk) for chunk in received[:3])

@@ -60,7 +60,7 @@ def test_the_end_of_the_watch_closes_the_socket(tmp_path: Path) -> None:
     async def test(site: Site, session: aiohttp.ClientSession) -> None:
         async with session.ws_connect(_url(site, "&timeoutSeconds=1")) as socket:
             assert (await socket.receive(60)).type is aiohttp.WSMsgType.CLOSE
-        assert site.watchers() == 0
+        assert site.count_watchers() == 0
 
     run_with_session(tmp_path, test)
 
@@ -83,8 +83,8 @@ def test_client_disconnect_ends_its_watch(tmp_path: Path) -> None:
     async def test(site: Site, session: aiohttp.ClientSession) -> None:
         async with session.ws_connect(_url(site)) as socket:
             await socket.send_str("ignored")
-            assert site.watchers() == 1
-        await eventually(lambda: site.watchers() == 0)
+            assert site.count_watchers() == 1
+        await eventually(lambda: site.count_watchers() == 0)
 
     run_with_session(tmp_path, test)
 

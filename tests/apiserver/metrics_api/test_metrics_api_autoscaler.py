@@ -39,7 +39,7 @@ async def test_autoscaler_scales_by_the_cpu_usage_of_hollow_pods() -> None:
         await client.for_kind(Namespace).create(Namespace(metadata=ObjectMeta(name="ns")))
         account = ServiceAccount(metadata=ObjectMeta(name="default", namespace="ns"))
         await client.for_kind(ServiceAccount).create(account)
-        async with running.nodes("n1", "n2") as fleet, running.binding(), running.running(*_CONTROLLERS):
+        async with running.nodes("n1", "n2") as fleet, running.running_binder(), running.running(*_CONTROLLERS):
             running.server.kubelets.local = LocalKubelets(clock=running.clock, fleet=lambda: fleet, real=lambda: None)
             running.server.serve_metrics()
             await client.for_kind(Deployment).create(_deployment())

@@ -11,7 +11,7 @@ from sampan.apiserver.response.responses import RawResponse
 from sampan.machinery.clock import RealClock
 from sampan.storage.backend import StorePage
 from sampan.storage.memory import MemoryBackend
-from tests.api_server import serving
+from tests.api_server import running_api_server
 from tests.apiserver.in_process_server import in_process_client, run
 
 
@@ -105,7 +105,7 @@ class BlockedBackend(MemoryBackend):
 
 
 async def test_server_is_not_ready_before_watch_caches_of_stored_objects_are_filled() -> None:
-    async with serving() as server:
+    async with running_api_server() as server:
         backend = BlockedBackend()
         async with backend:
             await backend.put("/registry/pods/default/a", POD)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sampan.apiserver import descriptions
-from tests.api_server import Server, serving
+from tests.api_server import Server, running_api_server
 from tests.apiserver.in_process_server import run
 
 Kubectl = Callable[..., Awaitable[str]]
@@ -16,15 +16,15 @@ Kubectl = Callable[..., Awaitable[str]]
 pytestmark = pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed")
 
 
-def _with_kubectl(home: Path, check: Callable[[Kubectl], Awaitable[None]]) -> None:
+def _run_with_kubectl(home: Path, check: Callable[[Kubectl], Awaitable[None]]) -> None:
     async def work() -> None:
-        async with serving() as server:
-            await check(_kubectl(server, home))
+        async with running_api_server() as server:
+            await check(_make_kubectl(server, home))
 
     run(work())
 
 
-def _kubectl(server: Server, home: Path) -> Kubectl:
+def _make_kubectl(server: Server, home: Path) -> Kubectl:
     async def kubectl(*arguments: str, stdin: str = "") -> str:
         process = await asyncio.create_subprocess_exec(
             *("kubectl", "--server", server.url, *arguments),
@@ -48,7 +48,7 @@ def test_kubectl_lists_api_versions_and_resources(tmp_path: Path) -> None:
             assert "deploy" in resources
         assert '"gitVersion": "v1.36.4"' in await kubectl("version", "-o", "json")
 
-    _with_kubectl(tmp_path, check)
+    _run_with_kubectl(tmp_path, check)
 
 
 def test_kubectl_explains_fields(tmp_path: Path) -> None:
@@ -62,7 +62,7 @@ def test_kubectl_explains_fields(tmp_path: Path) -> None:
         old = await kubectl("explain", "pods.spec", "--output", "plaintext-openapiv2")
         assert "RESOURCE: spec <Object>" in old
 
-    _with_kubectl(tmp_path, check)
+    _run_with_kubectl(tmp_path, check)
 
 
 MANIFEST = """
@@ -89,4 +89,4 @@ def test_kubectl_creates_validates_and_gets_objects(tmp_path: Path) -> None:
         assert await kubectl("get", "configmap", "a", "-n", "x", "-o", "jsonpath={.data.k}") == "w"
         assert await kubectl("get", "ns", "x", "-o", "name") == "namespace/x\n"
 
-    _with_kubectl(tmp_path, check)
+    _run_with_kubectl(tmp_path, check)

@@ -46,15 +46,15 @@ def test_v3_schemas_equal_those_of_kube_apiserver(shared_dir: Path) -> None:
             names: set[str] = set()
             for name, document in (await _v3_documents(client)).items():
                 for schema, definition in document["components"]["schemas"].items():
-                    expected = _comparable(published[schema])
-                    assert _comparable(_without_descriptions(definition)) == expected, f"{schema} in {name}"
+                    expected = _normalize_schema(published[schema])
+                    assert _normalize_schema(_without_descriptions(definition)) == expected, f"{schema} in {name}"
                     names.add(schema)
             assert not set(published) - names
 
     run(check())
 
 
-def _comparable(schema: dict[str, Any]) -> dict[str, Any]:
+def _normalize_schema(schema: dict[str, Any]) -> dict[str, Any]:
     """Return a schema in a form that can be compared.
 
     A bare reference equals allOf with only this reference; DeleteOptions and WatchEvent list different kinds in each
@@ -161,37 +161,37 @@ def test_v2_as_protobuf() -> None:
             reply = await client.get("/openapi/v2", accept=PROTOBUF)
             assert reply.content_type == "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
             document = (await client.get("/openapi/v2")).json
-            fields = _fields(reply.body)
+            fields = _read_fields(reply.body)
             assert fields[1] == [b"2.0"]
-            definitions = [_fields(entry) for entry in _fields(fields[9][0])[1]]
+            definitions = [_read_fields(entry) for entry in _read_fields(fields[9][0])[1]]
             names = [entry[1][0].decode() for entry in definitions]
             assert names == list(document["definitions"])
-            pod = _fields(definitions[names.index("io.k8s.api.core.v1.Pod")][2][0])
-            properties = [_fields(entry) for entry in _fields(pod[25][0])[1]]
-            spec = next(_fields(property_[2][0]) for property_ in properties if property_[1] == [b"spec"])
+            pod = _read_fields(definitions[names.index("io.k8s.api.core.v1.Pod")][2][0])
+            properties = [_read_fields(entry) for entry in _read_fields(pod[25][0])[1]]
+            spec = next(_read_fields(property_[2][0]) for property_ in properties if property_[1] == [b"spec"])
             assert spec[1] == [b"#/definitions/io.k8s.api.core.v1.PodSpec"]
-            (gvk,) = (_fields(field) for field in pod[31])
+            (gvk,) = (_read_fields(field) for field in pod[31])
             assert gvk[1] == [b"x-kubernetes-group-version-kind"]
-            assert json.loads(_fields(gvk[2][0])[2][0]) == [{"group": "", "version": "v1", "kind": "Pod"}]
-            assert len(_fields(fields[8][0])[2]) == len(document["paths"])
+            assert json.loads(_read_fields(gvk[2][0])[2][0]) == [{"group": "", "version": "v1", "kind": "Pod"}]
+            assert len(_read_fields(fields[8][0])[2]) == len(document["paths"])
 
     run(check())
 
 
-def _fields(message: bytes) -> dict[int, list[bytes]]:
+def _read_fields(message: bytes) -> dict[int, list[bytes]]:
     """Return the length-delimited fields of a protobuf message by number."""
     values: dict[int, list[bytes]] = {}
     at = 0
     while at < len(message):
-        key, at = _varint(message, at)
-        size, at = _varint(message, at)
+        key, at = _read_varint(message, at)
+        size, at = _read_varint(message, at)
         if key & 7 == 2:
             values.setdefault(key >> 3, []).append(message[at : at + size])
             at += size
     return values
 
 
-def _varint(message: bytes, at: int) -> tuple[int, int]:
+def _read_varint(message: bytes, at: int) -> tuple[int, int]:
     value = shift = 0
     while True:
         byte = message[at]

@@ -34,7 +34,7 @@ class Rules:
             registry=cast(Registry, None), user=UserInfo(name="admin"), now=format_time(NOW), namespace="ns"
         )
 
-    def new(self, spec: dict[str, Any] | None = None, **meta: Any) -> Any:
+    def create(self, spec: dict[str, Any] | None = None, **meta: Any) -> Any:
         """Return a new object as it would be stored, whether it is valid or not."""
         obj = self._read(spec, meta)
         obj.metadata.uid, obj.metadata.creationTimestamp = UID, self._ctx.now
@@ -44,13 +44,13 @@ class Rules:
         return obj
 
     def faults(self, spec: dict[str, Any] | None = None, **meta: Any) -> list[str]:
-        return [str(fault) for fault in self._strategy.validate_create(self._ctx, self.new(spec, **meta))]
+        return [str(fault) for fault in self._strategy.validate_create(self._ctx, self.create(spec, **meta))]
 
-    def changed(self, old: Any, spec: dict[str, Any] | None = None, **meta: Any) -> tuple[Any, list[str]]:
+    def update(self, old: Any, spec: dict[str, Any] | None = None, **meta: Any) -> tuple[Any, list[str]]:
         """Return the object that a PUT over `old` would store, and its validation errors."""
         return self._change(self._strategy, old, self._read(spec, meta))
 
-    def with_status(self, old: Any, status: dict[str, Any], **meta: Any) -> tuple[Any, list[str]]:
+    def update_status(self, old: Any, status: dict[str, Any], **meta: Any) -> tuple[Any, list[str]]:
         view = self._behaviour.view("status")
         assert view is not None
         value = {**codec.to_value(old), "status": status}
@@ -58,7 +58,7 @@ class Rules:
         return self._change(view, old, codec.from_value(value, self._kind))
 
     def warnings(self, spec: dict[str, Any] | None = None, old: Any = None, **meta: Any) -> list[str]:
-        obj = self.new(spec, **meta) if old is None else self.changed(old, spec, **meta)[0]
+        obj = self.create(spec, **meta) if old is None else self.update(old, spec, **meta)[0]
         return list(self._strategy.warnings(self._ctx, obj, old))
 
     def cells(self, obj: Any, now: float = NOW) -> list[Any]:

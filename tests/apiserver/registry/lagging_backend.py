@@ -43,7 +43,7 @@ class LaggingBackend:
 
 
 @asynccontextmanager
-async def lagging(lag_s: float, memory: MemoryBackend) -> AsyncIterator[Backend]:
+async def open_lagging_backend(lag_s: float, memory: MemoryBackend) -> AsyncIterator[Backend]:
     async with memory as inner:
         assert isinstance(inner, MemoryBackend)
         yield LaggingBackend(inner, lag_s=lag_s)

@@ -64,12 +64,12 @@ class RandomObjects:
         value: dict[str, Any] = self._value(self._schema, depth=self._random.randint(2, 7))
         how = self._random.choice(("random", "merged at the top", "merged", "merged", "valid"))
         if how == "merged at the top":
-            value = merged(self._valid, value, depth=2)
+            value = merge_objects(self._valid, value, depth=2)
         elif how == "merged":
-            value = merged(self._valid, value)
+            value = merge_objects(self._valid, value)
         elif how == "valid":
             value = self._valid
-        mutated: dict[str, Any] = self._mutated(value) if self._random.random() < 0.5 else value
+        mutated: dict[str, Any] = self._mutate(value) if self._random.random() < 0.5 else value
         return mutated
 
     def _value(self, schema: Schema, depth: int) -> Any:
@@ -90,13 +90,13 @@ class RandomObjects:
             return [self._value(schema.items, depth - 1) for _ in range(random.randint(0, _MAX_ITEMS))]
         return random.choice(_TYPES.get(schema.type, ({},)))
 
-    def _mutated(self, value: Any) -> Any:
+    def _mutate(self, value: Any) -> Any:
         """Replace some leaves by extreme values of their type, and remove or duplicate some parts."""
         random = self._random
         if isinstance(value, dict):
-            return {key: self._mutated(part) for key, part in value.items() if random.randrange(10)}
+            return {key: self._mutate(part) for key, part in value.items() if random.randrange(10)}
         if isinstance(value, list):
-            parts = [self._mutated(part) for part in value]
+            parts = [self._mutate(part) for part in value]
             return parts if random.randrange(4) else [*parts, *parts]
         if random.randrange(5) or isinstance(value, float) or value is None:
             return value
@@ -107,9 +107,9 @@ def _edge_values(value: int | str) -> tuple[int, ...] | tuple[str, ...]:
     return _EDGE_NUMBERS if isinstance(value, int) else _EDGE_TEXTS
 
 
-def merged(valid: Any, other: Any, depth: int | None = None) -> Any:
+def merge_objects(valid: Any, other: Any, depth: int | None = None) -> Any:
     """Return the union of two objects, `depth` objects deep or down to the leaves. The valid value takes precedence."""
     if depth == 0 or not (isinstance(valid, dict) and isinstance(other, dict)):
         return valid
     deeper = None if depth is None else depth - 1
-    return {**other, **{key: merged(value, other.get(key), deeper) for key, value in valid.items()}}
+    return {**other, **{key: merge_objects(value, other.get(key), deeper) for key, value in valid.items()}}

@@ -74,7 +74,7 @@ class ApiServer:
         assert code == 200, document
         return document
 
-    async def refused(self, method: str, path: str, value: dict[str, Any]) -> list[str]:
+    async def send_invalid(self, method: str, path: str, value: dict[str, Any]) -> list[str]:
         """Send a request that must be rejected as invalid, and return its validation errors."""
         code, document = await self.send(method, path, value)
         assert code == 422, document
@@ -121,16 +121,16 @@ async def open_servers(
 
 
 @asynccontextmanager
-async def one_server(**options: Any) -> AsyncIterator[ApiServer]:
+async def open_server(**options: Any) -> AsyncIterator[ApiServer]:
     async with open_servers(1, **options) as servers:
         yield servers[0]
 
 
-def with_server(work: Callable[[ApiServer], Awaitable[None]], **options: Any) -> None:
+def run_with_server(work: Callable[[ApiServer], Awaitable[None]], **options: Any) -> None:
     """Run `work` with one server, which has these options of `open_servers`."""
 
-    async def within() -> None:
-        async with one_server(**options) as server:
+    async def main() -> None:
+        async with open_server(**options) as server:
             await work(server)
 
-    asyncio.run(within())
+    asyncio.run(main())

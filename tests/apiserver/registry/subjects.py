@@ -59,7 +59,7 @@ class _NoAuthenticator:
         raise NotImplementedError
 
 
-def memory() -> MemoryBackend:
+def memory_backend() -> MemoryBackend:
     return MemoryBackend(clock=RealClock())
 
 
@@ -71,8 +71,8 @@ def scheme() -> Scheme:
 
 
 @asynccontextmanager
-async def pipelines(
-    count: int = 1, open_backend: OpenBackend = memory, clock: Clock | None = None
+async def open_pipelines(
+    count: int = 1, open_backend: OpenBackend = memory_backend, clock: Clock | None = None
 ) -> AsyncIterator[list[Pipeline]]:
     """Open API servers that share a store."""
     tasks: list[asyncio.Task[None]] = []
@@ -115,25 +115,25 @@ class RoundRobin:
 
 
 @asynccontextmanager
-async def _one_pipeline(open_backend: OpenBackend) -> AsyncIterator[Pipeline]:
-    async with pipelines(1, open_backend) as (pipeline,):
+async def _open_pipeline(open_backend: OpenBackend) -> AsyncIterator[Pipeline]:
+    async with open_pipelines(1, open_backend) as (pipeline,):
         yield pipeline
 
 
-def config_maps(open_backend: OpenBackend = memory) -> RegistrySubject:
+def config_maps(open_backend: OpenBackend = memory_backend) -> RegistrySubject:
     return RegistrySubject(
-        open=lambda: _one_pipeline(open_backend),
+        open=lambda: _open_pipeline(open_backend),
         path="/api/v1/namespaces/default/configmaps",
         content=lambda number: {"data": {"number": str(number)}},
         number=lambda value: int(value["data"]["number"]),
     )
 
 
-def deployments(open_backend: OpenBackend = memory) -> RegistrySubject:
+def deployments(open_backend: OpenBackend = memory_backend) -> RegistrySubject:
     labels = {"app": "a"}
     template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
     return RegistrySubject(
-        open=lambda: _one_pipeline(open_backend),
+        open=lambda: _open_pipeline(open_backend),
         path="/apis/apps/v1/namespaces/default/deployments",
         content=lambda number: {"spec": {"replicas": number}},
         number=lambda value: int(value["spec"]["replicas"]),
@@ -142,9 +142,9 @@ def deployments(open_backend: OpenBackend = memory) -> RegistrySubject:
     )
 
 
-def gadgets(open_backend: OpenBackend = memory) -> RegistrySubject:
+def gadgets(open_backend: OpenBackend = memory_backend) -> RegistrySubject:
     return RegistrySubject(
-        open=lambda: _one_pipeline(open_backend),
+        open=lambda: _open_pipeline(open_backend),
         path="/apis/example.com/v1/namespaces/default/gadgets",
         content=lambda number: {"spec": {"size": number}},
         number=lambda value: int(value["spec"]["size"]),

@@ -10,7 +10,7 @@ from sampan.apiserver.registry.behaviour import GenericStatusStrategy, GenericSt
 from sampan.apiserver.registry.strategy import Context  # noqa: E402
 from sampan.apiserver.request.call import UserInfo  # noqa: E402
 from sampan.testing.registry_conformance import Api  # noqa: E402
-from tests.apiserver.registry.subjects import gadgets, pipelines  # noqa: E402
+from tests.apiserver.registry.subjects import gadgets, open_pipelines  # noqa: E402
 
 
 def _deployment(replicas: int, *, ready: int = 0, label: str = "") -> Deployment:
@@ -59,7 +59,7 @@ def test_status_subresource_writes_only_status_and_metadata_unless_kept(keeps_me
 
 
 async def test_status_of_custom_object_is_written_only_by_status_subresource() -> None:
-    async with pipelines() as (pipeline,):
+    async with open_pipelines() as (pipeline,):
         api = Api(pipeline, gadgets())
         created = await api.create({**api.subject.build_object("g", 1), "status": {"seen": 1}})
         assert "status" not in created.value

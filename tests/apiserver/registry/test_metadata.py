@@ -11,21 +11,21 @@ from sampan.apiserver.registry import metadata
 from sampan.machinery import errors
 
 
-def _subdomain(name: str, is_prefix: bool) -> list[str]:
+def _check_subdomain(name: str, is_prefix: bool) -> list[str]:
     return names.dns1123_subdomain(name, prefix=is_prefix)
 
 
-def _new(*, is_namespaced: bool = True, is_qualified: bool = True, **fields: Any) -> list[str]:
+def _validate_new(*, is_namespaced: bool = True, is_qualified: bool = True, **fields: Any) -> list[str]:
     meta = ObjectMeta(**{"name": "a", "namespace": "n", **fields})
     return [
         str(fault)
         for fault in metadata.validate_object_meta(
-            meta, is_namespaced, _subdomain, needs_qualified_finalizers=is_qualified
+            meta, is_namespaced, _check_subdomain, needs_qualified_finalizers=is_qualified
         )
     ]
 
 
-def _change(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+def _validate_change(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     all_metadata = [ObjectMeta(**{"name": "a", "namespace": "n", "uid": "u", **fields}) for fields in (old, new)]
     return [str(fault) for fault in metadata.validate_object_meta_update(all_metadata[1], all_metadata[0])]
 
@@ -39,8 +39,8 @@ def test_valid_metadata_has_no_errors() -> None:
         "ownerReferences": [owner],
         "generateName": "a-",
     }
-    assert _new(**valid) == []
-    assert _change(valid, valid) == []
+    assert _validate_new(**valid) == []
+    assert _validate_change(valid, valid) == []
 
 
 @pytest.mark.parametrize(
@@ -63,35 +63,35 @@ def test_valid_metadata_has_no_errors() -> None:
     ],
 )
 def test_errors_of_a_new_object(fields: dict[str, Any], start: str) -> None:
-    assert _new(**fields)[0].startswith(start)
+    assert _validate_new(**fields)[0].startswith(start)
 
 
 def test_namespace_is_forbidden_on_cluster_scoped_objects() -> None:
-    assert _new(is_namespaced=False) == ["metadata.namespace: Forbidden: not allowed on this type"]
+    assert _validate_new(is_namespaced=False) == ["metadata.namespace: Forbidden: not allowed on this type"]
 
 
 def test_finalizers_of_custom_objects_need_no_slash() -> None:
-    assert _new(is_qualified=False, finalizers=["plain"]) == []
+    assert _validate_new(is_qualified=False, finalizers=["plain"]) == []
 
 
 def test_event_cannot_be_an_owner() -> None:
-    (fault,) = _new(ownerReferences=[OwnerReference(apiVersion="v1", kind="Event", name="e", uid="1")])
+    (fault,) = _validate_new(ownerReferences=[OwnerReference(apiVersion="v1", kind="Event", name="e", uid="1")])
     shown = '{"apiVersion":"v1","kind":"Event","name":"e","uid":"1"}'
     message = "/v1, Kind=Event is disallowed from being an owner"
     assert fault == f"metadata.ownerReferences: Invalid value: {shown}: {message}"
 
 
 def test_update_error_is_reported_once_by_each_check() -> None:
-    assert _change({}, {"uid": "other"}) == ['metadata.uid: Invalid value: "other": field is immutable'] * 2
-    assert len(_change({}, {"labels": {"a b": ""}})) == 3
-    assert len(_change({}, {"finalizers": ["plain"]})) == 1
-    assert len(_change({}, {"finalizers": ["a b"]})) == 2
+    assert _validate_change({}, {"uid": "other"}) == ['metadata.uid: Invalid value: "other": field is immutable'] * 2
+    assert len(_validate_change({}, {"labels": {"a b": ""}})) == 3
+    assert len(_validate_change({}, {"finalizers": ["plain"]})) == 1
+    assert len(_validate_change({}, {"finalizers": ["a b"]})) == 2
 
 
 def test_finalizers_cannot_be_added_to_terminating_object() -> None:
     old = {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["a/b"]}
-    assert _change(old, {**old, "finalizers": []}) == []
-    faults = _change(old, {**old, "finalizers": ["a/b", "x/z", "x/y"]})
+    assert _validate_change(old, {**old, "finalizers": []}) == []
+    faults = _validate_change(old, {**old, "finalizers": ["a/b", "x/z", "x/y"]})
     why = 'found new finalizers []string{"x/y", "x/z"}'
     assert (
         faults

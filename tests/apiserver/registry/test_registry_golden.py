@@ -23,7 +23,7 @@ from sampan.controllers.descriptor import ControllerConfig
 from sampan.controllers.manager import ControllerManager
 from sampan.machinery.pki.token_signer import TokenSigner
 from sampan.testing.loop_thread import LoopThread
-from tests.api_server import Server, serving
+from tests.api_server import Server, running_api_server
 
 SCENARIOS: dict[str, Collection[int]] = {
     "configmaps-basic": (),
@@ -118,7 +118,7 @@ def server(golden: ModuleType) -> Iterator[Any]:
     creates."""
     urls: list[str] = []
     thread = LoopThread("golden replay")
-    thread.start(_serving(urls))
+    thread.start(_running_server(urls))
     try:
         yield golden.Server(urls[0], None, True)
     finally:
@@ -126,8 +126,8 @@ def server(golden: ModuleType) -> Iterator[Any]:
 
 
 @asynccontextmanager
-async def _serving(urls: list[str]) -> AsyncIterator[None]:
-    async with serving(plugins=default_plugins()) as server, asyncio.TaskGroup() as group:
+async def _running_server(urls: list[str]) -> AsyncIterator[None]:
+    async with running_api_server(plugins=default_plugins()) as server, asyncio.TaskGroup() as group:
         server.registry.token_signer = _signer()
         controllers = group.create_task(_controllers(server).run())
         for namespace in ("default", "kube-system", "kube-public", "kube-node-lease"):

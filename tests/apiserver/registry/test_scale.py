@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.apiserver.cluster import Cluster, in_cluster
+from tests.apiserver.cluster import Cluster, run_in_cluster
 
 LABELS = {"tier": "t", "app": "a"}
 TEMPLATE = {"metadata": {"labels": LABELS}, "spec": {"containers": [{"name": "c", "image": "nginx:1"}]}}
@@ -50,7 +50,7 @@ def test_scale_reads_and_writes_replicas(plural: str) -> None:
         assert (document["spec"]["replicas"], document["metadata"]["generation"]) == (7, 3)
         assert document["metadata"]["labels"] == {"own": "l"}
 
-    in_cluster(work)
+    run_in_cluster(work)
 
 
 @CONTROLLERS
@@ -81,7 +81,7 @@ def test_invalid_scale_updates_are_rejected(plural: str) -> None:
         assert patched.json["message"].startswith(f"{start}: Precondition failed: UID in precondition: other, UID in ")
         assert (await cluster.send("GET", path)).json["spec"]["replicas"] == 2
 
-    in_cluster(work)
+    run_in_cluster(work)
 
 
 def test_a_dry_run_changes_nothing() -> None:
@@ -91,7 +91,7 @@ def test_a_dry_run_changes_nothing() -> None:
         assert dry_run.json["spec"] == {"replicas": 9}
         assert (await cluster.send("GET", f"{path}/scale")).json["spec"] == {"replicas": 2}
 
-    in_cluster(work)
+    run_in_cluster(work)
 
 
 def test_daemon_set_has_no_scale() -> None:
@@ -100,4 +100,4 @@ def test_daemon_set_has_no_scale() -> None:
         await cluster.make("/apis/apps/v1/namespaces/ns/daemonsets", {"metadata": {"name": "a"}, "spec": spec})
         assert (await cluster.send("GET", "/apis/apps/v1/namespaces/ns/daemonsets/a/scale")).code == 404
 
-    in_cluster(work)
+    run_in_cluster(work)

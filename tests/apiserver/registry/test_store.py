@@ -18,14 +18,14 @@ from sampan.apiserver.registry.strategy import Context, FinishFunc, Strategy  # 
 from sampan.machinery import errors  # noqa: E402
 from sampan.storage.cacher import ObjectSelection, WatchQuery  # noqa: E402
 from sampan.testing.registry_conformance import Api, RegistrySubject  # noqa: E402
-from tests.apiserver.registry.subjects import GADGETS, config_maps, gadgets, pipelines  # noqa: E402
+from tests.apiserver.registry.subjects import GADGETS, config_maps, gadgets, open_pipelines  # noqa: E402
 
 Work = Callable[[Pipeline], Awaitable[None]]
 
 
 def _run_with_pipeline(work: Work) -> None:
     async def main() -> None:
-        async with pipelines() as (pipeline,):
+        async with open_pipelines() as (pipeline,):
             await work(pipeline)
 
     asyncio.run(asyncio.wait_for(main(), 60))
@@ -33,7 +33,7 @@ def _run_with_pipeline(work: Work) -> None:
 
 def _leases() -> RegistrySubject:
     return RegistrySubject(
-        open=pipelines,  # type: ignore[arg-type]
+        open=open_pipelines,  # type: ignore[arg-type]
         path="/apis/coordination.k8s.io/v1/namespaces/default/leases",
         content=lambda number: {"spec": {"leaseTransitions": number}},
         number=lambda value: int(value["spec"]["leaseTransitions"]),
@@ -208,7 +208,7 @@ def test_delete_of_jobs_and_replication_controllers_orphans_pods_by_default() ->
 
     async def work(pipeline: Pipeline) -> None:
         for path, (content, is_warned) in cases.items():
-            subject = RegistrySubject(open=pipelines, path=path, content=lambda n: {}, number=int, fixed=content)  # type: ignore[arg-type]
+            subject = RegistrySubject(open=open_pipelines, path=path, content=lambda n: {}, number=int, fixed=content)  # type: ignore[arg-type]
             api = Api(pipeline, subject)
             await api.create_object("a")
             reply = await api.delete("a")

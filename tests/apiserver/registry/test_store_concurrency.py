@@ -18,8 +18,8 @@ from sampan.machinery.clock import RealClock  # noqa: E402
 from sampan.storage.backend import Backend  # noqa: E402
 from sampan.storage.sqlite import SqliteBackend  # noqa: E402
 from sampan.testing.registry_conformance import CHECKS, CONCURRENCY, Api, Check, run  # noqa: E402
-from tests.apiserver.registry.lagging_backend import LaggingBackend, lagging  # noqa: E402
-from tests.apiserver.registry.subjects import RoundRobin, config_maps, gadgets, memory, pipelines  # noqa: E402
+from tests.apiserver.registry.lagging_backend import LaggingBackend, open_lagging_backend  # noqa: E402
+from tests.apiserver.registry.subjects import RoundRobin, config_maps, gadgets, memory_backend, open_pipelines  # noqa: E402
 
 
 @pytest.mark.parametrize("check", CONCURRENCY, ids=lambda check: check.__name__)
@@ -29,12 +29,12 @@ def test_concurrent_writers_on_sqlite(check: Check, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 def test_stale_cache_does_not_show_in_responses(check: Check) -> None:
-    run(check, gadgets(lambda: lagging(0.002, memory())))
+    run(check, gadgets(lambda: open_lagging_backend(0.002, memory_backend())))
 
 
 @asynccontextmanager
 async def _two_servers(lag_s: float) -> AsyncIterator[Pipeline]:
-    async with pipelines(2, lambda: lagging(lag_s, memory())) as servers:
+    async with open_pipelines(2, lambda: open_lagging_backend(lag_s, memory_backend())) as servers:
         yield RoundRobin(servers)  # type: ignore[misc]
 
 
@@ -55,13 +55,13 @@ def _run_with_stale_caches(work: Work) -> None:
 
         @asynccontextmanager
         async def store() -> AsyncIterator[Backend]:
-            async with lagging(0, memory()) as backend:
+            async with open_lagging_backend(0, memory_backend()) as backend:
                 assert isinstance(backend, LaggingBackend)
                 stores.append(backend)
                 yield backend
 
         subject = config_maps()
-        async with pipelines(2, store) as (first_pipeline, second_pipeline):
+        async with open_pipelines(2, store) as (first_pipeline, second_pipeline):
             first, second = Api(first_pipeline, subject), Api(second_pipeline, subject)
             await first.create_object("a", 1, finalizers=["example.com/wait"])
             await first.create_object("free", 1)

@@ -15,8 +15,8 @@ pytest.register_assert_rewrite("sampan.testing.registry_conformance")
 from sampan.apiserver.pipeline import Pipeline  # noqa: E402
 from sampan.storage.etcd import EtcdBackend  # noqa: E402
 from sampan.testing.registry_conformance import CHECKS, CONCURRENCY, Check, run  # noqa: E402
-from tests.apiserver.registry.subjects import RoundRobin, config_maps, gadgets, pipelines  # noqa: E402
-from tests.storage.etcd_server import NO_ETCD, Member, find, one_member  # noqa: E402
+from tests.apiserver.registry.subjects import RoundRobin, config_maps, gadgets, open_pipelines  # noqa: E402
+from tests.storage.etcd_server import NO_ETCD, Member, find, running_member  # noqa: E402
 
 pytestmark = pytest.mark.skipif(find("etcd") is None, reason=NO_ETCD)
 
@@ -25,7 +25,7 @@ OpenBackend = Callable[[], EtcdBackend]
 
 @pytest.fixture(scope="module")
 def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Member]:
-    with one_member(tmp_path_factory.mktemp("etcd")) as member:
+    with running_member(tmp_path_factory.mktemp("etcd")) as member:
         yield member
 
 
@@ -49,7 +49,7 @@ def test_two_servers_on_one_etcd(check: Check, open_backend: OpenBackend) -> Non
     @asynccontextmanager
     async def two_servers() -> AsyncIterator[Pipeline]:
         async with AsyncExitStack() as stack:
-            servers = [(await stack.enter_async_context(pipelines(1, open_backend)))[0] for _ in range(2)]
+            servers = [(await stack.enter_async_context(open_pipelines(1, open_backend)))[0] for _ in range(2)]
             yield RoundRobin(servers)  # type: ignore[misc]
 
     run(check, replace(config_maps(), open=two_servers))

@@ -69,7 +69,7 @@ class Model:
         uid = reply.value["metadata"]["uid"]
         assert uid not in self.uids
         self.uids.add(uid)
-        self.objects[name] = ModelObject(number, list(finalizers), uid, self._next_version(reply))
+        self.objects[name] = ModelObject(number, list(finalizers), uid, self._record_version(reply))
 
     async def put(self, name: str, number: int, choice: str) -> None:
         expected = self.objects.get(name)
@@ -118,7 +118,7 @@ class Model:
             assert reply.code == 404
             return
         assert reply.code == 200, reply.value
-        finalizers = _with_policy(expected.finalizers, policy)
+        finalizers = _with_policy_finalizer(expected.finalizers, policy)
         if not finalizers:
             del self.objects[name]
             return
@@ -148,9 +148,9 @@ class Model:
             assert int(reply.version) == expected.version, "nothing changed, so nothing was written"
             return
         expected.earlier.append(expected.version)
-        expected.number, expected.finalizers, expected.version = number, list(finalizers), self._next_version(reply)
+        expected.number, expected.finalizers, expected.version = number, list(finalizers), self._record_version(reply)
 
-    def _next_version(self, reply: Reply) -> int:
+    def _record_version(self, reply: Reply) -> int:
         version = int(reply.version)
         assert version > self.version, "versions only grow"
         self.version = version
@@ -176,7 +176,7 @@ def _merge_content(base: dict[str, Any], content: dict[str, Any]) -> dict[str, A
     return {key: {**base.get(key, {}), **value} for key, value in content.items()}
 
 
-def _with_policy(finalizers: list[str], policy: str) -> list[str]:
+def _with_policy_finalizer(finalizers: list[str], policy: str) -> list[str]:
     if not policy:
         return finalizers
     kept = [finalizer for finalizer in finalizers if finalizer not in POLICY_FINALIZERS.values()]

@@ -97,14 +97,14 @@ def test_protobuf_response_equals_json() -> None:
                 for _ in range(2):  # the second time from the cache
                     shown = await client.get(path, accept=PROTOBUF)
                     assert shown.content_type == PROTOBUF
-                    assert _without_continue(protobuf.decode(shown.body)) == _without_continue(
+                    assert _drop_continue_token(protobuf.decode(shown.body)) == _drop_continue_token(
                         (await client.get(path)).json
                     )
 
     run(check())
 
 
-def _without_continue(value: dict[str, Any]) -> dict[str, Any]:
+def _drop_continue_token(value: dict[str, Any]) -> dict[str, Any]:
     value.get("metadata", {}).pop("continue", None)  # The token contains the start of the page.
     return value
 
@@ -215,7 +215,7 @@ def test_timeout_error_has_a_retry_after_header() -> None:
     async def check() -> None:
         async with in_process_client() as client:
             rendered = await client.renderer.error(
-                errors.resource_version_too_large(9, 1), client.call("GET", "/", b"", {})
+                errors.resource_version_too_large(9, 1), client.make_call("GET", "/", b"", {})
             )
             assert rendered.code == 504
             assert rendered.headers == {"Retry-After": "1"}

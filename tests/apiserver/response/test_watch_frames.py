@@ -99,7 +99,7 @@ def test_error_event_is_encoded_in_the_format_of_the_watch() -> None:
     async def check() -> None:
         async with in_process_client() as client:
             for accept in ("", "application/vnd.kubernetes.protobuf", TABLE):
-                call = client.call("GET", WATCH, b"", {"accept": accept})
+                call = client.make_call("GET", WATCH, b"", {"accept": accept})
                 response: Any = await client.pipeline.serve_as(call)
                 raw = client.renderer.frames(response, call).error(errors.expired("too old").status)
                 event = protobuf.unframe(raw)[0] if "protobuf" in accept else msgspec.json.decode(raw)
@@ -127,7 +127,7 @@ def test_yaml_and_invalid_include_object_are_rejected() -> None:
                 ("application/yaml", "", "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream"),
                 (TABLE, "&includeObject=Part", "Unable to convert to Table as requested"),
             ):
-                call = client.call("GET", WATCH + query, b"", {"accept": accept})
+                call = client.make_call("GET", WATCH + query, b"", {"accept": accept})
                 response: Any = await client.pipeline.serve_as(call)
                 with pytest.raises(errors.ApiError, match=message):
                     client.renderer.frames(response, call)

@@ -19,7 +19,7 @@ from tests.apiserver.authn.https_service import https_endpoint
 from tests.cli.command import Sampan, get
 from tests.cli.fork_server import ForkedServer
 from tests.ports import free_port
-from tests.storage.etcd_server import find, one_member
+from tests.storage.etcd_server import find, running_member
 
 
 @contextmanager
@@ -27,7 +27,7 @@ def running_server(sampan: Sampan, *words: str) -> Iterator[tuple[str, ForkedSer
     """Run `sampan kube-apiserver`; yield its plain HTTP address and its process."""
     port = free_port()
     command = ("kube-apiserver", "--secure-port", str(free_port()), "--insecure-port", str(port), *words)
-    with sampan.serving(*command) as process:
+    with sampan.running_forked_server(*command) as process:
         lines = []
         for line in process.stdout:
             if re.fullmatch(r"kube-apiserver is ready on port \d+ \(\d+\.\d\d s\)\n", line):
@@ -77,7 +77,7 @@ def test_default_toleration_and_cipher_suite_flags_take_effect(sampan: Sampan, t
         with urllib.request.urlopen(request, timeout=60) as response:
             tolerations = json.load(response)["spec"]["tolerations"]
         assert [toleration["tolerationSeconds"] for toleration in tolerations] == [30, 40]
-        assert _negotiated_tls_12_suite(port) == "ECDHE-ECDSA-CHACHA20-POLY1305"
+        assert _negotiate_tls_12_suite(port) == "ECDHE-ECDSA-CHACHA20-POLY1305"
 
 
 async def test_audit_events_reach_the_webhook(sampan: Sampan, tmp_path: Path) -> None:
@@ -97,7 +97,7 @@ async def test_audit_events_reach_the_webhook(sampan: Sampan, tmp_path: Path) ->
         assert [event["user"]["username"] for event in events] == ["system:apiserver"]
 
 
-def _negotiated_tls_12_suite(port: int) -> str:
+def _negotiate_tls_12_suite(port: int) -> str:
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     context.maximum_version = ssl.TLSVersion.TLSv1_2
@@ -111,7 +111,7 @@ def _negotiated_tls_12_suite(port: int) -> str:
 def test_two_servers_on_one_etcd_see_each_others_writes(sampan: Sampan, tmp_path: Path) -> None:
     """Objects that one server writes are visible in reads and watches of the other at once."""
     with ExitStack() as stack:
-        member = stack.enter_context(one_member(tmp_path))
+        member = stack.enter_context(running_member(tmp_path))
         first, _ = stack.enter_context(running_server(sampan, "--etcd-servers", member.client_url))
         other, _ = stack.enter_context(running_server(sampan, "--etcd-servers", member.client_url))
         maps = "/api/v1/namespaces/default/configmaps"

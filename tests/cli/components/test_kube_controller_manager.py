@@ -50,7 +50,7 @@ async def delete_objects(client: Client) -> None:
 def running_manager(sampan: Sampan, cluster: Cluster, *words: str) -> Iterator[tuple[int, ForkedServer]]:
     port = free_port()
     command = (NAME, "--kubeconfig", str(cluster.kubeconfig), "--secure-port", str(port), *words)
-    with sampan.serving(*command) as process:
+    with sampan.running_forked_server(*command) as process:
         assert process.stdout.readline() == f"{NAME} has started\n"
         yield port, process
 
@@ -118,11 +118,11 @@ def test_authorization_always_allow_paths_skip_authorization(sampan: Sampan, clu
 
 def test_invalid_flags_are_reported(sampan: Sampan, cluster: Cluster, tmp_path: Path) -> None:
     where = ("--kubeconfig", str(cluster.kubeconfig))
-    assert "--kubeconfig" in sampan.fails(NAME, "--kubeconfig", str(tmp_path / "none"))
-    assert "not in a cluster" in sampan.fails(NAME)
-    assert "--controllers: " in sampan.fails(NAME, *where, "--controllers", "nothing")
-    assert "give both or neither" in sampan.fails(NAME, *where, "--tls-cert-file", str(cluster.ca))
-    assert "--leader-elect-lease-duration" in sampan.fails(NAME, *where, "--leader-elect-lease-duration", "1s")
+    assert "--kubeconfig" in sampan.expect_failure(NAME, "--kubeconfig", str(tmp_path / "none"))
+    assert "not in a cluster" in sampan.expect_failure(NAME)
+    assert "--controllers: " in sampan.expect_failure(NAME, *where, "--controllers", "nothing")
+    assert "give both or neither" in sampan.expect_failure(NAME, *where, "--tls-cert-file", str(cluster.ca))
+    assert "--leader-elect-lease-duration" in sampan.expect_failure(NAME, *where, "--leader-elect-lease-duration", "1s")
 
 
 def test_second_instance_becomes_leader_after_the_first_is_killed(sampan: Sampan, cluster: Cluster) -> None:

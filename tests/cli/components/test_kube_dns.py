@@ -20,7 +20,7 @@ def test_kube_dns_process_resolves_services(sampan: Sampan) -> None:
         *("kube-dns", "--kubeconfig", str(kubeconfig), "--dns-port", str(port), "--bind-address", address),
         *("--service-cluster-ip-range", "10.96.0.0/16", "--resolv-conf", "/dev/null"),
     )
-    with sampan.running(*command) as process:
+    with sampan.running_command(*command) as process:
         assert process.stdout is not None
         line = next(iter(process.stdout))
         assert line == "kube-dns has started; other names are forwarded to nowhere (no nameserver in /dev/null)\n"

@@ -159,7 +159,7 @@ def test_userspace_mode_serves_services_health_and_metrics(sampan: Sampan, clust
             await make_node(cluster, "127.0.0.1")
             obj = service("web", port(8088, node_port=node_port), type="NodePort", ip=[])
             created = await cluster.client.for_kind(Service).create(obj)
-            target = endpoint_slice("web", endpoint(_own_address()), number=number)
+            target = endpoint_slice("web", endpoint(_find_machine_address()), number=number)
             await cluster.client.for_kind(EndpointSlice).create(target)
             return str(created.spec.clusterIP)
 
@@ -169,7 +169,7 @@ def test_userspace_mode_serves_services_health_and_metrics(sampan: Sampan, clust
             *("--hostname-override", NODE, "--healthz-bind-address", f"127.0.0.1:{health}"),
             *("--metrics-bind-address", f"127.0.0.1:{metrics}"),
         ]
-        with sampan.running(*words) as process:
+        with sampan.running_command(*words) as process:
             assert process.stdout is not None
             assert f"kube-proxy has started: node {NODE}, mode userspace" in process.stdout.readline()
             loopback = f"127.{cluster_ip.partition('.')[2]}"
@@ -186,7 +186,7 @@ def test_userspace_mode_serves_services_health_and_metrics(sampan: Sampan, clust
             assert "kubeproxy_network_programming_duration_seconds" in text
 
 
-def _own_address() -> str:
+def _find_machine_address() -> str:
     """Return an address of this machine that is not a loopback address, which endpoints may not have."""
     from sampan.kubelet.agent.machine import find_machine_addresses
 
@@ -194,4 +194,4 @@ def _own_address() -> str:
 
 
 def test_a_missing_kubeconfig_is_reported(sampan: Sampan) -> None:
-    assert "--kubeconfig" in sampan.fails("kube-proxy", "--proxy-mode", "userspace")
+    assert "--kubeconfig" in sampan.expect_failure("kube-proxy", "--proxy-mode", "userspace")

@@ -82,7 +82,7 @@ async def wait_for_binding(cluster: Cluster, name: str) -> str:
 def test_scheduler_binds_pods_of_an_api_server_in_another_process(sampan: Sampan, cluster: Cluster) -> None:
     cluster.run(make_node(cluster, "a"))
     cluster.run(cluster.client.for_kind(Pod).create(builders.pod("p", namespace="default")))
-    with sampan.serving(NAME, "--kubeconfig", str(cluster.kubeconfig), "--secure-port", "0") as process:
+    with sampan.running_forked_server(NAME, "--kubeconfig", str(cluster.kubeconfig), "--secure-port", "0") as process:
         assert process.stdout.readline() == f"{NAME} has started\n"
         assert cluster.run(wait_for_binding(cluster, "p")) == "a"
         lease = cluster.run(cluster.client.for_kind(Lease).get(NAME, "kube-system"))
@@ -102,7 +102,7 @@ def test_config_file_profile_schedules_pods_of_its_scheduler_name(
     pod.spec.schedulerName = "mine"
     cluster.run(cluster.client.for_kind(Pod).create(pod))
     words = ("--kubeconfig", str(cluster.kubeconfig), "--secure-port", "0", "--leader-elect=false")
-    with sampan.serving(NAME, *words, "--config", str(config)):
+    with sampan.running_forked_server(NAME, *words, "--config", str(config)):
         assert cluster.run(wait_for_binding(cluster, "p")) == "a"
 
 
@@ -135,7 +135,7 @@ def test_a_classic_policy_is_applied(sampan: Sampan, cluster: Cluster, tmp_path:
     cluster.run(cluster.client.for_kind(Node).patch("b", {"metadata": {"labels": {"chosen": ""}}}))
     cluster.run(cluster.client.for_kind(Pod).create(builders.pod("p", namespace="default")))
     words = ("--kubeconfig", str(cluster.kubeconfig), "--secure-port", "0", "--leader-elect=false")
-    with sampan.serving(NAME, *words, "--policy-config-file", str(policy)):
+    with sampan.running_forked_server(NAME, *words, "--policy-config-file", str(policy)):
         assert cluster.run(wait_for_binding(cluster, "p")) == "b"
 
 
@@ -143,12 +143,12 @@ def test_policy_configmap_is_applied(sampan: Sampan, cluster: Cluster) -> None:
     cluster.run(make_node(cluster, "a"))
     cluster.run(cluster.client.for_kind(Pod).create(builders.pod("p", namespace="default")))
     words = ("--kubeconfig", str(cluster.kubeconfig), "--secure-port", "0", "--leader-elect=false")
-    error = sampan.fails(NAME, *words, "--policy-configmap", "policy")
+    error = sampan.expect_failure(NAME, *words, "--policy-configmap", "policy")
     assert error == 'Error: --policy-configmap: configmaps "policy" not found\n'
     data = {"policy.cfg": "predicates: [{name: PodFitsResources}]\n"}
     config_map = ConfigMap(metadata=ObjectMeta(name="policy", namespace="kube-system"), data=data)
     cluster.run(cluster.client.for_kind(ConfigMap).create(config_map))
-    with sampan.serving(NAME, *words, "--policy-configmap", "policy"):
+    with sampan.running_forked_server(NAME, *words, "--policy-configmap", "policy"):
         assert cluster.run(wait_for_binding(cluster, "p")) == "a"
 
 
@@ -165,14 +165,14 @@ def test_invalid_policy_file_is_rejected(sampan: Sampan, tmp_path: Path, command
     policy = tmp_path / "policy.yaml"
     policy.write_text(text)
     words = ("--master", "http://127.0.0.1:1") if command == NAME else ()
-    error = sampan.fails(command, *words, "--policy-config-file", str(policy))
+    error = sampan.expect_failure(command, *words, "--policy-config-file", str(policy))
     assert error == f"Error: --policy-config-file: {policy}: {message}\n"
 
 
 def test_invalid_algorithm_provider_flags_are_rejected(sampan: Sampan) -> None:
     words = (NAME, "--master", "http://127.0.0.1:1", "--algorithm-provider")
-    assert "there is no 'Best'; supported: DefaultProvider, ClusterAutoscaler" in sampan.fails(*words, "Best")
-    error = sampan.fails(*words, "DefaultProvider", "--policy-config-file", "/x")
+    assert "there is no 'Best'; supported: DefaultProvider, ClusterAutoscaler" in sampan.expect_failure(*words, "Best")
+    error = sampan.expect_failure(*words, "DefaultProvider", "--policy-config-file", "/x")
     assert "--policy-config-file: cannot be given together with --algorithm-provider" in error
 
 
@@ -182,7 +182,7 @@ def test_why_reads_the_decision_from_the_scheduler_port(sampan: Sampan, cluster:
     cluster.run(cluster.client.for_kind(Pod).create(builders.pod("p", namespace="default")))
     port = free_port()
     words = ("--kubeconfig", str(cluster.kubeconfig), "--secure-port", str(port), "--leader-elect=false")
-    with sampan.serving(NAME, *words):
+    with sampan.running_forked_server(NAME, *words):
         assert cluster.run(wait_for_binding(cluster, "p")) == "a"
         where = ("-s", cluster.url, "--insecure-skip-tls-verify", "--scheduler", f"https://127.0.0.1:{port}")
         assert "decided " in sampan("why", "pod/p", *where, "--token", token)
@@ -194,7 +194,9 @@ def test_standby_scheduler_serves_no_resource_metrics(sampan: Sampan, cluster: C
     lease = Lease(metadata=ObjectMeta(name=NAME, namespace="kube-system"), spec=held)
     cluster.run(cluster.client.for_kind(Lease).create(lease))
     port = free_port()
-    with sampan.serving(NAME, "--kubeconfig", str(cluster.kubeconfig), "--secure-port", str(port)) as process:
+    with sampan.running_forked_server(
+        NAME, "--kubeconfig", str(cluster.kubeconfig), "--secure-port", str(port)
+    ) as process:
         assert process.stdout.readline() == f"{NAME} has started\n"
         assert get(f"https://127.0.0.1:{port}/metrics/resources", token=token) == (200, "")
         code, metrics = get(f"https://127.0.0.1:{port}/metrics", token=token)

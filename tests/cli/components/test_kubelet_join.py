@@ -22,7 +22,7 @@ from tests.ports import free_port
 NODE, ID, SECRET = "joining", "abcdef", "0123456789abcdef"
 
 
-def bootstrap_config(admin: Path, path: Path) -> Path:
+def write_bootstrap_config(admin: Path, path: Path) -> Path:
     """Write a kubeconfig of the same cluster whose only credential is the bootstrap token."""
     config = yaml.safe_load(admin.read_text())
     config["users"][0]["user"] = {"token": f"{ID}.{SECRET}"}
@@ -64,14 +64,14 @@ async def approve_serving(client: Client) -> None:
     """Approve the request for a serving certificate, as an administrator does: no controller approves it."""
     requests = client.for_kind(CertificateSigningRequest)
 
-    async def pending() -> list[CertificateSigningRequest]:
+    async def list_pending_requests() -> list[CertificateSigningRequest]:
         return [
             request
             for request in (await requests.list()).items
             if request.spec.signerName == "kubernetes.io/kubelet-serving" and not request.status.conditions
         ]
 
-    request = copy_of((await eventually(pending, poll_s=0.05))[0])
+    request = copy_of((await eventually(list_pending_requests, poll_s=0.05))[0])
     assert request.spec.username == f"system:node:{NODE}"
     request.status.conditions.append(
         CertificateSigningRequestCondition(type="Approved", status="True", reason="Looks", message="")
@@ -79,7 +79,7 @@ async def approve_serving(client: Client) -> None:
     await requests.update(request, subresource="approval")
 
 
-def error_code(url: str, ca: Path) -> int:
+def wait_for_error_code(url: str, ca: Path) -> int:
     """Wait until the port has a certificate of the cluster's CA, and return the status code of the error response."""
     context = ssl.create_default_context(cafile=str(ca))
 
@@ -107,11 +107,11 @@ def test_kubelet_joins_with_a_bootstrap_token_and_restarts_without_token(sampan:
     root = tmp_path / "root"
     words = ["--kubeconfig", str(kubeconfig), "--hostname-override", NODE, "--rotate-server-certificates"]
     words += ["--address", "127.0.0.1", "--port", port]
-    bootstrap_flags = ("--bootstrap-kubeconfig", str(bootstrap_config(admin, tmp_path / "bootstrap.conf")))
+    bootstrap_flags = ("--bootstrap-kubeconfig", str(write_bootstrap_config(admin, tmp_path / "bootstrap.conf")))
     with running_kubelet(sampan, root, *words, *bootstrap_flags):
         run_as_admin(admin, wait_until_registered)
         run_as_admin(admin, approve_serving)
-        assert error_code(f"https://127.0.0.1:{port}/pods", write_ca(admin, tmp_path / "ca.crt")) == 401
+        assert wait_for_error_code(f"https://127.0.0.1:{port}/pods", write_ca(admin, tmp_path / "ca.crt")) == 401
     user = yaml.safe_load(kubeconfig.read_text())["users"][0]["user"]
     assert user["client-certificate"] == str(root / "pki" / "kubelet-client-current.pem")
     run_as_admin(admin, delete_node)

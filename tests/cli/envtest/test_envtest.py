@@ -57,7 +57,7 @@ class Environment:
         (self.directory / "client-cert-auth-ca.crt").write_bytes(client_ca.certificate)
 
     @contextmanager
-    def etcd(self) -> Iterator[None]:
+    def running_etcd(self) -> Iterator[None]:
         command = [
             str(self.assets / "etcd"),
             f"--advertise-client-urls={self.etcd_url}",
@@ -66,12 +66,12 @@ class Environment:
             f"--listen-peer-urls=http://127.0.0.1:{free_port()}",
             "--unsafe-no-fsync=true",
         ]
-        with running(command) as process:
+        with running_process(command) as process:
             wait_until(lambda: is_up(process, self.etcd_url + "/health"))
             yield
 
     @contextmanager
-    def api_server(self, controllers: str) -> Iterator[None]:
+    def running_api_server(self, controllers: str) -> Iterator[None]:
         command = [
             str(self.assets / "kube-apiserver"),
             "--allow-privileged=true",
@@ -88,7 +88,7 @@ class Environment:
             f"--service-account-signing-key-file={self.directory / 'sa-signer.key'}",
             "--service-cluster-ip-range=10.0.0.0/24",
         ]
-        with running(command, SAMPAN_ENVTEST_CONTROLLERS=controllers) as process:
+        with running_process(command, SAMPAN_ENVTEST_CONTROLLERS=controllers) as process:
             wait_until(lambda: is_up(process, self.url + "/healthz"))
             yield
 
@@ -107,7 +107,7 @@ class Environment:
 
 
 @contextmanager
-def running(command: list[str], **environment: str) -> Iterator["subprocess.Popen[bytes]"]:
+def running_process(command: list[str], **environment: str) -> Iterator["subprocess.Popen[bytes]"]:
     with subprocess.Popen(command, env={**os.environ, **environment}) as process:
         try:
             yield process
@@ -137,7 +137,7 @@ def assets(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def environment(assets: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Environment]:
     environment = Environment(assets, tmp_path_factory.mktemp("envtest") / "certificates")
     environment.write_certificates()
-    with environment.etcd():
+    with environment.running_etcd():
         yield environment
 
 
@@ -147,13 +147,13 @@ def config_map(name: str, **metadata: Any) -> dict[str, Any]:
 
 def test_dependents_are_garbage_collected_after_a_restart_with_controllers(environment: Environment) -> None:
     send = environment.request
-    with environment.api_server(controllers=""):
+    with environment.running_api_server(controllers=""):
         code, owner = send("POST", CONFIG_MAPS, config_map("owner"))
         assert code == 201
         reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner["metadata"]["uid"]}
         assert send("POST", CONFIG_MAPS, config_map("owned", ownerReferences=[reference]))[0] == 201
         assert send("DELETE", f"{CONFIG_MAPS}/owner")[0] == 200
-    with environment.api_server(controllers="*"):  # with the garbage collector and the namespace controller
+    with environment.running_api_server(controllers="*"):  # with the garbage collector and the namespace controller
         wait_until(lambda: send("GET", f"{CONFIG_MAPS}/owned")[0] == 404)
         assert send("POST", "/api/v1/namespaces", {"metadata": {"name": "shop"}})[0] == 201
         assert send("DELETE", "/api/v1/namespaces/shop")[0] == 200

@@ -51,7 +51,7 @@ def fill_cluster(path: Path) -> Path:
     return path
 
 
-def files(path: Path) -> list[str]:
+def list_files(path: Path) -> list[str]:
     return sorted(str(entry.relative_to(path)) for entry in path.rglob("*"))
 
 
@@ -75,10 +75,10 @@ def test_dns_labels_are_accepted_as_cluster_names(home: Path, name: str) -> None
 def test_down_delete_with_an_empty_name_removes_no_clusters(home: Path) -> None:
     fill_cluster(home)  # as an earlier version made it with `up --name ""`
     fill_cluster(home / "x1")
-    before = files(home)
+    before = list_files(home)
     for words in (["--name", ""], ["--data-dir", str(home)], ["--data-dir", ""]):
         assert run("down", *words, "--delete").exit_code == 1
-    assert files(home) == before
+    assert list_files(home) == before
 
 
 @pytest.mark.parametrize("place", [".", "..", "clusters/../clusters"])
@@ -87,13 +87,13 @@ def test_directory_of_clusters_is_rejected_as_data_directory(
 ) -> None:
     fill_cluster(home / "mine")
     monkeypatch.chdir(home if place != "clusters/../clusters" else home.parent)
-    before = files(home)
+    before = list_files(home)
     for words in (["up"], ["up", "--detach"], ["down", "--delete"]):
         done = run(*words, "--data-dir", place)
         assert done.exit_code == 1
         assert done.stderr.startswith("Error: --data-dir: ")
         assert "holds the directories of clusters" in done.stderr
-    assert files(home) == before
+    assert list_files(home) == before
 
 
 def test_directory_that_contains_a_cluster_is_rejected_as_data_directory(home: Path, tmp_path: Path) -> None:
@@ -111,7 +111,7 @@ def test_directory_with_foreign_files_is_rejected_as_data_directory(home: Path, 
     assert done.stderr == (
         f"Error: --data-dir: {tmp_path}/project is neither empty nor a cluster's directory: it has 'README.md'\n"
     )
-    assert files(tmp_path / "project") == ["README.md", "images"]
+    assert list_files(tmp_path / "project") == ["README.md", "images"]
 
 
 def test_down_delete_keeps_foreign_files_and_link_targets(home: Path, tmp_path: Path) -> None:
@@ -124,13 +124,13 @@ def test_down_delete_keeps_foreign_files_and_link_targets(home: Path, tmp_path: 
     done = run("down", "--name", "mine", "--delete")
     assert done.stdout == "mine: data removed\n"
     assert done.stderr == f"mine: {cluster_dir} is kept: it has files that are not the cluster's: notes.txt\n"
-    assert files(home) == ["mine", "mine/notes.txt"]
-    assert files(outside) == ["file"]
+    assert list_files(home) == ["mine", "mine/notes.txt"]
+    assert list_files(outside) == ["file"]
 
 
 def test_an_interrupted_removal_can_be_repeated(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cluster_dir = fill_cluster(home / "mine")
-    monkeypatch.setattr("sampan.cli.local_cluster.cluster_dir._remove_path", _fails_at("pki"))
+    monkeypatch.setattr("sampan.cli.local_cluster.cluster_dir._remove_path", _make_failing_remove("pki"))
     assert (
         run("down", "--name", "mine", "--delete").stderr
         == f"Error: --data-dir: cannot remove {cluster_dir}/pki: busy\n"
@@ -141,7 +141,7 @@ def test_an_interrupted_removal_can_be_repeated(home: Path, monkeypatch: pytest.
     assert not cluster_dir.exists()
 
 
-def _fails_at(name: str):  # type: ignore[no-untyped-def]
+def _make_failing_remove(name: str):  # type: ignore[no-untyped-def]
     def remove(path: Path) -> None:
         if path.name == name:
             raise OSError(16, "busy", str(path))
@@ -157,7 +157,7 @@ def test_commands_create_no_lock_file_in_a_foreign_directory(home: Path, tmp_pat
         run(*words, "--data-dir", str(foreign))
     run("image", "ls", "--data-dir", str(foreign))
     run("node", "add", "--data-dir", str(foreign))
-    assert files(foreign) == ["file"]
+    assert list_files(foreign) == ["file"]
 
 
 def test_status_of_an_unknown_cluster_fails(home: Path) -> None:
@@ -177,20 +177,20 @@ def test_status_omits_directories_that_are_not_clusters(home: Path) -> None:
 class TestFailedStart:
     @pytest.mark.parametrize("words", [[], ["--detach"]], ids=["foreground", "detached"])
     def test_failed_start_leaves_no_directory(self, sampan: Sampan, words: list[str]) -> None:
-        error = sampan.fails("up", "--bind-address", "203.0.113.5", *words)
+        error = sampan.expect_failure("up", "--bind-address", "203.0.113.5", *words)
         assert error == "Error: --bind-address: 203.0.113.5:6443 is not an address of this machine\n"
         assert not sampan.directory().parent.exists()
         assert sampan("status") == "no clusters; `sampan up` starts one\n"
 
     def test_failed_start_keeps_an_existing_directory(self, sampan: Sampan) -> None:
         sampan.directory().mkdir(parents=True)
-        sampan.fails("up", "--bind-address", "203.0.113.5")
+        sampan.expect_failure("up", "--bind-address", "203.0.113.5")
         assert sampan.directory().is_dir()
 
     def test_failed_start_keeps_the_data_of_an_earlier_start(self, sampan: Sampan) -> None:
-        with sampan.serving("up", "--secure-port", str(free_port()), "--nodes", "0") as process:
+        with sampan.running_forked_server("up", "--secure-port", str(free_port()), "--nodes", "0") as process:
             assert any("sampan is ready" in line for line in process.stdout)
-        sampan.fails("up", "--bind-address", "203.0.113.5")
+        sampan.expect_failure("up", "--bind-address", "203.0.113.5")
         assert (sampan.directory() / "state.db").exists()
 
 
@@ -212,7 +212,7 @@ class TestUnreadableDirectory:
     @pytest.mark.parametrize("words", [["up"], ["up", "--detach"], ["status"], ["down"], ["down", "--delete"]])
     def test_permission_error_is_reported_in_one_line(self, sampan: Sampan, unreadable: Path, words: list[str]) -> None:
         for selection in (["--name", "theirs"], ["--data-dir", str(unreadable)]):
-            error = sampan.fails(*words, *selection)
+            error = sampan.expect_failure(*words, *selection)
             assert error.count("\n") == 1
             assert error.startswith(f"Error: {selection[0] if words == ['status'] else '--data-dir'}: cannot ")
             assert "Permission denied" in error
@@ -224,12 +224,12 @@ class TestUnreadableDirectory:
     def test_unreadable_sampan_home_is_reported(self, sampan: Sampan, unreadable: Path) -> None:
         unreadable.parent.chmod(0o700)
         os.chown(unreadable.parent, 65534, 65534)
-        error = sampan.fails("status")
+        error = sampan.expect_failure("status")
         assert (
             error == f"Error: cannot read {unreadable.parent}: Permission denied; SAMPAN_HOME names another directory\n"
         )
         for words in (["up", "--name", "mine"], ["up", "--name", "mine", "--detach"]):
-            error = sampan.fails(*words)
+            error = sampan.expect_failure(*words)
             assert error == f"Error: --data-dir: cannot read {unreadable.parent}/mine: Permission denied\n"
 
 
@@ -239,7 +239,7 @@ def test_undo_of_make_removes_only_created_directories(tmp_path: Path) -> None:
     (cluster_dir.path / "lock").touch()
     (tmp_path / "a/other").touch()
     undo()
-    assert files(tmp_path) == ["a", "a/other"]
+    assert list_files(tmp_path) == ["a", "a/other"]
 
 
 def test_data_dir_below_a_file_is_rejected(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import pytest
 from sampan.cli.local_cluster.listen_addresses import is_own
 from sampan.kubelet.agent.machine import find_machine_addresses
 from sampan.machinery.linux.network_namespace import NetworkNamespace, is_network
-from tests.cli.command import TIMEOUT_S, Sampan, get, unwrapped
+from tests.cli.command import TIMEOUT_S, Sampan, get, unwrap_lines
 from tests.eventually import wait_until
 from tests.ports import free_port
 
@@ -27,7 +27,7 @@ needs_containers = pytest.mark.skipif(
 LOOPBACK = {"127.0.0.1", *(["::1"] if is_own("::1") else [])}
 
 
-def listening(pid: int, namespace: NetworkNamespace = _MACHINE) -> set[tuple[str, int]]:
+def list_sockets(pid: int, namespace: NetworkNamespace = _MACHINE) -> set[tuple[str, int]]:
     """Return the TCP sockets that the process listens on in a network namespace, as the kernel reports them."""
     own = {os.readlink(path) for path in Path(f"/proc/{pid}/fd").iterdir() if path.is_symlink()}
     addresses = set()
@@ -36,34 +36,36 @@ def listening(pid: int, namespace: NetworkNamespace = _MACHINE) -> set[tuple[str
             fields = line.split()
             if fields[3] == _LISTEN and f"socket:[{fields[9]}]" in own:
                 address, _, port = fields[1].partition(":")
-                addresses.add((_address(address), int(port, 16)))
+                addresses.add((_decode_address(address), int(port, 16)))
     return addresses
 
 
-def all_listening(sampan: Sampan) -> set[tuple[str, int]]:
+def list_cluster_sockets(sampan: Sampan) -> set[tuple[str, int]]:
     """Return the TCP sockets of the cluster on the machine and in the network namespaces of its nodes."""
     nodes = sampan.home.glob("clusters/*/nodes/*/netns")
     namespaces = [_MACHINE, *(NetworkNamespace(path) for path in nodes if is_network(path))]
-    return {address for namespace in namespaces for address in listening(sampan.note()["pid"], namespace)}
+    return {
+        address for namespace in namespaces for address in list_sockets(sampan.read_running_file()["pid"], namespace)
+    }
 
 
-def _address(text: str) -> str:
+def _decode_address(text: str) -> str:
     """Return an address of /proc/net/tcp, which has words of four bytes in the byte order of the machine."""
     words = [bytes.fromhex(text[at : at + 8])[::-1] for at in range(0, len(text), 8)]
     return str(ipaddress.ip_address(b"".join(words)))
 
 
-def formatted(addresses: set[tuple[str, int]]) -> set[str]:
+def format_addresses(addresses: set[tuple[str, int]]) -> set[str]:
     return {f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in addresses}
 
 
-def up(sampan: Sampan, *words: str) -> int:
+def start_cluster(sampan: Sampan, *words: str) -> int:
     port = free_port()
-    lines = unwrapped(sampan("up", "--detach", "--secure-port", str(port), *words))
+    lines = unwrap_lines(sampan("up", "--detach", "--secure-port", str(port), *words))
     addresses = set(lines[1].removeprefix("  listen ").split(", "))
     # The kubelet opens its port when it has registered its node.
-    wait_until(lambda: not formatted(all_listening(sampan)) < addresses, timeout_s=TIMEOUT_S)
-    assert formatted(all_listening(sampan)) == addresses
+    wait_until(lambda: not format_addresses(list_cluster_sockets(sampan)) < addresses, timeout_s=TIMEOUT_S)
+    assert format_addresses(list_cluster_sockets(sampan)) == addresses
     (status,) = json.loads(sampan("status", "-o", "json"))
     assert set(status["listening"]) == addresses
     return port
@@ -73,8 +75,8 @@ def up(sampan: Sampan, *words: str) -> int:
     "words", [["--nodes", "0"], ["--runtime", "hollow", "--nodes", "1"]], ids=["no-nodes", "hollow-nodes"]
 )
 def test_cluster_without_real_nodes_listens_only_on_loopback(sampan: Sampan, words: list[str]) -> None:
-    port = up(sampan, *words)
-    assert listening(sampan.note()["pid"]) == {(address, port) for address in LOOPBACK}
+    port = start_cluster(sampan, *words)
+    assert list_sockets(sampan.read_running_file()["pid"]) == {(address, port) for address in LOOPBACK}
     for address in LOOPBACK:
         url = f"https://[{address}]:{port}" if ":" in address else f"https://{address}:{port}"
         assert get(f"{url}/livez") == (200, "ok")
@@ -93,7 +95,7 @@ class NodeCluster:
 def node_cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeCluster]:
     sampan = Sampan(tmp_path_factory.mktemp(request.param))
     try:
-        port = up(sampan, "--runtime", "oci", "--node-network", request.param)
+        port = start_cluster(sampan, "--runtime", "oci", "--node-network", request.param)
         yield NodeCluster(sampan, port, request.param == "host")
     finally:
         sampan.run("down")
@@ -101,7 +103,7 @@ def node_cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPa
 
 @needs_containers
 def test_kubelet_of_a_real_node_does_not_listen_on_the_network(node_cluster: NodeCluster) -> None:
-    addresses = listening(node_cluster.sampan.note()["pid"])
+    addresses = list_sockets(node_cluster.sampan.read_running_file()["pid"])
     nodes = {address for address in find_machine_addresses() if is_own(address)}
     assert {host for host, number in addresses if number == node_cluster.port} == {*LOOPBACK, *nodes}
     others = {host for host, number in addresses if number != node_cluster.port}
@@ -142,17 +144,17 @@ spec:
 
 
 def test_bind_address_is_the_only_listen_address(sampan: Sampan) -> None:
-    port = up(sampan, "--nodes", "0", "--bind-address", "127.0.0.2")
-    assert listening(sampan.note()["pid"]) == {("127.0.0.2", port)}
-    assert sampan.note()["url"] == f"https://127.0.0.2:{port}"
+    port = start_cluster(sampan, "--nodes", "0", "--bind-address", "127.0.0.2")
+    assert list_sockets(sampan.read_running_file()["pid"]) == {("127.0.0.2", port)}
+    assert sampan.read_running_file()["url"] == f"https://127.0.0.2:{port}"
     _check_certificate(sampan, "127.0.0.2", port)
     assert "default" in sampan("kubectl", "get", "namespaces")
 
 
 def test_bind_address_of_all_zeros_serves_a_valid_certificate_on_every_address(sampan: Sampan) -> None:
-    port = up(sampan, "--nodes", "0", "--bind-address", "0.0.0.0")
-    assert listening(sampan.note()["pid"]) == {("0.0.0.0", port)}
-    assert sampan.note()["url"] == f"https://127.0.0.1:{port}"
+    port = start_cluster(sampan, "--nodes", "0", "--bind-address", "0.0.0.0")
+    assert list_sockets(sampan.read_running_file()["pid"]) == {("0.0.0.0", port)}
+    assert sampan.read_running_file()["url"] == f"https://127.0.0.1:{port}"
     for address in find_machine_addresses():
         if ":" not in address:
             _check_certificate(sampan, address, port)
@@ -171,12 +173,14 @@ def _check_certificate(sampan: Sampan, address: str, port: int) -> None:
 def test_insecure_port_in_use_is_reported(sampan: Sampan) -> None:
     with socket.create_server(("127.0.0.1", 0)) as occupied:
         port = occupied.getsockname()[1]
-        error = sampan.fails("up", "--insecure-port", str(port), "--secure-port", str(free_port()), "--nodes", "0")
+        error = sampan.expect_failure(
+            "up", "--insecure-port", str(port), "--secure-port", str(free_port()), "--nodes", "0"
+        )
     assert error.endswith(f"Error: --insecure-port: 127.0.0.1:{port} is in use; give another port\n")
 
 
 def test_kube_apiserver_listens_on_all_addresses_by_default(sampan: Sampan) -> None:
     port = free_port()
-    with sampan.serving("kube-apiserver", "--secure-port", str(port)) as process:
+    with sampan.running_forked_server("kube-apiserver", "--secure-port", str(port)) as process:
         assert any("is ready" in line for line in process.stdout)
-        assert listening(process.pid) == {("0.0.0.0", port)}
+        assert list_sockets(process.pid) == {("0.0.0.0", port)}

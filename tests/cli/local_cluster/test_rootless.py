@@ -124,7 +124,7 @@ def test_pods_services_and_node_ports_work_in_a_user_namespace(sampan: Sampan) -
     inside = "curl -sS -m 10 http://web.default/; echo; curl -sSk -m 10 -o /dev/null -w '%{http_code}' https://kubernetes/version"
     wait_until(lambda: kubectl(sampan, "exec", "web", "--", "sh", "-c", inside) == "hello\n200", poll_s=0.1)
     assert get(f"http://127.0.0.1:{NODE_PORT}/") == (200, "hello")
-    outer = sampan.note()["pid"]
+    outer = sampan.read_running_file()["pid"]
     assert Path(f"/proc/{outer}").stat().st_uid in (0, USER)
     inner = processes_below(outer)
     assert sampan("down") == "sampan: stopped\n"
@@ -137,7 +137,7 @@ def test_pods_services_and_node_ports_work_in_a_user_namespace(sampan: Sampan) -
 @needs_users
 def test_sigkill_of_the_outer_process_ends_all_processes_of_the_cluster(sampan: Sampan) -> None:
     start(sampan)
-    outer = sampan.note()["pid"]
+    outer = sampan.read_running_file()["pid"]
     inner = processes_below(outer)
     os.kill(outer, signal.SIGKILL)
     wait_until(lambda: not [pid for pid in inner if _is_alive(pid)])

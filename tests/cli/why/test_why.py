@@ -26,7 +26,7 @@ def sampan(cluster: Cluster, *words: str) -> Result:
     return CliRunner().invoke(cli, [*words, "--kubeconfig", str(cluster.kubeconfig)])
 
 
-def printed(cluster: Cluster, *words: str) -> str:
+def get_output(cluster: Cluster, *words: str) -> str:
     done = sampan(cluster, *words)
     assert done.exit_code == 0, done.output
     return done.stdout
@@ -54,18 +54,18 @@ async def wait_for_decision(cluster: Cluster, name: str) -> None:
 
 def test_unschedulable_pod_is_explained(cluster: Cluster) -> None:
     create_pod(cluster, "big", cpu="1000")
-    text = printed(cluster, "why", "pod/big")
+    text = get_output(cluster, "why", "pod/big")
     assert text.startswith("pod default/big is Pending: no node yet\nlast tried ")
     assert "0/2 nodes are available: 2 Insufficient cpu." in text
     assert "node-0 and 1 more   NodeResourcesFit   Insufficient cpu" in text
-    value = json.loads(printed(cluster, "why", "big", "-o", "json"))
+    value = json.loads(get_output(cluster, "why", "big", "-o", "json"))
     assert (value["state"], value["scheduling"]["count"]) == ("Pending", 2)
-    assert re.search("   schedule +kube-scheduler", printed(cluster, "trace", "pod/big"))
+    assert re.search("   schedule +kube-scheduler", get_output(cluster, "trace", "pod/big"))
 
 
 def test_scheduled_pod_and_service_are_explained(cluster: Cluster) -> None:
     create_pod(cluster, "small", app="web")
-    text = printed(cluster, "why", "pod/small", "-o", "wide")
+    text = get_output(cluster, "why", "pod/small", "-o", "wide")
     assert "pod default/small is " in text
     assert "decided " in text
     assert "NodeResourcesFit x1" in text
@@ -76,7 +76,7 @@ def test_scheduled_pod_and_service_are_explained(cluster: Cluster) -> None:
         ["kubectl", "--kubeconfig", str(cluster.kubeconfig), "apply", "-f", "-"],
         input=json.dumps(service),
     )
-    assert printed(cluster, "why", "service/web").startswith("service/web: 1 pods\nPOD ")
+    assert get_output(cluster, "why", "service/web").startswith("service/web: 1 pods\nPOD ")
 
 
 def test_pod_template_of_a_file_is_simulated_without_being_created(cluster: Cluster, tmp_path: Path) -> None:
@@ -90,13 +90,13 @@ def test_pod_template_of_a_file_is_simulated_without_being_created(cluster: Clus
         "spec": {"template": template},
     }
     file.write_text(json.dumps(deployment))
-    text = printed(cluster, "why", "-f", str(file))
+    text = get_output(cluster, "why", "-f", str(file))
     assert text.startswith(f"deployment default/w from {file}, if it were created now")
     assert "Now none of 2 nodes is feasible:" in text
     assert cluster.run(cluster.client.for_kind(Pod).list(Selection(labels="a=b"))).items == []
     template["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "1m"
     file.write_text(json.dumps(deployment))
-    assert "Now 2 of 2 nodes are feasible" in printed(cluster, "why", "-f", str(file))
+    assert "Now 2 of 2 nodes are feasible" in get_output(cluster, "why", "-f", str(file))
 
 
 def test_file_with_several_objects_explains_each_pod(cluster: Cluster) -> None:
@@ -155,14 +155,14 @@ def test_anonymous_user_is_forbidden(cluster: Cluster) -> None:
 
 def test_trace_output_as_json_and_svg(cluster: Cluster) -> None:
     create_pod(cluster, "traced")
-    value = json.loads(printed(cluster, "trace", "pod/traced", "-o", "json"))
+    value = json.loads(get_output(cluster, "trace", "pod/traced", "-o", "json"))
     assert [step["name"] for step in value["steps"]][:1] == ["store the pod"]
     assert value["records"][0]["took"] > 0
-    assert printed(cluster, "trace", "pod/traced", "-o", "svg").startswith("<svg")
-    assert "0.0ms" in printed(cluster, "trace", "namespace/default")
+    assert get_output(cluster, "trace", "pod/traced", "-o", "svg").startswith("<svg")
+    assert "0.0ms" in get_output(cluster, "trace", "namespace/default")
     assert sampan(cluster, "trace", "namespace/default", "-o", "svg").exit_code == 1
     assert sampan(cluster, "trace", "pods").exit_code == 1
-    assert "choose a node" in printed(cluster, "trace", "pod/traced", "--follow")
+    assert "choose a node" in get_output(cluster, "trace", "pod/traced", "--follow")
 
 
 def test_preempted_pod_and_its_preemptor_are_explained() -> None:
@@ -175,10 +175,10 @@ def test_preempted_pod_and_its_preemptor_are_explained() -> None:
         cluster.run(cluster.client.for_kind(Pod).create(high))
         wait_until(lambda: "preempted by pod" in sampan(cluster, "why", "pod/low").stdout)
         wait_until(lambda: "does not exist any more" in sampan(cluster, "why", "pod/low").stdout)
-        text = printed(cluster, "why", "pod/low")
+        text = get_output(cluster, "why", "pod/low")
         words = " ".join(text.split())
         assert "preempted by pod default/high to make room on node-0: it has priority 2000000000" in words
         assert "system:kube-scheduler requested its deletion" in words
-        text = printed(cluster, "why", "pod/high")
+        text = get_output(cluster, "why", "pod/high")
         assert "of a priority below 2000000000: default/low" in " ".join(text.split())
         assert max(map(len, text.splitlines())) <= 80

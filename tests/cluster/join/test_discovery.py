@@ -104,7 +104,7 @@ def test_a_renewed_ca_has_the_same_hash() -> None:
 
 
 @contextmanager
-def serving(ca: KeyPair, status: int, body: bytes, directory: Path) -> Iterator[tuple[ServerAddress, list[str]]]:
+def running_server(ca: KeyPair, status: int, body: bytes, directory: Path) -> Iterator[tuple[ServerAddress, list[str]]]:
     """Yield the address of a server with a certificate of the CA, and the credentials that it receives."""
     received: list[str] = []
 
@@ -138,7 +138,7 @@ def serving(ca: KeyPair, status: int, body: bytes, directory: Path) -> Iterator[
 
 def test_discovery_reads_the_ca_without_sending_credentials(tmp_path: Path) -> None:
     body = msgspec.json.encode({"data": cluster_info_data(CA.certificate)})
-    with serving(CA, 200, body, tmp_path) as (address, received):
+    with running_server(CA, 200, body, tmp_path) as (address, received):
         result = discover(address, TOKEN)
     assert result.ca_pem.strip() == CA.certificate.strip()
     assert result.server_time is not None
@@ -147,7 +147,10 @@ def test_discovery_reads_the_ca_without_sending_credentials(tmp_path: Path) -> N
 
 def test_server_with_another_ca_never_receives_the_token(tmp_path: Path) -> None:
     body = msgspec.json.encode({"data": cluster_info_data(EVIL.certificate)})
-    with serving(EVIL, 200, body, tmp_path) as (address, received), pytest.raises(JoinError, match="Nothing was sent"):
+    with (
+        running_server(EVIL, 200, body, tmp_path) as (address, received),
+        pytest.raises(JoinError, match="Nothing was sent"),
+    ):
         discover(address, TOKEN)
     assert received == [""]
 
@@ -157,12 +160,15 @@ def test_server_with_another_ca_never_receives_the_token(tmp_path: Path) -> None
     [(404, b"{}", "sampan token create"), (403, b"{}", "--ca-file"), (200, b"hello", "not a Kubernetes API server")],
 )
 def test_response_without_cluster_info_is_an_error(status: int, body: bytes, text: str, tmp_path: Path) -> None:
-    with serving(CA, status, body, tmp_path) as (address, _), pytest.raises(JoinError, match=text):
+    with running_server(CA, status, body, tmp_path) as (address, _), pytest.raises(JoinError, match=text):
         discover(address, TOKEN)
 
 
 def test_server_certificate_of_an_unknown_ca_is_rejected(tmp_path: Path) -> None:
-    with serving(EVIL, 200, b"{}", tmp_path) as (address, received), pytest.raises(JoinError, match="certificate"):
+    with (
+        running_server(EVIL, 200, b"{}", tmp_path) as (address, received),
+        pytest.raises(JoinError, match="certificate"),
+    ):
         get(address, "/version", create_tls_context(make_ca("kubernetes", now=NOW).certificate))
     assert received == []
 

@@ -87,7 +87,7 @@ def _with_larger_size(result: os.stat_result) -> os.stat_result:
     return os.stat_result(values)
 
 
-def rebuilt(content: bytes, change: Callable[[tarfile.TarInfo, bytes], object]) -> bytes:
+def rebuild(content: bytes, change: Callable[[tarfile.TarInfo, bytes], object]) -> bytes:
     """Return a copy of the archive. `change` may alter an entry; the entry is dropped if `change` returns False."""
     out = io.BytesIO()
     with tarfile.open(fileobj=io.BytesIO(content)) as old, tarfile.open(fileobj=out, mode="w") as new:
@@ -99,7 +99,7 @@ def rebuilt(content: bytes, change: Callable[[tarfile.TarInfo, bytes], object]) 
     return out.getvalue()
 
 
-def with_entry(name: str, kind: bytes = tarfile.REGTYPE, link: str = "") -> Callable[[bytes], bytes]:
+def add_entry(name: str, kind: bytes = tarfile.REGTYPE, link: str = "") -> Callable[[bytes], bytes]:
     """Return a function that adds an entry before the checksums of an archive."""
 
     def change(content: bytes) -> bytes:
@@ -116,45 +116,45 @@ def with_entry(name: str, kind: bytes = tarfile.REGTYPE, link: str = "") -> Call
     return change
 
 
-def without(name: str) -> Callable[[bytes], bytes]:
-    return lambda content: rebuilt(content, lambda info, _: info.name != name)
+def remove_entry(name: str) -> Callable[[bytes], bytes]:
+    return lambda content: rebuild(content, lambda info, _: info.name != name)
 
 
-def renamed(old: str, new: str) -> Callable[[bytes], bytes]:
+def rename_entry(old: str, new: str) -> Callable[[bytes], bytes]:
     def change(info: tarfile.TarInfo, _: bytes) -> None:
         info.name = new if info.name == old else info.name
 
-    return lambda content: rebuilt(content, change)
+    return lambda content: rebuild(content, change)
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (with_entry("../evil"), "'../evil' does not belong in a snapshot"),
-        (with_entry("/etc/evil"), "'/etc/evil' does not belong in a snapshot"),
-        (with_entry("volumes/../evil"), "'volumes/../evil' does not belong in a snapshot"),
-        (with_entry("volumes/a/../../../evil"), "does not belong in a snapshot"),
-        (with_entry("volumes"), "'volumes' does not belong in a snapshot"),
-        (with_entry("pki/../evil"), "does not belong in a snapshot"),
-        (with_entry("nodes/node-0/evil"), "does not belong in a snapshot"),
-        (with_entry("lock"), "does not belong in a snapshot"),
-        (with_entry("volumes/a", tarfile.SYMTYPE, "/etc"), "'volumes/a' does not belong in a snapshot"),
-        (with_entry("volumes/a", tarfile.LNKTYPE, "state.db"), "'volumes/a' does not belong in a snapshot"),
-        (with_entry("volumes/a", tarfile.CHRTYPE), "'volumes/a' does not belong in a snapshot"),
-        (with_entry("volumes/a", tarfile.FIFOTYPE), "'volumes/a' does not belong in a snapshot"),
-        (with_entry("pki", tarfile.DIRTYPE), "'pki/' does not belong in a snapshot"),
-        (with_entry("flags.json"), "'flags.json' is in the snapshot twice"),
-        (with_entry("volumes/pvc_ns_data", tarfile.DIRTYPE), "is in the snapshot twice"),
-        (with_entry("volumes/new"), "checksums.json does not match its entry 'volumes/new'"),
-        (with_entry("volumes/x/" + "y/" * 300 + "z"), "levels"),
-        (with_entry("volumes/" + "y" * 300), "cannot be created: File name too long"),
-        (with_entry("volumes/" + "y" * 300, tarfile.DIRTYPE), "cannot be created: File name too long"),
-        (with_entry("volumes/pvc_ns_data/sub/file/below"), "cannot be created: File exists"),
-        (with_entry("volumes/pvc_ns_data/sub/file/below/it"), "cannot be created: Not a directory"),
-        (without("checksums.json"), "it is incomplete"),
-        (without("snapshot.json"), "its first entry is not snapshot.json"),
-        (without("pki/ca.key"), "checksums.json does not match its entry 'pki/ca.key'"),
-        (renamed("pki/ca.key", f"images/blobs/sha256/{'0' * 64}"), "its content has another digest"),
+        (add_entry("../evil"), "'../evil' does not belong in a snapshot"),
+        (add_entry("/etc/evil"), "'/etc/evil' does not belong in a snapshot"),
+        (add_entry("volumes/../evil"), "'volumes/../evil' does not belong in a snapshot"),
+        (add_entry("volumes/a/../../../evil"), "does not belong in a snapshot"),
+        (add_entry("volumes"), "'volumes' does not belong in a snapshot"),
+        (add_entry("pki/../evil"), "does not belong in a snapshot"),
+        (add_entry("nodes/node-0/evil"), "does not belong in a snapshot"),
+        (add_entry("lock"), "does not belong in a snapshot"),
+        (add_entry("volumes/a", tarfile.SYMTYPE, "/etc"), "'volumes/a' does not belong in a snapshot"),
+        (add_entry("volumes/a", tarfile.LNKTYPE, "state.db"), "'volumes/a' does not belong in a snapshot"),
+        (add_entry("volumes/a", tarfile.CHRTYPE), "'volumes/a' does not belong in a snapshot"),
+        (add_entry("volumes/a", tarfile.FIFOTYPE), "'volumes/a' does not belong in a snapshot"),
+        (add_entry("pki", tarfile.DIRTYPE), "'pki/' does not belong in a snapshot"),
+        (add_entry("flags.json"), "'flags.json' is in the snapshot twice"),
+        (add_entry("volumes/pvc_ns_data", tarfile.DIRTYPE), "is in the snapshot twice"),
+        (add_entry("volumes/new"), "checksums.json does not match its entry 'volumes/new'"),
+        (add_entry("volumes/x/" + "y/" * 300 + "z"), "levels"),
+        (add_entry("volumes/" + "y" * 300), "cannot be created: File name too long"),
+        (add_entry("volumes/" + "y" * 300, tarfile.DIRTYPE), "cannot be created: File name too long"),
+        (add_entry("volumes/pvc_ns_data/sub/file/below"), "cannot be created: File exists"),
+        (add_entry("volumes/pvc_ns_data/sub/file/below/it"), "cannot be created: Not a directory"),
+        (remove_entry("checksums.json"), "it is incomplete"),
+        (remove_entry("snapshot.json"), "its first entry is not snapshot.json"),
+        (remove_entry("pki/ca.key"), "checksums.json does not match its entry 'pki/ca.key'"),
+        (rename_entry("pki/ca.key", f"images/blobs/sha256/{'0' * 64}"), "its content has another digest"),
         (lambda content: content.replace(b"secret", b"public"), "'pki/ca.key' has another checksum"),
         (lambda content: content.replace(b'"format": 1', b'"format": 9'), "it has format 9"),
         (lambda content: content.replace(b'"format": 1', b'"format":"'), "snapshot.json cannot be read"),

@@ -56,7 +56,7 @@ class AutoscaledDeployment:
         }
         autoscaler = codec.from_value(value, HorizontalPodAutoscaler)
         await self.cluster.client.for_kind(HorizontalPodAutoscaler).create(autoscaler)
-        await self.pass_s(wait_s)
+        await self.advance(wait_s)
 
     async def set_pods(self, count: int) -> None:
         client = self.cluster.client.for_kind(Pod)
@@ -72,7 +72,7 @@ class AutoscaledDeployment:
     async def set_usage(self, milli: int) -> None:
         """Set the usage of each pod, of which 100 are requested, and wait for the next sync."""
         self.metrics.pod_values = dict.fromkeys(self.pods, milli)
-        await self.pass_s(15)
+        await self.advance(15)
 
     async def replicas(self) -> int:
         return (await self.cluster.client.for_kind(Deployment).get("web", "default")).spec.replicas or 0
@@ -89,19 +89,19 @@ class AutoscaledDeployment:
         events = (await self.cluster.client.for_kind(Event).list(IN_DEFAULT)).items
         return [(event.reason, event.message) for event in events]
 
-    async def pass_s(self, seconds: float) -> None:
+    async def advance(self, seconds: float) -> None:
         await self.cluster.clock.advance(seconds)
 
 
 @asynccontextmanager
-async def autoscaled(*, metrics: bool = True) -> AsyncIterator[AutoscaledDeployment]:
+async def autoscaled_deployment(*, metrics: bool = True) -> AsyncIterator[AutoscaledDeployment]:
     source = FakeMetrics()
     async with pod_cluster() as c, c.running(HPA, config=replace(CONFIG, metrics=source if metrics else None)):
         yield AutoscaledDeployment(c, source)
 
 
 async def test_replicas_rise_with_load_and_fall_after_the_stabilization_window() -> None:
-    async with autoscaled() as c:
+    async with autoscaled_deployment() as c:
         await c.create(2)
         await c.set_usage(100)
         assert await c.replicas() == 4
@@ -121,21 +121,21 @@ async def test_replicas_rise_with_load_and_fall_after_the_stabilization_window()
         await c.set_usage(10)
         assert await c.replicas() == 4
         assert (await c.conditions())["AbleToScale"] == ("True", "ScaleDownStabilized")
-        await c.pass_s(330)
+        await c.advance(330)
         assert await c.replicas() == 1
         assert ("SuccessfulRescale", "New size: 1; reason: All metrics below target") in await c.events()
 
 
 async def test_new_autoscaler_is_first_synced_after_the_sync_period() -> None:
-    async with autoscaled() as c:
+    async with autoscaled_deployment() as c:
         await c.autoscale("web", wait_s=14.9)
         assert await c.conditions() == {}
-        await c.pass_s(0.1)
+        await c.advance(0.1)
         assert await c.conditions() != {}
 
 
 async def test_status_shows_current_metrics() -> None:
-    async with autoscaled() as c:
+    async with autoscaled_deployment() as c:
         await c.create(2)
         await c.set_usage(52)
         (metric,) = (await c.hpa()).status.currentMetrics or []
@@ -156,21 +156,21 @@ async def test_status_shows_current_metrics() -> None:
     ],
 )
 async def test_min_and_max_replicas_are_enforced_without_metrics(replicas: int, expected: int, reason: str) -> None:
-    async with autoscaled() as c:
+    async with autoscaled_deployment() as c:
         await c.create(replicas, minReplicas=2)
         assert await c.replicas() == expected
         assert ("SuccessfulRescale", f"New size: {expected}; reason: {reason}") in await c.events()
 
 
 async def test_zero_replicas_disable_scaling() -> None:
-    async with autoscaled() as c:
+    async with autoscaled_deployment() as c:
         await c.create(0)
         assert await c.replicas() == 0
         assert (await c.conditions())["ScalingActive"] == ("False", "ScalingDisabled")
 
 
 async def test_missing_metrics_api_sets_scaling_active_to_false() -> None:
-    async with autoscaled(metrics=False) as c:
+    async with autoscaled_deployment(metrics=False) as c:
         await c.create(2)
         active = next(condition for condition in (await c.hpa()).status.conditions if condition.type == "ScalingActive")
         assert (active.status, active.reason) == ("False", "FailedGetResourceMetric")
@@ -253,7 +253,7 @@ CUSTOM = {
     ],
 )
 async def test_missing_metrics_api_is_reported_for_each_metric_type(kind: str, reason: str, why: str) -> None:
-    async with autoscaled(metrics=False) as c:
+    async with autoscaled_deployment(metrics=False) as c:
         await c.create(2, metrics=[CUSTOM[kind]])
         assert (await c.conditions())["ScalingActive"] == ("False", reason)
         assert (reason, why) in await c.events()
@@ -261,7 +261,7 @@ async def test_missing_metrics_api_is_reported_for_each_metric_type(kind: str, r
 
 @pytest.mark.parametrize(("kind", "expected"), [("pods", 4), ("object", 6), ("external", 5), ("container", 4)])
 async def test_each_metric_type_scales_the_target(kind: str, expected: int) -> None:
-    async with autoscaled() as c:
+    async with autoscaled_deployment() as c:
         c.metrics.object_value, c.metrics.external_values = 30_000, [20_000, 25_000]
         await c.create(2, metrics=[CUSTOM[kind]], behavior={"scaleUp": {"stabilizationWindowSeconds": 0}})
         await c.set_usage(100 if kind == "container" else 20_000)
@@ -269,7 +269,7 @@ async def test_each_metric_type_scales_the_target(kind: str, expected: int) -> N
 
 
 async def test_highest_metric_wins_and_failing_metric_blocks_only_scale_down() -> None:
-    async with autoscaled() as c:
+    async with autoscaled_deployment() as c:
         await c.create(4, metrics=[CPU, CUSTOM["external"]])
         await c.set_usage(10)
         assert await c.replicas() == 4
@@ -283,19 +283,19 @@ async def test_highest_metric_wins_and_failing_metric_blocks_only_scale_down() -
 
 async def test_scale_up_policy_limits_the_rate() -> None:
     policy = {"type": "Pods", "value": 1, "periodSeconds": 60}
-    async with autoscaled() as c:
+    async with autoscaled_deployment() as c:
         await c.create(2, behavior={"scaleUp": {"policies": [policy]}})
         await c.set_usage(200)
         assert await c.replicas() == 3
         assert (await c.conditions())["ScalingLimited"] == ("True", "ScaleUpLimit")
-        await c.pass_s(30)
+        await c.advance(30)
         assert await c.replicas() == 3
-        await c.pass_s(30)
+        await c.advance(30)
         assert await c.replicas() == 4
 
 
 async def test_tolerance_of_behavior_overrides_the_default() -> None:
-    async with autoscaled() as c:
+    async with autoscaled_deployment() as c:
         await c.create(10, maxReplicas=20, behavior={"scaleUp": {"tolerance": "0.5"}})
         await c.set_usage(70)
         assert await c.replicas() == 10
@@ -304,21 +304,21 @@ async def test_tolerance_of_behavior_overrides_the_default() -> None:
 
 
 async def test_missing_scale_target_is_reported() -> None:
-    async with autoscaled() as c:
+    async with autoscaled_deployment() as c:
         await c.autoscale("web")
         assert (await c.conditions())["AbleToScale"] == ("False", "FailedGetScale")
         assert ("FailedGetScale", 'deployments.apps "web" not found') in await c.events()
 
 
 async def test_unknown_target_kind_is_reported() -> None:
-    async with autoscaled() as c:
+    async with autoscaled_deployment() as c:
         await c.autoscale("web", kind="Flock")
         assert ("FailedGetScale", 'no matches for kind "Flock" in group "apps"') in await c.events()
 
 
 @pytest.mark.parametrize("type", [ReplicaSet, StatefulSet])
 async def test_replicasets_and_statefulsets_are_scaled(type: type[Any]) -> None:
-    async with autoscaled() as c:
+    async with autoscaled_deployment() as c:
         template = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
         spec = {"replicas": 2, "selector": {"matchLabels": {"app": "web"}}, "template": template}
         client = c.cluster.client.for_kind(type)
@@ -330,7 +330,7 @@ async def test_replicasets_and_statefulsets_are_scaled(type: type[Any]) -> None:
 
 
 async def test_pods_selected_by_two_autoscalers_are_ambiguous() -> None:
-    async with autoscaled() as c:
+    async with autoscaled_deployment() as c:
         await c.create(2)
         await c.autoscale("other")
         await c.set_usage(100)

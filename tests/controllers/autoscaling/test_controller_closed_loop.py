@@ -81,7 +81,7 @@ async def test_replicas_follow_the_load_and_stabilize() -> None:
     async with pod_cluster() as c:
         load = SharedLoad(c)
         config = replace(CONFIG, metrics=load)
-        async with c.nodes("n1", "n2"), c.binding(), c.running(*CONTROLLERS, config=config):
+        async with c.nodes("n1", "n2"), c.running_binder(), c.running(*CONTROLLERS, config=config):
             await c.client.for_kind(Deployment).create(codec.from_value(DEPLOYMENT, Deployment))
             await c.client.for_kind(HorizontalPodAutoscaler).create(
                 codec.from_value(AUTOSCALER, HorizontalPodAutoscaler)

@@ -6,13 +6,13 @@ from sampan.api.codec import json as codec
 from sampan.api.types.batch_v1 import Job
 from sampan.controllers.batch.ttl_after_finished import UnknownFinish, expires_in_s
 from tests.controllers.batch.job_cluster import IN_DEFAULT, JOB, JobCluster, job_cluster
-from tests.controllers.cluster import names_of, second_run_writes_nothing
+from tests.controllers.cluster import check_second_run_writes_nothing, names_of
 from tests.controllers.ownership.pod_cluster import pod_cluster
 
 TTL = "ttl-after-finished-controller"
 
 
-def finished(ttl: int | None, when: str | None, kind: str = "Complete") -> Job:
+def finished_job(ttl: int | None, when: str | None, kind: str = "Complete") -> Job:
     condition = {"type": kind, "status": "True", "lastTransitionTime": when}
     value = {"spec": {"ttlSecondsAfterFinished": ttl}, "status": {"conditions": [condition]}}
     return codec.from_value(value, Job)
@@ -22,11 +22,11 @@ def finished(ttl: int | None, when: str | None, kind: str = "Complete") -> Job:
     ("job", "expected"),
     [
         (None, None),
-        (finished(None, "1970-01-01T00:01:40Z"), None),
-        (finished(10, "1970-01-01T00:01:40Z", "Suspended"), None),
-        (finished(10, "1970-01-01T00:01:40Z"), 10.0),
-        (finished(10, "1970-01-01T00:01:30Z", "Failed"), 0.0),
-        (finished(0, "1970-01-01T00:00:00Z"), -100.0),
+        (finished_job(None, "1970-01-01T00:01:40Z"), None),
+        (finished_job(10, "1970-01-01T00:01:40Z", "Suspended"), None),
+        (finished_job(10, "1970-01-01T00:01:40Z"), 10.0),
+        (finished_job(10, "1970-01-01T00:01:30Z", "Failed"), 0.0),
+        (finished_job(0, "1970-01-01T00:00:00Z"), -100.0),
     ],
 )
 def test_remaining_ttl(job: Job | None, expected: float | None) -> None:
@@ -35,7 +35,7 @@ def test_remaining_ttl(job: Job | None, expected: float | None) -> None:
 
 def test_missing_finish_time_raises_unknown_finish() -> None:
     with pytest.raises(UnknownFinish):
-        expires_in_s(finished(0, None), 100.0)
+        expires_in_s(finished_job(0, None), 100.0)
 
 
 async def names(c: JobCluster) -> list[str]:
@@ -58,7 +58,7 @@ async def test_the_second_run_writes_nothing() -> None:
     async with pod_cluster() as cluster:
         async with cluster.running(JOB, TTL):
             await JobCluster(cluster).create("later", completions=0, parallelism=0, ttlSecondsAfterFinished=900)
-        await second_run_writes_nothing(cluster, JOB, TTL)
+        await check_second_run_writes_nothing(cluster, JOB, TTL)
 
 
 @pytest.mark.parametrize("jump_s", [-3600, 3600], ids=["back", "forward"])

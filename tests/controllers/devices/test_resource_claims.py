@@ -8,7 +8,7 @@ from sampan.api.types.core_v1 import Event, Pod
 from sampan.api.types.resource_v1 import ResourceClaim, ResourceClaimTemplate
 from sampan.machinery import errors
 from sampan.machinery.client import Delete
-from tests.controllers.cluster import names_of, second_run_writes_nothing
+from tests.controllers.cluster import check_second_run_writes_nothing, names_of
 from tests.controllers.devices.resource_claims import ClaimCluster, claim, pod_with_claim, template
 from tests.controllers.ownership.pod_cluster import pod_cluster
 
@@ -33,7 +33,7 @@ async def test_a_claim_is_created_and_named_in_the_pod_status() -> None:
             assert claim.metadata.ownerReferences[0].uid == pod.metadata.uid
             (claim_status,) = (await c.client.for_kind(Pod).get("p", "default")).status.resourceClaimStatuses
             assert (claim_status.name, claim_status.resourceClaimName) == ("gpu", claim.metadata.name)
-        await second_run_writes_nothing(c, CONTROLLER)
+        await check_second_run_writes_nothing(c, CONTROLLER)
 
 
 async def test_deleted_claim_of_a_pod_is_recreated() -> None:

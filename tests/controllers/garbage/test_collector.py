@@ -18,7 +18,7 @@ from sampan.controllers.garbage.collector import GarbageCollectorController
 from sampan.machinery import errors
 from sampan.machinery.client import Delete, PatchType, Selection
 from sampan.machinery.client.client import ResourceClient
-from tests.controllers.cluster import Cluster, cluster, names_of, second_run_writes_nothing
+from tests.controllers.cluster import Cluster, check_second_run_writes_nothing, cluster, names_of
 from tests.controllers.storage.builders import volume
 
 NAME = GarbageCollectorController.name
@@ -43,7 +43,7 @@ async def is_gone(objects: ResourceClient[Any], name: str, namespace: str = "def
     return False
 
 
-async def remaining(c: Cluster, namespace: str = "default") -> Sequence[str]:
+async def list_config_map_names(c: Cluster, namespace: str = "default") -> Sequence[str]:
     return names_of((await c.client.for_kind(ConfigMap).list(Selection(namespace=namespace))).items)
 
 
@@ -59,10 +59,10 @@ async def test_background_deletion_deletes_dependents_transitively() -> None:
         await maps.create(config_map("c", owner_of(b)))
         await maps.create(config_map("other"))
         await c.clock.settle()
-        assert await remaining(c) == ["a", "b", "c", "other"]
+        assert await list_config_map_names(c) == ["a", "b", "c", "other"]
         await maps.delete("a", "default", options=BACKGROUND)
         await c.clock.settle()
-        assert await remaining(c) == ["other"]
+        assert await list_config_map_names(c) == ["other"]
         assert graph_of(manager).size() == 0
 
 
@@ -92,7 +92,7 @@ async def test_foreground_deletion_waits_only_for_blocking_dependents() -> None:
             assert (await maps.get(name, "default")).metadata.deletionTimestamp is not None
         await maps.patch("held", {"metadata": {"finalizers": None}}, "default", type=PatchType.MERGE)
         await c.clock.settle()
-        assert await remaining(c) == ["free"]
+        assert await list_config_map_names(c) == ["free"]
 
 
 async def test_owner_is_deleted_once_its_dependent_no_longer_blocks() -> None:
@@ -102,11 +102,11 @@ async def test_owner_is_deleted_once_its_dependent_no_longer_blocks() -> None:
         await maps.create(config_map("held", owner_of(a, blockOwnerDeletion=True), finalizers=[HOLD]))
         await maps.delete("a", "default", options=FOREGROUND)
         await c.clock.settle()
-        assert await remaining(c) == ["a", "held"]
+        assert await list_config_map_names(c) == ["a", "held"]
         refs = {"metadata": {"ownerReferences": [{"uid": a.metadata.uid, "blockOwnerDeletion": False}]}}
         await maps.patch("held", refs, "default")
         await c.clock.settle()
-        assert await remaining(c) == ["held"]
+        assert await list_config_map_names(c) == ["held"]
 
 
 async def test_foreground_deletion_of_a_chain_ends_with_the_first_owner() -> None:
@@ -122,7 +122,7 @@ async def test_foreground_deletion_of_a_chain_ends_with_the_first_owner() -> Non
             assert (await maps.get(name, "default")).metadata.finalizers == ["foregroundDeletion"]
         await maps.patch("c", {"metadata": {"finalizers": None}}, "default", type=PatchType.MERGE)
         await c.clock.settle()
-        assert await remaining(c) == []
+        assert await list_config_map_names(c) == []
 
 
 async def test_foreground_deletion_of_an_ownership_cycle_completes() -> None:
@@ -136,7 +136,7 @@ async def test_foreground_deletion_of_an_ownership_cycle_completes() -> None:
         await c.clock.settle()
         await maps.delete("a", "default", options=FOREGROUND)
         await c.clock.advance(5)
-        assert await remaining(c) == []
+        assert await list_config_map_names(c) == []
 
 
 async def test_orphan_deletion_keeps_dependents_and_removes_owner_references() -> None:
@@ -150,11 +150,11 @@ async def test_orphan_deletion_keeps_dependents_and_removes_owner_references() -
             await c.clock.settle()
             await maps.delete("a", "default", options=ORPHAN)
             await c.clock.settle()
-            assert len(await remaining(c)) == 31
+            assert len(await list_config_map_names(c)) == 31
             for kept in (await maps.list(Selection(namespace="default"))).items:
                 owners = [ref.name for ref in kept.metadata.ownerReferences]
                 assert owners == ([] if kept.metadata.name == "b" else ["b"])
-        await second_run_writes_nothing(c, NAME)
+        await check_second_run_writes_nothing(c, NAME)
 
 
 async def test_reference_to_a_deleted_owner_is_removed_while_another_owner_exists() -> None:
@@ -166,7 +166,7 @@ async def test_reference_to_a_deleted_owner_is_removed_while_another_owner_exist
         await c.clock.settle()
         await maps.delete("b", "default", options=FOREGROUND)
         await c.clock.settle()
-        assert await remaining(c) == ["a", "both"]
+        assert await list_config_map_names(c) == ["a", "both"]
         assert (await maps.get("both", "default")).metadata.ownerReferences == [owner_of(a)]
 
 
@@ -179,7 +179,7 @@ async def test_object_with_absent_owner_is_deleted(is_other: bool) -> None:
         ref = OwnerReference(apiVersion="v1", kind="ConfigMap", name="a", uid="0-0")
         await maps.create(config_map("b", ref))
         async with c.running(NAME) as manager:
-            assert await remaining(c) == (["a"] if is_other else [])
+            assert await list_config_map_names(c) == (["a"] if is_other else [])
             assert graph_of(manager).size() == 0
 
 
@@ -190,7 +190,7 @@ async def test_owner_in_another_namespace_is_absent_and_reported() -> None:
         a = await maps.create(config_map("a", namespace="n"))
         b = await maps.create(config_map("b", owner_of(a)))
         await c.clock.settle()
-        assert await remaining(c) == []
+        assert await list_config_map_names(c) == []
         (event,) = (await c.client.for_kind(Event).list(Selection(namespace="default"))).items
         assert (event.type, event.reason, event.involvedObject.uid) == (
             "Warning",
@@ -223,11 +223,11 @@ async def test_cluster_scoped_owner_owns_namespaced_objects() -> None:
         owner = await volumes.create(volume("v"))
         await maps.create(config_map("a", owner_of(owner)))
         await c.clock.settle()
-        assert await remaining(c) == ["a"]
+        assert await list_config_map_names(c) == ["a"]
         await volumes.patch("v", {"metadata": {"finalizers": None}}, type=PatchType.MERGE)
         await volumes.delete("v")
         await c.clock.settle()
-        assert await remaining(c) == []
+        assert await list_config_map_names(c) == []
 
 
 async def test_dependents_of_an_unserved_kind_are_kept_until_it_is_served() -> None:
@@ -235,9 +235,9 @@ async def test_dependents_of_an_unserved_kind_are_kept_until_it_is_served() -> N
         ref = OwnerReference(apiVersion="example.com/v1", kind="Boat", name="a", uid="0-0")
         await c.client.for_kind(ConfigMap).create(config_map("b", ref))
         await c.clock.advance(3600)
-        assert await remaining(c) == ["b"]
+        assert await list_config_map_names(c) == ["b"]
         await serve_boats(c)
-        assert await remaining(c) == []
+        assert await list_config_map_names(c) == []
 
 
 def boats() -> CustomResourceDefinition:
@@ -291,11 +291,11 @@ async def test_custom_resources_are_owners_and_dependents() -> None:
         await c.clock.settle()
         await boats.delete("first", "default", options=ORPHAN)
         await c.clock.settle()
-        assert await remaining(c) == ["oar", "sail"]
+        assert await list_config_map_names(c) == ["oar", "sail"]
         assert (await boats.get("second", "default")).metadata.ownerReferences == []
         await boats.delete("second", "default")
         await c.clock.settle()
-        assert await remaining(c) == ["sail"]
+        assert await list_config_map_names(c) == ["sail"]
 
 
 async def test_removed_custom_resource_is_no_longer_monitored() -> None:
@@ -318,9 +318,9 @@ async def test_collector_handles_deletions_made_before_its_start() -> None:
             await secrets.create(secret)
         await maps.delete("a", "default", options=FOREGROUND)
         async with c.running(NAME):
-            assert await remaining(c) == []
+            assert await list_config_map_names(c) == []
             assert (await secrets.list(Selection(namespace="default"))).items == []
-        await second_run_writes_nothing(c, NAME)
+        await check_second_run_writes_nothing(c, NAME)
 
 
 async def test_200_dependents_are_deleted_within_one_cpu_second() -> None:
@@ -334,7 +334,7 @@ async def test_200_dependents_are_deleted_within_one_cpu_second() -> None:
         await maps.delete("a", "default", options=BACKGROUND)
         await c.clock.settle()
         took_s = time.process_time() - cpu_start
-        assert await remaining(c) == []
+        assert await list_config_map_names(c) == []
         assert took_s < 1
 
 
@@ -346,7 +346,7 @@ async def test_owner_without_watch_verb_is_polled() -> None:
             owner = await boats.create(boat("first"))
             await c.client.for_kind(ConfigMap).create(config_map("sail", owner_of(owner)))
             await c.clock.advance(1000)
-            assert await remaining(c) == ["sail"]
+            assert await list_config_map_names(c) == ["sail"]
             await boats.delete("first", "default")
             await c.clock.advance(301)
-            assert await remaining(c) == []
+            assert await list_config_map_names(c) == []

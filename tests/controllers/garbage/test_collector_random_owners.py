@@ -39,11 +39,13 @@ class Chaos:
         kind = self._dice.choice(KINDS)
         owners = self._dice.sample(self._created, min(len(self._created), self._dice.choice((0, 0, 1, 1, 2, 3))))
         name = f"o{self._serial}"
-        meta = ObjectMeta(name=name, namespace="default", ownerReferences=[self._named(ref) for ref in owners])
+        meta = ObjectMeta(
+            name=name, namespace="default", ownerReferences=[self._randomize_reference(ref) for ref in owners]
+        )
         obj = await self._c.client.for_kind(kind).create(kind(metadata=meta))
         self._created.append(OwnerReference(apiVersion="v1", kind=kind.__name__, name=name, uid=obj.metadata.uid))
 
-    def _named(self, ref: OwnerReference) -> OwnerReference:
+    def _randomize_reference(self, ref: OwnerReference) -> OwnerReference:
         blocks = self._dice.choice((True, False, None))
         return OwnerReference(apiVersion="v1", kind=ref.kind, name=ref.name, uid=ref.uid, blockOwnerDeletion=blocks)
 

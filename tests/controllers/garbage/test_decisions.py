@@ -25,7 +25,7 @@ def ref(uid: str, blocks: bool | None = None) -> OwnerRef:
     return OwnerRef("v1", "ConfigMap", uid, uid, blocks)
 
 
-def owned(refs: Sequence[OwnerRef], *finalizers: str) -> Owned:
+def owned_object(refs: Sequence[OwnerRef], *finalizers: str) -> Owned:
     return Owned(Metadata(name="o", uid="u", resourceVersion="7", ownerReferences=tuple(refs), finalizers=finalizers))
 
 
@@ -45,12 +45,12 @@ def test_decision_by_state_of_owners(
     solid: str, absent: str, waiting: str, dependents: bool, expected: GarbageDecision
 ) -> None:
     owners = Owners([ref(u) for u in solid], [ref(u) for u in absent], [ref(u) for u in waiting])
-    obj = owned([*owners.solid, *owners.absent, *owners.waiting])
+    obj = owned_object([*owners.solid, *owners.absent, *owners.waiting])
     assert decide(obj, owners, has_dependents=dependents, dependent_waits=False) == expected
 
 
 def test_object_in_an_ownership_cycle_is_unblocked() -> None:
-    decision = decide(owned([ref("w")]), Owners(waiting=[ref("w")]), has_dependents=True, dependent_waits=True)
+    decision = decide(owned_object([ref("w")]), Owners(waiting=[ref("w")]), has_dependents=True, dependent_waits=True)
     assert decision == Removal(Propagation.FOREGROUND, unblocks=True)
 
 
@@ -63,7 +63,7 @@ def test_object_in_an_ownership_cycle_is_unblocked() -> None:
     ],
 )
 def test_existing_finalizers_decide_the_propagation_policy(finalizers: tuple[str, ...], expected: Propagation) -> None:
-    obj = owned([ref("a")], *finalizers)
+    obj = owned_object([ref("a")], *finalizers)
     assert decide(obj, Owners(absent=[ref("a")]), has_dependents=False, dependent_waits=False) == Removal(expected)
 
 
@@ -84,10 +84,12 @@ def test_patches_of_owner_references_and_finalizers() -> None:
     assert (reference["uid"], reference["blockOwnerDeletion"]) == ("a", False)
     refs = unblock_merge_patch(meta)["metadata"]["ownerReferences"]
     assert [(ref.controller, ref.blockOwnerDeletion) for ref in refs] == [(True, False), (None, False)]
-    assert remove_finalizer_patch(owned([], "a", "b"), "a") == {
+    assert remove_finalizer_patch(owned_object([], "a", "b"), "a") == {
         "metadata": {"resourceVersion": "7", "finalizers": ["b"]}
     }
-    assert remove_finalizer_patch(owned([], "a"), "a") == {"metadata": {"resourceVersion": "7", "finalizers": None}}
+    assert remove_finalizer_patch(owned_object([], "a"), "a") == {
+        "metadata": {"resourceVersion": "7", "finalizers": None}
+    }
 
 
 def test_only_ownership_metadata_is_decoded() -> None:

@@ -15,7 +15,7 @@ NODES = Resource(group="", version="v1", kind="Node", plural="nodes", singular="
 KINDS = {("v1", "ConfigMap"): MAPS, ("v1", "Node"): NODES}
 
 
-def owned(uid: str, *owners: OwnerRef, finalizers: tuple[str, ...] = (), is_deleted: bool = False) -> Owned:
+def owned_object(uid: str, *owners: OwnerRef, finalizers: tuple[str, ...] = (), is_deleted: bool = False) -> Owned:
     when = "2026-01-01T00:00:00Z" if is_deleted else None
     return Owned(Metadata(uid=uid, ownerReferences=owners, finalizers=finalizers, deletionTimestamp=when))
 
@@ -42,10 +42,10 @@ A, B, C = (NamespacedName("n", name) for name in "abc")
 
 def test_unseen_owner_is_visited_once() -> None:
     recorder = VisitRecorder()
-    recorder.graph.put(recorder.maps, B, owned("2", ref("a", "1")))
-    recorder.graph.put(recorder.maps, C, owned("3", ref("a", "1")))
+    recorder.graph.put(recorder.maps, B, owned_object("2", ref("a", "1")))
+    recorder.graph.put(recorder.maps, C, owned_object("3", ref("a", "1")))
     assert recorder.take_names() == ["a?"]
-    recorder.graph.put(recorder.maps, A, owned("1"))
+    recorder.graph.put(recorder.maps, A, owned_object("1"))
     assert recorder.take_names() == []
     recorder.graph.remove(recorder.maps, A)
     assert sorted(recorder.take_names()) == ["b", "c"]
@@ -54,15 +54,15 @@ def test_unseen_owner_is_visited_once() -> None:
 def test_dependents_share_equal_owner_references() -> None:
     recorder = VisitRecorder()
     for key, uid in ((B, "2"), (C, "3")):
-        recorder.graph.put(recorder.maps, key, owned(uid, ref("a", "1")))
+        recorder.graph.put(recorder.maps, key, owned_object(uid, ref("a", "1")))
     assert recorder.maps.present[B].owners is recorder.maps.present[C].owners
 
 
 def test_object_with_same_name_and_other_uid_is_not_the_owner() -> None:
     recorder = VisitRecorder()
-    recorder.graph.put(recorder.maps, B, owned("2", ref("a", "1")))
+    recorder.graph.put(recorder.maps, B, owned_object("2", ref("a", "1")))
     recorder.take_names()
-    recorder.graph.put(recorder.maps, A, owned("9"))
+    recorder.graph.put(recorder.maps, A, owned_object("9"))
     assert recorder.take_names() == ["a?"]
     assert A not in recorder.maps.present
     recorder.graph.remove_node(recorder.maps.virtual[A]["1"])
@@ -71,16 +71,16 @@ def test_object_with_same_name_and_other_uid_is_not_the_owner() -> None:
 
 def test_owner_in_foreground_deletion_is_visited_when_a_dependent_unblocks() -> None:
     recorder = VisitRecorder()
-    recorder.graph.put(recorder.maps, B, owned("2", ref("a", "1")))
-    recorder.graph.put(recorder.maps, A, owned("1"))
+    recorder.graph.put(recorder.maps, B, owned_object("2", ref("a", "1")))
+    recorder.graph.put(recorder.maps, A, owned_object("1"))
     recorder.take_names()
-    waiting = owned("1", finalizers=("foregroundDeletion",), is_deleted=True)
+    waiting = owned_object("1", finalizers=("foregroundDeletion",), is_deleted=True)
     recorder.graph.put(recorder.maps, A, waiting)
     assert recorder.take_names() == ["b", "a"]
     recorder.graph.put(recorder.maps, A, waiting)
     assert recorder.take_names() == []
     assert [node.key for node in recorder.maps.present[A].list_blocking_dependents()] == [B]
-    recorder.graph.put(recorder.maps, B, owned("2", ref("a", "1", blocks=False)))
+    recorder.graph.put(recorder.maps, B, owned_object("2", ref("a", "1", blocks=False)))
     assert "a" in recorder.take_names()
     assert recorder.maps.present[A].list_blocking_dependents() == []
 
@@ -88,7 +88,7 @@ def test_owner_in_foreground_deletion_is_visited_when_a_dependent_unblocks() -> 
 def test_owner_is_visited_once_its_kind_is_known() -> None:
     recorder = VisitRecorder()
     recorder.graph.set_kinds({})
-    recorder.graph.put(recorder.maps, B, owned("2", ref("a", "1")))
+    recorder.graph.put(recorder.maps, B, owned_object("2", ref("a", "1")))
     assert recorder.take_names() == []
     recorder.graph.set_kinds(KINDS)
     assert recorder.take_names() == ["a?"]
@@ -114,12 +114,12 @@ def test_dependents_match_a_model(data: st.DataObject) -> None:
             uids.append((name, str(serial)))
         uid = model[name][0] if name in model else str(serial)
         owners = tuple(ref(*picked) for picked in data.draw(st.lists(st.sampled_from(uids), max_size=2, unique=True)))
-        recorder.graph.put(recorder.maps, key, owned(uid, *owners))
+        recorder.graph.put(recorder.maps, key, owned_object(uid, *owners))
         model[name] = (uid, owners)
         for node in [graph_node for graph_node in recorder.visited if graph_node.is_virtual]:  # as the controller does
             present = model.get(node.key.name)
             if present is not None and present[0] == node.uid:
-                recorder.graph.put(recorder.maps, node.key, owned(present[0], *present[1]))
+                recorder.graph.put(recorder.maps, node.key, owned_object(present[0], *present[1]))
             else:
                 recorder.graph.remove_node(node)
         recorder.visited.clear()

@@ -11,7 +11,7 @@ from sampan.controllers.descriptor import ControllerConfig
 from tests.controllers.cluster import Cluster, cluster
 from tests.controllers.nodes.fleet import Fleet
 from tests.controllers.workloads import lag
-from tests.controllers.workloads.lag import Lag, lagging
+from tests.controllers.workloads.lag import Lag, lagging_controller
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -22,7 +22,7 @@ async def test_no_two_nodes_share_a_pod_cidr(seed: int, monkeypatch: pytest.Monk
     async with cluster() as c:
         random, names = Random(seed), set[str]()
         for start in range(3):
-            async with lagging(c, "node-ipam-controller", seed + start) as slow:
+            async with lagging_controller(c, "node-ipam-controller", seed + start) as slow:
                 for _ in range(12):
                     await change(c, random, names)
                     for _ in range(random.randrange(6)):
@@ -30,7 +30,7 @@ async def test_no_two_nodes_share_a_pod_cidr(seed: int, monkeypatch: pytest.Monk
                         await c.clock.settle()
                     await check_disjoint(c)
                 if start == 2:
-                    await until_settled(c, slow)
+                    await run_until_settled(c, slow)
                     assert all(await check_disjoint(c)), "a node has no pod CIDR"
 
 
@@ -47,7 +47,7 @@ async def change(c: Cluster, random: Random, names: set[str]) -> None:
         names.add(name)
 
 
-async def until_settled(c: Cluster, slow: Lag) -> None:
+async def run_until_settled(c: Cluster, slow: Lag) -> None:
     """Deliver all cached events step by step, and let failed syncs be retried."""
     for _ in range(30):
         while slow.step():

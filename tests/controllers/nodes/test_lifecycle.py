@@ -9,7 +9,7 @@ from sampan.controllers.descriptor import ControllerConfig
 from sampan.machinery.client import PatchType
 from tests.controllers.cluster import Cluster, cluster
 from tests.controllers.nodes.fleet import Fleet
-from tests.controllers.workloads.lag import lagging
+from tests.controllers.workloads.lag import lagging_controller
 
 LIFECYCLE, EVICTION = "node-lifecycle-controller", "taint-eviction-controller"
 
@@ -273,7 +273,7 @@ async def test_heartbeat_not_yet_in_the_cache_keeps_the_node_ready() -> None:
         fleet = Fleet(c)
         for name in ("lives", "late"):
             await fleet.add(name)
-        async with lagging(c, LIFECYCLE, 1) as slow:
+        async with lagging_controller(c, LIFECYCLE, 1) as slow:
             for _ in range(5):
                 await fleet.renew("lives")
                 await c.clock.advance(10)

@@ -5,7 +5,7 @@ import pytest
 from sampan.api.types.core_v1 import Node
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.controllers.nodes.ttl import ANNOTATION, next_step
-from tests.controllers.cluster import Cluster, cluster, second_run_writes_nothing
+from tests.controllers.cluster import Cluster, check_second_run_writes_nothing, cluster
 
 TTL = "ttl-controller"
 
@@ -42,4 +42,4 @@ async def test_nodes_get_the_ttl_annotation() -> None:
         async with c.running(TTL):
             await c.clock.advance(1)
             assert await ttls(c) == dict.fromkeys(names, "15")
-        await second_run_writes_nothing(c, TTL)
+        await check_second_run_writes_nothing(c, TTL)

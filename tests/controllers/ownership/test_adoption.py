@@ -41,7 +41,7 @@ def test_candidates_are_owned_objects_and_orphans_of_the_namespace() -> None:
     assert {item.metadata.name for item in candidates(cache, owner())} == {"owned"}
 
 
-def by_expression(name: str, *expressions: LabelSelectorRequirement) -> ReplicaSet:
+def owner_with_expressions(name: str, *expressions: LabelSelectorRequirement) -> ReplicaSet:
     replica_set = owner(name)
     replica_set.spec.selector = LabelSelector(matchExpressions=list(expressions))
     return replica_set
@@ -55,11 +55,11 @@ def test_invalid_selector_selects_nothing() -> None:
 
 
 def test_owner_index_finds_the_controller_or_matching_selectors() -> None:
-    has_app = by_expression("has-app", LabelSelectorRequirement(key="app", operator="Exists"))
-    no_tier = by_expression("no-tier", LabelSelectorRequirement(key="tier", operator="DoesNotExist"))
+    has_app = owner_with_expressions("has-app", LabelSelectorRequirement(key="app", operator="Exists"))
+    no_tier = owner_with_expressions("no-tier", LabelSelectorRequirement(key="tier", operator="DoesNotExist"))
     far = owner("far")
     far.metadata.namespace = "other"
-    all_owners = cache_of(owner("web"), has_app, no_tier, far, by_expression("everything"))
+    all_owners = cache_of(owner("web"), has_app, no_tier, far, owner_with_expressions("everything"))
     index: OwnerIndex[ReplicaSet] = OwnerIndex(
         owners=all_owners, kind="ReplicaSet", selector=lambda item: selector_of(item.spec.selector)
     )

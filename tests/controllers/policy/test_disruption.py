@@ -15,7 +15,7 @@ from sampan.machinery import errors
 from sampan.machinery.client import Selection
 from sampan.machinery.copies import copy_of
 from sampan.testing import builders
-from tests.controllers.cluster import Cluster, cluster, second_run_writes_nothing
+from tests.controllers.cluster import Cluster, check_second_run_writes_nothing, cluster
 
 NAME = DisruptionController.name
 LABELS = {"app": "web"}
@@ -95,7 +95,7 @@ async def test_status_follows_the_readiness_of_pods() -> None:
             await set_ready(c, "p0", False)
             await c.clock.settle()
             assert await status_counts(c) == (0, 2, 2, 3)
-        await second_run_writes_nothing(c, NAME)
+        await check_second_run_writes_nothing(c, NAME)
 
 
 @pytest.mark.parametrize(
@@ -273,7 +273,7 @@ async def test_stale_disruption_target_condition_is_cleared() -> None:
             assert _target(await pods.get("p0", "default")) == "True"
             await c.clock.advance(2)
             assert _target(await pods.get("p0", "default")) == "False"
-        await second_run_writes_nothing(c, NAME)
+        await check_second_run_writes_nothing(c, NAME)
 
 
 def _target(pod: Pod) -> str:

@@ -16,7 +16,7 @@ from sampan.controllers.security.bootstrap_tokens import (
     sign_data,
     signature,
 )
-from tests.controllers.cluster import Cluster, cluster, second_run_writes_nothing
+from tests.controllers.cluster import Cluster, check_second_run_writes_nothing, cluster
 
 
 def bootstrap_secret(name: str, expires: float | None = None, **data: Any) -> Secret:
@@ -41,7 +41,7 @@ async def test_expired_bootstrap_tokens_are_deleted() -> None:
             assert await _token_ids(c) == ["aaaaaa", "bbbbbb"]
             await c.clock.advance(2)
             assert await _token_ids(c) == ["bbbbbb"]
-        await second_run_writes_nothing(c, TokenCleanerController.name)
+        await check_second_run_writes_nothing(c, TokenCleanerController.name)
 
 
 async def _token_ids(c: Cluster) -> list[str]:
@@ -73,7 +73,7 @@ async def test_cluster_info_is_signed_with_every_valid_token() -> None:
             await secrets.delete("bootstrap-token-bbbbbb", "kube-system")
             await c.clock.settle()
             assert await _cluster_info_keys(c) == ["kubeconfig", "other"]
-        await second_run_writes_nothing(c, BootstrapSignerController.name)
+        await check_second_run_writes_nothing(c, BootstrapSignerController.name)
 
 
 async def _cluster_info_keys(c: Cluster) -> list[str]:

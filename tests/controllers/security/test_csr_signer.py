@@ -10,7 +10,7 @@ from sampan.api.types.certificates_v1 import CertificateSigningRequest
 from sampan.controllers.descriptor import ControllerConfig
 from sampan.controllers.security.csr_approver import APPROVED, CLIENT, FAILED, SIGNERS
 from sampan.controllers.security.csr_signer import Authority, CannotSign, authorities_of, lifetime_s, span
-from tests.controllers.cluster import cluster, second_run_writes_nothing
+from tests.controllers.cluster import check_second_run_writes_nothing, cluster
 from tests.controllers.security.requests import (
     APPROVING,
     CLIENT_USAGES,
@@ -49,7 +49,7 @@ async def test_approved_requests_are_signed(tmp_path: Path) -> None:
         assert not bad.status.certificate
         assert [condition.type for condition in other.status.conditions] == [APPROVED]
         assert not other.status.certificate
-        await second_run_writes_nothing(c, SIGNING, APPROVING)
+        await check_second_run_writes_nothing(c, SIGNING, APPROVING)
 
 
 @pytest.mark.parametrize(

@@ -91,7 +91,7 @@ class Backends(Fleet):
         chosen = Selection(namespace="default", labels=f"kubernetes.io/service-name={name}")
         return list((await self._client.for_kind(EndpointSlice).list(chosen)).items)
 
-    async def listed(self, name: str = "web") -> dict[str, tuple[bool | None, bool | None, bool | None]]:
+    async def list_conditions(self, name: str = "web") -> dict[str, tuple[bool | None, bool | None, bool | None]]:
         """Conditions (ready, serving, terminating) of the endpoints in all slices, by pod."""
         conditions_by_pod: dict[str, tuple[bool | None, bool | None, bool | None]] = {}
         for endpoint_slice in await self.slices(name):

@@ -9,7 +9,7 @@ from sampan.controllers.services.endpoints import build_endpoints
 from sampan.controllers.services.subsets import subsets_of, truncate_subsets
 from sampan.machinery import errors
 from sampan.machinery.client import Delete
-from tests.controllers.cluster import cluster, second_run_writes_nothing
+from tests.controllers.cluster import check_second_run_writes_nothing, cluster
 from tests.controllers.services.backends import Backends, pod, service
 
 NAME = "endpoints-controller"
@@ -127,7 +127,7 @@ async def test_endpoints_follow_pods_and_services() -> None:
             await c.client.for_kind(Service).patch("web", {"spec": {"ports": ports}}, "default")
             await c.clock.settle()
             assert (await endpoints.get("web", "default")).subsets[0].ports[0].port == 9090
-        await second_run_writes_nothing(c, NAME)
+        await check_second_run_writes_nothing(c, NAME)
         async with c.running(NAME):
             await c.client.for_kind(Service).delete("web", "default")
             await c.clock.settle()
@@ -139,24 +139,24 @@ async def test_orphaned_endpoints_are_deleted_at_start_and_manual_endpoints_kept
     async with cluster() as c:
         endpoints = c.client.for_kind(Endpoints)
 
-        def by_hand(name: str, **annotations: str) -> Endpoints:
+        def manual_endpoints(name: str, **annotations: str) -> Endpoints:
             value = {"metadata": {"name": name, "namespace": "default", "annotations": annotations}}
             value["subsets"] = [{"addresses": [{"ip": "10.9.9.9"}], "ports": [{"port": 80}]}]  # type: ignore[assignment]
             return codec.from_value(value, Endpoints)
 
-        await endpoints.create(by_hand("left-over"))
-        await endpoints.create(by_hand("lock", **{"control-plane.alpha.kubernetes.io/leader": "{}"}))
+        await endpoints.create(manual_endpoints("left-over"))
+        await endpoints.create(manual_endpoints("lock", **{"control-plane.alpha.kubernetes.io/leader": "{}"}))
         async with c.running(NAME):
             names = {item.metadata.name for item in (await endpoints.list()).items}
             assert names == {"kubernetes", "lock"}
-            await endpoints.create(by_hand("mine"))
+            await endpoints.create(manual_endpoints("mine"))
             await c.client.for_kind(Service).create(
                 codec.from_value(
                     {"metadata": {"name": "bare", "namespace": "default"}, "spec": {"ports": [{"port": 80}]}},
                     Service,
                 )
             )
-            await endpoints.create(by_hand("bare"))
+            await endpoints.create(manual_endpoints("bare"))
             await c.clock.advance(60)
             names = {item.metadata.name for item in (await endpoints.list()).items}
             assert names == {"kubernetes", "lock", "mine", "bare"}

@@ -8,7 +8,7 @@ from sampan.api.types.discovery_v1 import EndpointSlice
 from sampan.controllers.descriptor import ControllerConfig
 from sampan.controllers.services.endpointslice_mirror import is_mirrored, mirror_endpoints, plan
 from sampan.machinery.client import PatchType, Selection
-from tests.controllers.cluster import Cluster, cluster, second_run_writes_nothing
+from tests.controllers.cluster import Cluster, check_second_run_writes_nothing, cluster
 from tests.controllers.nodes.fleet import Fleet
 
 NAME = "endpointslice-mirroring-controller"
@@ -114,7 +114,7 @@ async def test_slices_follow_endpoints() -> None:
             }
             await c.client.for_kind(EndpointSlice).delete(endpoint_slice.metadata.name, "default")
             assert len(await slices(c)) == 1, "a deleted slice is recreated"
-        await second_run_writes_nothing(c, NAME)
+        await check_second_run_writes_nothing(c, NAME)
         async with c.running(NAME):
             await client.delete("web", "default")
             assert await slices(c) == []

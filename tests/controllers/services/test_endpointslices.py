@@ -12,7 +12,7 @@ from sampan.api.types.discovery_v1 import Endpoint, EndpointPort, EndpointSlice
 from sampan.controllers.descriptor import ControllerConfig
 from sampan.controllers.services.slice_content import Packing, PortGroup, desired_endpoints, identity, pack, ports_key
 from sampan.machinery.client import Delete, PatchType
-from tests.controllers.cluster import cluster, second_run_writes_nothing
+from tests.controllers.cluster import check_second_run_writes_nothing, cluster
 from tests.controllers.nodes.fleet import node_value
 from tests.controllers.services.backends import Backends, pod, service
 
@@ -120,7 +120,7 @@ def group(*indexes: int, zone: str = "") -> dict[Any, PortGroup]:
     )
 
 
-def existing(*slices: list[int], ports: list[EndpointPort] = PORTS) -> list[EndpointSlice]:
+def existing_slices(*slices: list[int], ports: list[EndpointPort] = PORTS) -> list[EndpointSlice]:
     return [
         codec.from_value(
             {
@@ -161,11 +161,11 @@ def shape(packing: Packing) -> tuple[int, list[int], list[int], int]:
 def test_packing_changes_as_few_slices_as_possible(
     before: list[list[int]], expected: list[int], result: tuple[Any, ...]
 ) -> None:
-    assert shape(pack(existing(*before), group(*expected), 4)) == result
+    assert shape(pack(existing_slices(*before), group(*expected), 4)) == result
 
 
 def test_slice_is_reused_when_its_ports_change() -> None:
-    old = existing([1, 2], ports=[EndpointPort(name="http", port=81, protocol="TCP")])
+    old = existing_slices([1, 2], ports=[EndpointPort(name="http", port=81, protocol="TCP")])
     packing = pack(old, group(1, 2), 4)
     assert shape(packing) == (0, [2], [], 0)
     assert packing.changed[0].ports == PORTS
@@ -184,7 +184,7 @@ def test_every_endpoint_is_in_one_slice_and_no_slice_is_too_large(
     for item in sorted(expected & moved):
         endpoint_ = endpoint(item, zone="z")
         groups.setdefault(ports_key(PORTS), PortGroup(PORTS)).endpoints[identity(endpoint_)] = endpoint_
-    packed = pack(existing(*before), groups, 4)
+    packed = pack(existing_slices(*before), groups, 4)
     contents = [item.endpoints or [] for item in packed.same]
     contents += [item.endpoints for item in (*packed.changed, *packed.new)]
     identities = [identity(item) for content in contents for item in content]
@@ -222,7 +222,7 @@ async def test_slices_follow_pods() -> None:
             await backends.start("a")
             await backends.start("b", ready=False)
             await backends.start("other", labels={"app": "db"})
-            assert await backends.listed() == {"a": (True, True, False), "b": (False, False, False)}
+            assert await backends.list_conditions() == {"a": (True, True, False), "b": (False, False, False)}
             (slice_,) = await backends.slices()
             meta = slice_.metadata
             assert meta.name == empty.metadata.name, "the empty slice is reused"
@@ -240,27 +240,27 @@ async def test_slices_follow_pods() -> None:
             assert {item.zone for item in slice_.endpoints or ()} == {"z1"}
             await c.clock.advance(7)
             await backends.set_ready("b", True)
-            assert await backends.listed() == {"a": (True, True, False), "b": (True, True, False)}
+            assert await backends.list_conditions() == {"a": (True, True, False), "b": (True, True, False)}
             (slice_,) = await backends.slices()
             assert slice_.metadata.annotations == {
                 "endpoints.kubernetes.io/last-change-trigger-time": "2026-01-01T00:00:07Z"
             }
             await c.client.for_kind(Pod).delete("a", "default")
-            assert (await backends.listed())["a"] == (False, True, True)
+            assert (await backends.list_conditions())["a"] == (False, True, True)
             await c.client.for_kind(Pod).delete("a", "default", options=Delete(grace_period_s=0))
-            assert list(await backends.listed()) == ["b"]
+            assert list(await backends.list_conditions()) == ["b"]
             await c.client.for_kind(Pod).patch("b", {"metadata": {"labels": {"app": "db"}}}, "default")
-            assert await backends.listed() == {}
+            assert await backends.list_conditions() == {}
             await c.client.for_kind(Pod).patch("b", {"metadata": {"labels": {"app": "web"}}}, "default")
-            assert list(await backends.listed()) == ["b"]
+            assert list(await backends.list_conditions()) == ["b"]
             await c.client.for_kind(Service).patch("web", {"spec": {"selector": {"app": "db"}}}, "default")
-            assert list(await backends.listed()) == ["other"]
+            assert list(await backends.list_conditions()) == ["other"]
             await c.client.for_kind(Service).patch("web", {"metadata": {"labels": {"team": "b"}}}, "default")
             (slice_,) = await backends.slices()
             assert slice_.metadata.labels["team"] == "b"
             await c.client.for_kind(EndpointSlice).delete(slice_.metadata.name, "default")
-            assert list(await backends.listed()) == ["other"], "a deleted slice is recreated"
-        await second_run_writes_nothing(c, NAME)
+            assert list(await backends.list_conditions()) == ["other"], "a deleted slice is recreated"
+        await check_second_run_writes_nothing(c, NAME)
 
 
 async def test_35_pods_fill_four_slices_and_a_deletion_changes_one() -> None:
@@ -280,7 +280,7 @@ async def test_35_pods_fill_four_slices_and_a_deletion_changes_one() -> None:
             after = {slice_.metadata.name: slice_.metadata.resourceVersion for slice_ in await backends.slices()}
             assert len(set(before.items()) - set(after.items())) == 1, "one slice changes"
             await backends.set_ready("p4", False)
-            assert len(await backends.listed()) == 34
+            assert len(await backends.list_conditions()) == 34
 
 
 async def test_services_without_selector_or_with_external_name_have_no_slices() -> None:
@@ -297,7 +297,7 @@ async def test_headless_endpoint_is_listed_once_its_node_exists() -> None:
         await backends.account()
         await backends.serve(clusterIP="None", ports=[])
         await backends.start("a", node="late", hostname="a", subdomain="web")
-        assert await backends.listed() == {}
+        assert await backends.list_conditions() == {}
         await backends.add("late", zone="z")
         (slice_,) = await backends.slices()
         assert [(endpoint.hostname, endpoint.zone) for endpoint in slice_.endpoints or ()] == [("a", "z")]
@@ -314,10 +314,10 @@ async def test_batch_period_delays_and_merges_updates() -> None:
             await backends.serve()
             for name in ("a", "b"):
                 await backends.start(name)
-                assert await backends.listed() == {}
+                assert await backends.list_conditions() == {}
                 await c.clock.advance(1)
             await c.clock.advance(4)
-            assert sorted(await backends.listed()) == ["a", "b"]
+            assert sorted(await backends.list_conditions()) == ["a", "b"]
 
 
 async def test_manual_change_of_a_slice_is_reverted() -> None:
@@ -330,4 +330,4 @@ async def test_manual_change_of_a_slice_is_reverted() -> None:
         (slice_,) = await backends.slices()
         slices = c.client.for_kind(EndpointSlice)
         await slices.patch(slice_.metadata.name, {"endpoints": []}, "default", type=PatchType.MERGE)
-        assert list(await backends.listed()) == ["a"]
+        assert list(await backends.list_conditions()) == ["a"]

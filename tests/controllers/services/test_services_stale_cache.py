@@ -12,12 +12,12 @@ from sampan.machinery.client import Delete
 from tests.controllers.cluster import Cluster, cluster
 from tests.controllers.services.backends import Backends
 from tests.controllers.workloads import lag
-from tests.controllers.workloads.lag import Lag, lagging
+from tests.controllers.workloads.lag import Lag, lagging_controller
 
 SEEDS = range(6)
 
 
-async def until_settled(c: Cluster, slow: Lag) -> None:
+async def run_until_settled(c: Cluster, slow: Lag) -> None:
     """Deliver all events to the controller, step by step."""
     for _ in range(3000):
         await c.clock.settle()
@@ -26,7 +26,7 @@ async def until_settled(c: Cluster, slow: Lag) -> None:
     raise AssertionError("the controller does not settle")
 
 
-async def some_steps(c: Cluster, slow: Lag, random: Random) -> None:
+async def deliver_some_events(c: Cluster, slow: Lag, random: Random) -> None:
     for _ in range(random.randrange(6)):
         slow.step()
         await c.clock.settle()
@@ -50,11 +50,11 @@ async def disturb(c: Cluster, backends: Backends, slow: Lag, random: Random) -> 
     names: set[str] = set()
     for index in range(25):
         await change(backends, c, random, names, index)
-        await some_steps(c, slow, random)
-        await backends.listed()  # asserts that no pod is in two slices
-    await until_settled(c, slow)
+        await deliver_some_events(c, slow, random)
+        await backends.list_conditions()  # asserts that no pod is in two slices
+    await run_until_settled(c, slow)
     await c.clock.advance(40)
-    await until_settled(c, slow)
+    await run_until_settled(c, slow)
 
 
 async def ready_pods(c: Cluster) -> dict[str, bool]:
@@ -75,10 +75,10 @@ async def test_endpoint_slices_list_each_pod_once(seed: int, monkeypatch: pytest
         backends, random = Backends(c), Random(seed)
         await backends.account()
         await backends.add("n")
-        async with lagging(c, "endpointslice-controller", seed) as slow:
+        async with lagging_controller(c, "endpointslice-controller", seed) as slow:
             await backends.serve()
             await disturb(c, backends, slow, random)
-            listed = await backends.listed()
+            listed = await backends.list_conditions()
             assert {name: state[0] for name, state in listed.items()} == await ready_pods(c)
             assert all(len(endpoint_slice.endpoints or ()) <= 3 for endpoint_slice in await backends.slices())
 
@@ -89,7 +89,7 @@ async def test_endpoints_list_each_pod_once(seed: int) -> None:
         backends, random = Backends(c), Random(seed)
         await backends.account()
         await backends.add("n")
-        async with lagging(c, "endpoints-controller", seed) as slow:
+        async with lagging_controller(c, "endpoints-controller", seed) as slow:
             await backends.serve()
             await disturb(c, backends, slow, random)
             endpoints = await c.client.for_kind(Endpoints).get("web", "default")

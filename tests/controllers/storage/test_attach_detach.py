@@ -21,7 +21,7 @@ from sampan.controllers.storage import attachments
 from sampan.controllers.storage.attach_detach import AttachDetachController
 from sampan.controllers.storage.attachments import DesiredAttachment
 from sampan.machinery.client import Delete
-from tests.controllers.cluster import Cluster, cluster, second_run_writes_nothing
+from tests.controllers.cluster import Cluster, check_second_run_writes_nothing, cluster
 from tests.controllers.storage.builders import claim, pod_using, volume
 
 NAME, BINDER = AttachDetachController.name, "persistentvolume-binder-controller"
@@ -44,7 +44,7 @@ def node(name: str = "node", *, in_use: bool = False, is_ready: bool = True, tai
     return node_
 
 
-def attached(name: str = "node") -> VolumeAttachment:
+def volume_attachment(name: str = "node") -> VolumeAttachment:
     attachment = attachments.attachment(csi_volume(), name)
     attachment.status.attached = True
     return attachment
@@ -72,14 +72,14 @@ def test_attach_and_detach_plan() -> None:
     assert (planned.attach, planned.blocked, planned.again_s) == ([], [held], 1.0)
     shared = DesiredAttachment(csi_volume(accessModes=["ReadWriteMany"]), elsewhere=["other"])
     assert attachments.plan(node(), {UNIQUE: shared}, {}, {}).attach == [shared]
-    kept = attachments.plan(node(), {UNIQUE: want}, {UNIQUE: attached()}, {})
+    kept = attachments.plan(node(), {UNIQUE: want}, {UNIQUE: volume_attachment()}, {})
     assert [attached_volume.name for attached_volume in kept.report] == [UNIQUE]
-    gone = attachments.plan(node(), {}, {UNIQUE: attached()}, {})
+    gone = attachments.plan(node(), {}, {UNIQUE: volume_attachment()}, {})
     assert (len(gone.detach), gone.report) == (1, [])
-    mounted = attachments.plan(node(in_use=True), {}, {UNIQUE: attached()}, {UNIQUE: 60.0})
+    mounted = attachments.plan(node(in_use=True), {}, {UNIQUE: volume_attachment()}, {UNIQUE: 60.0})
     assert (mounted.detach, mounted.again_s) == ([], 300.0)
     assert [attached_volume.name for attached_volume in mounted.report] == [UNIQUE]
-    assert len(attachments.plan(None, {}, {UNIQUE: attached()}, {}).detach) == 1
+    assert len(attachments.plan(None, {}, {UNIQUE: volume_attachment()}, {}).detach) == 1
 
 
 def test_multi_attach_error_messages() -> None:
@@ -153,7 +153,7 @@ async def test_a_volume_is_attached_reported_and_detached() -> None:
             (attachment,) = await attachments_of(c)
             assert attachment.spec.nodeName == "other"
             assert (await nodes.get("node")).status.volumesAttached == []
-        await second_run_writes_nothing(c, NAME)
+        await check_second_run_writes_nothing(c, NAME)
 
 
 async def test_driver_without_attach_required_gets_no_attachment() -> None:

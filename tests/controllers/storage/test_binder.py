@@ -23,7 +23,7 @@ from sampan.machinery import errors
 from sampan.machinery.client import PatchType, Selection
 from sampan.machinery.copies import copy_of
 from sampan.machinery.volumes import LOCAL_PATH
-from tests.controllers.cluster import Cluster, cluster, second_run_writes_nothing
+from tests.controllers.cluster import Cluster, check_second_run_writes_nothing, cluster
 from tests.controllers.storage.builders import claim, pod_using, volume
 
 NAME = PersistentVolumeBinderController.name
@@ -84,7 +84,7 @@ async def test_claims_and_volumes_are_bound_in_either_creation_order() -> None:
             await claims.create(claim("second"))
             await c.clock.settle()
             assert (await get_claim(c, "second")).spec.volumeName == "w"
-        await second_run_writes_nothing(c, NAME)
+        await check_second_run_writes_nothing(c, NAME)
 
 
 async def test_30_claims_are_bound_to_30_distinct_volumes() -> None:
@@ -278,7 +278,7 @@ async def test_volume_of_an_external_provisioner_is_bound_and_released() -> None
             await claims.delete("c", "default")
             await c.clock.settle()
             assert (await get_volume(c, "outside")).status.phase == "Released"
-        await second_run_writes_nothing(c, *ALL)
+        await check_second_run_writes_nothing(c, *ALL)
 
 
 async def test_missing_storage_class_and_provisioner_are_reported() -> None:

@@ -15,7 +15,7 @@ from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.controllers.storage.ephemeral import EphemeralVolumeController, wants_claims
 from sampan.machinery import errors
 from sampan.machinery.client import Delete, PatchType
-from tests.controllers.cluster import cluster, second_run_writes_nothing
+from tests.controllers.cluster import check_second_run_writes_nothing, cluster
 from tests.controllers.storage.builders import claim, pod_using
 
 NAME = EphemeralVolumeController.name
@@ -50,7 +50,7 @@ async def test_claim_of_an_ephemeral_volume_is_created_and_deleted_with_its_pod(
             assert (owner.uid, owner.controller, owner.blockOwnerDeletion) == (created_pod.metadata.uid, True, True)
             assert claim.metadata.labels == {"a": "b"}
             assert claim.spec.accessModes == ["ReadWriteOnce"]
-        await second_run_writes_nothing(c, NAME)
+        await check_second_run_writes_nothing(c, NAME)
         async with c.running(NAME, GARBAGE, PROTECTION):
             await pods.delete("p", "default", options=Delete(grace_period_s=0))
             await c.clock.settle()

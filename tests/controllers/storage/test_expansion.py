@@ -16,14 +16,14 @@ from sampan.controllers.storage.expansion import (
     with_requested_capacity,
 )
 from sampan.machinery.volumes import LOCAL_PATH
-from tests.controllers.cluster import cluster, second_run_writes_nothing
+from tests.controllers.cluster import check_second_run_writes_nothing, cluster
 from tests.controllers.storage.builders import claim, volume
 
 NAME, BINDER = VolumeExpanderController.name, "persistentvolume-binder-controller"
 EXPAND = {"spec": {"resources": {"requests": {"storage": "4Gi"}}}}
 
 
-def bound(request: str, capacity: str, phase: str = "Bound") -> PersistentVolumeClaim:
+def bound_claim(request: str, capacity: str, phase: str = "Bound") -> PersistentVolumeClaim:
     new_claim = claim(size=request)
     new_claim.status.phase, new_claim.status.capacity = phase, {"storage": capacity}
     return new_claim
@@ -32,10 +32,10 @@ def bound(request: str, capacity: str, phase: str = "Bound") -> PersistentVolume
 @pytest.mark.parametrize(
     ("claim", "expected"),
     [
-        (bound("2Gi", "1Gi"), True),
-        (bound("1Gi", "1024Mi"), False),
-        (bound("1Gi", "2Gi"), False),
-        (bound("2Gi", "1Gi", "Pending"), False),
+        (bound_claim("2Gi", "1Gi"), True),
+        (bound_claim("1Gi", "1024Mi"), False),
+        (bound_claim("1Gi", "2Gi"), False),
+        (bound_claim("2Gi", "1Gi", "Pending"), False),
         (claim(), False),
     ],
 )
@@ -44,7 +44,7 @@ def test_bound_claim_with_a_larger_request_wants_expansion(claim: PersistentVolu
 
 
 def test_grown_claim_and_volume_of_a_claim() -> None:
-    assert with_requested_capacity(bound("2Gi", "1Gi")).status.capacity == {"storage": "2Gi"}
+    assert with_requested_capacity(bound_claim("2Gi", "1Gi")).status.capacity == {"storage": "2Gi"}
     owner = claim()
     owner.metadata.uid = "1"
     assert is_bound_to(volume(claimRef=ObjectReference(namespace="default", name="c", uid="1")), owner)
@@ -77,6 +77,6 @@ def test_claim_is_expanded_or_waits_for_an_external_expander(provisioner: str, t
                     assert stored_claim.status.capacity == {"storage": "1Gi"}
                     assert ("ExternalExpanding", "waiting for an external controller to expand this PVC") in messages
             if provisioner == LOCAL_PATH:
-                await second_run_writes_nothing(c, NAME, BINDER)
+                await check_second_run_writes_nothing(c, NAME, BINDER)
 
     asyncio.run(main())

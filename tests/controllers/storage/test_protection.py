@@ -29,7 +29,7 @@ from sampan.controllers.storage.protection import (
 from sampan.machinery import errors
 from sampan.machinery.client import Delete
 from sampan.machinery.client.client import ResourceClient
-from tests.controllers.cluster import Cluster, cluster, second_run_writes_nothing
+from tests.controllers.cluster import Cluster, check_second_run_writes_nothing, cluster
 from tests.controllers.storage.builders import claim, pod_using, volume
 
 NOW = "2026-01-01T00:00:00Z"
@@ -111,7 +111,7 @@ async def test_deleted_claim_is_removed_once_no_pod_uses_it() -> None:
             await pods.delete("p", "default", options=AT_ONCE)
             await c.clock.settle()
             assert await is_gone(claims, "used", "default")
-        await second_run_writes_nothing(c, ClaimProtectionController.name)
+        await check_second_run_writes_nothing(c, ClaimProtectionController.name)
 
 
 async def test_missing_finalizer_is_added_to_a_claim() -> None:
@@ -142,7 +142,7 @@ async def test_deleted_volume_is_removed_once_it_is_not_bound() -> None:
             await volumes.patch("bound", {"status": {"phase": "Released"}}, subresource="status")
             await c.clock.settle()
             assert await is_gone(volumes, "bound")
-        await second_run_writes_nothing(c, VolumeProtectionController.name)
+        await check_second_run_writes_nothing(c, VolumeProtectionController.name)
 
 
 async def test_deleted_volume_attributes_class_is_removed_once_unused() -> None:
@@ -163,7 +163,7 @@ async def test_deleted_volume_attributes_class_is_removed_once_unused() -> None:
             await claims.delete("c", "default")
             await c.clock.settle()
             assert await is_gone(classes, "named")
-        await second_run_writes_nothing(c, ClassProtectionController.name)
+        await check_second_run_writes_nothing(c, ClassProtectionController.name)
 
 
 async def test_namespace_with_a_protected_claim_is_deleted() -> None:

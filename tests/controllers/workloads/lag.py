@@ -30,7 +30,7 @@ class Lag:
     @asynccontextmanager
     async def watch(self, request: Request, codec: ObjectCodec) -> AsyncIterator[Events]:
         async with self._inner.watch(request, codec) as events:
-            yield self._slowed(events)
+            yield self._delay_events(events)
 
     async def close(self) -> None:
         await self._inner.close()
@@ -43,7 +43,7 @@ class Lag:
             self._waiting.pop(self._random.randrange(len(self._waiting))).set()
         return True
 
-    async def _slowed(self, events: Events) -> AsyncIterator[Sequence[WatchEvent]]:
+    async def _delay_events(self, events: Events) -> AsyncIterator[Sequence[WatchEvent]]:
         async for batch in events:
             for event in batch:
                 if self.is_on:
@@ -54,7 +54,7 @@ class Lag:
 
 
 @asynccontextmanager
-async def lagging(cluster: Cluster, name: str, seed: int, *, pace: float = 1) -> AsyncIterator[Lag]:
+async def lagging_controller(cluster: Cluster, name: str, seed: int, *, pace: float = 1) -> AsyncIterator[Lag]:
     """Run the controller with caches that lag behind the server."""
     lag = Lag(cluster.transport, seed, pace)
 

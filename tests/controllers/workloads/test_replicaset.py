@@ -19,7 +19,7 @@ from sampan.controllers.workloads.replicaset import (
 )
 from sampan.machinery.client.options import Delete
 from sampan.machinery.copies import copy_of
-from tests.controllers.cluster import Cluster, names_of, second_run_writes_nothing
+from tests.controllers.cluster import Cluster, check_second_run_writes_nothing, names_of
 from tests.controllers.ownership.objects import NOW, owner, pod
 from tests.controllers.ownership.pod_cluster import pod_cluster
 from tests.controllers.workloads.scheduler_and_kubelet import active_of, bind, end, pods_of, run, set_state, settle_pods
@@ -82,7 +82,7 @@ async def test_the_second_run_writes_nothing() -> None:
             await create(c, 3)
             await create(c, 0, "empty")
             await settle_pods(c)
-        await second_run_writes_nothing(c, NAME)
+        await check_second_run_writes_nothing(c, NAME)
 
 
 async def test_three_pods_become_ready_in_at_most_9_writes() -> None:

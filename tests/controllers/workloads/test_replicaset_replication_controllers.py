@@ -4,7 +4,7 @@ from sampan.api.codec import json as codec
 from sampan.api.semantics.owners import controller_of
 from sampan.api.types.core_v1 import Event, Pod, ReplicationController
 from sampan.controllers.workloads.replicaset import ReplicationControllerController
-from tests.controllers.cluster import Cluster, names_of, second_run_writes_nothing
+from tests.controllers.cluster import Cluster, check_second_run_writes_nothing, names_of
 from tests.controllers.ownership.pod_cluster import pod_cluster
 from tests.controllers.workloads.scheduler_and_kubelet import active_of, pods_of, settle_pods
 
@@ -50,4 +50,4 @@ async def test_pods_are_created_released_and_scaled_down() -> None:
             assert names_of(await active_of(c)) == [name]
             await settle_pods(c)
             assert (await get(c)).status.replicas == 0
-        await second_run_writes_nothing(c, NAME)
+        await check_second_run_writes_nothing(c, NAME)

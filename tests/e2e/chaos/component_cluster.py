@@ -57,7 +57,7 @@ class ChaosCluster:
 
     async def start_scheduler(self) -> None:
         part = self.parts["scheduler"] = AsyncExitStack()
-        await part.enter_async_context(self.cluster.scheduling())
+        await part.enter_async_context(self.cluster.running_scheduler())
 
     async def stop(self, name: str) -> None:
         await self.parts.pop(name).aclose()
@@ -92,20 +92,20 @@ class ChaosCluster:
 
     async def replace_node(self) -> None:
         """Delete a node and register a new node of the same name."""
-        name = await self._any_node()
+        name = await self._choose_node()
         await self.cluster.client.for_kind(Node).delete(name)
         self.off.discard(name)
         await self.cluster.clock.advance(self.random.choice([0, 10, 60]))
         await self.fleet.register([name])
 
     async def switch_off(self) -> None:
-        name = await self._any_node()
-        await self._power(name, hollow_nodes.OFF)
+        name = await self._choose_node()
+        await self._set_power(name, hollow_nodes.OFF)
         self.off.add(name)
 
     async def switch_on(self) -> None:
         for name in sorted(self.off):
-            await self._power(name, None)
+            await self._set_power(name, None)
         self.off.clear()
 
     async def roll_out(self) -> None:
@@ -133,7 +133,7 @@ class ChaosCluster:
 
     # -- what runs ---------------------------------------------------------------------------------------------------
 
-    def running_twice(self) -> list[str]:
+    def list_pods_running_twice(self) -> list[str]:
         """Return the names of pods that run on two nodes, or twice on one."""
         names = [
             self.history.pods[uid].metadata.name
@@ -147,13 +147,13 @@ class ChaosCluster:
         pod = self.history.pods.get(uid)
         return pod is not None and any(container.state == "running" for container in runtime.pod_report(pod).containers)
 
-    async def _any_node(self) -> str:
+    async def _choose_node(self) -> str:
         nodes: list[str] = sorted(
             node.metadata.name for node in (await self.cluster.client.for_kind(Node).list()).items
         )
         return self.random.choice(nodes)
 
-    async def _power(self, name: str, state: str | None) -> None:
+    async def _set_power(self, name: str, state: str | None) -> None:
         with suppress(errors.NotFound):
             await self.cluster.client.for_kind(Node).patch(
                 name, {"metadata": {"annotations": {hollow_nodes.POWER: state}}}

@@ -57,11 +57,11 @@ class Line:
         self._lost = {task for task in self._lost if not task.done()}
         return self._server is None or not self._lost
 
-    async def carry(self, request: Request, user: UserInfo) -> Response:
+    async def send_request(self, request: Request, user: UserInfo) -> Response:
         server, cut = self.server(), self._cut
         task = asyncio.get_running_loop().create_task(server.as_user(user).send(request))
         self._requests.add(task)
-        task.add_done_callback(self._ended)
+        task.add_done_callback(self._on_request_done)
         try:
             response = await asyncio.shield(task)
         except Exception:
@@ -72,24 +72,24 @@ class Line:
         return response
 
     @asynccontextmanager
-    async def follow(self, request: Request, codec: ObjectCodec, user: UserInfo) -> AsyncIterator[Events]:
+    async def open_watch(self, request: Request, codec: ObjectCodec, user: UserInfo) -> AsyncIterator[Events]:
         follower, cut = asyncio.current_task(), self._cut
         assert follower is not None
         async with self.server().as_user(user).watch(request, codec) as events:
             self._lost.discard(follower)
             try:
-                yield _until(events, cut)
+                yield _read_until_cut(events, cut)
             finally:
                 if cut.done():
                     self._lost.add(follower)
 
-    def _ended(self, task: asyncio.Task[Response]) -> None:
+    def _on_request_done(self, task: asyncio.Task[Response]) -> None:
         self._requests.discard(task)
         if not task.cancelled():
             task.exception()  # retrieve it: the client may have been killed
 
 
-async def _until(events: Events, cut: asyncio.Future[None]) -> AsyncIterator[Sequence[WatchEvent]]:
+async def _read_until_cut(events: Events, cut: asyncio.Future[None]) -> AsyncIterator[Sequence[WatchEvent]]:
     while True:
         coming = asyncio.ensure_future(anext(events))
         try:
@@ -117,11 +117,11 @@ class LineTransport:
         return LineTransport(line=self._line, user=user)
 
     async def send(self, request: Request) -> Response:
-        return await self._line.carry(request, self._user)
+        return await self._line.send_request(request, self._user)
 
     @asynccontextmanager
     async def watch(self, request: Request, codec: ObjectCodec) -> AsyncIterator[Events]:
-        async with self._line.follow(request, codec, self._user) as events:
+        async with self._line.open_watch(request, codec, self._user) as events:
             yield events
 
     async def close(self) -> None:

@@ -18,7 +18,7 @@ async def wait_until_healed(s: ChaosCluster) -> None:
     left: list[str] = []
     for _ in range(HEALED_WITHIN_S // 15):
         await s.cluster.clock.advance(15)
-        assert s.running_twice() == []
+        assert s.list_pods_running_twice() == []
         if not (left := await unhealthy_workloads(s.cluster.client)):
             return
     raise AssertionError(f"after {HEALED_WITHIN_S} s: {left}")
@@ -28,7 +28,7 @@ async def run_chaos(seed: int, sizes: Sizes, turns: int) -> None:
     async with asyncio.timeout(1500), chaos_cluster(seed, sizes) as s:
         for _ in range(turns):
             await s.cluster.clock.advance(s.random.choice([0, 1, 5, 30, 120]))
-            assert s.running_twice() == []
+            assert s.list_pods_running_twice() == []
             await s.disturb()
         await wait_until_healed(s)
         changes = list(s.history.changes)

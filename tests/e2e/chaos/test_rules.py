@@ -15,7 +15,7 @@ from tests.e2e.chaos.history import Change, Rules
 _KINDS: dict[str, type[Any]] = {"deployment": Deployment, "replicaset": ReplicaSet, "job": Job, "node": Node}
 
 
-def owned(uid: str, kind: str, owner: str, *, index: str = "", target: str = "", **status: Any) -> Pod:
+def owned_pod(uid: str, kind: str, owner: str, *, index: str = "", target: str = "", **status: Any) -> Pod:
     annotations = {"batch.kubernetes.io/job-completion-index": index} if index else {}
     reference = {"kind": kind, "uid": owner, "name": owner, "controller": True}
     field = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [target]}]}
@@ -46,21 +46,21 @@ UPDATE = {"rollingUpdate": {"maxSurge": 1}}
 @pytest.mark.parametrize(
     ("changes", "faults"),
     [
-        ([(ADDED, SET), (ADDED, owned("a", "ReplicaSet", "r"))], 0),
-        ([(ADDED, SET), (ADDED, owned("a", "ReplicaSet", "r")), (ADDED, owned("b", "ReplicaSet", "r"))], 1),
+        ([(ADDED, SET), (ADDED, owned_pod("a", "ReplicaSet", "r"))], 0),
+        ([(ADDED, SET), (ADDED, owned_pod("a", "ReplicaSet", "r")), (ADDED, owned_pod("b", "ReplicaSet", "r"))], 1),
         (
             [
                 (ADDED, SET),
-                (ADDED, owned("a", "ReplicaSet", "r")),
-                (MODIFIED, owned("a", "ReplicaSet", "r", phase="Failed")),
-                (ADDED, owned("b", "ReplicaSet", "r")),
+                (ADDED, owned_pod("a", "ReplicaSet", "r")),
+                (MODIFIED, owned_pod("a", "ReplicaSet", "r", phase="Failed")),
+                (ADDED, owned_pod("b", "ReplicaSet", "r")),
             ],
             0,
         ),
-        ([(ADDED, JOB), *((ADDED, owned(uid, "Job", "j")) for uid in "abc")], 1),
-        ([(ADDED, JOB), *((ADDED, owned(uid, "Job", "j", index="0")) for uid in "ab")], 1),
-        ([(ADDED, owned(uid, "DaemonSet", "d", target="n")) for uid in "ab"], 1),
-        ([(ADDED, owned(uid, "DaemonSet", "d", target=uid)) for uid in "ab"], 0),
+        ([(ADDED, JOB), *((ADDED, owned_pod(uid, "Job", "j")) for uid in "abc")], 1),
+        ([(ADDED, JOB), *((ADDED, owned_pod(uid, "Job", "j", index="0")) for uid in "ab")], 1),
+        ([(ADDED, owned_pod(uid, "DaemonSet", "d", target="n")) for uid in "ab"], 1),
+        ([(ADDED, owned_pod(uid, "DaemonSet", "d", target=uid)) for uid in "ab"], 0),
         (
             [
                 (ADDED, workload("deployment", "d", replicas=2, strategy=UPDATE)),
@@ -77,8 +77,8 @@ UPDATE = {"rollingUpdate": {"maxSurge": 1}}
             ],
             1,
         ),
-        ([(ADDED, workload("node", "n")), (DELETED, owned("a", "StatefulSet", "s", target="n", **RUNNING))], 1),
-        ([(DELETED, owned("a", "StatefulSet", "s", target="n", **RUNNING))], 0),
+        ([(ADDED, workload("node", "n")), (DELETED, owned_pod("a", "StatefulSet", "s", target="n", **RUNNING))], 1),
+        ([(DELETED, owned_pod("a", "StatefulSet", "s", target="n", **RUNNING))], 0),
     ],
     ids=[
         "ReplicaSet with desired pods",

@@ -12,16 +12,16 @@ Work = Callable[[client.CoreV1Api], Awaitable[None]]
 
 
 @asynccontextmanager
-async def connected(kubeconfig: Path) -> AsyncIterator[client.CoreV1Api]:
+async def connected_client(kubeconfig: Path) -> AsyncIterator[client.CoreV1Api]:
     settings = client.Configuration()
     await config.load_kube_config(str(kubeconfig), client_configuration=settings)
     async with client.ApiClient(settings) as api:
         yield client.CoreV1Api(api)
 
 
-def carry_out(kubeconfig: Path, work: Work) -> None:
+def run_with_client(kubeconfig: Path, work: Work) -> None:
     async def connect() -> None:
-        async with asyncio.timeout(60), connected(kubeconfig) as core:
+        async with asyncio.timeout(60), connected_client(kubeconfig) as core:
             await work(core)
 
     asyncio.run(connect())
@@ -45,7 +45,7 @@ def test_config_map_lifecycle(sampan_kubeconfig: Path, sampan_namespace: str) ->
             await core.read_namespaced_config_map("settings", sampan_namespace)
         assert refused.value.status == 404
 
-    carry_out(sampan_kubeconfig, work)
+    run_with_client(sampan_kubeconfig, work)
 
 
 def test_list_in_pages(sampan_kubeconfig: Path, sampan_namespace: str) -> None:
@@ -63,7 +63,7 @@ def test_list_in_pages(sampan_kubeconfig: Path, sampan_namespace: str) -> None:
                 break
         assert names == [f"map-{n}" for n in range(5)]
 
-    carry_out(sampan_kubeconfig, work)
+    run_with_client(sampan_kubeconfig, work)
 
 
 def test_watch(sampan_kubeconfig: Path, sampan_namespace: str) -> None:
@@ -83,7 +83,7 @@ def test_watch(sampan_kubeconfig: Path, sampan_namespace: str) -> None:
                     break
         assert types == [("ADDED", {"color": "red"}), ("MODIFIED", {"color": "blue"}), ("DELETED", {"color": "blue"})]
 
-    carry_out(sampan_kubeconfig, work)
+    run_with_client(sampan_kubeconfig, work)
 
 
 def test_api_errors(sampan_kubeconfig: Path, sampan_namespace: str) -> None:
@@ -96,4 +96,4 @@ def test_api_errors(sampan_kubeconfig: Path, sampan_namespace: str) -> None:
             await core.create_namespaced_config_map(sampan_namespace, config_map("Not_Good"))
         assert refused.value.status == 422
 
-    carry_out(sampan_kubeconfig, work)
+    run_with_client(sampan_kubeconfig, work)

@@ -1,7 +1,7 @@
 """A synchronous API client: JSON over HTTPS, one request after the other.
 
-`Api` sends any request; `api.of("pods")` finds the path of a resource by discovery, as clients do, and works on its
-objects.
+`Api` sends any request; `api.for_resource("pods")` finds the path of a resource by discovery, as clients do, and works
+on its objects.
 """
 
 import http.client
@@ -43,23 +43,23 @@ class Api:
         self._tls = ssl.create_default_context(cafile=str(cluster.ca))
         if "Authorization" not in self._headers:
             self._tls.load_cert_chain(*cluster.client_certificate)
-        self._connection = self._connected()
+        self._connection = self._connect()
         self._others: list[Api] = []
 
     def as_user(self, user: str, *, uid: str, groups: Sequence[str]) -> "Api":
         headers = [("Impersonate-User", user), ("Impersonate-Uid", uid)]
         headers += [("Impersonate-Group", group) for group in groups]
-        return self._other(headers)
+        return self._add_client(headers)
 
     def with_token(self, token: str) -> "Api":
-        return self._other([("Authorization", f"Bearer {token}")])
+        return self._add_client([("Authorization", f"Bearer {token}")])
 
     def close(self) -> None:
         self._connection.close()
         for other in self._others:
             other.close()
 
-    def of(self, plural: str, version: str = "v1") -> "Objects":
+    def for_resource(self, plural: str, version: str = "v1") -> "Objects":
         base = f"/apis/{version}" if "/" in version else f"/api/{version}"
         (row,) = (row for row in self.get(base)["resources"] if row["name"] == plural)
         collection = f"{base}/namespaces/{self.namespace}/{plural}" if row["namespaced"] else f"{base}/{plural}"
@@ -75,13 +75,13 @@ class Api:
     ) -> Value:
         """Return the decoded response; raise ApiError if it is a failure."""
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
-        reply = self.raw(method, path, None if body is None else data, {"Content-Type": content}, **query)
+        reply = self.send_raw(method, path, None if body is None else data, {"Content-Type": content}, **query)
         document: Value = json.loads(reply[2])
         if reply[0] >= 400:
             raise ApiError(document)
         return document
 
-    def raw(
+    def send_raw(
         self, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None, **query: Any
     ) -> tuple[int, http.client.HTTPMessage, bytes]:
         sent = CIMultiDict([*self._headers.items(), *{"Accept": "application/json", **(headers or {})}.items()])
@@ -92,7 +92,7 @@ class Api:
     @contextmanager
     def watch(self, path: str, **query: Any) -> Iterator["Watch"]:
         """Open a watch on a connection of its own, for the length of the block."""
-        connection = self._connected()
+        connection = self._connect()
         try:
             connection.request("GET", _target(path, {"watch": "true", **query}), headers=self._headers)
             response = connection.getresponse()
@@ -102,11 +102,11 @@ class Api:
         finally:
             connection.close()
 
-    def _other(self, headers: Sequence[tuple[str, str]]) -> "Api":
+    def _add_client(self, headers: Sequence[tuple[str, str]]) -> "Api":
         self._others.append(Api(self._cluster, self.namespace, headers=headers))
         return self._others[-1]
 
-    def _connected(self) -> http.client.HTTPSConnection:
+    def _connect(self) -> http.client.HTTPSConnection:
         url = urlsplit(self._cluster.url)
         return http.client.HTTPSConnection(url.hostname or "", url.port, context=self._tls, timeout=TIMEOUT_S)
 
@@ -117,22 +117,22 @@ class Watch:
     def __init__(self, response: http.client.HTTPResponse) -> None:
         self._response = response
 
-    def next(self) -> tuple[str, Value]:
+    def read_event(self) -> tuple[str, Value]:
         line = self._response.readline()
         assert line, "the watch has ended"
         event = json.loads(line)
         return event["type"], event["object"]
 
-    def until(self, type: str, holds: Callable[[Value], bool] = lambda obj: True) -> Value:
+    def wait_for(self, type: str, holds: Callable[[Value], bool] = lambda obj: True) -> Value:
         """Skip events until one of this type matches, and return its object."""
         while True:
-            event, obj = self.next()
+            event, obj = self.read_event()
             if event == type and holds(obj):
                 return obj
 
     def take(self, count: int) -> list[tuple[str, str]]:
         """Return type and object name of the next `count` events."""
-        return [(type, obj["metadata"]["name"]) for type, obj in (self.next() for _ in range(count))]
+        return [(type, obj["metadata"]["name"]) for type, obj in (self.read_event() for _ in range(count))]
 
 
 class Objects:
@@ -151,7 +151,7 @@ class Objects:
     def get(self, name: str, subresource: str = "") -> Value:
         return self._api.get(self.path(name, subresource))
 
-    def all(self, **query: Any) -> list[Value]:
+    def list_all(self, **query: Any) -> list[Value]:
         items: list[Value] = self._api.get(self.collection_path, **query)["items"]
         return items
 

@@ -30,7 +30,7 @@ def check_api_operations(
     """Check all operations except those of subresources. The three objects have names of the test's own unless `names`
     is given."""
     check_discovery(api, group, plural, subresources)
-    objects = api.of(plural, f"{group}/v1")
+    objects = api.for_resource(plural, f"{group}/v1")
     mine = {"e2e": api.namespace}
     selector, names = f"e2e={api.namespace}", list(names) or [f"{api.namespace}-{number}" for number in range(3)]
     created = [objects.create(name, mine, **content) for name in names]
@@ -58,7 +58,7 @@ def _check_changes_are_watched(api: Api, objects: Objects, got: Value, selector:
         updated = objects.change(name, lambda obj: _annotate(obj, "updated"))
         assert updated["metadata"]["annotations"] == {**got["metadata"].get("annotations", {}), **MARKS}
         for expected in (patched, updated):
-            events.until("MODIFIED", lambda obj, expected=expected: obj["metadata"] == expected["metadata"])
+            events.wait_for("MODIFIED", lambda obj, expected=expected: obj["metadata"] == expected["metadata"])
 
 
 def _annotate(obj: Value, mark: str) -> None:

@@ -18,7 +18,7 @@ class Program:
     volumes: list[dict[str, Any]]
 
 
-def own_python(script: str, *words: str) -> Program:
+def python_program(script: str, *words: str) -> Program:
     base = Path(sys.base_prefix).resolve()
     packages = sorted({sysconfig.get_path(kind) for kind in ("purelib", "platlib")})
     directories = [*packages, *([] if base.is_relative_to(_IN_EVERY_IMAGE) else [str(base)])]

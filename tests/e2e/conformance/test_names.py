@@ -17,7 +17,7 @@ GROUP = "[sig-"
 COMPLETE = ("apps", "architecture", "auth", "instrumentation", "node", "scheduling", "storage")
 
 
-def plain(name: str) -> str:
+def strip_tags(name: str) -> str:
     """Return the name on one line, without the tags at its end."""
     name = " ".join(name.split())
     while name.endswith("]"):
@@ -31,17 +31,17 @@ def docstrings() -> Iterator[str]:
     for path in sorted(HERE.glob("*/test_*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.startswith(GROUP):
-                yield plain(node.value.partition("\n\n")[0])
+                yield strip_tags(node.value.partition("\n\n")[0])
 
 
-def by_group(names: Iterable[str]) -> Counter[str]:
+def count_by_group(names: Iterable[str]) -> Counter[str]:
     return Counter(name[1 : name.index("]")] for name in names)
 
 
 @pytest.fixture(scope="module")
 def names(shared_dir: Path) -> set[str]:
     text = (shared_dir / "reference" / "conformance-v1.36.yaml").read_text()
-    return {plain(entry["codename"]) for entry in yaml.safe_load(text)}
+    return {strip_tags(entry["codename"]) for entry in yaml.safe_load(text)}
 
 
 def test_docstrings_are_official_test_names(names: set[str]) -> None:
@@ -64,7 +64,7 @@ def test_fast_selection_contains_only_existing_tests(module: str, selected: set[
 def test_documented_counts_match(names: set[str], repository: Path) -> None:
     text = (repository / "docs" / "compatibility.md").read_text()
     rows = re.findall(r"^\| (sig-\S+|all) \| (\d+) \| (\d+) \|", text, re.MULTILINE)
-    described, here = by_group(names), by_group(set(docstrings()))
+    described, here = count_by_group(names), count_by_group(set(docstrings()))
     counted = {group: (number, here[group]) for group, number in described.items()}
     counted["all"] = (len(names), len(set(docstrings())))
     assert {group: (int(number), int(there)) for group, number, there in rows} == counted

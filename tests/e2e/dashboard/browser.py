@@ -191,18 +191,18 @@ class Page:
         makes the browser give up on the page or on one of its scripts."""
 
         def is_loaded() -> bool:
-            interrupted = self._interrupted_requests()
+            interrupted = self._count_interrupted_requests()
             error = self.send("Page.navigate", url=url).get("errorText")
             if error == _INTERRUPTED:
                 return False
             if error is not None:
                 raise BrowserError(f"{url}: {error}")
             wait_until(lambda: self.evaluate("document.readyState") == "complete", ignore=_NO_CONTEXT)
-            return self._interrupted_requests() == interrupted
+            return self._count_interrupted_requests() == interrupted
 
         wait_until(is_loaded, timeout_s=TIMEOUT_S, describe=lambda: f"{url}: {_INTERRUPTED}")
 
-    def _interrupted_requests(self) -> int:
+    def _count_interrupted_requests(self) -> int:
         return sum(failure["errorText"] == _INTERRUPTED for failure in self.events("Network.loadingFailed"))
 
     def evaluate(self, script: str) -> Any:

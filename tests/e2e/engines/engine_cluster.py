@@ -17,7 +17,7 @@ import pytest
 from sampan.network.pods import bridge_for
 from sampan.network.pods.nft import run_nft
 from tests.cli.command import Sampan
-from tests.e2e.kubectl.command import Kubectl, find
+from tests.e2e.kubectl.command import Kubectl, find_kubectl
 from tests.ports import free_port
 from tests.runtimes import engines
 from tests.runtimes.engines import Engine
@@ -39,12 +39,12 @@ class EngineCluster:
     kubectl: Kubectl
     host_port: int
 
-    def up(self) -> None:
+    def start(self) -> None:
         words = ["up", "--detach", "--secure-port", str(free_port()), "--runtime", self.runtime]
         self.sampan(*words, "--container-runtime-endpoint", f"unix://{self.engine.socket}")
 
     def kill(self) -> None:
-        pid = self.sampan.note()["pid"]
+        pid = self.sampan.read_running_file()["pid"]
         os.kill(pid, signal.SIGKILL)
 
     def containers(self) -> Collection[str]:
@@ -61,15 +61,15 @@ class EngineCluster:
         return [*links, *tables, *files, *mounts, *self.containers()]
 
 
-def missing(runtime: str) -> str:
-    return engines.missing(*_PROGRAMS[runtime]) or ("" if find() else "there is no kubectl here")
+def missing_requirement(runtime: str) -> str:
+    return engines.missing_requirement(*_PROGRAMS[runtime]) or ("" if find_kubectl() else "there is no kubectl here")
 
 
 @contextmanager
 def engine_cluster(runtime: str, home: Path, *, network: Path | None = None) -> Iterator[EngineCluster]:
     """Yield a cluster on a new engine. `network` is the network namespace of the caller, if it has its own: then Docker
     creates its own bridge and rules there."""
-    if why := missing(runtime):
+    if why := missing_requirement(runtime):
         pytest.skip(why)
     factories: dict[str, Callable[[], AbstractContextManager[Engine]]] = {
         "cri": lambda: engines.containerd(has_network=False),
@@ -84,7 +84,7 @@ def engine_cluster(runtime: str, home: Path, *, network: Path | None = None) -> 
             runtime=runtime,
             engine=engine,
             sampan=sampan,
-            kubectl=Kubectl(program=find() or "", kubeconfig=config, home=home),
+            kubectl=Kubectl(program=find_kubectl() or "", kubeconfig=config, home=home),
             host_port=free_port(),
         )
         sampan("image", "load", str(archive))
@@ -105,4 +105,4 @@ def fetch(address: str) -> str:
         return str(response.read().decode())
 
 
-__all__ = ["HOST", "LOADED", "EngineCluster", "engine_cluster", "fetch", "missing", "pod"]
+__all__ = ["HOST", "LOADED", "EngineCluster", "engine_cluster", "fetch", "missing_requirement", "pod"]

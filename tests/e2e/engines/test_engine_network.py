@@ -124,7 +124,7 @@ def node(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     with _own_network(namespaces) as lab, engine_cluster(request.param, home, network=lab.node) as engine:
         subprocess.run(["iptables", "-P", "FORWARD", "DROP"], check=True)
         before = _network_state()
-        engine.up()
+        engine.start()
         node = EngineNode(engine, lab)
         port = {"port": 80, "targetPort": _PORT, "nodePort": _NODE_PORT}
         service = {"type": "NodePort", "selector": {"app": "web"}, "ports": [port]}
@@ -257,10 +257,10 @@ def test_a_failed_liveness_probe_restarts_a_container(node: EngineNode) -> None:
     probe = {"periodSeconds": 1, "failureThreshold": 1, "initialDelaySeconds": 1}
     alive, dead = ("http-alive", "tcp-alive"), ("http-dead", "exec-dead")
     node.apply(
-        _probed("http-alive", {"httpGet": {"port": _PORT}, **probe}),
-        _probed("tcp-alive", {"tcpSocket": {"port": _PORT}, **probe}),
-        _probed("http-dead", {"httpGet": {"port": _PORT + 1}, **probe}),
-        _probed("exec-dead", {"exec": {"command": ["false"]}, **probe}),
+        _probed_pod("http-alive", {"httpGet": {"port": _PORT}, **probe}),
+        _probed_pod("tcp-alive", {"tcpSocket": {"port": _PORT}, **probe}),
+        _probed_pod("http-dead", {"httpGet": {"port": _PORT + 1}, **probe}),
+        _probed_pod("exec-dead", {"exec": {"command": ["false"]}, **probe}),
     )
     node.kubectl("wait", "--for=condition=Ready", *(f"pod/{name}" for name in alive), "--timeout=60s")
     for name in alive:
@@ -270,7 +270,7 @@ def test_a_failed_liveness_probe_restarts_a_container(node: EngineNode) -> None:
     node.kubectl("delete", "pod", *alive, *dead, "--wait=false")
 
 
-def _probed(name: str, liveness: dict[str, Any]) -> dict[str, Any]:
+def _probed_pod(name: str, liveness: dict[str, Any]) -> dict[str, Any]:
     startup = {"tcpSocket": {"port": _PORT}, "periodSeconds": 1, "failureThreshold": 60}
     container = {"livenessProbe": liveness, "startupProbe": startup}
     return pod(name, HOST, ["python3", "-c", _SERVER], container=container)

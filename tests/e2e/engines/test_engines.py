@@ -10,7 +10,15 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.engines.engine_cluster import HOST, LOADED, EngineCluster, engine_cluster, fetch, missing, pod
+from tests.e2e.engines.engine_cluster import (
+    HOST,
+    LOADED,
+    EngineCluster,
+    engine_cluster,
+    fetch,
+    missing_requirement,
+    pod,
+)
 from tests.eventually import wait_until
 from tests.ports import free_port
 
@@ -22,21 +30,21 @@ _SAYS = "cat /data/first; env | grep ^DB_SERVICE_PORT; exec sleep 1000000"
 @pytest.fixture(scope="module", params=["cri", "docker"])
 def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineCluster]:
     """A running engine, with a cluster that each test starts and stops."""
-    if why := missing(request.param):
+    if why := missing_requirement(request.param):
         pytest.skip(why)
     with engine_cluster(request.param, tmp_path_factory.mktemp(request.param)) as cluster:
         yield cluster
 
 
 def test_pods_run_are_reachable_and_survive_a_kubelet_restart(cluster: EngineCluster) -> None:
-    cluster.up()
+    cluster.start()
     _run_pods(cluster)
     _check_reachability(cluster)
     _check_logs_exec_and_port_forward(cluster)
     _check_runtime_handlers(cluster)
     before = _containers(cluster)
     cluster.kill()
-    cluster.up()
+    cluster.start()
     cluster.kubectl("wait", "--for=condition=Ready", "pod", "--all", "--timeout=60s")
     assert _containers(cluster) == before
     assert cluster.kubectl("exec", "client", "--", "echo", "still here") == "still here\n"
@@ -47,12 +55,12 @@ def test_pods_run_are_reachable_and_survive_a_kubelet_restart(cluster: EngineClu
 @pytest.mark.parametrize("cluster", ["cri"], indirect=True)
 def test_cri_endpoint_with_two_nodes_is_rejected(cluster: EngineCluster) -> None:
     endpoint = f"unix://{cluster.engine.socket}"
-    output = cluster.sampan.fails("up", "--detach", "--nodes", "2", "--container-runtime-endpoint", endpoint)
+    output = cluster.sampan.expect_failure("up", "--detach", "--nodes", "2", "--container-runtime-endpoint", endpoint)
     assert "can serve only one node" in output
 
 
 def test_down_removes_the_containers_of_a_killed_cluster(cluster: EngineCluster) -> None:
-    cluster.up()
+    cluster.start()
     _apply(cluster, pod("left", HOST, ["sleep", "1000000"]))
     cluster.kubectl("wait", "--for=condition=Ready", "pod/left", "--timeout=60s")
     assert cluster.containers()

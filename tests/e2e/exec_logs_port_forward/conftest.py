@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.exec_logs_port_forward.cluster import StreamingCluster, streaming_cluster
-from tests.e2e.kubectl.command import Kubectl, find
+from tests.e2e.kubectl.command import Kubectl, find_kubectl
 
 
 def _programs() -> list[str]:
     """Return every kubectl of this machine: old versions use SPDY, newer ones WebSocket. SAMPAN_KUBECTLS adds more (a
     glob)."""
     more = sorted(glob.glob(os.environ.get("SAMPAN_KUBECTLS", "")))
-    return [program for program in (find(), *more) if program]
+    return [program for program in (find_kubectl(), *more) if program]
 
 
 @pytest.fixture(scope="module")

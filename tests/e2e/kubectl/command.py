@@ -18,7 +18,7 @@ WITHOUT_GARBAGE_COLLECTION = {"GOGC": "off"}
 """The environment of a program in Go that runs only for a moment. It saves a sixth of the CPU time of kubectl."""
 
 
-def find() -> str | None:
+def find_kubectl() -> str | None:
     """Return SAMPAN_KUBECTL, or the kubectl on the path."""
     return os.environ.get("SAMPAN_KUBECTL") or shutil.which("kubectl")
 
@@ -39,7 +39,7 @@ class Kubectl:
     def __call__(self, *words: str, stdin: str = "", editor: str = "") -> str:
         done = self.run(*words, stdin=stdin, editor=editor)
         assert done.returncode == 0, f"kubectl {' '.join(words)}: code {done.returncode}\n{done.stdout}{done.stderr}"
-        return _without_namespace(done.stdout)
+        return _remove_namespace(done.stdout)
 
     def fails(self, *words: str, stdin: str = "", editor: str = "") -> str:
         done = self.run(*words, stdin=stdin, editor=editor)
@@ -94,12 +94,12 @@ class Kubectl:
         major, minor = version.removeprefix("v").split(".")[:2]
         return int(major), int(minor)
 
-    def needs(self, major: int, minor: int) -> None:
+    def require_version(self, major: int, minor: int) -> None:
         """Skip the test if kubectl is older."""
         if self.version < (major, minor):
             pytest.skip(f"kubectl {self.version[0]}.{self.version[1]} cannot do this")
 
 
-def _without_namespace(text: str) -> str:
+def _remove_namespace(text: str) -> str:
     """Remove the namespace that newer versions print after a deletion."""
     return re.sub(r"(deleted) from \S+ namespace", r"\1", text)

@@ -77,7 +77,7 @@ def test_several_objects(kubectl: Kubectl) -> None:
 
 
 def test_pruning(kubectl: Kubectl, objects: NamespaceObjects) -> None:
-    kubectl.needs(1, 25)  # older versions use API versions that were removed
+    kubectl.require_version(1, 25)  # older versions use API versions that were removed
     labelled = CONFIG_MAP.replace("name: settings", "name: settings\n  labels: {part: of-it}")
     apply(kubectl, labelled)
     done = kubectl("apply", "-f", "-", "--prune", "-l", "part=of-it", stdin=labelled.replace("settings", "others"))

@@ -25,7 +25,7 @@ def kubeconfig_flag(user: dict[str, str], kubeconfig: Path, directory: Path) -> 
 
 
 def test_whoami(kubectl: Kubectl) -> None:
-    kubectl.needs(1, 28)
+    kubectl.require_version(1, 28)
     user = kubectl.json("auth", "whoami")["status"]["userInfo"]
     assert "system:masters" in user["groups"]
     as_ann = kubectl.json("auth", "whoami", "--as=ann", "--as-group=team")["status"]["userInfo"]
@@ -67,7 +67,7 @@ def test_impersonated_user_without_permission_is_forbidden(kubectl: Kubectl, sam
 def test_service_account_token_and_its_bound_pod(
     kubectl: Kubectl, objects: NamespaceObjects, sampan_kubeconfig: Path, tmp_path: Path, is_bound: bool
 ) -> None:
-    kubectl.needs(1, 28)
+    kubectl.require_version(1, 28)
     objects.apply(POD)
     more = ["--bound-object-kind=Pod", "--bound-object-name=web"] if is_bound else []
     token = kubectl("create", "token", "default", "--duration=20m", *more).strip()
@@ -103,7 +103,7 @@ spec:
 def test_approved_csr_yields_a_client_certificate_that_authenticates(
     kubectl: Kubectl, objects: NamespaceObjects, sampan_kubeconfig: Path, tmp_path: Path
 ) -> None:
-    kubectl.needs(1, 28)
+    kubectl.require_version(1, 28)
     name = f"ann-{objects.namespace}"
     objects.apply(CSR.format(name=name, request=base64.b64encode(pem("ann", "team")).decode()))
     try:
@@ -141,7 +141,7 @@ def test_denied_csr_gets_no_certificate(kubectl: Kubectl, objects: NamespaceObje
 def test_service_account_token_secret_authenticates_until_it_is_deleted(
     kubectl: Kubectl, objects: NamespaceObjects, sampan_kubeconfig: Path, tmp_path: Path
 ) -> None:
-    kubectl.needs(1, 28)
+    kubectl.require_version(1, 28)
     secret = {
         "apiVersion": "v1",
         "kind": "Secret",

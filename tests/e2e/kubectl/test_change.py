@@ -64,7 +64,7 @@ class TestPatch:
         assert [container["image"] for container in objects.get("pod/web")["spec"]["containers"]] == ["nginx:1.28"]
 
     def test_patch_of_the_status_subresource(self, kubectl: Kubectl, objects: NamespaceObjects) -> None:
-        kubectl.needs(1, 24)
+        kubectl.require_version(1, 24)
         objects.apply(POD)
         patch = '{"status":{"phase":"Running","conditions":[{"type":"Ready","status":"True"}]}}'
         kubectl("patch", "pod", "web", "--subresource=status", "--type=merge", "-p", patch)

@@ -118,7 +118,10 @@ class Comparison:
                 assert code == 0, f"kubectl {line.text}: {out}{err}"
 
     def compare(self, line: Line) -> None:
-        expected, outcome = self.masked(line, self.run_real(line, self.real)), self.masked(line, self.run_ours(line))
+        expected, outcome = (
+            self.mask_outcome(line, self.run_real(line, self.real)),
+            self.mask_outcome(line, self.run_ours(line)),
+        )
         if outcome != expected and not self.is_known_difference(line):
             self.differences[line.key] = f"$ {line.key}\n{difference(expected, outcome)}"
 
@@ -142,7 +145,7 @@ class Comparison:
         done = CliRunner().invoke(cli, words, input=line.stdin, env=self.ours.environment(line), prog_name="sampan")
         return done.exit_code, done.stdout, done.stderr
 
-    def masked(self, line: Line, outcome: Outcome) -> Outcome:
+    def mask_outcome(self, line: Line, outcome: Outcome) -> Outcome:
         code, out, err = outcome
         namespaces = (self.real.namespace, self.ours.namespace)
         homes = (str(self.real.home), str(self.ours.home), str(self.real.kubeconfig), str(self.ours.kubeconfig))
@@ -151,10 +154,10 @@ class Comparison:
         out, err = mask(out, namespaces=namespaces), mask(err, namespaces=namespaces)
         if not self.program.is_same_version:
             out, err = version_differences.unify(out), version_differences.unify(err)
-        return code, sorted_parts(out, line.unordered) if line.unordered else out, err
+        return code, sort_parts(out, line.unordered) if line.unordered else out, err
 
 
-def sorted_parts(text: str, separator: str) -> str:
+def sort_parts(text: str, separator: str) -> str:
     return separator.join(sorted(text.split(separator)))
 
 
@@ -239,14 +242,14 @@ def test_same_watch(kubectl: Kubectl, objects: NamespaceObjects, sampan_kubeconf
     objects.apply(CONFIG_MAP)
     words = ("get", "configmaps", "-w")
     with kubectl.running(*words) as real, ours.running("-m", "sampan", "kubectl", *words) as own:
-        assert lines(own, 3) == lines(real, 3)
+        assert read_lines(own, 3) == read_lines(real, 3)
         objects.apply(CONFIG_MAP.replace("\ndata:", "\ndata:\n  shape: round"))
-        assert lines(own, 1) == lines(real, 1) == [["settings", "3"]]
+        assert read_lines(own, 1) == read_lines(real, 1) == [["settings", "3"]]
         objects.delete("configmap/settings")
-        assert lines(own, 1) == lines(real, 1) == [["settings", "3"]]
+        assert read_lines(own, 1) == read_lines(real, 1) == [["settings", "3"]]
 
 
-def lines(process: "subprocess.Popen[str]", count: int) -> list[list[str]]:
+def read_lines(process: "subprocess.Popen[str]", count: int) -> list[list[str]]:
     """Return the first two cells of the next lines."""
     assert process.stdout is not None
     return [process.stdout.readline().split()[:2] for _ in range(count)]

@@ -104,7 +104,7 @@ class TestErrors:
         assert 'unknown field "dada"' in error
 
     def test_unknown_field_with_validate_warn(self, kubectl: Kubectl) -> None:
-        kubectl.needs(1, 25)
+        kubectl.require_version(1, 25)
         done = kubectl.run("create", "-f", "-", "--validate=warn", stdin=CONFIG_MAP.replace("\ndata:", "\ndada:"))
         assert (done.returncode, done.stdout) == (0, "configmap/settings created\n")
         assert done.stderr == 'Warning: unknown field "dada"\n'

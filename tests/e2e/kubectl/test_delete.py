@@ -16,13 +16,13 @@ def maps(kubectl: Kubectl, objects: NamespaceObjects) -> Kubectl:
     return kubectl
 
 
-def left(objects: NamespaceObjects) -> list[str]:
+def list_config_maps(objects: NamespaceObjects) -> list[str]:
     return sorted(objects.names("configmaps") - {"kube-root-ca.crt"})
 
 
 def test_by_name(maps: Kubectl, objects: NamespaceObjects) -> None:
     assert maps("delete", "configmap", "a", "c").splitlines() == ['configmap "a" deleted', 'configmap "c" deleted']
-    assert left(objects) == ["b"]
+    assert list_config_maps(objects) == ["b"]
 
 
 def test_by_label(maps: Kubectl, objects: NamespaceObjects) -> None:
@@ -30,13 +30,13 @@ def test_by_label(maps: Kubectl, objects: NamespaceObjects) -> None:
         'configmap "a" deleted',
         'configmap "b" deleted',
     ]
-    assert left(objects) == ["c"]
+    assert list_config_maps(objects) == ["c"]
 
 
 def test_all_flag(maps: Kubectl, objects: NamespaceObjects) -> None:
     output = maps("delete", "configmaps", "--all")
     assert {f'configmap "{name}" deleted' for name in "abc"} <= set(output.splitlines())
-    assert left(objects) == []
+    assert list_config_maps(objects) == []
 
 
 def test_by_file(kubectl: Kubectl, objects: NamespaceObjects) -> None:
@@ -44,27 +44,27 @@ def test_by_file(kubectl: Kubectl, objects: NamespaceObjects) -> None:
     objects.apply(both)
     output = kubectl("delete", "-f", "-", stdin=both)
     assert output.splitlines() == ['configmap "settings" deleted', 'pod "web" deleted']
-    assert (left(objects), objects.names("pods")) == ([], set())
+    assert (list_config_maps(objects), objects.names("pods")) == ([], set())
 
 
 def test_several_kinds(maps: Kubectl, objects: NamespaceObjects) -> None:
     objects.apply(SERVICE)
     output = maps("delete", "configmap/a", "service/web")
     assert output.splitlines() == ['configmap "a" deleted', 'service "web" deleted']
-    assert (left(objects), objects.names("services")) == (["b", "c"], set())
+    assert (list_config_maps(objects), objects.names("services")) == (["b", "c"], set())
 
 
 def test_missing_object(maps: Kubectl, objects: NamespaceObjects) -> None:
     done = maps.run("delete", "configmap", "nobody", "a")
     assert done.returncode == 1
     assert done.stderr == 'Error from server (NotFound): configmaps "nobody" not found\n'
-    assert left(objects) == ["b", "c"]
+    assert list_config_maps(objects) == ["b", "c"]
     assert maps("delete", "configmap", "nobody", "--ignore-not-found") == ""
 
 
 def test_dry_run(maps: Kubectl, objects: NamespaceObjects) -> None:
     assert maps("delete", "configmap", "a", "--dry-run=server") == 'configmap "a" deleted (server dry run)\n'
-    assert left(objects) == ["a", "b", "c"]
+    assert list_config_maps(objects) == ["a", "b", "c"]
 
 
 def test_force_deletion_of_a_pod(kubectl: Kubectl, objects: NamespaceObjects) -> None:

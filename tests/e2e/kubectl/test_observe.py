@@ -21,7 +21,7 @@ class TestWait:
             assert waiting.wait(60) == 0
 
     def test_for_a_jsonpath_value(self, kubectl: Kubectl, objects: NamespaceObjects) -> None:
-        kubectl.needs(1, 24)
+        kubectl.require_version(1, 24)
         objects.apply(POD)
         output = kubectl("wait", "--for=jsonpath={.status.phase}=Pending", "pod/web", "--timeout=60s")
         assert output == "pod/web condition met\n"
@@ -32,7 +32,7 @@ class TestWait:
         assert error == "error: timed out waiting for the condition on pods/web\n"
 
     def test_for_deletion(self, kubectl: Kubectl, objects: NamespaceObjects) -> None:
-        kubectl.needs(1, 24)  # older versions fail if the object is already deleted
+        kubectl.require_version(1, 24)  # older versions fail if the object is already deleted
         text = CONFIG_MAP.replace("name: settings", "name: settings\n  finalizers: [example.com/hold]")
         objects.apply(text)
         kubectl("delete", "configmap", "settings", "--wait=false")
@@ -61,7 +61,7 @@ def test_get_events(kubectl: Kubectl, sampan_cluster: Cluster, sampan_namespace:
 
 
 def test_events_command(kubectl: Kubectl, sampan_cluster: Cluster, sampan_namespace: str) -> None:
-    kubectl.needs(1, 26)
+    kubectl.require_version(1, 26)
     create_event(sampan_cluster, sampan_namespace)
     head, row = kubectl.table("events")
     assert head == ["LAST SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE"]

@@ -33,7 +33,7 @@ def wait_for_event(objects: NamespaceObjects, pod: str) -> None:
     wait_until(lambda: any(event["involvedObject"]["name"] == pod for event in objects.list("events")))
 
 
-def described(kubectl: Kubectl, name: str) -> list[str]:
+def list_scheduling_events(kubectl: Kubectl, name: str) -> list[str]:
     """Return the scheduling events of a pod, with single spaces."""
     lines = kubectl("describe", "pod", name).partition("Events:")[2].splitlines()
     return [" ".join(line.split()) for line in lines if "cheduling" in line or "Scheduled" in line]
@@ -44,7 +44,7 @@ def test_taint_keeps_pods_off_nodes_until_it_is_removed(kubectl: Kubectl, object
         kubectl("taint", "node", node, "team=red:NoSchedule")
     run(objects, "blue")
     wait_for_event(objects, "blue")
-    (line,) = described(kubectl, "blue")
+    (line,) = list_scheduling_events(kubectl, "blue")
     kind, reason, _, sender, message = line.split(" ", 4)
     assert (kind, reason, sender) == ("Warning", "FailedScheduling", "default-scheduler")
     assert message == (
@@ -58,7 +58,7 @@ def test_taint_keeps_pods_off_nodes_until_it_is_removed(kubectl: Kubectl, object
     kubectl("taint", "node", "node-1", "team=red:NoSchedule-")
     kubectl("wait", "--for=condition=Ready", "pod/blue", "--timeout=60s")
     assert node_of(objects, "blue") == "node-1"
-    assert described(kubectl, "blue")[-1].endswith("/blue to node-1")
+    assert list_scheduling_events(kubectl, "blue")[-1].endswith("/blue to node-1")
     kubectl("taint", "node", "node-0", "team:NoSchedule-")
 
 
@@ -71,7 +71,7 @@ def test_cordoned_node_gets_no_new_pods(kubectl: Kubectl, objects: NamespaceObje
     kubectl("cordon", "node-1")
     run(objects, "d")
     wait_for_event(objects, "d")
-    assert "0/2 nodes are available: 2 node(s) were unschedulable." in described(kubectl, "d")[0]
+    assert "0/2 nodes are available: 2 node(s) were unschedulable." in list_scheduling_events(kubectl, "d")[0]
     kubectl("uncordon", "node-0")
     kubectl("wait", "--for=condition=Ready", "pod/d", "--timeout=60s")
     assert node_of(objects, "d") == "node-0"

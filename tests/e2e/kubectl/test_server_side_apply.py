@@ -19,7 +19,7 @@ def managers(objects: NamespaceObjects, target: str) -> dict[tuple[str, str], An
 
 
 def test_second_apply_changes_nothing(kubectl: Kubectl, objects: NamespaceObjects) -> None:
-    kubectl.needs(1, 21)
+    kubectl.require_version(1, 21)
     assert apply(kubectl, CONFIG_MAP) == "configmap/settings serverside-applied\n"
     first = objects.get("configmap/settings")
     assert apply(kubectl, CONFIG_MAP) == "configmap/settings serverside-applied\n"
@@ -39,7 +39,7 @@ def test_apply_removes_own_fields_and_keeps_fields_of_other_managers(
 
 
 def test_conflict_is_reported_and_force_conflicts_takes_ownership(kubectl: Kubectl, objects: NamespaceObjects) -> None:
-    kubectl.needs(1, 21)
+    kubectl.require_version(1, 21)
     apply(kubectl, CONFIG_MAP, "--field-manager=first")
     changed = CONFIG_MAP.replace("small", "large")
     error = kubectl.fails("apply", "--server-side", "-f", "-", "--field-manager=second", stdin=changed)
@@ -54,7 +54,7 @@ def test_conflict_is_reported_and_force_conflicts_takes_ownership(kubectl: Kubec
 
 
 def test_migration_from_client_side_apply(kubectl: Kubectl, objects: NamespaceObjects) -> None:
-    kubectl.needs(1, 26)
+    kubectl.require_version(1, 26)
     kubectl("apply", "-f", "-", stdin=DEPLOYMENT)
     assert ("kubectl-client-side-apply", "Update") in managers(objects, "deployment/web")
     scaled = DEPLOYMENT.replace("replicas: 2", "replicas: 3")
@@ -81,7 +81,7 @@ def test_diff_shows_the_change(kubectl: Kubectl) -> None:
 
 
 def test_scale_takes_ownership_of_replicas(kubectl: Kubectl, objects: NamespaceObjects) -> None:
-    kubectl.needs(1, 21)
+    kubectl.require_version(1, 21)
     apply(kubectl, DEPLOYMENT)
     kubectl("scale", "deployment", "web", "--replicas=5")
     entries = objects.get("deployment/web")["metadata"]["managedFields"]

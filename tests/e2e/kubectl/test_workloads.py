@@ -157,7 +157,7 @@ class TestScale:
     def test_server_dry_run_does_not_scale(
         self, kubectl: Kubectl, objects: NamespaceObjects, manifest: str, name: str
     ) -> None:
-        kubectl.needs(1, 24)
+        kubectl.require_version(1, 24)
         objects.apply(manifest)
         assert kubectl("scale", name, "--replicas=3", "--dry-run=server").endswith("scaled (server dry run)\n")
         assert objects.get(name)["spec"]["replicas"] == 0
@@ -260,7 +260,7 @@ def test_autoscale(web: Kubectl) -> None:
 
 
 def test_create_job_from_cron_job(kubectl: Kubectl, objects: NamespaceObjects) -> None:
-    kubectl.needs(1, 21)
+    kubectl.require_version(1, 21)
     words = ("nightly", "--image=busybox", "--schedule=1 2 * * *", "--", "true")
     assert kubectl("create", "cronjob", *words) == "cronjob.batch/nightly created\n"
     assert kubectl("create", "job", "now", "--from=cronjob/nightly") == "job.batch/now created\n"
@@ -270,13 +270,13 @@ def test_create_job_from_cron_job(kubectl: Kubectl, objects: NamespaceObjects) -
 
 
 def test_invalid_cron_schedule(kubectl: Kubectl) -> None:
-    kubectl.needs(1, 21)
+    kubectl.require_version(1, 21)
     error = kubectl.fails("create", "cronjob", "nightly", "--image=busybox", "--schedule=at night")
     assert error.endswith('spec.schedule: Invalid value: "at night": expected exactly 5 fields, found 2: [at night]\n')
 
 
 def test_create_disruption_budget(kubectl: Kubectl) -> None:
-    kubectl.needs(1, 21)
+    kubectl.require_version(1, 21)
     kubectl("create", "poddisruptionbudget", "few", "--selector=app=web", "--min-available=50%")
     assert kubectl.table("get", "pdb", "few")[1][:4] == ["few", "50%", "N/A", "0"]
 
@@ -342,7 +342,7 @@ def test_describe_workloads(kubectl: Kubectl, objects: NamespaceObjects, manifes
 
 
 def test_describe_jobs_and_disruption_budgets(kubectl: Kubectl, objects: NamespaceObjects) -> None:
-    kubectl.needs(1, 27)
+    kubectl.require_version(1, 27)
     objects.apply([CRON_JOB, JOB, DISRUPTION_BUDGET])
     assert re.search(r"^Schedule: +@daily$", kubectl("describe", "cronjob", "nightly"), re.M)
     assert re.search(r"^Completions: +1$", kubectl("describe", "job", "once"), re.M)
@@ -350,7 +350,7 @@ def test_describe_jobs_and_disruption_budgets(kubectl: Kubectl, objects: Namespa
 
 
 def test_wide_tables_of_jobs(kubectl: Kubectl, objects: NamespaceObjects) -> None:
-    kubectl.needs(1, 21)
+    kubectl.require_version(1, 21)
     objects.apply([CRON_JOB, JOB])
     row = kubectl.table("get", "cronjob", "nightly", "-o", "wide")[1]
     assert row[:6] == ["nightly", "@daily", "<none>", "False", "0", "<none>"]

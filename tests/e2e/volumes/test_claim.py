@@ -86,7 +86,7 @@ async def check_claim_lifecycle(real_node: RealNodeCluster, driver: DirectoryDri
     )
     published = real_node.root / f"pods/{pod.metadata.uid}/volumes/kubernetes.io~csi/{name}/mount"
     assert {staged, published} <= set(kernel.mounts_below(real_node.root))
-    assert dict(driver.of("NodeStageVolume")[0].publish_context) == {"device": "/dev/vdx"}
+    assert dict(driver.list_requests("NodeStageVolume")[0].publish_context) == {"device": "/dev/vdx"}
     await eventually((data / name / "file").exists)
     (data / name / "end").touch()
     await real_node.wait_for(Pod, "first", lambda obj: obj.status.phase == "Succeeded", "default")

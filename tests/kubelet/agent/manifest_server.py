@@ -25,7 +25,7 @@ class ManifestServer:
         return web.Response(status=self.status, text=self.text)
 
     @asynccontextmanager
-    async def served(self) -> AsyncIterator[str]:
+    async def serving(self) -> AsyncIterator[str]:
         try:
             yield await self.begin()
         finally:

@@ -29,15 +29,15 @@ class RecordingLine(Line):
         """Watched paths with their field selectors."""
         self.written: list[str] = []
 
-    async def carry(self, request: Request, user: UserInfo) -> Response:
+    async def send_request(self, request: Request, user: UserInfo) -> Response:
         if request.method != "GET":
             self.written.append(f"{request.method} {request.path}")
-        return await super().carry(request, user)
+        return await super().send_request(request, user)
 
     @asynccontextmanager
-    async def follow(self, request: Request, codec: ObjectCodec, user: UserInfo) -> AsyncIterator[Events]:
+    async def open_watch(self, request: Request, codec: ObjectCodec, user: UserInfo) -> AsyncIterator[Events]:
         self.watched.add((request.path, dict(request.query).get("fieldSelector", "")))
-        async with super().follow(request, codec, user) as events:
+        async with super().open_watch(request, codec, user) as events:
             yield events
 
 
@@ -63,7 +63,7 @@ async def test_node_watches_only_its_objects_and_renews_its_lease_without_status
 
 
 async def test_failed_runtime_status_makes_the_node_not_ready(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def broken() -> RuntimeStatus:
+    async def raise_error() -> RuntimeStatus:
         raise ZeroDivisionError("oh")
 
     async def wait_for_ready_condition(cluster: Cluster, expected: tuple[str, str]) -> None:
@@ -79,7 +79,7 @@ async def test_failed_runtime_status_makes_the_node_not_ready(tmp_path: Path, mo
         async with real_node(tmp_path, line, kubelet=KubeletConfig(status_s=0.1)) as kubelet:
             await kubelet.ready.wait()
             with monkeypatch.context() as patch:
-                patch.setattr(kubelet.runtime, "status", broken)
+                patch.setattr(kubelet.runtime, "status", raise_error)
                 await wait_for_ready_condition(cluster, ("False", "container runtime is down: oh"))
             await wait_for_ready_condition(cluster, ("True", "kubelet is posting ready status"))
             await line.cut()

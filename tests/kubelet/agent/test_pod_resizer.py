@@ -143,17 +143,17 @@ def test_a_resize_policy_decides_which_container_restarts() -> None:
     assert not needs_restart(container, {"cpu"})
 
 
-def requesting(cpu: str) -> Pod:
+def pod_requesting(cpu: str) -> Pod:
     return json.from_value({"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": cpu}}}]}}, Pod)
 
 
 def test_a_resize_is_infeasible_or_deferred() -> None:
-    assert resize_rejection(requesting("1"), SMALL_NODE, {}) is None
-    assert resize_rejection(requesting("3"), SMALL_NODE, {}) == (
+    assert resize_rejection(pod_requesting("1"), SMALL_NODE, {}) is None
+    assert resize_rejection(pod_requesting("3"), SMALL_NODE, {}) == (
         INFEASIBLE,
         "Node didn't have enough capacity: cpu, requested: 3000, capacity: 2000",
     )
-    assert resize_rejection(requesting("1"), SMALL_NODE, {"cpu": 1500}) == (
+    assert resize_rejection(pod_requesting("1"), SMALL_NODE, {"cpu": 1500}) == (
         DEFERRED,
         "Node didn't have enough resource: cpu, requested: 1000, used: 1500, capacity: 2000",
     )

@@ -30,7 +30,7 @@ class RecordedChanges:
         self.pods[source] = sorted(pod.metadata.name.removesuffix("-n") for pod in listed_pods)
         self.times += 1
 
-    async def after(self, clock: VirtualClock, seconds: float, times: int) -> dict[str, list[str]]:
+    async def wait_for_updates(self, clock: VirtualClock, seconds: float, times: int) -> dict[str, list[str]]:
         """Advance the clock until that many updates were made: files and sockets take real time."""
         await eventually(lambda: self.times >= times, step=lambda: clock.advance(seconds))
         return self.pods
@@ -56,15 +56,15 @@ def test_manifest_directory_is_read_again_after_changes(tmp_path: Path, caplog: 
             assert changes.pods == {"file": ["a"]}
             assert static_pods.are_known
             (tmp_path / "b.yaml").write_text(POD.format("b"))
-            assert await changes.after(clock, 1, 2) == {"file": ["a", "b"]}
+            assert await changes.wait_for_updates(clock, 1, 2) == {"file": ["a", "b"]}
             (tmp_path / "b.yaml").write_text(POD.format("other"))
             os.utime(tmp_path / "b.yaml", (1, 1))
-            assert await changes.after(clock, 1, 3) == {"file": ["a", "other"]}
+            assert await changes.wait_for_updates(clock, 1, 3) == {"file": ["a", "other"]}
             (tmp_path / "bad.yaml").write_text("kind: Service")
-            assert await changes.after(clock, 1, 4) == {"file": ["a", "other"]}
+            assert await changes.wait_for_updates(clock, 1, 4) == {"file": ["a", "other"]}
             assert f"{tmp_path / 'bad.yaml'}: want a Pod or a PodList of v1" in caplog.text
             (tmp_path / "a.yaml").unlink()
-            assert await changes.after(clock, 1, 5) == {"file": ["other"]}
+            assert await changes.wait_for_updates(clock, 1, 5) == {"file": ["other"]}
             await clock.advance(60)
             assert changes.times == 5  # nothing has changed since the last update
 
@@ -82,7 +82,7 @@ def test_invalid_manifest_files_do_not_hide_valid_manifests(tmp_path: Path, capl
         async with sources(static_pod_path=tmp_path) as (_, changes, clock):
             assert changes.pods == {"file": ["a"]}
             (tmp_path / "b.yaml").write_text(POD.format("b"))
-            assert await changes.after(clock, 1, 2) == {"file": ["a", "b"]}
+            assert await changes.wait_for_updates(clock, 1, 2) == {"file": ["a", "b"]}
 
     with caplog.at_level(logging.WARNING):
         asyncio.run(main())
@@ -94,27 +94,27 @@ async def test_manifest_file_may_appear_after_the_start(tmp_path: Path) -> None:
     async with sources(static_pod_path=path) as (_, changes, clock):
         assert changes.pods == {"file": []}
         path.write_text(POD.format("a") + "---\n" + POD.format("b"))
-        assert await changes.after(clock, 1, 2) == {"file": ["a", "b"]}
+        assert await changes.wait_for_updates(clock, 1, 2) == {"file": ["a", "b"]}
 
 
 def test_manifest_url_is_fetched_again_and_errors_keep_the_pods(caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
         site = ManifestServer()
         async with (
-            site.served() as url,
+            site.serving() as url,
             sources(static_url=url, static_url_headers={"X-Key": "secret"}) as (static_pods, changes, clock),
         ):
             assert not static_pods.are_known
-            assert await changes.after(clock, 20, 1) == {"http": ["a"]}
+            assert await changes.wait_for_updates(clock, 20, 1) == {"http": ["a"]}
             site.text = POD.format("b")
-            assert await changes.after(clock, 20, 2) == {"http": ["b"]}
+            assert await changes.wait_for_updates(clock, 20, 2) == {"http": ["b"]}
             assert static_pods.are_known
             for site.status, site.text in ((500, ""), (200, "kind: Service"), (200, "")):
                 await site.wait_for_next_request(clock)
                 assert changes.pods == {"http": ["b"]}  # the pods of the last valid response are kept
             assert "want a Pod or a PodList" in caplog.text
             site.text = POD.format("c")
-            assert await changes.after(clock, 20, 3) == {"http": ["c"]}
+            assert await changes.wait_for_updates(clock, 20, 3) == {"http": ["c"]}
 
     with caplog.at_level(logging.WARNING):
         asyncio.run(main())
@@ -122,6 +122,6 @@ def test_manifest_url_is_fetched_again_and_errors_keep_the_pods(caplog: pytest.L
 
 async def test_manifest_url_that_responds_403_leaves_the_pods_unknown() -> None:
     site = ManifestServer()
-    async with site.served() as url, sources(static_url=url) as (static_pods, changes, clock):
+    async with site.serving() as url, sources(static_url=url) as (static_pods, changes, clock):
         await site.wait_for_next_request(clock)
         assert (changes.pods, static_pods.are_known) == ({}, False)

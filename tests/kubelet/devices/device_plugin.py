@@ -90,7 +90,7 @@ class BoatPlugin:
         self._sends_invalid_data = True
         self._changed.set()
 
-    def of(self, call: str) -> list[Message]:
+    def list_requests(self, call: str) -> list[Message]:
         return [request for name, request in self.calls if name == call]
 
     def _handler(self, name: str) -> Callable[[Message, Any], Awaitable[Message]]:

@@ -46,7 +46,7 @@ class Scene:
                 task.cancel()
 
     @asynccontextmanager
-    async def registered(self, driver: BoatDriver) -> AsyncIterator[DraManager]:
+    async def registered_driver(self, driver: BoatDriver) -> AsyncIterator[DraManager]:
         driver.registered.clear()
         async with self.running_manager() as manager, driver.listen(self.root / "r"):
             async with asyncio.timeout(60):
@@ -112,7 +112,7 @@ async def prepare(manager: DraManager, pod: Pod) -> None:
     await eventually(is_prepared)
 
 
-def first(pod: Pod) -> Container:
+def first_container(pod: Pod) -> Container:
     return (pod.spec.containers or [])[0]
 
 
@@ -122,12 +122,12 @@ def test_claim_is_prepared_once_and_unprepared_after_its_last_pod(version: str) 
         driver = BoatDriver(versions=(version,))
         pods = [await scene.pod(name) for name in ("one", "two")]
         await scene.claim("c", *pods)
-        async with scene.registered(driver) as manager:
+        async with scene.registered_driver(driver) as manager:
             assert driver.status.plugin_registered
             for pod in (pods[0], pods[0], pods[1]):
                 await prepare(manager, pod)
             assert driver.calls == [("prepare", ["c"])]
-            assert manager.run_options(pods[0], first(pods[0])).cdi_devices == ["example.com/boat=boat"]
+            assert manager.run_options(pods[0], first_container(pods[0])).cdi_devices == ["example.com/boat=boat"]
             assert manager.run_options(pods[0], (pods[0].spec.containers or [])[1]).cdi_devices == []
             await manager.unprepare(pods[0].metadata.uid)
             assert len(driver.calls) == 1
@@ -143,12 +143,12 @@ def test_container_gets_only_devices_of_its_request() -> None:
     async def scenario(scene: Scene) -> None:
         pod = await scene.pod("p", request="one")
         await scene.claim("c", pod)
-        async with scene.registered(BoatDriver(requests=("one",))) as manager:
+        async with scene.registered_driver(BoatDriver(requests=("one",))) as manager:
             await prepare(manager, pod)
-            assert manager.run_options(pod, first(pod)).cdi_devices == ["example.com/boat=boat"]
-        async with scene.registered(BoatDriver(requests=("another",))) as manager:
+            assert manager.run_options(pod, first_container(pod)).cdi_devices == ["example.com/boat=boat"]
+        async with scene.registered_driver(BoatDriver(requests=("another",))) as manager:
             await prepare(manager, pod)
-            assert manager.run_options(pod, first(pod)).cdi_devices == []
+            assert manager.run_options(pod, first_container(pod)).cdi_devices == []
 
     run_scenario(scenario)
 
@@ -169,7 +169,7 @@ def test_prepare_and_unprepare_errors_are_reported() -> None:
             assert await failure(manager) == message
             await scene.reserve("c", pod)
             assert await failure(manager) == f"DRA driver {NAME} is not registered"
-        async with scene.registered(driver) as manager:
+        async with scene.registered_driver(driver) as manager:
             driver.fault = "the boat is full"
             message = "NodePrepareResources failed for ResourceClaim c: the boat is full"
             assert await failure(manager) == message
@@ -190,13 +190,13 @@ def test_restarted_kubelet_prepares_again_and_unprepares_unused_claims() -> None
     async def scenario(scene: Scene) -> None:
         driver, pod = BoatDriver(), await scene.pod("p")
         await scene.claim("c", pod)
-        async with scene.registered(driver) as manager:
+        async with scene.registered_driver(driver) as manager:
             await prepare(manager, pod)
-        async with scene.registered(driver) as manager:
-            assert manager.run_options(pod, first(pod)).cdi_devices == ["example.com/boat=boat"]
+        async with scene.registered_driver(driver) as manager:
+            assert manager.run_options(pod, first_container(pod)).cdi_devices == ["example.com/boat=boat"]
             await prepare(manager, pod)
             assert driver.calls == [("prepare", ["c"])] * 2
-        async with scene.registered(driver) as manager:
+        async with scene.registered_driver(driver) as manager:
             await manager.keep_only([pod.metadata.uid])
             assert len(driver.calls) == 2
             await manager.keep_only([])
@@ -209,24 +209,24 @@ def test_device_health_is_reported_in_container_statuses() -> None:
     async def scenario(scene: Scene) -> None:
         driver, pod = BoatDriver(health=[]), await scene.pod("p")
         await scene.claim("c", pod)
-        async with scene.registered(driver) as manager:
+        async with scene.registered_driver(driver) as manager:
             await prepare(manager, pod)
 
-            def reported() -> list[tuple[str, str, str, str | None]]:
-                statuses = manager.statuses(pod, first(pod))
+            def list_device_health() -> list[tuple[str, str, str, str | None]]:
+                statuses = manager.statuses(pod, first_container(pod))
                 return [
                     (resource_status.name, status.resourceID, status.health, status.message)
                     for resource_status in statuses
                     for status in resource_status.resources
                 ]
 
-            assert reported() == [("claim:boat", "example.com/boat=boat", "Unknown", None)]
+            assert list_device_health() == [("claim:boat", "example.com/boat=boat", "Unknown", None)]
             driver.health = [("boat", 2, "it leaks")]
             driver.changed.set()
             async with asyncio.timeout(60):
                 await scene.pod_recorded.wait()
             assert scene.reconciled_pods == [pod.metadata.uid]
-            assert reported() == [("claim:boat", "example.com/boat=boat", "Unhealthy", "it leaks")]
+            assert list_device_health() == [("claim:boat", "example.com/boat=boat", "Unhealthy", "it leaks")]
 
     run_scenario(scenario)
 
@@ -234,7 +234,7 @@ def test_device_health_is_reported_in_container_statuses() -> None:
 def test_driver_without_a_supported_version_is_not_registered() -> None:
     async def scenario(scene: Scene) -> None:
         driver = BoatDriver(versions=("v7.DRAPlugin",))
-        async with scene.registered(driver):
+        async with scene.registered_driver(driver):
             assert not driver.status.plugin_registered
             services = '["v1.DRAPlugin" "v1beta1.DRAPlugin"]'
             message = 'none of services supported by the plugin (["v7.DRAPlugin"]) are supported by the kubelet'

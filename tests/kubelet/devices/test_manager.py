@@ -41,7 +41,7 @@ class Scene:
             task.cancel()
 
     @asynccontextmanager
-    async def registered(self) -> AsyncIterator[DeviceManager]:
+    async def registered_plugin(self) -> AsyncIterator[DeviceManager]:
         async with self.running_manager() as manager, self.plugin.listen():
             self.changed.clear()
             await self.plugin.register()
@@ -90,10 +90,10 @@ def test_devices_are_counted_and_allocated(tmp_path: Path) -> None:
             "annotations": {"boats": "yes"},
             "cdi_devices": [{"name": "example.com/boat=one"}],
         }
-        async with scene.registered() as manager:
+        async with scene.registered_plugin() as manager:
             assert manager.capacity() == ({BOAT: "2"}, {BOAT: "2"})
             assert await manager.admit(pod("a", 2), is_running=False) is None
-            assert sorted(scene.plugin.of("Allocate")[0].container_requests[0].devices_ids) == ["one", "two"]
+            assert sorted(scene.plugin.list_requests("Allocate")[0].container_requests[0].devices_ids) == ["one", "two"]
             options = await manager.run_options(pod("a", 2), "c0")
             assert (options.env, options.annotations) == ({"BOATS": "one two"}, {"boats": "yes"})
             assert options.mounts == [Mount(source=Path("/srv"), target="/harbour", is_read_only=True)]
@@ -107,7 +107,11 @@ def test_devices_are_counted_and_allocated(tmp_path: Path) -> None:
             manager.forget(["a"])
             assert await manager.admit(pod("b", 1), is_running=False) is None
             assert (await manager.run_options(pod("b", 1), "c0")).env == {"BOATS": "one"}
-            assert scene.plugin.of("PreStartContainer") == scene.plugin.of("GetPreferredAllocation") == []
+            assert (
+                scene.plugin.list_requests("PreStartContainer")
+                == scene.plugin.list_requests("GetPreferredAllocation")
+                == []
+            )
 
     run_scenario(scenario)
 
@@ -131,7 +135,7 @@ def test_plugin_in_the_registry_directory_is_registered_and_deregistered(tmp_pat
 
 def test_devices_of_init_containers_are_reused_by_containers(tmp_path: Path) -> None:
     async def scenario(scene: Scene) -> None:
-        async with scene.registered() as manager:
+        async with scene.registered_plugin() as manager:
             assert await manager.admit(pod("a", 1, 1, inits=(2,)), is_running=False) is None
             allocations = [
                 (await manager.run_options(pod("a", 1, 1, inits=(2,)), name)).env["BOATS"]
@@ -145,12 +149,14 @@ def test_devices_of_init_containers_are_reused_by_containers(tmp_path: Path) -> 
 def test_preferred_allocation_and_pre_start_container_are_called(tmp_path: Path) -> None:
     async def scenario(scene: Scene) -> None:
         scene.plugin.prefers, scene.plugin.pre_starts = ("two",), True
-        async with scene.registered() as manager:
+        async with scene.registered_plugin() as manager:
             assert await manager.admit(pod("a", 1), is_running=False) is None
-            [request] = scene.plugin.of("GetPreferredAllocation")[0].container_requests
+            [request] = scene.plugin.list_requests("GetPreferredAllocation")[0].container_requests
             assert (sorted(request.available_deviceIDs), request.allocation_size) == (["one", "two"], 1)
             assert (await manager.run_options(pod("a", 1), "c0")).env == {"BOATS": "two"}
-            assert [list(request.devices_ids) for request in scene.plugin.of("PreStartContainer")] == [["two"]]
+            assert [list(request.devices_ids) for request in scene.plugin.list_requests("PreStartContainer")] == [
+                ["two"]
+            ]
             scene.plugin.fault = "sunk"
             with pytest.raises(RpcError) as fault:
                 await manager.run_options(pod("a", 1), "c0")
@@ -163,7 +169,7 @@ def test_preferred_allocation_and_pre_start_container_are_called(tmp_path: Path)
 def test_failed_allocate_call_rejects_the_pod(tmp_path: Path) -> None:
     async def scenario(scene: Scene) -> None:
         scene.plugin.fault = "not today"
-        async with scene.registered() as manager:
+        async with scene.registered_plugin() as manager:
             message = "rpc error: code = Internal desc = not today"
             assert (
                 await rejection_message(manager, pod("a", 1))
@@ -179,7 +185,7 @@ def test_invalid_data_of_a_plugin_makes_its_devices_unavailable(tmp_path: Path) 
     """The manager treats the plug-in as stopped, and accepts a new registration."""
 
     async def scenario(scene: Scene) -> None:
-        async with scene.registered() as manager:
+        async with scene.registered_plugin() as manager:
             scene.plugin.send_invalid_data()
             await scene.wait_for_change()
             assert manager.capacity() == ({BOAT: "2"}, {BOAT: "0"})
@@ -219,13 +225,13 @@ def test_unhealthy_devices_and_stopped_plugins_reduce_allocatable(tmp_path: Path
 
 def test_restarted_kubelet_restores_device_allocations(tmp_path: Path) -> None:
     async def scenario(scene: Scene) -> None:
-        async with scene.registered() as manager:
+        async with scene.registered_plugin() as manager:
             assert await manager.admit(pod("a", 1), is_running=False) is None
-        async with scene.registered() as manager:
+        async with scene.registered_plugin() as manager:
             scene.plugin.calls.clear()
             assert await manager.admit(pod("a", 1), is_running=False) is None
             assert (await manager.run_options(pod("a", 1), "c0")).env == {"BOATS": "one"}
-            assert scene.plugin.of("Allocate") == []
+            assert scene.plugin.list_requests("Allocate") == []
             assert await manager.admit(pod("b", 1), is_running=False) is None
             assert (await manager.run_options(pod("b", 1), "c0")).env == {"BOATS": "two"}
         async with scene.running_manager() as manager:  # the plug-in has not registered yet
@@ -244,11 +250,11 @@ def test_restarted_kubelet_restores_device_allocations(tmp_path: Path) -> None:
 
 def test_corrupt_checkpoint_is_ignored(tmp_path: Path) -> None:
     async def scenario(scene: Scene) -> None:
-        async with scene.registered() as manager:
+        async with scene.registered_plugin() as manager:
             assert await manager.admit(pod("a", 2), is_running=False) is None
         file = scene.root / "device-plugins/kubelet_internal_checkpoint"
         file.write_text(file.read_text().replace('"a"', '"z"'))
-        async with scene.registered() as manager:
+        async with scene.registered_plugin() as manager:
             assert await manager.admit(pod("b", 2), is_running=False) is None
 
     run_scenario(scenario)
@@ -274,7 +280,7 @@ def test_invalid_registrations_are_rejected(tmp_path: Path, registration: dict[s
 
 def test_the_pod_resources_api_lists_the_devices_of_pods(tmp_path: Path) -> None:
     async def scenario(scene: Scene) -> None:
-        async with scene.registered() as manager:
+        async with scene.registered_plugin() as manager:
             assert await manager.admit(pod("a", 1), is_running=False) is None
             resources = PodResources(
                 root=scene.root,

@@ -27,11 +27,11 @@ LOG = (
 )
 
 
-def _stopped() -> bool:
+def _return_false() -> bool:
     return False
 
 
-def _shown(path: Path, options: LogOptions, is_running: Callable[[], bool] = _stopped) -> str:
+def _read_log(path: Path, options: LogOptions, is_running: Callable[[], bool] = _return_false) -> str:
     async def main() -> bytes:
         return b"".join([piece async for piece in read(path, options, is_running=is_running)])
 
@@ -60,13 +60,13 @@ def _shown(path: Path, options: LogOptions, is_running: Callable[[], bool] = _st
 def test_log_options(tmp_path: Path, options: LogOptions, text: str) -> None:
     path = tmp_path / "0.log"
     path.write_text(LOG)
-    assert _shown(path, options) == text
+    assert _read_log(path, options) == text
 
 
 def test_last_line_without_newline_is_shown(tmp_path: Path) -> None:
     path = tmp_path / "0.log"
     path.write_text(LOG + _line(6, "six").removesuffix("\n"))
-    assert _shown(path, LogOptions(tail_lines=1)) == "six"
+    assert _read_log(path, LogOptions(tail_lines=1)) == "six"
 
 
 @given(st.binary(max_size=300).map(lambda data: data.replace(b"\x00", b"\n")), st.integers(0, 20))
@@ -101,4 +101,4 @@ async def test_follow_continues_through_rotation_until_the_container_stops(tmp_p
 
 def test_missing_log_file_raises(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
-        _shown(tmp_path / "0.log", LogOptions())
+        _read_log(tmp_path / "0.log", LogOptions())

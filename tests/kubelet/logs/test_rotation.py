@@ -10,7 +10,7 @@ from sampan.kubelet.logs.lines import LogOptions
 from sampan.kubelet.logs.reader import read
 from sampan.kubelet.logs.rotation import LogRotator, RotationPlan, RotationPolicy, plan_rotation, rotate
 from sampan.machinery.clock import RealClock
-from tests.kubelet.server.process_node import a_pod, plain_node
+from tests.kubelet.server.process_node import plain_node, plain_pod
 
 _WRITER = "i=0; while [ $i -lt 3000 ]; do echo line $i; i=$((i+1)); [ $((i % 300)) = 0 ] && sleep 0.1; done"
 
@@ -67,7 +67,7 @@ async def test_log_is_kept_when_reopening_fails(tmp_path: Path) -> None:
 
 async def test_a_follower_of_a_rotated_log_misses_nothing(tmp_path: Path) -> None:
     async with asyncio.timeout(60), plain_node(tmp_path) as node:
-        pod = await node.run(a_pod("sh", "-c", f"{_WRITER}; sleep 1000"))
+        pod = await node.run(plain_pod("sh", "-c", f"{_WRITER}; sleep 1000"))
         runtime = node.runtime
         path = runtime.log_file(pod, "main")
         assert path is not None

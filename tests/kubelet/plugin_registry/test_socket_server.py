@@ -13,14 +13,14 @@ from sampan.machinery.clock import VirtualClock
 from tests.eventually import eventually
 
 
-async def _nothing(request: Message) -> Message:
+async def _respond_empty(request: Message) -> Message:
     return proto().ListPodResourcesResponse()
 
 
 async def test_socket_in_a_directory_with_a_long_path(tmp_path: Path) -> None:
     directory = tmp_path / ("x" * 120)
     directory.mkdir()
-    service = GrpcService(schema=proto, name="PodResourcesLister", methods={"List": _nothing})
+    service = GrpcService(schema=proto, name="PodResourcesLister", methods={"List": _respond_empty})
 
     async with asyncio.timeout(60), SocketServer(path=directory / "s.sock", services=[service]).listen():
         held = os.open(directory, os.O_PATH)
@@ -33,7 +33,7 @@ async def test_socket_in_a_directory_with_a_long_path(tmp_path: Path) -> None:
 
 
 def test_failed_listen_is_retried(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    service = GrpcService(schema=proto, name="PodResourcesLister", methods={"List": _nothing})
+    service = GrpcService(schema=proto, name="PodResourcesLister", methods={"List": _respond_empty})
     (tmp_path / "directory").touch()
 
     async def main() -> None:

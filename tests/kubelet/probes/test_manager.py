@@ -35,7 +35,7 @@ class Scene:
         report = ContainerReport("c", id, state, 0, "i", "i", started_at=when, is_started=True, is_ready=True)
         return PodReport(is_sandbox_ready=True, ips=["127.0.0.1"], containers=[report])
 
-    def probed(self, **probes: dict[str, Any]) -> Any:
+    def probed_pod(self, **probes: dict[str, Any]) -> Any:
         get = {"httpGet": {"port": self.port}}
         specs = {f"{kind}Probe": {**get, "periodSeconds": 10, **fields} for kind, fields in probes.items()}
         return pod({"containers": [{"name": "c", "image": "i", **specs}]})
@@ -83,7 +83,7 @@ def run_scenario(work: Callable[[Scene], Awaitable[None]]) -> None:
 
 def test_readiness_probe_changes_the_ready_state_at_its_thresholds() -> None:
     async def work(s: Scene) -> None:
-        probed_pod, start = s.probed(readiness={"initialDelaySeconds": 5, "failureThreshold": 2}), s.clock.now()
+        probed_pod, start = s.probed_pod(readiness={"initialDelaySeconds": 5, "failureThreshold": 2}), s.clock.now()
         report = s.report()
         assert s.state(probed_pod, report) == (True, False)
         await s.clock.advance(4)
@@ -111,7 +111,7 @@ def test_readiness_probe_changes_the_ready_state_at_its_thresholds() -> None:
 def test_liveness_failure_is_reset_for_a_new_container() -> None:
     async def work(s: Scene) -> None:
         s.status = 500
-        probed_pod = s.probed(liveness={"failureThreshold": 3})
+        probed_pod = s.probed_pod(liveness={"failureThreshold": 3})
         report = s.report()
         assert s.state(probed_pod, report) == (True, True)
         await s.clock.advance(15)
@@ -133,7 +133,7 @@ def test_liveness_failure_is_reset_for_a_new_container() -> None:
 def test_liveness_and_readiness_probes_wait_for_the_startup_probe() -> None:
     async def work(s: Scene) -> None:
         s.status = 500
-        probed_pod = s.probed(startup={"failureThreshold": 5, "periodSeconds": 2}, liveness={}, readiness={})
+        probed_pod = s.probed_pod(startup={"failureThreshold": 5, "periodSeconds": 2}, liveness={}, readiness={})
         report = s.report()
         assert s.state(probed_pod, report) == (False, False)
         await s.clock.advance(5)
@@ -150,7 +150,7 @@ def test_liveness_and_readiness_probes_wait_for_the_startup_probe() -> None:
 def test_startup_probe_fails_at_its_threshold() -> None:
     async def work(s: Scene) -> None:
         s.status = 500
-        probed_pod = s.probed(startup={"failureThreshold": 2})
+        probed_pod = s.probed_pod(startup={"failureThreshold": 2})
         s.state(probed_pod, s.report())
         await s.clock.advance(30)
         assert s.manager.failure(probed_pod, "c") == "Startup"
@@ -172,7 +172,7 @@ def test_probe_error_is_not_counted_as_failure() -> None:
 
 def test_probing_stops_when_a_pod_is_forgotten() -> None:
     async def work(s: Scene) -> None:
-        probed_pod = s.probed(readiness={})
+        probed_pod = s.probed_pod(readiness={})
         s.state(probed_pod, s.report())
         await s.clock.advance(1)
         s.manager.forget("u")
@@ -185,7 +185,7 @@ def test_probing_stops_when_a_pod_is_forgotten() -> None:
 
 def test_probe_results_are_counted_in_metrics_until_the_pod_is_forgotten() -> None:
     async def work(s: Scene) -> None:
-        probed_pod, report = s.probed(liveness={"failureThreshold": 10}), s.report(started_at=s.clock.now())
+        probed_pod, report = s.probed_pod(liveness={"failureThreshold": 10}), s.report(started_at=s.clock.now())
         s.manager.apply_results(probed_pod, report)
         await s.clock.advance(15)
         s.status = 500

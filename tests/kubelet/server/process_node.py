@@ -144,10 +144,10 @@ class PlainNode:
         """Start the pod's containers, and return the pod with an updated status."""
         for container in pod.spec.containers or ():
             await self.runtime.begin(pod, container)
-        self.note(pod)
+        self.set_pod_status(pod)
         return pod
 
-    def note(self, pod: Pod) -> None:
+    def set_pod_status(self, pod: Pod) -> None:
         report = self.runtime.pod_report(pod)
         statuses = [_status(container, report.previous(container.name)) for container in report.containers]
         pod.status = PodStatus(
@@ -175,7 +175,7 @@ def _status(report: ContainerReport, before: ContainerReport | None) -> Containe
     )
 
 
-def a_pod(*command: str, name: str = "p", **more: Any) -> Pod:
+def plain_pod(*command: str, name: str = "p", **more: Any) -> Pod:
     """Return a pod of one container `main`, or of `containers`."""
     containers = more.pop("containers", None) or [Container(name="main", image="plain", command=list(command), **more)]
     meta = ObjectMeta(name=name, namespace="default", uid=f"uid-{name}")

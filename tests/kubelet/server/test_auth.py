@@ -50,7 +50,7 @@ def test_subresources_of_paths(path: str, expected: list[str]) -> None:
 class _Reviews:
     """An API server that knows two users; `reader` may read stats and health only."""
 
-    def of(self, kind: type) -> "_Reviews":
+    def for_kind(self, kind: type) -> "_Reviews":
         return self
 
     async def create(self, review: TokenReview | SubjectAccessReview) -> TokenReview | SubjectAccessReview:
@@ -109,7 +109,7 @@ async def test_expired_client_certificate_gets_401_and_the_last_common_name_coun
     access = KubeletAuth(node="plain", delegation=delegation, allows_anonymous=True, now=lambda: time.time() + later_s)
     names = [x509.NameAttribute(NameOID.COMMON_NAME, name) for name in ("admin", "reader")]
     caller = ssl.create_default_context(cafile=str(pki.certificate(CA)))
-    caller.load_cert_chain(_issued(pki, x509.Name(names), tmp_path / "caller.pem"))
+    caller.load_cert_chain(_issue_certificate(pki, x509.Name(names), tmp_path / "caller.pem"))
     async with asyncio.timeout(60), plain_node(tmp_path) as node:
         kubelet = KubeletServer(view=node, clock=VirtualClock(), auth=access)
         tls = tls_context(pki.certificate(SERVER), pki.key(SERVER), pki.certificate(CA))
@@ -128,7 +128,7 @@ async def test_expired_client_certificate_gets_401_and_the_last_common_name_coun
     assert codes == [200, 403, 200, 401], "the caller is reader, not admin"
 
 
-def _issued(pki: Pki, subject: x509.Name, path: Path) -> Path:
+def _issue_certificate(pki: Pki, subject: x509.Name, path: Path) -> Path:
     key, now = ec.generate_private_key(ec.SECP256R1()), datetime.now(UTC)
     ca = x509.load_pem_x509_certificate(pki.certificate(CA).read_bytes())
     ca_key = load_pem_private_key(pki.key(CA).read_bytes(), password=None)

@@ -22,11 +22,11 @@ def _status(state: ContainerState, last: str | None = None, id: str = "x://now")
 _RUNNING = ContainerState(running=ContainerStateRunning())
 
 
-def _terminated(id: str) -> ContainerState:
+def _terminated_state(id: str) -> ContainerState:
     return ContainerState(terminated=ContainerStateTerminated(containerID=id))
 
 
-def _waiting(reason: str) -> ContainerState:
+def _waiting_state(reason: str) -> ContainerState:
     return ContainerState(waiting=ContainerStateWaiting(reason=reason))
 
 
@@ -35,9 +35,9 @@ def _waiting(reason: str) -> ContainerState:
     [
         (_status(_RUNNING, "x://last"), False, "x://now"),
         (_status(_RUNNING, "x://last"), True, "x://last"),
-        (_status(_terminated("x://end"), "x://last"), False, "x://end"),
-        (_status(_terminated(""), "x://last"), False, "x://last"),
-        (_status(_waiting("CrashLoopBackOff"), "x://last"), False, "x://last"),
+        (_status(_terminated_state("x://end"), "x://last"), False, "x://end"),
+        (_status(_terminated_state(""), "x://last"), False, "x://last"),
+        (_status(_waiting_state("CrashLoopBackOff"), "x://last"), False, "x://last"),
     ],
 )
 def test_log_container(status: PodStatus, is_previous: bool, id: str) -> None:
@@ -50,21 +50,21 @@ def test_log_container(status: PodStatus, is_previous: bool, id: str) -> None:
         (PodStatus(), False, 'container "c" in pod "p" is not available'),
         (_status(_RUNNING), True, 'previous terminated container "c" in pod "p" not found'),
         (
-            _status(_waiting("ErrImagePull")),
+            _status(_waiting_state("ErrImagePull")),
             False,
             'container "c" in pod "p" is waiting to start: image can\'t be pulled',
         ),
         (
-            _status(_waiting("ImagePullBackOff")),
+            _status(_waiting_state("ImagePullBackOff")),
             False,
             'container "c" in pod "p" is waiting to start: trying and failing to pull image',
         ),
         (
-            _status(_waiting("ContainerCreating")),
+            _status(_waiting_state("ContainerCreating")),
             False,
             'container "c" in pod "p" is waiting to start: ContainerCreating',
         ),
-        (_status(_terminated("")), False, 'container "c" in pod "p" is terminated'),
+        (_status(_terminated_state("")), False, 'container "c" in pod "p" is terminated'),
         (_status(ContainerState()), False, 'container "c" in pod "p" is waiting to start - no logs yet'),
     ],
 )

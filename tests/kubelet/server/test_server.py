@@ -19,7 +19,7 @@ from sampan.machinery.multiplex.handshake import SPDY
 from sampan.machinery.multiplex.spdy import SpdyConnection
 from sampan.machinery.multiplex.websocket import WebSocket
 from sampan.machinery.multiplex.wire import StreamWire
-from tests.kubelet.server.process_node import PlainNode, a_pod, plain_node, serving
+from tests.kubelet.server.process_node import PlainNode, plain_node, plain_pod, serving
 from tests.machinery.multiplex.pairs import echo_server
 
 Test = Callable[[PlainNode, str, aiohttp.ClientSession], Awaitable[None]]
@@ -62,7 +62,7 @@ async def _exec(url: str, query: str, stdin: bytes | None = None) -> tuple[dict[
 
 def test_exec(tmp_path: Path) -> None:
     async def test(node: PlainNode, url: str, session: aiohttp.ClientSession) -> None:
-        await node.run(a_pod("sleep", "1000"))
+        await node.run(plain_pod("sleep", "1000"))
         out = "output=1&error=1"
         assert await _exec(url, f"command=sh&command=-c&command=echo+hi;echo+no+>%262;exit+4&{out}") == (
             {1: b"hi\n", 2: b"no\n"},
@@ -92,7 +92,7 @@ def test_healthz_port(tmp_path: Path) -> None:
 
 def test_exec_over_spdy(tmp_path: Path) -> None:
     async def test(node: PlainNode, url: str, session: aiohttp.ClientSession) -> None:
-        await node.run(a_pod("sleep", "1000"))
+        await node.run(plain_pod("sleep", "1000"))
         address = urlsplit(url)
         reader, writer = await asyncio.open_connection(address.hostname, address.port)
         headers = [("Host", "node"), ("Connection", "Upgrade"), ("Upgrade", SPDY)]
@@ -113,7 +113,7 @@ def test_exec_over_spdy(tmp_path: Path) -> None:
 
 def test_exec_errors(tmp_path: Path) -> None:
     async def test(node: PlainNode, url: str, session: aiohttp.ClientSession) -> None:
-        await node.run(a_pod("sleep", "1000"))
+        await node.run(plain_pod("sleep", "1000"))
         for target, code, text in (
             ("/exec/default/p/main?command=ls&output=1", 400, "Upgrade request required"),
             ("/exec/default/p/main?command=ls", 400, "you must specify at least 1 of stdin, stdout, stderr"),
@@ -129,7 +129,7 @@ def test_exec_errors(tmp_path: Path) -> None:
 
 def test_attach_streams_output_and_detaches(tmp_path: Path) -> None:
     async def test(node: PlainNode, url: str, session: aiohttp.ClientSession) -> None:
-        await node.run(a_pod("cat", stdin=True))
+        await node.run(plain_pod("cat", stdin=True))
         for word in (b"one", b"two"):
             address = f"{url}/attach/default/p/main?input=1&output=1".replace("http", "ws", 1)
             async with session.ws_connect(address, protocols=["v4.channel.k8s.io"]) as socket:
@@ -142,7 +142,7 @@ def test_attach_streams_output_and_detaches(tmp_path: Path) -> None:
 
 def test_port_forward_over_websocket_channels(tmp_path: Path) -> None:
     async def test(node: PlainNode, url: str, session: aiohttp.ClientSession) -> None:
-        await node.run(a_pod("sleep", "1000"))
+        await node.run(plain_pod("sleep", "1000"))
         server, port = await echo_server()
         async with server:
             address = f"{url}/portForward/default/p?port={port}".replace("http", "ws", 1)
@@ -159,7 +159,7 @@ def test_port_forward_over_websocket_channels(tmp_path: Path) -> None:
 
 def test_run(tmp_path: Path) -> None:
     async def test(node: PlainNode, url: str, session: aiohttp.ClientSession) -> None:
-        await node.run(a_pod("sleep", "1000"))
+        await node.run(plain_pod("sleep", "1000"))
         async with session.post(f"{url}/run/default/p/main?cmd=echo+hello") as response:
             assert (response.status, await response.read()) == (200, b"hello\n")
         async with session.post(f"{url}/run/default/p/main?cmd=false") as response:
@@ -170,7 +170,7 @@ def test_run(tmp_path: Path) -> None:
 
 def test_logs(tmp_path: Path) -> None:
     async def test(node: PlainNode, url: str, session: aiohttp.ClientSession) -> None:
-        pod = await node.run(a_pod("sh", "-c", "echo one; echo two; sleep 1000"))
+        pod = await node.run(plain_pod("sh", "-c", "echo one; echo two; sleep 1000"))
         base = f"{url}/containerLogs/default/p/main"
         async with session.get(f"{base}?follow=true") as response:
             assert [await response.content.readline() for _ in range(2)] == [b"one\n", b"two\n"]
@@ -186,7 +186,7 @@ def test_logs(tmp_path: Path) -> None:
         )
         assert pod.spec.containers
         await node.runtime.begin(pod, Container(name="main", image="", command=["sleep", "1000"]))
-        node.note(pod)
+        node.set_pod_status(pod)
         assert await _text(session, f"{base}?previous=1") == (200, "one\ntwo\n")
         assert await _text(session, base) == (200, "")
 
@@ -195,7 +195,7 @@ def test_logs(tmp_path: Path) -> None:
 
 def test_logs_errors(tmp_path: Path) -> None:
     async def test(node: PlainNode, url: str, session: aiohttp.ClientSession) -> None:
-        pod = a_pod("sleep")
+        pod = plain_pod("sleep")
         node.known["default", "p"] = pod
         base = f"{url}/containerLogs/default/p/main"
         for target, code, text in (
@@ -214,7 +214,7 @@ def test_logs_errors(tmp_path: Path) -> None:
 
 def test_pods_stats_and_metrics_endpoints(tmp_path: Path) -> None:
     async def test(node: PlainNode, url: str, session: aiohttp.ClientSession) -> None:
-        await node.run(a_pod("sleep", "1000"))
+        await node.run(plain_pod("sleep", "1000"))
 
         async def json(path: str) -> object:
             async with session.get(url + path) as response:
@@ -277,7 +277,7 @@ def test_debugging_endpoints_respond_405_when_disabled(tmp_path: Path) -> None:
 
 def test_cadvisor_port(tmp_path: Path) -> None:
     async def test(node: PlainNode, url: str, session: aiohttp.ClientSession) -> None:
-        await node.run(a_pod("sleep", "1000"))
+        await node.run(plain_pod("sleep", "1000"))
         async with listen(CadvisorPort(view=node).handle, host="127.0.0.1", port=0, tls=None) as port:
             base = f"http://127.0.0.1:{port}"
             status, page = await _text(session, f"{base}/")
@@ -311,7 +311,7 @@ def test_invalid_stream_data_does_not_break_the_server(
         headers += upgrade.websocket_headers(["v4.channel.k8s.io"], "dGhlIHNhbXBsZSBub25jZQ==")
 
     async def test(node: PlainNode, url: str, session: aiohttp.ClientSession) -> None:
-        await node.run(a_pod("sleep", "1000"))
+        await node.run(plain_pod("sleep", "1000"))
         address = urlsplit(url)
         for data in INVALID_STREAM_DATA:
             reader, writer = await asyncio.open_connection(address.hostname, address.port)

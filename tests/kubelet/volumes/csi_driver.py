@@ -49,7 +49,7 @@ class DirectoryDriver:
             await server.stop(None)
             socket.unlink(missing_ok=True)
 
-    def of(self, call: str) -> list[Message]:
+    def list_requests(self, call: str) -> list[Message]:
         return [request for name, request in self.calls if name == call]
 
     def _handlers(self, schema: ProtoSchema, service: str) -> grpc.GenericRpcHandler:

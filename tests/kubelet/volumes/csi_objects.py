@@ -12,7 +12,7 @@ CLAIM = [CLAIM_VOLUME]
 async def csi_volume(scene: Scene, *, pv: dict[str, Any] | None = None, **csi: Any) -> None:
     """Create claim c and volume v of the driver, bound to each other."""
     source = {"driver": NAME, "volumeHandle": "handle", "volumeAttributes": {"color": "red"}, **csi}
-    await scene.bound_claim(csi=source, **(pv or {}))
+    await scene.create_bound_claim(csi=source, **(pv or {}))
 
 
 async def driver_object(scene: Scene, **spec: Any) -> None:

@@ -55,7 +55,7 @@ def test_volume_is_staged_published_and_unstaged(tmp_path: Path) -> None:
             assert node.metadata.annotations["csi.volume.kubernetes.io/nodeid"] == f'{{"{NAME}":"node-of-driver"}}'
             for pod in pods:
                 await manager.mount(pod)
-            staged = driver.of("NodeStageVolume")
+            staged = driver.list_requests("NodeStageVolume")
             assert [request.volume_id for request in staged] == ["handle"]
             assert dict(staged[0].volume_context) == {"color": "red"}
             assert (staged[0].volume_capability.mount.fs_type, list(staged[0].volume_capability.mount.mount_flags)) == (
@@ -63,7 +63,7 @@ def test_volume_is_staged_published_and_unstaged(tmp_path: Path) -> None:
                 ["noatime"],
             )
             assert staged[0].volume_capability.access_mode.mode == 1
-            published = driver.of("NodePublishVolume")
+            published = driver.list_requests("NodePublishVolume")
             assert published[0].staging_target_path == staged[0].staging_target_path
             assert dict(published[0].volume_context)["csi.storage.k8s.io/pod.name"] == "one"
             paths = [scene.directory(pod, "csi", "v") / "mount" for pod in pods]
@@ -73,10 +73,10 @@ def test_volume_is_staged_published_and_unstaged(tmp_path: Path) -> None:
             [mount] = manager.mounts(pods[0], (pods[0].spec.containers or [])[0])
             assert mount.source == paths[0]
             await manager.unmount(pods[0])
-            assert driver.of("NodeUnstageVolume") == []
+            assert driver.list_requests("NodeUnstageVolume") == []
             await manager.unmount(pods[1])
-            assert len(driver.of("NodeUnpublishVolume")) == 2
-            assert len(driver.of("NodeUnstageVolume")) == 1
+            assert len(driver.list_requests("NodeUnpublishVolume")) == 2
+            assert len(driver.list_requests("NodeUnstageVolume")) == 1
             assert (tmp_path / "data/handle/file").read_text() == "shared"
             assert list((scene.root / "plugins/kubernetes.io/csi" / NAME).iterdir()) == []
 
@@ -97,7 +97,7 @@ def test_mount_waits_for_attachment(tmp_path: Path) -> None:
                 await scene.wait_for_object(Node, "n", lambda node: node.status.volumesInUse == [UNIQUE])
                 assert not task.done()
                 await attach(scene)
-            assert dict(driver.of("NodePublishVolume")[0].publish_context) == {"device": "/dev/x"}
+            assert dict(driver.list_requests("NodePublishVolume")[0].publish_context) == {"device": "/dev/x"}
             assert list(manager.list_volumes_in_use()) == [UNIQUE]
             await manager.unmount(pod)
             assert manager.list_volumes_in_use() == []
@@ -140,9 +140,9 @@ def test_the_error_of_the_driver_is_reported(tmp_path: Path) -> None:
             async with asyncio.TaskGroup() as group:
                 task = group.create_task(manager.mount(pod))
                 start = 'MountVolume.MountDevice failed for volume "v" : rpc error: code = Internal desc ='
-                assert await scene.next_warning() == f"{start} no disk"
+                assert await scene.wait_for_warning() == f"{start} no disk"
                 driver.claim_errors = {"NodePublishVolume": "no room"}
-                while "no room" not in await scene.next_warning():
+                while "no room" not in await scene.wait_for_warning():
                     pass
                 start = 'MountVolume.SetUp failed for volume "v" : rpc error: code = Internal desc ='
                 assert scene.events[-1][2] == f"{start} no room"
@@ -166,7 +166,7 @@ def test_inline_volume_gets_pod_info_tokens_and_secrets(tmp_path: Path) -> None:
         async with driver.serving(scene.root / "plugins_registry"), scene.running_manager() as manager:
             await driver.registered.wait()
             await manager.mount(pod)
-            [call] = driver.of("NodePublishVolume")
+            [call] = driver.list_requests("NodePublishVolume")
             context = dict(call.volume_context)
             assert (context["csi.storage.k8s.io/ephemeral"], context["size"]) == ("true", "1")
             assert "vault" in json.read_any(context["csi.storage.k8s.io/serviceAccount.tokens"].encode())
@@ -174,7 +174,7 @@ def test_inline_volume_gets_pod_info_tokens_and_secrets(tmp_path: Path) -> None:
             assert call.volume_capability.mount.volume_mount_group == "5"
             assert call.volume_id.startswith("csi-")
             await manager.unmount(pod)
-            assert driver.of("NodeStageVolume") == driver.of("NodeUnstageVolume") == []
+            assert driver.list_requests("NodeStageVolume") == driver.list_requests("NodeUnstageVolume") == []
 
     run_scenario(tmp_path, scenario)
 
@@ -189,13 +189,13 @@ def test_block_volume_is_published_as_a_device(tmp_path: Path) -> None:
         async with driver.serving(scene.root / "plugins_registry"), scene.running_manager() as manager:
             await driver.registered.wait()
             await manager.mount(pod)
-            assert driver.of("NodeStageVolume")[0].volume_capability.HasField("block")
+            assert driver.list_requests("NodeStageVolume")[0].volume_capability.HasField("block")
             path = scene.root / "plugins/kubernetes.io/csi/volumeDevices/publish/v" / pod.metadata.uid
             [device] = manager.devices(pod, (pod.spec.containers or [])[0])
             assert (device.host_path, path.is_char_device()) == (str(path), True)
             await manager.unmount(pod)
             assert not path.exists()
-            assert len(driver.of("NodeUnstageVolume")) == 1
+            assert len(driver.list_requests("NodeUnstageVolume")) == 1
 
     run_scenario(tmp_path, scenario)
 
@@ -212,7 +212,11 @@ def test_restarted_kubelet_unstages_volumes(tmp_path: Path) -> None:
                 await manager.mount(pod)
             async with scene.running_manager() as manager:
                 await manager.unmount(pod.metadata.uid)
-                assert len(driver.of("NodeUnpublishVolume")) == len(driver.of("NodeUnstageVolume")) == 1
+                assert (
+                    len(driver.list_requests("NodeUnpublishVolume"))
+                    == len(driver.list_requests("NodeUnstageVolume"))
+                    == 1
+                )
 
     run_scenario(tmp_path, scenario)
 
@@ -232,7 +236,9 @@ def test_failed_unstage_is_retried_after_a_restart(tmp_path: Path) -> None:
                     await manager.unmount(pod)
             driver.claim_errors = {}
             async with scene.running_manager() as manager:
-                await eventually(lambda: len(driver.of("NodeUnstageVolume")) > 1 and not manager.list_volumes_in_use())
+                await eventually(
+                    lambda: len(driver.list_requests("NodeUnstageVolume")) > 1 and not manager.list_volumes_in_use()
+                )
 
     run_scenario(tmp_path, scenario)
 
@@ -256,7 +262,7 @@ def test_driver_that_stops_during_registration_is_removed_from_csi_node(tmp_path
             async with driver.serving(scene.root / "plugins_registry"):
                 await scene.wait_for_object(CSINode, "n", lambda csi_node: bool(csi_node.spec.drivers))
             await scene.wait_for_object(CSINode, "n", lambda csi_node: not csi_node.spec.drivers)
-            assert len(driver.of("NotifyRegistrationStatus")) <= 1
+            assert len(driver.list_requests("NotifyRegistrationStatus")) <= 1
 
     run_scenario(tmp_path, scenario)
 

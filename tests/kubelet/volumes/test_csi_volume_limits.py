@@ -32,9 +32,9 @@ def test_csi_node_allocatable_is_updated_periodically(tmp_path: Path) -> None:
         await driver_object(scene, attachRequired=False, nodeAllocatableUpdatePeriodSeconds=30)
         async with driver.serving(scene.root / "plugins_registry"), scene.running_manager(clock=clock):
             await driver.registered.wait()
-            count = len(driver.of("NodeGetInfo"))
+            count = len(driver.list_requests("NodeGetInfo"))
             driver.most = 3
-            await eventually(lambda: len(driver.of("NodeGetInfo")) > count, step=lambda: clock.advance(5))
+            await eventually(lambda: len(driver.list_requests("NodeGetInfo")) > count, step=lambda: clock.advance(5))
             await scene.wait_for_object(CSINode, "n", has_allocatable_count(3))  # type: ignore[arg-type]
             none = {"spec": {"nodeAllocatableUpdatePeriodSeconds": None}}
             await scene.client.for_kind(CSIDriver).patch(NAME, none, type=PatchType.MERGE)

@@ -93,16 +93,16 @@ async def volume_is_expanded_while_a_pod_uses_it(
     await scene.wait_for_object(PersistentVolumeClaim, "c", lambda claim: claim.status.capacity == {"storage": "4Mi"})
     resized = await claim(scene)
     assert (resized.status.conditions, resized.status.allocatedResourceStatuses) == ([], {})
-    [request] = driver.of("NodeExpandVolume")
+    [request] = driver.list_requests("NodeExpandVolume")
     path = scene.directory(pod, "csi", "v") / "mount"
     assert (request.volume_path, request.capacity_range.required_bytes) == (str(path), LARGE)
     assert request.staging_target_path.endswith("globalmount")
     [usage] = await manager.usage(pod)
     assert usage.capacity_bytes == LARGE
-    assert len(driver.of("NodeGetVolumeStats")) == 2
+    assert len(driver.list_requests("NodeGetVolumeStats")) == 2
     text = 'MountVolume.NodeExpandVolume succeeded for volume "v" n'
     assert scene.resize_events == [(name, "Normal", "FileSystemResizeSuccessful", text) for name in ("p", "c")]
-    assert len(driver.of("NodeStageVolume")) == len(driver.of("NodePublishVolume")) == 1
+    assert len(driver.list_requests("NodeStageVolume")) == len(driver.list_requests("NodePublishVolume")) == 1
 
 
 test_volume_is_expanded_while_a_pod_uses_it = scenario_test(volume_is_expanded_while_a_pod_uses_it)
@@ -113,7 +113,7 @@ async def volume_is_expanded_when_it_is_mounted(
 ) -> None:
     await enlarge(scene)
     await manager.mount(pod)
-    assert [request.capacity_range.required_bytes for request in driver.of("NodeExpandVolume")] == [LARGE]
+    assert [request.capacity_range.required_bytes for request in driver.list_requests("NodeExpandVolume")] == [LARGE]
     assert (await claim(scene)).status.capacity == {"storage": "4Mi"}
 
 
@@ -138,7 +138,7 @@ async def volume_is_not_expanded_before_the_controller_resize_ends(
     status = {"storage": "ControllerResizeInProgress"}
     await enlarge(scene, status={"allocatedResources": {"storage": "4Mi"}, "allocatedResourceStatuses": status})
     await manager.mount(pod)
-    assert driver.of("NodeExpandVolume") == []
+    assert driver.list_requests("NodeExpandVolume") == []
     assert (await claim(scene)).status.capacity == {"storage": "1Mi"}
 
 
@@ -180,7 +180,7 @@ async def expansion_refused_while_in_use_is_retried_at_the_next_mount(
     manager.update_pod(changed_pod(pod))
     await scene.wait_for_object(PersistentVolumeClaim, "c", _has_error)
     await check_claims(scene, manager, pod)
-    assert len(driver.of("NodeExpandVolume")) == 1
+    assert len(driver.list_requests("NodeExpandVolume")) == 1
     await manager.unmount(pod)
     driver.claim_errors = {}
     await manager.mount(pod)
@@ -204,7 +204,7 @@ async def failed_expansion_delays_the_mount(
     await enlarge(scene)
     manager.update_pod(pod)
     start = 'MountVolume.Setup failed while expanding volume for volume "v" : Expander.NodeExpand failed to expand the'
-    assert await scene.next_warning() == f"{start} volume : rpc error: code = Internal desc = not now"
+    assert await scene.wait_for_warning() == f"{start} volume : rpc error: code = Internal desc = not now"
     driver.claim_errors = {}
     await manager.mount(pod)
     assert (await claim(scene)).status.capacity == {"storage": "4Mi"}
@@ -221,7 +221,7 @@ async def shared_volume_that_another_node_expanded_is_expanded_once(
     await enlarge(scene, status={"capacity": {"storage": "4Mi"}, "allocatedResources": {"storage": "4Mi"}})
     await check_claims(scene, manager, pod)
     await check_claims(scene, manager, pod)
-    assert [request.capacity_range.required_bytes for request in driver.of("NodeExpandVolume")] == [LARGE]
+    assert [request.capacity_range.required_bytes for request in driver.list_requests("NodeExpandVolume")] == [LARGE]
 
 
 test_shared_volume_that_another_node_expanded_is_expanded_once = scenario_test(
@@ -243,7 +243,7 @@ def test_driver_without_expand_capability_is_not_called(tmp_path: Path) -> None:
             await manager.mount(pod)
             await enlarge(scene, status={"capacity": {"storage": "4Mi"}, "allocatedResources": {"storage": "4Mi"}})
             await check_claims(scene, manager, pod)
-            assert driver.of("NodeExpandVolume") == []
+            assert driver.list_requests("NodeExpandVolume") == []
             await manager.unmount(pod)
             assert scene.resize_events == []
 

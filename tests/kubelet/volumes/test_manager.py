@@ -166,7 +166,7 @@ def test_setup_errors_are_reported(tmp_path: Path, volume: dict[str, object], me
         async with scene.running_manager(clock=clock) as manager:
             async with asyncio.TaskGroup() as group:
                 failure = group.create_task(failure_of(manager, pod))
-                assert await scene.next_warning() == f'MountVolume.SetUp failed for volume "v" : {message}'
+                assert await scene.wait_for_warning() == f'MountVolume.SetUp failed for volume "v" : {message}'
                 assert scene.events[0][:2] == ("p", "FailedMount")
                 while not failure.done():
                     await clock.advance(20)
@@ -186,7 +186,7 @@ def test_mount_continues_when_a_missing_config_map_is_created(tmp_path: Path) ->
         async with scene.running_manager(clock=VirtualClock(), mounter=Mounter(can_mount=False)) as manager:
             async with asyncio.TaskGroup() as group:
                 task = group.create_task(manager.mount(pod))
-                await scene.next_warning()
+                await scene.wait_for_warning()
                 assert not task.done()
                 await scene.create(ConfigMap, "later", data={"a": "1"})
             assert (scene.directory(pod, "configmap", "v") / "a").read_text() == "1"

@@ -27,7 +27,9 @@ MOUNTS = [
 ]
 
 
-async def interrupted_work(manager: VolumeManager, pods: list[Pod], pause_s: float, choose: random.Random) -> None:
+async def work_until_interrupted(
+    manager: VolumeManager, pods: list[Pod], pause_s: float, choose: random.Random
+) -> None:
     """Mount and unmount at random, and stop after the time in the middle of any operation."""
 
     async def work(pod: Pod) -> None:
@@ -64,7 +66,7 @@ def test_random_restarts_keep_volumes_and_leave_no_mounts(tmp_path: Path, seed: 
                 (scene.directory(kept, "empty-dir", "memory") / "file").write_text("kept")
             for _ in range(4):
                 async with scene.running_manager() as manager:
-                    await interrupted_work(manager, pods[1:], choose.random() * 0.3, choose)
+                    await work_until_interrupted(manager, pods[1:], choose.random() * 0.3, choose)
             async with scene.running_manager() as manager:
                 await manager.mount(kept)
                 assert (scene.directory(kept, "empty-dir", "memory") / "file").read_text() == "kept"

@@ -68,13 +68,13 @@ def test_link_swapped_in_during_chmod_does_not_change_a_file_of_the_node(
     directory, change = files(volume), os.chmod
     (directory / "d").chmod(0o777)
 
-    def swapped(path: Any, mode: int, **options: Any) -> None:
+    def swap_link_and_chmod(path: Any, mode: int, **options: Any) -> None:
         if not (directory / name).is_symlink():
             (directory / name).rename(directory / "away")
             (directory / name).symlink_to(secret)
         change(path, mode, **options)
 
-    monkeypatch.setattr(os, "chmod", swapped)
+    monkeypatch.setattr(os, "chmod", swap_link_and_chmod)
     give_to_group(directory, 4321, is_read_only=False)
     assert (directory / name).is_symlink()
     secret_stat = secret.stat()

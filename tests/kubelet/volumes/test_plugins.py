@@ -25,7 +25,7 @@ def node_affinity(label: str) -> dict[str, Any]:
 
 def test_a_persistent_host_path_is_mounted_and_stays(tmp_path: Path) -> None:
     async def scenario(scene: Scene) -> None:
-        await scene.bound_claim(hostPath={"path": str(tmp_path / "here"), "type": "DirectoryOrCreate"})
+        await scene.create_bound_claim(hostPath={"path": str(tmp_path / "here"), "type": "DirectoryOrCreate"})
         claim = {"name": "data", "persistentVolumeClaim": {"claimName": "c", "readOnly": True}}
         pod = await scene.pod(volumes=[claim])
         async with scene.running_manager() as manager:
@@ -44,7 +44,7 @@ def test_a_local_directory_is_mounted_with_the_group_of_the_pod(tmp_path: Path) 
         (tmp_path / "disk").mkdir()
         patch = {"metadata": {"labels": {"kubernetes.io/hostname": "n"}}}
         await scene.client.for_kind(Node).patch("n", patch, type=PatchType.MERGE)
-        await scene.bound_claim(local={"path": str(tmp_path / "disk")}, nodeAffinity=node_affinity("n"))
+        await scene.create_bound_claim(local={"path": str(tmp_path / "disk")}, nodeAffinity=node_affinity("n"))
         pod = await scene.pod(volumes=[CLAIM_VOLUME], securityContext={"fsGroup": 99})
         async with scene.running_manager() as manager:
             await manager.mount(pod)
@@ -60,12 +60,12 @@ def test_a_local_directory_is_mounted_with_the_group_of_the_pod(tmp_path: Path) 
 @needs_root
 def test_a_local_volume_of_another_node_is_refused(tmp_path: Path) -> None:
     async def scenario(scene: Scene) -> None:
-        await scene.bound_claim(local={"path": str(tmp_path)}, nodeAffinity=node_affinity("elsewhere"))
+        await scene.create_bound_claim(local={"path": str(tmp_path)}, nodeAffinity=node_affinity("elsewhere"))
         pod = await scene.pod(volumes=[CLAIM_VOLUME])
         async with scene.running_manager() as manager, asyncio.TaskGroup() as group:
             task = group.create_task(manager.mount(pod))
             message = 'MountVolume.NodeAffinity check failed for volume "v" : no matching NodeSelectorTerms'
-            assert await scene.next_warning() == message
+            assert await scene.wait_for_warning() == message
             task.cancel()
             await manager.unmount(pod)
 
@@ -89,7 +89,7 @@ def disk(tmp_path: Path) -> Any:
 @needs_root
 def test_a_local_disk_is_formatted_and_shared_by_pods(tmp_path: Path, disk: Path) -> None:
     async def scenario(scene: Scene) -> None:
-        await scene.bound_claim(local={"path": str(disk), "fsType": "ext4"}, nodeAffinity=node_affinity("n"))
+        await scene.create_bound_claim(local={"path": str(disk), "fsType": "ext4"}, nodeAffinity=node_affinity("n"))
         await scene.client.for_kind(Node).patch(
             "n", {"metadata": {"labels": {"kubernetes.io/hostname": "n"}}}, type=PatchType.MERGE
         )
@@ -115,7 +115,7 @@ def test_the_file_system_of_a_local_disk_is_expanded_online(tmp_path: Path, disk
     """The claim reports the new capacity, or the error if the kernel denies the resize."""
 
     async def scenario(scene: Scene) -> None:
-        await scene.bound_claim(local={"path": str(disk), "fsType": "ext4"}, nodeAffinity=node_affinity("n"))
+        await scene.create_bound_claim(local={"path": str(disk), "fsType": "ext4"}, nodeAffinity=node_affinity("n"))
         labels = {"metadata": {"labels": {"kubernetes.io/hostname": "n"}}}
         await scene.client.for_kind(Node).patch("n", labels, type=PatchType.MERGE)
         pod = await scene.pod(volumes=[CLAIM_VOLUME])
@@ -161,7 +161,7 @@ def _is_settled(claim: PersistentVolumeClaim) -> bool:
 @needs_root
 def test_a_local_disk_as_a_block_device(tmp_path: Path, disk: Path) -> None:
     async def scenario(scene: Scene) -> None:
-        await scene.bound_claim(local={"path": str(disk)}, volumeMode="Block", nodeAffinity=node_affinity("n"))
+        await scene.create_bound_claim(local={"path": str(disk)}, volumeMode="Block", nodeAffinity=node_affinity("n"))
         await scene.client.for_kind(Node).patch(
             "n", {"metadata": {"labels": {"kubernetes.io/hostname": "n"}}}, type=PatchType.MERGE
         )
@@ -183,7 +183,7 @@ def test_missing_nfs_mount_program_is_reported(tmp_path: Path) -> None:
         pod = await scene.pod(volumes=[{"name": "v", "nfs": {"server": "127.0.0.1", "path": "/x"}}])
         async with scene.running_manager() as manager, asyncio.TaskGroup() as group:
             task = group.create_task(manager.mount(pod))
-            message = await scene.next_warning()
+            message = await scene.wait_for_warning()
             assert message.startswith(
                 'MountVolume.SetUp failed for volume "v" : mount failed: exit status 32\nMounting'
             )
@@ -201,7 +201,7 @@ def test_missing_iscsiadm_is_reported(tmp_path: Path) -> None:
         pod = await scene.pod(volumes=[{"name": "v", "iscsi": source}])
         async with scene.running_manager() as manager, asyncio.TaskGroup() as group:
             task = group.create_task(manager.mount(pod))
-            message = await scene.next_warning()
+            message = await scene.wait_for_warning()
             start = (
                 'MountVolume.MountDevice failed for volume "v" : failed to get any path for iscsi disk, last err seen:'
             )
@@ -219,7 +219,7 @@ def test_an_in_tree_volume_of_a_vendor_needs_its_csi_driver(tmp_path: Path) -> N
         async with scene.running_manager() as manager, asyncio.TaskGroup() as group:
             task = group.create_task(manager.mount(pod))
             start = 'MountVolume.FindPluginBySpec failed for volume "v" :'
-            assert await scene.next_warning() == f"{start} no volume plugin matched for rbd: use its CSI driver"
+            assert await scene.wait_for_warning() == f"{start} no volume plugin matched for rbd: use its CSI driver"
             task.cancel()
             await manager.unmount(pod)
 

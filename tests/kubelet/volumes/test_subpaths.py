@@ -68,14 +68,14 @@ def test_link_swapped_in_during_resolution_is_rejected(
     """An attacker replaces the directory by a link after its path was resolved."""
     resolve = Path.resolve
 
-    def tampered(self: Path, strict: bool = False) -> Path:
+    def resolve_and_tamper(self: Path, strict: bool = False) -> Path:
         path = resolve(self, strict)
         if path == volume / "dir":
             path.rename(volume / "away")
             path.symlink_to(tmp_path)
         return path
 
-    monkeypatch.setattr(Path, "resolve", tampered)
+    monkeypatch.setattr(Path, "resolve", resolve_and_tamper)
     with pytest.raises(UnsafeSubpath):
         subpaths.bind(PLAIN, volume, "dir", tmp_path / "t")
 
@@ -95,24 +95,24 @@ class Descriptors:
         self.wrong: list[int] = []
         opens, dups, closes = os.open, os.dup, os.close
 
-        def opened(*args: Any, **options: Any) -> int:
+        def record_open(*args: Any, **options: Any) -> int:
             self.held.add(descriptor := opens(*args, **options))
             return descriptor
 
-        def duplicated(descriptor: int) -> int:
+        def record_dup(descriptor: int) -> int:
             self.held.add(copy := dups(descriptor))
             return copy
 
-        def closed(descriptor: int) -> None:
+        def record_close(descriptor: int) -> None:
             if descriptor not in self.held:
                 self.wrong.append(descriptor)
                 return
             self.held.remove(descriptor)
             closes(descriptor)
 
-        monkeypatch.setattr(os, "open", opened)
-        monkeypatch.setattr(os, "dup", duplicated)
-        monkeypatch.setattr(os, "close", closed)
+        monkeypatch.setattr(os, "open", record_open)
+        monkeypatch.setattr(os, "dup", record_dup)
+        monkeypatch.setattr(os, "close", record_close)
 
 
 @pytest.mark.parametrize("subpath", ["a" * 300, "new/" + "a" * 300, "dir/file/below", "a/b/c", "dir/sub"])
@@ -131,11 +131,11 @@ def test_a_subpath_of_many_levels_holds_few_descriptors(volume: Path, monkeypatc
     descriptors, most = Descriptors(monkeypatch), 0
     mkdir = os.mkdir
 
-    def counting_mkdir(*args: Any, **options: Any) -> None:
+    def count_and_mkdir(*args: Any, **options: Any) -> None:
         nonlocal most
         most = max(most, len(descriptors.held))
         mkdir(*args, **options)
 
-    monkeypatch.setattr(os, "mkdir", counting_mkdir)
+    monkeypatch.setattr(os, "mkdir", count_and_mkdir)
     subpaths.make_directory(volume, "a/" * 200)
     assert most <= 3

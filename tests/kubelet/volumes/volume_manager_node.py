@@ -73,7 +73,7 @@ class Scene:
         self.events.append((pod.metadata.name, reason, message))
         self.has_changed.set()
 
-    async def next_warning(self) -> str:
+    async def wait_for_warning(self) -> str:
         """Wait for the next warning, and return its message."""
         await self.has_changed.wait()
         self.has_changed.clear()
@@ -83,7 +83,7 @@ class Scene:
         meta = {"name": name, "namespace": namespace}
         return await self.client.for_kind(kind).create(json.from_value({"metadata": meta, **content}, kind))
 
-    async def bound_claim(self, **volume: Any) -> None:
+    async def create_bound_claim(self, **volume: Any) -> None:
         """Create claim c and volume v, bound to each other; `volume` are fields of the volume's spec."""
         access = {"accessModes": volume.get("accessModes", ["ReadWriteOnce"])}
         mode = volume.get("volumeMode", "Filesystem")

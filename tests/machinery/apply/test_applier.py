@@ -7,40 +7,40 @@ import pytest
 from sampan.api.types.meta_v1 import ManagedFieldsEntry
 from sampan.machinery import errors
 from sampan.machinery.apply.field_manager import ANNOTATION
-from tests.machinery.apply.widgets import BEFORE, NOW, entry, managers, owned, widget, with_spec
+from tests.machinery.apply.widgets import BEFORE, NOW, entry, make_field_manager, owned_fields, widget, with_spec
 
 Entries = list[ManagedFieldsEntry]
 
 
 def apply(live: Any, value: Any, kept: Entries, manager: str = "one", *, force: bool = False) -> tuple[Any, Entries]:
-    return managers().apply(live, value, kept, manager=manager, force=force, now=NOW)
+    return make_field_manager().apply(live, value, kept, manager=manager, force=force, now=NOW)
 
 
-def rejected(live: Any, value: Any, kept: Entries, manager: str = "one") -> errors.ApiError:
+def expect_rejection(live: Any, value: Any, kept: Entries, manager: str = "one") -> errors.ApiError:
     with pytest.raises(errors.ApiError) as caught:
         apply(live, value, kept, manager)
     return caught.value
 
 
-def applier(name: str, **spec: Any) -> ManagedFieldsEntry:
+def applier_entry(name: str, **spec: Any) -> ManagedFieldsEntry:
     return entry(name, {"f:spec": {f"f:{field}": below for field, below in spec.items()}}, operation="Apply")
 
 
 def test_apply_creates_a_missing_object() -> None:
     value, entries = apply(None, with_spec(text="a", map={}), [])
     assert value == with_spec(text="a", map={})
-    assert owned(entries) == {"one": {"f:spec": {"f:map": {}, "f:text": {}}}}
+    assert owned_fields(entries) == {"one": {"f:spec": {"f:map": {}, "f:text": {}}}}
     assert (entries[0].operation, entries[0].time) == ("Apply", NOW)
 
 
 def test_applying_the_same_object_again_changes_nothing() -> None:
     live = with_spec(text="a")
-    kept = [applier("one", text={})]
+    kept = [applier_entry("one", text={})]
     assert apply(live, with_spec(text="a"), kept) == (None, kept)
 
 
 def test_second_owner_of_the_same_value_has_no_timestamp() -> None:
-    value, entries = apply(with_spec(text="a"), with_spec(text="a"), [applier("one", text={})], "two")
+    value, entries = apply(with_spec(text="a"), with_spec(text="a"), [applier_entry("one", text={})], "two")
     assert value is None
     assert [(entry.manager, entry.time) for entry in entries] == [("two", None), ("one", BEFORE)]
 
@@ -48,31 +48,31 @@ def test_second_owner_of_the_same_value_has_no_timestamp() -> None:
 def test_fields_no_longer_applied_are_removed_unless_another_manager_owns_them() -> None:
     live = with_spec(text="a", number=1, map={"x": "1", "y": "2"}, flag=True)
     kept = [
-        applier("one", flag={}, map={"f:x": {}, "f:y": {}}, number={}, text={}),
-        applier("two", number={}),
+        applier_entry("one", flag={}, map={"f:x": {}, "f:y": {}}, number={}, text={}),
+        applier_entry("two", number={}),
         entry("three", {"f:spec": {"f:map": {"f:y": {}}}}),
     ]
     value, entries = apply(live, with_spec(text="a"), kept)
     assert value["spec"] == {"text": "a", "number": 1, "map": {"y": "2"}}
-    assert owned(entries)["one"] == {"f:spec": {"f:text": {}}}
+    assert owned_fields(entries)["one"] == {"f:spec": {"f:text": {}}}
 
 
 def test_fields_without_an_owner_are_kept() -> None:
     live = with_spec(map={"mine": "1", "also": "2", "default": "3"}, number=5)
-    value, _ = apply(live, with_spec(map={"also": "2"}), [applier("one", map={"f:also": {}, "f:mine": {}})])
+    value, _ = apply(live, with_spec(map={"also": "2"}), [applier_entry("one", map={"f:also": {}, "f:mine": {}})])
     assert value["spec"] == {"map": {"also": "2", "default": "3"}, "number": 5}
 
 
 def test_fields_without_an_owner_are_removed_with_their_parent() -> None:
     live = with_spec(map={"mine": "1", "default": "2"}, number=5)
-    value, _ = apply(live, with_spec(text="a"), [applier("one", map={"f:mine": {}})])
+    value, _ = apply(live, with_spec(text="a"), [applier_entry("one", map={"f:mine": {}})])
     assert value["spec"] == {"number": 5, "text": "a"}
 
 
 def test_list_item_is_removed_with_its_fields_without_an_owner() -> None:
     live = with_spec(named=[{"name": "a", "value": 1, "note": "default"}, {"name": "b"}])
     mine: dict[str, Any] = {".": {}, "f:name": {}, "f:value": {}}
-    kept = [applier("one", named={'k:{"name":"a"}': mine, 'k:{"name":"b"}': {".": {}, "f:name": {}}})]
+    kept = [applier_entry("one", named={'k:{"name":"a"}': mine, 'k:{"name":"b"}': {".": {}, "f:name": {}}})]
     value, _ = apply(live, with_spec(named=[{"name": "b"}]), kept)
     assert value["spec"] == {"named": [{"name": "b"}]}
 
@@ -81,15 +81,15 @@ def test_list_item_is_kept_with_the_fields_of_another_manager() -> None:
     live = with_spec(named=[{"name": "a", "value": 1, "note": "n"}])
     item = 'k:{"name":"a"}'
     kept = [
-        applier("one", named={item: {".": {}, "f:name": {}, "f:value": {}}}),
-        applier("two", named={item: {".": {}, "f:name": {}, "f:note": {}}}),
+        applier_entry("one", named={item: {".": {}, "f:name": {}, "f:value": {}}}),
+        applier_entry("two", named={item: {".": {}, "f:name": {}, "f:note": {}}}),
     ]
     value, _ = apply(live, with_spec(), kept)
     assert value["spec"] == {"named": [{"name": "a", "note": "n"}]}
 
 
 def test_manager_without_fields_has_no_entry() -> None:
-    value, entries = apply(with_spec(text="a"), widget(metadata={"name": "w"}), [applier("one", text={})])
+    value, entries = apply(with_spec(text="a"), widget(metadata={"name": "w"}), [applier_entry("one", text={})])
     assert not value.get("spec")
     assert entries == []
 
@@ -98,7 +98,7 @@ def test_manager_without_fields_has_no_entry() -> None:
 
 
 def test_message_of_a_single_conflict() -> None:
-    error = rejected(with_spec(text="a"), with_spec(text="b"), [applier("two", text={})])
+    error = expect_rejection(with_spec(text="a"), with_spec(text="b"), [applier_entry("two", text={})])
     assert (error.code, error.reason) == (409, "Conflict")
     assert error.message == 'Apply failed with 1 conflict: conflict with "two": .spec.text'
     assert error.causes == [{"reason": "FieldManagerConflict", "message": 'conflict with "two"', "field": ".spec.text"}]
@@ -107,11 +107,11 @@ def test_message_of_a_single_conflict() -> None:
 def test_message_of_conflicts_with_several_managers() -> None:
     live = with_spec(text="a", number=1, named=[{"name": "x", "value": 1}])
     kept = [
-        applier("zed", named={'k:{"name":"x"}': {".": {}, "f:name": {}, "f:value": {}}}),
+        applier_entry("zed", named={'k:{"name":"x"}': {".": {}, "f:name": {}, "f:value": {}}}),
         entry("up", {"f:spec": {"f:number": {}, "f:text": {}}}),
         entry("part", {"f:spec": {"f:number": {}}}, subresource="status"),
     ]
-    error = rejected(live, with_spec(text="b", number=2, named=[{"name": "x", "value": 2}]), kept)
+    error = expect_rejection(live, with_spec(text="b", number=2, named=[{"name": "x", "value": 2}]), kept)
     assert error.message == (
         "Apply failed with 4 conflicts: "
         'conflicts with "part" with subresource "status" using example.com/v1:\n- .spec.number\n'
@@ -122,15 +122,15 @@ def test_message_of_conflicts_with_several_managers() -> None:
 
 def test_field_updated_under_the_same_manager_name_is_a_conflict() -> None:
     kept = [entry("one", {"f:spec": {"f:text": {}}})]
-    message = rejected(with_spec(text="a"), with_spec(text="b"), kept).message
+    message = expect_rejection(with_spec(text="a"), with_spec(text="b"), kept).message
     assert message.endswith('conflict with "one" using example.com/v1: .spec.text')
 
 
 def test_force_takes_ownership_of_the_field() -> None:
-    kept = [applier("two", number={}, text={})]
+    kept = [applier_entry("two", number={}, text={})]
     value, entries = apply(with_spec(text="a", number=1), with_spec(text="b"), kept, force=True)
     assert value["spec"] == {"text": "b", "number": 1}
-    assert owned(entries) == {"two": {"f:spec": {"f:number": {}}}, "one": {"f:spec": {"f:text": {}}}}
+    assert owned_fields(entries) == {"two": {"f:spec": {"f:number": {}}}, "one": {"f:spec": {"f:text": {}}}}
 
 
 # -- rejections --------------------------------------------------------------------------------------------------------
@@ -152,7 +152,7 @@ def test_force_takes_ownership_of_the_field() -> None:
     ],
 )
 def test_invalid_objects_cannot_be_applied(value: dict[str, Any], code: int, text: str) -> None:
-    error = rejected(with_spec(text="a"), value, [])
+    error = expect_rejection(with_spec(text="a"), value, [])
     assert (error.code, error.message) == (code, text)
 
 
@@ -164,7 +164,7 @@ def test_null_managed_fields_are_accepted() -> None:
 # -- from client-side apply --------------------------------------------------------------------------------------------
 
 
-def client_side(**spec: Any) -> tuple[dict[str, Any], Entries]:
+def client_side_object(**spec: Any) -> tuple[dict[str, Any], Entries]:
     """Return an object as client-side apply leaves it, and its managed fields."""
     text = '{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"w"},"spec":{"number":1,"text":"a"}}\n'
     live = widget(metadata={"name": "w", "annotations": {ANNOTATION: text}}, spec={"number": 1, "text": "a", **spec})
@@ -173,45 +173,45 @@ def client_side(**spec: Any) -> tuple[dict[str, Any], Entries]:
 
 
 def test_kubectl_takes_ownership_of_client_side_applied_fields() -> None:
-    live, kept = client_side()
+    live, kept = client_side_object()
     value, entries = apply(live, with_spec(text="b", number=2), kept, "kubectl")
     assert value["spec"] == {"text": "b", "number": 2}
-    assert owned(entries)["kubectl"] == {"f:spec": {"f:number": {}, "f:text": {}}}
+    assert owned_fields(entries)["kubectl"] == {"f:spec": {"f:number": {}, "f:text": {}}}
     assert value["metadata"]["annotations"][ANNOTATION] == (
         '{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"w"},"spec":{"number":2,"text":"b"}}\n'
     )
 
 
 def test_field_changed_since_client_side_apply_is_a_conflict() -> None:
-    live, kept = client_side(text="changed")
-    message = rejected(live, with_spec(text="b", number=2), kept, "kubectl").message
+    live, kept = client_side_object(text="changed")
+    message = expect_rejection(live, with_spec(text="b", number=2), kept, "kubectl").message
     assert message == (
         'Apply failed with 1 conflict: conflict with "kubectl-client-side-apply" using example.com/v1: .spec.text'
     )
 
 
 def test_other_managers_do_not_take_client_side_applied_fields() -> None:
-    live, kept = client_side()
-    assert "2 conflicts" in rejected(live, with_spec(text="b", number=2), kept, "other").message
+    live, kept = client_side_object()
+    assert "2 conflicts" in expect_rejection(live, with_spec(text="b", number=2), kept, "other").message
     value, _ = apply(live, with_spec(flag=True), kept, "other")
     assert value["metadata"] == live["metadata"]
 
 
 def test_last_applied_annotation_is_updated_without_other_changes() -> None:
-    live, kept = client_side()
+    live, kept = client_side_object()
     value, _ = apply(live, with_spec(text="a"), kept, "kubectl")
     assert value["spec"] == live["spec"]
     assert '"number"' not in value["metadata"]["annotations"][ANNOTATION]
 
 
 def test_oversized_last_applied_annotation_is_removed() -> None:
-    live, kept = client_side()
+    live, kept = client_side_object()
     value, _ = apply(live, with_spec(text="x" * 300_000), kept, "kubectl", force=True)
     assert value["metadata"]["annotations"] == {}
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"apiVersion":"v1"}', '{"apiVersion":"example.com/v1","x":1}'])
 def test_malformed_last_applied_annotation_is_ignored(text: str) -> None:
-    live, kept = client_side()
+    live, kept = client_side_object()
     live["metadata"]["annotations"][ANNOTATION] = text
-    assert rejected(live, with_spec(text="b"), kept, "kubectl").code == 409
+    assert expect_rejection(live, with_spec(text="b"), kept, "kubectl").code == 409

@@ -8,10 +8,10 @@ from sampan.api.schema import schemas
 from sampan.api.schema.tree import from_openapi
 from sampan.machinery.apply.atoms import DEDUCED, MISSING, UNTYPED, Atom, build_atom
 from sampan.machinery.apply.field_sets import reconcile_fields, with_named_fields
-from tests.machinery.apply.widgets import SPEC, TEXT, keyed, record
+from tests.machinery.apply.widgets import SPEC, TEXT, keyed_list_schema, record
 
 
-def at(kind: str, path: str) -> Atom:
+def find_atom(kind: str, path: str) -> Atom:
     """Return the atom at a path of a built-in kind; `[]` is a list item."""
     atom: Atom | None = build_atom(schemas.definition(kind))
     for step in path.split("."):
@@ -37,14 +37,14 @@ POD = "io.k8s.api.core.v1.Pod"
     ],
 )
 def test_list_types_and_keys_of_built_in_kinds(kind: str, path: str, is_leaf: bool, keys: list[str]) -> None:
-    atom = at(kind, path)
+    atom = find_atom(kind, path)
     assert atom.is_list
     assert (atom.is_atomic_list, [name for name, _ in atom.keys]) == (is_leaf, keys)
 
 
 def test_list_map_keys_have_the_published_defaults() -> None:
-    assert dict(at(POD, "spec.containers.[].ports").keys) == {"containerPort": 0, "protocol": "TCP"}
-    assert dict(at(POD, "spec.imagePullSecrets").keys) == {"name": ""}
+    assert dict(find_atom(POD, "spec.containers.[].ports").keys) == {"containerPort": 0, "protocol": "TCP"}
+    assert dict(find_atom(POD, "spec.imagePullSecrets").keys) == {"name": ""}
     assert dict(build_atom(from_openapi(SPEC["loose"])).keys) == {"a": MISSING, "b": MISSING}
 
 
@@ -59,11 +59,11 @@ def test_list_map_keys_have_the_published_defaults() -> None:
     ],
 )
 def test_map_types_of_built_in_kinds(kind: str, path: str, is_leaf: bool) -> None:
-    assert at(kind, path).is_atomic_map is is_leaf
+    assert find_atom(kind, path).is_atomic_map is is_leaf
 
 
 def test_raw_extension_is_untyped() -> None:
-    assert at("io.k8s.api.apps.v1.ControllerRevision", "data") is UNTYPED
+    assert find_atom("io.k8s.api.apps.v1.ControllerRevision", "data") is UNTYPED
 
 
 def test_undeclared_fields_of_open_and_closed_objects() -> None:
@@ -115,9 +115,9 @@ def test_fields_below_a_newly_atomic_field_become_that_field() -> None:
     newer = build_atom(
         from_openapi(
             record(
-                list={**keyed("name", name=TEXT), **atomic},
+                list={**keyed_list_schema("name", name=TEXT), **atomic},
                 map={"type": "object", "additionalProperties": record(x=TEXT), "x-kubernetes-map-type": "atomic"},
-                same=keyed("name", name=TEXT, deep=deep),
+                same=keyed_list_schema("name", name=TEXT, deep=deep),
                 text=TEXT,
             )
         )
@@ -132,7 +132,9 @@ def test_fields_below_a_newly_atomic_field_become_that_field() -> None:
 
 
 def test_field_set_that_matches_the_schema_is_returned_unchanged() -> None:
-    fits = build_atom(from_openapi(record(list=keyed("name", name=TEXT), map={"type": "object"}, text=TEXT)))
+    fits = build_atom(
+        from_openapi(record(list=keyed_list_schema("name", name=TEXT), map={"type": "object"}, text=TEXT))
+    )
     assert reconcile_fields(OLDER, fits) is OLDER
 
 

@@ -17,8 +17,8 @@ from tests.machinery.apply.widgets import (
     Forms,
     entry,
     kind_schema,
-    managers,
-    owned,
+    make_field_manager,
+    owned_fields,
     widget,
     with_spec,
 )
@@ -26,24 +26,24 @@ from tests.machinery.apply.widgets import (
 Entries = list[ManagedFieldsEntry]
 
 
-def created(value: dict[str, Any], manager: str = "creator") -> Entries:
-    return managers().create(value, [], manager=manager, now=BEFORE)
+def create(value: dict[str, Any], manager: str = "creator") -> Entries:
+    return make_field_manager().create(value, [], manager=manager, now=BEFORE)
 
 
-def updated(live: Any, new: Any, kept: Entries, manager: str, sent: Entries | None = None, **options: Any) -> Entries:
-    return managers().update(
+def update(live: Any, new: Any, kept: Entries, manager: str, sent: Entries | None = None, **options: Any) -> Entries:
+    return make_field_manager().update(
         live, new, kept, sent or [], **{"is_reset": False, "manager": manager, "now": NOW, **options}
     )
 
 
-def applied(live: Any, value: Any, kept: Entries, manager: str = "applier", force: bool = False) -> Any:
-    return managers().apply(live, value, kept, manager=manager, force=force, now=NOW)
+def apply(live: Any, value: Any, kept: Entries, manager: str = "applier", force: bool = False) -> Any:
+    return make_field_manager().apply(live, value, kept, manager=manager, force=force, now=NOW)
 
 
 def test_creator_owns_the_fields_of_a_new_object() -> None:
     value = with_spec(map={"a": "1"}, set=["x"], ports=[{"port": 80}])
     value["metadata"].update(labels={"l": "1"}, generation=1, uid="u", resourceVersion="5")
-    (entry,) = created(value)
+    (entry,) = create(value)
     assert msgspec.json.decode(entry.fieldsV1) == {
         "f:metadata": {"f:labels": {".": {}, "f:l": {}}},
         "f:spec": {
@@ -58,30 +58,33 @@ def test_creator_owns_the_fields_of_a_new_object() -> None:
 
 
 def test_object_without_owned_fields_has_no_entry() -> None:
-    assert created(widget(metadata={"name": "w", "uid": "u"})) == []
+    assert create(widget(metadata={"name": "w", "uid": "u"})) == []
 
 
 def test_manager_without_a_name_is_unknown() -> None:
-    assert created(with_spec(text="a"), "")[0].manager == "unknown"
+    assert create(with_spec(text="a"), "")[0].manager == "unknown"
 
 
 def test_update_takes_ownership_of_changed_fields() -> None:
     live = with_spec(text="a", number=1)
-    after = updated(live, with_spec(text="b", number=1), created(live), "other")
-    assert owned(after) == {"creator": {"f:spec": {".": {}, "f:number": {}}}, "other": {"f:spec": {"f:text": {}}}}
+    after = update(live, with_spec(text="b", number=1), create(live), "other")
+    assert owned_fields(after) == {
+        "creator": {"f:spec": {".": {}, "f:number": {}}},
+        "other": {"f:spec": {"f:text": {}}},
+    }
     assert [entry.time for entry in after] == [BEFORE, NOW]
 
 
 def test_update_with_the_same_value_takes_no_ownership() -> None:
     live = with_spec(text="a")
-    kept = created(live)
-    assert updated(live, live, kept, "other") == kept
+    kept = create(live)
+    assert update(live, live, kept, "other") == kept
 
 
 def test_removed_field_has_no_owner() -> None:
     live = with_spec(text="a", number=1)
-    after = updated(live, with_spec(number=1), created(live), "other")
-    assert owned(after) == {"creator": {"f:spec": {".": {}, "f:number": {}}}}
+    after = update(live, with_spec(number=1), create(live), "other")
+    assert owned_fields(after) == {"creator": {"f:spec": {".": {}, "f:number": {}}}}
     assert after[0].time == BEFORE
 
 
@@ -89,20 +92,20 @@ def test_manager_without_fields_is_removed() -> None:
     live = widget(metadata={"name": "w", "labels": {"a": "1"}})
     new = widget(metadata={"name": "w", "labels": {"a": "2"}})
     kept = [entry("creator", {"f:metadata": {"f:labels": {"f:a": {}}}})]
-    assert owned(updated(live, new, kept, "other")) == {"other": {"f:metadata": {"f:labels": {"f:a": {}}}}}
+    assert owned_fields(update(live, new, kept, "other")) == {"other": {"f:metadata": {"f:labels": {"f:a": {}}}}}
 
 
 def test_ignored_fields_are_not_owned() -> None:
-    fields = managers(ignored=Except("status", "metadata.labels"))
+    fields = make_field_manager(ignored=Except("status", "metadata.labels"))
     value = widget(metadata={"name": "w", "labels": {"a": "1"}}, spec={"text": "a"}, status={"phase": "x"})
-    assert owned(fields.create(value, [], manager="m", now=NOW)) == {"m": {"f:spec": {".": {}, "f:text": {}}}}
+    assert owned_fields(fields.create(value, [], manager="m", now=NOW)) == {"m": {"f:spec": {".": {}, "f:text": {}}}}
 
 
 def test_only_the_fields_of_a_subresource_are_owned() -> None:
-    fields = managers(ignored=Only("spec.named.*.value"), subresource="sizes")
+    fields = make_field_manager(ignored=Only("spec.named.*.value"), subresource="sizes")
     live, new = (with_spec(text=str(n), named=[{"name": "a", "value": n}]) for n in (1, 2))
     after = fields.update(live, new, [entry("m", {"f:spec": {"f:text": {}}})], [], is_reset=False, manager="n", now=NOW)
-    assert owned(after) == {
+    assert owned_fields(after) == {
         "m": {"f:spec": {"f:text": {}}},
         "n": {"f:spec": {"f:named": {'k:{"name":"a"}': {"f:value": {}}}}},
     }
@@ -117,7 +120,7 @@ SENT_ENTRY = entry("client", {"f:spec": {"f:text": {}}}, time=None)
 
 def test_managed_fields_sent_by_a_client_are_stored() -> None:
     live = with_spec(text="a")
-    assert updated(live, live, created(live), "m", [SENT_ENTRY]) == [SENT_ENTRY]
+    assert update(live, live, create(live), "m", [SENT_ENTRY]) == [SENT_ENTRY]
 
 
 @pytest.mark.parametrize(
@@ -133,21 +136,21 @@ def test_managed_fields_sent_by_a_client_are_stored() -> None:
 )
 def test_malformed_managed_fields_are_ignored_on_update_and_rejected_on_apply(broken: ManagedFieldsEntry) -> None:
     live = with_spec(text="a")
-    kept = created(live)
-    assert updated(live, live, kept, "m", [broken]) == kept
-    assert updated(live, live, [broken], "m") == [], "stored entries are ignored too"
+    kept = create(live)
+    assert update(live, live, kept, "m", [broken]) == kept
+    assert update(live, live, [broken], "m") == [], "stored entries are ignored too"
     with pytest.raises(errors.ApiError, match="failed to decode managed fields: "):
-        applied(live, live, [broken])
+        apply(live, live, [broken])
 
 
 def test_reset_removes_all_owners_until_the_next_apply() -> None:
     live, new = with_spec(text="a"), with_spec(text="b")
-    assert updated(live, new, created(live), "m", is_reset=True) == []
-    assert updated(live, new, created(live), "m", [ManagedFieldsEntry()]) == []
-    assert updated(live, new, [], "m") == []
-    value, after = applied(live, with_spec(number=1), [])
+    assert update(live, new, create(live), "m", is_reset=True) == []
+    assert update(live, new, create(live), "m", [ManagedFieldsEntry()]) == []
+    assert update(live, new, [], "m") == []
+    value, after = apply(live, with_spec(number=1), [])
     assert value["spec"] == {"text": "a", "number": 1}
-    assert owned(after) == {
+    assert owned_fields(after) == {
         "applier": {"f:spec": {"f:number": {}}},
         "before-first-apply": {"f:spec": {".": {}, "f:text": {}}},
     }
@@ -155,14 +158,14 @@ def test_reset_removes_all_owners_until_the_next_apply() -> None:
 
 def test_subresource_cannot_reset_managed_fields() -> None:
     live = with_spec(text="a")
-    kept = created(live)
-    fields = managers(subresource="status", ignored=Except("spec"))
+    kept = create(live)
+    fields = make_field_manager(subresource="status", ignored=Except("spec"))
     assert fields.update(live, live, kept, [SENT_ENTRY], is_reset=True, manager="m", now=NOW) == kept
 
 
 def test_object_that_does_not_match_the_schema_loses_its_managers() -> None:
     live = with_spec(text="a")
-    assert updated(live, with_spec(named=[{"value": 1}]), created(live), "m") == []
+    assert update(live, with_spec(named=[{"value": 1}]), create(live), "m") == []
 
 
 # -- order, number, time -----------------------------------------------------------------------------------------------
@@ -179,7 +182,7 @@ def test_entries_are_sorted_by_operation_time_and_name() -> None:
         entry("z", fields, operation="Apply", time=NOW),
     ]
     live = with_spec(text="a")
-    after = updated(live, live, kept, "m")
+    after = update(live, live, kept, "m")
     assert [(entry.operation, entry.manager, entry.subresource) for entry in after] == [
         ("Apply", "z", ""),
         ("Update", "y", ""),
@@ -201,12 +204,12 @@ def test_oldest_updaters_are_merged_into_ancient_changes() -> None:
         for n in range(1, 10)
     ]
     new = with_spec(map={**live["spec"]["map"], "k11": "2"})
-    after = updated(live, new, kept, "new")
+    after = update(live, new, kept, "new")
     assert len(after) == 10
-    assert owned(after)["ancient-changes"] == {"f:spec": {"f:map": {"f:k00": {}, "f:k01": {}}}}
+    assert owned_fields(after)["ancient-changes"] == {"f:spec": {"f:map": {"f:k00": {}, "f:k01": {}}}}
     assert next(entry.time for entry in after if entry.manager == "ancient-changes") == "2021-01-02T00:00:00Z"
-    again = updated(new, with_spec(map={**new["spec"]["map"], "k10": "2"}), after, "newer")
-    assert owned(again)["ancient-changes"] == {"f:spec": {"f:map": {"f:k00": {}, "f:k01": {}, "f:k02": {}}}}
+    again = update(new, with_spec(map={**new["spec"]["map"], "k10": "2"}), after, "newer")
+    assert owned_fields(again)["ancient-changes"] == {"f:spec": {"f:map": {"f:k00": {}, "f:k01": {}, "f:k02": {}}}}
 
 
 def test_differ_in_time_only() -> None:
@@ -226,26 +229,26 @@ TWO_VERSIONS = Forms({"v1": kind_schema(**SPEC), "v2": kind_schema(**RENAMED)}, 
 def test_update_takes_a_renamed_field_from_a_manager_of_another_version() -> None:
     live, new = with_spec(text="a", number=1), with_spec(text="b", number=1)
     kept = [entry("old", {"f:spec": {"f:number": {}, "f:title": {}}}, version="v2")]
-    after = managers(TWO_VERSIONS).update(live, new, kept, [], is_reset=False, manager="new", now=NOW)
-    assert owned(after) == {"old": {"f:spec": {"f:number": {}}}, "new": {"f:spec": {"f:text": {}}}}
+    after = make_field_manager(TWO_VERSIONS).update(live, new, kept, [], is_reset=False, manager="new", now=NOW)
+    assert owned_fields(after) == {"old": {"f:spec": {"f:number": {}}}, "new": {"f:spec": {"f:text": {}}}}
     assert [entry.apiVersion for entry in after] == ["example.com/v2", "example.com/v1"]
 
 
 def test_manager_of_a_removed_version_is_removed() -> None:
     live, new = with_spec(text="a"), with_spec(text="b")
     kept = [entry("old", {"f:spec": {"f:number": {}}}, version="v0")]
-    assert list(owned(updated(live, new, kept, "new"))) == ["new"]
+    assert list(owned_fields(update(live, new, kept, "new"))) == ["new"]
 
 
 def test_apply_removes_fields_that_were_owned_in_another_version() -> None:
     live = with_spec(text="a", number=1)
     kept = [entry("applier", {"f:spec": {"f:number": {}, "f:title": {}}}, operation="Apply", version="v2")]
-    value, after = managers(TWO_VERSIONS).apply(
+    value, after = make_field_manager(TWO_VERSIONS).apply(
         live, with_spec(number=1), kept, manager="applier", force=False, now=NOW
     )
     assert value is not None
     assert value["spec"] == {"number": 1}
-    assert owned(after) == {"applier": {"f:spec": {"f:number": {}}}}
+    assert owned_fields(after) == {"applier": {"f:spec": {"f:number": {}}}}
 
 
 def test_too_deeply_nested_object_has_no_managers_and_cannot_be_applied() -> None:
@@ -253,14 +256,14 @@ def test_too_deeply_nested_object_has_no_managers_and_cannot_be_applied() -> Non
     for _ in range(5000):
         deep = {"a": deep}
     value = with_spec(free=deep)
-    assert created(value) == []
-    assert updated(with_spec(text="a"), value, created(with_spec(text="a")), "m") == []
+    assert create(value) == []
+    assert update(with_spec(text="a"), value, create(with_spec(text="a")), "m") == []
     with pytest.raises(errors.BadRequest, match="exceeded max depth"):
-        applied(with_spec(text="a"), value, [])
+        apply(with_spec(text="a"), value, [])
 
 
 def test_long_set_elements_are_sorted() -> None:
     long = "x" * 1000
-    (entry,) = created(with_spec(set=[f"b{long}", f"a{long}"]))
+    (entry,) = create(with_spec(set=[f"b{long}", f"a{long}"]))
     below = msgspec.json.decode(entry.fieldsV1)["f:spec"]["f:set"]
     assert list(below) == [".", f'v:"a{long}"', f'v:"b{long}"']

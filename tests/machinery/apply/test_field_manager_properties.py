@@ -18,7 +18,7 @@ from sampan.machinery import errors
 from sampan.machinery.apply import sets
 from sampan.machinery.apply.elements import SELF
 from sampan.machinery.apply.field_sets import claim_fields, collect_fields
-from tests.machinery.apply.widgets import ATOM, NOW, managers, widget, with_spec
+from tests.machinery.apply.widgets import ATOM, NOW, make_field_manager, widget, with_spec
 
 texts = st.sampled_from(["x", "y", "z"])
 names = st.sampled_from(["a", "b", "c", "d"])
@@ -30,7 +30,7 @@ def leaves(fields: sets.Fields) -> sets.Fields:
     return {element: leaves(below) for element, below in fields.items() if element != SELF}
 
 
-def unique(items: st.SearchStrategy[Any], *keys: str) -> st.SearchStrategy[list[Any]]:
+def unique_lists(items: st.SearchStrategy[Any], *keys: str) -> st.SearchStrategy[list[Any]]:
     return st.lists(items, max_size=4, unique_by=lambda item: tuple(item[key] for key in keys) if keys else item)
 
 
@@ -46,12 +46,12 @@ specs = st.fixed_dictionaries(
         "text": texts,
         "number": numbers,
         "plain": st.lists(texts, max_size=2),
-        "set": unique(names),
-        "named": unique(
+        "set": unique_lists(names),
+        "named": unique_lists(
             st.fixed_dictionaries({"name": names}, optional={"value": numbers, "note": texts}),
             "name",
         ),
-        "ports": unique(
+        "ports": unique_lists(
             st.fixed_dictionaries({"port": numbers, "protocol": st.sampled_from(["TCP", "UDP"])}), "port", "protocol"
         ),
         "record": st.fixed_dictionaries({}, optional={"a": texts, "b": numbers}),
@@ -63,7 +63,7 @@ specs = st.fixed_dictionaries(
 objects = specs.map(lambda spec: with_spec(**spec))
 
 Entries = list[ManagedFieldsEntry]
-FIELDS = managers()
+FIELDS = make_field_manager()
 
 
 def apply(live: Any, value: Any, kept: Entries, manager: str, *, force: bool = True) -> tuple[Any, Entries]:
@@ -109,14 +109,14 @@ def test_applying_no_fields_restores_the_previous_object(live: Any, applied: Any
         return
     restored, after = apply(value, widget(metadata={"name": "w"}), entries, "one")
     assert {entry.manager for entry in after} <= {"creator"}
-    assert _unordered(tidy(restored)) == _unordered(tidy(live))
+    assert _sort_lists(tidy(restored)) == _sort_lists(tidy(live))
 
 
-def _unordered(value: Any) -> Any:
+def _sort_lists(value: Any) -> Any:
     """Return the value with sorted lists: lists of type map or set may come back in another order."""
     if isinstance(value, dict):
-        return {key: _unordered(part) for key, part in value.items()}
-    return sorted(map(_unordered, value), key=repr) if isinstance(value, list) else value
+        return {key: _sort_lists(part) for key, part in value.items()}
+    return sorted(map(_sort_lists, value), key=repr) if isinstance(value, list) else value
 
 
 @given(objects)

@@ -13,7 +13,7 @@ import pytest
 from sampan.api.types.meta_v1 import ManagedFieldsEntry
 from sampan.machinery import errors
 from sampan.machinery.apply import Except
-from tests.machinery.apply.widgets import NOW, Forms, managers
+from tests.machinery.apply.widgets import NOW, Forms, make_field_manager
 
 _RECORDED = msgspec.json.decode((Path(__file__).parent / "data" / "real_writes.json").read_bytes())
 FORMS = Forms(_RECORDED["schemas"], {"v1": "str", "v2": "text"})
@@ -23,13 +23,13 @@ IGNORED = {"": Except("status"), "status": Except("spec", "metadata.labels")}
 @pytest.mark.parametrize("index", range(len(_RECORDED["writes"])))
 def test_write_has_the_same_result_as_on_the_real_server(index: int) -> None:
     write = _RECORDED["writes"][index]
-    assert _result(write) == write["want"]
+    assert _compute_result(write) == write["want"]
 
 
-def _result(write: dict[str, Any]) -> dict[str, Any]:
+def _compute_result(write: dict[str, Any]) -> dict[str, Any]:
     subresource = write.get("subresource", "")
     version = write["apiVersion"].rpartition("/")[2]
-    fields = managers(FORMS, version=version, subresource=subresource, ignored=IGNORED[subresource])
+    fields = make_field_manager(FORMS, version=version, subresource=subresource, ignored=IGNORED[subresource])
     live, kept = _split_managed_fields(write.get("live"))
     manager, new = write["manager"], write["new"]
     try:
@@ -54,10 +54,10 @@ def _split_managed_fields(obj: dict[str, Any] | None) -> tuple[dict[str, Any] | 
         return None, []
     meta = dict(obj.get("metadata") or {})
     entries = msgspec.json.encode(meta.pop("managedFields", []))
-    return {**obj, "metadata": meta}, msgspec.json.decode(entries, type=list[ManagedFieldsEntry], dec_hook=_unchanged)
+    return {**obj, "metadata": meta}, msgspec.json.decode(entries, type=list[ManagedFieldsEntry], dec_hook=_keep_value)
 
 
-def _unchanged(kind: type, value: Any) -> Any:
+def _keep_value(kind: type, value: Any) -> Any:
     return value
 
 

@@ -24,7 +24,7 @@ def record(**fields: Any) -> dict[str, Any]:
     return {"type": "object", "properties": fields}
 
 
-def keyed(*keys: str, **fields: Any) -> dict[str, Any]:
+def keyed_list_schema(*keys: str, **fields: Any) -> dict[str, Any]:
     return {
         "type": "array",
         "items": record(**fields),
@@ -40,9 +40,9 @@ SPEC: dict[str, Any] = {
     "plain": {"type": "array", "items": TEXT},
     "set": {"type": "array", "items": TEXT, "x-kubernetes-list-type": "set"},
     "numbers": {"type": "array", "items": NUMBER, "x-kubernetes-list-type": "set"},
-    "named": keyed("name", name=TEXT, value=NUMBER, note=TEXT),
-    "ports": keyed("port", "protocol", port=NUMBER, protocol={**TEXT, "default": "TCP"}, note=TEXT),
-    "loose": keyed("a", "b", a=TEXT, b=NUMBER, c=TEXT),
+    "named": keyed_list_schema("name", name=TEXT, value=NUMBER, note=TEXT),
+    "ports": keyed_list_schema("port", "protocol", port=NUMBER, protocol={**TEXT, "default": "TCP"}, note=TEXT),
+    "loose": keyed_list_schema("a", "b", a=TEXT, b=NUMBER, c=TEXT),
     "record": record(a=TEXT, b=NUMBER),
     "whole": {**record(a=TEXT, b=NUMBER), "x-kubernetes-map-type": "atomic"},
     "map": {"type": "object", "additionalProperties": TEXT},
@@ -84,7 +84,7 @@ ATOM = FORMS.atom(f"{GROUP}/v1")
 SPEC_ATOM = ATOM.child("spec")
 
 
-def managers(
+def make_field_manager(
     forms: Forms = FORMS, *, version: str = "v1", subresource: str = "", ignored: Filter | None = None
 ) -> FieldManager:
     return FieldManager(
@@ -125,6 +125,6 @@ def entry(
     )
 
 
-def owned(entries: list[ManagedFieldsEntry]) -> dict[str, Any]:
+def owned_fields(entries: list[ManagedFieldsEntry]) -> dict[str, Any]:
     """Return the fields of each manager, in the order of the entries."""
     return {entry.manager: msgspec.json.decode(entry.fieldsV1) for entry in entries}

@@ -180,11 +180,11 @@ def _evaluate(source: str) -> Any:
         return _FAILED
 
 
-def _same(first: Any, other: Any) -> bool:
+def _are_same(first: Any, other: Any) -> bool:
     if isinstance(first, float) and isinstance(other, float) and math.isnan(first) and math.isnan(other):
         return True
     if isinstance(first, list) and isinstance(other, list):
-        return len(first) == len(other) and all(map(_same, first, other))
+        return len(first) == len(other) and all(map(_are_same, first, other))
     return bool(first == other) and isinstance(first, bool) == isinstance(other, bool)
 
 
@@ -192,4 +192,4 @@ def _same(first: Any, other: Any) -> bool:
 @given(st.one_of(_ints, _doubles, _strings, _bools, _lists).filter(lambda source: len(source) < 120))
 def test_same_value_as_cel_cpp(source: str) -> None:
     expected, actual = _evaluate_with_cel_cpp(_cel_cpp_environment(), source), _evaluate(source)
-    assert _same(expected, actual), (source, expected, actual)
+    assert _are_same(expected, actual), (source, expected, actual)

@@ -31,7 +31,7 @@ from sampan.machinery.client import (
     resource_of,
 )
 from sampan.machinery.client.discovery import Discovery
-from tests.api_server import TRANSPORTS, Server, serving
+from tests.api_server import TRANSPORTS, Server, running_api_server
 from tests.shared_objects import modified_shared_objects
 
 Body = Callable[[Server, Client], Awaitable[None]]
@@ -39,7 +39,7 @@ Body = Callable[[Server, Client], Awaitable[None]]
 
 def run(transport: str, body: Body) -> None:
     async def main() -> None:
-        async with asyncio.timeout(60), serving() as server:
+        async with asyncio.timeout(60), running_api_server() as server:
             await body(server, server.client(transport))
 
     asyncio.run(main())
@@ -209,7 +209,7 @@ async def test_watch_ends_without_error_at_its_timeout() -> None:
             assert [event async for batch in events for event in batch if event.type != BOOKMARK] == []
         return time.monotonic() - began
 
-    async with asyncio.timeout(60), serving() as server:
+    async with asyncio.timeout(60), running_api_server() as server:
         await server.client().for_kind(ConfigMap).list()
         took_s = await asyncio.gather(*(watch(server.client(transport)) for transport in TRANSPORTS))
     assert min(took_s) > 0.95

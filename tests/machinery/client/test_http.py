@@ -39,7 +39,7 @@ def client_of(transport: HttpTransport, clock: VirtualClock | None = None) -> Cl
     return Client(transport=transport, clock=clock or VirtualClock(), component="test", retry=retry)
 
 
-async def plain(request: web.BaseRequest) -> web.StreamResponse:
+async def respond_with_object(request: web.BaseRequest) -> web.StreamResponse:
     return web.Response(body=OBJECT, content_type="application/json")
 
 
@@ -101,7 +101,7 @@ async def test_request_is_repeated_after_retry_after() -> None:
         requested_at.append(clock.now())
         if len(requested_at) < 3:
             return web.Response(status=429, text="busy", headers={"Retry-After": "7"})
-        return await plain(request)
+        return await respond_with_object(request)
 
     async with (
         running_server(busy) as url,
@@ -130,7 +130,7 @@ async def test_retries_end_with_too_many_requests() -> None:
 
 async def test_refused_connection_raises_connection_failed() -> None:
     clock = VirtualClock()
-    async with running_server(plain) as url:
+    async with running_server(respond_with_object) as url:
         pass
     async with HttpTransport(Access(server=url)) as transport, asyncio.TaskGroup() as group:
         creating = group.create_task(_failure_of(client_of(transport, clock)))
@@ -157,7 +157,7 @@ async def test_lost_connection_repeats_a_read_and_fails_a_write(method: str) -> 
         requests.append(request.method)
         if len(requests) == 1 and request.transport is not None:
             request.transport.abort()
-        return await plain(request)
+        return await respond_with_object(request)
 
     clock = VirtualClock()
     async with running_server(lose) as url, HttpTransport(Access(server=url)) as transport:
@@ -226,7 +226,7 @@ async def test_special_characters_in_paths_and_queries_are_escaped() -> None:
 
     async def record(request: web.BaseRequest) -> web.StreamResponse:
         paths.append((request.rel_url.path, dict(request.rel_url.query), request.headers["User-Agent"]))
-        return await plain(request)
+        return await respond_with_object(request)
 
     async with running_server(record) as url, HttpTransport(Access(server=url + "/prefix/")) as transport:
         await client_of(transport).for_kind(ConfigMap).get("system:a%b c", "ns", resource_version="7&8=9")
@@ -247,7 +247,7 @@ async def test_mutual_tls(tmp_path: Path) -> None:
     async def record(request: web.BaseRequest) -> web.StreamResponse:
         assert request.transport is not None
         subjects.append(request.transport.get_extra_info("peercert")["subject"])
-        return await plain(request)
+        return await respond_with_object(request)
 
     async with running_server(record, tls) as url:
         access = Access(server=url, ca_pem=ca, client_cert_pem=client_cert, client_key_pem=client_key)

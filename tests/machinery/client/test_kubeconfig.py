@@ -35,7 +35,7 @@ def write(path: Path, *, user: dict[str, Any] | None = None, cluster: dict[str, 
     return path
 
 
-def encoded(text: str) -> str:
+def encode_base64(text: str) -> str:
     return base64.b64encode(text.encode()).decode()
 
 
@@ -48,8 +48,8 @@ def test_current_and_explicit_context(tmp_path: Path) -> None:
 
 def test_certificates_are_read_inline_and_from_relative_files(tmp_path: Path) -> None:
     (tmp_path / "key.pem").write_text("key")
-    user = {"client-certificate-data": encoded("cert"), "client-key": "key.pem"}
-    cluster = {"certificate-authority-data": encoded("ca"), "tls-server-name": "kubernetes"}
+    user = {"client-certificate-data": encode_base64("cert"), "client-key": "key.pem"}
+    cluster = {"certificate-authority-data": encode_base64("ca"), "tls-server-name": "kubernetes"}
     access = load(write(tmp_path / "config", user=user, cluster=cluster))
     assert (access.ca_pem, access.client_cert_pem, access.client_key_pem) == (b"ca", b"cert", b"key")
     assert access.tls_server_name == "kubernetes"
@@ -71,7 +71,7 @@ def test_basic_auth_and_impersonation_headers(tmp_path: Path) -> None:
         ("Impersonate-Group", "g"),
         ("Impersonate-Group", "h"),
         ("Impersonate-Extra-k%2Fx", "v"),
-        ("Authorization", f"Basic {encoded('a:b')}"),
+        ("Authorization", f"Basic {encode_base64('a:b')}"),
     ]
 
 
@@ -82,7 +82,7 @@ def test_first_file_takes_precedence(tmp_path: Path) -> None:
 
 
 def test_repr_hides_secrets(tmp_path: Path) -> None:
-    user = {"token": "hush-token", "password": "hush-pass", "client-key-data": encoded("hush-key")}
+    user = {"token": "hush-token", "password": "hush-pass", "client-key-data": encode_base64("hush-key")}
     assert "hush" not in repr(load(write(tmp_path / "config", user=user)))
 
 

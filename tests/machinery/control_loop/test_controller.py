@@ -17,7 +17,7 @@ from sampan.machinery.control_loop.controller import ControllerRunner, RunnerCon
 from sampan.machinery.informer import InformerFactory
 from sampan.machinery.object_key import key_of
 from sampan.machinery.telemetry.flight_recorder import FlightRecorder
-from tests.api_server import Server, serving
+from tests.api_server import Server, running_api_server
 
 
 def owner_name(obj: Any) -> Iterable[Hashable]:
@@ -59,7 +59,7 @@ class RecordingController:
 
 
 @asynccontextmanager
-async def running(
+async def running_controller(
     server: Server, controller: RecordingController, config: RunnerConfig | None = None
 ) -> AsyncIterator[ControllerRunner]:
     clock = server.clock
@@ -93,10 +93,10 @@ def secret(name: str, **labels: str) -> Secret:
 
 async def test_existing_and_changed_objects_enqueue_their_keys() -> None:
     clock, controller = VirtualClock(), RecordingController()
-    async with serving(clock) as server:
+    async with running_api_server(clock) as server:
         maps, secrets = server.client().for_kind(ConfigMap), server.client().for_kind(Secret)
         await maps.create(config_map("old"))
-        async with running(server, controller):
+        async with running_controller(server, controller):
             assert controller.keys == ["old"]
             await secrets.create(secret("s", of="x"))
             await clock.settle()
@@ -113,9 +113,9 @@ def test_failures_back_off_and_are_reported(caplog: pytest.LogCaptureFixture) ->
     async def main() -> None:
         clock, controller = VirtualClock(), RecordingController()
         controller.raises = [RuntimeError("boom"), errors.conflict("configmaps", "m"), errors.forbidden("x", "y", "z")]
-        async with serving(clock) as server:
+        async with running_api_server(clock) as server:
             await server.client().for_kind(ConfigMap).create(config_map("m"))
-            async with running(server, controller) as runner:
+            async with running_controller(server, controller) as runner:
                 assert controller.keys == ["m"]
                 await clock.advance(0.004)
                 assert len(controller.keys) == 1
@@ -146,9 +146,9 @@ def test_failures_back_off_and_are_reported(caplog: pytest.LogCaptureFixture) ->
 async def test_key_is_reconciled_again_after_the_returned_delay() -> None:
     clock, controller = VirtualClock(), RecordingController()
     controller.requeue_after_s = [3600, 60]
-    async with serving(clock) as server:
+    async with running_api_server(clock) as server:
         await server.client().for_kind(ConfigMap).create(config_map("m"))
-        async with running(server, controller):
+        async with running_controller(server, controller):
             await clock.advance(3599)
             assert len(controller.keys) == 1
             await clock.advance(1)
@@ -162,11 +162,11 @@ async def test_key_is_reconciled_again_after_the_returned_delay() -> None:
 async def test_no_more_workers_than_configured_and_one_per_key() -> None:
     clock, controller = VirtualClock(), RecordingController()
     controller.takes_s = 1
-    async with serving(clock) as server:
+    async with running_api_server(clock) as server:
         maps = server.client().for_kind(ConfigMap)
         for number in range(9):
             await maps.create(config_map(f"m{number}"))
-        async with running(server, controller, RunnerConfig(workers=3)):
+        async with running_controller(server, controller, RunnerConfig(workers=3)):
             await maps.patch("m0", {"data": {"x": "1"}}, "a")
             await clock.advance(2)
             assert controller.most_active == 3
@@ -176,10 +176,10 @@ async def test_no_more_workers_than_configured_and_one_per_key() -> None:
 
 async def test_nothing_is_reconciled_before_the_caches_are_filled() -> None:
     clock, controller = VirtualClock(), RecordingController()
-    async with serving(clock) as server:
+    async with running_api_server(clock) as server:
         await server.client().for_kind(ConfigMap).create(config_map("m"))
         server.scheme.remove(resource_of(Namespace))
-        async with running(server, controller):
+        async with running_controller(server, controller):
             await clock.advance(10)
             assert controller.keys == []
 
@@ -193,7 +193,7 @@ class ControllerWithInitialKey(RecordingController):
 async def test_initial_keys_are_reconciled_without_objects() -> None:
     clock, controller = VirtualClock(), ControllerWithInitialKey()
     controller.requeue_after_s = [5.0, 5.0]
-    async with serving(clock) as server, running(server, controller):
+    async with running_api_server(clock) as server, running_controller(server, controller):
         assert controller.keys == ["everything"]
         await clock.advance(60)
         assert controller.keys == ["everything"] * 3

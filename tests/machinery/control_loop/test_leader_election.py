@@ -19,7 +19,7 @@ from sampan.machinery.control_loop.leader_election import (
     build_released_spec,
     claim,
 )
-from tests.api_server import Server, serving
+from tests.api_server import Server, running_api_server
 
 CONFIG = ElectionConfig(name="election", identity="me")
 START = 1_767_225_600.0
@@ -120,7 +120,7 @@ Body = Callable[[VirtualClock, Server, Candidate, Candidate, list[asyncio.Task[N
 def run(body: Body) -> None:
     async def main() -> None:
         clock = VirtualClock()
-        async with asyncio.timeout(60), serving(clock) as server, asyncio.TaskGroup() as group:
+        async with asyncio.timeout(60), running_api_server(clock) as server, asyncio.TaskGroup() as group:
             leading: list[str] = []
             first, other = Candidate("one", server, leading), Candidate("other", server, leading)
             tasks = []
@@ -218,7 +218,7 @@ def test_leader_stops_when_the_lease_has_another_holder() -> None:
 
 async def test_lease_is_released_when_the_work_is_done() -> None:
     clock = VirtualClock()
-    async with serving(clock) as server:
+    async with running_api_server(clock) as server:
         done = []
 
         async def lead() -> None:
@@ -253,7 +253,7 @@ def test_wall_clock_jump_does_not_change_the_leader(jump_s: int) -> None:
 
 async def test_leadership_lost_is_raised_even_if_the_work_fails() -> None:
     clock = VirtualClock()
-    async with asyncio.timeout(60), serving(clock) as server:
+    async with asyncio.timeout(60), running_api_server(clock) as server:
         first = Candidate("one", server)
         task = asyncio.ensure_future(first.elector.run(_fail_when_cancelled))
         await clock.settle()

@@ -24,7 +24,7 @@ from sampan.machinery.informer import (
 )
 from sampan.machinery.object_key import NamespacedName, key_of
 from sampan.storage.cacher import TooSlow
-from tests.api_server import TRANSPORTS, Server, serving
+from tests.api_server import TRANSPORTS, Server, running_api_server
 from tests.eventually import eventually
 from tests.machinery.informer.faults import FaultyTransport
 
@@ -59,7 +59,7 @@ class Log:
         self.notifications.append(("delete" if new is None else "add" if old is None else "update", key.name))
         self.changed.set()
 
-    async def until(self, condition: Callable[[], bool]) -> None:
+    async def wait_until(self, condition: Callable[[], bool]) -> None:
         while not condition():
             self.changed.clear()
             await self.changed.wait()
@@ -68,7 +68,7 @@ class Log:
 
 def run(body: Callable[[Server], Awaitable[None]]) -> None:
     async def main() -> None:
-        async with asyncio.timeout(60), serving() as server:
+        async with asyncio.timeout(60), running_api_server() as server:
             await body(server)
 
     asyncio.run(main())
@@ -89,7 +89,7 @@ def test_handler_receives_existing_objects_and_changes(transport: str) -> None:
             created = await maps.create(config_map("new"))
             await maps.update(ConfigMap(metadata=created.metadata, data={"x": "1"}))
             await maps.delete("new", "a")
-            await log.until(lambda: len(log.notifications) == 4)
+            await log.wait_until(lambda: len(log.notifications) == 4)
             assert log.notifications[1:] == [("add", "new"), ("update", "new"), ("delete", "new")]
             assert [obj.metadata.name for obj in config_maps.lister] == ["old"]
             late = Log()
@@ -170,7 +170,7 @@ def test_informer_with_a_selection_receives_only_matching_objects(transport: str
             await maps.create(config_map("unmarked"))
             created = await maps.create(config_map("marked", labels={"selected": "true"}))
             await maps.patch("marked", {"metadata": {"labels": {"selected": "false"}}}, "a")
-            await log.until(lambda: len(log.notifications) == 2)
+            await log.wait_until(lambda: len(log.notifications) == 2)
             assert log.notifications == [("add", "marked"), ("delete", "marked")]
             assert created.metadata.name == "marked"
 
@@ -188,7 +188,7 @@ def test_informer_of_metadata_only(transport: str) -> None:
             await informer.synced.wait()
             assert isinstance(informer.lister.get("m", "a"), PartialObjectMetadata)
             await client.for_kind(ConfigMap).delete("m", "a")
-            await log.until(lambda: not log.known)
+            await log.wait_until(lambda: not log.known)
 
     run(body)
 
@@ -216,11 +216,11 @@ def test_indexes_and_listers() -> None:
             assert names(lister.find(by_controller, "u2")) == []
             assert names(lister.find(by_controller, "u1")) == ["owned"]
             await maps.patch("owned", {"metadata": {"ownerReferences": None}}, "a")
-            await log.until(lambda: len(log.notifications) == 3)
+            await log.wait_until(lambda: len(log.notifications) == 3)
             assert names(lister.find(by_owner, "u2")) == []
             assert lister.values(by_owner) == []
             await maps.delete("free", "b")
-            await log.until(lambda: len(log.notifications) == 4)
+            await log.wait_until(lambda: len(log.notifications) == 4)
             assert names(lister.list("b")) == []
             assert (len(lister), lister.keys()) == (1, [NamespacedName("a", "owned")])
 
@@ -235,7 +235,7 @@ def test_failing_handler_does_not_affect_other_handlers(caplog: pytest.LogCaptur
             informer.subscribe(_fail)
             informer.subscribe(log)
             await client.for_kind(ConfigMap).create(config_map("m"))
-            await log.until(lambda: len(log.notifications) == 1)
+            await log.wait_until(lambda: len(log.notifications) == 1)
 
     run(body)
     assert "an informer event handler failed" in caplog.text
@@ -257,22 +257,22 @@ def test_recreated_object_is_reported_as_deleted_and_added() -> None:
         informer.subscribe(log)
         await client.for_kind(ConfigMap).create(config_map("m"))
         for _ in range(2):
-            async with _running(informer):
-                await log.until(lambda: bool(log.known))
+            async with _running_informer(informer):
+                await log.wait_until(lambda: bool(log.known))
                 await informer.synced.wait()
                 first = log.known[NamespacedName("a", "m")].metadata.uid
             await client.for_kind(ConfigMap).delete("m", "a")
             await client.for_kind(ConfigMap).create(config_map("m"))
         informer._reflector._version = ""
-        async with _running(informer):
-            await log.until(lambda: log.known[NamespacedName("a", "m")].metadata.uid != first)
+        async with _running_informer(informer):
+            await log.wait_until(lambda: log.known[NamespacedName("a", "m")].metadata.uid != first)
         assert log.notifications[-2:] == [("delete", "m"), ("add", "m")]
 
     run(body)
 
 
 @contextlib.asynccontextmanager
-async def _running(informer: Informer[Any]) -> Any:
+async def _running_informer(informer: Informer[Any]) -> Any:
     async with asyncio.TaskGroup() as group:
         task = group.create_task(informer.run())
         yield
@@ -309,7 +309,7 @@ def test_no_event_is_missed_repeated_or_reordered_under_injected_faults(
             await informer.synced.wait()
             faulty.is_reliable = True
             await maps.create(config_map("last"))
-            await log.until(lambda: NamespacedName("a", "last") in log.known)
+            await log.wait_until(lambda: NamespacedName("a", "last") in log.known)
             server_has = {key_of(obj): obj for obj in (await maps.list()).items}
             assert {key_of(obj): obj for obj in informer.lister} == server_has
             assert log.known == server_has
@@ -338,7 +338,7 @@ def test_informer_resumes_after_its_watch_was_too_slow() -> None:
             (watcher,) = cacher._state.routes.watchers()
             watcher.end(TooSlow("too slow"))
             await client.for_kind(ConfigMap).create(config_map("late"))
-            await log.until(lambda: NamespacedName("a", "late") in log.known)
+            await log.wait_until(lambda: NamespacedName("a", "late") in log.known)
             assert informer.fills == 1, "the informer resumes without a new list"
 
     run(body)

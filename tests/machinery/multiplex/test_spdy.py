@@ -13,7 +13,7 @@ from sampan.machinery.multiplex.wire import Wire
 from tests.machinery.multiplex.pairs import MemoryWire, wires
 
 
-def _wires(form: str) -> tuple[Wire, Wire]:
+def _make_wires(form: str) -> tuple[Wire, Wire]:
     client_wire, server_wire = wires(most=7 if form == "split" else 0)
     if form != "tunnel":
         return client_wire, server_wire
@@ -29,7 +29,7 @@ async def _read_all(stream: Stream) -> bytes:
 
 @pytest.mark.parametrize("form", ["whole", "split", "tunnel"])
 async def test_streams_are_closed_separately_in_each_direction(form: str) -> None:
-    client_wire, server_wire = _wires(form)
+    client_wire, server_wire = _make_wires(form)
     async with (
         asyncio.timeout(60),
         SpdyConnection(server_wire, is_server=True) as server,
@@ -100,7 +100,7 @@ async def test_flow_control_stops_writes_to_a_peer_that_does_not_read() -> None:
         stream = await server.accept()
         assert stream is not None
         write = asyncio.create_task(opened.write(bytes(64 << 20)))
-        await _until_stalled(client_wire)
+        await _wait_until_stalled(client_wire)
         assert not write.done()
         assert 0 < client_wire.written < 2 << 20
         before = client_wire.written
@@ -110,7 +110,7 @@ async def test_flow_control_stops_writes_to_a_peer_that_does_not_read() -> None:
         write.cancel()
 
 
-async def _until_stalled(wire: MemoryWire) -> None:
+async def _wait_until_stalled(wire: MemoryWire) -> None:
     """Wait until nothing has been written for many turns of the event loop, on which both ends run."""
     quiet_turns = 0
     while quiet_turns < 100:

@@ -19,7 +19,7 @@ WORD_SET = Schema(type="array", items=TEXT, list_type="set", patch_strategy=("me
 def schemas(*, retain_keys: bool = True) -> st.SearchStrategy[Schema]:
     """Draw object schemas with fields of all types that a strategic merge patch treats differently."""
     leaves = st.sampled_from([TEXT, Schema(), MAP, ATOMIC, WORD_SET])
-    fields = st.recursive(leaves, lambda inner: _nested(inner, retain_keys), max_leaves=6)
+    fields = st.recursive(leaves, lambda inner: _nest_schemas(inner, retain_keys), max_leaves=6)
     return st.dictionaries(st.sampled_from(NAMES), fields, min_size=1, max_size=4).map(object_of)
 
 
@@ -27,29 +27,29 @@ def object_of(properties: dict[str, Schema], **options: Any) -> Schema:
     return Schema(type="object", name="example.Thing", properties=properties, **options)
 
 
-def _nested(inner: st.SearchStrategy[Schema], retain_keys: bool) -> st.SearchStrategy[Schema]:
+def _nest_schemas(inner: st.SearchStrategy[Schema], retain_keys: bool) -> st.SearchStrategy[Schema]:
     properties = st.dictionaries(st.sampled_from(NAMES), inner, min_size=1, max_size=3)
-    kinds = [properties.map(object_of), properties.map(_replaced), properties.map(_keyed)]
+    kinds = [properties.map(object_of), properties.map(_replaced_object), properties.map(_keyed_list)]
     if retain_keys:
-        kinds += [properties.map(_retaining), properties.map(_keyed_retaining)]
+        kinds += [properties.map(_object_retaining_keys), properties.map(_keyed_list_retaining_keys)]
     return st.one_of(kinds)
 
 
-def _replaced(properties: dict[str, Schema]) -> Schema:
+def _replaced_object(properties: dict[str, Schema]) -> Schema:
     return object_of(properties, patch_strategy=("replace",))
 
 
-def _retaining(properties: dict[str, Schema]) -> Schema:
+def _object_retaining_keys(properties: dict[str, Schema]) -> Schema:
     return object_of(properties, patch_strategy=("retainKeys",))
 
 
-def _keyed(properties: dict[str, Schema], *strategies: Any) -> Schema:
+def _keyed_list(properties: dict[str, Schema], *strategies: Any) -> Schema:
     items = object_of({**properties, "name": TEXT})
     return Schema(type="array", items=items, patch_key="name", patch_strategy=("merge", *strategies))
 
 
-def _keyed_retaining(properties: dict[str, Schema]) -> Schema:
-    return _keyed(properties, "retainKeys")
+def _keyed_list_retaining_keys(properties: dict[str, Schema]) -> Schema:
+    return _keyed_list(properties, "retainKeys")
 
 
 _SCHEMAS, _SCHEMAS_WITHOUT_RETAIN_KEYS = schemas(), schemas(retain_keys=False)
@@ -74,7 +74,7 @@ def _draw_value(draw: st.DrawFn, schema: Schema) -> Any:
 
 
 @st.composite
-def shaped(draw: st.DrawFn, count: int, *, retain_keys: bool = True) -> tuple[Any, ...]:
+def schema_and_values(draw: st.DrawFn, count: int, *, retain_keys: bool = True) -> tuple[Any, ...]:
     """Draw a schema and `count` values of it."""
     schema = draw(_SCHEMAS if retain_keys else _SCHEMAS_WITHOUT_RETAIN_KEYS)
     return (schema, *(_draw_value(draw, schema) for _ in range(count)))

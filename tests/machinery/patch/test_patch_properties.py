@@ -11,12 +11,12 @@ from sampan.api.schema.tree import Schema, copy_value
 from sampan.machinery import patch as p
 from sampan.machinery.patch.errors import are_identical
 
-from .schema_strategies import ANYTHING, PATCHES, shaped, without_strategies
+from .schema_strategies import ANYTHING, PATCHES, schema_and_values, without_strategies
 
 Object = dict[str, Any]
 
 
-@given(shaped(2))
+@given(schema_and_values(2))
 def test_a_diff_applied_gives_the_target(drawn: tuple[Schema, Object, Object]) -> None:
     schema, original, target = drawn
     assert are_identical(p.apply_strategic_patch(original, p.strategic_diff(original, target, schema), schema), target)
@@ -29,7 +29,7 @@ def test_json_diff_of_arbitrary_lists_gives_the_target(original: list[Any], targ
     assert are_identical(p.apply_json_patch(original, p.json_diff(original, target)), target)
 
 
-@given(shaped(1))
+@given(schema_and_values(1))
 def test_diff_of_an_object_with_itself_is_empty(drawn: tuple[Schema, Object]) -> None:
     schema, value = drawn
     assert p.strategic_diff(value, value, schema) == {}
@@ -39,7 +39,7 @@ def test_diff_of_an_object_with_itself_is_empty(drawn: tuple[Schema, Object]) ->
     assert p.json_diff(value, value) == []
 
 
-@given(shaped(1))
+@given(schema_and_values(1))
 def test_an_empty_patch_changes_nothing(drawn: tuple[Schema, Object]) -> None:
     schema, value = drawn
     assert are_identical(p.apply_strategic_patch(value, {}, schema), value)
@@ -47,7 +47,7 @@ def test_an_empty_patch_changes_nothing(drawn: tuple[Schema, Object]) -> None:
     assert are_identical(p.apply_json_patch(value, []), value)
 
 
-@given(shaped(2))
+@given(schema_and_values(2))
 def test_a_strategic_patch_without_strategies_is_a_merge_patch(drawn: tuple[Schema, Object, Object]) -> None:
     schema, original, target = drawn
     plain = without_strategies(schema)
@@ -57,7 +57,7 @@ def test_a_strategic_patch_without_strategies_is_a_merge_patch(drawn: tuple[Sche
 
 
 @settings(max_examples=300)
-@given(shaped(1), PATCHES)
+@given(schema_and_values(1), PATCHES)
 def test_patches_keep_their_arguments_and_raise_only_patch_errors(drawn: tuple[Schema, Object], patch: Object) -> None:
     schema, value = drawn
     before, patch_before = copy_value(value), copy_value(patch)
@@ -95,7 +95,7 @@ def test_json_patches_keep_their_arguments_and_raise_only_patch_errors(document:
 
 
 @settings(max_examples=200)
-@given(shaped(3, retain_keys=False))
+@given(schema_and_values(3, retain_keys=False))
 def test_three_way_diff_keeps_other_fields_of_the_current_object(drawn: tuple[Schema, Object, Object, Object]) -> None:
     schema, original, modified, current = drawn
     patch = p.three_way_strategic_diff(original, modified, current, schema)
@@ -113,7 +113,7 @@ def _check_three_way(drawn: tuple[Schema, Object, Object, Object], result: Any) 
     recreated = kept - set(nodes(current, schema))
     if not any(is_below(path, recreated) for path in dropped):
         expected = {path: leaf for path, leaf in leaves(current, schema).items() if not is_below(path, dropped)}
-        assert leaves(decoded(result), schema) == expected | leaves(modified, schema)
+        assert leaves(drop_nulls_and_directives(result), schema) == expected | leaves(modified, schema)
 
 
 Path = tuple[Any, ...]
@@ -150,17 +150,19 @@ def is_below(path: Path, nodes: set[Path]) -> bool:
     return any(path[:i] in nodes for i in range(1, len(path) + 1))
 
 
-@given(shaped(3))
+@given(schema_and_values(3))
 def test_a_second_apply_changes_nothing(drawn: tuple[Schema, Object, Object, Object]) -> None:
     schema, original, modified, current = drawn
     patch = p.three_way_strategic_diff(original, modified, current, schema)
-    result = decoded(p.apply_strategic_patch(current, patch, schema))
+    result = drop_nulls_and_directives(p.apply_strategic_patch(current, patch, schema))
     again = p.three_way_strategic_diff(modified, modified, result, schema)
-    assert are_identical(decoded(p.apply_strategic_patch(result, again, schema)), result)
+    assert are_identical(drop_nulls_and_directives(p.apply_strategic_patch(result, again, schema)), result)
 
 
-def decoded(value: Any) -> Any:
+def drop_nulls_and_directives(value: Any) -> Any:
     """Return the value without nulls and unknown fields: directives inside new items stay, and are lost in decoding."""
     if isinstance(value, dict):
-        return {key: decoded(part) for key, part in value.items() if part is not None and key[0] != "$"}
-    return [decoded(item) for item in value] if isinstance(value, list) else value
+        return {
+            key: drop_nulls_and_directives(part) for key, part in value.items() if part is not None and key[0] != "$"
+        }
+    return [drop_nulls_and_directives(item) for item in value] if isinstance(value, list) else value

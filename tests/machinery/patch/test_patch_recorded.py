@@ -50,7 +50,7 @@ SET_BY_SERVER = {
 }  # fmt: skip
 
 
-def patched(content_type: str, resource: str, state: dict[str, Any], body: Any) -> Any:
+def apply_patch(content_type: str, resource: str, state: dict[str, Any], body: Any) -> Any:
     if content_type == JSON:
         return p.apply_json_patch(state, p.check_json_patch(body))
     if content_type == MERGE:
@@ -97,7 +97,7 @@ def test_recorded_patches_have_the_recorded_results(steps: Steps) -> None:
         if method == "POST":
             state = response["body"] if response else {"kind": KINDS[resource], "apiVersion": "v1", **step["body"]}
         elif method == "PATCH" and is_json(step["body"]):
-            apply = with_body(step, resource, state)
+            apply = prepare_patch(step, resource, state)
             state = check(step, apply, response) or state
             checked += 1
     assert checked >= 18
@@ -111,9 +111,9 @@ def is_json(body: Any) -> bool:
     return True
 
 
-def with_body(step: dict[str, Any], resource: str, state: dict[str, Any]) -> Callable[[], Any]:
+def prepare_patch(step: dict[str, Any], resource: str, state: dict[str, Any]) -> Callable[[], Any]:
     body = json.loads(step["body"]) if isinstance(step["body"], str) else step["body"]
-    return lambda: patched(step["headers"]["Content-Type"], resource, state, body)
+    return lambda: apply_patch(step["headers"]["Content-Type"], resource, state, body)
 
 
 def check(step: dict[str, Any], apply: Callable[[], Any], response: dict[str, Any] | None) -> dict[str, Any] | None:

@@ -19,13 +19,13 @@ def spec(**fields: Any) -> dict[str, Any]:
     return {"spec": fields}
 
 
-def named(names: str) -> list[dict[str, Any]]:
+def named_items(names: str) -> list[dict[str, Any]]:
     return [{"name": name} for name in names]
 
 
-def containers(patch: list[Any], live: str = "abc", **directives: Any) -> str:
+def patch_containers(patch: list[Any], live: str = "abc", **directives: Any) -> str:
     """Return the names of the containers, in order, after a patch of the containers in `live`."""
-    changed = p.apply_strategic_patch(spec(containers=named(live)), spec(containers=patch, **directives), POD)
+    changed = p.apply_strategic_patch(spec(containers=named_items(live)), spec(containers=patch, **directives), POD)
     return "".join(item["name"] for item in changed["spec"]["containers"])
 
 
@@ -48,8 +48,8 @@ DELETE_B = {"name": "b", "$patch": "delete"}
     ],
 )
 def test_order_of_items(patch: str, order: str | None, result: str) -> None:
-    directives: dict[str, Any] = {"$setElementOrder/containers": named(order)} if order else {}
-    assert containers(named(patch), **directives) == result
+    directives: dict[str, Any] = {"$setElementOrder/containers": named_items(order)} if order else {}
+    assert patch_containers(named_items(patch), **directives) == result
 
 
 @pytest.mark.parametrize(
@@ -57,15 +57,15 @@ def test_order_of_items(patch: str, order: str | None, result: str) -> None:
     [
         ([DELETE_B], None, "ac"),
         ([{"name": "zz", "$patch": "delete"}], None, "abc"),
-        ([{"$patch": "replace"}, *named("xa")], None, "xa"),
+        ([{"$patch": "replace"}, *named_items("xa")], None, "xa"),
         ([{"name": "a", "$patch": "replace"}], None, ""),
-        ([*named("d"), DELETE_B], "d", "acd"),
-        ([*named("de"), DELETE_B], "de", "acde"),
+        ([*named_items("d"), DELETE_B], "d", "acd"),
+        ([*named_items("de"), DELETE_B], "de", "acde"),
     ],
 )
 def test_items_with_directives(patch: list[Any], order: str | None, result: str) -> None:
-    directives: dict[str, Any] = {"$setElementOrder/containers": named(order)} if order else {}
-    assert containers(patch, **directives) == result
+    directives: dict[str, Any] = {"$setElementOrder/containers": named_items(order)} if order else {}
+    assert patch_containers(patch, **directives) == result
 
 
 def test_patch_directives_of_maps() -> None:
@@ -97,9 +97,9 @@ def test_merge_keys_and_replace_strategies_of_built_in_kinds() -> None:
     assert changed["spec"]["ports"] == [{"port": 53, "protocol": "TCP", "name": "dns"}, {"port": 53, "protocol": "UDP"}]
 
     account = p.apply_strategic_patch(
-        {"imagePullSecrets": named("a")}, {"imagePullSecrets": named("b")}, SERVICE_ACCOUNT
+        {"imagePullSecrets": named_items("a")}, {"imagePullSecrets": named_items("b")}, SERVICE_ACCOUNT
     )
-    assert account == {"imagePullSecrets": named("b")}
+    assert account == {"imagePullSecrets": named_items("b")}
 
     selector = spec(selector={"matchLabels": {"a": "1"}})
     patch = spec(selector={"matchLabels": {"b": "2"}})
@@ -145,14 +145,14 @@ def test_merge_keys_and_replace_strategies_of_built_in_kinds() -> None:
             'unable to find api field in struct PodSpec for the json field "boxes"',
         ),
         (
-            spec(containers=named("a"), **{"$setElementOrder/containers": named("b")}),
+            spec(containers=named_items("a"), **{"$setElementOrder/containers": named_items("b")}),
             500,
             "The order in patch list:\n[map[name:a]]\n doesn't match $setElementOrder list:\n[map[name:b]]\n",
         ),
     ],
 )
 def test_invalid_patches_are_rejected(patch: dict[str, Any], code: int, message: str) -> None:
-    live = spec(containers=named("a"), nodeSelector={})
+    live = spec(containers=named_items("a"), nodeSelector={})
     with pytest.raises(p.PatchError) as failure:
         p.apply_strategic_patch(live, patch, POD)
     error = failure.value.as_api_error()
@@ -168,14 +168,14 @@ def test_lists_of_lists_are_rejected() -> None:
 
 
 def test_unchanged_parts_are_shared() -> None:
-    live = spec(containers=named("ab"), volumes=named("v"))
+    live = spec(containers=named_items("ab"), volumes=named_items("v"))
     changed = p.apply_strategic_patch(live, spec(containers=[{"name": "a", "image": "i"}]), POD)
     assert changed["spec"]["volumes"] is live["spec"]["volumes"]
     assert changed["spec"]["containers"][1] is live["spec"]["containers"][1]
 
 
 def test_strategic_diff() -> None:
-    original = {"metadata": {"finalizers": ["x", "y"]}, **spec(containers=named("ab"), hostname="h")}
+    original = {"metadata": {"finalizers": ["x", "y"]}, **spec(containers=named_items("ab"), hostname="h")}
     modified = {"metadata": {"finalizers": ["z", "x"]}, **spec(containers=[{"name": "c"}, {"name": "a", "image": "i"}])}
     assert p.strategic_diff(original, modified, POD) == {
         "metadata": {
@@ -185,7 +185,7 @@ def test_strategic_diff() -> None:
         },
         "spec": {
             "containers": [{"name": "c"}, {"name": "a", "image": "i"}, {"name": "b", "$patch": "delete"}],
-            "$setElementOrder/containers": named("ca"),
+            "$setElementOrder/containers": named_items("ca"),
             "hostname": None,
         },
     }
@@ -199,14 +199,14 @@ def test_strategic_diff_with_retain_keys() -> None:
 
 def test_three_way_strategic_diff() -> None:
     """One container is changed, one removed and one added; the sidecar of another writer is kept."""
-    original = spec(containers=named("abc"))
-    modified = spec(containers=[{"name": "a", "image": "new"}, *named("cd")])
+    original = spec(containers=named_items("abc"))
+    modified = spec(containers=[{"name": "a", "image": "new"}, *named_items("cd")])
     current = spec(containers=[{"name": "a", "image": "old"}, {"name": "b"}, {"name": "sidecar"}, {"name": "c"}])
     patch = p.three_way_strategic_diff(original, modified, current, POD)
     assert patch == spec(
         **{
             "containers": [{"name": "a", "image": "new"}, {"name": "d"}, DELETE_B],
-            "$setElementOrder/containers": named("acd"),
+            "$setElementOrder/containers": named_items("acd"),
         }
     )
     changed = p.apply_strategic_patch(current, patch, POD)

@@ -51,7 +51,7 @@ def test_long_content_is_written_in_lines() -> None:
     assert max(map(len, block.encode().splitlines())) == 64
 
 
-def single_line(request: bytes) -> bytes:
+def join_lines(request: bytes) -> bytes:
     lines = request.splitlines()
     return b"".join(lines) + b"\n"
 
@@ -64,9 +64,9 @@ MASTERS, DEV = pem("alice", "system:masters"), pem("alice", "dev")
     [
         MASTERS + DEV,
         DEV + MASTERS,
-        single_line(MASTERS) + DEV,
-        DEV + single_line(MASTERS),
-        single_line(MASTERS),
+        join_lines(MASTERS) + DEV,
+        DEV + join_lines(MASTERS),
+        join_lines(MASTERS),
         DEV + b"-----BEGIN CERTIFICATE REQUEST-----",
         b"-----BEGIN CERTIFICATE REQUEST-----\n" + DEV,
         b"x" * (257 << 10) + b"\n" + DEV,
@@ -105,11 +105,11 @@ def readers() -> dict[str, Callable[[bytes], object]]:
 @pytest.mark.parametrize("read", readers().values(), ids=readers().keys())
 def test_hostile_text_is_read_in_linear_time(read: Callable[[bytes], object], text: bytes) -> None:
     read(text)
-    once, four_times = (_cpu_s(read, text * count) for count in (1, 4))
+    once, four_times = (_measure_cpu_s(read, text * count) for count in (1, 4))
     assert four_times < 12 * once + 0.05
 
 
-def _cpu_s(read: Callable[[bytes], object], text: bytes) -> float:
+def _measure_cpu_s(read: Callable[[bytes], object], text: bytes) -> float:
     began = time.process_time()
     read(text)
     return time.process_time() - began

@@ -12,7 +12,7 @@ OPENSSL_GCM, OPENSSL_CHACHA = "ECDHE-ECDSA-AES256-GCM-SHA384", "ECDHE-ECDSA-CHAC
 TLS_13_SUITE = "TLS_AES_128_GCM_SHA256"
 
 
-def negotiated(settings: ServerTlsSettings, *, ciphers: str | None = None, version: ssl.TLSVersion) -> tuple[str, str]:
+def negotiate(settings: ServerTlsSettings, *, ciphers: str | None = None, version: ssl.TLSVersion) -> tuple[str, str]:
     """Return the suite and the version on which a server with these settings and such a client agree."""
     server_context = tls_of(None, None, name="server", settings=settings)
     client_context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -37,16 +37,16 @@ def negotiated(settings: ServerTlsSettings, *, ciphers: str | None = None, versi
 def test_only_configured_cipher_suites_are_accepted() -> None:
     settings = ServerTlsSettings.parse(cipher_suites=[CHACHA])
     tls_12 = ssl.TLSVersion.TLSv1_2
-    assert negotiated(settings, version=tls_12)[0] == OPENSSL_CHACHA
-    assert negotiated(ServerTlsSettings(), ciphers=OPENSSL_GCM, version=tls_12)[0] == OPENSSL_GCM
+    assert negotiate(settings, version=tls_12)[0] == OPENSSL_CHACHA
+    assert negotiate(ServerTlsSettings(), ciphers=OPENSSL_GCM, version=tls_12)[0] == OPENSSL_GCM
     with pytest.raises(ssl.SSLError):
-        negotiated(settings, ciphers=OPENSSL_GCM, version=tls_12)
+        negotiate(settings, ciphers=OPENSSL_GCM, version=tls_12)
 
 
 def test_suites_of_tls_13_are_always_offered() -> None:
     settings = ServerTlsSettings.parse(cipher_suites=[GCM, TLS_13_SUITE])
-    assert negotiated(settings, version=ssl.TLSVersion.TLSv1_3)[1] == "TLSv1.3"
-    assert negotiated(settings, version=ssl.TLSVersion.TLSv1_2)[0] == OPENSSL_GCM
+    assert negotiate(settings, version=ssl.TLSVersion.TLSv1_3)[1] == "TLSv1.3"
+    assert negotiate(settings, version=ssl.TLSVersion.TLSv1_2)[0] == OPENSSL_GCM
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_suites_of_tls_13_are_always_offered() -> None:
 )
 def test_tls_12_is_rejected(settings: ServerTlsSettings) -> None:
     with pytest.raises(ssl.SSLError):
-        negotiated(settings, version=ssl.TLSVersion.TLSv1_2)
+        negotiate(settings, version=ssl.TLSVersion.TLSv1_2)
 
 
 def test_unknown_tls_versions_and_cipher_suites_are_rejected() -> None:

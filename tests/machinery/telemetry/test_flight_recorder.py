@@ -36,7 +36,7 @@ def slice_of(*endpoints: Endpoint) -> EndpointSlice:
     return EndpointSlice(addressType="IPv4", endpoints=list(endpoints))
 
 
-def traced(before: EndpointSlice | None, after: EndpointSlice, *, takes_not_ready: bool = False) -> list[str]:
+def trace_endpoints(before: EndpointSlice | None, after: EndpointSlice, *, takes_not_ready: bool = False) -> list[str]:
     recorder = FlightRecorder(clock=VirtualClock())
     trace = PodAddressTrace(recorder=recorder, component="dns", action="add to DNS")
     trace.note_endpoints(before, after, "web", takes_not_ready=takes_not_ready)
@@ -49,11 +49,11 @@ def traced(before: EndpointSlice | None, after: EndpointSlice, *, takes_not_read
 def test_pods_are_recorded_when_a_slice_first_publishes_them() -> None:
     before = slice_of(endpoint("old", True), endpoint("late", False))
     after = slice_of(endpoint("old", True), endpoint("late", True), endpoint("new", None), endpoint("n", True, "Node"))
-    assert traced(before, after) == ["pods/a/late", "pods/a/new"]
-    assert traced(after, after) == []
-    assert traced(None, before) == ["pods/a/old"]
-    assert traced(None, before, takes_not_ready=True) == ["pods/a/old", "pods/a/late"]
+    assert trace_endpoints(before, after) == ["pods/a/late", "pods/a/new"]
+    assert trace_endpoints(after, after) == []
+    assert trace_endpoints(None, before) == ["pods/a/old"]
+    assert trace_endpoints(None, before, takes_not_ready=True) == ["pods/a/old", "pods/a/late"]
 
 
 def test_a_change_with_many_pods_does_not_fill_the_recorder() -> None:
-    assert len(traced(None, slice_of(*(endpoint(str(number), True) for number in range(1000))))) == 50
+    assert len(trace_endpoints(None, slice_of(*(endpoint(str(number), True) for number in range(1000))))) == 50

@@ -26,7 +26,7 @@ def describe(frame: FrameType) -> str:
     return str(frame.f_locals.get("request", ""))
 
 
-def watched(*, stall: str) -> tuple[LoopWatchdog, str]:
+def run_watchdog(*, stall: str) -> tuple[LoopWatchdog, str]:
     metrics = Metrics()
     watchdog = LoopWatchdog(metrics=metrics, interval_s=INTERVAL_S, describe=describe)
 
@@ -59,7 +59,7 @@ def watched(*, stall: str) -> tuple[LoopWatchdog, str]:
 
 def test_a_stall_is_reported_with_its_stack_and_request(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO):
-        watchdog, text = watched(stall="cpu")
+        watchdog, text = run_watchdog(stall="cpu")
     stall = max(watchdog.stalls, key=lambda stall: stall.cpu_s)
     assert stall.is_computing
     assert stall.request == "POST '/api/v1/pods' by 'mallory'"
@@ -74,7 +74,7 @@ def test_a_stall_is_reported_with_its_stack_and_request(caplog: pytest.LogCaptur
 
 def test_blocking_wait_is_not_reported_as_cpu_stall(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO):
-        watchdog, text = watched(stall="wait")
+        watchdog, text = run_watchdog(stall="wait")
     assert any(stall.wall_s >= STALL_S for stall in watchdog.stalls)
     assert not any(stall.is_computing for stall in watchdog.stalls)
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
@@ -83,7 +83,7 @@ def test_blocking_wait_is_not_reported_as_cpu_stall(caplog: pytest.LogCaptureFix
 
 def test_watchdog_thread_ends_with_its_block() -> None:
     others = set(threading.enumerate())
-    watched(stall="")
+    run_watchdog(stall="")
     for thread in set(threading.enumerate()) - others:
         thread.join(timeout=60)
         assert not thread.is_alive()

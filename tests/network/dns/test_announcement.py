@@ -20,7 +20,7 @@ from sampan.network.dns.announcement import (
     announced_slices,
 )
 from sampan.network.dns.publication import describe_dns_server
-from tests.api_server import serving
+from tests.api_server import running_api_server
 from tests.eventually import eventually
 
 
@@ -57,7 +57,7 @@ def test_node_with_invalid_address_announces_no_slices(address: str) -> None:
 
 def test_rejected_slice_of_a_node_does_not_affect_other_nodes() -> None:
     async def main() -> None:
-        async with asyncio.timeout(60), serving() as api:
+        async with asyncio.timeout(60), running_api_server() as api:
             client = api.client()
             await client.for_kind(Namespace).create(Namespace(metadata=ObjectMeta(name="kube-system")))
             for name, address in (("a", "127.0.0.1"), ("b", "192.0.2.7")):
@@ -79,7 +79,7 @@ def test_rejected_slice_of_a_node_does_not_affect_other_nodes() -> None:
 
 def test_endpoint_slices_follow_dns_announcements() -> None:
     async def main() -> None:
-        async with asyncio.timeout(60), serving() as api:
+        async with asyncio.timeout(60), running_api_server() as api:
             client = api.client()
             await client.for_kind(Namespace).create(Namespace(metadata=ObjectMeta(name="kube-system")))
             created = copy_of(await client.for_kind(Node).create(node()))

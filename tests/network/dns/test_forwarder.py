@@ -35,7 +35,9 @@ class ShiftedClock(RealClock):
 
 
 @asynccontextmanager
-async def running(*servers: UpstreamAddress, **settings: Any) -> AsyncIterator[tuple[Forwarder, ShiftedClock]]:
+async def running_forwarder(
+    *servers: UpstreamAddress, **settings: Any
+) -> AsyncIterator[tuple[Forwarder, ShiftedClock]]:
     stubs = settings.pop("stub_domains", {})
     clock = ShiftedClock()
     upstreams = UpstreamConfig(servers=servers, stub_domains=stubs, resolv_conf=Path("/dev/null"))
@@ -72,7 +74,7 @@ def test_responses_are_cached_and_their_ttls_count_down() -> None:
     async def main() -> None:
         async with (
             FakeUpstream(lambda query, _: reply(query, "A 192.0.2.1 | 192.0.2.2", ttl_s=20)) as upstream,
-            running(upstream.address) as (forwarder, clock),
+            running_forwarder(upstream.address) as (forwarder, clock),
         ):
             first = await resolve(forwarder, "Example.com", use_edns=0)
             assert answer_texts(first) == ["A 192.0.2.1", "A 192.0.2.2"]
@@ -96,7 +98,7 @@ def test_nxdomain_responses_are_cached_for_a_short_time() -> None:
     async def main() -> None:
         async with (
             FakeUpstream(lambda query, _: denial(query)) as upstream,
-            running(upstream.address) as (forwarder, clock),
+            running_forwarder(upstream.address) as (forwarder, clock),
         ):
             assert answer_texts(await resolve(forwarder, "none.example")) == ["NXDOMAIN"]
             clock.moved_s = 4
@@ -118,7 +120,7 @@ def test_truncated_responses_are_fetched_over_tcp() -> None:
         return message
 
     async def main() -> None:
-        async with FakeUpstream(handle) as upstream, running(upstream.address) as (forwarder, _):
+        async with FakeUpstream(handle) as upstream, running_forwarder(upstream.address) as (forwarder, _):
             assert len((await resolve(forwarder, "big.example")).answer[0]) == 200
             assert [protocol for protocol, *_ in upstream.queries] == ["udp", "tcp"]
 
@@ -138,7 +140,7 @@ def test_next_resolver_is_used_on_failure_and_silent_resolver_is_tried_last(monk
             FakeUpstream(lambda query, _: None) as silent,
             FakeUpstream(fail) as broken,
             FakeUpstream(lambda query, _: reply(query, "A 192.0.2.1")) as good,
-            running(silent.address, broken.address, good.address) as (forwarder, _),
+            running_forwarder(silent.address, broken.address, good.address) as (forwarder, _),
         ):
             assert answer_texts(await resolve(forwarder, "one.example")) == ["A 192.0.2.1"]
             assert [len(silent.queries), len(broken.queries), len(good.queries)] == [1, 1, 1]
@@ -157,7 +159,7 @@ def test_unreachable_resolver_leads_to_servfail_without_a_timeout(monkeypatch: p
     async def main() -> None:
         async with FakeUpstream(lambda query, _: None) as closed:
             pass
-        async with running(closed.address) as (forwarder, _):
+        async with running_forwarder(closed.address) as (forwarder, _):
             assert answer_texts(await resolve(forwarder, "one.example")) == ["SERVFAIL"]
             assert forwarder.counts.requests == {(str(closed.address), "error"): 2}
 
@@ -177,7 +179,7 @@ def test_concurrent_equal_queries_are_sent_upstream_once() -> None:
     async def main() -> None:
         async with (
             FakeUpstream(lambda query, _: reply(query, "A 192.0.2.1", ttl_s=0)) as upstream,
-            running(upstream.address) as (forwarder, _),
+            running_forwarder(upstream.address) as (forwarder, _),
         ):
             messages = await asyncio.gather(*(resolve(forwarder, "one.example") for _ in range(50)))
             assert all(answer_texts(message) == ["A 192.0.2.1"] for message in messages)
@@ -196,7 +198,7 @@ def test_source_ports_and_ids_differ() -> None:
         return reply(query, "A 192.0.2.1")
 
     async def main() -> None:
-        async with FakeUpstream(handle) as upstream, running(upstream.address) as (forwarder, _):
+        async with FakeUpstream(handle) as upstream, running_forwarder(upstream.address) as (forwarder, _):
             await asyncio.gather(*(resolve(forwarder, f"n{number}.example") for number in range(40)))
             assert len({port for *_, port in upstream.queries}) > 30
             assert len(ids) > 35
@@ -206,7 +208,10 @@ def test_source_ports_and_ids_differ() -> None:
 
 def test_forged_responses_are_ignored() -> None:
     async def main() -> None:
-        async with FakeUpstream(lambda query, _: None) as upstream, running(upstream.address) as (forwarder, _):
+        async with (
+            FakeUpstream(lambda query, _: None) as upstream,
+            running_forwarder(upstream.address) as (forwarder, _),
+        ):
 
             def forge(query: dns.message.Message, _: str) -> bytes:
                 evil = reply(dns.message.make_query("evil.example", "A", id=query.id), "A 203.0.113.1").to_wire()
@@ -233,7 +238,7 @@ def test_query_is_repeated_without_edns_after_formerr() -> None:
         return reply(query, "A 192.0.2.1")
 
     async def main() -> None:
-        async with FakeUpstream(handle) as upstream, running(upstream.address) as (forwarder, _):
+        async with FakeUpstream(handle) as upstream, running_forwarder(upstream.address) as (forwarder, _):
             assert answer_texts(await resolve(forwarder, "one.example")) == ["A 192.0.2.1"]
 
     run(main)
@@ -246,7 +251,7 @@ def test_malformed_responses_lead_to_servfail() -> None:
         return bytes(good[:2] + header + good[12:-11] + b"\xc0\x0c\0\1")
 
     async def main() -> None:
-        async with FakeUpstream(handle) as upstream, running(upstream.address) as (forwarder, _):
+        async with FakeUpstream(handle) as upstream, running_forwarder(upstream.address) as (forwarder, _):
             assert answer_texts(await resolve(forwarder, "one.example")) == ["SERVFAIL"]
 
     run(main)
@@ -260,7 +265,7 @@ def test_opt_record_between_other_records_is_removed() -> None:
         return bytes(wire[:2] + struct.pack("!HHHHH", 0x8180, 1, 1, 0, 2) + question + extra + opt + extra)
 
     async def main() -> None:
-        async with FakeUpstream(handle) as upstream, running(upstream.address) as (forwarder, _):
+        async with FakeUpstream(handle) as upstream, running_forwarder(upstream.address) as (forwarder, _):
             message = await resolve(forwarder, "one.example")
             assert answer_texts(message) == ["A 10.0.0.1"]
             assert message.edns == -1
@@ -273,7 +278,7 @@ def test_queries_beyond_max_in_flight_are_refused() -> None:
     async def main() -> None:
         async with (
             FakeUpstream(lambda query, _: None) as upstream,
-            running(upstream.address, max_in_flight=3) as (forwarder, _),
+            running_forwarder(upstream.address, max_in_flight=3) as (forwarder, _),
             asyncio.TaskGroup() as group,
         ):
             tasks = [group.create_task(resolve(forwarder, f"n{number}.example")) for number in range(3)]
@@ -294,7 +299,7 @@ def test_stub_domains_have_their_own_resolvers() -> None:
             FakeUpstream(lambda query, _: reply(query, "A 192.0.2.3")) as lab,
         ):
             stubs = {"corp.example": [corp.address], "Lab.corp.example": [lab.address]}
-            async with running(general.address, stub_domains=stubs) as (forwarder, _):
+            async with running_forwarder(general.address, stub_domains=stubs) as (forwarder, _):
                 names = ("example", "a.corp.example", "corp.example", "a.lab.corp.example", "xcorp.example")
                 responses = [answer_texts(await resolve(forwarder, name))[0] for name in names]
                 assert [text[-1] for text in responses] == ["1", "2", "2", "3", "1"]
@@ -306,7 +311,7 @@ def test_external_names_are_resolved_upstream() -> None:
     async def main() -> None:
         async with (
             FakeUpstream(lambda query, _: reply(query, "A 192.0.2.1")) as upstream,
-            running(upstream.address) as (forwarder, _),
+            running_forwarder(upstream.address) as (forwarder, _),
         ):
             decision = forward("out.default.svc.cluster.local", aliases=("www.example.com",), use_edns=0)
             for _ in range(2):
@@ -315,7 +320,7 @@ def test_external_names_are_resolved_upstream() -> None:
                 assert message.edns == 0
             assert len(upstream.queries) == 1
             assert upstream.queries[0][1] == "www.example.com."
-        async with running() as (alone, _):
+        async with running_forwarder() as (alone, _):
             message = dns.message.from_wire(await alone.resolve(decision, ttl_s=5))
             assert answer_texts(message) == ["SERVFAIL"]
             assert message.answer[0].to_text().endswith("CNAME www.example.com.")
@@ -333,7 +338,7 @@ def test_resolver_that_forwards_back_is_not_used() -> None:
                 return reply(query)
 
             upstream.handler = loop_back
-            async with running(upstream.address) as (forwarder, _):
+            async with running_forwarder(upstream.address) as (forwarder, _):
                 holder.append(forwarder)
                 await eventually(lambda: bool(forwarder.looping))
                 assert answer_texts(await resolve(forwarder, "one.example")) == ["SERVFAIL"]

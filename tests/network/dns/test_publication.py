@@ -16,7 +16,7 @@ from sampan.machinery.copies import copy_of
 from sampan.machinery.informer import InformerFactory
 from sampan.network.dns.publication import describe_dns_server, dns_addresses, dns_service, ensure_dns_service
 from sampan.network.server_publication import PublishedServer, ServerPublication, server_slices
-from tests.api_server import Server, serving
+from tests.api_server import Server, running_api_server
 from tests.eventually import eventually
 
 NAME, NAMESPACE = "kube-dns", "kube-system"
@@ -65,7 +65,7 @@ def test_endpoint_slices_of_a_dns_server() -> None:
 
 @asynccontextmanager
 async def _cluster() -> AsyncIterator[tuple[Server, Client]]:
-    async with asyncio.timeout(60), serving() as api:
+    async with asyncio.timeout(60), running_api_server() as api:
         client = api.client()
         await client.for_kind(Namespace).create(Namespace(metadata=ObjectMeta(name=NAMESPACE)))
         yield api, client

@@ -96,7 +96,7 @@ class Feed:
         else:
             self.remove(EndpointSlice if change.startswith("s") else Service, change)
 
-    def from_scratch(self) -> RecordTable:
+    def build_table(self) -> RecordTable:
         slices = sorted(self.informers.for_kind(EndpointSlice).lister, key=lambda item: item.metadata.name)
         namespaces = [item.metadata.name for item in self.informers.for_kind(Namespace).lister]
         services = [
@@ -120,7 +120,7 @@ async def _apply_batches(batches: Sequence[Sequence[Any]]) -> None:
                 feed.change(change)
             for _ in range(3):
                 await asyncio.sleep(0)
-            assert contents(feed.table) == contents(feed.from_scratch())
+            assert contents(feed.table) == contents(feed.build_table())
         task.cancel()
 
 

@@ -33,7 +33,7 @@ WEB = "web.default.svc.cluster.local."
 
 
 @dataclass
-class Served:
+class RunningDnsServer:
     server: DnsServer
     metrics: Metrics
 
@@ -46,7 +46,7 @@ class Served:
 
 
 @asynccontextmanager
-async def serving(*upstreams: UpstreamAddress, **settings: Any) -> AsyncIterator[Served]:
+async def running_dns_server(*upstreams: UpstreamAddress, **settings: Any) -> AsyncIterator[RunningDnsServer]:
     many = [endpoint(f"10.0.0.{number}") for number in range(200)]
     table = record_table(
         [
@@ -75,7 +75,7 @@ async def serving(*upstreams: UpstreamAddress, **settings: Any) -> AsyncIterator
         tasks = [group.create_task(forwarder.run()), group.create_task(server.run(listening))]
         await listening.wait()
         try:
-            yield Served(server, metrics)
+            yield RunningDnsServer(server, metrics)
         finally:
             for task in tasks:
                 task.cancel()
@@ -93,7 +93,7 @@ def test_cluster_and_external_names_resolve_over_udp_and_tcp() -> None:
     async def main() -> None:
         async with (
             FakeUpstream(lambda query, _: reply(query, "A 192.0.2.1")) as upstream,
-            serving(upstream.address) as served,
+            running_dns_server(upstream.address) as served,
         ):
             for over in ("udp", "tcp"):
                 assert answer_texts(await served.ask(WEB, over=over)) == ["A 10.96.0.5"]
@@ -121,7 +121,7 @@ def test_queries_of_a_connection_are_pipelined() -> None:
     async def main() -> None:
         async with (
             FakeUpstream(lambda query, _: reply(query, "A 192.0.2.1")) as upstream,
-            serving(upstream.address) as served,
+            running_dns_server(upstream.address) as served,
         ):
             reader, writer = await asyncio.open_connection("::1", served.server.port)
             names = [WEB if number % 2 else f"n{number}.example.com" for number in range(100)]
@@ -142,7 +142,7 @@ def test_queries_of_a_connection_are_pipelined() -> None:
 
 def test_idle_and_superfluous_connections_are_closed() -> None:
     async def main() -> None:
-        async with serving(idle_s=0.2, max_connections=2) as served:
+        async with running_dns_server(idle_s=0.2, max_connections=2) as served:
             connections = [await asyncio.open_connection("127.0.0.1", served.server.port) for _ in range(2)]
             extra, extra_writer = await asyncio.open_connection("127.0.0.1", served.server.port)
             with suppress(ConnectionResetError):
@@ -159,7 +159,7 @@ def test_idle_and_superfluous_connections_are_closed() -> None:
 
 def test_connections_per_client_are_limited() -> None:
     async def main() -> None:
-        async with serving(max_connections=4, max_connections_per_client=2) as served:
+        async with running_dns_server(max_connections=4, max_connections_per_client=2) as served:
             held = [await asyncio.open_connection("127.0.0.1", served.server.port) for _ in range(4)]
             for reader, _ in held[2:]:
                 with suppress(ConnectionResetError):
@@ -180,7 +180,7 @@ def test_forwarded_queries_per_client_are_limited() -> None:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as silent:
             silent.bind(("127.0.0.1", 0))
             upstream = UpstreamAddress("127.0.0.1", silent.getsockname()[1])
-            async with serving(upstream, max_pending=4, max_pending_per_client=2) as served:
+            async with running_dns_server(upstream, max_pending=4, max_pending_per_client=2) as served:
                 first = [asyncio.create_task(served.ask(f"n{number}.example.com")) for number in range(2)]
                 await eventually(lambda: served.server._pending.total == 2)
                 assert answer_texts(await served.ask("n9.example.com")) == ["REFUSED"]
@@ -195,7 +195,7 @@ def test_forwarded_queries_per_client_are_limited() -> None:
 
 def test_hostile_datagrams_do_not_stop_the_server() -> None:
     async def main() -> None:
-        async with serving() as served:
+        async with running_dns_server() as served:
             with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
                 for data in (
                     b"",
@@ -215,7 +215,7 @@ def test_server_uses_another_port_if_the_configured_port_is_taken() -> None:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as occupied:
             occupied.bind(("127.0.0.1", 0))
             number = occupied.getsockname()[1]
-            async with serving(port=number) as served:
+            async with running_dns_server(port=number) as served:
                 assert served.server.port not in (0, number)
                 assert answer_texts(await served.ask(WEB)) == ["A 10.96.0.5"]
 

@@ -27,7 +27,7 @@ from sampan.network.http_port import bind_socket
 from sampan.network.ingress import listener as listener_module
 from sampan.network.ingress.controller import IngressController
 from sampan.network.ingress.publication import CONTROLLER, SERVICE, IngressConfig, ensure_ingress_objects
-from tests.api_server import serving
+from tests.api_server import running_api_server
 from tests.eventually import eventually
 from tests.network.ingress.objects import ingress
 from tests.network.proxy.objects import endpoint, endpoint_slice, port, service
@@ -56,7 +56,7 @@ class IngressLab:
                 endpoint_slice(name, endpoint(ADDRESS), name=f"{name}-{number}", number=number, port_name="http")
             )
 
-    async def raw(self, request: bytes, *, until: bytes = b"") -> bytes:
+    async def send_raw(self, request: bytes, *, until: bytes = b"") -> bytes:
         """Send bytes and return the response: all of it, or up to some bytes."""
         reader, writer = await asyncio.open_connection(ADDRESS, self.http_port)
         try:
@@ -67,13 +67,13 @@ class IngressLab:
 
     async def get(self, path: str = "/", host: str = "web.example", headers: str = "") -> tuple[int, bytes]:
         text = f"GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n{headers}\r\n"
-        head, _, body = (await self.raw(text.encode())).partition(b"\r\n\r\n")
+        head, _, body = (await self.send_raw(text.encode())).partition(b"\r\n\r\n")
         return int(head.split(b" ")[1]), body
 
 
 @asynccontextmanager
 async def ingress_lab() -> AsyncIterator[IngressLab]:
-    async with asyncio.timeout(60), serving() as api:
+    async with asyncio.timeout(60), running_api_server() as api:
         client = api.client()
         for name in ("kube-system", "default"):
             await client.for_kind(Namespace).create(Namespace(metadata=ObjectMeta(name=name)))
@@ -119,7 +119,7 @@ def run(test: Callable[[IngressLab], Awaitable[None]]) -> None:
     asyncio.run(main())
 
 
-async def routed(lab: IngressLab, *ports: int) -> None:
+async def create_route(lab: IngressLab, *ports: int) -> None:
     await lab.serve("web", *ports)
     item = ingress("web", {"web.example": [("/", "Prefix", "web")]})
     await lab.put(item)
@@ -138,7 +138,7 @@ def test_path_is_forwarded_unchanged_and_forged_headers_are_replaced() -> None:
 
     async def test(lab: IngressLab) -> None:
         async with backend(handler) as number:
-            await routed(lab, number)
+            await create_route(lab, number)
             forged = (
                 "X-Forwarded-For: 9.9.9.9\r\nX_Forwarded_For: 9.9.9.9\r\nForwarded: for=9.9.9.9\r\nX-Real-IP: 9\r\n"
             )
@@ -165,7 +165,7 @@ def test_status_codes_of_rejected_and_failed_requests() -> None:
         number = unused.getsockname()[1]
         unused.close()
         assert (await lab.get())[0] == 404
-        await routed(lab, number)
+        await create_route(lab, number)
         assert (await lab.get())[0] == 502, "the endpoint refuses connections"
         await lab.client.for_kind(EndpointSlice).delete(f"web-{number}", "default")
 
@@ -185,7 +185,7 @@ def test_status_codes_of_rejected_and_failed_requests() -> None:
 
 
 def test_requests_are_balanced_and_refusing_endpoints_are_skipped() -> None:
-    def named(name: str) -> Handler:
+    def make_handler(name: str) -> Handler:
         async def handler(request: web.BaseRequest) -> web.StreamResponse:
             return web.Response(text=name + (await request.read()).decode())
 
@@ -195,8 +195,8 @@ def test_requests_are_balanced_and_refusing_endpoints_are_skipped() -> None:
         unused = bind_socket(NetworkNamespace(), ADDRESS, 0)
         number = unused.getsockname()[1]
         unused.close()
-        async with backend(named("a")) as first, backend(named("b")) as second:
-            await routed(lab, first, second, number)
+        async with backend(make_handler("a")) as first, backend(make_handler("b")) as second:
+            await create_route(lab, first, second, number)
             results = [(await lab.get())[1] for _ in range(9)]
             assert set(results) == {b"a", b"b"}
             async with aiohttp.ClientSession() as session:
@@ -220,7 +220,7 @@ def test_bodies_are_streamed_in_both_directions() -> None:
 
     async def test(lab: IngressLab) -> None:
         async with backend(handler) as number:
-            await routed(lab, number)
+            await create_route(lab, number)
             reader, writer = await asyncio.open_connection(ADDRESS, lab.http_port)
             writer.write(b"POST / HTTP/1.1\r\nHost: web.example\r\nTransfer-Encoding: chunked\r\n\r\n")
             for word in (b"one", b"two"):
@@ -246,7 +246,7 @@ def test_slow_client_exerts_back_pressure_on_the_backend() -> None:
 
     async def test(lab: IngressLab) -> None:
         async with backend(handler) as number:
-            await routed(lab, number)
+            await create_route(lab, number)
             _, writer = await asyncio.open_connection(ADDRESS, lab.http_port, limit=1024)
             writer.write(b"GET / HTTP/1.1\r\nHost: web.example\r\n\r\n")
             before = 0
@@ -273,7 +273,7 @@ def test_websocket_connections_are_forwarded() -> None:
 
     async def test(lab: IngressLab) -> None:
         async with backend(handler) as number, aiohttp.ClientSession() as session:
-            await routed(lab, number)
+            await create_route(lab, number)
             url, headers = f"ws://{ADDRESS}:{lab.http_port}/chat", {"Host": "web.example"}
             async with session.ws_connect(url, headers=headers, protocols=["chat"]) as socket:
                 assert socket.protocol == "chat"
@@ -284,7 +284,7 @@ def test_websocket_connections_are_forwarded() -> None:
     run(test)
 
 
-def pending_connections(port: int) -> int:
+def count_pending_connections(port: int) -> int:
     """Return the number of connections to a port that the kernel has established and no server has accepted."""
     rows = [row.split() for row in Path("/proc/net/tcp").read_text().splitlines()[1:]]
     listening = "0A"
@@ -303,11 +303,11 @@ def test_connections_beyond_the_limit_wait(monkeypatch: pytest.MonkeyPatch) -> N
     async def test(lab: IngressLab) -> None:
         open_connections = [await asyncio.open_connection(ADDRESS, lab.http_port) for _ in range(3)]
         waiting = asyncio.create_task(lab.get())
-        await eventually(lambda: pending_connections(lab.http_port))
+        await eventually(lambda: count_pending_connections(lab.http_port))
         reader, writer = open_connections[1]
         writer.write(b"GET / HTTP/1.1\r\nHost: web.example\r\n\r\n")
         await reader.readuntil(b"\r\n\r\n")  # the server has had the time to accept the connection that waits
-        assert pending_connections(lab.http_port) == 1
+        assert count_pending_connections(lab.http_port) == 1
         assert not waiting.done()
         open_connections[0][1].close()
         assert (await waiting)[0] == 404
@@ -323,7 +323,7 @@ def test_connections_beyond_the_limit_per_client_get_429(monkeypatch: pytest.Mon
 
     async def test(lab: IngressLab) -> None:
         connections = [await asyncio.open_connection(ADDRESS, lab.http_port) for _ in range(2)]
-        response = await lab.raw(b"")
+        response = await lab.send_raw(b"")
         assert response.startswith(b"HTTP/1.1 429 Too Many Requests\r\n")
         assert response.endswith(b"\r\n\r\ntoo many connections from this address")
         reader, writer = await asyncio.open_connection(ADDRESS, lab.https_port)
@@ -337,7 +337,7 @@ def test_connections_beyond_the_limit_per_client_get_429(monkeypatch: pytest.Mon
 
 
 async def _status_of(lab: IngressLab, code: int) -> bool:
-    response = await lab.raw(b"GET / HTTP/1.1\r\nHost: web.example\r\nConnection: close\r\n\r\n")
+    response = await lab.send_raw(b"GET / HTTP/1.1\r\nHost: web.example\r\nConnection: close\r\n\r\n")
     return response.startswith(b"HTTP/1.1 %d " % code)
 
 
@@ -345,7 +345,7 @@ def test_a_client_that_sends_no_request_is_disconnected(monkeypatch: pytest.Monk
     monkeypatch.setattr(listener_module, "_IDLE_S", 0.3)
 
     async def test(lab: IngressLab) -> None:
-        assert await lab.raw(b"GET / HTTP/1.1\r\nHost: web.exa") == b""
+        assert await lab.send_raw(b"GET / HTTP/1.1\r\nHost: web.exa") == b""
 
     run(test)
 
@@ -402,11 +402,11 @@ def test_ambiguous_requests_do_not_smuggle_a_second_request() -> None:
 
     async def test(lab: IngressLab) -> None:
         async with backend(handler) as port:
-            await routed(lab, port)
+            await create_route(lab, port)
             for head in AMBIGUOUS_HEADS:
                 paths.clear()
                 request = b"POST /first HTTP/1.1\r\nHost: web.example\r\n" + head + b"\r\n\r\n"
-                response = await lab.raw(request + b"0\r\n\r\n" + SMUGGLED)
+                response = await lab.send_raw(request + b"0\r\n\r\n" + SMUGGLED)
                 accepted_count = response.count(b"HTTP/1.1 200")
                 assert len(paths) == accepted_count, (head, paths, response)
                 assert paths[:1] in ([], ["/first"]), (head, paths, response)

@@ -23,7 +23,7 @@ OWN = machine("10.0.0.1/24", "10.200.0.0/24", "fd00:200::/64")
 OLDER = machine("10.0.0.2/24", "10.200.1.0/24", "172.30.0.2/32")
 
 
-def accepted(other: Machine, cluster: Sequence[object] = CLUSTER) -> list[str]:
+def accepted_destinations(other: Machine, cluster: Sequence[object] = CLUSTER) -> list[str]:
     older, last = accept_destinations(OWN, [OLDER, other], cluster)  # type: ignore[arg-type]
     assert list(older.destinations) == list(OLDER.destinations)
     return [str(destination) for destination in last.destinations]
@@ -31,7 +31,7 @@ def accepted(other: Machine, cluster: Sequence[object] = CLUSTER) -> list[str]:
 
 def test_own_pod_cidrs_and_node_addresses_are_accepted() -> None:
     destinations = ["10.200.2.0/24", "fd00:200:0:2::/64", "172.30.4.2/32"]
-    assert accepted(machine("10.9.0.3/24", *destinations)) == destinations
+    assert accepted_destinations(machine("10.9.0.3/24", *destinations)) == destinations
 
 
 @pytest.mark.parametrize(
@@ -54,8 +54,10 @@ def test_own_pod_cidrs_and_node_addresses_are_accepted() -> None:
     ],
 )
 def test_overlapping_or_foreign_destinations_are_rejected(destination: str) -> None:
-    assert accepted(machine("10.9.0.3/24", destination)) == []
+    assert accepted_destinations(machine("10.9.0.3/24", destination)) == []
 
 
 def test_without_cluster_cidrs_only_overlapping_destinations_are_rejected() -> None:
-    assert accepted(machine("10.9.0.3/24", "10.7.0.0/24", "0.0.0.0/0", "10.200.1.0/24"), []) == ["10.7.0.0/24"]
+    assert accepted_destinations(machine("10.9.0.3/24", "10.7.0.0/24", "0.0.0.0/0", "10.200.1.0/24"), []) == [
+        "10.7.0.0/24"
+    ]

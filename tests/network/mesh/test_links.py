@@ -15,14 +15,14 @@ from sampan.network.mesh.config import ROUTES, VXLAN, can_create
 from sampan.network.mesh.links import MeshLinks, has_leftovers, wireguard_settings
 from sampan.network.mesh.mesh_plan import Machine, MeshPlan, plan_mesh
 from tests.network.machines import Machines
-from tests.network.pods.lab import listening, needs_network, source_seen
+from tests.network.pods.lab import listening, needs_network, observe_source
 
 pytestmark = needs_network
 
 T = TypeVar("T")
 
 
-def with_links(namespace: Path, call: Callable[[MeshLinks], T]) -> T:
+def run_with_links(namespace: Path, call: Callable[[MeshLinks], T]) -> T:
     def work() -> T:
         links = MeshLinks(identity="test", cluster=b"CA", wireguard_port=51820)
         try:
@@ -41,7 +41,7 @@ def machine(address: str, cidr: str, *offered: str) -> Machine:
 
 def apply(namespace: Path, own: Machine, *others: Machine) -> None:
     plan = plan_mesh(own, others, wireguard_port=51820)
-    with_links(namespace, lambda links: links.apply(plan, own.interfaces[0], ""))
+    run_with_links(namespace, lambda links: links.apply(plan, own.interfaces[0], ""))
 
 
 def add_pod_address(namespace: Path, address: str) -> None:
@@ -91,13 +91,13 @@ def test_pods_of_two_machines_reach_each_other(machines: Machines, backend: str,
         apply(a, machine_a, machine_b)
         apply(b, machine_b, machine_a)
     with listening(b, 8080) as server:
-        source = source_seen(server, a, ("10.200.1.5", 8080))
+        source = observe_source(server, a, ("10.200.1.5", 8080))
     assert source == ("10.77.0.1" if backend == ROUTES else "10.200.0.0")
     assert "10.200.1.0" in routes(a)
     assert run_in_network(a, lambda: has_leftovers("test"))
     assert not run_in_network(a, lambda: has_leftovers("other"))
     for namespace in (a, b):
-        with_links(namespace, lambda links: links.remove_all())
+        run_with_links(namespace, lambda links: links.remove_all())
         assert "10.200.1.0" not in routes(namespace)
         assert links_of(namespace) == ["eth0", "lo"]
         assert not run_in_network(namespace, lambda: has_leftovers("test"))
@@ -127,7 +127,7 @@ def test_routes_of_other_programs_are_kept(machines: Machines) -> None:
 
     run_in_network(a, add)
     apply(a, machine("10.77.0.1/24", "10.200.0.0/24", ROUTES), machine("10.77.0.2/24", "10.200.1.0/24", ROUTES))
-    with_links(a, lambda links: links.remove_all())
+    run_with_links(a, lambda links: links.remove_all())
     assert routes(a) == ["10.201.0.0", "10.77.0.0"]
 
 
@@ -138,7 +138,7 @@ def test_gateway_outside_all_subnets_raises_mesh_error(machines: Machines) -> No
     a = machines.add("a", "10.77.0.1/24")
     plan = MeshPlan(routes=frozenset({MeshRoute("10.200.1.0/24", ROUTES, "192.0.2.1")}))
     with pytest.raises(MeshError, match=r"subnet of 192\.0\.2\.1"):
-        with_links(a, lambda links: links.apply(plan, ip_interface("10.77.0.1/24"), ""))
+        run_with_links(a, lambda links: links.apply(plan, ip_interface("10.77.0.1/24"), ""))
 
 
 def test_wireguard_peer_settings() -> None:

@@ -20,7 +20,7 @@ from sampan.network.nodes.addresses import host_addresses, ipv6_cidr, named_name
 from sampan.network.nodes.host_bridge import NodeNetworkError
 from sampan.network.pods import BridgeConfig, BridgeNetwork
 from sampan.network.pods.nft import run_nft
-from tests.network.pods.lab import OUTSIDE_IP, OUTSIDE_IP6, Lab, listening, needs_network, source_seen
+from tests.network.pods.lab import OUTSIDE_IP, OUTSIDE_IP6, Lab, listening, needs_network, observe_source
 
 pytestmark = needs_network
 
@@ -73,7 +73,7 @@ def test_nodes_reach_each_other_the_machine_and_external_hosts(lab: Lab, tmp_pat
                 (lab.outside, first, [OUTSIDE_IP, OUTSIDE_IP6], ["192.0.2.1", "2001:db8::1"]),
             ):
                 with listening(server, 8080) as listener:
-                    sources = [source_seen(listener, client, (target, 8080)) for target in address]
+                    sources = [observe_source(listener, client, (target, 8080)) for target in address]
                     assert sources == list(source)
             for attachment in (own_attachment, other_attachment):
                 await nodes.detach(attachment.node)
@@ -97,17 +97,17 @@ def test_pods_of_two_nodes_reach_each_other_without_nat(lab: Lab, tmp_path: Path
                 with listening(pods[1], 8080) as listener:
                     for version in (0, 1):
                         target = (ips[1][version], 8080)
-                        assert source_seen(listener, pods[0], target) == ips[0][version]
-                        assert source_seen(listener, lab.node, target) == attachments[0].host_addresses[version]
+                        assert observe_source(listener, pods[0], target) == ips[0][version]
+                        assert observe_source(listener, lab.node, target) == attachments[0].host_addresses[version]
                         first = attachments[0].namespace.path or tmp_path
-                        assert source_seen(listener, first, target) == attachments[0].addresses[version]
+                        assert observe_source(listener, first, target) == attachments[0].addresses[version]
                 with listening(lab.outside, 8080) as listener:
-                    assert source_seen(listener, pods[0], (OUTSIDE_IP, 8080)) == "192.0.2.1"
+                    assert observe_source(listener, pods[0], (OUTSIDE_IP, 8080)) == "192.0.2.1"
                 with listening(lab.node, 8080) as listener:  # the machine sees the addresses of pods
-                    assert source_seen(listener, pods[0], ("172.30.0.1", 8080)) == ips[0][0]
+                    assert observe_source(listener, pods[0], ("172.30.0.1", 8080)) == ips[0][0]
                 await nodes.route(objects[:1])
                 with pytest.raises(OSError, match="No route to host"), listening(pods[1], 8080) as listener:
-                    source_seen(listener, pods[0], (ips[1][0], 8080), wait_s=2)
+                    observe_source(listener, pods[0], (ips[1][0], 8080), wait_s=2)
             for attachment in attachments:
                 await nodes.detach(attachment.node)
 
@@ -149,17 +149,17 @@ def test_a_client_reaches_a_load_balancer_whose_rules_come_after_its_first_packe
 
 
 def test_node_address_is_kept_until_the_node_is_removed(lab: Lab, tmp_path: Path) -> None:
-    async def attached(*names: str) -> list[str]:
+    async def attach_nodes(*names: str) -> list[str]:
         async with bridge(tmp_path) as nodes:
             attachments = [await nodes.attach(name) for name in names]
             for name in names:
                 await nodes.detach(name)
             return [attachment.addresses[0] for attachment in attachments]
 
-    assert lab.run(lambda: attached("a", "b")) == ["172.30.0.2", "172.30.0.3"]
-    assert lab.run(lambda: attached("b", "c")) == ["172.30.0.3", "172.30.0.4"]
+    assert lab.run(lambda: attach_nodes("a", "b")) == ["172.30.0.2", "172.30.0.3"]
+    assert lab.run(lambda: attach_nodes("b", "c")) == ["172.30.0.3", "172.30.0.4"]
     (tmp_path / "a" / "node-address").unlink()
-    assert lab.run(lambda: attached("d")) == ["172.30.0.2"]
+    assert lab.run(lambda: attach_nodes("d")) == ["172.30.0.2"]
 
 
 def test_network_left_by_a_killed_process_is_reused_and_removed(lab: Lab, tmp_path: Path) -> None:
@@ -202,7 +202,7 @@ def test_node_bridges_of_two_clusters_are_independent(lab: Lab, tmp_path: Path) 
             assert routes == {"10.77.1.0/24": second.addresses[0]}
             assert second.namespace.path is not None
             with listening(second.namespace.path, 8080) as listener:
-                assert source_seen(listener, lab.node, (second.addresses[0], 8080)) == "172.30.4.1"
+                assert observe_source(listener, lab.node, (second.addresses[0], 8080)) == "172.30.4.1"
             assert bridge_of_nodes(tmp_path / "a") not in lab.links()
             assert first.namespace.path is not None
             assert not is_network(first.namespace.path)

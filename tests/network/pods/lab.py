@@ -116,7 +116,7 @@ def _keep_new_namespace(file: Path) -> None:
 def listening(namespace: Path, port: int, kind: int = socket.SOCK_STREAM, protocol: int = 0) -> Iterator[socket.socket]:
     """Listen on every address of both IP families."""
 
-    def opened() -> socket.socket:
+    def open_server() -> socket.socket:
         server = socket.socket(socket.AF_INET6, kind, protocol)
         server.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
         server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -126,11 +126,11 @@ def listening(namespace: Path, port: int, kind: int = socket.SOCK_STREAM, protoc
             server.listen()
         return server
 
-    with closing(run_in_network(namespace, opened)) as server:
+    with closing(run_in_network(namespace, open_server)) as server:
         yield server
 
 
-def source_seen(
+def observe_source(
     server: socket.socket, namespace: Path, to: tuple[str, int], protocol: int = 0, wait_s: float = _WAIT_S
 ) -> str:
     """Connect from a namespace to an address of the server; return the client address that the server sees."""

@@ -27,7 +27,7 @@ from tests.network.pods.lab import (
     listening,
     needs_network,
     needs_sctp,
-    source_seen,
+    observe_source,
 )
 
 pytestmark = needs_network
@@ -60,15 +60,15 @@ def test_pods_reach_pods_the_node_and_external_addresses(lab: Lab) -> None:
             assert (ips, others) == (["10.77.0.2", "fd77::2"], ["10.77.0.3", "fd77::3"])
             with listening(second, 80) as server:
                 for first_ip, second_ip in zip(ips, others, strict=True):
-                    assert source_seen(server, first, (second_ip, 80)) == first_ip
-                assert source_seen(server, lab.node, (others[0], 80)) == "10.77.0.1"
-                assert source_seen(server, lab.node, (others[1], 80)) == "fd77::1"
+                    assert observe_source(server, first, (second_ip, 80)) == first_ip
+                assert observe_source(server, lab.node, (others[0], 80)) == "10.77.0.1"
+                assert observe_source(server, lab.node, (others[1], 80)) == "fd77::1"
             with listening(lab.node, 81) as server:
                 for first_ip, node_ip in zip(ips, (NODE_IP, NODE_IP6), strict=True):
-                    assert source_seen(server, first, (node_ip, 81)) == first_ip
+                    assert observe_source(server, first, (node_ip, 81)) == first_ip
             with listening(lab.outside, 82) as server:
-                assert source_seen(server, first, (OUTSIDE_IP, 82)) == NODE_IP
-                assert source_seen(server, first, (OUTSIDE_IP6, 82)) == NODE_IP6
+                assert observe_source(server, first, (OUTSIDE_IP, 82)) == NODE_IP
+                assert observe_source(server, first, (OUTSIDE_IP6, 82)) == NODE_IP6
             await net.remove_all()
 
     lab.run(main)
@@ -106,11 +106,11 @@ def test_pod_traffic_inside_the_cluster_is_not_masqueraded(lab: Lab) -> None:
             [first_ip] = await nets[0].attach("one", first, [port(8080)])
             [second_ip] = await nets[1].attach("two", second, [port(8081)])
             with listening(second, 80) as server:
-                assert source_seen(server, first, (second_ip, 80)) == first_ip
-                assert source_seen(server, lab.outside, (NODE_IP, 8081)) == OUTSIDE_IP
+                assert observe_source(server, first, (second_ip, 80)) == first_ip
+                assert observe_source(server, lab.outside, (NODE_IP, 8081)) == OUTSIDE_IP
             await nets[1].remove_all()
             with listening(first, 80) as server:
-                assert source_seen(server, lab.outside, (NODE_IP, 8080)) == OUTSIDE_IP
+                assert observe_source(server, lab.outside, (NODE_IP, 8080)) == OUTSIDE_IP
             await nets[0].remove_all()
 
     lab.run(main)
@@ -125,27 +125,27 @@ def test_host_ports(lab: Lab) -> None:
             await net.attach("one", pod, ports)
             neighbour, neighbour6 = await net.attach("two", other, [])
             with listening(pod, 80) as web, listening(pod, 53, UDP) as dns:
-                assert source_seen(web, lab.outside, (NODE_IP, 8080)) == OUTSIDE_IP
-                assert source_seen(web, lab.outside, (NODE_IP6, 8080)) == OUTSIDE_IP6
-                assert source_seen(dns, lab.outside, (NODE_IP, 8053)) == OUTSIDE_IP
-                assert source_seen(web, lab.node, (NODE_IP, 8080)) == NODE_IP
-                assert source_seen(web, lab.node, (NODE_IP6, 8080)) == NODE_IP6
-                assert source_seen(web, lab.node, ("127.0.0.1", 8080)) == "10.77.0.1"
-                assert source_seen(web, lab.node, ("127.0.0.1", 8081)) == "10.77.0.1"
-                assert source_seen(web, lab.node, (NODE_IP, 8082)) == NODE_IP
-                assert source_seen(dns, lab.node, ("127.0.0.1", 8053)) == "10.77.0.1"
-                assert source_seen(web, other, (NODE_IP, 8080)) == neighbour
-                assert source_seen(web, other, (NODE_IP6, 8080)) == neighbour6
+                assert observe_source(web, lab.outside, (NODE_IP, 8080)) == OUTSIDE_IP
+                assert observe_source(web, lab.outside, (NODE_IP6, 8080)) == OUTSIDE_IP6
+                assert observe_source(dns, lab.outside, (NODE_IP, 8053)) == OUTSIDE_IP
+                assert observe_source(web, lab.node, (NODE_IP, 8080)) == NODE_IP
+                assert observe_source(web, lab.node, (NODE_IP6, 8080)) == NODE_IP6
+                assert observe_source(web, lab.node, ("127.0.0.1", 8080)) == "10.77.0.1"
+                assert observe_source(web, lab.node, ("127.0.0.1", 8081)) == "10.77.0.1"
+                assert observe_source(web, lab.node, (NODE_IP, 8082)) == NODE_IP
+                assert observe_source(dns, lab.node, ("127.0.0.1", 8053)) == "10.77.0.1"
+                assert observe_source(web, other, (NODE_IP, 8080)) == neighbour
+                assert observe_source(web, other, (NODE_IP6, 8080)) == neighbour6
                 assert (
-                    source_seen(web, pod, (NODE_IP, 8080)) == "10.77.0.1"
+                    observe_source(web, pod, (NODE_IP, 8080)) == "10.77.0.1"
                 )  # the pod connects to itself through its host port
-                assert source_seen(web, pod, (NODE_IP6, 8080)) == "fd77::1"
+                assert observe_source(web, pod, (NODE_IP6, 8080)) == "fd77::1"
                 for refused in ((NODE_IP, 8081), ("127.0.0.1", 8082)):
                     with pytest.raises(ConnectionRefusedError):
-                        source_seen(web, lab.node, refused)
+                        observe_source(web, lab.node, refused)
                 await net.detach("one")
                 with pytest.raises(ConnectionRefusedError):
-                    source_seen(web, lab.outside, (NODE_IP, 8080))
+                    observe_source(web, lab.outside, (NODE_IP, 8080))
             await net.remove_all()
 
     lab.run(main)
@@ -159,9 +159,9 @@ def test_single_stack_pod_cidrs(lab: Lab) -> None:
             async with network(lab, [cidr]) as net:
                 assert len(await net.attach("one", pod, [port(8080)])) == 1
                 with listening(pod, 80) as server:
-                    assert source_seen(server, lab.outside, (node, 8080)) == outside
+                    assert observe_source(server, lab.outside, (node, 8080)) == outside
                 with listening(lab.outside, 82) as server:
-                    assert source_seen(server, pod, (outside, 82)) == node
+                    assert observe_source(server, pod, (outside, 82)) == node
                 await net.remove_all()
 
     lab.run(main)
@@ -171,7 +171,7 @@ def test_udp_flow_moves_to_the_pod_that_takes_over_its_host_port(lab: Lab) -> No
     """The client keeps its source port, so that all datagrams belong to one conntrack entry."""
     first, second = lab.add_namespace("one"), lab.add_namespace("two")
 
-    def echoed(client: socket.socket, server: socket.socket) -> bytes:
+    def echo(client: socket.socket, server: socket.socket) -> bytes:
         client.sendto(b"?", (NODE_IP, 8053))
         try:
             _, source = server.recvfrom(10)
@@ -186,13 +186,13 @@ def test_udp_flow_moves_to_the_pod_that_takes_over_its_host_port(lab: Lab) -> No
             await net.attach("two", second, [])
             with client, listening(lab.node, 8053, UDP) as old, listening(second, 53, UDP) as web:
                 client.settimeout(60)
-                assert echoed(client, old) == b"hello"  # a socket of the node has the port
+                assert echo(client, old) == b"hello"  # a socket of the node has the port
                 await net.attach("one", first, [port(8053, 53, "UDP")])
                 with listening(first, 53, UDP) as server:
-                    assert echoed(client, server) == b"hello"
+                    assert echo(client, server) == b"hello"
                 await net.detach("one")
                 await net.attach("two", second, [port(8053, 53, "UDP")])
-                assert echoed(client, web) == b"hello"
+                assert echo(client, web) == b"hello"
             await net.remove_all()
 
     lab.run(main)
@@ -206,7 +206,7 @@ def test_sctp_host_ports(lab: Lab) -> None:
         async with network(lab) as net:
             await net.attach("one", pod, [port(8090, 90, "SCTP")])
             with listening(pod, 90, protocol=SCTP) as server:
-                assert source_seen(server, lab.outside, (NODE_IP, 8090), SCTP) == OUTSIDE_IP
+                assert observe_source(server, lab.outside, (NODE_IP, 8090), SCTP) == OUTSIDE_IP
             await net.remove_all()
 
     lab.run(main)
@@ -229,8 +229,8 @@ def test_without_bridge_filtering_redirected_connections_are_masqueraded(
             await net.attach("one", pod, [port(8080)])
             await net.attach("two", other, [])
             with listening(pod, 80) as web:
-                assert source_seen(web, other, (NODE_IP, 8080)) == "10.77.0.1"
-                assert source_seen(web, pod, (NODE_IP6, 8080)) == "fd77::1"
+                assert observe_source(web, other, (NODE_IP, 8080)) == "10.77.0.1"
+                assert observe_source(web, pod, (NODE_IP6, 8080)) == "fd77::1"
             await net.remove_all()
 
     lab.run(main)
@@ -252,10 +252,10 @@ def test_pods_do_not_reach_the_nodes_loopback(lab: Lab) -> None:
         async with network(lab) as net:
             await net.attach("one", pod, [])
             with listening(lab.node, 83) as server:
-                assert source_seen(server, lab.node, ("127.0.0.1", 83)) == "127.0.0.1"
+                assert observe_source(server, lab.node, ("127.0.0.1", 83)) == "127.0.0.1"
                 run_in_network(pod, misroute)
                 with pytest.raises(TimeoutError):
-                    source_seen(server, pod, ("127.0.0.1", 83), wait_s=0.3)
+                    observe_source(server, pod, ("127.0.0.1", 83), wait_s=0.3)
             await net.remove_all()
 
     lab.run(main)
@@ -268,7 +268,7 @@ def test_pod_networks_are_restored_after_kubelet_restart(lab: Lab) -> None:
     pods = {name: lab.add_namespace(name) for name in ("one", "two", "three")}
     ports = [port(8080)]
 
-    async def killed() -> None:
+    async def run_until_killed() -> None:
         net = BridgeNetwork(
             directory=lab.node.parent / "records", config=BridgeConfig(bridge="tst0"), clock=VirtualClock()
         )
@@ -279,13 +279,13 @@ def test_pod_networks_are_restored_after_kubelet_restart(lab: Lab) -> None:
         await net._run_in_thread(net._machine.close)
         net._thread.shutdown()
 
-    async def restarted() -> None:
+    async def run_after_restart() -> None:
         config = BridgeConfig(bridge="tst0")
         async with BridgeNetwork(directory=lab.node.parent / "records", config=config, clock=VirtualClock()) as net:
             assert net.list_pod_uids() == ["one"]
             assert net.addresses("one") == ["10.77.0.2", "fd77::2"]
             with listening(pods["one"], 80) as server:
-                assert source_seen(server, lab.outside, (NODE_IP, 8080)) == OUTSIDE_IP
+                assert observe_source(server, lab.outside, (NODE_IP, 8080)) == OUTSIDE_IP
                 with pytest.raises(RuntimeFailure, match="no podCIDR yet"):
                     await net.attach("three", pods["three"], [])
                 net.use_pod_cidrs(DUAL)
@@ -293,15 +293,15 @@ def test_pod_networks_are_restored_after_kubelet_restart(lab: Lab) -> None:
                 assert await net.attach("one", pods["one"], ports) == ["10.77.0.2", "fd77::2"]
                 assert lab.links() == links
                 assert await net.attach("three", pods["three"], []) == ["10.77.0.4", "fd77::4"]
-                assert source_seen(server, pods["three"], ("10.77.0.2", 80)) == "10.77.0.4"
+                assert observe_source(server, pods["three"], ("10.77.0.2", 80)) == "10.77.0.4"
             await net.detach("three")
             await net.detach("three")
             assert net.list_pod_uids() == ["one"]
             await net.remove_all()
 
-    lab.run(killed)
+    lab.run(run_until_killed)
     lab.end(pods["two"])
-    lab.run(restarted)
+    lab.run(run_after_restart)
 
 
 def test_remove_all_leaves_no_links_rules_or_records(lab: Lab) -> None:
@@ -329,19 +329,19 @@ def test_network_of_a_vanished_pod_is_removed_at_startup(lab: Lab) -> None:
     before = lab.links()
     pod = lab.add_namespace("one")
 
-    async def first() -> None:
+    async def attach_pod() -> None:
         async with network(lab) as net:
             await net.attach("one", pod, [port(8080)])
 
-    async def second() -> None:
+    async def check_network_is_removed() -> None:
         async with network(lab) as net:
             assert net.list_pod_uids() == []
             assert run_nft("list", "tables") == b""
 
-    lab.run(first)
+    lab.run(attach_pod)
     assert lab.links() > before
     lab.end(pod)
-    lab.run(second)
+    lab.run(check_network_is_removed)
     assert lab.links() == before
 
 
@@ -353,9 +353,9 @@ def test_new_sandbox_of_a_pod_keeps_its_addresses_and_replaces_its_host_ports(la
             ips = await net.attach("one", old, [port(8080)])
             assert await net.attach("one", new, [port(8081)]) == ips
             with listening(new, 80) as server:
-                assert source_seen(server, lab.outside, (NODE_IP, 8081)) == OUTSIDE_IP
+                assert observe_source(server, lab.outside, (NODE_IP, 8081)) == OUTSIDE_IP
                 with pytest.raises(ConnectionRefusedError):
-                    source_seen(server, lab.outside, (NODE_IP, 8080))
+                    observe_source(server, lab.outside, (NODE_IP, 8080))
             await net.remove_all()
 
     lab.run(main)
@@ -371,7 +371,7 @@ def test_pods_of_the_old_and_the_new_pod_cidr_reach_each_other(lab: Lab) -> None
             [second_ip] = await net.attach("two", second, [])
             assert second_ip == "10.78.0.2"
             with listening(second, 80) as server:
-                assert source_seen(server, first, (second_ip, 80)) == first_ip
+                assert observe_source(server, first, (second_ip, 80)) == first_ip
             await net.remove_all()
 
     lab.run(main)
@@ -388,7 +388,7 @@ def test_running_pod_keeps_its_network_when_a_second_attach_fails(lab: Lab) -> N
         async with network(lab) as net:
             assert net.addresses("one") == ips
             with listening(pod, 80) as server:
-                assert source_seen(server, lab.node, (ips[0], 80))
+                assert observe_source(server, lab.node, (ips[0], 80))
             await net.remove_all()
 
     lab.run(main)
@@ -416,10 +416,10 @@ def test_pod_traffic_passes_an_nftables_forward_policy_of_drop(lab: Lab) -> None
             ips = await net.attach("one", first, [port(8080)])
             await net.attach("two", second, [])
             with listening(first, 80) as server, listening(lab.outside, 82) as world:
-                assert source_seen(server, lab.outside, (NODE_IP, 8080)) == OUTSIDE_IP
+                assert observe_source(server, lab.outside, (NODE_IP, 8080)) == OUTSIDE_IP
                 for ip in ips:
-                    assert source_seen(server, second, (ip, 80))
-                assert source_seen(world, first, (OUTSIDE_IP6, 82)) == NODE_IP6
+                    assert observe_source(server, second, (ip, 80))
+                assert observe_source(world, first, (OUTSIDE_IP6, 82)) == NODE_IP6
             await net.remove_all()
         assert run_nft("list", "ruleset") == before
 
@@ -450,9 +450,9 @@ def test_pod_traffic_passes_an_iptables_legacy_forward_policy_of_drop(lab: Lab) 
             await net._run_in_thread(net._machine.check)
             assert iptables_legacy("-S").count("sampan: pods of tst0") == 4
             with listening(first, 80) as server:
-                assert source_seen(server, lab.outside, (NODE_IP, 8080)) == OUTSIDE_IP
+                assert observe_source(server, lab.outside, (NODE_IP, 8080)) == OUTSIDE_IP
                 for ip in ips:
-                    assert source_seen(server, second, (ip, 80))
+                    assert observe_source(server, second, (ip, 80))
             await net.remove_all()
         assert iptables_legacy("-S") == before
 
@@ -477,10 +477,10 @@ def test_deleted_rules_and_bridge_are_restored(lab: Lab) -> None:
                 run_nft("flush", "ruleset")
                 run_nft("-f", "-", text=DOCKER)
                 await net._run_in_thread(net._machine.check)
-                assert source_seen(server, lab.outside, (NODE_IP, 8080)) == OUTSIDE_IP
+                assert observe_source(server, lab.outside, (NODE_IP, 8080)) == OUTSIDE_IP
                 run_in_network(lab.node, lambda: _delete_link("tst0"))
                 await net._run_in_thread(net._machine.check)
-                assert source_seen(server, lab.outside, (NODE_IP, 8080)) == OUTSIDE_IP
+                assert observe_source(server, lab.outside, (NODE_IP, 8080)) == OUTSIDE_IP
             await net.remove_all()
 
     lab.run(main)

@@ -14,7 +14,7 @@ from sampan.machinery.linux.network_namespace import run_in_network
 from sampan.network.pods import BridgeConfig, BridgeNetwork
 from sampan.network.pods.config import is_link_of
 from sampan.network.pods.nft import run_nft
-from tests.network.pods.lab import NODE_IP, OUTSIDE_IP, Lab, listening, needs_network, source_seen
+from tests.network.pods.lab import NODE_IP, OUTSIDE_IP, Lab, listening, needs_network, observe_source
 from tests.network.pods.pod_churn import CIDRS
 
 pytestmark = needs_network
@@ -57,11 +57,12 @@ async def _check(lab: Lab, directory: Path, namespaces: list[Path]) -> None:
             with listening(namespace, 80) as server:
                 for ip in ips:
                     assert (
-                        source_seen(server, lab.node, (ip, 80)) == ("10.77.0.1", "fd77::1")[ip_address(ip).version == 6]
+                        observe_source(server, lab.node, (ip, 80))
+                        == ("10.77.0.1", "fd77::1")[ip_address(ip).version == 6]
                     )
         assert b"8000" not in run_nft("list", "ruleset")
         with listening(lab.outside, 82) as server:
-            assert source_seen(server, namespaces[0], (OUTSIDE_IP, 82)) == NODE_IP
+            assert observe_source(server, namespaces[0], (OUTSIDE_IP, 82)) == NODE_IP
 
 
 async def _remove_all(directory: Path) -> None:

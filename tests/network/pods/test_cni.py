@@ -18,7 +18,7 @@ from sampan.network.pods.cni import PLUGIN_DIRECTORIES, conflist, missing_plugin
 from sampan.network.pods.nft import run_nft
 from sampan.runtimes.contract import RuntimeFailure
 from tests.eventually import eventually
-from tests.network.pods.lab import NODE_IP, OUTSIDE_IP, OUTSIDE_IP6, Lab, listening, needs_network, source_seen
+from tests.network.pods.lab import NODE_IP, OUTSIDE_IP, OUTSIDE_IP6, Lab, listening, needs_network, observe_source
 
 CONFIG = BridgeConfig(bridge="tst0")
 _DROP = "table ip filter { chain FORWARD { type filter hook forward priority 0; policy drop; }; }"
@@ -116,11 +116,11 @@ def test_standard_cni_plugins_connect_a_pod(lab: Lab, tmp_path: Path) -> None:
         result = _call_all(network.file, "ADD", pod)
         assert [entry["address"] for entry in result["ips"]] == ["10.77.0.2/24", "fd77::2/64"]
         with listening(pod, 80) as server:
-            assert source_seen(server, lab.node, ("10.77.0.2", 80)) == "10.77.0.1"
-            assert source_seen(server, lab.outside, (NODE_IP, 8080)) == OUTSIDE_IP
+            assert observe_source(server, lab.node, ("10.77.0.2", 80)) == "10.77.0.1"
+            assert observe_source(server, lab.outside, (NODE_IP, 8080)) == OUTSIDE_IP
         with listening(lab.outside, 82) as server:
-            assert source_seen(server, pod, (OUTSIDE_IP, 82)) == NODE_IP
-            assert source_seen(server, pod, (OUTSIDE_IP6, 82))
+            assert observe_source(server, pod, (OUTSIDE_IP, 82)) == NODE_IP
+            assert observe_source(server, pod, (OUTSIDE_IP6, 82))
         _call_all(network.file, "DEL", pod)
         await network.remove_all()
         assert b"sampan" not in run_nft("list", "ruleset")

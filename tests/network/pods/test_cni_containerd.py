@@ -20,7 +20,7 @@ from tests.eventually import eventually
 from tests.network.pods.lab import NODE_IP, OUTSIDE_IP, Lab, listening, needs_network
 from tests.runtimes import engines, leftovers
 
-_MISSING = engines.missing("containerd", "runc", "iptables")
+_MISSING = engines.missing_requirement("containerd", "runc", "iptables")
 _GREETING = "echo hello | nc -l -p 80"
 
 pytestmark = [
@@ -62,7 +62,7 @@ async def _check_pod(lab: Lab, engine: engines.Engine, directory: Path) -> None:
         ),
         directory=directory,
         image=engines.BUSYBOX,
-        left=lambda uid: leftovers.of_pod(uid, engine.directory),
+        left=lambda uid: leftovers.find_leftovers(uid, engine.directory),
     )
     async with open_bench(subject) as bench:
         pod = await bench.sandbox(ports=[PortMapping(container_port=80, host_port=8080)])
@@ -73,7 +73,7 @@ async def _check_pod(lab: Lab, engine: engines.Engine, directory: Path) -> None:
             (lab.outside, (NODE_IP, 8080)),
             (lab.node, (NODE_IP, 8080)),
         ):
-            assert await _received(namespace, to) == b"hello\n"
+            assert await _receive(namespace, to) == b"hello\n"
         with listening(lab.outside, 82) as server:
             request = asyncio.ensure_future(bench.output(pod, f"echo | nc {OUTSIDE_IP} 82"))
             client, source = await asyncio.to_thread(server.accept)
@@ -82,7 +82,7 @@ async def _check_pod(lab: Lab, engine: engines.Engine, directory: Path) -> None:
             await request
 
 
-async def _received(namespace: Path, to: tuple[str, int]) -> bytes:
+async def _receive(namespace: Path, to: tuple[str, int]) -> bytes:
     """Return what the server sends. It may not listen yet, and it restarts after each connection."""
 
     def receive() -> bytes:

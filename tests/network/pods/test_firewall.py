@@ -20,12 +20,12 @@ from sampan.network.pods.firewall import (
 FORWARD = {"name": "FORWARD", "type": "filter", "hook": "forward", "prio": 0}
 
 
-def listing(*chains: dict[str, Any]) -> dict[str, Any]:
+def nft_listing(*chains: dict[str, Any]) -> dict[str, Any]:
     return {"nftables": [{"metainfo": {}}, *({"chain": chain} for chain in chains)]}
 
 
 def test_forward_chains_with_a_drop_policy_are_found() -> None:
-    rules = listing(
+    rules = nft_listing(
         {**FORWARD, "family": "ip", "table": "filter", "policy": "drop"},
         {**FORWARD, "family": "ip6", "table": "filter", "policy": "accept"},
         {"family": "ip", "table": "filter", "name": "DOCKER"},
@@ -40,7 +40,7 @@ def test_forward_chains_with_a_drop_policy_are_found() -> None:
 
 
 def test_blocking_firewalls_are_logged_once(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
-    rules = listing(
+    rules = nft_listing(
         {"family": "inet", "table": "firewall", "name": "forward", "hook": "forward", "policy": "drop"},
         {"family": "inet", "table": "firewalld", "name": "filter_FORWARD", "hook": "forward", "policy": "accept"},
     )

@@ -17,7 +17,7 @@ def test_delete_continues_past_a_link_that_the_kernel_has_removed(lab: Lab, monk
     """The kernel removes a link with the namespace of its peer, at any time after it was looked up."""
     index_of, indexes = links.index_of, {"gone0": 1_000_000}
 
-    def late_index_of(link: str) -> int:
+    def find_stale_index(link: str) -> int:
         return indexes.pop(link, 0) or index_of(link)
 
     def work() -> list[str]:
@@ -30,5 +30,5 @@ def test_delete_continues_past_a_link_that_the_kernel_has_removed(lab: Lab, monk
             pod_links.close()
         return [name for name in ("left0", "left1") if index_of(name)]
 
-    monkeypatch.setattr(links, "index_of", late_index_of)
+    monkeypatch.setattr(links, "index_of", find_stale_index)
     assert run_in_network(lab.node, work) == []

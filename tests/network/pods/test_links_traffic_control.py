@@ -45,7 +45,7 @@ def test_invalid_bandwidth_annotations_are_rejected(value: str, reason: str) -> 
     assert reason in failure.value.message
 
 
-def sending_time(source: Path, target: Path, address: str) -> float:
+def measure_sending_time(source: Path, target: Path, address: str) -> float:
     """Return the seconds that it takes to send the amount from one namespace to another."""
     received = bytearray()
 
@@ -77,10 +77,10 @@ def test_the_bandwidth_of_a_pod_is_limited_in_each_direction(lab: Lab, tmp_path:
             first = (await network.attach("free", free, ()))[0]
             limits = Bandwidth(ingress_bits_per_s=LIMIT, egress_bits_per_s=LIMIT)
             second = (await network.attach("slow", slow, (), limits))[0]
-            assert sending_time(free, slow, second) > SLOW_S
-            assert sending_time(slow, free, first) > SLOW_S
+            assert measure_sending_time(free, slow, second) > SLOW_S
+            assert measure_sending_time(slow, free, first) > SLOW_S
             await network.attach("slow", slow, (), limits)  # a second time changes nothing
-            assert sending_time(slow, free, first) > SLOW_S
+            assert measure_sending_time(slow, free, first) > SLOW_S
             shapers = {shaper_of(name) for name in lab.links() if name.startswith("tst0-")}
             assert len(shapers & lab.links()) == 1
             lab.end(slow)  # the link of the pod is deleted with its namespace, its intermediate device is not

@@ -267,8 +267,8 @@ class SctpAttempt(Attempt):
     def __init__(self, target: Path, source: str, to: tuple[str, int]) -> None:
         self._result, self._source = None, source
         self._port = struct.pack("!H", to[1])
-        self._receiver = run_in_network(target, _raw)
-        self._socket = _raw()
+        self._receiver = run_in_network(target, _open_raw_socket)
+        self._socket = _open_raw_socket()
         init = struct.pack("!BBHIIHHI", 1, 0, 20, 7, 65535, 1, 1, 1)
         self._socket.sendto(struct.pack("!HHII", 9999, to[1], 0, 0) + init, (to[0], 0))
 
@@ -285,7 +285,7 @@ class SctpAttempt(Attempt):
         self._receiver.close()
 
 
-def _raw() -> socket.socket:
+def _open_raw_socket() -> socket.socket:
     return socket.socket(socket.AF_INET, socket.SOCK_RAW | socket.SOCK_NONBLOCK, _SCTP)
 
 

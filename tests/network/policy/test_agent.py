@@ -23,7 +23,7 @@ from sampan.machinery.linux.network_namespace import NetworkNamespace, run_in_ne
 from sampan.network.nft import run_nft
 from sampan.network.pods import BridgeConfig, BridgeNetwork
 from sampan.network.policy import NetworkPolicyAgent, PolicyConfig
-from tests.api_server import serving
+from tests.api_server import running_api_server
 from tests.eventually import eventually
 from tests.network.pods.conftest import lab
 from tests.network.pods.lab import Lab, needs_network
@@ -70,7 +70,7 @@ class Node:
 
 @asynccontextmanager
 async def node_of(lab: Lab) -> AsyncIterator[Node]:
-    async with serving() as server:
+    async with running_api_server() as server:
         node = Node(lab, server.client())
         await node.client.for_kind(Namespace).create(objects.namespace("x"))
         async with node.network:
@@ -81,7 +81,7 @@ async def node_of(lab: Lab) -> AsyncIterator[Node]:
 
 
 @asynccontextmanager
-async def running(node: Node) -> AsyncIterator[None]:
+async def running_agent(node: Node) -> AsyncIterator[None]:
     """Run the informers and the agent for the duration of the block."""
     async with node.informers:
         task = asyncio.create_task(node.agent.run())
@@ -132,7 +132,7 @@ def _bind() -> socket.socket:
     return server
 
 
-def _received(server: socket.socket) -> int:
+def _count_received(server: socket.socket) -> int:
     count = 0
     try:
         while server.recv(10):
@@ -162,10 +162,10 @@ def test_packets_arrive_without_a_policy(lab: Lab) -> None:
     async def main() -> None:
         async with (
             node_of(lab) as node,
-            running(node),
+            running_agent(node),
             connected_under_flood(lab, node, lambda: node.create_pod("server", app="server")) as (server, _),
         ):
-            await eventually(lambda: _received(server))
+            await eventually(lambda: _count_received(server))
 
     lab.run(main)
 
@@ -174,7 +174,7 @@ def test_isolate_does_not_miss_a_pod_seen_while_rules_are_written(lab: Lab, monk
     monkeypatch.setattr("sampan.network.policy.agent._KNOWN_S", 3600.0)
 
     async def main() -> None:
-        async with node_of(lab) as node, running(node), asyncio.timeout(60):
+        async with node_of(lab) as node, running_agent(node), asyncio.timeout(60):
             for number in range(20):
                 uid = await node.create_pod(f"pod-{number}")
                 await node.agent.isolate(uid, [f"10.78.0.{number + 2}"])
@@ -184,7 +184,7 @@ def test_isolate_does_not_miss_a_pod_seen_while_rules_are_written(lab: Lab, monk
 
 def test_new_pod_gets_no_packet_before_a_policy_unknown_to_the_informer(lab: Lab) -> None:
     async def main() -> int:
-        async with node_of(lab) as node, running(node):
+        async with node_of(lab) as node, running_agent(node):
 
             async def prepare() -> str:
                 node.informers.forget(resource_of(NetworkPolicy))
@@ -193,7 +193,7 @@ def test_new_pod_gets_no_packet_before_a_policy_unknown_to_the_informer(lab: Lab
 
             async with connected_under_flood(lab, node, prepare) as (server, flood):
                 await flood.send_more()
-                return _received(server)
+                return _count_received(server)
 
     assert lab.run(main) == 0
 
@@ -204,17 +204,17 @@ def test_pod_unknown_to_the_informers_gets_no_packet(lab: Lab, monkeypatch: pyte
     async def main() -> tuple[int, int]:
         async with node_of(lab) as node:
             client, target = lab.add_namespace("client"), lab.add_namespace("server")
-            async with running(node):
+            async with running_agent(node):
                 await node.network.attach(await node.create_pod("client"), client, [])
             await node.create_policy("deny")
             uid = await node.create_pod("server", app="server")
             with run_in_network(target, _bind) as server, flooded(client, "10.78.0.3") as flood:
                 await node.network.attach(uid, target, [])
                 await flood.send_more()
-                before = _received(server)
-                async with running(node):
+                before = _count_received(server)
+                async with running_agent(node):
                     await flood.send_more()
-                    return before, _received(server)
+                    return before, _count_received(server)
 
     assert lab.run(main) == (0, 0)
 
@@ -223,7 +223,7 @@ def test_policy_above_the_size_limit_gets_one_event(lab: Lab) -> None:
     """The event is not repeated by a change of the labels; a policy below the limit has none."""
 
     async def main() -> list[tuple[str, str, str, int]]:
-        async with node_of(lab) as node, running(node):
+        async with node_of(lab) as node, running_agent(node):
             policies = node.client.for_kind(NetworkPolicy)
             ports = [NetworkPolicyPort(port=1 + number) for number in range(NETWORK_POLICY_PEERS + 1)]
             spec = NetworkPolicySpec(ingress=[NetworkPolicyIngressRule(ports=ports)], policyTypes=["Ingress"])
@@ -261,13 +261,13 @@ def test_rules_of_the_previous_process_apply_until_informers_are_synced(lab: Lab
     """A restarted agent neither opens nor cuts running pods before it knows the policies."""
 
     async def main() -> None:
-        async with serving() as server:
+        async with running_api_server() as server:
             first = Node(lab, server.client())
             await first.client.for_kind(Namespace).create(objects.namespace("x"))
             async with first.network:
                 first.network.use_pod_cidrs(["10.78.0.0/24"])
                 await first.create_policy("deny")
-                async with running(first):
+                async with running_agent(first):
                     uids = {name: await first.create_pod(name, app=name) for name in ("server", "other")}
                     for name, uid in uids.items():
                         await first.network.attach(uid, lab.add_namespace(name), [])
@@ -278,7 +278,7 @@ def test_rules_of_the_previous_process_apply_until_informers_are_synced(lab: Lab
                 second.network.use_pod_cidrs(["10.78.0.0/24"])
                 await second.network.detach(uids["other"])
                 assert (rules_of(lab), table_handle(lab)) == (before, handle)
-                async with running(second):
+                async with running_agent(second):
                     await eventually(lambda: table_handle(lab) != handle)
                     assert rules_of(lab) == before
                 await second.network.remove_all()

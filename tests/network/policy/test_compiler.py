@@ -288,11 +288,11 @@ def test_cost_of_a_policy_does_not_grow_with_the_number_of_policies(monkeypatch:
     counts: list[object] = []
     count = PolicyCompiler._count
 
-    def counted(self: PolicyCompiler, item: str, step: int) -> int:
+    def record_count(self: PolicyCompiler, item: str, step: int) -> int:
         counts.append(item)
         return count(self, item, step)
 
-    monkeypatch.setattr(PolicyCompiler, "_count", counted)
+    monkeypatch.setattr(PolicyCompiler, "_count", record_count)
     spec = NetworkPolicySpec(podSelector=objects.selector(), ingress=[NetworkPolicyIngressRule()])
     for number in range(60):
         counts.clear()

@@ -90,11 +90,11 @@ def allow(
     return lambda lab: lab.policy(key, spec)
 
 
-def all_of(*changes: Callable[[PolicyLab], object]) -> Callable[[PolicyLab], object]:
+def combine_changes(*changes: Callable[[PolicyLab], object]) -> Callable[[PolicyLab], object]:
     return lambda lab: [change(lab) for change in changes]
 
 
-def no_change(lab: PolicyLab) -> None:
+def change_nothing(lab: PolicyLab) -> None:
     return
 
 
@@ -140,7 +140,7 @@ CASES: dict[str, Sequence[Step]] = {
     ],
     "should enforce policy to allow ingress traffic for a target": [
         Step(
-            all_of(
+            combine_changes(
                 allow("x/deny-all", types=["Ingress"]),
                 allow(
                     "x/allow-all-to-a",
@@ -220,21 +220,21 @@ CASES: dict[str, Sequence[Step]] = {
     ],
     "should enforce multiple, stacked policies with overlapping podSelectors": [
         Step(allow("x/81", ingress(FROM_Y, ports=[port(81, "TCP")]), target=A), ONLY_Y, port=81),
-        Step(no_change, [TO_A]),
+        Step(change_nothing, [TO_A]),
         Step(allow("x/80", ingress(FROM_Y, ports=[port(80, "TCP")]), target=A), ONLY_Y),
     ],
-    "should support allow-all policy": [Step(allow("x/allow-all", ingress())), Step(no_change, port=81)],
+    "should support allow-all policy": [Step(allow("x/allow-all", ingress())), Step(change_nothing, port=81)],
     "should allow ingress access on one named port": [
         Step(allow("x/named", ingress(ports=[port("serve-81-tcp")])), port=81),
-        Step(no_change, [DENY_INGRESS]),
+        Step(change_nothing, [DENY_INGRESS]),
     ],
     "should allow ingress access from namespace on one named port": [
         Step(allow("x/named", ingress(FROM_Y, ports=[port("serve-80-tcp", "TCP")]), target=A), ONLY_Y),
-        Step(no_change, [TO_A], port=81),
+        Step(change_nothing, [TO_A], port=81),
     ],
     "should allow egress access on one named port": [
         Step(allow("x/named", egress(ports=[port("serve-80-tcp")]))),
-        Step(no_change, [DENY_EGRESS], port=81),
+        Step(change_nothing, [DENY_EGRESS], port=81),
     ],
     "should enforce updated policy": [
         Step(allow("x/mutated", ingress()), port=81),
@@ -267,11 +267,11 @@ CASES: dict[str, Sequence[Step]] = {
             allow("x/both", ingress(pods(pod="b")), egress(ports=[port(80)]), target=A),
             [TO_A, ("x/b", "x/a", True)],
         ),
-        Step(no_change, [TO_A, FROM_A, ("x/b", "x/a", True)], port=81),
+        Step(change_nothing, [TO_A, FROM_A, ("x/b", "x/a", True)], port=81),
     ],
     "should support denying of egress traffic on the client side (even if the server explicitly allows this traffic)": [
         Step(
-            all_of(
+            combine_changes(
                 allow(
                     "x/to-y-a",
                     egress(
@@ -310,7 +310,7 @@ CASES: dict[str, Sequence[Step]] = {
     ],
     "should enforce ingress policy allowing any port traffic to a server on a specific protocol": [
         Step(allow("x/tcp", ingress(ports=[port(None, "TCP")]), target=A)),
-        Step(no_change, [TO_A], protocol="UDP"),
+        Step(change_nothing, [TO_A], protocol="UDP"),
     ],
     "should enforce multiple ingress policies with ingress allow-all policy taking precedence": [
         Step(allow("x/80", ingress(ports=[port(80)])), [DENY_INGRESS], port=81),
@@ -341,7 +341,9 @@ CASES: dict[str, Sequence[Step]] = {
     ],
     "should not mistakenly treat 'protocol: SCTP' as 'protocol: TCP', even if the plugin doesn't support SCTP": [
         Step(
-            all_of(allow("x/deny", types=["Ingress"]), allow("x/sctp", ingress(ports=[port(81, "SCTP")]), target=A)),
+            combine_changes(
+                allow("x/deny", types=["Ingress"]), allow("x/sctp", ingress(ports=[port(81, "SCTP")]), target=A)
+            ),
             [DENY_INGRESS],
             port=81,
         )
@@ -400,10 +402,10 @@ def test_official_case(policy_lab: PolicyLab, steps: Sequence[Step]) -> None:
         step.change(policy_lab)
         policy_lab.commit()
         through = policy_lab.check(step.port, step.protocol)
-        assert through == {pair: _expected(pair, step.table) for pair in through}
+        assert through == {pair: _is_reachable(pair, step.table) for pair in through}
 
 
-def _expected(pair: tuple[str, str], table: Sequence[Line]) -> bool:
+def _is_reachable(pair: tuple[str, str], table: Sequence[Line]) -> bool:
     is_reachable = True
     for source, destination, is_through in table:
         if _covers(source, pair[0]) and _covers(destination, pair[1]):

@@ -30,12 +30,12 @@ class Oracle:
                 if port.protocol.lower() != packet.protocol:
                     continue
                 if (packet.destination, packet.port) == (ips[0], port.port):
-                    return self._internal(packet, item, port, family)
+                    return self._internal_outcomes(packet, item, port, family)
                 if self._is_external(packet, item, port, family):
-                    return self._external(packet, item, port, family)
-        return self._no_service(packet, family)
+                    return self._external_outcomes(packet, item, port, family)
+        return self._outcomes_without_service(packet, family)
 
-    def _no_service(self, packet: Packet, family: str) -> set[Outcome]:
+    def _outcomes_without_service(self, packet: Packet, family: str) -> set[Outcome]:
         is_for_node = packet.destination in NODE_IPS.values()
         if not is_for_node and self._is_cluster_ip(packet.destination, family):
             return {Outcome("reject")}
@@ -54,33 +54,33 @@ class Oracle:
             return True
         return bool(port.nodePort) and (packet.destination, packet.port) == (NODE_IPS[family], port.nodePort)
 
-    def _internal(self, packet: Packet, item: Service, port: ServicePort, family: str) -> set[Outcome]:
+    def _internal_outcomes(self, packet: Packet, item: Service, port: ServicePort, family: str) -> set[Outcome]:
         usable = self._endpoints(item, port, family)
-        if not self._policy(usable, is_local=False):
+        if not self._select_endpoints(usable, is_local=False):
             return {Outcome("reject")}
         is_local = item.spec.internalTrafficPolicy == "Local"
-        chosen = self._policy(usable, is_local=is_local)
+        chosen = self._select_endpoints(usable, is_local=is_local)
         if not chosen:
             return {Outcome("drop")}
         is_from_cluster = any(_contains(cidr, packet.source) for cidr in CLUSTER_CIDRS)
-        return self._to(packet, chosen, is_masqueraded=not is_from_cluster, usable=usable)
+        return self._outcomes_to(packet, chosen, is_masqueraded=not is_from_cluster, usable=usable)
 
-    def _external(self, packet: Packet, item: Service, port: ServicePort, family: str) -> set[Outcome]:
+    def _external_outcomes(self, packet: Packet, item: Service, port: ServicePort, family: str) -> set[Outcome]:
         is_vip = packet.port == port.port and packet.destination in _vips(item)
         if is_vip and not self._is_allowed(packet, item, family):
             return {Outcome("drop")}
         usable = self._endpoints(item, port, family)
-        all_endpoints = self._policy(usable, is_local=False)
+        all_endpoints = self._select_endpoints(usable, is_local=False)
         if not all_endpoints:
             return {Outcome("reject")}
         if item.spec.externalTrafficPolicy != "Local":
-            return self._to(packet, all_endpoints, is_masqueraded=True, usable=usable)
+            return self._outcomes_to(packet, all_endpoints, is_masqueraded=True, usable=usable)
         if any(_contains(cidr, packet.source) for cidr in CLUSTER_CIDRS):
-            return self._to(packet, all_endpoints, is_masqueraded=False, usable=usable)
+            return self._outcomes_to(packet, all_endpoints, is_masqueraded=False, usable=usable)
         if packet.source in NODE_IPS.values():
-            return self._to(packet, all_endpoints, is_masqueraded=True, usable=usable)
-        local = self._policy(usable, is_local=True)
-        return self._to(packet, local, is_masqueraded=False, usable=usable) if local else {Outcome("drop")}
+            return self._outcomes_to(packet, all_endpoints, is_masqueraded=True, usable=usable)
+        local = self._select_endpoints(usable, is_local=True)
+        return self._outcomes_to(packet, local, is_masqueraded=False, usable=usable) if local else {Outcome("drop")}
 
     def _is_allowed(self, packet: Packet, item: Service, family: str) -> bool:
         ranges = [cidr for cidr in item.spec.loadBalancerSourceRanges if (":" in cidr) == (family == IPV6)]
@@ -88,7 +88,7 @@ class Oracle:
             return True
         return packet.source in _vips(item) and any(_contains(cidr, NODE_IPS[family]) for cidr in ranges)
 
-    def _to(
+    def _outcomes_to(
         self, packet: Packet, chosen: list[Endpoint], *, is_masqueraded: bool, usable: list[tuple[Endpoint, int]]
     ) -> set[Outcome]:
         ports = {_address(endpoint): port for endpoint, port in usable}
@@ -117,7 +117,7 @@ class Oracle:
                     by_address[_address(endpoint)] = endpoint, number
         return list(by_address.values())
 
-    def _policy(self, usable: list[tuple[Endpoint, int]], *, is_local: bool) -> list[Endpoint]:
+    def _select_endpoints(self, usable: list[tuple[Endpoint, int]], *, is_local: bool) -> list[Endpoint]:
         endpoints = [endpoint for endpoint, _ in usable]
         ready = [e for e in endpoints if e.conditions.ready]
         draining = [e for e in endpoints if e.conditions.serving and e.conditions.terminating]

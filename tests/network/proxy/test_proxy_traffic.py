@@ -37,7 +37,7 @@ from tests.network.pods.lab import (
     listening,
     needs_network,
     needs_sctp,
-    source_seen,
+    observe_source,
 )
 from tests.network.proxy.objects import NODE, OTHER_NODE, endpoint, endpoint_slice, port, service
 
@@ -171,14 +171,14 @@ def test_cluster_ips(lab: Lab) -> None:
         services.put(service("web", **DUAL), "b")
         (a4, a6) = services.ips["a"]
         with listening(b, 80) as server:
-            assert source_seen(server, a, (IP, 80)) == a4
-            assert source_seen(server, a, (IP6, 80)) == a6
-            assert source_seen(server, b, (IP, 80)) == GATEWAY  # hairpin
-            assert source_seen(server, b, (IP6, 80)) == GATEWAY6
-            assert source_seen(server, lab.node, (IP, 80)) == GATEWAY
-            assert source_seen(server, lab.node, (IP6, 80)) == GATEWAY6
-            assert source_seen(server, lab.outside, (IP, 80)) == GATEWAY
-            assert source_seen(server, lab.outside, (IP6, 80)) == GATEWAY6
+            assert observe_source(server, a, (IP, 80)) == a4
+            assert observe_source(server, a, (IP6, 80)) == a6
+            assert observe_source(server, b, (IP, 80)) == GATEWAY  # hairpin
+            assert observe_source(server, b, (IP6, 80)) == GATEWAY6
+            assert observe_source(server, lab.node, (IP, 80)) == GATEWAY
+            assert observe_source(server, lab.node, (IP6, 80)) == GATEWAY6
+            assert observe_source(server, lab.outside, (IP, 80)) == GATEWAY
+            assert observe_source(server, lab.outside, (IP6, 80)) == GATEWAY6
 
     run_lab(lab, test)
 
@@ -196,9 +196,9 @@ def test_pods_reach_services_without_br_netfilter(lab: Lab, monkeypatch: pytest.
     def test(services: ServiceLab) -> None:
         services.put(service("web", **DUAL), "b")
         with listening(services.pods["b"], 80) as server:
-            assert source_seen(server, services.pods["a"], (IP, 80)) == services.ips["a"][0]
-            assert source_seen(server, services.pods["a"], (IP6, 80)) == services.ips["a"][1]
-            assert source_seen(server, services.pods["b"], (IP, 80)) == GATEWAY
+            assert observe_source(server, services.pods["a"], (IP, 80)) == services.ips["a"][0]
+            assert observe_source(server, services.pods["a"], (IP6, 80)) == services.ips["a"][1]
+            assert observe_source(server, services.pods["b"], (IP, 80)) == GATEWAY
 
     monkeypatch.setattr(sysctls, "enable_bridge_netfilter", hide)
     run_lab(lab, test)
@@ -213,10 +213,10 @@ def test_udp_and_sctp_services(lab: Lab, protocol: str) -> None:
         item = service("dns", port(53, protocol=protocol, node_port=30053), type="NodePort", **DUAL)
         services.put(item, "b", number=5353, protocol=protocol)
         with listening(services.pods["b"], 5353, kind, number) as server:
-            assert source_seen(server, services.pods["a"], (IP, 53), number) == services.ips["a"][0]
-            assert source_seen(server, services.pods["a"], (IP6, 53), number) == services.ips["a"][1]
-            assert source_seen(server, services.pods["b"], (IP, 53), number) == GATEWAY
-            assert source_seen(server, lab.outside, (NODE_IP, 30053), number) == GATEWAY
+            assert observe_source(server, services.pods["a"], (IP, 53), number) == services.ips["a"][0]
+            assert observe_source(server, services.pods["a"], (IP6, 53), number) == services.ips["a"][1]
+            assert observe_source(server, services.pods["b"], (IP, 53), number) == GATEWAY
+            assert observe_source(server, lab.outside, (NODE_IP, 30053), number) == GATEWAY
 
     run_lab(lab, test)
 
@@ -226,10 +226,10 @@ def test_node_ports(lab: Lab) -> None:
         item = service("web", port(80, node_port=30080), type="NodePort", **DUAL)
         services.put(item, "b", number=8080)
         with listening(services.pods["b"], 8080) as server:
-            assert source_seen(server, lab.outside, (NODE_IP, 30080)) == GATEWAY
-            assert source_seen(server, lab.outside, (NODE_IP6, 30080)) == GATEWAY6
-            assert source_seen(server, lab.node, (NODE_IP, 30080)) == GATEWAY
-            assert source_seen(server, services.pods["a"], (NODE_IP, 30080)) == GATEWAY
+            assert observe_source(server, lab.outside, (NODE_IP, 30080)) == GATEWAY
+            assert observe_source(server, lab.outside, (NODE_IP6, 30080)) == GATEWAY6
+            assert observe_source(server, lab.node, (NODE_IP, 30080)) == GATEWAY
+            assert observe_source(server, services.pods["a"], (NODE_IP, 30080)) == GATEWAY
             assert_refused(lab.outside, (NODE_IP, 30081))
             assert_refused(services.pods["a"], (GATEWAY, 30080))  # only the addresses of the Node object by default
 
@@ -241,8 +241,8 @@ def test_node_ports_on_all_addresses(lab: Lab) -> None:
         item = service("web", port(80, node_port=30080), type="NodePort", **DUAL)
         services.put(item, "b", number=8080)
         with listening(services.pods["b"], 8080) as server:
-            assert source_seen(server, lab.outside, (NODE_IP, 30080)) == GATEWAY
-            assert source_seen(server, services.pods["a"], (GATEWAY, 30080)) == GATEWAY
+            assert observe_source(server, lab.outside, (NODE_IP, 30080)) == GATEWAY
+            assert observe_source(server, services.pods["a"], (GATEWAY, 30080)) == GATEWAY
             assert_refused(lab.node, ("127.0.0.1", 30080))
 
     run_lab(lab, test, ProxyConfig(cluster_cidrs=CLUSTER_CIDRS, node_port_addresses=()))
@@ -256,10 +256,10 @@ def test_external_and_load_balancer_addresses(lab: Lab) -> None:
         services.put(item, "b")
         with listening(services.pods["b"], 80) as server:
             for address in (EXTERNAL_IP, BALANCER_IP):
-                assert source_seen(server, lab.outside, (address, 80)) == GATEWAY
-                assert source_seen(server, services.pods["a"], (address, 80)) == GATEWAY
-                assert source_seen(server, lab.node, (address, 80)) == GATEWAY
-            assert source_seen(server, lab.outside, (BALANCER_IP6, 80)) == GATEWAY6
+                assert observe_source(server, lab.outside, (address, 80)) == GATEWAY
+                assert observe_source(server, services.pods["a"], (address, 80)) == GATEWAY
+                assert observe_source(server, lab.node, (address, 80)) == GATEWAY
+            assert observe_source(server, lab.outside, (BALANCER_IP6, 80)) == GATEWAY6
 
     run_lab(lab, test)
 
@@ -276,19 +276,19 @@ def test_external_traffic_policy_local(lab: Lab) -> None:
         )
         services.put(item, "b")
         with listening(services.pods["b"], 80) as server:
-            assert source_seen(server, lab.outside, (NODE_IP, 30080)) == OUTSIDE_IP  # the source is kept
-            assert source_seen(server, lab.outside, (NODE_IP6, 30080)) == OUTSIDE_IP6
-            assert source_seen(server, lab.outside, (BALANCER_IP, 80)) == OUTSIDE_IP
-            assert source_seen(server, services.pods["a"], (BALANCER_IP, 80)) == services.ips["a"][0]
-            assert source_seen(server, lab.node, (BALANCER_IP, 80)) == GATEWAY
+            assert observe_source(server, lab.outside, (NODE_IP, 30080)) == OUTSIDE_IP  # the source is kept
+            assert observe_source(server, lab.outside, (NODE_IP6, 30080)) == OUTSIDE_IP6
+            assert observe_source(server, lab.outside, (BALANCER_IP, 80)) == OUTSIDE_IP
+            assert observe_source(server, services.pods["a"], (BALANCER_IP, 80)) == services.ips["a"][0]
+            assert observe_source(server, lab.node, (BALANCER_IP, 80)) == GATEWAY
         services.put(item, OUTSIDE_IP)  # the only endpoint is on another node
         with listening(lab.outside, 80) as server:
             assert_dropped(lab.outside, (NODE_IP, 30080))
             assert_dropped(lab.outside, (BALANCER_IP, 80))
             assert (
-                source_seen(server, services.pods["a"], (BALANCER_IP, 80)) == NODE_IP
+                observe_source(server, services.pods["a"], (BALANCER_IP, 80)) == NODE_IP
             )  # masqueraded, because the packet leaves the cluster
-            assert source_seen(server, lab.node, (NODE_IP, 30080)) == NODE_IP
+            assert observe_source(server, lab.node, (NODE_IP, 30080)) == NODE_IP
         services.put(item)
         assert_refused(lab.outside, (NODE_IP, 30080))
         assert_refused(lab.outside, (BALANCER_IP, 80))
@@ -302,7 +302,7 @@ def test_internal_traffic_policy_local(lab: Lab) -> None:
         services.put(item, "b", OUTSIDE_IP)
         with listening(services.pods["b"], 80) as server:
             for _ in range(5):
-                assert source_seen(server, services.pods["a"], (IP, 80)) == services.ips["a"][0]
+                assert observe_source(server, services.pods["a"], (IP, 80)) == services.ips["a"][0]
         services.put(item, OUTSIDE_IP)
         assert_dropped(services.pods["a"], (IP, 80))
         assert_dropped(lab.node, (IP, 80))
@@ -326,7 +326,7 @@ def test_service_without_endpoints_rejects_connections(lab: Lab) -> None:
                     attempt.result()
         services.put(item, "b")
         with listening(services.pods["b"], 80) as server:
-            assert source_seen(server, services.pods["a"], (IP, 80)) == services.ips["a"][0]
+            assert observe_source(server, services.pods["a"], (IP, 80)) == services.ips["a"][0]
 
     run_lab(lab, test)
 
@@ -348,17 +348,17 @@ def test_load_balancer_source_ranges(lab: Lab) -> None:
             assert_dropped(lab.outside, (BALANCER_IP, 80))
             assert_dropped(lab.outside, (BALANCER_IP6, 80))
             assert_dropped(lab.node, (BALANCER_IP, 80))
-            assert source_seen(server, services.pods["a"], (BALANCER_IP, 80)) == GATEWAY
-            assert source_seen(server, lab.outside, (NODE_IP, 30080)) == GATEWAY  # node ports are not restricted
+            assert observe_source(server, services.pods["a"], (BALANCER_IP, 80)) == GATEWAY
+            assert observe_source(server, lab.outside, (NODE_IP, 30080)) == GATEWAY  # node ports are not restricted
             services.put(load_balanced(f"{OUTSIDE_IP}/32", "2001:db8::/64"), "b")
-            assert source_seen(server, lab.outside, (BALANCER_IP, 80)) == GATEWAY
-            assert source_seen(server, lab.outside, (BALANCER_IP6, 80)) == GATEWAY6
+            assert observe_source(server, lab.outside, (BALANCER_IP, 80)) == GATEWAY
+            assert observe_source(server, lab.outside, (BALANCER_IP6, 80)) == GATEWAY6
             assert_dropped(services.pods["a"], (BALANCER_IP, 80))
 
     run_lab(lab, test)
 
 
-def accepted(servers: Sequence[socket.socket], namespace: Path, to: tuple[str, int]) -> int:
+def find_accepting_server(servers: Sequence[socket.socket], namespace: Path, to: tuple[str, int]) -> int:
     """Connect, and return the index of the server that got the connection."""
     with ExitStack() as stack:
         stack.enter_context(connect(namespace, to))
@@ -383,7 +383,7 @@ def test_connections_are_balanced(lab: Lab) -> None:
         with listening_pods(services, "a", "b", "c") as servers:
             counts = [0, 0, 0]
             for _ in range(60):
-                counts[accepted(servers, lab.node, (IP, 80))] += 1
+                counts[find_accepting_server(servers, lab.node, (IP, 80))] += 1
             assert all(count > 5 for count in counts), counts
 
     run_lab(lab, test, pods=("a", "b", "c"))
@@ -394,14 +394,14 @@ def test_session_affinity(lab: Lab) -> None:
         item = service("web", affinity_s=2, **DUAL)
         services.put(item, "a", "b", "c")
         with listening_pods(services, "a", "b", "c") as servers:
-            first = accepted(servers, lab.node, (IP, 80))
-            assert {accepted(servers, lab.node, (IP, 80)) for _ in range(20)} == {first}
+            first = find_accepting_server(servers, lab.node, (IP, 80))
+            assert {find_accepting_server(servers, lab.node, (IP, 80)) for _ in range(20)} == {first}
             assert run_nft("list", "ruleset").count(b"expires") == 1
             wait_until(lambda: b"expires" not in run_nft("list", "ruleset"))
-            second = accepted(servers, lab.node, (IP, 80))
+            second = find_accepting_server(servers, lab.node, (IP, 80))
             others = [name for index, name in enumerate("abc") if index != second]
             services.put(item, *others)  # the endpoint of the client is gone
-            assert len({accepted(servers, lab.node, (IP, 80)) for _ in range(10)} - {second}) == 1
+            assert len({find_accepting_server(servers, lab.node, (IP, 80)) for _ in range(10)} - {second}) == 1
 
     run_lab(lab, test, pods=("a", "b", "c"))
 
@@ -416,7 +416,7 @@ def test_established_connection_survives_removal_of_its_endpoint(lab: Lab) -> No
             assert select.select(servers[:1], [], [], 10)[0]
             with servers[0].accept()[0] as peer:
                 services.put(item, "b")
-                assert {accepted(servers, lab.node, (IP, 80)) for _ in range(10)} == {1}
+                assert {find_accepting_server(servers, lab.node, (IP, 80)) for _ in range(10)} == {1}
                 for text in (b"still", b"here"):
                     client.sendall(text)
                     assert peer.recv(10) == text

@@ -32,7 +32,7 @@ def addresses(endpoints: tuple[EndpointInfo, ...]) -> list[str]:
     return [endpoint.address for endpoint in endpoints]
 
 
-def resolved(spec: dict[str, object], *endpoints: object, zone: str = "a") -> ServicePortState:
+def resolve_port(spec: dict[str, object], *endpoints: object, zone: str = "a") -> ServicePortState:
     node_port = port(node_port=30080 if spec.get("type") == "NodePort" else 0)
     states = resolve(
         service("web", node_port, **spec),  # type: ignore[arg-type]
@@ -206,11 +206,11 @@ class TestEndpoints:
             assert [e.is_terminating for e in state.endpoints] == [False]
 
     def test_unset_conditions_mean_ready_and_serving(self) -> None:
-        [info] = resolved({}, endpoint("10.0.0.1", ready=None, serving=None)).endpoints
+        [info] = resolve_port({}, endpoint("10.0.0.1", ready=None, serving=None)).endpoints
         assert (info.is_ready, info.is_serving, info.is_terminating) == (True, True, False)
 
     def test_local_ready_addresses(self) -> None:
-        state = resolved(
+        state = resolve_port(
             LOCAL, endpoint("10.0.0.1", node=NODE), endpoint("10.0.0.2"), endpoint("10.0.0.3", ready=False)
         )
         assert state.local_ready_addresses == {"10.0.0.1"}
@@ -218,35 +218,37 @@ class TestEndpoints:
 
 class TestCategories:
     def test_only_ready_endpoints_are_used(self) -> None:
-        state = resolved({}, endpoint("10.0.0.1"), endpoint("10.0.0.2", ready=False), endpoint("10.0.0.3"))
+        state = resolve_port({}, endpoint("10.0.0.1"), endpoint("10.0.0.2", ready=False), endpoint("10.0.0.3"))
         assert addresses(state.categories.cluster) == ["10.0.0.1", "10.0.0.3"]
         assert (state.categories.local, state.categories.has_any) == ((), True)
 
     def test_terminating_endpoints_are_used_if_no_endpoint_is_ready(self) -> None:
         terminating_endpoint = endpoint("10.0.0.1", ready=False, serving=True, terminating=True)
-        assert addresses(resolved({}, terminating_endpoint, endpoint("10.0.0.2")).categories.cluster) == ["10.0.0.2"]
-        assert addresses(resolved({}, terminating_endpoint, endpoint("10.0.0.2", ready=False)).categories.cluster) == [
-            "10.0.0.1"
+        assert addresses(resolve_port({}, terminating_endpoint, endpoint("10.0.0.2")).categories.cluster) == [
+            "10.0.0.2"
         ]
+        assert addresses(
+            resolve_port({}, terminating_endpoint, endpoint("10.0.0.2", ready=False)).categories.cluster
+        ) == ["10.0.0.1"]
 
     def test_has_any_is_false_without_usable_endpoints(self) -> None:
-        assert not resolved({}).categories.has_any
-        assert not resolved({}, endpoint("10.0.0.1", ready=False)).categories.has_any
+        assert not resolve_port({}).categories.has_any
+        assert not resolve_port({}, endpoint("10.0.0.1", ready=False)).categories.has_any
 
     def test_external_traffic_policy_local(self) -> None:
-        categories = resolved(LOCAL, endpoint("10.0.0.1", node=NODE), endpoint("10.0.0.2")).categories
+        categories = resolve_port(LOCAL, endpoint("10.0.0.1", node=NODE), endpoint("10.0.0.2")).categories
         assert addresses(categories.local) == ["10.0.0.1"]
         assert addresses(categories.cluster) == addresses(categories.reachable) == ["10.0.0.1", "10.0.0.2"]
 
     def test_local_terminating_endpoints_are_reachable_beside_remote_ready_endpoints(self) -> None:
         terminating_endpoint = endpoint("10.0.0.1", node=NODE, ready=False, serving=True, terminating=True)
-        categories = resolved(LOCAL, terminating_endpoint, endpoint("10.0.0.2")).categories
+        categories = resolve_port(LOCAL, terminating_endpoint, endpoint("10.0.0.2")).categories
         assert addresses(categories.local) == ["10.0.0.1"]
         assert addresses(categories.cluster) == ["10.0.0.2"]
         assert addresses(categories.reachable) == ["10.0.0.1", "10.0.0.2"]
 
     def test_internal_traffic_policy_local(self) -> None:
-        categories = resolved({"internalTrafficPolicy": "Local"}, endpoint("10.0.0.1")).categories
+        categories = resolve_port({"internalTrafficPolicy": "Local"}, endpoint("10.0.0.1")).categories
         assert (categories.cluster, categories.local, categories.reachable) == ((), (), ())
         assert categories.has_any
 
@@ -272,8 +274,8 @@ class TestCategories:
             endpoint(address, **hint)  # type: ignore[arg-type]
             for address, hint in zip(ADDRESSES, hints, strict=True)
         ]
-        assert addresses(resolved({}, *endpoints, zone=zone).categories.cluster) == used
+        assert addresses(resolve_port({}, *endpoints, zone=zone).categories.cluster) == used
 
     def test_hints_of_endpoints_that_are_not_ready_are_ignored(self) -> None:
-        state = resolved({}, endpoint("10.0.0.1", zones=["a"]), endpoint("10.0.0.2", ready=False))
+        state = resolve_port({}, endpoint("10.0.0.1", zones=["a"]), endpoint("10.0.0.2", ready=False))
         assert addresses(state.categories.cluster) == ["10.0.0.1"]

@@ -24,7 +24,9 @@ from tests.runtimes import engines, leftovers
 from tests.runtimes.engines import BUSYBOX, Engine
 
 _NEEDED = ("dockerd", "containerd", "runc")
-pytestmark = pytest.mark.skipif(bool(engines.missing(*_NEEDED)), reason=engines.missing(*_NEEDED))
+pytestmark = pytest.mark.skipif(
+    bool(engines.missing_requirement(*_NEEDED)), reason=engines.missing_requirement(*_NEEDED)
+)
 _SUBNET = f"198.19.{os.getpid() % 256}.0/24"
 
 
@@ -50,7 +52,7 @@ def run_with_bench(engine: Engine, directory: Path, work: Callable[[Bench], Awai
             open=open_runtime,
             directory=directory,
             image=BUSYBOX,
-            left=lambda uid: leftovers.of_pod(uid, engine.directory),
+            left=lambda uid: leftovers.find_leftovers(uid, engine.directory),
         )
         async with asyncio.timeout(150), open_bench(subject) as bench:
             await work(bench)

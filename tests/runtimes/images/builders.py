@@ -59,9 +59,10 @@ class MadeImage:
             {
                 "schemaVersion": 2,
                 "mediaType": "application/vnd.oci.image.manifest.v1+json",
-                "config": {"mediaType": "application/vnd.oci.image.config.v1+json", **described(self.config)},
+                "config": {"mediaType": "application/vnd.oci.image.config.v1+json", **describe_blob(self.config)},
                 "layers": [
-                    {"mediaType": "application/vnd.oci.image.layer.v1.tar+gzip", **described(data)} for data in packed
+                    {"mediaType": "application/vnd.oci.image.layer.v1.tar+gzip", **describe_blob(data)}
+                    for data in packed
                 ],
             }
         ).encode()
@@ -69,21 +70,21 @@ class MadeImage:
         self.blobs = {digest(data): data for data in (self.config, self.manifest, *packed)}
 
 
-def described(data: bytes) -> dict[str, Any]:
+def describe_blob(data: bytes) -> dict[str, Any]:
     return {"digest": digest(data), "size": len(data)}
 
 
-def with_diff_ids(image: MadeImage, *diff_ids: str) -> MadeImage:
+def set_diff_ids(image: MadeImage, *diff_ids: str) -> MadeImage:
     """Return the image with a configuration that names other layers."""
     config = json.loads(image.config)
     config["rootfs"]["diff_ids"] = list(diff_ids)
-    return with_config(image, config)
+    return set_config(image, config)
 
 
-def with_config(image: MadeImage, config: dict[str, Any]) -> MadeImage:
+def set_config(image: MadeImage, config: dict[str, Any]) -> MadeImage:
     image.config = json.dumps(config).encode()
     manifest = json.loads(image.manifest)
-    manifest["config"] |= described(image.config)
+    manifest["config"] |= describe_blob(image.config)
     image.manifest = json.dumps(manifest).encode()
     image.digest, image.id = digest(image.manifest), digest(image.config)
     image.blobs |= {image.digest: image.manifest, image.id: image.config}
@@ -97,7 +98,7 @@ def busybox_with(files: Files, **config: Any) -> MadeImage:
     return MadeImage(all_files | files, pack=bytes, **{"Env": ["PATH=/bin"], **config})
 
 
-def special(name: str, kind: bytes) -> tarfile.TarInfo:
+def special_file(name: str, kind: bytes) -> tarfile.TarInfo:
     member = tarfile.TarInfo(name)
     member.type, member.mode = kind, 0o644
     member.devmajor, member.devminor = 10, 130
@@ -108,7 +109,7 @@ def index_of(*images: MadeImage, architectures: tuple[str, ...] = ("amd64",)) ->
     rows = [
         {
             "mediaType": "application/vnd.oci.image.manifest.v1+json",
-            **described(image.manifest),
+            **describe_blob(image.manifest),
             "platform": {"os": "linux", "architecture": architecture},
         }
         for image, architecture in zip(images, architectures, strict=True)
@@ -118,7 +119,7 @@ def index_of(*images: MadeImage, architectures: tuple[str, ...] = ("amd64",)) ->
 
 
 def oci_archive(path: Path, image: MadeImage, name: str = "") -> Path:
-    description = {"mediaType": "application/vnd.oci.image.manifest.v1+json", **described(image.manifest)}
+    description = {"mediaType": "application/vnd.oci.image.manifest.v1+json", **describe_blob(image.manifest)}
     if name:
         description["annotations"] = {"io.containerd.image.name": name}
     index = json.dumps({"schemaVersion": 2, "manifests": [description]}).encode()

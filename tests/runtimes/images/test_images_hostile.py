@@ -38,13 +38,13 @@ def header(name: str, kind: bytes, size: int = 0, **fields: Any) -> bytes:
     return member.tobuf(tarfile.GNU_FORMAT)
 
 
-def padded(data: bytes) -> bytes:
+def pad(data: bytes) -> bytes:
     return data + bytes(-len(data) % BLOCK)
 
 
 def pax(*records: bytes, kind: bytes = b"x") -> bytes:
     data = b"".join(records)
-    return header("pax", kind, len(data)) + padded(data)
+    return header("pax", kind, len(data)) + pad(data)
 
 
 def record(key: bytes, value: bytes) -> bytes:
@@ -55,7 +55,7 @@ def record(key: bytes, value: bytes) -> bytes:
     return str(length).encode() + rest
 
 
-def unpacked(directory: Path, data: bytes, pack: Callable[[bytes], bytes] = bytes) -> Path:
+def unpack_archive(directory: Path, data: bytes, pack: Callable[[bytes], bytes] = bytes) -> Path:
     blob, packed = directory / "blob", pack(data)
     blob.write_bytes(packed)
     return LayerStore(directory / "layers").unpack(blob, digest(data), blob_digest=digest(packed))
@@ -64,11 +64,11 @@ def unpacked(directory: Path, data: bytes, pack: Callable[[bytes], bytes] = byte
 def check_rejected(message: str, work: Callable[[], object]) -> None:
     """Check that the work raises BadImage with a message, at bounded cost."""
 
-    def refused() -> None:
+    def expect_bad_image() -> None:
         with pytest.raises(BadImage, match=message):
             work()
 
-    check_cost(refused)
+    check_cost(expect_bad_image)
 
 
 def check_bounds(work: Callable[[], object]) -> None:
@@ -113,13 +113,13 @@ def test_pax_header_of_digits_is_parsed_in_linear_time(tmp_path: Path) -> None:
     """The standard library takes quadratic time for such a header (CVE-2024-6232)."""
     for data in (b"1" * 1_000_000, b"1" * 500_000 + b" " + b"a" * 500_000, b"20 " + b"=" * 1_000_000):
         archive = pax(data) + header("file", b"0")
-        check_rejected(r"PAX header|a number", partial(unpacked, tmp_path, archive))
+        check_rejected(r"PAX header|a number", partial(unpack_archive, tmp_path, archive))
 
 
 def test_many_extended_headers_in_a_row_are_refused(tmp_path: Path) -> None:
     """The standard library calls itself recursively for each header."""
     data = pax(record(b"path", b"a")) * 5000 + header("file", b"0")
-    check_rejected("too many extended headers in a row", lambda: unpacked(tmp_path, data))
+    check_rejected("too many extended headers in a row", lambda: unpack_archive(tmp_path, data))
 
 
 @pytest.mark.parametrize(
@@ -143,21 +143,21 @@ def test_many_extended_headers_in_a_row_are_refused(tmp_path: Path) -> None:
 def test_invalid_tar_entries_are_rejected(tmp_path: Path, data: bytes, message: str) -> None:
     archive_data = data if data[156:157] not in b"x" else data + header("file", b"0")
     with pytest.raises(BadImage, match=message):
-        unpacked(tmp_path, archive_data + bytes(1024))
+        unpack_archive(tmp_path, archive_data + bytes(1024))
 
 
 def test_layer_with_an_extreme_compression_ratio_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "IMAGE_LAYER_FREE_BYTES", 1 << 20)
     data = layer({"zeros": bytes(4 << 20)})
     with pytest.raises(BadImage, match="too much for its packed size"):
-        unpacked(tmp_path, data, gzip.compress)
-    assert unpacked(tmp_path, layer({"file": os.urandom(2 << 20)}), gzip.compress).is_dir()
+        unpack_archive(tmp_path, data, gzip.compress)
+    assert unpack_archive(tmp_path, layer({"file": os.urandom(2 << 20)}), gzip.compress).is_dir()
 
 
 def test_layer_with_too_many_entries_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "IMAGE_LAYER_ENTRIES", 10)
     with pytest.raises(BadImage, match="more than 10 entries"):
-        unpacked(tmp_path, layer({f"f{at}": b"" for at in range(11)}))
+        unpack_archive(tmp_path, layer({f"f{at}": b"" for at in range(11)}))
 
 
 @pytest.mark.parametrize("depth", [200, 3000])
@@ -174,7 +174,7 @@ def test_depth_of_directories_that_are_nested_through_links_is_limited(tmp_path:
 
     def unpack() -> None:
         try:
-            unpacked(tmp_path, archive)
+            unpack_archive(tmp_path, archive)
         finally:
             remove_tree(tmp_path / "layers")
 
@@ -199,7 +199,7 @@ def test_archives_of_gnu_tar_are_unpacked(tmp_path: Path, form: str) -> None:
     data = subprocess.run(
         ["tar", f"--format={form}", "--numeric-owner", "-C", tree, "-cf", "-", "."], check=True, capture_output=True
     ).stdout
-    root = unpacked(tmp_path, data)
+    root = unpack_archive(tmp_path, data)
     assert (root / "dir/file").read_bytes() == b"content"
     assert (root / long).read_bytes() == b"long"
     assert os.readlink(root / "link") == "dir/file"
@@ -223,7 +223,7 @@ def test_sparse_files_of_gnu_tar_are_unpacked(tmp_path: Path, form: list[str]) -
         capture_output=True,
     ).stdout
     assert len(data) < 1 << 20
-    path = unpacked(tmp_path, data) / "sparse"
+    path = unpack_archive(tmp_path, data) / "sparse"
     assert path.stat().st_blocks * 512 < 2 << 20, "holes take no space"
     assert digest(path.read_bytes()) == digest((tree / "sparse").read_bytes())
 
@@ -284,10 +284,10 @@ def _seed() -> bytes:
     return b"".join(
         (
             plain,
-            pax(*records) + header("f", b"0", 3) + padded(b"abc"),
-            header("long", b"L", 5) + padded(b"name\0") + header("f", b"0"),
+            pax(*records) + header("f", b"0", 3) + pad(b"abc"),
+            header("long", b"L", 5) + pad(b"name\0") + header("f", b"0"),
             bytes(sparse) + bytes(1024),
-            pax(*sparse_records) + header("s", b"0", 517) + padded(padded(stored) + b"12345"),
+            pax(*sparse_records) + header("s", b"0", 517) + pad(pad(stored) + b"12345"),
             header("fifo", b"6") + header("dev", b"3", devmajor=1, devminor=3) + header("hard", b"1", linkname="d/f"),
             bytes(1024),
         )
@@ -298,12 +298,12 @@ SEED = _seed()
 
 
 def test_fuzzing_seed_is_a_valid_archive(tmp_path: Path) -> None:
-    root = unpacked(tmp_path, SEED)
+    root = unpack_archive(tmp_path, SEED)
     assert (root / "s").read_bytes() == b"12345\0\0\0\0"
     assert (root / "sparse").stat().st_size == 8192
 
 
-def _with_valid_checksums(data: bytes) -> bytes:
+def _fix_checksums(data: bytes) -> bytes:
     """Return the archive with valid checksums in all headers, so that changes reach the parser."""
     blocks = [bytearray(data[at : at + BLOCK]) for at in range(0, len(data), BLOCK)]
     for block in blocks:
@@ -327,12 +327,12 @@ def test_mutated_archives_are_unpacked_or_rejected_at_bounded_cost(
     data = bytearray(SEED)
     for at, new in changes:
         data[at : at + len(new)] = new
-    archive_data = _with_valid_checksums(bytes(data)) if has_valid_checksums else bytes(data[:end])
+    archive_data = _fix_checksums(bytes(data)) if has_valid_checksums else bytes(data[:end])
 
     def unpack() -> None:
         directory = tmp_path_factory.mktemp("layer")
         try:
-            unpacked(directory, archive_data, pack)
+            unpack_archive(directory, archive_data, pack)
         finally:
             assert {entry.name for entry in directory.iterdir()} <= {"blob", "layers"}
             shutil.rmtree(directory)
@@ -351,7 +351,7 @@ def test_random_bytes_are_rejected_at_bounded_cost(
         directory = tmp_path_factory.mktemp("junk")
         try:
             with suppress(BadImage):
-                unpacked(directory, magic + data)
+                unpack_archive(directory, magic + data)
             load(ImageStore(directory / "store"), directory / "blob", now=0)
         finally:
             shutil.rmtree(directory)

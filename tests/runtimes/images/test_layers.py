@@ -18,7 +18,7 @@ from tests.runtimes.images.builders import Files, digest, hard_link, layer
 IS_ROOT = os.geteuid() == 0
 
 
-def unpacked(directory: Path, files: Files, pack: object = bytes) -> Path:
+def unpack_files(directory: Path, files: Files, pack: object = bytes) -> Path:
     data = layer(files)
     blob = directory / "blob"
     blob.write_bytes(pack(data))  # type: ignore[operator]
@@ -33,7 +33,7 @@ def unpack(directory: Path, diff_id: str) -> Path:
 @pytest.mark.parametrize("pack", [bytes, gzip.compress, zstd_module().compress], ids=["tar", "gzip", "zstd"])
 def test_files_links_modes_and_times_are_unpacked(tmp_path: Path, pack: object) -> None:
     files = {"etc": None, "etc/motd": b"hello", "bin": "usr/bin", "usr/bin/tool": b"#!"}
-    root = unpacked(tmp_path, {**files, "also": hard_link("also", "etc/motd")}, pack)
+    root = unpack_files(tmp_path, {**files, "also": hard_link("also", "etc/motd")}, pack)
     assert (root / "etc/motd").read_bytes() == b"hello"
     assert os.readlink(root / "bin") == "usr/bin"
     assert (root / "also").stat().st_ino == (root / "etc/motd").stat().st_ino
@@ -45,14 +45,14 @@ def test_links_are_resolved_inside_the_layer(tmp_path: Path) -> None:
     """A link to a path outside leads to the same path inside the layer."""
     outside = tmp_path / "outside"
     outside.mkdir()
-    root = unpacked(tmp_path, {"out": str(outside), "out/file": b"x", "up": "../../..", "up/file": b"y"})
+    root = unpack_files(tmp_path, {"out": str(outside), "out/file": b"x", "up": "../../..", "up/file": b"y"})
     assert list(outside.iterdir()) == []
     assert (root / str(outside).lstrip("/") / "file").read_bytes() == b"x"
     assert (root / "file").read_bytes() == b"y"
 
 
 def test_absolute_names_are_unpacked_inside_the_layer(tmp_path: Path) -> None:
-    assert (unpacked(tmp_path, {"/etc/passwd-of-layer": b"x"}) / "etc/passwd-of-layer").read_bytes() == b"x"
+    assert (unpack_files(tmp_path, {"/etc/passwd-of-layer": b"x"}) / "etc/passwd-of-layer").read_bytes() == b"x"
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_absolute_names_are_unpacked_inside_the_layer(tmp_path: Path) -> None:
 )
 def test_invalid_entries_are_rejected(tmp_path: Path, files: Files) -> None:
     with pytest.raises(BadImage):
-        unpacked(tmp_path, files)
+        unpack_files(tmp_path, files)
     assert [path for path in (tmp_path / "layers").iterdir() if path.is_dir()] == []
     assert not (tmp_path.parent / "evil").exists()
 
@@ -78,9 +78,9 @@ def test_hard_link_to_a_file_outside_the_layer_is_rejected(tmp_path: Path) -> No
     secret = tmp_path / "secret"
     secret.write_bytes(b"private")
     with pytest.raises(BadImage):
-        unpacked(tmp_path, {"link": hard_link("link", f"../../{secret.name}")})
+        unpack_files(tmp_path, {"link": hard_link("link", f"../../{secret.name}")})
     with pytest.raises(BadImage):
-        unpacked(tmp_path, {"link": hard_link("link", str(secret))})
+        unpack_files(tmp_path, {"link": hard_link("link", str(secret))})
 
 
 def test_whiteouts(tmp_path: Path) -> None:
@@ -98,7 +98,7 @@ def test_whiteouts(tmp_path: Path) -> None:
 
 
 def test_later_entries_replace_earlier_entries(tmp_path: Path) -> None:
-    root = unpacked(tmp_path, {"a": b"1", "./a": None, "a/b": b"3", "c": None, "c/d": b"4", "./c": b"5"})
+    root = unpack_files(tmp_path, {"a": b"1", "./a": None, "a/b": b"3", "c": None, "c/d": b"4", "./c": b"5"})
     assert (root / "a/b").read_bytes() == b"3"
     assert (root / "c").read_bytes() == b"5"
 
@@ -134,7 +134,7 @@ def test_unpacking_never_writes_outside_the_layer(tmp_path_factory: pytest.TempP
     canary = directory / "canary"
     canary.mkdir()
     with suppress(BadImage):
-        unpacked(directory, files)
+        unpack_files(directory, files)
     assert list(canary.iterdir()) == []
     assert {path.name for path in directory.iterdir()} <= {"blob", "layers", "canary"}
 
@@ -143,5 +143,5 @@ def test_unpacking_never_writes_outside_the_layer(tmp_path_factory: pytest.TempP
 def test_owners_and_setuid_bits_are_kept(tmp_path: Path) -> None:
     member = tarfile.TarInfo("su")
     member.uid, member.gid, member.mode = 12, 34, 0o4755
-    status = (unpacked(tmp_path, {"su": member}) / "su").stat()
+    status = (unpack_files(tmp_path, {"su": member}) / "su").stat()
     assert (status.st_uid, status.st_gid, stat.S_IMODE(status.st_mode)) == (12, 34, 0o4755)

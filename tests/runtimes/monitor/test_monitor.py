@@ -44,7 +44,7 @@ def shell(text: str) -> list[str]:
     return ["/bin/sh", "-c", text]
 
 
-async def ended(client: MonitorClient, id: str) -> dict[str, Any]:
+async def wait_for_exit(client: MonitorClient, id: str) -> dict[str, Any]:
     """Wait until a process has ended, and return its entry."""
     exited: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
 
@@ -88,7 +88,7 @@ def test_output_and_exit_code_are_recorded(tmp_path: Path) -> None:
     async def work(client: MonitorClient) -> None:
         log, note = tmp_path / "logs/c/0.log", tmp_path / "exit"
         pid = await client.run("a", shell("echo one; echo two >&2; printf end; exit 3"), log=str(log), exit=str(note))
-        entry = await ended(client, "a")
+        entry = await wait_for_exit(client, "a")
         assert (entry["code"], entry["pid"]) == (3, pid)
         assert json.loads(note.read_text())["code"] == 3
         assert sorted(lines(log)) == [
@@ -108,7 +108,7 @@ def test_exit_code_of_a_killed_process_contains_the_signal(tmp_path: Path) -> No
         with pytest.raises(MonitorError, match="still running"):
             await client.forget("a")
         await client.kill("a", signal.SIGTERM)
-        assert (await ended(client, "a"))["code"] == 128 + 15
+        assert (await wait_for_exit(client, "a"))["code"] == 128 + 15
 
     run_with_monitor(tmp_path, work)
 
@@ -194,7 +194,7 @@ def test_process_left_by_a_launcher_is_monitored(tmp_path: Path) -> None:
         script = f"(echo started; sleep 0.2; exit 7) & echo $! > {pid_file}"
         pid = await client.run("a", shell(script), pid_file=str(pid_file), log=str(tmp_path / "log"))
         assert pid == int(pid_file.read_text())
-        assert (await ended(client, "a"))["code"] == 7
+        assert (await wait_for_exit(client, "a"))["code"] == 7
         with pytest.raises(MonitorError, match="exited with code 5"):
             await client.run("b", shell("exit 5"), pid_file=str(pid_file))
         assert [entry["id"] for entry in await client.list()] == ["a"]

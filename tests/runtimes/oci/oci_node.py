@@ -62,7 +62,7 @@ class Node:
         assert report is not None
         return report
 
-    async def ended(self) -> ContainerReport:
+    async def wait_for_exit(self) -> ContainerReport:
         while self.report().state != contract.EXITED:
             self.changed.clear()
             if self.report().state == contract.EXITED:
@@ -76,7 +76,7 @@ class Node:
 
     async def run(self, *command: str, **fields: Any) -> tuple[int, list[str]]:
         await self.start(*command, **fields)
-        return (await self.ended()).exit_code, self.log(fields.get("attempt", 0))
+        return (await self.wait_for_exit()).exit_code, self.log(fields.get("attempt", 0))
 
     async def exec(self, *command: str) -> tuple[int, bytes, bytes]:
         return await collect_output(await self.runtime.exec(POD, "c", command))

@@ -26,11 +26,11 @@ from sampan.runtimes.images.layers import LayerStore
 from sampan.runtimes.images.mounts import unmount_all
 from sampan.runtimes.images.pull import Puller
 from tests.runtimes import engines, registry
-from tests.runtimes.images.builders import MadeImage, busybox_with, digest, special, with_diff_ids
+from tests.runtimes.images.builders import MadeImage, busybox_with, digest, set_diff_ids, special_file
 from tests.runtimes.oci.oci_node import POD, PROGRAMS, Node, shell
 
 pytestmark = pytest.mark.skipif(
-    bool(engines.missing()) or not PROGRAMS, reason=engines.missing() or "needs crun or runc"
+    bool(engines.missing_requirement()) or not PROGRAMS, reason=engines.missing_requirement() or "needs crun or runc"
 )
 
 
@@ -81,7 +81,7 @@ def test_an_image_whose_layer_digest_is_a_host_path_is_refused(tmp_path: Path) -
         for diff_id in ("sha256:/etc", "sha256:../../pki", "sha256:", "/etc", "sha256:" + "A" * 64):
             with row(diff_id):
                 with pytest.raises(RuntimeFailure, match="not a digest"):
-                    await n.pull(with_diff_ids(busybox_with({}), diff_id))
+                    await n.pull(set_diff_ids(busybox_with({}), diff_id))
                 assert [image.id for image in await n.runtime.images()] == ["sampan.local/host@own"]
 
     run_with_node(tmp_path, work)
@@ -92,7 +92,7 @@ def test_an_image_volume_whose_layer_digest_is_a_host_path_is_refused(tmp_path: 
 
     async def work(n: PullingNode) -> None:
         good = await n.pull(busybox_with({}))
-        bad = with_diff_ids(MadeImage({"x": b"1"}), "sha256:/etc")
+        bad = set_diff_ids(MadeImage({"x": b"1"}), "sha256:/etc")
         store = ImageStore(n.directory / "images")
         for data in bad.blobs.values():
             store.blobs.put(data)
@@ -116,7 +116,7 @@ def test_naming_the_layer_of_a_private_image_gives_no_access_to_its_files(tmp_pa
         private = busybox_with({"secret": b"private"})
         name = await n.pull(private)
         assert await n.run(*shell("cat /secret"), image=name, image_ref="") == (0, ["private"])
-        hostile = with_diff_ids(busybox_with({"other": b""}), digest(private.plain[0]))
+        hostile = set_diff_ids(busybox_with({"other": b""}), digest(private.plain[0]))
         stolen = await n.pull(hostile)
         with pytest.raises(RuntimeFailure, match="unpacks to"):
             await n.start(*shell("cat /secret"), image=stolen, image_ref="", attempt=1)
@@ -146,7 +146,7 @@ def test_image_with_an_irregular_etc_passwd_does_not_block_the_node(tmp_path: Pa
         attempts = count()
         for kind, (content, message) in IRREGULAR_FILES.items():
             with row(kind):
-                entry = special(f"etc/{file}", content) if kind in ("pipe", "device", "directory") else content
+                entry = special_file(f"etc/{file}", content) if kind in ("pipe", "device", "directory") else content
                 files = {"etc/passwd": b"app:x:1000:1000::/:/bin/sh\n", f"etc/{file}": entry, "etc/passwd2": file}
                 name = await n.pull(busybox_with(files, User="app:staff" if file == "group" else "app"))
                 starts = [n.start(*shell("id"), image=name, image_ref="", attempt=next(attempts)) for _ in range(12)]

@@ -132,7 +132,7 @@ def test_attach_with_a_terminal(tmp_path: Path) -> None:
             if b"got hello" in piece[1]:
                 break
         await stream.close()
-        assert (await n.ended()).exit_code == 0
+        assert (await n.wait_for_exit()).exit_code == 0
 
     run_with_node(tmp_path, work)
 
@@ -143,11 +143,11 @@ def test_stop_with_and_without_grace_period(tmp_path: Path) -> None:
         await n.start(*shell("trap 'echo bye; exit 0' TERM; echo ready; while :; do sleep 0.05; done"))
         await eventually(lambda: bool(n.log()))
         await n.runtime.stop_container(POD, "c", 600)
-        assert ((await n.ended()).exit_code, n.log()) == (0, ["ready", "bye"])
+        assert ((await n.wait_for_exit()).exit_code, n.log()) == (0, ["ready", "bye"])
         await n.start(*shell("trap '' TERM; echo ready; while :; do sleep 0.05; done"), attempt=1)
         await n.runtime.stop_container(POD, "c", 30)
         await n.runtime.stop_container(POD, "c", 0)
-        assert (await n.ended()).exit_code == 137
+        assert (await n.wait_for_exit()).exit_code == 137
 
     run_with_node(tmp_path, work)
 
@@ -197,7 +197,7 @@ def test_container_above_its_memory_limit_is_killed(tmp_path: Path) -> None:
         await n.runtime.run_sandbox(POD, n.sandbox())
         script = "x=$(head -c 200000000 /dev/zero | tr '\\0' x); echo ${#x}"
         await n.start(*shell(script), resources=Resources(memory_bytes=32 << 20, cpu_shares=100, cpu_quota=200_000))
-        ended = await n.ended()
+        ended = await n.wait_for_exit()
         assert (ended.exit_code, ended.reason) in [
             (137, "OOMKilled"),
             (2, "Error"),
@@ -232,7 +232,7 @@ def test_containers_survive_a_kubelet_restart(tmp_path: Path) -> None:
             stream = await n.runtime.attach(POD, "c")
             await stream.write(b"\n")
             await stream.close()
-            assert (await n.ended()).exit_code == 4
+            assert (await n.wait_for_exit()).exit_code == 4
         await n.runtime.__aexit__(None, None, None)
         n.runtime = n.make()
         await n.runtime.__aenter__()

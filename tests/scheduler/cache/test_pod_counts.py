@@ -79,12 +79,12 @@ def test_1000_selectors_are_compared_only_with_their_own_pods(monkeypatch: pytes
     comparisons = 0
     matches = PodClass.matches
 
-    def counted(pod_class: PodClass, group: LabelGroup, spaces: object) -> bool:
+    def count_match(pod_class: PodClass, group: LabelGroup, spaces: object) -> bool:
         nonlocal comparisons
         comparisons += 1
         return matches(pod_class, group, spaces)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(PodClass, "matches", counted)
+    monkeypatch.setattr(PodClass, "matches", count_match)
     table = PodInfoTable()
     counts = PodCounts(table, 1)
     held = []

@@ -18,13 +18,15 @@ from sampan.api.types.core_v1 import (
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.api.values import quantity
 from sampan.scheduler.cache.pod_info import PodInfoTable, spec_with_occupied_resources
-from tests.scheduler.running_scheduler import NAMESPACE, running
+from tests.scheduler.running_scheduler import NAMESPACE, running_scheduler
 
 amounts = st.fixed_dictionaries({}, optional={"cpu": st.sampled_from(["1", "2", "1500m"]), "memory": st.just("1Gi")})
 reported = st.one_of(st.none(), amounts)
 
 
-def resized(desired: dict[str, str], actual: dict[str, str] | None, allocated: dict[str, str], reason: str = "") -> Pod:
+def resized_pod(
+    desired: dict[str, str], actual: dict[str, str] | None, allocated: dict[str, str], reason: str = ""
+) -> Pod:
     resources = ResourceRequirements(requests=actual) if actual is not None else None
     status = ContainerStatus(name="c", resources=resources, allocatedResources=allocated)
     conditions = [PodCondition(type="PodResizePending", status="True", reason=reason)] if reason else []
@@ -39,7 +41,7 @@ def resized(desired: dict[str, str], actual: dict[str, str] | None, allocated: d
 def test_highest_of_desired_actual_and_allocated_requests_counts(
     desired: dict[str, str], actual: Any, allocated: dict[str, str], reason: str
 ) -> None:
-    pod = resized(desired, actual, allocated, reason)
+    pod = resized_pod(desired, actual, allocated, reason)
     lists = (
         [desired] if actual is None else [actual, allocated] if reason == "Infeasible" else [desired, actual, allocated]
     )
@@ -56,7 +58,7 @@ def test_highest_of_pod_level_requests_counts(
     desired: dict[str, str], actual: Any, allocated: dict[str, str], reason: str
 ) -> None:
     """The requests of containers count only for resources without a pod-level request."""
-    pod = resized({"cpu": "100m", "memory": "1Mi"}, None, {}, reason)
+    pod = resized_pod({"cpu": "100m", "memory": "1Mi"}, None, {}, reason)
     pod.spec.resources = ResourceRequirements(requests=desired)
     pod.status.resources = ResourceRequirements(requests=actual) if actual is not None else None
     pod.status.allocatedResources = allocated
@@ -71,17 +73,17 @@ def test_highest_of_pod_level_requests_counts(
 
 
 def test_spec_without_a_resize_is_not_copied() -> None:
-    pod = resized({"cpu": "1"}, {"cpu": "1"}, {"cpu": "1"})
+    pod = resized_pod({"cpu": "1"}, {"cpu": "1"}, {"cpu": "1"})
     assert spec_with_occupied_resources(pod) is pod.spec
 
 
 @pytest.mark.parametrize(("reason", "is_free"), [("Deferred", False), ("Infeasible", True)])
 async def test_pending_resize_occupies_the_node_unless_infeasible(reason: str, is_free: bool) -> None:
     """A higher request occupies the node immediately, unless the resize is infeasible."""
-    async with running() as cluster:
+    async with running_scheduler() as cluster:
         await cluster.node("a", cpu="4")
         await cluster.create(cluster.pod("p", cpu="1"))
-        assert await cluster.where("p") == ["a"]
+        assert await cluster.find_nodes("p") == ["a"]
         pods = cluster.cluster.client.for_kind(Pod)
         status = {
             "containerStatuses": [
@@ -107,4 +109,4 @@ async def test_pending_resize_occupies_the_node_unless_infeasible(reason: str, i
         await pods.patch("p", {"status": {"conditions": [pending]}}, NAMESPACE, subresource="status")
         await cluster.settle()
         await cluster.create(cluster.pod("q", cpu="2"))
-        assert await cluster.where("q") == (["a"] if is_free else [""])
+        assert await cluster.find_nodes("q") == (["a"] if is_free else [""])

@@ -9,9 +9,9 @@ from sampan.machinery.client import PatchType
 from sampan.scheduler.config import DEFAULT_PLUGINS, PluginChoice, ProfileConfig, SchedulerConfig
 from sampan.scheduler.framework import Code, CycleState, Handle, PluginScope, Status
 from tests.eventually import eventually
-from tests.scheduler.running_scheduler import NAMESPACE, Running, running
+from tests.scheduler.running_scheduler import NAMESPACE, RunningScheduler, running_scheduler
 
-Scenario = Callable[[Running], Awaitable[None]]
+Scenario = Callable[[RunningScheduler], Awaitable[None]]
 
 
 class Held:
@@ -41,14 +41,14 @@ def run_scenario(scenario: Scenario) -> None:
     profile = ProfileConfig(plugins=(*DEFAULT_PLUGINS, PluginChoice(f"{__name__}:Held")))
 
     async def main() -> None:
-        async with running(SchedulerConfig(profiles=(profile,))) as cluster:
+        async with running_scheduler(SchedulerConfig(profiles=(profile,))) as cluster:
             await cluster.node("a", cpu="1")
             await scenario(cluster)
 
     asyncio.run(main())
 
 
-async def state(cluster: Running, name: str) -> tuple[str, str]:
+async def state(cluster: RunningScheduler, name: str) -> tuple[str, str]:
     """The node of the pod, and its nominated node."""
     await cluster.settle()
     pod = await cluster.get(name)
@@ -57,7 +57,7 @@ async def state(cluster: Running, name: str) -> tuple[str, str]:
 
 
 def test_the_node_of_a_waiting_pod_is_nominated() -> None:
-    async def scenario(cluster: Running) -> None:
+    async def scenario(cluster: RunningScheduler) -> None:
         await cluster.create(cluster.pod("permit"))
         await cluster.create(cluster.pod("prebind"))
         await cluster.create(cluster.pod("at-once"))
@@ -74,7 +74,7 @@ def test_the_node_of_a_waiting_pod_is_nominated() -> None:
 
 
 def test_nomination_is_removed_when_the_pod_is_rejected() -> None:
-    async def scenario(cluster: Running) -> None:
+    async def scenario(cluster: RunningScheduler) -> None:
         await cluster.create(cluster.pod("permit"))
         assert await state(cluster, "permit") == ("", "a")
         for waiting in cluster.scheduler.waiting:
@@ -91,7 +91,7 @@ def test_nomination_is_removed_when_the_pod_is_rejected() -> None:
 
 
 def test_pod_updates_during_the_binding_cycle_are_not_lost() -> None:
-    async def scenario(cluster: Running) -> None:
+    async def scenario(cluster: RunningScheduler) -> None:
         await cluster.create(cluster.pod("permit"))
         await cluster.settle()
         patch = {"metadata": {"labels": {"new": "yes"}}}
@@ -107,7 +107,7 @@ def test_pod_updates_during_the_binding_cycle_are_not_lost() -> None:
 
 
 def test_plugin_exception_fails_only_the_attempt() -> None:
-    async def scenario(cluster: Running) -> None:
+    async def scenario(cluster: RunningScheduler) -> None:
         await cluster.create(cluster.pod("faulty", cpu="1"))
         await cluster.settle()
         condition = await cluster.condition("faulty")
@@ -123,7 +123,7 @@ def test_plugin_exception_fails_only_the_attempt() -> None:
     run_scenario(scenario)
 
 
-async def check_preemption(cluster: Running, name: str) -> None:
+async def check_preemption(cluster: RunningScheduler, name: str) -> None:
     """Check that an unbound pod gives its node to a pod of higher priority, and is not deleted."""
     important = PriorityClass(value=1000)
     important.metadata.name = "high"
@@ -154,7 +154,7 @@ def test_pod_in_pre_bind_is_preempted() -> None:
 
 
 def test_nomination_cleared_in_the_status_is_dropped() -> None:
-    async def scenario(cluster: Running) -> None:
+    async def scenario(cluster: RunningScheduler) -> None:
         await cluster.create(cluster.pod("big", cpu="8"))
         await cluster.settle()
         pods = cluster.cluster.client.for_kind(Pod)

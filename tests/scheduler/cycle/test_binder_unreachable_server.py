@@ -12,15 +12,15 @@ from tests.controllers.cluster import Cluster
 from tests.controllers.ownership.pod_cluster import pod_cluster
 
 
-class Unreachable:
+class UnreachableTransport:
     """A transport on which the next bindings fail to connect, as many as `left` says."""
 
     def __init__(self, inner: LoopbackTransport, left: list[int]) -> None:
         self._inner, self._left = inner, left
         self.watch, self.close = inner.watch, inner.close
 
-    def as_user(self, user: UserInfo) -> "Unreachable":
-        return Unreachable(self._inner.as_user(user), self._left)
+    def as_user(self, user: UserInfo) -> "UnreachableTransport":
+        return UnreachableTransport(self._inner.as_user(user), self._left)
 
     async def send(self, request: Request) -> Response:
         if request.path.endswith("/binding") and self._left[0] > 0:
@@ -30,7 +30,7 @@ class Unreachable:
 
 
 def with_unreachable_server(c: Cluster, times: int) -> Cluster:
-    transport: Any = Unreachable(c.transport, [times])
+    transport: Any = UnreachableTransport(c.transport, [times])
     return replace(c, transport=cast(LoopbackTransport, transport))
 
 
@@ -39,7 +39,7 @@ async def test_a_binding_that_does_not_reach_the_server_is_retried() -> None:
         pod_cluster() as c,
         c.running("node-lifecycle-controller"),
         c.nodes("n"),
-        with_unreachable_server(c, 20).scheduling(),
+        with_unreachable_server(c, 20).running_scheduler(),
     ):
         await c.clock.advance(10)
         await c.client.for_kind(Pod).create(pod(name="p"))

@@ -151,7 +151,7 @@ def are_constrained(picks: Sequence[Pick], claim: ResourceClaim) -> bool:
     return True
 
 
-def first_valid(
+def first_valid_allocation(
     claims: Sequence[ResourceClaim],
     devices: Sequence[Device],
     in_use: Sequence[str] = (),

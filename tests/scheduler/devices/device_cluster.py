@@ -6,7 +6,7 @@ from sampan.api.types.core_v1 import Pod, PodResourceClaim
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.api.types.resource_v1 import DeviceClass, DeviceClassSpec, ResourceClaim, ResourceSlice
 from tests.scheduler.devices.device_world import DRIVER, cel, claim, device, slice_of
-from tests.scheduler.running_scheduler import NAMESPACE, Running
+from tests.scheduler.running_scheduler import NAMESPACE, RunningScheduler
 
 
 def named_claim(name: str, *requests: Any) -> ResourceClaim:
@@ -15,13 +15,13 @@ def named_claim(name: str, *requests: Any) -> ResourceClaim:
     return new_claim
 
 
-def pod_with_claims(cluster: Running, name: str, *claims: str) -> Pod:
+def pod_with_claims(cluster: RunningScheduler, name: str, *claims: str) -> Pod:
     pod = cluster.pod(name)
     pod.spec.resourceClaims = [PodResourceClaim(name=claim, resourceClaimName=claim) for claim in claims]
     return pod
 
 
-async def add_nodes_with_devices(cluster: Running) -> None:
+async def add_nodes_with_devices(cluster: RunningScheduler) -> None:
     """Create two nodes, of which `b` has two devices."""
     client = cluster.cluster.client
     for name in ("a", "b"):

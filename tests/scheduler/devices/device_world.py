@@ -76,18 +76,18 @@ def slice_of(
     return ResourceSlice(metadata=ObjectMeta(name=name or f"{pool}-{generation}"), spec=spec)
 
 
-def exactly(name: str, count: int = 1, **more: Any) -> DeviceRequest:
+def exact_request(name: str, count: int = 1, **more: Any) -> DeviceRequest:
     return DeviceRequest(
         name=name, exactly=ExactDeviceRequest(deviceClassName="gpu", allocationMode="ExactCount", count=count, **more)
     )
 
 
-def all_devices(name: str, **more: Any) -> DeviceRequest:
+def all_devices_request(name: str, **more: Any) -> DeviceRequest:
     exact = ExactDeviceRequest(deviceClassName="gpu", allocationMode="All", **more)
     return DeviceRequest(name=name, exactly=exact)
 
 
-def first_available(name: str, *alternatives: DeviceSubRequest) -> DeviceRequest:
+def first_available_request(name: str, *alternatives: DeviceSubRequest) -> DeviceRequest:
     return DeviceRequest(name=name, firstAvailable=list(alternatives))
 
 
@@ -170,12 +170,12 @@ class World:
         parts = zip(allocation_cache.pod_requests.claims, allocations, strict=True)
         return [allocation_result(claim_request, devices, node) for claim_request, devices in parts]
 
-    def allocated(self, *claims: ResourceClaim, node: str = "n") -> list[AllocationResult] | str:
+    def allocate(self, *claims: ResourceClaim, node: str = "n") -> list[AllocationResult] | str:
         return self.outcome_of(self.make_cache(*claims), claims, node)
 
     def devices_of(self, *claims: ResourceClaim, node: str = "n") -> Any:
         """The requests and devices of each claim, or the message of the rejection."""
-        allocations = self.allocated(*claims, node=node)
+        allocations = self.allocate(*claims, node=node)
         if isinstance(allocations, str):
             return allocations
         return [

@@ -26,7 +26,7 @@ from tests.scheduler.devices.device_world import (
     cel,
     claim,
     device,
-    exactly,
+    exact_request,
     result,
     slice_of,
 )
@@ -58,7 +58,7 @@ def pod_with_claim(simulation: Simulation, expression: str = f'device.attributes
     pod = builders.pod("p", namespace="x")
     pod.metadata.uid = "p"
     pod.spec.resourceClaims = [PodResourceClaim(name="c", resourceClaimName="c")]
-    put(simulation, claim(exactly("r", 2, selectors=cel(expression))))
+    put(simulation, claim(exact_request("r", 2, selectors=cel(expression))))
     return pod
 
 
@@ -118,7 +118,7 @@ def test_a_large_pool_is_read_in_parts() -> None:
     assert sum(1 for _ in plugin._allocator.catch_up(state, cycle.pod, rows)) < 3, "the results are cached"
 
 
-def matching(selectors: DeviceSelectors, request: RequestAlternative, candidate: CandidateDevice) -> bool:
+def matches_selectors(selectors: DeviceSelectors, request: RequestAlternative, candidate: CandidateDevice) -> bool:
     """Whether the device matches the selectors of the request; jobs run immediately."""
     steps = selectors.match_devices(0, request, [candidate])
     while True:
@@ -170,9 +170,9 @@ def test_a_device_caches_a_bounded_number_of_expressions() -> None:
     candidate = CandidateDevice(next(offers(offered)), offered.spec.devices[0])
     selectors = DeviceSelectors()
     for least in range(-150, 150):
-        claim_ = claim(exactly("r", selectors=cel(f'device.attributes["{DRIVER}"].link > {least}')))
+        claim_ = claim(exact_request("r", selectors=cel(f'device.attributes["{DRIVER}"].link > {least}')))
         ((request,),) = read_claim_requests([claim_], lambda name: CLASS).claims[0].requests
-        assert matching(selectors, request, candidate) is (least < 1)
+        assert matches_selectors(selectors, request, candidate) is (least < 1)
     assert len(candidate.matched) < 100
 
 

@@ -25,17 +25,17 @@ from sampan.api.types.resource_v1 import (
     DeviceToleration,
     ResourceSlice,
 )
-from tests.scheduler.devices.brute_force_allocator import first_valid
+from tests.scheduler.devices.brute_force_allocator import first_valid_allocation
 from tests.scheduler.devices.device_world import (
     DRIVER,
     World,
-    all_devices,
+    all_devices_request,
     allocated_claim,
     cel,
     claim,
     device,
-    exactly,
-    first_available,
+    exact_request,
+    first_available_request,
     result,
     slice_of,
     subrequest,
@@ -103,12 +103,16 @@ device_requests = st.fixed_dictionaries(
 def requests(draw: Any, at: int) -> Any:
     kind = draw(st.sampled_from(["exactly", "exactly", "all", "either"]))
     if kind == "either":
-        return first_available(
+        return first_available_request(
             f"r{at}",
             *(subrequest(f"s{number}", draw(st.integers(1, 2)), **draw(device_requests)) for number in range(2)),
         )
     more = {**draw(device_requests), "adminAccess": draw(st.sampled_from([None, None, None, True]))}
-    return all_devices(f"r{at}", **more) if kind == "all" else exactly(f"r{at}", draw(st.integers(1, 2)), **more)
+    return (
+        all_devices_request(f"r{at}", **more)
+        if kind == "all"
+        else exact_request(f"r{at}", draw(st.integers(1, 2)), **more)
+    )
 
 
 @st.composite
@@ -150,7 +154,7 @@ def test_allocation_matches_brute_force(data: Any) -> None:
                 world.put(allocated_claim(result(device_.name), name=device_.name))
                 in_use.append(device_.name)
     allocation = world.devices_of(*claims_)
-    expected = first_valid(claims_, pool_devices, in_use, used, {"memory": Fraction(3)})
+    expected = first_valid_allocation(claims_, pool_devices, in_use, used, {"memory": Fraction(3)})
     if isinstance(allocation, str) and "a claim constraint would not be satisfied" in allocation:
         return  # a constraint excludes a request for all devices: other alternatives are not tried
     assert (None if isinstance(allocation, str) else allocation) == expected
@@ -158,79 +162,82 @@ def test_allocation_matches_brute_force(data: Any) -> None:
 
 def test_search_backtracks_between_claims() -> None:
     world = World([slice_of([device("d0", "a"), device("d1", "b")])])
-    selective_claim = claim(exactly("r", selectors=model("a")))
-    assert world.devices_of(claim(exactly("r")), selective_claim) == [[("r", "d1")], [("r", "d0")]], (
+    selective_claim = claim(exact_request("r", selectors=model("a")))
+    assert world.devices_of(claim(exact_request("r")), selective_claim) == [[("r", "d1")], [("r", "d0")]], (
         "the search backtracks"
     )
-    assert world.devices_of(claim(exactly("r", 2)), selective_claim) == TOO_FEW
+    assert world.devices_of(claim(exact_request("r", 2)), selective_claim) == TOO_FEW
 
 
 def test_no_device_is_allocated_twice() -> None:
     world = World([slice_of([device(f"d{at}") for at in range(4)])])
     for first, second in product(range(1, 4), repeat=2):
-        got = world.devices_of(claim(exactly("r", first)), claim(exactly("r", second)))
+        got = world.devices_of(claim(exact_request("r", first)), claim(exact_request("r", second)))
         assert (got != TOO_FEW) == (first + second <= 4)
 
 
 class TestAllocationModeAll:
     def test_all_devices_are_allocated_or_none(self) -> None:
         world = World([slice_of([device("d0"), device("d1")])])
-        assert world.devices_of(claim(all_devices("r"))) == [[("r", "d0"), ("r", "d1")]]
+        assert world.devices_of(claim(all_devices_request("r"))) == [[("r", "d0"), ("r", "d1")]]
         world.put(allocated_claim(result("d1")))
-        assert world.devices_of(claim(all_devices("r"))) == TOO_FEW
+        assert world.devices_of(claim(all_devices_request("r"))) == TOO_FEW
 
     def test_incomplete_pool_is_rejected(self) -> None:
         message = (
             "claim x/c, request r: asks for all devices, but resource pool gpu.example.com/p is currently being updated"
         )
-        assert World([slice_of([device("d0")], count=2)]).devices_of(claim(all_devices("r"))) == message
+        assert World([slice_of([device("d0")], count=2)]).devices_of(claim(all_devices_request("r"))) == message
 
     def test_invalid_pool_is_rejected(self) -> None:
         duplicate_devices = slice_of([device("d0"), device("d0")])
         message = "claim x/c, request r: asks for all devices, but resource pool gpu.example.com/p is currently invalid"
-        assert World([duplicate_devices]).devices_of(claim(all_devices("r"))) == message
-        assert World([duplicate_devices]).devices_of(claim(exactly("r"))) == "invalid resource pools were encountered"
+        assert World([duplicate_devices]).devices_of(claim(all_devices_request("r"))) == message
+        assert (
+            World([duplicate_devices]).devices_of(claim(exact_request("r")))
+            == "invalid resource pools were encountered"
+        )
 
     def test_devices_that_violate_a_constraint_are_rejected(self) -> None:
         world = World([slice_of([device("d0", link=1), device("d1", link=2)])])
         message = "cannot add device gpu.example.com/p/d1 because a claim constraint would not be satisfied"
         same = [DeviceConstraint(matchAttribute=LINK)]
-        assert world.devices_of(claim(all_devices("r"), constraints=same)) == f"claim x/c, request r: {message}"
+        assert world.devices_of(claim(all_devices_request("r"), constraints=same)) == f"claim x/c, request r: {message}"
 
     def test_more_than_32_devices_are_rejected(self) -> None:
         world = World([slice_of([device(f"d{at}") for at in range(33)])])
         message = "claim x/c: number of requested devices 33 exceeds the claim limit of 32"
-        assert world.devices_of(claim(all_devices("r"))) == message
+        assert world.devices_of(claim(all_devices_request("r"))) == message
 
 
 class TestAdminAccess:
     def test_devices_in_use_are_allocated(self) -> None:
         world = World([slice_of([device("d0"), device("d1")])])
         world.put(allocated_claim(result("d0"), result("d1")))
-        admin = claim(exactly("r", 2, adminAccess=True))
+        admin = claim(exact_request("r", 2, adminAccess=True))
         assert world.devices_of(admin) == [[("r", "d0"), ("r", "d1")]]
-        allocation = world.allocated(admin)
+        allocation = world.allocate(admin)
         assert not isinstance(allocation, str)
         assert [result.adminAccess for result in allocation[0].devices.results] == [True, True]
 
     def test_devices_with_admin_access_stay_available(self) -> None:
         world = World([slice_of([device("d0")])])
         world.put(allocated_claim(result("d0", adminAccess=True)))
-        assert world.devices_of(claim(exactly("r"))) == [[("r", "d0")]]
+        assert world.devices_of(claim(exact_request("r"))) == [[("r", "d0")]]
 
     def test_device_is_not_allocated_twice_in_a_claim(self) -> None:
         world = World([slice_of([device("d0")])])
-        own, admin = exactly("r"), exactly("a", adminAccess=True)
+        own, admin = exact_request("r"), exact_request("a", adminAccess=True)
         assert world.devices_of(claim(own, admin)) == TOO_FEW
         assert world.devices_of(claim(own), claim(admin)) == [[("r", "d0")], [("a", "d0")]]
 
     def test_taints_must_be_tolerated(self) -> None:
         world = World([slice_of([device("d0", taints=[TAINT])])])
-        assert world.devices_of(claim(exactly("a", adminAccess=True))) == TOO_FEW
+        assert world.devices_of(claim(exact_request("a", adminAccess=True))) == TOO_FEW
 
 
 def test_first_available_alternatives_are_tried_in_order() -> None:
-    request = first_available("r", subrequest("many", 3), subrequest("few", 1))
+    request = first_available_request("r", subrequest("many", 3), subrequest("few", 1))
     world = World([slice_of([device(f"d{at}") for at in range(3)])])
     assert world.devices_of(claim(request)) == [[("r/many", f"d{at}") for at in range(3)]]
     world.put(allocated_claim(result("d0")))
@@ -239,14 +246,14 @@ def test_first_available_alternatives_are_tried_in_order() -> None:
 
 def test_alternative_beyond_32_devices_is_skipped() -> None:
     world = World([slice_of([device(f"d{at}") for at in range(40)])])
-    wide = claim(exactly("first", 20), first_available("r", subrequest("many", 20), subrequest("few", 2)))
+    wide = claim(exact_request("first", 20), first_available_request("r", subrequest("many", 20), subrequest("few", 2)))
     assert world.devices_of(wide)[0][-1] == ("r/few", "d21")
 
 
 def test_device_taints_and_tolerations() -> None:
     def is_allocated(taint: DeviceTaint, *tolerations: DeviceToleration) -> bool:
         world = World([slice_of([device("d", taints=[taint])])])
-        return bool(world.devices_of(claim(exactly("r", tolerations=list(tolerations)))) == [[("r", "d")]])
+        return bool(world.devices_of(claim(exact_request("r", tolerations=list(tolerations)))) == [[("r", "d")]])
 
     assert not is_allocated(TAINT)
     assert is_allocated(DeviceTaint(key="k", effect="None"))
@@ -264,10 +271,10 @@ class TestCounters:
     def test_devices_share_counters(self) -> None:
         parts = [self.part("whole", "40Gi"), self.part("half-0", "20Gi"), self.part("half-1", "20Gi")]
         world = World([slice_of(parts, count=2), card("40Gi")])
-        assert world.devices_of(claim(exactly("r", 2))) == [[("r", "half-0"), ("r", "half-1")]]
-        assert world.devices_of(claim(exactly("r", 3))) == TOO_FEW
+        assert world.devices_of(claim(exact_request("r", 2))) == [[("r", "half-0"), ("r", "half-1")]]
+        assert world.devices_of(claim(exact_request("r", 3))) == TOO_FEW
         world.put(allocated_claim(result("half-0")))
-        assert world.devices_of(claim(exactly("r"))) == [[("r", "half-1")]]
+        assert world.devices_of(claim(exact_request("r"))) == [[("r", "half-1")]]
 
     def test_devices_of_other_nodes_consume_counters(self) -> None:
         slices = [
@@ -276,36 +283,36 @@ class TestCounters:
             card("1", count=3),
         ]
         world = World(slices)
-        assert world.devices_of(claim(exactly("r"))) == [[("r", "here")]]
+        assert world.devices_of(claim(exact_request("r"))) == [[("r", "here")]]
         world.put(allocated_claim(result("there")))
-        assert world.devices_of(claim(exactly("r"))) == TOO_FEW
+        assert world.devices_of(claim(exact_request("r"))) == TOO_FEW
 
     def test_overcommitted_counters_block_only_devices_that_consume_them(self) -> None:
         """A driver may lower a counter below what allocated devices consume."""
         parts = [self.part("d0", "2"), self.part("d1", "2"), self.part("d2", "1"), device("d3")]
         world = World([slice_of(parts, count=2), card("3")])
         world.put(allocated_claim(result("d0"), result("d1")))
-        assert world.devices_of(claim(exactly("r"))) == [[("r", "d3")]]
-        assert world.devices_of(claim(exactly("r", 2))) == TOO_FEW
+        assert world.devices_of(claim(exact_request("r"))) == [[("r", "d3")]]
+        assert world.devices_of(claim(exact_request("r", 2))) == TOO_FEW
 
     def test_shared_device_consumes_counters_once(self) -> None:
         parts = [self.part("d0", "1", allowMultipleAllocations=True), self.part("d1", "1")]
         world = World([slice_of(parts, count=2), card("1")])
-        assert world.devices_of(claim(exactly("r")), claim(exactly("r"))) == [[("r", "d0")]] * 2
+        assert world.devices_of(claim(exact_request("r")), claim(exact_request("r"))) == [[("r", "d0")]] * 2
         world.put(allocated_claim(result("d0", shareID="s")))
-        assert world.devices_of(claim(exactly("r"))) == [[("r", "d0")]]
-        assert world.devices_of(claim(exactly("r", 2))) == TOO_FEW
+        assert world.devices_of(claim(exact_request("r"))) == [[("r", "d0")]]
+        assert world.devices_of(claim(exact_request("r", 2))) == TOO_FEW
 
     def test_undeclared_counter_set_makes_the_pool_invalid(self) -> None:
         world = World([slice_of([self.part("d0", "1")])])
-        assert world.devices_of(claim(exactly("r"))) == "invalid resource pools were encountered"
+        assert world.devices_of(claim(exact_request("r"))) == "invalid resource pools were encountered"
 
     def test_backtracking_releases_counters(self) -> None:
         """The counters of d0 are free again after the constraint rejected it."""
         parts = [self.part("d0", "1", link=1), self.part("d1", "1", link=2), self.part("d2", "1", link=2)]
         world = World([slice_of(parts, count=2), card("2")])
         same = [DeviceConstraint(matchAttribute=LINK)]
-        assert world.devices_of(claim(exactly("r", 2), constraints=same)) == [[("r", "d1"), ("r", "d2")]]
+        assert world.devices_of(claim(exact_request("r", 2), constraints=same)) == [[("r", "d1"), ("r", "d2")]]
 
 
 class TestCapacity:
@@ -313,11 +320,12 @@ class TestCapacity:
         """The device of each claim and how much of its memory the claim gets."""
         claims_ = [
             claim(
-                exactly("r", capacity=CapacityRequirements(requests={"memory": size}) if size else None), name=f"c{at}"
+                exact_request("r", capacity=CapacityRequirements(requests={"memory": size}) if size else None),
+                name=f"c{at}",
             )
             for at, size in enumerate(sizes)
         ]
-        allocation = world.allocated(*claims_)
+        allocation = world.allocate(*claims_)
         if isinstance(allocation, str):
             return allocation
         results = [allocation.devices.results[0] for allocation in allocation]
@@ -336,7 +344,7 @@ class TestCapacity:
 
     def test_every_share_has_a_share_id(self) -> None:
         world = self.world("10Gi", CapacityRequestPolicy(default="1Gi"))
-        allocation = world.allocated(claim(exactly("r"), exactly("s")))
+        allocation = world.allocate(claim(exact_request("r"), exact_request("s")))
         assert not isinstance(allocation, str)
         ids = [result.shareID for result in allocation[0].devices.results]
         assert len(set(ids)) == 2
@@ -383,7 +391,7 @@ class TestCapacity:
         shared = [device(f"d{at}", link=at, allowMultipleAllocations=True, capacity=memory("4Gi")) for at in range(2)]
         apart = [DeviceConstraint(distinctAttribute=LINK)]
         amount = CapacityRequirements(requests={"memory": "1Gi"})
-        requests_ = [exactly("r", capacity=amount), exactly("s", capacity=amount)]
+        requests_ = [exact_request("r", capacity=amount), exact_request("s", capacity=amount)]
         world = World([slice_of(shared)])
         assert world.devices_of(claim(*requests_)) == [[("r", "d0"), ("s", "d0")]]
         assert world.devices_of(claim(*requests_, constraints=apart)) == [[("r", "d0"), ("s", "d1")]]
@@ -392,7 +400,7 @@ class TestCapacity:
 class TestSelectors:
     def test_runtime_error_is_reported(self) -> None:
         world = World([slice_of([device("d0"), device("d1", link=1)])])
-        selective_claim = claim(exactly("r", selectors=cel(f'device.attributes["{DRIVER}"].link == 1')))
+        selective_claim = claim(exact_request("r", selectors=cel(f'device.attributes["{DRIVER}"].link == 1')))
         message = world.devices_of(selective_claim)
         assert message.startswith("claim x/c: selector #0: CEL runtime error: ")
         assert "link" in message
@@ -401,7 +409,7 @@ class TestSelectors:
 
     def test_compile_error_is_reported(self) -> None:
         world = World([slice_of([device("d0")])])
-        assert world.devices_of(claim(exactly("r", selectors=cel("this is none")))).startswith(
+        assert world.devices_of(claim(exact_request("r", selectors=cel("this is none")))).startswith(
             "claim x/c: selector #0: CEL compile error: "
         )
 
@@ -410,7 +418,7 @@ class TestSelectors:
         """The server rejects such a selector, but one that an older version stored is still evaluated."""
         attack = '"aaaaaaaaaa"' + '.replace("a", "aaaaaaaaaa")' * count + '.contains("b")'
         world = World([slice_of([device("d0")])])
-        assert world.devices_of(claim(exactly("r", selectors=cel(attack)))) == (
+        assert world.devices_of(claim(exact_request("r", selectors=cel(attack)))) == (
             "claim x/c: selector #0: CEL runtime error: operation cancelled: actual cost limit exceeded"
         )
 
@@ -420,9 +428,9 @@ def test_node_selector_of_the_allocation() -> None:
         expected = NodeSelectorRequirement(key="zone", operator="In", values=[value])
         return NodeSelector(nodeSelectorTerms=[NodeSelectorTerm(matchExpressions=[expected])])
 
-    def where(*slices: ResourceSlice) -> Any:
+    def get_node_selector(*slices: ResourceSlice) -> Any:
         node = Node(metadata=ObjectMeta(name="n", labels={"zone": "a"}))
-        allocation = World(slices, nodes=[node]).allocated(claim(exactly("r", len(slices))))
+        allocation = World(slices, nodes=[node]).allocate(claim(exact_request("r", len(slices))))
         assert not isinstance(allocation, str), allocation
         return allocation[0].nodeSelector
 
@@ -431,17 +439,17 @@ def test_node_selector_of_the_allocation() -> None:
     everywhere = slice_of([device("d")], node=None, allNodes=True, pool="every")
     bound = slice_of([device("d", bindsToNode=True)], node=None, allNodes=True, pool="bound")
     only = NodeSelectorTerm(matchFields=[NodeSelectorRequirement(key="metadata.name", operator="In", values=["n"])])
-    assert where(everywhere) is None
-    assert where(wide, wider, everywhere) == zone("a")
-    assert where(wide, slice_of([device("d")])).nodeSelectorTerms == [only]
-    assert where(bound).nodeSelectorTerms == [only]
+    assert get_node_selector(everywhere) is None
+    assert get_node_selector(wide, wider, everywhere) == zone("a")
+    assert get_node_selector(wide, slice_of([device("d")])).nodeSelectorTerms == [only]
+    assert get_node_selector(bound).nodeSelectorTerms == [only]
 
 
 def test_devices_with_binding_conditions_are_allocated_last() -> None:
     late = slice_of([device("d", bindingConditions=["ready"], bindingFailureConditions=["failed"])], pool="a")
     world = World([late, slice_of([device("e")], pool="b")])
-    assert world.devices_of(claim(exactly("r"))) == [[("r", "e")]]
-    allocation = world.allocated(claim(exactly("r", 2)))
+    assert world.devices_of(claim(exact_request("r"))) == [[("r", "e")]]
+    allocation = world.allocate(claim(exact_request("r", 2)))
     assert not isinstance(allocation, str)
     assert [result.bindingConditions for result in allocation[0].devices.results] == [[], ["ready"]]
     assert [result.bindingFailureConditions for result in allocation[0].devices.results] == [[], ["failed"]]
@@ -451,7 +459,7 @@ def test_search_stops_at_the_step_limit() -> None:
     """Seven devices with distinct links are requested, and there are only six links."""
     apart = [DeviceConstraint(distinctAttribute=LINK)]
     slices = [slice_of([device(f"d{at}", link=at % 6) for at in range(24)])]
-    assert World(slices, most_steps=2000).devices_of(claim(exactly("r", 7), constraints=apart)) == (
+    assert World(slices, most_steps=2000).devices_of(claim(exact_request("r", 7), constraints=apart)) == (
         "timed out trying to allocate devices"
     )
-    assert World(slices, most_steps=0).devices_of(claim(exactly("r", 7), constraints=apart)) == TOO_FEW
+    assert World(slices, most_steps=0).devices_of(claim(exact_request("r", 7), constraints=apart)) == TOO_FEW

@@ -14,8 +14,8 @@ from tests.scheduler.devices.device_world import (
     allocated_claim,
     claim,
     device,
-    exactly,
-    first_available,
+    exact_request,
+    first_available_request,
     result,
     slice_of,
     subrequest,
@@ -66,7 +66,10 @@ def test_cached_allocations_equal_fresh_allocations(data: Any, steps: list[tuple
     there: dict[str, ResourceSlice] = {}
     claims: dict[str, Any] = {}
     world = World(nodes=list(nodes.values()))
-    claim_sets = [[claim(exactly("r"))], [claim(first_available("r", subrequest("two", 2), subrequest("one")))]]
+    claim_sets = [
+        [claim(exact_request("r"))],
+        [claim(first_available_request("r", subrequest("two", 2), subrequest("one")))],
+    ]
     caches = [(world.make_cache(*cached_claims), cached_claims) for cached_claims in claim_sets]
     for action, at in steps:
         if action == "slice":
@@ -94,7 +97,7 @@ def test_cached_allocations_equal_fresh_allocations(data: Any, steps: list[tuple
             fresh.put(claim_)
         for name in nodes:
             for allocation_cache, cached_claims in caches:
-                assert world.outcome_of(allocation_cache, cached_claims, name) == fresh.allocated(
+                assert world.outcome_of(allocation_cache, cached_claims, name) == fresh.allocate(
                     *cached_claims, node=name
                 ), (
                     action,
@@ -106,9 +109,11 @@ def test_cached_allocations_equal_fresh_allocations(data: Any, steps: list[tuple
 def test_only_the_newest_generation_of_a_pool_is_visible_on_its_node() -> None:
     old, new = slice_of([device("old")], generation=1), slice_of([device("new")], generation=2)
     world = World([old, new], nodes=[node("n"), node("other")])
-    assert world.devices_of(claim(exactly("r"))) == [[("r", "new")]]
-    assert world.devices_of(claim(exactly("r")), node="other") == "cannot allocate all claims"
-    assert World([slice_of([device("d")], count=2)]).devices_of(claim(exactly("r"))) == "cannot allocate all claims"
+    assert world.devices_of(claim(exact_request("r"))) == [[("r", "new")]]
+    assert world.devices_of(claim(exact_request("r")), node="other") == "cannot allocate all claims"
+    assert (
+        World([slice_of([device("d")], count=2)]).devices_of(claim(exact_request("r"))) == "cannot allocate all claims"
+    )
 
 
 def test_nodes_with_equal_views_share_a_number() -> None:
@@ -129,7 +134,7 @@ def test_nodes_with_equal_pools_share_one_search() -> None:
     other = slice_of([device("x", "b")], node="n0", pool="own")
     wide = slice_of([device("d")], node=None, allNodes=True, pool="wide")
     world = World([other, wide], nodes=[node(f"n{at}") for at in range(5)])
-    selective_claim = claim(exactly("r", selectors=[]))
+    selective_claim = claim(exact_request("r", selectors=[]))
     allocation_cache = world.make_cache(selective_claim)
     for at in range(5):
         world.outcome_of(allocation_cache, [selective_claim], f"n{at}")

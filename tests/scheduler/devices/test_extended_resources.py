@@ -34,7 +34,7 @@ def container(name: str, *, is_sidecar: bool = False, **amounts: str) -> Contain
     )
 
 
-def requested(*containers: Container, init_containers: tuple[Container, ...] = ()) -> tuple[Any, Any]:
+def build_requests(*containers: Container, init_containers: tuple[Container, ...] = ()) -> tuple[Any, Any]:
     """The requests with their classes and counts, and which container uses which request."""
     classes = classes_by_resource([device_class("gpus", GPU), device_class("nics", NIC)])
     pod = Pod(
@@ -53,7 +53,7 @@ def requested(*containers: Container, init_containers: tuple[Container, ...] = (
 
 
 def test_each_container_has_its_own_requests() -> None:
-    requests, mappings = requested(container("a", cpu="1", gpu="2"), container("b", gpu="1", nic="3", cpu="1"))
+    requests, mappings = build_requests(container("a", cpu="1", gpu="2"), container("b", gpu="1", nic="3", cpu="1"))
     assert requests == {
         "container-0-request-1": ("gpus", 2),
         "container-1-request-1": ("gpus", 1),
@@ -69,7 +69,9 @@ def test_each_container_has_its_own_requests() -> None:
 @pytest.mark.parametrize(("amount", "extra"), [("2", None), ("4", None), ("6", 2)])
 def test_init_container_reuses_devices_of_later_containers(amount: str, extra: int | None) -> None:
     init_containers = (container("init", gpu=amount), container("sidecar", is_sidecar=True, gpu="1"))
-    requests, mappings = requested(container("a", gpu="1"), container("b", gpu="2"), init_containers=init_containers)
+    requests, mappings = build_requests(
+        container("a", gpu="1"), container("b", gpu="2"), init_containers=init_containers
+    )
     lasting = {f"container-{at}-request-0": ("gpus", count) for at, count in ((1, 1), (2, 1), (3, 2))}
     own = {} if extra is None else {"container-0-request-0": ("gpus", extra)}
     assert requests == {**own, **lasting}
@@ -80,7 +82,7 @@ def test_init_container_reuses_devices_of_later_containers(amount: str, extra: i
 
 def test_init_containers_share_devices_in_sequence() -> None:
     init_containers = (container("one", gpu="1"), container("two", gpu="3"), container("three", gpu="2"))
-    requests, mappings = requested(container("main", cpu="1"), init_containers=init_containers)
+    requests, mappings = build_requests(container("main", cpu="1"), init_containers=init_containers)
     assert requests == {"container-1-request-0": ("gpus", 3)}
     assert mappings == [(name, GPU, "container-1-request-0") for name in ("one", "two", "three")]
 

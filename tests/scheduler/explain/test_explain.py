@@ -10,7 +10,7 @@ from sampan.scheduler.explain.explain import explain_by_plugins, inspect
 from sampan.scheduler.explain.explain_endpoint import DECISIONS, WHY, ExplainEndpoint
 from sampan.scheduler.explain.report import Explanation
 from tests.scheduler.random_clusters import Situation, few, rejections, requests_nothing_else, situations
-from tests.scheduler.running_scheduler import Running, running
+from tests.scheduler.running_scheduler import RunningScheduler, running_scheduler
 
 
 @few
@@ -41,12 +41,12 @@ def test_explanation_does_not_change_the_node_table(situation: Situation) -> Non
     assert requests_nothing_else(simulation, before)
 
 
-def explain_pod(cluster: Running, pod: Pod) -> Explanation:
+def explain_pod(cluster: RunningScheduler, pod: Pod) -> Explanation:
     return explain_by_plugins(cluster.scheduler, pod, now=cluster.cluster.clock.now())[0]
 
 
 async def test_explanation_of_an_unschedulable_pod() -> None:
-    async with running() as cluster:
+    async with running_scheduler() as cluster:
         await cluster.node("a", cpu="1")
         await cluster.node("b", cpu="1", taints=[Taint(key="k", value="v", effect="NoSchedule")])
         pod = await cluster.create(cluster.pod("big", cpu="8"))
@@ -65,11 +65,11 @@ async def test_explanation_of_an_unschedulable_pod() -> None:
 
 
 async def test_explanation_of_a_bound_pod() -> None:
-    async with running() as cluster:
+    async with running_scheduler() as cluster:
         await cluster.node("a", cpu="2")
         await cluster.node("b", cpu="1")
         await cluster.create(cluster.pod("p", cpu="1"))
-        assert await cluster.where("p") == ["a"]
+        assert await cluster.find_nodes("p") == ["a"]
         pod = await cluster.get("p")
         assert pod is not None
         requested = cluster.scheduler.table.requested.copy()
@@ -84,7 +84,7 @@ async def test_explanation_of_a_bound_pod() -> None:
 
 
 async def test_explanation_of_a_pod_of_another_scheduler() -> None:
-    async with running() as cluster:
+    async with running_scheduler() as cluster:
         await cluster.node("a")
         other = cluster.pod("other")
         other.spec.schedulerName = "somebody"
@@ -92,7 +92,7 @@ async def test_explanation_of_a_pod_of_another_scheduler() -> None:
 
 
 async def test_responses_of_the_explain_endpoint() -> None:
-    async with running() as cluster:
+    async with running_scheduler() as cluster:
         await cluster.node("a")
         await cluster.create(cluster.pod("p"))
         await cluster.settle()

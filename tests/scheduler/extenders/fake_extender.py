@@ -30,7 +30,7 @@ class FakeExtender:
 
 
 @asynccontextmanager
-async def serving(tls: ssl.SSLContext | None = None, **responses: Response) -> AsyncIterator[FakeExtender]:
+async def running_extender(tls: ssl.SSLContext | None = None, **responses: Response) -> AsyncIterator[FakeExtender]:
     extender = FakeExtender(responses)
     runner = web.ServerRunner(web.Server(extender.respond, access_log=None), shutdown_timeout=1)
     await runner.setup()

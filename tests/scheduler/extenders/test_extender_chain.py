@@ -18,11 +18,11 @@ from sampan.machinery.pki import certificates
 from sampan.scheduler.config import SchedulerConfig
 from sampan.scheduler.config.config_file import API_VERSION, KIND, ConfigError, parse_config
 from sampan.scheduler.explain.explain import explain
-from tests.scheduler.extenders.fake_extender import FakeExtender, serving
-from tests.scheduler.running_scheduler import Running, running
+from tests.scheduler.extenders.fake_extender import FakeExtender, running_extender
+from tests.scheduler.running_scheduler import RunningScheduler, running_scheduler
 
 GPU = "example.com/gpu"
-Scenario = Callable[[Running, FakeExtender], Awaitable[None]]
+Scenario = Callable[[RunningScheduler, FakeExtender], Awaitable[None]]
 
 
 def config(extender: dict[str, Any]) -> SchedulerConfig:
@@ -31,7 +31,10 @@ def config(extender: dict[str, Any]) -> SchedulerConfig:
 
 def run_scenario(scenario: Scenario, extender: dict[str, Any], **responses: Any) -> None:
     async def main() -> None:
-        async with serving(**responses) as server, running(config({"urlPrefix": server.url, **extender})) as cluster:
+        async with (
+            running_extender(**responses) as server,
+            running_scheduler(config({"urlPrefix": server.url, **extender})) as cluster,
+        ):
             for name in ("a", "b", "c"):
                 await cluster.node(name)
             await scenario(cluster, server)
@@ -52,9 +55,9 @@ def accept_nodes(*names: str) -> Any:
 
 
 def test_extender_filters_nodes() -> None:
-    async def scenario(cluster: Running, server: FakeExtender) -> None:
+    async def scenario(cluster: RunningScheduler, server: FakeExtender) -> None:
         await cluster.create(cluster.pod("p"))
-        assert await cluster.where("p") == ["b"]
+        assert await cluster.find_nodes("p") == ["b"]
         (body,) = server.bodies("filter")
         assert body["Pod"]["metadata"]["name"] == "p"
         assert [item["metadata"]["name"] for item in body["Nodes"]["items"]] == ["a", "b", "c"]
@@ -64,9 +67,9 @@ def test_extender_filters_nodes() -> None:
 
 
 def test_node_cache_capable_extender_gets_only_node_names() -> None:
-    async def scenario(cluster: Running, server: FakeExtender) -> None:
+    async def scenario(cluster: RunningScheduler, server: FakeExtender) -> None:
         await cluster.create(cluster.pod("p"))
-        assert await cluster.where("p") == ["c"]
+        assert await cluster.find_nodes("p") == ["c"]
         (body,) = server.bodies("filter")
         assert (body["Nodes"], body["NodeNames"]) == (None, ["a", "b", "c"])
 
@@ -74,9 +77,9 @@ def test_node_cache_capable_extender_gets_only_node_names() -> None:
 
 
 def test_failure_reasons_of_the_extender_are_in_the_event() -> None:
-    async def scenario(cluster: Running, server: FakeExtender) -> None:
+    async def scenario(cluster: RunningScheduler, server: FakeExtender) -> None:
         await cluster.create(cluster.pod("p"))
-        assert await cluster.where("p") == [""]
+        assert await cluster.find_nodes("p") == [""]
         (event,) = await cluster.events("FailedScheduling")
         assert event.note.startswith("0/3 nodes are available: 1 never, 2 not today.")
 
@@ -88,10 +91,10 @@ def test_failure_reasons_of_the_extender_are_in_the_event() -> None:
 
 
 def test_extender_scores_are_added_with_their_weight() -> None:
-    async def scenario(cluster: Running, server: FakeExtender) -> None:
+    async def scenario(cluster: RunningScheduler, server: FakeExtender) -> None:
         for name in ("p", "q", "r"):
             await cluster.create(cluster.pod(name))
-        assert await cluster.where("p", "q", "r") == ["b", "b", "b"]
+        assert await cluster.find_nodes("p", "q", "r") == ["b", "b", "b"]
 
     def scores(body: dict[str, Any]) -> Any:
         return [{"Host": name, "Score": 10 if name == "b" else 0} for name in body["NodeNames"]]
@@ -100,24 +103,24 @@ def test_extender_scores_are_added_with_their_weight() -> None:
 
 
 def test_failing_extender_fails_the_attempt_unless_ignorable() -> None:
-    async def failing(cluster: Running, server: FakeExtender) -> None:
+    async def check_failure(cluster: RunningScheduler, server: FakeExtender) -> None:
         await cluster.create(cluster.pod("p"))
-        assert await cluster.where("p") == [""]
+        assert await cluster.find_nodes("p") == [""]
         condition = await cluster.condition("p")
         assert condition.reason == "SchedulerError"
         assert condition.message == f"failed filter with extender at URL {server.url}/filter, code 500"
 
-    async def ignored(cluster: Running, server: FakeExtender) -> None:
+    async def check_ignored_failure(cluster: RunningScheduler, server: FakeExtender) -> None:
         await cluster.create(cluster.pod("p"))
-        assert await cluster.where("p") != [""]
+        assert await cluster.find_nodes("p") != [""]
         assert server.bodies("filter")
 
-    run_scenario(failing, {"filterVerb": "filter"}, filter=lambda body: 500)
-    run_scenario(ignored, {"filterVerb": "filter", "ignorable": True}, filter=lambda body: 500)
+    run_scenario(check_failure, {"filterVerb": "filter"}, filter=lambda body: 500)
+    run_scenario(check_ignored_failure, {"filterVerb": "filter", "ignorable": True}, filter=lambda body: 500)
 
 
 def test_error_in_the_response_fails_the_attempt() -> None:
-    async def scenario(cluster: Running, server: FakeExtender) -> None:
+    async def scenario(cluster: RunningScheduler, server: FakeExtender) -> None:
         await cluster.create(cluster.pod("p"))
         await cluster.settle()
         assert (await cluster.condition("p")).message == "out of coffee"
@@ -126,38 +129,38 @@ def test_error_in_the_response_fails_the_attempt() -> None:
 
 
 def test_only_pods_with_managed_resources_reach_the_extender() -> None:
-    async def scenario(cluster: Running, server: FakeExtender) -> None:
+    async def scenario(cluster: RunningScheduler, server: FakeExtender) -> None:
         await cluster.create(cluster.pod("plain"))
-        assert await cluster.where("plain") != [""]
+        assert await cluster.find_nodes("plain") != [""]
         assert server.calls == []
         gpu_pod = cluster.pod("gpu")
         assert gpu_pod.spec.containers
         gpu_pod.spec.containers[0].resources = ResourceRequirements(requests={GPU: "1"}, limits={GPU: "1"})
         await cluster.create(gpu_pod)
-        assert await cluster.where("gpu") == ["a"]  # although no node is known to have any
+        assert await cluster.find_nodes("gpu") == ["a"]  # although no node is known to have any
 
     resources = [{"name": GPU, "ignoredByScheduler": True}]
     run_scenario(scenario, {"filterVerb": "filter", "managedResources": resources}, filter=accept_nodes("a"))
 
 
 def test_new_node_requeues_a_pod_with_a_managed_resource() -> None:
-    async def scenario(cluster: Running, server: FakeExtender) -> None:
+    async def scenario(cluster: RunningScheduler, server: FakeExtender) -> None:
         pod = cluster.pod("p")
         assert pod.spec.containers
         amounts = {"cpu": "5", GPU: "1"}
         pod.spec.containers[0].resources = ResourceRequirements(requests=amounts, limits={GPU: "1"})
         await cluster.create(pod)
-        assert await cluster.where("p") == [""]
+        assert await cluster.find_nodes("p") == [""]
         await cluster.node("large", cpu="8")
         await cluster.cluster.clock.advance(20)
-        assert await cluster.where("p") == ["large"]
+        assert await cluster.find_nodes("p") == ["large"]
 
     managed = [{"name": GPU, "ignoredByScheduler": True}]
     run_scenario(scenario, {"filterVerb": "filter", "managedResources": managed}, filter=accept_nodes("large"))
 
 
 def test_extender_binds_pods() -> None:
-    async def scenario(cluster: Running, server: FakeExtender) -> None:
+    async def scenario(cluster: RunningScheduler, server: FakeExtender) -> None:
         pod = await cluster.create(cluster.pod("p"))
         await cluster.settle()
         (body,) = server.bodies("bind")
@@ -171,7 +174,7 @@ def test_extender_binds_pods() -> None:
 
 
 def test_failed_binding_of_the_extender_releases_the_node() -> None:
-    async def scenario(cluster: Running, server: FakeExtender) -> None:
+    async def scenario(cluster: RunningScheduler, server: FakeExtender) -> None:
         await cluster.create(cluster.pod("p"))
         await cluster.settle()
         assert "no such luck" in (await cluster.condition("p")).message
@@ -181,17 +184,17 @@ def test_failed_binding_of_the_extender_releases_the_node() -> None:
 
 
 def test_extender_chooses_among_preemption_candidates() -> None:
-    async def scenario(cluster: Running, server: FakeExtender) -> None:
+    async def scenario(cluster: RunningScheduler, server: FakeExtender) -> None:
         for number in range(3):
             await cluster.create(cluster.pod(f"low-{number}", cpu="4"))
-        before = await cluster.where("low-0", "low-1", "low-2")
+        before = await cluster.find_nodes("low-0", "low-1", "low-2")
         assert sorted(before) == ["a", "b", "c"]
         high = PriorityClass(metadata=ObjectMeta(name="high"), value=10)
         await cluster.cluster.client.for_kind(PriorityClass).create(high)
         pod = cluster.pod("high", cpu="4")
         pod.spec.priorityClassName = "high"
         await cluster.create(pod)
-        after = await cluster.where("low-0", "low-1", "low-2")
+        after = await cluster.find_nodes("low-0", "low-1", "low-2")
         assert [node for node, now in zip(before, after, strict=True) if now == "gone"] == ["c"]
         (body,) = server.bodies("preempt")
         assert set(body["NodeNameToMetaVictims"]) == {"a", "b", "c"}
@@ -204,7 +207,7 @@ def test_extender_chooses_among_preemption_candidates() -> None:
 
 
 def test_failing_preempt_verb_leaves_the_pod_unschedulable() -> None:
-    async def scenario(cluster: Running, server: FakeExtender) -> None:
+    async def scenario(cluster: RunningScheduler, server: FakeExtender) -> None:
         for number in range(3):
             await cluster.create(cluster.pod(f"low-{number}", cpu="4"))
         await cluster.settle()
@@ -213,7 +216,7 @@ def test_failing_preempt_verb_leaves_the_pod_unschedulable() -> None:
         pod = cluster.pod("high", cpu="4")
         pod.spec.priorityClassName = "high"
         await cluster.create(pod)
-        assert await cluster.where("high") == [""]
+        assert await cluster.find_nodes("high") == [""]
         condition = await cluster.condition("high")
         assert (condition.reason, "Insufficient cpu" in condition.message) == ("Unschedulable", True)
         assert f"failed preempt with extender at URL {server.url}/preempt, code 500" in condition.message
@@ -222,30 +225,30 @@ def test_failing_preempt_verb_leaves_the_pod_unschedulable() -> None:
 
 
 def test_node_names_from_an_extender_without_node_cache_are_ignored() -> None:
-    async def scenario(cluster: Running, server: FakeExtender) -> None:
+    async def scenario(cluster: RunningScheduler, server: FakeExtender) -> None:
         await cluster.create(cluster.pod("p"))
-        assert await cluster.where("p") == [""]
+        assert await cluster.find_nodes("p") == [""]
         assert (await cluster.condition("p")).reason == "Unschedulable"
 
     run_scenario(scenario, {"filterVerb": "filter"}, filter=lambda body: {"NodeNames": ["b"]})
 
 
 def test_pod_rejected_by_the_extender_is_requeued_by_any_event() -> None:
-    async def scenario(cluster: Running, server: FakeExtender) -> None:
+    async def scenario(cluster: RunningScheduler, server: FakeExtender) -> None:
         await cluster.create(cluster.pod("p"))
-        assert await cluster.where("p") == [""]
+        assert await cluster.find_nodes("p") == [""]
         server.responses["filter"] = accept_nodes("c")
         await cluster.cluster.clock.advance(20)
-        assert await cluster.where("p") == [""]
+        assert await cluster.find_nodes("p") == [""]
         await cluster.node("d")
         await cluster.cluster.clock.advance(20)
-        assert await cluster.where("p") == ["c"]
+        assert await cluster.find_nodes("p") == ["c"]
 
     run_scenario(scenario, {"filterVerb": "filter"}, filter=accept_nodes())
 
 
 def test_extender_filters_the_nominated_node() -> None:
-    async def scenario(cluster: Running, server: FakeExtender) -> None:
+    async def scenario(cluster: RunningScheduler, server: FakeExtender) -> None:
         await cluster.create(cluster.pod("big", cpu="8"))
         await cluster.settle()
         pods = cluster.cluster.client.for_kind(Pod)
@@ -255,7 +258,7 @@ def test_extender_filters_the_nominated_node() -> None:
         nodes = cluster.cluster.client.for_kind(Node)
         await nodes.patch("a", {"status": {"allocatable": allocatable, "capacity": allocatable}}, subresource="status")
         await cluster.cluster.clock.advance(20)
-        assert await cluster.where("big") == ["b2"]
+        assert await cluster.find_nodes("big") == ["b2"]
         candidates = [[item["metadata"]["name"] for item in body["Nodes"]["items"]] for body in server.bodies("filter")]
         assert ["a"] in candidates
 
@@ -263,7 +266,7 @@ def test_extender_filters_the_nominated_node() -> None:
 
 
 def test_explanation_includes_extender_rejections_and_scores() -> None:
-    async def scenario(cluster: Running, server: FakeExtender) -> None:
+    async def scenario(cluster: RunningScheduler, server: FakeExtender) -> None:
         await cluster.settle()
         explanation = await explain(cluster.scheduler, cluster.pod("p"), now=0.0)
         by_name = {node.name: node for node in explanation.nodes}
@@ -315,24 +318,24 @@ def test_tls_server_name_may_differ_from_the_address() -> None:
     )
     authority = base64.b64encode(ca.certificate).decode()
 
-    async def scheduled(name: str, context: ssl.SSLContext) -> str:
+    async def schedule_pod(name: str, context: ssl.SSLContext) -> str:
         tls = {"caData": authority, "serverName": name}
         async with (
-            serving(context, filter=accept_nodes("b")) as server,
-            running(config({"urlPrefix": server.url, "filterVerb": "filter", "tlsConfig": tls})) as cluster,
+            running_extender(context, filter=accept_nodes("b")) as server,
+            running_scheduler(config({"urlPrefix": server.url, "filterVerb": "filter", "tlsConfig": tls})) as cluster,
         ):
             for node in ("a", "b"):
                 await cluster.node(node)
             await cluster.create(cluster.pod("p"))
-            return (await cluster.where("p"))[0]
+            return (await cluster.find_nodes("p"))[0]
 
     with tempfile.TemporaryDirectory() as directory:
         file = Path(directory) / "both.pem"
         file.write_bytes(pair.certificate + pair.key)
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(file)
-    assert asyncio.run(scheduled("extender.example", context)) == "b"
-    assert asyncio.run(scheduled("", context)) == ""
+    assert asyncio.run(schedule_pod("extender.example", context)) == "b"
+    assert asyncio.run(schedule_pod("", context)) == ""
 
 
 def test_tls_certificate_is_verified_with_the_configured_ca(tmp_path: Path) -> None:
@@ -346,19 +349,19 @@ def test_tls_certificate_is_verified_with_the_configured_ca(tmp_path: Path) -> N
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(file)
 
-    async def scheduled(tls: dict[str, Any]) -> str:
+    async def schedule_pod(tls: dict[str, Any]) -> str:
         async with (
-            serving(context, filter=accept_nodes("b")) as server,
-            running(config({"urlPrefix": server.url, "filterVerb": "filter", **tls})) as cluster,
+            running_extender(context, filter=accept_nodes("b")) as server,
+            running_scheduler(config({"urlPrefix": server.url, "filterVerb": "filter", **tls})) as cluster,
         ):
             for name in ("a", "b"):
                 await cluster.node(name)
             await cluster.create(cluster.pod("p"))
-            return (await cluster.where("p"))[0]
+            return (await cluster.find_nodes("p"))[0]
 
-    def with_ca(authority: Any) -> dict[str, Any]:
+    def tls_with_ca(authority: Any) -> dict[str, Any]:
         return {"enableHTTPS": True, "tlsConfig": {"caData": base64.b64encode(authority.certificate).decode()}}
 
-    assert asyncio.run(scheduled(with_ca(ca))) == "b"
-    assert asyncio.run(scheduled(with_ca(other))) == ""
-    assert asyncio.run(scheduled({"enableHTTPS": True})) == "b"
+    assert asyncio.run(schedule_pod(tls_with_ca(ca))) == "b"
+    assert asyncio.run(schedule_pod(tls_with_ca(other))) == ""
+    assert asyncio.run(schedule_pod({"enableHTTPS": True})) == "b"

@@ -184,14 +184,14 @@ IMPLEMENTATIONS: Mapping[str, Sequence[type]] = {
 ARGS = {"NodeLabel": {"labels": ["disk"]}, "ServiceAffinity": {"labels": ["disk"]}}
 
 
-def every_plugin() -> Simulation:
+def simulation_with_all_plugins() -> Simulation:
     others = [PluginChoice(name) for name in PLUGINS if name not in {choice.name for choice in DEFAULT_PLUGINS}]
     return Simulation(profile=ProfileConfig(plugins=(*DEFAULT_PLUGINS, *others), args=ARGS))
 
 
 def test_table_of_implementations_is_complete() -> None:
     """Every public method of an in-tree plug-in is an extension point that the table above has for it."""
-    plugins = every_plugin().profile.plugins
+    plugins = simulation_with_all_plugins().profile.plugins
     assert {type(plugin).__name__ for plugin in plugins} == set(PLUGINS)
     assert IMPLEMENTATIONS.keys() == METHODS
     for plugin in plugins:
@@ -211,7 +211,7 @@ def test_methods_are_those_of_the_protocols() -> None:
 
 
 def test_plugins_are_resolved_at_the_points_that_they_implement() -> None:
-    points = every_plugin().profile.points
+    points = simulation_with_all_plugins().profile.points
     for point, field in POINTS.items():
         method = "sort_key" if field == "queue_sort" else field
         assert {type(plugin) for plugin in points.get_plugins_at(point)} == set(IMPLEMENTATIONS[method]), point
@@ -240,15 +240,17 @@ class WithAnotherMethod:
         return 0.5
 
 
-def with_plugin(plugin: str) -> Simulation:
+def simulation_with_plugin(plugin: str) -> Simulation:
     return Simulation(profile=ProfileConfig(plugins=(*DEFAULT_PLUGINS, PluginChoice(f"{__name__}:{plugin}"))))
 
 
 def test_a_misspelt_extension_point_is_reported() -> None:
     message = "plug-in 'Misspelt' has a method 'prefilter', which is not an extension point; did you mean 'pre_filter'?"
     with pytest.raises(UnknownSchedulerPlugin, match=re.escape(message)):
-        with_plugin("Misspelt")
+        simulation_with_plugin("Misspelt")
 
 
 def test_a_plugin_may_have_other_methods() -> None:
-    assert "WithAnotherMethod" in [plugin.name for plugin in with_plugin("WithAnotherMethod").profile.points.pre_score]
+    assert "WithAnotherMethod" in [
+        plugin.name for plugin in simulation_with_plugin("WithAnotherMethod").profile.points.pre_score
+    ]

@@ -22,7 +22,7 @@ class _FirstByName:
         return int(min(rows, key=lambda row: self._table.names[row]))
 
 
-def scheduled(simulation: Simulation, pod: Pod) -> tuple[str, str]:
+def schedule_pod(simulation: Simulation, pod: Pod) -> tuple[str, str]:
     simulation.profile.tie_breaker = _FirstByName(simulation)  # type: ignore[assignment]
     result: ScheduleResult = simulation.select_node(pod)
     if result.diagnosis is not None:
@@ -88,18 +88,18 @@ def test_cached_results_equal_fresh_results(data: st.DataObject) -> None:
     simulation = situation.simulation()
     for kind, change in data.draw(steps(situation)):
         for pod in unplaced:
-            scheduled(simulation, pod)
+            schedule_pod(simulation, pod)
         apply(simulation, situation, kind, change)
         fresh = situation.simulation()
         for pod in unplaced:
-            assert scheduled(simulation, pod) == scheduled(fresh, pod)
+            assert schedule_pod(simulation, pod) == schedule_pod(fresh, pod)
 
 
 @few
 @given(situations())
 def test_removing_all_pods_leaves_an_empty_table(situation: Situation) -> None:
     simulation = situation.simulation()
-    scheduled(simulation, situation.pod)
+    schedule_pod(simulation, situation.pod)
     table = simulation.table
     for pod in situation.pods:
         table.remove_pod(pod.metadata.uid, pod.spec.nodeName)
@@ -119,5 +119,5 @@ def test_scheduling_while_the_node_table_grows() -> None:
         node = Node(metadata=msgspec.structs.replace(Node().metadata, name=f"n{number}"))
         node.status.allocatable = {"cpu": "1", "memory": "1Gi", "pods": "10"}
         simulation.add_node(node)
-        assert scheduled(simulation, situation.pod)[0] == "n0"
+        assert schedule_pod(simulation, situation.pod)[0] == "n0"
     assert simulation.table.size >= 300

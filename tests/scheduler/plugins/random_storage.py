@@ -55,62 +55,62 @@ CLASSES = ("later", "static", "now")
 many = hypothesis.settings(max_examples=60, deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
 
 
-def zones(*values: str) -> VolumeNodeAffinity:
+def zone_affinity(*values: str) -> VolumeNodeAffinity:
     requirement = NodeSelectorRequirement(key=ZONE, operator="In", values=list(values))
     return VolumeNodeAffinity(
         required=NodeSelector(nodeSelectorTerms=[NodeSelectorTerm(matchExpressions=[requirement])])
     )
 
 
-affinities = st.sampled_from([None, zones("a"), zones("b"), zones("a", "b")])
+affinities = st.sampled_from([None, zone_affinity("a"), zone_affinity("b"), zone_affinity("a", "b")])
 sizes = st.sampled_from(["1Gi", "2Gi", "3Gi"])
 
 
-def mostly(usual: Any, *others: Any, times: int = 5) -> Any:
+def sample_mostly(usual: Any, *others: Any, times: int = 5) -> Any:
     """The first value far more often than the others, so that objects often match."""
     return st.sampled_from([usual] * times + list(others))
 
 
 @st.composite
 def volumes(draw: Any, name: str) -> PersistentVolume:
-    ref = draw(mostly(None, "c0", "c1", "other"))
-    csi = CSIPersistentVolumeSource(driver=DRIVER, volumeHandle=draw(mostly(name, "h0", "h1")))
+    ref = draw(sample_mostly(None, "c0", "c1", "other"))
+    csi = CSIPersistentVolumeSource(driver=DRIVER, volumeHandle=draw(sample_mostly(name, "h0", "h1")))
     return PersistentVolume(
         metadata=ObjectMeta(
             name=name,
             labels=draw(optional(**{ZONE: ["a", "b", "a__b"], REGION: ["r"], OLD_ZONE: ["a"], "kind": ["fast"]})),
-            deletionTimestamp=draw(mostly(None, "2026-01-01T00:00:00Z")),
+            deletionTimestamp=draw(sample_mostly(None, "2026-01-01T00:00:00Z")),
         ),
         spec=PersistentVolumeSpec(
             capacity={"storage": draw(sizes)},
             accessModes=draw(st.sampled_from([["ReadWriteOnce"], ["ReadWriteOnce", "ReadWriteMany"]])),
-            storageClassName=draw(mostly("static", "later", "now")),
-            volumeMode=draw(mostly(None, "Block")),
+            storageClassName=draw(sample_mostly("static", "later", "now")),
+            volumeMode=draw(sample_mostly(None, "Block")),
             claimRef=ObjectReference(namespace="x", name=ref) if ref else None,
             nodeAffinity=draw(affinities),
-            csi=draw(mostly(csi, None)),
+            csi=draw(sample_mostly(csi, None)),
         ),
-        status=PersistentVolumeStatus(phase=draw(mostly("Available", "Released"))),
+        status=PersistentVolumeStatus(phase=draw(sample_mostly("Available", "Released"))),
     )
 
 
 @st.composite
 def claims(draw: Any, name: str) -> PersistentVolumeClaim:
-    volume = draw(st.one_of(st.just(""), mostly("v0", "v1", "v2", "gone")))
-    chosen = draw(mostly("", "n0", "n1"))
+    volume = draw(st.one_of(st.just(""), sample_mostly("v0", "v1", "v2", "gone")))
+    chosen = draw(sample_mostly("", "n0", "n1"))
     annotations = {SELECTED: chosen} if chosen and not volume else {}
-    if volume and draw(mostly(True, False)):
+    if volume and draw(sample_mostly(True, False)):
         annotations[BOUND] = "yes"
     return PersistentVolumeClaim(
         metadata=ObjectMeta(name=name, namespace="x", annotations=annotations, uid=f"uid-{name}"),
         spec=PersistentVolumeClaimSpec(
-            storageClassName=draw(mostly("static", "later", "later", "now")),
+            storageClassName=draw(sample_mostly("static", "later", "later", "now")),
             volumeName=volume,
-            accessModes=draw(mostly(["ReadWriteOnce"], ["ReadWriteMany"], ["ReadWriteOncePod"])),
+            accessModes=draw(sample_mostly(["ReadWriteOnce"], ["ReadWriteMany"], ["ReadWriteOncePod"])),
             resources=VolumeResourceRequirements(requests={"storage": draw(sizes)}),
-            selector=draw(mostly(None, LabelSelector(matchLabels={"kind": "fast"}))),
+            selector=draw(sample_mostly(None, LabelSelector(matchLabels={"kind": "fast"}))),
         ),
-        status=PersistentVolumeClaimStatus(phase=draw(mostly("Pending", "Lost", times=12))),
+        status=PersistentVolumeClaimStatus(phase=draw(sample_mostly("Pending", "Lost", times=12))),
     )
 
 
@@ -149,7 +149,7 @@ class Storage:
     def volume(self, name: str) -> PersistentVolume | None:
         return next((candidate for candidate in self.volumes if candidate.metadata.name == name), None)
 
-    def of_class(self, name: str | None) -> StorageClass:
+    def find_class(self, name: str | None) -> StorageClass:
         return next(storage_class for storage_class in self.classes if storage_class.metadata.name == name)
 
 
@@ -188,7 +188,7 @@ def storages(draw: Any) -> Storage:
                     ]
                 ),
             )
-            for number in range(draw(mostly(3, 0, 1)))
+            for number in range(draw(sample_mostly(3, 0, 1)))
         ],
         attachments=[
             VolumeAttachment(
@@ -196,7 +196,9 @@ def storages(draw: Any) -> Storage:
                 spec=VolumeAttachmentSpec(
                     attacher=DRIVER,
                     nodeName=draw(st.sampled_from(["n0", "n1"])),
-                    source=VolumeAttachmentSource(persistentVolumeName=draw(mostly("v0", "v1", "v2", "gone", times=2))),
+                    source=VolumeAttachmentSource(
+                        persistentVolumeName=draw(sample_mostly("v0", "v1", "v2", "gone", times=2))
+                    ),
                 ),
             )
             for number in range(draw(st.integers(0, 2)))
@@ -222,7 +224,7 @@ def storage_clusters(draw: Any) -> tuple[Situation, Storage, Simulation]:
             metadata=ObjectMeta(
                 name=f"n{number}",
                 labels=draw(st.fixed_dictionaries({ZONE: st.sampled_from("ab")}, optional={REGION: st.just("r")}))
-                if draw(mostly(True, False))
+                if draw(sample_mostly(True, False))
                 else {},
             )
         )

@@ -17,5 +17,5 @@ def requested_amount(pod: Pod, name: str, assumed: dict[str, str] | None = None)
     return amount(name, effective_requests(pod.spec, assumed).get(name))
 
 
-def used(situation: Situation, node: Node, name: str, assumed: dict[str, str] | None = None) -> int:
-    return sum(requested_amount(pod, name, assumed) for pod in situation.on(node))
+def used_amount(situation: Situation, node: Node, name: str, assumed: dict[str, str] | None = None) -> int:
+    return sum(requested_amount(pod, name, assumed) for pod in situation.pods_on(node))

@@ -35,16 +35,16 @@ def term_matches(term: Any, owner: Pod, pod: Pod, namespaces: Mapping[str, Mappi
     return selects(term.labelSelector, pod.metadata.labels)
 
 
-def tolerated(taint: Taint, tolerations: list[Toleration]) -> bool:
+def is_taint_tolerated(taint: Taint, tolerations: list[Toleration]) -> bool:
     return is_tolerated(taint, tolerations)
 
 
 def has_untolerated_taints(node: Node, pod: Pod) -> bool:
     hard = [taint for taint in node.spec.taints if taint.effect != "PreferNoSchedule"]
-    return any(not tolerated(taint, pod.spec.tolerations) for taint in hard)
+    return any(not is_taint_tolerated(taint, pod.spec.tolerations) for taint in hard)
 
 
-def node_term(term: NodeSelectorTerm, node: Node) -> bool:
+def matches_node_term(term: NodeSelectorTerm, node: Node) -> bool:
     return matches_node_selector(NodeSelector(nodeSelectorTerms=[term]), node)
 
 

@@ -17,7 +17,7 @@ from sampan.scheduler.simulation import Simulation
 from tests.scheduler.random_clusters import Situation, few, plugin_of, requests_nothing_else, situations
 
 
-def preempted(simulation: Simulation, pod: Pod) -> PostFilterResult | None:
+def run_post_filter(simulation: Simulation, pod: Pod) -> PostFilterResult | None:
     """The result of PostFilter; None if the pod fits without preemption."""
     cycle = simulation.cycle(pod)
     result = simulation.profile.select_node(cycle)
@@ -41,19 +41,19 @@ def test_preemption_succeeds_where_possible_with_minimal_victims(situation: Situ
     situation.pod.spec.priority = 2
     simulation = situation.simulation()
     before = simulation.table.requested.copy()
-    result = preempted(simulation, situation.pod)
+    result = run_post_filter(simulation, situation.pod)
     assert requests_nothing_else(simulation, before), "a plan changes nothing"
     if result is None:
         return
     possible = {
         node.metadata.name
         for node in situation.nodes
-        if (lower := tuple(pod for pod in situation.on(node) if (pod.spec.priority or 0) < 2))
+        if (lower := tuple(pod for pod in situation.pods_on(node) if (pod.spec.priority or 0) < 2))
         and fits_without(situation, node.metadata.name, lower)
     }
     if not result.is_success:
         assert result.message.startswith("preemption: 0/")
-        final = finally_rejected(situation)
+        final = finally_rejected_nodes(situation)
         assert possible <= final, "only nodes with a final rejection are skipped"
         return
     assert result.nominated in possible
@@ -63,7 +63,7 @@ def test_preemption_succeeds_where_possible_with_minimal_victims(situation: Situ
         assert len(victims) == 0 or not fits_without(situation, result.nominated, kept), "every victim is needed"
 
 
-def finally_rejected(situation: Situation) -> set[str]:
+def finally_rejected_nodes(situation: Situation) -> set[str]:
     simulation = situation.simulation()
     diagnosis = simulation.select_node(situation.pod).diagnosis
     assert diagnosis is not None

@@ -27,7 +27,7 @@ class FullCluster:
     """Nominated pods with their nodes."""
     pod: Pod
 
-    def on(self, node: str) -> list[Pod]:
+    def pods_on(self, node: str) -> list[Pod]:
         return [pod for pod in self.pods if pod.spec.nodeName == node]
 
 
@@ -74,7 +74,7 @@ def full_clusters(draw: Any) -> FullCluster:
     )
 
 
-def planned(cluster: FullCluster) -> PostFilterResult | None:
+def run_post_filter(cluster: FullCluster) -> PostFilterResult | None:
     """The result of PostFilter; None if the pod fits without preemption."""
     simulation = Simulation(profile=profile_with("NodeResourcesFit", "DefaultPreemption"))
     for node, cpu in cluster.capacity.items():
@@ -104,7 +104,7 @@ def priority(pod: Pod) -> int:
 
 def fits(cluster: FullCluster, node: str, gone: set[str]) -> bool:
     kept = sum(cpus(pod) for pod, at in cluster.nominated_pods if at == node and priority(pod) >= priority(cluster.pod))
-    used = sum(cpus(pod) for pod in cluster.on(node) if pod.metadata.uid not in gone)
+    used = sum(cpus(pod) for pod in cluster.pods_on(node) if pod.metadata.uid not in gone)
     return used + kept + cpus(cluster.pod) <= cluster.capacity[node]
 
 
@@ -112,7 +112,7 @@ def importance(pod: Pod) -> tuple[int, str]:
     return (-priority(pod), pod.status.startTime or "")
 
 
-def violating(cluster: FullCluster, pods: list[Pod]) -> set[str]:
+def find_budget_violations(cluster: FullCluster, pods: list[Pod]) -> set[str]:
     """Pods whose deletion violates a budget, if all are deleted, the most important first."""
     left = {budget.metadata.name: budget.status.disruptionsAllowed for budget in cluster.budgets}
     protected = set()
@@ -125,12 +125,12 @@ def violating(cluster: FullCluster, pods: list[Pod]) -> set[str]:
     return protected
 
 
-def best_on(cluster: FullCluster, node: str) -> list[Pod] | None:
+def find_victims(cluster: FullCluster, node: str) -> list[Pod] | None:
     """The set of victims on the node that spares protected pods first, then important ones."""
-    lower = [pod for pod in cluster.on(node) if priority(pod) < priority(cluster.pod)]
+    lower = [pod for pod in cluster.pods_on(node) if priority(pod) < priority(cluster.pod)]
     if not lower or cpus(cluster.pod) > cluster.capacity[node]:
         return None
-    protected = violating(cluster, lower)
+    protected = find_budget_violations(cluster, lower)
     order = sorted(lower, key=lambda pod: (pod.metadata.uid not in protected, *importance(pod), pod.metadata.name))
     for victim_flags in product((False, True), repeat=len(order)):  # the first pods are spared the longest
         gone = [pod for pod, is_victim in zip(order, victim_flags, strict=True) if is_victim]
@@ -140,8 +140,8 @@ def best_on(cluster: FullCluster, node: str) -> list[Pod] | None:
 
 
 def disruption(cluster: FullCluster, node: str, gone: list[Pod]) -> tuple[Any, ...]:
-    lower = [pod for pod in cluster.on(node) if priority(pod) < priority(cluster.pod)]
-    broken = len(violating(cluster, lower) & {pod.metadata.uid for pod in gone})
+    lower = [pod for pod in cluster.pods_on(node) if priority(pod) < priority(cluster.pod)]
+    broken = len(find_budget_violations(cluster, lower) & {pod.metadata.uid for pod in gone})
     if not gone:
         return (broken, -1, 0, 0, 0)
     highest = max(priority(pod) for pod in gone)
@@ -153,12 +153,12 @@ def disruption(cluster: FullCluster, node: str, gone: list[Pod]) -> tuple[Any, .
 @hypothesis.settings(max_examples=300, deadline=None)
 @given(full_clusters())
 def test_victims_cause_the_least_disruption(cluster: FullCluster) -> None:
-    result = planned(cluster)
+    result = run_post_filter(cluster)
     if result is None:
         assert any(fits(cluster, node, set()) for node in cluster.capacity)
         return
     assert not any(fits(cluster, node, set()) for node in cluster.capacity)
-    options = {node: gone for node in cluster.capacity if (gone := best_on(cluster, node)) is not None}
+    options = {node: gone for node in cluster.capacity if (gone := find_victims(cluster, node)) is not None}
     if not options:
         assert not result.is_success
         assert result.nominated == ""
@@ -180,4 +180,4 @@ def test_preemption_policy_never_is_not_eligible(cluster: FullCluster) -> None:
     cluster.pod.spec.preemptionPolicy = "Never"
     fits_anywhere = any(fits(cluster, node, set()) for node in cluster.capacity)
     refusal = PostFilterResult(message="preemption: not eligible due to preemptionPolicy=Never.")
-    assert planned(cluster) == (None if fits_anywhere else refusal)
+    assert run_post_filter(cluster) == (None if fits_anywhere else refusal)

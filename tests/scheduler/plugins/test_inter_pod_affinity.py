@@ -37,27 +37,27 @@ ANTI = (("node(s) didn't match pod anti-affinity rules",), False)
 EXISTING = (("node(s) didn't satisfy existing pods anti-affinity rules",), False)
 
 
-def part(pod: Pod, name: str) -> Any:
+def affinity_part(pod: Pod, name: str) -> Any:
     return getattr(pod.spec.affinity, name) if pod.spec.affinity is not None else None
 
 
-def required(pod: Pod, name: str) -> Sequence[Any]:
-    affinity = part(pod, name)
+def required_terms(pod: Pod, name: str) -> Sequence[Any]:
+    affinity = affinity_part(pod, name)
     return affinity.requiredDuringSchedulingIgnoredDuringExecution if affinity is not None else []
 
 
-def preferred(pod: Pod, name: str) -> Sequence[Any]:
-    affinity = part(pod, name)
+def preferred_terms(pod: Pod, name: str) -> Sequence[Any]:
+    affinity = affinity_part(pod, name)
     return affinity.preferredDuringSchedulingIgnoredDuringExecution if affinity is not None else []
 
 
-def same_domain(first: Node, other: Node, key: str) -> bool:
+def are_in_same_domain(first: Node, other: Node, key: str) -> bool:
     return key in first.metadata.labels and first.metadata.labels[key] == other.metadata.labels.get(key)
 
 
 def expected_rejection(situation: Situation, node: Node) -> Any:
     pod, spaces = situation.pod, situation.namespaces
-    near = required(pod, "podAffinity")
+    near = required_terms(pod, "podAffinity")
     fitting = [
         (other, home)
         for other, home in situation.placed_pods
@@ -65,19 +65,19 @@ def expected_rejection(situation: Situation, node: Node) -> Any:
     ]
     if any(term.topologyKey not in node.metadata.labels for term in near):
         return AFFINITY
-    if not all(any(same_domain(node, home, term.topologyKey) for _, home in fitting) for term in near):
+    if not all(any(are_in_same_domain(node, home, term.topologyKey) for _, home in fitting) for term in near):
         known = any(term.topologyKey in home.metadata.labels for term in near for _, home in fitting)
         if known or not all(term_matches(term, pod, pod, spaces) for term in near):
             return AFFINITY
-    for term in required(pod, "podAntiAffinity"):
+    for term in required_terms(pod, "podAntiAffinity"):
         if any(
-            term_matches(term, pod, other, spaces) and same_domain(node, home, term.topologyKey)
+            term_matches(term, pod, other, spaces) and are_in_same_domain(node, home, term.topologyKey)
             for other, home in situation.placed_pods
         ):
             return ANTI
     for other, home in situation.placed_pods:
-        for term in required(other, "podAntiAffinity"):
-            if term_matches(term, other, pod, spaces) and same_domain(node, home, term.topologyKey):
+        for term in required_terms(other, "podAntiAffinity"):
+            if term_matches(term, other, pod, spaces) and are_in_same_domain(node, home, term.topologyKey):
                 return EXISTING
     return None
 
@@ -91,7 +91,7 @@ near_terms = st.builds(
 
 
 @st.composite
-def dense(draw: Any) -> Situation:
+def dense_situations(draw: Any) -> Situation:
     """Few kinds of pods on labelled nodes, so that terms often match a pod, and sometimes only the new pod."""
 
     def pod(name: str, node: str, near: int, away: int) -> Pod:
@@ -124,7 +124,7 @@ many = hypothesis.settings(max_examples=100, deadline=None)
 
 
 @many
-@given(st.one_of(dense(), dense(), dense(), dense(), situations()))
+@given(st.one_of(dense_situations(), dense_situations(), dense_situations(), dense_situations(), situations()))
 def test_required_terms(situation: Situation) -> None:
     expected: Rejections = {}
     for node in situation.nodes:
@@ -135,25 +135,27 @@ def test_required_terms(situation: Situation) -> None:
 
 def raw_score(situation: Situation, node: Node, *, hard: int, ignores: bool) -> int:
     pod, spaces, total = situation.pod, situation.namespaces, 0
-    own = [*preferred(pod, "podAffinity"), *preferred(pod, "podAntiAffinity")]
+    own = [*preferred_terms(pod, "podAffinity"), *preferred_terms(pod, "podAntiAffinity")]
     for other, home in situation.placed_pods:
         weights = [
-            (weighted.podAffinityTerm, weighted.weight, pod, other) for weighted in preferred(pod, "podAffinity")
+            (weighted.podAffinityTerm, weighted.weight, pod, other) for weighted in preferred_terms(pod, "podAffinity")
         ]
         weights += [
-            (weighted.podAffinityTerm, -weighted.weight, pod, other) for weighted in preferred(pod, "podAntiAffinity")
+            (weighted.podAffinityTerm, -weighted.weight, pod, other)
+            for weighted in preferred_terms(pod, "podAntiAffinity")
         ]
         if not ignores or own:
-            weights += [(term, hard, other, pod) for term in required(other, "podAffinity")]
+            weights += [(term, hard, other, pod) for term in required_terms(other, "podAffinity")]
             weights += [
-                (weighted.podAffinityTerm, weighted.weight, other, pod) for weighted in preferred(other, "podAffinity")
+                (weighted.podAffinityTerm, weighted.weight, other, pod)
+                for weighted in preferred_terms(other, "podAffinity")
             ]
             weights += [
                 (weighted.podAffinityTerm, -weighted.weight, other, pod)
-                for weighted in preferred(other, "podAntiAffinity")
+                for weighted in preferred_terms(other, "podAntiAffinity")
             ]
         for term, weight, owner, about in weights:
-            if term_matches(term, owner, about, spaces) and same_domain(node, home, term.topologyKey):
+            if term_matches(term, owner, about, spaces) and are_in_same_domain(node, home, term.topologyKey):
                 total += weight
     return total
 
@@ -181,7 +183,9 @@ def test_preferred_terms(hard: int, ignores: bool) -> None:
 
 
 @many
-@given(st.one_of(dense(), dense(), dense(), dense(), situations()), st.data())
+@given(
+    st.one_of(dense_situations(), dense_situations(), dense_situations(), dense_situations(), situations()), st.data()
+)
 def test_changed_namespace_labels_are_followed(situation: Situation, data: st.DataObject) -> None:
     simulation = situation.simulation("InterPodAffinity")
     rejections(simulation, "InterPodAffinity", situation.pod)

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sampan.api.types.core_v1 import Taint
-from tests.scheduler.plugins.selector_oracle import matches_required_affinity, node_term
-from tests.scheduler.random_clusters import Situation, few, rejections, scores, situations, some_nodes
+from tests.scheduler.plugins.selector_oracle import matches_node_term, matches_required_affinity
+from tests.scheduler.random_clusters import Situation, draw_nodes, few, rejections, scores, situations
 
 
 @few
@@ -23,11 +23,12 @@ def test_required_node_affinity(situation: Situation) -> None:
 @few
 @given(situations(most_pods=0), st.data())
 def test_preferred_node_affinity(situation: Situation, data: st.DataObject) -> None:
-    pod, among = situation.pod, some_nodes(situation, data)
+    pod, among = situation.pod, draw_nodes(situation, data)
     affinity = pod.spec.affinity.nodeAffinity if pod.spec.affinity is not None else None
     preferred = affinity.preferredDuringSchedulingIgnoredDuringExecution if affinity is not None else []
     raw = {
-        node.metadata.name: sum(term.weight for term in preferred if node_term(term.preference, node)) for node in among
+        node.metadata.name: sum(term.weight for term in preferred if matches_node_term(term.preference, node))
+        for node in among
     }
     most = max(raw.values())
     expected = {name: 100 * weight // most if most else 0 for name, weight in raw.items()}

@@ -28,7 +28,7 @@ def test_host_ports_in_use_reject_a_node(situation: Situation) -> None:
         if any(
             clash(requested, used)
             for requested in host_ports(situation.pod)
-            for pod in situation.on(node)
+            for pod in situation.pods_on(node)
             for used in host_ports(pod)
         )
     }

@@ -5,7 +5,7 @@ import math
 import pytest
 from hypothesis import given
 
-from tests.scheduler.plugins.resource_oracle import amount, requested_amount, used
+from tests.scheduler.plugins.resource_oracle import amount, requested_amount, used_amount
 from tests.scheduler.random_clusters import GPU, Situation, few, profile_with, scores, situations
 
 
@@ -31,7 +31,7 @@ def test_balanced_usage_raises_the_score(names: list[str]) -> None:
             for name in names:
                 there, own = amount(name, node.status.allocatable.get(name)), requested_amount(pod, name)
                 if there and (own or name != GPU):
-                    in_use = used(situation, node, name)
+                    in_use = used_amount(situation, node, name)
                     after.append(min(1.0, (in_use + own) / there))
                     before.append(min(1.0, in_use / there))
             expected[node.metadata.name] = 50 + (50 + evenness(after) - evenness(before)) // 2

@@ -10,7 +10,7 @@ from sampan.api.semantics.pod_resources import effective_requests
 from sampan.api.types.core_v1 import Node
 from sampan.scheduler.config.plugin_args import ArgumentError
 from sampan.scheduler.simulation import Simulation
-from tests.scheduler.plugins.resource_oracle import amount, requested_amount, used
+from tests.scheduler.plugins.resource_oracle import amount, requested_amount, used_amount
 from tests.scheduler.random_clusters import (
     GPU,
     Rejections,
@@ -39,11 +39,11 @@ def expected_rejections(situation: Situation, ignored: str = "") -> Rejections:
     names = [name for name in effective_requests(pod.spec) if name != ignored]
     for node in situation.nodes:
         there = {name: amount(name, text) for name, text in node.status.allocatable.items()}
-        reasons = ["Too many pods"] if len(situation.on(node)) + 1 > there["pods"] else []
+        reasons = ["Too many pods"] if len(situation.pods_on(node)) + 1 > there["pods"] else []
         is_final = False
         for name in names:
             need = requested_amount(pod, name)
-            if need and need > there.get(name, 0) - used(situation, node, name):
+            if need and need > there.get(name, 0) - used_amount(situation, node, name):
                 reasons.append(f"Insufficient {name}")
                 is_final = is_final or need > there.get(name, 0)
         if reasons:
@@ -54,7 +54,7 @@ def expected_rejections(situation: Situation, ignored: str = "") -> Rejections:
 ASSUMED = {"cpu": "100m", "memory": "200Mi"}
 
 
-def weighed(situation: Situation, node: Node, strategy: Any) -> Any:
+def weigh_scores(situation: Situation, node: Node, strategy: Any) -> Any:
     total = weights = 0
     for name, weight in (("cpu", 2), ("memory", 1), (GPU, 3)):
         there = amount(name, node.status.allocatable.get(name))
@@ -62,28 +62,33 @@ def weighed(situation: Situation, node: Node, strategy: Any) -> Any:
         own = requested_amount(situation.pod, name, assumed)
         if not there or (name == GPU and not own):
             continue
-        score = strategy(used(situation, node, name, assumed) + own, there)
+        score = strategy(used_amount(situation, node, name, assumed) + own, there)
         if score is not None:
             total, weights = total + score * weight, weights + weight
     return total, weights
 
 
-def least(requested: int, there: int) -> int:
+def score_least_allocated(requested: int, there: int) -> int:
     return 0 if requested > there else (there - requested) * 100 // there
 
 
-def most(requested: int, there: int) -> int:
+def score_most_allocated(requested: int, there: int) -> int:
     return min(requested, there) * 100 // there
 
 
-def shaped(requested: int, there: int) -> int | None:
+def score_ratio(requested: int, there: int) -> int | None:
     ratio = 100 if requested > there else requested * 100 // there
     score = 100 * ratio // 50 if ratio <= 50 else 100 + int((30 - 100) * (ratio - 50) / 50)
     return score or None
 
 
 @pytest.mark.parametrize(
-    ("kind", "scorer"), [("LeastAllocated", least), ("MostAllocated", most), ("RequestedToCapacityRatio", shaped)]
+    ("kind", "scorer"),
+    [
+        ("LeastAllocated", score_least_allocated),
+        ("MostAllocated", score_most_allocated),
+        ("RequestedToCapacityRatio", score_ratio),
+    ],
 )
 def test_scoring_strategies(kind: str, scorer: Any) -> None:
     strategy: dict[str, Any] = {"type": kind, "resources": RESOURCES}
@@ -96,7 +101,7 @@ def test_scoring_strategies(kind: str, scorer: Any) -> None:
     def check(situation: Situation) -> None:
         expected = {}
         for node in situation.nodes:
-            total, weights = weighed(situation, node, scorer)
+            total, weights = weigh_scores(situation, node, scorer)
             if kind == "RequestedToCapacityRatio":
                 expected[node.metadata.name] = math.floor(total / weights + 0.5) if weights else 0
             else:

@@ -3,7 +3,7 @@
 from hypothesis import given
 
 from sampan.api.types.core_v1 import Taint
-from tests.scheduler.plugins.selector_oracle import tolerated
+from tests.scheduler.plugins.selector_oracle import is_taint_tolerated
 from tests.scheduler.random_clusters import Situation, few, rejections, situations
 
 CORDON = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
@@ -16,6 +16,6 @@ def test_cordoned_nodes_need_a_toleration(situation: Situation) -> None:
     expected = {
         node.metadata.name: (("node(s) were unschedulable",), True)
         for node in situation.nodes
-        if node.spec.unschedulable and not tolerated(CORDON, pod.spec.tolerations)
+        if node.spec.unschedulable and not is_taint_tolerated(CORDON, pod.spec.tolerations)
     }
     assert rejections(situation.simulation("NodeUnschedulable"), "NodeUnschedulable", pod) == expected

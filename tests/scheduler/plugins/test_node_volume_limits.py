@@ -47,7 +47,7 @@ def test_nodes_whose_attachment_limit_is_reached_are_rejected(
         limits = [csi_node.spec.drivers[0].allocatable for csi_node in own_nodes]  # type: ignore[index]
         if not limits or limits[0] is None or limits[0].count is None:
             continue
-        there: set[str] = set().union(*(handles(storage, pod) for pod in situation.on(node)))
+        there: set[str] = set().union(*(handles(storage, pod) for pod in situation.pods_on(node)))
         more = handles(storage, situation.pod) - there
         for attachment in storage.attachments:
             volume = storage.volume(attachment.spec.source.persistentVolumeName or "")

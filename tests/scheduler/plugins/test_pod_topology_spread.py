@@ -27,19 +27,19 @@ from tests.scheduler.random_clusters import (
     ZONE,
     Rejections,
     Situation,
+    draw_nodes,
     few,
     fill_informers,
     profile_with,
     rejections,
     scores,
     situations,
-    some_nodes,
 )
 
 REASON = "node(s) didn't match pod topology spread constraints"
 
 
-def chosen(constraint: Any, pod: Pod, other: Pod) -> bool:
+def selects_pod(constraint: Any, pod: Pod, other: Pod) -> bool:
     """Whether the constraint of `pod` selects `other` by its labels."""
     if constraint.labelSelector is None:
         return False
@@ -49,38 +49,38 @@ def chosen(constraint: Any, pod: Pod, other: Pod) -> bool:
     return selects(constraint.labelSelector, other.metadata.labels)
 
 
-def counted(constraint: Any, pod: Pod, others: list[Pod]) -> int:
+def count_selected(constraint: Any, pod: Pod, others: list[Pod]) -> int:
     keys = [key for key in constraint.matchLabelKeys if key in pod.metadata.labels]
     if is_empty(constraint.labelSelector) and not keys:
         return 0
     return sum(
-        chosen(constraint, pod, other)
+        selects_pod(constraint, pod, other)
         for other in others
         if other.metadata.namespace == pod.metadata.namespace and other.metadata.deletionTimestamp is None
     )
 
 
-def counts(constraint: Any, pod: Pod, node: Node) -> bool:
+def considers_node(constraint: Any, pod: Pod, node: Node) -> bool:
     """Whether the constraint considers the node."""
     if constraint.nodeAffinityPolicy != "Ignore" and not matches_required_affinity(node, pod):
         return False
     return not (constraint.nodeTaintsPolicy == "Honor" and has_untolerated_taints(node, pod))
 
 
-def has_all(node: Node, constraints: list[Any]) -> bool:
+def has_topology_labels(node: Node, constraints: list[Any]) -> bool:
     return all(constraint.topologyKey in node.metadata.labels for constraint in constraints)
 
 
-def domains(situation: Situation, constraint: Any, constraints: list[Any]) -> dict[str, int]:
+def count_pods_by_domain(situation: Situation, constraint: Any, constraints: list[Any]) -> dict[str, int]:
     sizes: dict[str, int] = {}
     for node in situation.nodes:
-        if has_all(node, constraints) and counts(constraint, situation.pod, node):
+        if has_topology_labels(node, constraints) and considers_node(constraint, situation.pod, node):
             value = node.metadata.labels[constraint.topologyKey]
-            sizes[value] = sizes.get(value, 0) + counted(constraint, situation.pod, situation.on(node))
+            sizes[value] = sizes.get(value, 0) + count_selected(constraint, situation.pod, situation.pods_on(node))
     return sizes
 
 
-def crowded(situation: Situation) -> Situation:
+def crowd_situation(situation: Situation) -> Situation:
     """Make all pods and most nodes count, so that skews arise."""
     situation.pod.metadata.namespace, situation.pod.metadata.labels = "x", {"app": "a"}
     for number, node in enumerate(situation.nodes):
@@ -99,7 +99,7 @@ def crowded(situation: Situation) -> Situation:
 
 
 @st.composite
-def dense(draw: Any) -> Situation:
+def dense_situations(draw: Any) -> Situation:
     """Nodes that mostly count and pods that mostly are counted, with every setting of a constraint at work."""
     nodes = []
     for at in range(draw(st.integers(2, 5))):
@@ -144,7 +144,16 @@ many = hypothesis.settings(max_examples=100, deadline=None)
 
 
 @many
-@given(st.one_of(dense(), dense(), dense(), dense(), situations(most_nodes=4).map(crowded), situations()))
+@given(
+    st.one_of(
+        dense_situations(),
+        dense_situations(),
+        dense_situations(),
+        dense_situations(),
+        situations(most_nodes=4).map(crowd_situation),
+        situations(),
+    )
+)
 def test_hard_constraints(situation: Situation) -> None:
     pod = situation.pod
     hard = [
@@ -164,9 +173,9 @@ def expected_rejections(situation: Situation, hard: list[TopologySpreadConstrain
             if value is None:
                 expected[node.metadata.name] = ((f"{REASON} (missing required label)",), True)
                 break
-            by_domain = domains(situation, constraint, hard)
+            by_domain = count_pods_by_domain(situation, constraint, hard)
             least = min(by_domain.values(), default=2**31 - 1) if len(by_domain) >= (constraint.minDomains or 1) else 0
-            itself = chosen(constraint, situation.pod, situation.pod)
+            itself = selects_pod(constraint, situation.pod, situation.pod)
             if by_domain.get(value, 0) + itself - least > constraint.maxSkew:
                 expected[node.metadata.name] = ((REASON,), False)
                 break
@@ -174,7 +183,17 @@ def expected_rejections(situation: Situation, hard: list[TopologySpreadConstrain
 
 
 @many
-@given(st.one_of(dense(), dense(), dense(), dense(), situations(most_nodes=4).map(crowded), situations()), st.data())
+@given(
+    st.one_of(
+        dense_situations(),
+        dense_situations(),
+        dense_situations(),
+        dense_situations(),
+        situations(most_nodes=4).map(crowd_situation),
+        situations(),
+    ),
+    st.data(),
+)
 def test_soft_constraints(situation: Situation, data: st.DataObject) -> None:
     pod = situation.pod
     soft = [
@@ -185,27 +204,29 @@ def test_soft_constraints(situation: Situation, data: st.DataObject) -> None:
     among = data.draw(st.lists(st.sampled_from(situation.nodes), min_size=1, unique_by=lambda node: node.metadata.name))
     names = [node.metadata.name for node in among]
     actual = scores(situation.simulation("PodTopologySpread"), "PodTopologySpread", pod, names)
-    assert actual == (normalized(raw_scores(situation, soft, among)) if soft else None)
+    assert actual == (normalize(raw_scores(situation, soft, among)) if soft else None)
 
 
 def raw_scores(situation: Situation, soft: list[Any], among: list[Node]) -> dict[str, int | None]:
     """Scores before normalization; None for nodes without all topology labels."""
-    able = [node for node in among if has_all(node, soft)]
+    able = [node for node in among if has_topology_labels(node, soft)]
     totals: dict[str, int | None] = {node.metadata.name: None for node in among}
     for node in able:
         total = 0.0
         for constraint in soft:
             if constraint.topologyKey == HOSTNAME:
-                size, count = len(able), counted(constraint, situation.pod, situation.on(node))
+                size, count = len(able), count_selected(constraint, situation.pod, situation.pods_on(node))
             else:
                 size = len({other.metadata.labels[constraint.topologyKey] for other in able})
-                count = domains(situation, constraint, soft).get(node.metadata.labels[constraint.topologyKey], 0)
+                count = count_pods_by_domain(situation, constraint, soft).get(
+                    node.metadata.labels[constraint.topologyKey], 0
+                )
             total += count * math.log(size + 2) + constraint.maxSkew - 1
         totals[node.metadata.name] = math.floor(total + 0.5)
     return totals
 
 
-def normalized(raw: dict[str, int | None]) -> dict[str, int]:
+def normalize(raw: dict[str, int | None]) -> dict[str, int]:
     real = [score for score in raw.values() if score is not None]
     least, most = min(real, default=0), max(real, default=0)
     return {
@@ -227,7 +248,7 @@ def service(selector: dict[str, str]) -> Service:
 
 
 @few
-@given(dense(), st.sampled_from([ZONE, HOSTNAME]), st.data())
+@given(dense_situations(), st.sampled_from([ZONE, HOSTNAME]), st.data())
 def test_default_constraints_use_the_selector_of_the_service(
     situation: Situation, key: str, data: st.DataObject
 ) -> None:
@@ -237,14 +258,14 @@ def test_default_constraints_use_the_selector_of_the_service(
     simulation = situation.simulation(profile=default_constraints(hard, soft))
     fill_informers(simulation, service({"app": "a"}))
     rejected = rejections(simulation, "PodTopologySpread", pod)
-    among = some_nodes(situation, data)
+    among = draw_nodes(situation, data)
     scores_ = scores(simulation, "PodTopologySpread", pod, [node.metadata.name for node in among])
     if pod.metadata.labels["app"] != "a":
         assert (rejected, scores_) == ({}, None), "the service does not select the pod"
         return
     hard.labelSelector = soft.labelSelector = LabelSelector(matchLabels={"app": "a"})
     assert rejected == expected_rejections(situation, [hard])
-    assert scores_ == normalized(raw_scores(situation, [soft], among))
+    assert scores_ == normalize(raw_scores(situation, [soft], among))
 
 
 @few
@@ -257,7 +278,7 @@ def test_default_constraints_ignore_pods_without_service_or_controller(
     pod.spec.topologySpreadConstraints = []
     constraints = constraint(ZONE, "DoNotSchedule"), constraint(ZONE, "ScheduleAnyway")
     simulation = situation.simulation(profile=default_constraints(*constraints))
-    names = [node.metadata.name for node in some_nodes(situation, data)]
+    names = [node.metadata.name for node in draw_nodes(situation, data)]
     assert rejections(simulation, "PodTopologySpread", pod) == {}
     assert scores(simulation, "PodTopologySpread", pod, names) is None
 

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from sampan.api.types.core_v1 import Node, Service
 from tests.scheduler.plugins.policy_profile import PLUGIN, selected_pods, service_selectors, services, simulate
-from tests.scheduler.random_clusters import ZONE, Situation, few, labels, scores, situations, some_nodes
+from tests.scheduler.random_clusters import ZONE, Situation, draw_nodes, few, labels, scores, situations
 
 
 @few
@@ -15,7 +15,7 @@ def test_pods_of_a_service_are_spread_over_nodes_and_zones(
 ) -> None:
     pod = situation.pod
     pod.metadata.labels = own
-    among = some_nodes(situation, data)
+    among = draw_nodes(situation, data)
     merged = {key: value for selector in service_selectors(services_, pod) for key, value in selector.items()}
     simulation = simulate(situation, services_, "SelectorSpread", servicesOnly=only)
     scores_ = scores(simulation, PLUGIN, pod, [node.metadata.name for node in among])

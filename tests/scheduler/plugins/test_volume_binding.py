@@ -123,7 +123,7 @@ def binding_reasons(storage: Storage, pod: Pod, name: str, labels: dict[str, str
             else:
                 in_use.add(volume.metadata.name)
         for claim in to_make:
-            claim_ = storage.of_class(claim.spec.storageClassName)
+            claim_ = storage.find_class(claim.spec.storageClassName)
             terms = [term.matchLabelExpressions[0] for term in claim_.allowedTopologies]
             is_allowed = not terms or any(labels.get(term.key) in (term.values or ()) for term in terms)
             if claim_.provisioner == NO_PROVISIONER or not is_allowed:

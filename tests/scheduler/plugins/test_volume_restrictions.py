@@ -38,7 +38,7 @@ disks = st.one_of(
 )
 
 
-def same_disk(first: Volume, other: Volume) -> bool:
+def is_disk_conflict(first: Volume, other: Volume) -> bool:
     if first.gcePersistentDisk and other.gcePersistentDisk:
         both_read = first.gcePersistentDisk.readOnly and other.gcePersistentDisk.readOnly
         return first.gcePersistentDisk.pdName == other.gcePersistentDisk.pdName and not both_read
@@ -75,8 +75,8 @@ def test_disks_and_claims_in_use_reject_a_node(
     expected: Rejections = {}
     for node in situation.nodes:
         clashing = any(
-            same_disk(volume, other)
-            for pod in situation.on(node)
+            is_disk_conflict(volume, other)
+            for pod in situation.pods_on(node)
             for volume in situation.pod.spec.volumes
             for other in pod.spec.volumes
         )

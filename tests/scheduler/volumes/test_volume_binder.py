@@ -22,7 +22,7 @@ from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.api.types.storage_v1 import StorageClass
 from sampan.scheduler.config import ProfileConfig, SchedulerConfig
 from tests.controllers.cluster import Cluster, cluster
-from tests.scheduler.running_scheduler import Running, running
+from tests.scheduler.running_scheduler import RunningScheduler, running_scheduler
 
 SELECTED = "volume.kubernetes.io/selected-node"
 
@@ -60,7 +60,7 @@ async def volume_cluster(*nodes: str) -> AsyncIterator[Cluster]:
         cluster() as cluster_,
         cluster_.running("persistentvolume-binder-controller", "node-lifecycle-controller"),
         cluster_.nodes(*nodes),
-        cluster_.scheduling(),
+        cluster_.running_scheduler(),
     ):
         account = ServiceAccount(metadata=ObjectMeta(name="default", namespace="default"))
         await cluster_.client.for_kind(ServiceAccount).create(account)
@@ -78,7 +78,7 @@ async def test_volume_is_provisioned_on_the_node_of_its_first_consumer() -> None
         await client.for_kind(Pod).create(pod("p", "data", node="b"))
         await cluster.clock.advance(5)
         pod_ = await client.for_kind(Pod).get("p", "default")
-        assert (pod_.spec.nodeName, pod_.status.phase) == ("b", "Running")
+        assert (pod_.spec.nodeName, pod_.status.phase) == ("b", "RunningScheduler")
         bound = await client.for_kind(PersistentVolumeClaim).get("data", "default")
         assert (bound.status.phase, bound.metadata.annotations[SELECTED]) == ("Bound", "b")
         volume = await client.for_kind(PersistentVolume).get(bound.spec.volumeName)
@@ -143,7 +143,7 @@ async def test_local_volumes_are_bound_on_their_node() -> None:
         assert (await client.for_kind(Pod).get("r", "default")).spec.nodeName == "b"
 
 
-async def _create_claims(waiting: Running) -> None:
+async def _create_claims(waiting: RunningScheduler) -> None:
     await waiting.node("a")
     client = waiting.cluster.client
     await client.for_kind(StorageClass).create(storage_class("far", "example.com/never"))
@@ -156,7 +156,7 @@ async def test_pod_is_rescheduled_when_its_volume_is_not_provisioned_in_time() -
     """After the bind timeout the pod is queued again, and may be placed on another node."""
     args = {"VolumeBinding": {"bindTimeoutSeconds": 30}}
     config = SchedulerConfig(profiles=(ProfileConfig(args=args),))
-    async with running(config) as waiting:
+    async with running_scheduler(config) as waiting:
         await _create_claims(waiting)
         client = waiting.cluster.client
         claim = await client.for_kind(PersistentVolumeClaim).get("data", "default")

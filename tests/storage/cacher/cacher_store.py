@@ -82,11 +82,13 @@ def _matches_term(value: str | None, operator: str, values: tuple[str, ...]) -> 
     return value is None
 
 
-def labelled(**pairs: str) -> Labels:
+def match_labels(**pairs: str) -> Labels:
     return Labels(tuple((label, "=", (value,)) for label, value in pairs.items()))
 
 
-def where(namespace: str = "", *, labels: Labels | None = None, name: str = "", **fields: str) -> ObjectSelection:
+def select_objects(
+    namespace: str = "", *, labels: Labels | None = None, name: str = "", **fields: str
+) -> ObjectSelection:
     """Return a selection; `node="n1"` and `phase="Running"` are field terms, and a leading ! negates a value."""
     known = {"node": "spec.nodeName", "phase": "status.phase", "metadata_name": "metadata.name"}
     terms = tuple(FieldTerm(known[k], v.removeprefix("!"), v.startswith("!")) for k, v in fields.items())
@@ -117,7 +119,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         return self._now
 
 
-def virtual(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
+def run_in_virtual_time(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
     """Run an async test in virtual loop time."""
 
     @wraps(test)
@@ -148,7 +150,7 @@ class CachedStore:
 
 
 @asynccontextmanager
-async def running(
+async def running_cacher(
     backend: Backend, shape: Shape = PODS, config: CacherConfig | None = None, **rest: Any
 ) -> AsyncIterator[Cacher]:
     cacher = Cacher(backend=backend, shape=shape, decode=msgspec.json.decode, config=config, **rest)
@@ -161,8 +163,8 @@ async def running(
 
 
 @asynccontextmanager
-async def pods(config: CacherConfig | None = None, **rest: Any) -> AsyncIterator[CachedStore]:
-    async with MemoryBackend(clock=RealClock()) as backend, running(backend, PODS, config, **rest) as cacher:
+async def open_pod_store(config: CacherConfig | None = None, **rest: Any) -> AsyncIterator[CachedStore]:
+    async with MemoryBackend(clock=RealClock()) as backend, running_cacher(backend, PODS, config, **rest) as cacher:
         await cacher.wait_ready()
         yield CachedStore(backend, cacher)
 
@@ -171,15 +173,15 @@ def names(result: ListResult) -> list[str]:
     return [item.name for item in result.items]
 
 
-def shown_events(events: "list[CacheEvent]") -> list[tuple[str, str]]:
+def summarize_events(events: "list[CacheEvent]") -> list[tuple[str, str]]:
     return [(event.type, event.item.name) for event in events]
 
 
-def obj(event: CacheEvent) -> dict[str, Any]:
+def decode_object(event: CacheEvent) -> dict[str, Any]:
     return cast(dict[str, Any], json.loads(event.item.raw))
 
 
-def ready(watcher: Watcher) -> "list[CacheEvent]":
+def pop_ready_events(watcher: Watcher) -> "list[CacheEvent]":
     """Return all events that the watcher has ready."""
     events: list[CacheEvent] = []
     while batch := watcher.pop_ready():

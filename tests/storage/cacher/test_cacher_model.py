@@ -24,11 +24,11 @@ from tests.storage.cacher.cacher_store import (
     CachedStore,
     Labels,
     VirtualTimeLoop,
-    labelled,
+    match_labels,
+    open_pod_store,
     pod,
-    pods,
-    ready,
-    where,
+    pop_ready_events,
+    select_objects,
 )
 
 Content = tuple[str, int]
@@ -185,7 +185,7 @@ class Session:
 
     async def stream_list(self, selection: ObjectSelection) -> None:
         watcher = await self.store.watch(selection, allow_bookmarks=True).__aenter__()
-        *items, mark = ready(watcher)
+        *items, mark = pop_ready_events(watcher)
         assert {event.type for event in items} <= {"ADDED"}
         shown = [(event.item.namespace, event.item.name, event.revision) for event in items]
         assert shown == self.model.state(mark.revision, selection)
@@ -194,7 +194,7 @@ class Session:
     async def drain(self, index: int) -> None:
         if self.watches:
             watcher, _, _, received = self.watches[index % len(self.watches)]
-            received += ready(watcher)
+            received += pop_ready_events(watcher)
 
     async def close_watch(self, index: int) -> None:
         if self.watches:
@@ -209,7 +209,7 @@ class Session:
     async def _finish(
         self, watcher: Watcher, selection: ObjectSelection, after: int, received: Sequence[CacheEvent]
     ) -> None:
-        received = [*received, *ready(watcher)]
+        received = [*received, *pop_ready_events(watcher)]
         await watcher.__aexit__(None, None, None)
         assert [_event_fields(event) for event in received] == self.model.events(after, selection)
 
@@ -248,20 +248,20 @@ def _event_fields(event: CacheEvent) -> tuple[str, str, str, int, str]:
 
 PLACES = [(namespace, name) for namespace in ("a", "a-b", "b") for name in "pqrst"]
 SELECTIONS = [
-    where(),
-    where("a"),
-    where("b"),
-    where("a", name="p"),
-    where(metadata_name="q"),
-    where(node="n1"),
-    where("a", node="n2"),
-    where(node="!n1"),
-    where(node="", phase="Running"),
-    where(phase="!Running"),
-    where(labels=labelled(app="x")),
-    where("a", labels=labelled(app="x", tier="y")),
-    where(labels=Labels((("app", "!=", ("x",)),))),
-    where(labels=Labels((("tier", "exists", ()),)), node="n1"),
+    select_objects(),
+    select_objects("a"),
+    select_objects("b"),
+    select_objects("a", name="p"),
+    select_objects(metadata_name="q"),
+    select_objects(node="n1"),
+    select_objects("a", node="n2"),
+    select_objects(node="!n1"),
+    select_objects(node="", phase="Running"),
+    select_objects(phase="!Running"),
+    select_objects(labels=match_labels(app="x")),
+    select_objects("a", labels=match_labels(app="x", tier="y")),
+    select_objects(labels=Labels((("app", "!=", ("x",)),))),
+    select_objects(labels=Labels((("tier", "exists", ()),)), node="n1"),
 ]
 places, selections = st.sampled_from(PLACES), st.sampled_from(SELECTIONS)
 labels = st.dictionaries(st.sampled_from(["app", "tier"]), st.sampled_from(["x", "y"]), max_size=2)
@@ -291,7 +291,7 @@ KEPT = [3, 8, 1000]
 @given(st.data(), st.sampled_from(KEPT), st.integers(20, 150))
 def test_cacher_agrees_with_the_model_of_the_log(data: st.DataObject, kept: int, length: int) -> None:
     async def run() -> None:
-        async with pods(CacherConfig(history=HistoryLimits(events=kept))) as store:
+        async with open_pod_store(CacherConfig(history=HistoryLimits(events=kept))) as store:
             session = Session(store)
             for _ in range(length):
                 name = data.draw(step_names)

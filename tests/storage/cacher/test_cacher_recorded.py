@@ -31,7 +31,7 @@ from sampan.storage.cacher import (
     validate_options,
 )
 from sampan.storage.memory import MemoryBackend
-from tests.storage.cacher.cacher_store import VirtualTimeLoop, running
+from tests.storage.cacher.cacher_store import VirtualTimeLoop, running_cacher
 
 SECRETS = Shape(prefix="/registry/secrets/", kind="Secret", api_version="v1", plural="secrets")
 SCENARIOS = ["lists-paging", "lists-versions", "watch-history", "watch-labels", "watch-stream-list"]
@@ -191,7 +191,7 @@ def test_recorded_requests_get_the_recorded_responses(shared_dir: Path, scenario
 async def _replay(steps: list[dict[str, Any]], recorded: dict[int, dict[str, Any]]) -> None:
     saved: dict[str, str] = {"ns": "golden"}
     compared = 0
-    async with MemoryBackend(clock=RealClock()) as backend, running(backend, SECRETS) as cacher:
+    async with MemoryBackend(clock=RealClock()) as backend, running_cacher(backend, SECRETS) as cacher:
         for number in range(10):  # the recorded server had earlier revisions
             await backend.put(f"/registry/others/{number}", b"{}")
         server = MiniServer(backend, cacher)

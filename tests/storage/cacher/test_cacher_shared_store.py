@@ -13,8 +13,8 @@ from sampan.storage.backend import Backend, StoreConflict
 from sampan.storage.cacher import ADDED, DELETED, Cacher, ListQuery, ListResult, VersionExpired, WatchQuery
 from sampan.storage.memory import MemoryBackend
 from sampan.storage.sqlite import SqliteBackend
-from tests.storage.cacher.cacher_store import PODS, labelled, pod, running, where
-from tests.storage.etcd_server import NO_ETCD, Member, find, one_member
+from tests.storage.cacher.cacher_store import PODS, match_labels, pod, running_cacher, select_objects
+from tests.storage.etcd_server import NO_ETCD, Member, find, running_member
 
 Open = Callable[[], AbstractAsyncContextManager[list[Backend]]]
 
@@ -48,7 +48,7 @@ def store(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         case "etcd":
             if find("etcd") is None:
                 pytest.skip(NO_ETCD)
-            with one_member(directory) as member:
+            with running_member(directory) as member:
                 yield lambda: _two_connections(member, prefix=f"/{next(numbers)}")
 
 
@@ -58,7 +58,7 @@ def test_writes_of_one_server_are_read_on_another_server(store: Open) -> None:
 
 async def _check_writes_are_read(store: Open) -> None:
     async with store() as backends, AsyncExitStack() as stack:
-        cachers = [await stack.enter_async_context(running(backend)) for backend in backends]
+        cachers = [await stack.enter_async_context(running_cacher(backend)) for backend in backends]
         for number in range(30):
             writer, reader = (0, 1) if number % 2 else (1, 0)
             revision = await backends[writer].put(PODS.key("default", f"p{number}"), pod(f"p{number}"))
@@ -78,20 +78,20 @@ WRITES = 150
 
 async def _check_watchers(store: Open) -> None:
     async with store() as backends, AsyncExitStack() as stack:
-        cachers = [await stack.enter_async_context(running(backend)) for backend in backends]
+        cachers = [await stack.enter_async_context(running_cacher(backend)) for backend in backends]
         async with asyncio.TaskGroup() as tasks:
             for number, backend in enumerate(backends):
                 tasks.create_task(_write(backend, seed=number))
             readers = [tasks.create_task(_follow(cacher, color)) for cacher in cachers for color in ("", "red")]
             await asyncio.sleep(0)
         observations = [reader.result() for reader in readers]
-        final = [dict(_state(await cacher.list(ListQuery(where("default"))))) for cacher in cachers]
+        final = [dict(_state(await cacher.list(ListQuery(select_objects("default"))))) for cacher in cachers]
         assert final[0] == final[1]
         for cacher, color, (state, revisions) in zip(
             [cachers[0], cachers[0], cachers[1], cachers[1]], ["", "red"] * 2, observations, strict=True
         ):
-            labels = labelled(color=color) if color else None
-            assert state == dict(_state(await cacher.list(ListQuery(where("default", labels=labels)))))
+            labels = match_labels(color=color) if color else None
+            assert state == dict(_state(await cacher.list(ListQuery(select_objects("default", labels=labels)))))
             assert revisions == sorted(set(revisions))
         assert observations[0][0] == observations[2][0] == final[0]
 
@@ -118,7 +118,7 @@ async def _write(backend: Backend, seed: int) -> None:
 
 async def _follow(cacher: Cacher, color: str) -> tuple[dict[str, int], list[int]]:
     """Return the state that a client builds from its list and events, and the revisions of the events."""
-    selection = where("default", labels=labelled(color=color) if color else None)
+    selection = select_objects("default", labels=match_labels(color=color) if color else None)
     first = await cacher.list(ListQuery(selection))
     state, revisions, ends = dict(_state(first)), list[int](), 0
     ends = sum(name.startswith("end-") for name in state)
@@ -143,23 +143,23 @@ def test_list_can_continue_on_another_server(store: Open) -> None:
 
 async def _check_continued_list(store: Open) -> None:
     async with store() as backends, AsyncExitStack() as stack:
-        first = await stack.enter_async_context(running(backends[0]))
+        first = await stack.enter_async_context(running_cacher(backends[0]))
         for name in "abcdefg":
             revision = await backends[0].put(PODS.key("default", name), pod(name))
-        page = await first.list(ListQuery(where("default"), limit=3))
+        page = await first.list(ListQuery(select_objects("default"), limit=3))
         assert (page.revision, page.remaining) == (revision, 4)
         for name in "df":
             await backends[0].delete(PODS.key("default", name))
         await backends[0].put(PODS.key("default", "dd"), pod("dd"))
-        second = await stack.enter_async_context(running(backends[1]))
-        query = ListQuery(where("default"), limit=2, continue_token=page.continue_token)
+        second = await stack.enter_async_context(running_cacher(backends[1]))
+        query = ListQuery(select_objects("default"), limit=2, continue_token=page.continue_token)
         rest = await second.list(query)
         assert ([item.name for item in rest.items], rest.revision, rest.remaining) == (["d", "e"], revision, 2)
         same = await first.list(query)
         assert (_state(same), same.continue_token) == (_state(rest), rest.continue_token)
-        old = await second.list(ListQuery(where("default"), str(revision), match="Exact"))
+        old = await second.list(ListQuery(select_objects("default"), str(revision), match="Exact"))
         assert [item.name for item in old.items] == list("abcdefg")
         await backends[1].compact(await backends[1].current_revision())
-        third = await stack.enter_async_context(running(backends[1]))
+        third = await stack.enter_async_context(running_cacher(backends[1]))
         with pytest.raises(VersionExpired, match="too old to display a consistent list result"):
             await third.list(query)

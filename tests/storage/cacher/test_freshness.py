@@ -5,14 +5,14 @@ import pytest
 from sampan.storage.backend import Unavailable
 from sampan.storage.cacher import TooLargeVersion
 from sampan.storage.cacher.freshness import Freshness
-from tests.storage.cacher.cacher_store import virtual
+from tests.storage.cacher.cacher_store import run_in_virtual_time
 
 
 async def request_nothing() -> None:
     pass
 
 
-@virtual
+@run_in_virtual_time
 async def test_wait_for_returns_when_the_revision_is_reached() -> None:
     fresh = Freshness()
     fresh.advance(5)
@@ -27,7 +27,7 @@ async def test_wait_for_returns_when_the_revision_is_reached() -> None:
     assert fresh._waiting == []
 
 
-@virtual
+@run_in_virtual_time
 async def test_wait_for_times_out_and_leaves_no_waiter() -> None:
     fresh = Freshness()
     with pytest.raises(TooLargeVersion, match="Too large resource version: 9, current: 0"):
@@ -39,7 +39,7 @@ async def test_wait_for_times_out_and_leaves_no_waiter() -> None:
     assert fresh._waiting == []
 
 
-@virtual
+@run_in_virtual_time
 async def test_waiters_share_periodic_progress_requests() -> None:
     fresh = Freshness()
     requested_at: list[float] = []

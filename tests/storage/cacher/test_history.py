@@ -75,7 +75,7 @@ def test_memory_of_dropped_changes_is_freed() -> None:
     assert revisions(kept, 10_000) == [10_001, 10_002, 10_003, 10_004, 10_005]
 
 
-def shared(limit: int, **limits: float) -> tuple[HistoryBudget, list[EventHistory]]:
+def make_shared_histories(limit: int, **limits: float) -> tuple[HistoryBudget, list[EventHistory]]:
     budget = HistoryBudget(limit=limit)
     kept = [
         EventHistory(limits=HistoryLimits(**limits), now=lambda: Time.now, budget=budget)  # type: ignore[arg-type]
@@ -87,7 +87,7 @@ def shared(limit: int, **limits: float) -> tuple[HistoryBudget, list[EventHistor
 
 
 def test_budget_drops_the_oldest_change_of_all_resources_first() -> None:
-    budget, (pods, leases, events) = shared(20_000)
+    budget, (pods, leases, events) = make_shared_histories(20_000)
     for revision in range(6, 10):
         pods.append(revision, KEY, item(revision - 1, 1000), item(revision))
     for revision in range(10, 100):
@@ -101,7 +101,7 @@ def test_budget_drops_the_oldest_change_of_all_resources_first() -> None:
 
 
 def test_resources_share_one_history_budget() -> None:
-    budget, kept = shared(100_000)
+    budget, kept = make_shared_histories(100_000)
     for revision in range(6, 3000):
         kept[revision % 3].append(revision, KEY, item(revision - 1, revision % 700), item(revision))
         assert budget.bytes <= 100_000
@@ -111,7 +111,7 @@ def test_resources_share_one_history_budget() -> None:
 
 
 def test_budget_stays_consistent_when_a_history_drops_changes_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    budget, (pods, leases, events) = shared(50_000, events=20, age_s=60)
+    budget, (pods, leases, events) = make_shared_histories(50_000, events=20, age_s=60)
     for revision in range(6, 200):
         pods.append(revision, KEY, item(revision - 1, 1000), item(revision))
         if revision % 10 == 0:

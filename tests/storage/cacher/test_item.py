@@ -12,7 +12,7 @@ from tests.storage.cacher.cacher_store import PODS
 HEAD = b'{"kind":"Pod","apiVersion":"v1",'
 
 
-def spliced(value: bytes, revision: int = 7, **kwargs: bool) -> bytes:
+def splice_to_bytes(value: bytes, revision: int = 7, **kwargs: bool) -> bytes:
     return b"".join(splice(value, revision, HEAD, **kwargs))
 
 
@@ -57,12 +57,12 @@ def spliced(value: bytes, revision: int = 7, **kwargs: bool) -> bytes:
     ],
 )
 def test_resource_version_is_inserted_at_the_start_of_the_metadata(value: bytes, expected: bytes) -> None:
-    assert spliced(value) == expected
+    assert splice_to_bytes(value) == expected
 
 
 def test_stored_resource_version_is_replaced() -> None:
     value = b'{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a","resourceVersion":"3"},"spec":{}}'
-    assert spliced(value, is_clean=False) == (
+    assert splice_to_bytes(value, is_clean=False) == (
         b'{"kind":"Pod","apiVersion":"v1","metadata":{"resourceVersion":"7","name":"a"},"spec":{}}'
     )
 

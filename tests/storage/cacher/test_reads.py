@@ -23,12 +23,23 @@ from sampan.storage.cacher import (
     VersionExpired,
 )
 from sampan.storage.memory import MemoryBackend
-from tests.storage.cacher.cacher_store import NODES, PODS, Labels, labelled, names, pod, pods, running, virtual, where
+from tests.storage.cacher.cacher_store import (
+    NODES,
+    PODS,
+    Labels,
+    match_labels,
+    names,
+    open_pod_store,
+    pod,
+    run_in_virtual_time,
+    running_cacher,
+    select_objects,
+)
 
 
-@virtual
+@run_in_virtual_time
 async def test_get_sees_preceding_writes() -> None:
-    async with pods() as store:
+    async with open_pod_store() as store:
         revision = await store.put("a")
         item = await store.cacher.get("default", "a")
         assert item is not None
@@ -38,18 +49,18 @@ async def test_get_sees_preceding_writes() -> None:
         assert await store.cacher.get("default", "a") is None
 
 
-@virtual
+@run_in_virtual_time
 async def test_consistent_list_has_the_revision_of_the_store() -> None:
-    async with pods() as store:
+    async with open_pod_store() as store:
         await store.put("a")
         other = await store.backend.put("/registry/secrets/default/s", b"{}")
         assert (await store.list(version="0")).revision < other
         assert (await store.list()).revision == other
 
 
-@virtual
+@run_in_virtual_time
 async def test_get_waits_for_its_resource_version() -> None:
-    async with pods() as store:
+    async with open_pod_store() as store:
         revision = await store.put("a")
         assert await store.cacher.get("default", "a", str(revision)) is not None
         assert await store.cacher.get("default", "a", "0") is not None
@@ -60,10 +71,10 @@ async def test_get_waits_for_its_resource_version() -> None:
         assert later.result() is not None
 
 
-@virtual
+@run_in_virtual_time
 @pytest.mark.parametrize("match", ["", "NotOlderThan", "Exact"])
 async def test_future_resource_version_is_rejected_after_the_timeout(match: str) -> None:
-    async with pods() as store:
+    async with open_pod_store() as store:
         revision = await store.put("a")
         started = asyncio.get_running_loop().time()
         with pytest.raises(TooLargeVersion) as error:
@@ -75,18 +86,18 @@ async def test_future_resource_version_is_rejected_after_the_timeout(match: str)
             await store.cacher.get("default", "a", "999999999999")
 
 
-@virtual
+@run_in_virtual_time
 async def test_invalid_resource_version_is_rejected() -> None:
-    async with pods() as store:
+    async with open_pod_store() as store:
         with pytest.raises(InvalidVersion, match=r'^resourceVersion: Invalid value: "abc"'):
             await store.cacher.get("default", "a", "abc")
         with pytest.raises(InvalidVersion, match=r'^invalid resource version: resourceVersion: Invalid value: "abc"'):
             await store.list(version="abc")
 
 
-@virtual
+@run_in_virtual_time
 async def test_lists_are_in_the_order_of_keys() -> None:
-    async with pods() as store:
+    async with open_pod_store() as store:
         for namespace, name in (("b", "x"), ("a", "z"), ("a-b", "y"), ("a", "b"), ("a", "a.b")):
             await store.put(name, namespace)
         items = (await store.list()).items
@@ -97,34 +108,34 @@ async def test_lists_are_in_the_order_of_keys() -> None:
             ("a", "z"),
             ("b", "x"),
         ]
-        assert names(await store.list(where("a"))) == ["a.b", "b", "z"]
-        assert names(await store.list(where("none"))) == []
+        assert names(await store.list(select_objects("a"))) == ["a.b", "b", "z"]
+        assert names(await store.list(select_objects("none"))) == []
 
 
-@virtual
+@run_in_virtual_time
 @pytest.mark.parametrize(
     ("selection", "expected"),
     [
-        (where(node="n1"), ["a", "c"]),
-        (where(node="!n1"), ["b", "d"]),
-        (where(node=""), ["d"]),
-        (where(phase="Running"), ["a"]),
-        (where(phase="Pending"), ["b", "c", "d"]),
-        (where(node="n1", phase="Running"), ["a"]),
-        (where(labels=labelled(app="web")), ["a", "b"]),
-        (where(labels=labelled(app="web", tier="x")), ["b"]),
-        (where(labels=labelled(app="none")), []),
-        (where(labels=Labels((("app", "!=", ("web",)),))), ["c", "d"]),
-        (where(labels=Labels((("app", "exists", ()),))), ["a", "b", "c"]),
-        (where(labels=Labels((("app", "!", ()),))), ["d"]),
-        (where(labels=Labels((("app", "in", ("web", "db")),))), ["a", "b", "c"]),
-        (where(labels=labelled(app="web"), node="n1"), ["a"]),
-        (where(metadata_name="b"), ["b"]),
-        (where("default", metadata_name="b"), ["b"]),
-        (where("other", metadata_name="b"), []),
-        (where(metadata_name="!b"), ["a", "c", "d"]),
-        (where("default", name="c"), ["c"]),
-        (where("default", name="c", metadata_name="b"), []),
+        (select_objects(node="n1"), ["a", "c"]),
+        (select_objects(node="!n1"), ["b", "d"]),
+        (select_objects(node=""), ["d"]),
+        (select_objects(phase="Running"), ["a"]),
+        (select_objects(phase="Pending"), ["b", "c", "d"]),
+        (select_objects(node="n1", phase="Running"), ["a"]),
+        (select_objects(labels=match_labels(app="web")), ["a", "b"]),
+        (select_objects(labels=match_labels(app="web", tier="x")), ["b"]),
+        (select_objects(labels=match_labels(app="none")), []),
+        (select_objects(labels=Labels((("app", "!=", ("web",)),))), ["c", "d"]),
+        (select_objects(labels=Labels((("app", "exists", ()),))), ["a", "b", "c"]),
+        (select_objects(labels=Labels((("app", "!", ()),))), ["d"]),
+        (select_objects(labels=Labels((("app", "in", ("web", "db")),))), ["a", "b", "c"]),
+        (select_objects(labels=match_labels(app="web"), node="n1"), ["a"]),
+        (select_objects(metadata_name="b"), ["b"]),
+        (select_objects("default", metadata_name="b"), ["b"]),
+        (select_objects("other", metadata_name="b"), []),
+        (select_objects(metadata_name="!b"), ["a", "c", "d"]),
+        (select_objects("default", name="c"), ["c"]),
+        (select_objects("default", name="c", metadata_name="b"), []),
         (ObjectSelection(fields=(FieldTerm("metadata.namespace", "default"),)), ["a", "b", "c", "d"]),
         (ObjectSelection(fields=(FieldTerm("metadata.namespace", "default", is_negated=True),)), []),
         (ObjectSelection("default", fields=(FieldTerm("metadata.namespace", "other"),)), []),
@@ -133,7 +144,7 @@ async def test_lists_are_in_the_order_of_keys() -> None:
     ],
 )
 async def test_list_with_selectors(selection: ObjectSelection, expected: list[str]) -> None:
-    async with pods() as store:
+    async with open_pod_store() as store:
         await store.put("a", labels={"app": "web"}, node="n1", phase="Running")
         await store.put("b", labels={"app": "web", "tier": "x"}, node="n2")
         await store.put("c", labels={"app": "db"}, node="n1")
@@ -145,29 +156,29 @@ async def test_list_with_selectors(selection: ObjectSelection, expected: list[st
         assert names(await store.list(selection, str(old), match="Exact")) == expected
 
 
-@virtual
+@run_in_virtual_time
 async def test_unknown_field_selector_is_rejected() -> None:
-    async with pods() as store:
+    async with open_pod_store() as store:
         with pytest.raises(UnsupportedField, match=r"^field label not supported: spec\.x$"):
             await store.list(ObjectSelection(fields=(FieldTerm("spec.x", "1"),)))
 
 
-@virtual
+@run_in_virtual_time
 async def test_indexes_follow_changes() -> None:
-    async with pods() as store:
+    async with open_pod_store() as store:
         for i in range(200):
             await store.put(f"p{i:03}", labels={"app": f"a{i % 10}"}, node=f"n{i % 20}")
-        app = where(labels=labelled(app="a3"))
+        app = select_objects(labels=match_labels(app="a3"))
         assert len((await store.list(app)).items) == 20
         await store.put("p003", labels={"app": "a4"}, node="n4")
         await store.put("p013")
         await store.delete("p023")
         await store.put("p999", labels={"app": "a3"}, node="n3")
         assert len((await store.list(app)).items) == 18
-        assert len((await store.list(where(labels=labelled(app="a4")))).items) == 21
-        assert names(await store.list(where(node="n3"))) == [*(f"p{i:03}" for i in range(43, 200, 20)), "p999"]
+        assert len((await store.list(select_objects(labels=match_labels(app="a4")))).items) == 21
+        assert names(await store.list(select_objects(node="n3"))) == [*(f"p{i:03}" for i in range(43, 200, 20)), "p999"]
         for i in range(30):  # more labels than there are indexes
-            await store.list(where(labels=labelled(**{f"l{i}": "x"})))
+            await store.list(select_objects(labels=match_labels(**{f"l{i}": "x"})))
         assert len((await store.list(app)).items) == 18
 
 
@@ -180,7 +191,7 @@ class Paged:
         self.remaining: list[int | None] = []
         self.versions: set[int] = set()
 
-    async def next(self, token: str = "") -> str:
+    async def read_page(self, token: str = "") -> str:
         result = await self.store.list(continue_token=token, **self.query)
         self.pages.append(names(result))
         self.remaining.append(result.remaining)
@@ -188,62 +199,62 @@ class Paged:
         return str(result.continue_token)
 
 
-@virtual
+@run_in_virtual_time
 async def test_list_in_pages() -> None:
-    async with pods() as store:
+    async with open_pod_store() as store:
         for name in "abcde":
             await store.put(name)
             await store.put(name, "zzz")
-        paged = Paged(store, selection=where("default"), limit=2)
-        token = await paged.next(await paged.next(await paged.next()))
+        paged = Paged(store, selection=select_objects("default"), limit=2)
+        token = await paged.read_page(await paged.read_page(await paged.read_page()))
         assert paged.pages == [["a", "b"], ["c", "d"], ["e"]]
         assert paged.remaining == [3, 1, None]
         assert (token, len(paged.versions)) == ("", 1)
-        whole = await store.list(where("default"), limit=5)
+        whole = await store.list(select_objects("default"), limit=5)
         assert (whole.continue_token, whole.remaining) == ("", None)
 
 
-@virtual
+@run_in_virtual_time
 @pytest.mark.parametrize("kept", [10_000, 1], ids=["from history", "from the store"])
 async def test_pages_show_the_state_at_the_first_page(kept: int) -> None:
     config = CacherConfig(history=HistoryLimits(events=kept))
-    async with pods(config) as store:
+    async with open_pod_store(config) as store:
         for name in "abcdefgh":
             await store.put(name, "ns", labels={"v": "1"})
-        paged = Paged(store, selection=where("ns"), limit=3)
-        token = await paged.next()
+        paged = Paged(store, selection=select_objects("ns"), limit=3)
+        token = await paged.read_page()
         await store.put("cc", "ns")
         await store.delete("d", "ns")
         await store.delete("h", "ns")
         await store.put("a", "ns", labels={"v": "2"})
         await store.put("f", "ns", labels={"v": "2"})
         await store.put("x", "aaa")
-        token = await paged.next(token)
+        token = await paged.read_page(token)
         await store.delete("g", "ns")
-        token = await paged.next(token)
+        token = await paged.read_page(token)
         assert paged.pages == [["a", "b", "c"], ["d", "e", "f"], ["g", "h"]]
         assert paged.remaining == [5, 2, None]
         assert (token, len(paged.versions)) == ("", 1)
 
 
-@virtual
+@run_in_virtual_time
 async def test_pages_with_a_selector_have_no_remaining_item_count() -> None:
-    async with pods() as store:
+    async with open_pod_store() as store:
         for name in "abcdef":
             await store.put(name, labels={"odd": "yes"} if name in "ace" else None)
-        paged = Paged(store, selection=where("default", labels=labelled(odd="yes")), limit=1)
-        token = await paged.next(await paged.next(await paged.next()))
+        paged = Paged(store, selection=select_objects("default", labels=match_labels(odd="yes")), limit=1)
+        token = await paged.read_page(await paged.read_page(await paged.read_page()))
         assert paged.pages == [["a"], ["c"], ["e"]]
         assert paged.remaining == [None, None, None]
         # "f" does not match, but as in Kubernetes only the next page shows that.
         assert token
-        assert not await paged.next(token)
+        assert not await paged.read_page(token)
         assert paged.pages[-1] == []
 
 
-@virtual
+@run_in_virtual_time
 async def test_resource_version_zero_ignores_the_limit() -> None:
-    async with pods() as store:
+    async with open_pod_store() as store:
         for name in "abcde":
             await store.put(name)
         result = await store.list(version="0", limit=2)
@@ -253,9 +264,9 @@ async def test_resource_version_zero_ignores_the_limit() -> None:
         assert names(await store.list(version="0", limit=2, continue_token=token)) == ["c", "d", "e"]
 
 
-@virtual
+@run_in_virtual_time
 async def test_resource_version_with_a_limit_means_exact() -> None:
-    async with pods() as store:
+    async with open_pod_store() as store:
         revision = await store.put("a")
         await store.put("b")
         assert names(await store.list(version=str(revision), limit=5)) == ["a"]
@@ -264,10 +275,10 @@ async def test_resource_version_with_a_limit_means_exact() -> None:
         assert (await store.list(version=str(revision), match="Exact")).revision == revision
 
 
-@virtual
+@run_in_virtual_time
 @pytest.mark.parametrize("kept", [10_000, 1], ids=["in the history", "not in the history"])
 async def test_compacted_resource_version_is_expired(kept: int) -> None:
-    async with pods(CacherConfig(history=HistoryLimits(events=kept))) as store:
+    async with open_pod_store(CacherConfig(history=HistoryLimits(events=kept))) as store:
         old = await store.put("a")
         for name in "bcd":
             await store.put(name)
@@ -286,9 +297,9 @@ async def test_compacted_resource_version_is_expired(kept: int) -> None:
         assert names(await store.list(limit=2, continue_token=again.continue_token)) == ["e", "f"]
 
 
-@virtual
+@run_in_virtual_time
 async def test_invalid_continue_tokens_are_rejected() -> None:
-    async with pods() as store:
+    async with open_pod_store() as store:
         with pytest.raises(InvalidContinue, match=r"^invalid continue token: "):
             await store.list(continue_token="garbage")
         await store.put("a")
@@ -298,9 +309,9 @@ async def test_invalid_continue_tokens_are_rejected() -> None:
             await store.list(version="5", continue_token=token)
 
 
-@virtual
+@run_in_virtual_time
 async def test_list_serialization() -> None:
-    async with pods() as store:
+    async with open_pod_store() as store:
         for i in range(50):
             await store.put(f"p{i:02}", pad="x" * 1000)
         result = await store.list(limit=40)
@@ -316,7 +327,7 @@ async def test_list_serialization() -> None:
         chunks = list(result.chunks(10_000))
         assert 4 <= len(chunks) <= 8
         assert b"".join(chunks) == result.join_chunks()
-        empty = await store.list(where("none"))
+        empty = await store.list(select_objects("none"))
         assert json.loads(empty.join_chunks()) == {
             "kind": "PodList",
             "apiVersion": "v1",
@@ -325,7 +336,7 @@ async def test_list_serialization() -> None:
         }
 
 
-@virtual
+@run_in_virtual_time
 async def test_list_serialization_of_custom_resources() -> None:
     notes = Shape(
         prefix="/registry/example.com/notes/",
@@ -336,7 +347,7 @@ async def test_list_serialization_of_custom_resources() -> None:
         list_kind="Notes",
         is_custom=True,
     )
-    async with MemoryBackend(clock=RealClock()) as backend, running(backend, notes) as cacher:
+    async with MemoryBackend(clock=RealClock()) as backend, running_cacher(backend, notes) as cacher:
         value = {"apiVersion": "example.com/v1", "kind": "Note", "metadata": {"name": "a"}, "text": "x"}
         await backend.put(notes.key("default", "a"), msgspec.json.encode(value))
         result = await cacher.list(ListQuery())
@@ -349,9 +360,9 @@ async def test_list_serialization_of_custom_resources() -> None:
         }
 
 
-@virtual
+@run_in_virtual_time
 async def test_cluster_scoped_resource() -> None:
-    async with MemoryBackend(clock=RealClock()) as backend, running(backend, NODES) as cacher:
+    async with MemoryBackend(clock=RealClock()) as backend, running_cacher(backend, NODES) as cacher:
         for name in "ba":
             value = {"kind": "Node", "apiVersion": "v1", "metadata": {"name": name}}
             await backend.put(NODES.key("", name), msgspec.json.encode(value))
@@ -363,12 +374,12 @@ async def test_cluster_scoped_resource() -> None:
         assert item.namespace == ""
 
 
-@virtual
+@run_in_virtual_time
 async def test_protobuf_values_are_decoded() -> None:
     def decode(value: bytes) -> bytes:
         return pod(value[4:].decode())
 
-    async with pods(decode_value=decode) as store:
+    async with open_pod_store(decode_value=decode) as store:
         await store.backend.put(PODS.key("default", "a"), b"k8s\0a")
         item = await store.cacher.get("default", "a")
         assert item is not None
@@ -379,38 +390,38 @@ async def test_protobuf_values_are_decoded() -> None:
         }
 
 
-@virtual
+@run_in_virtual_time
 async def test_values_of_another_version_are_converted() -> None:
     def convert(value: bytes) -> bytes:
         return value.replace(b'"v1alpha1"', b'"v1"').replace(b'"tags"', b'"labels"')
 
     old = pod("a", labels={"x": "1"}).replace(b'"v1"', b'"v1alpha1"').replace(b'"labels"', b'"tags"')
-    async with pods(convert_value=convert) as store:
+    async with open_pod_store(convert_value=convert) as store:
         await store.backend.put(PODS.key("default", "a"), old)
-        assert names(await store.list(where(labels=labelled(x="1")))) == ["a"]
+        assert names(await store.list(select_objects(labels=match_labels(x="1")))) == ["a"]
         assert json.loads((await store.list()).items[0].raw)["apiVersion"] == "v1"
-    async with pods() as store:
+    async with open_pod_store() as store:
         await store.backend.put(PODS.key("default", "a"), old)
         await store.put("b")
         assert json.loads((await store.list()).join_chunks())["items"][0]["apiVersion"] == "v1alpha1"
 
 
-@virtual
+@run_in_virtual_time
 async def test_objects_are_decoded_once() -> None:
-    async with pods() as store:
+    async with open_pod_store() as store:
         await store.put("a")
         item = await store.cacher.get("default", "a")
         assert item is not None
         assert store.cacher.object(item) is store.cacher.object(item)
 
 
-@virtual
+@run_in_virtual_time
 @pytest.mark.parametrize("value", [b"\xff\xff", b"[1]", b"k8s\0xyz", b"[" * 100_000, b'{"metadata":{"labels":1}}'])
 async def test_corrupt_value_does_not_affect_other_objects(value: bytes) -> None:
     async with MemoryBackend(clock=RealClock()) as backend:
         await backend.put(PODS.key("default", "old"), value)
         await backend.put(PODS.key("default", "good"), pod("good"))
-        async with running(backend, PODS) as cacher:
+        async with running_cacher(backend, PODS) as cacher:
             await backend.put(PODS.key("default", "new"), value)
             await backend.put(PODS.key("default", "fine"), pod("fine"))
             assert names(await cacher.list(ListQuery())) == ["fine", "good"]
@@ -425,7 +436,7 @@ async def test_corrupt_value_does_not_affect_other_objects(value: bytes) -> None
             assert cacher.stats().corrupt == 0
 
 
-@virtual
+@run_in_virtual_time
 async def test_get_succeeds_and_list_fails_before_the_cache_is_filled() -> None:
     class Slow(MemoryBackend):
         async def range(self, *args: Any, **kwargs: Any) -> Any:
@@ -433,7 +444,7 @@ async def test_get_succeeds_and_list_fails_before_the_cache_is_filled() -> None:
             return await super().range(*args, **kwargs)
 
     released = asyncio.Event()
-    async with Slow(clock=RealClock()) as backend, running(backend, PODS) as cacher:
+    async with Slow(clock=RealClock()) as backend, running_cacher(backend, PODS) as cacher:
         await backend.put(PODS.key("default", "a"), pod("a"))
         item = await cacher.get("default", "a")
         assert item is not None
@@ -444,16 +455,16 @@ async def test_get_succeeds_and_list_fails_before_the_cache_is_filled() -> None:
         assert names(await cacher.list(ListQuery())) == ["a"]
 
 
-@virtual
+@run_in_virtual_time
 async def test_cache_is_filled_from_several_pages_of_the_store() -> None:
     async with MemoryBackend(clock=RealClock()) as backend:
         for i in range(2500):
             await backend.put(PODS.key("default", f"p{i:04}"), pod(f"p{i:04}"))
-        async with running(backend, PODS) as cacher:
+        async with running_cacher(backend, PODS) as cacher:
             assert len((await cacher.list(ListQuery())).items) == 2500
 
 
-@virtual
+@run_in_virtual_time
 async def test_reads_fall_back_to_the_store_when_the_watch_is_silent() -> None:
     """The watch delivers nothing, as over a broken connection."""
 
@@ -467,7 +478,7 @@ async def test_reads_fall_back_to_the_store_when_the_watch_is_silent() -> None:
             return await super().current_revision()
 
     is_unavailable = asyncio.Event()
-    async with Silent(clock=RealClock()) as backend, running(backend, PODS) as cacher:
+    async with Silent(clock=RealClock()) as backend, running_cacher(backend, PODS) as cacher:
         await cacher.wait_ready()
         cacher._reflector._watch = None  # no progress notifications either
         for name in "abc":
@@ -475,7 +486,7 @@ async def test_reads_fall_back_to_the_store_when_the_watch_is_silent() -> None:
         assert await cacher.get("default", "a") is not None
         first = await cacher.list(ListQuery(limit=2))
         assert (names(first), first.remaining, first.revision) == (["a", "b"], 1, await backend.current_revision())
-        assert names(await cacher.list(ListQuery(where(labels=labelled(x="b"))))) == ["b"]
+        assert names(await cacher.list(ListQuery(select_objects(labels=match_labels(x="b"))))) == ["b"]
         assert names(await cacher.list(ListQuery(resource_version="0"))) == []
         is_unavailable.set()
         with pytest.raises(Unavailable):
@@ -483,9 +494,9 @@ async def test_reads_fall_back_to_the_store_when_the_watch_is_silent() -> None:
         assert names(await cacher.list(ListQuery(resource_version="0"))) == []
 
 
-@virtual
+@run_in_virtual_time
 async def test_stats() -> None:
-    async with pods() as store:
+    async with open_pod_store() as store:
         for name in "abc":
             await store.put(name, pad="x" * 100)
         await store.put("a")

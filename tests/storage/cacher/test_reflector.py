@@ -18,7 +18,15 @@ from sampan.storage.cacher import (
 )
 from sampan.storage.memory import MemoryBackend
 from sampan.storage.watch_hub import LocalWatch
-from tests.storage.cacher.cacher_store import PODS, names, pod, ready, running, shown_events, virtual
+from tests.storage.cacher.cacher_store import (
+    PODS,
+    names,
+    pod,
+    pop_ready_events,
+    run_in_virtual_time,
+    running_cacher,
+    summarize_events,
+)
 
 
 class HeldWatch(LocalWatch):
@@ -63,9 +71,9 @@ class Unreliable(MemoryBackend):
         return await self.put(PODS.key("default", name), pod(name, **content))
 
 
-@virtual
+@run_in_virtual_time
 async def test_watch_resumes_after_a_lost_connection() -> None:
-    async with Unreliable() as backend, running(backend) as cacher:
+    async with Unreliable() as backend, running_cacher(backend) as cacher:
         await backend.put_pod("a")
         async with cacher.watch(WatchQuery()) as watcher:
             for round in range(5):
@@ -74,16 +82,16 @@ async def test_watch_resumes_after_a_lost_connection() -> None:
                 await backend.put_pod(f"b{round}")
                 await backend.delete(PODS.key("default", f"b{round}"))
                 await asyncio.sleep(10)
-            assert shown_events(ready(watcher)) == [
+            assert summarize_events(pop_ready_events(watcher)) == [
                 (ADDED, "a"),
                 *(step for n in range(5) for step in ((MODIFIED, "a"), (ADDED, f"b{n}"), (DELETED, f"b{n}"))),
             ]
         assert cacher.stats().fills == 1
 
 
-@virtual
+@run_in_virtual_time
 async def test_compaction_while_disconnected_ends_watchers_and_refills_the_cache() -> None:
-    async with Unreliable() as backend, running(backend) as cacher:
+    async with Unreliable() as backend, running_cacher(backend) as cacher:
         for name in "abc":
             await backend.put_pod(name)
         async with cacher.watch(WatchQuery()) as watcher:
@@ -99,7 +107,7 @@ async def test_compaction_while_disconnected_ends_watchers_and_refills_the_cache
             assert names(await cacher.list(ListQuery(resource_version="0"))) == ["a", "b", "c"]
             backend.may_watch.set()
             await asyncio.sleep(10)
-            assert shown_events(ready(watcher)) == [(ADDED, "a"), (ADDED, "b"), (ADDED, "c")]
+            assert summarize_events(pop_ready_events(watcher)) == [(ADDED, "a"), (ADDED, "b"), (ADDED, "c")]
             with pytest.raises(VersionExpired, match=rf"^too old resource version: \d+ \({now}\)$"):
                 await anext(watcher)
         assert names(await cacher.list(ListQuery())) == ["a", "c", "d"]
@@ -107,12 +115,12 @@ async def test_compaction_while_disconnected_ends_watchers_and_refills_the_cache
         assert (cacher.stats().fills, cacher.stats().history_floor, cacher.stats().watchers) == (2, now, 0)
         async with cacher.watch(WatchQuery(resource_version=str(now))) as watcher:
             await backend.put_pod("e")
-            assert shown_events(ready(watcher)) == [(ADDED, "e")]
+            assert summarize_events(pop_ready_events(watcher)) == [(ADDED, "e")]
 
 
-@virtual
+@run_in_virtual_time
 async def test_list_waits_for_the_reconnect_after_a_lost_connection() -> None:
-    async with Unreliable() as backend, running(backend) as cacher:
+    async with Unreliable() as backend, running_cacher(backend) as cacher:
         await backend.put_pod("a")
         await cacher.wait_ready()
         backend.end_watch(Unavailable("lost"))
@@ -120,7 +128,7 @@ async def test_list_waits_for_the_reconnect_after_a_lost_connection() -> None:
         assert names(await cacher.list(ListQuery())) == ["a", "b"]
 
 
-@virtual
+@run_in_virtual_time
 async def test_initial_fill_is_retried_with_back_off() -> None:
     async with Unreliable() as backend:
         for i in range(2500):
@@ -128,14 +136,14 @@ async def test_initial_fill_is_retried_with_back_off() -> None:
         down = Unavailable("down")
         backend.range_errors = [down, down, down, None, Compacted(5, 9), down]
         config = CacherConfig(retry_s=(1.0, 4.0), ready_s=60.0)
-        async with running(backend, PODS, config) as cacher:
+        async with running_cacher(backend, PODS, config) as cacher:
             await cacher.wait_ready()
             # 0 + 1 + 2 + 4 + 4 seconds of pauses
             assert asyncio.get_running_loop().time() == pytest.approx(11)
             assert len((await cacher.list(ListQuery())).items) == 2500
 
 
-@virtual
+@run_in_virtual_time
 async def test_cacher_stops_when_the_store_is_closed() -> None:
     backend = MemoryBackend(clock=RealClock())
     async with backend:
@@ -149,15 +157,15 @@ async def test_cacher_stops_when_the_store_is_closed() -> None:
             await anext(watcher)
 
 
-@virtual
+@run_in_virtual_time
 async def test_internal_error_stops_the_cacher_and_its_watchers(monkeypatch: pytest.MonkeyPatch) -> None:
     async with MemoryBackend(clock=RealClock()) as backend:
         cacher = Cacher(backend=backend, shape=PODS, decode=lambda raw: raw)
 
-        def broken(batch: Batch) -> None:
+        def fail(batch: Batch) -> None:
             raise LookupError("a bug")
 
-        monkeypatch.setattr(cacher._state, "apply", broken)
+        monkeypatch.setattr(cacher._state, "apply", fail)
         running = asyncio.ensure_future(cacher.run())
         watcher = await cacher.watch(WatchQuery()).__aenter__()
         await backend.put(PODS.key("default", "a"), pod("a"))

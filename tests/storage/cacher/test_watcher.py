@@ -28,55 +28,55 @@ from sampan.storage.cacher import (
 from sampan.storage.memory import MemoryBackend
 from tests.storage.cacher.cacher_store import (
     Labels,
-    labelled,
-    obj,
+    decode_object,
+    match_labels,
+    open_pod_store,
     pod,
-    pods,
-    ready,
-    running,
-    shown_events,
-    virtual,
-    where,
+    pop_ready_events,
+    run_in_virtual_time,
+    running_cacher,
+    select_objects,
+    summarize_events,
 )
 
 
-@virtual
+@run_in_virtual_time
 async def test_watch_from_a_resource_version() -> None:
-    async with pods() as store:
+    async with open_pod_store() as store:
         await store.put("a")
         revision = await store.put("b")
         await store.put("a", x=1)
         await store.delete("b")
         async with store.watch(version=str(revision)) as watcher:
-            assert shown_events(ready(watcher)) == [(MODIFIED, "a"), (DELETED, "b")]
+            assert summarize_events(pop_ready_events(watcher)) == [(MODIFIED, "a"), (DELETED, "b")]
             await store.put("c")
-            assert shown_events(ready(watcher)) == [(ADDED, "c")]
-            assert ready(watcher) == []
+            assert summarize_events(pop_ready_events(watcher)) == [(ADDED, "c")]
+            assert pop_ready_events(watcher) == []
 
 
-@virtual
+@run_in_virtual_time
 @pytest.mark.parametrize("version", ["", "0"])
 async def test_watch_without_resource_version_starts_with_current_objects(version: str) -> None:
-    async with pods() as store:
+    async with open_pod_store() as store:
         for name in "cab":
             await store.put(name)
         await store.put("a", x=1)
         async with store.watch(version=version) as watcher:
             await store.delete("b")
-            events = ready(watcher)
-            assert shown_events(events) == [(ADDED, "a"), (ADDED, "b"), (ADDED, "c"), (DELETED, "b")]
-            assert obj(events[0])["metadata"]["annotations"] == {"x": "1"}
+            events = pop_ready_events(watcher)
+            assert summarize_events(events) == [(ADDED, "a"), (ADDED, "b"), (ADDED, "c"), (DELETED, "b")]
+            assert decode_object(events[0])["metadata"]["annotations"] == {"x": "1"}
 
 
-@virtual
+@run_in_virtual_time
 @pytest.mark.parametrize(("version", "initial"), [("", True), ("", None), ("0", True), ("0", None), ("3", True)])
 async def test_initial_events_end_with_a_bookmark(version: str, initial: bool | None) -> None:
-    async with pods() as store:
+    async with open_pod_store() as store:
         for name in "bca":
             await store.put(name)
         async with store.watch(version=version, send_initial_events=initial, allow_bookmarks=True) as watcher:
-            *rest, mark = ready(watcher)
-            assert shown_events(rest) == [(ADDED, "a"), (ADDED, "b"), (ADDED, "c")]
+            *rest, mark = pop_ready_events(watcher)
+            assert summarize_events(rest) == [(ADDED, "a"), (ADDED, "b"), (ADDED, "c")]
             assert mark.type == BOOKMARK
             assert json.loads(mark.frame()) == {
                 "type": "BOOKMARK",
@@ -91,58 +91,58 @@ async def test_initial_events_end_with_a_bookmark(version: str, initial: bool | 
             }
 
 
-@virtual
+@run_in_virtual_time
 async def test_initial_events_have_no_bookmark_unless_bookmarks_are_allowed() -> None:
-    async with pods() as store:
+    async with open_pod_store() as store:
         await store.put("a")
         async with store.watch(send_initial_events=True) as watcher:
-            assert shown_events(ready(watcher)) == [(ADDED, "a")]
+            assert summarize_events(pop_ready_events(watcher)) == [(ADDED, "a")]
 
 
-@virtual
+@run_in_virtual_time
 @pytest.mark.parametrize("version", ["", "0"])
 async def test_send_initial_events_false(version: str) -> None:
-    async with pods() as store:
+    async with open_pod_store() as store:
         await store.put("a")
         await store.backend.put("/registry/secrets/default/s", b"{}")
         async with store.watch(version=version, send_initial_events=False, allow_bookmarks=True) as watcher:
-            assert ready(watcher) == []
+            assert pop_ready_events(watcher) == []
             await store.put("a", x=1)
-            assert shown_events(ready(watcher)) == [(MODIFIED, "a")]
+            assert summarize_events(pop_ready_events(watcher)) == [(MODIFIED, "a")]
 
 
-@virtual
+@run_in_virtual_time
 async def test_streaming_list_is_consistent_with_the_store() -> None:
-    async with pods() as store:
+    async with open_pod_store() as store:
         await store.put("a")
         other = await store.backend.put("/registry/secrets/default/s", b"{}")
         async with store.watch(allow_bookmarks=True) as watcher:
-            assert ready(watcher)[-1].revision == other
+            assert pop_ready_events(watcher)[-1].revision == other
 
 
-@virtual
+@run_in_virtual_time
 async def test_streaming_list_from_a_future_resource_version_fails() -> None:
-    async with pods() as store:
+    async with open_pod_store() as store:
         with pytest.raises(TooLargeVersion):
             async with store.watch(version="999999999999", send_initial_events=True):
                 pass
 
 
-@virtual
+@run_in_virtual_time
 async def test_watch_from_a_future_resource_version_skips_earlier_events() -> None:
-    async with pods() as store:
+    async with open_pod_store() as store:
         revision = await store.put("a")
         async with store.watch(version=str(revision + 2)) as watcher, store.watch(version=str(revision)) as other:
             await store.put("b")
             await store.put("c")
             await store.put("d")
-            assert shown_events(ready(watcher)) == [(ADDED, "d")]
-            assert shown_events(ready(other)) == [(ADDED, "b"), (ADDED, "c"), (ADDED, "d")]
+            assert summarize_events(pop_ready_events(watcher)) == [(ADDED, "d")]
+            assert summarize_events(pop_ready_events(other)) == [(ADDED, "b"), (ADDED, "c"), (ADDED, "d")]
 
 
-@virtual
+@run_in_virtual_time
 async def test_watch_from_before_the_history_is_expired() -> None:
-    async with pods(CacherConfig(history=HistoryLimits(events=2))) as store:
+    async with open_pod_store(CacherConfig(history=HistoryLimits(events=2))) as store:
         old = await store.put("a")
         for name in "bcd":
             await store.put(name)
@@ -150,10 +150,10 @@ async def test_watch_from_before_the_history_is_expired() -> None:
             async with store.watch(version=str(old)):
                 pass
         async with store.watch(version=str(old + 1)) as watcher:
-            assert shown_events(ready(watcher)) == [(ADDED, "c"), (ADDED, "d")]
+            assert summarize_events(pop_ready_events(watcher)) == [(ADDED, "c"), (ADDED, "d")]
 
 
-@virtual
+@run_in_virtual_time
 async def test_watch_from_before_the_first_fill_replays_the_store_history() -> None:
     """After a restart of the server, clients can resume their watches as far as the store has the history."""
     async with MemoryBackend(clock=RealClock()) as backend:
@@ -162,32 +162,32 @@ async def test_watch_from_before_the_first_fill_replays_the_store_history() -> N
         await backend.put("/registry/pods/default/b", pod("b"))
         await backend.put("/registry/pods/default/a", pod("a", phase="Running"))
         await backend.delete("/registry/pods/default/b")
-        async with running(backend) as cacher:
+        async with running_cacher(backend) as cacher:
             await cacher.wait_ready()
             async with cacher.watch(WatchQuery(resource_version=str(cacher.revision))) as watcher:
-                assert ready(watcher) == []
+                assert pop_ready_events(watcher) == []
             async with cacher.watch(WatchQuery(resource_version=str(before))) as watcher:
-                assert shown_events(ready(watcher)) == [(ADDED, "b"), (MODIFIED, "a"), (DELETED, "b")]
+                assert summarize_events(pop_ready_events(watcher)) == [(ADDED, "b"), (MODIFIED, "a"), (DELETED, "b")]
             with pytest.raises(VersionExpired, match=rf"^too old resource version: {before - 1} \({before}\)$"):
                 async with cacher.watch(WatchQuery(resource_version=str(before - 1))):
                     pass
 
 
-@virtual
+@run_in_virtual_time
 async def test_replay_of_the_store_history_at_startup_is_bounded() -> None:
     async with MemoryBackend(clock=RealClock()) as backend:
         for number in range(HISTORY_REPLAYED + 100):
             last = await backend.put(f"/registry/pods/default/p{number}", pod(f"p{number}"))
-        async with running(backend) as cacher:
+        async with running_cacher(backend) as cacher:
             await cacher.wait_ready()
             stats = cacher.stats()
             assert (stats.history_events, stats.history_floor) == (HISTORY_REPLAYED, last - HISTORY_REPLAYED)
             assert (stats.items, stats.revision) == (HISTORY_REPLAYED + 100, last)
 
 
-@virtual
+@run_in_virtual_time
 async def test_invalid_watch_queries_raise_on_enter() -> None:
-    async with pods() as store:
+    async with open_pod_store() as store:
         with pytest.raises(InvalidVersion, match=r'^resourceVersion: Invalid value: "abc"'):
             async with store.watch(version="abc"):
                 pass
@@ -197,13 +197,13 @@ async def test_invalid_watch_queries_raise_on_enter() -> None:
         assert store.cacher.stats().watchers == 0
 
 
-@virtual
+@run_in_virtual_time
 @pytest.mark.parametrize("is_live", [True, False], ids=["live", "from history"])
 @pytest.mark.parametrize(
     ("labels", "expected"),
     [
-        (labelled(active="yes"), ["ADDED a", "DELETED a", "ADDED b", "MODIFIED b", "DELETED b"]),
-        (labelled(active="no"), ["ADDED b", "ADDED a", "DELETED b", "DELETED a"]),
+        (match_labels(active="yes"), ["ADDED a", "DELETED a", "ADDED b", "MODIFIED b", "DELETED b"]),
+        (match_labels(active="no"), ["ADDED b", "ADDED a", "DELETED b", "DELETED a"]),
         (
             Labels((("active", "exists", ()),)),
             ["ADDED a", "ADDED b", "MODIFIED a", "MODIFIED b", "MODIFIED b", "DELETED b", "DELETED a"],
@@ -219,7 +219,7 @@ async def test_invalid_watch_queries_raise_on_enter() -> None:
 async def test_label_changes_move_objects_into_and_out_of_a_selection(
     is_live: bool, labels: Labels, expected: list[str]
 ) -> None:
-    async with pods() as store:
+    async with open_pod_store() as store:
         start = str(store.cacher.revision)
 
         async def make_changes() -> None:
@@ -234,71 +234,71 @@ async def test_label_changes_move_objects_into_and_out_of_a_selection(
 
         if not is_live:
             await make_changes()
-        async with store.watch(where(labels=labels), start) as watcher:
+        async with store.watch(select_objects(labels=labels), start) as watcher:
             if is_live:
                 await make_changes()
-            assert [f"{event.type} {event.item.name}" for event in ready(watcher)] == expected
+            assert [f"{event.type} {event.item.name}" for event in pop_ready_events(watcher)] == expected
 
 
-@virtual
+@run_in_virtual_time
 async def test_deleted_event_has_the_old_object_and_the_new_resource_version() -> None:
-    async with pods() as store:
+    async with open_pod_store() as store:
         await store.put("a", labels={"active": "yes"}, note="old")
         async with (
-            store.watch(where(labels=labelled(active="yes")), send_initial_events=False) as watcher,
+            store.watch(select_objects(labels=match_labels(active="yes")), send_initial_events=False) as watcher,
             store.watch(send_initial_events=False) as unfiltered,
         ):
             left = await store.put("a", labels={"active": "no"}, note="new")
             deletion = await store.delete("a")
-            (event,) = ready(watcher)
-            shown = obj(event)["metadata"]
+            (event,) = pop_ready_events(watcher)
+            shown = decode_object(event)["metadata"]
             assert (event.type, shown["labels"], shown["annotations"]) == (DELETED, {"active": "yes"}, {"note": "old"})
             assert (shown["resourceVersion"], event.revision) == (str(left), left)
-            *_, deleted = ready(unfiltered)
-            shown = obj(deleted)["metadata"]
+            *_, deleted = pop_ready_events(unfiltered)
+            shown = decode_object(deleted)["metadata"]
             assert (deleted.type, shown["annotations"]) == (DELETED, {"note": "new"})
             assert (shown["resourceVersion"], deleted.revision) == (str(deletion), deletion)
 
 
-@virtual
+@run_in_virtual_time
 @pytest.mark.parametrize(
     ("selection", "expected"),
     [
-        (where(), ["ADDED a", "MODIFIED a", "ADDED b", "MODIFIED a", "DELETED a"]),
-        (where("default"), ["ADDED a", "MODIFIED a", "MODIFIED a", "DELETED a"]),
-        (where("other"), ["ADDED b"]),
-        (where("default", name="a"), ["ADDED a", "MODIFIED a", "MODIFIED a", "DELETED a"]),
-        (where("default", metadata_name="b"), []),
-        (where(metadata_name="b"), ["ADDED b"]),
-        (where(metadata_name="!b"), ["ADDED a", "MODIFIED a", "MODIFIED a", "DELETED a"]),
-        (where(node="n1"), ["ADDED a", "MODIFIED a", "DELETED a"]),
-        (where(node=""), ["ADDED a", "DELETED a", "ADDED b"]),
-        (where(node="n2"), []),
-        (where(node="!n2"), ["ADDED a", "MODIFIED a", "ADDED b", "MODIFIED a", "DELETED a"]),
-        (where(phase="Running"), ["ADDED a", "DELETED a"]),
-        (where(phase="Running", node="n1"), ["ADDED a", "DELETED a"]),
-        (where("other", node="n1"), []),
+        (select_objects(), ["ADDED a", "MODIFIED a", "ADDED b", "MODIFIED a", "DELETED a"]),
+        (select_objects("default"), ["ADDED a", "MODIFIED a", "MODIFIED a", "DELETED a"]),
+        (select_objects("other"), ["ADDED b"]),
+        (select_objects("default", name="a"), ["ADDED a", "MODIFIED a", "MODIFIED a", "DELETED a"]),
+        (select_objects("default", metadata_name="b"), []),
+        (select_objects(metadata_name="b"), ["ADDED b"]),
+        (select_objects(metadata_name="!b"), ["ADDED a", "MODIFIED a", "MODIFIED a", "DELETED a"]),
+        (select_objects(node="n1"), ["ADDED a", "MODIFIED a", "DELETED a"]),
+        (select_objects(node=""), ["ADDED a", "DELETED a", "ADDED b"]),
+        (select_objects(node="n2"), []),
+        (select_objects(node="!n2"), ["ADDED a", "MODIFIED a", "ADDED b", "MODIFIED a", "DELETED a"]),
+        (select_objects(phase="Running"), ["ADDED a", "DELETED a"]),
+        (select_objects(phase="Running", node="n1"), ["ADDED a", "DELETED a"]),
+        (select_objects("other", node="n1"), []),
     ],
     ids=str,
 )
 async def test_watch_with_selectors(selection: ObjectSelection, expected: list[str]) -> None:
-    async with pods() as store, store.watch(selection, send_initial_events=False) as watcher:
+    async with open_pod_store() as store, store.watch(selection, send_initial_events=False) as watcher:
         await store.put("a")
         await store.put("a", node="n1")
         await store.put("b", "other")
         await store.put("a", node="n1", phase="Running")
         await store.delete("a")
-        assert [f"{event.type} {event.item.name}" for event in ready(watcher)] == expected
+        assert [f"{event.type} {event.item.name}" for event in pop_ready_events(watcher)] == expected
 
 
-@virtual
+@run_in_virtual_time
 async def test_iteration_yields_ready_events_and_waits_for_more() -> None:
-    async with pods() as store, store.watch() as watcher:
+    async with open_pod_store() as store, store.watch() as watcher:
         batches: list[list[tuple[str, str]]] = []
 
         async def read() -> None:
             async for events in watcher:
-                batches.append(shown_events(events))
+                batches.append(summarize_events(events))
                 if events[-1].item.name == "d":
                     return
 
@@ -314,9 +314,9 @@ async def test_iteration_yields_ready_events_and_waits_for_more() -> None:
         assert batches[0] == [(ADDED, "a")]
 
 
-@virtual
+@run_in_virtual_time
 async def test_initial_events_are_delivered_in_batches() -> None:
-    async with pods() as store:
+    async with open_pod_store() as store:
         for i in range(1200):
             await store.put(f"p{i:04}")
         async with store.watch(allow_bookmarks=True) as watcher:
@@ -329,17 +329,17 @@ async def test_initial_events_are_delivered_in_batches() -> None:
             assert sizes == [500, 500, 202]
 
 
-@virtual
+@run_in_virtual_time
 async def test_watch_ends_without_error_after_its_timeout() -> None:
-    async with pods() as store, store.watch(timeout_s=5) as watcher:
+    async with open_pod_store() as store, store.watch(timeout_s=5) as watcher:
         await store.put("a")
-        assert [shown_events(events) async for events in watcher] == [[(ADDED, "a")]]
+        assert [summarize_events(events) async for events in watcher] == [[(ADDED, "a")]]
         assert asyncio.get_running_loop().time() == pytest.approx(5)
 
 
-@virtual
+@run_in_virtual_time
 async def test_events_do_not_extend_the_timeout_of_a_watch() -> None:
-    async with pods() as store, asyncio.TaskGroup() as tasks:
+    async with open_pod_store() as store, asyncio.TaskGroup() as tasks:
 
         async def write() -> None:
             for number in range(100):
@@ -354,20 +354,20 @@ async def test_events_do_not_extend_the_timeout_of_a_watch() -> None:
         writing.cancel()
 
 
-@virtual
+@run_in_virtual_time
 async def test_bookmarks_are_sent_every_minute_and_before_the_timeout() -> None:
-    async with pods() as store:
+    async with open_pod_store() as store:
         loop = asyncio.get_running_loop()
         at: list[tuple[int, int]] = []
         await store.put("a")
 
-        async def others() -> None:
+        async def write_secrets() -> None:
             for _ in range(30):
                 await store.backend.put("/registry/secrets/default/s", b"{}")
                 await asyncio.sleep(5)
 
         async with asyncio.TaskGroup() as tasks, store.watch(timeout_s=150, allow_bookmarks=True) as watcher:
-            tasks.create_task(others())
+            tasks.create_task(write_secrets())
             async for events in watcher:
                 at += [(round(loop.time()), event.revision) for event in events if event.type == BOOKMARK]
         assert [time for time, _ in at] == [0, 60, 120, 148]
@@ -377,17 +377,17 @@ async def test_bookmarks_are_sent_every_minute_and_before_the_timeout() -> None:
         assert plain == {"kind": "Pod", "apiVersion": "v1", "metadata": {"resourceVersion": str(revisions[-1])}}
 
 
-@virtual
+@run_in_virtual_time
 async def test_a_short_watch_gets_no_bookmark_before_its_end() -> None:
-    async with pods() as store:
+    async with open_pod_store() as store:
         await store.put("a")
         async with store.watch(timeout_s=1, allow_bookmarks=True, send_initial_events=False) as watcher:
             assert [events async for events in watcher] == []
 
 
-@virtual
+@run_in_virtual_time
 async def test_no_bookmark_without_a_new_revision_or_unless_allowed() -> None:
-    async with pods() as store:
+    async with open_pod_store() as store:
         await store.put("a")
         async with (
             store.watch(timeout_s=100, allow_bookmarks=True, send_initial_events=False) as quiet,
@@ -397,14 +397,14 @@ async def test_no_bookmark_without_a_new_revision_or_unless_allowed() -> None:
             assert [events async for events in refused] == []
 
 
-@virtual
+@run_in_virtual_time
 @pytest.mark.parametrize("limits", [WatchLimits(events=10), WatchLimits(bytes=12_000)], ids=["events", "bytes"])
 async def test_only_the_slow_watcher_is_terminated(limits: WatchLimits) -> None:
-    async with pods(CacherConfig(watch=limits)) as store, store.watch() as slow, store.watch() as other:
+    async with open_pod_store(CacherConfig(watch=limits)) as store, store.watch() as slow, store.watch() as other:
         events = []
         for i in range(30):
             await store.put(f"p{i:02}", pad="x" * 1000)
-            events += shown_events(ready(other))
+            events += summarize_events(pop_ready_events(other))
         assert len(events) == 30
         assert slow.pop_ready() == []
         with pytest.raises(TooSlow):
@@ -413,32 +413,32 @@ async def test_only_the_slow_watcher_is_terminated(limits: WatchLimits) -> None:
         assert (stats.cut_off, stats.watchers, stats.queued_events) == (1, 1, 0)
 
 
-@virtual
+@run_in_virtual_time
 async def test_replayed_history_does_not_count_against_the_queue_limit() -> None:
-    async with pods(CacherConfig(watch=WatchLimits(events=10))) as store:
+    async with open_pod_store(CacherConfig(watch=WatchLimits(events=10))) as store:
         start = str(store.cacher.revision)
         for i in range(600):
             await store.put(f"p{i:03}")
         async with store.watch(version=start) as watcher, store.watch() as another:
-            assert len(ready(watcher)) == len(ready(another)) == 600
+            assert len(pop_ready_events(watcher)) == len(pop_ready_events(another)) == 600
 
 
-@virtual
+@run_in_virtual_time
 async def test_events_queued_before_the_end_are_delivered() -> None:
-    async with pods() as store:
+    async with open_pod_store() as store:
         await store.put("a")
         async with store.watch() as watcher:
             await store.put("b")
             watcher.end(VersionExpired("over"))
-            assert shown_events(await anext(watcher)) == [(ADDED, "a"), (ADDED, "b")]
+            assert summarize_events(await anext(watcher)) == [(ADDED, "a"), (ADDED, "b")]
             with pytest.raises(VersionExpired, match="over"):
                 await anext(watcher)
 
 
-@virtual
+@run_in_virtual_time
 async def test_watchers_end_when_the_cacher_stops() -> None:
     async with MemoryBackend(clock=RealClock()) as backend:
-        async with running(backend) as cacher:
+        async with running_cacher(backend) as cacher:
             watcher = cacher.watch(WatchQuery())
             await watcher.__aenter__()
         with pytest.raises(WatchClosed, match="the watch cache of pods has stopped"):
@@ -446,7 +446,7 @@ async def test_watchers_end_when_the_cacher_stops() -> None:
         await watcher.__aexit__(None, None, None)
 
 
-@virtual
+@run_in_virtual_time
 async def test_event_is_encoded_once_for_all_watchers() -> None:
     class Names:
         calls = 0
@@ -458,9 +458,13 @@ async def test_event_is_encoded_once_for_all_watchers() -> None:
             Names.calls += 1
             return f"{self.key} {type} {item.name}\n".encode()
 
-    async with pods() as store, store.watch() as cluster_wide, store.watch(where("default")) as namespaced:
+    async with (
+        open_pod_store() as store,
+        store.watch() as cluster_wide,
+        store.watch(select_objects("default")) as namespaced,
+    ):
         await store.put("a")
-        (first,), (second,) = ready(cluster_wide), ready(namespaced)
+        (first,), (second,) = pop_ready_events(cluster_wide), pop_ready_events(namespaced)
         assert first is second
         assert first.frame() is first.frame()
         assert json.loads(first.frame()) == {"type": "ADDED", "object": json.loads(first.item.raw)}
@@ -470,17 +474,17 @@ async def test_event_is_encoded_once_for_all_watchers() -> None:
         assert Names.calls == 2
 
 
-@virtual
+@run_in_virtual_time
 async def test_equal_queries_share_a_group_that_ends_with_its_last_watcher() -> None:
-    async with pods() as store:
+    async with open_pod_store() as store:
         routes = store.cacher._state.routes
         selections = [
-            where(),
-            where("default"),
-            where("default", name="a"),
-            where(metadata_name="a"),
-            where(node="n1"),
-            where(labels=labelled(app="x")),
+            select_objects(),
+            select_objects("default"),
+            select_objects("default", name="a"),
+            select_objects(metadata_name="a"),
+            select_objects(node="n1"),
+            select_objects(labels=match_labels(app="x")),
         ]
         async with asyncio.TaskGroup() as tasks:
             left = asyncio.Event()

@@ -46,7 +46,7 @@ def test_first_matching_rule_applies() -> None:
     assert hidden.seal("/k", b"x").startswith(b"k8s:enc:aesgcm:v1:one:")
 
 
-def keyed(provider: str, **key: Any) -> dict[str, Any]:
+def config_with_key(provider: str, **key: Any) -> dict[str, Any]:
     return config((["secrets"], [{provider: {"keys": [key]}}]))
 
 
@@ -68,11 +68,11 @@ def keyed(provider: str, **key: Any) -> dict[str, Any]:
         (config((["secrets"], [{**GCM, "identity": {}}])), "exactly one"),
         (config((["secrets"], [{"kms": {"name": "x"}}])), "providers[0].kms: not supported"),
         (config((["secrets"], [{"rot13": {}}])), "unknown field 'rot13'"),
-        (keyed("aesgcm", secret=SECRET), "keys[0].name: is required"),
-        (keyed("aescbc", name="a"), "keys[0].secret: is required"),
-        (keyed("aesgcm", name="a", secret="c2hvcnQ="), "has 5 bytes, want 16 or 24 or 32"),
-        (keyed("secretbox", name="a", secret=base64.b64encode(b"x" * 16).decode()), "has 16 bytes, want 32"),
-        (keyed("aesgcm", name="a", secret="not-base64!"), "must be base64 encoded"),
+        (config_with_key("aesgcm", secret=SECRET), "keys[0].name: is required"),
+        (config_with_key("aescbc", name="a"), "keys[0].secret: is required"),
+        (config_with_key("aesgcm", name="a", secret="c2hvcnQ="), "has 5 bytes, want 16 or 24 or 32"),
+        (config_with_key("secretbox", name="a", secret=base64.b64encode(b"x" * 16).decode()), "has 16 bytes, want 32"),
+        (config_with_key("aesgcm", name="a", secret="not-base64!"), "must be base64 encoded"),
     ],
 )
 def test_invalid_configurations_are_rejected(value: Any, words: str) -> None:

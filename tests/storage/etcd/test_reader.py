@@ -7,7 +7,7 @@ import pytest
 from sampan.storage.backend import Closed
 from sampan.storage.etcd.backend import running_jobs
 from sampan.storage.etcd.reader import SharedRequest
-from tests.storage.cacher.cacher_store import virtual
+from tests.storage.cacher.cacher_store import run_in_virtual_time
 
 
 class _Store:
@@ -54,7 +54,7 @@ class _SlowStore:
         return revision
 
 
-@virtual
+@run_in_virtual_time
 async def test_result_is_never_older_than_the_call() -> None:
     """The callers arrive at various times between writes and responses."""
     store = _SlowStore()
@@ -77,7 +77,7 @@ async def test_result_is_never_older_than_the_call() -> None:
     assert store.requests <= 12
 
 
-@virtual
+@run_in_virtual_time
 @pytest.mark.parametrize("cancelled", range(4))
 @pytest.mark.parametrize("after_s", [0.5, 1.5], ids=["during the first request", "during the second request"])
 async def test_cancelled_caller_does_not_affect_other_callers(cancelled: int, after_s: float) -> None:

@@ -117,7 +117,7 @@ def test_certificate_request_for_system_masters_group_is_rejected() -> None:
 CONFIG_MAP_RULE = {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "create", "update", "patch"]}
 
 
-def owned(name: str, blocks: bool) -> ConfigMap:
+def owned_config_map(name: str, blocks: bool) -> ConfigMap:
     owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "o", "uid": "u", "blockOwnerDeletion": blocks}
     value = {"metadata": {"name": name, "namespace": "default", "ownerReferences": [owner]}}
     return codec.from_value(value, ConfigMap)
@@ -126,11 +126,11 @@ def owned(name: str, blocks: bool) -> ConfigMap:
 def test_owner_references_need_permission_for_the_owner() -> None:
     async def work(admin: Client, joe: Client) -> None:
         maps = joe.for_kind(ConfigMap)
-        await maps.create(owned("a", False))
+        await maps.create(owned_config_map("a", False))
         with pytest.raises(errors.Forbidden, match="refers to a resource you can't set finalizers on"):
-            await maps.create(owned("b", True))
+            await maps.create(owned_config_map("b", True))
         with pytest.raises(errors.Forbidden, match="cannot set an ownerRef on a resource you can't delete"):
             await maps.patch("a", {"metadata": {"ownerReferences": None}}, "default")
-        await admin.for_kind(ConfigMap).create(owned("b", True))
+        await admin.for_kind(ConfigMap).create(owned_config_map("b", True))
 
     run_with_rbac([CONFIG_MAP_RULE], work, "OwnerReferencesPermissionEnforcement")

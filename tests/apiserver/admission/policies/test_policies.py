@@ -81,7 +81,7 @@ def test_a_binding_can_warn_instead_of_denying() -> None:
     async def work() -> None:
         async with policies() as cluster:
             await cluster.validate({"expression": "false", "message": "careful"}, actions=("Warn", "Audit"))
-            warnings = await cluster.cluster.warnings(CONFIGMAPS, {"metadata": {"name": "a"}})
+            warnings = await cluster.cluster.collect_warnings(CONFIGMAPS, {"metadata": {"name": "a"}})
             assert warnings == ["Validation failed for ValidatingAdmissionPolicy 'p' with binding 'b': careful"]
 
     run(work())

@@ -238,7 +238,7 @@ def test_warnings_of_a_webhook_reach_the_client(tmp_path: Path) -> None:
     async def work() -> None:
         async with webhooks(tmp_path, respond) as hooks:
             await hooks.register("ValidatingWebhookConfiguration", {"name": "a.example.com"})
-            assert await hooks.cluster.warnings(CONFIGMAPS, {"metadata": {"name": "a"}}) == ["take care"]
+            assert await hooks.cluster.collect_warnings(CONFIGMAPS, {"metadata": {"name": "a"}}) == ["take care"]
 
     run(work())
 
@@ -291,7 +291,7 @@ def test_connect_request_to_pod_attach_is_reviewed(tmp_path: Path) -> None:
     async def work() -> None:
         async with webhooks(tmp_path, deny) as hooks:
             await hooks.cluster.make(f"{NAMESPACE}/serviceaccounts", {"metadata": {"name": "default"}})
-            await hooks.cluster.pod()
+            await hooks.cluster.create_pod()
             rules = [rule("pods/attach", operations=["CONNECT"])]
             await hooks.register("ValidatingWebhookConfiguration", {"name": "a.example.com", "rules": rules})
             reply = await hooks.cluster.send("POST", f"{NAMESPACE}/pods/a/attach?container=c&stdin=true")

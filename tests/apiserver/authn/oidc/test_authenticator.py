@@ -24,7 +24,7 @@ from tests.apiserver.authn.https_service import https_endpoint
 from tests.apiserver.authn.oidc.jwt_issuer import CURVE, HEAD, JWT, OTHER, RSA, Issuer, issuer_of, write_config
 
 
-def with_issuer(tmp_path: Path, work: Any, **more: Any) -> None:
+def run_with_issuer(tmp_path: Path, work: Any, **more: Any) -> None:
     async def main() -> None:
         issuer, clock = Issuer(), VirtualClock()
         async with https_endpoint(tmp_path, issuer.respond, wants_certificate=False) as endpoint:
@@ -49,7 +49,7 @@ def test_token_claims_are_mapped_to_user_info(tmp_path: Path) -> None:
         assert await tokens.authenticate_token(jwt.encode({"iss": "https://other"}, RSA, algorithm="RS256")) is None
 
     claims = {"groups_claim": "groups", "groups_prefix": "g:", "uid_claim": "uid", "required": {"hd": "example.com"}}
-    with_issuer(tmp_path, work, **claims)
+    run_with_issuer(tmp_path, work, **claims)
 
 
 def test_costly_username_expression_is_evaluated(tmp_path: Path) -> None:
@@ -61,7 +61,7 @@ def test_costly_username_expression_is_evaluated(tmp_path: Path) -> None:
         assert response is not None
         assert response.user.name == "ann"
 
-    with_issuer(tmp_path, work, expressions=ClaimExpressions(username=claims_environment().compile(text)))
+    run_with_issuer(tmp_path, work, expressions=ClaimExpressions(username=claims_environment().compile(text)))
 
 
 def test_token_with_invalid_time_or_audience_is_rejected(tmp_path: Path) -> None:
@@ -76,7 +76,7 @@ def test_token_with_invalid_time_or_audience_is_rejected(tmp_path: Path) -> None
         with pytest.raises(TokenError, match="expected audience"):
             await tokens.authenticate_token(issuer.token(clock, aud=["x", "y"]))
 
-    with_issuer(tmp_path, work)
+    run_with_issuer(tmp_path, work)
 
 
 def test_keys_are_fetched_again_for_an_unknown_key_id(tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ def test_keys_are_fetched_again_for_an_unknown_key_id(tmp_path: Path) -> None:
             await tokens.authenticate_token(issuer.token(clock, "two", sub="forged"))
         assert issuer.requests.count("/keys") == 2, "keys are not fetched again for a known key ID"
 
-    with_issuer(tmp_path, work)
+    run_with_issuer(tmp_path, work)
 
 
 def test_requests_to_an_unavailable_issuer_back_off(tmp_path: Path) -> None:
@@ -113,7 +113,7 @@ def test_requests_to_an_unavailable_issuer_back_off(tmp_path: Path) -> None:
         await clock.advance(20)
         assert await tokens.authenticate_token(issuer.token(clock, sub="ben")) is not None, "known keys stay valid"
 
-    with_issuer(tmp_path, work)
+    run_with_issuer(tmp_path, work)
 
 
 def test_discovery_document_of_another_issuer_is_rejected(tmp_path: Path) -> None:
@@ -122,7 +122,7 @@ def test_discovery_document_of_another_issuer_is_rejected(tmp_path: Path) -> Non
         with pytest.raises(TokenError, match="not initialized"):
             await tokens.authenticate_token(issuer.token(clock))
 
-    with_issuer(tmp_path, work)
+    run_with_issuer(tmp_path, work)
 
 
 def test_tokens_with_disallowed_signing_algorithms_are_not_accepted(tmp_path: Path) -> None:
@@ -133,7 +133,7 @@ def test_tokens_with_disallowed_signing_algorithms_are_not_accepted(tmp_path: Pa
         fields = {"iss": issuer.url, "sub": "root", "aud": "kube", "exp": clock.now() + 600}
         assert await tokens.authenticate_token(jwt.encode(fields, "", algorithm="none")) is None
 
-    with_issuer(tmp_path, work, algorithms=("RS256",))
+    run_with_issuer(tmp_path, work, algorithms=("RS256",))
 
 
 @pytest.mark.parametrize(

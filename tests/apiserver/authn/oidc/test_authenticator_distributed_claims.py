@@ -39,7 +39,7 @@ class ClaimsProvider(Issuer):
         return self.token(self.clock, _claim_names=CLAIM_NAMES, _claim_sources={"provider": claim_source})
 
 
-def with_claims_provider(tmp_path: Path, work: Any) -> None:
+def run_with_claims_provider(tmp_path: Path, work: Any) -> None:
     async def main() -> None:
         provider = ClaimsProvider()
         async with https_endpoint(tmp_path, provider.respond, wants_certificate=False) as endpoint:
@@ -59,7 +59,7 @@ def test_distributed_groups_are_fetched_and_cached(tmp_path: Path) -> None:
             assert authenticated.user.groups == ("g:a", "g:b", "system:authenticated")
         assert provider.requests.count("Bearer right-token") == 1, "the distributed claims of a token are cached"
 
-    with_claims_provider(tmp_path, work)
+    run_with_claims_provider(tmp_path, work)
 
 
 def test_groups_in_the_token_take_precedence_over_distributed_groups(tmp_path: Path) -> None:
@@ -70,7 +70,7 @@ def test_groups_in_the_token_take_precedence_over_distributed_groups(tmp_path: P
         assert authenticated.user.groups == ("g:own", "system:authenticated")
         assert "Bearer right-token" not in provider.requests
 
-    with_claims_provider(tmp_path, work)
+    run_with_claims_provider(tmp_path, work)
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_invalid_distributed_claims_are_rejected(
             await tokens.authenticate_token(provider.token_with_claim_source(**source))
         assert fault in str(refused.value)
 
-    with_claims_provider(tmp_path, work)
+    run_with_claims_provider(tmp_path, work)
 
 
 @pytest.mark.parametrize(

@@ -25,15 +25,15 @@ async def rbac_index(client: InProcessClient) -> AsyncIterator[RbacIndex]:
         task.cancel()
 
 
-def in_cluster(work: Callable[[InProcessClient, RbacIndex], Awaitable[None]]) -> None:
-    async def within() -> None:
+def run_in_cluster(work: Callable[[InProcessClient, RbacIndex], Awaitable[None]]) -> None:
+    async def main() -> None:
         async with in_process_client() as client:
             for name in ("kube-system", "kube-public", "ns"):
                 await client.create("/api/v1/namespaces", {"metadata": {"name": name}})
             async with rbac_index(client) as index:
                 await work(client, index)
 
-    run(within())
+    run(main())
 
 
 async def wait_until_allowed_is(expected: bool, index: RbacIndex) -> None:
@@ -53,7 +53,7 @@ def test_index_follows_created_and_deleted_roles_and_bindings() -> None:
         await client.send("DELETE", f"{RBAC}/namespaces/ns/roles/r")
         await wait_until_allowed_is(False, index)
 
-    in_cluster(work)
+    run_in_cluster(work)
 
 
 def test_default_roles_are_created_once_in_a_new_cluster() -> None:
@@ -66,4 +66,4 @@ def test_default_roles_are_created_once_in_a_new_cluster() -> None:
             changes = plan_changes(another)
             assert (changes.create, changes.update, changes.recreate) == ([], [], [])
 
-    in_cluster(work)
+    run_in_cluster(work)

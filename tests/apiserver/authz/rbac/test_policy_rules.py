@@ -149,10 +149,15 @@ def test_too_complex_comparison_of_rules_is_rejected() -> None:
     random = Random(1)
     words = [f"w{number}" for number in range(60)]
 
-    def half() -> list[str]:
+    def sample_words() -> list[str]:
         return random.sample(words, 30)
 
-    held = [PolicyRule(verbs=half(), apiGroups=half(), resources=half(), resourceNames=half()) for _ in range(400)]
+    held = [
+        PolicyRule(
+            verbs=sample_words(), apiGroups=sample_words(), resources=sample_words(), resourceNames=sample_words()
+        )
+        for _ in range(400)
+    ]
     with pytest.raises(policy_rules.TooComplex):
         policy_rules.find_uncovered_rules(
             held, [PolicyRule(verbs=words, apiGroups=words, resources=words, resourceNames=words)]

@@ -5,9 +5,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.apiserver.cluster import Cluster, in_cluster
+from tests.apiserver.cluster import Cluster, run_in_cluster
 from tests.apiserver.every_kind import GOOD
-from tests.apiserver.validation_errors import errors_of_change, errors_of_new, messages_of, named
+from tests.apiserver.validation_errors import errors_of_change, errors_of_new, messages_of, named_object
 
 GROUP = "admissionregistration.k8s.io"
 BASE = f"/apis/{GROUP}/v1"
@@ -21,15 +21,15 @@ PATCH = {"patchType": "JSONPatch", "jsonPatch": {"expression": "[]"}}
 
 
 def hook(**fields: Any) -> dict[str, Any]:
-    return named(webhooks=[{**HOOK, **fields}])
+    return named_object(webhooks=[{**HOOK, **fields}])
 
 
 def policy(**fields: Any) -> dict[str, Any]:
-    return named(spec={**POLICY, **fields})
+    return named_object(spec={**POLICY, **fields})
 
 
 def binding(**fields: Any) -> dict[str, Any]:
-    return named(spec={"policyName": "p", "validationActions": ["Deny"], **fields})
+    return named_object(spec={"policyName": "p", "validationActions": ["Deny"], **fields})
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def binding(**fields: Any) -> dict[str, Any]:
         ),
         (
             MUTATING_BINDINGS,
-            named(spec={"matchResources": {"resourceRules": [{**RULE, "resourceNames": ["a", "a"]}]}}),
+            named_object(spec={"matchResources": {"resourceRules": [{**RULE, "resourceNames": ["a", "a"]}]}}),
             [
                 "spec.policyName: Required value",
                 'spec.matchResources.resourceRules[0].resourceNames[1]: Duplicate value: "a"',
@@ -162,11 +162,11 @@ def test_changed_match_conditions_are_validated_and_unchanged_invalid_ones_are_k
             "webhooks[0].matchConditions[1].expression",
         ]
 
-    in_cluster(work)
+    run_in_cluster(work)
 
 
 def test_expression_warnings_in_policy_status_are_validated() -> None:
-    value = named(spec=GOOD[GROUP, "ValidatingAdmissionPolicy"]["spec"])
+    value = named_object(spec=GOOD[GROUP, "ValidatingAdmissionPolicy"]["spec"])
     status = {"status": {"typeChecking": {"expressionWarnings": [{"fieldRef": " ", "warning": ""}]}}}
     at = "status.typeChecking.expressionWarnings[0]"
     assert errors_of_change(VALIDATING, value, status, "/status") == [
@@ -178,24 +178,24 @@ def test_expression_warnings_in_policy_status_are_validated() -> None:
 def test_table_columns() -> None:
     async def work(cluster: Cluster) -> None:
         await cluster.make(HOOKS, hook())
-        assert (await cluster.cells(HOOKS))[0][:2] == ["a", 1]
+        assert (await cluster.get_cells(HOOKS))[0][:2] == ["a", 1]
         await cluster.make(
             VALIDATING,
-            named(
+            named_object(
                 spec={
                     **GOOD[GROUP, "ValidatingAdmissionPolicy"]["spec"],
                     "paramKind": {"apiVersion": "v1", "kind": "ConfigMap"},
                 }
             ),
         )
-        assert (await cluster.cells(VALIDATING))[0][:3] == ["a", 1, "v1/ConfigMap"]
+        assert (await cluster.get_cells(VALIDATING))[0][:3] == ["a", 1, "v1/ConfigMap"]
         action = {"parameterNotFoundAction": "Deny"}
         await cluster.make(BINDINGS, binding(paramRef={"name": "n", **action}))
         await cluster.make(
             BINDINGS,
             {**binding(paramRef={"selector": {"matchLabels": {"a": "b"}}, **action}), "metadata": {"name": "b"}},
         )
-        assert [row[1:3] for row in await cluster.cells(BINDINGS)] == [
+        assert [row[1:3] for row in await cluster.get_cells(BINDINGS)] == [
             ["p", "*/n"],
             [
                 "p",
@@ -203,4 +203,4 @@ def test_table_columns() -> None:
             ],
         ]
 
-    in_cluster(work)
+    run_in_cluster(work)

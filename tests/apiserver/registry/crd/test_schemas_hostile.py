@@ -35,7 +35,7 @@ def _errors(field: dict[str, Any]) -> list[str]:
     ]
 
 
-def _nested(key: str, depth: int, *, width: int = 1) -> dict[str, Any]:
+def _build_nested_schema(key: str, depth: int, *, width: int = 1) -> dict[str, Any]:
     """Return schemas that are nested in one keyword, `width` in each of the levels."""
     schema: dict[str, Any] = {"minimum": 0}
     for _ in range(depth):
@@ -45,7 +45,7 @@ def _nested(key: str, depth: int, *, width: int = 1) -> dict[str, Any]:
 
 @pytest.mark.parametrize("key", ["not", "oneOf", "anyOf", "allOf"])
 def test_deep_schemas_are_refused(key: str) -> None:
-    (text,) = _errors({"type": "integer", **_nested(key, CUSTOM_SCHEMA_DEPTH + 1)})
+    (text,) = _errors({"type": "integer", **_build_nested_schema(key, CUSTOM_SCHEMA_DEPTH + 1)})
     assert f"must not be nested more than {CUSTOM_SCHEMA_DEPTH} levels deep" in text
 
 
@@ -60,7 +60,7 @@ def test_deep_lists_are_refused() -> None:
 @pytest.mark.parametrize("key", ["oneOf", "allOf"])
 def test_a_value_that_needs_too_many_alternatives_is_refused(key: str) -> None:
     """All alternatives of oneOf and allOf have to be checked: 1092 for each item."""
-    check = SchemaValidator({"type": "array", "items": {"type": "integer", **_nested(key, 6, width=3)}})
+    check = SchemaValidator({"type": "array", "items": {"type": "integer", **_build_nested_schema(key, 6, width=3)}})
     (error,) = _run_in_bounded_time(lambda: check.validate([1] * 1000))
     assert f"must not need more than {CUSTOM_ALTERNATIVES} checks" in str(error)
 

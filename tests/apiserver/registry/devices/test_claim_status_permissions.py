@@ -34,7 +34,7 @@ CONTROLLER = service_account_user("kube-system", "resource-claim-controller")
 # -- statuses --------------------------------------------------------------------------------------------------------
 
 
-def on_node(*names: str) -> dict[str, Any]:
+def node_selector(*names: str) -> dict[str, Any]:
     field = {"key": "metadata.name", "operator": "In", "values": list(names)}
     return {"nodeSelectorTerms": [{"matchFields": [field]}]}
 
@@ -47,7 +47,7 @@ def device(driver: str, **more: Any) -> dict[str, Any]:
     return {"driver": driver, "pool": "p", "device": "d", "conditions": None, **more}
 
 
-ALLOCATION = {"devices": {"results": [result(A), result(B)]}, "nodeSelector": on_node("n")}
+ALLOCATION = {"devices": {"results": [result(A), result(B)]}, "nodeSelector": node_selector("n")}
 USER = {"resource": "pods", "name": "a", "uid": "u"}
 
 
@@ -226,9 +226,12 @@ def test_the_reason_of_the_authorizer_is_reported() -> None:
     ("selector", "node"),
     [
         (None, ""),
-        (on_node("n"), "n"),
-        (on_node("n", "m"), ""),
-        ({"nodeSelectorTerms": [*on_node("n")["nodeSelectorTerms"], *on_node("m")["nodeSelectorTerms"]]}, ""),
+        (node_selector("n"), "n"),
+        (node_selector("n", "m"), ""),
+        (
+            {"nodeSelectorTerms": [*node_selector("n")["nodeSelectorTerms"], *node_selector("m")["nodeSelectorTerms"]]},
+            "",
+        ),
         (
             {
                 "nodeSelectorTerms": [
@@ -291,7 +294,7 @@ async def _wait_for_permissions(server: ApiServer) -> None:
 
 
 async def _check_status_writes(admin: Client, joe: Client, node: Client, scheduler: Client) -> None:
-    allocated_status = {"allocation": {"devices": {"results": [result(A)]}, "nodeSelector": on_node("n")}}
+    allocated_status = {"allocation": {"devices": {"results": [result(A)]}, "nodeSelector": node_selector("n")}}
     device_status = {"devices": [device(A)]}
 
     async def write_errors(client: Client, new: dict[str, Any], method: str = "patch") -> list[str]:

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from tests.apiserver.cluster import Cluster, in_cluster
-from tests.apiserver.validation_errors import errors_of_change, errors_of_new, messages_of, named
+from tests.apiserver.cluster import Cluster, run_in_cluster
+from tests.apiserver.validation_errors import errors_of_change, errors_of_new, messages_of, named_object
 
 RESOURCE = "/apis/resource.k8s.io/v1"
 CLAIMS, TEMPLATES = f"{RESOURCE}/namespaces/ns/resourceclaims", f"{RESOURCE}/namespaces/ns/resourceclaimtemplates"
@@ -17,20 +17,22 @@ UID = "0f95ccb3-b19c-418f-83ce-eebe340bf181"
 
 
 def claim(*requests: dict[str, Any], **devices: Any) -> dict[str, Any]:
-    return named(spec={"devices": {"requests": list(requests) or [REQUEST], **devices}})
+    return named_object(spec={"devices": {"requests": list(requests) or [REQUEST], **devices}})
 
 
-def exactly(**fields: Any) -> dict[str, Any]:
+def claim_with_exact_request(**fields: Any) -> dict[str, Any]:
     return claim({"name": "r", "exactly": {"deviceClassName": "gpu", **fields}})
 
 
-def devices(*requests: dict[str, Any], **spec: Any) -> dict[str, Any]:
+def resource_slice(*requests: dict[str, Any], **spec: Any) -> dict[str, Any]:
     pool = {"name": "p", "resourceSliceCount": 1}
-    return named(spec={"driver": "x.example.com", "pool": pool, "nodeName": "n", "devices": list(requests), **spec})
+    return named_object(
+        spec={"driver": "x.example.com", "pool": pool, "nodeName": "n", "devices": list(requests), **spec}
+    )
 
 
 def slice_with_policy(policy: dict[str, Any]) -> dict[str, Any]:
-    return devices(
+    return resource_slice(
         {"name": "d", "allowMultipleAllocations": True, "capacity": {"m": {"value": "10", "requestPolicy": policy}}}
     )
 
@@ -74,13 +76,13 @@ POLICY = f"{DEVICE}.capacity[m].requestPolicy"
         ),
         (
             CLAIMS,
-            exactly(allocationMode="All", count=2),
+            claim_with_exact_request(allocationMode="All", count=2),
             [f"{AT}.count: Invalid value: 2: must not be specified when allocationMode is 'All'"],
         ),
-        (CLAIMS, exactly(count=-1), [f"{AT}.count: Invalid value: -1: must be greater than zero"]),
+        (CLAIMS, claim_with_exact_request(count=-1), [f"{AT}.count: Invalid value: -1: must be greater than zero"]),
         (
             CLAIMS,
-            exactly(
+            claim_with_exact_request(
                 selectors=[{}, {"cel": {"expression": "x" * 10241}}],
                 tolerations=[{"operator": "Exists", "value": "v", "effect": "Odd"}],
             ),
@@ -94,7 +96,7 @@ POLICY = f"{DEVICE}.capacity[m].requestPolicy"
         ),
         (
             CLASSES,
-            named(
+            named_object(
                 spec={"extendedResourceName": "cpu", "config": [{"opaque": {"driver": "x.io", "parameters": [1]}}, {}]}
             ),
             [
@@ -105,12 +107,12 @@ POLICY = f"{DEVICE}.capacity[m].requestPolicy"
         ),
         (
             TEMPLATES,
-            named(spec={"metadata": {"name": "n"}, "spec": {"devices": {"requests": [REQUEST]}}}),
+            named_object(spec={"metadata": {"name": "n"}, "spec": {"devices": {"requests": [REQUEST]}}}),
             ["spec.metadata.name: Forbidden: cannot be set"],
         ),
         (
             SLICES,
-            devices({"name": "d", "nodeName": "n"}),
+            resource_slice({"name": "d", "nodeName": "n"}),
             [
                 f"{DEVICE}: Invalid value: null: `nodeName`, `nodeSelector` and `allNodes` can only be set if "
                 "`perDeviceNodeSelection` is set to true in the ResourceSlice spec"
@@ -118,7 +120,7 @@ POLICY = f"{DEVICE}.capacity[m].requestPolicy"
         ),
         (
             SLICES,
-            devices({"name": "d"}, nodeName=None, perDeviceNodeSelection=True),
+            resource_slice({"name": "d"}, nodeName=None, perDeviceNodeSelection=True),
             [
                 f"{DEVICE}: Required value: exactly one of `nodeName`, `nodeSelector`, or `allNodes` is required when "
                 "`perDeviceNodeSelection` is set to true in the ResourceSlice spec"
@@ -126,7 +128,7 @@ POLICY = f"{DEVICE}.capacity[m].requestPolicy"
         ),
         (
             SLICES,
-            devices(sharedCounters=[{"name": "c", "counters": {"x": {"value": "1"}}}, {"name": "c"}]),
+            resource_slice(sharedCounters=[{"name": "c", "counters": {"x": {"value": "1"}}}, {"name": "c"}]),
             [
                 "spec.sharedCounters[1].counters: Required value",
                 'spec.sharedCounters[1]: Duplicate value: "c"',
@@ -158,17 +160,19 @@ def test_errors_of_new_objects(path: str, value: dict[str, Any], faults: list[st
 
 def test_defaults() -> None:
     async def work(cluster: Cluster) -> None:
-        created = await cluster.make(CLAIMS, exactly(tolerations=[{"key": "k"}]))
+        created = await cluster.make(CLAIMS, claim_with_exact_request(tolerations=[{"key": "k"}]))
         assert created["spec"]["devices"]["requests"][0]["exactly"] == {
             "allocationMode": "ExactCount",
             "count": 1,
             "deviceClassName": "gpu",
             "tolerations": [{"key": "k", "operator": "Equal"}],
         }
-        tainted = await cluster.make(SLICES, devices({"name": "d", "taints": [{"key": "k", "effect": "NoSchedule"}]}))
+        tainted = await cluster.make(
+            SLICES, resource_slice({"name": "d", "taints": [{"key": "k", "effect": "NoSchedule"}]})
+        )
         assert tainted["spec"]["devices"][0]["taints"][0]["timeAdded"] == tainted["metadata"]["creationTimestamp"]
 
-    in_cluster(work)
+    run_in_cluster(work)
 
 
 def test_spec_of_claim_is_immutable() -> None:
@@ -180,13 +184,15 @@ def test_spec_of_claim_is_immutable() -> None:
 
 @pytest.mark.parametrize("value", [True, "1"])
 def test_change_of_type_or_key_order_in_claim_parameters_is_rejected(value: Any) -> None:
-    def configured(value: Any) -> dict[str, Any]:
+    def claim_with_parameter(value: Any) -> dict[str, Any]:
         return claim(config=[{"opaque": {"driver": "x.example.com", "parameters": {"a": value, "b": 2}}}])
 
-    (message,) = errors_of_change(CLAIMS, configured(1), {"spec": configured(value)["spec"]})
+    (message,) = errors_of_change(CLAIMS, claim_with_parameter(1), {"spec": claim_with_parameter(value)["spec"]})
     assert message.endswith(": field is immutable")
     other_order = {"driver": "x.example.com", "parameters": {"b": 2, "a": 1}}
-    (message,) = errors_of_change(CLAIMS, configured(1), {"spec": {"devices": {"config": [{"opaque": other_order}]}}})
+    (message,) = errors_of_change(
+        CLAIMS, claim_with_parameter(1), {"spec": {"devices": {"config": [{"opaque": other_order}]}}}
+    )
     assert message.endswith(": field is immutable")
 
 
@@ -205,7 +211,7 @@ def test_change_of_type_or_key_order_in_claim_parameters_is_rejected(value: Any)
 def test_selector_expressions_are_type_checked(expression: str, detail: str | None) -> None:
     at, value = "spec.selectors[0].cel.expression", expression.replace('"', '\\"')
     faults = [] if detail is None else [f'{at}: Invalid value: "{value}": {detail}']
-    device_class = named(spec={"selectors": [{"cel": {"expression": expression}}]})
+    device_class = named_object(spec={"selectors": [{"cel": {"expression": expression}}]})
     assert [message.replace("\n", "\\n") for message in errors_of_new(CLASSES, device_class)] == faults
 
 
@@ -224,22 +230,22 @@ def test_selector_expressions_are_type_checked(expression: str, detail: str | No
 def test_selector_above_the_cost_limit_is_rejected(expression: str) -> None:
     selectors = [{"cel": {"expression": expression}}]
     words = "cel.expression: Forbidden: too complex, exceeds cost limit"
-    assert errors_of_new(CLASSES, named(spec={"selectors": selectors})) == [f"spec.selectors[0].{words}"]
-    assert errors_of_new(CLAIMS, exactly(selectors=selectors)) == [f"{AT}.selectors[0].{words}"]
+    assert errors_of_new(CLASSES, named_object(spec={"selectors": selectors})) == [f"spec.selectors[0].{words}"]
+    assert errors_of_new(CLAIMS, claim_with_exact_request(selectors=selectors)) == [f"{AT}.selectors[0].{words}"]
 
 
 def test_admin_access_requires_label_on_namespace() -> None:
     async def work(cluster: Cluster) -> None:
         label = "resource.kubernetes.io/admin-access"
-        assert messages_of(await cluster.send("POST", CLAIMS, exactly(adminAccess=True))) == [
+        assert messages_of(await cluster.send("POST", CLAIMS, claim_with_exact_request(adminAccess=True))) == [
             "spec.devices.requests[0].adminAccess: Forbidden: admin access to devices requires the "
             f"`{label}: true` label "
             "on the containing namespace"
         ]
         await cluster.patch("/api/v1/namespaces/ns", {"metadata": {"labels": {label: "true"}}})
-        await cluster.make(CLAIMS, exactly(adminAccess=True))
+        await cluster.make(CLAIMS, claim_with_exact_request(adminAccess=True))
 
-    in_cluster(work)
+    run_in_cluster(work)
 
 
 RESULT = {"request": "r", "driver": "x.example.com", "pool": "p", "device": "d"}
@@ -247,20 +253,20 @@ STATUS = {"driver": "x.example.com", "pool": "p", "device": "d", "conditions": N
 USER = {"resource": "pods", "name": "a", "uid": UID}
 
 
-def allocated(*results: dict[str, Any], **status: Any) -> dict[str, Any]:
+def status_with_allocation(*results: dict[str, Any], **status: Any) -> dict[str, Any]:
     return {"status": {"allocation": {"devices": {"results": list(results) or [RESULT]}}, **status}}
 
 
 @pytest.mark.parametrize(
     ("status", "faults"),
     [
-        (allocated(reservedFor=[USER], devices=[{**STATUS, "data": {"a": 1}}]), []),
+        (status_with_allocation(reservedFor=[USER], devices=[{**STATUS, "data": {"a": 1}}]), []),
         (
             {"status": {"reservedFor": [USER]}},
             ["status.reservedFor: Forbidden: may not be specified when `allocated` is not set"],
         ),
         (
-            allocated({**RESULT, "request": "x", "shareID": UID.upper(), "bindingConditions": ["a"]}),
+            status_with_allocation({**RESULT, "request": "x", "shareID": UID.upper(), "bindingConditions": ["a"]}),
             [
                 f'status.allocation.devices.results[0].request: Invalid value: "x": {NO_REQUEST}',
                 "status.allocation.devices.results[0].bindingFailureConditions: Invalid value: null: "
@@ -271,7 +277,7 @@ def allocated(*results: dict[str, Any], **status: Any) -> dict[str, Any]:
             ],
         ),
         (
-            allocated(devices=[{**STATUS, "device": "other", "networkData": {"ips": ["10.0.0.1"]}}]),
+            status_with_allocation(devices=[{**STATUS, "device": "other", "networkData": {"ips": ["10.0.0.1"]}}]),
             [
                 'status.devices[0]: Invalid value: "x.example.com/p/other": must be an allocated device in the claim',
                 'status.devices[0].networkData.ips[0]: Invalid value: "10.0.0.1": must be a valid address '
@@ -280,7 +286,7 @@ def allocated(*results: dict[str, Any], **status: Any) -> dict[str, Any]:
             ],
         ),
         (
-            allocated({**RESULT, "adminAccess": True}),
+            status_with_allocation({**RESULT, "adminAccess": True}),
             [
                 "status.allocation.devices.results[0].adminAccess: Forbidden: admin access to devices requires the "
                 "`resource.kubernetes.io/admin-access: true` label on the containing namespace"
@@ -295,20 +301,20 @@ def test_errors_of_claim_status(status: dict[str, Any], faults: list[str]) -> No
 def test_statuses_of_devices_are_dropped_with_the_allocation() -> None:
     async def work(cluster: Cluster) -> None:
         await cluster.make(CLAIMS, claim())
-        assert (await cluster.cells(CLAIMS))[0][:2] == ["a", "pending"]
-        await cluster.patch(f"{CLAIMS}/a/status", allocated(devices=[STATUS], reservedFor=[USER]))
-        assert (await cluster.cells(CLAIMS))[0][1] == "allocated,reserved"
+        assert (await cluster.get_cells(CLAIMS))[0][:2] == ["a", "pending"]
+        await cluster.patch(f"{CLAIMS}/a/status", status_with_allocation(devices=[STATUS], reservedFor=[USER]))
+        assert (await cluster.get_cells(CLAIMS))[0][1] == "allocated,reserved"
         change = {"status": {"allocation": None, "reservedFor": None}}
         patched = (await cluster.patch(f"{CLAIMS}/a/status", change)).json
         assert patched["status"] == {}
 
-    in_cluster(work)
+    run_in_cluster(work)
 
 
 def test_a_driver_name_in_capitals_gets_a_warning() -> None:
     async def work(cluster: Cluster) -> None:
-        assert await cluster.warnings(SLICES, devices(driver="X.example.com")) == [
+        assert await cluster.collect_warnings(SLICES, resource_slice(driver="X.example.com")) == [
             'spec.driver: driver names should be lowercase; "X.example.com" contains uppercase characters'
         ]
 
-    in_cluster(work)
+    run_in_cluster(work)

@@ -11,12 +11,12 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from sampan.apiserver.registry.certificate_rules import find_certificate_error, find_request_error, validate_signer_name
-from tests.apiserver.cluster import Cluster, in_cluster
+from tests.apiserver.cluster import Cluster, run_in_cluster
 from tests.apiserver.every_kind import CSR
-from tests.apiserver.validation_errors import messages_of, named
+from tests.apiserver.validation_errors import messages_of, named_object
 
 PATH = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
-VALUE = named(spec={"signerName": "example.com/s", "usages": ["client auth"], "request": CSR})
+VALUE = named_object(spec={"signerName": "example.com/s", "usages": ["client auth"], "request": CSR})
 APPROVED = {"type": "Approved", "status": "True", "reason": "R"}
 NAME = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "a")])
 
@@ -28,7 +28,7 @@ def certificate() -> bytes:
     return builder.sign(key, hashes.SHA256()).public_bytes(Encoding.PEM)
 
 
-def encoded(text: bytes) -> str:
+def encode_base64(text: bytes) -> str:
     return base64.b64encode(text).decode()
 
 
@@ -36,7 +36,7 @@ def test_request_with_invalid_signature_is_rejected() -> None:
     lines = base64.b64decode(CSR).decode().splitlines()
     body = bytearray(base64.b64decode("".join(lines[1:-1])))
     body[-1] ^= 1
-    forged = f"{lines[0]}\n{encoded(bytes(body))}\n{lines[-1]}\n"
+    forged = f"{lines[0]}\n{encode_base64(bytes(body))}\n{lines[-1]}\n"
     assert find_request_error(base64.b64decode(CSR)) == ""
     assert find_request_error(forged.encode()) == "x509: ECDSA verification failure"
     assert find_request_error(
@@ -84,23 +84,23 @@ def test_approval_and_status_subresources_write_separate_fields() -> None:
         assert condition["lastUpdateTime"] == condition["lastTransitionTime"]
         assert "certificate" not in approved["status"]
 
-    in_cluster(work)
+    run_in_cluster(work)
 
 
 def test_issued_certificate_is_immutable() -> None:
-    first, second = encoded(certificate()), encoded(certificate())
+    first, second = encode_base64(certificate()), encode_base64(certificate())
 
     async def work(cluster: Cluster) -> None:
         await cluster.make(PATH, VALUE)
         await cluster.patch(f"{PATH}/a/approval", {"status": {"conditions": [APPROVED]}})
         issued = await cluster.patch(f"{PATH}/a/status", {"status": {"certificate": first}})
         assert issued.code == 200, issued.json
-        assert (await cluster.cells(PATH))[0][2:] == ["example.com/s", "admin", "<none>", "Approved,Issued"]
+        assert (await cluster.get_cells(PATH))[0][2:] == ["example.com/s", "admin", "<none>", "Approved,Issued"]
         assert messages_of(await cluster.patch(f"{PATH}/a/status", {"status": {"certificate": second}})) == [
             "status.certificate: Forbidden: updates may not modify existing certificate content"
         ]
 
-    in_cluster(work)
+    run_in_cluster(work)
 
 
 def test_status_update_does_not_change_the_approval_condition() -> None:
@@ -111,6 +111,6 @@ def test_status_update_does_not_change_the_approval_condition() -> None:
         failed = {"type": "Failed", "status": "True"}
         patched = (await cluster.patch(f"{PATH}/a/status", {"status": {"conditions": [other, failed]}})).json
         assert patched["status"]["conditions"][0] == approved["status"]["conditions"][0]
-        assert (await cluster.cells(PATH))[0][-1] == "Approved,Failed"
+        assert (await cluster.get_cells(PATH))[0][-1] == "Approved,Failed"
 
-    in_cluster(work)
+    run_in_cluster(work)

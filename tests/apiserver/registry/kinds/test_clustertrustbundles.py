@@ -59,7 +59,7 @@ def bundle(name: str, signer: str = "", text: str = ANCHOR) -> dict[str, Any]:
     return {"metadata": {"name": name}, "spec": spec}
 
 
-def with_bundles(work: Any) -> None:
+def run_with_bundles(work: Any) -> None:
     async def main() -> None:
         async with in_process_client(builtin_scheme(RUNTIME_CONFIG), default_plugins()) as client:
             await work(Cluster(client))
@@ -80,7 +80,7 @@ def test_bundles_with_and_without_signer_can_be_created_selected_and_updated() -
         await cluster.make(PATH, bundle("plain"))
         await cluster.make(PATH, bundle("example.com:s:v1", "example.com/s"))
         assert (await cluster.send("GET", f"{PATH}/example.com:s:v1")).code == 200
-        assert await cluster.cells(PATH) == [["example.com:s:v1", "example.com/s"], ["plain", "<none>"]]
+        assert await cluster.get_cells(PATH) == [["example.com:s:v1", "example.com/s"], ["plain", "<none>"]]
         selected = (await cluster.send("GET", f"{PATH}?fieldSelector=spec.signerName%3Dexample.com%2Fs")).json
         assert [obj["metadata"]["name"] for obj in selected["items"]] == ["example.com:s:v1"]
         changed = await cluster.patch(f"{PATH}/example.com:s:v1", {"spec": {"trustBundle": ANCHOR + OTHER}})
@@ -92,7 +92,7 @@ def test_bundles_with_and_without_signer_can_be_created_selected_and_updated() -
             'spec.signerName: Invalid value: "example.com/s": field is immutable',
         ]
 
-    with_bundles(work)
+    run_with_bundles(work)
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_invalid_bundles_are_rejected(value: dict[str, Any], start: str) -> None
         (message,) = messages_of(await cluster.send("POST", PATH, value))
         assert message.startswith(start)
 
-    with_bundles(work)
+    run_with_bundles(work)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from sampan.apiserver.registry.kinds import componentstatuses
-from tests.apiserver.cluster import Cluster, in_cluster
+from tests.apiserver.cluster import Cluster, run_in_cluster
 
 PATH = "/api/v1/componentstatuses"
 PARTIAL_METADATA = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
@@ -36,25 +36,25 @@ def test_every_component_is_checked() -> None:
             "etcd-0": {"status": "True", "message": "ok"},
             "scheduler": {"status": "False", "error": "connection refused"},
         }
-        assert await cluster.cells(PATH) == [
+        assert await cluster.get_cells(PATH) == [
             ["controller-manager", "Healthy", "ok", ""],
             ["etcd-0", "Healthy", "ok", ""],
             ["scheduler", "Unhealthy", "", "connection refused"],
         ]
 
-    in_cluster(work)
+    run_in_cluster(work)
 
 
 def test_a_single_component_is_shown_or_not_found() -> None:
     async def work(cluster: Cluster) -> None:
         reply = await cluster.send("GET", f"{PATH}/etcd-0")
         assert condition(reply.json) == {"status": "True", "message": "ok"}
-        assert await cluster.cells(f"{PATH}/etcd-0") == [["etcd-0", "Healthy", "ok", ""]]
+        assert await cluster.get_cells(f"{PATH}/etcd-0") == [["etcd-0", "Healthy", "ok", ""]]
         missing = await cluster.send("GET", f"{PATH}/none")
         assert (missing.code, missing.json["message"]) == (404, 'componentstatus "none" not found')
         assert (await cluster.send("POST", PATH, {})).code == 405
 
-    in_cluster(work)
+    run_in_cluster(work)
 
 
 def test_selectors_and_partial_object_metadata() -> None:
@@ -68,7 +68,7 @@ def test_selectors_and_partial_object_metadata() -> None:
             {"name": name} for name in ("controller-manager", "etcd-0", "scheduler")
         ]
 
-    in_cluster(work)
+    run_in_cluster(work)
 
 
 def test_components_of_other_processes_are_checked_at_their_ports(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,13 +81,13 @@ def test_components_of_other_processes_are_checked_at_their_ports(monkeypatch: p
         text = f'Get "https://127.0.0.1:{port}/healthz": dial tcp 127.0.0.1:{port}: connect: connection refused'
         assert condition(status) == {"status": "False", "message": text}
 
-    in_cluster(work)
+    run_in_cluster(work)
 
 
 def test_a_response_warns_of_the_deprecation() -> None:
     async def work(cluster: Cluster) -> None:
-        call = cluster.client.call("GET", PATH, b"", {})
+        call = cluster.client.make_call("GET", PATH, b"", {})
         await cluster.client.pipeline.serve_as(call)
         assert call.warnings == ["v1 ComponentStatus is deprecated in v1.19+"]
 
-    in_cluster(work)
+    run_in_cluster(work)

@@ -56,25 +56,25 @@ def test_errors_of_new_objects(spec: dict[str, Any], faults: list[str]) -> None:
 
 def test_job_template_is_not_defaulted_except_pod_failure_policy() -> None:
     policy = {"rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}]}
-    job_spec = RULES.new(job(podFailurePolicy=policy)).spec.jobTemplate.spec
+    job_spec = RULES.create(job(podFailurePolicy=policy)).spec.jobTemplate.spec
     assert (job_spec.completions, job_spec.backoffLimit, job_spec.manualSelector) == (None, None, None)
     assert job_spec.podFailurePolicy.rules[0].onPodConditions[0].status == "True"
 
 
 def test_time_zone_in_stored_schedule_is_allowed_with_a_warning() -> None:
-    old = RULES.new()
+    old = RULES.create()
     old.spec.schedule = "TZ=UTC 1 * * * *"
-    kept, faults = RULES.changed(old, {"schedule": "TZ=UTC 2 * * * *"})
+    kept, faults = RULES.update(old, {"schedule": "TZ=UTC 2 * * * *"})
     assert faults == []
-    assert RULES.changed(old, {"schedule": "TZ=UTC 2 * * * *", "timeZone": "UTC"})[1] == [
+    assert RULES.update(old, {"schedule": "TZ=UTC 2 * * * *", "timeZone": "UTC"})[1] == [
         'spec.schedule: Invalid value: "TZ=UTC 2 * * * *": cannot use both timeZone field and TZ or CRON_TZ in schedule'
     ]
     assert RULES.warnings({"schedule": kept.spec.schedule}, old=old)[-1].startswith("cannot use TZ or CRON_TZ in spec")
 
 
 def test_unknown_time_zone_of_stored_cron_job_is_allowed() -> None:
-    old = RULES.new({"timeZone": "Atlantis/Port"})
-    assert RULES.changed(old, {"timeZone": "Atlantis/Port", "suspend": True})[1] == []
+    old = RULES.create({"timeZone": "Atlantis/Port"})
+    assert RULES.update(old, {"timeZone": "Atlantis/Port", "suspend": True})[1] == []
 
 
 def test_warnings_of_large_jobs() -> None:
@@ -83,11 +83,11 @@ def test_warnings_of_large_jobs() -> None:
 
 
 def test_table_cells() -> None:
-    old = RULES.new({"timeZone": "Europe/Berlin", "suspend": True})
+    old = RULES.create({"timeZone": "Europe/Berlin", "suspend": True})
     status = {"active": [{"name": "x"}], "lastScheduleTime": format_time(NOW - 600)}
-    updated, faults = RULES.with_status(old, status, labels={"a": "b"})
+    updated, faults = RULES.update_status(old, status, labels={"a": "b"})
     assert faults == []
     assert updated.metadata.labels == {"a": "b"}
     last = ["0s", "c", "nginx:1", "<none>"]
     assert RULES.cells(updated) == ["a", "1 * * * *", "Europe/Berlin", "True", 1, "10m", *last]
-    assert RULES.cells(RULES.new()) == ["a", "1 * * * *", "<none>", "False", 0, "<none>", *last]
+    assert RULES.cells(RULES.create()) == ["a", "1 * * * *", "<none>", "False", 0, "<none>", *last]

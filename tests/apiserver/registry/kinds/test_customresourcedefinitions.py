@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.apiserver.cluster import Cluster, in_cluster
+from tests.apiserver.cluster import Cluster, run_in_cluster
 from tests.apiserver.every_kind import GOOD
 from tests.apiserver.validation_errors import errors_of_change, errors_of_new, messages_of
 
@@ -109,7 +109,7 @@ def test_new_storage_version_is_added_to_stored_versions() -> None:
         patched = (await cluster.patch(path, {"spec": {"versions": versions}})).json
         assert (patched["status"]["storedVersions"], patched["metadata"]["generation"]) == (["v1", "v2"], 2)
 
-    in_cluster(work)
+    run_in_cluster(work)
 
 
 def test_scope_and_kind_are_immutable_once_established() -> None:
@@ -128,7 +128,7 @@ def test_scope_and_kind_are_immutable_once_established() -> None:
         other_names = {"singular": "entry", "shortNames": ["e"], "listKind": "EntryList"}
         assert (await cluster.patch(path, {"spec": {"names": other_names}})).code == 200
 
-    in_cluster(work)
+    run_in_cluster(work)
 
 
 def test_group_and_plural_are_immutable_before_a_definition_is_established() -> None:
@@ -144,9 +144,9 @@ def test_unknown_formats_get_a_warning() -> None:
 
     async def work(cluster: Cluster) -> None:
         value = definition({**VERSION, "schema": schema})
-        assert await cluster.warnings(DEFINITIONS, value) == ['unrecognized format "odd"']
+        assert await cluster.collect_warnings(DEFINITIONS, value) == ['unrecognized format "odd"']
 
-    in_cluster(work)
+    run_in_cluster(work)
 
 
 @pytest.mark.parametrize(
@@ -170,9 +170,9 @@ def test_api_service_ca_bundle_error_and_table_cells() -> None:
 
     async def work(cluster: Cluster) -> None:
         await cluster.make(SERVICES, SERVICE)
-        assert (await cluster.cells(SERVICES))[0][:3] == ["v1.example.org", "Local", "True"]
+        assert (await cluster.get_cells(SERVICES))[0][:3] == ["v1.example.org", "Local", "True"]
         condition = {"type": "Available", "status": "False", "reason": "Gone"}
         await cluster.patch(f"{SERVICES}/v1.example.org/status", {"status": {"conditions": [condition]}})
-        assert (await cluster.cells(SERVICES))[0][2] == "False (Gone)"
+        assert (await cluster.get_cells(SERVICES))[0][2] == "False (Gone)"
 
-    in_cluster(work)
+    run_in_cluster(work)

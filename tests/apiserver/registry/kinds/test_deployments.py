@@ -19,7 +19,7 @@ PERCENT = (
 )
 
 
-def rolling(**amounts: Any) -> dict[str, Any]:
+def rolling_update(**amounts: Any) -> dict[str, Any]:
     return {"strategy": {"rollingUpdate": amounts}}
 
 
@@ -30,20 +30,20 @@ AT = "spec.strategy.rollingUpdate"
     ("spec", "faults"),
     [
         ({}, []),
-        (rolling(maxUnavailable=""), [f'{AT}.maxUnavailable: Invalid value: "": {PERCENT}']),
-        (rolling(maxUnavailable="-5%"), [f'{AT}.maxUnavailable: Invalid value: "-5%": {PERCENT}']),
+        (rolling_update(maxUnavailable=""), [f'{AT}.maxUnavailable: Invalid value: "": {PERCENT}']),
+        (rolling_update(maxUnavailable="-5%"), [f'{AT}.maxUnavailable: Invalid value: "-5%": {PERCENT}']),
         (
-            rolling(maxUnavailable=-1, maxSurge=-2),
+            rolling_update(maxUnavailable=-1, maxSurge=-2),
             [
                 f"{AT}.maxUnavailable: Invalid value: -1: must be greater than or equal to 0",
                 f"{AT}.maxSurge: Invalid value: -2: must be greater than or equal to 0",
             ],
         ),
         (
-            rolling(maxUnavailable="0%", maxSurge="0%"),
+            rolling_update(maxUnavailable="0%", maxSurge="0%"),
             [f'{AT}.maxUnavailable: Invalid value: "0%": may not be 0 when `maxSurge` is 0'],
         ),
-        (rolling(maxUnavailable=1, maxSurge="500%"), []),
+        (rolling_update(maxUnavailable=1, maxSurge="500%"), []),
         (
             {"strategy": {"type": "Odd", "rollingUpdate": {"maxSurge": 1}}},
             [
@@ -88,31 +88,31 @@ def test_all_errors_are_reported_in_the_order_of_kube_apiserver() -> None:
 
 
 def test_generation_counts_changes_of_spec_and_deployment_annotations() -> None:
-    old = RULES.new()
-    same, _ = RULES.changed(old, labels={"a": "b"})
-    annotated, _ = RULES.changed(old, annotations={"a": "b"})
-    scaled, _ = RULES.changed(old, {"replicas": 3})
+    old = RULES.create()
+    same, _ = RULES.update(old, labels={"a": "b"})
+    annotated, _ = RULES.update(old, annotations={"a": "b"})
+    scaled, _ = RULES.update(old, {"replicas": 3})
     assert [deployment.metadata.generation for deployment in (old, same, annotated, scaled)] == [1, 1, 2, 2]
-    annotated_set, _ = REPLICA_SET_RULES.changed(REPLICA_SET_RULES.new(), annotations={"a": "b"})
+    annotated_set, _ = REPLICA_SET_RULES.update(REPLICA_SET_RULES.create(), annotations={"a": "b"})
     assert annotated_set.metadata.generation == 1
 
 
 @pytest.mark.parametrize("rules", [RULES, REPLICA_SET_RULES])
 def test_selector_is_immutable(rules: Rules) -> None:
     wider = {"selector": {"matchLabels": {**LABELS, "b": "c"}}}
-    _, faults = rules.changed(rules.new(), {**wider, "template": template(labels={**LABELS, "b": "c"})})
+    _, faults = rules.update(rules.create(), {**wider, "template": template(labels={**LABELS, "b": "c"})})
     assert faults == ['spec.selector: Invalid value: {"matchLabels":{"app":"a","b":"c"}}: field is immutable']
 
 
 def test_status_subresource_writes_status_and_keeps_labels_of_deployment() -> None:
-    old = RULES.new(labels={"a": "b"})
-    put, _ = RULES.changed(old, {"replicas": 2})
+    old = RULES.create(labels={"a": "b"})
+    put, _ = RULES.update(old, {"replicas": 2})
     assert put.status == old.status
-    reported, faults = RULES.with_status(old, {"replicas": 2, "readyReplicas": 1}, labels={}, annotations={"x": "y"})
+    reported, faults = RULES.update_status(old, {"replicas": 2, "readyReplicas": 1}, labels={}, annotations={"x": "y"})
     assert faults == []
     assert (reported.status.readyReplicas, reported.metadata.labels) == (1, {"a": "b"})
     assert (reported.metadata.annotations, reported.metadata.generation) == ({"x": "y"}, 1)
-    labelled, _ = REPLICA_SET_RULES.with_status(REPLICA_SET_RULES.new(), {"replicas": 1}, labels={"x": "y"})
+    labelled, _ = REPLICA_SET_RULES.update_status(REPLICA_SET_RULES.create(), {"replicas": 1}, labels={"x": "y"})
     assert labelled.metadata.labels == {"x": "y"}
 
 
@@ -133,8 +133,8 @@ def test_status_subresource_writes_status_and_keeps_labels_of_deployment() -> No
     ],
 )
 def test_errors_of_a_status(status: dict[str, Any], faults: list[str]) -> None:
-    old, _ = RULES.with_status(RULES.new(), {"collisionCount": 1})
-    assert RULES.with_status(old, status)[1] == faults
+    old, _ = RULES.update_status(RULES.create(), {"collisionCount": 1})
+    assert RULES.update_status(old, status)[1] == faults
 
 
 def test_warnings() -> None:
@@ -152,17 +152,17 @@ def test_warnings() -> None:
     )
     assert RULES.warnings() == []
     assert RULES.warnings(spec, name="a.b") == [name, port]
-    old = RULES.new(spec, name="a.b")
+    old = RULES.create(spec, name="a.b")
     assert RULES.warnings(spec, old=old, name="a.b", labels={"x": "y"}) == []
     assert RULES.warnings({**spec, "replicas": 2}, old=old, name="a.b") == [port]
 
 
 def test_deprecated_rollback_annotation_must_be_a_number() -> None:
-    assert RULES.new(annotations={ROLLBACK: "+07"}).metadata.annotations == {ROLLBACK: "7"}
+    assert RULES.create(annotations={ROLLBACK: "+07"}).metadata.annotations == {ROLLBACK: "7"}
     start = 'Deployment in version "v1" cannot be handled as a Deployment: strconv.ParseInt: parsing'
     for text, why in (("x", "invalid syntax"), ("9" * 20, "value out of range"), ("", "invalid syntax")):
         with pytest.raises(ApiError) as rejection:
-            RULES.new(annotations={ROLLBACK: text})
+            RULES.create(annotations={ROLLBACK: text})
         assert rejection.value.message == f'{start} "{text}": {why}'
 
 
@@ -170,7 +170,9 @@ def test_table_cells() -> None:
     status = {"replicas": 3, "readyReplicas": 2, "updatedReplicas": 3, "availableReplicas": 1}
     containers = {"containers": [{"name": "c", "image": "x"}, {"name": "d", "image": "y:1"}]}
     spec = {"replicas": 4, "template": template(containers)}
-    updated, _ = RULES.with_status(RULES.new(spec), status)
+    updated, _ = RULES.update_status(RULES.create(spec), status)
     assert RULES.cells(updated, NOW + 90) == ["a", "2/4", 3, 1, "90s", "c,d", "x,y:1", "app=a"]
-    replica_set, _ = REPLICA_SET_RULES.with_status(REPLICA_SET_RULES.new(spec), {"replicas": 3, "readyReplicas": 2})
+    replica_set, _ = REPLICA_SET_RULES.update_status(
+        REPLICA_SET_RULES.create(spec), {"replicas": 3, "readyReplicas": 2}
+    )
     assert REPLICA_SET_RULES.cells(replica_set, NOW) == ["a", 4, 3, 2, "0s", "c,d", "x,y:1", "app=a"]

@@ -99,32 +99,32 @@ def _matches(text: str, expected: str) -> bool:
 
 
 def test_stored_target_without_api_group_is_allowed_until_its_kind_changes() -> None:
-    old = RULES.new({"scaleTargetRef": {"kind": "Deployment", "name": "d"}})
-    assert RULES.changed(old, {"scaleTargetRef": {"kind": "Deployment", "name": "other"}})[1] == []
-    assert len(RULES.changed(old, {"scaleTargetRef": {"kind": "StatefulSet", "name": "d"}})[1]) == 1
+    old = RULES.create({"scaleTargetRef": {"kind": "Deployment", "name": "d"}})
+    assert RULES.update(old, {"scaleTargetRef": {"kind": "Deployment", "name": "other"}})[1] == []
+    assert len(RULES.update(old, {"scaleTargetRef": {"kind": "StatefulSet", "name": "d"}})[1]) == 1
 
 
 def test_stored_min_replicas_zero_and_invalid_described_object_are_allowed() -> None:
-    old = RULES.new({"minReplicas": 0, **metrics(object_metric("a/b/c"))})
-    assert RULES.changed(old, {"minReplicas": 0, **metrics(object_metric("d/e/f"))})[1] == []
+    old = RULES.create({"minReplicas": 0, **metrics(object_metric("a/b/c"))})
+    assert RULES.update(old, {"minReplicas": 0, **metrics(object_metric("d/e/f"))})[1] == []
     assert len(RULES.faults({"minReplicas": 0, **metrics(object_metric(""))})) == 1
 
 
 def test_scaling_behavior_defaults() -> None:
-    behavior = RULES.new({"behavior": {"scaleDown": {"selectPolicy": "Min"}}}).spec.behavior
+    behavior = RULES.create({"behavior": {"scaleDown": {"selectPolicy": "Min"}}}).spec.behavior
     assert (behavior.scaleUp.selectPolicy, behavior.scaleUp.stabilizationWindowSeconds) == ("Max", 0)
     assert (behavior.scaleDown.selectPolicy, behavior.scaleDown.stabilizationWindowSeconds) == ("Min", None)
     assert [policy.type for policy in behavior.scaleUp.policies] == ["Pods", "Percent"]
-    assert RULES.new({"behavior": {"scaleUp": {"policies": []}}}).spec.behavior.scaleUp.policies == []
+    assert RULES.create({"behavior": {"scaleUp": {"policies": []}}}).spec.behavior.scaleUp.policies == []
 
 
 def test_generation_is_not_set() -> None:
-    old = RULES.new()
-    assert (old.metadata.generation, RULES.changed(old, {"maxReplicas": 9})[0].metadata.generation) == (0, 0)
+    old = RULES.create()
+    assert (old.metadata.generation, RULES.update(old, {"maxReplicas": 9})[0].metadata.generation) == (0, 0)
 
 
 def test_errors_of_a_status() -> None:
-    assert RULES.with_status(RULES.new(), {"currentReplicas": -1, "desiredReplicas": -2})[1] == [
+    assert RULES.update_status(RULES.create(), {"currentReplicas": -1, "desiredReplicas": -2})[1] == [
         "status.currentReplicas: Invalid value: -1: must be greater than or equal to 0",
         "status.desiredReplicas: Invalid value: -2: must be greater than or equal to 0",
     ]
@@ -155,5 +155,5 @@ def test_errors_of_a_status() -> None:
     ],
 )
 def test_table_cells(spec: dict[str, Any], current: list[dict[str, Any]], targets: str) -> None:
-    updated, _ = RULES.with_status(RULES.new(spec), {"currentReplicas": 2, "currentMetrics": current})
+    updated, _ = RULES.update_status(RULES.create(spec), {"currentReplicas": 2, "currentMetrics": current})
     assert RULES.cells(updated) == ["a", "Deployment/d", targets, "1", 5, 2, "0s"]

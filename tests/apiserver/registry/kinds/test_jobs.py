@@ -20,7 +20,7 @@ GENERATED = {
 }
 
 
-def indexed(**spec: Any) -> dict[str, Any]:
+def indexed_job_spec(**spec: Any) -> dict[str, Any]:
     return {"completionMode": "Indexed", "completions": 5, **spec}
 
 
@@ -29,21 +29,21 @@ def exit_codes(**codes: Any) -> dict[str, Any]:
     return {"podFailurePolicy": {"rules": [rule]}}
 
 
-def success(**rule: Any) -> dict[str, Any]:
-    return indexed(successPolicy={"rules": [rule]})
+def success_policy_spec(**rule: Any) -> dict[str, Any]:
+    return indexed_job_spec(successPolicy={"rules": [rule]})
 
 
 # -- selector and labels ---------------------------------------------------------------------------------------------
 
 
 def test_job_and_template_get_generated_selector_and_labels() -> None:
-    job = RULES.new()
+    job = RULES.create()
     assert job.spec.selector.matchLabels == {"batch.kubernetes.io/controller-uid": UID}
     assert job.metadata.labels == job.spec.template.metadata.labels == GENERATED
 
 
 def test_existing_labels_of_job_and_template_are_kept() -> None:
-    job = RULES.new({"template": template(NEVER_RESTART)}, labels=LABELS)
+    job = RULES.create({"template": template(NEVER_RESTART)}, labels=LABELS)
     assert job.metadata.labels == LABELS
     assert job.spec.template.metadata.labels == {**LABELS, **GENERATED}
 
@@ -74,22 +74,28 @@ HIGH = "when completions are above 100000 and used with backoff limit per index"
     ("spec", "faults"),
     [
         (
-            {"maxFailedIndexes": -1, "backoffLimitPerIndex": -1, **indexed()},
+            {"maxFailedIndexes": -1, "backoffLimitPerIndex": -1, **indexed_job_spec()},
             ["backoffLimitPerIndex", "maxFailedIndexes"],
         ),
-        (indexed(maxFailedIndexes=1), ["backoffLimitPerIndex"]),
-        (indexed(maxFailedIndexes=6, backoffLimitPerIndex=1), ["maxFailedIndexes"]),
-        (indexed(maxFailedIndexes=100_001, backoffLimitPerIndex=1, completions=200_000), ["maxFailedIndexes"] * 2),
-        (indexed(backoffLimitPerIndex=1, completions=200_000, parallelism=10_001), ["maxFailedIndexes", "parallelism"]),
+        (indexed_job_spec(maxFailedIndexes=1), ["backoffLimitPerIndex"]),
+        (indexed_job_spec(maxFailedIndexes=6, backoffLimitPerIndex=1), ["maxFailedIndexes"]),
+        (
+            indexed_job_spec(maxFailedIndexes=100_001, backoffLimitPerIndex=1, completions=200_000),
+            ["maxFailedIndexes"] * 2,
+        ),
+        (
+            indexed_job_spec(backoffLimitPerIndex=1, completions=200_000, parallelism=10_001),
+            ["maxFailedIndexes", "parallelism"],
+        ),
         ({"managedBy": ""}, ["managedBy"]),
         ({"managedBy": f"a.b/{'x' * 60}"}, ["managedBy"]),
         ({"successPolicy": {"rules": [{"succeededCount": 1}]}}, ["successPolicy"]),
-        (indexed(successPolicy={"rules": []}), ["successPolicy.rules"]),
-        (success(succeededIndexes="1-2-3"), ["successPolicy.rules[0].succeededIndexes"]),
-        (success(succeededIndexes="3,1"), ["successPolicy.rules[0].succeededIndexes"]),
-        (success(succeededIndexes="3-1"), ["successPolicy.rules[0].succeededIndexes"]),
-        (success(succeededIndexes="0-1", succeededCount=3), ["successPolicy.rules[0].succeededCount"]),
-        (success(succeededCount=-1), ["successPolicy.rules[0].succeededCount"]),
+        (indexed_job_spec(successPolicy={"rules": []}), ["successPolicy.rules"]),
+        (success_policy_spec(succeededIndexes="1-2-3"), ["successPolicy.rules[0].succeededIndexes"]),
+        (success_policy_spec(succeededIndexes="3,1"), ["successPolicy.rules[0].succeededIndexes"]),
+        (success_policy_spec(succeededIndexes="3-1"), ["successPolicy.rules[0].succeededIndexes"]),
+        (success_policy_spec(succeededIndexes="0-1", succeededCount=3), ["successPolicy.rules[0].succeededCount"]),
+        (success_policy_spec(succeededCount=-1), ["successPolicy.rules[0].succeededCount"]),
         ({"podFailurePolicy": {"rules": [{}]}}, ["podFailurePolicy.rules[0].action", "podFailurePolicy.rules[0]"]),
         (exit_codes(values=list(range(1, 257))), ["podFailurePolicy.rules[0].onExitCodes.values"]),
         ({"podFailurePolicy": {"rules": []}, "podReplacementPolicy": "TerminatingOrFailed"}, ["podReplacementPolicy"]),
@@ -119,7 +125,7 @@ def test_errors_name_their_fields(spec: dict[str, Any], faults: list[str]) -> No
             'spec.template.spec.restartPolicy: Unsupported value: "Odd": supported values: "OnFailure", "Never"',
         ),
         (
-            indexed(completions=200_000, parallelism=10_001, maxFailedIndexes=1, backoffLimitPerIndex=1),
+            indexed_job_spec(completions=200_000, parallelism=10_001, maxFailedIndexes=1, backoffLimitPerIndex=1),
             f"spec.parallelism: Invalid value: 10001: must be less than or equal to 10000 {HIGH}",
         ),
     ],
@@ -130,7 +136,7 @@ def test_messages_of_errors(spec: dict[str, Any], fault: str) -> None:
 
 def test_name_of_indexed_job_must_leave_room_for_pod_index() -> None:
     name = "a" * 62
-    assert RULES.faults(indexed(), name=name) == [
+    assert RULES.faults(indexed_job_spec(), name=name) == [
         f'metadata.name: Invalid value: "{name}": will not able to create pod with invalid DNS label: {name}-4'
     ]
     assert RULES.faults(name=name) == []
@@ -140,7 +146,7 @@ def test_name_of_indexed_job_must_leave_room_for_pod_index() -> None:
 
 
 def stored_job(spec: dict[str, Any] | None = None, status: dict[str, Any] | None = None) -> Job:
-    job: Job = RULES.with_status(RULES.new(spec), status or {})[0]
+    job: Job = RULES.update_status(RULES.create(spec), status or {})[0]
     return job
 
 
@@ -148,7 +154,7 @@ def update_errors(old: Job, spec: dict[str, Any], **pod: Any) -> list[str]:
     """Return the errors of an update of the spec, and of the pod spec in its template."""
     changed = template({**NEVER_RESTART, **pod}, labels=old.spec.template.metadata.labels)
     selector = {"matchLabels": dict(old.spec.selector.matchLabels)} if old.spec.selector is not None else None
-    return RULES.changed(old, {"template": changed, "selector": selector, **spec})[1]
+    return RULES.update(old, {"template": changed, "selector": selector, **spec})[1]
 
 
 SUSPENDED = {"conditions": [{"type": "Suspended", "status": "True"}]}
@@ -190,10 +196,10 @@ def test_node_affinity_can_be_removed_while_suspended() -> None:
     ("before", "after", "faults"),
     [
         ({"completions": 2}, {"completions": 3}, ["spec.completions: Invalid value: 3: field is immutable"]),
-        (indexed(), indexed(completions=3, parallelism=3), []),
+        (indexed_job_spec(), indexed_job_spec(completions=3, parallelism=3), []),
         (
-            indexed(),
-            indexed(completions=3),
+            indexed_job_spec(),
+            indexed_job_spec(completions=3),
             ["spec.completions: Invalid value: 3: can only be modified in tandem with spec.parallelism"],
         ),
         ({"managedBy": "a.b/c"}, {}, ["spec.managedBy: Invalid value: null: field is immutable"]),
@@ -310,18 +316,18 @@ FAILED = status_with("FailureTarget", "Failed")
     ],
 )
 def test_errors_of_a_first_status(status: dict[str, Any], faults: list[str]) -> None:
-    assert RULES.with_status(RULES.new(), status)[1] == faults
+    assert RULES.update_status(RULES.create(), status)[1] == faults
 
 
 def test_errors_of_completed_and_failed_indexes() -> None:
-    job = RULES.new(indexed(backoffLimitPerIndex=1))
-    assert RULES.with_status(job, {"completedIndexes": "0,2-4", "failedIndexes": "1"})[1] == []
-    assert RULES.with_status(job, {"completedIndexes": "0,9", "failedIndexes": "x"})[1] == [
+    job = RULES.create(indexed_job_spec(backoffLimitPerIndex=1))
+    assert RULES.update_status(job, {"completedIndexes": "0,2-4", "failedIndexes": "1"})[1] == []
+    assert RULES.update_status(job, {"completedIndexes": "0,9", "failedIndexes": "x"})[1] == [
         'status.completedIndexes: Invalid value: "0,9": error parsing completedIndexes: too large index: "9"',
         'status.failedIndexes: Invalid value: "x": error parsing failedIndexes: cannot convert string to integer for '
         'index: "x"',
     ]
-    assert RULES.with_status(job, {"completedIndexes": "0-2", "failedIndexes": "2-3"})[1] == [
+    assert RULES.update_status(job, {"completedIndexes": "0-2", "failedIndexes": "2-3"})[1] == [
         'status.failedIndexes: Invalid value: "2-3": failedIndexes and completedIndexes overlap at index: 2'
     ]
 
@@ -345,26 +351,26 @@ def test_errors_of_completed_and_failed_indexes() -> None:
     ],
 )
 def test_status_update_cannot_revert_progress(before: dict[str, Any], after: dict[str, Any], faults: list[str]) -> None:
-    errors = RULES.with_status(stored_job(None, before), after)[1]
+    errors = RULES.update_status(stored_job(None, before), after)[1]
     assert len(errors) == len(faults)
     assert all(fault in text for fault, text in zip(faults, errors, strict=True))
 
 
 def test_invalid_stored_status_can_be_updated() -> None:
     old = stored_job(None, {"conditions": COMPLETE["conditions"]})
-    assert RULES.with_status(old, {"conditions": COMPLETE["conditions"], "succeeded": 1})[1] == []
+    assert RULES.update_status(old, {"conditions": COMPLETE["conditions"], "succeeded": 1})[1] == []
 
 
 def test_succeeded_count_of_indexed_job_may_decrease() -> None:
-    old = stored_job(indexed(parallelism=5), {"succeeded": 5})
-    assert RULES.with_status(old, {"succeeded": 3})[1] == []
+    old = stored_job(indexed_job_spec(parallelism=5), {"succeeded": 5})
+    assert RULES.update_status(old, {"succeeded": 3})[1] == []
 
 
 # -- warnings and tables ---------------------------------------------------------------------------------------------
 
 
 def test_warnings() -> None:
-    large = indexed(completions=100_001, parallelism=10_001)
+    large = indexed_job_spec(completions=100_001, parallelism=10_001)
     warnings = RULES.warnings(
         {**large, "template": template({**NEVER_RESTART, "terminationGracePeriodSeconds": -1})}, name="a.b"
     )

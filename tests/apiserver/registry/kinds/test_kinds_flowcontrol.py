@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from tests.apiserver.cluster import Cluster, in_cluster
-from tests.apiserver.validation_errors import errors_of_change, errors_of_new, named
+from tests.apiserver.cluster import Cluster, run_in_cluster
+from tests.apiserver.validation_errors import errors_of_change, errors_of_new, named_object
 
 FLOW = "/apis/flowcontrol.apiserver.k8s.io/v1"
 SCHEMAS, LEVELS = f"{FLOW}/flowschemas", f"{FLOW}/prioritylevelconfigurations"
@@ -15,15 +15,15 @@ EVERYTHING = {"verbs": ["*"], "nonResourceURLs": ["*"]}
 
 def rules(**parts: Any) -> dict[str, Any]:
     subjects = [{"kind": "User", "user": {"name": "u"}}]
-    return named(spec={**LEVEL, "rules": [{"subjects": subjects, **parts}]})
+    return named_object(spec={**LEVEL, "rules": [{"subjects": subjects, **parts}]})
 
 
-def limited(**parts: Any) -> dict[str, Any]:
-    return named(spec={"type": "Limited", "limited": {"limitResponse": {"type": "Reject"}, **parts}})
+def limited_level(**parts: Any) -> dict[str, Any]:
+    return named_object(spec={"type": "Limited", "limited": {"limitResponse": {"type": "Reject"}, **parts}})
 
 
 def queues(**numbers: int) -> dict[str, Any]:
-    return limited(limitResponse={"type": "Queue", "queuing": numbers})
+    return limited_level(limitResponse={"type": "Queue", "queuing": numbers})
 
 
 AT, QUEUING = "spec.rules[0]", "spec.limited.limitResponse.queuing"
@@ -34,7 +34,7 @@ AT, QUEUING = "spec.rules[0]", "spec.limited.limitResponse.queuing"
     [
         (
             SCHEMAS,
-            named(spec={"matchingPrecedence": 1, "distinguisherMethod": {"type": "Odd"}}),
+            named_object(spec={"matchingPrecedence": 1, "distinguisherMethod": {"type": "Odd"}}),
             [
                 "spec.matchingPrecedence: Invalid value: 1: only the schema named 'exempt' may have "
                 "matchingPrecedence 1",
@@ -81,7 +81,7 @@ AT, QUEUING = "spec.rules[0]", "spec.limited.limitResponse.queuing"
         ),
         (
             LEVELS,
-            named(spec={"type": "Exempt", "limited": {}}),
+            named_object(spec={"type": "Exempt", "limited": {}}),
             [
                 "spec.type: Invalid value: \"Exempt\": must be 'Exempt' if and only if `name` is 'exempt'",
                 "spec.limited: Forbidden: must be nil if the type is not Limited",
@@ -89,7 +89,7 @@ AT, QUEUING = "spec.rules[0]", "spec.limited.limitResponse.queuing"
         ),
         (
             LEVELS,
-            limited(nominalConcurrencyShares=-1, lendablePercent=101, borrowingLimitPercent=-1),
+            limited_level(nominalConcurrencyShares=-1, lendablePercent=101, borrowingLimitPercent=-1),
             [
                 "spec.limited.nominalConcurrencyShares: Invalid value: -1: must be a non-negative integer",
                 "spec.limited.lendablePercent: Invalid value: 101: must be between 0 and 100, inclusive",
@@ -127,7 +127,7 @@ def test_defaults() -> None:
             "nominalConcurrencyShares": 30,
         }
 
-    in_cluster(work)
+    run_in_cluster(work)
 
 
 def test_spec_of_catch_all_schema_is_fixed_but_exempt_level_can_be_changed() -> None:
@@ -149,6 +149,6 @@ def test_table_is_sorted_by_matching_precedence() -> None:
             await cluster.make(
                 SCHEMAS, {"metadata": {"name": name}, "spec": {**LEVEL, "matchingPrecedence": precedence}}
             )
-        assert [row[0] for row in await cluster.cells(SCHEMAS)] == ["b", "c", "a"]
+        assert [row[0] for row in await cluster.get_cells(SCHEMAS)] == ["b", "c", "a"]
 
-    in_cluster(work)
+    run_in_cluster(work)

@@ -6,9 +6,9 @@ import pytest
 
 from sampan.api.types.networking_v1 import NetworkPolicy
 from sampan.apiserver.registry.kinds import networkpolicies
-from tests.apiserver.cluster import Cluster, in_cluster
+from tests.apiserver.cluster import Cluster, run_in_cluster
 from tests.apiserver.registry.kind_rules import Rules
-from tests.apiserver.validation_errors import errors_of_new, named
+from tests.apiserver.validation_errors import errors_of_new, named_object
 
 NETWORKING = "/apis/networking.k8s.io/v1"
 INGRESSES, POLICIES = f"{NETWORKING}/namespaces/ns/ingresses", f"{NETWORKING}/namespaces/ns/networkpolicies"
@@ -24,11 +24,11 @@ SUBDOMAIN = (
 
 def path(text: str, kind: str = "Exact") -> dict[str, Any]:
     rules = [{"http": {"paths": [{"path": text, "pathType": kind, "backend": BACKEND}]}}]
-    return named(spec={"rules": rules})
+    return named_object(spec={"rules": rules})
 
 
 def policy(block: dict[str, Any]) -> dict[str, Any]:
-    return named(spec={"podSelector": {}, "egress": [{"to": [{"ipBlock": block}]}]})
+    return named_object(spec={"podSelector": {}, "egress": [{"to": [{"ipBlock": block}]}]})
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def policy(block: dict[str, Any]) -> dict[str, Any]:
         ),
         (
             INGRESSES,
-            named(
+            named_object(
                 spec={
                     "ingressClassName": "C_",
                     "defaultBackend": {"resource": {"apiGroup": "G_", "kind": "a/b", "name": ""}},
@@ -65,12 +65,12 @@ def policy(block: dict[str, Any]) -> dict[str, Any]:
         ),
         (
             INGRESSES,
-            named(spec={"defaultBackend": BACKEND, "tls": [{"secretName": "S_"}]}),
+            named_object(spec={"defaultBackend": BACKEND, "tls": [{"secretName": "S_"}]}),
             [f'spec.tls[0].secretName: Invalid value: "S_": {SUBDOMAIN}'],
         ),
         (
             CLASSES,
-            named(
+            named_object(
                 spec={"controller": "e.com/" + "c" * 250, "parameters": {"kind": "K", "name": "n", "namespace": "x"}}
             ),
             [
@@ -80,7 +80,7 @@ def policy(block: dict[str, Any]) -> dict[str, Any]:
         ),
         (
             CLASSES,
-            named(spec={"controller": "e.com/c", "parameters": {"kind": "K", "name": "n", "scope": "Odd"}}),
+            named_object(spec={"controller": "e.com/c", "parameters": {"kind": "K", "name": "n", "scope": "Odd"}}),
             ['spec.parameters.scope: Unsupported value: "Odd": supported values: "Cluster", "Namespace"'],
         ),
         (
@@ -106,14 +106,14 @@ def test_errors_of_new_objects(collection: str, value: dict[str, Any], faults: l
 
 def test_generation_counts_spec_changes_but_not_status_changes() -> None:
     async def work(cluster: Cluster) -> None:
-        await cluster.make(INGRESSES, named(spec={"defaultBackend": BACKEND}))
+        await cluster.make(INGRESSES, named_object(spec={"defaultBackend": BACKEND}))
         status = {"status": {"loadBalancer": {"ingress": [{"ip": "1.2.3.4"}]}}, "metadata": {"labels": {"l": "m"}}}
         patched = (await cluster.patch(f"{INGRESSES}/a/status", status)).json
         assert (patched["metadata"]["generation"], patched["metadata"]["labels"]) == (1, {"l": "m"})
         changed = (await cluster.patch(f"{INGRESSES}/a", {"spec": {"ingressClassName": "c"}})).json
         assert (changed["metadata"]["generation"], changed["status"]) == (2, patched["status"])
 
-    in_cluster(work)
+    run_in_cluster(work)
 
 
 @pytest.mark.parametrize(
@@ -130,8 +130,8 @@ def test_generation_counts_spec_changes_but_not_status_changes() -> None:
 def test_changed_cidrs_of_network_policy_are_validated_and_unchanged_invalid_ones_are_kept(
     block: dict[str, Any], invalid_fields: list[str]
 ) -> None:
-    stored = POLICY_RULES.new(policy({"cidr": "10.0.0.1/8", "except": ["10.1.0.1/16"]})["spec"])
-    faults = POLICY_RULES.changed(stored, policy(block)["spec"])[1]
+    stored = POLICY_RULES.create(policy({"cidr": "10.0.0.1/8", "except": ["10.1.0.1/16"]})["spec"])
+    faults = POLICY_RULES.update(stored, policy(block)["spec"])[1]
     expected = [f"spec.egress[0].to[0].ipBlock.{field}" for field in invalid_fields]
     assert [fault.partition(": ")[0] for fault in faults] == expected
 
@@ -159,22 +159,22 @@ def test_changed_cidrs_of_network_policy_are_validated_and_unchanged_invalid_one
 )
 def test_warnings(collection: str, value: dict[str, Any], warnings: list[str]) -> None:
     async def work(cluster: Cluster) -> None:
-        assert await cluster.warnings(collection, value) == warnings
+        assert await cluster.collect_warnings(collection, value) == warnings
 
-    in_cluster(work)
+    run_in_cluster(work)
 
 
 def test_table_cells() -> None:
     hosts = [{"host": f"h{number}.example.com"} for number in range(5)]
 
     async def work(cluster: Cluster) -> None:
-        await cluster.make(INGRESSES, named(spec={"rules": hosts, "tls": [{}]}))
+        await cluster.make(INGRESSES, named_object(spec={"rules": hosts, "tls": [{}]}))
         entries = [{"hostname": "b.example.com"}, {"ip": "1.2.3.4"}]
         await cluster.patch(f"{INGRESSES}/a/status", {"status": {"loadBalancer": {"ingress": entries}}})
         shown = "h0.example.com,h1.example.com,h2.example.com + 2 more..."
-        assert (await cluster.cells(INGRESSES))[0][:5] == ["a", "<none>", shown, "1.2.3.4,b.example.com", "80, 443"]
+        assert (await cluster.get_cells(INGRESSES))[0][:5] == ["a", "<none>", shown, "1.2.3.4,b.example.com", "80, 443"]
         parameters = {"apiGroup": "x.io", "kind": "K", "name": "n"}
-        await cluster.make(CLASSES, named(spec={"controller": "e.com/c", "parameters": parameters}))
-        assert (await cluster.cells(CLASSES))[0][:3] == ["a", "e.com/c", "K.x.io/n"]
+        await cluster.make(CLASSES, named_object(spec={"controller": "e.com/c", "parameters": parameters}))
+        assert (await cluster.get_cells(CLASSES))[0][:3] == ["a", "e.com/c", "K.x.io/n"]
 
-    in_cluster(work)
+    run_in_cluster(work)

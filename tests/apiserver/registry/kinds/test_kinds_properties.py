@@ -10,9 +10,9 @@ import pytest
 from sampan.api.resources.resource import Resource
 from sampan.api.schema import schemas
 from sampan.api.scheme import builtin_scheme, type_for
-from tests.apiserver.cluster import Cluster, in_cluster
+from tests.apiserver.cluster import Cluster, run_in_cluster
 from tests.apiserver.every_kind import GOOD
-from tests.apiserver.registry.random_objects import RandomObjects, merged
+from tests.apiserver.registry.random_objects import RandomObjects, merge_objects
 
 STORED = {
     f"{resource.qualified}/{resource.version}": resource
@@ -35,7 +35,7 @@ def sample_of(resource: Resource) -> dict[str, Any]:
     return GOOD[resource.group, resource.kind]
 
 
-def named(value: dict[str, Any], name: str, **metadata: Any) -> dict[str, Any]:
+def with_name(value: dict[str, Any], name: str, **metadata: Any) -> dict[str, Any]:
     """Return the object with this name, unless it has a name that the rules of its kind require."""
     object_name = name_of(value) or name
     return {**value, "metadata": {"name": object_name, **metadata}}
@@ -65,7 +65,7 @@ def test_sample_object_can_be_created_updated_listed_and_deleted(name: str) -> N
     resource = STORED[name]
 
     async def work(cluster: Cluster) -> None:
-        path, value = collection(resource), named(sample_of(resource), "a", labels={"l": "m"})
+        path, value = collection(resource), with_name(sample_of(resource), "a", labels={"l": "m"})
         dry = await cluster.send("POST", f"{path}?dryRun=All", value)
         assert dry.code == 201, dry.json
         created = await cluster.make(path, value)
@@ -78,7 +78,7 @@ def test_sample_object_can_be_created_updated_listed_and_deleted(name: str) -> N
         deleted = await cluster.send("DELETE", object_path)
         assert deleted.code == 200, deleted.json
 
-    in_cluster(work)
+    run_in_cluster(work)
 
 
 async def assert_unchanged_by_put(cluster: Cluster, path: str, created: dict[str, Any]) -> None:
@@ -97,7 +97,7 @@ def test_random_objects_are_rejected_or_stored_unchanged(name: str) -> None:
     async def work(cluster: Cluster) -> None:
         path, accepted = collection(resource), 0
         for number, value in enumerate(random_objects(resource)):
-            reply = await cluster.send("POST", path, named(value, f"a{number}"))
+            reply = await cluster.send("POST", path, with_name(value, f"a{number}"))
             if reply.code == 201:
                 accepted += 1
                 object_path = f"{path}/{reply.json['metadata']['name']}"
@@ -107,7 +107,7 @@ def test_random_objects_are_rejected_or_stored_unchanged(name: str) -> None:
                 assert reply.code in rejected, (value, reply.json)
         assert accepted
 
-    in_cluster(work)
+    run_in_cluster(work)
 
 
 async def delete(cluster: Cluster, path: str) -> None:
@@ -132,15 +132,15 @@ def test_random_updates_are_accepted_or_rejected_as_client_errors(name: str) -> 
 
     async def work(cluster: Cluster) -> None:
         path, accepted = collection(resource), Counter[str]()
-        created = await cluster.make(path, named(sample_of(resource), "a"))
+        created = await cluster.make(path, with_name(sample_of(resource), "a"))
         object_path = f"{path}/{created['metadata']['name']}"
         for number, value in enumerate(random_objects(resource)):
             for part in parts:
                 present = (await cluster.send("GET", object_path)).json
-                new = merged(present, value) if number % 2 else {**value, "metadata": present["metadata"]}
+                new = merge_objects(present, value) if number % 2 else {**value, "metadata": present["metadata"]}
                 reply = await cluster.send("PUT", object_path + part, new)
                 assert reply.code in (200, *REJECTED), (value, reply.json)
                 accepted[part] += reply.code == 200
         assert all(accepted[part] for part in parts), accepted
 
-    in_cluster(work)
+    run_in_cluster(work)

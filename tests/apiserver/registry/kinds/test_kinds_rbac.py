@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from tests.apiserver.cluster import Cluster, in_cluster
-from tests.apiserver.validation_errors import errors_of_new, named
+from tests.apiserver.cluster import Cluster, run_in_cluster
+from tests.apiserver.validation_errors import errors_of_new, named_object
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 ROLES, CLUSTER_ROLES = f"{RBAC}/namespaces/ns/roles", f"{RBAC}/clusterroles"
@@ -14,7 +14,7 @@ GROUP = "rbac.authorization.k8s.io"
 
 
 def binding(*subjects: dict[str, Any], kind: str = "ClusterRole") -> dict[str, Any]:
-    return named(roleRef={"kind": kind, "name": "r"}, subjects=list(subjects))
+    return named_object(roleRef={"kind": kind, "name": "r"}, subjects=list(subjects))
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ def binding(*subjects: dict[str, Any], kind: str = "ClusterRole") -> dict[str, A
     [
         (
             CLUSTER_ROLES,
-            named(aggregationRule={}),
+            named_object(aggregationRule={}),
             [
                 "aggregationRule.clusterRoleSelectors: Required value: at least one clusterRoleSelector required if "
                 "aggregationRule is non-nil"
@@ -30,7 +30,9 @@ def binding(*subjects: dict[str, Any], kind: str = "ClusterRole") -> dict[str, A
         ),
         (
             CLUSTER_ROLES,
-            named(aggregationRule={"clusterRoleSelectors": [{"matchExpressions": [{"key": "a", "operator": "Odd"}]}]}),
+            named_object(
+                aggregationRule={"clusterRoleSelectors": [{"matchExpressions": [{"key": "a", "operator": "Odd"}]}]}
+            ),
             [
                 "aggregationRule.clusterRoleSelectors[0].matchExpressions[0].operator: Invalid value: "
                 '"Odd": not a valid '
@@ -68,11 +70,11 @@ def test_errors_of_new_objects(path: str, value: dict[str, Any], faults: list[st
 @pytest.mark.parametrize("path", [ROLES, CLUSTER_ROLES, BINDINGS, CLUSTER_BINDINGS])
 def test_put_creates_missing_role_or_binding(path: str) -> None:
     async def work(cluster: Cluster) -> None:
-        value = named() if path.endswith("roles") else binding()
+        value = named_object() if path.endswith("roles") else binding()
         assert (await cluster.send("PUT", f"{path}/a", value)).code == 201
         assert (await cluster.send("PUT", f"{path}/a", value)).code == 200
 
-    in_cluster(work)
+    run_in_cluster(work)
 
 
 def test_table_shows_subjects_of_binding() -> None:
@@ -80,7 +82,7 @@ def test_table_shows_subjects_of_binding() -> None:
         subjects = [{"kind": "User", "name": "u"}, {"kind": "User", "name": "v"}, {"kind": "Group", "name": "g"}]
         account = {"kind": "ServiceAccount", "name": "s", "namespace": "ns"}
         await cluster.make(BINDINGS, binding(*subjects, account))
-        cells = (await cluster.cells(BINDINGS))[0]
+        cells = (await cluster.get_cells(BINDINGS))[0]
         assert (cells[:2], cells[3:]) == (["a", "ClusterRole/r"], ["u, v", "g", "ns/s"])
 
-    in_cluster(work)
+    run_in_cluster(work)

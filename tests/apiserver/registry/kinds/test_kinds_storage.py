@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from tests.apiserver.cluster import Cluster, in_cluster
-from tests.apiserver.validation_errors import errors_of_change, errors_of_new, named
+from tests.apiserver.cluster import Cluster, run_in_cluster
+from tests.apiserver.validation_errors import errors_of_change, errors_of_new, named_object
 
 STORAGE = "/apis/storage.k8s.io/v1"
 CLASSES, ATTRIBUTES = f"{STORAGE}/storageclasses", f"{STORAGE}/volumeattributesclasses"
@@ -19,11 +19,11 @@ NAME_PART = (
 
 
 def driver(**fields: Any) -> dict[str, Any]:
-    return named(spec={"drivers": [{"name": "d.example.com", "nodeID": "i", **fields}]})
+    return named_object(spec={"drivers": [{"name": "d.example.com", "nodeID": "i", **fields}]})
 
 
 def attachment(source: dict[str, Any]) -> dict[str, Any]:
-    return named(spec={"attacher": "d.example.com", "nodeName": "n", "source": source})
+    return named_object(spec={"attacher": "d.example.com", "nodeName": "n", "source": source})
 
 
 @pytest.mark.parametrize(
@@ -31,17 +31,17 @@ def attachment(source: dict[str, Any]) -> dict[str, Any]:
     [
         (
             CLASSES,
-            named(provisioner="p", parameters={f"k{index}": "v" for index in range(513)}),
+            named_object(provisioner="p", parameters={f"k{index}": "v" for index in range(513)}),
             ["parameters: Too long: may not be more than 512 bytes"],
         ),
         (
             CLASSES,
-            named(provisioner="p", parameters={"k": "v" * 300_000}),
+            named_object(provisioner="p", parameters={"k": "v" * 300_000}),
             ["parameters: Too long: may not be more than 262144 bytes"],
         ),
         (
             ATTRIBUTES,
-            named(),
+            named_object(),
             [
                 "driverName: Required value",
                 "parameters: Required value: must contain at least one key/value pair",
@@ -49,7 +49,7 @@ def attachment(source: dict[str, Any]) -> dict[str, Any]:
         ),
         (
             DRIVERS,
-            named(
+            named_object(
                 spec={
                     "fsGroupPolicy": "Odd",
                     "volumeLifecycleModes": ["Odd"],
@@ -76,7 +76,7 @@ def attachment(source: dict[str, Any]) -> dict[str, Any]:
         ),
         (
             DRIVERS,
-            named(spec={"serviceAccountTokenInSecrets": False}),
+            named_object(spec={"serviceAccountTokenInSecrets": False}),
             [
                 "spec.serviceAccountTokenInSecrets: Invalid value: false: serviceAccountTokenInSecrets is set but no "
                 "tokenRequests are specified"
@@ -102,7 +102,7 @@ def attachment(source: dict[str, Any]) -> dict[str, Any]:
         ),
         (
             CAPACITIES,
-            named(
+            named_object(
                 storageClassName="c", capacity="-1", nodeTopology={"matchExpressions": [{"key": "a", "operator": "In"}]}
             ),
             [
@@ -162,7 +162,7 @@ def test_errors_of_new_objects(path: str, value: dict[str, Any], faults: list[st
     [
         (
             ATTRIBUTES,
-            named(driverName="d", parameters={"a": "b"}),
+            named_object(driverName="d", parameters={"a": "b"}),
             {"driverName": "e", "parameters": {"a": "c"}},
             [
                 "driverName: Forbidden: updates to driverName are forbidden.",
@@ -181,13 +181,13 @@ def test_errors_of_new_objects(path: str, value: dict[str, Any], faults: list[st
         (NODES, driver(), driver(allocatable={"count": 3}), []),
         (
             DRIVERS,
-            named(spec={}),
+            named_object(spec={}),
             {"spec": {"attachRequired": False}},
             ["spec.attachedRequired: Invalid value: false: field is immutable"],
         ),
         (
             CAPACITIES,
-            named(storageClassName="c", nodeTopology={"matchLabels": {"a": "b"}}),
+            named_object(storageClassName="c", nodeTopology={"matchLabels": {"a": "b"}}),
             {"storageClassName": "d", "nodeTopology": {"matchLabels": {"a": "c"}}},
             [
                 'nodeTopology: Invalid value: {"matchLabels":{"a":"c"}}: field is immutable',
@@ -215,18 +215,18 @@ def test_volume_attachment_status_is_validated_and_written_separately() -> None:
         assert (patched["spec"]["nodeName"], patched["status"]) == ("n", {"attached": True})
         assert "labels" not in patched["metadata"]
 
-    in_cluster(work)
+    run_in_cluster(work)
 
 
 def test_generation_of_csi_driver_starts_with_the_first_update() -> None:
     async def work(cluster: Cluster) -> None:
-        created = await cluster.make(DRIVERS, named(spec={"preventPodSchedulingIfMissing": True}))
+        created = await cluster.make(DRIVERS, named_object(spec={"preventPodSchedulingIfMissing": True}))
         assert "generation" not in created["metadata"]
         assert "preventPodSchedulingIfMissing" not in created["spec"]
         changed = (await cluster.patch(f"{DRIVERS}/a", {"spec": {"requiresRepublish": True}})).json
         assert changed["metadata"]["generation"] == 1
 
-    in_cluster(work)
+    run_in_cluster(work)
 
 
 @pytest.mark.parametrize(
@@ -234,7 +234,7 @@ def test_generation_of_csi_driver_starts_with_the_first_update() -> None:
     [
         (
             CLASSES,
-            named(
+            named_object(
                 provisioner="p",
                 allowedTopologies=[{"matchLabelExpressions": [{"key": "beta.kubernetes.io/os", "values": ["x"]}]}],
             ),
@@ -245,7 +245,7 @@ def test_generation_of_csi_driver_starts_with_the_first_update() -> None:
         ),
         (
             DRIVERS,
-            named(spec={"tokenRequests": [{"audience": "a"}]}),
+            named_object(spec={"tokenRequests": [{"audience": "a"}]}),
             [
                 "spec.serviceAccountTokenInSecrets is unset; if supported by this CSI driver, set to true to prevent "
                 "possible logging of tokens in volume attributes"
@@ -253,7 +253,7 @@ def test_generation_of_csi_driver_starts_with_the_first_update() -> None:
         ),
         (
             CAPACITIES,
-            named(storageClassName="c", nodeTopology={"matchLabels": {"beta.kubernetes.io/arch": "x"}}),
+            named_object(storageClassName="c", nodeTopology={"matchLabels": {"beta.kubernetes.io/arch": "x"}}),
             [
                 "nodeTopology.matchLabels.beta.kubernetes.io/arch: deprecated since v1.14; use "
                 '"kubernetes.io/arch" instead'
@@ -263,15 +263,15 @@ def test_generation_of_csi_driver_starts_with_the_first_update() -> None:
 )
 def test_warnings(path: str, value: dict[str, Any], warnings: list[str]) -> None:
     async def work(cluster: Cluster) -> None:
-        assert await cluster.warnings(path, value) == warnings
+        assert await cluster.collect_warnings(path, value) == warnings
 
-    in_cluster(work)
+    run_in_cluster(work)
 
 
 def test_the_default_class_is_marked_in_the_table() -> None:
     async def work(cluster: Cluster) -> None:
         annotations = {"storageclass.kubernetes.io/is-default-class": "true"}
         await cluster.make(CLASSES, {"metadata": {"name": "a", "annotations": annotations}, "provisioner": "p"})
-        assert (await cluster.cells(CLASSES))[0][:5] == ["a (default)", "p", "Delete", "Immediate", False]
+        assert (await cluster.get_cells(CLASSES))[0][:5] == ["a (default)", "p", "Delete", "Immediate", False]
 
-    in_cluster(work)
+    run_in_cluster(work)

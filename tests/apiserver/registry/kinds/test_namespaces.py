@@ -1,6 +1,6 @@
 """Creation and deletion of namespaces."""
 
-from tests.apiserver.registry.shared_store_servers import ApiServer, with_server
+from tests.apiserver.registry.shared_store_servers import ApiServer, run_with_server
 
 NAMESPACES = "/api/v1/namespaces"
 NAME_LABEL = "kubernetes.io/metadata.name"
@@ -12,7 +12,7 @@ def test_a_new_namespace_is_active_and_labelled_with_its_name() -> None:
         assert created["metadata"]["labels"] == {NAME_LABEL: "a"}
         assert (created["spec"], created["status"]) == ({"finalizers": ["kubernetes"]}, {"phase": "Active"})
 
-    with_server(work)
+    run_with_server(work)
 
 
 def test_a_generated_name_is_in_the_label() -> None:
@@ -20,7 +20,7 @@ def test_a_generated_name_is_in_the_label() -> None:
         meta = (await server.make(NAMESPACES, {"metadata": {"generateName": "a-"}}))["metadata"]
         assert meta["labels"] == {NAME_LABEL: meta["name"]}
 
-    with_server(work)
+    run_with_server(work)
 
 
 def test_namespace_is_removed_with_its_last_finalizer() -> None:
@@ -36,7 +36,7 @@ def test_namespace_is_removed_with_its_last_finalizer() -> None:
             assert (await server.send("PUT", f"{NAMESPACES}/a/finalize", value))[0] == 200
         assert (await server.send("GET", f"{NAMESPACES}/a"))[0] == 404
 
-    with_server(work)
+    run_with_server(work)
 
 
 def test_metadata_finalizers_delay_removal_of_namespace() -> None:
@@ -49,18 +49,18 @@ def test_metadata_finalizers_delay_removal_of_namespace() -> None:
         await server.change(f"{NAMESPACES}/a", {"metadata": {"finalizers": None}})
         assert (await server.send("GET", f"{NAMESPACES}/a"))[0] == 404
 
-    with_server(work)
+    run_with_server(work)
 
 
 def test_terminating_namespace_cannot_become_active() -> None:
     async def work(server: ApiServer) -> None:
         await server.make(NAMESPACES, {"metadata": {"name": "a"}})
         await server.send("DELETE", f"{NAMESPACES}/a")
-        faults = await server.refused("PATCH", f"{NAMESPACES}/a/status", {"status": {"phase": "Active"}})
+        faults = await server.send_invalid("PATCH", f"{NAMESPACES}/a/status", {"status": {"phase": "Active"}})
         text = "may only be 'Terminating' if `deletionTimestamp` is not empty"
         assert faults == [f'status.Phase: Invalid value: "Active": {text}']
 
-    with_server(work)
+    run_with_server(work)
 
 
 def test_orphan_propagation_policy_adds_orphan_finalizer() -> None:
@@ -69,4 +69,4 @@ def test_orphan_propagation_policy_adds_orphan_finalizer() -> None:
         _, marked = await server.send("DELETE", f"{NAMESPACES}/a?propagationPolicy=Orphan")
         assert marked["metadata"]["finalizers"] == ["orphan"]
 
-    with_server(work)
+    run_with_server(work)

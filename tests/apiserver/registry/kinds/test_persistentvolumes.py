@@ -116,7 +116,7 @@ def test_errors_of_new_objects(spec: dict[str, Any], faults: list[str]) -> None:
     ],
 )
 def test_volume_source_defaults(source: dict[str, Any], defaults: dict[str, Any]) -> None:
-    volume_source = getattr(RULES.new(source).spec, next(iter(source)))
+    volume_source = getattr(RULES.create(source).spec, next(iter(source)))
     assert {field: getattr(volume_source, field) for field in defaults} == defaults
 
 
@@ -145,31 +145,31 @@ def test_beta_topology_labels_in_node_affinity_can_be_replaced_by_ga_labels() ->
         terms = [{"matchExpressions": [{"key": key, "operator": "In", "values": ["z"]}]}]
         return {**HOST, "nodeAffinity": {"required": {"nodeSelectorTerms": terms}}}
 
-    old = RULES.new(with_affinity_to("failure-domain.beta.kubernetes.io/zone"))
-    assert RULES.changed(old, with_affinity_to("topology.kubernetes.io/zone"))[1] == []
-    assert len(RULES.changed(old, with_affinity_to("topology.kubernetes.io/region"))[1]) == 1
+    old = RULES.create(with_affinity_to("failure-domain.beta.kubernetes.io/zone"))
+    assert RULES.update(old, with_affinity_to("topology.kubernetes.io/zone"))[1] == []
+    assert len(RULES.update(old, with_affinity_to("topology.kubernetes.io/region"))[1]) == 1
 
 
 def test_controller_expand_secret_can_be_added_later() -> None:
     csi = {"csi": {"driver": "d.example.com", "volumeHandle": "h"}}
     secret = {"controllerExpandSecretRef": {"name": "s", "namespace": "n"}}
-    assert RULES.changed(RULES.new(csi), {"csi": {**csi["csi"], **secret}})[1] == []
+    assert RULES.update(RULES.create(csi), {"csi": {**csi["csi"], **secret}})[1] == []
 
 
 def test_last_phase_transition_time_changes_only_with_the_phase() -> None:
-    old = RULES.new(HOST)
+    old = RULES.create(HOST)
     old.status.lastPhaseTransitionTime = "2020-01-01T00:00:00Z"
-    same, _ = RULES.with_status(old, {"phase": "Pending", "message": "m"})
+    same, _ = RULES.update_status(old, {"phase": "Pending", "message": "m"})
     assert same.status.lastPhaseTransitionTime == "2020-01-01T00:00:00Z"
-    other, _ = RULES.with_status(old, {"phase": "Bound"})
+    other, _ = RULES.update_status(old, {"phase": "Bound"})
     assert other.status.lastPhaseTransitionTime == "2023-11-14T22:13:20Z"
-    updated, _ = RULES.with_status(old, {"phase": "Bound", "lastPhaseTransitionTime": "2021-01-01T00:00:00Z"})
+    updated, _ = RULES.update_status(old, {"phase": "Bound", "lastPhaseTransitionTime": "2021-01-01T00:00:00Z"})
     assert updated.status.lastPhaseTransitionTime == "2021-01-01T00:00:00Z"
 
 
 def test_table_cells() -> None:
     claim = {"claimRef": {"namespace": "n", "name": "c"}, "storageClassName": "s"}
-    volume = RULES.new({**HOST, **claim, "accessModes": ["ReadWriteMany", "ReadWriteOnce", "ReadWriteMany"]})
+    volume = RULES.create({**HOST, **claim, "accessModes": ["ReadWriteMany", "ReadWriteOnce", "ReadWriteMany"]})
     assert RULES.cells(volume) == [
         "a",
         "1Gi",

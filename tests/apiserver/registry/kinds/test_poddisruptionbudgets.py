@@ -7,7 +7,7 @@ import pytest
 from sampan.api.types.policy_v1 import PodDisruptionBudget
 from sampan.api.values.times import format_time
 from sampan.apiserver.registry.kinds import poddisruptionbudgets
-from tests.apiserver.cluster import Cluster, in_cluster
+from tests.apiserver.cluster import Cluster, run_in_cluster
 from tests.apiserver.registry.kind_rules import NOW, Rules
 
 RULES = Rules(poddisruptionbudgets.BEHAVIOUR, PodDisruptionBudget, {"minAvailable": 1})
@@ -34,18 +34,18 @@ CONDITION = {"type": "A", "status": "True", "reason": "R", "message": "", "lastT
     ],
 )
 def test_v1beta1_empty_selector_label_is_removed_from_other_selectors(selector: dict[str, Any], kept: Any) -> None:
-    labels = RULES.new({"selector": selector}).spec.selector
+    labels = RULES.create({"selector": selector}).spec.selector
     assert (labels.matchLabels or [term.key for term in labels.matchExpressions]) == kept
 
 
 def test_invalid_value_in_stored_selector_is_allowed_on_update() -> None:
     assert len(RULES.faults(INVALID_SELECTOR)) == 1
-    assert RULES.changed(RULES.new(INVALID_SELECTOR), {**INVALID_SELECTOR, "minAvailable": 2})[1] == []
+    assert RULES.update(RULES.create(INVALID_SELECTOR), {**INVALID_SELECTOR, "minAvailable": 2})[1] == []
 
 
 def test_generation_counts_spec_changes_and_update_requires_resource_version() -> None:
-    old = RULES.new()
-    new, _ = RULES.changed(old, {"minAvailable": "50%"})
+    old = RULES.create()
+    new, _ = RULES.update(old, {"minAvailable": "50%"})
     assert (old.metadata.generation, new.metadata.generation) == (1, 2)
     assert not poddisruptionbudgets.BEHAVIOUR.strategy.allow_unconditional_update
 
@@ -64,14 +64,14 @@ def test_generation_counts_spec_changes_and_update_requires_resource_version() -
     ],
 )
 def test_errors_of_conditions(change: dict[str, Any], faults: list[str]) -> None:
-    errors = RULES.with_status(RULES.new(), {"conditions": [{**CONDITION, **change}]})[1]
+    errors = RULES.update_status(RULES.create(), {"conditions": [{**CONDITION, **change}]})[1]
     assert [text[: len(f"status.conditions[0].{fault}")] for text, fault in zip(errors, faults, strict=True)] == [
         f"status.conditions[0].{fault}" for fault in faults
     ]
 
 
 def test_a_repeated_condition_is_reported_once() -> None:
-    errors = RULES.with_status(RULES.new(), {"conditions": [CONDITION, CONDITION]})[1]
+    errors = RULES.update_status(RULES.create(), {"conditions": [CONDITION, CONDITION]})[1]
     assert errors == ['status.conditions[1].type: Duplicate value: "A"']
 
 
@@ -85,9 +85,9 @@ def test_metadata_errors_are_reported_only_without_spec_errors() -> None:
         assert [cause["field"] for cause in second["details"]["causes"]] == ["metadata.labels"]
         await cluster.make(path, {"metadata": {"name": "A_b"}, "spec": {}})
 
-    in_cluster(work)
+    run_in_cluster(work)
 
 
 def test_table_cells() -> None:
-    updated, _ = RULES.with_status(RULES.new(), {"disruptionsAllowed": 3})
+    updated, _ = RULES.update_status(RULES.create(), {"disruptionsAllowed": 3})
     assert RULES.cells(updated) == ["a", "1", "N/A", 3, "0s"]

@@ -7,7 +7,7 @@ import pytest
 from sampan.api.codec import json as codec
 from sampan.api.types.core_v1 import Pod
 from sampan.apiserver.registry.kinds.pods.columns import COLUMNS
-from tests.apiserver.cluster import NAMESPACE, PODS, Cluster, in_cluster
+from tests.apiserver.cluster import NAMESPACE, PODS, Cluster, run_in_cluster
 from tests.apiserver.pods import CONTAINER, pod_value
 
 BUDGETS = "/apis/policy/v1/namespaces/ns/poddisruptionbudgets"
@@ -15,13 +15,13 @@ BUDGETS = "/apis/policy/v1/namespaces/ns/poddisruptionbudgets"
 
 def test_a_new_pod_is_pending_at_its_first_generation() -> None:
     async def work(cluster: Cluster) -> None:
-        pod = await cluster.pod(spec={"schedulingGates": [{"name": "x.io/g"}]})
+        pod = await cluster.create_pod(spec={"schedulingGates": [{"name": "x.io/g"}]})
         assert pod["metadata"]["generation"] == 1
         (condition,) = pod["status"].pop("conditions")
         assert pod["status"] == {"phase": "Pending", "qosClass": "BestEffort"}
         assert (condition["type"], condition["reason"]) == ("PodScheduled", "SchedulingGated")
 
-    in_cluster(work)
+    run_in_cluster(work)
 
 
 def test_match_label_keys_are_merged_into_selectors_once() -> None:
@@ -29,7 +29,7 @@ def test_match_label_keys_are_merged_into_selectors_once() -> None:
 
     async def work(cluster: Cluster) -> None:
         affinity = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
-        pod = await cluster.pod(spec={"affinity": affinity}, labels={"a": "1", "b": "2"})
+        pod = await cluster.create_pod(spec={"affinity": affinity}, labels={"a": "1", "b": "2"})
         (stored_term,) = pod["spec"]["affinity"]["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
         expected = [
             {"key": "a", "operator": "In", "values": ["1"]},
@@ -39,23 +39,23 @@ def test_match_label_keys_are_merged_into_selectors_once() -> None:
         again = await cluster.send("PUT", f"{PODS}/a", pod)
         assert again.json == pod
 
-    in_cluster(work)
+    run_in_cluster(work)
 
 
 def test_generation_counts_only_spec_changes() -> None:
     async def work(cluster: Cluster) -> None:
-        await cluster.pod()
+        await cluster.create_pod()
         reply = await cluster.patch(f"{PODS}/a", {"metadata": {"labels": {"x": "y"}}})
         assert reply.json["metadata"]["generation"] == 1
         reply = await cluster.patch(f"{PODS}/a", {"spec": {"activeDeadlineSeconds": 9}})
         assert reply.json["metadata"]["generation"] == 2
 
-    in_cluster(work)
+    run_in_cluster(work)
 
 
 def test_status_is_written_only_by_status_subresource() -> None:
     async def work(cluster: Cluster) -> None:
-        await cluster.pod()
+        await cluster.create_pod()
         change = {"status": {"phase": "Running"}, "spec": {"nodeName": "n"}, "metadata": {"labels": {"x": "y"}}}
         pod = (await cluster.patch(f"{PODS}/a/status", change)).json
         assert pod["status"]["phase"] == "Running"
@@ -64,12 +64,12 @@ def test_status_is_written_only_by_status_subresource() -> None:
         pod = (await cluster.patch(f"{PODS}/a", {"status": {"phase": "Failed"}})).json
         assert pod["status"]["phase"] == "Running"
 
-    in_cluster(work)
+    run_in_cluster(work)
 
 
 def test_ephemeralcontainers_and_resize_subresources_write_only_their_fields() -> None:
     async def work(cluster: Cluster) -> None:
-        await cluster.pod(spec={"containers": [{**CONTAINER, "resources": {"requests": {"cpu": "1"}}}]})
+        await cluster.create_pod(spec={"containers": [{**CONTAINER, "resources": {"requests": {"cpu": "1"}}}]})
         added = {"spec": {"ephemeralContainers": [{"name": "e", "image": "x"}], "nodeName": "n"}}
         pod = (await cluster.patch(f"{PODS}/a/ephemeralcontainers", added)).json
         assert pod["spec"]["ephemeralContainers"][0]["imagePullPolicy"] == "Always"
@@ -80,7 +80,7 @@ def test_ephemeralcontainers_and_resize_subresources_write_only_their_fields() -
         assert pod["spec"]["containers"][0]["image"] == "nginx:1"
         assert pod["metadata"]["generation"] == 3
 
-    in_cluster(work)
+    run_in_cluster(work)
 
 
 # -- binding ---------------------------------------------------------------------------------------------------------
@@ -93,7 +93,7 @@ def binding(**fields: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("path", [f"{PODS}/a/binding", f"{NAMESPACE}/bindings"])
 def test_binding_sets_node_name_and_merges_metadata(path: str) -> None:
     async def work(cluster: Cluster) -> None:
-        await cluster.pod(labels={"a": "b"})
+        await cluster.create_pod(labels={"a": "b"})
         meta = {"name": "a", "annotations": {"c": "d"}, "labels": {"e": "f"}}
         binding_status = await cluster.make(path, binding(metadata=meta))
         assert (binding_status["status"], binding_status["code"]) == ("Success", 201)
@@ -107,7 +107,7 @@ def test_binding_sets_node_name_and_merges_metadata(path: str) -> None:
         assert again.code == 409
         assert again.json["message"].endswith('pods/binding "a": pod a is already assigned to node "n"')
 
-    in_cluster(work)
+    run_in_cluster(work)
 
 
 @pytest.mark.parametrize(
@@ -121,13 +121,13 @@ def test_binding_sets_node_name_and_merges_metadata(path: str) -> None:
 )
 def test_invalid_bindings_are_rejected(body: dict[str, Any], code: int, text: str) -> None:
     async def work(cluster: Cluster) -> None:
-        await cluster.pod()
+        await cluster.create_pod()
         reply = await cluster.send("POST", f"{PODS}/a/binding", body)
         assert reply.code == code
         assert text in reply.json["message"]
         assert "nodeName" not in (await cluster.send("GET", f"{PODS}/a")).json["spec"]
 
-    in_cluster(work)
+    run_in_cluster(work)
 
 
 # -- deletion --------------------------------------------------------------------------------------------------------
@@ -146,14 +146,14 @@ def test_invalid_bindings_are_rejected(body: dict[str, Any], code: int, text: st
 )
 def test_grace_period_of_pod_deletion(spec: dict[str, Any], phase: str, query: str, grace_s: int | None) -> None:
     async def work(cluster: Cluster) -> None:
-        await cluster.pod(spec=spec)
+        await cluster.create_pod(spec=spec)
         await cluster.patch(f"{PODS}/a/status", {"status": {"phase": phase}})
         reply = await cluster.send("DELETE", f"{PODS}/a{query}")
         assert reply.json["metadata"]["deletionGracePeriodSeconds"] == (grace_s or 0)
         remaining = await cluster.send("GET", f"{PODS}/a")
         assert remaining.code == (404 if grace_s is None else 200)
 
-    in_cluster(work)
+    run_in_cluster(work)
 
 
 # -- eviction --------------------------------------------------------------------------------------------------------
@@ -164,7 +164,7 @@ def eviction(**options: Any) -> dict[str, Any]:
 
 
 async def create_running_pod(cluster: Cluster, *, ready: bool = True) -> None:
-    await cluster.pod(spec={"nodeName": "n"}, labels={"app": "x"})
+    await cluster.create_pod(spec={"nodeName": "n"}, labels={"app": "x"})
     conditions = [{"type": "Ready", "status": "True" if ready else "False"}]
     await cluster.patch(f"{PODS}/a/status", {"status": {"phase": "Running", "conditions": conditions}})
 
@@ -190,7 +190,7 @@ def test_evicted_pod_has_disruption_target_condition() -> None:
         condition = pod["status"]["conditions"][-1]
         assert (condition["type"], condition["reason"]) == ("DisruptionTarget", "EvictionByEvictionAPI")
 
-    in_cluster(work)
+    run_in_cluster(work)
 
 
 def test_dry_run_eviction_changes_nothing() -> None:
@@ -201,7 +201,7 @@ def test_dry_run_eviction_changes_nothing() -> None:
         assert "deletionTimestamp" not in (await cluster.send("GET", f"{PODS}/a")).json["metadata"]
         assert (await cluster.send("GET", f"{BUDGETS}/b")).json["status"]["disruptionsAllowed"] == 1
 
-    in_cluster(work)
+    run_in_cluster(work)
 
 
 def test_eviction_reduces_disruptions_allowed() -> None:
@@ -214,7 +214,7 @@ def test_eviction_reduces_disruptions_allowed() -> None:
         assert list(status["disruptedPods"]) == ["a"]
         assert [(c["status"], c["reason"]) for c in status["conditions"]] == [("False", "InsufficientPods")]
 
-    in_cluster(work)
+    run_in_cluster(work)
 
 
 def test_exhausted_disruption_budget_rejects_eviction_with_429() -> None:
@@ -228,7 +228,7 @@ def test_exhausted_disruption_budget_rejects_eviction_with_429() -> None:
         assert eviction["details"]["causes"] == [{"reason": "DisruptionBudget", "message": text}]
         assert "deletionTimestamp" not in (await cluster.send("GET", f"{PODS}/a")).json["metadata"]
 
-    in_cluster(work)
+    run_in_cluster(work)
 
 
 @pytest.mark.parametrize(
@@ -247,7 +247,7 @@ def test_unhealthy_pod_eviction_policy_applies_to_unready_pods(
         await create_budget(cluster, policy=policy, disruptionsAllowed=0, **status)
         assert (await evict(cluster))["code"] == code
 
-    in_cluster(work)
+    run_in_cluster(work)
 
 
 def test_eviction_of_pod_with_two_disruption_budgets_gets_500() -> None:
@@ -259,12 +259,12 @@ def test_eviction_of_pod_with_two_disruption_budgets_gets_500() -> None:
         assert eviction["code"] == 500
         assert eviction["message"].startswith("This pod has more than one PodDisruptionBudget")
 
-    in_cluster(work)
+    run_in_cluster(work)
 
 
 def test_eviction_of_pending_pod_ignores_budget_but_checks_uid() -> None:
     async def work(cluster: Cluster) -> None:
-        pod = await cluster.pod(labels={"app": "x"})
+        pod = await cluster.create_pod(labels={"app": "x"})
         await create_budget(cluster)
         eviction = await evict(cluster, preconditions={"uid": "other"})
         assert eviction["code"] == 409
@@ -272,7 +272,7 @@ def test_eviction_of_pending_pod_ignores_budget_but_checks_uid() -> None:
         assert (await evict(cluster, preconditions={"uid": pod["metadata"]["uid"]}))["code"] == 201
         assert (await cluster.send("GET", f"{PODS}/a")).code == 404
 
-    in_cluster(work)
+    run_in_cluster(work)
 
 
 # -- connections to the node -----------------------------------------------------------------------------------------
@@ -296,14 +296,14 @@ def test_eviction_of_pending_pod_ignores_budget_but_checks_uid() -> None:
 )
 def test_errors_of_log_exec_attach_portforward_and_proxy(path: str, code: int, text: str) -> None:
     async def work(cluster: Cluster) -> None:
-        await cluster.pod("a")
-        await cluster.pod("two", {"containers": [CONTAINER, {"name": "d", "image": "x"}]})
-        await cluster.pod("bound", {"nodeName": "gone"})
+        await cluster.create_pod("a")
+        await cluster.create_pod("two", {"containers": [CONTAINER, {"name": "d", "image": "x"}]})
+        await cluster.create_pod("bound", {"nodeName": "gone"})
         reply = await cluster.send("GET", f"{PODS}/{path}")
         assert reply.code == code
         assert text in (reply.json["message"] if reply.body else "")
 
-    in_cluster(work)
+    run_in_cluster(work)
 
 
 # -- tables ----------------------------------------------------------------------------------------------------------
@@ -437,10 +437,10 @@ def test_table_status_of_terminating_pod(status: dict[str, Any], expected: str) 
 )
 def test_table_rows_of_finished_pods_have_a_condition(phase: str, text: str) -> None:
     async def work(cluster: Cluster) -> None:
-        await cluster.pod()
+        await cluster.create_pod()
         await cluster.patch(f"{PODS}/a/status", {"status": {"phase": phase}})
         accept = "application/json;as=Table;g=meta.k8s.io;v=v1"
         (row,) = (await cluster.client.get(PODS, accept=accept)).json["rows"]
         assert [condition["message"] for condition in row.get("conditions", [])] == ([text] if text else [])
 
-    in_cluster(work)
+    run_in_cluster(work)

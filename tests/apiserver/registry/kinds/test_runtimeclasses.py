@@ -1,7 +1,7 @@
 """RuntimeClasses: rules that the golden replay does not cover."""
 
-from tests.apiserver.cluster import Cluster, in_cluster
-from tests.apiserver.validation_errors import errors_of_new, named
+from tests.apiserver.cluster import Cluster, run_in_cluster
+from tests.apiserver.validation_errors import errors_of_new, named_object
 
 PATH = "/apis/node.k8s.io/v1/runtimeclasses"
 
@@ -11,7 +11,7 @@ def test_tolerations_that_differ_only_in_seconds_are_duplicates() -> None:
         {"key": "a", "operator": "Exists", "effect": "NoExecute"},
         {"key": "a", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 3},
     ]
-    assert errors_of_new(PATH, named(handler="h", scheduling={"tolerations": twice})) == [
+    assert errors_of_new(PATH, named_object(handler="h", scheduling={"tolerations": twice})) == [
         'scheduling.tolerations[1]: Duplicate value: {"Key":"a","Operator":"Exists","Value":"","Effect":"NoExecute",'
         '"TolerationSeconds":3}'
     ]
@@ -19,17 +19,17 @@ def test_tolerations_that_differ_only_in_seconds_are_duplicates() -> None:
 
 def test_deprecated_node_labels_get_a_warning() -> None:
     async def work(cluster: Cluster) -> None:
-        value = named(handler="h", scheduling={"nodeSelector": {"beta.kubernetes.io/os": "linux"}})
-        assert await cluster.warnings(PATH, value) == [
+        value = named_object(handler="h", scheduling={"nodeSelector": {"beta.kubernetes.io/os": "linux"}})
+        assert await cluster.collect_warnings(PATH, value) == [
             'scheduling.nodeSelector: deprecated since v1.14; use "kubernetes.io/os" instead'
         ]
 
-    in_cluster(work)
+    run_in_cluster(work)
 
 
 def test_put_creates_and_update_requires_resource_version() -> None:
     async def work(cluster: Cluster) -> None:
-        value = named(handler="h")
+        value = named_object(handler="h")
         assert (await cluster.send("PUT", f"{PATH}/a", value)).code == 201
         again = await cluster.send("PUT", f"{PATH}/a", value)
         assert again.code == 422
@@ -37,4 +37,4 @@ def test_put_creates_and_update_requires_resource_version() -> None:
             "metadata.resourceVersion: Invalid value: 0: must be specified for an update"
         )
 
-    in_cluster(work)
+    run_in_cluster(work)

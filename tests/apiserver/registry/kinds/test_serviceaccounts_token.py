@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 from sampan.machinery.clock import VirtualClock
 from sampan.machinery.pki.token_signer import TokenSigner
-from tests.apiserver.registry.shared_store_servers import NAMESPACE, ApiServer, one_server
+from tests.apiserver.registry.shared_store_servers import NAMESPACE, ApiServer, open_server
 
 ACCOUNTS = f"{NAMESPACE}/serviceaccounts"
 ISSUER = "https://issuer.example.com"
@@ -30,7 +30,7 @@ def claims_of(
 
     async def work() -> tuple[dict[str, Any], dict[str, Any]]:
         signer = TokenSigner(key_pem=pem(KEY), issuer=ISSUER, extends=extends)
-        async with one_server(signer=signer, clock=VirtualClock()) as server:
+        async with open_server(signer=signer, clock=VirtualClock()) as server:
             await server.make(ACCOUNTS, {"metadata": {"name": "a"}})
             for path, value in objects:
                 await server.make(path, value)
@@ -83,7 +83,7 @@ def test_expiration_of_pod_token_is_extended() -> None:
 
 
 async def test_token_for_pod_of_another_service_account_is_rejected() -> None:
-    async with one_server(signer=TokenSigner(key_pem=pem(KEY), issuer=ISSUER)) as server:
+    async with open_server(signer=TokenSigner(key_pem=pem(KEY), issuer=ISSUER)) as server:
         await server.make(ACCOUNTS, {"metadata": {"name": "a"}})
         spec = {"serviceAccountName": "b", "containers": [{"name": "c", "image": "i"}]}
         await server.make(f"{NAMESPACE}/pods", {"metadata": {"name": "p"}, "spec": spec})
@@ -94,7 +94,7 @@ async def test_token_for_pod_of_another_service_account_is_rejected() -> None:
 
 
 async def test_token_request_gets_404_without_signing_key() -> None:
-    async with one_server() as server:
+    async with open_server() as server:
         await server.make(ACCOUNTS, {"metadata": {"name": "a"}})
         assert (await server.send("POST", f"{ACCOUNTS}/a/token", {"spec": {}}))[0] == 404
 
@@ -109,7 +109,7 @@ def test_tokens_are_signed_with_rsa_or_elliptic_curve_keys() -> None:
 
 async def test_token_lifetime_is_limited_to_the_configured_maximum() -> None:
     signer = TokenSigner(key_pem=pem(KEY), issuer=ISSUER, longest_s=7200)
-    async with one_server(signer=signer, clock=VirtualClock()) as server:
+    async with open_server(signer=signer, clock=VirtualClock()) as server:
         await server.make(ACCOUNTS, {"metadata": {"name": "a"}})
         responses = [await request_token(server, {"expirationSeconds": seconds}) for seconds in (7200, 9000)]
         assert [response["spec"]["expirationSeconds"] for response in responses] == [7200, 7200]

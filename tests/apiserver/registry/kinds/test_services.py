@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from sampan.apiserver.registry.allocation import ServiceRanges
-from tests.apiserver.registry.shared_store_servers import NAMESPACE, ApiServer, open_servers, with_server
+from tests.apiserver.registry.shared_store_servers import NAMESPACE, ApiServer, open_servers, run_with_server
 
 SERVICES = f"{NAMESPACE}/services"
 DUAL = ServiceRanges.parse("10.96.0.0/24,fd00::/120")
@@ -17,13 +17,13 @@ def service(name: str = "a", ports: Any = None, **spec: Any) -> dict[str, Any]:
     return {"metadata": {"name": name}, "spec": {"ports": PORTS if ports is None else ports, **spec}}
 
 
-async def allocated_ips(server: ApiServer) -> set[str]:
+async def list_allocated_ips(server: ApiServer) -> set[str]:
     """Return the allocated cluster IPs."""
     _, response = await server.send("GET", "/apis/networking.k8s.io/v1/ipaddresses")
     return {item["metadata"]["name"] for item in response["items"]}
 
 
-async def allocated_ports(server: ApiServer) -> set[int]:
+async def list_allocated_ports(server: ApiServer) -> set[int]:
     return set(await server.registry.node_ports.change(lambda bitmap: bitmap))
 
 
@@ -34,14 +34,14 @@ def test_cluster_ip_is_allocated_kept_and_released() -> None:
     async def work(server: ApiServer) -> None:
         created = await server.make(SERVICES, service())
         (address,) = created["spec"]["clusterIPs"]
-        assert await allocated_ips(server) == {address}
+        assert await list_allocated_ips(server) == {address}
         changed = await server.change(f"{SERVICES}/a", {"metadata": {"labels": {"x": "y"}}})
         assert changed["spec"] == created["spec"]
         code, deleted = await server.send("DELETE", f"{SERVICES}/a")
         assert (code, deleted["kind"]) == (200, "Service")
-        assert await allocated_ips(server) == set()
+        assert await list_allocated_ips(server) == set()
 
-    with_server(work)
+    run_with_server(work)
 
 
 def test_ip_address_object_refers_to_its_service() -> None:
@@ -54,7 +54,7 @@ def test_ip_address_object_refers_to_its_service() -> None:
             "ipaddress.kubernetes.io/managed-by": "ipallocator.k8s.io",
         }
 
-    with_server(work)
+    run_with_server(work)
 
 
 @pytest.mark.parametrize("target", [SERVICES, f"{SERVICES}?dryRun=All"])
@@ -66,20 +66,20 @@ def test_rejected_or_dry_run_create_allocates_nothing(target: str) -> None:
         code, created = await server.send("POST", target, good)
         cluster_ips = {created["spec"]["clusterIP"]} if target == SERVICES else set()
         assert code == 201
-        assert await allocated_ips(server) == cluster_ips
-        assert len(await allocated_ports(server)) == 2 * len(cluster_ips)
+        assert await list_allocated_ips(server) == cluster_ips
+        assert len(await list_allocated_ports(server)) == 2 * len(cluster_ips)
 
-    with_server(work)
+    run_with_server(work)
 
 
 def test_create_with_existing_name_allocates_nothing() -> None:
     async def work(server: ApiServer) -> None:
         created = await server.make(SERVICES, service(type="NodePort"))
         assert (await server.send("POST", SERVICES, service(type="NodePort")))[0] == 409
-        assert await allocated_ips(server) == {created["spec"]["clusterIP"]}
-        assert await allocated_ports(server) == {created["spec"]["ports"][0]["nodePort"]}
+        assert await list_allocated_ips(server) == {created["spec"]["clusterIP"]}
+        assert await list_allocated_ports(server) == {created["spec"]["ports"][0]["nodePort"]}
 
-    with_server(work)
+    run_with_server(work)
 
 
 def test_create_fails_if_cluster_ip_range_is_full() -> None:
@@ -91,17 +91,17 @@ def test_create_fails_if_cluster_ip_range_is_full() -> None:
         text = 'failed to allocate a serviceIP for Service "c": range is full'
         assert rejected["message"] == f"Internal error occurred: {text}"
 
-    with_server(work, ranges=ServiceRanges.parse("10.0.0.0/30"))
+    run_with_server(work, ranges=ServiceRanges.parse("10.0.0.0/30"))
 
 
 def test_network_and_broadcast_addresses_cannot_be_allocated() -> None:
     async def work(server: ApiServer) -> None:
         why = "the provided network does not match the current range"
         for address in ("10.96.0.0", "10.96.255.255", "10.97.0.1"):
-            faults = await server.refused("POST", SERVICES, service(clusterIP=address))
+            faults = await server.send_invalid("POST", SERVICES, service(clusterIP=address))
             assert faults == [f'spec.clusterIPs: Invalid value: ["{address}"]: failed to allocate IP {address}: {why}']
 
-    with_server(work)
+    run_with_server(work)
 
 
 def test_added_service_cidr_is_used_only_while_ready() -> None:
@@ -113,13 +113,13 @@ def test_added_service_cidr_is_used_only_while_ready() -> None:
         condition = {**ready, "status": "False", "lastTransitionTime": "2024-01-01T00:00:00Z"}
         await server.change(f"{path}/more/status", {"status": {"conditions": [condition]}})
         why = "failed to allocate IP 10.9.0.8: the provided network does not match the current range"
-        assert await server.refused("POST", SERVICES, service("b", clusterIP="10.9.0.8")) == [
+        assert await server.send_invalid("POST", SERVICES, service("b", clusterIP="10.9.0.8")) == [
             f'spec.clusterIPs: Invalid value: ["10.9.0.8"]: {why}'
         ]
         await server.change(f"{path}/more/status", {"status": {"conditions": [{**condition, "status": "True"}]}})
         assert (await server.make(SERVICES, service("b", clusterIP="10.9.0.8")))["spec"]["clusterIP"] == "10.9.0.8"
 
-    with_server(work)
+    run_with_server(work)
 
 
 def test_dual_stack_service_can_become_single_stack_and_dual_stack_again() -> None:
@@ -127,16 +127,16 @@ def test_dual_stack_service_can_become_single_stack_and_dual_stack_again() -> No
         spec = (await server.make(SERVICES, service(ipFamilyPolicy="PreferDualStack")))["spec"]
         assert spec["ipFamilies"] == ["IPv4", "IPv6"]
         assert [":" in address for address in spec["clusterIPs"]] == [False, True]
-        assert await allocated_ips(server) == set(spec["clusterIPs"])
+        assert await list_allocated_ips(server) == set(spec["clusterIPs"])
         single = (await server.change(f"{SERVICES}/a", {"spec": {"ipFamilyPolicy": "SingleStack"}}))["spec"]
         assert single["clusterIPs"] == spec["clusterIPs"][:1]
         assert single["ipFamilies"] == ["IPv4"]
-        assert await allocated_ips(server) == set(single["clusterIPs"])
+        assert await list_allocated_ips(server) == set(single["clusterIPs"])
         again = (await server.change(f"{SERVICES}/a", {"spec": {"ipFamilyPolicy": "RequireDualStack"}}))["spec"]
         assert again["ipFamilies"] == ["IPv4", "IPv6"]
-        assert len(await allocated_ips(server)) == 2
+        assert len(await list_allocated_ips(server)) == 2
 
-    with_server(work, ranges=DUAL)
+    run_with_server(work, ranges=DUAL)
 
 
 def test_first_service_cidr_sets_the_preferred_ip_family() -> None:
@@ -147,7 +147,7 @@ def test_first_service_cidr_sets_the_preferred_ip_family() -> None:
         requested = (await server.make(SERVICES, service("b", clusterIP="10.96.0.7")))["spec"]
         assert requested["ipFamilies"] == ["IPv4"]
 
-    with_server(work, ranges=ServiceRanges.parse("fd00::/120,10.96.0.0/24"))
+    run_with_server(work, ranges=ServiceRanges.parse("fd00::/120,10.96.0.0/24"))
 
 
 @pytest.mark.parametrize(
@@ -175,20 +175,20 @@ def test_first_service_cidr_sets_the_preferred_ip_family() -> None:
 )
 def test_inconsistent_ip_families_and_cluster_ips_are_rejected(spec: dict[str, Any], error: str) -> None:
     async def work(server: ApiServer) -> None:
-        assert await server.refused("POST", SERVICES, service(**spec)) == [error]
+        assert await server.send_invalid("POST", SERVICES, service(**spec)) == [error]
 
-    with_server(work, ranges=DUAL)
+    run_with_server(work, ranges=DUAL)
 
 
 def test_secondary_ip_family_is_released_only_with_single_stack_policy() -> None:
     async def work(server: ApiServer) -> None:
         created = (await server.make(SERVICES, service(ipFamilyPolicy="RequireDualStack")))["spec"]
         fewer = {"spec": {"clusterIPs": created["clusterIPs"][:1], "ipFamilies": ["IPv4"]}}
-        faults = await server.refused("PATCH", f"{SERVICES}/a", fewer)
+        faults = await server.send_invalid("PATCH", f"{SERVICES}/a", fewer)
         why = "spec.ipFamilyPolicy: Invalid value: \"RequireDualStack\": must be 'SingleStack' to release the secondary"
         assert faults == [f"{why} cluster IP", f"{why} IP family"]
 
-    with_server(work, ranges=DUAL)
+    run_with_server(work, ranges=DUAL)
 
 
 # -- node ports ------------------------------------------------------------------------------------------------------
@@ -197,19 +197,19 @@ def test_secondary_ip_family_is_released_only_with_single_stack_policy() -> None
 def test_node_ports_are_allocated_according_to_service_type() -> None:
     async def work(server: ApiServer) -> None:
         created = await server.make(SERVICES, service(type="NodePort"))
-        (port,) = await allocated_ports(server)
+        (port,) = await list_allocated_ports(server)
         assert created["spec"]["ports"][0]["nodePort"] == port
         assert 30000 <= port <= 32767
         plain = await server.change(f"{SERVICES}/a", {"spec": {"type": "ClusterIP"}})
         assert "nodePort" not in plain["spec"]["ports"][0]
-        assert await allocated_ports(server) == set()
+        assert await list_allocated_ports(server) == set()
         await server.change(f"{SERVICES}/a", {"spec": {"type": "LoadBalancer", "externalTrafficPolicy": "Local"}})
-        assert len(await allocated_ports(server)) == 2
+        assert len(await list_allocated_ports(server)) == 2
         await server.change(f"{SERVICES}/a", {"spec": {"type": "ExternalName", "externalName": "x.y"}})
-        assert await allocated_ports(server) == set()
-        assert await allocated_ips(server) == set()
+        assert await list_allocated_ports(server) == set()
+        assert await list_allocated_ips(server) == set()
 
-    with_server(work)
+    run_with_server(work)
 
 
 def test_tcp_and_udp_ports_of_the_same_number_share_a_node_port() -> None:
@@ -218,12 +218,12 @@ def test_tcp_and_udp_ports_of_the_same_number_share_a_node_port() -> None:
         created = await server.make(SERVICES, service(ports=ports, type="NodePort"))
         tcp, udp, other = [port["nodePort"] for port in created["spec"]["ports"]]
         assert tcp == udp != other
-        assert await allocated_ports(server) == {tcp, other}
+        assert await list_allocated_ports(server) == {tcp, other}
         fewer = {"spec": {"ports": [created["spec"]["ports"][1]]}}
         await server.change(f"{SERVICES}/a", fewer)
-        assert await allocated_ports(server) == {udp}
+        assert await list_allocated_ports(server) == {udp}
 
-    with_server(work)
+    run_with_server(work)
 
 
 def test_put_of_the_same_manifest_keeps_allocated_ports() -> None:
@@ -234,7 +234,7 @@ def test_put_of_the_same_manifest_keeps_allocated_ports() -> None:
         assert code == 200
         assert again == created
 
-    with_server(work)
+    run_with_server(work)
 
 
 def test_rejected_update_releases_its_allocations() -> None:
@@ -242,15 +242,15 @@ def test_rejected_update_releases_its_allocations() -> None:
         await server.make(SERVICES, service())
         change = {"spec": {"type": "NodePort", "sessionAffinity": "Odd"}}
         assert (await server.send("PATCH", f"{SERVICES}/a", change))[0] == 422
-        assert await allocated_ports(server) == set()
+        assert await list_allocated_ports(server) == set()
         more = {"spec": {"type": "NodePort", "ports": [{"port": 80, "nodePort": 31000}, {"port": 81, "nodePort": 80}]}}
-        faults = await server.refused("PATCH", f"{SERVICES}/a", more)
+        faults = await server.send_invalid("PATCH", f"{SERVICES}/a", more)
         assert faults[0].startswith(
             "spec.ports[1].nodePort: Invalid value: 80: provided port is not in the valid range"
         )
-        assert await allocated_ports(server) == set()
+        assert await list_allocated_ports(server) == set()
 
-    with_server(work)
+    run_with_server(work)
 
 
 def test_create_fails_if_health_check_node_port_is_allocated() -> None:
@@ -260,10 +260,10 @@ def test_create_fails_if_health_check_node_port_is_allocated() -> None:
         code, rejected = await server.send("POST", SERVICES, manifest)
         why = "failed to allocate requested HealthCheck NodePort 31000: provided port is already allocated"
         assert (code, rejected["message"]) == (500, f"Internal error occurred: {why}")
-        assert await allocated_ports(server) == {31000}
-        assert len(await allocated_ips(server)) == 1
+        assert await list_allocated_ports(server) == {31000}
+        assert len(await list_allocated_ips(server)) == 1
 
-    with_server(work)
+    run_with_server(work)
 
 
 def test_create_fails_if_node_port_range_is_full() -> None:
@@ -275,7 +275,7 @@ def test_create_fails_if_node_port_range_is_full() -> None:
             "Internal error occurred: failed to allocate a nodePort: range is full",
         )
 
-    with_server(work, ranges=ServiceRanges.parse("10.96.0.0/16", (30000, 30000)))
+    run_with_server(work, ranges=ServiceRanges.parse("10.96.0.0/16", (30000, 30000)))
 
 
 # -- several servers -------------------------------------------------------------------------------------------------
@@ -291,7 +291,7 @@ async def test_two_servers_do_not_allocate_the_same_address_or_port() -> None:
         assert len({service_["spec"]["clusterIP"] for service_ in created}) == 40
         assert len({service_["spec"]["ports"][0]["nodePort"] for service_ in created}) == 40
         await asyncio.gather(*(servers[(n + 1) % 2].send("DELETE", f"{SERVICES}/s{n}") for n in range(40)))
-        assert await allocated_ips(servers[0]) == set() == await allocated_ports(servers[1])
+        assert await list_allocated_ips(servers[0]) == set() == await list_allocated_ports(servers[1])
 
 
 async def test_requested_cluster_ip_is_allocated_once_by_concurrent_servers() -> None:
@@ -316,16 +316,16 @@ def test_endpoints_are_deleted_with_their_service() -> None:
         await server.send("DELETE", f"{SERVICES}/a")
         assert (await server.send("GET", f"{NAMESPACE}/endpoints/a"))[0] == 404
 
-    with_server(work)
+    run_with_server(work)
 
 
 def test_put_creates_missing_service() -> None:
     async def work(server: ApiServer) -> None:
         code, created = await server.send("PUT", f"{SERVICES}/a", service())
         assert code == 201
-        assert await allocated_ips(server) == {created["spec"]["clusterIP"]}
+        assert await list_allocated_ips(server) == {created["spec"]["clusterIP"]}
 
-    with_server(work)
+    run_with_server(work)
 
 
 @pytest.mark.parametrize(
@@ -350,4 +350,4 @@ def test_warnings(spec: dict[str, Any], warning: str) -> None:
         await server.make(SERVICES, service(**spec))
         assert server.warnings == [warning]
 
-    with_server(work)
+    run_with_server(work)

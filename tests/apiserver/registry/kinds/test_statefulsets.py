@@ -17,7 +17,7 @@ def claim(name: str = "data", storage: str = "1Gi", **spec: Any) -> dict[str, An
     return {"metadata": {"name": name}, "spec": claim_spec}
 
 
-def mounting(*names: str, **spec: Any) -> dict[str, Any]:
+def template_with_mounts(*names: str, **spec: Any) -> dict[str, Any]:
     mounts = [{"name": name, "mountPath": f"/{name}"} for name in names]
     return template({"containers": [{"name": "c", "image": "x", "volumeMounts": mounts}], **spec})
 
@@ -32,7 +32,7 @@ def mounting(*names: str, **spec: Any) -> dict[str, Any]:
     ],
 )
 def test_defaults_of_the_update_strategy(strategy: dict[str, Any], expected: dict[str, Any]) -> None:
-    update_strategy = RULES.new({"updateStrategy": strategy}).spec.updateStrategy
+    update_strategy = RULES.create({"updateStrategy": strategy}).spec.updateStrategy
     partition = update_strategy.rollingUpdate.partition if update_strategy.rollingUpdate is not None else None
     assert {"type": update_strategy.type, "partition": partition} == expected
 
@@ -40,9 +40,9 @@ def test_defaults_of_the_update_strategy(strategy: dict[str, Any], expected: dic
 @pytest.mark.parametrize(
     ("spec", "faults"),
     [
-        ({"volumeClaimTemplates": [claim()], "template": mounting("data")}, []),
+        ({"volumeClaimTemplates": [claim()], "template": template_with_mounts("data")}, []),
         (
-            {"volumeClaimTemplates": [claim()], "template": mounting("data", "other")},
+            {"volumeClaimTemplates": [claim()], "template": template_with_mounts("data", "other")},
             ['spec.template.spec.containers[0].volumeMounts[1].name: Not found: "other"'],
         ),
         (
@@ -71,9 +71,9 @@ def test_errors_of_new_objects(spec: dict[str, Any], faults: list[str]) -> None:
 
 def test_claim_template_may_have_the_name_of_a_template_volume() -> None:
     volumes = [{"name": "data", "emptyDir": {}}, {"name": "more", "emptyDir": {}}]
-    spec = {"volumeClaimTemplates": [claim()], "template": mounting("data", "more", volumes=volumes)}
+    spec = {"volumeClaimTemplates": [claim()], "template": template_with_mounts("data", "more", volumes=volumes)}
     assert RULES.faults(spec) == []
-    assert [volume.name for volume in RULES.new(spec).spec.template.spec.volumes] == ["data", "more"]
+    assert [volume.name for volume in RULES.create(spec).spec.template.spec.volumes] == ["data", "more"]
 
 
 def test_errors_of_labels_and_annotations_are_reported_twice() -> None:
@@ -84,7 +84,7 @@ def test_errors_of_labels_and_annotations_are_reported_twice() -> None:
 
 
 def test_kind_and_defaults_of_claim_templates_are_set() -> None:
-    created = RULES.new({"volumeClaimTemplates": [{"kind": "Odd", "apiVersion": "v7", **claim(storage="0.5")}]})
+    created = RULES.create({"volumeClaimTemplates": [{"kind": "Odd", "apiVersion": "v7", **claim(storage="0.5")}]})
     template = created.spec.volumeClaimTemplates[0]
     assert (template.kind, template.apiVersion, template.status.phase) == ("PersistentVolumeClaim", "v1", "Pending")
     assert (template.spec.volumeMode, template.spec.resources.requests) == ("Filesystem", {"storage": "500m"})
@@ -105,29 +105,29 @@ def test_kind_and_defaults_of_claim_templates_are_set() -> None:
     ],
 )
 def test_mutable_and_immutable_spec_fields(spec: dict[str, Any], is_mutable: bool) -> None:
-    faults = RULES.changed(RULES.new(), spec)[1]
+    faults = RULES.update(RULES.create(), spec)[1]
     assert [fault[: len(IMMUTABLE_ERROR)] for fault in faults] == ([] if is_mutable else [IMMUTABLE_ERROR])
 
 
 def test_unchanged_invalid_template_is_not_validated_on_update() -> None:
-    invalid_template = {"template": mounting("nowhere")}
-    assert RULES.changed(RULES.new(invalid_template), {**invalid_template, "replicas": 5})[1] == []
-    assert RULES.changed(RULES.new(), invalid_template)[1] == [
+    invalid_template = {"template": template_with_mounts("nowhere")}
+    assert RULES.update(RULES.create(invalid_template), {**invalid_template, "replicas": 5})[1] == []
+    assert RULES.update(RULES.create(), invalid_template)[1] == [
         'spec.template.spec.containers[0].volumeMounts[0].name: Not found: "nowhere"'
     ]
 
 
 def test_stored_invalid_service_name_and_claims_are_allowed_on_update() -> None:
     invalid_spec = {"serviceName": "No_Name", "volumeClaimTemplates": [claim(accessModes=[])]}
-    assert RULES.changed(RULES.new(invalid_spec), {**invalid_spec, "replicas": 5})[1] == []
+    assert RULES.update(RULES.create(invalid_spec), {**invalid_spec, "replicas": 5})[1] == []
 
 
 def test_max_unavailable_is_dropped_by_disabled_feature_gate_unless_stored() -> None:
     spec = {"updateStrategy": {"rollingUpdate": {"maxUnavailable": 2}}}
-    old = RULES.new(spec)
+    old = RULES.create(spec)
     assert old.spec.updateStrategy.rollingUpdate.maxUnavailable is None
     old.spec.updateStrategy.rollingUpdate.maxUnavailable = 1
-    assert RULES.changed(old, spec)[0].spec.updateStrategy.rollingUpdate.maxUnavailable == 2
+    assert RULES.update(old, spec)[0].spec.updateStrategy.rollingUpdate.maxUnavailable == 2
 
 
 def test_warnings() -> None:
@@ -137,13 +137,13 @@ def test_warnings() -> None:
     warnings = RULES.warnings(spec)
     assert warnings[0] == f"{at}.resources.requests[storage]: {fraction}"
     assert warnings[1].startswith(history)
-    assert RULES.warnings(spec, old=RULES.new(spec))[0] == f"{at}.Spec.resources.requests[storage]: {fraction}"
+    assert RULES.warnings(spec, old=RULES.create(spec))[0] == f"{at}.Spec.resources.requests[storage]: {fraction}"
 
 
 def test_status_is_validated_and_shown_in_table() -> None:
-    old, faults = RULES.with_status(RULES.new(), {"replicas": 1, "collisionCount": 1, "readyReplicas": 1})
+    old, faults = RULES.update_status(RULES.create(), {"replicas": 1, "collisionCount": 1, "readyReplicas": 1})
     assert faults == []
     assert RULES.cells(old) == ["a", "1/1", "0s", "c", "nginx:1"]
-    assert RULES.with_status(old, {"replicas": 1, "collisionCount": 0})[1] == [
+    assert RULES.update_status(old, {"replicas": 1, "collisionCount": 0})[1] == [
         "status.collisionCount: Invalid value: 0: cannot be decremented"
     ]

@@ -5,7 +5,7 @@ import pytest
 
 from sampan.api.types.core_v1 import Pod, PodTemplateSpec
 from sampan.apiserver.registry.podspec.defaults import default_pod, default_template
-from tests.apiserver.pods import container, defaulted, pod
+from tests.apiserver.pods import pod, pod_with_defaults, spec_with_container
 
 
 def spec_of(pod: Pod) -> dict[str, Any]:
@@ -14,7 +14,7 @@ def spec_of(pod: Pod) -> dict[str, Any]:
 
 
 def test_defaults_of_minimal_pod() -> None:
-    assert spec_of(defaulted()) == {
+    assert spec_of(pod_with_defaults()) == {
         "containers": [
             {
                 "name": "c",
@@ -35,7 +35,7 @@ def test_defaults_of_minimal_pod() -> None:
 
 
 def test_a_template_gets_neither_service_links_nor_requests() -> None:
-    template = msgspec.convert({"spec": container(resources={"limits": {"cpu": "1"}})}, PodTemplateSpec)
+    template = msgspec.convert({"spec": spec_with_container(resources={"limits": {"cpu": "1"}})}, PodTemplateSpec)
     default_template(template)
     assert template.spec.enableServiceLinks is None
     assert template.spec.containers is not None
@@ -43,7 +43,9 @@ def test_a_template_gets_neither_service_links_nor_requests() -> None:
 
 
 def test_defaulting_twice_changes_nothing() -> None:
-    pod = defaulted({**container(ports=[{"containerPort": 80}]), "hostNetwork": True, "volumes": [{"name": "v"}]})
+    pod = pod_with_defaults(
+        {**spec_with_container(ports=[{"containerPort": 80}]), "hostNetwork": True, "volumes": [{"name": "v"}]}
+    )
     before = spec_of(pod)
     default_pod(pod)
     assert spec_of(pod) == before
@@ -59,20 +61,20 @@ def test_defaulting_twice_changes_nothing() -> None:
 )
 def test_probe_defaults(probe: dict[str, Any], expected: dict[str, Any]) -> None:
     numbers = {"timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3}
-    actual = spec_of(defaulted(container(livenessProbe=probe)))["containers"][0]["livenessProbe"]
+    actual = spec_of(pod_with_defaults(spec_with_container(livenessProbe=probe)))["containers"][0]["livenessProbe"]
     assert actual == {**numbers, **expected}
 
 
 def test_requests_default_to_limits_and_are_rounded_up_to_milli_units() -> None:
     resources = {"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "100u"}}
-    requirements = spec_of(defaulted(container(resources=resources)))["containers"][0]["resources"]
+    requirements = spec_of(pod_with_defaults(spec_with_container(resources=resources)))["containers"][0]["resources"]
     assert requirements == {"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "1m", "memory": "1Gi"}}
 
 
 def test_pod_level_requests_default_to_container_requests_and_then_to_limits() -> None:
-    pod = defaulted(
+    pod = pod_with_defaults(
         {
-            **container(resources={"requests": {"cpu": "1"}}),
+            **spec_with_container(resources={"requests": {"cpu": "1"}}),
             "initContainers": [{"name": "i", "image": "x", "resources": {"requests": {"cpu": "3"}}}],
             "resources": {"limits": {"cpu": "4", "memory": "1Gi"}},
         }
@@ -101,7 +103,7 @@ def test_pod_level_requests_default_to_container_requests_and_then_to_limits() -
     ],
 )
 def test_volume_defaults(volume: dict[str, Any], expected: dict[str, Any]) -> None:
-    volumes = spec_of(defaulted({"volumes": [{"name": "v", **volume}]}))["volumes"]
+    volumes = spec_of(pod_with_defaults({"volumes": [{"name": "v", **volume}]}))["volumes"]
     assert volumes == [{"name": "v", **expected}]
 
 
@@ -110,12 +112,12 @@ def test_volume_defaults(volume: dict[str, Any], expected: dict[str, Any]) -> No
     [({"serviceAccount": "old"}, "old"), ({"serviceAccount": "old", "serviceAccountName": "new"}, "new"), ({}, "")],
 )
 def test_deprecated_service_account_field_mirrors_service_account_name(accounts: dict[str, str], expected: str) -> None:
-    spec = defaulted(accounts).spec
+    spec = pod_with_defaults(accounts).spec
     assert (spec.serviceAccountName, spec.serviceAccount) == (expected, expected)
 
 
 def test_negative_termination_grace_period_becomes_one_second() -> None:
-    assert defaulted({"terminationGracePeriodSeconds": -5}).spec.terminationGracePeriodSeconds == 1
+    assert pod_with_defaults({"terminationGracePeriodSeconds": -5}).spec.terminationGracePeriodSeconds == 1
 
 
 @pytest.mark.parametrize(

@@ -7,13 +7,13 @@ from sampan.api.semantics.pod_resources import qos_class
 from sampan.api.types.core_v1 import Pod
 from sampan.apiserver.registry.podspec.pod_resize import keep_all_but_resources, validate_pod_resize
 from sampan.apiserver.registry.podspec.validation_options import PodValidationOptions
-from tests.apiserver.pods import container, defaulted
+from tests.apiserver.pods import pod_with_defaults, spec_with_container
 
 OLD_RESOURCES = {"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "500m", "memory": "1Gi"}}
 
 
-def resized(old: Pod, resources: dict[str, Any], **more: Any) -> tuple[Pod, list[str]]:
-    new = defaulted({**container(resources=resources), **more})
+def resize_pod(old: Pod, resources: dict[str, Any], **more: Any) -> tuple[Pod, list[str]]:
+    new = pod_with_defaults({**spec_with_container(resources=resources), **more})
     new.metadata, new.status = deepcopy(old.metadata), deepcopy(old.status)
     keep_all_but_resources(new, old)
     return new, [str(fault) for fault in validate_pod_resize(new, old, PodValidationOptions(old.spec, {}, is_pod=True))]
@@ -21,14 +21,14 @@ def resized(old: Pod, resources: dict[str, Any], **more: Any) -> tuple[Pod, list
 
 @pytest.fixture
 def old() -> Pod:
-    pod = defaulted(container(resources=OLD_RESOURCES))
+    pod = pod_with_defaults(spec_with_container(resources=OLD_RESOURCES))
     pod.status.qosClass = qos_class(pod.spec)
     return pod
 
 
 def test_resize_applies_cpu_and_memory_and_ignores_other_fields(old: Pod) -> None:
     resources = {"limits": {"cpu": "2", "memory": "2Gi"}, "requests": {"cpu": "1", "memory": "1Gi"}}
-    new, faults = resized(old, resources, restartPolicy="Never", nodeName="other")
+    new, faults = resize_pod(old, resources, restartPolicy="Never", nodeName="other")
     assert faults == []
     assert new.spec.containers is not None
     assert new.spec.containers[0].resources.limits == resources["limits"]
@@ -53,11 +53,11 @@ def test_resize_applies_cpu_and_memory_and_ignores_other_fields(old: Pod) -> Non
     ],
 )
 def test_invalid_resource_changes_are_rejected(old: Pod, resources: dict[str, Any], expected: list[str]) -> None:
-    assert resized(old, resources)[1] == expected
+    assert resize_pod(old, resources)[1] == expected
 
 
 def test_containers_cannot_be_renamed_or_reordered(old: Pod) -> None:
-    new = defaulted({"containers": [{"name": "d", "image": "x", "resources": OLD_RESOURCES}]})
+    new = pod_with_defaults({"containers": [{"name": "d", "image": "x", "resources": OLD_RESOURCES}]})
     new.status = deepcopy(old.status)
     keep_all_but_resources(new, old)
     assert [str(fault) for fault in validate_pod_resize(new, old, PodValidationOptions(old.spec, {}, is_pod=True))] == [
@@ -66,7 +66,7 @@ def test_containers_cannot_be_renamed_or_reordered(old: Pod) -> None:
 
 
 def test_pod_level_resources_can_be_resized_but_not_removed() -> None:
-    old = defaulted({"resources": {"limits": {"cpu": "1", "memory": "1Gi"}}})
+    old = pod_with_defaults({"resources": {"limits": {"cpu": "1", "memory": "1Gi"}}})
     old.status.qosClass = qos_class(old.spec)
     new = deepcopy(old)
     assert new.spec.resources is not None
@@ -90,7 +90,7 @@ def test_pod_level_resources_can_be_resized_but_not_removed() -> None:
 def test_static_and_windows_pods_cannot_be_resized(
     spec: dict[str, Any], annotations: dict[str, str], text: str
 ) -> None:
-    old = defaulted(spec, annotations=annotations)
+    old = pod_with_defaults(spec, annotations=annotations)
     errors = [
         str(fault) for fault in validate_pod_resize(deepcopy(old), old, PodValidationOptions(old.spec, {}, is_pod=True))
     ]

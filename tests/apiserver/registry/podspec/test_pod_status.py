@@ -9,7 +9,7 @@ from sampan.api.semantics.pods import set_pod_condition
 from sampan.api.types.core_v1 import Pod, PodStatus
 from sampan.apiserver.registry.podspec.pod_status import validate_pod_status_update
 from sampan.apiserver.registry.podspec.validation_options import PodValidationOptions
-from tests.apiserver.pods import CONTAINER, defaulted
+from tests.apiserver.pods import CONTAINER, pod_with_defaults
 
 TERMINATED = {"name": "c", "state": {"terminated": {"exitCode": 1}}}
 RUNNING: dict[str, Any] = {"name": "c", "state": {"running": {}}}
@@ -66,7 +66,7 @@ def faults(old: Pod, **status: Any) -> list[str]:
     ],
 )
 def test_errors(status: dict[str, Any], expected: list[str]) -> None:
-    assert faults(defaulted(), **status) == expected
+    assert faults(pod_with_defaults(), **status) == expected
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_errors(status: dict[str, Any], expected: list[str]) -> None:
 def test_terminated_container_may_restart_only_if_restart_policy_allows(
     spec: dict[str, Any], may_restart: bool
 ) -> None:
-    old = defaulted(spec)
+    old = pod_with_defaults(spec)
     old.status = msgspec.convert({"containerStatuses": [TERMINATED]}, PodStatus)
     errors = faults(old, containerStatuses=[RUNNING])
     text = "status.containerStatuses[0].state: Forbidden: may not be transitioned to non-terminated state"
@@ -105,7 +105,7 @@ def test_terminated_container_may_restart_only_if_restart_policy_allows(
 
 
 def test_nominated_node_name_is_forbidden_on_bound_pod() -> None:
-    errors = faults(defaulted({"nodeName": "n"}), nominatedNodeName="m")
+    errors = faults(pod_with_defaults({"nodeName": "n"}), nominatedNodeName="m")
     assert errors == ["status.nominatedNodeName: Forbidden: may not be set on pods that are already bound to a node"]
 
 

@@ -18,7 +18,7 @@ from sampan.api.types.core_v1 import (
 )
 from sampan.apiserver.registry.podspec.pod_update import validate_ephemeral_container_update, validate_pod_update
 from sampan.apiserver.registry.podspec.validation_options import PodValidationOptions
-from tests.apiserver.pods import container, defaulted
+from tests.apiserver.pods import pod_with_defaults, spec_with_container
 
 
 def faults(old: Pod, change: Callable[[Pod], Any], *, check: Any = validate_pod_update) -> list[str]:
@@ -55,12 +55,12 @@ ALLOWED: dict[str, Callable[[Pod], Any]] = {
 
 @pytest.mark.parametrize("change", ALLOWED.values(), ids=ALLOWED.keys())
 def test_mutable_fields_can_be_updated(change: Callable[[Pod], Any]) -> None:
-    old = defaulted({"tolerations": [{"key": "a", "operator": "Exists", "effect": "NoExecute"}]})
+    old = pod_with_defaults({"tolerations": [{"key": "a", "operator": "Exists", "effect": "NoExecute"}]})
     assert faults(old, change) == []
 
 
 def test_change_of_immutable_field_is_rejected_with_a_diff() -> None:
-    (error,) = faults(defaulted(), lambda pod: setattr(pod.spec, "restartPolicy", "Never"))
+    (error,) = faults(pod_with_defaults(), lambda pod: setattr(pod.spec, "restartPolicy", "Never"))
     assert error == (
         "spec: Forbidden: pod updates may not change fields other than `spec.containers[*].image`,"
         "`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing "
@@ -84,7 +84,7 @@ def test_containers_cannot_be_added_or_removed(part: str) -> None:
         containers.append(deepcopy(containers[0]))
         containers[-1].name = "added"
 
-    old = defaulted(
+    old = pod_with_defaults(
         {
             "containers": [{"name": name, "image": "nginx:1"} for name in ("a", "b")],
             "initContainers": [{"name": name, "image": "nginx:1"} for name in ("c", "d")],
@@ -107,19 +107,19 @@ def test_containers_cannot_be_added_or_removed(part: str) -> None:
 def test_active_deadline_can_be_set_or_reduced_but_not_extended_or_removed(
     old_s: int | None, new_s: int | None, expected: str | None
 ) -> None:
-    old = defaulted({"activeDeadlineSeconds": old_s} if old_s else {})
+    old = pod_with_defaults({"activeDeadlineSeconds": old_s} if old_s else {})
     errors = faults(old, lambda pod: setattr(pod.spec, "activeDeadlineSeconds", new_s))
     assert errors == ([f"spec.activeDeadlineSeconds: {expected}"] if expected else [])
 
 
 def test_tolerations_cannot_be_removed() -> None:
-    old = defaulted({"tolerations": [{"key": "a", "operator": "Exists"}]})
+    old = pod_with_defaults({"tolerations": [{"key": "a", "operator": "Exists"}]})
     text = "existing toleration can not be modified except its tolerationSeconds"
     assert faults(old, lambda pod: pod.spec.tolerations.clear())[0] == f"spec.tolerations: Forbidden: {text}"
 
 
 def test_scheduling_gates_can_be_removed_but_not_added() -> None:
-    old = defaulted({"schedulingGates": [{"name": "x.io/a"}, {"name": "x.io/b"}]})
+    old = pod_with_defaults({"schedulingGates": [{"name": "x.io/a"}, {"name": "x.io/b"}]})
     assert faults(old, lambda pod: pod.spec.schedulingGates.pop()) == []
     errors = faults(old, lambda pod: pod.spec.schedulingGates.append(PodSchedulingGate(name="x.io/c")))
     text = "only deletion is allowed, but found new scheduling gate 'x.io/c'"
@@ -127,7 +127,7 @@ def test_scheduling_gates_can_be_removed_but_not_added() -> None:
 
 
 def test_gated_pod_accepts_additional_node_constraints() -> None:
-    old = defaulted({"schedulingGates": [{"name": "x.io/a"}], "nodeSelector": {"a": "b"}})
+    old = pod_with_defaults({"schedulingGates": [{"name": "x.io/a"}], "nodeSelector": {"a": "b"}})
     assert faults(old, lambda pod: pod.spec.nodeSelector.update(c="d")) == []
     assert faults(old, lambda pod: require_node_affinity(pod, term("k"))) == []
     text = "only additions to spec.nodeSelector are allowed (no mutations or deletions)"
@@ -135,7 +135,7 @@ def test_gated_pod_accepts_additional_node_constraints() -> None:
 
 
 def test_gated_pod_keeps_its_node_selector_terms() -> None:
-    old = defaulted({"schedulingGates": [{"name": "x.io/a"}]})
+    old = pod_with_defaults({"schedulingGates": [{"name": "x.io/a"}]})
     require_node_affinity(old, term("k"))
     assert faults(old, lambda pod: require_node_affinity(pod, term("k", "l"))) == []
     at = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"
@@ -150,12 +150,12 @@ def test_gated_pod_keeps_its_node_selector_terms() -> None:
 
 def test_apparmor_annotations_are_immutable() -> None:
     key = "container.apparmor.security.beta.kubernetes.io/c"
-    old = defaulted(annotations={key: "unconfined"})
+    old = pod_with_defaults(annotations={key: "unconfined"})
     at = f"metadata.annotations[{key}]"
     assert faults(old, lambda pod: pod.metadata.annotations.clear()) == [
         f"{at}: Forbidden: may not remove or update AppArmor annotations"
     ]
-    assert faults(defaulted(), lambda pod: pod.metadata.annotations.update({key: "unconfined"})) == [
+    assert faults(pod_with_defaults(), lambda pod: pod.metadata.annotations.update({key: "unconfined"})) == [
         f"{at}: Forbidden: may not add AppArmor annotations"
     ]
 
@@ -163,7 +163,7 @@ def test_apparmor_annotations_are_immutable() -> None:
 @pytest.mark.parametrize(
     "spec",
     [
-        container(resources={"limits": {"cpu": "1", "hugepages-2Mi": "3Mi"}}),
+        spec_with_container(resources={"limits": {"cpu": "1", "hugepages-2Mi": "3Mi"}}),
         {"hostNetwork": True, "securityContext": {"sysctls": [{"name": "net.x", "value": "1"}]}},
         {
             "topologySpreadConstraints": [
@@ -182,19 +182,19 @@ def test_apparmor_annotations_are_immutable() -> None:
     ],
 )
 def test_invalid_fields_of_stored_pod_do_not_block_image_update(spec: dict[str, Any]) -> None:
-    old = defaulted(spec)
+    old = pod_with_defaults(spec)
     assert faults(old, lambda pod: setattr(first_container(pod), "image", "nginx:2")) == []
 
 
-def ephemeral(name: str) -> EphemeralContainer:
+def ephemeral_container(name: str) -> EphemeralContainer:
     return EphemeralContainer(name=name, image="x", terminationMessagePolicy="File", imagePullPolicy="Always")
 
 
 def test_ephemeral_containers_can_be_added_but_not_changed_or_removed() -> None:
-    old = defaulted()
-    old.spec.ephemeralContainers = [ephemeral("e")]
+    old = pod_with_defaults()
+    old.spec.ephemeralContainers = [ephemeral_container("e")]
     check = validate_ephemeral_container_update
-    assert faults(old, lambda pod: pod.spec.ephemeralContainers.append(ephemeral("f")), check=check) == []
+    assert faults(old, lambda pod: pod.spec.ephemeralContainers.append(ephemeral_container("f")), check=check) == []
     assert faults(old, lambda pod: pod.spec.ephemeralContainers.clear(), check=check) == [
         'spec.ephemeralContainers: Forbidden: existing ephemeral containers "e" may not be removed\n'
     ]
@@ -205,6 +205,6 @@ def test_ephemeral_containers_can_be_added_but_not_changed_or_removed() -> None:
 
 
 def test_static_pods_do_not_support_ephemeral_containers() -> None:
-    old = defaulted({"nodeName": "n"}, annotations={"kubernetes.io/config.mirror": "x"})
+    old = pod_with_defaults({"nodeName": "n"}, annotations={"kubernetes.io/config.mirror": "x"})
     text = "static pods do not support ephemeral containers"
     assert faults(old, lambda pod: None, check=validate_ephemeral_container_update) == [f"[]: Forbidden: {text}"]

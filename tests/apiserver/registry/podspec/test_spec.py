@@ -9,7 +9,7 @@ from sampan.api.types.core_v1 import PodTemplateSpec
 from sampan.apiserver.registry.podspec.defaults import default_template
 from sampan.apiserver.registry.podspec.spec import validate_pod_template_spec
 from sampan.apiserver.registry.podspec.validation_options import NEW_TEMPLATE
-from tests.apiserver.pods import CONTAINER, container, errors_of
+from tests.apiserver.pods import CONTAINER, errors_of, spec_with_container
 
 C0 = "spec.containers[0]"
 LABEL = (
@@ -25,11 +25,11 @@ CONTAINERS = {
         ['spec.containers[1].name: Duplicate value: "c"'],
     ),
     "leading whitespace in image": (
-        container(image=" x"),
+        spec_with_container(image=" x"),
         [f'{C0}.image: Invalid value: " x": must not have leading or trailing whitespace'],
     ),
     "ports": (
-        container(ports=[{"containerPort": 0}, {"containerPort": 80, "hostPort": 70000, "protocol": "ICMP"}]),
+        spec_with_container(ports=[{"containerPort": 0}, {"containerPort": 80, "hostPort": 70000, "protocol": "ICMP"}]),
         [
             f"{C0}.ports[0].containerPort: Required value",
             f"{C0}.ports[1].hostPort: Invalid value: 70000: must be between 1 and 65535, inclusive",
@@ -37,11 +37,11 @@ CONTAINERS = {
         ],
     ),
     "duplicate host port": (
-        container(ports=[{"containerPort": 1, "hostPort": 9}, {"containerPort": 2, "hostPort": 9}]),
+        spec_with_container(ports=[{"containerPort": 1, "hostPort": 9}, {"containerPort": 2, "hostPort": 9}]),
         [f'{C0}.ports[1].hostPort: Duplicate value: "TCP//9"'],
     ),
     "names of environment variables": (
-        container(env=[{"name": ""}, {"name": "a=b"}, {"name": "ok.1"}]),
+        spec_with_container(env=[{"name": ""}, {"name": "a=b"}, {"name": "ok.1"}]),
         [
             f"{C0}.env[0].name: Required value",
             f'{C0}.env[1].name: Invalid value: "a=b": a valid environment variable name must consist only of printable '
@@ -49,11 +49,11 @@ CONTAINERS = {
         ],
     ),
     "fieldRef to a label": (
-        container(env=[{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['a']"}}}]),
+        spec_with_container(env=[{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['a']"}}}]),
         [],
     ),
     "fieldRef with unsupported subscript": (
-        container(env=[{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName['a']"}}}]),
+        spec_with_container(env=[{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName['a']"}}}]),
         [
             f"{C0}.env[0].valueFrom.fieldRef.fieldPath: Invalid value: \"spec.nodeName['a']\": error converting "
             f"fieldPath: "
@@ -61,7 +61,9 @@ CONTAINERS = {
         ],
     ),
     "unsupported divisor": (
-        container(env=[{"name": "A", "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu", "divisor": "1Ki"}}}]),
+        spec_with_container(
+            env=[{"name": "A", "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu", "divisor": "1Ki"}}}]
+        ),
         [
             f'{C0}.env[0].valueFrom.resourceFieldRef.divisor: Invalid value: "limits.cpu": only divisor\'s values 1m '
             f"and 1 "
@@ -70,7 +72,9 @@ CONTAINERS = {
     ),
     "fileKeyRef requires emptyDir": (
         {
-            **container(env=[{"name": "A", "valueFrom": {"fileKeyRef": {"volumeName": "v", "path": "p", "key": "K"}}}]),
+            **spec_with_container(
+                env=[{"name": "A", "valueFrom": {"fileKeyRef": {"volumeName": "v", "path": "p", "key": "K"}}}]
+            ),
             "volumes": [{"name": "v", "configMap": {"name": "m"}}],
         },
         [
@@ -79,21 +83,23 @@ CONTAINERS = {
         ],
     ),
     "probe with two handlers": (
-        container(livenessProbe={"exec": {"command": ["a"]}, "tcpSocket": {"port": 1}, "successThreshold": 2}),
+        spec_with_container(
+            livenessProbe={"exec": {"command": ["a"]}, "tcpSocket": {"port": 1}, "successThreshold": 2}
+        ),
         [
             f"{C0}.livenessProbe.tcpSocket: Forbidden: may not specify more than 1 handler type",
             f"{C0}.livenessProbe.successThreshold: Invalid value: 2: must be 1",
         ],
     ),
     "preStop sleep longer than grace period": (
-        container(lifecycle={"preStop": {"sleep": {"seconds": 31}}}),
+        spec_with_container(lifecycle={"preStop": {"sleep": {"seconds": 31}}}),
         [
             f"{C0}.lifecycle.preStop.sleep: Invalid value: 31: must be non-negative and less than "
             "terminationGracePeriodSeconds (30)"
         ],
     ),
     "restart rules without restart policy": (
-        container(restartPolicyRules=[{"action": "Restart"}]),
+        spec_with_container(restartPolicyRules=[{"action": "Restart"}]),
         [
             f"{C0}.restartPolicy: Required value: must specify restartPolicy when restart rules are used",
             f"{C0}.restartPolicyRules[0].exitCodes: Required value: must be specified",
@@ -101,7 +107,7 @@ CONTAINERS = {
     ),
     "resize policy forbidden by restart policy": (
         {
-            **container(resizePolicy=[{"resourceName": "cpu", "restartPolicy": "RestartContainer"}]),
+            **spec_with_container(resizePolicy=[{"resourceName": "cpu", "restartPolicy": "RestartContainer"}]),
             "restartPolicy": "Never",
         },
         [
@@ -130,11 +136,11 @@ CONTAINERS = {
 
 RESOURCES = {
     "request above limit": (
-        container(resources={"limits": {"cpu": "1"}, "requests": {"cpu": "1500m"}}),
+        spec_with_container(resources={"limits": {"cpu": "1"}, "requests": {"cpu": "1500m"}}),
         [f'{C0}.resources.requests: Invalid value: "1500m": must be less than or equal to cpu limit of 1'],
     ),
     "huge pages not a multiple of page size": (
-        container(resources={"limits": {"hugepages-2Mi": "3Mi", "cpu": "1"}}),
+        spec_with_container(resources={"limits": {"hugepages-2Mi": "3Mi", "cpu": "1"}}),
         [
             f'{C0}.resources.limits[hugepages-2Mi]: Invalid value: "3Mi": 3Mi is not positive integer multiple of '
             "hugepages-2Mi",
@@ -143,7 +149,7 @@ RESOURCES = {
         ],
     ),
     "reference to missing resource claim": (
-        container(resources={"claims": [{"name": "x"}]}),
+        spec_with_container(resources={"claims": [{"name": "x"}]}),
         [
             f'{C0}.resources.claims[0]: Not found: "x": must be one of the names in pod.spec.resourceClaims which is '
             f"empty"
@@ -158,7 +164,7 @@ RESOURCES = {
         ],
     ),
     "pod-level request below container requests": (
-        {**container(resources={"requests": {"cpu": "2"}}), "resources": {"requests": {"cpu": "1"}}},
+        {**spec_with_container(resources={"requests": {"cpu": "2"}}), "resources": {"requests": {"cpu": "1"}}},
         [
             'spec.resources.requests[cpu]: Invalid value: "1": must be greater than or equal to aggregate container '
             "requests of 2"
@@ -181,7 +187,7 @@ VOLUMES = {
     ),
     "mount of invalid volume": (
         {
-            **container(volumeMounts=[{"name": "v", "mountPath": "/v"}]),
+            **spec_with_container(volumeMounts=[{"name": "v", "mountPath": "/v"}]),
             "volumes": [{"name": "v", "configMap": {}}],
         },
         ["spec.volumes[0].configMap.name: Required value", f'{C0}.volumeMounts[0].name: Not found: "v"'],
@@ -254,7 +260,7 @@ VOLUMES = {
         ],
     ),
     "volume device without claim": (
-        {**container(volumeDevices=[{"name": "v", "devicePath": "/d/../e"}]), "volumes": [{"name": "v"}]},
+        {**spec_with_container(volumeDevices=[{"name": "v", "devicePath": "/d/../e"}]), "volumes": [{"name": "v"}]},
         [
             f'{C0}.volumeDevices[0].name: Invalid value: "v": can only use volume source type of '
             f"PersistentVolumeClaim or "
@@ -264,7 +270,7 @@ VOLUMES = {
     ),
     "recursive read-only without read-only": (
         {
-            **container(volumeMounts=[{"name": "v", "mountPath": "/v", "recursiveReadOnly": "Enabled"}]),
+            **spec_with_container(volumeMounts=[{"name": "v", "mountPath": "/v", "recursiveReadOnly": "Enabled"}]),
             "volumes": [{"name": "v"}],
         },
         [f"{C0}.volumeMounts.recursiveReadOnly: Forbidden: may only be specified when readOnly is true"],
@@ -280,7 +286,9 @@ SECURITY = {
         ],
     ),
     "CAP_SYS_ADMIN without privilege escalation": (
-        container(securityContext={"allowPrivilegeEscalation": False, "capabilities": {"add": ["CAP_SYS_ADMIN"]}}),
+        spec_with_container(
+            securityContext={"allowPrivilegeEscalation": False, "capabilities": {"add": ["CAP_SYS_ADMIN"]}}
+        ),
         [
             f"{C0}.securityContext: Invalid value: "
             f'{{"Capabilities":{{"Add":["CAP_SYS_ADMIN"],"Drop":null}},"Privileged":'
@@ -291,11 +299,11 @@ SECURITY = {
         ],
     ),
     "unmasked proc mount with host users": (
-        container(securityContext={"procMount": "Unmasked"}),
+        spec_with_container(securityContext={"procMount": "Unmasked"}),
         [f'{C0}.securityContext.procMount: Invalid value: "Unmasked": `hostUsers` must be false to use `Unmasked`'],
     ),
     "invalid Windows user name": (
-        container(securityContext={"windowsOptions": {"runAsUserName": "a\\b\\c"}}),
+        spec_with_container(securityContext={"windowsOptions": {"runAsUserName": "a\\b\\c"}}),
         [
             f'{C0}.securityContext.windowsOptions.runAsUserName: Invalid value: "a\\\\b\\\\c": runAsUserName cannot '
             f"contain "
@@ -318,7 +326,7 @@ SECURITY = {
         ],
     ),
     "AppArmor profile with whitespace": (
-        container(securityContext={"appArmorProfile": {"type": "Localhost", "localhostProfile": " x"}}),
+        spec_with_container(securityContext={"appArmorProfile": {"type": "Localhost", "localhostProfile": " x"}}),
         [
             f'{C0}.securityContext.appArmorProfile.localhostProfile: Invalid value: " x": must not be padded with '
             f"whitespace"
@@ -469,7 +477,7 @@ def test_a_pod_deletion_cost_is_a_32_bit_integer(cost: str) -> None:
 
 def test_apparmor_field_and_annotation_must_match() -> None:
     key = "container.apparmor.security.beta.kubernetes.io/c"
-    spec = container(securityContext={"appArmorProfile": {"type": "RuntimeDefault"}})
+    spec = spec_with_container(securityContext={"appArmorProfile": {"type": "RuntimeDefault"}})
     assert errors_of(spec, annotations={key: "unconfined"}) == [
         f"{C0}.securityContext.appArmorProfile.type: Forbidden: apparmor type in annotation and field must match"
     ]
@@ -479,7 +487,11 @@ def test_apparmor_field_and_annotation_must_match() -> None:
 def test_template_allows_image_whitespace_and_forbids_ephemeral_containers() -> None:
     value = {
         "metadata": {"labels": {"-a": "b"}},
-        "spec": {**container(image=" x "), "volumes": [{"name": "v", "image": {}}], "ephemeralContainers": [CONTAINER]},
+        "spec": {
+            **spec_with_container(image=" x "),
+            "volumes": [{"name": "v", "image": {}}],
+            "ephemeralContainers": [CONTAINER],
+        },
     }
     template = msgspec.convert(value, PodTemplateSpec)
     default_template(template)

@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from sampan.apiserver.registry.podspec.warnings import warnings_for
-from tests.apiserver.pods import container, defaulted
+from tests.apiserver.pods import pod_with_defaults, spec_with_container
 
 C0 = "spec.containers[0]"
 
@@ -25,19 +25,21 @@ C0 = "spec.containers[0]"
             ["spec.volumes[0].gitRepo: deprecated in v1.11, and disabled by default in v1.33+"],
         ),
         (
-            container(resources={"requests": {"memory": "1500m"}}),
+            spec_with_container(resources={"requests": {"memory": "1500m"}}),
             [f'{C0}.resources.requests[memory]: fractional byte value "1500m" is invalid, must be an integer'],
         ),
         (
-            container(env=[{"name": "A", "value": "x"}, {"name": "A", "value": "$(A)y"}, {"name": "A", "value": "z"}]),
+            spec_with_container(
+                env=[{"name": "A", "value": "x"}, {"name": "A", "value": "$(A)y"}, {"name": "A", "value": "z"}]
+            ),
             [f'{C0}.env[2]: hides previous definition of "A", which may be dropped when using apply'],
         ),
         (
-            container(ports=[{"containerPort": 80}, {"containerPort": 80}]),
+            spec_with_container(ports=[{"containerPort": 80}, {"containerPort": 80}]),
             [f"{C0}.ports[1]: duplicate port definition with {C0}.ports[0]"],
         ),
         (
-            container(ports=[{"containerPort": 80, "hostIP": "10.0.0.1"}]),
+            spec_with_container(ports=[{"containerPort": 80, "hostIP": "10.0.0.1"}]),
             [
                 f"{C0}.ports[0]: hostIP set without hostPort: {{Name: HostPort:0 ContainerPort:80 Protocol:TCP "
                 "HostIP:10.0.0.1}"
@@ -70,13 +72,13 @@ C0 = "spec.containers[0]"
     ],
 )
 def test_warnings(spec: dict[str, Any], expected: list[str]) -> None:
-    pod = defaulted(spec)
+    pod = pod_with_defaults(spec)
     assert list(warnings_for(pod.spec, pod.metadata)) == expected
 
 
 def test_template_warnings_have_the_template_path_and_cover_annotations() -> None:
     key = "container.apparmor.security.beta.kubernetes.io/c"
-    pod = defaulted({"nodeSelector": {"beta.kubernetes.io/os": "x"}}, annotations={key: "unconfined"})
+    pod = pod_with_defaults({"nodeSelector": {"beta.kubernetes.io/os": "x"}}, annotations={key: "unconfined"})
     warnings = list(warnings_for(pod.spec, pod.metadata, "spec.template"))
     assert [text.partition(": ")[0] for text in warnings] == [
         "spec.template.spec.nodeSelector[beta.kubernetes.io/os]",

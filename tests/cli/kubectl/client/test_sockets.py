@@ -31,7 +31,7 @@ NAME = "api.example.com"
 async def listener(handle: Handle, tls: ssl.SSLContext | None = None) -> AsyncIterator[int]:
     handlers: set[asyncio.Task[None]] = set()
 
-    async def tracked(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def run_handler(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if (task := asyncio.current_task()) is not None:
             handlers.add(task)
         try:
@@ -41,7 +41,7 @@ async def listener(handle: Handle, tls: ssl.SSLContext | None = None) -> AsyncIt
             with suppress(OSError):
                 await writer.wait_closed()
 
-    server = await asyncio.start_server(tracked, "127.0.0.1", 0, ssl=tls)
+    server = await asyncio.start_server(run_handler, "127.0.0.1", 0, ssl=tls)
     async with server:
         yield server.sockets[0].getsockname()[1]
         await asyncio.gather(*handlers, return_exceptions=True)

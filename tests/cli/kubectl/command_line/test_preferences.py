@@ -19,7 +19,7 @@ def kubectl(line: str, home: Path, **environment: str) -> Result:
     return CliRunner().invoke(cli, ["kubectl", *line.split()], prog_name="sampan", env=env)
 
 
-def with_preferences(text: str, line: str, home: Path) -> Result:
+def run_with_preferences(text: str, line: str, home: Path) -> Result:
     (home / "kuberc").write_text(text)
     return kubectl(line, home, KUBERC=str(home / "kuberc"))
 
@@ -52,7 +52,7 @@ def with_preferences(text: str, line: str, home: Path) -> Result:
     ],
 )
 def test_preferences_apply(text: str, line: str, output: str, tmp_path: Path) -> None:
-    outcome = with_preferences(text, line, tmp_path)
+    outcome = run_with_preferences(text, line, tmp_path)
     assert outcome.exit_code == 0, outcome.output
     assert output in outcome.stdout
 
@@ -85,7 +85,7 @@ def test_preferences_apply(text: str, line: str, output: str, tmp_path: Path) ->
     ],
 )
 def test_invalid_preferences_fail_the_command(text: str, reason: str, tmp_path: Path) -> None:
-    outcome = with_preferences(V1BETA1 + text, "version --output=name", tmp_path)
+    outcome = run_with_preferences(V1BETA1 + text, "version --output=name", tmp_path)
     assert (outcome.exit_code, outcome.stderr) == (1, f"error occurred while applying preferences {reason}\n")
 
 
@@ -101,7 +101,7 @@ def test_invalid_default_kuberc_is_only_a_warning(tmp_path: Path) -> None:
 
 
 def test_unknown_fields_are_reported(tmp_path: Path) -> None:
-    outcome = with_preferences(V1BETA1 + "color: red\ndefaults: [{command: x, z: 1}]", "version --client", tmp_path)
+    outcome = run_with_preferences(V1BETA1 + "color: red\ndefaults: [{command: x, z: 1}]", "version --client", tmp_path)
     assert 'strict decoding error: unknown field "color", unknown field "defaults[0].z"' in outcome.stderr
     assert 'Warning: command "x" not found to set kuberc override' in outcome.stderr
     assert outcome.exit_code == 0
@@ -134,7 +134,7 @@ users:
       args: ["{tmp_path}/token.json"]
       interactiveMode: Never
 """)
-    outcome = with_preferences(V1BETA1 + f"credentialPluginPolicy: {policy}\n", "get --raw=/version", tmp_path)
+    outcome = run_with_preferences(V1BETA1 + f"credentialPluginPolicy: {policy}\n", "get --raw=/version", tmp_path)
     assert outcome.exit_code == 1
     assert outcome.stderr.startswith("Unable to connect to the server: getting credentials: ")
     assert reason in outcome.stderr

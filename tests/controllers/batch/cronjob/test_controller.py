@@ -7,7 +7,7 @@ from sampan.api.types.batch_v1 import CronJob, Job
 from sampan.machinery.client import Delete
 from tests.controllers.batch.cronjob.cron_jobs import START, cron
 from tests.controllers.batch.job_cluster import IN_DEFAULT, JOB, JobCluster, job_cluster
-from tests.controllers.cluster import names_of, second_run_writes_nothing
+from tests.controllers.cluster import check_second_run_writes_nothing, names_of
 from tests.controllers.ownership.pod_cluster import pod_cluster
 
 CRON = "cronjob-controller"
@@ -133,4 +133,4 @@ async def test_the_second_run_writes_nothing() -> None:
             c = JobCluster(cluster)
             await create(c)
             await c.pass_s(1201)
-        await second_run_writes_nothing(cluster, CRON, JOB)
+        await check_second_run_writes_nothing(cluster, CRON, JOB)

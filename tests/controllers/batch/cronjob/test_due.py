@@ -110,12 +110,12 @@ def test_half_a_year_of_missed_minutes_is_not_enumerated() -> None:
     spec = cron("* * * 1-6 *")
     schedule, calls = parse_cron_schedule(spec), 0
 
-    def counted(moment: float) -> float | None:
+    def count_call(moment: float) -> float | None:
         nonlocal calls
         calls += 1
         return schedule(moment)
 
     last, now = parse_time("2025-06-30T23:58:00Z"), parse_time("2026-06-30T23:58:30Z")
-    result = find_due_time(spec, now, counted, last=last, within_deadline=False)
+    result = find_due_time(spec, now, count_call, last=last, within_deadline=False)
     assert result.time == parse_time("2026-06-30T23:58:00Z")
     assert calls < 200

@@ -21,7 +21,7 @@ def job(*, status: dict[str, Any] | None = None, **spec: Any) -> Job:
     return codec.from_value({"metadata": meta, "spec": {**defaults, **spec}, "status": status or {}}, Job)
 
 
-def indexed(completions: int, *, status: dict[str, Any] | None = None, **spec: Any) -> Job:
+def indexed_job(completions: int, *, status: dict[str, Any] | None = None, **spec: Any) -> Job:
     defaults = {"completionMode": "Indexed", "completions": completions, "parallelism": completions}
     return job(status=status, **{**defaults, **spec})
 

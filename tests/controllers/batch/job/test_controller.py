@@ -10,7 +10,7 @@ from sampan.api.types.core_v1 import Pod
 from sampan.machinery import errors
 from sampan.machinery.client import DELETED, Delete
 from tests.controllers.batch.job_cluster import JOB, JobCluster, job_cluster
-from tests.controllers.cluster import second_run_writes_nothing
+from tests.controllers.cluster import check_second_run_writes_nothing
 from tests.controllers.ownership.pod_cluster import pod_cluster
 
 Scenario = Callable[[JobCluster], Awaitable[None]]
@@ -439,4 +439,4 @@ async def test_the_second_run_writes_nothing() -> None:
             done = next(pod for pod in await jobs.pods() if pod.metadata.name.startswith("done"))
             await jobs.end(done)
             await jobs.create("waiting", suspend=True)
-        await second_run_writes_nothing(c, JOB)
+        await check_second_run_writes_nothing(c, JOB)

@@ -58,7 +58,7 @@ async def disturb(c: Cluster, random: Random) -> None:
             return
 
 
-async def all_done(c: Cluster) -> bool:
+async def have_all_succeeded(c: Cluster) -> bool:
     return all(map(has_succeeded, (await c.client.for_kind(Job).list(IN_DEFAULT)).items))
 
 
@@ -70,7 +70,7 @@ async def play(c: Cluster, random: Random) -> None:
                 await disturb(c, random)
                 for _ in range(random.randrange(40)):
                     await asyncio.sleep(0)  # then the controller is cancelled at an arbitrary await
-            elif await all_done(c):
+            elif await have_all_succeeded(c):
                 return
     raise AssertionError("the jobs do not finish")
 
@@ -78,7 +78,7 @@ async def play(c: Cluster, random: Random) -> None:
 @pytest.mark.parametrize("seed", range(4))
 async def test_every_pod_is_counted_once(seed: int) -> None:
     random = Random(seed)
-    async with pod_cluster() as c, c.nodes("n1", "n2"), c.binding(), asyncio.TaskGroup() as group:
+    async with pod_cluster() as c, c.nodes("n1", "n2"), c.running_binder(), asyncio.TaskGroup() as group:
         recorder = OutcomeRecorder(c)
         task = group.create_task(recorder.watch())
         for number, spec in enumerate(SPECS * 2):

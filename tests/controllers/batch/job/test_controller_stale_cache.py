@@ -12,7 +12,7 @@ from sampan.api.types.core_v1 import Pod
 from tests.controllers.batch.job_cluster import IN_DEFAULT, JOB, JobCluster, job
 from tests.controllers.cluster import Cluster
 from tests.controllers.ownership.pod_cluster import pod_cluster
-from tests.controllers.workloads.lag import Lag, lagging
+from tests.controllers.workloads.lag import Lag, lagging_controller
 
 SEEDS = range(10)
 
@@ -38,7 +38,7 @@ class Kubelet:
         return True
 
 
-async def until_done(c: Cluster, lag: Lag, kubelet: Kubelet) -> None:
+async def run_until_done(c: Cluster, lag: Lag, kubelet: Kubelet) -> None:
     jobs = c.client.for_kind(Job)
     for _ in range(5000):
         await c.clock.settle()
@@ -55,9 +55,9 @@ def run_with_stale_cache(seed: int, job: Job, *, failures: int) -> tuple[Job, Ku
     async def main() -> tuple[Job, Kubelet]:
         async with pod_cluster() as c:
             kubelet = Kubelet(c, seed, failures=failures)
-            async with lagging(c, JOB, seed) as lag:
+            async with lagging_controller(c, JOB, seed) as lag:
                 await c.client.for_kind(Job).create(job)
-                await until_done(c, lag, kubelet)
+                await run_until_done(c, lag, kubelet)
             return await c.client.for_kind(Job).get("work", "default"), kubelet
 
     return asyncio.run(main())

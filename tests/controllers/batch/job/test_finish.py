@@ -5,7 +5,7 @@ import pytest
 from sampan.api.types.batch_v1 import Job
 from sampan.api.types.core_v1 import Pod
 from sampan.controllers.batch.job.finish import finish_condition, is_complete
-from tests.controllers.batch.job.pods import indexed, job, pod, view
+from tests.controllers.batch.job.pods import indexed_job, job, pod, view
 
 FAIL_42 = {"action": "FailJob", "onExitCodes": {"operator": "In", "values": [42]}}
 
@@ -23,19 +23,19 @@ FAIL_42 = {"action": "FailJob", "onExitCodes": {"operator": "In", "values": [42]
         (job(activeDeadlineSeconds=6, status={"startTime": "2025-12-31T23:59:55Z"}), [], None),
         (job(activeDeadlineSeconds=5, suspend=True, status={"startTime": "2025-12-31T23:59:55Z"}), [], None),
         (job(podFailurePolicy={"rules": [FAIL_42]}, backoffLimit=0), [pod("a", "Failed", code=42)], "PodFailurePolicy"),
-        (indexed(2, backoffLimitPerIndex=0), [pod("a", "Failed", index=0)], None),
+        (indexed_job(2, backoffLimitPerIndex=0), [pod("a", "Failed", index=0)], None),
         (
-            indexed(2, backoffLimitPerIndex=0),
+            indexed_job(2, backoffLimitPerIndex=0),
             [pod("a", "Failed", index=0), pod("b", "Succeeded", index=1)],
             "FailedIndexes",
         ),
         (
-            indexed(3, backoffLimitPerIndex=0, maxFailedIndexes=0),
+            indexed_job(3, backoffLimitPerIndex=0, maxFailedIndexes=0),
             [pod("a", "Failed", index=0)],
             "MaxFailedIndexesExceeded",
         ),
         (
-            indexed(2, successPolicy={"rules": [{"succeededCount": 1}]}),
+            indexed_job(2, successPolicy={"rules": [{"succeededCount": 1}]}),
             [pod("b", "Succeeded", index=1)],
             "SuccessPolicy",
         ),

@@ -7,7 +7,7 @@ import pytest
 from sampan.api.types.batch_v1 import Job
 from sampan.api.types.core_v1 import Pod
 from sampan.controllers.batch.job.parallelism import pods_wanted
-from tests.controllers.batch.job.pods import indexed, job, pod, view
+from tests.controllers.batch.job.pods import indexed_job, job, pod, view
 
 
 def names(pods: Any) -> list[str]:
@@ -27,11 +27,11 @@ def names(pods: Any) -> list[str]:
         (job(), [pod("a", "Failed")], []),
         (job(), [pod("a", "Failed", ended_s=11)], [None]),
         (job(suspend=True), [], []),
-        (indexed(4, parallelism=2), [pod("a", index=1)], [0]),
-        (indexed(4, status={"completedIndexes": "0,2"}), [], [1, 3]),
-        (indexed(3, backoffLimitPerIndex=1), [pod("a", "Failed", index=0), pod("b", index=1)], [2]),
-        (indexed(2, backoffLimitPerIndex=1), [pod("a", "Failed", index=0, ended_s=11), pod("b", index=1)], [0]),
-        (indexed(2, backoffLimitPerIndex=0), [pod("a", "Failed", index=0), pod("b", index=1)], []),
+        (indexed_job(4, parallelism=2), [pod("a", index=1)], [0]),
+        (indexed_job(4, status={"completedIndexes": "0,2"}), [], [1, 3]),
+        (indexed_job(3, backoffLimitPerIndex=1), [pod("a", "Failed", index=0), pod("b", index=1)], [2]),
+        (indexed_job(2, backoffLimitPerIndex=1), [pod("a", "Failed", index=0, ended_s=11), pod("b", index=1)], [0]),
+        (indexed_job(2, backoffLimitPerIndex=0), [pod("a", "Failed", index=0), pod("b", index=1)], []),
     ],
 )
 def test_pods_to_create(job: Job, pods: list[Pod], create: list[int | None]) -> None:
@@ -42,7 +42,7 @@ def test_pods_to_create(job: Job, pods: list[Pod], create: list[int | None]) -> 
 
 def test_replacement_pod_waits_for_the_remaining_back_off() -> None:
     assert pods_wanted(view(job(), pod("a", "Failed", ended_s=4))).wait_s == 6
-    held = pods_wanted(view(indexed(1, backoffLimitPerIndex=5), pod("a", "Failed", index=0, failures=1, ended_s=4)))
+    held = pods_wanted(view(indexed_job(1, backoffLimitPerIndex=5), pod("a", "Failed", index=0, failures=1, ended_s=4)))
     assert held.wait_s == 16
 
 
@@ -51,8 +51,8 @@ def test_replacement_pod_waits_for_the_remaining_back_off() -> None:
     [
         (job(parallelism=1, completions=5), [pod("a", ready=True), pod("b", "Pending")], ["b"]),
         (job(suspend=True, parallelism=2), [pod("a", ready=True), pod("b", "Pending")], ["b", "a"]),
-        (indexed(2), [pod("a", index=0, ready=True), pod("b", index=0), pod("c", index=1)], ["b"]),
-        (indexed(2), [pod("a", index=7), pod("b"), pod("c", index=1)], ["a", "b"]),
+        (indexed_job(2), [pod("a", index=0, ready=True), pod("b", index=0), pod("c", index=1)], ["b"]),
+        (indexed_job(2), [pod("a", index=7), pod("b"), pod("c", index=1)], ["a", "b"]),
     ],
 )
 def test_pods_to_delete(job: Job, pods: list[Pod], remove: list[str]) -> None:

@@ -14,12 +14,12 @@ from sampan.controllers.batch.job.pod_tracker import (
     is_all_counted,
     record_pods_to_count,
 )
-from tests.controllers.batch.job.pods import NOW, indexed, job, pod, view
+from tests.controllers.batch.job.pods import NOW, indexed_job, job, pod, view
 
 PHASES = st.sampled_from(["Running", "Succeeded", "Failed"])
 
 
-def copied(status: JobStatus) -> JobStatus:
+def copy_status(status: JobStatus) -> JobStatus:
     return codec.from_value(codec.to_value(status), JobStatus)
 
 
@@ -32,13 +32,13 @@ class InterruptedSync:
     def run(self, *, writes: int, released: list[bool]) -> None:
         held = [pod for pod in self.pods if pod.metadata.finalizers]
         view_ = view(self.job, *self.pods)
-        status = copied(self.job.status)
+        status = copy_status(self.job.status)
         uids = {pod.metadata.uid for pod in held}
         count_recorded_pods(status, uids)
         counted = record_pods_to_count(view_, None, status)
         if writes == 0:
             return
-        self.job.status = copied(status)
+        self.job.status = copy_status(status)
         gone = {pod.metadata.uid for pod, is_gone in zip(counted.release, released, strict=False) if is_gone}
         for own_pod in self.pods:
             if own_pod.metadata.uid in gone:
@@ -68,7 +68,7 @@ def test_each_succeeded_index_is_counted_once(
     finished_pods: list[tuple[int, str]], interruptions: list[tuple[int, list[bool]]]
 ) -> None:
     pods = [pod(f"p{number}", phase, index=index) for number, (index, phase) in enumerate(finished_pods)]
-    sync = InterruptedSync(indexed(4), pods)
+    sync = InterruptedSync(indexed_job(4), pods)
     for writes, released in [*interruptions, (2, [True] * 8), (2, [True] * 8)]:
         sync.run(writes=writes, released=released)
     status = sync.job.status
@@ -92,7 +92,7 @@ def test_uncounted_pods_per_sync_are_limited() -> None:
 
 
 def test_failed_pod_is_released_once_its_index_has_a_replacement() -> None:
-    job = indexed(2, backoffLimitPerIndex=3)
+    job = indexed_job(2, backoffLimitPerIndex=3)
     counted = record_pods_to_count(view(job, pod("a", "Failed", index=0)), None, job.status)
     assert counted.release == []
     counted = record_pods_to_count(view(job, pod("a", "Failed", index=0), pod("b", index=0)), None, job.status)

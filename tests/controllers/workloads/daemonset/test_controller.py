@@ -14,7 +14,7 @@ from sampan.controllers.workloads.daemonset.controller import BURST, DaemonSetCo
 from sampan.controllers.workloads.daemonset.nodes import GENERATION_LABEL, HASH_LABEL, target_node
 from sampan.machinery.client import PatchType
 from sampan.machinery.copies import copy_of
-from tests.controllers.cluster import Cluster, second_run_writes_nothing
+from tests.controllers.cluster import Cluster, check_second_run_writes_nothing
 from tests.controllers.ownership.pod_cluster import pod_cluster
 from tests.controllers.workloads.daemonset.objects import LABELS, daemon_set, node
 from tests.controllers.workloads.hand_driven_pods import NAMESPACE, FakeKubelet
@@ -87,7 +87,7 @@ async def daemon_set_cluster() -> AsyncIterator[DaemonSetCluster]:
     async with pod_cluster() as c:
         async with c.running(DaemonSetController.name):
             yield DaemonSetCluster(c, FakeKubelet(c))
-        await second_run_writes_nothing(c, DaemonSetController.name)
+        await check_second_run_writes_nothing(c, DaemonSetController.name)
 
 
 def test_pod_is_created_on_every_node() -> None:

@@ -97,66 +97,76 @@ def test_failed_pod_in_back_off_is_kept() -> None:
     assert changes.again_s == 3.0
 
 
-def old(name: str, on: str, **more: Any) -> Pod:
+def old_pod(name: str, on: str, **more: Any) -> Pod:
     return pod(name, on, hash="old", **more)
 
 
 N3 = [node("n1"), node("n2"), node("n3")]
 NOT_READY: dict[str, Any] = {"ready_for_s": None}
 UPDATES: list[tuple[str, dict[str, Any], list[Pod], tuple[list[str], list[str]]]] = [
-    ("one at a time", {}, [old("a", "n1"), old("b", "n2"), old("c", "n3")], ([], ["a"])),
-    ("two at a time", {"unavailable": 2}, [old("a", "n1"), old("b", "n2"), old("c", "n3")], ([], ["a", "b"])),
+    ("one at a time", {}, [old_pod("a", "n1"), old_pod("b", "n2"), old_pod("c", "n3")], ([], ["a"])),
+    (
+        "two at a time",
+        {"unavailable": 2},
+        [old_pod("a", "n1"), old_pod("b", "n2"), old_pod("c", "n3")],
+        ([], ["a", "b"]),
+    ),
     (
         "percentage, rounded up",
         {"unavailable": "34%"},
-        [old("a", "n1"), old("b", "n2"), old("c", "n3")],
+        [old_pod("a", "n1"), old_pod("b", "n2"), old_pod("c", "n3")],
         ([], ["a", "b"]),
     ),
-    ("waits for the new pod", {}, [pod("a", "n1", **NOT_READY), old("b", "n2"), old("c", "n3")], ([], [])),
-    ("waits for the terminating pod", {}, [old("a", "n1", is_deleted=True), old("b", "n2"), old("c", "n3")], ([], [])),
-    ("continues", {}, [pod("a", "n1"), old("b", "n2"), old("c", "n3")], ([], ["b"])),
+    ("waits for the new pod", {}, [pod("a", "n1", **NOT_READY), old_pod("b", "n2"), old_pod("c", "n3")], ([], [])),
+    (
+        "waits for the terminating pod",
+        {},
+        [old_pod("a", "n1", is_deleted=True), old_pod("b", "n2"), old_pod("c", "n3")],
+        ([], []),
+    ),
+    ("continues", {}, [pod("a", "n1"), old_pod("b", "n2"), old_pod("c", "n3")], ([], ["b"])),
     (
         "unready old pod is deleted beyond the limit",
         {},
-        [pod("a", "n1", **NOT_READY), old("b", "n2"), old("c", "n3", **NOT_READY)],
+        [pod("a", "n1", **NOT_READY), old_pod("b", "n2"), old_pod("c", "n3", **NOT_READY)],
         ([], ["c"]),
     ),
-    ("node without a pod counts as unavailable", {}, [old("a", "n1"), old("b", "n2")], ([], [])),
+    ("node without a pod counts as unavailable", {}, [old_pod("a", "n1"), old_pod("b", "n2")], ([], [])),
     (
         "new pod not yet available",
         {"min_ready": 50},
-        [pod("a", "n1", ready_for_s=49), old("b", "n2"), old("c", "n3")],
+        [pod("a", "n1", ready_for_s=49), old_pod("b", "n2"), old_pod("c", "n3")],
         ([], []),
     ),
     (
         "zero surge and zero unavailable mean one",
         {"unavailable": 0},
-        [old("a", "n1"), old("b", "n2"), old("c", "n3")],
+        [old_pod("a", "n1"), old_pod("b", "n2"), old_pod("c", "n3")],
         ([], ["a"]),
     ),
     ("complete", {}, [pod("a", "n1"), pod("b", "n2"), pod("c", "n3")], ([], [])),
     (
         "surge: one new pod",
         {"surge": 1, "unavailable": 0},
-        [old("a", "n1"), old("b", "n2"), old("c", "n3")],
+        [old_pod("a", "n1"), old_pod("b", "n2"), old_pod("c", "n3")],
         (["n1"], []),
     ),
     (
         "surge: one at a time",
         {"surge": 1, "unavailable": 0},
-        [old("a", "n1"), pod("x", "n1", **NOT_READY), old("b", "n2"), old("c", "n3")],
+        [old_pod("a", "n1"), pod("x", "n1", **NOT_READY), old_pod("b", "n2"), old_pod("c", "n3")],
         ([], []),
     ),
     (
         "surge: old pod is deleted, next node gets a new pod",
         {"surge": 1, "unavailable": 0},
-        [old("a", "n1"), pod("x", "n1"), old("b", "n2"), old("c", "n3")],
+        [old_pod("a", "n1"), pod("x", "n1"), old_pod("b", "n2"), old_pod("c", "n3")],
         (["n2"], ["a"]),
     ),
     (
         "surge: unready old pod is replaced beyond the limit",
         {"surge": 1, "unavailable": 0},
-        [old("a", "n1"), pod("x", "n1", **NOT_READY), old("b", "n2", **NOT_READY), old("c", "n3")],
+        [old_pod("a", "n1"), pod("x", "n1", **NOT_READY), old_pod("b", "n2", **NOT_READY), old_pod("c", "n3")],
         (["n2"], []),
     ),
 ]
@@ -177,7 +187,7 @@ def test_surge_keeps_misscheduled_pod_until_the_new_pod_is_available(
 ) -> None:
     """The DaemonSet no longer belongs on n1, which may keep its pod because its taint is NoSchedule."""
     nodes = [node("n1", taints=("a:NoSchedule",)), node("n2")]
-    new_view = view(daemon_set(surge=1, unavailable=0), nodes, [old("a", "n1"), *new_pods])
+    new_view = view(daemon_set(surge=1, unavailable=0), nodes, [old_pod("a", "n1"), *new_pods])
     missing = manage(new_view, no_backoff).nodes
     changes = plan_rolling_update(new_view)
     assert (missing + changes.nodes, changed_names(changes)[1]) == expected
@@ -185,7 +195,7 @@ def test_surge_keeps_misscheduled_pod_until_the_new_pod_is_available(
 
 def test_status_counts() -> None:
     nodes = [*N3, node("n4", taints=("a:NoSchedule",)), node("n5", taints=("a:NoSchedule",))]
-    pods = [old("a", "n1", ready_for_s=3), pod("b", "n2"), pod("d", "n4")]
+    pods = [old_pod("a", "n1", ready_for_s=3), pod("b", "n2"), pod("d", "n4")]
     status = compute_status(view(daemon_set(min_ready=10, generation=3), nodes, pods), has_acted=True)
     assert (status.desiredNumberScheduled, status.currentNumberScheduled, status.numberMisscheduled) == (3, 2, 1)
     assert (status.numberReady, status.numberAvailable, status.numberUnavailable) == (2, 1, 2)

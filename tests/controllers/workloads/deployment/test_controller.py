@@ -8,7 +8,7 @@ from sampan.api.types.core_v1 import Event, ResourceQuota
 from sampan.controllers.workloads.deployment.replicasets import HISTORY, REVISION, ROLLBACK_TO, new_replica_set
 from sampan.machinery.client.options import Delete
 from sampan.machinery.copies import copy_of
-from tests.controllers.cluster import Cluster, second_run_writes_nothing
+from tests.controllers.cluster import Cluster, check_second_run_writes_nothing
 from tests.controllers.ownership.pod_cluster import pod_cluster
 from tests.controllers.workloads.deployment.objects import LABELS, template
 from tests.controllers.workloads.deployment.rollouts import create, get, patch, reason, set_image, sets, sizes
@@ -58,7 +58,7 @@ async def test_new_deployment_becomes_available() -> None:
                     f'ReplicaSet "web-{hash}" has successfully progressed.',
                 ),
             ]
-        await second_run_writes_nothing(c, *NAMES)
+        await check_second_run_writes_nothing(c, *NAMES)
 
 
 async def test_rolling_update_respects_max_surge_and_max_unavailable() -> None:
@@ -106,7 +106,7 @@ async def test_reverted_template_reuses_the_old_replicaset() -> None:
             assert first.metadata.annotations[HISTORY] == "1"
             assert second.metadata.annotations[REVISION] == "2"
             assert (await get(c)).metadata.annotations[REVISION] == "3"
-        await second_run_writes_nothing(c, *NAMES)
+        await check_second_run_writes_nothing(c, *NAMES)
 
 
 async def test_rollback_by_annotation() -> None:

@@ -10,7 +10,7 @@ from sampan.api.semantics.pods import is_ready
 from sampan.api.types.apps_v1 import Deployment, ReplicaSet
 from sampan.api.types.core_v1 import Pod
 from sampan.testing import builders
-from tests.controllers.cluster import Cluster, second_run_writes_nothing
+from tests.controllers.cluster import Cluster, check_second_run_writes_nothing
 from tests.controllers.ownership.pod_cluster import pod_cluster
 from tests.controllers.workloads.scheduler_and_kubelet import end, run, settle_pods
 
@@ -81,7 +81,7 @@ async def test_deployments_complete_despite_restarts(seed: int) -> None:
             await c.clock.advance(1)
             await settle_pods(c)
             await check(c)
-        await second_run_writes_nothing(c, *NAMES)
+        await check_second_run_writes_nothing(c, *NAMES)
 
 
 async def test_deployments_with_the_same_selector_do_not_interfere() -> None:

@@ -11,7 +11,7 @@ from sampan.machinery.client import ADDED, DELETED
 from tests.controllers.cluster import Cluster
 from tests.controllers.ownership.pod_cluster import pod_cluster
 from tests.controllers.workloads.deployment.rollouts import create, get, reason, set_image, sizes
-from tests.controllers.workloads.lag import Lag, lagging, pod_history
+from tests.controllers.workloads.lag import Lag, lagging_controller, pod_history
 from tests.controllers.workloads.scheduler_and_kubelet import end, run
 
 SEEDS = range(8)
@@ -30,7 +30,7 @@ async def step_pod(c: Cluster) -> bool:
     return False
 
 
-async def until_settled(c: Cluster, lags: Sequence[Lag], *, least: int, most: int) -> None:
+async def run_until_settled(c: Cluster, lags: Sequence[Lag], *, least: int, most: int) -> None:
     """Deliver events step by step, and check that `least` pods are ready and `most` pods are active at any time."""
     for _ in range(3000):
         await c.clock.settle()
@@ -51,17 +51,17 @@ async def until_settled(c: Cluster, lags: Sequence[Lag], *, least: int, most: in
 async def test_rolling_update_respects_max_surge_and_max_unavailable(seed: int) -> None:
     async with (
         pod_cluster() as c,
-        lagging(c, "deployment-controller", seed) as first,
-        lagging(c, "replicaset-controller", seed + 100) as other,
+        lagging_controller(c, "deployment-controller", seed) as first,
+        lagging_controller(c, "replicaset-controller", seed + 100) as other,
         pod_history(c) as entries,
     ):
         lags = (first, other)
         await create(c, 3, strategy=SURGE)
-        await until_settled(c, lags, least=0, most=3)
+        await run_until_settled(c, lags, least=0, most=3)
         assert [(event_type, image) for event_type, _, image in entries] == [(ADDED, "i:1")] * 3
         entries.clear()
         await set_image(c, "i:2")
-        await until_settled(c, lags, least=3, most=4)
+        await run_until_settled(c, lags, least=3, most=4)
         assert (
             sorted((event_type, image) for event_type, _, image in entries)
             == [(ADDED, "i:2")] * 3 + [(DELETED, "i:1")] * 3
@@ -69,6 +69,6 @@ async def test_rolling_update_respects_max_surge_and_max_unavailable(seed: int) 
         assert (await sizes(c), await reason(c)) == ([0, 3], "NewReplicaSetAvailable")
         entries.clear()
         await c.client.for_kind(Deployment).patch("web", {"spec": {"replicas": 5}}, "default")
-        await until_settled(c, lags, least=3, most=5)
+        await run_until_settled(c, lags, least=3, most=5)
         assert [(event_type, image) for event_type, _, image in entries] == [(ADDED, "i:2")] * 2
         assert (await get(c)).status.availableReplicas == 5

@@ -23,7 +23,7 @@ def condition_of(status: DeploymentStatus, type: str) -> tuple[str, str, str] | 
     return (condition.status, condition.reason, condition.message) if condition else None
 
 
-def progressing(reason: str, *, status: str = "True", age_s: float = 10) -> dict[str, Any]:
+def build_progressing_condition(reason: str, *, status: str = "True", age_s: float = 10) -> dict[str, Any]:
     stamp = times.format_time(NOW - age_s)
     return {
         "type": "Progressing",
@@ -75,7 +75,7 @@ def progressing_condition(deployment: Deployment, new: Any, *old: Any) -> tuple[
 
 
 def test_complete_rollout_has_reason_new_replica_set_available() -> None:
-    status = {"conditions": [progressing("ReplicaSetUpdated")]}
+    status = {"conditions": [build_progressing_condition("ReplicaSetUpdated")]}
     assert progressing_condition(deployment(2, status=status), replica_set("n", 2)) == (
         "True",
         "NewReplicaSetAvailable",
@@ -84,7 +84,7 @@ def test_complete_rollout_has_reason_new_replica_set_available() -> None:
 
 
 def test_progress_renews_update_time_but_not_transition_time() -> None:
-    status = {"conditions": [progressing("ReplicaSetUpdated", age_s=100)]}
+    status = {"conditions": [build_progressing_condition("ReplicaSetUpdated", age_s=100)]}
     status_ = rollout_status(deployment(2, status=status), ReplicaSets(replica_set("n", 2, available=1), []), NOW)
     assert condition_of(status_, "Progressing") == ("True", "ReplicaSetUpdated", 'ReplicaSet "web-n" is progressing.')
     condition = find_condition(status_.conditions, "Progressing")
@@ -108,7 +108,7 @@ COUNTS = {"replicas": 2, "updatedReplicas": 2, "readyReplicas": 1, "availableRep
     ],
 )
 def test_rollout_without_progress_exceeds_the_deadline(reason: str, age_s: float, expected: str) -> None:
-    deployment_ = deployment(2, status={**COUNTS, "conditions": [progressing(reason, age_s=age_s)]})
+    deployment_ = deployment(2, status={**COUNTS, "conditions": [build_progressing_condition(reason, age_s=age_s)]})
     condition = progressing_condition(deployment_, replica_set("n", 2, available=1))
     assert condition is not None
     assert condition[1] == expected
@@ -117,7 +117,7 @@ def test_rollout_without_progress_exceeds_the_deadline(reason: str, age_s: float
 
 
 def test_rollout_past_its_deadline_can_still_complete() -> None:
-    late = progressing("ProgressDeadlineExceeded", status="False")
+    late = build_progressing_condition("ProgressDeadlineExceeded", status="False")
     deployment_ = deployment(2, status={**COUNTS, "conditions": [late]})
     assert progressing_condition(deployment_, replica_set("n", 2)) == (
         "True",
@@ -127,7 +127,7 @@ def test_rollout_past_its_deadline_can_still_complete() -> None:
 
 
 def test_no_progressing_condition_without_a_deadline() -> None:
-    status = {"conditions": [progressing("ReplicaSetUpdated")]}
+    status = {"conditions": [build_progressing_condition("ReplicaSetUpdated")]}
     assert progressing_condition(deployment(2, deadline=None, status=status), replica_set("n", 1)) is None
 
 
@@ -169,17 +169,19 @@ def test_a_replica_set_that_cannot_create_pods_is_reported() -> None:
 def test_progressing_condition_of_paused_and_resumed_deployments(
     paused: bool, before: str | None, deadline: int | None, expected: tuple[str, str, str] | None
 ) -> None:
-    status = {"conditions": [progressing(before, status="Unknown")]} if before else {}
+    status = {"conditions": [build_progressing_condition(before, status="Unknown")]} if before else {}
     deployment_ = deployment(2, paused=paused, deadline=deadline, status=status)
     after = DeploymentStatus(conditions=update_pause_condition(deployment_, NOW))
     assert condition_of(after, "Progressing") == expected
 
 
 def test_next_check_is_at_the_progress_deadline() -> None:
-    status = {**COUNTS, "conditions": [progressing("ReplicaSetUpdated", age_s=100)]}
+    status = {**COUNTS, "conditions": [build_progressing_condition("ReplicaSetUpdated", age_s=100)]}
     deployment_ = deployment(2, status=status)
     assert next_check_s(deployment_, deployment_.status, NOW) == 501
     assert next_check_s(deployment_, deployment_.status, NOW + 1000) == 1
-    done = deployment(1, status={"conditions": [progressing("NewReplicaSetAvailable")], "observedGeneration": 1})
+    done = deployment(
+        1, status={"conditions": [build_progressing_condition("NewReplicaSetAvailable")], "observedGeneration": 1}
+    )
     done.status.replicas = done.status.updatedReplicas = done.status.availableReplicas = 1
     assert next_check_s(done, done.status, NOW) is None

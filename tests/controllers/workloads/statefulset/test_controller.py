@@ -11,7 +11,7 @@ from sampan.controllers.workloads.statefulset.controller import StatefulSetContr
 from sampan.controllers.workloads.statefulset.identity import INDEX_LABEL, POD_NAME_LABEL, revision_of
 from sampan.machinery.client import PatchType
 from sampan.machinery.copies import copy_of
-from tests.controllers.cluster import second_run_writes_nothing
+from tests.controllers.cluster import check_second_run_writes_nothing
 from tests.controllers.ownership.pod_cluster import pod_cluster
 from tests.controllers.workloads.hand_driven_pods import NAMESPACE, FakeKubelet
 from tests.controllers.workloads.statefulset.objects import LABELS, stateful_set
@@ -31,7 +31,7 @@ async def stateful_set_cluster() -> AsyncIterator[StatefulSetCluster]:
     async with pod_cluster() as c:
         async with c.running(StatefulSetController.name):
             yield StatefulSetCluster(c, FakeKubelet(c))
-        await second_run_writes_nothing(c, StatefulSetController.name)
+        await check_second_run_writes_nothing(c, StatefulSetController.name)
 
 
 def test_pods_are_created_in_order_with_stable_identities() -> None:

@@ -21,7 +21,7 @@ from sampan.controllers.workloads.statefulset.volume_claims import new_claims
 from tests.controllers.workloads.statefulset.objects import NOW, member, stateful_set, template
 
 
-def planned(
+def plan_replicas(
     sset: StatefulSet, pods: list[Pod], *, claims: list[PersistentVolumeClaim] | None = None, **more: Any
 ) -> StatefulSetPlan:
     claims_by_name = {claim.metadata.name: claim for claim in claims or []}
@@ -93,7 +93,7 @@ def test_steps_by_pod_management_policy(
     fields: dict[str, Any], pods: dict[int, dict[str, Any]], expected: list[str]
 ) -> None:
     sset = stateful_set(**fields)
-    assert step_texts(planned(sset, [member(sset, at, **state) for at, state in pods.items()])) == expected
+    assert step_texts(plan_replicas(sset, [member(sset, at, **state) for at, state in pods.items()])) == expected
 
 
 TWO: dict[str, Any] = {"revision": "two"}
@@ -121,7 +121,7 @@ def test_steps_of_a_rolling_update(
     fields: dict[str, Any], pods: dict[int, dict[str, Any]], expected: list[str]
 ) -> None:
     sset = stateful_set(**fields)
-    plan = planned(sset, [member(sset, at, **state) for at, state in pods.items()], update="two")
+    plan = plan_replicas(sset, [member(sset, at, **state) for at, state in pods.items()], update="two")
     assert step_texts(plan) == expected
 
 
@@ -138,7 +138,7 @@ def test_steps_of_a_rolling_update(
 )
 def test_a_new_pod_has_the_revision_of_its_ordinal(fields: dict[str, Any], ordinal: int, revision: str) -> None:
     sset = stateful_set(policy="Parallel", **fields)
-    pods_by_name = {step.pod.metadata.name: step.pod for step in planned(sset, [], update="two").steps}
+    pods_by_name = {step.pod.metadata.name: step.pod for step in plan_replicas(sset, [], update="two").steps}
     pod = pods_by_name[f"web-{ordinal}"]
     assert revision_of(pod) == revision
     assert [c.image for c in pod.spec.containers or ()] == [revision]
@@ -146,7 +146,7 @@ def test_a_new_pod_has_the_revision_of_its_ordinal(fields: dict[str, Any], ordin
 
 def test_new_pod_has_the_identity_of_its_ordinal() -> None:
     sset = stateful_set(1, start=7, claims=["data"])
-    pod = planned(sset, []).steps[0].pod
+    pod = plan_replicas(sset, []).steps[0].pod
     assert (pod.metadata.name, pod.metadata.generateName, pod.metadata.namespace) == ("web-7", "web-", "default")
     assert pod.metadata.labels[POD_NAME_LABEL] == "web-7"
     assert pod.metadata.labels[INDEX_LABEL] == "7"
@@ -161,17 +161,17 @@ def test_pod_with_wrong_identity_or_storage_is_corrected() -> None:
     sset = stateful_set(1, claims=["data"])
     without_label = member(sset, 0)
     del without_label.metadata.labels[POD_NAME_LABEL]
-    assert step_texts(planned(sset, [without_label])) == ["correct web-0"]
+    assert step_texts(plan_replicas(sset, [without_label])) == ["correct web-0"]
     without_volumes = member(sset, 0)
     without_volumes.spec.volumes = []
-    assert step_texts(planned(sset, [without_volumes])) == ["correct web-0"]
+    assert step_texts(plan_replicas(sset, [without_volumes])) == ["correct web-0"]
 
 
 def test_pending_pod_gets_its_missing_claims() -> None:
     sset = stateful_set(2, claims=["data"])
     pending = member(sset, 0, phase="Pending")
-    assert step_texts(planned(sset, [pending])) == ["add_claims web-0"]
-    assert step_texts(planned(sset, [pending], claims=new_claims(sset, pending))) == []
+    assert step_texts(plan_replicas(sset, [pending])) == ["add_claims web-0"]
+    assert step_texts(plan_replicas(sset, [pending], claims=new_claims(sset, pending))) == []
 
 
 def test_status_counts() -> None:
@@ -182,7 +182,7 @@ def test_status_counts() -> None:
         member(sset, 2, revision="two", is_deleted=True),
         member(sset, 3, revision="two", is_ready=False),
     ]
-    status = planned(sset, pods, update="two", collisions=2).status
+    status = plan_replicas(sset, pods, update="two", collisions=2).status
     assert (status.replicas, status.readyReplicas, status.availableReplicas) == (4, 3, 2)
     assert (status.currentReplicas, status.updatedReplicas) == (1, 2)
     assert (status.currentRevision, status.updateRevision) == ("one", "two")
@@ -191,13 +191,13 @@ def test_status_counts() -> None:
 
 def test_update_of_all_pods_becomes_the_current_revision() -> None:
     sset = stateful_set(2)
-    status = planned(sset, [member(sset, at, revision="two") for at in range(2)], update="two").status
+    status = plan_replicas(sset, [member(sset, at, revision="two") for at in range(2)], update="two").status
     assert (status.currentRevision, status.currentReplicas, status.updatedReplicas) == ("two", 2, 2)
 
 
 def test_pod_deleted_for_the_update_is_not_counted_as_current() -> None:
     sset = stateful_set(2)
-    plan = planned(sset, [member(sset, at) for at in range(2)], update="two")
+    plan = plan_replicas(sset, [member(sset, at) for at in range(2)], update="two")
     assert step_texts(plan) == ["delete web-1"]
     assert (plan.status.currentReplicas, plan.status.updatedReplicas) == (1, 0)
 
@@ -219,14 +219,14 @@ def test_two_billion_replicas_are_planned_in_bounded_batches(
 ) -> None:
     created: list[int] = []
 
-    def counted(sset: StatefulSet, template: Any, revision: str, ordinal: int) -> Pod:
+    def record_new_pod(sset: StatefulSet, template: Any, revision: str, ordinal: int) -> Pod:
         created.append(ordinal)
         return new_pod(sset, template, revision, ordinal)
 
     sset = stateful_set(HUGE, policy=policy)
     present = [member(sset, ordinal, **state) for ordinal, state in pods.items()]
-    monkeypatch.setattr(replica_plan, "new_pod", counted)
-    plan = planned(sset, present)
+    monkeypatch.setattr(replica_plan, "new_pod", record_new_pod)
+    plan = plan_replicas(sset, present)
     assert (len(plan.steps), len(created), plan.status.replicas) == (expected, expected, replicas)
 
 
@@ -234,4 +234,4 @@ def test_parallel_scale_down_deletes_at_most_one_burst() -> None:
     sset = stateful_set(0, policy="Parallel")
     present = [member(sset, ordinal) for ordinal in range(BURST + 10)]
     expected = [f"delete web-{ordinal}" for ordinal in reversed(range(10, BURST + 10))]
-    assert step_texts(planned(sset, present)) == expected, "the highest ordinals first"
+    assert step_texts(plan_replicas(sset, present)) == expected, "the highest ordinals first"

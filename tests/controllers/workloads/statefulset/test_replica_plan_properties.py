@@ -38,7 +38,7 @@ SETS = st.builds(
 )
 
 
-def planned(sset: StatefulSet, pods: dict[int, Pod]) -> StatefulSetPlan:
+def plan_replicas(sset: StatefulSet, pods: dict[int, Pod]) -> StatefulSetPlan:
     return decide(
         StatefulSetView(
             sset=sset,
@@ -76,7 +76,7 @@ def check(sset: StatefulSet, pods: dict[int, Pod], plan: StatefulSetPlan) -> Non
                 assert all(pod is not None and is_available(pod, 0, NOW) for pod in below)
 
 
-def carried_out(sset: StatefulSet, pods: dict[int, Pod], plan: StatefulSetPlan) -> dict[int, Pod]:
+def apply_plan(sset: StatefulSet, pods: dict[int, Pod], plan: StatefulSetPlan) -> dict[int, Pod]:
     """The pods after the plan, when terminating pods are gone and other pods are ready."""
     gone = {ordinal_of(step.pod) for step in plan.steps if step.action is Action.DELETE}
     created = {ordinal_of(step.pod): revision_of(step.pod) for step in plan.steps if step.action is Action.CREATE}
@@ -94,9 +94,9 @@ def carried_out(sset: StatefulSet, pods: dict[int, Pod], plan: StatefulSetPlan) 
 def test_plans_reach_the_desired_state(sset: StatefulSet, states: dict[int, tuple[str, str]]) -> None:
     pods = {at: member(sset, at, revision=revision, **STATES[state]) for at, (state, revision) in states.items()}
     for _ in range(40):
-        plan = planned(sset, pods)
+        plan = plan_replicas(sset, pods)
         check(sset, pods, plan)
-        pods = carried_out(sset, pods, plan)
+        pods = apply_plan(sset, pods, plan)
     expected, partition = ordinals(sset), sset.spec.updateStrategy.rollingUpdate.partition or 0  # type: ignore[union-attr]
     assert sorted(pods) == list(expected)
     assert all(is_available(pod, 0, NOW) for pod in pods.values())

@@ -119,7 +119,7 @@ def test_webhook_match_conditions(api: Api, plural: str) -> None:
         "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"], "operations": ["CREATE"]}],
         "matchConditions": conditions[:1],
     }
-    objects, name = api.of(plural, f"{GROUP}/v1"), f"{api.namespace}-hook"
+    objects, name = api.for_resource(plural, f"{GROUP}/v1"), f"{api.namespace}-hook"
     objects.create(name, webhooks=[webhook])
     assert objects.get(name)["webhooks"][0]["matchConditions"] == conditions[:1]
     objects.change(name, lambda obj: obj["webhooks"][0].update(matchConditions=conditions))

@@ -58,7 +58,7 @@ def test_list_in_chunks(api: Api, sampan_cluster: Cluster) -> None:
     """[sig-api-machinery] Servers with support for API chunking should return chunks of results for list calls
     [Conformance]"""
     create_templates(sampan_cluster, api.namespace)
-    templates = api.of("podtemplates")
+    templates = api.for_resource("podtemplates")
     for _ in range(3):
         listed, versions = list[str](), set[str]()
         for page in pages(api, templates, 17):
@@ -80,7 +80,7 @@ def test_list_continues_after_compaction() -> None:
         closing(Api(cluster, "default")) as api,
     ):
         create_templates(cluster, "default")
-        templates = api.of("podtemplates")
+        templates = api.for_resource("podtemplates")
         first = api.get(templates.collection_path, limit=limit)
         listed = check_page(first, limit, 0)
         token, version = {"continue": first["metadata"]["continue"]}, first["metadata"]["resourceVersion"]

@@ -56,7 +56,7 @@ def test_a_resource_of_each_group(api: Api) -> None:
             assert resource_list["resources"]
 
 
-def listed(document: Value) -> set[tuple[str, str, str]]:
+def list_resources(document: Value) -> set[tuple[str, str, str]]:
     """Return group, version and name of each resource."""
     return {
         (group["metadata"].get("name", ""), version["version"], row["resource"])
@@ -71,12 +71,12 @@ def test_aggregated_discovery_accept_headers(api: Api) -> None:
     [Conformance]"""
     resources: set[tuple[str, str, str]] = set()
     for path in ("/api", "/apis"):
-        status, headers, body = api.raw("GET", path, headers={"Accept": AGGREGATED})
+        status, headers, body = api.send_raw("GET", path, headers={"Accept": AGGREGATED})
         document = json.loads(body)
         assert (status, document["kind"]) == (200, "APIGroupDiscoveryList")
         assert headers.get_content_type() == "application/json"
         assert "as=APIGroupDiscoveryList" in headers["Content-Type"]
-        resources |= listed(document)
+        resources |= list_resources(document)
     assert {(*group_version, resource) for group_version, resource in RESOURCES.items()} <= resources
 
 
@@ -101,7 +101,7 @@ def test_table_of_a_review_is_not_acceptable(api: Api) -> None:
     review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview", "spec": spec}
     headers = {"Content-Type": "application/json", "Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}
     path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
-    status, _, body = api.raw("POST", path, json.dumps(review).encode(), headers)
+    status, _, body = api.send_raw("POST", path, json.dumps(review).encode(), headers)
     assert status == 406
     assert (json.loads(body)["kind"], json.loads(body)["code"]) == ("Status", 406)
 

@@ -23,7 +23,7 @@ DEPLOYMENT = """{
 def refusal(api: Api, meta: str = "", spec: str = "") -> str:
     """Return the error for a Deployment with additional text in its metadata or spec; without that text it is
     created."""
-    deployments = api.of("deployments", "apps/v1")
+    deployments = api.for_resource("deployments", "apps/v1")
     strict = {"fieldManager": "field_validation_mgr", "fieldValidation": "Strict"}
     with pytest.raises(ApiError) as refused:
         api.send("POST", deployments.collection_path, (DEPLOYMENT % (meta, spec)).encode(), **strict)

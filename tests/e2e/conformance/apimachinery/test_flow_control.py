@@ -19,9 +19,9 @@ def check_spec_and_status_changes(api: Api, plural: str, spec: Value, patch: Val
     name = f"{api.namespace}-changed"
     objects.create(name, spec=spec)
     patched = objects.patch(name, {"spec": patch})
-    assert patched["spec"] == merged(spec, patch, patched)
-    updated = objects.change(name, lambda obj: obj.update(spec=merged(obj["spec"], update)))
-    assert updated["spec"] == merged(patched["spec"], update)
+    assert patched["spec"] == merge_values(spec, patch, patched)
+    updated = objects.change(name, lambda obj: obj.update(spec=merge_values(obj["spec"], update)))
+    assert updated["spec"] == merge_values(patched["spec"], update)
     obj = check_subresource(
         objects,
         name,
@@ -37,9 +37,9 @@ def check_spec_and_status_changes(api: Api, plural: str, spec: Value, patch: Val
     assert objects.is_gone(name)
 
 
-def merged(old: Value, new: Value, defaults: Any = None) -> Value:
+def merge_values(old: Value, new: Value, defaults: Any = None) -> Value:
     """Return `old` with the values of `new` at any depth; `defaults` has the fields that the server adds."""
-    inner = {key: merged(old.get(key, {}), value) for key, value in new.items() if isinstance(value, dict)}
+    inner = {key: merge_values(old.get(key, {}), value) for key, value in new.items() if isinstance(value, dict)}
     return {**(defaults["spec"] if defaults else {}), **old, **new, **inner}
 
 

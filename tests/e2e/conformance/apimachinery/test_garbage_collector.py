@@ -42,7 +42,7 @@ def test_background_deletion_of_a_deployment() -> None:
     async def scenario(c: ReplicaCluster) -> None:
         await c.create(deployment("d", 2, template(LABELS)))
         assert len(await c.sets()) == 1
-        await c.of(Deployment).delete("d", "default", options=BACKGROUND)
+        await c.for_kind(Deployment).delete("d", "default", options=BACKGROUND)
         await c.clock.advance(2)
         assert await is_gone(c, Deployment, "d")
         assert await c.sets() == {}
@@ -57,7 +57,7 @@ def test_background_deletion_of_a_replication_controller() -> None:
     async def scenario(c: ReplicaCluster) -> None:
         await c.create(replication_controller("rc", 2, template(LABELS)))
         assert len(await c.pods()) == 2
-        await c.of(ReplicationController).delete("rc", "default", options=BACKGROUND)
+        await c.for_kind(ReplicationController).delete("rc", "default", options=BACKGROUND)
         await c.clock.advance(2)
         assert await is_gone(c, ReplicationController, "rc")
         assert await c.pods() == []
@@ -70,7 +70,7 @@ def test_foreground_deletion_of_a_replication_controller() -> None:
     deleteOptions says so [Serial]"""
 
     async def scenario(c: ReplicaCluster) -> None:
-        controllers, pods = c.of(ReplicationController), c.of(Pod)
+        controllers, pods = c.for_kind(ReplicationController), c.for_kind(Pod)
         await c.create(replication_controller("rc", 10, slow_template(LABELS)), 5)
         assert sum(map(is_running, await c.pods())) == 10
         await controllers.delete("rc", "default", options=FOREGROUND)
@@ -98,7 +98,7 @@ def test_orphaning_deletion_of_a_replication_controller() -> None:
 
     async def scenario(c: ReplicaCluster) -> None:
         await c.create(replication_controller("rc", 10, template(LABELS)), 5)
-        await c.of(ReplicationController).delete("rc", "default", options=ORPHAN)
+        await c.for_kind(ReplicationController).delete("rc", "default", options=ORPHAN)
         await c.clock.advance(30)
         assert await is_gone(c, ReplicationController, "rc")
         left = await c.pods()
@@ -114,7 +114,7 @@ def test_orphaning_deletion_of_a_deployment() -> None:
 
     async def scenario(c: ReplicaCluster) -> None:
         await c.create(deployment("d", 2, template(LABELS)))
-        await c.of(Deployment).delete("d", "default", options=ORPHAN)
+        await c.for_kind(Deployment).delete("d", "default", options=ORPHAN)
         await c.clock.advance(30)
         assert await is_gone(c, Deployment, "d")
         (left,) = (await c.sets()).values()
@@ -134,8 +134,8 @@ def test_dependent_with_another_valid_owner_is_kept() -> None:
         half = (await c.pods("name=gc"))[:5]
         owner = {"apiVersion": "v1", "kind": "ReplicationController", "name": "to-stay", "uid": stays.metadata.uid}
         for pod in half:
-            await c.of(Pod).patch(pod.metadata.name, {"metadata": {"ownerReferences": [owner]}}, "default")
-        await c.of(ReplicationController).delete("to-be-deleted", "default", options=FOREGROUND)
+            await c.for_kind(Pod).patch(pod.metadata.name, {"metadata": {"ownerReferences": [owner]}}, "default")
+        await c.for_kind(ReplicationController).delete("to-be-deleted", "default", options=FOREGROUND)
         await c.clock.advance(10)
         assert await is_gone(c, ReplicationController, "to-be-deleted")
         left = await c.pods("name=gc")
@@ -151,7 +151,7 @@ def test_owner_reference_cycle_does_not_block_deletion() -> None:
     """[sig-api-machinery] Garbage collector should not be blocked by dependency circle"""
 
     async def scenario(c: ReplicaCluster) -> None:
-        pods = c.of(Pod)
+        pods = c.for_kind(Pod)
         uids = {}
         for name in ("pod1", "pod2", "pod3"):
             value = {"metadata": {"name": name}, "spec": template(LABELS)["spec"]}

@@ -15,15 +15,15 @@ HERE = Selection(namespace=NAME)
 
 
 async def make(c: ReplicaCluster, name: str = NAME) -> Namespace:
-    namespace: Namespace = await c.of(Namespace).create(Namespace(metadata=ObjectMeta(name=name)))
+    namespace: Namespace = await c.for_kind(Namespace).create(Namespace(metadata=ObjectMeta(name=name)))
     await c.clock.settle()
-    assert (await c.of(ServiceAccount).get("default", name)).metadata.name == "default"
+    assert (await c.for_kind(ServiceAccount).get("default", name)).metadata.name == "default"
     return namespace
 
 
 async def read(c: ReplicaCluster) -> Namespace:
     await c.clock.settle()
-    namespace: Namespace = await c.of(Namespace).get(NAME)
+    namespace: Namespace = await c.for_kind(Namespace).get(NAME)
     return namespace
 
 
@@ -33,15 +33,15 @@ def test_deleting_a_namespace_deletes_its_pods() -> None:
     async def scenario(c: ReplicaCluster) -> None:
         await make(c)
         value = {"metadata": {"name": "test-pod", "namespace": NAME}, "spec": template({})["spec"]}
-        await c.of(Pod).create(codec.from_value(value, Pod))
+        await c.for_kind(Pod).create(codec.from_value(value, Pod))
         await c.clock.advance(5)
-        assert (await c.of(Pod).get("test-pod", NAME)).status.phase == "Running"
-        await c.of(Namespace).delete(NAME)
+        assert (await c.for_kind(Pod).get("test-pod", NAME)).status.phase == "Running"
+        await c.for_kind(Namespace).delete(NAME)
         await c.clock.advance(30)
         with pytest.raises(NotFound):
             await read(c)
         await make(c)
-        assert (await c.of(Pod).list(HERE)).items == []
+        assert (await c.for_kind(Pod).list(HERE)).items == []
 
     run_scenario(scenario)
 
@@ -53,13 +53,13 @@ def test_deleting_a_namespace_deletes_its_services() -> None:
     async def scenario(c: ReplicaCluster) -> None:
         await make(c)
         value = {"metadata": {"name": "test-service", "namespace": NAME}, "spec": {"ports": [{"port": 80}]}}
-        await c.of(Service).create(codec.from_value(value, Service))
-        await c.of(Namespace).delete(NAME)
+        await c.for_kind(Service).create(codec.from_value(value, Service))
+        await c.for_kind(Namespace).delete(NAME)
         await c.clock.advance(30)
         with pytest.raises(NotFound):
             await read(c)
         await make(c)
-        assert (await c.of(Service).list(HERE)).items == []
+        assert (await c.for_kind(Service).list(HERE)).items == []
 
     run_scenario(scenario)
 
@@ -69,7 +69,7 @@ def test_patch() -> None:
 
     async def scenario(c: ReplicaCluster) -> None:
         await make(c)
-        await c.of(Namespace).patch(NAME, {"metadata": {"labels": {"testLabel": "testValue"}}})
+        await c.for_kind(Namespace).patch(NAME, {"metadata": {"labels": {"testLabel": "testValue"}}})
         assert (await read(c)).metadata.labels["testLabel"] == "testValue"
 
     run_scenario(scenario)
@@ -82,7 +82,7 @@ def test_update() -> None:
         await make(c)
         changed = copy_of(await read(c))
         changed.metadata.labels["updated"] = "yes"
-        await c.of(Namespace).update(changed)
+        await c.for_kind(Namespace).update(changed)
         assert (await read(c)).metadata.labels["updated"] == "yes"
 
     run_scenario(scenario)
@@ -96,11 +96,11 @@ def test_status() -> None:
         assert (await read(c)).status.phase == "Active"
         condition = {"type": "StatusPatch", "status": "True", "reason": "E2E", "message": "Patched by an e2e test"}
         patch = {"status": {"conditions": [condition]}}
-        await c.of(Namespace).patch(NAME, patch, type=PatchType.MERGE, subresource="status")
+        await c.for_kind(Namespace).patch(NAME, patch, type=PatchType.MERGE, subresource="status")
         changed = copy_of(await read(c))
         assert [condition.type for condition in changed.status.conditions] == ["StatusPatch"]
         changed.status.conditions.append(NamespaceCondition(type="StatusUpdate", status="True", reason="E2E"))
-        await c.of(Namespace).update_status(changed)
+        await c.for_kind(Namespace).update_status(changed)
         assert [condition.type for condition in (await read(c)).status.conditions] == ["StatusPatch", "StatusUpdate"]
 
     run_scenario(scenario)
@@ -114,11 +114,11 @@ def test_finalizer() -> None:
         mine = "e2e.example.com/fakeFinalizer"
         changed = copy_of(await read(c))
         changed.spec.finalizers.append(mine)
-        await c.of(Namespace).update(changed, subresource="finalize")
+        await c.for_kind(Namespace).update(changed, subresource="finalize")
         changed = copy_of(await read(c))
         assert mine in changed.spec.finalizers
         changed.spec.finalizers.remove(mine)
-        await c.of(Namespace).update(changed, subresource="finalize")
+        await c.for_kind(Namespace).update(changed, subresource="finalize")
         assert mine not in (await read(c)).spec.finalizers
 
     run_scenario(scenario)
@@ -130,12 +130,12 @@ def test_pods_are_deleted_before_other_objects() -> None:
     async def scenario(c: ReplicaCluster) -> None:
         await make(c)
         meta = {"name": "test-pod", "namespace": NAME, "finalizers": ["e2e.example.com/finalizer"]}
-        await c.of(Pod).create(codec.from_value({"metadata": meta, "spec": template({})["spec"]}, Pod))
+        await c.for_kind(Pod).create(codec.from_value({"metadata": meta, "spec": template({})["spec"]}, Pod))
         value = {"metadata": {"name": "test-configmap", "namespace": NAME}, "data": {"key": "value"}}
-        await c.of(ConfigMap).create(codec.from_value(value, ConfigMap))
+        await c.for_kind(ConfigMap).create(codec.from_value(value, ConfigMap))
         await c.clock.advance(5)
-        assert (await c.of(Pod).get("test-pod", NAME)).status.phase == "Running"
-        await c.of(Namespace).delete(NAME)
+        assert (await c.for_kind(Pod).get("test-pod", NAME)).status.phase == "Running"
+        await c.for_kind(Namespace).delete(NAME)
         await c.clock.advance(300)
         namespace = await read(c)
         assert namespace.status.phase == "Terminating"
@@ -143,13 +143,13 @@ def test_pods_are_deleted_before_other_objects() -> None:
         assert conditions["NamespaceDeletionContentFailure"]
         assert conditions["NamespaceFinalizersRemaining"].status == "True"
         assert "e2e.example.com/finalizer in 1 resource instances" in conditions["NamespaceFinalizersRemaining"].message
-        assert (await c.of(Pod).get("test-pod", NAME)).metadata.deletionTimestamp is not None
-        assert (await c.of(ConfigMap).get("test-configmap", NAME)).metadata.deletionTimestamp is None
-        await c.of(Pod).patch("test-pod", {"metadata": {"finalizers": None}}, NAME, type=PatchType.MERGE)
+        assert (await c.for_kind(Pod).get("test-pod", NAME)).metadata.deletionTimestamp is not None
+        assert (await c.for_kind(ConfigMap).get("test-configmap", NAME)).metadata.deletionTimestamp is None
+        await c.for_kind(Pod).patch("test-pod", {"metadata": {"finalizers": None}}, NAME, type=PatchType.MERGE)
         await c.clock.advance(300)
         with pytest.raises(NotFound):
             await read(c)
         with pytest.raises(NotFound):
-            await c.of(ConfigMap).get("test-configmap", NAME)
+            await c.for_kind(ConfigMap).get("test-configmap", NAME)
 
     run_scenario(scenario)

@@ -69,7 +69,7 @@ def api(quota_cluster: QuotaCluster) -> Api:
 class Quota:
     def __init__(self, quota_cluster: QuotaCluster, name: str, hard: Value, scopes: Sequence[str] = ()) -> None:
         self._scene, self.name, self.hard = quota_cluster, name, hard
-        self.objects = quota_cluster.api.of("resourcequotas")
+        self.objects = quota_cluster.api.for_resource("resourcequotas")
         self.objects.create(name, spec={"hard": hard, "scopes": list(scopes)})
 
     def wait_for_use(self, **used: str) -> Value:
@@ -89,7 +89,7 @@ class Quota:
         """Check that no event so far has counted a pod."""
         self.objects.patch(self.name, {"metadata": {"annotations": {"the": "end"}}})
         while True:
-            _, obj = events.next()
+            _, obj = events.read_event()
             assert obj.get("status", {}).get("used", {}).get("pods", "0") == "0"
             if obj["metadata"].get("annotations", {}).get("the") == "end":
                 return
@@ -150,7 +150,7 @@ def test_object_count_follows_creation_and_deletion(
     quota = Quota(quota_cluster, "test-quota", {**HARD, counted: str(before + 1)})
     counts = counted.replace("/", "__").replace(".", "_")
     quota.wait_for_use(resourcequotas="1", **{counts: str(before)})
-    objects = api.of(plural, version)
+    objects = api.for_resource(plural, version)
     objects.create("first", **content)
     quota.wait_for_use(resourcequotas="1", **{counts: str(before + 1)})
     with pytest.raises(ApiError) as refused:
@@ -164,7 +164,7 @@ def test_object_count_follows_creation_and_deletion(
 
 def test_node_ports_and_load_balancers_are_counted(api: Api, quota_cluster: QuotaCluster) -> None:
     """An addition to the official test "capture the life of a service"."""
-    quota, services = Quota(quota_cluster, "test-quota", HARD), api.of("services")
+    quota, services = Quota(quota_cluster, "test-quota", HARD), api.for_resource("services")
     quota.wait_for_use(services="0", services_nodeports="0", services_loadbalancers="0")
     services.create("port", spec={"type": "NodePort", "ports": [{"port": 80}]})
     quota.wait_for_use(services="1", services_nodeports="1", services_loadbalancers="0")
@@ -179,7 +179,7 @@ def test_node_ports_and_load_balancers_are_counted(api: Api, quota_cluster: Quot
 
 def test_pod_resources_are_counted(api: Api, quota_cluster: QuotaCluster) -> None:
     """[sig-api-machinery] ResourceQuota should create a ResourceQuota and capture the life of a pod. [Conformance]"""
-    quota, pods = Quota(quota_cluster, "test-quota", HARD), api.of("pods")
+    quota, pods = Quota(quota_cluster, "test-quota", HARD), api.for_resource("pods")
     quota.wait_for_use(resourcequotas="1", pods="0")
     device = {DEVICE: "2"}
     requests = {"cpu": "500m", "memory": "252Mi", "ephemeral-storage": "30Gi", **device}
@@ -210,7 +210,7 @@ def test_pod_resources_are_counted(api: Api, quota_cluster: QuotaCluster) -> Non
 
 def test_update_and_deletion(api: Api) -> None:
     """[sig-api-machinery] ResourceQuota should be able to update and delete ResourceQuota. [Conformance]"""
-    quotas = api.of("resourcequotas")
+    quotas = api.for_resource("resourcequotas")
     quota = quotas.create("test-quota", spec={"hard": {"cpu": "1", "memory": "500Mi"}})
     assert quota["spec"]["hard"] == quotas.get("test-quota")["spec"]["hard"] == {"cpu": "1", "memory": "500Mi"}
     more = {"cpu": "2", "memory": "1Gi"}
@@ -222,7 +222,7 @@ def test_update_and_deletion(api: Api) -> None:
 
 def test_lifecycle(api: Api) -> None:
     """[sig-api-machinery] ResourceQuota should manage the lifecycle of a ResourceQuota [Conformance]"""
-    quotas, mine = api.of("resourcequotas"), f"e2e={api.namespace}"
+    quotas, mine = api.for_resource("resourcequotas"), f"e2e={api.namespace}"
     quotas.create("e2e-quota", {"e2e": api.namespace}, spec={"hard": {"cpu": "500m", "memory": "500Mi"}})
     (quota,) = api.get(quotas.all_namespaces_path, labelSelector=mine)["items"]
     assert quota["spec"]["hard"] == {"cpu": "500m", "memory": "500Mi"}
@@ -237,7 +237,7 @@ def test_lifecycle(api: Api) -> None:
 def test_status(api: Api, quota_cluster: QuotaCluster) -> None:
     """[sig-api-machinery] ResourceQuota should apply changes to a resourcequota status [Conformance]"""
     quotas, first, second = (
-        api.of("resourcequotas"),
+        api.for_resource("resourcequotas"),
         {"cpu": "500m", "memory": "500Mi"},
         {"cpu": "1", "memory": "1Gi"},
     )
@@ -249,12 +249,12 @@ def test_status(api: Api, quota_cluster: QuotaCluster) -> None:
     patched = quotas.patch("q", {"status": {"hard": second}}, "status", content=STRATEGIC)
     assert patched["status"]["hard"] == patched["spec"]["hard"] == second
     with quotas.watch(fieldSelector="metadata.name=q") as events:
-        assert events.until("ADDED")["status"]["hard"] == second
+        assert events.wait_for("ADDED")["status"]["hard"] == second
         assert quotas.get("q", "status")["status"]["hard"] == second
         third = {"cpu": "2", "memory": "2Gi"}
         again = quotas.patch("q", {"status": {"hard": third}}, "status", content=STRATEGIC)
         assert (again["status"]["hard"], again["spec"]["hard"]) == (third, second)
-        events.until("MODIFIED", lambda obj: obj["status"]["hard"] == third and obj["spec"]["hard"] == second)
+        events.wait_for("MODIFIED", lambda obj: obj["status"]["hard"] == third and obj["spec"]["hard"] == second)
     quota.hard = second
     quota.wait_for_use()
 
@@ -266,7 +266,7 @@ MODEST_USE = {"requests_cpu": "500m", "requests_memory": "200Mi", "limits_cpu": 
 
 def check_counted_by_one_quota(api: Api, quota: Quota, other: Quota, spec: Value, used: Value) -> None:
     """Create and delete a pod that must be counted by `quota` and not by `other`."""
-    pods = api.of("pods")
+    pods = api.for_resource("pods")
     with other.history() as events:
         pods.create("test-pod", spec=spec)
         quota.wait_for_use(pods="1", **used)

@@ -16,84 +16,84 @@ AHEAD = 5
 """How many events the writer may be ahead of the watches."""
 
 
-def changed(maps: Objects, name: str, mutation: str) -> Value:
+def set_mutation(maps: Objects, name: str, mutation: str) -> Value:
     return maps.change(name, lambda obj: obj.update(data={"mutation": mutation}))
 
 
-def labelled(maps: Objects, name: str, value: str) -> Value:
+def set_label(maps: Objects, name: str, value: str) -> Value:
     return maps.change(name, lambda obj: obj["metadata"]["labels"].update({KEY: value}))
 
 
 def test_watches_with_different_label_selectors(api: Api) -> None:
     """[sig-api-machinery] Watchers should observe add, update, and delete watch notifications on configmaps
     [Conformance]"""
-    maps = api.of("configmaps")
+    maps = api.for_resource("configmaps")
     with (
         maps.watch(labelSelector=f"{KEY} in (A)") as watch_a,
         maps.watch(labelSelector=f"{KEY} in (B)") as watch_b,
         maps.watch(labelSelector=f"{KEY} in (A,B)") as watch_ab,
     ):
         happened = [("ADDED", maps.create("a", {KEY: "A"}))]
-        happened += [("MODIFIED", changed(maps, "a", mutation)) for mutation in ("1", "2")]
+        happened += [("MODIFIED", set_mutation(maps, "a", mutation)) for mutation in ("1", "2")]
         for watch in (watch_a, watch_ab):
-            assert [watch.next() for _ in happened] == happened
+            assert [watch.read_event() for _ in happened] == happened
         maps.delete("a")
         for watch in (watch_a, watch_ab):
             assert watch.take(1) == [("DELETED", "a")]
         created_map = maps.create("b", {KEY: "B"})
         maps.delete("b")
         for watch in (watch_b, watch_ab):
-            assert watch.next() == ("ADDED", created_map)
+            assert watch.read_event() == ("ADDED", created_map)
             assert watch.take(1) == [("DELETED", "b")]
         maps.create("last", {KEY: "A"})
         assert watch_a.take(1) == watch_ab.take(1) == [("ADDED", "last")]
-        labelled(maps, "last", "B")
+        set_label(maps, "last", "B")
         assert watch_b.take(1) == [("ADDED", "last")]
 
 
 def test_watch_from_a_resource_version(api: Api) -> None:
     """[sig-api-machinery] Watchers should be able to start watching from a specific resource version [Conformance]"""
-    maps = api.of("configmaps")
+    maps = api.for_resource("configmaps")
     maps.create("m", {KEY: "from"})
-    first, second = (changed(maps, "m", mutation) for mutation in ("1", "2"))
+    first, second = (set_mutation(maps, "m", mutation) for mutation in ("1", "2"))
     maps.delete("m")
     with maps.watch(labelSelector=f"{KEY}=from", resourceVersion=first["metadata"]["resourceVersion"]) as events:
-        assert events.next() == ("MODIFIED", second)
+        assert events.read_event() == ("MODIFIED", second)
         assert events.take(1) == [("DELETED", "m")]
 
 
 def test_watch_resumes_from_the_last_resource_version(api: Api) -> None:
     """[sig-api-machinery] Watchers should be able to restart watching from the last resource version observed by the
     previous watch [Conformance]"""
-    maps = api.of("configmaps")
+    maps = api.for_resource("configmaps")
     with maps.watch(labelSelector=f"{KEY}=again") as events:
         created_map = maps.create("m", {KEY: "again"})
-        changed(maps, "m", "1")
-        assert events.next() == ("ADDED", created_map)
-        type, last = events.next()
+        set_mutation(maps, "m", "1")
+        assert events.read_event() == ("ADDED", created_map)
+        type, last = events.read_event()
         assert type == "MODIFIED"
-    second = changed(maps, "m", "2")
+    second = set_mutation(maps, "m", "2")
     with maps.watch(labelSelector=f"{KEY}=again", resourceVersion=last["metadata"]["resourceVersion"]) as events:
         maps.delete("m")
-        assert events.next() == ("MODIFIED", second)
+        assert events.read_event() == ("MODIFIED", second)
         assert events.take(1) == [("DELETED", "m")]
 
 
 def test_object_that_leaves_the_selector_is_reported_deleted(api: Api) -> None:
     """[sig-api-machinery] Watchers should observe an object deletion if it stops meeting the requirements of the
     selector [Conformance]"""
-    maps = api.of("configmaps")
+    maps = api.for_resource("configmaps")
     with maps.watch(labelSelector=f"{KEY}=right") as events:
         created_map = maps.create("m", {KEY: "right"})
-        first = changed(maps, "m", "1")
-        labelled(maps, "m", "wrong")
-        assert (events.next(), events.next()) == (("ADDED", created_map), ("MODIFIED", first))
+        first = set_mutation(maps, "m", "1")
+        set_label(maps, "m", "wrong")
+        assert (events.read_event(), events.read_event()) == (("ADDED", created_map), ("MODIFIED", first))
         assert events.take(1) == [("DELETED", "m")]
-        changed(maps, "m", "2")
-        back = labelled(maps, "m", "right")
-        third = changed(maps, "m", "3")
+        set_mutation(maps, "m", "2")
+        back = set_label(maps, "m", "right")
+        third = set_mutation(maps, "m", "3")
         maps.delete("m")
-        assert (events.next(), events.next()) == (("ADDED", back), ("MODIFIED", third))
+        assert (events.read_event(), events.read_event()) == (("ADDED", back), ("MODIFIED", third))
         assert events.take(1) == [("DELETED", "m")]
 
 
@@ -104,13 +104,13 @@ def concurrent_writer(cluster: Cluster, namespace: str) -> Iterator[threading.Se
 
     def write() -> None:
         api = Api(cluster, namespace)
-        maps, number = api.of("configmaps"), 0
+        maps, number = api.for_resource("configmaps"), 0
         while room.acquire() and not is_over.is_set():
             name, turn = f"m-{number // 3}", number % 3
             if turn == 0:
                 maps.create(name)
             elif turn == 1:
-                changed(maps, name, "1")
+                set_mutation(maps, name, "1")
             else:
                 maps.delete(name)
             number += 1
@@ -128,12 +128,12 @@ def concurrent_writer(cluster: Cluster, namespace: str) -> Iterator[threading.Se
 
 def test_concurrent_watches_receive_the_same_order(api: Api, sampan_cluster: Cluster) -> None:
     """[sig-api-machinery] Watchers should receive events on concurrent watches in same order [Conformance]"""
-    maps, watches = api.of("configmaps"), list[Watch]()
+    maps, watches = api.for_resource("configmaps"), list[Watch]()
     version = api.get(maps.collection_path)["metadata"]["resourceVersion"]
     with concurrent_writer(sampan_cluster, api.namespace) as room, ExitStack() as stack:
         for _ in range(ROUNDS):
             watches.append(stack.enter_context(maps.watch(resourceVersion=version)))
-            versions = {watch.next()[1]["metadata"]["resourceVersion"] for watch in watches}
+            versions = {watch.read_event()[1]["metadata"]["resourceVersion"] for watch in watches}
             assert len(versions) == 1
             (version,) = versions
             room.release()

@@ -50,26 +50,26 @@ class ReplicaCluster:
     cluster: Cluster
     clock: VirtualClock
 
-    def of(self, type: type[Any]) -> Any:
+    def for_kind(self, type: type[Any]) -> Any:
         return self.cluster.client.for_kind(type)
 
     async def create(self, obj: Any, pass_s: float = 2) -> Any:
-        created = await self.of(type(obj)).create(obj, "default")
+        created = await self.for_kind(type(obj)).create(obj, "default")
         await self.clock.advance(pass_s)
         return created
 
     async def get(self, type: type[Any], name: str) -> Any:
         await self.clock.settle()
-        return await self.of(type).get(name, "default")
+        return await self.for_kind(type).get(name, "default")
 
     async def pods(self, labels: str = "") -> Sequence[Pod]:
         await self.clock.settle()
-        pods: Sequence[Pod] = (await self.of(Pod).list_all(Selection(namespace="default", labels=labels))).items
+        pods: Sequence[Pod] = (await self.for_kind(Pod).list_all(Selection(namespace="default", labels=labels))).items
         return pods
 
     async def sets(self) -> dict[str, ReplicaSet]:
         await self.clock.settle()
-        replica_sets = (await self.of(ReplicaSet).list_all(Selection(namespace="default"))).items
+        replica_sets = (await self.for_kind(ReplicaSet).list_all(Selection(namespace="default"))).items
         return {rs.metadata.name: rs for rs in replica_sets}
 
 

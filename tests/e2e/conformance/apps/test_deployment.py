@@ -26,7 +26,7 @@ REVISION = "deployment.kubernetes.io/revision"
 async def set_image(c: ReplicaCluster, name: str, image: str, **annotations: Any) -> None:
     behaviour = {f"hollow.sampan.dev/{key}": value for key, value in annotations.items()}
     pods = {"metadata": {"annotations": behaviour}, "spec": {"containers": [{"name": "c", "image": image}]}}
-    await c.of(Deployment).patch(name, {"spec": {"template": pods}}, "default")
+    await c.for_kind(Deployment).patch(name, {"spec": {"template": pods}}, "default")
 
 
 def is_complete(deployment: Deployment) -> bool:
@@ -39,7 +39,7 @@ def test_scale() -> None:
     """[sig-apps] Deployment Deployment should have a working scale subresource"""
 
     async def scenario(c: ReplicaCluster) -> None:
-        deployments = c.of(Deployment)
+        deployments = c.for_kind(Deployment)
         await c.create(deployment("test-new-deployment", 1, template({"name": "sample"})))
         assert is_complete(await c.get(Deployment, "test-new-deployment"))
         scale = await deployments.get_subresource("scale", "test-new-deployment", "default")
@@ -107,11 +107,11 @@ def test_old_replica_sets_are_deleted() -> None:
     async def scenario(c: ReplicaCluster) -> None:
         labels = {"name": "cleanup-pod"}
         await c.create(replica_set("test-cleanup-controller", 1, template({**labels, "pod": "httpd"})))
-        version = (await c.of(Pod).list(Selection(namespace="default"))).resource_version
+        version = (await c.for_kind(Pod).list(Selection(namespace="default"))).resource_version
         await c.create(deployment("test-cleanup-deployment", 1, template(labels), revisionHistoryLimit=0), 10)
         assert len(await c.sets()) == 1
         chosen = Selection(namespace="default")
-        async with c.of(Pod).watch(chosen, resource_version=version, timeout_s=1) as events:
+        async with c.for_kind(Pod).watch(chosen, resource_version=version, timeout_s=1) as events:
             added = [event async for batch in events for event in batch if event.type == ADDED]
         assert len(added) == 1
 
@@ -133,7 +133,7 @@ def test_proportional_scaling() -> None:
         await c.clock.advance(2)
         sizes = {rs.metadata.name == first.metadata.name: rs.spec.replicas for rs in (await c.sets()).values()}
         assert sizes == {True: 8, False: 5}
-        await c.of(Deployment).patch("webserver-deployment", {"spec": {"replicas": 30}}, "default")
+        await c.for_kind(Deployment).patch("webserver-deployment", {"spec": {"replicas": 30}}, "default")
         await c.clock.advance(2)
         sizes = {rs.metadata.name == first.metadata.name: rs.spec.replicas for rs in (await c.sets()).values()}
         assert sizes == {True: 20, False: 13}
@@ -171,7 +171,7 @@ def test_lifecycle() -> None:
     """[sig-apps] Deployment should run the lifecycle of a Deployment"""
 
     async def scenario(c: ReplicaCluster) -> None:
-        deployments = c.of(Deployment)
+        deployments = c.for_kind(Deployment)
         labels = {"test-deployment-static": "true"}
         await c.create(deployment("test-deployment", 2, template(labels)))
         assert (await c.get(Deployment, "test-deployment")).status.readyReplicas == 2
@@ -216,7 +216,7 @@ def test_status_endpoints() -> None:
     """[sig-apps] Deployment should validate Deployment Status endpoints"""
 
     async def scenario(c: ReplicaCluster) -> None:
-        deployments = c.of(Deployment)
+        deployments = c.for_kind(Deployment)
         await c.create(deployment("test-deployment", 1, template({"e2e": "testing"})))
         changed = copy_of(await c.get(Deployment, "test-deployment"))
         new_condition = DeploymentCondition(
@@ -232,6 +232,6 @@ def test_status_endpoints() -> None:
         await c.clock.advance(2)
         with pytest.raises(errors.NotFound):
             await deployments.get("test-deployment", "default")
-        assert (await c.of(ReplicaSet).list_all(Selection(namespace="default"))).items == []
+        assert (await c.for_kind(ReplicaSet).list_all(Selection(namespace="default"))).items == []
 
     run_scenario(scenario)

@@ -31,14 +31,14 @@ async def make_pods(c: ReplicaCluster, count: int) -> None:
 
 async def evict(c: ReplicaCluster, name: str) -> None:
     eviction = Eviction(metadata=ObjectMeta(name=name, namespace="default"))
-    await c.of(Pod).create_subresource("eviction", name, eviction, "default")
+    await c.for_kind(Pod).create_subresource("eviction", name, eviction, "default")
 
 
 def test_create_update_patch_delete() -> None:
     """[sig-apps] DisruptionController should create a PodDisruptionBudget"""
 
     async def scenario(c: ReplicaCluster) -> None:
-        budgets = c.of(PodDisruptionBudget)
+        budgets = c.for_kind(PodDisruptionBudget)
         await c.create(budget(minAvailable="1%"))
         stored_budget = await c.get(PodDisruptionBudget, "foo")
         assert stored_budget.status.observedGeneration == stored_budget.metadata.generation
@@ -63,8 +63,8 @@ def test_list_and_delete_collection() -> None:
     collection of PodDisruptionBudgets"""
 
     async def scenario(c: ReplicaCluster) -> None:
-        budgets = c.of(PodDisruptionBudget)
-        await c.of(Namespace).create(Namespace(metadata=ObjectMeta(name="other")))
+        budgets = c.for_kind(PodDisruptionBudget)
+        await c.for_kind(Namespace).create(Namespace(metadata=ObjectMeta(name="other")))
         for name in ("foo", "foo2"):
             await budgets.create(budget(name, minAvailable="1%"))
         await budgets.create(budget("foo3", "other", minAvailable="1%"))
@@ -93,7 +93,7 @@ def test_update_and_patch_status() -> None:
     """[sig-apps] DisruptionController should update/patch PodDisruptionBudget status"""
 
     async def scenario(c: ReplicaCluster) -> None:
-        budgets = c.of(PodDisruptionBudget)
+        budgets = c.for_kind(PodDisruptionBudget)
         await c.create(budget(minAvailable=1))
         await make_pods(c, 1)
         changed = copy_of(await c.get(PodDisruptionBudget, "foo"))
@@ -116,7 +116,7 @@ def test_eviction_is_blocked_until_the_budget_allows_it() -> None:
     """[sig-apps] DisruptionController should block an eviction until the PDB is updated to allow it"""
 
     async def scenario(c: ReplicaCluster) -> None:
-        budgets = c.of(PodDisruptionBudget)
+        budgets = c.for_kind(PodDisruptionBudget)
         await c.create(budget(minAvailable=3))
         await make_pods(c, 3)
         with pytest.raises(TooManyRequests) as refused:

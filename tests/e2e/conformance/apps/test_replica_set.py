@@ -26,7 +26,7 @@ def test_replace_and_patch() -> None:
     """[sig-apps] ReplicaSet Replace and Patch tests"""
 
     async def scenario(c: ReplicaCluster) -> None:
-        sets = c.of(ReplicaSet)
+        sets = c.for_kind(ReplicaSet)
         await c.create(replica_set("test-rs", 1, template(LABELS, OTHER_IMAGE)))
         assert [is_running(pod) for pod in await c.pods()] == [True]
         scaled = copy_of(await c.get(ReplicaSet, "test-rs"))
@@ -53,7 +53,7 @@ def test_scale() -> None:
     """[sig-apps] ReplicaSet Replicaset should have a working scale subresource"""
 
     async def scenario(c: ReplicaCluster) -> None:
-        sets = c.of(ReplicaSet)
+        sets = c.for_kind(ReplicaSet)
         await c.create(replica_set("test-rs", 1, template(LABELS)))
         scale = await sets.get_subresource("scale", "test-rs", "default")
         assert (scale.spec.replicas, scale.status.replicas) == (1, 1)
@@ -83,7 +83,7 @@ def test_adopts_and_releases() -> None:
         assert [reference.uid for reference in pod.metadata.ownerReferences] == [created.metadata.uid]
 
         patch = {"metadata": {"labels": {"name": "not-matching"}}}
-        await c.of(Pod).patch(pod.metadata.name, patch, "default")
+        await c.for_kind(Pod).patch(pod.metadata.name, patch, "default")
         await c.clock.advance(1)
         assert (await c.get(Pod, pod.metadata.name)).metadata.ownerReferences == []
         assert len(await c.pods("name=pod-adoption-release")) == 1
@@ -99,10 +99,10 @@ def test_list_and_delete_a_collection() -> None:
         chosen = Selection(namespace="default", labels="e2e=replicaset")
         await c.create(replica_set("test-rs", 3, template(labels)))
         assert (await c.get(ReplicaSet, "test-rs")).status.readyReplicas == 3
-        assert len((await c.of(ReplicaSet).list(chosen)).items) == 1
-        await c.of(ReplicaSet).delete_collection(chosen, options=Delete(propagation="Background"))
+        assert len((await c.for_kind(ReplicaSet).list(chosen)).items) == 1
+        await c.for_kind(ReplicaSet).delete_collection(chosen, options=Delete(propagation="Background"))
         await c.clock.advance(2)
-        assert (await c.of(ReplicaSet).list(chosen)).items == []
+        assert (await c.for_kind(ReplicaSet).list(chosen)).items == []
         assert await c.pods() == []
 
     run_scenario(scenario)
@@ -127,7 +127,7 @@ def test_status_endpoints() -> None:
     """[sig-apps] ReplicaSet should validate Replicaset Status endpoints"""
 
     async def scenario(c: ReplicaCluster) -> None:
-        sets = c.of(ReplicaSet)
+        sets = c.for_kind(ReplicaSet)
         await c.create(replica_set("test-rs", 1, template(LABELS)))
         patched = await sets.get("test-rs", "default")
         assert patched.status.replicas == 1

@@ -41,7 +41,7 @@ def test_scale() -> None:
     """[sig-apps] ReplicationController should get and update a ReplicationController scale"""
 
     async def scenario(c: ReplicaCluster) -> None:
-        controllers = c.of(ReplicationController)
+        controllers = c.for_kind(ReplicationController)
         await c.create(replication_controller("e2e-rc", 1, template(LABELS)))
         scale: Scale = await controllers.get_subresource("scale", "e2e-rc", "default")
         assert (scale.spec.replicas, scale.status.replicas, scale.status.selector) == (1, 1, "name=rc")
@@ -63,7 +63,7 @@ def test_releases_pods_that_no_longer_match() -> None:
         created = await c.create(replication_controller("pod-release", 1, template({"name": "pod-release"})))
         (pod,) = await c.pods("name=pod-release")
         patch = {"metadata": {"labels": {"name": "released"}}}
-        await c.of(Pod).patch(pod.metadata.name, patch, "default", type=PatchType.MERGE)
+        await c.for_kind(Pod).patch(pod.metadata.name, patch, "default", type=PatchType.MERGE)
         await c.clock.advance(1)
         released = await c.get(Pod, pod.metadata.name)
         assert created.metadata.uid not in [reference.uid for reference in released.metadata.ownerReferences]
@@ -103,7 +103,7 @@ def test_exceeded_quota_sets_a_failure_condition() -> None:
 
         scaled = copy_of(controller)
         scaled.spec.replicas = 2
-        await c.of(ReplicationController).update(scaled)
+        await c.for_kind(ReplicationController).update(scaled)
         await c.clock.advance(1)
         assert condition(await c.get(ReplicationController, "condition-test"), "ReplicaFailure") is None
 
@@ -114,7 +114,7 @@ def test_lifecycle() -> None:
     """[sig-apps] ReplicationController should test the lifecycle of a ReplicationController"""
 
     async def scenario(c: ReplicaCluster) -> None:
-        controllers = c.of(ReplicationController)
+        controllers = c.for_kind(ReplicationController)
         labels = {"test-rc-static": "true"}
         all_of_them = Selection(namespace="default", labels="test-rc-static=true")
         await c.create(replication_controller("rc-test", 1, template(labels)))

@@ -10,7 +10,7 @@ def test_two_untainted_nodes() -> None:
 
     async def scenario(c: ReplicaCluster) -> None:
         await c.clock.advance(2)
-        nodes = (await c.of(Node).list()).items
+        nodes = (await c.for_kind(Node).list()).items
         assert len(nodes) >= 2
         for node in nodes:
             assert (node.spec.taints, node.spec.unschedulable) == ([], False)

@@ -31,9 +31,9 @@ def test_csr_api(api: Api, sampan_cluster: Cluster) -> None:
     name = f"{api.namespace}-parts"
     request = requests.create(name, spec=spec)
     assert request["spec"]["expirationSeconds"] == 3600
-    assert [request["metadata"]["name"] for request in requests.all(fieldSelector=f"spec.signerName={signer}")] == [
-        name
-    ]
+    assert [
+        request["metadata"]["name"] for request in requests.list_all(fieldSelector=f"spec.signerName={signer}")
+    ] == [name]
 
     patch = {"conditions": [condition("ApprovalPatch")]}
     obj = check_subresource(

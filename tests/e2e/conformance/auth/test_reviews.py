@@ -12,13 +12,13 @@ REVIEWS = "/apis/authorization.k8s.io/v1"
 def test_subject_access_reviews(api: Api, is_allowed: bool) -> None:
     """[sig-auth] SubjectReview should support SubjectReview API operations [Conformance]"""
     namespace = api.namespace
-    uid = api.of("serviceaccounts").create("e2e")["metadata"]["uid"]
+    uid = api.for_resource("serviceaccounts").create("e2e")["metadata"]["uid"]
     user = f"system:serviceaccount:{namespace}:e2e"
     groups = ["system:authenticated", "system:serviceaccounts", f"system:serviceaccounts:{namespace}"]
     if is_allowed:
         subjects = [{"kind": "ServiceAccount", "name": "e2e", "namespace": namespace}]
         role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"}
-        api.of("rolebindings", "rbac.authorization.k8s.io/v1").create("e2e", subjects=subjects, roleRef=role)
+        api.for_resource("rolebindings", "rbac.authorization.k8s.io/v1").create("e2e", subjects=subjects, roleRef=role)
     attributes = {"verb": "list", "resource": "configmaps", "namespace": namespace, "version": "v1"}
     spec = {"user": user, "groups": groups, "uid": uid, "resourceAttributes": attributes}
     version = {"apiVersion": "authorization.k8s.io/v1"}
@@ -32,7 +32,7 @@ def test_subject_access_reviews(api: Api, is_allowed: bool) -> None:
 def may_list(api: Api, user: str, uid: str, groups: list[str]) -> bool:
     """Whether the service account itself can list config maps."""
     try:
-        api.as_user(user, uid=uid, groups=groups).of("configmaps").all()
+        api.as_user(user, uid=uid, groups=groups).for_resource("configmaps").list_all()
     except ApiError as refused:
         if (refused.code, refused.reason) != (403, "Forbidden"):
             raise

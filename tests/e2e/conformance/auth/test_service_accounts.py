@@ -10,7 +10,7 @@ ROOT = "kube-root-ca.crt"
 
 def test_lifecycle(api: Api) -> None:
     """[sig-auth] ServiceAccounts should run through the lifecycle of a ServiceAccount [Conformance]"""
-    accounts, label = api.of("serviceaccounts"), {"test-serviceaccount-static": api.namespace}
+    accounts, label = api.for_resource("serviceaccounts"), {"test-serviceaccount-static": api.namespace}
     selector = f"test-serviceaccount-static={api.namespace}"
     created = accounts.create("testserviceaccount", label)
     assert accounts.get("testserviceaccount")["metadata"]["uid"] == created["metadata"]["uid"]
@@ -19,16 +19,16 @@ def test_lifecycle(api: Api) -> None:
         patched = accounts.patch("testserviceaccount", {"automountServiceAccountToken": False}, content=STRATEGIC)
         assert patched["automountServiceAccountToken"] is False
         assert version_of(patched) > version_of(created)
-        events.until("MODIFIED", lambda obj: obj["automountServiceAccountToken"] is False)
+        events.wait_for("MODIFIED", lambda obj: obj["automountServiceAccountToken"] is False)
         (account,) = api.get(accounts.all_namespaces_path, labelSelector=selector)["items"]
         assert (account["metadata"]["namespace"], account["automountServiceAccountToken"]) == (api.namespace, False)
         accounts.delete_all("")
-        assert events.until("DELETED")["metadata"]["name"] == "testserviceaccount"
+        assert events.wait_for("DELETED")["metadata"]["name"] == "testserviceaccount"
 
 
 def test_update(api: Api) -> None:
     """[sig-auth] ServiceAccounts should update a ServiceAccount [Conformance]"""
-    accounts = api.of("serviceaccounts")
+    accounts = api.for_resource("serviceaccounts")
     assert accounts.create("e2e-sa", automountServiceAccountToken=False)["automountServiceAccountToken"] is False
     updated = accounts.change("e2e-sa", lambda obj: obj.update(automountServiceAccountToken=True))
     assert updated["automountServiceAccountToken"] is True
@@ -38,7 +38,7 @@ def test_update(api: Api) -> None:
 def test_token_request_and_token_review(api: Api) -> None:
     """[sig-auth] ServiceAccounts should create a serviceAccountToken and ensure a successful TokenReview
     [Conformance]"""
-    accounts = api.of("serviceaccounts")
+    accounts = api.for_resource("serviceaccounts")
     accounts.create("e2e-sa")
     request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
     token = api.send("POST", accounts.path("e2e-sa", "token"), request)["status"]["token"]
@@ -55,13 +55,13 @@ def test_token_request_and_token_review(api: Api) -> None:
 
 def test_root_ca_config_map_is_restored(api: Api) -> None:
     """[sig-auth] ServiceAccounts should guarantee kube-root-ca.crt exist in any namespace [Conformance]"""
-    maps = api.of("configmaps")
+    maps = api.for_resource("configmaps")
     with maps.watch(fieldSelector=f"metadata.name={ROOT}") as events:
-        first = events.until("ADDED")
+        first = events.wait_for("ADDED")
         assert "BEGIN CERTIFICATE" in first["data"]["ca.crt"]
         maps.delete(ROOT)
-        again = events.until("ADDED")
+        again = events.wait_for("ADDED")
         assert again["metadata"]["uid"] != first["metadata"]["uid"]
         maps.update({"metadata": {"name": ROOT}, "data": {"ca.crt": ""}})
-        events.until("MODIFIED", lambda obj: obj["data"] == {"ca.crt": ""})
-        assert events.until("MODIFIED")["data"] == first["data"]
+        events.wait_for("MODIFIED", lambda obj: obj["data"] == {"ca.crt": ""})
+        assert events.wait_for("MODIFIED")["data"] == first["data"]

@@ -10,8 +10,8 @@ from sampan.api.codec import json
 from sampan.api.types.authentication_v1 import TokenReview
 from sampan.api.types.core_v1 import ConfigMap, Node, Pod, ServiceAccount
 from sampan.apiserver.config.server_config import ISSUER
-from tests.e2e.conformance.node.pods import container, run, status
-from tests.e2e.conformance.own_python import own_python
+from tests.e2e.conformance.node.pods import container, container_status, create_pod
+from tests.e2e.conformance.own_python import python_program
 from tests.e2e.conformance.storage.real_node import NODE, RealNode, concurrent_scenario
 
 HERE = "/var/run/secrets/kubernetes.io/serviceaccount"
@@ -24,7 +24,7 @@ async def account(node: RealNode, name: str, **content: Any) -> None:
 
 
 def message(pod: Pod, name: str) -> str:
-    state = status(pod, name).state.terminated
+    state = container_status(pod, name).state.terminated
     assert state is not None
     return state.message
 
@@ -41,7 +41,7 @@ async def test_token_is_mounted(node: RealNode) -> None:
     readers = [
         container(f"reads-{number}", f"cat {HERE}/{file} > /dev/termination-log") for number, file in enumerate(files)
     ]
-    await run(node, *readers, restartPolicy="Never", serviceAccountName="mount-test")
+    await create_pod(node, *readers, restartPolicy="Never", serviceAccountName="mount-test")
     pod = await node.wait_until_succeeded("p")
     token, ca, namespace = (message(pod, reader["name"]) for reader in readers)
     assert namespace == node.namespace
@@ -75,7 +75,7 @@ async def test_automount_opt_out(node: RealNode) -> None:
         expected[pod] = automounts if automounts is not None else name != "nomount"
         script = f"ls {HERE} > /dev/termination-log 2>&1; exit 0"
         more = {} if automounts is None else {"automountServiceAccountToken": automounts}
-        created = await run(
+        created = await create_pod(
             node, container(script=script), name=pod, restartPolicy="Never", serviceAccountName=name, **more
         )
         paths = [mount.mountPath for container in created.spec.containers or () for mount in container.volumeMounts]
@@ -84,14 +84,14 @@ async def test_automount_opt_out(node: RealNode) -> None:
     assert {pod: names.split() == ["ca.crt", "namespace", "token"] for pod, names in listed.items()} == expected
 
 
-def projected(**token: Any) -> dict[str, Any]:
+def token_volume(**token: Any) -> dict[str, Any]:
     return {"name": "v", "projected": {"sources": [{"serviceAccountToken": {"path": "token", **token}}]}}
 
 
 @concurrent_scenario
 async def test_projected_token(node: RealNode) -> None:
     """[sig-auth] ServiceAccounts should mount projected service account token [Conformance]"""
-    output = await node.output("cat /v/token", projected(expirationSeconds=3600))
+    output = await node.output("cat /v/token", token_volume(expirationSeconds=3600))
     assert re.fullmatch(r"[A-Za-z0-9_=-]+\.[A-Za-z0-9_=-]+\.[A-Za-z0-9_=-]+", output)
     review_status = (await review(node, output)).status
     assert review_status.authenticated
@@ -128,10 +128,10 @@ async def test_issuer_discovery(node: RealNode) -> None:
     """[sig-auth] ServiceAccounts ServiceAccountIssuerDiscovery should support OIDC discovery of service account issuer
     [Conformance]"""
     name = urlsplit(ISSUER).hostname
-    program = own_python(VERIFIES, f"https://{name}:{urlsplit(node.url).port}", "oidc-discovery-test", ISSUER)
+    program = python_program(VERIFIES, f"https://{name}:{urlsplit(node.url).port}", "oidc-discovery-test", ISSUER)
     program.container["volumeMounts"].append({"name": "v", "mountPath": "/v"})
-    token = projected(expirationSeconds=600, audience="oidc-discovery-test")
-    await run(
+    token = token_volume(expirationSeconds=600, audience="oidc-discovery-test")
+    await create_pod(
         node,
         container(**program.container, terminationMessagePolicy="FallbackToLogsOnError"),
         restartPolicy="Never",

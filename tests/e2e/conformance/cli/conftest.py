@@ -7,7 +7,7 @@ import pytest
 
 from sampan.testing import Cluster
 from tests.e2e.conformance.storage.real_node import real_cluster
-from tests.e2e.kubectl.command import Kubectl, find
+from tests.e2e.kubectl.command import Kubectl, find_kubectl
 
 
 @pytest.fixture(scope="module")
@@ -20,7 +20,7 @@ def cluster() -> Iterator[Cluster]:
 def real_node_kubectl(cluster: Cluster, kubectl_home: Path) -> Iterator[Kubectl]:
     """The real kubectl for the cluster with a real node; the fixture `kubectl` is for the cluster that all tests
     share."""
-    program = find()
+    program = find_kubectl()
     if program is None:
         pytest.skip("there is no kubectl here")
     with cluster.namespace("cli") as namespace:

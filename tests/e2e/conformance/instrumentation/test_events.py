@@ -10,12 +10,12 @@ SERIES = {"count": 100, "lastObservedTime": "2017-09-19T13:49:16.000000Z"}
 EVENTS = "events.k8s.io/v1"
 
 
-def core(api: Api, name: str) -> dict[str, Any]:
+def core_event(api: Api, name: str) -> dict[str, Any]:
     about = {"namespace": api.namespace}
     return {"message": f"This is {name}", "reason": "Test", "type": "Normal", "count": 1, "involvedObject": about}
 
 
-def modern(api: Api, name: str) -> dict[str, Any]:
+def modern_event(api: Api, name: str) -> dict[str, Any]:
     return {
         "regarding": {"namespace": api.namespace},
         "eventTime": "2017-09-19T13:49:16.000000Z",
@@ -45,8 +45,8 @@ def is_listed(api: Api, events: Objects, label: str) -> list[bool]:
 
 def test_lifecycle(api: Api) -> None:
     """[sig-instrumentation] Events should manage the lifecycle of an event [Conformance]"""
-    events, label = api.of("events"), "testevent-constant=true"
-    events.create("event-test", {"testevent-constant": "true"}, **core(api, "event-test"))
+    events, label = api.for_resource("events"), "testevent-constant=true"
+    events.create("event-test", {"testevent-constant": "true"}, **core_event(api, "event-test"))
     assert is_listed(api, events, label) == [True, True]
     events.patch("event-test", {"message": "This is a test event - patched"}, content=STRATEGIC)
     stored = events.get("event-test")
@@ -61,12 +61,12 @@ def test_lifecycle(api: Api) -> None:
 def test_events_v1_lifecycle(api: Api) -> None:
     """[sig-instrumentation] Events API should ensure that an event can be fetched, patched, deleted, and listed
     [Conformance]"""
-    events, label = api.of("events", EVENTS), "testevent-constant=true"
-    created = events.create("event-test", {"testevent-constant": "true"}, **modern(api, "event-test"))
-    events.create("other", **{**modern(api, "other"), "reportingController": "other-controller"})
+    events, label = api.for_resource("events", EVENTS), "testevent-constant=true"
+    created = events.create("event-test", {"testevent-constant": "true"}, **modern_event(api, "event-test"))
+    events.create("other", **{**modern_event(api, "other"), "reportingController": "other-controller"})
     assert is_listed(api, events, label) == [True, True]
-    for kind, field in ((api.of("events"), "source"), (events, "reportingController")):
-        (event,) = kind.all(fieldSelector=f"{field}=test-controller")
+    for kind, field in ((api.for_resource("events"), "source"), (events, "reportingController")):
+        (event,) = kind.list_all(fieldSelector=f"{field}=test-controller")
         assert event["metadata"]["name"] == "event-test"
     first = {"count": 2, "lastObservedTime": "2017-09-19T13:49:11.000000Z"}
     events.patch("event-test", {"series": first}, content=STRATEGIC)
@@ -85,12 +85,12 @@ def test_events_v1_lifecycle(api: Api) -> None:
 @pytest.mark.parametrize(
     ("version", "content"),
     [
-        pytest.param("v1", core, id="[sig-instrumentation] Events should delete a collection of events"),
-        pytest.param(EVENTS, modern, id="[sig-instrumentation] Events API should delete a collection of events"),
+        pytest.param("v1", core_event, id="[sig-instrumentation] Events should delete a collection of events"),
+        pytest.param(EVENTS, modern_event, id="[sig-instrumentation] Events API should delete a collection of events"),
     ],
 )
 def test_delete_collection(api: Api, version: str, content: Any) -> None:
-    events, names = api.of("events", version), ["test-event-1", "test-event-2", "test-event-3"]
+    events, names = api.for_resource("events", version), ["test-event-1", "test-event-2", "test-event-3"]
     for name in names:
         events.create(name, {"testevent-set": "true"}, **content(api, name))
     events.create("other", **content(api, "other"))

@@ -21,7 +21,7 @@ class ServiceCluster:
     cluster: Cluster
     clock: VirtualClock
 
-    def of(self, type: Any) -> Any:
+    def for_kind(self, type: Any) -> Any:
         return self.cluster.client.for_kind(type)
 
     async def pod(self, name: str, labels: Mapping[str, str], ports: Sequence[Mapping[str, Any]] = ()) -> Pod:
@@ -31,27 +31,27 @@ class ServiceCluster:
             "metadata": {"name": name, "namespace": NAMESPACE, "labels": dict(labels)},
             "spec": {"containers": [container], "terminationGracePeriodSeconds": 1},
         }
-        await self.of(Pod).create(codec.from_value(value, Pod))
+        await self.for_kind(Pod).create(codec.from_value(value, Pod))
         await self.clock.advance(3)
-        pod: Pod = await self.of(Pod).get(name, NAMESPACE)
+        pod: Pod = await self.for_kind(Pod).get(name, NAMESPACE)
         assert pod.status.phase == "Running"
         assert pod.status.podIP
         return pod
 
     async def end(self, name: str) -> None:
-        await self.of(Pod).delete(name, NAMESPACE)
+        await self.for_kind(Pod).delete(name, NAMESPACE)
         await self.clock.advance(5)
 
     async def service(self, name: str, **spec: Any) -> Service:
         value = {"metadata": {"name": name, "namespace": NAMESPACE}, "spec": spec}
-        service: Service = await self.of(Service).create(codec.from_value(value, Service))
+        service: Service = await self.for_kind(Service).create(codec.from_value(value, Service))
         await self.clock.settle()
         return service
 
     async def endpoints(self, name: str) -> Endpoints | None:
         await self.clock.settle()
         try:
-            endpoints: Endpoints = await self.of(Endpoints).get(name, NAMESPACE)
+            endpoints: Endpoints = await self.for_kind(Endpoints).get(name, NAMESPACE)
         except NotFound:
             return None
         return endpoints
@@ -59,7 +59,7 @@ class ServiceCluster:
     async def slices(self, name: str) -> list[EndpointSlice]:
         await self.clock.settle()
         chosen = Selection(namespace=NAMESPACE, labels=f"kubernetes.io/service-name={name}")
-        return list((await self.of(EndpointSlice).list(chosen)).items)
+        return list((await self.for_kind(EndpointSlice).list(chosen)).items)
 
     async def ports(self, name: str) -> dict[str, list[int]]:
         """Return the ports of the endpoints by pod, and check that the EndpointSlices have the same ports."""

@@ -53,7 +53,7 @@ def test_slices_for_pods_that_match_a_service() -> None:
         assert first.conditions.ready is True
         assert first.targetRef is not None
         assert (first.targetRef.kind, first.targetRef.uid) == ("Pod", pod.metadata.uid)
-        await c.of(EndpointSlice).delete(endpoint_slice.metadata.name, NAMESPACE)
+        await c.for_kind(EndpointSlice).delete(endpoint_slice.metadata.name, NAMESPACE)
         await c.clock.advance(5)
         assert await c.ports("int-port") == {"pod1": [3000], "pod2": [3000]}, "the slice is recreated"
 
@@ -68,7 +68,7 @@ def test_slices_for_a_service_that_matches_no_pods() -> None:
         await c.service("empty", selector={"does-not-match-anything": "x"}, ports=[{"name": "example", "port": 80}])
         (endpoint_slice,) = await c.slices("empty")
         assert not endpoint_slice.endpoints
-        await c.of(Service).delete("empty", NAMESPACE)
+        await c.for_kind(Service).delete("empty", NAMESPACE)
         await c.clock.advance(5)
         assert await c.slices("empty") == []
 
@@ -87,7 +87,7 @@ def test_mirroring() -> None:
 
     async def scenario(c: ServiceCluster) -> None:
         await c.service("example-custom-endpoints", ports=[{"name": "example", "port": 80, "protocol": "TCP"}])
-        endpoints, name = c.of(Endpoints), "example-custom-endpoints"
+        endpoints, name = c.for_kind(Endpoints), "example-custom-endpoints"
         subset = {"addresses": [{"ip": "10.1.2.3"}], "ports": [{"port": 80}]}
         value = {"metadata": {"name": name, "namespace": NAMESPACE}, "subsets": [subset]}
         await endpoints.create(codec.from_value(value, Endpoints))

@@ -12,7 +12,7 @@ def test_endpoints_lifecycle() -> None:
     """[sig-network] Endpoints should test the lifecycle of an Endpoint [Conformance]"""
 
     async def scenario(c: ServiceCluster) -> None:
-        endpoints = c.of(Endpoints)
+        endpoints = c.for_kind(Endpoints)
         value = {
             "metadata": {"name": "testservice", "namespace": NAMESPACE, "labels": {"test-endpoint-static": "true"}},
             "subsets": [
@@ -62,7 +62,7 @@ def test_endpoints_for_pods_that_match_a_service() -> None:
         assert names is not None
         (subset,) = names.subsets
         assert [address.targetRef and address.targetRef.name for address in subset.addresses] == ["pod1"]
-        await c.of(Service).delete("numbers", NAMESPACE)
+        await c.for_kind(Service).delete("numbers", NAMESPACE)
         assert await c.endpoints("numbers") is None
 
     run_scenario(scenario)
@@ -79,7 +79,7 @@ def test_endpoints_for_a_service_that_matches_no_pods() -> None:
         endpoints = await c.endpoints("empty")
         assert endpoints is not None
         assert endpoints.subsets == []
-        await c.of(Service).delete("empty", NAMESPACE)
+        await c.for_kind(Service).delete("empty", NAMESPACE)
         assert await c.endpoints("empty") is None
 
     run_scenario(scenario)

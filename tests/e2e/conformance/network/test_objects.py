@@ -52,25 +52,25 @@ def is_ready(obj: Value) -> bool:
 def test_service_cidrs(api: Api) -> None:
     """[sig-network] ServiceCIDR and IPAddress API should support ServiceCIDR API operations [Conformance]"""
     check_discovery(api, GROUP, "servicecidrs", ("status",))
-    ranges, name = api.of("servicecidrs", f"{GROUP}/v1"), f"{api.namespace}-range"
+    ranges, name = api.for_resource("servicecidrs", f"{GROUP}/v1"), f"{api.namespace}-range"
     default = ranges.get("kubernetes")
     status = ranges.get("kubernetes", "status")
     assert (status["kind"], status["metadata"]["uid"]) == ("ServiceCIDR", default["metadata"]["uid"])
     with ranges.watch(fieldSelector=f"metadata.name={name}") as events:
         range_ = ranges.create(name, {"e2e": api.namespace}, spec={"cidrs": ["203.0.113.128/28"]})
         assert ranges.names() == sorted(["kubernetes", name])
-        assert events.until("ADDED")["metadata"]["uid"] == range_["metadata"]["uid"]
-        events.until("MODIFIED", is_ready)
+        assert events.wait_for("ADDED")["metadata"]["uid"] == range_["metadata"]["uid"]
+        events.wait_for("MODIFIED", is_ready)
         ranges.patch(name, {"metadata": {"annotations": {"patched": "true"}}})
         ranges.change(name, lambda obj: obj["metadata"]["annotations"].update(updated="true"))
         annotations = {"patched": "true", "updated": "true"}
-        events.until("MODIFIED", lambda obj: obj["metadata"].get("annotations") == annotations)
+        events.wait_for("MODIFIED", lambda obj: obj["metadata"].get("annotations") == annotations)
         condition = {"type": "StatusPatched", "status": "False", "reason": "e2e", "message": "m"}
         condition["lastTransitionTime"] = "2024-01-01T00:00:00Z"
         patched = ranges.patch(name, {"status": {"conditions": [condition]}}, "status")
         assert patched["status"]["conditions"] == [condition]
         ranges.delete_all(f"e2e={api.namespace}")
-        events.until("DELETED")
+        events.wait_for("DELETED")
     assert ranges.names() == ["kubernetes"]
 
 
@@ -92,12 +92,12 @@ def test_list_services_of_all_namespaces(api: Api) -> None:
 
 def test_service_status(api: Api) -> None:
     """[sig-network] Services should complete a service status lifecycle [Conformance]"""
-    services = api.of("services")
+    services = api.for_resource("services")
     ports = [{"name": "http", "port": 80, "targetPort": 80}]
     spec = {"type": "LoadBalancer", "loadBalancerClass": "example.com/internal-vip", "ports": ports}
     with services.watch(labelSelector="test-service-static=true") as events:
         services.create("s", {"test-service-static": "true"}, spec=spec)
-        events.until("ADDED", lambda obj: obj["metadata"]["name"] == "s")
+        events.wait_for("ADDED", lambda obj: obj["metadata"]["name"] == "s")
         condition = {"type": "StatusUpdate", "status": "True", "reason": "E2E", "message": "Set from e2e test"}
         condition["lastTransitionTime"] = "2024-01-01T00:00:00Z"
         obj = check_subresource(
@@ -109,9 +109,9 @@ def test_service_status(api: Api) -> None:
         )
         assert obj["status"]["conditions"] == [condition]
         assert obj["status"]["loadBalancer"]["ingress"][0]["ip"] == "203.0.113.1"
-        events.until("MODIFIED", lambda obj: obj["metadata"].get("annotations", {}).get("patchedstatus") == "true")
-        events.until("MODIFIED", lambda obj: obj["status"].get("conditions") == [condition])
+        events.wait_for("MODIFIED", lambda obj: obj["metadata"].get("annotations", {}).get("patchedstatus") == "true")
+        events.wait_for("MODIFIED", lambda obj: obj["status"].get("conditions") == [condition])
         services.patch("s", {"metadata": {"labels": {"test-service": "patched"}}}, content=STRATEGIC)
-        events.until("MODIFIED", lambda obj: obj["metadata"]["labels"].get("test-service") == "patched")
+        events.wait_for("MODIFIED", lambda obj: obj["metadata"]["labels"].get("test-service") == "patched")
         services.delete("s")
-        assert events.until("DELETED")["metadata"]["name"] == "s"
+        assert events.wait_for("DELETED")["metadata"]["name"] == "s"

@@ -9,7 +9,7 @@ import pytest
 
 from sampan.api.types.core_v1 import Node
 from sampan.testing import Cluster
-from tests.e2e.conformance.node.pods import container, is_ready, ready, run
+from tests.e2e.conformance.node.pods import container, create_pod, is_ready, wait_until_ready
 from tests.e2e.conformance.storage.real_node import RealNode, real_cluster, run_scenario
 
 NODES = ("node-0", "node-1")
@@ -69,7 +69,7 @@ def server(tcp: int = 8080, udp: int = 8081, **more: Any) -> dict[str, Any]:
 async def responses_to_pod(node: RealNode, *targets: str, **spec: Any) -> list[str]:
     """Return the responses that a pod gets from these servers."""
     client = container(command=["python3", "-c", ASKS, *targets], terminationMessagePolicy="FallbackToLogsOnError")
-    await run(node, client, name="client", restartPolicy="Never", **spec)
+    await create_pod(node, client, name="client", restartPolicy="Never", **spec)
     return node.output_of(await node.wait_until_succeeded("client")).split()
 
 
@@ -100,7 +100,7 @@ def test_pods_reach_each_other(cluster: Cluster, way: str, port: int, is_from_th
     async def scenario(node: RealNode) -> None:
         names = [f"netserver-{number}" for number in range(len(NODES))]
         for name, where in zip(names, NODES, strict=True):
-            await run(node, server(), name=name, nodeName=where)
+            await create_pod(node, server(), name=name, nodeName=where)
         addresses = [(await node.wait_for(name, is_ready)).status.podIP for name in names]
         assert len(set(addresses)) == len(NODES)
         targets = [f"{way}={address}:{port}" for address in addresses]
@@ -129,9 +129,9 @@ def test_same_host_port_with_different_host_ip_or_protocol(cluster: Cluster) -> 
         expected = {"pod1": ("127.0.0.1", "TCP", 8080), "pod2": (address, "TCP", 8080), "pod3": (address, "UDP", 8081)}
         for name, (host, protocol, inner) in expected.items():
             ports = [{"containerPort": inner, "hostPort": port, "hostIP": host, "protocol": protocol}]
-            await run(node, server(ports=ports), name=name)
+            await create_pod(node, server(ports=ports), name=name)
         for name in expected:
-            await ready(node, name)
+            await wait_until_ready(node, name)
         targets = [f"{'udp' if protocol == 'UDP' else 'http'}={host}:{port}" for host, protocol, _ in expected.values()]
         assert await responses_to_pod(node, *targets, hostNetwork=True) == list(expected)
 

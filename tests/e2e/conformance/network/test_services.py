@@ -62,12 +62,12 @@ def test_same_port_and_different_protocols() -> None:
 
         assert await protocols() == ["TCP", "UDP"]
         for port, expected in ((tcp, ["TCP"]), (udp, ["UDP"])):
-            service = await c.of(Service).get("multiprotocol-test", NAMESPACE)
+            service = await c.for_kind(Service).get("multiprotocol-test", NAMESPACE)
             changed = codec.from_value(codec.to_value(service), Service)
             changed.spec.ports = [entry for entry in changed.spec.ports if entry.name == port["name"]]
             if not changed.spec.ports:
                 changed.spec.ports = codec.from_value({"spec": {"ports": [port]}}, Service).spec.ports
-            await c.of(Service).update(changed)
+            await c.for_kind(Service).update(changed)
             assert await protocols() == expected
 
     run_scenario(scenario)
@@ -81,10 +81,12 @@ def test_delete_a_collection() -> None:
             labels = {"e2e-test-service": "delete"} if label else {}
             spec = {"ports": [{"name": "http", "port": 80}], "selector": {"a": "b"}}
             value = {"metadata": {"name": name, "namespace": NAMESPACE, "labels": labels}, "spec": spec}
-            await c.of(Service).create(codec.from_value(value, Service))
-        await c.of(Service).delete_collection(Selection(namespace=NAMESPACE, labels="e2e-test-service=delete"))
+            await c.for_kind(Service).create(codec.from_value(value, Service))
+        await c.for_kind(Service).delete_collection(Selection(namespace=NAMESPACE, labels="e2e-test-service=delete"))
         await c.clock.advance(1)
-        names = {service.metadata.name for service in (await c.of(Service).list(Selection(namespace=NAMESPACE))).items}
+        names = {
+            service.metadata.name for service in (await c.for_kind(Service).list(Selection(namespace=NAMESPACE))).items
+        }
         assert names == {"e2e-svc-c", "kubernetes"}
         assert await c.endpoints("e2e-svc-a") is None
         assert await c.endpoints("e2e-svc-c") is not None

@@ -13,7 +13,9 @@ def container(name: str = "c", script: str = "sleep 1000", **more: Any) -> dict[
     return {"name": name, "image": IMAGE, "command": ["sh", "-c", script], **more}
 
 
-async def run(node: RealNode, *containers: dict[str, Any], name: str = "p", meta: Any = None, **spec: Any) -> Pod:
+async def create_pod(
+    node: RealNode, *containers: dict[str, Any], name: str = "p", meta: Any = None, **spec: Any
+) -> Pod:
     """Create a pod on the node."""
     whole = {"nodeName": NODE, "containers": list(containers), "terminationGracePeriodSeconds": 0, **spec}
     value = {"metadata": {"name": name, "namespace": node.namespace, **(meta or {})}, "spec": whole}
@@ -24,15 +26,15 @@ def is_ready(pod: Pod) -> bool:
     return any(condition.type == "Ready" and condition.status == "True" for condition in pod.status.conditions)
 
 
-async def ready(node: RealNode, name: str = "p") -> Pod:
+async def wait_until_ready(node: RealNode, name: str = "p") -> Pod:
     return await node.wait_for(name, is_ready)
 
 
-def status(pod: Pod, name: str = "c") -> ContainerStatus:
+def container_status(pod: Pod, name: str = "c") -> ContainerStatus:
     return next(status for status in pod.status.containerStatuses if status.name == name)
 
 
-def restarts(pod: Pod) -> int:
+def count_restarts(pod: Pod) -> int:
     return sum(status.restartCount for status in pod.status.containerStatuses)
 
 
@@ -40,7 +42,7 @@ async def delete(node: RealNode, name: str = "p", grace_s: int | None = None) ->
     await node.client.for_kind(Pod).delete(name, node.namespace, options=Delete(grace_period_s=grace_s))
 
 
-async def gone(node: RealNode, name: str = "p") -> None:
+async def wait_until_gone(node: RealNode, name: str = "p") -> None:
     selection = Selection(namespace=node.namespace, fields=f"metadata.name={name}")
     try:
         version = (await node.client.for_kind(Pod).get(name, node.namespace)).metadata.resourceVersion

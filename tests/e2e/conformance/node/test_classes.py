@@ -10,7 +10,7 @@ from sampan.api.types.core_v1 import Pod
 from sampan.api.types.node_v1 import RuntimeClass
 from sampan.machinery.errors import Forbidden
 from tests.e2e.conformance.apps.replica_cluster import ReplicaCluster, condition, run_scenario
-from tests.e2e.conformance.node.pods import container, ready, run
+from tests.e2e.conformance.node.pods import container, create_pod, wait_until_ready
 from tests.e2e.conformance.storage.real_node import IMAGE, RealNode, concurrent_scenario
 
 
@@ -26,7 +26,7 @@ async def test_pod_with_missing_runtime_class_is_rejected(node: RealNode) -> Non
     """[sig-node] RuntimeClass should reject a Pod requesting a non-existent RuntimeClass [NodeConformance]
     [Conformance]"""
     with pytest.raises(Forbidden, match="not found"):
-        await run(node, container(), runtimeClassName=f"{node.namespace}-nonexistent")
+        await create_pod(node, container(), runtimeClassName=f"{node.namespace}-nonexistent")
 
 
 @concurrent_scenario
@@ -35,13 +35,13 @@ async def test_pod_with_deleted_runtime_class_is_rejected(node: RealNode) -> Non
     name = await runtime_class(node)
     await node.client.for_kind(RuntimeClass).delete(name)
     with pytest.raises(Forbidden, match="not found"):
-        await run(node, container(), runtimeClassName=name)
+        await create_pod(node, container(), runtimeClassName=name)
 
 
-async def scheduled(c: ReplicaCluster, name: str, **more: Any) -> Pod:
+async def create_pod_of_class(c: ReplicaCluster, name: str, **more: Any) -> Pod:
     """Create a pod of a class with an unknown handler, and return it after the scheduler has handled it."""
     value = {"metadata": {"name": name}, "handler": "e2e-handler", **more}
-    await c.of(RuntimeClass).create(json.from_value(value, RuntimeClass))
+    await c.for_kind(RuntimeClass).create(json.from_value(value, RuntimeClass))
     spec = {"runtimeClassName": name, "containers": [{"name": "c", "image": "i"}]}
     pod = {"metadata": {"name": name, "namespace": "default"}, "spec": spec}
     await c.create(json.from_value(pod, Pod))
@@ -54,7 +54,7 @@ def test_runtime_class_without_overhead() -> None:
     [Conformance]"""
 
     async def scenario(c: ReplicaCluster) -> None:
-        pod = await scheduled(c, "plain")
+        pod = await create_pod_of_class(c, "plain")
         assert pod.spec.nodeName
         assert not pod.spec.overhead
 
@@ -66,10 +66,10 @@ def test_runtime_class_with_overhead() -> None:
     [NodeConformance] [Conformance]"""
 
     async def scenario(c: ReplicaCluster) -> None:
-        pod = await scheduled(c, "some", overhead={"podFixed": {"cpu": "10m", "memory": "1Mi"}})
+        pod = await create_pod_of_class(c, "some", overhead={"podFixed": {"cpu": "10m", "memory": "1Mi"}})
         assert pod.spec.nodeName
         assert pod.spec.overhead == {"cpu": "10m", "memory": "1Mi"}
-        pod = await scheduled(c, "much", overhead={"podFixed": {"cpu": "1000000"}})
+        pod = await create_pod_of_class(c, "much", overhead={"podFixed": {"cpu": "1000000"}})
         assert not pod.spec.nodeName
         assert "Insufficient cpu" in condition(pod, "PodScheduled").message
 
@@ -79,8 +79,8 @@ def test_runtime_class_with_overhead() -> None:
 @concurrent_scenario
 async def test_pod_of_a_runtime_class_with_known_handler_starts(node: RealNode) -> None:
     overhead = {"podFixed": {"cpu": "10m", "memory": "1Mi"}}
-    await run(node, container(), runtimeClassName=await runtime_class(node, overhead=overhead))
-    await ready(node)
+    await create_pod(node, container(), runtimeClassName=await runtime_class(node, overhead=overhead))
+    await wait_until_ready(node)
 
 
 def debugger(name: str, script: str, **more: Any) -> dict[str, Any]:
@@ -96,8 +96,8 @@ async def debug(node: RealNode, *containers: dict[str, Any]) -> None:
 async def test_ephemeral_container_starts(node: RealNode) -> None:
     """[sig-node] Ephemeral Containers [NodeConformance] will start an ephemeral container in an existing pod
     [Conformance]"""
-    await run(node, container(script="exec sleep 4711"))
-    await ready(node)
+    await create_pod(node, container(script="exec sleep 4711"))
+    await wait_until_ready(node)
     script = "cat /proc/1/cmdline | tr '\\0' ' ' > /dev/termination-log; sleep 1000"
     await debug(node, debugger("debugger", script, targetContainerName="c", tty=True, stdin=True))
     await node.wait_for(
@@ -109,8 +109,8 @@ async def test_ephemeral_container_starts(node: RealNode) -> None:
 async def test_ephemeral_containers_are_updated(node: RealNode) -> None:
     """[sig-node] Ephemeral Containers [NodeConformance] should update the ephemeral containers in an existing pod
     [Conformance]"""
-    await run(node, container())
-    await ready(node)
+    await create_pod(node, container())
+    await wait_until_ready(node)
     first = debugger("debugger", "exit 0")
     await debug(node, first)
     pod = await node.wait_for(
@@ -127,8 +127,8 @@ async def test_ephemeral_containers_are_updated(node: RealNode) -> None:
 
 @concurrent_scenario
 async def test_ephemeral_container_shares_processes_of_its_target(node: RealNode) -> None:
-    await run(node, container(script="exec sleep 4711"))
-    await ready(node)
+    await create_pod(node, container(script="exec sleep 4711"))
+    await wait_until_ready(node)
     script = "tr '\\0' ' ' < /proc/1/cmdline > /dev/termination-log"
     await debug(node, debugger("debugger", script, targetContainerName="c"))
     pod = await node.wait_for(

@@ -237,7 +237,7 @@ async def test_variables_expand_in_args(node: RealNode) -> None:
 VOLUME: dict[str, Any] = {"name": "v", "emptyDir": {}}
 
 
-def mounted_at(expression: str) -> list[dict[str, str]]:
+def sub_path_mounts(expression: str) -> list[dict[str, str]]:
     return [{"name": "v", "mountPath": "/logs", "subPathExpr": expression}, {"name": "v", "mountPath": "/all"}]
 
 
@@ -246,7 +246,7 @@ async def test_variables_expand_in_sub_path(node: RealNode) -> None:
     """[sig-node] Variable Expansion should allow substituting values in a volume subpath [Conformance]"""
     script = "touch /logs/file; cd /all; find . -type f"
     env = variables(POD_NAME=field("metadata.name"))
-    output = await node.output(script, VOLUME, mounts=mounted_at("$(POD_NAME)"), container={"env": env})
+    output = await node.output(script, VOLUME, mounts=sub_path_mounts("$(POD_NAME)"), container={"env": env})
     assert output == "./p/file"
 
 
@@ -257,7 +257,7 @@ async def test_expanded_sub_path_is_writable(node: RealNode) -> None:
     output = await node.output(
         "touch /logs/test.log; ls /all/mypath/foo",
         VOLUME,
-        mounts=mounted_at("$(POD_NAME)"),
+        mounts=sub_path_mounts("$(POD_NAME)"),
         container={"env": env},
         metadata={"annotations": {"mysubpath": "mypath/foo"}},
     )
@@ -265,7 +265,7 @@ async def test_expanded_sub_path_is_writable(node: RealNode) -> None:
 
 
 async def config_error_message(node: RealNode, env: list[dict[str, Any]], **options: Any) -> str:
-    name = await node.start("true", VOLUME, mounts=mounted_at("$(POD_NAME)"), container={"env": env}, **options)
+    name = await node.start("true", VOLUME, mounts=sub_path_mounts("$(POD_NAME)"), container={"env": env}, **options)
     pod = await node.wait_for(name, lambda pod: any(status.state.waiting for status in pod.status.containerStatuses))
     pod = await node.wait_for(name, lambda pod: _reason(pod) == "CreateContainerConfigError")
     waiting = pod.status.containerStatuses[0].state.waiting

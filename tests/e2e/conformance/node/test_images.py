@@ -17,7 +17,7 @@ from sampan.machinery.client import Selection
 from sampan.runtimes.images import ImageStore
 from sampan.runtimes.images.archives import load
 from sampan.testing import Cluster
-from tests.e2e.conformance.node.pods import container, run, status
+from tests.e2e.conformance.node.pods import container, container_status, create_pod
 from tests.e2e.conformance.storage.real_node import NODE, RealNode, real_cluster, run_scenario
 from tests.runtimes.engines import _is_static
 from tests.runtimes.images.builders import Files, MadeImage, docker_archive
@@ -62,7 +62,7 @@ def termination_message(cluster: Cluster, namespace: str, **fields: Any) -> str:
         spec = {"nodeName": NODE, "restartPolicy": "Never", "containers": [first]}
         value = {"metadata": {"name": "p", "namespace": namespace}, "spec": spec}
         await node.client.for_kind(Pod).create(json.from_value(value, Pod))
-        state = status(await node.wait_until_succeeded("p")).state.terminated
+        state = container_status(await node.wait_until_succeeded("p")).state.terminated
         result.append(state.message.strip() if state is not None else "")
 
     cluster.run(run_scenario(cluster, namespace, scenario), timeout_s=60)
@@ -125,7 +125,7 @@ def test_image_volume_with_missing_image_waits(cluster: Cluster) -> None:
         async with serving(FakeRegistry()) as address:
             volume = {"name": "volume", "image": {"reference": f"{address}/nothing:1", "pullPolicy": "IfNotPresent"}}
             mounted = container("mounts", volumeMounts=[{"name": "volume", "mountPath": "/volume"}])
-            await run(node, mounted, container("other"), volumes=[volume])
+            await create_pod(node, mounted, container("other"), volumes=[volume])
             await node.wait_for("p", lambda pod: len(pod.status.containerStatuses) == 2 and waits(pod))
             fields = f"involvedObject.name=p,reason=Failed,involvedObject.namespace={node.namespace}"
             message = f'Failed to pull image "{address}/nothing:1"'
@@ -138,7 +138,7 @@ def test_image_volume_with_missing_image_waits(cluster: Cluster) -> None:
             assert matching[0].involvedObject.fieldPath == ""
 
     def waits(pod: Pod) -> bool:
-        waiting, running = status(pod, "mounts").state.waiting, status(pod, "other").state.running
+        waiting, running = container_status(pod, "mounts").state.waiting, container_status(pod, "other").state.running
         if waiting is None or waiting.reason not in ("ErrImagePull", "ImagePullBackOff"):
             return False
         assert "nothing:1" in waiting.message

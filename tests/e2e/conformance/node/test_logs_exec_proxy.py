@@ -15,9 +15,9 @@ import pytest
 from sampan.api.codec import json
 from sampan.api.types.core_v1 import Endpoints, Service
 from sampan.testing import Cluster
-from tests.e2e.conformance.node.pods import container, ready, run
+from tests.e2e.conformance.node.pods import container, create_pod, wait_until_ready
 from tests.e2e.conformance.storage.real_node import RealNode, real_cluster, wait_for_service_account
-from tests.e2e.kubectl.command import Kubectl, find
+from tests.e2e.kubectl.command import Kubectl, find_kubectl
 
 _SERVER = """
 import http.server
@@ -63,10 +63,10 @@ async def _session() -> Any:
     await asyncio.sleep(0.05)  # let the loop close the connections
 
 
-def _started(cluster: Cluster, node: RealNode, script: str, **more: Any) -> None:
+def _run_pod(cluster: Cluster, node: RealNode, script: str, **more: Any) -> None:
     async def begin() -> None:
-        await run(node, container(script=script, **more), meta={"labels": {"app": "p"}})
-        await ready(node)
+        await create_pod(node, container(script=script, **more), meta={"labels": {"app": "p"}})
+        await wait_until_ready(node)
 
     cluster.run(begin(), timeout_s=60)
 
@@ -76,7 +76,7 @@ def _started(cluster: Cluster, node: RealNode, script: str, **more: Any) -> None
 
 async def test_exec_over_websockets(cluster: Cluster, node: RealNode) -> None:
     """[sig-node] Pods should support remote command execution over websockets [NodeConformance] [Conformance]"""
-    _started(cluster, node, "sleep 1000")
+    _run_pod(cluster, node, "sleep 1000")
 
     url = f"{cluster.url}/api/v1/namespaces/{node.namespace}/pods/p/exec"
     query = [("command", "echo"), ("command", "remote execution test"), ("stdout", "1"), ("stderr", "1")]
@@ -94,7 +94,7 @@ async def test_exec_over_websockets(cluster: Cluster, node: RealNode) -> None:
 async def test_logs_over_websockets(cluster: Cluster, node: RealNode) -> None:
     """[sig-node] Pods should support retrieving logs from the container over websockets [NodeConformance]
     [Conformance]"""
-    _started(cluster, node, "echo container is alive; sleep 1000")
+    _run_pod(cluster, node, "echo container is alive; sleep 1000")
 
     url = f"{cluster.url}/api/v1/namespaces/{node.namespace}/pods/p/log?container=c"
     async with (
@@ -108,7 +108,7 @@ async def test_logs_over_websockets(cluster: Cluster, node: RealNode) -> None:
 async def test_container_output_is_in_the_log(cluster: Cluster, node: RealNode) -> None:
     """[sig-node] Kubelet when scheduling a busybox command in a pod should print the output to logs [NodeConformance]
     [Conformance]"""
-    _started(cluster, node, "echo 'Hello World'; echo error >&2; sleep 1000")
+    _run_pod(cluster, node, "echo 'Hello World'; echo error >&2; sleep 1000")
 
     url = f"{cluster.url}/api/v1/namespaces/{node.namespace}/pods/p/log"
     async with _session() as session, session.get(url, ssl=_tls(cluster)) as response:
@@ -117,10 +117,10 @@ async def test_container_output_is_in_the_log(cluster: Cluster, node: RealNode) 
 
 def test_kubectl_logs(cluster: Cluster, node: RealNode, tmp_path: Path) -> None:
     """[sig-cli] Kubectl logs logs should be able to retrieve and filter logs [Conformance]"""
-    program = find()
+    program = find_kubectl()
     if program is None:
         pytest.skip("there is no kubectl here")
-    _started(cluster, node, "for i in 1 2 3; do echo line $i; done; sleep 1000")
+    _run_pod(cluster, node, "for i in 1 2 3; do echo line $i; done; sleep 1000")
     kubectl = Kubectl(program=program, kubeconfig=cluster.kubeconfig, home=tmp_path)
     where = ("-n", node.namespace, "logs", "p", "c")
     assert kubectl(*where) == "line 1\nline 2\nline 3\n"
@@ -134,9 +134,9 @@ def test_kubectl_logs(cluster: Cluster, node: RealNode, tmp_path: Path) -> None:
 # -- proxies ---------------------------------------------------------------------------------------------------------
 
 
-def _served(cluster: Cluster, node: RealNode) -> None:
+def _run_server(cluster: Cluster, node: RealNode) -> None:
     """Run a pod that responds with the request that it gets, and a service for it."""
-    _started(
+    _run_pod(
         cluster,
         node,
         f"exec /usr/bin/python3 -c '{_SERVER}'",
@@ -188,7 +188,7 @@ async def _replies(cluster: Cluster, node: RealNode, paths: list[str], methods: 
     ],
 )
 def test_proxy_supports_every_http_method(cluster: Cluster, node: RealNode, tail: str) -> None:
-    _served(cluster, node)
+    _run_server(cluster, node)
     paths = [f"pods/p/proxy{tail}", f"services/s:web/proxy{tail}"]
     replies = asyncio.run(_replies(cluster, node, paths, _METHODS))
     assert replies == [(200, "" if method == "HEAD" else f"{method} {tail}") for _ in paths for method in _METHODS]
@@ -198,7 +198,7 @@ def test_proxy_supports_every_http_method(cluster: Cluster, node: RealNode, tail
 
 def test_proxy_by_port_name_and_port_number(cluster: Cluster, node: RealNode) -> None:
     """[sig-network] Proxy version v1 should proxy through a service and a pod [Conformance]"""
-    _served(cluster, node)
+    _run_server(cluster, node)
     names = ("services/s:web", "services/http:s:web", "services/s:80", "services/http:s:80")
     pods = ("pods/p", "pods/p:8080", "pods/http:p:8080")
     replies = asyncio.run(_replies(cluster, node, [f"{name}/proxy/x" for name in (*names, *pods)], ("GET",)))

@@ -10,7 +10,7 @@ from tests.e2e.conformance.operations import check_api_operations, check_discove
 
 def test_config_map_lifecycle(api: Api) -> None:
     """[sig-node] ConfigMap should run through a ConfigMap lifecycle [Conformance]"""
-    maps, mine = api.of("configmaps"), f"test-configmap-static={api.namespace}"
+    maps, mine = api.for_resource("configmaps"), f"test-configmap-static={api.namespace}"
     maps.create("other")
     maps.create("test", {"test-configmap-static": api.namespace}, data={"valueName": "value"})
     got = maps.get("test")
@@ -37,7 +37,7 @@ def lease_spec(holder: str, seconds: int, transitions: int) -> Value:
 
 def test_lease_api(api: Api) -> None:
     """[sig-node] Lease lease API should be available [Conformance]"""
-    leases, spec = api.of("leases", "coordination.k8s.io/v1"), lease_spec("holder", 30, 0)
+    leases, spec = api.for_resource("leases", "coordination.k8s.io/v1"), lease_spec("holder", 30, 0)
     lease = leases.create("lease", spec=spec)
     assert leases.get("lease")["spec"] == spec
     lease["spec"] = lease_spec("holder2", 31, 1)
@@ -62,7 +62,7 @@ TEMPLATE = {"spec": {"containers": [{"name": "nginx", "image": "nginx"}]}}
 
 def test_pod_template_lifecycle(api: Api) -> None:
     """[sig-node] PodTemplates should run the lifecycle of PodTemplates [Conformance]"""
-    templates, mine = api.of("podtemplates"), f"podtemplate-static={api.namespace}"
+    templates, mine = api.for_resource("podtemplates"), f"podtemplate-static={api.namespace}"
     template = templates.create("nginx", {"podtemplate-static": api.namespace}, template=TEMPLATE)
     assert contains(templates.get("nginx"), {"metadata": {"name": "nginx"}, "template": TEMPLATE})
     patched = templates.patch("nginx", {"metadata": {"labels": {"podtemplate": "patched"}}}, content=STRATEGIC)
@@ -77,7 +77,10 @@ def test_pod_template_lifecycle(api: Api) -> None:
 
 def test_delete_collection_of_pod_templates(api: Api) -> None:
     """[sig-node] PodTemplates should delete a collection of pod templates [Conformance]"""
-    templates, names = api.of("podtemplates"), ["test-podtemplate-1", "test-podtemplate-2", "test-podtemplate-3"]
+    templates, names = (
+        api.for_resource("podtemplates"),
+        ["test-podtemplate-1", "test-podtemplate-2", "test-podtemplate-3"],
+    )
     for name in names:
         templates.create(name, {"podtemplate-set": "true"}, template=TEMPLATE)
     templates.create("other", template=TEMPLATE)
@@ -89,7 +92,7 @@ def test_delete_collection_of_pod_templates(api: Api) -> None:
 
 def test_replace_pod_template(api: Api) -> None:
     """[sig-node] PodTemplates should replace a pod template [Conformance]"""
-    templates = api.of("podtemplates")
+    templates = api.for_resource("podtemplates")
     templates.create("podtemplate", template=TEMPLATE)
     updated = templates.change("podtemplate", lambda obj: obj["metadata"].update(annotations={"updated": "true"}))
     assert updated["metadata"]["annotations"] == {"updated": "true"}
@@ -138,13 +141,13 @@ DEVICE = {"spec": {"devices": [{"name": "device-0"}]}}
 )
 def test_dra_api(api: Api, plural: str, spec: Value, change: Value) -> None:
     check_discovery(api, RESOURCE, plural)
-    objects, name, mine = api.of(plural, f"{RESOURCE}/v1"), f"{api.namespace}-0", {"e2e": api.namespace}
+    objects, name, mine = api.for_resource(plural, f"{RESOURCE}/v1"), f"{api.namespace}-0", {"e2e": api.namespace}
     with objects.watch(labelSelector=f"e2e={api.namespace}") as events:
         obj = objects.create(name, mine, spec=spec)
         assert contains(obj, {"metadata": {"name": name, "labels": mine}, "spec": spec})
         assert objects.get(name) == obj
         assert objects.names(f"e2e={api.namespace}") == [name]
-        updated = objects.update(merged(obj, change))
+        updated = objects.update(merge_values(obj, change))
         assert contains(updated, change)
         objects.delete(name)
         assert objects.is_gone(name)
@@ -161,9 +164,9 @@ def test_dra_api(api: Api, plural: str, spec: Value, change: Value) -> None:
     assert objects.names(f"e2e={api.namespace}") == []
 
 
-def merged(obj: Value, change: Value) -> Value:
+def merge_values(obj: Value, change: Value) -> Value:
     """Return the object with the change, merged at any depth."""
-    inner = {key: merged(obj.get(key, {}), value) for key, value in change.items() if isinstance(value, dict)}
+    inner = {key: merge_values(obj.get(key, {}), value) for key, value in change.items() if isinstance(value, dict)}
     return {**obj, **change, **inner}
 
 
@@ -182,7 +185,7 @@ def patches(kind: Any, change: Value) -> list[tuple[str, Any]]:
 def test_resource_claim_status(api: Api) -> None:
     """A part of the official test "[DRA] CRUD Tests resource.k8s.io/v1 ResourceClaim": an empty allocation can be
     stored."""
-    claims = api.of("resourceclaims", f"{RESOURCE}/v1")
+    claims = api.for_resource("resourceclaims", f"{RESOURCE}/v1")
     claims.create("claim", spec=CLAIM)
     updated = claims.change("claim", lambda obj: obj.update(status={"allocation": {}}), "status")
     assert contains(updated["status"], {"allocation": {}})

@@ -13,7 +13,7 @@ from sampan.api.codec import json
 from sampan.api.types.core_v1 import Pod, ResourceRequirements
 from sampan.api.values.quantity import parse
 from sampan.machinery.copies import copy_of
-from tests.e2e.conformance.node.pods import container, ready, restarts, run
+from tests.e2e.conformance.node.pods import container, count_restarts, create_pod, wait_until_ready
 from tests.e2e.conformance.storage.real_node import RealNode, concurrent_scenario
 
 Amounts = dict[str, Any]
@@ -21,12 +21,12 @@ GROUPS = Path("/sys/fs/cgroup")
 IS_UNIFIED = (GROUPS / "cgroup.controllers").exists()
 
 
-def guaranteed(cpu: str, memory: str) -> Amounts:
+def guaranteed_resources(cpu: str, memory: str) -> Amounts:
     amounts = {"cpu": cpu, "memory": memory}
     return {"requests": amounts, "limits": amounts}
 
 
-def burstable(**amounts: str) -> Amounts:
+def burstable_resources(**amounts: str) -> Amounts:
     """Return resources from `cpu_request`, `cpu_limit`, `memory_request` and `memory_limit`."""
     resources: Amounts = {}
     for name, text in amounts.items():
@@ -44,8 +44,8 @@ async def resize(node: RealNode, **resources: Amounts) -> Pod:
 
 async def wait_until_resized(node: RealNode, **resources: Amounts) -> Pod:
     pod = await node.wait_for("p", lambda pod: is_resized(pod, resources))
-    assert restarts(pod) == 0
-    limits = {name: _parsed(amounts.get("limits", {})) for name, amounts in resources.items()}
+    assert count_restarts(pod) == 0
+    limits = {name: _parse_amounts(amounts.get("limits", {})) for name, amounts in resources.items()}
     assert await asyncio.to_thread(cgroup_limits, pod, limits) == {
         name: (max(amount["cpu"] * 100, 1000) if "cpu" in amount else -1, amount.get("memory", -1000) // 1000)
         for name, amount in limits.items()
@@ -81,32 +81,37 @@ def _number(id: str, file: str, controller: str = "") -> int:
 def is_resized(pod: Pod, expected: dict[str, Amounts]) -> bool:
     resources = {status.name: status.resources for status in pod.status.containerStatuses}
     is_quiet = all(not status.type.startswith("PodResize") for status in pod.status.conditions)
-    return is_quiet and all(_same(resources[name], amounts) for name, amounts in expected.items())
+    return is_quiet and all(_has_amounts(resources[name], amounts) for name, amounts in expected.items())
 
 
-def _same(actual: ResourceRequirements | None, expected: Amounts) -> bool:
+def _has_amounts(actual: ResourceRequirements | None, expected: Amounts) -> bool:
     requirements = json.from_value(expected, ResourceRequirements)
     return (
         actual is not None
-        and _parsed(actual.limits) == _parsed(requirements.limits)
-        and _parsed(actual.requests) == _parsed(requirements.requests)
+        and _parse_amounts(actual.limits) == _parse_amounts(requirements.limits)
+        and _parse_amounts(actual.requests) == _parse_amounts(requirements.requests)
     )
 
 
-def _parsed(amounts: dict[str, str]) -> dict[str, Any]:
+def _parse_amounts(amounts: dict[str, str]) -> dict[str, Any]:
     return {name: parse(text).milli_value() for name, text in amounts.items()}
 
 
 async def start(node: RealNode, **amounts: Amounts) -> None:
-    await run(node, *(container(name, resources=resources) for name, resources in amounts.items()))
-    await ready(node)
+    await create_pod(node, *(container(name, resources=resources) for name, resources in amounts.items()))
+    await wait_until_ready(node)
 
 
 # The requests are small, since all scenarios run concurrently on a machine with two cores.
 
 
 async def resize_three_containers(node: RealNode, *after: Amounts) -> None:
-    await start(node, c1=guaranteed("50m", "50Mi"), c2=guaranteed("100m", "60Mi"), c3=guaranteed("150m", "70Mi"))
+    await start(
+        node,
+        c1=guaranteed_resources("50m", "50Mi"),
+        c2=guaranteed_resources("100m", "60Mi"),
+        c3=guaranteed_resources("150m", "70Mi"),
+    )
     await resize(node, c1=after[0], c2=after[1], c3=after[2])
 
 
@@ -115,7 +120,10 @@ async def test_net_increase(node: RealNode) -> None:
     """[sig-node] Pod InPlace Resize Container guaranteed pods with multiple containers 3 containers - increase cpu &
     mem on c1, c2, decrease cpu & mem on c3 - net increase [MinimumKubeletVersion:1.34] [Conformance]"""
     await resize_three_containers(
-        node, guaranteed("70m", "60Mi"), guaranteed("125m", "70Mi"), guaranteed("120m", "65Mi")
+        node,
+        guaranteed_resources("70m", "60Mi"),
+        guaranteed_resources("125m", "70Mi"),
+        guaranteed_resources("120m", "65Mi"),
     )
 
 
@@ -124,7 +132,10 @@ async def test_net_decrease(node: RealNode) -> None:
     """[sig-node] Pod InPlace Resize Container guaranteed pods with multiple containers 3 containers - increase cpu &
     mem on c1, decrease cpu & mem on c2, c3 - net decrease [MinimumKubeletVersion:1.34] [Conformance]"""
     await resize_three_containers(
-        node, guaranteed("55m", "60Mi"), guaranteed("75m", "50Mi"), guaranteed("125m", "60Mi")
+        node,
+        guaranteed_resources("55m", "60Mi"),
+        guaranteed_resources("75m", "50Mi"),
+        guaranteed_resources("125m", "60Mi"),
     )
 
 
@@ -133,7 +144,10 @@ async def test_mixed_increase_and_decrease(node: RealNode) -> None:
     """[sig-node] Pod InPlace Resize Container guaranteed pods with multiple containers 3 containers - increase: CPU
     (c1,c3), memory (c2, c3) ; decrease: CPU (c2) [MinimumKubeletVersion:1.34] [Conformance]"""
     await resize_three_containers(
-        node, guaranteed("60m", "50Mi"), guaranteed("75m", "70Mi"), guaranteed("170m", "80Mi")
+        node,
+        guaranteed_resources("60m", "50Mi"),
+        guaranteed_resources("75m", "70Mi"),
+        guaranteed_resources("170m", "80Mi"),
     )
 
 
@@ -143,21 +157,21 @@ async def test_resize_six_burstable_containers(node: RealNode) -> None:
     (including adding limits and requests) [MinimumKubeletVersion:1.34] [Conformance]"""
     await start(
         node,
-        c1=burstable(cpu_request="20m", cpu_limit="100m"),
-        c2=burstable(memory_request="20Mi", memory_limit="50Mi"),
-        c3=burstable(cpu_request="20m", memory_request="20Mi"),
+        c1=burstable_resources(cpu_request="20m", cpu_limit="100m"),
+        c2=burstable_resources(memory_request="20Mi", memory_limit="50Mi"),
+        c3=burstable_resources(cpu_request="20m", memory_request="20Mi"),
         c4={},
-        c5=burstable(cpu_request="20m"),
-        c6=burstable(memory_request="20Mi"),
+        c5=burstable_resources(cpu_request="20m"),
+        c6=burstable_resources(memory_request="20Mi"),
     )
     await resize(
         node,
-        c1=burstable(cpu_request="30m", cpu_limit="150m"),
-        c2=burstable(memory_request="30Mi", memory_limit="70Mi"),
-        c3=burstable(cpu_request="30m", memory_request="20Mi", cpu_limit="100m"),
-        c4=burstable(cpu_request="20m"),
-        c5=burstable(cpu_request="20m", cpu_limit="40m"),
-        c6=burstable(memory_request="20Mi", memory_limit="60Mi"),
+        c1=burstable_resources(cpu_request="30m", cpu_limit="150m"),
+        c2=burstable_resources(memory_request="30Mi", memory_limit="70Mi"),
+        c3=burstable_resources(cpu_request="30m", memory_request="20Mi", cpu_limit="100m"),
+        c4=burstable_resources(cpu_request="20m"),
+        c5=burstable_resources(cpu_request="20m", cpu_limit="40m"),
+        c6=burstable_resources(memory_request="20Mi", memory_limit="60Mi"),
     )
 
 
@@ -167,13 +181,13 @@ async def test_resize_with_equivalent_quantities(node: RealNode) -> None:
     [MinimumKubeletVersion:1.34] [Conformance]"""
     await start(
         node,
-        c1=burstable(cpu_request="1m", cpu_limit="5m", memory_request="10Mi"),
-        c2=burstable(cpu_request="2m", memory_request="10Mi"),
+        c1=burstable_resources(cpu_request="1m", cpu_limit="5m", memory_request="10Mi"),
+        c2=burstable_resources(cpu_request="2m", memory_request="10Mi"),
     )
     await resize(
         node,
-        c1=burstable(cpu_request="2m", cpu_limit="8m", memory_request="10Mi"),
-        c2=burstable(cpu_request="1m", memory_request="10Mi"),
+        c1=burstable_resources(cpu_request="2m", cpu_limit="8m", memory_request="10Mi"),
+        c2=burstable_resources(cpu_request="1m", memory_request="10Mi"),
     )
 
 
@@ -181,12 +195,12 @@ async def test_resize_with_equivalent_quantities(node: RealNode) -> None:
 async def test_resize_by_update(node: RealNode) -> None:
     """[sig-node] Pod InPlace Resize Container resize pod via the replace endpoint [MinimumKubeletVersion:1.34]
     [Conformance]"""
-    await start(node, c1=guaranteed("100m", "100Mi"))
+    await start(node, c1=guaranteed_resources("100m", "100Mi"))
     changed = copy_of(await node.client.for_kind(Pod).get("p", node.namespace))
     assert changed.spec.containers
-    changed.spec.containers[0].resources = json.from_value(guaranteed("150m", "150Mi"), ResourceRequirements)
+    changed.spec.containers[0].resources = json.from_value(guaranteed_resources("150m", "150Mi"), ResourceRequirements)
     await node.client.for_kind(Pod).update(changed, subresource="resize")
-    pod = await wait_until_resized(node, c1=guaranteed("150m", "150Mi"))
+    pod = await wait_until_resized(node, c1=guaranteed_resources("150m", "150Mi"))
     resized_pod = await node.client.for_kind(Pod).get_subresource("resize", "p", node.namespace)
     assert (resized_pod.metadata.uid, resized_pod.spec, resized_pod.status.containerStatuses) == (
         pod.metadata.uid,
@@ -198,15 +212,15 @@ async def test_resize_by_update(node: RealNode) -> None:
 @concurrent_scenario
 async def test_resize_policy_restart_container(node: RealNode) -> None:
     policy = [{"resourceName": "memory", "restartPolicy": "RestartContainer"}]
-    await run(node, container(resources=guaranteed("100m", "100Mi"), resizePolicy=policy))
-    await ready(node)
-    amounts = {"c": guaranteed("100m", "150Mi")}
+    await create_pod(node, container(resources=guaranteed_resources("100m", "100Mi"), resizePolicy=policy))
+    await wait_until_ready(node)
+    amounts = {"c": guaranteed_resources("100m", "150Mi")}
     patch = {"spec": {"containers": [{"name": "c", "resources": amounts["c"]}]}}
     await node.client.for_kind(Pod).patch("p", patch, node.namespace, subresource="resize")
-    await node.wait_for("p", lambda pod: restarts(pod) == 1 and is_resized(pod, amounts))
+    await node.wait_for("p", lambda pod: count_restarts(pod) == 1 and is_resized(pod, amounts))
 
 
 def test_quantities_are_compared_by_value() -> None:
-    assert _same(json.from_value({"limits": {"cpu": "1"}}, ResourceRequirements), {"limits": {"cpu": "1000m"}})
+    assert _has_amounts(json.from_value({"limits": {"cpu": "1"}}, ResourceRequirements), {"limits": {"cpu": "1000m"}})
     with pytest.raises(AssertionError):
-        assert _same(None, {})
+        assert _has_amounts(None, {})

@@ -8,7 +8,7 @@ import pytest
 
 from sampan.api.types.core_v1 import Pod
 from sampan.machinery.errors import Invalid
-from tests.e2e.conformance.node.pods import container, ready, run
+from tests.e2e.conformance.node.pods import container, create_pod, wait_until_ready
 from tests.e2e.conformance.storage.real_node import RealNode, concurrent_scenario
 
 HOSTS = Path("/etc/hosts").read_text().strip()
@@ -98,7 +98,7 @@ async def test_invalid_sysctls_are_rejected(node: RealNode) -> None:
     names = ("foo-", "kernel.shmmax", "safe-and-unsafe", "bar..")
     sysctls = [{"name": name, "value": "1"} for name in names]
     with pytest.raises(Invalid) as refusal:
-        await run(node, container(), securityContext={"sysctls": sysctls})
+        await create_pod(node, container(), securityContext={"sysctls": sysctls})
     for name in ("foo-", "bar.."):
         assert name in str(refusal.value)
     for name in ("kernel.shmmax", "safe-and-unsafe"):
@@ -137,6 +137,6 @@ async def test_qos_class_guaranteed(node: RealNode) -> None:
     """[sig-node] Pods Extended Pods Set QOS Class should be set on Pods with matching resource requests and limits for
     memory and cpu [Conformance]"""
     amounts: dict[str, Any] = {"cpu": "100m", "memory": "100Mi"}
-    await run(node, container(resources={"requests": amounts, "limits": amounts}))
-    pod: Pod = await ready(node)
+    await create_pod(node, container(resources={"requests": amounts, "limits": amounts}))
+    pod: Pod = await wait_until_ready(node)
     assert pod.status.qosClass == "Guaranteed"

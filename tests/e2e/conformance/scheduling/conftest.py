@@ -7,7 +7,7 @@ import pytest
 
 from sampan.testing import Cluster
 from tests.e2e.conformance.scheduling.scheduling_cluster import NODES, SchedulingCluster
-from tests.e2e.kubectl.command import Kubectl, find
+from tests.e2e.kubectl.command import Kubectl, find_kubectl
 
 
 @pytest.fixture(scope="module")
@@ -19,7 +19,7 @@ def cluster() -> Iterator[Cluster]:
 
 @pytest.fixture
 def scheduling_cluster(cluster: Cluster, kubectl_home: Path) -> Iterator[SchedulingCluster]:
-    program = find()
+    program = find_kubectl()
     if program is None:
         pytest.skip("there is no kubectl here")
     with cluster.namespace("sched") as namespace:

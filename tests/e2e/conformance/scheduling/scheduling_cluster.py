@@ -30,13 +30,13 @@ class SchedulingCluster:
         pod: Object = self.kubectl.json("get", "pod", name)
         return pod
 
-    def is_there(self, name: str) -> bool:
+    def has_pod(self, name: str) -> bool:
         return bool(self.kubectl("get", "pod", name, "--ignore-not-found", "-o", "name"))
 
     def node_of(self, name: str) -> str:
         return str(self.pod(name)["spec"].get("nodeName", ""))
 
-    def runs(self, *names: str) -> None:
+    def wait_until_ready(self, *names: str) -> None:
         """Wait until the pods are ready."""
         self.kubectl("wait", "--for=condition=Ready", "--timeout=60s", *(f"pod/{name}" for name in names))
 
@@ -44,7 +44,7 @@ class SchedulingCluster:
         events = self.kubectl.json("get", "events", "--field-selector", f"involvedObject.name={name},reason={reason}")
         return [event["message"] for event in events["items"]]
 
-    def refused(self, name: str, message: str) -> None:
+    def wait_until_unschedulable(self, name: str, message: str) -> None:
         """Wait until the pod is reported as unschedulable with this message."""
         wait_until(lambda: any(text.startswith(message) for text in self.events_of(name, "FailedScheduling")))
         assert self.node_of(name) == ""
@@ -68,7 +68,7 @@ class SchedulingCluster:
             self.kubectl("label", "node", node, f"{key}-")
 
     @contextmanager
-    def classes(self, **values: int) -> Iterator[None]:
+    def priority_classes(self, **values: int) -> Iterator[None]:
         """Create priority classes with these values for the length of the block."""
         self.apply(
             *(

@@ -17,19 +17,19 @@ def fill(scheduling_cluster: SchedulingCluster) -> list[str]:
     scheduling_cluster.apply(
         pod("medium", cpus=MOST, priority="p-medium", nodeSelector={"kubernetes.io/hostname": NODES[1]})
     )
-    scheduling_cluster.runs("low", "medium")
+    scheduling_cluster.wait_until_ready("low", "medium")
     return ["low", "medium"]
 
 
 def test_basic_preemption(scheduling_cluster: SchedulingCluster) -> None:
     """[sig-scheduling] SchedulerPreemption [Serial] validates basic preemption works [Conformance]"""
-    with scheduling_cluster.classes(**{"p-low": 1, "p-medium": 100, "p-high": 1000}):
+    with scheduling_cluster.priority_classes(**{"p-low": 1, "p-medium": 100, "p-high": 1000}):
         fill(scheduling_cluster)
         scheduling_cluster.apply(pod("preemptor", cpus=MOST, priority="p-high"))
-        scheduling_cluster.runs("preemptor")
+        scheduling_cluster.wait_until_ready("preemptor")
         assert scheduling_cluster.node_of("preemptor") == NODES[0]
-        assert not scheduling_cluster.is_there("low")
-        assert scheduling_cluster.is_there("medium")
+        assert not scheduling_cluster.has_pod("low")
+        assert scheduling_cluster.has_pod("medium")
         (output,) = scheduling_cluster.events_of("low", "Preempted")
         assert output.startswith("Preempted by pod ")
         assert output.endswith(f" on node {NODES[0]}")
@@ -38,7 +38,7 @@ def test_basic_preemption(scheduling_cluster: SchedulingCluster) -> None:
 def test_preemption_by_a_critical_pod(scheduling_cluster: SchedulingCluster) -> None:
     """[sig-scheduling] SchedulerPreemption [Serial] validates lower priority pod preemption by critical pod
     [Conformance]"""
-    with scheduling_cluster.classes(**{"p-low": 1, "p-medium": 100}):
+    with scheduling_cluster.priority_classes(**{"p-low": 1, "p-medium": 100}):
         fill(scheduling_cluster)
         critical = pod("critical", cpus=MOST, priority="system-cluster-critical")
         scheduling_cluster.kubectl("apply", "-n", "kube-system", "-f", "-", stdin=json.dumps(critical))
@@ -46,8 +46,8 @@ def test_preemption_by_a_critical_pod(scheduling_cluster: SchedulingCluster) -> 
             scheduling_cluster.kubectl(
                 "wait", "-n", "kube-system", "--for=condition=Ready", "--timeout=60s", "pod/critical"
             )
-            assert not scheduling_cluster.is_there("low")
-            assert scheduling_cluster.is_there("medium")
+            assert not scheduling_cluster.has_pod("low")
+            assert scheduling_cluster.has_pod("medium")
         finally:
             scheduling_cluster.kubectl("delete", "pod", "critical", "-n", "kube-system", "--force", "--grace-period=0")
 
@@ -56,12 +56,12 @@ def test_preempted_pod_has_disruption_target_condition(scheduling_cluster: Sched
     """[sig-scheduling] SchedulerPreemption [Serial] validates pod disruption condition is added to the preempted pod
     [Conformance]"""
     here = {"kubernetes.io/hostname": NODES[0]}
-    with scheduling_cluster.classes(**{"p-low": 1, "p-high": 1000}):
+    with scheduling_cluster.priority_classes(**{"p-low": 1, "p-high": 1000}):
         victim = pod(
             "victim", cpus=MOST, priority="p-low", nodeSelector=here, finalizers=["example.com/test-finalizer"]
         )
         scheduling_cluster.apply(victim)
-        scheduling_cluster.runs("victim")
+        scheduling_cluster.wait_until_ready("victim")
         scheduling_cluster.apply(pod("preemptor", cpus=MOST, priority="p-high", nodeSelector=here))
         wait_until(lambda: "deletionTimestamp" in scheduling_cluster.pod("victim")["metadata"])
         conditions = scheduling_cluster.pod("victim")["status"]["conditions"]
@@ -69,14 +69,14 @@ def test_preempted_pod_has_disruption_target_condition(scheduling_cluster: Sched
         assert (condition["status"], condition["reason"]) == ("True", "PreemptionByScheduler")
         assert condition["message"] == "default-scheduler: preempting to accommodate a higher priority pod"
         scheduling_cluster.kubectl("patch", "pod", "victim", "--type=merge", "-p", '{"metadata":{"finalizers":null}}')
-        scheduling_cluster.runs("preemptor")
+        scheduling_cluster.wait_until_ready("preemptor")
 
 
 def test_preemption_among_replica_sets(scheduling_cluster: SchedulingCluster) -> None:
     """[sig-scheduling] SchedulerPreemption [Serial] PreemptionExecutionPath runs ReplicaSets to verify preemption
     running path [Conformance]"""
     share, here = CPUS / 10, {"kubernetes.io/hostname": NODES[0]}
-    with scheduling_cluster.classes(p1=1, p2=2, p3=3, p4=4):
+    with scheduling_cluster.priority_classes(p1=1, p2=2, p3=3, p4=4):
         for name, replicas, requested in (("rs-pod1", 1, 2), ("rs-pod2", 2, 2), ("rs-pod3", 1, 3)):
             scheduling_cluster.apply(replica_set(name, replicas, share * requested, f"p{name[-1]}", here))
             wait_until(partial(is_ready, scheduling_cluster, name, replicas))
@@ -110,7 +110,7 @@ def test_priority_class_api(scheduling_cluster: SchedulingCluster) -> None:
     """[sig-scheduling] SchedulerPreemption [Serial] PriorityClass endpoints verify PriorityClass endpoints can be
     operated with different HTTP methods [Conformance]"""
     kubectl = scheduling_cluster.kubectl
-    with scheduling_cluster.classes(p1=1, p2=2):
+    with scheduling_cluster.priority_classes(p1=1, p2=2):
         listed = {obj["metadata"]["name"]: obj["value"] for obj in kubectl.json("get", "priorityclasses")["items"]}
         assert (listed["p1"], listed["p2"]) == (1, 2)
         for name in ("p1", "p2"):

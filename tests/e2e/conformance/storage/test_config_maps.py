@@ -17,14 +17,14 @@ MAPPING = [{"key": "data-2", "path": "path/to/data-2"}]
 LOOK = "cat /v/data-1; echo; stat -L -c %A /v/data-1"
 
 
-def plain(
+def config_map_volume(
     config_map: str, items: Sequence[Any] = (), mode: int | None = None, optional: bool | None = None, name: str = "v"
 ) -> dict[str, Any]:
     source: dict[str, Any] = {"name": config_map, "items": list(items), "optional": optional}
     return {"name": name, "configMap": source | ({"defaultMode": mode} if mode is not None else {})}
 
 
-def projected(
+def projected_volume(
     config_map: str, items: Sequence[Any] = (), mode: int | None = None, optional: bool | None = None, name: str = "v"
 ) -> dict[str, Any]:
     part = {"configMap": {"name": config_map, "items": list(items), "optional": optional}}
@@ -90,57 +90,57 @@ async def check_optional_updates(node: RealNode, make: Make) -> None:
 @concurrent_scenario
 async def test_consumable(node: RealNode) -> None:
     """[sig-storage] ConfigMap should be consumable from pods in volume [NodeConformance] [Conformance]"""
-    await check_consumable(node, plain)
+    await check_consumable(node, config_map_volume)
 
 
 @concurrent_scenario
 async def test_consumable_as_non_root(node: RealNode) -> None:
     """[sig-storage] ConfigMap should be consumable from pods in volume as non-root [NodeConformance] [Conformance]"""
-    await check_consumable(node, plain, user=1000)
+    await check_consumable(node, config_map_volume, user=1000)
 
 
 @concurrent_scenario
 async def test_default_mode(node: RealNode) -> None:
     """[sig-storage] ConfigMap should be consumable from pods in volume with defaultMode set [LinuxOnly]
     [NodeConformance]"""
-    await check_default_mode(node, plain)
+    await check_default_mode(node, config_map_volume)
 
 
 @concurrent_scenario
 async def test_mappings(node: RealNode) -> None:
     """[sig-storage] ConfigMap should be consumable from pods in volume with mappings [NodeConformance] [Conformance]"""
-    await check_mappings(node, plain)
+    await check_mappings(node, config_map_volume)
 
 
 @concurrent_scenario
 async def test_mappings_as_non_root(node: RealNode) -> None:
     """[sig-storage] ConfigMap should be consumable from pods in volume with mappings as non-root [NodeConformance]"""
-    await check_mappings(node, plain, user=1000)
+    await check_mappings(node, config_map_volume, user=1000)
 
 
 @concurrent_scenario
 async def test_item_mode(node: RealNode) -> None:
     """[sig-storage] ConfigMap should be consumable from pods in volume with mappings and Item mode set [LinuxOnly]
     [NodeConformance]"""
-    await check_item_mode(node, plain)
+    await check_item_mode(node, config_map_volume)
 
 
 @concurrent_scenario
 async def test_several_volumes(node: RealNode) -> None:
     """[sig-storage] ConfigMap should be consumable in multiple volumes in the same pod [NodeConformance]"""
-    await check_two_volumes(node, plain)
+    await check_two_volumes(node, config_map_volume)
 
 
 @concurrent_scenario
 async def test_updates(node: RealNode) -> None:
     """[sig-storage] ConfigMap updates should be reflected in volume [NodeConformance] [Conformance]"""
-    await check_updates(node, plain)
+    await check_updates(node, config_map_volume)
 
 
 @concurrent_scenario
 async def test_optional_updates(node: RealNode) -> None:
     """[sig-storage] ConfigMap optional updates should be reflected in volume [NodeConformance] [Conformance]"""
-    await check_optional_updates(node, plain)
+    await check_optional_updates(node, config_map_volume)
 
 
 @concurrent_scenario
@@ -148,7 +148,7 @@ async def test_binary_data(node: RealNode) -> None:
     """[sig-storage] ConfigMap binary data should be reflected in volume [NodeConformance] [Conformance]"""
     raw = bytes([0xDE, 0xCA, 0xFE, 0xBA, 0xD0, 0xFE, 0xFF])
     await node.config_map("m", data=DATA, binaryData={"dump.bin": base64.b64encode(raw).decode()})
-    output = await node.output("cat /v/data-1; echo; od -An -tx1 /v/dump.bin", plain("m"))
+    output = await node.output("cat /v/data-1; echo; od -An -tx1 /v/dump.bin", config_map_volume("m"))
     assert output.splitlines() == ["value-1", " de ca fe ba d0 fe ff"]
 
 
@@ -168,55 +168,55 @@ async def test_immutable(node: RealNode) -> None:
 @concurrent_scenario
 async def test_projected_consumable(node: RealNode) -> None:
     """[sig-storage] Projected configMap should be consumable from pods in volume [NodeConformance] [Conformance]"""
-    await check_consumable(node, projected)
+    await check_consumable(node, projected_volume)
 
 
 @concurrent_scenario
 async def test_projected_consumable_as_non_root(node: RealNode) -> None:
     """[sig-storage] Projected configMap should be consumable from pods in volume as non-root [NodeConformance]"""
-    await check_consumable(node, projected, user=1000)
+    await check_consumable(node, projected_volume, user=1000)
 
 
 @concurrent_scenario
 async def test_projected_default_mode(node: RealNode) -> None:
     """[sig-storage] Projected configMap should be consumable from pods in volume with defaultMode set [LinuxOnly]
     [NodeConformance]"""
-    await check_default_mode(node, projected)
+    await check_default_mode(node, projected_volume)
 
 
 @concurrent_scenario
 async def test_projected_mappings(node: RealNode) -> None:
     """[sig-storage] Projected configMap should be consumable from pods in volume with mappings [NodeConformance]"""
-    await check_mappings(node, projected)
+    await check_mappings(node, projected_volume)
 
 
 @concurrent_scenario
 async def test_projected_mappings_as_non_root(node: RealNode) -> None:
     """[sig-storage] Projected configMap should be consumable from pods in volume with mappings as non-root
     [NodeConformance]"""
-    await check_mappings(node, projected, user=1000)
+    await check_mappings(node, projected_volume, user=1000)
 
 
 @concurrent_scenario
 async def test_projected_item_mode(node: RealNode) -> None:
     """[sig-storage] Projected configMap should be consumable from pods in volume with mappings and Item mode set
     [LinuxOnly] [NodeConformance]"""
-    await check_item_mode(node, projected)
+    await check_item_mode(node, projected_volume)
 
 
 @concurrent_scenario
 async def test_projected_several_volumes(node: RealNode) -> None:
     """[sig-storage] Projected configMap should be consumable in multiple volumes in the same pod [NodeConformance]"""
-    await check_two_volumes(node, projected)
+    await check_two_volumes(node, projected_volume)
 
 
 @concurrent_scenario
 async def test_projected_updates(node: RealNode) -> None:
     """[sig-storage] Projected configMap updates should be reflected in volume [NodeConformance] [Conformance]"""
-    await check_updates(node, projected)
+    await check_updates(node, projected_volume)
 
 
 @concurrent_scenario
 async def test_projected_optional_updates(node: RealNode) -> None:
     """[sig-storage] Projected configMap optional updates should be reflected in volume [NodeConformance]"""
-    await check_optional_updates(node, projected)
+    await check_optional_updates(node, projected_volume)

@@ -13,12 +13,12 @@ NAME = {"path": "podname", "fieldRef": {"fieldPath": "metadata.name"}}
 RESOURCES = {"requests": {"cpu": "10m", "memory": "32Mi"}, "limits": {"cpu": "1250m", "memory": "64Mi"}}
 
 
-def plain(*items: dict[str, Any], mode: int | None = None) -> dict[str, Any]:
+def downward_api_volume(*items: dict[str, Any], mode: int | None = None) -> dict[str, Any]:
     source: dict[str, Any] = {"items": list(items)}
     return {"name": "v", "downwardAPI": source | ({"defaultMode": mode} if mode is not None else {})}
 
 
-def projected(*items: dict[str, Any], mode: int | None = None) -> dict[str, Any]:
+def projected_volume(*items: dict[str, Any], mode: int | None = None) -> dict[str, Any]:
     source: dict[str, Any] = {"sources": [{"downwardAPI": {"items": list(items)}}]}
     return {"name": "v", "projected": source | ({"defaultMode": mode} if mode is not None else {})}
 
@@ -57,137 +57,137 @@ async def check_updates(node: RealNode, make: Make, what: str) -> None:
 @concurrent_scenario
 async def test_pod_name(node: RealNode) -> None:
     """[sig-storage] Downward API volume should provide podname only [NodeConformance] [Conformance]"""
-    await check_pod_name(node, plain)
+    await check_pod_name(node, downward_api_volume)
 
 
 @concurrent_scenario
 async def test_default_mode(node: RealNode) -> None:
     """[sig-storage] Downward API volume should set DefaultMode on files [LinuxOnly] [NodeConformance] [Conformance]"""
-    assert await check_pod_name(node, plain, mode=0o400) == ["-r--------"]
+    assert await check_pod_name(node, downward_api_volume, mode=0o400) == ["-r--------"]
 
 
 @concurrent_scenario
 async def test_item_mode(node: RealNode) -> None:
     """[sig-storage] Downward API volume should set mode on item file [LinuxOnly] [NodeConformance] [Conformance]"""
-    assert await check_pod_name(node, plain, item=0o400) == ["-r--------"]
+    assert await check_pod_name(node, downward_api_volume, item=0o400) == ["-r--------"]
 
 
 @concurrent_scenario
 async def test_label_updates(node: RealNode) -> None:
     """[sig-storage] Downward API volume should update labels on modification [NodeConformance] [Conformance]"""
-    await check_updates(node, plain, "labels")
+    await check_updates(node, downward_api_volume, "labels")
 
 
 @concurrent_scenario
 async def test_annotation_updates(node: RealNode) -> None:
     """[sig-storage] Downward API volume should update annotations on modification [NodeConformance] [Conformance]"""
-    await check_updates(node, plain, "annotations")
+    await check_updates(node, downward_api_volume, "annotations")
 
 
 @concurrent_scenario
 async def test_cpu_limit(node: RealNode) -> None:
     """[sig-storage] Downward API volume should provide container's cpu limit [NodeConformance] [Conformance]"""
-    await check_resource(node, plain, "limits.cpu", "2")
+    await check_resource(node, downward_api_volume, "limits.cpu", "2")
 
 
 @concurrent_scenario
 async def test_cpu_request(node: RealNode) -> None:
     """[sig-storage] Downward API volume should provide container's cpu request [NodeConformance] [Conformance]"""
-    await check_resource(node, plain, "requests.cpu", "1")
+    await check_resource(node, downward_api_volume, "requests.cpu", "1")
 
 
 @concurrent_scenario
 async def test_memory_limit(node: RealNode) -> None:
     """[sig-storage] Downward API volume should provide container's memory limit [NodeConformance] [Conformance]"""
-    await check_resource(node, plain, "limits.memory", "67108864")
+    await check_resource(node, downward_api_volume, "limits.memory", "67108864")
 
 
 @concurrent_scenario
 async def test_memory_request(node: RealNode) -> None:
     """[sig-storage] Downward API volume should provide container's memory request [NodeConformance] [Conformance]"""
-    await check_resource(node, plain, "requests.memory", "33554432")
+    await check_resource(node, downward_api_volume, "requests.memory", "33554432")
 
 
 @concurrent_scenario
 async def test_allocatable_cpu(node: RealNode) -> None:
     """[sig-storage] Downward API volume should provide node allocatable (cpu) as default cpu limit if the limit is not
     set [NodeConformance]"""
-    await check_allocatable(node, plain, "cpu")
+    await check_allocatable(node, downward_api_volume, "cpu")
 
 
 @concurrent_scenario
 async def test_allocatable_memory(node: RealNode) -> None:
     """[sig-storage] Downward API volume should provide node allocatable (memory) as default memory limit if the limit
     is not set [NodeConformance]"""
-    await check_allocatable(node, plain, "memory")
+    await check_allocatable(node, downward_api_volume, "memory")
 
 
 @concurrent_scenario
 async def test_projected_pod_name(node: RealNode) -> None:
     """[sig-storage] Projected downwardAPI should provide podname only [NodeConformance] [Conformance]"""
-    await check_pod_name(node, projected)
+    await check_pod_name(node, projected_volume)
 
 
 @concurrent_scenario
 async def test_projected_default_mode(node: RealNode) -> None:
     """[sig-storage] Projected downwardAPI should set DefaultMode on files [LinuxOnly] [NodeConformance]"""
-    assert await check_pod_name(node, projected, mode=0o400) == ["-r--------"]
+    assert await check_pod_name(node, projected_volume, mode=0o400) == ["-r--------"]
 
 
 @concurrent_scenario
 async def test_projected_item_mode(node: RealNode) -> None:
     """[sig-storage] Projected downwardAPI should set mode on item file [LinuxOnly] [NodeConformance] [Conformance]"""
-    assert await check_pod_name(node, projected, item=0o400) == ["-r--------"]
+    assert await check_pod_name(node, projected_volume, item=0o400) == ["-r--------"]
 
 
 @concurrent_scenario
 async def test_projected_label_updates(node: RealNode) -> None:
     """[sig-storage] Projected downwardAPI should update labels on modification [NodeConformance] [Conformance]"""
-    await check_updates(node, projected, "labels")
+    await check_updates(node, projected_volume, "labels")
 
 
 @concurrent_scenario
 async def test_projected_annotation_updates(node: RealNode) -> None:
     """[sig-storage] Projected downwardAPI should update annotations on modification [NodeConformance] [Conformance]"""
-    await check_updates(node, projected, "annotations")
+    await check_updates(node, projected_volume, "annotations")
 
 
 @concurrent_scenario
 async def test_projected_cpu_limit(node: RealNode) -> None:
     """[sig-storage] Projected downwardAPI should provide container's cpu limit [NodeConformance] [Conformance]"""
-    await check_resource(node, projected, "limits.cpu", "2")
+    await check_resource(node, projected_volume, "limits.cpu", "2")
 
 
 @concurrent_scenario
 async def test_projected_cpu_request(node: RealNode) -> None:
     """[sig-storage] Projected downwardAPI should provide container's cpu request [NodeConformance] [Conformance]"""
-    await check_resource(node, projected, "requests.cpu", "1")
+    await check_resource(node, projected_volume, "requests.cpu", "1")
 
 
 @concurrent_scenario
 async def test_projected_memory_limit(node: RealNode) -> None:
     """[sig-storage] Projected downwardAPI should provide container's memory limit [NodeConformance] [Conformance]"""
-    await check_resource(node, projected, "limits.memory", "67108864")
+    await check_resource(node, projected_volume, "limits.memory", "67108864")
 
 
 @concurrent_scenario
 async def test_projected_memory_request(node: RealNode) -> None:
     """[sig-storage] Projected downwardAPI should provide container's memory request [NodeConformance] [Conformance]"""
-    await check_resource(node, projected, "requests.memory", "33554432")
+    await check_resource(node, projected_volume, "requests.memory", "33554432")
 
 
 @concurrent_scenario
 async def test_projected_allocatable_cpu(node: RealNode) -> None:
     """[sig-storage] Projected downwardAPI should provide node allocatable (cpu) as default cpu limit if the limit is
     not set [NodeConformance]"""
-    await check_allocatable(node, projected, "cpu")
+    await check_allocatable(node, projected_volume, "cpu")
 
 
 @concurrent_scenario
 async def test_projected_allocatable_memory(node: RealNode) -> None:
     """[sig-storage] Projected downwardAPI should provide node allocatable (memory) as default memory limit if the
     limit is not set [NodeConformance]"""
-    await check_allocatable(node, projected, "memory")
+    await check_allocatable(node, projected_volume, "memory")
 
 
 @concurrent_scenario

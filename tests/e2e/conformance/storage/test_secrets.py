@@ -17,14 +17,14 @@ MAPPING = [{"key": "data-1", "path": "new-path-data-1"}]
 LOOK = "cat /v/data-1; echo; stat -L -c %A /v/data-1"
 
 
-def plain(
+def secret_volume(
     secret: str, items: Sequence[Any] = (), mode: int | None = None, optional: bool | None = None, name: str = "v"
 ) -> dict[str, Any]:
     source: dict[str, Any] = {"secretName": secret, "items": list(items), "optional": optional}
     return {"name": name, "secret": source | ({"defaultMode": mode} if mode is not None else {})}
 
 
-def projected(
+def projected_volume(
     secret: str, items: Sequence[Any] = (), mode: int | None = None, optional: bool | None = None, name: str = "v"
 ) -> dict[str, Any]:
     part = {"secret": {"name": secret, "items": list(items), "optional": optional}}
@@ -82,46 +82,46 @@ async def check_optional_updates(node: RealNode, make: Make) -> None:
 @concurrent_scenario
 async def test_consumable(node: RealNode) -> None:
     """[sig-storage] Secrets should be consumable from pods in volume [NodeConformance] [Conformance]"""
-    await check_consumable(node, plain)
+    await check_consumable(node, secret_volume)
 
 
 @concurrent_scenario
 async def test_default_mode(node: RealNode) -> None:
     """[sig-storage] Secrets should be consumable from pods in volume with defaultMode set [LinuxOnly]
     [NodeConformance]"""
-    await check_default_mode(node, plain)
+    await check_default_mode(node, secret_volume)
 
 
 @concurrent_scenario
 async def test_non_root_with_fs_group(node: RealNode) -> None:
     """[sig-storage] Secrets should be consumable from pods in volume as non-root with defaultMode and fsGroup set
     [LinuxOnly] [NodeConformance]"""
-    await check_fs_group(node, plain)
+    await check_fs_group(node, secret_volume)
 
 
 @concurrent_scenario
 async def test_mappings(node: RealNode) -> None:
     """[sig-storage] Secrets should be consumable from pods in volume with mappings [NodeConformance] [Conformance]"""
-    await check_mappings(node, plain, None, "-rw-r--r--")
+    await check_mappings(node, secret_volume, None, "-rw-r--r--")
 
 
 @concurrent_scenario
 async def test_item_mode(node: RealNode) -> None:
     """[sig-storage] Secrets should be consumable from pods in volume with mappings and Item Mode set [LinuxOnly]
     [NodeConformance]"""
-    await check_mappings(node, plain, 0o400, "-r--------")
+    await check_mappings(node, secret_volume, 0o400, "-r--------")
 
 
 @concurrent_scenario
 async def test_several_volumes(node: RealNode) -> None:
     """[sig-storage] Secrets should be consumable in multiple volumes in a pod [NodeConformance] [Conformance]"""
-    await check_two_volumes(node, plain)
+    await check_two_volumes(node, secret_volume)
 
 
 @concurrent_scenario
 async def test_optional_updates(node: RealNode) -> None:
     """[sig-storage] Secrets optional updates should be reflected in volume [NodeConformance] [Conformance]"""
-    await check_optional_updates(node, plain)
+    await check_optional_updates(node, secret_volume)
 
 
 @concurrent_scenario
@@ -131,7 +131,7 @@ async def test_same_name_in_another_namespace(node: RealNode) -> None:
     other = f"{node.namespace}-other"
     await node.client.for_kind(Namespace).create(json.from_value({"metadata": {"name": other}}, Namespace))
     await node.secret("s", other, stringData={"this_should_not_match_content_of_other_secret": "similarly"})
-    await check_consumable(node, plain)
+    await check_consumable(node, secret_volume)
 
 
 @concurrent_scenario
@@ -150,43 +150,43 @@ async def test_immutable(node: RealNode) -> None:
 @concurrent_scenario
 async def test_projected_consumable(node: RealNode) -> None:
     """[sig-storage] Projected secret should be consumable from pods in volume [NodeConformance] [Conformance]"""
-    await check_consumable(node, projected)
+    await check_consumable(node, projected_volume)
 
 
 @concurrent_scenario
 async def test_projected_default_mode(node: RealNode) -> None:
     """[sig-storage] Projected secret should be consumable from pods in volume with defaultMode set [LinuxOnly]
     [NodeConformance]"""
-    await check_default_mode(node, projected)
+    await check_default_mode(node, projected_volume)
 
 
 @concurrent_scenario
 async def test_projected_non_root_with_fs_group(node: RealNode) -> None:
     """[sig-storage] Projected secret should be consumable from pods in volume as non-root with defaultMode and fsGroup
     set [LinuxOnly] [NodeConformance]"""
-    await check_fs_group(node, projected)
+    await check_fs_group(node, projected_volume)
 
 
 @concurrent_scenario
 async def test_projected_mappings(node: RealNode) -> None:
     """[sig-storage] Projected secret should be consumable from pods in volume with mappings [NodeConformance]"""
-    await check_mappings(node, projected, None, "-rw-r--r--")
+    await check_mappings(node, projected_volume, None, "-rw-r--r--")
 
 
 @concurrent_scenario
 async def test_projected_item_mode(node: RealNode) -> None:
     """[sig-storage] Projected secret should be consumable from pods in volume with mappings and Item Mode set
     [LinuxOnly] [NodeConformance]"""
-    await check_mappings(node, projected, 0o400, "-r--------")
+    await check_mappings(node, projected_volume, 0o400, "-r--------")
 
 
 @concurrent_scenario
 async def test_projected_several_volumes(node: RealNode) -> None:
     """[sig-storage] Projected secret should be consumable in multiple volumes in a pod [NodeConformance]"""
-    await check_two_volumes(node, projected)
+    await check_two_volumes(node, projected_volume)
 
 
 @concurrent_scenario
 async def test_projected_optional_updates(node: RealNode) -> None:
     """[sig-storage] Projected secret optional updates should be reflected in volume [NodeConformance] [Conformance]"""
-    await check_optional_updates(node, projected)
+    await check_optional_updates(node, projected_volume)

@@ -15,7 +15,7 @@ users: [{{name: u, user: {{{user}}}}}]
 """
 
 
-def _with(file: str, *lines: str) -> list[Line]:
+def _lines_with_kubeconfig(file: str, *lines: str) -> list[Line]:
     return [Line(line, environment={"KUBECONFIG": file}) for line in lines]
 
 
@@ -85,74 +85,88 @@ AREA = Area(
         "users.yaml": "apiVersion: v1\nkind: Config\nusers: [{name: a, user: {token: 5}}]\n",
     },
     lines=[
-        *_with(
+        *_lines_with_kubeconfig(
             "refused.yaml", "get pods", "version", "api-resources", "apply -f token.json", "create cm a", "cluster-info"
         ),
-        *_with("refused.yaml", "delete pod a", "describe pod a", "logs a", "exec a -- ls", "wait --for=delete pod/a"),
-        *_with(
+        *_lines_with_kubeconfig(
+            "refused.yaml", "delete pod a", "describe pod a", "logs a", "exec a -- ls", "wait --for=delete pod/a"
+        ),
+        *_lines_with_kubeconfig(
             "refused.yaml", "auth whoami", "auth can-i get pods", "top node", "explain pods", "api-versions", "events"
         ),
-        *_with("refused.yaml", "scale deploy a --replicas=1", "rollout status deploy/a", "label pod a b=c", "drain a"),
-        *_with(
+        *_lines_with_kubeconfig(
+            "refused.yaml", "scale deploy a --replicas=1", "rollout status deploy/a", "label pod a b=c", "drain a"
+        ),
+        *_lines_with_kubeconfig(
             "refused.yaml", "port-forward a 80", "cp a:b c", "edit pod a", "patch pod a -p {}", "diff -f token.json"
         ),
-        *_with("plain.yaml", "get pods"),
-        *_with("noscheme.yaml", "get pods"),
-        *_with("noserver.yaml", "get pods"),
-        *_with("badca.yaml", "get pods"),
-        *_with("cadata.yaml", "get pods"),
-        *_with("cacontent.yaml", "get pods"),
-        *_with("both.yaml", "get pods"),
-        *_with("nocert.yaml", "get pods"),
-        *_with("onlycert.yaml", "get pods"),
-        *_with("badcert.yaml", "get pods"),
-        *_with("notoken.yaml", "get pods"),
-        *_with("basic.yaml", "get pods", "get pods --token=x"),
-        *_with("two.yaml", "get pods"),
-        *_with("provider.yaml", "get pods"),
-        *_with("oidc.yaml", "get pods"),
-        *_with("oidc2.yaml", "get pods"),
-        *_with("oidc3.yaml", "get pods"),
-        *_with("exec.yaml", "get pods"),
-        *_with("exec-path.yaml", "get pods"),
-        *_with("exec-fails.yaml", "get pods"),
-        *_with("exec-version.yaml", "get pods"),
-        *_with("exec-empty.yaml", "get pods"),
-        *_with("exec-half.yaml", "get pods"),
-        *_with("exec-text.yaml", "get pods"),
-        *_with("exec-alpha.yaml", "get pods"),
-        *_with("exec-none.yaml", "get pods"),
-        *_with("exec-mode.yaml", "get pods"),
-        *_with("exec-always.yaml", "get pods"),
-        *_with("exec-nocommand.yaml", "get pods"),
-        *_with("text.yaml", "get pods"),
-        *_with("list.yaml", "get pods"),
-        *_with("syntax.yaml", "get pods", "config view"),
-        *_with("kind.yaml", "get pods"),
-        *_with("empty.yaml", "get pods", "config view"),
-        *_with("unknown.yaml", "get pods"),
-        *_with("nocluster.yaml", "get pods"),
-        *_with("type.yaml", "get pods"),
-        *_with("users.yaml", "get pods"),
-        *_with("nosuch.yaml:refused.yaml", "get pods", "config get-contexts"),
-        *_with("refused.yaml:plain.yaml", "config view", "config view --minify"),
-        *_with(
+        *_lines_with_kubeconfig("plain.yaml", "get pods"),
+        *_lines_with_kubeconfig("noscheme.yaml", "get pods"),
+        *_lines_with_kubeconfig("noserver.yaml", "get pods"),
+        *_lines_with_kubeconfig("badca.yaml", "get pods"),
+        *_lines_with_kubeconfig("cadata.yaml", "get pods"),
+        *_lines_with_kubeconfig("cacontent.yaml", "get pods"),
+        *_lines_with_kubeconfig("both.yaml", "get pods"),
+        *_lines_with_kubeconfig("nocert.yaml", "get pods"),
+        *_lines_with_kubeconfig("onlycert.yaml", "get pods"),
+        *_lines_with_kubeconfig("badcert.yaml", "get pods"),
+        *_lines_with_kubeconfig("notoken.yaml", "get pods"),
+        *_lines_with_kubeconfig("basic.yaml", "get pods", "get pods --token=x"),
+        *_lines_with_kubeconfig("two.yaml", "get pods"),
+        *_lines_with_kubeconfig("provider.yaml", "get pods"),
+        *_lines_with_kubeconfig("oidc.yaml", "get pods"),
+        *_lines_with_kubeconfig("oidc2.yaml", "get pods"),
+        *_lines_with_kubeconfig("oidc3.yaml", "get pods"),
+        *_lines_with_kubeconfig("exec.yaml", "get pods"),
+        *_lines_with_kubeconfig("exec-path.yaml", "get pods"),
+        *_lines_with_kubeconfig("exec-fails.yaml", "get pods"),
+        *_lines_with_kubeconfig("exec-version.yaml", "get pods"),
+        *_lines_with_kubeconfig("exec-empty.yaml", "get pods"),
+        *_lines_with_kubeconfig("exec-half.yaml", "get pods"),
+        *_lines_with_kubeconfig("exec-text.yaml", "get pods"),
+        *_lines_with_kubeconfig("exec-alpha.yaml", "get pods"),
+        *_lines_with_kubeconfig("exec-none.yaml", "get pods"),
+        *_lines_with_kubeconfig("exec-mode.yaml", "get pods"),
+        *_lines_with_kubeconfig("exec-always.yaml", "get pods"),
+        *_lines_with_kubeconfig("exec-nocommand.yaml", "get pods"),
+        *_lines_with_kubeconfig("text.yaml", "get pods"),
+        *_lines_with_kubeconfig("list.yaml", "get pods"),
+        *_lines_with_kubeconfig("syntax.yaml", "get pods", "config view"),
+        *_lines_with_kubeconfig("kind.yaml", "get pods"),
+        *_lines_with_kubeconfig("empty.yaml", "get pods", "config view"),
+        *_lines_with_kubeconfig("unknown.yaml", "get pods"),
+        *_lines_with_kubeconfig("nocluster.yaml", "get pods"),
+        *_lines_with_kubeconfig("type.yaml", "get pods"),
+        *_lines_with_kubeconfig("users.yaml", "get pods"),
+        *_lines_with_kubeconfig("nosuch.yaml:refused.yaml", "get pods", "config get-contexts"),
+        *_lines_with_kubeconfig("refused.yaml:plain.yaml", "config view", "config view --minify"),
+        *_lines_with_kubeconfig(
             "refused.yaml",
             "get pods --server=http://127.0.0.1:1",
             "get pods -s 127.0.0.1:1",
             "get pods -s nosuchhost:1",
         ),
-        *_with("refused.yaml", "get pods --server=''", "get pods --server=ftp://x", "get pods --server=http://:1"),
-        *_with("refused.yaml", "get pods --username=a --password=b", "get pods --request-timeout=1"),
-        *_with("refused.yaml", "get pods --certificate-authority=nosuch", "get pods --client-certificate=nosuch"),
-        *_with("refused.yaml", "get pods --insecure-skip-tls-verify --certificate-authority=token.json"),
-        *_with("refused.yaml", "get pods --tls-server-name=a", "get pods --as=a --as-uid=b", "get pods --as-uid=b"),
-        *_with("refused.yaml", "get pods --match-server-version", "get pods --cache-dir={home}/c", "get pods --v=1"),
-        *_with(
+        *_lines_with_kubeconfig(
+            "refused.yaml", "get pods --server=''", "get pods --server=ftp://x", "get pods --server=http://:1"
+        ),
+        *_lines_with_kubeconfig("refused.yaml", "get pods --username=a --password=b", "get pods --request-timeout=1"),
+        *_lines_with_kubeconfig(
+            "refused.yaml", "get pods --certificate-authority=nosuch", "get pods --client-certificate=nosuch"
+        ),
+        *_lines_with_kubeconfig(
+            "refused.yaml", "get pods --insecure-skip-tls-verify --certificate-authority=token.json"
+        ),
+        *_lines_with_kubeconfig(
+            "refused.yaml", "get pods --tls-server-name=a", "get pods --as=a --as-uid=b", "get pods --as-uid=b"
+        ),
+        *_lines_with_kubeconfig(
+            "refused.yaml", "get pods --match-server-version", "get pods --cache-dir={home}/c", "get pods --v=1"
+        ),
+        *_lines_with_kubeconfig(
             "refused.yaml", "get pods --vmodule=a=1", "get pods --vmodule=a", "get pods --v=a", "get pods --profile=x"
         ),
-        *_with("refused.yaml", "get pods --warnings-as-errors"),
-        *_with("refused.yaml", "get pods --disable-compression", "get pods --disable-compression=x"),
+        *_lines_with_kubeconfig("refused.yaml", "get pods --warnings-as-errors"),
+        *_lines_with_kubeconfig("refused.yaml", "get pods --disable-compression", "get pods --disable-compression=x"),
         "get cm --insecure-skip-tls-verify",
         "get cm -o name --tls-server-name=nosuch",
         "get cm --certificate-authority=token.json",

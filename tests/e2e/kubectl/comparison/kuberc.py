@@ -8,7 +8,7 @@ _CREDENTIALS = (
 )
 
 
-def _with(file: str, *lines: str) -> list[Line]:
+def _lines_with_kuberc(file: str, *lines: str) -> list[Line]:
     return [Line(line, environment={"KUBERC": file}) for line in lines]
 
 
@@ -67,25 +67,29 @@ aliases:
         "badpolicy.yaml": _HEAD + "credentialPluginPolicy: Sometimes\n",
     },
     lines=[
-        *_with("first.yaml", "get cm settings", "get cm settings -o json", "get cm settings -oyaml", "getcm settings"),
-        *_with(
+        *_lines_with_kuberc(
+            "first.yaml", "get cm settings", "get cm settings -o json", "get cm settings -oyaml", "getcm settings"
+        ),
+        *_lines_with_kuberc(
             "first.yaml", "getcm settings --show-labels=false", "-n {ns} getcm settings", "nosuch", "version --client"
         ),
-        *_with("second.yaml", "get cm settings", "create configmap x", "create cm y", "runmap z", "getpods settings"),
-        *_with("second.yaml", "nothing", "get --help=false cm settings"),
-        *_with("several.yaml", "get cm settings -o name"),
-        *_with("unknown.yaml", "get cm settings -o name"),
-        *_with("invalid.yaml", "get cm settings -o name"),
-        *_with("empty.yaml", "get cm settings -o name"),
-        *_with("nosuch.yaml", "get cm settings -o name"),
-        *_with("aliasname.yaml", "get cm settings -o name"),
-        *_with("dashes.yaml", "get cm settings -o name"),
-        *_with("twice.yaml", "get cm settings -o name"),
-        *_with("badflag.yaml", "get cm settings", "describe cm settings"),
-        *_with("badvalue.yaml", "get cm settings", "get cm settings -o name --chunk-size=1"),
-        *_with("badcommand.yaml", "get cm settings -o name"),
-        *_with("overridden.yaml", "getit cm"),
-        *_with("off", "get cm settings -o name", "get cm settings --kuberc=second.yaml", "kuberc view"),
+        *_lines_with_kuberc(
+            "second.yaml", "get cm settings", "create configmap x", "create cm y", "runmap z", "getpods settings"
+        ),
+        *_lines_with_kuberc("second.yaml", "nothing", "get --help=false cm settings"),
+        *_lines_with_kuberc("several.yaml", "get cm settings -o name"),
+        *_lines_with_kuberc("unknown.yaml", "get cm settings -o name"),
+        *_lines_with_kuberc("invalid.yaml", "get cm settings -o name"),
+        *_lines_with_kuberc("empty.yaml", "get cm settings -o name"),
+        *_lines_with_kuberc("nosuch.yaml", "get cm settings -o name"),
+        *_lines_with_kuberc("aliasname.yaml", "get cm settings -o name"),
+        *_lines_with_kuberc("dashes.yaml", "get cm settings -o name"),
+        *_lines_with_kuberc("twice.yaml", "get cm settings -o name"),
+        *_lines_with_kuberc("badflag.yaml", "get cm settings", "describe cm settings"),
+        *_lines_with_kuberc("badvalue.yaml", "get cm settings", "get cm settings -o name --chunk-size=1"),
+        *_lines_with_kuberc("badcommand.yaml", "get cm settings -o name"),
+        *_lines_with_kuberc("overridden.yaml", "getit cm"),
+        *_lines_with_kuberc("off", "get cm settings -o name", "get cm settings --kuberc=second.yaml", "kuberc view"),
         "get cm settings --kuberc=second.yaml",
         "get cm settings --kuberc second.yaml",
         "get cm settings --kuberc=nosuch.yaml",
@@ -94,18 +98,18 @@ aliases:
         "config set-credentials plug --exec-command=cat --exec-arg=token.json "
         "--exec-api-version=client.authentication.k8s.io/v1 --exec-interactive-mode=Never",
         "get cm settings --user=plug",
-        *_with("denied.yaml", "get cm settings --user=plug", "get cm settings -o name"),
-        *_with("allowed.yaml", "get cm settings --user=plug"),
-        *_with("allowcat.yaml", "get cm settings --user=plug"),
-        *_with("allowother.yaml", "get cm settings --user=plug"),
-        *_with("allownone.yaml", "get cm settings"),
-        *_with("allowunset.yaml", "get cm settings"),
-        *_with("allowempty.yaml", "get cm settings"),
-        *_with("allowpath.yaml", "get cm settings"),
-        *_with("uselesslist.yaml", "get cm settings"),
-        *_with("badpolicy.yaml", "get cm settings"),
-        *_with("second.yaml", "kuberc view", "kuberc view -o json"),
-        *_with("nosuch.yaml", "kuberc view"),
+        *_lines_with_kuberc("denied.yaml", "get cm settings --user=plug", "get cm settings -o name"),
+        *_lines_with_kuberc("allowed.yaml", "get cm settings --user=plug"),
+        *_lines_with_kuberc("allowcat.yaml", "get cm settings --user=plug"),
+        *_lines_with_kuberc("allowother.yaml", "get cm settings --user=plug"),
+        *_lines_with_kuberc("allownone.yaml", "get cm settings"),
+        *_lines_with_kuberc("allowunset.yaml", "get cm settings"),
+        *_lines_with_kuberc("allowempty.yaml", "get cm settings"),
+        *_lines_with_kuberc("allowpath.yaml", "get cm settings"),
+        *_lines_with_kuberc("uselesslist.yaml", "get cm settings"),
+        *_lines_with_kuberc("badpolicy.yaml", "get cm settings"),
+        *_lines_with_kuberc("second.yaml", "kuberc view", "kuberc view -o json"),
+        *_lines_with_kuberc("nosuch.yaml", "kuberc view"),
         "kuberc view --kuberc nosuch.yaml",
         Line("kuberc view", stdin="y\n"),
         "kuberc view",

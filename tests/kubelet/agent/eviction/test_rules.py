@@ -16,7 +16,7 @@ MESSAGE = "The node was low on resource: memory. Threshold quantity: 100Mi, avai
 SHORTAGE = Shortage("memory.available", 100 * MIB, 50 * MIB)
 
 
-def requesting(*requests: str, **spec: Any) -> Pod:
+def pod_requesting(*requests: str, **spec: Any) -> Pod:
     containers = [
         {"name": f"c{number}", "image": "i", "resources": {"requests": {"memory": memory} if memory else {}}}
         for number, memory in enumerate(requests)
@@ -26,7 +26,7 @@ def requesting(*requests: str, **spec: Any) -> Pod:
 
 def test_the_message_names_containers_above_their_requests() -> None:
     usages = [Usage("c0", 0, 20 * MIB), Usage("c1", 0, 1000), Usage("c2", 0, 5 * MIB)]
-    failure = eviction_failure(requesting("10240Ki", "", "5Mi"), usages, SHORTAGE)
+    failure = eviction_failure(pod_requesting("10240Ki", "", "5Mi"), usages, SHORTAGE)
     assert failure.message == failure.disruption
     assert failure.message == MESSAGE + (
         "Container c0 was using 20Mi, request is 10Mi, has larger consumption of memory. "
@@ -41,7 +41,7 @@ def test_the_message_names_containers_above_their_requests() -> None:
 
 def test_the_message_names_a_pod_above_its_pod_level_request() -> None:
     usages = [Usage("", 0, 30 * MIB), Usage("c0", 0, 20 * MIB)]
-    failure = eviction_failure(requesting("20Mi", resources={"requests": {"memory": "25Mi"}}), usages, SHORTAGE)
+    failure = eviction_failure(pod_requesting("20Mi", resources={"requests": {"memory": "25Mi"}}), usages, SHORTAGE)
     assert failure.message == MESSAGE + "Pod p was using 30Mi, request is 25Mi, has larger consumption of memory. "
     assert failure.annotations == {
         "offending_pod": "p",
@@ -53,7 +53,9 @@ def test_the_message_names_a_pod_above_its_pod_level_request() -> None:
 
 
 def test_eviction_for_inodes_names_no_containers() -> None:
-    failure = eviction_failure(requesting(""), [Usage("c0", 0, 0, inodes=5)], Shortage("nodefs.inodesFree", 2048, 1000))
+    failure = eviction_failure(
+        pod_requesting(""), [Usage("c0", 0, 0, inodes=5)], Shortage("nodefs.inodesFree", 2048, 1000)
+    )
     assert failure.message == "The node was low on resource: inodes. Threshold quantity: 2Ki, available: 1k. "
     assert failure.annotations == {
         "offending_containers": "",
@@ -63,8 +65,8 @@ def test_eviction_for_inodes_names_no_containers() -> None:
 
 
 def test_message_without_usage_names_no_container() -> None:
-    assert eviction_failure(requesting("1Mi"), [], SHORTAGE).message == MESSAGE
-    assert eviction_failure(requesting("1Mi"), [], SHORTAGE).annotations == {}
+    assert eviction_failure(pod_requesting("1Mi"), [], SHORTAGE).message == MESSAGE
+    assert eviction_failure(pod_requesting("1Mi"), [], SHORTAGE).annotations == {}
 
 
 def pod(name: str, *, requests: dict[str, str] | None = None, priority: int = 0, **spec: Any) -> Pod:

@@ -57,7 +57,7 @@ async def wait_for_ready_status(client: Client, status: str) -> str:
     return messages[0]
 
 
-def finished_at(kubelet: Kubelet, name: str) -> str:
+def get_finish_time(kubelet: Kubelet, name: str) -> str:
     pod = kubelet.find("default", name)
     assert pod is not None
     assert (pod.status.phase, pod.status.reason) == ("Failed", "Terminated")
@@ -85,7 +85,7 @@ async def scenario(client: Client, kubelet: Kubelet, machine: LogindService) -> 
     assert late.status.reason == "NodeShutdown"
     assert late.status.message == "Pod was rejected: Pod was rejected as the node is shutting down."
     await eventually(lambda: not machine.has_lock())
-    assert finished_at(kubelet, "plain") <= finished_at(kubelet, "vital")
+    assert get_finish_time(kubelet, "plain") <= get_finish_time(kubelet, "vital")
     await machine.announce_shutdown(False)
     assert await wait_for_ready_status(client, "True") == "kubelet is posting ready status"
     await eventually(machine.has_lock)

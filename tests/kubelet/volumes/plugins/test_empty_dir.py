@@ -10,7 +10,7 @@ from sampan.kubelet.volumes.plugins.empty_dir import memory_size, page_size
 from tests.kubelet.volumes.pods import pod
 
 
-def limited(memory: str) -> dict[str, Any]:
+def limited_container(memory: str) -> dict[str, Any]:
     return {"resources": {"limits": {"memory": memory}}}
 
 
@@ -20,9 +20,9 @@ def limited(memory: str) -> dict[str, Any]:
         ([{}], None, 1 << 30),
         ([{}], "1Mi", 1 << 20),
         ([{}], "2Gi", 1 << 30),
-        ([limited("64Mi"), limited("64Mi")], None, 128 << 20),
-        ([limited("64Mi"), {}], None, 1 << 30),
-        ([limited("64Mi")], "32Mi", 32 << 20),
+        ([limited_container("64Mi"), limited_container("64Mi")], None, 128 << 20),
+        ([limited_container("64Mi"), {}], None, 1 << 30),
+        ([limited_container("64Mi")], "32Mi", 32 << 20),
     ],
 )
 def test_a_volume_in_memory_has_the_smallest_applicable_size(
