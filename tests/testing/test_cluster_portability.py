@@ -46,7 +46,7 @@ from sampan.api.types.core_v1 import Pod
 
 for store in ("memory", "sqlite"):
     with Cluster(store=store, insecure=True) as cluster, cluster.namespace() as namespace:
-        cluster.run(cluster.client.of(Pod).create(pod("web"), namespace))
+        cluster.run(cluster.client.for_kind(Pod).create(pod("web"), namespace))
         for path in ("/api/v1/pods", "/metrics", "/readyz"):
             with urllib.request.urlopen(cluster.insecure_url + path, timeout=60) as response:
                 assert response.status == 200

@@ -21,7 +21,7 @@ USES = """
 
     @pytest.mark.parametrize("number", range(4))
     def test_namespaces_are_isolated(sampan_cluster, sampan_client, sampan_namespace, number):
-        maps = sampan_client.of(ConfigMap)
+        maps = sampan_client.for_kind(ConfigMap)
         sampan_cluster.run(maps.create(config_map("same-name"), sampan_namespace))
         items = sampan_cluster.run(maps.list(Selection(namespace=sampan_namespace))).items
         assert "same-name" in [item.metadata.name for item in items]
@@ -99,7 +99,7 @@ def test_command_line_options_and_sampan_options_fixture(project: pytest.Pyteste
         from sampan.machinery.client import Selection
 
         def test_no_service_accounts(sampan_cluster, sampan_namespace):
-            accounts = sampan_cluster.client.of(ServiceAccount)
+            accounts = sampan_cluster.client.for_kind(ServiceAccount)
             assert sampan_cluster.run(accounts.list(Selection(namespace=sampan_namespace))).items == []
 
         def test_alpha_version_is_served(sampan_cluster):

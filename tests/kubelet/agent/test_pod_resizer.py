@@ -47,7 +47,7 @@ class Events:
     def __init__(self) -> None:
         self.reasons: list[str] = []
 
-    def pod(self, kubelet: object, pod: Pod, type: str, reason: str, message: str) -> None:
+    def record_pod_event(self, kubelet: object, pod: Pod, type: str, reason: str, message: str) -> None:
         self.reasons.append(reason)
 
 
