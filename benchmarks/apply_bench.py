@@ -11,7 +11,7 @@ from benchmarks.timing import best_us
 from sampan.api.codec import json
 from sampan.api.scheme import builtin_scheme
 from sampan.api.types.core_v1 import Pod
-from sampan.apiserver.fieldmanager import Ownership
+from sampan.apiserver.fieldmanager import FieldOwnership
 from sampan.apiserver.registry.kinds.pods import BEHAVIOUR
 from sampan.apiserver.registry.registry import Registry
 from sampan.machinery.apply import sets
@@ -26,7 +26,7 @@ def rows() -> Iterator[Row]:
     registry = Registry(
         scheme=builtin_scheme(), backend=MemoryBackend(clock=clock), clock=clock, start_task=lambda _: _never()
     )
-    ownership = Ownership(registry)
+    ownership = FieldOwnership(registry)
     pods = registry.scheme.find_by_kind("", "v1", "Pod")
     assert pods is not None
     created, bare = _pod(), _pod()

@@ -14,8 +14,8 @@ import uvloop
 from benchmarks import Row
 from sampan.api.selectors.fields import FieldTerm
 from sampan.machinery.clock import RealClock
-from sampan.storage.backend import Batch, StoreEvent
-from sampan.storage.cacher import CachedField, Cacher, ListQuery, ObjectSelection, Shape, Watcher, WatchQuery
+from sampan.storage.backend import EventBatch, StoreEvent
+from sampan.storage.cacher import CachedField, CachedResource, Cacher, ListQuery, ObjectSelection, Watcher, WatchQuery
 from sampan.storage.memory import MemoryBackend
 
 LIST_PODS = 10_000
@@ -29,7 +29,7 @@ SELECTABLE = (
     "status.podIP",
     "status.nominatedNodeName",
 )
-PODS = Shape(
+PODS = CachedResource(
     prefix="/registry/pods/",
     kind="Pod",
     api_version="v1",
@@ -142,16 +142,16 @@ class _FilledCacher:
         await self._tasks.__aexit__(None, None, None)
         await self.backend.__aexit__(*exc)
 
-    def batches(self, count: int) -> list[Batch]:
+    def batches(self, count: int) -> list[EventBatch]:
         """Status changes of pods, one in each batch."""
         batches = []
         for n in range(count):
             self.revision += 1
             event = StoreEvent(self.revision, key(n % self.count), pod(n % self.count, version=self.revision), 1)
-            batches.append(Batch([event], self.revision))
+            batches.append(EventBatch([event], self.revision))
         return batches
 
-    def apply(self, batch: Batch) -> None:
+    def apply(self, batch: EventBatch) -> None:
         self.cacher._state.apply(batch)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks import Row
-from sampan.storage.backend import Batch
+from sampan.storage.backend import EventBatch
 from sampan.storage.etcd import EtcdBackend
 from tests.storage.etcd_server import find, running_member
 
@@ -72,7 +72,7 @@ async def _watch(backend: EtcdBackend, after: int, count: int) -> tuple[float, f
     """Return deliveries per second to watches that start before all puts, and CPU microseconds of each."""
     total, delivered, done = PUTS * count, 0, asyncio.Event()
 
-    def on_batch(batch: Batch) -> None:
+    def on_batch(batch: EventBatch) -> None:
         nonlocal delivered
         delivered += len(batch.events)
         if delivered >= total:

@@ -11,9 +11,9 @@ from benchmarks.processes import resident_mb
 from sampan.api.resources.resource import Resource
 from sampan.api.types.core_v1 import ConfigMap
 from sampan.api.types.meta_v1 import ObjectMeta, OwnerReference
-from sampan.controllers.garbage.graph import Graph
+from sampan.controllers.garbage.graph import DependencyGraph
 from sampan.controllers.garbage.ownership import OWNERSHIP
-from sampan.machinery.client import Client, Delete, PatchType, Selection
+from sampan.machinery.client import Client, DeleteParameters, PatchType, Selection
 from sampan.machinery.object_key import NamespacedName
 from sampan.testing import Cluster
 
@@ -27,7 +27,7 @@ _POD = (
 
 
 def _graph_mb() -> float:
-    graph = Graph(lambda node: None)
+    graph = DependencyGraph(lambda node: None)
     graph.set_kinds({("v1", "Pod"): PODS})
     nodes, before = graph.nodes(PODS), resident_mb()
     for at in range(OWNED):
@@ -65,7 +65,7 @@ async def _collected_us() -> float:
             meta = ObjectMeta(name=f"m{at}", namespace="default", ownerReferences=[ref])
             await maps.create(ConfigMap(metadata=meta))
         began = time.process_time()
-        await maps.delete("owner", "default", options=Delete(propagation="Background"))
+        await maps.delete("owner", "default", options=DeleteParameters(propagation="Background"))
         while (await maps.list(_HERE, limit=1)).items:  # noqa: ASYNC110 - following each deletion would cost CPU time
             await asyncio.sleep(0.05)
         return (time.process_time() - began) / WRITES * 1e6

@@ -20,7 +20,7 @@ from sampan.network.proxy.config import ProxyConfig, node_facts
 from sampan.network.proxy.nftables.compiler import ServiceCompiler
 from sampan.network.proxy.nftables.families import IPV4_FAMILY
 from sampan.network.proxy.nftables.operations import Operation, operation_text
-from sampan.network.proxy.nftables.proxy_table import Generation, ProxyTable
+from sampan.network.proxy.nftables.proxy_table import ProxyTable, RulesetGeneration
 from sampan.network.proxy.nftables.table_state import TableState
 from sampan.network.proxy.services import IPV4
 from sampan.network.proxy.tracker import ServiceTracker
@@ -54,7 +54,7 @@ def _rows(services: int, endpoints: int) -> Iterator[Row]:
     gc.collect()
     memory_mb = resident_mb()
     tracker = ServiceTracker(node_name=NODE, families=[IPV4])
-    table = ProxyTable(compiler=COMPILER, generation=Generation(), monotonic=time.monotonic)
+    table = ProxyTable(compiler=COMPILER, generation=RulesetGeneration(), monotonic=time.monotonic)
 
     def first_sync() -> None:
         for item, slice in objects:

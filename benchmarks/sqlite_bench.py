@@ -13,7 +13,7 @@ import uvloop
 
 from benchmarks import Row
 from sampan.machinery.clock import RealClock
-from sampan.storage.backend import Batch
+from sampan.storage.backend import EventBatch
 from sampan.storage.sqlite import SqliteBackend
 
 T = TypeVar("T")
@@ -56,7 +56,7 @@ async def _write(backend: SqliteBackend, *, writers: int, count: int, size: int)
     """Create objects as an API server does, while a watch follows."""
     value, times, followed = os.urandom(size), [], 0
 
-    def follow(batch: Batch) -> None:
+    def follow(batch: EventBatch) -> None:
         nonlocal followed
         followed += len(batch.events)
 

@@ -2,7 +2,7 @@
 
 from sampan.apiserver.registry.codec import ResourceCodec
 from sampan.apiserver.registry.registry import Registry
-from sampan.storage.cacher.item import Item
+from sampan.storage.cacher.item import CacheItem
 
 
 def modified_shared_objects(registry: Registry) -> list[str]:
@@ -11,5 +11,5 @@ def modified_shared_objects(registry: Registry) -> list[str]:
     return [item.key for codec, item in every if _is_modified(codec, item)]
 
 
-def _is_modified(codec: ResourceCodec, item: Item) -> bool:
+def _is_modified(codec: ResourceCodec, item: CacheItem) -> bool:
     return item.decoded is not None and codec.encode(item.decoded) != codec.encode(codec.decode(item.raw))

@@ -1,18 +1,18 @@
 import pytest
 
-from sampan.api.field_errors import OMITTED, FieldError, Path, join_messages
+from sampan.api.field_errors import OMITTED, FieldError, FieldPath, join_messages
 
-SPEC = Path("spec")
+SPEC = FieldPath("spec")
 
 
 def test_paths() -> None:
     container = SPEC / "containers"
     assert str((container[0] / "env")[2] / "name") == "spec.containers[0].env[2].name"
-    assert str((Path("metadata") / "labels")["example.com/key"]) == "metadata.labels[example.com/key]"
-    assert str(Path("spec", "template") / "spec") == "spec.template.spec"
-    assert str(Path() / "spec") == "spec"
-    assert container == Path("spec", "containers")
-    assert len({container, Path("spec", "containers")}) == 1
+    assert str((FieldPath("metadata") / "labels")["example.com/key"]) == "metadata.labels[example.com/key]"
+    assert str(FieldPath("spec", "template") / "spec") == "spec.template.spec"
+    assert str(FieldPath() / "spec") == "spec"
+    assert container == FieldPath("spec", "containers")
+    assert len({container, FieldPath("spec", "containers")}) == 1
 
 
 @pytest.mark.parametrize(

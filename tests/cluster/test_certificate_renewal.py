@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from cryptography import x509
 
-from sampan.cluster.certificate_renewal import BEFORE_S, Renewals
+from sampan.cluster.certificate_renewal import BEFORE_S, CertificateRenewer
 from sampan.cluster.nodes.kubelet_ports import cluster_ports
 from sampan.cluster.pki import ACCOUNTS, ADMIN, CA, KUBELET_CLIENT, PROXY_CA, PROXY_CLIENT, SERVER, Pki, PkiRenewal
 from sampan.kubelet.agent.config import AgentConfig
@@ -96,7 +96,7 @@ def test_front_proxy_certificate_is_issued_by_the_front_proxy_ca(tmp_path: Path)
 
 async def test_certificates_are_renewed_while_the_cluster_runs(tmp_path: Path) -> None:
     clock, renewed = VirtualClock(), []
-    pki, renewals = Pki(tmp_path / "pki"), Renewals()
+    pki, renewals = Pki(tmp_path / "pki"), CertificateRenewer()
     pki.ensure(names=NAMES, now=clock.now())
     first, due = read_files(pki), pki.renewal_time()
     assert due == pytest.approx(clock.now() + 365 * DAY_S - BEFORE_S, abs=600)
@@ -114,7 +114,7 @@ async def test_certificates_are_renewed_while_the_cluster_runs(tmp_path: Path) -
 
 async def test_failed_renewal_is_retried(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     clock, renewed = VirtualClock(), []
-    pki, renewals = Pki(tmp_path / "pki"), Renewals()
+    pki, renewals = Pki(tmp_path / "pki"), CertificateRenewer()
     pki.ensure(names=NAMES, now=clock.now() - 320 * DAY_S)
     pki.certificate(SERVER).unlink()
     pki.certificate(SERVER).mkdir()
@@ -130,7 +130,7 @@ async def test_failed_renewal_is_retried(tmp_path: Path, caplog: pytest.LogCaptu
 
 
 async def test_unusable_ca_key_does_not_stop_other_renewals(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    clock, renewed, renewals = VirtualClock(), [], Renewals()
+    clock, renewed, renewals = VirtualClock(), [], CertificateRenewer()
     bad, good = Pki(tmp_path / "bad"), Pki(tmp_path / "good")
     for pki in (bad, good):
         pki.ensure(names=NAMES, now=clock.now() - 320 * DAY_S)
@@ -147,7 +147,7 @@ async def test_unusable_ca_key_does_not_stop_other_renewals(tmp_path: Path, capl
 def test_kubelet_port_serves_the_renewed_certificate(tmp_path: Path) -> None:
     pki, clock = Pki(tmp_path / "pki"), VirtualClock()
     pki.ensure(names=NAMES, now=clock.now())
-    renewals = Renewals()
+    renewals = CertificateRenewer()
     make_config = cluster_ports((pki.certificate(CA), pki.key(CA)), pki.certificate(CA), renewals, address="127.0.0.1")
     attachment = NodeAttachment(
         node="node-0", directory=tmp_path, namespace=NetworkNamespace(), addresses=["127.0.0.1"]

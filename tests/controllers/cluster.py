@@ -23,7 +23,7 @@ from sampan.machinery.activity import Activity
 from sampan.machinery.client import Client
 from sampan.machinery.clock import VirtualClock
 from sampan.machinery.informer import InformerFactory
-from sampan.runtimes.hollow import NO_STAGES, Stages
+from sampan.runtimes.hollow import NO_STAGES, HollowStages
 from sampan.storage.memory import MemoryBackend, MemoryContent
 from tests.eventually import eventually
 from tests.shared_objects import modified_shared_objects
@@ -75,7 +75,7 @@ class Cluster:
 
     @asynccontextmanager
     async def nodes(
-        self, *names: str, config: KubeletConfig | None = None, stages: Stages = NO_STAGES
+        self, *names: str, config: KubeletConfig | None = None, stages: HollowStages = NO_STAGES
     ) -> AsyncIterator[Fleet]:
         """Run hollow nodes of these names, each with the permissions of its own node; docs/nodes.md describes how
         pods are made to end, to fail or to start late. A node made with `hollow_node` runs too."""

@@ -20,7 +20,7 @@ from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.controllers.descriptor import ControllerConfig
 from sampan.controllers.namespace import NamespaceController
 from sampan.machinery import errors
-from sampan.machinery.client import Client, Delete, PatchType, Selection, resource_of
+from sampan.machinery.client import Client, DeleteParameters, PatchType, Selection, resource_of
 from tests.controllers.cluster import Cluster, check_second_run_writes_nothing, cluster
 
 NAME = NamespaceController.name
@@ -122,7 +122,7 @@ async def test_pods_are_deleted_before_other_content() -> None:
             assert true_conditions(namespace) == {
                 "NamespaceContentRemaining": "Some resources are remaining: pods. has 1 resource instances"
             }
-            await client.for_kind(Pod).delete("p", "n", options=Delete(grace_period_s=0))
+            await client.for_kind(Pod).delete("p", "n", options=DeleteParameters(grace_period_s=0))
             await c.clock.advance(5)
             assert await is_gone(client)
 

@@ -18,7 +18,7 @@ from sampan.controllers.resource_quota import (
     usage_of,
 )
 from sampan.machinery import errors
-from sampan.machinery.client.options import Delete
+from sampan.machinery.client.options import DeleteParameters
 from sampan.machinery.quota import evaluator_of
 from tests.apiserver.pods import pod, spec_with_container
 from tests.controllers.cluster import Cluster, check_second_run_writes_nothing, cluster
@@ -125,7 +125,7 @@ async def test_terminated_pods_do_not_use_the_pods_quota() -> None:
         await c.clock.advance(SETTLE_S + 1)
         await pods.patch("a", {"status": {"phase": "Succeeded"}}, "default", subresource="status")
         assert await status(c) == {"pods": "0", "count/pods": "1"}
-        await pods.delete("a", "default", options=Delete(grace_period_s=0))
+        await pods.delete("a", "default", options=DeleteParameters(grace_period_s=0))
         await c.clock.advance(SETTLE_S + 1)
         assert await status(c) == {"pods": "0", "count/pods": "0"}
 

@@ -34,7 +34,7 @@ def _is_caused_by_others(stalls: object) -> bool:
     """Whether the work of a stall is short enough on a machine that is not busy with other work: on a busy one it takes
     more CPU time, as cores and caches are shared."""
     stall = stalls[0] if isinstance(stalls, tuple) and stalls else None
-    return isinstance(stall, loop_watchdog.Stall) and stall.cpu_s < loop_watchdog.STALL_S * calibration(tries=1)
+    return isinstance(stall, loop_watchdog.LoopStall) and stall.cpu_s < loop_watchdog.STALL_S * calibration(tries=1)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -25,7 +25,7 @@ from sampan.api.types.resource_v1 import (
     ResourceSlice,
     ResourceSliceSpec,
 )
-from sampan.machinery.client import DELETED, Client, Delete, Selection
+from sampan.machinery.client import DELETED, Client, DeleteParameters, Selection
 from sampan.testing import Cluster, builders
 
 DRIVER, GPU, NAMESPACE = "gpu.example.com", "example.com/gpu", "default"
@@ -132,9 +132,9 @@ async def test_devices_are_allocated_to_pods_and_released() -> None:
         late = await wait_for_object(client, Pod, "late", is_unschedulable)
         message = next(condition.message for condition in late.status.conditions if condition.type == "PodScheduled")
         assert message.startswith("0/3 nodes are available: 3 cannot allocate all claims.")
-        await raw.delete("x", NAMESPACE, options=Delete(grace_period_s=0))
+        await raw.delete("x", NAMESPACE, options=DeleteParameters(grace_period_s=0))
         late = await wait_for_object(client, Pod, "late", is_running)
         assert late.spec.nodeName == node
         for name in ("t", "late"):
-            await raw.delete(name, NAMESPACE, options=Delete(grace_period_s=0))
+            await raw.delete(name, NAMESPACE, options=DeleteParameters(grace_period_s=0))
         await wait_until_no_claims(client)

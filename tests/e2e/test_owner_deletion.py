@@ -5,13 +5,13 @@ import time
 from sampan.api.types.apps_v1 import Deployment, ReplicaSet
 from sampan.api.types.core_v1 import ConfigMap, Pod
 from sampan.api.types.meta_v1 import ObjectMeta, OwnerReference
-from sampan.machinery.client import Client, Delete, Selection
+from sampan.machinery.client import Client, DeleteParameters, Selection
 from sampan.testing import Cluster, builders
 from tests.eventually import eventually
 
 LIMIT_S = 1.0
 DEPENDENTS, REPLICAS = 100, 10
-BACKGROUND = Delete(propagation="Background")
+BACKGROUND = DeleteParameters(propagation="Background")
 
 
 async def _create_owner_with_dependents(client: Client, namespace: str) -> None:

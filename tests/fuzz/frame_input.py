@@ -46,7 +46,7 @@ SPDY_ERRORS = (spdy_frames.BadSpdyFrame, upgrade.BadResponse)
 
 
 def _spdy() -> bytes:
-    writer = spdy_frames.Writer()
+    writer = spdy_frames.SpdyFrameWriter()
     headers = {"streamtype": "stdin", "port": "80"}
     frames = [writer.syn_stream(1, headers), writer.data(1, b"data"), writer.syn_reply(1, headers, is_last=True)]
     return b"".join(
@@ -58,7 +58,7 @@ SPDY = (b"\xff" + _spdy(), b"\x05" + _spdy())
 
 
 def read_spdy(data: bytes) -> None:
-    reader = spdy_frames.Reader()
+    reader = spdy_frames.SpdyFrameReader()
     for piece in _pieces(data):
         for frame in reader.feed(piece):
             assert len(frame.headers) <= 100

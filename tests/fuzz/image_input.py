@@ -16,7 +16,7 @@ import msgspec
 from sampan.cluster.snapshot import SnapshotError, SnapshotManifest, read_archive, write_archive
 from sampan.runtimes.images import manifests
 from sampan.runtimes.images.credentials import read_docker_config
-from sampan.runtimes.images.layers import Unpacker
+from sampan.runtimes.images.layers import LayerUnpacker
 from sampan.runtimes.images.manifests import BadImage, detect_platform
 from sampan.runtimes.images.reference import BadReference, parse_reference
 from sampan.runtimes.safe_paths import opened_root, remove_tree
@@ -119,7 +119,7 @@ def unpack_layer(data: bytes) -> None:
         try:
             stream = gzip.GzipFile(fileobj=io.BytesIO(data)) if data[:2] == b"\x1f\x8b" else io.BytesIO(data)
             with opened_root(target) as root:
-                Unpacker(root).unpack(cast(IO[bytes], stream))
+                LayerUnpacker(root).unpack(cast(IO[bytes], stream))
         finally:
             assert os.listdir(directory) == ["layer"]
             remove_tree(target)

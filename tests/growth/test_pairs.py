@@ -47,7 +47,7 @@ def test_port_warnings_equal_those_of_all_pairs(ports: list[ContainerPort]) -> N
         for j in range(i)
         if (text := _clash(ports[i], ports[j]))
     ]
-    assert warnings == expected[: limits.WARNINGS_OF_PAIRS]
+    assert warnings == expected[: limits.PAIR_WARNINGS]
 
 
 def _clash(port: ContainerPort, other: ContainerPort) -> str:
@@ -74,7 +74,7 @@ def test_path_overlap_warnings_equal_those_of_all_pairs(paths: list[str]) -> Non
         for j in range(i)
         if cut[i] and cut[j] and (f"{cut[i]}/".startswith(f"{cut[j]}/") or f"{cut[j]}/".startswith(f"{cut[i]}/"))
     ]
-    assert warnings == expected[: limits.WARNINGS_OF_PAIRS]
+    assert warnings == expected[: limits.PAIR_WARNINGS]
 
 
 TOLERATIONS = st.builds(

@@ -10,9 +10,9 @@ import pytest
 
 from sampan.api.codec import json
 from sampan.api.types.core_v1 import Pod
-from sampan.kubelet.cgroups import Hierarchy, PodCgroups, cgroup_of, pod_limits, select_larger_limits
+from sampan.kubelet.cgroups import CgroupHierarchy, PodCgroups, cgroup_of, pod_limits, select_larger_limits
 from sampan.runtimes import kernel
-from sampan.runtimes.config import Resources
+from sampan.runtimes.config import ContainerResources
 
 TOP = f"/sampan-test-{os.getpid()}"
 
@@ -28,37 +28,41 @@ FULL = {"cpu": "500m", "memory": "100Mi"}
 @pytest.mark.parametrize(
     ("pod", "group", "limits"),
     [
-        (pod({}), "besteffort/podu", Resources(cpu_shares=2)),
-        (pod({"requests": {"cpu": "1"}}), "burstable/podu", Resources(cpu_shares=1024)),
+        (pod({}), "besteffort/podu", ContainerResources(cpu_shares=2)),
+        (pod({"requests": {"cpu": "1"}}), "burstable/podu", ContainerResources(cpu_shares=1024)),
         (
             pod({"requests": FULL, "limits": FULL}, {"requests": FULL, "limits": FULL}),
             "podu",
-            Resources(cpu_shares=1024, cpu_quota=100_000, memory_bytes=200 << 20),
+            ContainerResources(cpu_shares=1024, cpu_quota=100_000, memory_bytes=200 << 20),
         ),
-        (pod({"limits": FULL, "requests": FULL}, {}), "burstable/podu", Resources(cpu_shares=512)),
+        (pod({"limits": FULL, "requests": FULL}, {}), "burstable/podu", ContainerResources(cpu_shares=512)),
     ],
 )
-def test_a_pods_cgroup_and_its_limits(pod: Pod, group: str, limits: Resources) -> None:
+def test_a_pods_cgroup_and_its_limits(pod: Pod, group: str, limits: ContainerResources) -> None:
     assert (cgroup_of(pod), pod_limits(pod)) == (group, limits)
 
 
 def test_wider_treats_zero_as_unlimited() -> None:
-    assert select_larger_limits(Resources(memory_bytes=5), Resources(memory_bytes=0)).memory_bytes == 0
-    assert select_larger_limits(Resources(memory_bytes=5), Resources(memory_bytes=7)).memory_bytes == 7
+    assert (
+        select_larger_limits(ContainerResources(memory_bytes=5), ContainerResources(memory_bytes=0)).memory_bytes == 0
+    )
+    assert (
+        select_larger_limits(ContainerResources(memory_bytes=5), ContainerResources(memory_bytes=7)).memory_bytes == 7
+    )
 
 
 @pytest.fixture(params=["unified", "split"])
-def hierarchy(request: pytest.FixtureRequest, tmp_path: Path) -> Hierarchy:
+def hierarchy(request: pytest.FixtureRequest, tmp_path: Path) -> CgroupHierarchy:
     if request.param == "unified":
         (tmp_path / "cgroup.controllers").write_text("cpu memory pids")
-        return Hierarchy(tmp_path)
+        return CgroupHierarchy(tmp_path)
     for name in ("cpu", "memory", "pids"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "cgroup.procs").write_text("")
-    return Hierarchy(tmp_path)
+    return CgroupHierarchy(tmp_path)
 
 
-def test_pod_cgroups_are_created_and_removed(hierarchy: Hierarchy) -> None:
+def test_pod_cgroups_are_created_and_removed(hierarchy: CgroupHierarchy) -> None:
     groups = PodCgroups(root="/test", hierarchy=hierarchy)
     groups.start(cores=2, memory_bytes=1 << 30)
     assert groups.is_usable
@@ -73,11 +77,11 @@ def test_pod_cgroups_are_created_and_removed(hierarchy: Hierarchy) -> None:
 
 def test_limits_are_written_to_cgroup_v2_files(tmp_path: Path) -> None:
     (tmp_path / "cgroup.controllers").write_text("cpu memory pids")
-    hierarchy, directory = Hierarchy(tmp_path), tmp_path / "g"
+    hierarchy, directory = CgroupHierarchy(tmp_path), tmp_path / "g"
     hierarchy.make("/g")
     for name in ("cpu.weight", "cpu.max", "memory.max", "pids.max"):
         (directory / name).write_text("")
-    hierarchy.limit("/g", Resources(cpu_shares=1024, cpu_quota=50_000, memory_bytes=1 << 20))
+    hierarchy.limit("/g", ContainerResources(cpu_shares=1024, cpu_quota=50_000, memory_bytes=1 << 20))
     assert (directory / "cpu.weight").read_text() == "100"
     assert (directory / "cpu.max").read_text() == "50000 100000"
     assert (directory / "memory.max").read_text() == str(1 << 20)
@@ -87,7 +91,7 @@ def test_limits_are_written_to_cgroup_v2_files(tmp_path: Path) -> None:
 def test_pods_run_without_cgroups_if_the_hierarchy_is_unusable(tmp_path: Path) -> None:
     (tmp_path / "cgroup.controllers").write_text("")
     (tmp_path / "kubepods").write_text("in the way")
-    groups = PodCgroups(hierarchy=Hierarchy(tmp_path))
+    groups = PodCgroups(hierarchy=CgroupHierarchy(tmp_path))
     groups.start(cores=1, memory_bytes=1)
     assert not groups.is_usable
     assert groups.parent(pod({})) == ""
@@ -96,7 +100,7 @@ def test_pods_run_without_cgroups_if_the_hierarchy_is_unusable(tmp_path: Path) -
 
 
 @pytest.fixture
-def kernel_hierarchy(tmp_path: Path) -> Iterator[Hierarchy]:
+def kernel_hierarchy(tmp_path: Path) -> Iterator[CgroupHierarchy]:
     """The kernel's own cgroup v2 tree, mounted for the test; controllers may all be in use by cgroup v1."""
     if os.geteuid() != 0:
         pytest.skip("needs root to mount cgroup2")
@@ -107,14 +111,14 @@ def kernel_hierarchy(tmp_path: Path) -> Iterator[Hierarchy]:
     except OSError as fault:
         pytest.skip(f"cgroup2 cannot be mounted: {fault}")
     try:
-        hierarchy = Hierarchy(place)
+        hierarchy = CgroupHierarchy(place)
         yield hierarchy
         hierarchy.remove(TOP)
     finally:
         kernel.unmount(place)
 
 
-def test_pod_cgroups_with_processes_in_the_kernel_hierarchy(kernel_hierarchy: Hierarchy, tmp_path: Path) -> None:
+def test_pod_cgroups_with_processes_in_the_kernel_hierarchy(kernel_hierarchy: CgroupHierarchy, tmp_path: Path) -> None:
     assert kernel_hierarchy.is_unified
     groups = PodCgroups(root=TOP, hierarchy=kernel_hierarchy)
     groups.start(cores=2, memory_bytes=1 << 30)
@@ -139,7 +143,9 @@ def test_pod_cgroups_with_processes_in_the_kernel_hierarchy(kernel_hierarchy: Hi
     assert kernel_hierarchy.children(TOP) == set()
 
 
-def test_available_controllers_are_delegated_to_child_cgroups(kernel_hierarchy: Hierarchy, tmp_path: Path) -> None:
+def test_available_controllers_are_delegated_to_child_cgroups(
+    kernel_hierarchy: CgroupHierarchy, tmp_path: Path
+) -> None:
     available = (tmp_path / "cgroup" / "cgroup.controllers").read_text().split()
     kernel_hierarchy.make(f"{TOP}/a/b")
     for group in (TOP, f"{TOP}/a"):

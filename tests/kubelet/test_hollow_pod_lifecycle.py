@@ -21,7 +21,7 @@ from sampan.api.types.core_v1 import (
 )
 from sampan.kubelet.hollow_nodes import POWER, hollow_node
 from sampan.machinery import errors
-from sampan.machinery.client import Delete
+from sampan.machinery.client import DeleteParameters
 from sampan.machinery.informer import InformerFactory
 from sampan.testing import builders
 from tests.controllers.cluster import Cluster, cluster
@@ -294,7 +294,7 @@ def test_container_is_killed_after_the_grace_period() -> None:
         manifest = pod(stop="forever")
         manifest.metadata.finalizers = ["example.com/wait"]
         await create(c, manifest)
-        await c.client.for_kind(Pod).delete("p", "default", options=Delete(grace_period_s=5))
+        await c.client.for_kind(Pod).delete("p", "default", options=DeleteParameters(grace_period_s=5))
         assert (await get_after(c, 4)).status.phase == "Running"
         pod_ = await get_after(c, 1)
         assert pod_.status.phase == "Failed"
@@ -307,7 +307,7 @@ def test_container_is_killed_after_the_grace_period() -> None:
 def test_force_deletion_removes_the_pod_at_once() -> None:
     async def test(c: Cluster) -> None:
         first = await create(c, pod(stop="forever"))
-        await c.client.for_kind(Pod).delete("p", "default", options=Delete(grace_period_s=0))
+        await c.client.for_kind(Pod).delete("p", "default", options=DeleteParameters(grace_period_s=0))
         await c.clock.settle()
         with pytest.raises(errors.NotFound):
             await get(c)

@@ -9,7 +9,7 @@ from sampan.api.codec import json
 from sampan.api.types.core_v1 import Pod
 from sampan.kubelet.records import (
     ACTIVE,
-    ENDED,
+    ENDED_STATES,
     TRANSITIONS,
     BackOff,
     IllegalTransition,
@@ -65,8 +65,8 @@ def test_every_state_can_be_reached_and_left() -> None:
 
 
 def test_active_and_ended_states_are_disjoint() -> None:
-    assert not ACTIVE & ENDED
-    assert set(PodSyncState) - ACTIVE - ENDED == {PodSyncState.TERMINATING}
+    assert not ACTIVE & ENDED_STATES
+    assert set(PodSyncState) - ACTIVE - ENDED_STATES == {PodSyncState.TERMINATING}
 
 
 def test_requests_are_counted_and_freed_once() -> None:

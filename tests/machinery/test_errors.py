@@ -3,13 +3,13 @@
 import json
 import re
 from collections.abc import Iterator
-from pathlib import Path as File
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sampan.api import field_errors
-from sampan.api.field_errors import FieldError, Path
+from sampan.api.field_errors import FieldError, FieldPath
 from sampan.machinery import errors
 from sampan.machinery.errors import ApiError, from_status
 
@@ -66,7 +66,7 @@ def test_empty_details_are_omitted_except_for_generic_errors() -> None:
 
 
 def test_message_of_invalid_contains_each_error_once() -> None:
-    field_error = FieldError.required(Path("spec"))
+    field_error = FieldError.required(FieldPath("spec"))
     error = errors.invalid("Pod", "x", [field_error, field_error])
     assert str(error) == 'Pod "x" is invalid: spec: Required value'
     assert len(error.causes) == 2
@@ -102,7 +102,7 @@ def find_statuses(value: Any) -> Iterator[dict[str, Any]]:
 
 
 @pytest.fixture(scope="module")
-def recorded(shared_dir: File) -> list[dict[str, Any]]:
+def recorded(shared_dir: Path) -> list[dict[str, Any]]:
     files = sorted((shared_dir / "golden" / "recorded").glob("*.json"))
     recorded = [status for file in files for status in find_statuses(json.loads(file.read_bytes()))]
     assert len(recorded) > 1000

@@ -4,7 +4,7 @@ import pytest
 
 from sampan.api.codec import json as codec
 from sampan.api.types.core_v1 import PersistentVolumeClaim, Service
-from sampan.machinery.quota import Evaluator, claim_usage, count_name, evaluator_of, pod_usage, service_usage
+from sampan.machinery.quota import QuotaEvaluator, claim_usage, count_name, evaluator_of, pod_usage, service_usage
 from tests.apiserver.pods import pod, spec_with_container
 
 NOW = 1_700_000_000.0
@@ -15,7 +15,7 @@ def texts(usage: dict[str, Any]) -> dict[str, str]:
     return {name: str(amount) for name, amount in usage.items() if amount}
 
 
-def evaluator(group: str, plural: str) -> Evaluator:
+def evaluator(group: str, plural: str) -> QuotaEvaluator:
     evaluator = evaluator_of(group, plural)
     assert evaluator is not None
     return evaluator

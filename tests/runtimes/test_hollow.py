@@ -11,7 +11,7 @@ from sampan.machinery.clock import RealClock
 from sampan.runtimes.contract import PodCallback, Runtime
 from sampan.runtimes.hollow import HollowRuntime
 from sampan.runtimes.hollow.behaviour import PREFIX
-from sampan.runtimes.hollow.runtime import World
+from sampan.runtimes.hollow.runtime import HollowWorld
 from sampan.testing.runtime_conformance import CHECKS, Check, Feature, Subject, run, skip_reason
 
 _LACKS = {
@@ -28,7 +28,7 @@ def _prepare(pod: Pod, container: str, exit_code: int | None) -> None:
 def test_conformance(check: Check, tmp_path: Path) -> None:
     @asynccontextmanager
     async def open_runtime(on_change: PodCallback) -> AsyncIterator[Runtime]:
-        yield HollowRuntime(world=World(clock=RealClock()))
+        yield HollowRuntime(world=HollowWorld(clock=RealClock()))
 
     lacks = (
         {**_LACKS, Feature.NETWORK: "nothing runs"} if check.name == "loopback_interface_belongs_to_the_pod" else _LACKS

@@ -11,7 +11,7 @@ from sampan.machinery.clock import RealClock
 from sampan.runtimes.contract import PodCallback, Runtime
 from sampan.runtimes.images import ImageStore
 from sampan.runtimes.images.archives import load
-from sampan.runtimes.images.pull import Puller
+from sampan.runtimes.images.pull import ImagePuller
 from sampan.runtimes.monitor.client import MonitorClient
 from sampan.runtimes.network import NoNetwork
 from sampan.runtimes.oci import OciRuntime
@@ -63,7 +63,7 @@ def test_conformance(program: str, check: Check, images: ImageStore, address: st
     @asynccontextmanager
     async def open_runtime(on_change: PodCallback) -> AsyncIterator[Runtime]:
         async with AsyncExitStack() as stack:
-            puller = Puller(store=images, clock=RealClock()) if Feature.PULL in check.needs else None
+            puller = ImagePuller(store=images, clock=RealClock()) if Feature.PULL in check.needs else None
             if puller is not None:
                 await stack.enter_async_context(puller)
             runtime = OciRuntime(

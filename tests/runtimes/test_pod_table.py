@@ -5,7 +5,7 @@ import pytest
 from sampan.api.types.core_v1 import Container, Pod, PodSpec
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.runtimes import contract
-from sampan.runtimes.contract import NOTHING, RuntimeFailure
+from sampan.runtimes.contract import EMPTY_REPORT, RuntimeFailure
 from sampan.runtimes.pod_table import ObservedContainer, ObservedSandbox, PodTable
 
 POD = Pod(metadata=ObjectMeta(uid="u"), spec=PodSpec(initContainers=[Container(name="init", image="i")]))
@@ -36,7 +36,7 @@ def test_observation_with_an_older_ticket_is_ignored() -> None:
     late = table.ticket()
     assert table.put("u", [], [], table.ticket())
     assert not table.put("u", [SANDBOX], [], late), "a removed pod must not reappear"
-    assert table.report(POD) == NOTHING
+    assert table.report(POD) == EMPTY_REPORT
 
 
 def test_report_has_the_current_and_the_previous_container() -> None:

@@ -14,7 +14,7 @@ from sampan.api.codec import json
 from sampan.api.types.core_v1 import Container
 from sampan.machinery.clock import RealClock
 from sampan.runtimes import contract
-from sampan.runtimes.config import ContainerConfig, Mount, SandboxConfig, Security
+from sampan.runtimes.config import ContainerConfig, ContainerSecurity, Mount, SandboxConfig
 from sampan.runtimes.contract import ContainerReport, ContainerUser, RuntimeFailure, collect_output
 from sampan.runtimes.images import host
 from sampan.runtimes.process import ProcessRuntime, refusal, unsupported_features
@@ -160,18 +160,18 @@ def test_unsupported_images_programs_and_volumes_are_rejected(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("security", "uid", "text"),
     [
-        (Security(), 1000, ""),
-        (Security(user=1000), 1000, ""),
-        (Security(user=7), 1000, "with the runtime process a container cannot run as user 7"),
-        (Security(user=7), 0, ""),
+        (ContainerSecurity(), 1000, ""),
+        (ContainerSecurity(user=1000), 1000, ""),
+        (ContainerSecurity(user=7), 1000, "with the runtime process a container cannot run as user 7"),
+        (ContainerSecurity(user=7), 0, ""),
         (
-            Security(is_privileged=True, is_root_read_only=True),
+            ContainerSecurity(is_privileged=True, is_root_read_only=True),
             1000,
             "with the runtime process a container cannot be privileged, nor have a read-only root",
         ),
     ],
 )
-def test_unsupported_security_settings_are_named(security: Security, uid: int, text: str) -> None:
+def test_unsupported_security_settings_are_named(security: ContainerSecurity, uid: int, text: str) -> None:
     config = ContainerConfig(name="c", image="i", log_path=Path("/l"), security=security)
     assert refusal(unsupported_features(config, uid)) == text
 
@@ -182,7 +182,7 @@ def test_users_and_groups(tmp_path: Path) -> None:
         await n.start("/bin/sh", "-c", "exit 0")
         assert (await n.wait_for_exit()).user == ContainerUser(os.geteuid(), os.getegid(), tuple(os.getgroups()))
         if os.geteuid() == 0:
-            strict = Security(supplemental_groups=[77], supplemental_policy="Strict")
+            strict = ContainerSecurity(supplemental_groups=[77], supplemental_policy="Strict")
             await n.start("/bin/sh", "-c", "id -G", attempt=1, security=strict)
             assert (await n.wait_for_exit()).user == ContainerUser(0, 0, (0, 77))
             assert n.log() == ["0 77"]

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from sampan.runtimes import safe_paths
-from sampan.runtimes.safe_paths import Root, UnsafePath, open_file, opened_root, read_file, resolve_inside
+from sampan.runtimes.safe_paths import RootDirectory, UnsafePath, open_file, opened_root, read_file, resolve_inside
 
 
 @pytest.fixture(params=["openat2", "without openat2"])
-def root(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Root]:
+def root(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RootDirectory]:
     def raise_not_implemented(directory: int, path: str, flags: int) -> int:
         raise OSError(38, "Function not implemented")
 
@@ -40,14 +40,14 @@ def open_descriptors_under(directory: Path) -> list[str]:
 @pytest.mark.parametrize(
     "target", ["/etc/file", "//etc/file", "file", "../etc/file", "../../../../etc/file", "../etc/../etc/./file"]
 )
-def test_links_are_followed_within_the_root(root: Root, tmp_path: Path, target: str) -> None:
+def test_links_are_followed_within_the_root(root: RootDirectory, tmp_path: Path, target: str) -> None:
     (tmp_path / "root/etc/link").symlink_to(target)
     assert root.read("etc/link", 100) == b"inside"
     assert root.read("/etc/../../etc/link", 100) == b"inside"
 
 
 @pytest.mark.parametrize("target", ["../secret", "../../secret", "/secret", "/proc/self/root/etc/passwd"])
-def test_no_link_leads_out_of_the_root(root: Root, tmp_path: Path, target: str) -> None:
+def test_no_link_leads_out_of_the_root(root: RootDirectory, tmp_path: Path, target: str) -> None:
     (tmp_path / "root/etc/link").symlink_to(target)
     (tmp_path / "root/etc/absolute").symlink_to(tmp_path / "secret")
     for name in ("etc/link", "etc/absolute", "../secret", f"{tmp_path}/secret", "etc/../../secret"):
@@ -56,7 +56,7 @@ def test_no_link_leads_out_of_the_root(root: Root, tmp_path: Path, target: str) 
 
 
 @pytest.mark.parametrize("kind", ["pipe", "socket", "directory", "device", "large", "circle"])
-def test_only_regular_files_of_bounded_size_are_read(root: Root, tmp_path: Path, kind: str) -> None:
+def test_only_regular_files_of_bounded_size_are_read(root: RootDirectory, tmp_path: Path, kind: str) -> None:
     path = tmp_path / "root/odd"
     if kind == "pipe":
         os.mkfifo(path)
@@ -89,7 +89,7 @@ def test_open_file_rejects_symbolic_links(tmp_path: Path) -> None:
         open_file(tmp_path / "link")
 
 
-def test_directories_behind_a_link_are_created_inside_the_root(root: Root, tmp_path: Path) -> None:
+def test_directories_behind_a_link_are_created_inside_the_root(root: RootDirectory, tmp_path: Path) -> None:
     (tmp_path / "root/out").symlink_to(tmp_path / "made")
     os.close(root.directory(["out", "deep"], mode=0o750))
     assert not (tmp_path / "made").exists()

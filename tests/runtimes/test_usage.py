@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from sampan.runtimes.contract import Usage
+from sampan.runtimes.contract import ContainerUsage
 from sampan.runtimes.usage import CpuRates, network_bytes, pod_usage
 
 
@@ -45,7 +45,7 @@ def test_network_bytes() -> None:
 
 
 def test_pod_usage_has_the_traffic_of_its_network_namespace() -> None:
-    containers = [Usage(name=name, cpu_cores=0.5, memory_bytes=10, processes=2) for name in ("a", "b")]
+    containers = [ContainerUsage(name=name, cpu_cores=0.5, memory_bytes=10, processes=2) for name in ("a", "b")]
     whole = pod_usage(containers, pid=os.getpid(), extra_processes=1)
     assert (whole.name, whole.cpu_cores, whole.memory_bytes, whole.processes) == ("", 1.0, 20, 5)
     assert whole.received_bytes is not None

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
-from sampan.storage.backend import Batch, KeyValue, StoreEvent, Unavailable
+from sampan.storage.backend import EventBatch, KeyValue, StoreEvent, Unavailable
 from sampan.storage.etcd import EtcdBackend
 
 
@@ -78,7 +78,7 @@ class Observer:
         self.revision = after
         self._more = asyncio.Event()
 
-    def __call__(self, batch: Batch) -> None:
+    def __call__(self, batch: EventBatch) -> None:
         for event in batch.events:
             assert event.revision > self.revision, f"event {event.revision} arrived after {self.revision}"
             self.events.append(event)

@@ -13,7 +13,16 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from sampan.storage.backend import Backend, Batch, Compacted, KeyValue, StoreConflict, StoreEvent, StorePage, StoreWatch
+from sampan.storage.backend import (
+    Backend,
+    Compacted,
+    EventBatch,
+    KeyValue,
+    StoreConflict,
+    StoreEvent,
+    StorePage,
+    StoreWatch,
+)
 
 T = TypeVar("T")
 
@@ -80,7 +89,7 @@ class OpenWatch:
     revision: int = 0
     has_callback: bool = False
 
-    def take(self, batch: Batch) -> None:
+    def take(self, batch: EventBatch) -> None:
         assert not batch.events or batch.revision >= batch.events[-1].revision
         self.events += batch.events
         self.revision = batch.revision

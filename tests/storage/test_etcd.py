@@ -16,7 +16,7 @@ import uvloop
 pytest.register_assert_rewrite("sampan.testing.backend_conformance")
 
 from sampan.storage.backend import StorageError, Unavailable  # noqa: E402
-from sampan.storage.etcd import EtcdBackend, Timeouts  # noqa: E402
+from sampan.storage.etcd import EtcdBackend, EtcdTimeouts  # noqa: E402
 from sampan.testing.backend_conformance import CHECKS, BackendSubject, Check, run  # noqa: E402
 from sampan.testing.backend_conformance.history import CHECKS as HISTORY  # noqa: E402
 from sampan.testing.backend_conformance.watches import CHECKS as WATCHES  # noqa: E402
@@ -26,7 +26,7 @@ from tests.storage.etcd_server import NO_ETCD, Member, find, running_member  # n
 
 pytestmark = pytest.mark.skipif(find("etcd") is None, reason=NO_ETCD)
 
-SHORT = Timeouts(connect_s=1, request_s=2)
+SHORT = EtcdTimeouts(connect_s=1, request_s=2)
 """Timeouts for requests that cannot succeed."""
 
 _roots = itertools.count()

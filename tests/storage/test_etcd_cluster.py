@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from sampan.storage.backend import Compacted, KeyValue, StoreConflict, Unavailable
-from sampan.storage.etcd import EtcdBackend, Timeouts
+from sampan.storage.etcd import EtcdBackend, EtcdTimeouts
 from tests.eventually import eventually
 from tests.ports import free_ports
 from tests.storage.etcd_server import NO_ETCD, Member, find, running_member, running_members
@@ -31,7 +31,7 @@ BUSY_S, FEWEST, MOST = 20.0, 3, 6
 """For how long leaders are killed, and how many at least and at most."""
 
 
-TIMEOUTS = Timeouts(attempt_s=1)
+TIMEOUTS = EtcdTimeouts(attempt_s=1)
 
 
 @pytest.fixture(scope="module")
@@ -222,7 +222,7 @@ def test_put_with_lost_request_conflicts_with_a_write_made_meanwhile(etcd: Membe
 
 
 async def test_put_without_response_before_the_timeout_may_have_happened(etcd: Member) -> None:
-    timeouts = Timeouts(attempt_s=0.5, request_s=2)
+    timeouts = EtcdTimeouts(attempt_s=0.5, request_s=2)
     async with (
         asyncio.timeout(60),
         TcpProxy(etcd.client_port).running() as proxy,

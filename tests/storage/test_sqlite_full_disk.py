@@ -12,7 +12,7 @@ import apsw
 import pytest
 
 from sampan.machinery.clock import VirtualClock
-from sampan.storage.backend import Batch, Unavailable
+from sampan.storage.backend import EventBatch, Unavailable
 from sampan.storage.sqlite import SqliteBackend, SqliteConfig
 from tests.storage.crash_check import Acknowledged, check_file
 from tests.storage.faulty_disk import Disk, FaultyDriver
@@ -27,7 +27,7 @@ class Client:
         self.revisions: list[int] = []
         self._number = 0
 
-    def on_batch(self, batch: Batch) -> None:
+    def on_batch(self, batch: EventBatch) -> None:
         self.revisions += [event.revision for event in batch.events]
 
     async def write(self) -> list[BaseException]:

@@ -5,12 +5,12 @@ from contextlib import AsyncExitStack
 import pytest
 
 from sampan.machinery.clock import VirtualClock
-from sampan.storage.backend import Batch, Compacted, StoreEvent
+from sampan.storage.backend import Compacted, EventBatch, StoreEvent
 from sampan.storage.memory import MemoryBackend
 from sampan.storage.watch_hub import QUEUED_BYTES, QUEUED_EVENTS, WatchHub
 
 
-async def _fail_to_read_log(prefix: str, after: int, through: int) -> Batch:
+async def _fail_to_read_log(prefix: str, after: int, through: int) -> EventBatch:
     raise AssertionError("nothing to read")
 
 
@@ -22,7 +22,7 @@ class RecordedKeys:
     def __init__(self) -> None:
         self.keys: list[str] = []
 
-    def __call__(self, batch: Batch) -> None:
+    def __call__(self, batch: EventBatch) -> None:
         self.keys += [event.key for event in batch.events]
 
 

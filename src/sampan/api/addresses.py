@@ -20,7 +20,7 @@ Network = IPv4Network | IPv6Network
 _strip_zeros = re.compile(r"(?<![0-9A-Fa-f])0+(?=[0-9A-Fa-f])").sub
 _CLIENT_PREFIX_LENGTH = 64
 """A host with one IPv6 address usually has its whole /64 network."""
-_LONGEST = 64
+_MAX_ADDRESS_LENGTH = 64
 """Longer than any address without leading zeros; `parse` rejects anything longer."""
 
 
@@ -73,9 +73,9 @@ def _parse_short(value: str) -> Address | None:
 
 def parse(value: str) -> Address | None:
     """Return the address in any notation, ignoring leading zeros, or None if the value is not an address."""
-    if len(value) > _LONGEST:
+    if len(value) > _MAX_ADDRESS_LENGTH:
         value = _strip_zeros("", value)
-    return _parse_short(value) if len(value) <= _LONGEST and "%" not in value else None
+    return _parse_short(value) if len(value) <= _MAX_ADDRESS_LENGTH and "%" not in value else None
 
 
 def parse_network(value: str) -> Network | None:
@@ -108,7 +108,7 @@ def url_host(host: str) -> str:
 
 def _is_plain(value: str) -> bool:
     """Whether an address has no superfluous leading zeros."""
-    return len(value) <= _LONGEST and _is_plain_short(value)
+    return len(value) <= _MAX_ADDRESS_LENGTH and _is_plain_short(value)
 
 
 _is_plain_short = lru_cache(maxsize=4096)(is_address)

@@ -44,7 +44,7 @@ OMITTED: Final = _Omitted()
 """An invalid value that the message does not show."""
 
 
-class Path:
+class FieldPath:
     """The path of a field: `Path("spec") / "containers"`, then `[0]` for an item or `["key"]` for an entry of a map."""
 
     __slots__ = ("_text",)
@@ -52,10 +52,10 @@ class Path:
     def __init__(self, *names: str) -> None:
         self._text = ".".join(names)
 
-    def __truediv__(self, name: str) -> "Path":
+    def __truediv__(self, name: str) -> "FieldPath":
         return _path(f"{self._text}.{name}" if self._text else name)
 
-    def __getitem__(self, key: int | str) -> "Path":
+    def __getitem__(self, key: int | str) -> "FieldPath":
         return _path(f"{self._text}[{key}]")
 
     def __str__(self) -> str:
@@ -65,14 +65,14 @@ class Path:
         return f"Path({self._text!r})"
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Path) and other._text == self._text
+        return isinstance(other, FieldPath) and other._text == self._text
 
     def __hash__(self) -> int:
         return hash(self._text)
 
 
-def _path(text: str) -> Path:
-    path = Path.__new__(Path)
+def _path(text: str) -> FieldPath:
+    path = FieldPath.__new__(FieldPath)
     path._text = text
     return path
 
@@ -103,49 +103,49 @@ class FieldError(Struct, frozen=True):
         return {key: text for key, text in cause.items() if text}
 
     @classmethod
-    def required(cls, path: Path | str, detail: str = "") -> "FieldError":
+    def required(cls, path: FieldPath | str, detail: str = "") -> "FieldError":
         return cls(REQUIRED, str(path), OMITTED, detail)
 
     @classmethod
-    def invalid(cls, path: Path | str, value: Any, detail: str) -> "FieldError":
+    def invalid(cls, path: FieldPath | str, value: Any, detail: str) -> "FieldError":
         return cls(INVALID, str(path), value, detail)
 
     @classmethod
-    def type_invalid(cls, path: Path | str, value: Any, detail: str) -> "FieldError":
+    def type_invalid(cls, path: FieldPath | str, value: Any, detail: str) -> "FieldError":
         return cls(TYPE_INVALID, str(path), value, detail)
 
     @classmethod
-    def duplicate(cls, path: Path | str, value: Any) -> "FieldError":
+    def duplicate(cls, path: FieldPath | str, value: Any) -> "FieldError":
         return cls(DUPLICATE, str(path), value)
 
     @classmethod
-    def not_supported(cls, path: Path | str, value: Any, supported: Iterable[str] = ()) -> "FieldError":
+    def not_supported(cls, path: FieldPath | str, value: Any, supported: Iterable[str] = ()) -> "FieldError":
         """Return an error that lists the supported values in the given order; kube-apiserver mostly sorts them."""
         listed = ", ".join(gotext.quote(word) for word in supported)
         return cls(NOT_SUPPORTED, str(path), value, f"supported values: {listed}" if listed else "")
 
     @classmethod
-    def forbidden(cls, path: Path | str, detail: str) -> "FieldError":
+    def forbidden(cls, path: FieldPath | str, detail: str) -> "FieldError":
         return cls(FORBIDDEN, str(path), OMITTED, detail)
 
     @classmethod
-    def not_found(cls, path: Path | str, value: Any) -> "FieldError":
+    def not_found(cls, path: FieldPath | str, value: Any) -> "FieldError":
         return cls(NOT_FOUND, str(path), value)
 
     @classmethod
-    def too_long(cls, path: Path | str, most: int, unit: str = "byte") -> "FieldError":
+    def too_long(cls, path: FieldPath | str, most: int, unit: str = "byte") -> "FieldError":
         """Return an error that does not show the value. kube-apiserver counts bytes, in a few places characters."""
         detail = f"may not be more than {_count(most, unit)}" if most >= 0 else "value is too long"
         return cls(TOO_LONG, str(path), OMITTED, detail)
 
     @classmethod
-    def too_many(cls, path: Path | str, actual: int, most: int) -> "FieldError":
+    def too_many(cls, path: FieldPath | str, actual: int, most: int) -> "FieldError":
         """Return an error; a negative `actual` is not shown, a negative `most` is not named."""
         detail = f"must have at most {_count(most, 'item')}" if most >= 0 else "has too many items"
         return cls(TOO_MANY, str(path), actual if actual >= 0 else OMITTED, detail)
 
     @classmethod
-    def internal(cls, path: Path | str, detail: str) -> "FieldError":
+    def internal(cls, path: FieldPath | str, detail: str) -> "FieldError":
         return cls(INTERNAL, str(path), OMITTED, detail)
 
 

@@ -84,7 +84,7 @@ VALIDATION_ERROR_CHARACTERS: Final = 1 << 20
 """The maximum size of the error messages in a response. An error may show a whole list, and there may be one for each
 of its items: 100 kB of body would become gigabytes."""
 
-WARNINGS_OF_PAIRS: Final = 256
+PAIR_WARNINGS: Final = 256
 """The maximum number of warnings about pairs of items in one list (ports, file paths). kube-apiserver sends no more
 than 4 KiB of warnings, which a quarter of this number fills, so a client sees no difference."""
 
@@ -271,9 +271,9 @@ WATCHER_BLOCKED_S: Final = 0.05
 kube-apiserver's watch cache."""
 WATCHER_CONGESTED_S: Final = 30.0
 """How long a watcher may make no progress before it is disconnected, because it occupies buffers of the server."""
-WATCHER_MOST_EVENTS: Final = 10_000
+MAX_WATCHER_EVENTS: Final = 10_000
 """How many events a watcher may have queued even if its client reads: the queue takes 8 bytes for each of them."""
-WATCHER_MOST_BYTES: Final = 64 << 20
+MAX_WATCHER_BYTES: Final = 64 << 20
 """How many bytes a watcher may have queued even if its client reads."""
 WATCH_BUDGET_BYTES: Final = 64 << 20
 """How many bytes all watchers of a server together may hold in queues and buffers; an event in many queues counts

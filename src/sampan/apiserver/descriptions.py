@@ -29,7 +29,7 @@ MISSING = "This server has no descriptions. To install them: pip install kuberne
 """The description of every definition on a server without the package."""
 
 
-class Definition(msgspec.Struct, gc=False):
+class DefinitionDescriptions(msgspec.Struct, gc=False):
     """The descriptions of one OpenAPI definition; everything else in it is ignored."""
 
     description: str = ""
@@ -40,18 +40,18 @@ class FieldDescription(msgspec.Struct, gc=False):
     description: str = ""
 
 
-class _File(msgspec.Struct, rename={"definitions": "$defs"}):
+class _DefinitionsFile(msgspec.Struct, rename={"definitions": "$defs"}):
     definitions: dict[str, msgspec.Raw] = {}
 
 
 @cache
-def describe_definition(name: str) -> Definition:
+def describe_definition(name: str) -> DefinitionDescriptions:
     """Return the descriptions of a definition such as `io.k8s.api.core.v1.Pod`."""
     texts = _texts()
     if not texts:
-        return Definition(description=MISSING)
+        return DefinitionDescriptions(description=MISSING)
     text = texts.get(name)
-    return msgspec.json.decode(text, type=Definition) if text is not None else Definition()
+    return msgspec.json.decode(text, type=DefinitionDescriptions) if text is not None else DefinitionDescriptions()
 
 
 def are_installed() -> bool:
@@ -94,7 +94,7 @@ def _texts() -> Mapping[str, msgspec.Raw]:
         return {}
     try:
         data = Path(spec.submodule_search_locations[0], _FILE).read_bytes()
-        return msgspec.json.decode(data, type=_File).definitions
+        return msgspec.json.decode(data, type=_DefinitionsFile).definitions
     except FileNotFoundError:
         return {}
     except (OSError, msgspec.MsgspecError) as error:

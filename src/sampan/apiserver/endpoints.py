@@ -14,13 +14,13 @@ from sampan.api.values import times
 from sampan.apiserver.admission.framework.chain import AdmissionChain
 from sampan.apiserver.admission.framework.contract import AdmissionAttributes, Operation
 from sampan.apiserver.authz import UnionAuthorizer
-from sampan.apiserver.fieldmanager import Ownership, ScaleOwnership, is_reset_in_body, manager_name
+from sampan.apiserver.fieldmanager import FieldOwnership, ScaleOwnership, is_reset_in_body, manager_name
 from sampan.apiserver.registry import metadata
 from sampan.apiserver.registry.codec import ResourceCodec
 from sampan.apiserver.registry.custom.custom_schema import CustomSchema
 from sampan.apiserver.registry.deletion import DeleteOptions
 from sampan.apiserver.registry.registry import Registry
-from sampan.apiserver.registry.store import TOO_LARGE, AdmissionCheck, Store, WriteResult
+from sampan.apiserver.registry.store import TOO_LARGE_MESSAGE, AdmissionCheck, Store, WriteResult
 from sampan.apiserver.registry.stored_object import StoredObject
 from sampan.apiserver.registry.strategy import Context, Strategy
 from sampan.apiserver.request import bodies, options, patches
@@ -36,10 +36,10 @@ from sampan.apiserver.response.responses import (
 )
 from sampan.machinery import errors
 from sampan.machinery.worker_thread import WorkerThread
-from sampan.storage.cacher import Item
+from sampan.storage.cacher import CacheItem
 
 if TYPE_CHECKING:
-    from sampan.apiserver.proxy.upstream import Upstream
+    from sampan.apiserver.proxy.upstream import UpstreamClient
 
 T = TypeVar("T")
 _DELETE_BATCH = 16
@@ -53,13 +53,13 @@ class ApiEndpoints:
         registry: Registry,
         admission: AdmissionChain,
         authorizer: UnionAuthorizer | None = None,
-        upstream: Upstream | None = None,
+        upstream: UpstreamClient | None = None,
     ) -> None:
         """`authorizer` is consulted when a request turns out to need a further permission (a PUT that creates); without
         `upstream` no node, pod or service can be proxied to."""
         self.registry, self.admission, self._authorizer = registry, admission, authorizer
         self.upstream = upstream
-        self.versions, self.ownership = VersionConverter(registry), Ownership(registry)
+        self.versions, self.ownership = VersionConverter(registry), FieldOwnership(registry)
         self.scales = ScaleOwnership(self.ownership)
         self._small_worker = WorkerThread("sampan-small-object")
         """Handles small YAML bodies and small objects with CEL expressions. It is separate so that they do not wait for
@@ -235,7 +235,7 @@ class ApiEndpoints:
         store = self.registry.open_store(resource)
         result = await store.cacher.list(query)
 
-        async def delete(item: Item) -> None:
+        async def delete(item: CacheItem) -> None:
             ctx = self.context(call, opts.dry_run)
             ctx.namespace = item.namespace
             with suppress(errors.NotFound):
@@ -342,7 +342,9 @@ class ApiEndpoints:
 
     def _check_managers(self, call: Call, obj: Any, before: Any) -> None:
         """Restore the managed fields from before admission, with a warning, if admission left invalid ones."""
-        if why := self.ownership.get_manager(_resource(call), call.subresource).error_of(obj.metadata.managedFields):
+        if why := self.ownership.get_manager(_resource(call), call.subresource).validate_entries(
+            obj.metadata.managedFields
+        ):
             obj.metadata.managedFields = before
             call.warn(
                 ".metadata.managedFields was in an invalid state after admission; this could be caused by an outdated "
@@ -394,7 +396,7 @@ class ApiEndpoints:
         if ctx.worker is not None:
             size = len(self.registry.open_store(resource).codec.encode(stored))
             if size > limits.DECODED_BODY_BYTES:
-                raise errors.unexpected_error(TOO_LARGE)
+                raise errors.unexpected_error(TOO_LARGE_MESSAGE)
         return stored
 
     def _check(self, operation: Operation, call: Call, ctx: Context) -> AdmissionCheck:
@@ -423,7 +425,7 @@ class ApiEndpoints:
             await self._authorizer.check(call, "create")
 
 
-async def _run_in_batches(act: Callable[[Item], Coroutine[None, None, None]], items: Sequence[Item]) -> None:
+async def _run_in_batches(act: Callable[[CacheItem], Coroutine[None, None, None]], items: Sequence[CacheItem]) -> None:
     """Run `act` on the items in batches, so that their writes share commits. The first error stops it and is raised."""
     for start in range(0, len(items), _DELETE_BATCH):
         try:

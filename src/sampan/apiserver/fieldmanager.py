@@ -1,7 +1,7 @@
 """Field management for served resources: `sampan.machinery.apply` applied to requests.
 
-The write path calls `Ownership`; writes to the scale subresource call `ScaleOwnership`. Which fields a path resets is
-declared by its strategy (`sampan.apiserver.registry.behaviour`). Merging and comparing do not belong here: they are
+The write path calls `FieldOwnership`; writes to the scale subresource call `ScaleOwnership`. Which fields a path resets
+is declared by its strategy (`sampan.apiserver.registry.behaviour`). Merging and comparing do not belong here: they are
 pure and are in `sampan.machinery.apply`. The counterpart is `k8s.io/apiserver/pkg/endpoints/handlers/fieldmanager`.
 """
 
@@ -17,10 +17,10 @@ from sampan.api.types.meta_v1 import ManagedFieldsEntry
 from sampan.apiserver.request.bodies import media_type
 from sampan.apiserver.request.call import Call
 from sampan.apiserver.request.negotiation import JSON, YAML
-from sampan.machinery.apply import Misfit, MissingVersion
+from sampan.machinery.apply import MissingVersion, SchemaMismatch
 from sampan.machinery.apply.atoms import Atom, build_object_atom
 from sampan.machinery.apply.field_manager import FieldManager
-from sampan.machinery.apply.field_sets import KnownSets
+from sampan.machinery.apply.field_sets import FieldSetCache
 from sampan.machinery.apply.managed import REPLICAS
 from sampan.machinery.apply.sets import Path
 
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 from sampan.api.resources.resource import GroupVersionKind
 from sampan.api.schema import schemas
 from sampan.api.types.autoscaling_v1 import Scale
-from sampan.machinery.apply import Everything
+from sampan.machinery.apply import AllFieldsFilter
 from sampan.machinery.apply.managed import SCALE_VERSION, derive_scale_managers, merge_scale_managers
 
-_MOST = 128
+_MAX_MANAGER_BYTES = 128
 
 
 def manager_name(field_manager: str, user_agent: str) -> str:
@@ -53,7 +53,7 @@ def _parse_client_name(user_agent: str) -> str:
         if not char.isprintable():
             continue
         size += len(char.encode())
-        if size > _MOST:
+        if size > _MAX_MANAGER_BYTES:
             break
         name += char
     return name
@@ -82,7 +82,7 @@ def is_reset_in_body(call: Call) -> bool:
     return is_reset_in_value(yaml.decode(call.body)[0])
 
 
-class ResourceForms:
+class ResourceSchemas:
     """The versions of one kind in one group. Entries of a manager for another group's version are dropped."""
 
     def __init__(self, registry: Registry, resource: Resource) -> None:
@@ -118,7 +118,7 @@ class ResourceForms:
         try:
             return json_codec.to_value(codec.from_value(value)[0])
         except json_codec.DecodeError as error:
-            raise Misfit(str(error)) from None
+            raise SchemaMismatch(str(error)) from None
 
     def _resource(self, api_version: str) -> Resource:
         group, _, version = api_version.rpartition("/")
@@ -131,11 +131,11 @@ class ResourceForms:
 Value = dict[str, Any]
 
 
-class Ownership:
+class FieldOwnership:
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
         self._managers: dict[tuple[str, str, str, str], tuple[ResourceBehaviour, FieldManager]] = {}
-        self._kinds: dict[tuple[str, str], tuple[ResourceForms, KnownSets]] = {}
+        self._kinds: dict[tuple[str, str], tuple[ResourceSchemas, FieldSetCache]] = {}
 
     def record_create(self, resource: Resource, obj: Any, *, manager: str, now: str) -> None:
         """Set the managed fields of a new object, which is in the storage version."""
@@ -193,11 +193,11 @@ class Ownership:
             empty=self._empty(resource),
         )
 
-    def _forms(self, resource: Resource) -> ResourceForms:
+    def _forms(self, resource: Resource) -> ResourceSchemas:
         kind = (resource.group, resource.kind)
         if kind not in self._kinds:
-            forms = ResourceForms(self._registry, resource)
-            self._kinds[kind] = forms, KnownSets(forms)
+            forms = ResourceSchemas(self._registry, resource)
+            self._kinds[kind] = forms, FieldSetCache(forms)
         return self._kinds[kind][0]
 
     def _empty(self, resource: Resource) -> Value:
@@ -259,12 +259,17 @@ class _OneForm:
 class ScaleOwnership:
     """The managed fields of the scale subresource, for all kinds."""
 
-    def __init__(self, ownership: Ownership) -> None:
+    def __init__(self, ownership: FieldOwnership) -> None:
         self._ownership = ownership
         forms = _OneForm()
         empty = json_codec.to_value(Scale(kind=SCALE_KIND.kind, apiVersion=SCALE_VERSION))
         self._managers = FieldManager(
-            kind=SCALE_KIND, subresource="scale", forms=forms, ignored=Everything(), known=KnownSets(forms), empty=empty
+            kind=SCALE_KIND,
+            subresource="scale",
+            forms=forms,
+            ignored=AllFieldsFilter(),
+            known=FieldSetCache(forms),
+            empty=empty,
         )
 
     def update(self, resource: Resource, kept: Entries, old: Scale, new: Scale, *, manager: str, now: str) -> Entries:

@@ -37,7 +37,7 @@ from sampan.machinery.client.codecs import ObjectCodec
 from sampan.machinery.client.responses import BytesResponse
 from sampan.machinery.client.transport import BOOKMARK, INITIAL_EVENTS_END, Events, ListPage, Request, Response
 from sampan.machinery.object_key import NamespacedName
-from sampan.storage.cacher import CacheError, Item, Watcher
+from sampan.storage.cacher import CacheError, CacheItem, Watcher
 from sampan.storage.cacher import CacheEvent as CacherEvent
 
 log = logging.getLogger(__name__)
@@ -139,7 +139,7 @@ class _RequestedVersion:
     def __init__(self, endpoints: ApiEndpoints, resource: Resource) -> None:
         self._endpoints, self._resource = endpoints, resource
 
-    def object(self, item: Item, codec: ObjectCodec) -> Any:
+    def object(self, item: CacheItem, codec: ObjectCodec) -> Any:
         if codec.is_metadata:
             return _metadata(item) if codec.type is PartialObjectMetadata else codec.decode(item.raw)
         cacher = self._endpoints.registry.open_store(self._resource).cacher
@@ -218,7 +218,7 @@ class _LoopbackEvent:
 
     __slots__ = ("_codec", "_converter", "_item", "type")
 
-    def __init__(self, type: str, item: Item, converter: _RequestedVersion, codec: ObjectCodec) -> None:
+    def __init__(self, type: str, item: CacheItem, converter: _RequestedVersion, codec: ObjectCodec) -> None:
         self.type, self._item, self._converter, self._codec = type, item, converter, codec
 
     @property
@@ -263,7 +263,7 @@ class _OnlyMetadata(msgspec.Struct):
 _metadata_decoder = msgspec.json.Decoder(_OnlyMetadata)
 
 
-def _metadata(item: Item) -> PartialObjectMetadata:
+def _metadata(item: CacheItem) -> PartialObjectMetadata:
     """Return the metadata of a cached item: that of the decoded object if there is one, otherwise only the metadata is
     decoded."""
     if item.decoded is not None:

@@ -11,12 +11,12 @@ from contextlib import contextmanager
 
 from sampan.apiserver.registry.registry import Registry
 from sampan.apiserver.request.call import Call
-from sampan.machinery.telemetry.metrics import Distribution, Labels, Metrics, Number
+from sampan.machinery.telemetry.metrics import Histogram, Labels, MetricNumber, Metrics
 from sampan.storage.cacher import CacherStats
 
-_REQUEST = ("verb", "dry_run", "group", "version", "resource", "subresource", "scope", "component")
-_LONG = ("verb", "group", "version", "resource", "subresource", "scope", "component")
-_RESOURCE = ("group", "version", "resource")
+_REQUEST_LABELS = ("verb", "dry_run", "group", "version", "resource", "subresource", "scope", "component")
+_LONG_RUNNING_LABELS = ("verb", "group", "version", "resource", "subresource", "scope", "component")
+_RESOURCE_LABELS = ("group", "version", "resource")
 _SIZES = tuple(1000.0 * 10**power for power in range(7))
 _VERBS = {
     "create": "POST",
@@ -36,40 +36,48 @@ _APPLY = "application/apply-patch+yaml"
 _APISERVER = "apiserver"
 
 
-class _Counted:
+class _RequestSeries:
     """The metrics of requests with the same labels; each response code has a counter."""
 
     __slots__ = ("codes", "duration", "labels", "size")
 
-    def __init__(self, labels: tuple[str, ...], duration: Distribution, size: Distribution) -> None:
+    def __init__(self, labels: tuple[str, ...], duration: Histogram, size: Histogram) -> None:
         self.labels, self.duration, self.size = labels, duration, size
-        self.codes: dict[int, Number] = {}
+        self.codes: dict[int, MetricNumber] = {}
 
 
 class RequestMetrics:
     def __init__(self, *, metrics: Metrics) -> None:
         self._total = metrics.counter(
-            "apiserver_request_total", "Requests by verb, resource, scope and response code.", (*_REQUEST, "code")
+            "apiserver_request_total",
+            "Requests by verb, resource, scope and response code.",
+            (*_REQUEST_LABELS, "code"),
         )
         self._duration = metrics.histogram(
             "apiserver_request_duration_seconds",
             "Duration of requests, without watches and other long-running requests.",
-            _REQUEST,
+            _REQUEST_LABELS,
         )
-        self._sizes = metrics.histogram("apiserver_response_sizes", "Size of responses in bytes.", _LONG, _SIZES)
+        self._sizes = metrics.histogram(
+            "apiserver_response_sizes", "Size of responses in bytes.", _LONG_RUNNING_LABELS, _SIZES
+        )
         self._long = metrics.gauge(
-            "apiserver_longrunning_requests", "Long-running requests in progress, such as watches.", _LONG
+            "apiserver_longrunning_requests",
+            "Long-running requests in progress, such as watches.",
+            _LONG_RUNNING_LABELS,
         )
         self._in_flight = metrics.gauge(
             "apiserver_current_inflight_requests",
             "Requests in progress, without long-running requests.",
             ("request_kind",),
         )
-        self._events = metrics.counter("apiserver_watch_events_total", "Watch events sent to clients.", _RESOURCE)
-        self._event_bytes = metrics.counter(
-            "apiserver_watch_events_bytes_total", "Bytes of watch events sent to clients.", _RESOURCE
+        self._events = metrics.counter(
+            "apiserver_watch_events_total", "Watch events sent to clients.", _RESOURCE_LABELS
         )
-        self._kept: dict[tuple[str, ...], _Counted] = {}
+        self._event_bytes = metrics.counter(
+            "apiserver_watch_events_bytes_total", "Bytes of watch events sent to clients.", _RESOURCE_LABELS
+        )
+        self._kept: dict[tuple[str, ...], _RequestSeries] = {}
         self.mutating = self._in_flight.labels("mutating")
         self.read_only = self._in_flight.labels("readOnly")
         """The number of requests in progress, which the HTTP server increments and decrements."""
@@ -98,7 +106,7 @@ class RequestMetrics:
             open_now.dec()
             self._total.labels(*series.labels, "200").inc()
 
-    def _find(self, call: Call) -> _Counted:
+    def _find(self, call: Call) -> _RequestSeries:
         resource, verb = call.resource, _verb(call)
         dry_run = "All" if call.query and "dryRun" in call.query else ""
         if resource is None:
@@ -110,14 +118,14 @@ class RequestMetrics:
         series = self._kept.get(labels)
         if series is None:
             sizes = self._sizes.labels(verb, *labels[2:])
-            series = self._kept[labels] = _Counted(labels, self._duration.labels(*labels), sizes)
+            series = self._kept[labels] = _RequestSeries(labels, self._duration.labels(*labels), sizes)
         return series
 
 
 class WatchCount:
     __slots__ = ("_bytes", "_events")
 
-    def __init__(self, events: Number, bytes: Number) -> None:
+    def __init__(self, events: MetricNumber, bytes: MetricNumber) -> None:
         self._events, self._bytes = events, bytes
 
     def record_sent(self, events: int, bytes: int) -> None:

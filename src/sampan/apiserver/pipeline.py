@@ -251,12 +251,12 @@ _OBJECT_VERBS = frozenset({"get", "update", "patch", "delete"})
 """Verbs on the path of an object, which exists only if the resource supports one of them."""
 _CHANGES = frozenset({"create", "update", "patch"})
 _PROXIED = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
-_BY_METHOD = {"GET": "get", "HEAD": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+_VERB_BY_METHOD = {"GET": "get", "HEAD": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 
 
 def _verb(call: Call) -> str:
     """Return the verb as authorizers and logs name it, whether or not the path supports it."""
-    verb = "watch" if call.is_classic_watch else _BY_METHOD.get(call.method, "")
+    verb = "watch" if call.is_classic_watch else _VERB_BY_METHOD.get(call.method, "")
     if call.name:
         return verb
     if verb == "get":

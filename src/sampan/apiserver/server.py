@@ -51,7 +51,7 @@ from sampan.apiserver.nonresource.health import StorageReadiness
 from sampan.apiserver.nonresource.server_info import OpenIdHandler
 from sampan.apiserver.pipeline import Pipeline
 from sampan.apiserver.proxy.kubelets import KubeletAccess, Kubelets
-from sampan.apiserver.proxy.upstream import Upstream
+from sampan.apiserver.proxy.upstream import UpstreamClient
 from sampan.apiserver.registry.allocation import AllocationRepair, ServiceRanges
 from sampan.apiserver.registry.registry import AuthServices, Registry
 from sampan.apiserver.request.call import MASTERS, UserInfo, request_in_frame
@@ -121,7 +121,7 @@ class ApiServer:
         self.metrics = metrics or Metrics()
         self._audit_backends = _audit_backends(config.audit, clock, self.metrics) if config.audit is not None else None
         self.kubelets = Kubelets(registry=self.registry, access=config.kubelets or KubeletAccess())
-        self.upstream = Upstream(kubelets=self.kubelets)
+        self.upstream = UpstreamClient(kubelets=self.kubelets)
         self.webhooks = self.registry.webhooks = WebhookClients(registry=self.registry, kubelets=self.kubelets)
         self._storage_readiness = StorageReadiness(registry=self.registry)
         self.pipeline = self._make_pipeline()

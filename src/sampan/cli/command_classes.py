@@ -28,7 +28,7 @@ OptionGroup = tuple[str, Sequence[str]]
 
 
 _UNBREAKABLE_HYPHEN = "\N{NON-BREAKING HYPHEN}"
-_HYPHEN_IN_WORD = re.compile(r"(?<=\S)-(?=\S)|-(?=-)")
+_HYPHEN_IN_WORD_PATTERN = re.compile(r"(?<=\S)-(?=\S)|-(?=-)")
 
 
 class HelpFormatter(click.HelpFormatter):
@@ -45,7 +45,7 @@ class HelpFormatter(click.HelpFormatter):
 
 
 def _unbreakable(text: str) -> str:
-    return _HYPHEN_IN_WORD.sub(_UNBREAKABLE_HYPHEN, text)
+    return _HYPHEN_IN_WORD_PATTERN.sub(_UNBREAKABLE_HYPHEN, text)
 
 
 class GroupedCommand(click.Command):

@@ -119,7 +119,7 @@ def _wrap_text(head: str, text: str, indent: int | None = None) -> list[str]:
     ) or [head.rstrip()]
 
 
-_EXPIRES_SOON_S = 30 * 86400
+_EXPIRY_WARNING_S = 30 * 86400
 _LITTLE_SPACE_BYTES = 1 << 30
 _LARGE_STORE_BYTES = 6 << 30
 """The size from which the check of the store warns: a SQLite store above 8 GiB accepts only deletions."""
@@ -204,7 +204,7 @@ def _check_certificates(report: ClusterReport) -> CheckResult | None:
     if not left:
         return None
     days = int(left / 86400)
-    if left > _EXPIRES_SOON_S:
+    if left > _EXPIRY_WARNING_S:
         return _ok("certificates", f"valid for {days} days")
     return CheckResult(
         name="certificates",

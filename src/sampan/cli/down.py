@@ -18,7 +18,7 @@ from sampan.cli.local_cluster.cluster_dir import ClusterDir, cluster_dir, cluste
 from sampan.cluster import kubeconfig
 from sampan.runtimes.names import OCI
 
-_PATIENCE_S = 120
+_STOP_TIMEOUT_S = 120
 """How long to wait for the process of the cluster to exit before it is killed, in seconds. Stopping many pods takes a
 while."""
 
@@ -126,7 +126,7 @@ def stop(where: ClusterDir) -> bool:
     if note is None:
         raise CliError(f"{where.path} is in use by a process that is still starting; try again")
     _signal(where, note.pid, signal.SIGTERM)
-    deadline = time.monotonic() + _PATIENCE_S
+    deadline = time.monotonic() + _STOP_TIMEOUT_S
     while time.monotonic() < deadline:
         if lock.acquire():
             lock.release()

@@ -33,7 +33,7 @@ _EXPECTED = frozenset(
     }
 )
 """Exceptions with a message for users, by name, as importing their modules would slow down every command."""
-_PASSED_ON = (click.exceptions.Exit, click.Abort, BrokenPipeError)
+_CLICK_HANDLED_EXCEPTIONS = (click.exceptions.Exit, click.Abort, BrokenPipeError)
 """Exceptions that click handles."""
 
 
@@ -72,7 +72,7 @@ def call_with_cli_errors(call: Callable[[], T]) -> T:
     """Call a function, and raise CliError for any exception that would print a traceback."""
     try:
         return call()
-    except (click.ClickException, *_PASSED_ON):
+    except (click.ClickException, *_CLICK_HANDLED_EXCEPTIONS):
         raise
     except Exception as error:
         message = expected_message(error)

@@ -20,7 +20,7 @@ _HEAD = ("IMAGE", "TAG", "IMAGE ID", "SIZE")
 _UNITS = ("B", "kB", "MB", "GB", "TB")
 
 
-class _Images(ImageStore):
+class _ClusterImageStore(ImageStore):
     """The image store of a cluster, which may be running."""
 
     def __init__(self, where: ClusterDir) -> None:
@@ -41,7 +41,7 @@ def _image_command(name: str) -> Callable[[Callable[..., None]], click.Command]:
     def decorate(function: Callable[..., None]) -> click.Command:
         @functools.wraps(function)
         def run(data_dir: str | None, cluster: str | None, **options: Any) -> None:
-            function(_Images(select_cluster(data_dir, cluster)), **options)
+            function(_ClusterImageStore(select_cluster(data_dir, cluster)), **options)
 
         return command.command(name)(running_cluster_options(run))
 
@@ -90,7 +90,7 @@ def pull_command(
 
     from sampan.machinery.clock import RealClock
     from sampan.runtimes.images.credentials import Keyring, read_docker_config
-    from sampan.runtimes.images.pull import PullConfig, Puller, PullFailed
+    from sampan.runtimes.images.pull import ImagePuller, PullConfig, PullFailed
 
     try:
         reference = parse_reference(name)
@@ -108,7 +108,7 @@ def pull_command(
     )
 
     async def pull() -> str:
-        async with Puller(store=store, clock=RealClock(), config=config) as puller:
+        async with ImagePuller(store=store, clock=RealClock(), config=config) as puller:
             return (await puller.pull(reference, keyring)).reference
 
     try:
@@ -141,7 +141,7 @@ def list_command(store: ImageStore, quiet: bool) -> None:
 
 @_image_command("rm")
 @click.argument("names", nargs=-1, required=True, metavar="NAME...")
-def remove_command(store: _Images, names: tuple[str, ...]) -> None:
+def remove_command(store: _ClusterImageStore, names: tuple[str, ...]) -> None:
     """Remove images by name or ID.
 
     While the cluster is running, the disk space is freed later, by the image garbage collection of the kubelet.

@@ -52,7 +52,7 @@ CLIENT_CERTIFICATE = "kubelet-client"
 _DNS_HOST = 10
 """The position of the cluster DNS address in the service CIDR."""
 _ADDRESS_CHECK_S = 10.0
-_WITH_POD_NETWORK = (OCI, DOCKER, CRI)
+_POD_NETWORK_RUNTIMES = (OCI, DOCKER, CRI)
 """Runtimes that give each pod an IP address."""
 
 
@@ -270,7 +270,7 @@ class JoinedNode:
     def _agent_config(self, addresses: Sequence[str]) -> AgentConfig:
         record = self._record
         directory = self._files.directory(record.node)
-        is_ours = record.runtime in _WITH_POD_NETWORK
+        is_ours = record.runtime in _POD_NETWORK_RUNTIMES
         return AgentConfig(
             name=record.node,
             root=directory / "kubelet",

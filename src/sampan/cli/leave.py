@@ -23,7 +23,7 @@ from sampan.machinery.clock import RealClock
 
 T = TypeVar("T")
 
-_PATIENCE_S = 15.0
+_DELETE_TIMEOUT_S = 15.0
 
 
 @click.command("leave")
@@ -64,7 +64,7 @@ def _drain(where: ClusterDir, record: JoinRecord, timeout_s: float) -> None:
 def _delete_node(where: ClusterDir, record: JoinRecord) -> None:
     """Delete the Node object. A cluster that is gone does not keep the machine from being cleaned up."""
     try:
-        _run_with_client(where, record, lambda client: delete_node(client, record.node), _PATIENCE_S)
+        _run_with_client(where, record, lambda client: delete_node(client, record.node), _DELETE_TIMEOUT_S)
     except (errors.ApiError, ConnectionFailed, TimeoutError, JoinError) as error:
         advice = f"on the cluster: kubectl delete node {record.node}"
         click.echo(f"Warning: cannot delete the Node object ({error or 'timeout'}); {advice}", err=True)

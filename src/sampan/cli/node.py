@@ -29,7 +29,7 @@ from sampan.machinery.client import kubeconfig
 _NODES = "/api/v1/nodes"
 _LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
 _MERGE = "application/merge-patch+json"
-_PATIENCE_S = 30
+_READY_TIMEOUT_S = 30
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 
@@ -214,12 +214,12 @@ def _is_back(session: Session, name: str, before: str) -> bool:
 
 
 def _wait_until_ready(session: Session, name: str, is_back: Callable[[], bool] = lambda: True) -> None:
-    deadline = time.monotonic() + _PATIENCE_S
+    deadline = time.monotonic() + _READY_TIMEOUT_S
     while time.monotonic() < deadline:
         if is_back() and _is_ready(session.get(f"{_NODES}/{name}")):
             return
         time.sleep(0.02)
-    raise CliError(f"node {name} is not ready after {_PATIENCE_S} s; does the cluster run its kubelet?")
+    raise CliError(f"node {name} is not ready after {_READY_TIMEOUT_S} s; does the cluster run its kubelet?")
 
 
 def _is_ready(node: dict[str, Any]) -> bool:

@@ -27,7 +27,7 @@ _OUTPUT_FLAGS = ("--merge-kubeconfig", "--kubeconfig-out", "--audit-log-path")
 
 
 @dataclass(frozen=True, slots=True)
-class Service:
+class ClusterService:
     """The unit of one cluster, of the system or of the current user."""
 
     cluster: str
@@ -98,7 +98,7 @@ def install_command(
       sampan service install --name lab -- --nodes 3 --runtime hollow
       sampan service install --print
     """
-    where, service = cluster_dir(data_dir, name), Service(name, is_user)
+    where, service = cluster_dir(data_dir, name), ClusterService(name, is_user)
     where.check()
     _check_up_flags(up_flags)
     text = unit_text(_settings(where, name, is_user, up_flags))
@@ -121,7 +121,7 @@ def install_command(
     _print_installed(service, no_start=no_start)
 
 
-def _print_installed(service: Service, *, no_start: bool) -> None:
+def _print_installed(service: ClusterService, *, no_start: bool) -> None:
     flag = " --user" if service.is_user else ""
     click.echo(f"{service.unit}: installed and enabled{'' if no_start else ', started'}")
     click.echo(f"  unit    {service.path}")
@@ -177,7 +177,7 @@ def _runs_containers(where: ClusterDir, up_flags: Sequence[str]) -> bool:
 def uninstall_command(data_dir: str | None, name: str, is_user: bool) -> None:
     """Stop the service of a cluster and remove it. The data of the cluster are kept."""
     cluster_dir(data_dir, name)
-    service = Service(name, is_user)
+    service = ClusterService(name, is_user)
     if not service.path.exists():
         raise CliError(f"there is no {service.path}{_other_hint(service)}")
     if not service.is_installed():
@@ -188,8 +188,8 @@ def uninstall_command(data_dir: str | None, name: str, is_user: bool) -> None:
     click.echo(f"{service.unit}: stopped and removed; the data of the cluster are kept")
 
 
-def _other_hint(service: Service) -> str:
-    other = Service(service.cluster, not service.is_user)
+def _other_hint(service: ClusterService) -> str:
+    other = ClusterService(service.cluster, not service.is_user)
     flag = "--user" if other.is_user else "--system"
     return f"; {flag} selects {other.path}" if other.is_installed() else ""
 
@@ -205,7 +205,7 @@ def _cluster_text(note: RunningCluster | None, *, is_active: bool) -> str:
 @_user_option
 def status_command(data_dir: str | None, name: str, is_user: bool) -> None:
     """Show the service of a cluster. The exit code is 1 unless it is active."""
-    where, service = cluster_dir(data_dir, name), Service(name, is_user)
+    where, service = cluster_dir(data_dir, name), ClusterService(name, is_user)
     if not service.is_installed():
         raise CliError(f"there is no service: {service.path} does not exist{_other_hint(service)}")
     active = service.systemctl("is-active", service.unit).stdout.strip() or "unknown"
@@ -221,7 +221,7 @@ def status_command(data_dir: str | None, name: str, is_user: bool) -> None:
 
 MARK = "# Written by `sampan service install`; `sampan service uninstall` removes it."
 _STOP_S = 120
-_WITHOUT_CONTAINERS = (
+_RESTRICTED_UNIT_LINES = (
     "# The nodes of this cluster run no containers, so that it needs few rights.",
     "NoNewPrivileges=yes",
     "CapabilityBoundingSet=CAP_NET_BIND_SERVICE",
@@ -239,7 +239,7 @@ _WITHOUT_CONTAINERS = (
     "SystemCallArchitectures=native",
     "RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6 AF_NETLINK",
 )
-_WITH_CONTAINERS = (
+_CONTAINER_UNIT_LINES = (
     "# Nodes create namespaces, mounts, cgroups and network rules.",
     "# Restrictions of system calls and mounts would apply to their pods, too.",
     "Delegate=yes",
@@ -294,9 +294,9 @@ def _environment() -> list[tuple[str, str]]:
 
 def _restrictions(settings: ServiceSettings) -> list[str]:
     if settings.runs_containers:
-        user_lines = [line for line in _WITH_CONTAINERS if not line.startswith("OOMScoreAdjust")]
-        return user_lines if settings.is_user else list(_WITH_CONTAINERS)
-    lines = [*_WITHOUT_CONTAINERS]
+        user_lines = [line for line in _CONTAINER_UNIT_LINES if not line.startswith("OOMScoreAdjust")]
+        return user_lines if settings.is_user else list(_CONTAINER_UNIT_LINES)
+    lines = [*_RESTRICTED_UNIT_LINES]
     if not settings.writes_elsewhere:
         lines += ["ProtectSystem=strict", f"ReadWritePaths={quote(str(settings.data_dir))}"]
     if settings.is_user:  # the systemd manager of a user may not set these properties

@@ -35,7 +35,13 @@ from sampan.cluster.join.token import (
     token_secret,
     usages_of,
 )
-from sampan.controllers.security.bootstrap_tokens import NAMESPACE, ONE_USE_GROUP, OURS, expires_in_s, text_of
+from sampan.controllers.security.bootstrap_tokens import (
+    BOOTSTRAP_TOKEN_SELECTION,
+    NAMESPACE,
+    ONE_USE_GROUP,
+    expires_in_s,
+    text_of,
+)
 from sampan.machinery import errors
 from sampan.machinery.client import Client
 from sampan.machinery.client.access import Access
@@ -184,7 +190,7 @@ async def _create(client: Client, cluster: ClusterAccess, secret: Secret) -> Non
 
 
 async def _secrets(client: Client) -> list[Secret]:
-    return list((await client.for_kind(Secret).list(OURS)).items)
+    return list((await client.for_kind(Secret).list(BOOTSTRAP_TOKEN_SELECTION)).items)
 
 
 async def _delete(client: Client, *, name: str) -> None:

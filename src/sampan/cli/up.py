@@ -21,7 +21,7 @@ from sampan.apiserver.proxy.kubelets import KubeletAccess
 from sampan.cli.command_classes import GroupedCommand
 from sampan.cli.failures import CliError
 from sampan.cli.flags import parsers
-from sampan.cli.flags.api_server import BIND_LOCALLY, server_config, server_options
+from sampan.cli.flags.api_server import BIND_LOOPBACK, server_config, server_options
 from sampan.cli.flags.dns import DNS_FLAGS, dns_config
 from sampan.cli.flags.ingress import INGRESS_FLAGS, ingress_config
 from sampan.cli.flags.node_controllers import node_controller_settings, range_options
@@ -163,7 +163,7 @@ _GROUPS = (
 @click.option(
     "--forget-flags", is_flag=True, help="Use the defaults instead of the flags of the last start of this cluster."
 )
-@server_options(BIND_LOCALLY)
+@server_options(BIND_LOOPBACK)
 def command(**options: Any) -> None:
     """Start a cluster.
 
@@ -260,7 +260,7 @@ def _start_detached(where: ClusterDir, undo: Callable[[], None], *, shows_steps:
     where.remove_note()
     try:
         return detached_process.fork(where, shows_steps=shows_steps)
-    except detached_process.Failed:
+    except detached_process.ClusterStartFailed:
         if lock.acquire():
             undo()
             lock.release()

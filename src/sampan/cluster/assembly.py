@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_ACCOUNT_PATIENCE_S = 10
+_ACCOUNT_TIMEOUT_S = 10
 _SCHEDULER_USER = "system:kube-scheduler"
 
 _POLICY_RETRY_S = 2.0
@@ -458,7 +458,7 @@ async def wait_for_default_account(client: Client, namespace: str) -> None:
     chosen = Selection(namespace=namespace, fields="metadata.name=default")
     try:
         async with (
-            asyncio.timeout(_ACCOUNT_PATIENCE_S),
+            asyncio.timeout(_ACCOUNT_TIMEOUT_S),
             client.for_kind(ServiceAccount).watch(chosen, initial_events=True) as events,
         ):
             async for batch in events:

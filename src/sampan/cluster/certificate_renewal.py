@@ -11,11 +11,11 @@ log = logging.getLogger(__name__)
 
 BEFORE_S = 60 * 24 * 3600
 """How long before their expiry certificates are renewed."""
-_LONGEST_S = 3600
+_MAX_CHECK_INTERVAL_S = 3600
 _RETRY_S = 300
 
 
-class Renewable(Protocol):
+class RenewableCertificate(Protocol):
     def renewal_time(self) -> float:
         """Return the time at which to renew the certificate, in seconds since the epoch."""
 
@@ -24,14 +24,14 @@ class Renewable(Protocol):
         fails now, and ValueError if the CA is not usable."""
 
 
-class Renewals:
+class CertificateRenewer:
     """Renews certificates in `run()` until cancelled. The certificates are checked at least once per hour, so that
     added ones and changes of the wall clock are noticed."""
 
     def __init__(self) -> None:
-        self._all: list[Renewable] = []
+        self._all: list[RenewableCertificate] = []
 
-    def add(self, renewable: Renewable) -> None:
+    def add(self, renewable: RenewableCertificate) -> None:
         self._all.append(renewable)
 
     async def run(self, clock: Clock) -> None:
@@ -41,10 +41,12 @@ class Renewals:
     def _renew_due(self, now: float) -> float:
         """Renew the certificates that are due, and return the seconds until the next check. A failure does not affect
         other certificates."""
-        soonest = min((self._renew_if_due(renewable, now) for renewable in self._all), default=now + _LONGEST_S)
-        return min(max(soonest - now, _RETRY_S), _LONGEST_S)
+        soonest = min(
+            (self._renew_if_due(renewable, now) for renewable in self._all), default=now + _MAX_CHECK_INTERVAL_S
+        )
+        return min(max(soonest - now, _RETRY_S), _MAX_CHECK_INTERVAL_S)
 
-    def _renew_if_due(self, renewable: Renewable, now: float) -> float:
+    def _renew_if_due(self, renewable: RenewableCertificate, now: float) -> float:
         """Renew a certificate if it is due, and return the time of the next check, which is `now` after a failure."""
         try:
             if renewable.renewal_time() <= now:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sampan.apiserver.config.server_config import ServerConfig
-from sampan.cluster.certificate_renewal import Renewals
+from sampan.cluster.certificate_renewal import CertificateRenewer
 from sampan.cluster.leadership import LeadershipConfig
 from sampan.cluster.machine.host_locks import HostLocks
 from sampan.cluster.nodes.nodes_config import NodesConfig, with_node_cidrs, with_pod_cidrs
@@ -88,7 +88,7 @@ class ClusterConfig:
     scheduler: SchedulerSettings = field(default_factory=SchedulerSettings)
     has_default_storage_class: bool = False
     """Whether to create a default storage class with local volumes, for claims without a storage class."""
-    renewals: Renewals = field(default_factory=Renewals)
+    renewals: CertificateRenewer = field(default_factory=CertificateRenewer)
     """The certificates that are renewed while the cluster runs."""
     kubelet_address: str = "127.0.0.1"
     """The address on which the kubelets of real nodes listen. The API server of this process calls them directly,

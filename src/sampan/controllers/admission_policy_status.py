@@ -29,7 +29,7 @@ from sampan.machinery.control_loop.controller import Watch
 from sampan.machinery.informer import InformerFactory
 
 _MANAGER = "validatingadmissionpolicy-status-controller"
-_MOST_TYPES = 10
+_MAX_CHECKED_KINDS = 10
 """The number of kinds for which the expressions of a policy are checked."""
 _COMPILATION = "compilation failed: "
 
@@ -60,7 +60,7 @@ def matched_kinds(spec: ValidatingAdmissionPolicySpec, served: Iterable[Resource
     others = {(resource.group, resource.version, resource.plural): resource for resource in served}
     resources = [_scheme().resource(*name) or others.get(name) for name in named_resources(spec)]
     kinds = {resource.gvk for resource in resources if resource is not None}
-    return sorted(kinds, key=lambda kind: (kind.group, kind.version, kind.kind))[:_MOST_TYPES]
+    return sorted(kinds, key=lambda kind: (kind.group, kind.version, kind.kind))[:_MAX_CHECKED_KINDS]
 
 
 @cache

@@ -19,10 +19,10 @@ from sampan.api.values import times
 from sampan.controllers.descriptor import ControllerContext
 from sampan.controllers.namespace_phase import TERMINATING, namespace_name
 from sampan.machinery import errors
-from sampan.machinery.client import Client, Delete, Selection, resource_of
+from sampan.machinery.client import Client, DeleteParameters, Selection, resource_of
 from sampan.machinery.client.discovery import Discovery
 from sampan.machinery.clock import Clock
-from sampan.machinery.control_loop.controller import NotYet, Watch
+from sampan.machinery.control_loop.controller import RetryLater, Watch
 from sampan.machinery.copies import copy_of
 
 FINALIZER = "kubernetes"
@@ -31,7 +31,7 @@ Discover = Callable[[], Awaitable[tuple[Sequence[Resource], str]]]
 
 _TOGETHER = 10
 """The number of resources that are emptied concurrently."""
-_IN_BACKGROUND = Delete(propagation="Background")
+_BACKGROUND_DELETION = DeleteParameters(propagation="Background")
 FINALIZER_ESTIMATE_S = 15
 """The seconds that finalizers are assumed to need."""
 _SOONEST_S = 0.2
@@ -248,10 +248,10 @@ class NamespaceController:
     async def _delete(self, resource: Resource, items: Sequence[Any], namespace: str) -> None:
         objects = self._client.metadata(resource)
         if "deletecollection" in resource.verbs:
-            return await objects.delete_collection(Selection(namespace=namespace), options=_IN_BACKGROUND)
+            return await objects.delete_collection(Selection(namespace=namespace), options=_BACKGROUND_DELETION)
         for obj in items:
             try:
-                await objects.delete(obj.metadata.name, namespace, options=_IN_BACKGROUND)
+                await objects.delete(obj.metadata.name, namespace, options=_BACKGROUND_DELETION)
             except errors.NotFound:
                 continue
 
@@ -267,7 +267,7 @@ class NamespaceController:
         if reason := outcome.discovery_failure or "; ".join(outcome.failures):
             message = f"cannot delete the content of the namespace: {reason}"
             is_trouble = outcome.has_failed or bool(outcome.discovery_failure)
-            raise errors.unexpected_error(message) if is_trouble else NotYet(message)
+            raise errors.unexpected_error(message) if is_trouble else RetryLater(message)
         return look_again_s(outcome.estimate_s, deleted_for_s)
 
     async def _finalize(self, namespace: Namespace) -> None:

@@ -30,7 +30,7 @@ from sampan.machinery.clock import Clock
 from sampan.machinery.control_loop.controller import Watch
 from sampan.machinery.copies import copy_of
 from sampan.machinery.informer import InformerFactory
-from sampan.machinery.quota import Evaluator, count_name, evaluator_of, is_in_scope
+from sampan.machinery.quota import QuotaEvaluator, count_name, evaluator_of, is_in_scope
 
 SETTLE_S = 2.0
 """Usage is lowered only if the quota has not changed for this many seconds: objects that admission has already charged
@@ -44,7 +44,7 @@ _EASY, _PER_OBJECT_S = 200, 0.001
 """Namespaces with more than `_EASY` objects are recounted less often: after a pause of `_PER_OBJECT_S` seconds per
 object."""
 _MEASURED = (Pod, Service, PersistentVolumeClaim, ResourceQuota)
-_COUNTED = (ConfigMap, Secret, ReplicationController)
+_COUNTED_KINDS = (ConfigMap, Secret, ReplicationController)
 Discover = Callable[[], Awaitable[tuple[Sequence[Resource], str]]]
 """Return all resources, and the discovery failure (empty if there was none)."""
 GroupPlural = tuple[str, str]
@@ -61,7 +61,7 @@ class ResourceQuotaController:
     def __init__(self, *, client: Client, informers: InformerFactory, clock: Clock, discover: Discover) -> None:
         self.watches = (
             *(Watch(resource_of(kind), namespace_of) for kind in _MEASURED),
-            *(Watch(resource_of(kind), namespace_of, metadata_only=True) for kind in _COUNTED),
+            *(Watch(resource_of(kind), namespace_of, metadata_only=True) for kind in _COUNTED_KINDS),
         )
         self._client, self._clock, self._discover = client, clock, discover
         self._quotas = informers.for_kind(ResourceQuota).lister
@@ -150,7 +150,9 @@ def make(context: ControllerContext) -> ResourceQuotaController:
     return context.build(ResourceQuotaController, client=client, discover=Discovery(client).discover_preferred)
 
 
-def counted_resources(quota: ResourceQuota, evaluator_of: Callable[[str, str], Evaluator | None]) -> set[GroupPlural]:
+def counted_resources(
+    quota: ResourceQuota, evaluator_of: Callable[[str, str], QuotaEvaluator | None]
+) -> set[GroupPlural]:
     """Return the resources whose objects must be counted for this quota."""
     hard = quota.spec.hard
     resources = set()
@@ -166,7 +168,7 @@ def counted_resources(quota: ResourceQuota, evaluator_of: Callable[[str, str], E
     return resources
 
 
-def usage_of(quota: ResourceQuota, evaluator: Evaluator, objects: Iterable[Any], now: float) -> Amounts:
+def usage_of(quota: ResourceQuota, evaluator: QuotaEvaluator, objects: Iterable[Any], now: float) -> Amounts:
     """Return the usage of these objects, all of one resource, that the quota counts."""
     names = evaluator.names_in(quota.spec.hard)
     total = dict.fromkeys(names, Quantity())

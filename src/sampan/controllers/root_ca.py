@@ -20,7 +20,7 @@ DESCRIPTION = (
     "internal service IP or kubernetes.default.svc. No other usage is guaranteed across distributions of Kubernetes "
     "clusters."
 )
-_OURS = Selection(fields=f"metadata.name={NAME}")
+_ROOT_CA_SELECTION = Selection(fields=f"metadata.name={NAME}")
 
 
 def build_config_map(namespace: str, bundle: str) -> ConfigMap:
@@ -50,11 +50,11 @@ class RootCaPublisherController:
     def __init__(self, *, client: Client, informers: InformerFactory, bundle: str) -> None:
         self._maps = client.for_kind(ConfigMap)
         self._namespaces = informers.for_kind(Namespace).lister
-        self._known = informers.for_kind(ConfigMap, _OURS).lister
+        self._known = informers.for_kind(ConfigMap, _ROOT_CA_SELECTION).lister
         self._bundle = bundle
         self.watches = (
             Watch(resource_of(Namespace), _active_namespace_keys),
-            Watch(resource_of(ConfigMap), namespace_of, _OURS),
+            Watch(resource_of(ConfigMap), namespace_of, _ROOT_CA_SELECTION),
         )
 
     async def reconcile(self, key: str) -> None:

@@ -25,7 +25,7 @@ from sampan.machinery import errors
 from sampan.machinery.client import Client, PatchType, WriteParameters, resource_of
 from sampan.machinery.client.discovery import Discovery
 from sampan.machinery.clock import Clock
-from sampan.machinery.control_loop.controller import NotYet, Watch
+from sampan.machinery.control_loop.controller import RetryLater, Watch
 from sampan.machinery.copies import copy_of
 from sampan.machinery.informer import InformerFactory
 
@@ -113,7 +113,7 @@ class StorageVersionMigratorController:
                 for obj in page.items:
                     await self._rewrite(resource, obj)
         except (errors.TooManyRequests, errors.Expired) as error:
-            raise NotYet(f"migration {migration.metadata.name} starts again: {error}") from error
+            raise RetryLater(f"migration {migration.metadata.name} starts again: {error}") from error
         except errors.ApiError as error:
             log.warning("storage version migration %s has failed: %s", migration.metadata.name, error)
             await self._write(migration, FAILED, message="migration encountered unhandled error")
@@ -136,7 +136,7 @@ class StorageVersionMigratorController:
         except errors.NotFound:
             actual = ""
         if actual != expected:
-            raise NotYet(f"{resource.qualified} is not stored in version {version} yet")
+            raise RetryLater(f"{resource.qualified} is not stored in version {version} yet")
 
     async def _rewrite(self, resource: Resource, obj: Any) -> None:
         """Apply an empty configuration, which makes the API server store the object again if it is stored in another
@@ -252,7 +252,7 @@ class StorageVersionMigratorController:
             if (resource.group, resource.plural) == (group_resource.group, group_resource.resource):
                 return resource
         if failure:
-            raise NotYet(failure)
+            raise RetryLater(failure)
         return None
 
     def _format_now(self) -> str:

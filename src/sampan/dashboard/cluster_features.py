@@ -14,7 +14,7 @@ from sampan.machinery.client.transport import ConnectionFailed, Request
 from sampan.machinery.client.user_api import UserApi
 from sampan.machinery.clock import Clock
 
-_KEPT_S = 60.0
+_CACHE_TTL_S = 60.0
 _PROBES: dict[str, tuple[str, list[tuple[str, str]]]] = {
     "flightRecorder": ("/debug/flightrecorder", [("after", str(2**62))]),
     "why": ("/debug/scheduler/decisions", [("limit", "1")]),
@@ -42,7 +42,7 @@ class ClusterFeatures:
     async def describe(self, api: UserApi) -> ClusterDescription:
         now = self._clock.monotonic()
         kept = self._descriptions.get(api)
-        if kept is None or kept[0] < now - _KEPT_S:
+        if kept is None or kept[0] < now - _CACHE_TTL_S:
             kept = self._descriptions[api] = (now, await _description(api))
         return kept[1]
 

@@ -20,7 +20,7 @@ CSRF_HEADER = "X-Sampan-Csrf"
 CSRF_PROTOCOL = "sampan.csrf."
 """The prefix of the WebSocket subprotocol that contains the CSRF token: a page cannot set headers of a WebSocket."""
 _SAFE_METHODS = ("GET", "HEAD")
-_OWN_FETCH_SITES = ("none", "same-origin")
+_ALLOWED_FETCH_SITES = ("none", "same-origin")
 
 IsOwnHost = Callable[[str], bool]
 
@@ -59,7 +59,7 @@ def check_origin(request: web.BaseRequest) -> None:
     """Reject a request that a page of another origin makes. Browsers send the Origin header with every request except
     simple reads, and Sec-Fetch-Site with all requests."""
     site = request.headers.get("Sec-Fetch-Site")
-    if site is not None and site not in _OWN_FETCH_SITES:
+    if site is not None and site not in _ALLOWED_FETCH_SITES:
         raise forbidden("the request comes from another site")
     origin = request.headers.get("Origin")
     if origin is None:

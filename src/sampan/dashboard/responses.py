@@ -24,7 +24,7 @@ SECURITY_HEADERS: Mapping[str, str] = {
     "Permissions-Policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
 }
 _JSON = "application/json"
-_PLAIN = "text/plain; charset=utf-8"
+_TEXT_CONTENT_TYPE = "text/plain; charset=utf-8"
 _PASSED_MEDIA_TYPES = frozenset(
     {
         _JSON,
@@ -56,7 +56,7 @@ def bytes_response(body: bytes, *, content_type: str = _JSON, code: int = 200) -
 
 
 def text_response(text: str, *, code: int) -> web.Response:
-    return bytes_response(text.encode(), content_type=_PLAIN, code=code)
+    return bytes_response(text.encode(), content_type=_TEXT_CONTENT_TYPE, code=code)
 
 
 def error_response(error: errors.ApiError) -> web.Response:

@@ -22,8 +22,8 @@ LIFETIME_S = 12 * 3600.0
 CODE_LIFETIME_S = 60.0
 _SESSIONS = 500
 """The maximum number of sessions. When it is reached, the session that was inactive for the longest time is closed."""
-_SESSIONS_OF_USER = 20
-_LISTS_OF_SESSION = 4
+_MAX_SESSIONS_PER_USER = 20
+_MAX_LISTS_PER_SESSION = 4
 _CODES = 64
 _SECRET_BYTES = 32
 
@@ -46,7 +46,7 @@ class LoginSession:
     """Functions that close the open connections of the session."""
     stream_count: int = 0
     special_subscriptions: int = 0
-    list_turn: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_LISTS_OF_SESSION))
+    list_turn: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_MAX_LISTS_PER_SESSION))
     """A semaphore that is held while a page of a list is read and sent to a stream of the session."""
     is_closed: bool = False
 
@@ -67,7 +67,7 @@ class LoginSessions:
         """Open a session. Return its new identifier and the session."""
         await self.close_expired()
         same_user = [session for session in self._sessions.values() if session.user.username == user.username]
-        if len(same_user) >= _SESSIONS_OF_USER:
+        if len(same_user) >= _MAX_SESSIONS_PER_USER:
             await self.close(same_user[0])
         if len(self._sessions) >= _SESSIONS:
             await self.close(next(iter(self._sessions.values())))

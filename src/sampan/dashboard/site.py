@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 PREFIX = "ui"
 _API = "/ui/api/"
 _LOGIN_BYTES = 1 << 20
-_STREAMS_OF_SESSION = 16
+_MAX_STREAMS_PER_SESSION = 16
 _SESSION_CHECK_S = 15.0
 _decode_login = msgspec.json.Decoder(LoginRequest).decode
 
@@ -199,7 +199,7 @@ class DashboardSite:
     async def _stream(self, request: web.BaseRequest, session: LoginSession, api: UserApi) -> web.StreamResponse:
         if not request_checks.is_websocket(request):
             raise errors.bad_request("the stream is a WebSocket")
-        if session.stream_count >= _STREAMS_OF_SESSION:
+        if session.stream_count >= _MAX_STREAMS_PER_SESSION:
             raise errors.too_many_requests("the session has too many open pages", retry_after_s=5)
         cookie = self._cookie(request)
         connection = StreamConnection(

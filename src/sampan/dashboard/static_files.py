@@ -30,7 +30,7 @@ _CONTENT_TYPES = {
 
 
 @dataclass(frozen=True, slots=True)
-class _File:
+class _StaticFile:
     content: bytes
     etag: str
     encoding: str
@@ -44,7 +44,7 @@ class StaticFiles:
         self._directory = directory
         self._build = 0
         self._names: frozenset[str] = frozenset()
-        self._files: dict[str, _File] = {}
+        self._files: dict[str, _StaticFile] = {}
 
     def respond(self, request: web.BaseRequest, path: str) -> web.StreamResponse:
         """Respond with the file at a path below /ui/. If there is no such file, respond with the page itself, because
@@ -82,7 +82,7 @@ class StaticFiles:
             self._files, self._build = {}, build
         return True
 
-    def _file(self, name: str, accepted: str) -> _File:
+    def _file(self, name: str, accepted: str) -> _StaticFile:
         codings = _parse_accept_encoding(accepted)
         encoding, suffix = next(
             ((coding, suffix) for coding, suffix in _ENCODINGS if coding in codings and name + suffix in self._names),
@@ -92,7 +92,7 @@ class StaticFiles:
         if file is None:
             content = (self._directory / (name + suffix)).read_bytes()
             etag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
-            file = self._files[name + suffix] = _File(content, etag, encoding)
+            file = self._files[name + suffix] = _StaticFile(content, etag, encoding)
         return file
 
 

@@ -15,7 +15,7 @@ from sampan.diagnosis.cluster_reader import RECORDS_PATH, ClusterReader, Object,
 PREEMPTED = "Preempted"
 EVENT_REASONS = (PREEMPTED, "Evicted", "Preempting", "TaintManagerEviction", "DeviceTaintManagerEviction")
 """The reasons of events about a pod that is removed from its node."""
-_ENDED = ("Succeeded", "Failed")
+_TERMINAL_PHASES = ("Succeeded", "Failed")
 _CONDITION_TEXTS = {
     "PreemptionByScheduler": "preempted by the scheduler to make room for a pod of higher priority",
     "DeletionByTaintManager": "evicted by a NoExecute taint of its node that it does not tolerate",
@@ -103,7 +103,7 @@ def victim_lines(pod: Object, preemptions: Sequence[Object]) -> list[str]:
 def budget_lines(pod: Object, budgets: Sequence[Object]) -> list[str]:
     """Return why an eviction request for the pod would be refused at the moment; empty if it would not be."""
     phase = pod.get("status", {}).get("phase")
-    if pod["metadata"].get("deletionTimestamp") or phase in ("Pending", *_ENDED):
+    if pod["metadata"].get("deletionTimestamp") or phase in ("Pending", *_TERMINAL_PHASES):
         return []
     labels = pod["metadata"].get("labels") or {}
     selecting = [budget for budget in budgets if _selects(budget, labels)]

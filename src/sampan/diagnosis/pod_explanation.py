@@ -10,7 +10,7 @@ from sampan.diagnosis.cluster_reader import ClusterReader, Object, read_items
 from sampan.diagnosis.disruptions import DisruptionSource
 from sampan.diagnosis.missing_parts import list_missing_parts, state_of
 
-_ENDED = ("Succeeded", "Failed")
+_TERMINAL_PHASES = ("Succeeded", "Failed")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +29,7 @@ class PodExplanation:
 
 def is_schedulable(pod: Object) -> bool:
     """Whether the scheduler can explain the pod: it has neither ended nor been deleted."""
-    return pod.get("status", {}).get("phase") not in _ENDED and not pod["metadata"].get("deletionTimestamp")
+    return pod.get("status", {}).get("phase") not in _TERMINAL_PHASES and not pod["metadata"].get("deletionTimestamp")
 
 
 async def explain_pod(reader: ClusterReader, pod: Object) -> PodExplanation:

@@ -36,18 +36,18 @@ _ORDER: Mapping[str, float] = {**_NUMBERS, QUEUE: 1.5}
 """The order in which steps have their effects. A pod is stored before it is queued, and queued before a node is
 chosen."""
 _REPORT, _FIRST_PUBLICATION = 11, 12
-_LONGEST_PUBLICATION_S = 60.0
+_MAX_PUBLICATION_S = 60.0
 """The maximum time between the readiness of a pod and its publication as a part of its start. A later publication
 belongs to a service that was created later."""
-_SHORTEST_WAIT_S = 0.001
+_MIN_WAIT_S = 0.001
 """Shorter gaps between two steps are not shown as waits."""
 CONTROLLER_ACCOUNTS = "system:serviceaccount:kube-system:"
 _DONE = ("Running", "Succeeded", "Failed")
-_MOST_OWNERS = 8
+_MAX_OWNERS = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class TimelineStep:
     """Something that a component did to the pod, or the wait before it."""
 
     name: str
@@ -57,7 +57,7 @@ class Step:
     end: float
     detail: str = ""
     is_wait: bool = False
-    parts: tuple[Step, ...] = ()
+    parts: tuple[TimelineStep, ...] = ()
     """The parts of the step, in the order of time."""
 
     @property
@@ -80,10 +80,10 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Timeline:
-    steps: Sequence[Step]
+class PodTimeline:
+    steps: Sequence[TimelineStep]
     """All steps, and the waits on the critical path, in the order of their starts."""
-    path: Mapping[Step, float] = field(default_factory=dict)
+    path: Mapping[TimelineStep, float] = field(default_factory=dict)
     """The critical path to Running, in the order of time: the seconds by which each step delayed it. It is empty unless
     the pod has reached Running."""
     running: float | None = None
@@ -102,7 +102,7 @@ class Timeline:
         return max((step.end for step in self.steps), default=0.0)
 
     @property
-    def started(self) -> Timeline:
+    def started(self) -> PodTimeline:
         """The timeline until the pod was ready and its services led to it, or Running if it never became ready."""
         end = self.ready or self.running
         if end is None:
@@ -111,14 +111,14 @@ class Timeline:
         steps = [step for step in self.steps if step.start < end or (step.is_publication and step.start <= last)]
         return replace(self, steps=steps)
 
-    def share(self, step: Step) -> float:
+    def share(self, step: TimelineStep) -> float:
         """Return the share of the time to Running for which the step accounts, from 0 to 1."""
         if self.running is None or self.running <= self.start:
             return 0.0
         return self.path.get(step, 0.0) / (self.running - self.start)
 
 
-def timeline(records: Sequence[Mapping[str, Any]], owners: Sequence[Mapping[str, Any]] = ()) -> Timeline:
+def timeline(records: Sequence[Mapping[str, Any]], owners: Sequence[Mapping[str, Any]] = ()) -> PodTimeline:
     """Return the timeline of a pod. `owners` are the records of the objects that own it, such as a Deployment. Of
     these, only creations that ended before the pod was stored become steps."""
     steps = [step for record in records for step in _steps(record)]
@@ -131,39 +131,39 @@ def timeline(records: Sequence[Mapping[str, Any]], owners: Sequence[Mapping[str,
     ready = next((step.end for step in steps if _has_reached(step, "Running, ready")), None)
     published = _find_publication_time(steps, ready)
     if last is None:
-        return Timeline(steps=steps, ready=ready, published=published)
+        return PodTimeline(steps=steps, ready=ready, published=published)
     path = _critical_path(steps, last)
     waits = [step for step in path if step.is_wait]
     shown = sorted([*steps, *waits], key=lambda step: (step.start, step.end))
-    return Timeline(steps=shown, path=path, running=last.end, ready=ready, published=published)
+    return PodTimeline(steps=shown, path=path, running=last.end, ready=ready, published=published)
 
 
-def _find_publication_time(steps: Sequence[Step], ready: float | None) -> float | None:
+def _find_publication_time(steps: Sequence[TimelineStep], ready: float | None) -> float | None:
     """Return the time at which the last of the three kinds of publication first happened. Publications later than a
     limit after the pod was ready are ignored."""
     if ready is None:
         return None
     first: dict[str, float] = {}
     for step in steps:
-        if step.is_publication and step.end <= ready + _LONGEST_PUBLICATION_S:
+        if step.is_publication and step.end <= ready + _MAX_PUBLICATION_S:
             first.setdefault(step.name, step.end)
     return max(first.values(), default=None)
 
 
-def _steps(record: Mapping[str, Any]) -> Iterator[Step]:
+def _steps(record: Mapping[str, Any]) -> Iterator[TimelineStep]:
     """Yield the step of a record. The wait of a pod in the scheduling queue is a separate step."""
     step = _step(record)
     yield from (part for part in step.parts if part.name == QUEUE)
     yield replace(step, parts=tuple(part for part in step.parts if part.name != QUEUE))
 
 
-def _step(record: Mapping[str, Any]) -> Step:
+def _step(record: Mapping[str, Any]) -> TimelineStep:
     component, start = str(record["component"]), record["time"] - record.get("took", 0.0)
     parts = tuple(
-        Step(name=name, component=component, start=start + start_s, end=start + start_s + took_s)
+        TimelineStep(name=name, component=component, start=start + start_s, end=start + start_s + took_s)
         for name, start_s, took_s in parse_parts(str(record.get("parts", "")))
     )
-    return Step(
+    return TimelineStep(
         name=_name(record), component=component, start=start, end=record["time"], detail=_detail(record), parts=parts
     )
 
@@ -193,19 +193,19 @@ def _detail(record: Mapping[str, Any]) -> str:
     return " ".join(part for part in (outcome, f"by {actor}" if actor else "") if part)
 
 
-def _drop_covered(steps: Sequence[Step]) -> list[Step]:
+def _drop_covered(steps: Sequence[TimelineStep]) -> list[TimelineStep]:
     """Remove writes of the API server that are contained in a step of the kubelet with the same name."""
     outer = [step for step in steps if step.component.startswith("kubelet/")]
 
-    def is_covered(step: Step) -> bool:
+    def is_covered(step: TimelineStep) -> bool:
         return step.component == "apiserver" and any(
-            other.name == step.name and other.start <= step.end <= other.end + _SHORTEST_WAIT_S for other in outer
+            other.name == step.name and other.start <= step.end <= other.end + _MIN_WAIT_S for other in outer
         )
 
     return [step for step in steps if not is_covered(step)]
 
 
-def _has_reached(step: Step, *phases: str) -> bool:
+def _has_reached(step: TimelineStep, *phases: str) -> bool:
     """Whether the step reported one of the phases to the API server. Records of status writes by hollow nodes have no
     phase and always count."""
     if step.number != _REPORT:
@@ -213,7 +213,7 @@ def _has_reached(step: Step, *phases: str) -> bool:
     return step.component == "apiserver" or step.detail.startswith(phases)
 
 
-def _critical_path(steps: Sequence[Step], last: Step) -> dict[Step, float]:
+def _critical_path(steps: Sequence[TimelineStep], last: TimelineStep) -> dict[TimelineStep, float]:
     """Return the critical path, found by walking back from the last step: each step had to wait for the step that ended
     latest before it started.
 
@@ -223,19 +223,19 @@ def _critical_path(steps: Sequence[Step], last: Step) -> dict[Step, float]:
     path, current = {last: last.took_s}, last
     while (before := _predecessor(steps, current)) is not None:
         end = min(before.end, current.start)
-        if current.start - end > _SHORTEST_WAIT_S:
-            wait = Step(name="wait", component=current.component, start=end, end=current.start, is_wait=True)
+        if current.start - end > _MIN_WAIT_S:
+            wait = TimelineStep(name="wait", component=current.component, start=end, end=current.start, is_wait=True)
             path[wait] = wait.took_s
         path[before] = end - before.start
         current = before
     return dict(reversed(path.items()))
 
 
-def _predecessor(steps: Sequence[Step], current: Step) -> Step | None:
+def _predecessor(steps: Sequence[TimelineStep], current: TimelineStep) -> TimelineStep | None:
     """Return the step that the current step had to wait for: the latest earlier step of the same component, or else of
     another one. The API server has no such preference for its own steps, because it acts on behalf of other components.
     Reports of the status and publications are skipped, because other steps never wait for them."""
-    latest = current.start + _SHORTEST_WAIT_S
+    latest = current.start + _MIN_WAIT_S
     earlier = [
         step
         for step in steps
@@ -245,7 +245,7 @@ def _predecessor(steps: Sequence[Step], current: Step) -> Step | None:
         and (step.end <= latest or 0 < step.order < current.order)
     ]
 
-    def rank(step: Step) -> tuple[bool, float, float]:
+    def rank(step: TimelineStep) -> tuple[bool, float, float]:
         is_same = step.component == current.component != "apiserver"
         return is_same, min(step.end, current.start), step.order
 
@@ -260,7 +260,7 @@ async def read_owner_records(reader: ClusterReader, value: Object) -> list[Objec
     """Return the records of the controllers that own the object, directly and indirectly."""
     records: list[Object] = []
     namespace = value["metadata"].get("namespace", "")
-    for _ in range(_MOST_OWNERS):
+    for _ in range(_MAX_OWNERS):
         references = value["metadata"].get("ownerReferences") or ()
         owner = next((reference for reference in references if reference.get("controller")), None)
         if owner is None:
@@ -274,7 +274,7 @@ async def read_owner_records(reader: ClusterReader, value: Object) -> list[Objec
     return records
 
 
-def timeline_value(line: Timeline) -> dict[str, Any]:
+def timeline_value(line: PodTimeline) -> dict[str, Any]:
     """Return the timeline as a value for JSON. Times are seconds since the first step."""
     value: dict[str, Any] = {"start": line.start, "steps": [_step_value(line, step) for step in line.steps]}
     if line.running is not None:
@@ -286,7 +286,7 @@ def timeline_value(line: Timeline) -> dict[str, Any]:
     return value
 
 
-def _step_value(line: Timeline, step: Step) -> dict[str, Any]:
+def _step_value(line: PodTimeline, step: TimelineStep) -> dict[str, Any]:
     value: dict[str, Any] = {
         "name": step.name,
         "component": step.component,

@@ -25,9 +25,9 @@ from sampan.kubelet.status_manager import StatusManager
 from sampan.machinery.clock import Clock
 from sampan.machinery.events import WARNING
 
-_COUNTED = ("cpu", "memory", "ephemeral-storage")
+_STANDARD_RESOURCES = ("cpu", "memory", "ephemeral-storage")
 NODE_AFFINITY, TAINT_TOLERATION, NODE_PORTS = "NodeAffinity", "TaintToleration", "NodePorts"
-PODS, _OUT_OF = "pods", "OutOf"
+PODS, _OUT_OF_PREFIX = "pods", "OutOf"
 OS_LABEL, OS = "kubernetes.io/os", "linux"
 _NO_AFFINITY = "node(s) didn't match Pod's node affinity/selector"
 _NO_TOLERATION = "node(s) had taints that the pod didn't tolerate"
@@ -101,7 +101,7 @@ def compute_shortfalls(node: Node, requests: Mapping[str, int], used: Mapping[st
     """Return how much of each resource the node lacks in order to take a pod with the requests `requests`."""
     has = allocatable_of(node)
     shortfalls = {PODS: pods + 1 - has.get(PODS, 0)}
-    for name in (*_COUNTED, *(name for name in requests if name not in _COUNTED)):
+    for name in (*_STANDARD_RESOURCES, *(name for name in requests if name not in _STANDARD_RESOURCES)):
         requested = requests.get(name, 0)
         if requested and (name in has or not names.is_extended_resource(name)):
             shortfalls[name] = used.get(name, 0) + requested - has.get(name, 0)
@@ -109,12 +109,12 @@ def compute_shortfalls(node: Node, requests: Mapping[str, int], used: Mapping[st
 
 
 def is_lack_of_resources(failure: PodFailure) -> bool:
-    return failure.reason.startswith(_OUT_OF)
+    return failure.reason.startswith(_OUT_OF_PREFIX)
 
 
 def _shortage_failure(name: str, requested: int, used: int, has: int) -> PodFailure:
     text = f"Node didn't have enough resource: {name}, requested: {requested}, used: {used}, capacity: {has}"
-    return PodFailure(reason=f"{_OUT_OF}{name}", message=text)
+    return PodFailure(reason=f"{_OUT_OF_PREFIX}{name}", message=text)
 
 
 def _have_conflict(ports: Iterable[tuple[str, str, int]], held: Iterable[tuple[str, str, int]]) -> bool:

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
-class Cancelled(Exception):
+class WorkCancelled(Exception):
     """The work was cancelled because the other coroutine completed first."""
 
 
@@ -22,7 +22,7 @@ async def run_until(stop: Coroutine[Any, Any, object], work: Coroutine[Any, Any,
         await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
         if task.done():
             return task.result()
-        raise Cancelled
+        raise WorkCancelled
     finally:
         for future in both:
             future.cancel()

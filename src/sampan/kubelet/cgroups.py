@@ -1,8 +1,8 @@
 """Cgroups of the node's pods: one for all pods, one per QoS class, one per pod (`pod_container_manager_linux.go`,
 `qos_container_manager_linux.go` and `helpers_linux.go` of `pkg/kubelet/cm`).
 
-`Hierarchy` writes cgroups of version 1 and 2; `PodCgroups` computes the limits of pods and manages the cgroups of a
-node. The container runtime creates the cgroups of containers below that of their pod.
+`CgroupHierarchy` writes cgroups of version 1 and 2; `PodCgroups` computes the limits of pods and manages the cgroups of
+a node. The container runtime creates the cgroups of containers below that of their pod.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from sampan.api.semantics.pod_resources import BEST_EFFORT, GUARANTEED, effectiv
 from sampan.api.semantics.pods import init_and_main_containers
 from sampan.api.types.core_v1 import Container, Pod
 from sampan.kubelet.container_config.resources import quota, shares
-from sampan.runtimes.config import Resources
+from sampan.runtimes.config import ContainerResources
 
 log = logging.getLogger(__name__)
 
@@ -32,7 +32,7 @@ _TREES = (
 _NO_LIMIT = "max"
 
 
-class Hierarchy:
+class CgroupHierarchy:
     """The kernel's cgroup hierarchies: version 2 with one tree, version 1 with one tree per controller.
 
     A cgroup is named by its path from the root, such as /kubepods/burstable. Errors are raised as OSError.
@@ -74,12 +74,12 @@ class Hierarchy:
                     if not (part / name).read_text().strip():
                         (part / name).write_text((part.parent / name).read_text().strip())
 
-    def limit(self, cgroup: str, amounts: Resources) -> None:
+    def limit(self, cgroup: str, amounts: ContainerResources) -> None:
         """Set the limits of the cgroup; 0 means unlimited."""
         write = self._limit_unified if self.is_unified else self._limit_split
         write(cgroup, amounts)
 
-    def _limit_unified(self, cgroup: str, amounts: Resources) -> None:
+    def _limit_unified(self, cgroup: str, amounts: ContainerResources) -> None:
         directory = self._root / cgroup.strip("/")
         if amounts.cpu_shares:
             _write(directory / "cpu.weight", str(_weight(amounts.cpu_shares)))
@@ -88,7 +88,7 @@ class Hierarchy:
         _write(directory / "memory.max", str(amounts.memory_bytes or _NO_LIMIT))
         _write(directory / "pids.max", str(amounts.pids or _NO_LIMIT))
 
-    def _limit_split(self, cgroup: str, amounts: Resources) -> None:
+    def _limit_split(self, cgroup: str, amounts: ContainerResources) -> None:
         name = cgroup.strip("/")
         if amounts.cpu_shares:
             _write(self._root / "cpu" / name / "cpu.shares", str(amounts.cpu_shares))
@@ -165,12 +165,12 @@ class PodCgroups:
     limits.
     """
 
-    def __init__(self, *, root: str = "", hierarchy: Hierarchy | None = None, pids: int = 0) -> None:
-        self._hierarchy = hierarchy or Hierarchy()
+    def __init__(self, *, root: str = "", hierarchy: CgroupHierarchy | None = None, pids: int = 0) -> None:
+        self._hierarchy = hierarchy or CgroupHierarchy()
         self._top = f"{root.rstrip('/')}/{PODS}"
         self._root = root.rstrip("/")
         self._pids = pids
-        self._written: dict[str, tuple[str, Resources]] = {}
+        self._written: dict[str, tuple[str, ContainerResources]] = {}
         """Cgroup and last written limits by pod UID."""
         self.is_usable = False
         self.why_not = ""
@@ -184,9 +184,9 @@ class PodCgroups:
         try:
             for name in ("", *_QOS_CLASSES):
                 self._hierarchy.make(f"{self._top}/{name}")
-            whole = Resources(cpu_shares=shares(cores * 1000), memory_bytes=memory_bytes)
+            whole = ContainerResources(cpu_shares=shares(cores * 1000), memory_bytes=memory_bytes)
             self._hierarchy.limit(self._top, whole)
-            self._hierarchy.limit(f"{self._top}/besteffort", Resources(cpu_shares=shares(0)))
+            self._hierarchy.limit(f"{self._top}/besteffort", ContainerResources(cpu_shares=shares(0)))
         except OSError as error:
             self.why_not = f"{error.strerror}: {error.filename}"
             log.warning("pod-level resource limits are not enforced: cannot write cgroups (%s)", self.why_not)
@@ -249,7 +249,7 @@ class PodCgroups:
         prefix = f"{self._top}/burstable/"
         total = sum(limits.cpu_shares for cgroup, limits in self._written.values() if cgroup.startswith(prefix))
         try:
-            self._hierarchy.limit(f"{self._top}/burstable", Resources(cpu_shares=max(total, shares(0))))
+            self._hierarchy.limit(f"{self._top}/burstable", ContainerResources(cpu_shares=max(total, shares(0))))
         except OSError as error:
             log.debug("cannot set the CPU weight of the burstable QoS cgroup: %s", error)
 
@@ -271,14 +271,14 @@ def cgroup_of(pod: Pod) -> str:
     return f"{_QOS_DIRECTORIES.get(qos, 'burstable/')}pod{pod.metadata.uid}"
 
 
-def pod_limits(pod: Pod, *, pids: int = 0) -> Resources:
+def pod_limits(pod: Pod, *, pids: int = 0) -> ContainerResources:
     """Return the limits of the pod. A resource is limited only if the pod or every container has a limit."""
     if qos_class(pod.spec) == BEST_EFFORT:
-        return Resources(cpu_shares=shares(0), pids=pids)
+        return ContainerResources(cpu_shares=shares(0), pids=pids)
     requests, limits = effective_requests(pod.spec), effective_limits(pod.spec)
     cpu = requests["cpu"].milli_value() if "cpu" in requests else 0
     has_cpu, has_memory = (_is_limited(pod, name) for name in ("cpu", "memory"))
-    return Resources(
+    return ContainerResources(
         cpu_shares=shares(cpu),
         cpu_quota=quota(limits["cpu"].milli_value()) if has_cpu else 0,
         memory_bytes=limits["memory"].value() if has_memory else 0,
@@ -286,7 +286,7 @@ def pod_limits(pod: Pod, *, pids: int = 0) -> Resources:
     )
 
 
-def select_larger_limits(left: Resources, right: Resources) -> Resources:
+def select_larger_limits(left: ContainerResources, right: ContainerResources) -> ContainerResources:
     """Return the larger of the two limits for each resource; no limit is the largest."""
     return replace(
         right,

@@ -24,7 +24,7 @@ from sampan.runtimes.contract import ContainerReport, PodReport
 
 CONTAINER_CREATING, POD_INITIALIZING = "ContainerCreating", "PodInitializing"
 
-NOTHING: Mapping[str, ResourceRequirements] = {}
+EMPTY_RESOURCES: Mapping[str, ResourceRequirements] = {}
 Waiting = Mapping[str, tuple[str, str]]
 """Reason and message of containers that could not be started at the last attempt, by name."""
 
@@ -35,7 +35,7 @@ def container_statuses(
     report: PodReport,
     old: Sequence[ContainerStatus],
     waiting: Waiting,
-    actuated: Mapping[str, ResourceRequirements] = NOTHING,
+    actuated: Mapping[str, ResourceRequirements] = EMPTY_RESOURCES,
     *,
     is_init: bool = False,
 ) -> list[ContainerStatus]:

@@ -30,7 +30,7 @@ from sampan.machinery.control_loop.workqueue import Backoff, WorkQueue
 from sampan.machinery.events import EventRecorder
 from sampan.machinery.hollow import NODE_RANGE
 from sampan.machinery.informer import Informer, InformerFactory
-from sampan.runtimes.hollow import NO_STAGES, AddressRange, HollowRuntime, Stages, World
+from sampan.runtimes.hollow import NO_STAGES, AddressRange, HollowRuntime, HollowStages, HollowWorld
 
 log = logging.getLogger(__name__)
 
@@ -54,7 +54,7 @@ class Fleet:
         client_for: Callable[[str], Client],
         clock: Clock,
         config: KubeletConfig | None = None,
-        stages: Stages = NO_STAGES,
+        stages: HollowStages = NO_STAGES,
         names: Sequence[str] = (),
         real_nodes: Collection[str] = (),
         activity: Activity | None = None,
@@ -70,7 +70,7 @@ class Fleet:
         self._config = config or KubeletConfig()
         self.activity = activity or Activity()
         """Activity of the queues and informers, which a virtual clock waits for."""
-        self._world = World(clock=clock, stages=stages)
+        self._world = HollowWorld(clock=clock, stages=stages)
         self._addresses = AddressRange(NODE_RANGE)
         self._informers = InformerFactory(client=client, activity=self.activity)
         self._nodes = self._informers.for_kind(Node)

@@ -35,7 +35,7 @@ _WRITTEN = (
     "volumesInUse",
     "declaredFeatures",
 )
-_OWN = frozenset(type for type, *_ in _CONDITIONS)
+_MANAGED_CONDITIONS = frozenset(type for type, *_ in _CONDITIONS)
 CONTROLLER_ATTACHES = "volumes.kubernetes.io/controller-managed-attach-detach"
 OS = "linux"
 ARCH = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
@@ -124,7 +124,7 @@ def _conditions(old: NodeStatus, bad: Mapping[str, ConditionValue], now: float) 
     """Return the conditions of other components first, then the kubelet's own with Ready last."""
     before = {condition.type: condition for condition in old.conditions}
     moment = times.format_time(now)
-    conditions = [condition for condition in old.conditions if condition.type not in _OWN]
+    conditions = [condition for condition in old.conditions if condition.type not in _MANAGED_CONDITIONS]
     for type, *usual in _CONDITIONS:
         status, reason, message = bad.get(type, usual)
         last = before.get(type)
@@ -189,7 +189,7 @@ def _without_times(condition: NodeCondition) -> tuple[str, str, str, str]:
 
 def status_patch(old: NodeStatus, new: NodeStatus) -> dict[str, Any]:
     """Return the strategic merge patch from the old to the new status, without the fields that other components own."""
-    conditions = [json.to_value(item) for item in new.conditions if item.type in _OWN]
+    conditions = [json.to_value(item) for item in new.conditions if item.type in _MANAGED_CONDITIONS]
     patch: dict[str, Any] = {
         "$setElementOrder/conditions": [{"type": item.type} for item in new.conditions],
         "conditions": conditions,

@@ -16,7 +16,7 @@ from sampan.api.types.core_v1 import ConfigMap, Pod, Secret
 from sampan.machinery.client import Selection, resource_of
 from sampan.machinery.informer import InformerFactory
 
-_PATIENCE_S = 10.0
+_RESPONSE_TIMEOUT_S = 10.0
 """Time to wait for the first response of the API server about an object, measured by the event loop's clock."""
 
 T = TypeVar("T")
@@ -76,7 +76,7 @@ class PodObjects:
             return kept
         informer = self._informer(key)
         try:
-            async with asyncio.timeout(_PATIENCE_S):
+            async with asyncio.timeout(_RESPONSE_TIMEOUT_S):
                 await informer.synced.wait()
         except TimeoutError:
             word = kind.__name__.lower()

@@ -11,13 +11,13 @@ from sampan.kubelet.pod_actions import restarts
 
 READY_TO_START, INITIALIZED, READY = "PodReadyToStartContainers", "Initialized", "Ready"
 CONTAINERS_READY, SCHEDULED = "ContainersReady", "PodScheduled"
-OWN = (READY_TO_START, INITIALIZED, READY, CONTAINERS_READY, SCHEDULED)
+KUBELET_CONDITIONS = (READY_TO_START, INITIALIZED, READY, CONTAINERS_READY, SCHEDULED)
 """Condition types that only the kubelet sets, on every pod, in the order in which it writes them."""
 
-OWN_TOO = ("AllContainersRestarting",)
+OPTIONAL_KUBELET_CONDITIONS = ("AllContainersRestarting",)
 """Condition types that only the kubelet sets, and only on pods that use the corresponding feature."""
 
-PASSING = ("PodResizePending", "PodResizeInProgress")
+TEMPORARY_CONDITIONS = ("PodResizePending", "PodResizeInProgress")
 """Condition types that the kubelet sets temporarily and removes again."""
 
 NOT_READY, NOT_INITIALIZED, GATES_NOT_READY = "ContainersNotReady", "ContainersNotInitialized", "ReadinessGatesNotReady"
@@ -113,7 +113,11 @@ def merge_conditions(
     a condition is kept if its status did not change.
     """
     before = {condition.type: condition for condition in old}
-    conditions = [condition for condition in pod.status.conditions if condition.type not in (*OWN, *OWN_TOO, *PASSING)]
+    conditions = [
+        condition
+        for condition in pod.status.conditions
+        if condition.type not in (*KUBELET_CONDITIONS, *OPTIONAL_KUBELET_CONDITIONS, *TEMPORARY_CONDITIONS)
+    ]
     for type, (status, reason, message) in own_conditions.items():
         last = before.get(type)
         since = last.lastTransitionTime if last is not None and last.status == status else times.format_time(now)
@@ -137,7 +141,7 @@ TERMINAL = frozenset({SUCCEEDED, FAILED})
 
 
 @dataclass(slots=True)
-class _Count:
+class _ContainerCounts:
     initializing: int = 0
     """Number of init containers that have not completed yet."""
     sidecars_pending: int = 0
@@ -165,7 +169,7 @@ def pod_phase(pod: Pod, statuses: Statuses, *, is_terminal: bool, has_started: b
     return PENDING
 
 
-def _terminal_phase(count: _Count, is_terminal: bool) -> str:
+def _terminal_phase(count: _ContainerCounts, is_terminal: bool) -> str:
     if not is_terminal and count.stopped != count.stopped_for_good:
         return RUNNING  # Some containers are about to be restarted.
     return SUCCEEDED if count.stopped == count.succeeded else FAILED
@@ -188,8 +192,8 @@ def _has_failed_to_initialize(pod: Pod, statuses: Statuses) -> bool:
     return False
 
 
-def _count_containers(pod: Pod, statuses: Statuses) -> _Count:
-    count = _Count()
+def _count_containers(pod: Pod, statuses: Statuses) -> _ContainerCounts:
+    count = _ContainerCounts()
     for container in pod.spec.initContainers:
         status = statuses.get(container.name)
         if is_sidecar(container):
@@ -201,7 +205,7 @@ def _count_containers(pod: Pod, statuses: Statuses) -> _Count:
     return count
 
 
-def _count_sidecar(count: _Count, status: ContainerStatus | None) -> None:
+def _count_sidecar(count: _ContainerCounts, status: ContainerStatus | None) -> None:
     if status is None:
         count.unknown += 1
     elif status.state.running is not None:
@@ -212,7 +216,7 @@ def _count_sidecar(count: _Count, status: ContainerStatus | None) -> None:
         count.sidecars_pending += 1
 
 
-def _count_container(count: _Count, pod: Pod, container: Container, status: ContainerStatus | None) -> None:
+def _count_container(count: _ContainerCounts, pod: Pod, container: Container, status: ContainerStatus | None) -> None:
     if status is None:
         count.unknown += 1
     elif status.state.running is not None:

@@ -63,7 +63,7 @@ TRANSITIONS: Mapping[PodSyncState, frozenset[PodSyncState]] = {
 
 ACTIVE = frozenset({_NEW, _ADMITTED, _SYNCING})
 """States in which the pod should run."""
-ENDED = frozenset({_TERMINATED, _FINISHED, _REMOVED})
+ENDED_STATES = frozenset({_TERMINATED, _FINISHED, _REMOVED})
 """States in which no container of the pod runs or will run."""
 
 
@@ -119,7 +119,7 @@ class PodIntent:
 
 
 FIRST_S = 10.0
-MOST_S = 300.0
+MAX_BACKOFF_S = 300.0
 FORGOTTEN_S = 600.0
 
 
@@ -135,7 +135,7 @@ class BackOff:
     """Monotonic time at which the delay was last increased."""
     why: str = ""
     """Last failure, for the status message while backing off."""
-    most_s: float = MOST_S
+    most_s: float = MAX_BACKOFF_S
     _failure: tuple[float, float] | None = None
     """Wall-clock time of the last failure and the corresponding monotonic time."""
 
@@ -187,7 +187,7 @@ class PodProgress:
     interruption: asyncio.Event | None = None
     """Set when the pod has to terminate, in order to interrupt work in progress; None before the first such work."""
 
-    def back_off(self, container_name: str, most_s: float = MOST_S) -> BackOff:
+    def back_off(self, container_name: str, most_s: float = MAX_BACKOFF_S) -> BackOff:
         """Return the restart back-off of a container, which is created when it is first needed."""
         if self.back_offs is None:
             self.back_offs = {}

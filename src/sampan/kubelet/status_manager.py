@@ -12,13 +12,13 @@ import msgspec
 
 from sampan.api.codec import json
 from sampan.api.types.core_v1 import Pod, PodCondition, PodStatus
-from sampan.kubelet.pod_conditions import PASSING
+from sampan.kubelet.pod_conditions import TEMPORARY_CONDITIONS
 from sampan.kubelet.pod_events import PodTrace
 from sampan.kubelet.pod_status import merge_statuses
 from sampan.kubelet.records import PodRecord, PodSyncState, Records
 from sampan.machinery import errors
 from sampan.machinery.activity import Activity
-from sampan.machinery.client import ConnectionFailed, Delete
+from sampan.machinery.client import ConnectionFailed, DeleteParameters
 from sampan.machinery.clock import Clock
 from sampan.machinery.control_loop.workqueue import Backoff, WorkQueue
 
@@ -112,7 +112,7 @@ class StatusManager:
 
     async def _remove(self, record: PodRecord) -> None:
         meta = record.pod.metadata
-        options = Delete(grace_period_s=0, uid=meta.uid)
+        options = DeleteParameters(grace_period_s=0, uid=meta.uid)
         await record.node.client.for_kind(Pod).delete(meta.name, meta.namespace, options=options)
 
 
@@ -122,7 +122,7 @@ def _summary(status: PodStatus) -> str:
 
 
 _FIELDS = msgspec.structs.fields(PodStatus)
-_BY_IP = ("podIPs", "hostIPs")
+_IP_LIST_FIELDS = ("podIPs", "hostIPs")
 _OTHERS = ("resourceClaimStatuses", "extendedResourceClaimStatus", "nodeAllocatableResourceClaimStatuses")
 """Status fields that components other than the kubelet write."""
 
@@ -137,7 +137,7 @@ def status_patch(old: PodStatus, new: PodStatus) -> dict[str, Any]:
             continue
         if name == "conditions":
             patch.update(_conditions(before, after))
-        elif name in _BY_IP:
+        elif name in _IP_LIST_FIELDS:
             removed = {address.ip for address in before} - {address.ip for address in after}
             patch[name] = [json.to_value(address) for address in after]
             patch[name] += [{"$patch": "delete", "ip": ip} for ip in sorted(removed)]
@@ -153,7 +153,9 @@ def _conditions(old: Sequence[PodCondition], new: Sequence[PodCondition]) -> dic
         for condition in new
         if before.get(condition.type) != condition
     ]
-    removed = [name for name in PASSING if name in before and all(condition.type != name for condition in new)]
+    removed = [
+        name for name in TEMPORARY_CONDITIONS if name in before and all(condition.type != name for condition in new)
+    ]
     changed += [{"$patch": "delete", "type": name} for name in removed]
     if not changed:
         return {}

@@ -31,7 +31,16 @@ from sampan.kubelet.pod_status import (
     generate_status,
     may_run,
 )
-from sampan.kubelet.records import ACTIVE, ENDED, MOST_S, NodeRecord, PodQueue, PodRecord, PodSyncState, Records
+from sampan.kubelet.records import (
+    ACTIVE,
+    ENDED_STATES,
+    MAX_BACKOFF_S,
+    NodeRecord,
+    PodQueue,
+    PodRecord,
+    PodSyncState,
+    Records,
+)
 from sampan.kubelet.status_manager import StatusManager
 from sampan.machinery.clock import Clock
 from sampan.machinery.events import NORMAL, WARNING
@@ -56,7 +65,7 @@ class SyncLoop:
         events: PodEvents,
         clock: Clock,
         workers: int,
-        longest_pause_s: float = MOST_S,
+        longest_pause_s: float = MAX_BACKOFF_S,
     ) -> None:
         self._lifecycle, self._records, self._queue = lifecycle, records, queue
         self._statuses, self._events, self._clock = statuses, events, clock
@@ -104,7 +113,7 @@ class SyncLoop:
             record.progress.interrupt()
         if self._statuses.acknowledge(record):
             return
-        if record.state in ENDED:
+        if record.state in ENDED_STATES:
             self._finish(record)
         else:
             self._queue.add(record.uid)

@@ -180,9 +180,9 @@ class Timeout(ApiError):
     default_code, default_reason = 504, "Timeout"
 
 
-BY_REASON: dict[str, type[ApiError]] = {cls.default_reason: cls for cls in ApiError.__subclasses__()}
+ERROR_BY_REASON: dict[str, type[ApiError]] = {cls.default_reason: cls for cls in ApiError.__subclasses__()}
 _AMBIGUOUS_CODES = {AlreadyExists, Expired, InternalError, ServerTimeout, StoreReadError}
-BY_CODE: dict[int, type[ApiError]] = {
+ERROR_BY_CODE: dict[int, type[ApiError]] = {
     cls.default_code: cls for cls in ApiError.__subclasses__() if cls not in _AMBIGUOUS_CODES
 }
 
@@ -190,8 +190,8 @@ BY_CODE: dict[int, type[ApiError]] = {
 def from_status(status: Mapping[str, Any]) -> ApiError:
     """Return the error in a Status body. The reason determines its class, or the code if the reason is unknown."""
     reason, code = status.get("reason"), status.get("code")
-    by_code = BY_CODE.get(code) if isinstance(code, int) else None
-    cls = (BY_REASON.get(reason) if isinstance(reason, str) else None) or by_code or ApiError
+    by_code = ERROR_BY_CODE.get(code) if isinstance(code, int) else None
+    cls = (ERROR_BY_REASON.get(reason) if isinstance(reason, str) else None) or by_code or ApiError
     error = cls(str(status.get("message") or ""))
     error.status = dict(status)
     return error
@@ -352,7 +352,7 @@ def generic(
 ) -> ApiError:
     """Return the error for a bare status code. The server uses it for paths and bodies without a kind; the client uses
     it for a response that is not a Status (`text` is then its text, and `is_unexpected` is true)."""
-    cls = AlreadyExists if code == 409 and verb == "POST" else BY_CODE.get(code)
+    cls = AlreadyExists if code == 409 and verb == "POST" else ERROR_BY_CODE.get(code)
     if cls is None:
         cls = InternalError if code >= 500 else ApiError
     message = _generic_message(code, text)

@@ -1,8 +1,8 @@
 """Events about objects, as shown by `kubectl describe`: recorded asynchronously, aggregated and rate-limited. The
 Kubernetes counterpart is client-go's `tools/record`.
 
-`EventRecorder` accepts events at any time without blocking, and sends them in the background. For each, `Correlator`
-decides without I/O whether it is created, added to the count of an existing one, or dropped:
+`EventRecorder` accepts events at any time without blocking, and sends them in the background. For each,
+`EventCorrelator` decides without I/O whether it is created, added to the count of an existing one, or dropped:
 
 - A repeated event increments the count of the first.
 - Events that differ only in their message are aggregated from the tenth within ten minutes on.
@@ -34,13 +34,13 @@ COMBINED = "(combined from similar events): "
 log = logging.getLogger(__name__)
 
 NORMAL, WARNING = "Normal", "Warning"
-_MOST_WAITING = 10_000
+_MAX_QUEUED_EVENTS = 10_000
 """The maximum number of events that wait to be sent; more are dropped."""
-_MOST_IN_FLIGHT = 8
+_MAX_OBJECTS_IN_FLIGHT = 8
 """The maximum number of objects whose events are sent concurrently."""
 _ATTEMPTS = 12
 _RETRY_S = 10.0
-_LONGEST_MESSAGE = 1024
+_MAX_MESSAGE_LENGTH = 1024
 
 _numbers = itertools.count()
 """Numbers the recorders of the process, so that two of them never generate the same event name."""
@@ -73,18 +73,18 @@ class _RecordedEvent:
 
 
 @dataclass(slots=True)
-class _Similar:
+class _SimilarEvents:
     messages: OrderedDict[str, None]
     last: float
 
 
 @dataclass(slots=True)
-class _Bucket:
+class _TokenBucket:
     tokens: float
     last: float
 
 
-class _Memory(Generic[V]):
+class _LruDict(Generic[V]):
     """A bounded LRU dictionary."""
 
     def __init__(self, most: int) -> None:
@@ -104,12 +104,12 @@ class _Memory(Generic[V]):
             self._values.popitem(last=False)
 
 
-class Correlator:
+class EventCorrelator:
     def __init__(self, config: CorrelatorConfig | None = None) -> None:
         self._config = config or CorrelatorConfig()
-        self._recorded: _Memory[_RecordedEvent] = _Memory(self._config.remembered)
-        self._similar: _Memory[_Similar] = _Memory(self._config.remembered)
-        self._buckets: _Memory[_Bucket] = _Memory(self._config.remembered)
+        self._recorded: _LruDict[_RecordedEvent] = _LruDict(self._config.remembered)
+        self._similar: _LruDict[_SimilarEvents] = _LruDict(self._config.remembered)
+        self._buckets: _LruDict[_TokenBucket] = _LruDict(self._config.remembered)
 
     def correlate(self, event: Event, now: float) -> CorrelatedEvent | None:
         """Return how to store the event: as a new one, or as an update of an existing one. Return None to drop it."""
@@ -128,7 +128,7 @@ class Correlator:
         alike = _aggregate_key(event)
         similar = self._similar.get(alike)
         if similar is None or now - similar.last > self._config.within_s:
-            similar = _Similar(OrderedDict(), now)
+            similar = _SimilarEvents(OrderedDict(), now)
         similar.last = now
         similar.messages[event.message] = None
         self._similar.put(alike, similar)
@@ -148,7 +148,7 @@ class Correlator:
     def _take_token(self, event: Event, now: float) -> bool:
         """Take a token from the bucket of the source and object of the event; return whether the bucket had a token."""
         config, key = self._config, _source_and_object_key(event)
-        bucket = self._buckets.get(key) or _Bucket(config.burst, now)
+        bucket = self._buckets.get(key) or _TokenBucket(config.burst, now)
         self._buckets.put(key, bucket)
         bucket.tokens = min(config.burst, bucket.tokens + (now - bucket.last) * config.per_s)
         bucket.last = now
@@ -185,7 +185,7 @@ class EventRecorder:
         self._events, self._clock = client.for_kind(Event), clock
         self._component, self._host = component, host
         self._activity = activity or Activity()
-        self._correlator = Correlator(config)
+        self._correlator = EventCorrelator(config)
         self._waiting: deque[Event] = deque()
         self._busy: dict[Hashable, deque[Event]] = {}
         """The objects whose events are being sent, with their pending events: events of one object are sent in
@@ -208,7 +208,7 @@ class EventRecorder:
     ) -> None:
         """Record an event about an object. `type` is NORMAL or WARNING, `reason` one word for machines. `host` is the
         host of the source, if it differs from the recorder's."""
-        if self._held >= _MOST_WAITING:
+        if self._held >= _MAX_QUEUED_EVENTS:
             self.dropped += 1
             return
         try:
@@ -224,7 +224,7 @@ class EventRecorder:
         """Send recorded events until cancelled."""
         async with asyncio.TaskGroup() as group:
             while True:
-                while self._waiting and len(self._busy) < _MOST_IN_FLIGHT:
+                while self._waiting and len(self._busy) < _MAX_OBJECTS_IN_FLIGHT:
                     event = self._waiting.popleft()
                     about = _object_key(event)
                     if about in self._busy:
@@ -260,7 +260,7 @@ class EventRecorder:
             metadata=meta,
             involvedObject=ref,
             reason=reason,
-            message=message[:_LONGEST_MESSAGE],
+            message=message[:_MAX_MESSAGE_LENGTH],
             source=EventSource(component=self._component, host=host),
             firstTimestamp=times.format_time(now),
             lastTimestamp=times.format_time(now),

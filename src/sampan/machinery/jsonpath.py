@@ -46,7 +46,7 @@ class JsonPathTemplate:
 
     def find(self, value: Any) -> list[list[Any]]:
         """Return the values that each part of the template selects; literal text is a part of its own."""
-        return _Execution(self.allows_missing_keys).run(self._nodes, value)[0]
+        return _TemplateExecution(self.allows_missing_keys).run(self._nodes, value)[0]
 
     def render(self, value: Any) -> str:
         """Return the template's text for a value."""
@@ -230,7 +230,7 @@ def _unescape(text: str) -> str:
         raise JsonPathError(f"unquote string {text} error invalid syntax") from None
 
 
-class _Execution:
+class _TemplateExecution:
     """One run of a template. Ranges nest, so the state is the remaining nodes rather than counters."""
 
     def __init__(self, allows_missing_keys: bool) -> None:

@@ -16,7 +16,7 @@ from sampan.api.types.core_v1 import Service
 
 _LOWEST_PORT = Path("/proc/sys/net/ipv4/ip_unprivileged_port_start")
 _PRIVILEGED_OFFSET = 10_000
-_OCTET_OF_ZERO = 255
+_ZERO_OCTET_REPLACEMENT = 255
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +39,7 @@ class LoopbackServices:
             return cluster_ip if first == "127" else ""
         second, _, rest = rest.partition(".")
         number = (int(second) + self.shift) % 256
-        return f"127.{number or _OCTET_OF_ZERO}.{rest}"
+        return f"127.{number or _ZERO_OCTET_REPLACEMENT}.{rest}"
 
     def port_of(self, port: int) -> int:
         return port if port >= self.lowest_port else port + _PRIVILEGED_OFFSET

@@ -23,7 +23,7 @@ Message = Any
 """A class or an instance created at run time, whose fields a type checker cannot see."""
 
 
-class Method(NamedTuple):
+class RpcMethod(NamedTuple):
     path: str
     request: Message
     response: Message
@@ -49,10 +49,10 @@ class ProtoSchema:
         except KeyError:
             raise AttributeError(f"no message {name} in {self._file.name}") from None
 
-    def method(self, service: str, name: str) -> Method:
+    def method(self, service: str, name: str) -> RpcMethod:
         descriptor = self._file.services_by_name[service].methods_by_name[name]
         request, response = self._classes[descriptor.input_type.name], self._classes[descriptor.output_type.name]
-        return Method(f"/{descriptor.containing_service.full_name}/{name}", request, response)
+        return RpcMethod(f"/{descriptor.containing_service.full_name}/{name}", request, response)
 
 
 _COMMENT = re.compile(r"//[^\n]*")

@@ -1,8 +1,8 @@
 """Quota usage of objects, as in `pkg/quota/v1`: pure functions, for the admission plug-in that charges usage and the
 controller that recalculates it.
 
-Scopes decide which objects a quota applies to. An `Evaluator` says for a resource which quota names it counts towards,
-by how much, and on which writes.
+Scopes decide which objects a quota applies to. A `QuotaEvaluator` says for a resource which quota names it counts
+towards, by how much, and on which writes.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _COMPUTE = ("cpu", "memory", "ephemeral-storage")
 _OVER = ("Failed", "Succeeded")
 _OLD_CLASS = "volume.beta.kubernetes.io/storage-class"
 DEVICE_CLASS = "deviceclass.resource.kubernetes.io/"
-BY_CLASS = ".storageclass.storage.k8s.io/"
+STORAGE_CLASS_SUFFIX = ".storageclass.storage.k8s.io/"
 _REVIEWS = "authorization.k8s.io"
 IGNORED = frozenset(
     {
@@ -51,15 +51,15 @@ IGNORED = frozenset(
     }
 )
 """Resources, by group and plural, that no quota counts: those that are not stored, and events."""
-_MUST_ASK = frozenset({"cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"})
+_REQUIRED_POD_NAMES = frozenset({"cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"})
 """The resources that every container must request or limit once a quota constrains them."""
-_POD_NAMES = _MUST_ASK | {
+_POD_NAMES = _REQUIRED_POD_NAMES | {
     *("pods", "count/pods", "ephemeral-storage", "requests.ephemeral-storage", "limits.ephemeral-storage")
 }
 _SERVICE_NAMES = frozenset({"services", "count/services", "services.nodeports", "services.loadbalancers"})
 _CLAIM_NAMES = frozenset({"persistentvolumeclaims", "count/persistentvolumeclaims", "requests.storage"})
-_CLAIM_SUFFIXES = (f"{BY_CLASS}persistentvolumeclaims", f"{BY_CLASS}requests.storage")
-_OLD_NAMES = ("configmaps", "resourcequotas", "replicationcontrollers", "secrets")
+_CLAIM_SUFFIXES = (f"{STORAGE_CLASS_SUFFIX}persistentvolumeclaims", f"{STORAGE_CLASS_SUFFIX}requests.storage")
+_LEGACY_COUNT_NAMES = ("configmaps", "resourcequotas", "replicationcontrollers", "secrets")
 """Resources of the core group that are also counted under their bare names."""
 
 
@@ -199,7 +199,7 @@ def claim_usage(claim: PersistentVolumeClaim, now: float) -> Amounts:
     name = claim.metadata.annotations.get(_OLD_CLASS) or claim.spec.storageClassName
     if name:
         by_class = ("persistentvolumeclaims", "requests.storage")
-        used |= {f"{name}{BY_CLASS}{resource}": used[resource] for resource in by_class if resource in used}
+        used |= {f"{name}{STORAGE_CLASS_SUFFIX}{resource}": used[resource] for resource in by_class if resource in used}
     return used
 
 
@@ -213,7 +213,7 @@ def _size(claim: PersistentVolumeClaim) -> Quantity | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Evaluator:
+class QuotaEvaluator:
     counts: Callable[[str], bool]
     """Returns whether this resource counts towards a quota name."""
     usage: Callable[[Any, float], Amounts]
@@ -234,7 +234,7 @@ def count_name(group: str, plural: str) -> str:
     return f"count/{plural}.{group}" if group else f"count/{plural}"
 
 
-def evaluator_of(group: str, plural: str) -> Evaluator | None:
+def evaluator_of(group: str, plural: str) -> QuotaEvaluator | None:
     """Return the evaluator of a resource, or None if the resource is not counted."""
     if (group, plural) in IGNORED:
         return None
@@ -242,13 +242,13 @@ def evaluator_of(group: str, plural: str) -> Evaluator | None:
     return evaluator or _counter(group, plural)
 
 
-def _counter(group: str, plural: str) -> Evaluator:
+def _counter(group: str, plural: str) -> QuotaEvaluator:
     """Return an evaluator that only counts objects."""
     names = {count_name(group, plural)}
-    if group == "" and plural in _OLD_NAMES:
+    if group == "" and plural in _LEGACY_COUNT_NAMES:
         names.add(plural)
     usage = dict.fromkeys(names, UNIT)
-    return Evaluator(counts=names.__contains__, usage=lambda obj, now: usage)
+    return QuotaEvaluator(counts=names.__contains__, usage=lambda obj, now: usage)
 
 
 def _counts_for_pods(name: str) -> bool:
@@ -265,7 +265,7 @@ def _counts_for_claims(name: str) -> bool:
 
 def _missing_requests(pod: Pod, names: frozenset[str]) -> str:
     """Return an error if containers do not specify constrained resources, unless the pod has pod-level resources."""
-    required = names & _MUST_ASK
+    required = names & _REQUIRED_POD_NAMES
     own = pod.spec.resources
     if not required or (own is not None and (own.requests or own.limits)):
         return ""
@@ -282,7 +282,7 @@ def _changes_deadline(old: Pod, new: Pod) -> bool:
 
 
 _SPECIAL = {
-    "pods": Evaluator(
+    "pods": QuotaEvaluator(
         counts=_counts_for_pods,
         usage=pod_usage,
         is_in=pod_scope,
@@ -290,12 +290,12 @@ _SPECIAL = {
         changes_use=_changes_deadline,
         missing=_missing_requests,
     ),
-    "services": Evaluator(
+    "services": QuotaEvaluator(
         counts=_SERVICE_NAMES.__contains__,
         usage=service_usage,
         writes=frozenset({("CREATE", ""), ("UPDATE", "")}),
     ),
-    "persistentvolumeclaims": Evaluator(
+    "persistentvolumeclaims": QuotaEvaluator(
         counts=_counts_for_claims,
         usage=claim_usage,
         is_in=claim_scope,

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 
 log = logging.getLogger(__name__)
 
-MOST_CONNECTIONS = 1024
+MAX_CONNECTIONS = 1024
 _PAUSE_S = 0.1
 
 ServeConnection = Callable[[socket.socket, str], Awaitable[None]]

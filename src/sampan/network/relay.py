@@ -16,15 +16,15 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from sampan.network.accept_loop import MOST_CONNECTIONS, accept_connections
+from sampan.network.accept_loop import MAX_CONNECTIONS, accept_connections
 
 log = logging.getLogger(__name__)
 
-MOST_FLOWS = 1024
+MAX_FLOWS = 1024
 IDLE_FLOW_S = 60.0
 _BUFFER_BYTES = 1 << 16
 """Bytes that wait to be written in each direction before the sender is stopped."""
-_MOST_WAITING_DATAGRAMS = 16
+_MAX_QUEUED_DATAGRAMS = 16
 _RESET = struct.pack("ii", 1, 0)
 """SO_LINGER that resets a connection when it is closed."""
 
@@ -38,7 +38,7 @@ class StreamRelay:
     def __init__(self, *, listener: socket.socket, upstream: Upstream, limit: asyncio.Semaphore | None = None) -> None:
         """`limit` bounds the connections of all relays that share it."""
         self._listener, self._upstream = listener, upstream
-        self._limit = limit or asyncio.Semaphore(MOST_CONNECTIONS)
+        self._limit = limit or asyncio.Semaphore(MAX_CONNECTIONS)
 
     async def run(self) -> None:
         try:
@@ -168,7 +168,7 @@ class _StreamEnd(asyncio.Protocol):
 
 
 @dataclass(slots=True)
-class _Flow:
+class _UdpFlow:
     last_used: float
     waiting: list[bytes] = field(default_factory=list)
     """Datagrams that arrived before the upstream socket was connected."""
@@ -184,10 +184,10 @@ class DatagramRelay:
         listener: socket.socket,
         upstream: Upstream,
         idle_s: float = IDLE_FLOW_S,
-        most_flows: int = MOST_FLOWS,
+        most_flows: int = MAX_FLOWS,
     ) -> None:
         self._listener, self._upstream, self._idle_s, self._most_flows = listener, upstream, idle_s, most_flows
-        self._flows: dict[Any, _Flow] = {}
+        self._flows: dict[Any, _UdpFlow] = {}
         """Flows by the address of the client, the one that was idle for the longest time first."""
         self._transport: asyncio.DatagramTransport | None = None
         self._group: asyncio.TaskGroup | None = None
@@ -215,17 +215,17 @@ class DatagramRelay:
         if flow is None:
             if len(self._flows) >= self._most_flows:
                 self._remove(next(iter(self._flows)))
-            flow = _Flow(now)
+            flow = _UdpFlow(now)
             assert self._group is not None
             self._group.create_task(self._connect(client, flow))
         self._flows[client] = flow
         flow.last_used = now
         if flow.transport is not None:
             flow.transport.sendto(data)
-        elif len(flow.waiting) < _MOST_WAITING_DATAGRAMS:
+        elif len(flow.waiting) < _MAX_QUEUED_DATAGRAMS:
             flow.waiting.append(data)
 
-    async def _connect(self, client: Any, flow: _Flow) -> None:
+    async def _connect(self, client: Any, flow: _UdpFlow) -> None:
         try:
             connected = await self._upstream(str(client[0]))
         except OSError as error:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from sampan.api.limits import RELAYED_PORTS
 from sampan.machinery.linux.network_namespace import NetworkNamespace
-from sampan.network.accept_loop import MOST_CONNECTIONS
+from sampan.network.accept_loop import MAX_CONNECTIONS
 from sampan.network.http_port import bind_socket
 from sampan.network.relay import DatagramRelay, StreamRelay
 
@@ -61,7 +61,7 @@ class RelayListeners:
         self._desired: set[RelayAddress] = set()
         self._relays: dict[RelayAddress, asyncio.Task[None]] = {}
         self._reported: set[RelayAddress] = set()
-        self._limit = asyncio.Semaphore(MOST_CONNECTIONS)
+        self._limit = asyncio.Semaphore(MAX_CONNECTIONS)
         self._group = asyncio.TaskGroup()
         self._retries: asyncio.Task[None] | None = None
 

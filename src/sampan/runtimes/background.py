@@ -10,7 +10,7 @@ from typing import Any
 log = logging.getLogger(__name__)
 
 
-class Background:
+class BackgroundWork:
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[None]] = set()
 

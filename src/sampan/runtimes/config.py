@@ -16,7 +16,7 @@ Propagation = Literal["private", "rslave", "rshared"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Dns:
+class ResolverConfig:
     """The content of a container's resolv.conf."""
 
     servers: Sequence[str] = ()
@@ -33,7 +33,7 @@ class PortMapping:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Namespaces:
+class NamespaceOptions:
     """Which namespaces are shared by the pod, shared with the node, or private to a container. The mode `target` joins
     the namespace of another container, as ephemeral containers do for debugging."""
 
@@ -45,7 +45,7 @@ class Namespaces:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Profile:
+class SecurityProfile:
     """A seccomp or AppArmor profile."""
 
     type: Literal["", "RuntimeDefault", "Unconfined", "Localhost"] = "RuntimeDefault"
@@ -56,7 +56,7 @@ class Profile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Security:
+class ContainerSecurity:
     user: int | None = None
     """The uid of the container's user; None to use the image's user."""
     group: int | None = None
@@ -74,15 +74,15 @@ class Security:
     added: Sequence[str] = ()
     """Added capabilities, without the prefix CAP_. ALL stands for every capability."""
     dropped: Sequence[str] = ()
-    seccomp: Profile = field(default_factory=lambda: Profile(type="Unconfined"))
-    apparmor: Profile = field(default_factory=lambda: Profile(type="Unconfined"))
+    seccomp: SecurityProfile = field(default_factory=lambda: SecurityProfile(type="Unconfined"))
+    apparmor: SecurityProfile = field(default_factory=lambda: SecurityProfile(type="Unconfined"))
     selinux: Mapping[str, str] = field(default_factory=dict)
     masked_paths: Sequence[str] = ()
     read_only_paths: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Resources:
+class ContainerResources:
     """Resource limits in the units of cgroups. 0 or empty means no limit."""
 
     cpu_shares: int = 0
@@ -128,7 +128,7 @@ class SandboxConfig:
     name: str
     attempt: int = 0
     hostname: str = ""
-    dns: Dns | None = None
+    dns: ResolverConfig | None = None
     """The content of resolv.conf; None to use that of the node."""
     ports: Sequence[PortMapping] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -136,9 +136,9 @@ class SandboxConfig:
     log_directory: Path
     cgroup_parent: str = ""
     """The cgroup of the pod, parent of the cgroups of its containers; empty if cgroups are not used."""
-    namespaces: Namespaces = field(default_factory=Namespaces)
+    namespaces: NamespaceOptions = field(default_factory=NamespaceOptions)
     sysctls: Mapping[str, str] = field(default_factory=dict)
-    security: Security = field(default_factory=Security)
+    security: ContainerSecurity = field(default_factory=ContainerSecurity)
     """The security context of the pause container, if the runtime has one."""
     handler: str = ""
     """The handler of the pod's RuntimeClass; empty selects the default handler."""
@@ -176,15 +176,15 @@ class ContainerConfig:
     has_tty: bool = False
     stop_signal: str = ""
     """The signal that stops the container; empty for the stop signal of the image, or else SIGTERM."""
-    namespaces: Namespaces = field(default_factory=Namespaces)
-    security: Security = field(default_factory=Security)
-    resources: Resources = field(default_factory=Resources)
+    namespaces: NamespaceOptions = field(default_factory=NamespaceOptions)
+    security: ContainerSecurity = field(default_factory=ContainerSecurity)
+    resources: ContainerResources = field(default_factory=ContainerResources)
 
 
 _NODE = Path("/etc/resolv.conf")
 
 
-def resolv_conf(dns: Dns | None) -> str:
+def resolv_conf(dns: ResolverConfig | None) -> str:
     """Return the resolv.conf for a DNS configuration, or that of the node if `dns` is None."""
     if dns is None:
         try:

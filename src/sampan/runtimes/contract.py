@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from sampan.api.types.core_v1 import Container, Pod
-from sampan.runtimes.config import ContainerConfig, Resources, SandboxConfig
+from sampan.runtimes.config import ContainerConfig, ContainerResources, SandboxConfig
 
 if TYPE_CHECKING:
-    from sampan.runtimes.images.credentials import Credentials, Keyring
+    from sampan.runtimes.images.credentials import Keyring, RegistryCredentials
 
 CREATED, RUNNING, EXITED, UNKNOWN = "created", "running", "exited", "unknown"
 COMPLETED, ERROR, OOM_KILLED = "Completed", "Error", "OOMKilled"
@@ -85,11 +85,11 @@ class PodReport:
         return next((report for report in self.before if report.name == name), None)
 
 
-NOTHING = PodReport()
+EMPTY_REPORT = PodReport()
 
 
 @dataclass(slots=True)
-class Usage:
+class ContainerUsage:
     """Resource usage of a container, or of the whole sandbox if `name` is empty. None means that the value is
     unknown."""
 
@@ -131,7 +131,7 @@ class PullResult:
     """The result of an image pull."""
 
     reference: str
-    credentials: Credentials | None = None
+    credentials: RegistryCredentials | None = None
     """The credentials of the keyring that were accepted; None if the image was pulled anonymously."""
 
 
@@ -205,7 +205,7 @@ class Runtime(Protocol):
     def pod_report(self, pod: Pod) -> PodReport:
         """Return the current state of the pod, which is empty for an unknown pod."""
 
-    async def stats(self, pod: Pod) -> Sequence[Usage]:
+    async def stats(self, pod: Pod) -> Sequence[ContainerUsage]:
         """Return the usage of each running container, preceded by that of the sandbox if the runtime knows it."""
 
     # -- sandboxes ---------------------------------------------------------------------------------------------------
@@ -249,7 +249,7 @@ class Runtime(Protocol):
     async def remove_container(self, pod: Pod, id: str) -> None:
         """Remove a stopped container with its files and log."""
 
-    async def update_resources(self, pod: Pod, name: str, resources: Resources) -> None:
+    async def update_resources(self, pod: Pod, name: str, resources: ContainerResources) -> None:
         """Change the resource limits of a running container."""
 
     # -- exec, attach, port forwarding, logs -------------------------------------------------------------------------

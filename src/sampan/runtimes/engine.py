@@ -21,12 +21,12 @@ from sampan.api.types.core_v1 import Container, Pod
 from sampan.machinery.clock import Clock
 from sampan.machinery.linux import programs
 from sampan.runtimes import contract, labels
-from sampan.runtimes.background import Background
+from sampan.runtimes.background import BackgroundWork
 from sampan.runtimes.config import ContainerConfig, SandboxConfig
 from sampan.runtimes.contract import ImageInfo, PodCallback, PodReport, PullResult, RuntimeFailure
 from sampan.runtimes.images import host
-from sampan.runtimes.images.bundles import Bundle
-from sampan.runtimes.images.credentials import Credentials, Keyring
+from sampan.runtimes.images.bundles import ImageBundle
+from sampan.runtimes.images.credentials import Keyring, RegistryCredentials
 from sampan.runtimes.images.mounts import EngineImageVolumes
 from sampan.runtimes.images.reference import BadReference, ImageReference, parse_reference
 from sampan.runtimes.images.supply import ImageSupply
@@ -79,7 +79,7 @@ class EngineRuntime(ABC):
         """Whether the engine can mount the files of an image; otherwise Sampan does."""
         self._image_volumes = EngineImageVolumes(directory / "image-volumes")
         self._rates = CpuRates()
-        self._background = Background()
+        self._background = BackgroundWork()
         self._table = PodTable("")
         self._stops: dict[str, asyncio.Task[None]] = {}
         """Running stop operations by container id."""
@@ -258,11 +258,11 @@ class EngineImages(ABC):
         """Return the image if the engine has it."""
 
     @abstractmethod
-    async def _load(self, bundle: Bundle) -> ImageInfo | None:
+    async def _load(self, bundle: ImageBundle) -> ImageInfo | None:
         """Load the bundle into the engine, and return the resulting image."""
 
     @abstractmethod
-    async def _pull(self, reference: ImageReference, credentials: Credentials | None) -> str:
+    async def _pull(self, reference: ImageReference, credentials: RegistryCredentials | None) -> str:
         """Have the engine pull the image from its registry, and return a reference to it."""
 
     async def get(self, name: str) -> ImageInfo | None:

@@ -16,7 +16,7 @@ import msgspec
 from sampan.api.types.core_v1 import Pod
 from sampan.machinery.clock import Clock
 from sampan.runtimes import contract
-from sampan.runtimes.background import Background
+from sampan.runtimes.background import BackgroundWork
 from sampan.runtimes.config import ContainerConfig, SandboxConfig
 from sampan.runtimes.contract import PodCallback, PodReport, ProcessStream, RuntimeFailure, RuntimeStatus
 from sampan.runtimes.monitor.client import MonitorClient, MonitorError, MonitorStream
@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 _RECONNECT_S = 1.0
 KILLED = 137
 _ALIVE = (contract.RUNNING, contract.CREATED)
-_LOOKS, _LOOK_AGAIN_S = 400, 0.025
+_MAX_POLLS, _POLL_INTERVAL_S = 400, 0.025
 
 Self = TypeVar("Self", bound="MonitoredRuntime")
 
@@ -47,7 +47,7 @@ class MonitoredRuntime(ABC):
         self._records = PodRecords(directory)
         self._monitor = MonitorClient(directory / "monitor")
         self._pods: dict[str, PodState] = {}
-        self._background = Background()
+        self._background = BackgroundWork()
 
     async def __aenter__(self: Self) -> Self:
         self._directory.mkdir(parents=True, exist_ok=True, mode=0o711)
@@ -103,7 +103,7 @@ class MonitoredRuntime(ABC):
 
     def pod_report(self, pod: Pod) -> PodReport:
         state = self._pods.get(pod.metadata.uid)
-        return report(state, pod, self.name) if state is not None else contract.NOTHING
+        return report(state, pod, self.name) if state is not None else contract.EMPTY_REPORT
 
     # -- sandboxes ---------------------------------------------------------------------------------------------------
 
@@ -192,7 +192,7 @@ class MonitoredRuntime(ABC):
 
     async def attach(self, pod: Pod, container: str) -> ProcessStream:
         _, record = self._find_running_container(pod, container)
-        return _Attached(await self._monitor.attach(record.id), record)
+        return _AttachedContainer(await self._monitor.attach(record.id), record)
 
     def log_file(self, pod: Pod, container: str, *, previous: bool = False) -> Path | None:
         state = self._pods.get(pod.metadata.uid)
@@ -309,7 +309,7 @@ class MonitoredRuntime(ABC):
                     self._note_end(pod, record, about["code"], about["finished_at"])
 
 
-class _Attached:
+class _AttachedContainer:
     """An attached container. Its output may end shortly before its process exits, in which case the exit code is read
     from the container's record once it is there."""
 
@@ -321,10 +321,10 @@ class _Attached:
     async def wait(self) -> int:
         if (code := await self._stream.code()) is not None:
             return code
-        for _ in range(_LOOKS):
+        for _ in range(_MAX_POLLS):
             if self._record.state not in _ALIVE:
                 return self._record.exit_code
-            await asyncio.sleep(_LOOK_AGAIN_S)
+            await asyncio.sleep(_POLL_INTERVAL_S)
         return 0
 
 

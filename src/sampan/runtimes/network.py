@@ -22,13 +22,13 @@ from sampan.runtimes.config import PortMapping
 from sampan.runtimes.contract import RuntimeFailure
 
 INGRESS, EGRESS = "kubernetes.io/ingress-bandwidth", "kubernetes.io/egress-bandwidth"
-_SMALLEST, _LARGEST = 1_000, 1_000_000_000_000_000
+_MIN_BITS_PER_S, _MAX_BITS_PER_S = 1_000, 1_000_000_000_000_000
 _FAILED = "FailedCreatePodSandBox"
-_PATIENCE_S = 10.0
+_CONNECT_TIMEOUT_S = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bandwidth:
+class PodBandwidth:
     """The bandwidth limits of a pod."""
 
     ingress_bits_per_s: int = 0
@@ -36,14 +36,14 @@ class Bandwidth:
     egress_bits_per_s: int = 0
 
 
-UNLIMITED = Bandwidth()
+UNLIMITED = PodBandwidth()
 
 
-def bandwidth_of(annotations: Mapping[str, str]) -> Bandwidth:
+def bandwidth_of(annotations: Mapping[str, str]) -> PodBandwidth:
     """Return the limits of a pod with these annotations. Raise RuntimeFailure for an invalid value."""
     if INGRESS not in annotations and EGRESS not in annotations:
         return UNLIMITED
-    return Bandwidth(
+    return PodBandwidth(
         ingress_bits_per_s=_bits_per_s(annotations, INGRESS), egress_bits_per_s=_bits_per_s(annotations, EGRESS)
     )
 
@@ -55,9 +55,9 @@ def _bits_per_s(annotations: Mapping[str, str], name: str) -> int:
         value = int(parse(annotations[name]).value())
     except ValueError as error:
         raise RuntimeFailure(_FAILED, f"annotation {name}: {error}") from None
-    if value < _SMALLEST:
+    if value < _MIN_BITS_PER_S:
         raise RuntimeFailure(_FAILED, f"annotation {name}: resource is unreasonably small (< 1kbit)")
-    if value > _LARGEST:
+    if value > _MAX_BITS_PER_S:
         raise RuntimeFailure(_FAILED, f"annotation {name}: resource is unreasonably large (> 1Pbit)")
     return value
 
@@ -69,7 +69,7 @@ class PodNetwork(Protocol):
         """Allocate the addresses of new sandboxes from these pod CIDRs."""
 
     async def attach(
-        self, uid: str, namespace: Path, ports: Sequence[PortMapping], bandwidth: Bandwidth = UNLIMITED
+        self, uid: str, namespace: Path, ports: Sequence[PortMapping], bandwidth: PodBandwidth = UNLIMITED
     ) -> Sequence[str]:
         """Connect the network namespace of a pod, whose loopback interface is up, and return the pod's addresses. A
         second call for the same pod returns the same addresses."""
@@ -136,7 +136,7 @@ class NoNetwork:
         return
 
     async def attach(
-        self, uid: str, namespace: Path, ports: Sequence[PortMapping], bandwidth: Bandwidth = UNLIMITED
+        self, uid: str, namespace: Path, ports: Sequence[PortMapping], bandwidth: PodBandwidth = UNLIMITED
     ) -> Sequence[str]:
         return ()
 
@@ -155,7 +155,7 @@ async def connect_to_port(port: int, network: Path | None) -> tuple[asyncio.Stre
     it is None."""
 
     def connect() -> socket.socket:
-        return socket.create_connection(("localhost", port), timeout=_PATIENCE_S)
+        return socket.create_connection(("localhost", port), timeout=_CONNECT_TIMEOUT_S)
 
     try:
         if network is None:

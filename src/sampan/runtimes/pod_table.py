@@ -13,7 +13,7 @@ from pathlib import Path
 
 from sampan.api.types.core_v1 import Pod
 from sampan.runtimes import contract
-from sampan.runtimes.contract import NOTHING, ContainerReport, ContainerUser, PodReport, RuntimeFailure
+from sampan.runtimes.contract import EMPTY_REPORT, ContainerReport, ContainerUser, PodReport, RuntimeFailure
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,7 +120,7 @@ class PodTable:
         not current, and neither are failed runs of other containers: both are reported as previous runs."""
         observed_pod = self._pods.get(pod.metadata.uid)
         if observed_pod is None:
-            return NOTHING
+            return EMPTY_REPORT
         sandbox, inits = observed_pod.sandbox, {container.name for container in pod.spec.initContainers}
         present, before = [], []
         for name in dict.fromkeys(container.name for container in reversed(observed_pod.containers)):

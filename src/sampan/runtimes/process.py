@@ -19,8 +19,9 @@ from typing import Any
 
 from sampan.api.types.core_v1 import Container, Pod
 from sampan.machinery.clock import Clock
-from sampan.runtimes.config import ContainerConfig, Mount, Resources, SandboxConfig, Security
+from sampan.runtimes.config import ContainerConfig, ContainerResources, ContainerSecurity, Mount, SandboxConfig
 from sampan.runtimes.contract import (
+    ContainerUsage,
     ContainerUser,
     ImageInfo,
     PodCallback,
@@ -29,7 +30,6 @@ from sampan.runtimes.contract import (
     RuntimeFailure,
     RuntimeStatus,
     Unsupported,
-    Usage,
 )
 from sampan.runtimes.images import host
 from sampan.runtimes.images.credentials import Keyring
@@ -40,7 +40,7 @@ from sampan.runtimes.pod_state import PodState
 from sampan.runtimes.records import ContainerRecord
 from sampan.runtimes.usage import CpuRates
 
-_KEPT = ("PATH", "HOME", "LANG", "TZ", "TMPDIR")
+_INHERITED_VARIABLES = ("PATH", "HOME", "LANG", "TZ", "TMPDIR")
 """The environment variables that containers inherit from Sampan. Other variables are withheld, as they may contain
 tokens."""
 _ONLY_IMAGE = f"runtime process cannot run images, only programs of the machine: use the image {host.NAME}"
@@ -66,14 +66,14 @@ class ProcessRuntime(MonitoredRuntime):
         """Return the status. supplementalGroupsPolicy is supported only for root, as only root can drop groups."""
         return RuntimeStatus(heeds_groups_policy=os.geteuid() == 0)
 
-    async def stats(self, pod: Pod) -> Sequence[Usage]:
+    async def stats(self, pod: Pod) -> Sequence[ContainerUsage]:
         state = self._pods.get(pod.metadata.uid)
         return [
             await asyncio.to_thread(self._usage, record)
             for record in (state.list_running_containers() if state is not None else ())
         ]
 
-    def _usage(self, record: ContainerRecord) -> Usage:
+    def _usage(self, record: ContainerRecord) -> ContainerUsage:
         used = _session_usage(record.name, record.pid)
         used.cpu_cores = self._rates.rate(record.id, used.cpu_s or 0.0, self._clock.monotonic())
         return used
@@ -142,7 +142,7 @@ class ProcessRuntime(MonitoredRuntime):
         work = directory / "work"
         work.mkdir(parents=True, exist_ok=True)
         account = next((str(mount.source) for mount in config.mounts if mount.target.startswith(ACCOUNT)), "")
-        env = {name: os.environ[name] for name in _KEPT if name in os.environ} | dict(config.env)
+        env = {name: os.environ[name] for name in _INHERITED_VARIABLES if name in os.environ} | dict(config.env)
         if account:
             env["SAMPAN_SERVICE_ACCOUNT"] = account
         security = config.security
@@ -174,7 +174,7 @@ class ProcessRuntime(MonitoredRuntime):
         if record.pid:
             await asyncio.to_thread(_kill_session, record.pid, signal.SIGKILL)
 
-    async def update_resources(self, pod: Pod, name: str, resources: Resources) -> None:
+    async def update_resources(self, pod: Pod, name: str, resources: ContainerResources) -> None:
         raise Unsupported("runtime process does not support resource limits")
 
     # -- exec, port forwarding ---------------------------------------------------------------------------------------
@@ -201,7 +201,7 @@ def _argv(config: ContainerConfig) -> list[str]:
     return [*config.command, *config.args] if config.command else [*(own.cmd or ()), *config.args]
 
 
-def _asks_for_user(security: Security) -> bool:
+def _asks_for_user(security: ContainerSecurity) -> bool:
     ids = security.user, security.group
     return ids != (None, None) or bool(security.supplemental_groups) or security.supplemental_policy == "Strict"
 
@@ -213,7 +213,7 @@ def _user(request: Mapping[str, Any]) -> ContainerUser:
     return ContainerUser(request["user"], request["group"], tuple(request["groups"]))
 
 
-OWN_FILES = ("/etc/hosts", "/etc/hostname", "/etc/resolv.conf", "/dev/shm", "/dev/termination-log")
+KUBELET_MOUNTS = ("/etc/hosts", "/etc/hostname", "/etc/resolv.conf", "/dev/shm", "/dev/termination-log")
 """Mounts that the kubelet adds to every container. They are omitted: a process uses the machine's own files instead."""
 ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 
@@ -247,7 +247,7 @@ def unsupported_sandbox_features(config: SandboxConfig) -> Iterator[str]:
 
 
 def is_ignored(mount: Mount) -> bool:
-    return mount.target in OWN_FILES or mount.target.startswith(ACCOUNT)
+    return mount.target in KUBELET_MOUNTS or mount.target.startswith(ACCOUNT)
 
 
 def refusal(features: Iterator[str]) -> str:
@@ -271,7 +271,7 @@ def _session_members(leader: int) -> Iterator[tuple[int, list[str]]]:
             yield int(name), fields
 
 
-def _session_usage(name: str, leader: int) -> Usage:
+def _session_usage(name: str, leader: int) -> ContainerUsage:
     cpu_s, memory, count, minor, major = 0.0, 0, 0, 0, 0
     for _, fields in _session_members(leader):
         cpu_s += (int(fields[11]) + int(fields[12])) / _TICKS
@@ -279,7 +279,7 @@ def _session_usage(name: str, leader: int) -> Usage:
         minor += int(fields[7])
         major += int(fields[9])
         count += 1
-    return Usage(
+    return ContainerUsage(
         name=name,
         cpu_cores=0.0,
         memory_bytes=memory,

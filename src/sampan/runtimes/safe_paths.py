@@ -20,14 +20,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, Final
 
-_MOST_LINKS: Final = 40
+_MAX_LINKS: Final = 40
 """The number of symbolic links that Linux follows in one path resolution."""
-_MOST_LEVELS: Final = 256
+_MAX_LEVELS: Final = 256
 """The maximum depth of a path that is resolved step by step. Each level holds a file descriptor open, and a process may
 have as few as 1024."""
 _SYS_OPENAT2: Final = 437
 """This system call number is the same on all architectures."""
-_NO_MAGICLINKS, _IN_ROOT = 0x02, 0x10
+_RESOLVE_NO_MAGICLINKS, _RESOLVE_IN_ROOT = 0x02, 0x10
 _PATH: Final = getattr(os, "O_PATH", os.O_RDONLY)
 """On systems other than Linux this module can be imported but not used."""
 _STEP: Final = _PATH | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -46,7 +46,7 @@ class UnsafePath(ValueError):
     """The path contains a link cycle, or leads to something that is not a regular file of bounded size."""
 
 
-class Root:
+class RootDirectory:
     """An open directory, the root of paths with untrusted content. Its creator closes it; `opened_root` closes it at
     the end of a `with` block."""
 
@@ -103,8 +103,8 @@ class Root:
                     if len(trail) > 1:
                         os.close(trail.pop())
                     continue
-                if len(trail) > _MOST_LEVELS:
-                    raise UnsafePath(f"{'/'.join(parts)[:200]}: more than {_MOST_LEVELS} levels of directories")
+                if len(trail) > _MAX_LEVELS:
+                    raise UnsafePath(f"{'/'.join(parts)[:200]}: more than {_MAX_LEVELS} levels of directories")
                 step = _open_component(trail[-1], name, mode)
                 kind = os.fstat(step).st_mode
                 if not stat.S_ISLNK(kind):
@@ -117,7 +117,7 @@ class Root:
                 finally:
                     os.close(step)
                 links += 1
-                if links > _MOST_LINKS:
+                if links > _MAX_LINKS:
                     raise UnsafePath(f"{'/'.join(parts)}: too many levels of symbolic links")
                 if target.startswith("/"):
                     while len(trail) > 1:
@@ -130,10 +130,10 @@ class Root:
 
 
 @contextmanager
-def opened_root(path: Path) -> Iterator[Root]:
+def opened_root(path: Path) -> Iterator[RootDirectory]:
     descriptor = os.open(path, _DIRECTORY)
     try:
-        yield Root(descriptor)
+        yield RootDirectory(descriptor)
     finally:
         os.close(descriptor)
 
@@ -189,7 +189,7 @@ def _open_component(directory: int, name: str, mode: int | None) -> int:
 
 
 def _openat2(directory: int, path: str, flags: int) -> int:
-    how = struct.pack("QQQ", flags, 0, _IN_ROOT | _NO_MAGICLINKS)
+    how = struct.pack("QQQ", flags, 0, _RESOLVE_IN_ROOT | _RESOLVE_NO_MAGICLINKS)
     result: int = _syscall()(
         ctypes.c_long(_SYS_OPENAT2),
         ctypes.c_int(directory),
@@ -236,7 +236,7 @@ def resolve_inside(root: Path, path: str) -> Path:
             done = step
             continue
         links += 1
-        if links > _MOST_LINKS:
+        if links > _MAX_LINKS:
             raise UnsafePath(f"{path}: symbolic links form a cycle")
         target = os.readlink(step)
         if target.startswith("/"):

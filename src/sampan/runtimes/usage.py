@@ -8,9 +8,9 @@ import contextlib
 from collections.abc import Sequence
 from pathlib import Path
 
-from sampan.runtimes.contract import Usage
+from sampan.runtimes.contract import ContainerUsage
 
-_SHORTEST_S = 0.1
+_MIN_INTERVAL_S = 0.1
 """The shortest time over which a rate is computed. CPU times are counted in ticks of 10 ms, so a rate over a shorter
 time would mean nothing."""
 
@@ -28,7 +28,7 @@ class CpuRates:
         elapsed_s = now - before[0] if before is not None else 0.0
         if before is None or used_s < before[1]:
             cores = 0.0
-        elif 0 <= elapsed_s < _SHORTEST_S:
+        elif 0 <= elapsed_s < _MIN_INTERVAL_S:
             return before[2]
         elif elapsed_s < 0:  # the clock was set back
             cores = before[2]
@@ -41,13 +41,13 @@ class CpuRates:
         self._last.pop(id, None)
 
 
-def pod_usage(containers: Sequence[Usage], *, pid: int, extra_processes: int = 0) -> Usage:
+def pod_usage(containers: Sequence[ContainerUsage], *, pid: int, extra_processes: int = 0) -> ContainerUsage:
     """Return the sum of the containers' usage, with the traffic of the pod's network namespace.
 
     `pid` is a process in that namespace, 0 if the pod has none of its own. `extra_processes` is the number of processes
     of the sandbox, whose other usage is negligible.
     """
-    whole = Usage(
+    whole = ContainerUsage(
         name="",
         cpu_cores=sum(usage.cpu_cores for usage in containers),
         memory_bytes=sum(usage.memory_bytes for usage in containers),

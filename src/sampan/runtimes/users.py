@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
-LARGEST_ID: Final = (1 << 31) - 1
+MAX_ID: Final = (1 << 31) - 1
 """The largest user or group id that the API accepts. A larger id would become a different number in the kernel."""
 _NUMBER: Final = re.compile(r"[+-]?[0-9]+", re.ASCII)
 """The syntax that Go's strconv.ParseInt accepts."""
@@ -36,7 +36,7 @@ def parse_id(text: str) -> int | None:
     """Return the user or group id, or None if the text is a name. Raise BadUser if the number is out of range."""
     if not _NUMBER.fullmatch(text):
         return None
-    value = int(text) if len(text) <= 20 else LARGEST_ID + 1
-    if not 0 <= value <= LARGEST_ID:
-        raise BadUser(f"id {text[:40]} is out of range: it must be between 0 and {LARGEST_ID}")
+    value = int(text) if len(text) <= 20 else MAX_ID + 1
+    if not 0 <= value <= MAX_ID:
+        raise BadUser(f"id {text[:40]} is out of range: it must be between 0 and {MAX_ID}")
     return value

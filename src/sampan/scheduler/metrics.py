@@ -180,8 +180,8 @@ class SchedulerMetrics:
 RESOURCES = "/metrics/resources"
 _LABELS = ("namespace", "pod", "node", "scheduler", "priority", "resource", "unit")
 _UNITS = {"cpu": "cores", "memory": "bytes", "storage": "bytes", "ephemeral-storage": "bytes"}
-_ENDED = ("Succeeded", "Failed")
-_TURN_S = 0.01
+_TERMINAL_PHASES = ("Succeeded", "Failed")
+_YIELD_INTERVAL_S = 0.01
 _FAMILIES: tuple[tuple[str, str, Callable[[PodSpec], Amounts]], ...] = (
     ("kube_pod_resource_request", "Resources requested by pods, by pod and resource.", effective_requests),
     ("kube_pod_resource_limit", "Resource limits of pods, by pod and resource.", effective_limits),
@@ -193,10 +193,10 @@ async def resource_text(pods: Iterable[Pod]) -> str:
     samples: dict[str, list[Sample]] = {name: [] for name, _, _ in _FAMILIES}
     began = time.perf_counter()
     for pod in pods:
-        if pod.status.phase not in _ENDED:
+        if pod.status.phase not in _TERMINAL_PHASES:
             for name, _, amounts in _FAMILIES:
                 samples[name] += _sample_resources(pod, amounts(pod.spec))
-        if time.perf_counter() - began > _TURN_S:
+        if time.perf_counter() - began > _YIELD_INTERVAL_S:
             await asyncio.sleep(0)
             began = time.perf_counter()
     return await asyncio.to_thread(_render_samples, samples)

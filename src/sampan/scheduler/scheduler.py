@@ -140,7 +140,7 @@ class Scheduler:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Core:
+class _SchedulerCore:
     """The objects that the parts of a scheduler share."""
 
     client: Client
@@ -175,7 +175,7 @@ def make_scheduler(
     pods, nominator, history = PodInfoTable(), Nominator(), DecisionHistory()
     table = NodeTable(pods)
     events = PodEventRecorder(client=client, clock=clock, host=host, activity=activity)
-    core = _Core(
+    core = _SchedulerCore(
         client=client,
         clock=clock,
         config=config,
@@ -219,7 +219,7 @@ def make_scheduler(
     )
 
 
-def _make_profiles(core: _Core, cluster_events: ClusterEventPublisher) -> Profiles:
+def _make_profiles(core: _SchedulerCore, cluster_events: ClusterEventPublisher) -> Profiles:
     handle = Handle(
         table=core.table,
         clock=core.clock,
@@ -246,7 +246,7 @@ def _ignore_resources(profile: ProfileConfig, ignored: frozenset[str]) -> Profil
     return replace(profile, args={**profile.args, "NodeResourcesFit": fit})
 
 
-def _make_queue(core: _Core, profiles: Profiles) -> SchedulingQueue:
+def _make_queue(core: _SchedulerCore, profiles: Profiles) -> SchedulingQueue:
     extenders = {EXTENDER} if core.config.extenders else set()
     return SchedulingQueue(
         clock=core.clock,
@@ -259,7 +259,7 @@ def _make_queue(core: _Core, profiles: Profiles) -> SchedulingQueue:
     )
 
 
-def _make_cycle(core: _Core, profiles: Profiles, queue: SchedulingQueue) -> SchedulingCycle:
+def _make_cycle(core: _SchedulerCore, profiles: Profiles, queue: SchedulingQueue) -> SchedulingCycle:
     pod_status = PodStatusWriter(client=core.client, clock=core.clock)
     failures = _make_failure_handler(core, queue, pod_status)
     binder = Binder(
@@ -307,7 +307,7 @@ def _make_cycle(core: _Core, profiles: Profiles, queue: SchedulingQueue) -> Sche
     )
 
 
-def _make_failure_handler(core: _Core, queue: SchedulingQueue, pod_status: PodStatusWriter) -> FailureHandler:
+def _make_failure_handler(core: _SchedulerCore, queue: SchedulingQueue, pod_status: PodStatusWriter) -> FailureHandler:
     return FailureHandler(
         queue=queue,
         nominator=core.nominator,

@@ -8,7 +8,8 @@ Rules for every implementation:
 - A write returns only when it is durable; from then on every read and every watch shows it.
 - If the store is in this process, watchers have received the event of a write before the write returns.
 - A watch delivers every event after its start revision exactly once, in revision order, or ends with an error that
-  states the reason (`Compacted`, `Closed`); it never skips events. All events of one revision are in the same batch.
+  states the reason (`Compacted`, `BackendClosed`); it never skips events. All events of one revision are in the same
+  batch.
 - A read at an old revision returns the state as of that revision, or raises `Compacted`; a revision in the future
   raises `FutureRevision`.
 - Keys are compared as bytes; values are opaque.
@@ -73,7 +74,7 @@ class ConversionFailed(Unavailable):
     """A value could not be converted to the version in which it is read or stored."""
 
 
-class Closed(StorageError):
+class BackendClosed(StorageError):
     """The backend was closed."""
 
 
@@ -111,7 +112,7 @@ class StoreEvent(Struct, frozen=True, gc=False):
         return self.value is not None and self.create_revision == self.revision
 
 
-class Batch(Struct, frozen=True):
+class EventBatch(Struct, frozen=True):
     """A non-empty sequence of events in revision order, or an empty one as a progress notification."""
 
     events: Sequence[StoreEvent]
@@ -119,13 +120,14 @@ class Batch(Struct, frozen=True):
     """Everything under the watched prefix up to this revision has been delivered."""
 
 
-OnBatch = Callable[[Batch], None]
+OnBatch = Callable[[EventBatch], None]
 
 
 class StoreWatch(Protocol):
     """A watch, which starts when its `async with` block is entered and stops when the block is left.
 
-    Iterate for batches; the iteration always ends by raising the error that ended the watch (`Compacted`, `Closed`).
+    Iterate for batches; the iteration always ends by raising the error that ended the watch (`Compacted`,
+    `BackendClosed`).
 
     With `on_batch` the batches go to that function instead. It is called on the event loop, one call at a time, in
     revision order, without waiting for an iteration; the iteration then yields nothing and only reports the end. If the
@@ -137,7 +139,7 @@ class StoreWatch(Protocol):
 
     async def __aenter__(self) -> StoreWatch: ...
     async def __aexit__(self, *exc: object) -> None: ...
-    def __aiter__(self) -> AsyncIterator[Batch]: ...
+    def __aiter__(self) -> AsyncIterator[EventBatch]: ...
 
     async def request_progress(self) -> None:
         """Request an empty batch at a revision that is at least the store's current one.
@@ -151,7 +153,7 @@ class Backend(Protocol):
         """Open the store and start its tasks."""
 
     async def __aexit__(self, *exc: object) -> None:
-        """Finish writes in progress, end all watches with `Closed` and release all resources."""
+        """Finish writes in progress, end all watches with `BackendClosed` and release all resources."""
 
     async def get(self, key: str, *, revision: int = 0) -> tuple[KeyValue | None, int]:
         """Return the entry as of `revision` (0: now, linearizable), and the revision that the result reflects."""

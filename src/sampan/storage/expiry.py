@@ -12,7 +12,7 @@ from typing import Any
 from sampan.machinery.clock import Clock, wall_offset
 from sampan.storage.backend import StoreConflict, Unavailable
 
-_AT_ONCE = 256
+_MAX_CONCURRENT_DELETIONS = 256
 """The number of expired keys that are deleted concurrently."""
 _RETRY_S = 5.0
 
@@ -20,7 +20,7 @@ Remove = Callable[[str, int], Awaitable[object]]
 """Deletes a key that is at this revision."""
 
 
-class Expiry:
+class KeyExpiry:
     def __init__(
         self, *, clock: Clock, remove: Remove, deadlines: Mapping[str, tuple[float, int]] | None = None
     ) -> None:
@@ -76,7 +76,7 @@ class Expiry:
 
     def _take_due(self) -> list[tuple[float, int, str]]:
         due: list[tuple[float, int, str]] = []
-        while self._heap and len(due) < _AT_ONCE:
+        while self._heap and len(due) < _MAX_CONCURRENT_DELETIONS:
             at, revision, key = self._heap[0]
             if self._deadlines.get(key) == (at, revision):
                 if at > self._clock.monotonic():

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 
 from sampan.machinery.clock import Clock
 from sampan.storage.backend import (
-    Batch,
-    Closed,
+    BackendClosed,
     Compacted,
+    EventBatch,
     FutureRevision,
     KeyValue,
     OnBatch,
@@ -22,7 +22,7 @@ from sampan.storage.backend import (
     is_allowed,
     prefix_end,
 )
-from sampan.storage.expiry import Expiry
+from sampan.storage.expiry import KeyExpiry
 from sampan.storage.watch_hub import WatchHub
 
 _FIRST_REVISION = 1
@@ -60,7 +60,7 @@ class MemoryBackend:
         """The keys of `_histories`, sorted."""
         self._log = list(content.log)
         self._hub = WatchHub(revision=content.revision, read_log=self._read_log)
-        self._expiry = Expiry(
+        self._expiry = KeyExpiry(
             clock=clock,
             remove=lambda key, revision: self.delete(key, expected=revision),
             deadlines=content.deadlines,
@@ -188,7 +188,7 @@ class MemoryBackend:
     def _resolve_revision(self, revision: int) -> int:
         """Return the revision that a read at `revision` reflects; raise if it is compacted or in the future."""
         if not self._is_open:
-            raise Closed("the store is closed")
+            raise BackendClosed("the store is closed")
         if revision > self._hub.revision:
             raise FutureRevision(revision, self._hub.revision)
         if revision and revision < self._compacted:
@@ -223,9 +223,9 @@ class MemoryBackend:
         else:
             del self._histories[key]
 
-    async def _read_log(self, prefix: str, after: int, through: int) -> Batch:
+    async def _read_log(self, prefix: str, after: int, through: int) -> EventBatch:
         if after < self._compacted:
             raise Compacted(self._compacted, self._hub.revision)
         first = bisect_left(self._log, after + 1, key=lambda event: event.revision)
         last = bisect_left(self._log, through + 1, key=lambda event: event.revision)
-        return Batch([event for event in self._log[first:last] if event.key.startswith(prefix)], through)
+        return EventBatch([event for event in self._log[first:last] if event.key.startswith(prefix)], through)

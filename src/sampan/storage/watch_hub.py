@@ -10,13 +10,13 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 
-from sampan.storage.backend import Batch, Closed, OnBatch, StorageError, StoreEvent
+from sampan.storage.backend import BackendClosed, EventBatch, OnBatch, StorageError, StoreEvent
 
 QUEUED_EVENTS = 10_000
 QUEUED_BYTES = 32 << 20
 _REMEMBERED_ROUTES = 4096
 
-ReadLog = Callable[[str, int, int], Awaitable[Batch]]
+ReadLog = Callable[[str, int, int], Awaitable[EventBatch]]
 """Takes `(prefix, after, through)` and returns events under the prefix with `after < revision <= through`, or the first
 part of them; the revision of the batch states how far it reaches. Raises `Compacted`.
 """
@@ -46,16 +46,16 @@ class WatchHub:
             for watch in self._find_watches(event.key):
                 concerned.setdefault(watch, []).append(event)
         for watch, its_events in concerned.items():
-            watch.offer(Batch(its_events, revision))
+            watch.offer(EventBatch(its_events, revision))
 
     def close(self) -> None:
         self._is_closed = True
         for watch in [*self._others, *(watch for watches in self._directories.values() for watch in watches)]:
-            watch.end(Closed("the store was closed"))
+            watch.end(BackendClosed("the store was closed"))
 
     def add(self, watch: "LocalWatch") -> None:
         if self._is_closed:
-            raise Closed("the store is closed")
+            raise BackendClosed("the store is closed")
         self._get_watch_list(watch).append(watch)
         self._routes.clear()
 
@@ -99,7 +99,7 @@ class LocalWatch:
         """Everything up to this revision was delivered to the reader, or was not requested."""
         self._log_through = 0
         """Events after `_position` up to this revision have to be read from the log; queued events are later."""
-        self._queue: deque[Batch] = deque()
+        self._queue: deque[EventBatch] = deque()
         self._queued_events = self._queued_bytes = 0
         self._is_direct = False
         """Whether the watch has caught up, so that batches go directly to `_on_batch`."""
@@ -115,12 +115,12 @@ class LocalWatch:
 
     async def __aexit__(self, *exc: object) -> None:
         self._queue.clear()
-        self.end(Closed("the watch was closed by its consumer"))
+        self.end(BackendClosed("the watch was closed by its consumer"))
 
     def __aiter__(self) -> "LocalWatch":
         return self
 
-    async def __anext__(self) -> Batch:
+    async def __anext__(self) -> EventBatch:
         while True:
             if self._position < self._log_through:
                 if self._end is not None:
@@ -135,16 +135,16 @@ class LocalWatch:
                 await self._wait()
 
     async def request_progress(self) -> None:
-        mark = Batch((), self._hub.revision)
+        mark = EventBatch((), self._hub.revision)
         self._deliver(mark) if self._is_direct else self._enqueue(mark)
 
-    def offer(self, batch: Batch) -> None:
+    def offer(self, batch: EventBatch) -> None:
         """Receive a batch that was just written."""
         if batch.events[0].revision <= self._position:
             later = [event for event in batch.events if event.revision > self._position]
             if not later:
                 return
-            batch = Batch(later, batch.revision)
+            batch = EventBatch(later, batch.revision)
         self._deliver(batch) if self._is_direct else self._enqueue(batch)
 
     def end(self, reason: BaseException) -> None:
@@ -155,7 +155,7 @@ class LocalWatch:
             self._hub.remove(self)
             self._wake()
 
-    def _deliver(self, batch: Batch) -> None:
+    def _deliver(self, batch: EventBatch) -> None:
         assert self._on_batch is not None
         if self._end is not None:
             return
@@ -175,13 +175,13 @@ class LocalWatch:
         except StorageError:
             pass  # the watch has ended, and its iteration raises the error
         except BaseException:
-            self.end(Closed("the watch was closed while it was reading the log"))
+            self.end(BackendClosed("the watch was closed while it was reading the log"))
             raise
         while self._queue:
             self._deliver(self._take())
         self._is_direct = self._end is None
 
-    async def _read_log(self) -> Batch:
+    async def _read_log(self) -> EventBatch:
         """Return the next part of the log to read, possibly without events."""
         try:
             batch = await self._hub.read_log(self.prefix, self._position, self._log_through)
@@ -191,7 +191,7 @@ class LocalWatch:
         self._position = batch.revision
         return batch
 
-    def _enqueue(self, batch: Batch) -> None:
+    def _enqueue(self, batch: EventBatch) -> None:
         self._queued_events += len(batch.events)
         self._queued_bytes += _weight(batch)
         self._queue.append(batch)
@@ -201,7 +201,7 @@ class LocalWatch:
             self._log_through = batch.revision
         self._wake()
 
-    def _take(self) -> Batch:
+    def _take(self) -> EventBatch:
         batch = self._queue.popleft()
         self._queued_events -= len(batch.events)
         self._queued_bytes -= _weight(batch)
@@ -220,5 +220,5 @@ class LocalWatch:
             self._waiting.set_result(None)
 
 
-def _weight(batch: Batch) -> int:
+def _weight(batch: EventBatch) -> int:
     return sum(len(event.value) for event in batch.events if event.value is not None)

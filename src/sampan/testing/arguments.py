@@ -24,7 +24,7 @@ _SCHEMES = ("http://", "https://")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Level:
+class LevelDefaults:
     """The values that a level gives to arguments of `Cluster` that the caller does not set."""
 
     components: tuple[str, ...] = COMPONENTS
@@ -33,16 +33,16 @@ class Level:
 
 
 LEVELS = {
-    API: Level(components=(APISERVER,)),
-    CONTROLLERS: Level(),
-    NODES: Level(nodes=1),
-    CONTAINERS: Level(nodes=1, runtime=AUTO),
+    API: LevelDefaults(components=(APISERVER,)),
+    CONTROLLERS: LevelDefaults(),
+    NODES: LevelDefaults(nodes=1),
+    CONTAINERS: LevelDefaults(nodes=1, runtime=AUTO),
 }
 """The levels by name: the API server alone; with controllers and scheduler; also with a hollow node, on which pods run
 without containers; or with a node that uses the container runtime of this machine."""
 
 
-def level_named(name: object) -> Level:
+def level_named(name: object) -> LevelDefaults:
     level = LEVELS.get(name) if isinstance(name, str) else None
     if level is None:
         raise ValueError(f"level: there is no {name!r}; supported: {', '.join(LEVELS)}")

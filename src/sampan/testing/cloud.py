@@ -11,7 +11,7 @@ from sampan.controllers.cloud import CloudError, CloudRoute
 
 
 @dataclass(slots=True, kw_only=True)
-class Balancer:
+class MemoryLoadBalancer:
     ip: str
     ports: list[tuple[int, int]]
     """Pairs of a service port and its node port."""
@@ -31,7 +31,7 @@ class MemoryCloud:
         self.failing: dict[str, str] = {}
         self.calls: Counter[str] = Counter()
         self.route_table: list[CloudRoute] = []
-        self.balancers: dict[str, Balancer] = {}
+        self.balancers: dict[str, MemoryLoadBalancer] = {}
         """Load balancers by the UID of their service."""
         self._last_ip = 0
         self.instances = _Instances(self)
@@ -93,7 +93,7 @@ class _LoadBalancers:
         self._cloud.record_call("load_balancers.ensure")
         existing = self._cloud.balancers.get(service.metadata.uid)
         spec = service.spec
-        balancer = Balancer(
+        balancer = MemoryLoadBalancer(
             ip=existing.ip if existing is not None else spec.loadBalancerIP or self._cloud.allocate_ip(),
             ports=[(port.port, port.nodePort) for port in spec.ports],
             nodes=sorted(node.metadata.name for node in nodes),
@@ -114,5 +114,5 @@ class _LoadBalancers:
         self._cloud.balancers.pop(service.metadata.uid, None)
 
 
-def _status(balancer: Balancer) -> LoadBalancerStatus:
+def _status(balancer: MemoryLoadBalancer) -> LoadBalancerStatus:
     return LoadBalancerStatus(ingress=[LoadBalancerIngress(ip=balancer.ip, ipMode="VIP")])

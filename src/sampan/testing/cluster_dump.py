@@ -14,7 +14,7 @@ from sampan.api.resources.resource import Resource
 from sampan.api.values import times
 from sampan.machinery import errors
 from sampan.machinery.client import ConnectionFailed
-from sampan.machinery.telemetry.flight_recorder import FlightRecorder, Record
+from sampan.machinery.telemetry.flight_recorder import FlightRecord, FlightRecorder
 from sampan.testing.manifests import Object
 from sampan.testing.object_diagnosis import event_lines
 from sampan.testing.untyped_objects import UntypedObjects
@@ -141,7 +141,7 @@ def mask_object(value: Object) -> Object:
     return masked_value
 
 
-def _record_line(record: Record) -> str:
+def _record_line(record: FlightRecord) -> str:
     who = f" by {record.actor}" if record.actor else ""
     action = f"{record.component} {record.action} {record.subject}{who}"
     return f"{times.format_time(record.time)} {action}: {record.outcome}"

@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-_START_PATIENCE_S = 60
-_STOP_PATIENCE_S = 30
+_START_TIMEOUT_S = 60
+_STOP_TIMEOUT_S = 30
 
 
 class LoopThread:
@@ -35,7 +35,7 @@ class LoopThread:
         self._thread = threading.Thread(target=self._main, args=(held, entered), name=self._name, daemon=True)
         self._thread.start()
         try:
-            entered.result(_START_PATIENCE_S)
+            entered.result(_START_TIMEOUT_S)
         except BaseException:
             self._join()
             raise
@@ -68,9 +68,9 @@ class LoopThread:
             with suppress(RuntimeError):  # the loop has just stopped
                 self._loop.call_soon_threadsafe(self._stopping.set)
         if self._thread is not None:
-            self._thread.join(_STOP_PATIENCE_S)
+            self._thread.join(_STOP_TIMEOUT_S)
             if self._thread.is_alive():
-                raise RuntimeError(f"{self._name} did not stop within {_STOP_PATIENCE_S} s")
+                raise RuntimeError(f"{self._name} did not stop within {_STOP_TIMEOUT_S} s")
 
     def _main(self, held: AbstractAsyncContextManager[Any], entered: Future[None]) -> None:
         try:

@@ -6,7 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sampan.api.values.cron import Every, ScheduleError, Times, UnknownTimeZone, parse_schedule, time_zone
+from sampan.api.values.cron import (
+    CalendarSchedule,
+    IntervalSchedule,
+    ScheduleError,
+    UnknownTimeZone,
+    parse_schedule,
+    time_zone,
+)
 from tests.input_cost import check_cost
 
 
@@ -103,7 +110,7 @@ def test_arbitrary_text_is_parsed_or_rejected(text: str) -> None:
         schedule = parse_schedule(text)
     except ScheduleError:
         return
-    assert isinstance(schedule, Times | Every)
+    assert isinstance(schedule, CalendarSchedule | IntervalSchedule)
 
 
 FIELD = st.sampled_from(["*", "*/7", "3", "1-4", "2,5"])
@@ -112,7 +119,7 @@ FIELD = st.sampled_from(["*", "*/7", "3", "1-4", "2,5"])
 @given(st.tuples(*[FIELD] * 5), st.integers(0, 2**31))
 def test_next_due_time_is_the_first_matching_minute(fields: tuple[str, ...], after: int) -> None:
     schedule = parse_schedule(" ".join(fields))
-    assert isinstance(schedule, Times)
+    assert isinstance(schedule, CalendarSchedule)
     moment = schedule.next_after(after)
     assert moment is not None
     assert moment > after
@@ -121,7 +128,7 @@ def test_next_due_time_is_the_first_matching_minute(fields: tuple[str, ...], aft
     assert not any(_matches(schedule, earlier) for earlier in range(minute, min(int(moment), minute + 600), 60))
 
 
-def _matches(times: Times, moment: float) -> bool:
+def _matches(times: CalendarSchedule, moment: float) -> bool:
     now = datetime.fromtimestamp(moment, UTC)
     day, weekday = now.day in times.days, now.isoweekday() % 7 in times.weekdays
     is_day = day and weekday if times.any_day else day or weekday

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from sampan.apiserver.admission.event_rate_limit import Bucket, EventRateLimit, Limit
+from sampan.apiserver.admission.event_rate_limit import EventLimit, EventRateLimit, TokenBucket
 from sampan.apiserver.admission.framework.configuration import ConfigurationError
 from sampan.apiserver.admission.framework.contract import register_validating
 from sampan.machinery.clock import VirtualClock
@@ -11,14 +11,14 @@ from tests.apiserver.in_process_server import in_process_client, run
 
 
 def test_token_bucket_refills_at_qps_up_to_burst() -> None:
-    bucket = Bucket(qps=2, burst=3, tokens=3, at=0)
+    bucket = TokenBucket(qps=2, burst=3, tokens=3, at=0)
     assert [bucket.take(0) for _ in range(4)] == [True, True, True, False]
     assert [bucket.take(0.5) for _ in range(2)] == [True, False]
     assert [bucket.take(100) for _ in range(4)] == [True, True, True, False]
 
 
 def test_least_recently_used_key_is_dropped_beyond_cache_size() -> None:
-    limit = Limit(type="User", qps=1, burst=1, keys_kept=2)
+    limit = EventLimit(type="User", qps=1, burst=1, keys_kept=2)
     assert [limit.accepts(key, 0) for key in "aba"] == [True, True, False]
     assert [limit.accepts(key, 0) for key in "cab"] == [True, False, True], "c replaces b, which was used before a"
 

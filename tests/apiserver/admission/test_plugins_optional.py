@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from sampan.api.types.meta_v1 import OwnerReference
-from sampan.apiserver.admission.owner_references_permission_enforcement import newly_blocking
+from sampan.apiserver.admission.owner_references_permission_enforcement import find_newly_blocking_owners
 from sampan.apiserver.admission.plugins import default_plugins
 from sampan.apiserver.admission.pod_node_selector import ANNOTATION, labels_of
 from sampan.apiserver.admission.pod_toleration_restriction import ALLOWED, DEFAULTS
@@ -160,4 +160,4 @@ def test_newly_blocking_owner_references_are_found(
     def owners(references: list[tuple[str, bool]]) -> list[OwnerReference]:
         return [OwnerReference(uid=uid, blockOwnerDeletion=blocks) for uid, blocks in references]
 
-    assert [owner.uid for owner in newly_blocking(owners(old), owners(new))] == blocking
+    assert [owner.uid for owner in find_newly_blocking_owners(owners(old), owners(new))] == blocking

@@ -4,13 +4,20 @@ import pytest
 
 from sampan.apiserver.admission.framework.configuration import ConfigurationError
 from sampan.apiserver.admission.pod_security.plugin import is_significant, order_by_controller, warnings_about
-from sampan.apiserver.admission.pod_security.policy import LATEST, PREFIX, NamespacePolicy, Standard, policy_of, read
+from sampan.apiserver.admission.pod_security.policy import (
+    LATEST,
+    PREFIX,
+    NamespacePolicy,
+    PodSecurityStandard,
+    policy_of,
+    read,
+)
 from sampan.apiserver.admission.pod_security.standards import violations
 from sampan.apiserver.admission.pod_security.violations import describe_violations
 from tests.apiserver.cluster import NAMESPACE, Cluster, run_in_cluster
 from tests.apiserver.pods import pod, spec_with_container
 
-BASELINE, RESTRICTED = Standard("baseline"), Standard("restricted")
+BASELINE, RESTRICTED = PodSecurityStandard("baseline"), PodSecurityStandard("restricted")
 RESTRICTED_CONTEXT: dict[str, Any] = {
     "allowPrivilegeEscalation": False,
     "runAsNonRoot": True,
@@ -24,7 +31,7 @@ def restricted_container(**changes: Any) -> dict[str, Any]:
     return spec_with_container(securityContext={**RESTRICTED_CONTEXT, **changes})
 
 
-def violations_text(standard: Standard, spec: dict[str, Any], **metadata: Any) -> str:
+def violations_text(standard: PodSecurityStandard, spec: dict[str, Any], **metadata: Any) -> str:
     new_pod = pod(spec, **metadata)
     return describe_violations(violations(standard, new_pod.metadata, new_pod.spec))
 
@@ -138,14 +145,14 @@ def test_restricted_violations(spec: dict[str, Any], text: str) -> None:
     ],
 )
 def test_a_standard_has_the_checks_of_its_version(minor: int, text: str) -> None:
-    assert violations_text(Standard("restricted", minor), {}) == text
+    assert violations_text(PodSecurityStandard("restricted", minor), {}) == text
 
 
 def test_seccomp_annotation_is_checked_only_before_v1_19() -> None:
     annotations = {"seccomp.security.alpha.kubernetes.io/pod": "unconfined"}
     text = 'seccompProfile (forbidden annotation seccomp.security.alpha.kubernetes.io/pod="unconfined")'
-    assert violations_text(Standard("baseline", 18), {}, annotations=annotations) == text
-    assert violations_text(Standard("baseline", 19), {}, annotations=annotations) == ""
+    assert violations_text(PodSecurityStandard("baseline", 18), {}, annotations=annotations) == text
+    assert violations_text(PodSecurityStandard("baseline", 19), {}, annotations=annotations) == ""
 
 
 def labels(**values: str) -> dict[str, str]:
@@ -159,7 +166,7 @@ def labels(**values: str) -> dict[str, str]:
         (labels(enforce="baseline"), NamespacePolicy(enforce=BASELINE, warn=BASELINE), 0),
         (
             labels(enforce="baseline", enforce_version="v1.20", warn="restricted"),
-            NamespacePolicy(enforce=Standard("baseline", 20), warn=RESTRICTED),
+            NamespacePolicy(enforce=PodSecurityStandard("baseline", 20), warn=RESTRICTED),
             0,
         ),
         (labels(audit="restricted"), NamespacePolicy(audit=RESTRICTED), 0),
@@ -167,7 +174,7 @@ def labels(**values: str) -> dict[str, str]:
         (labels(enforce_version="1.2", warn_version="v1.02"), NamespacePolicy(), 2),
         (
             labels(enforce="restricted", warn_version="v1.2"),
-            NamespacePolicy(enforce=RESTRICTED, warn=Standard("restricted", 2)),
+            NamespacePolicy(enforce=RESTRICTED, warn=PodSecurityStandard("restricted", 2)),
             0,
         ),
     ],
@@ -180,7 +187,7 @@ def test_labels_of_a_namespace_select_the_policy(
 
 
 def test_standard_as_text_has_level_and_version() -> None:
-    assert [str(BASELINE), str(Standard("restricted", 30))] == ["baseline:latest", "restricted:v1.30"]
+    assert [str(BASELINE), str(PodSecurityStandard("restricted", 30))] == ["baseline:latest", "restricted:v1.30"]
     assert BASELINE.minor == LATEST
 
 
@@ -243,13 +250,13 @@ CONFIG: dict[str, Any] = {
 
 def test_configuration_sets_defaults_and_exemptions() -> None:
     config = read(CONFIG)
-    assert config.default == NamespacePolicy(enforce=Standard("baseline", 30), audit=RESTRICTED)
+    assert config.default == NamespacePolicy(enforce=PodSecurityStandard("baseline", 30), audit=RESTRICTED)
     assert (set(config.namespaces), set(config.runtime_classes), set(config.usernames)) == (
         {"free"},
         {"sandboxed"},
         set(),
     )
-    assert policy_of(labels(enforce="restricted"), config.default)[0].enforce == Standard("restricted", 30)
+    assert policy_of(labels(enforce="restricted"), config.default)[0].enforce == PodSecurityStandard("restricted", 30)
 
 
 def test_null_parts_of_configuration_count_as_absent() -> None:

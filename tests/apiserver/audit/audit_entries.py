@@ -1,9 +1,9 @@
 """Builders of audit log entries."""
 
-from sampan.apiserver.audit.event import AuditEntry, AuditEvent, Body
+from sampan.apiserver.audit.event import AuditBody, AuditEntry, AuditEvent
 
 
-def entry(id: str = "1", **bodies: Body | None) -> AuditEntry:
+def entry(id: str = "1", **bodies: AuditBody | None) -> AuditEntry:
     event = AuditEvent(
         kind="Event",
         apiVersion="audit.k8s.io/v1",

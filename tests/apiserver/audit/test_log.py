@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sampan.apiserver.audit.event import Body
+from sampan.apiserver.audit.event import AuditBody
 from sampan.apiserver.audit.log import AuditLog, AuditLogFile
 from sampan.machinery.clock import VirtualClock
 from sampan.machinery.telemetry.metrics import Metrics
@@ -46,7 +46,7 @@ def test_events_beyond_the_byte_limit_are_dropped_and_counted() -> None:
     metrics = Metrics()
     log = AuditLog(file=AuditLogFile("/nowhere/audit.log", clock=VirtualClock()), metrics=metrics)
     for _ in range(10):
-        log.put(entry(request=Body(b"x" * (10 << 20))))
+        log.put(entry(request=AuditBody(b"x" * (10 << 20))))
     assert 'apiserver_audit_error_total{plugin="log"} 4' in metrics.text()
 
 

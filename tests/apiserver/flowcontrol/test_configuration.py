@@ -6,7 +6,7 @@ import pytest
 from sampan.api.types.flowcontrol_v1 import FlowSchema, PriorityLevelConfiguration
 from sampan.apiserver.authz.authorizer import Attributes
 from sampan.apiserver.flowcontrol.configuration import LEVELS, SCHEMAS
-from sampan.apiserver.flowcontrol.fairness import Fairness, Schemas
+from sampan.apiserver.flowcontrol.fairness import Fairness, FlowSchemaMatcher
 from sampan.apiserver.request.call import UserInfo
 
 ANY = ("system:authenticated",)
@@ -15,7 +15,7 @@ CONTROLLER_MANAGER = UserInfo("system:kube-controller-manager", groups=ANY)
 ACCOUNT = UserInfo("system:serviceaccount:ns:a", groups=("system:serviceaccounts", "system:serviceaccounts:ns", *ANY))
 SYSTEM_ACCOUNT = UserInfo("system:serviceaccount:kube-system:a", groups=("system:serviceaccounts", *ANY))
 ANONYMOUS = UserInfo("system:anonymous", groups=("system:unauthenticated",))
-DEFAULTS = Schemas([msgspec.convert(schema, FlowSchema) for schema in SCHEMAS])
+DEFAULTS = FlowSchemaMatcher([msgspec.convert(schema, FlowSchema) for schema in SCHEMAS])
 
 
 def pods(user: UserInfo, verb: str = "get") -> Attributes:

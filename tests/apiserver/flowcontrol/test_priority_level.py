@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from sampan.apiserver.flowcontrol.priority_level import (
     SAMPLES,
-    Demand,
     PriorityLevel,
     PriorityLevelLimits,
     SeatBorrowing,
+    SeatDemand,
     SeatRequest,
     allocate_seats,
     deal,
@@ -158,7 +158,7 @@ def test_seats_are_allocated_in_proportion_to_demand() -> None:
 
 
 def test_demand_target_decays() -> None:
-    demand = Demand()
+    demand = SeatDemand()
     demand.add_sample(40)
     assert demand.target(40) == 40
     later = [demand.target(0) for _ in range(100)]

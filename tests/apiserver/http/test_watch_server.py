@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from sampan.api.codec import protobuf
-from sampan.apiserver.http.watch_server import Chunk
-from sampan.storage.cacher import Item, WatchLimits
+from sampan.apiserver.http.watch_server import ChunkEncoder
+from sampan.storage.cacher import CacheItem, WatchLimits
 from sampan.storage.cacher.errors import VersionExpired
 from tests.apiserver.http.http_server import Site, open_site, run_on_site
 from tests.apiserver.http.wire import Wire
@@ -271,7 +271,7 @@ def test_ended_watch_leaves_no_reference_cycles(tmp_path: Path, tls: bool) -> No
             gc.collect()
             gc.disable()
         try:
-            await eventually(lambda: site.http.connections == 0 and not _count("_Stream"))
+            await eventually(lambda: site.http.connections == 0 and not _count("_WatchStream"))
         finally:
             gc.enable()
 
@@ -303,9 +303,9 @@ def test_server_shutdown_completes_watch_streams(tmp_path: Path, caplog: pytest.
 
 def test_event_is_encoded_once_per_format_for_all_watchers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     encoded: list[bytes] = []
-    encode = Chunk.frame
+    encode = ChunkEncoder.frame
 
-    def record(chunk: Chunk, type: str, item: Item) -> bytes:
+    def record(chunk: ChunkEncoder, type: str, item: CacheItem) -> bytes:
         encoded.append(encode(chunk, type, item))
         return encoded[-1]
 
@@ -319,5 +319,5 @@ def test_event_is_encoded_once_per_format_for_all_watchers(tmp_path: Path, monke
         assert received == received[:3] * 3
         assert sorted(encoded) == sorted(b"%x\r\n%b\r\n" % (len(chunk), chunk) for chunk in received[:3])
 
-    monkeypatch.setattr(Chunk, "frame", record)
+    monkeypatch.setattr(ChunkEncoder, "frame", record)
     run_on_site(tmp_path, test)

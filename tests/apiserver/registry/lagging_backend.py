@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
-from sampan.storage.backend import Backend, Batch, OnBatch, StoreWatch
+from sampan.storage.backend import Backend, EventBatch, OnBatch, StoreWatch
 from sampan.storage.memory import MemoryBackend
 
 
@@ -25,7 +25,7 @@ class LaggingBackend:
         return getattr(self._inner, name)
 
     def watch(self, prefix: str, *, after: int, on_batch: OnBatch | None = None) -> StoreWatch:
-        def delay(batch: Batch) -> None:
+        def delay(batch: EventBatch) -> None:
             assert on_batch is not None
             self._pending.append(lambda: on_batch(batch))
             asyncio.get_running_loop().call_later(self._lag_s, self._deliver_next)

@@ -9,7 +9,7 @@ from sampan.api.resources.resource import Resource
 from sampan.api.scheme import builtin_scheme
 from sampan.apiserver.registry import kinds
 from sampan.apiserver.registry.behaviour import ResourceBehaviour, make_generic_behaviour
-from sampan.machinery.apply import Filter, Only
+from sampan.machinery.apply import FieldFilter, IncludedFieldsFilter
 
 OWNED_FIELDS: dict[str, Any] = {
     "f:metadata": {"f:labels": {"f:a": {}}, "f:ownerReferences": {}},
@@ -25,7 +25,7 @@ def behaviour_of(resource: Resource) -> ResourceBehaviour:
     return kinds.find_behaviour(resource.group, resource.plural) or make_generic_behaviour(resource)
 
 
-def reset_filter(resource: Resource, subresource: str) -> Filter:
+def reset_filter(resource: Resource, subresource: str) -> FieldFilter:
     return behaviour_of(resource).reset_fields(resource, subresource)
 
 
@@ -99,7 +99,7 @@ def test_resize_may_own_only_container_resources() -> None:
     pods = builtin_scheme().find_by_kind("", "v1", "Pod")
     assert pods is not None
     resize = reset_filter(pods, "resize")
-    assert isinstance(resize, Only)
+    assert isinstance(resize, IncludedFieldsFilter)
     item = 'k:{"name":"c"}'
     fields: dict[str, Any] = {
         "f:spec": {"f:containers": {item: {".": {}, "f:image": {}, "f:resources": {"f:limits": {}}}}, "f:nodeName": {}}

@@ -4,10 +4,10 @@ import pytest
 
 from sampan.apiserver.request import negotiation
 from sampan.apiserver.request.negotiation import (
+    DEFAULT_FORMAT,
     JSON,
     OBJECT_MEDIA_TYPES,
     PARTIAL,
-    PLAIN,
     PROTOBUF,
     STREAM_MEDIA_TYPES,
     TABLE,
@@ -23,27 +23,27 @@ KUBECTL = f"{TABLE_V1},application/json;as=Table;v=v1beta1;g=meta.k8s.io,applica
 @pytest.mark.parametrize(
     ("accept", "output_format"),
     [
-        ("", PLAIN),
-        ("application/json", PLAIN),
-        ("*/*", PLAIN),
-        ("*", PLAIN),
-        ("application/*", PLAIN),
-        ("application/json;charset=utf-8", PLAIN),
-        ("application/json;stream=watch", PLAIN),
+        ("", DEFAULT_FORMAT),
+        ("application/json", DEFAULT_FORMAT),
+        ("*/*", DEFAULT_FORMAT),
+        ("*", DEFAULT_FORMAT),
+        ("application/*", DEFAULT_FORMAT),
+        ("application/json;charset=utf-8", DEFAULT_FORMAT),
+        ("application/json;stream=watch", DEFAULT_FORMAT),
         ("application/json;pretty=1", OutputFormat(JSON, is_pretty=True)),
         ("application/yaml", OutputFormat(YAML)),
-        ("application/yaml;stream=watch, application/json", PLAIN),
+        ("application/yaml;stream=watch, application/json", DEFAULT_FORMAT),
         ("application/vnd.kubernetes.protobuf,application/json", OutputFormat(PROTOBUF)),
         ("application/json;q=0.5, application/yaml;q=0.9", OutputFormat(YAML)),
-        ("application/yaml;q=0, application/json", PLAIN),
-        ("application/yaml;q=much, application/json", PLAIN),
+        ("application/yaml;q=0, application/json", DEFAULT_FORMAT),
+        ("application/yaml;q=much, application/json", DEFAULT_FORMAT),
         ("*/*;q=1, application/yaml", OutputFormat(YAML)),
-        ("text/html, application/json", PLAIN),
+        ("text/html, application/json", DEFAULT_FORMAT),
         (TABLE_V1, OutputFormat(JSON, TABLE)),
         (KUBECTL, OutputFormat(JSON, TABLE)),
-        ("application/json;as=Table;v=v2;g=meta.k8s.io,application/json", PLAIN),
+        ("application/json;as=Table;v=v2;g=meta.k8s.io,application/json", DEFAULT_FORMAT),
         ("application/json;g=meta.k8s.io;v=v1beta1;as=Table", OutputFormat(JSON, TABLE, "v1beta1")),
-        ("application/vnd.kubernetes.protobuf;as=Table;v=v1;g=meta.k8s.io,application/json", PLAIN),
+        ("application/vnd.kubernetes.protobuf;as=Table;v=v1;g=meta.k8s.io,application/json", DEFAULT_FORMAT),
         (
             "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;v=v1;g=meta.k8s.io",
             OutputFormat(PROTOBUF, PARTIAL),
@@ -96,7 +96,7 @@ def test_router_requires_a_full_media_type_or_the_full_wildcard(accept: str, is_
 
 
 def test_protobuf_of_custom_objects_is_acceptable_only_for_metadata() -> None:
-    assert negotiation.negotiate(f"{PROTOBUF},{JSON}", is_custom=True) == PLAIN
+    assert negotiation.negotiate(f"{PROTOBUF},{JSON}", is_custom=True) == DEFAULT_FORMAT
     with pytest.raises(errors.NotAcceptable):
         negotiation.negotiate(PROTOBUF, is_custom=True)
     partial = f"{PROTOBUF};as=PartialObjectMetadata;v=v1;g=meta.k8s.io"
@@ -111,7 +111,7 @@ def test_errors_are_never_converted_to_tables(accept: str, media: str) -> None:
 
 
 def test_plain_responses_are_not_converted_to_tables() -> None:
-    assert negotiation.negotiate_plain(KUBECTL) == PLAIN
+    assert negotiation.negotiate_plain(KUBECTL) == DEFAULT_FORMAT
     with pytest.raises(errors.NotAcceptable):
         negotiation.negotiate_plain(TABLE_V1, OBJECT_MEDIA_TYPES)
 

@@ -39,7 +39,7 @@ def _apply(
 ) -> tuple[Any, list[str]]:
     warnings: list[str] = []
     raw = body if isinstance(body, bytes) else json.encode(body)
-    patch = patches.Patch(media=media, body=raw, codec=codec, validation=validation, warn=warnings.append)
+    patch = patches.RequestPatch(media=media, body=raw, codec=codec, validation=validation, warn=warnings.append)
     current = GADGET if codec is GADGETS else POD
     before = json.encode(current)
     try:
@@ -186,7 +186,7 @@ def test_warnings_about_the_patch_precede_warnings_about_the_result() -> None:
 
 
 def test_patch_can_be_applied_to_several_objects() -> None:
-    patch = patches.Patch(
+    patch = patches.RequestPatch(
         media=MERGE_PATCH, body=b'{"metadata":{"labels":{"m":"2"}}}', codec=PODS, validation="Warn", warn=print
     )
     first, second = patch.apply(POD), patch.apply({**POD, "metadata": {"name": "a"}})

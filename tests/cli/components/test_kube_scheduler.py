@@ -13,7 +13,7 @@ from sampan.api.types.core_v1 import ConfigMap, Node, Pod, ServiceAccount
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.api.types.rbac_v1 import ClusterRoleBinding, RoleRef, Subject
 from sampan.api.values import times
-from sampan.machinery.client import Client, Delete, PatchType, Selection
+from sampan.machinery.client import Client, DeleteParameters, PatchType, Selection
 from sampan.testing import Cluster, builders
 from tests.cli.command import Sampan, get
 from tests.ports import free_port
@@ -35,7 +35,9 @@ def cluster(api_server: Cluster) -> Iterator[Cluster]:
 
 
 async def delete_objects(client: Client) -> None:
-    await client.for_kind(Pod).delete_collection(Selection(namespace="default"), options=Delete(grace_period_s=0))
+    await client.for_kind(Pod).delete_collection(
+        Selection(namespace="default"), options=DeleteParameters(grace_period_s=0)
+    )
     await client.for_kind(Node).delete_collection()
     await client.for_kind(Lease).delete_collection(Selection(namespace="kube-system"))
 

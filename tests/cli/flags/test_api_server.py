@@ -7,7 +7,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from sampan.cli.flags.api_server import BIND_EVERYWHERE, server_options
+from sampan.cli.flags.api_server import BIND_ALL_ADDRESSES, server_options
 from sampan.cli.main import cli
 
 SWITCHES = (
@@ -42,7 +42,7 @@ def test_unknown_admission_plugins_and_configurations_are_reported(
 
 
 @click.command()
-@server_options(BIND_EVERYWHERE)
+@server_options(BIND_ALL_ADDRESSES)
 def command(**options: Any) -> dict[str, Any]:
     return options
 

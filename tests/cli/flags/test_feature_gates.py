@@ -3,7 +3,7 @@
 import pytest
 
 from sampan.cli.failures import CliError
-from sampan.cli.flags.feature_gates import BY_RUNTIME_CONFIG, DEFAULTS, feature_gates
+from sampan.cli.flags.feature_gates import DEFAULTS, RUNTIME_CONFIG_GATES, feature_gates
 
 
 def test_default_values_and_switchable_gates_are_accepted() -> None:
@@ -35,4 +35,4 @@ def test_unknown_gates_and_fixed_gates_with_other_values_are_rejected(text: str,
 
 
 def test_switchable_gates_have_no_fixed_default() -> None:
-    assert not BY_RUNTIME_CONFIG & DEFAULTS.keys()
+    assert not RUNTIME_CONFIG_GATES & DEFAULTS.keys()

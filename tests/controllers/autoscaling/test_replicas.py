@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from sampan.api.types.core_v1 import Pod
 from sampan.controllers.autoscaling.metrics import MetricsUnavailable, PodMetric
 from sampan.controllers.autoscaling.replicas import (
-    Situation,
-    Tolerances,
-    Warmup,
+    PodWarmup,
+    ScalingInputs,
+    ScalingTolerances,
     estimate_by_average,
     estimate_by_utilization,
     estimate_by_value,
@@ -22,14 +22,14 @@ from sampan.controllers.autoscaling.replicas import (
 from tests.controllers.autoscaling.pod_metrics import NOW, pod
 
 
-def situation(pods: Sequence[Pod], current: int | None = None, *, tolerance: float = 0.1) -> Situation:
+def situation(pods: Sequence[Pod], current: int | None = None, *, tolerance: float = 0.1) -> ScalingInputs:
     count = len(pods) if current is None else current
-    return Situation(
+    return ScalingInputs(
         pods=pods,
         current=count,
         actual=count,
-        tolerances=Tolerances(tolerance, tolerance),
-        warmup=Warmup(),
+        tolerances=ScalingTolerances(tolerance, tolerance),
+        warmup=PodWarmup(),
         now=NOW,
     )
 
@@ -90,7 +90,7 @@ def test_pods_without_metrics_dampen_scaling() -> None:
 )
 def test_pod_groups_by_phase_and_readiness(new_pod: Pod, unready: bool, ignored: bool) -> None:
     metrics = {"n": PodMetric(100, NOW, window_s=30)}
-    groups = group_pods([new_pod], metrics, resource="cpu", warmup=Warmup(), now=NOW)
+    groups = group_pods([new_pod], metrics, resource="cpu", warmup=PodWarmup(), now=NOW)
     assert (bool(groups.unready), bool(groups.ignored), groups.missing) == (unready, ignored, set())
     assert groups.ready == (not unready and not ignored)
 

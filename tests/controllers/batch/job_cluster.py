@@ -10,7 +10,7 @@ from sampan.api.codec import json as codec
 from sampan.api.types.batch_v1 import Job, JobStatus
 from sampan.api.types.core_v1 import Event, Pod
 from sampan.api.values.times import format_time
-from sampan.machinery.client import Delete, Selection
+from sampan.machinery.client import DeleteParameters, Selection
 from tests.controllers.cluster import Cluster
 from tests.controllers.ownership.pod_cluster import pod_cluster
 
@@ -72,7 +72,9 @@ class JobCluster:
 
     async def remove(self, pod: Pod) -> None:
         """Delete the pod with grace period 0, as a kubelet does once its containers have stopped."""
-        await self.cluster.client.for_kind(Pod).delete(pod.metadata.name, "default", options=Delete(grace_period_s=0))
+        await self.cluster.client.for_kind(Pod).delete(
+            pod.metadata.name, "default", options=DeleteParameters(grace_period_s=0)
+        )
         await self.pass_s(0)
 
     async def pass_s(self, seconds: float) -> None:

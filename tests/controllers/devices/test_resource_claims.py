@@ -7,13 +7,13 @@ from sampan.api.codec import json as codec
 from sampan.api.types.core_v1 import Event, Pod
 from sampan.api.types.resource_v1 import ResourceClaim, ResourceClaimTemplate
 from sampan.machinery import errors
-from sampan.machinery.client import Delete
+from sampan.machinery.client import DeleteParameters
 from tests.controllers.cluster import check_second_run_writes_nothing, names_of
 from tests.controllers.devices.resource_claims import ClaimCluster, claim, pod_with_claim, template
 from tests.controllers.ownership.pod_cluster import pod_cluster
 
 CONTROLLER = "resourceclaim-controller"
-NOW = Delete(grace_period_s=0)
+NOW = DeleteParameters(grace_period_s=0)
 
 
 @asynccontextmanager

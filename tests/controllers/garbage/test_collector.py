@@ -16,13 +16,13 @@ from sampan.api.types.meta_v1 import ObjectMeta, OwnerReference
 from sampan.api.unstructured import Unstructured
 from sampan.controllers.garbage.collector import GarbageCollectorController
 from sampan.machinery import errors
-from sampan.machinery.client import Delete, PatchType, Selection
+from sampan.machinery.client import DeleteParameters, PatchType, Selection
 from sampan.machinery.client.client import ResourceClient
 from tests.controllers.cluster import Cluster, check_second_run_writes_nothing, cluster, names_of
 from tests.controllers.storage.builders import volume
 
 NAME = GarbageCollectorController.name
-FOREGROUND, ORPHAN, BACKGROUND = (Delete(propagation=word) for word in ("Foreground", "Orphan", "Background"))
+FOREGROUND, ORPHAN, BACKGROUND = (DeleteParameters(propagation=word) for word in ("Foreground", "Orphan", "Background"))
 HOLD = "example.com/hold"
 
 

@@ -7,14 +7,14 @@ from sampan.api.types.meta_v1 import ObjectMeta, OwnerReference
 from sampan.controllers.garbage.collector import GarbageCollectorController
 from sampan.controllers.manager import ControllerManager
 from sampan.machinery import errors
-from sampan.machinery.client import Client, Delete
+from sampan.machinery.client import Client, DeleteParameters
 from sampan.machinery.client.access import Access
 from sampan.machinery.client.http import HttpTransport
 from sampan.machinery.clock import RealClock
 from sampan.testing import Cluster
 from tests.eventually import eventually
 
-FOREGROUND, ORPHAN = Delete(propagation="Foreground"), Delete(propagation="Orphan")
+FOREGROUND, ORPHAN = DeleteParameters(propagation="Foreground"), DeleteParameters(propagation="Orphan")
 
 
 async def _make(client: Client, name: str, owner: ConfigMap | None = None) -> ConfigMap:

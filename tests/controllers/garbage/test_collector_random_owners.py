@@ -10,7 +10,7 @@ from sampan.api.types.core_v1 import ConfigMap, Secret
 from sampan.api.types.meta_v1 import ObjectMeta, OwnerReference
 from sampan.controllers.garbage.collector import GarbageCollectorController
 from sampan.machinery import errors
-from sampan.machinery.client import Delete
+from sampan.machinery.client import DeleteParameters
 from tests.controllers.cluster import Cluster, cluster
 
 NAME = GarbageCollectorController.name
@@ -51,7 +51,7 @@ class Chaos:
 
     async def _delete(self, ref: OwnerReference) -> None:
         kind = next(kind for kind in KINDS if kind.__name__ == ref.kind)
-        options = Delete(propagation=self._dice.choice(POLICIES), uid=ref.uid)
+        options = DeleteParameters(propagation=self._dice.choice(POLICIES), uid=ref.uid)
         try:
             await self._c.client.for_kind(kind).delete(ref.name, "default", options=options)
         except (errors.NotFound, errors.Conflict):

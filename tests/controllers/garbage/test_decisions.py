@@ -6,11 +6,11 @@ import pytest
 
 from sampan.api.types.meta_v1 import ObjectMeta, OwnerReference
 from sampan.controllers.garbage.decisions import (
+    ClassifiedOwners,
+    DeletionPropagation,
     GarbageDecision,
-    Owners,
-    Propagation,
-    Release,
-    Removal,
+    ObjectDeletion,
+    ReferenceRemoval,
     decide,
     remove_finalizer_patch,
     remove_owners_merge_patch,
@@ -18,15 +18,17 @@ from sampan.controllers.garbage.decisions import (
     unblock_merge_patch,
     unblock_patch,
 )
-from sampan.controllers.garbage.ownership import OWNERSHIP, Metadata, Owned, OwnerRef
+from sampan.controllers.garbage.ownership import OWNERSHIP, OwnedObject, OwnerRef, OwnershipMetadata
 
 
 def ref(uid: str, blocks: bool | None = None) -> OwnerRef:
     return OwnerRef("v1", "ConfigMap", uid, uid, blocks)
 
 
-def owned_object(refs: Sequence[OwnerRef], *finalizers: str) -> Owned:
-    return Owned(Metadata(name="o", uid="u", resourceVersion="7", ownerReferences=tuple(refs), finalizers=finalizers))
+def owned_object(refs: Sequence[OwnerRef], *finalizers: str) -> OwnedObject:
+    return OwnedObject(
+        OwnershipMetadata(name="o", uid="u", resourceVersion="7", ownerReferences=tuple(refs), finalizers=finalizers)
+    )
 
 
 @pytest.mark.parametrize(
@@ -34,37 +36,47 @@ def owned_object(refs: Sequence[OwnerRef], *finalizers: str) -> Owned:
     [
         pytest.param("", "", "", False, None, id="no owners"),
         pytest.param("s", "", "", True, None, id="existing owner"),
-        pytest.param("s", "a", "", False, Release(["a"]), id="existing and absent owner"),
-        pytest.param("s", "a", "w", False, Release(["a", "w"]), id="existing, absent and waiting owner"),
-        pytest.param("", "a", "", True, Removal(Propagation.BACKGROUND), id="absent owner"),
-        pytest.param("", "a", "w", False, Removal(Propagation.BACKGROUND), id="absent and waiting owner"),
-        pytest.param("", "", "w", True, Removal(Propagation.FOREGROUND), id="waiting owner, with dependents"),
+        pytest.param("s", "a", "", False, ReferenceRemoval(["a"]), id="existing and absent owner"),
+        pytest.param("s", "a", "w", False, ReferenceRemoval(["a", "w"]), id="existing, absent and waiting owner"),
+        pytest.param("", "a", "", True, ObjectDeletion(DeletionPropagation.BACKGROUND), id="absent owner"),
+        pytest.param(
+            "", "a", "w", False, ObjectDeletion(DeletionPropagation.BACKGROUND), id="absent and waiting owner"
+        ),
+        pytest.param(
+            "", "", "w", True, ObjectDeletion(DeletionPropagation.FOREGROUND), id="waiting owner, with dependents"
+        ),
     ],
 )
 def test_decision_by_state_of_owners(
     solid: str, absent: str, waiting: str, dependents: bool, expected: GarbageDecision
 ) -> None:
-    owners = Owners([ref(u) for u in solid], [ref(u) for u in absent], [ref(u) for u in waiting])
+    owners = ClassifiedOwners([ref(u) for u in solid], [ref(u) for u in absent], [ref(u) for u in waiting])
     obj = owned_object([*owners.solid, *owners.absent, *owners.waiting])
     assert decide(obj, owners, has_dependents=dependents, dependent_waits=False) == expected
 
 
 def test_object_in_an_ownership_cycle_is_unblocked() -> None:
-    decision = decide(owned_object([ref("w")]), Owners(waiting=[ref("w")]), has_dependents=True, dependent_waits=True)
-    assert decision == Removal(Propagation.FOREGROUND, unblocks=True)
+    decision = decide(
+        owned_object([ref("w")]), ClassifiedOwners(waiting=[ref("w")]), has_dependents=True, dependent_waits=True
+    )
+    assert decision == ObjectDeletion(DeletionPropagation.FOREGROUND, unblocks=True)
 
 
 @pytest.mark.parametrize(
     ("finalizers", "expected"),
     [
-        (("x/y",), Propagation.BACKGROUND),
-        (("foregroundDeletion",), Propagation.FOREGROUND),
-        (("orphan", "foregroundDeletion"), Propagation.ORPHAN),
+        (("x/y",), DeletionPropagation.BACKGROUND),
+        (("foregroundDeletion",), DeletionPropagation.FOREGROUND),
+        (("orphan", "foregroundDeletion"), DeletionPropagation.ORPHAN),
     ],
 )
-def test_existing_finalizers_decide_the_propagation_policy(finalizers: tuple[str, ...], expected: Propagation) -> None:
+def test_existing_finalizers_decide_the_propagation_policy(
+    finalizers: tuple[str, ...], expected: DeletionPropagation
+) -> None:
     obj = owned_object([ref("a")], *finalizers)
-    assert decide(obj, Owners(absent=[ref("a")]), has_dependents=False, dependent_waits=False) == Removal(expected)
+    assert decide(
+        obj, ClassifiedOwners(absent=[ref("a")]), has_dependents=False, dependent_waits=False
+    ) == ObjectDeletion(expected)
 
 
 def test_patches_of_owner_references_and_finalizers() -> None:

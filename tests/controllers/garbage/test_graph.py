@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sampan.api.resources.resource import Resource
-from sampan.controllers.garbage.graph import Graph, GraphNode
-from sampan.controllers.garbage.ownership import Metadata, Owned, OwnerRef
+from sampan.controllers.garbage.graph import DependencyGraph, GraphNode
+from sampan.controllers.garbage.ownership import OwnedObject, OwnerRef, OwnershipMetadata
 from sampan.machinery.object_key import NamespacedName
 
 MAPS = Resource(group="", version="v1", kind="ConfigMap", plural="configmaps", singular="configmap")
@@ -15,9 +15,13 @@ NODES = Resource(group="", version="v1", kind="Node", plural="nodes", singular="
 KINDS = {("v1", "ConfigMap"): MAPS, ("v1", "Node"): NODES}
 
 
-def owned_object(uid: str, *owners: OwnerRef, finalizers: tuple[str, ...] = (), is_deleted: bool = False) -> Owned:
+def owned_object(
+    uid: str, *owners: OwnerRef, finalizers: tuple[str, ...] = (), is_deleted: bool = False
+) -> OwnedObject:
     when = "2026-01-01T00:00:00Z" if is_deleted else None
-    return Owned(Metadata(uid=uid, ownerReferences=owners, finalizers=finalizers, deletionTimestamp=when))
+    return OwnedObject(
+        OwnershipMetadata(uid=uid, ownerReferences=owners, finalizers=finalizers, deletionTimestamp=when)
+    )
 
 
 def ref(name: str, uid: str, kind: str = "ConfigMap", blocks: bool = True) -> OwnerRef:
@@ -27,7 +31,7 @@ def ref(name: str, uid: str, kind: str = "ConfigMap", blocks: bool = True) -> Ow
 class VisitRecorder:
     def __init__(self) -> None:
         self.visited: list[GraphNode] = []
-        self.graph = Graph(self.visited.append)
+        self.graph = DependencyGraph(self.visited.append)
         self.graph.set_kinds(KINDS)
         self.maps = self.graph.nodes(MAPS)
 

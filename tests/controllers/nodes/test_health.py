@@ -9,7 +9,7 @@ from sampan.api.semantics.taints import NO_EXECUTE, NO_SCHEDULE
 from sampan.api.types.coordination_v1 import Lease
 from sampan.api.types.core_v1 import Node, Pod
 from sampan.api.values import times
-from sampan.controllers.nodes.health import Health, mark_unknown, observe
+from sampan.controllers.nodes.health import NodeHealth, mark_unknown, observe
 from sampan.controllers.nodes.lifecycle import missing_deprecated_labels
 from sampan.controllers.nodes.pods import pod_condition_patch
 from sampan.controllers.nodes.taints import diff_scheduling_taints, update_taints
@@ -33,8 +33,8 @@ def lease(at: float) -> Lease:
     return codec.from_value({"metadata": {"name": "n"}, "spec": {"renewTime": times.format_micro_time(at)}}, Lease)
 
 
-def health_seen(seen_at: float, heartbeat: float | None = None, renewed: float | None = None) -> Health:
-    return Health(
+def health_seen(seen_at: float, heartbeat: float | None = None, renewed: float | None = None) -> NodeHealth:
+    return NodeHealth(
         seen_at=seen_at,
         has_ready=heartbeat is not None,
         heartbeat=times.format_time(heartbeat) if heartbeat is not None else None,
@@ -59,7 +59,7 @@ def health_seen(seen_at: float, heartbeat: float | None = None, renewed: float |
     ],
 )
 def test_last_heartbeat_of_status_or_lease(
-    last: Health | None, node: Node, renewed: float | None, seen_at: float
+    last: NodeHealth | None, node: Node, renewed: float | None, seen_at: float
 ) -> None:
     node_lease = lease(renewed) if renewed is not None else None
     health = observe(last, node, node_lease, now=T + 7)

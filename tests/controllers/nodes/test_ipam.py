@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sampan.api.types.core_v1 import Node
 from sampan.controllers.descriptor import ControllerConfig
 from sampan.controllers.nodes.cidr_sets import CidrRangeFull, CidrSets, InvalidCidr, network_of
-from sampan.controllers.nodes.ipam import Allocation, ranges_of
+from sampan.controllers.nodes.ipam import PodCidrAllocation, ranges_of
 from tests.controllers.cluster import Cluster, cluster
 from tests.controllers.nodes.fleet import Fleet
 
@@ -107,7 +107,7 @@ Steps = st.lists(
 def test_allocated_pod_cidrs_never_overlap(steps: list[tuple[str, int, int]]) -> None:
     """Nodes are created and deleted, pod CIDRs are set by hand, and the controller restarts."""
     config = ControllerConfig(cluster_cidr=["10.0.0.0/24"], node_cidr_mask_size=28)
-    allocation = Allocation(ranges_of(config))
+    allocation = PodCidrAllocation(ranges_of(config))
     held: dict[int, str] = {}
     for action, node, value in steps:
         if action == "allocate" and node not in held:
@@ -126,7 +126,7 @@ def test_allocated_pod_cidrs_never_overlap(steps: list[tuple[str, int, int]]) ->
             held.pop(node, None)
             allocation.forget(f"n{node}")
         elif action == "restart":
-            allocation = Allocation(ranges_of(config))
+            allocation = PodCidrAllocation(ranges_of(config))
             for name, cidr in held.items():
                 allocation.note(f"n{name}", f"uid{name}", [cidr])
 

@@ -6,7 +6,7 @@ from sampan.api.codec import json as codec
 from sampan.api.types.core_v1 import Node, Pod
 from sampan.controllers.descriptor import ControllerConfig
 from sampan.controllers.nodes.pod_gc import select_excess_pods, select_out_of_service_pods, select_unscheduled_pods
-from sampan.machinery.client import Delete
+from sampan.machinery.client import DeleteParameters
 from tests.apiserver.pods import pod_value
 from tests.controllers.cluster import cluster
 from tests.controllers.nodes.fleet import Fleet
@@ -108,7 +108,7 @@ async def test_terminated_pod_threshold_and_terminating_unscheduled_pods() -> No
             await fleet.pod(f"over{index}", "n", phase="Succeeded")
             await c.clock.advance(1)
         await fleet.pod("waits", finalizers=["example.com/look"], phase="Pending")
-        await c.client.for_kind(Pod).delete("waits", "default", options=Delete(grace_period_s=30))
+        await c.client.for_kind(Pod).delete("waits", "default", options=DeleteParameters(grace_period_s=30))
         async with c.running(NAME, config=ControllerConfig(terminated_pod_gc_threshold=2)):
             assert await fleet.pods() == ["over2", "over3", "waits"]
             assert (await c.client.for_kind(Pod).get("waits", "default")).status.phase == "Failed"

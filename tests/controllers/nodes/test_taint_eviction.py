@@ -6,7 +6,7 @@ import pytest
 
 from sampan.api.codec import json as codec
 from sampan.api.types.core_v1 import Node, Pod, Taint, Toleration
-from sampan.controllers.nodes.taint_eviction import Eviction, plan
+from sampan.controllers.nodes.taint_eviction import ScheduledEviction, plan
 from sampan.controllers.nodes.taints import toleration_s
 from sampan.machinery.client import PatchType
 from sampan.machinery.object_key import NamespacedName
@@ -70,21 +70,21 @@ KEY = NamespacedName("default", "a")
         ([pod("a")], ["k"], {}, [KEY], [], 0),
         ([pod("a", FOR_TEN)], ["k"], {}, [], [], 10),
         ([pod("a", FOREVER)], ["k"], {}, [], [], None),
-        ([pod("a", FOR_TEN)], ["k"], {KEY: Eviction("uid-a", 103)}, [], [], 3),
-        ([pod("a", FOR_TEN)], ["k"], {KEY: Eviction("uid-other", 103)}, [], [KEY], 10),
-        ([pod("a", FOR_TEN)], ["k"], {KEY: Eviction("uid-a", 100)}, [KEY], [], 0),
-        ([pod("a", FOR_TEN)], [], {KEY: Eviction("uid-a", 103)}, [], [KEY], None),
-        ([], ["k"], {KEY: Eviction("uid-a", 103)}, [], [KEY], None),
-        ([pod("a", FOREVER)], ["k"], {KEY: Eviction("uid-a", 103)}, [], [KEY], None),
-        ([pod("a", FOR_TEN)], ["k", "l"], {KEY: Eviction("uid-a", 103)}, [KEY], [KEY], 0),
-        ([pod("a")], ["k"], {KEY: Eviction("uid-a", 99, is_done=True)}, [], [], None),
-        ([pod("a")], [], {KEY: Eviction("uid-a", 99, is_done=True)}, [], [], None),
+        ([pod("a", FOR_TEN)], ["k"], {KEY: ScheduledEviction("uid-a", 103)}, [], [], 3),
+        ([pod("a", FOR_TEN)], ["k"], {KEY: ScheduledEviction("uid-other", 103)}, [], [KEY], 10),
+        ([pod("a", FOR_TEN)], ["k"], {KEY: ScheduledEviction("uid-a", 100)}, [KEY], [], 0),
+        ([pod("a", FOR_TEN)], [], {KEY: ScheduledEviction("uid-a", 103)}, [], [KEY], None),
+        ([], ["k"], {KEY: ScheduledEviction("uid-a", 103)}, [], [KEY], None),
+        ([pod("a", FOREVER)], ["k"], {KEY: ScheduledEviction("uid-a", 103)}, [], [KEY], None),
+        ([pod("a", FOR_TEN)], ["k", "l"], {KEY: ScheduledEviction("uid-a", 103)}, [KEY], [KEY], 0),
+        ([pod("a")], ["k"], {KEY: ScheduledEviction("uid-a", 99, is_done=True)}, [], [], None),
+        ([pod("a")], [], {KEY: ScheduledEviction("uid-a", 99, is_done=True)}, [], [], None),
     ],
 )
 def test_evictions_due_and_cancelled(
     pods: list[Pod],
     keys: list[str],
-    pending: dict[NamespacedName, Eviction],
+    pending: dict[NamespacedName, ScheduledEviction],
     due: list[NamespacedName],
     cancelled: list[NamespacedName],
     next_in_s: float | None,

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from sampan.api.codec import json as codec
 from sampan.api.types.core_v1 import Node
-from sampan.controllers.nodes.zones import Rates, ZoneQueue, Zones, ZoneState, ZoneTransition, state_of, zone_of
+from sampan.controllers.nodes.zones import EvictionRates, ZoneQueue, Zones, ZoneState, ZoneTransition, state_of, zone_of
 from tests.controllers.nodes.fleet import node_value
 
-RATES = Rates(normal=0.1, reduced=0.01, large=5, unhealthy_share=0.55)
+RATES = EvictionRates(normal=0.1, reduced=0.01, large=5, unhealthy_share=0.55)
 
 
 def node(name: str, zone: str) -> Node:

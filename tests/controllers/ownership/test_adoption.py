@@ -14,7 +14,7 @@ from sampan.controllers.ownership import ClaimControl, claim
 from sampan.controllers.ownership.adoption import ClaimAction, OwnerIndex, candidates, claim_action, selector_or_nothing
 from sampan.machinery import errors
 from sampan.machinery.client import Client
-from sampan.machinery.client.options import Delete
+from sampan.machinery.client.options import DeleteParameters
 from sampan.machinery.copies import copy_of
 from sampan.machinery.informer.informer import ObjectCache
 from sampan.machinery.object_key import NamespacedName, key_of
@@ -136,7 +136,7 @@ async def test_adoption_adds_owner_reference_and_finalizer_that_release_removes(
 async def test_owner_that_was_recreated_adopts_nothing_with_its_old_uid() -> None:
     async with pod_cluster() as c:
         old = await create_owner(c.client)
-        await c.client.for_kind(ReplicaSet).delete("web", "default", options=Delete(propagation="Background"))
+        await c.client.for_kind(ReplicaSet).delete("web", "default", options=DeleteParameters(propagation="Background"))
         await create_owner(c.client)
         orphan = await create_pod(c.client, "orphan")
         with pytest.raises(errors.Conflict, match=r"can't adopt Pod default/orphan .*: original ReplicaSet"):
@@ -151,7 +151,7 @@ async def test_an_owner_that_is_being_deleted_adopts_and_releases_nothing() -> N
         held = copy_of(cached)
         held.metadata.finalizers = ["a.b/c"]
         await sets.update(held)
-        await sets.delete("web", "default", options=Delete(propagation="Background"))
+        await sets.delete("web", "default", options=DeleteParameters(propagation="Background"))
         orphan = await create_pod(c.client, "orphan")
         with pytest.raises(errors.Conflict, match="has just been deleted at"):
             await claim(cached, SELECTOR, [orphan], control(c.client))
@@ -171,7 +171,7 @@ async def test_claim_ignores_pods_that_are_deleted_or_already_released() -> None
         gone = await create_pod(c.client, "gone", owned_by=uid, labels=labels)
         gone_orphan = await create_pod(c.client, "gone-orphan")
         for name in ("gone", "gone-orphan"):
-            await c.client.for_kind(Pod).delete(name, "default", options=Delete(grace_period_s=0))
+            await c.client.for_kind(Pod).delete(name, "default", options=DeleteParameters(grace_period_s=0))
         freed = await create_pod(c.client, "freed", owned_by=uid, labels=labels)
         await claim(first, SELECTOR, [freed], control(c.client))
         assert await claim(first, SELECTOR, [gone, gone_orphan, freed], control(c.client)) == []

@@ -9,7 +9,7 @@ from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.api.types.policy_v1 import PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
 from sampan.api.values import times
 from sampan.controllers.policy import budgets
-from sampan.controllers.policy.budgets import Expectation
+from sampan.controllers.policy.budgets import ExpectedPods
 
 NOW = 1_767_225_600.0
 STAMP = times.format_time(NOW)
@@ -36,16 +36,16 @@ def budget(**status: Any) -> PodDisruptionBudget:
 @pytest.mark.parametrize(
     ("spec", "needs_scale", "expected"),
     [
-        ({"minAvailable": 2}, False, Expectation(5, 2)),
-        ({"minAvailable": "50%"}, True, Expectation(9, 5)),
-        ({"minAvailable": "0%"}, True, Expectation(9, 0)),
-        ({"maxUnavailable": 2}, True, Expectation(9, 7)),
-        ({"maxUnavailable": 20}, True, Expectation(9, 0)),
-        ({"maxUnavailable": "30%"}, True, Expectation(9, 6)),
-        ({}, False, Expectation(0, 0)),
+        ({"minAvailable": 2}, False, ExpectedPods(5, 2)),
+        ({"minAvailable": "50%"}, True, ExpectedPods(9, 5)),
+        ({"minAvailable": "0%"}, True, ExpectedPods(9, 0)),
+        ({"maxUnavailable": 2}, True, ExpectedPods(9, 7)),
+        ({"maxUnavailable": 20}, True, ExpectedPods(9, 0)),
+        ({"maxUnavailable": "30%"}, True, ExpectedPods(9, 6)),
+        ({}, False, ExpectedPods(0, 0)),
     ],
 )
-def test_expected_pods_and_desired_healthy(spec: dict[str, Any], needs_scale: bool, expected: Expectation) -> None:
+def test_expected_pods_and_desired_healthy(spec: dict[str, Any], needs_scale: bool, expected: ExpectedPods) -> None:
     budget_spec = PodDisruptionBudgetSpec(**spec)
     assert budgets.needs_scale(budget_spec) is needs_scale
     assert budgets.expectation(budget_spec, 5, 9) == expected
@@ -54,13 +54,13 @@ def test_expected_pods_and_desired_healthy(spec: dict[str, Any], needs_scale: bo
 @pytest.mark.parametrize(
     ("expected", "current", "allowed", "reason"),
     [
-        (Expectation(3, 2), 3, 1, "SufficientPods"),
-        (Expectation(3, 2), 2, 0, "InsufficientPods"),
-        (Expectation(3, 2), 1, 0, "InsufficientPods"),
-        (Expectation(0, 0), 3, 0, "InsufficientPods"),
+        (ExpectedPods(3, 2), 3, 1, "SufficientPods"),
+        (ExpectedPods(3, 2), 2, 0, "InsufficientPods"),
+        (ExpectedPods(3, 2), 1, 0, "InsufficientPods"),
+        (ExpectedPods(0, 0), 3, 0, "InsufficientPods"),
     ],
 )
-def test_disruptions_allowed(expected: Expectation, current: int, allowed: int, reason: str) -> None:
+def test_disruptions_allowed(expected: ExpectedPods, current: int, allowed: int, reason: str) -> None:
     status = budgets.compute_status(budget(), expected, current, {}, STAMP)
     assert (status.disruptionsAllowed, status.observedGeneration, status.currentHealthy) == (allowed, 2, current)
     (condition,) = status.conditions
@@ -69,9 +69,9 @@ def test_disruptions_allowed(expected: Expectation, current: int, allowed: int, 
 
 
 def test_transition_time_changes_only_with_the_condition_status() -> None:
-    first = budgets.compute_status(budget(), Expectation(3, 2), 3, {}, ago(100)).conditions
-    same = budgets.compute_status(budget(conditions=first), Expectation(3, 1), 3, {}, STAMP).conditions
-    other = budgets.compute_status(budget(conditions=first), Expectation(3, 3), 3, {}, STAMP).conditions
+    first = budgets.compute_status(budget(), ExpectedPods(3, 2), 3, {}, ago(100)).conditions
+    same = budgets.compute_status(budget(conditions=first), ExpectedPods(3, 1), 3, {}, STAMP).conditions
+    other = budgets.compute_status(budget(conditions=first), ExpectedPods(3, 3), 3, {}, STAMP).conditions
     assert [condition.lastTransitionTime for condition in (*same, *other)] == [ago(100), STAMP]
 
 

@@ -9,7 +9,7 @@ from sampan.api.types.core_v1 import ConfigMap, Secret
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.api.values import times
 from sampan.controllers.security.bootstrap_tokens import (
-    OURS,
+    BOOTSTRAP_TOKEN_SELECTION,
     TYPE,
     BootstrapSignerController,
     TokenCleanerController,
@@ -45,7 +45,7 @@ async def test_expired_bootstrap_tokens_are_deleted() -> None:
 
 
 async def _token_ids(c: Cluster) -> list[str]:
-    secrets = (await c.client.for_kind(Secret).list(OURS)).items
+    secrets = (await c.client.for_kind(Secret).list(BOOTSTRAP_TOKEN_SELECTION)).items
     return sorted(secret.metadata.name.removeprefix("bootstrap-token-") for secret in secrets)
 
 

@@ -9,7 +9,7 @@ from cryptography import x509
 from sampan.api.types.certificates_v1 import CertificateSigningRequest
 from sampan.controllers.descriptor import ControllerConfig
 from sampan.controllers.security.csr_approver import APPROVED, CLIENT, FAILED, SIGNERS
-from sampan.controllers.security.csr_signer import Authority, CannotSign, authorities_of, lifetime_s, span
+from sampan.controllers.security.csr_signer import CannotSign, CertificateAuthority, authorities_of, lifetime_s, span
 from tests.controllers.cluster import check_second_run_writes_nothing, cluster
 from tests.controllers.security.requests import (
     APPROVING,
@@ -74,7 +74,7 @@ def test_certificate_does_not_outlive_its_ca() -> None:
 
 def test_a_signer_may_have_a_ca_of_its_own() -> None:
     own = ControllerConfig(cluster_signing_files={CLIENT: ("/a", "/b")})
-    assert authorities_of(own) == {CLIENT: Authority(Path("/a"), Path("/b"), 365 * DAY)}
+    assert authorities_of(own) == {CLIENT: CertificateAuthority(Path("/a"), Path("/b"), 365 * DAY)}
     shared = ControllerConfig(cluster_signing_cert_file="/a", cluster_signing_key_file="/b")
     assert set(authorities_of(shared)) == set(SIGNERS)
     assert authorities_of(ControllerConfig()) == {}

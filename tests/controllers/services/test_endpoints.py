@@ -8,7 +8,7 @@ from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.controllers.services.endpoints import build_endpoints
 from sampan.controllers.services.subsets import subsets_of, truncate_subsets
 from sampan.machinery import errors
-from sampan.machinery.client import Delete
+from sampan.machinery.client import DeleteParameters
 from tests.controllers.cluster import check_second_run_writes_nothing, cluster
 from tests.controllers.services.backends import Backends, pod, service
 
@@ -119,7 +119,7 @@ async def test_endpoints_follow_pods_and_services() -> None:
             assert stored.metadata.annotations == {
                 "endpoints.kubernetes.io/last-change-trigger-time": "2026-01-01T00:00:07Z"
             }
-            await c.client.for_kind(Pod).delete("a", "default", options=Delete(grace_period_s=0))
+            await c.client.for_kind(Pod).delete("a", "default", options=DeleteParameters(grace_period_s=0))
             assert await ips() == (["10.244.0.3"], [])
             await endpoints.delete("web", "default")
             assert await ips() == (["10.244.0.3"], []), "deleted Endpoints are recreated"

@@ -10,8 +10,15 @@ from sampan.api.codec import json as codec
 from sampan.api.types.core_v1 import Node, Pod, Service
 from sampan.api.types.discovery_v1 import Endpoint, EndpointPort, EndpointSlice
 from sampan.controllers.descriptor import ControllerConfig
-from sampan.controllers.services.slice_content import Packing, PortGroup, desired_endpoints, identity, pack, ports_key
-from sampan.machinery.client import Delete, PatchType
+from sampan.controllers.services.slice_content import (
+    PortGroup,
+    SliceChanges,
+    desired_endpoints,
+    identity,
+    pack,
+    ports_key,
+)
+from sampan.machinery.client import DeleteParameters, PatchType
 from tests.controllers.cluster import check_second_run_writes_nothing, cluster
 from tests.controllers.nodes.fleet import node_value
 from tests.controllers.services.backends import Backends, pod, service
@@ -135,7 +142,7 @@ def existing_slices(*slices: list[int], ports: list[EndpointPort] = PORTS) -> li
     ]
 
 
-def shape(packing: Packing) -> tuple[int, list[int], list[int], int]:
+def shape(packing: SliceChanges) -> tuple[int, list[int], list[int], int]:
     changed = [len(slice_.endpoints) for slice_ in packing.changed]
     return len(packing.same), changed, [len(slice_.endpoints) for slice_ in packing.new], len(packing.unneeded)
 
@@ -247,7 +254,7 @@ async def test_slices_follow_pods() -> None:
             }
             await c.client.for_kind(Pod).delete("a", "default")
             assert (await backends.list_conditions())["a"] == (False, True, True)
-            await c.client.for_kind(Pod).delete("a", "default", options=Delete(grace_period_s=0))
+            await c.client.for_kind(Pod).delete("a", "default", options=DeleteParameters(grace_period_s=0))
             assert list(await backends.list_conditions()) == ["b"]
             await c.client.for_kind(Pod).patch("b", {"metadata": {"labels": {"app": "db"}}}, "default")
             assert await backends.list_conditions() == {}
@@ -276,7 +283,7 @@ async def test_35_pods_fill_four_slices_and_a_deletion_changes_one() -> None:
             assert sum(sizes) == 35
             assert len(sizes) == 4
             before = {slice_.metadata.name: slice_.metadata.resourceVersion for slice_ in await backends.slices()}
-            await c.client.for_kind(Pod).delete("p3", "default", options=Delete(grace_period_s=0))
+            await c.client.for_kind(Pod).delete("p3", "default", options=DeleteParameters(grace_period_s=0))
             after = {slice_.metadata.name: slice_.metadata.resourceVersion for slice_ in await backends.slices()}
             assert len(set(before.items()) - set(after.items())) == 1, "one slice changes"
             await backends.set_ready("p4", False)

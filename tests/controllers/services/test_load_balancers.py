@@ -8,7 +8,7 @@ from sampan.controllers.descriptor import ControllerConfig
 from sampan.controllers.services.load_balancers import FINALIZER, changes, is_host, wants_load_balancer
 from sampan.machinery import errors
 from sampan.machinery.client import PatchType
-from sampan.testing.cloud import Balancer, MemoryCloud
+from sampan.testing.cloud import MemoryCloud, MemoryLoadBalancer
 from tests.controllers.cluster import Cluster, cluster
 from tests.controllers.nodes.fleet import Fleet, node_value
 from tests.controllers.services.backends import Backends, service
@@ -45,7 +45,7 @@ def test_changes_of_type_and_source_ranges_are_reported() -> None:
     assert list(changes(old, service(type="NodePort"))) == []
 
 
-async def only_balancer(c: Cluster, cloud: MemoryCloud) -> Balancer:
+async def only_balancer(c: Cluster, cloud: MemoryCloud) -> MemoryLoadBalancer:
     await c.clock.settle()
     (balancer,) = cloud.balancers.values()
     return balancer

@@ -8,7 +8,7 @@ import pytest
 
 from sampan.api.types.core_v1 import Endpoints, Event, Pod
 from sampan.controllers.descriptor import ControllerConfig
-from sampan.machinery.client import Delete
+from sampan.machinery.client import DeleteParameters
 from tests.controllers.cluster import Cluster, cluster
 from tests.controllers.services.backends import Backends
 from tests.controllers.workloads import lag
@@ -43,7 +43,7 @@ async def change(backends: Backends, c: Cluster, random: Random, names: set[str]
     else:
         name = random.choice(sorted(names))
         names.remove(name)
-        await c.client.for_kind(Pod).delete(name, "default", options=Delete(grace_period_s=0))
+        await c.client.for_kind(Pod).delete(name, "default", options=DeleteParameters(grace_period_s=0))
 
 
 async def disturb(c: Cluster, backends: Backends, slow: Lag, random: Random) -> None:

@@ -20,13 +20,13 @@ from sampan.api.types.storage_v1 import CSIDriver, CSIDriverSpec, VolumeAttachme
 from sampan.controllers.storage import attachments
 from sampan.controllers.storage.attach_detach import AttachDetachController
 from sampan.controllers.storage.attachments import DesiredAttachment
-from sampan.machinery.client import Delete
+from sampan.machinery.client import DeleteParameters
 from tests.controllers.cluster import Cluster, check_second_run_writes_nothing, cluster
 from tests.controllers.storage.builders import claim, pod_using, volume
 
 NAME, BINDER = AttachDetachController.name, "persistentvolume-binder-controller"
 UNIQUE = "kubernetes.io/csi/csi.example.com^h"
-AT_ONCE = Delete(grace_period_s=0)
+AT_ONCE = DeleteParameters(grace_period_s=0)
 
 
 def csi_volume(name: str = "v", **spec: Any) -> PersistentVolume:

@@ -99,33 +99,39 @@ def test_is_bound_to_compares_claim_ref_and_uid() -> None:
 def test_decision_about_a_new_claim() -> None:
     default, volume = StorageClass(metadata=ObjectMeta(name="std")), available("a")
     with_class = claim(storageClassName="x")
-    assert binding_decisions.on_new_claim(claim(), volume, default, waits=False) == binding_decisions.BindClaim(volume)
-    assert binding_decisions.on_new_claim(claim(), None, default, waits=False) == binding_decisions.TakeClass("std")
-    assert binding_decisions.on_new_claim(with_class, None, default, waits=False) == binding_decisions.Provision()
-    assert binding_decisions.on_new_claim(with_class, None, None, waits=True) == binding_decisions.Wait(
+    assert binding_decisions.on_new_claim(claim(), volume, default, waits=False) == binding_decisions.BindDecision(
+        volume
+    )
+    assert binding_decisions.on_new_claim(claim(), None, default, waits=False) == binding_decisions.AssignClassDecision(
+        "std"
+    )
+    assert (
+        binding_decisions.on_new_claim(with_class, None, default, waits=False) == binding_decisions.ProvisionDecision()
+    )
+    assert binding_decisions.on_new_claim(with_class, None, None, waits=True) == binding_decisions.WaitDecision(
         for_consumer=True
     )
     with_node = claim(storageClassName="x")
     with_node.metadata.annotations["volume.kubernetes.io/selected-node"] = "n"
-    assert binding_decisions.on_new_claim(with_node, None, None, waits=True) == binding_decisions.Provision()
+    assert binding_decisions.on_new_claim(with_node, None, None, waits=True) == binding_decisions.ProvisionDecision()
     nothing = binding_decisions.on_new_claim(claim(storageClassName=""), None, default, waits=False)
-    assert isinstance(nothing, binding_decisions.Wait)
-    assert nothing.word == binding_decisions.EventText("Normal", "FailedBinding", binding_decisions.NOTHING_SUITS)
+    assert isinstance(nothing, binding_decisions.WaitDecision)
+    assert nothing.word == binding_decisions.EventText("Normal", "FailedBinding", binding_decisions.NO_VOLUME_MESSAGE)
 
 
 def test_decision_about_a_claim_with_volume_name() -> None:
     claim_ = claim_with_uid("1", volumeName="a")
-    assert binding_decisions.on_naming_claim(claim_, None) == binding_decisions.Wait()
-    assert isinstance(binding_decisions.on_naming_claim(claim_, available("a")), binding_decisions.BindClaim)
+    assert binding_decisions.on_naming_claim(claim_, None) == binding_decisions.WaitDecision()
+    assert isinstance(binding_decisions.on_naming_claim(claim_, available("a")), binding_decisions.BindDecision)
     assert isinstance(
-        binding_decisions.on_naming_claim(claim_, available("a", claimRef=ref("1"))), binding_decisions.BindClaim
+        binding_decisions.on_naming_claim(claim_, available("a", claimRef=ref("1"))), binding_decisions.BindDecision
     )
     small = binding_decisions.on_naming_claim(claim_, available("a", "1Mi"))
-    assert isinstance(small, binding_decisions.Wait)
+    assert isinstance(small, binding_decisions.WaitDecision)
     assert small.word is not None
     assert small.word.message == 'Cannot bind to requested volume "a": requested PV is too small'
     other = binding_decisions.on_naming_claim(claim_, available("a", claimRef=ref("2")))
-    assert isinstance(other, binding_decisions.Wait)
+    assert isinstance(other, binding_decisions.WaitDecision)
     assert other.word is not None
     assert other.word.message == 'volume "a" already bound to a different claim.'
 
@@ -137,26 +143,30 @@ def test_decision_about_a_bound_claim() -> None:
         binding_decisions.on_bound_claim(claim_, None),
         binding_decisions.on_bound_claim(claim_, available("a", claimRef=ref("2"))),
     ]
-    assert [decision.word.reason for decision in decisions if isinstance(decision, binding_decisions.Lose)] == [
+    assert [decision.word.reason for decision in decisions if isinstance(decision, binding_decisions.LoseDecision)] == [
         "ClaimLost",
         "ClaimLost",
         "ClaimMisbound",
     ]
     assert isinstance(
-        binding_decisions.on_bound_claim(claim_, available("a", claimRef=ref("1"))), binding_decisions.BindClaim
+        binding_decisions.on_bound_claim(claim_, available("a", claimRef=ref("1"))), binding_decisions.BindDecision
     )
 
 
 @pytest.mark.parametrize(
     ("volume", "owner", "expected"),
     [
-        (available("a"), None, binding_decisions.Offer()),
-        (available("a", claimRef=ref()), None, binding_decisions.Offer()),
-        (available("a", claimRef=ref("1")), None, binding_decisions.Reclaim()),
-        (available("a", claimRef=ref("1")), claim(), binding_decisions.LookAtClaim()),
-        (available("a", claimRef=ref("1"), volumeMode="Block"), claim(), binding_decisions.LookAtClaim(mismatch=True)),
-        (available("a", claimRef=ref("1")), claim(volumeName="a"), binding_decisions.Keep()),
-        (available("a", claimRef=ref("1")), claim(volumeName="b"), binding_decisions.Unbind()),
+        (available("a"), None, binding_decisions.OfferDecision()),
+        (available("a", claimRef=ref()), None, binding_decisions.OfferDecision()),
+        (available("a", claimRef=ref("1")), None, binding_decisions.ReclaimDecision()),
+        (available("a", claimRef=ref("1")), claim(), binding_decisions.SyncClaimDecision()),
+        (
+            available("a", claimRef=ref("1"), volumeMode="Block"),
+            claim(),
+            binding_decisions.SyncClaimDecision(mismatch=True),
+        ),
+        (available("a", claimRef=ref("1")), claim(volumeName="a"), binding_decisions.KeepDecision()),
+        (available("a", claimRef=ref("1")), claim(volumeName="b"), binding_decisions.UnbindDecision()),
     ],
 )
 def test_decision_about_a_volume(volume: PersistentVolume, owner: PersistentVolumeClaim | None, expected: Any) -> None:
@@ -166,7 +176,7 @@ def test_decision_about_a_volume(volume: PersistentVolume, owner: PersistentVolu
 def test_provisioned_volume_of_a_claim_bound_elsewhere_is_reclaimed() -> None:
     volume = available("a", claimRef=ref("1"), persistentVolumeReclaimPolicy="Delete")
     volume.metadata.annotations["pv.kubernetes.io/provisioned-by"] = "x"
-    assert binding_decisions.on_volume(volume, claim(volumeName="b")) == binding_decisions.Reclaim()
+    assert binding_decisions.on_volume(volume, claim(volumeName="b")) == binding_decisions.ReclaimDecision()
 
 
 def test_changes_of_volumes_and_claims_when_they_are_bound() -> None:

@@ -14,7 +14,7 @@ from sampan.api.types.core_v1 import (
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.controllers.storage.ephemeral import EphemeralVolumeController, wants_claims
 from sampan.machinery import errors
-from sampan.machinery.client import Delete, PatchType
+from sampan.machinery.client import DeleteParameters, PatchType
 from tests.controllers.cluster import check_second_run_writes_nothing, cluster
 from tests.controllers.storage.builders import claim, pod_using
 
@@ -52,7 +52,7 @@ async def test_claim_of_an_ephemeral_volume_is_created_and_deleted_with_its_pod(
             assert claim.spec.accessModes == ["ReadWriteOnce"]
         await check_second_run_writes_nothing(c, NAME)
         async with c.running(NAME, GARBAGE, PROTECTION):
-            await pods.delete("p", "default", options=Delete(grace_period_s=0))
+            await pods.delete("p", "default", options=DeleteParameters(grace_period_s=0))
             await c.clock.settle()
             with pytest.raises(errors.NotFound):
                 await claims.get("p-data", "default")

@@ -27,13 +27,13 @@ from sampan.controllers.storage.protection import (
     uses,
 )
 from sampan.machinery import errors
-from sampan.machinery.client import Delete
+from sampan.machinery.client import DeleteParameters
 from sampan.machinery.client.client import ResourceClient
 from tests.controllers.cluster import Cluster, check_second_run_writes_nothing, cluster
 from tests.controllers.storage.builders import claim, pod_using, volume
 
 NOW = "2026-01-01T00:00:00Z"
-AT_ONCE = Delete(grace_period_s=0)
+AT_ONCE = DeleteParameters(grace_period_s=0)
 
 
 def ephemeral_pod(uid: str, *, is_shut_down: bool = False) -> Pod:

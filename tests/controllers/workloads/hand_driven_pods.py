@@ -4,7 +4,7 @@ from sampan.api.types.core_v1 import Binding, Event, ObjectReference, Pod
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.api.values import times
 from sampan.controllers.workloads.daemonset.nodes import target_node
-from sampan.machinery.client import Delete, Selection
+from sampan.machinery.client import DeleteParameters, Selection
 from tests.controllers.cluster import Cluster
 
 NAMESPACE = "default"
@@ -53,7 +53,7 @@ class FakeKubelet:
 
     async def end(self, name: str) -> None:
         """Delete the pod with grace period 0, as a kubelet does once its containers have stopped."""
-        await self._pods.delete(name, NAMESPACE, options=Delete(grace_period_s=0))
+        await self._pods.delete(name, NAMESPACE, options=DeleteParameters(grace_period_s=0))
 
     async def events(self) -> list[tuple[str, str]]:
         await self._cluster.clock.settle()

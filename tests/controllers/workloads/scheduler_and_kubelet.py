@@ -6,7 +6,7 @@ from typing import Any
 from sampan.api.types.core_v1 import Binding, ObjectReference, Pod, PodCondition
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.api.values import times
-from sampan.machinery.client.options import Delete, Selection
+from sampan.machinery.client.options import DeleteParameters, Selection
 from sampan.machinery.copies import copy_of
 from tests.controllers.cluster import Cluster
 
@@ -47,7 +47,7 @@ async def run(c: Cluster, pod: Pod, node: str = "n1") -> None:
 async def end(c: Cluster, pod: Pod) -> None:
     """Delete the pod with grace period 0, as a kubelet does once its containers have stopped."""
     await c.client.for_kind(Pod).delete(
-        pod.metadata.name, pod.metadata.namespace, options=Delete(grace_period_s=0, uid=pod.metadata.uid)
+        pod.metadata.name, pod.metadata.namespace, options=DeleteParameters(grace_period_s=0, uid=pod.metadata.uid)
     )
 
 

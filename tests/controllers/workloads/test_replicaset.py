@@ -17,7 +17,7 @@ from sampan.controllers.workloads.replicaset import (
     plan,
     status_of,
 )
-from sampan.machinery.client.options import Delete
+from sampan.machinery.client.options import DeleteParameters
 from sampan.machinery.copies import copy_of
 from tests.controllers.cluster import Cluster, check_second_run_writes_nothing, names_of
 from tests.controllers.ownership.objects import NOW, owner, pod
@@ -160,7 +160,7 @@ async def test_deleted_replicaset_creates_no_pods() -> None:
         replica_set = copy_of(await get(c))
         replica_set.metadata.finalizers = ["a.b/c"]
         await c.client.for_kind(ReplicaSet).update(replica_set)
-        await c.client.for_kind(ReplicaSet).delete("web", "default", options=Delete(propagation="Background"))
+        await c.client.for_kind(ReplicaSet).delete("web", "default", options=DeleteParameters(propagation="Background"))
         (pod,) = await pods_of(c)
         await end(c, pod)
         assert await pods_of(c) == []

@@ -12,7 +12,7 @@ from sampan.api.types.apps_v1 import Deployment, ReplicaSet
 from sampan.api.types.batch_v1 import Job
 from sampan.api.types.core_v1 import Node, Pod
 from sampan.machinery.client import ADDED, DELETED, MODIFIED, resource_of
-from sampan.storage.backend import Backend, Batch, StoreEvent
+from sampan.storage.backend import Backend, EventBatch, StoreEvent
 
 _WATCHED = (Pod, Deployment, ReplicaSet, Job, Node)
 _INDEX = "batch.kubernetes.io/job-completion-index"
@@ -43,7 +43,7 @@ class History:
             async for _ in events:
                 pass
 
-    def _note(self, batch: Batch) -> None:
+    def _note(self, batch: EventBatch) -> None:
         for event in batch.events:
             kind = next((kind for prefix, kind in self._types.items() if event.key.startswith(prefix)), None)
             if kind is not None:

@@ -35,7 +35,7 @@ from sampan.kubelet.server.ports import listen, tls_context
 from sampan.kubelet.server.server import KubeletServer
 from sampan.machinery.client import Client
 from sampan.machinery.clock import RealClock
-from sampan.machinery.http.delegation import Delegation
+from sampan.machinery.http.delegation import DelegatedAuth
 from sampan.storage.memory import MemoryBackend
 from tests.kubelet.server.process_node import PlainNode, plain_node
 
@@ -110,7 +110,7 @@ class StreamingCluster:
             kubelet = KubeletServer(
                 view=self.node,
                 clock=clock,
-                auth=KubeletAuth(node="plain", delegation=Delegation(client=self.client, clock=clock)),
+                auth=KubeletAuth(node="plain", delegation=DelegatedAuth(client=self.client, clock=clock)),
             )
             context = tls_context(tls.certificate, tls.key, tls.client_ca)
             async with listen(kubelet.handle, host="0.0.0.0", port=0, tls=context) as self.kubelet_port:

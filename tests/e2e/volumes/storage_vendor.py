@@ -11,7 +11,7 @@ from typing import Any
 from sampan.api.codec import json
 from sampan.api.types.core_v1 import Node, PersistentVolume, PersistentVolumeClaim
 from sampan.api.types.storage_v1 import StorageClass, VolumeAttachment
-from sampan.machinery.client import Client, Delete, PatchType
+from sampan.machinery.client import Client, DeleteParameters, PatchType
 from sampan.machinery.informer import InformerFactory
 
 PROVISIONER, SELECTED = "volume.kubernetes.io/storage-provisioner", "volume.kubernetes.io/selected-node"
@@ -96,7 +96,7 @@ class Vendor:
             return
         if volume.spec.persistentVolumeReclaimPolicy == "Delete":
             shutil.rmtree(self._data / source.volumeHandle)
-            await self._client.for_kind(PersistentVolume).delete(volume.metadata.name, options=Delete())
+            await self._client.for_kind(PersistentVolume).delete(volume.metadata.name, options=DeleteParameters())
 
     async def _attach(self, attachment: VolumeAttachment) -> None:
         if attachment.spec.attacher != self._driver or attachment.status.attached:

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from sampan.api.types.core_v1 import Event, Pod
-from sampan.machinery.client import Delete, Selection
+from sampan.machinery.client import DeleteParameters, Selection
 from sampan.runtimes import kernel
 from sampan.testing import Cluster
 from tests.e2e.conformance.storage.real_node import COMPONENTS, RealNode, missing_requirement, run_scenario
@@ -51,7 +51,7 @@ async def check_deletion_of_a_waiting_pod(node: RealNode) -> None:
     async with asyncio.timeout(60):
         selection = Selection(namespace=node.namespace, fields=f"metadata.name={name}")
         async with node.client.for_kind(Pod).watch(selection) as events:
-            await node.client.for_kind(Pod).delete(name, node.namespace, options=Delete(grace_period_s=1))
+            await node.client.for_kind(Pod).delete(name, node.namespace, options=DeleteParameters(grace_period_s=1))
             async for batch in events:
                 if any(event.type == "DELETED" for event in batch):
                     return

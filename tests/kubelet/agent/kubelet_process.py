@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from sampan.kubelet.cgroups import Hierarchy
+from sampan.kubelet.cgroups import CgroupHierarchy
 from sampan.machinery.clock import RealClock
 from sampan.network.pods import BridgeConfig, BridgeNetwork, bridge_for
 from sampan.runtimes import kernel
@@ -58,7 +58,7 @@ def kubelet_process(cluster: Cluster, directory: Path, *more: str) -> Iterator[K
             asyncio.run(_remove_monitor_and_bridge(process.root / "runtime"))
         for path in kernel.mounts_below(directory):
             kernel.unmount(path)
-        Hierarchy().remove(CGROUP)
+        CgroupHierarchy().remove(CGROUP)
 
 
 async def _remove_monitor_and_bridge(directory: Path) -> None:

@@ -9,7 +9,7 @@ from sampan.api.codec import json
 from sampan.api.types.core_v1 import Node, Pod
 from sampan.cli.components.component_port import tls_of
 from sampan.kubelet.server.ports import PortsConfig, serve_kubelet
-from sampan.machinery.client import Delete
+from sampan.machinery.client import DeleteParameters
 from sampan.testing import Cluster
 from tests.e2e.chaos.interruptible_transport import Line
 from tests.eventually import eventually
@@ -86,7 +86,7 @@ async def test_pods_keep_running_while_the_api_server_is_unavailable(tmp_path: P
             await eventually(lambda: {phase(kubelet, "stays"), phase(kubelet, "goes")} == {"Running"})
             before = kubelet.runtime.pod_report(kubelet.records[uid_of(kubelet.pods(), "stays")].pod).containers
             await line.cut()
-            await cluster.client.for_kind(Pod).delete("goes", "default", options=Delete(grace_period_s=0))
+            await cluster.client.for_kind(Pod).delete("goes", "default", options=DeleteParameters(grace_period_s=0))
             write_manifest(tmp_path, "own")
             await eventually(lambda: phase(kubelet, OWN) == "Running")
             line.open(cluster.assembly.transport)

@@ -11,7 +11,7 @@ import pytest
 
 from sampan.api.codec import json
 from sampan.api.types.core_v1 import Node, Pod
-from sampan.machinery.client import Client, Delete, Selection
+from sampan.machinery.client import Client, DeleteParameters, Selection
 from sampan.runtimes import kernel
 from sampan.testing import Cluster
 from tests.eventually import eventually, wait_until
@@ -78,7 +78,9 @@ async def run_rounds(cluster: Cluster, kubelet: KubeletProcess, count: int) -> N
             await client.for_kind(Pod).create(pod(name))
             alive.add(name)
         for name in dice.sample(sorted(alive), min(2, len(alive) - 1)):
-            await client.for_kind(Pod).delete(name, "default", options=Delete(grace_period_s=dice.choice((0, 1))))
+            await client.for_kind(Pod).delete(
+                name, "default", options=DeleteParameters(grace_period_s=dice.choice((0, 1)))
+            )
             alive.discard(name)
             known.pop(name, None)
         await eventually(partial(are_running, dice.randint(len(known), len(alive))))
@@ -87,7 +89,7 @@ async def run_rounds(cluster: Cluster, kubelet: KubeletProcess, count: int) -> N
     containers = await wait_for_pods(client, alive)
     assert {name: containers[name] for name in known} == known
     for name in alive:
-        await client.for_kind(Pod).delete(name, "default", options=Delete(grace_period_s=0))
+        await client.for_kind(Pod).delete(name, "default", options=DeleteParameters(grace_period_s=0))
     await wait_for_pods(client, set())
 
 

@@ -20,7 +20,7 @@ from sampan.kubelet.agent.pod_resizer import (
 from sampan.kubelet.pod_status import WHOLE_POD
 from sampan.kubelet.records import NodeRecord, PodRecord
 from sampan.runtimes import contract
-from sampan.runtimes.config import Resources
+from sampan.runtimes.config import ContainerResources
 from sampan.runtimes.contract import ContainerReport, PodReport
 
 NODE = json.from_value({"metadata": {"name": "n"}, "status": {"allocatable": {"cpu": "4", "memory": "8Gi"}}}, Node)
@@ -79,7 +79,7 @@ class Runtime:
     def __init__(self) -> None:
         self.updated: list[tuple[str, int]] = []
 
-    async def update_resources(self, pod: Pod, name: str, resources: Resources) -> None:
+    async def update_resources(self, pod: Pod, name: str, resources: ContainerResources) -> None:
         self.updated.append((name, resources.memory_bytes))
 
 

@@ -8,7 +8,7 @@ from sampan.api.types.core_v1 import Node, Pod
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.kubelet.agent.pod_sources import read_pods
 from sampan.kubelet.agent.static_pods import is_mirror_of, mirror_of
-from sampan.machinery.client import Client, Delete, Selection
+from sampan.machinery.client import Client, DeleteParameters, Selection
 from sampan.testing import Cluster
 from tests.eventually import eventually
 from tests.kubelet.agent.kubelet_process import NODE, kubelet_process, needs_oci_runtime
@@ -55,7 +55,7 @@ async def scenario(cluster: Cluster, manifest: Path) -> None:
     assert first.metadata.name == NAME
     assert "kubernetes.io/config.mirror" in first.metadata.annotations
     assert first.metadata.ownerReferences[0].name == NODE
-    await client.for_kind(Pod).delete(NAME, "default", options=Delete(grace_period_s=0))
+    await client.for_kind(Pod).delete(NAME, "default", options=DeleteParameters(grace_period_s=0))
     again = await wait_for_mirror_pod(client, (first.metadata.uid,))
     assert again.status.containerStatuses[0].containerID == first.status.containerStatuses[0].containerID
     await asyncio.to_thread(manifest.unlink)

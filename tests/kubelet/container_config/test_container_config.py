@@ -32,7 +32,7 @@ from sampan.kubelet.container_config.variables import (
     expand_all,
     service_variables,
 )
-from sampan.runtimes.config import Dns, resolv_conf
+from sampan.runtimes.config import ResolverConfig, resolv_conf
 from sampan.runtimes.contract import ImageInfo
 from tests.kubelet.container_config.builders import container, pod
 
@@ -249,7 +249,7 @@ def test_hosts_files() -> None:
     assert node_hosts_file("127.0.0.1 me\n", []) == "# Kubernetes-managed hosts file (host network).\n127.0.0.1 me\n"
 
 
-NODE = Dns(servers=["192.0.2.53"], searches=["example.com"], options=["edns0"])
+NODE = ResolverConfig(servers=["192.0.2.53"], searches=["example.com"], options=["edns0"])
 CLUSTER = DnsConfig(node=NODE, cluster_servers=["10.96.0.10"])
 
 
@@ -290,7 +290,7 @@ def test_pod_dns_by_policy(spec: dict[str, Any], config: DnsConfig, expected: st
     dns_config, warnings = pod_dns(pod(spec), config)
     assert resolv_conf(dns_config) == expected
     assert warnings == []
-    assert read_resolv_conf(expected) == Dns(
+    assert read_resolv_conf(expected) == ResolverConfig(
         servers=list(dns_config.servers), searches=list(dns_config.searches), options=list(dns_config.options)
     )
 
@@ -312,7 +312,7 @@ def test_dns_fallbacks_and_limits_are_reported_as_warnings() -> None:
 
 def test_resolv_conf_is_parsed() -> None:
     text = "# by hand\nsearch old\nnameserver 1.1.1.1 # first\nsearch a. b\noptions x y\n;no\nnameserver\nsortlist z\n"
-    assert read_resolv_conf(text) == Dns(servers=["1.1.1.1"], searches=["a", "b"], options=["x", "y"])
+    assert read_resolv_conf(text) == ResolverConfig(servers=["1.1.1.1"], searches=["a", "b"], options=["x", "y"])
 
 
 @pytest.mark.parametrize(

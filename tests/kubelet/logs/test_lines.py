@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sampan.kubelet.logs.lines import BadLine, Line, nanoseconds, parse
+from sampan.kubelet.logs.lines import BadLine, LogLine, nanoseconds, parse
 
 _T = "2016-10-06T00:17:09.669794202Z"
 
@@ -12,21 +12,21 @@ _T = "2016-10-06T00:17:09.669794202Z"
 @pytest.mark.parametrize(
     ("raw", "line"),
     [
-        (f"{_T} stdout F hello you\n".encode(), Line(_T, "stdout", False, b"hello you\n")),
-        (f"{_T} stderr P hello \n".encode(), Line(_T, "stderr", True, b"hello ")),
-        (f"{_T} stdout F:more \n".encode(), Line(_T, "stdout", False, b"\n")),
-        (f"{_T} stdout F\n".encode(), Line(_T, "stdout", False, b"\n")),
+        (f"{_T} stdout F hello you\n".encode(), LogLine(_T, "stdout", False, b"hello you\n")),
+        (f"{_T} stderr P hello \n".encode(), LogLine(_T, "stderr", True, b"hello ")),
+        (f"{_T} stdout F:more \n".encode(), LogLine(_T, "stdout", False, b"\n")),
+        (f"{_T} stdout F\n".encode(), LogLine(_T, "stdout", False, b"\n")),
         (
             b'{"log":"a\\n","stream":"stderr","time":"2016-10-06T00:17:09.5Z"}\n',
-            Line("2016-10-06T00:17:09.500000000Z", "stderr", False, b"a\n"),
+            LogLine("2016-10-06T00:17:09.500000000Z", "stderr", False, b"a\n"),
         ),
         (
             b'{"log":"a","stream":"stdout","time":"2016-10-06T02:17:09+02:00"}\n',
-            Line("2016-10-06T02:17:09.000000000+02:00", "stdout", True, b"a"),
+            LogLine("2016-10-06T02:17:09.000000000+02:00", "stdout", True, b"a"),
         ),
     ],
 )
-def test_cri_and_docker_lines_are_parsed(raw: bytes, line: Line) -> None:
+def test_cri_and_docker_lines_are_parsed(raw: bytes, line: LogLine) -> None:
     assert parse(raw) == line
 
 

@@ -13,7 +13,7 @@ from sampan.machinery.activity import Activity
 from sampan.machinery.clock import VirtualClock
 from sampan.machinery.telemetry.metrics import Metrics
 from sampan.runtimes.contract import EXITED, RUNNING, ContainerReport, PodReport
-from sampan.runtimes.hollow import HollowRuntime, World
+from sampan.runtimes.hollow import HollowRuntime, HollowWorld
 from tests.kubelet.container_config.builders import pod
 from tests.kubelet.probes.http_server import serving
 
@@ -55,7 +55,7 @@ async def scene() -> AsyncIterator[Scene]:
 
     async with serving(respond) as port:
         manager = ProbeManager(
-            runtime=HollowRuntime(world=World(clock=clock)),
+            runtime=HollowRuntime(world=HollowWorld(clock=clock)),
             clock=clock,
             on_change=lambda uid: probe_scene.changed_pods.append(uid),
             event=lambda probed_pod, container, reason, text: probe_scene.events.append((reason, text)),

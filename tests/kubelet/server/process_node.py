@@ -28,8 +28,8 @@ from sampan.kubelet.server.server import KubeletServer
 from sampan.kubelet.server.view import ServerSettings
 from sampan.kubelet.stats.collector import MachineReader, NodeStats, StatsCollector
 from sampan.machinery.clock import RealClock
-from sampan.runtimes.contract import EXITED, RUNNING, ContainerReport, PodReport, ProcessStream, Usage
-from sampan.runtimes.hollow import HollowRuntime, World
+from sampan.runtimes.contract import EXITED, RUNNING, ContainerReport, ContainerUsage, PodReport, ProcessStream
+from sampan.runtimes.hollow import HollowRuntime, HollowWorld
 from sampan.runtimes.monitor.client import MonitorClient
 
 
@@ -37,7 +37,7 @@ class PlainRuntime(HollowRuntime):
     """A runtime whose containers are processes without isolation."""
 
     def __init__(self, directory: Path) -> None:
-        super().__init__(world=World(clock=RealClock()))
+        super().__init__(world=HollowWorld(clock=RealClock()))
         self.directory = directory
         self.monitor = MonitorClient(directory / "monitor")
         self.reports: dict[str, dict[str, ContainerReport]] = {}
@@ -102,9 +102,12 @@ class PlainRuntime(HollowRuntime):
     async def reopen_log(self, pod: Pod, container: str) -> None:
         await self.monitor.reopen_log(self.reports[pod.metadata.uid][container].id.partition("://")[2])
 
-    async def stats(self, pod: Pod) -> Sequence[Usage]:
+    async def stats(self, pod: Pod) -> Sequence[ContainerUsage]:
         names = self.reports.get(pod.metadata.uid, {})
-        return [Usage("", 0.3, 30 << 20, cpu_s=3.0), *(Usage(name, 0.25, 20 << 20, cpu_s=2.5) for name in names)]
+        return [
+            ContainerUsage("", 0.3, 30 << 20, cpu_s=3.0),
+            *(ContainerUsage(name, 0.25, 20 << 20, cpu_s=2.5) for name in names),
+        ]
 
 
 class PlainNode:

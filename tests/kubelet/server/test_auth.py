@@ -22,7 +22,7 @@ from sampan.kubelet.server.ports import listen, tls_context
 from sampan.kubelet.server.server import KubeletServer
 from sampan.machinery import errors
 from sampan.machinery.clock import VirtualClock
-from sampan.machinery.http.delegation import Delegation
+from sampan.machinery.http.delegation import DelegatedAuth
 from sampan.testing.keys import KEYS
 from tests.kubelet.server.process_node import plain_node, serving
 
@@ -68,7 +68,7 @@ class _Reviews:
 
 
 async def test_requests_are_authenticated_and_authorized(tmp_path: Path) -> None:
-    delegation = Delegation(client=_Reviews(), clock=VirtualClock())  # type: ignore[arg-type]
+    delegation = DelegatedAuth(client=_Reviews(), clock=VirtualClock())  # type: ignore[arg-type]
     async with (
         asyncio.timeout(60),
         plain_node(tmp_path) as node,
@@ -105,7 +105,7 @@ async def test_expired_client_certificate_gets_401_and_the_last_common_name_coun
     later_s = 0.0
 
     pki = KEYS.write(tmp_path / "pki")
-    delegation = Delegation(client=_Reviews(), clock=VirtualClock())  # type: ignore[arg-type]
+    delegation = DelegatedAuth(client=_Reviews(), clock=VirtualClock())  # type: ignore[arg-type]
     access = KubeletAuth(node="plain", delegation=delegation, allows_anonymous=True, now=lambda: time.time() + later_s)
     names = [x509.NameAttribute(NameOID.COMMON_NAME, name) for name in ("admin", "reader")]
     caller = ssl.create_default_context(cafile=str(pki.certificate(CA)))

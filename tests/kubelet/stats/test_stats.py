@@ -11,33 +11,36 @@ from sampan.kubelet.stats.metrics_text import export_volumes
 from sampan.kubelet.stats.summary import summary, total
 from sampan.kubelet.volumes.usage import VolumeUsage
 from sampan.machinery.telemetry.metrics import Metrics
-from sampan.runtimes.contract import RUNNING, ContainerReport, PodReport, Usage
+from sampan.runtimes.contract import RUNNING, ContainerReport, ContainerUsage, PodReport
 
 _POD = Pod(metadata=ObjectMeta(name='p"1', namespace="ns", uid="u"))
 _REPORT = PodReport(containers=[ContainerReport("c", "x://id", RUNNING, 0, "image", "", started_at=5.0)])
 
 
-def _node_stats(*usages: Usage) -> NodeStats:
+def _node_stats(*usages: ContainerUsage) -> NodeStats:
     machine = MachineStats(at=10.0, cores=2, cpu_cores=0.5, cpu_s=100.0, memory=1 << 30, working_set=1 << 20)
     return NodeStats(node="n", machine=machine, pods=[PodStats(pod=_POD, report=_REPORT, usages=usages, at=10.0)])
 
 
 def test_pod_usage_is_that_of_its_sandbox_or_the_sum_of_its_containers() -> None:
-    first, second = Usage("a", 0.1, 10, cpu_s=1.0, processes=1), Usage("b", 0.2, 20, cpu_s=None, processes=2)
+    first, second = (
+        ContainerUsage("a", 0.1, 10, cpu_s=1.0, processes=1),
+        ContainerUsage("b", 0.2, 20, cpu_s=None, processes=2),
+    )
     usage = total([first, second])
     assert (round(usage.cpu_cores, 3), usage.memory_bytes, usage.cpu_s, usage.processes) == (0.3, 30, 1.0, 3)
-    assert total([Usage("", 1.0, 99), first]).memory_bytes == 99
+    assert total([ContainerUsage("", 1.0, 99), first]).memory_bytes == 99
 
 
 def test_summary() -> None:
-    document = summary(_node_stats(Usage("c", 0.25, 2048, cpu_s=3.0, disk_bytes=7, log_bytes=5)))
+    document = summary(_node_stats(ContainerUsage("c", 0.25, 2048, cpu_s=3.0, disk_bytes=7, log_bytes=5)))
     assert document["node"]["cpu"]["usageNanoCores"] == 500_000_000
     (pod,) = document["pods"]
     assert pod["containers"][0]["memory"]["workingSetBytes"] == 2048
     assert pod["containers"][0]["rootfs"]["usedBytes"] == 7
     assert pod["ephemeral-storage"]["usedBytes"] == 12
     assert pod["cpu"]["usageCoreNanoSeconds"] == 3_000_000_000
-    short = summary(_node_stats(Usage("c", 0.25, 2048)), only_cpu_and_memory=True)
+    short = summary(_node_stats(ContainerUsage("c", 0.25, 2048)), only_cpu_and_memory=True)
     assert set(short["node"]) == {"nodeName", "startTime", "cpu", "memory"}
     assert set(short["pods"][0]) == {"podRef", "startTime", "containers", "cpu", "memory"}
 
@@ -58,7 +61,7 @@ def test_volume_usage_in_summary_and_metrics() -> None:
 
 
 def test_resource_and_cadvisor_metrics_text() -> None:
-    stats = _node_stats(Usage("c", 0.25, 2048, cpu_s=3.0, received_bytes=1))
+    stats = _node_stats(ContainerUsage("c", 0.25, 2048, cpu_s=3.0, received_bytes=1))
     text = metrics_text.resource_text(stats)
     assert 'container_cpu_usage_seconds_total{container="c",namespace="ns",pod="p\\"1"} 3.0 10000\n' in text
     assert 'container_start_time_seconds{container="c",namespace="ns",pod="p\\"1"} 5.0 10000\n' in text
@@ -67,7 +70,7 @@ def test_resource_and_cadvisor_metrics_text() -> None:
 
 
 def test_cadvisor_container_tree() -> None:
-    containers = cadvisor.containers(_node_stats(Usage("c", 0.25, 2048)))
+    containers = cadvisor.containers(_node_stats(ContainerUsage("c", 0.25, 2048)))
     assert sorted(containers) == ["/", "/kubepods/podu", "/kubepods/podu/id"]
     assert containers["/"]["subcontainers"] == [{"name": "/kubepods/podu"}]
     assert containers["/kubepods/podu"]["subcontainers"] == [{"name": "/kubepods/podu/id"}]

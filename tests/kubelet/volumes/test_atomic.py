@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sampan.kubelet.volumes.atomic import File, write
+from sampan.kubelet.volumes.atomic import FileProjection, write
 from sampan.kubelet.volumes.contract import VolumeOperationError
 
 NOW = 1_767_225_600.0
 
 
 def put(directory: Path, **files: str) -> bool:
-    payload = {name.replace("__", "/"): File(text.encode(), 0o644) for name, text in files.items()}
+    payload = {name.replace("__", "/"): FileProjection(text.encode(), 0o644) for name, text in files.items()}
     return write(directory, payload, now=NOW, set_owner=lambda: None)
 
 
@@ -66,7 +66,12 @@ def test_missing_links_are_restored(tmp_path: Path) -> None:
 def test_file_modes_do_not_depend_on_the_umask(tmp_path: Path) -> None:
     before = os.umask(0o077)
     try:
-        write(tmp_path, {"d/a": File(b"", 0o666), "s": File(b"", 0o400)}, now=NOW, set_owner=lambda: None)
+        write(
+            tmp_path,
+            {"d/a": FileProjection(b"", 0o666), "s": FileProjection(b"", 0o400)},
+            now=NOW,
+            set_owner=lambda: None,
+        )
     finally:
         os.umask(before)
     assert (tmp_path / "d/a").stat().st_mode & 0o777 == 0o666
@@ -81,7 +86,7 @@ def test_failed_update_keeps_the_old_files(tmp_path: Path) -> None:
         raise OSError("no")
 
     with pytest.raises(OSError, match="no"):
-        write(tmp_path, {"a": File(b"2", 0o644)}, now=NOW, set_owner=fail)
+        write(tmp_path, {"a": FileProjection(b"2", 0o644)}, now=NOW, set_owner=fail)
     assert content_of(tmp_path) == {"a": "1"}
     assert len(list(tmp_path.iterdir())) == 3
 
@@ -99,7 +104,7 @@ def test_failed_update_keeps_the_old_files(tmp_path: Path) -> None:
 )
 def test_invalid_paths_are_rejected(tmp_path: Path, path: str, message: str) -> None:
     with pytest.raises(VolumeOperationError) as fault:
-        write(tmp_path, {path: File(b"", 0o644)}, now=NOW, set_owner=lambda: None)
+        write(tmp_path, {path: FileProjection(b"", 0o644)}, now=NOW, set_owner=lambda: None)
     assert fault.value.text == message
 
 
@@ -114,7 +119,7 @@ def test_any_sequence_of_payloads_is_written_exactly(
     for payload in payloads:
         write(
             directory,
-            {name: File(text.encode(), 0o644) for name, text in payload.items()},
+            {name: FileProjection(text.encode(), 0o644) for name, text in payload.items()},
             now=NOW,
             set_owner=lambda: None,
         )

@@ -6,7 +6,7 @@ import pytest
 
 from sampan.api.schema import schemas
 from sampan.api.schema.tree import from_openapi
-from sampan.machinery.apply.atoms import DEDUCED, MISSING, UNTYPED, Atom, build_atom
+from sampan.machinery.apply.atoms import DEDUCED_ATOM, MISSING, UNTYPED_ATOM, Atom, build_atom
 from sampan.machinery.apply.field_sets import reconcile_fields, with_named_fields
 from tests.machinery.apply.widgets import SPEC, TEXT, keyed_list_schema, record
 
@@ -63,20 +63,20 @@ def test_map_types_of_built_in_kinds(kind: str, path: str, is_leaf: bool) -> Non
 
 
 def test_raw_extension_is_untyped() -> None:
-    assert find_atom("io.k8s.api.apps.v1.ControllerRevision", "data") is UNTYPED
+    assert find_atom("io.k8s.api.apps.v1.ControllerRevision", "data") is UNTYPED_ATOM
 
 
 def test_undeclared_fields_of_open_and_closed_objects() -> None:
     free = build_atom(from_openapi(SPEC["free"]))
-    assert free.child("anything") is DEDUCED
+    assert free.child("anything") is DEDUCED_ATOM
     assert build_atom(from_openapi({"x-kubernetes-preserve-unknown-fields": True})).form([1]) == "list"
     closed = build_atom(from_openapi(record(a=TEXT)))
     assert closed.child("b") is None
     opened = build_atom(from_openapi({**record(a=record(b=TEXT)), "x-kubernetes-preserve-unknown-fields": True}))
-    assert (opened.child("z"), opened.declares("z")) == (DEDUCED, False)
+    assert (opened.child("z"), opened.declares("z")) == (DEDUCED_ATOM, False)
     inner = opened.child("a")
     assert inner is not None
-    assert inner.child("z") is DEDUCED, "fields of objects inside an open object are open too"
+    assert inner.child("z") is DEDUCED_ATOM, "fields of objects inside an open object are open too"
 
 
 def test_embedded_resource_has_metadata() -> None:
@@ -97,7 +97,7 @@ def test_patch_strategy_applies_without_a_list_type() -> None:
     [({}, "map"), ([], "list"), ("x", "scalar"), (1, "scalar"), (None, "map"), (MISSING, "map")],
 )
 def test_form_of_an_untyped_value_is_deduced(value: Any, form: str) -> None:
-    assert DEDUCED.form(value) == form
+    assert DEDUCED_ATOM.form(value) == form
 
 
 OLDER: dict[str, Any] = {

@@ -6,7 +6,7 @@ import pytest
 
 from sampan.machinery.apply import sets
 from sampan.machinery.apply.comparison import compare
-from sampan.machinery.apply.items import Misfit
+from sampan.machinery.apply.items import SchemaMismatch
 from tests.machinery.apply.widgets import SPEC_ATOM
 
 CASES: dict[str, tuple[Any, Any, dict[str, list[str]]]] = {
@@ -91,5 +91,5 @@ def test_compare(name: str) -> None:
 )
 def test_values_that_do_not_match_the_schema_are_rejected(value: dict[str, Any], text: str) -> None:
     assert SPEC_ATOM is not None
-    with pytest.raises(Misfit, match=text):
+    with pytest.raises(SchemaMismatch, match=text):
         compare({"named": [], "set": []}, value, SPEC_ATOM)

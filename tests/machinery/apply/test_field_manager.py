@@ -7,7 +7,7 @@ import pytest
 
 from sampan.api.types.meta_v1 import ManagedFieldsEntry
 from sampan.machinery import errors
-from sampan.machinery.apply import Except, Only
+from sampan.machinery.apply import ExcludedFieldsFilter, IncludedFieldsFilter
 from sampan.machinery.apply.managed import differ_in_time_only
 from tests.machinery.apply.widgets import (
     BEFORE,
@@ -96,13 +96,13 @@ def test_manager_without_fields_is_removed() -> None:
 
 
 def test_ignored_fields_are_not_owned() -> None:
-    fields = make_field_manager(ignored=Except("status", "metadata.labels"))
+    fields = make_field_manager(ignored=ExcludedFieldsFilter("status", "metadata.labels"))
     value = widget(metadata={"name": "w", "labels": {"a": "1"}}, spec={"text": "a"}, status={"phase": "x"})
     assert owned_fields(fields.create(value, [], manager="m", now=NOW)) == {"m": {"f:spec": {".": {}, "f:text": {}}}}
 
 
 def test_only_the_fields_of_a_subresource_are_owned() -> None:
-    fields = make_field_manager(ignored=Only("spec.named.*.value"), subresource="sizes")
+    fields = make_field_manager(ignored=IncludedFieldsFilter("spec.named.*.value"), subresource="sizes")
     live, new = (with_spec(text=str(n), named=[{"name": "a", "value": n}]) for n in (1, 2))
     after = fields.update(live, new, [entry("m", {"f:spec": {"f:text": {}}})], [], is_reset=False, manager="n", now=NOW)
     assert owned_fields(after) == {
@@ -159,7 +159,7 @@ def test_reset_removes_all_owners_until_the_next_apply() -> None:
 def test_subresource_cannot_reset_managed_fields() -> None:
     live = with_spec(text="a")
     kept = create(live)
-    fields = make_field_manager(subresource="status", ignored=Except("spec"))
+    fields = make_field_manager(subresource="status", ignored=ExcludedFieldsFilter("spec"))
     assert fields.update(live, live, kept, [SENT_ENTRY], is_reset=True, manager="m", now=NOW) == kept
 
 

@@ -12,12 +12,12 @@ import pytest
 
 from sampan.api.types.meta_v1 import ManagedFieldsEntry
 from sampan.machinery import errors
-from sampan.machinery.apply import Except
+from sampan.machinery.apply import ExcludedFieldsFilter
 from tests.machinery.apply.widgets import NOW, Forms, make_field_manager
 
 _RECORDED = msgspec.json.decode((Path(__file__).parent / "data" / "real_writes.json").read_bytes())
 FORMS = Forms(_RECORDED["schemas"], {"v1": "str", "v2": "text"})
-IGNORED = {"": Except("status"), "status": Except("spec", "metadata.labels")}
+IGNORED = {"": ExcludedFieldsFilter("status"), "status": ExcludedFieldsFilter("spec", "metadata.labels")}
 
 
 @pytest.mark.parametrize("index", range(len(_RECORDED["writes"])))

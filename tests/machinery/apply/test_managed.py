@@ -3,8 +3,8 @@
 from sampan.machinery.apply.managed import (
     REPLICAS,
     SCALE_VERSION,
-    Claim,
     Managed,
+    VersionedFieldSet,
     derive_scale_managers,
     merge_scale_managers,
     owner,
@@ -16,8 +16,8 @@ PATHS = {APPS: REPLICAS}
 IMAGE = ("f:spec", "f:image")
 
 
-def claim(*paths: tuple[str, ...], version: str = APPS, time: str | None = "t") -> Claim:
-    return Claim(from_paths(*paths), version, time)
+def claim(*paths: tuple[str, ...], version: str = APPS, time: str | None = "t") -> VersionedFieldSet:
+    return VersionedFieldSet(from_paths(*paths), version, time)
 
 
 def test_scale_shows_the_managers_of_replicas() -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from sampan.machinery.apply.items import Misfit
+from sampan.machinery.apply.items import SchemaMismatch
 from sampan.machinery.apply.validation import check, validate_live
 from tests.machinery.apply.widgets import ATOM, with_spec
 
@@ -44,7 +44,7 @@ from tests.machinery.apply.widgets import ATOM, with_spec
     ],
 )
 def test_validation_errors(spec: dict[str, Any], text: str) -> None:
-    with pytest.raises(Misfit) as caught:
+    with pytest.raises(SchemaMismatch) as caught:
         check(with_spec(**spec), ATOM)
     assert str(caught.value) == text
 

@@ -9,10 +9,10 @@ import msgspec
 from sampan.api.resources.resource import GroupVersionKind
 from sampan.api.schema.tree import from_openapi
 from sampan.api.types.meta_v1 import ManagedFieldsEntry
-from sampan.machinery.apply import Everything, Filter, MissingVersion
+from sampan.machinery.apply import AllFieldsFilter, FieldFilter, MissingVersion
 from sampan.machinery.apply.atoms import Atom, build_object_atom
 from sampan.machinery.apply.field_manager import FieldManager
-from sampan.machinery.apply.field_sets import KnownSets
+from sampan.machinery.apply.field_sets import FieldSetCache
 
 GROUP = "example.com"
 NOW, BEFORE = "2030-01-01T00:00:00Z", "2021-01-01T00:00:00Z"
@@ -85,14 +85,14 @@ SPEC_ATOM = ATOM.child("spec")
 
 
 def make_field_manager(
-    forms: Forms = FORMS, *, version: str = "v1", subresource: str = "", ignored: Filter | None = None
+    forms: Forms = FORMS, *, version: str = "v1", subresource: str = "", ignored: FieldFilter | None = None
 ) -> FieldManager:
     return FieldManager(
         kind=GroupVersionKind(group=GROUP, version=version, kind="Widget"),
         subresource=subresource,
         forms=forms,
-        ignored=ignored or Everything(),
-        known=KnownSets(forms),
+        ignored=ignored or AllFieldsFilter(),
+        known=FieldSetCache(forms),
         empty=widget(version),
     )
 

@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from sampan.machinery.cel import CostLimitExceeded, Environment
-from sampan.machinery.cel.checker.estimate import MOST, Range
+from sampan.machinery.cel.checker.estimate import MAX_COST, Range
 from sampan.machinery.cel.checker.types import DYN, INT, STRING, ObjectType, limit_size, list_of, map_of
 from sampan.machinery.cel.library import BINDINGS
-from sampan.machinery.cel.library.authorizer import AUTHORIZER, AuthorizerValue, DecisionValue, Question
+from sampan.machinery.cel.library.authorizer import AUTHORIZER, AccessAttributes, AuthorizerValue, DecisionValue
 
 _SELF = ObjectType(
     "test.Self",
@@ -88,7 +88,7 @@ def test_actual_and_estimated_cost(text: str, cost: int, estimate: tuple[int, in
 
 @pytest.mark.parametrize("text", ["self.text.matches(self.text)", "self.text.contains(self.text)", "x.y == x"])
 def test_unbounded_sizes_have_the_largest_estimate(text: str) -> None:
-    assert ENV.compile(text).estimated_cost.max > MOST // 100
+    assert ENV.compile(text).estimated_cost.max > MAX_COST // 100
 
 
 def test_estimate_of_chained_replace_grows_with_the_strings() -> None:
@@ -114,16 +114,16 @@ def test_exceeded_cost_limit_is_not_absorbed_by_logical_or() -> None:
 
 
 def test_authorizer_check_passes_all_attributes() -> None:
-    questions: list[Question] = []
+    questions: list[AccessAttributes] = []
 
-    def ask(question: Question) -> DecisionValue:
+    def ask(question: AccessAttributes) -> DecisionValue:
         questions.append(question)
         return DecisionValue(is_allowed=True, reason="because")
 
     checked = "authorizer.serviceAccount('ns', 'sa').group('apps').resource('deployments').namespace('n').check('get')"
     assert ENV.compile(f"{checked}.reason()").evaluate({**VALUES, "authorizer": AuthorizerValue(ask)}) == "because"
     assert questions == [
-        Question(service_account=("ns", "sa"), group="apps", resource="deployments", namespace="n", verb="get")
+        AccessAttributes(service_account=("ns", "sa"), group="apps", resource="deployments", namespace="n", verb="get")
     ]
 
 

@@ -21,7 +21,7 @@ from sampan.machinery.client import (
     DELETED,
     MODIFIED,
     Client,
-    Delete,
+    DeleteParameters,
     PatchType,
     Request,
     Selection,
@@ -125,7 +125,7 @@ def test_dry_run_stores_nothing(transport: str) -> None:
         await maps.create(config_map("m"), options=WriteParameters(dry_run=True))
         assert (await maps.list()).items == []
         await maps.create(config_map("m"))
-        await maps.delete("m", "a", options=Delete(dry_run=True))
+        await maps.delete("m", "a", options=DeleteParameters(dry_run=True))
         assert len((await maps.list()).items) == 1
 
     run(transport, body)
@@ -136,7 +136,7 @@ def test_delete_with_another_uid_raises_conflict(transport: str) -> None:
     async def body(server: Server, client: Client) -> None:
         await client.for_kind(ConfigMap).create(config_map("m"))
         with pytest.raises(errors.Conflict):
-            await client.for_kind(ConfigMap).delete("m", "a", options=Delete(uid="someone-else"))
+            await client.for_kind(ConfigMap).delete("m", "a", options=DeleteParameters(uid="someone-else"))
 
     run(transport, body)
 

@@ -15,7 +15,7 @@ from sampan.machinery.control_loop.leader_election import (
     ElectionConfig,
     LeaderElector,
     LeadershipLost,
-    Observed,
+    ObservedLease,
     build_released_spec,
     claim,
 )
@@ -39,13 +39,13 @@ def lease(holder: str, *, transitions: int = 3) -> LeaseSpec:
     ("observed", "transitions", "keeps_time"),
     [
         pytest.param(None, 0, False, id="no lease"),
-        pytest.param(Observed(lease("me"), START), 3, True, id="own lease"),
-        pytest.param(Observed(lease("other"), START - 14.9), None, False, id="valid lease of another candidate"),
-        pytest.param(Observed(lease("other"), START - 15), 4, False, id="expired lease of another candidate"),
-        pytest.param(Observed(lease(""), START), 4, False, id="released lease"),
+        pytest.param(ObservedLease(lease("me"), START), 3, True, id="own lease"),
+        pytest.param(ObservedLease(lease("other"), START - 14.9), None, False, id="valid lease of another candidate"),
+        pytest.param(ObservedLease(lease("other"), START - 15), 4, False, id="expired lease of another candidate"),
+        pytest.param(ObservedLease(lease(""), START), 4, False, id="released lease"),
     ],
 )
-def test_claim_of_a_lease(observed: Observed | None, transitions: int | None, keeps_time: bool) -> None:
+def test_claim_of_a_lease(observed: ObservedLease | None, transitions: int | None, keeps_time: bool) -> None:
     claimed = claim(observed, CONFIG, now=START, monotonic=START)
     if transitions is None:
         assert claimed is None

@@ -62,9 +62,9 @@ def test_handler_sees_no_outdated_state_while_objects_change(
         informer._put(NamespacedName("x", "late"), config_map_of("late", 1))
         assert "late" not in known
 
-    before = module._TURN_S
-    module._TURN_S = -1.0
+    before = module._YIELD_INTERVAL_S
+    module._YIELD_INTERVAL_S = -1.0
     try:
         asyncio.run(main())
     finally:
-        module._TURN_S = before
+        module._YIELD_INTERVAL_S = before

@@ -2,11 +2,11 @@
 
 import asyncio
 
-from sampan.machinery.multiplex.wire import Inbox
+from sampan.machinery.multiplex.wire import ByteQueue
 
 
 class MemoryWire:
-    def __init__(self, incoming: Inbox, outgoing: Inbox, *, most: int = 0) -> None:
+    def __init__(self, incoming: ByteQueue, outgoing: ByteQueue, *, most: int = 0) -> None:
         """If `most` is given, no piece is longer than that, so that frames are split anywhere."""
         self._incoming, self._outgoing, self._most = incoming, outgoing, most
         self._rest = b""
@@ -31,7 +31,7 @@ class MemoryWire:
 
 
 def wires(*, most: int = 0) -> tuple[MemoryWire, MemoryWire]:
-    to_first, to_second = Inbox(), Inbox()
+    to_first, to_second = ByteQueue(), ByteQueue()
     return MemoryWire(to_first, to_second, most=most), MemoryWire(to_second, to_first, most=most)
 
 

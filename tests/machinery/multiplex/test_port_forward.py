@@ -6,11 +6,11 @@ import struct
 import pytest
 
 from sampan.machinery.multiplex import port_forward
-from sampan.machinery.multiplex.channels import Channels
-from sampan.machinery.multiplex.handshake import PORT_FORWARD, TUNNELLED_PORT_FORWARD, Agreement
-from sampan.machinery.multiplex.port_forward import Forwarding
+from sampan.machinery.multiplex.channels import WebSocketChannels
+from sampan.machinery.multiplex.handshake import PORT_FORWARD, TUNNELLED_PORT_FORWARD, NegotiatedProtocol
+from sampan.machinery.multiplex.port_forward import PortForwardSession
 from sampan.machinery.multiplex.spdy import SpdyConnection
-from sampan.machinery.multiplex.upgrade import Tunnel
+from sampan.machinery.multiplex.upgrade import WebSocketTunnel
 from sampan.machinery.multiplex.websocket import WebSocket
 from sampan.machinery.multiplex.wire import Wire
 from tests.machinery.multiplex.pairs import echo_server, wires
@@ -25,14 +25,16 @@ async def test_concurrent_connections_over_spdy(is_tunnelled: bool) -> None:
     server, port = await echo_server()
     client_wire: Wire
     client_wire, server_wire = wires()
-    agreement = Agreement(protocol=TUNNELLED_PORT_FORWARD if is_tunnelled else PORT_FORWARD, is_websocket=is_tunnelled)
+    agreement = NegotiatedProtocol(
+        protocol=TUNNELLED_PORT_FORWARD if is_tunnelled else PORT_FORWARD, is_websocket=is_tunnelled
+    )
     errors: list[str] = []
     if is_tunnelled:
-        client_wire = Tunnel(WebSocket(client_wire, is_server=False))
+        client_wire = WebSocketTunnel(WebSocket(client_wire, is_server=False))
     async with asyncio.timeout(60), asyncio.TaskGroup() as group:
         group.create_task(port_forward.serve(server_wire, agreement, (), _connect, "pod p"))
         async with SpdyConnection(client_wire, is_server=False) as connection:
-            forwarding = Forwarding(connection, errors.append)
+            forwarding = PortForwardSession(connection, errors.append)
 
             async def join(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
                 await forwarding.join(reader, writer, 1, port)
@@ -63,7 +65,7 @@ async def test_refused_connection_is_reported_on_the_error_stream() -> None:
         raise ConnectionRefusedError("connection refused")
 
     async with asyncio.timeout(60), asyncio.TaskGroup() as group:
-        agreement = Agreement(protocol=PORT_FORWARD, is_websocket=False)
+        agreement = NegotiatedProtocol(protocol=PORT_FORWARD, is_websocket=False)
         group.create_task(port_forward.serve(server_wire, agreement, (), connect, "pod p, uid u"))
         async with SpdyConnection(client_wire, is_server=False) as connection:
             headers = {"port": "81", "requestID": "0"}
@@ -80,10 +82,10 @@ async def test_websocket_channels() -> None:
     server, port = await echo_server()
     client_wire, server_wire = wires()
     async with asyncio.timeout(60), asyncio.TaskGroup() as group:
-        agreement = Agreement(protocol="v4.channel.k8s.io", is_websocket=True)
+        agreement = NegotiatedProtocol(protocol="v4.channel.k8s.io", is_websocket=True)
         group.create_task(port_forward.serve(server_wire, agreement, (port, port), _connect, "pod p"))
         socket = WebSocket(client_wire, is_server=False, protocol=agreement.protocol)
-        async with Channels(socket, 4) as channels:
+        async with WebSocketChannels(socket, 4) as channels:
             first = [await stream.read() for stream in channels.streams]
             assert first == [struct.pack("<H", port)] * 4
             await channels.streams[2].write(b"hello")

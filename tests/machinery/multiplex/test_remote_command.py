@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from sampan.machinery.multiplex import remote_command
 from sampan.machinery.multiplex import remote_command as command
-from sampan.machinery.multiplex.channels import V5, Channels
-from sampan.machinery.multiplex.handshake import Agreement
+from sampan.machinery.multiplex.channels import V5, WebSocketChannels
+from sampan.machinery.multiplex.handshake import NegotiatedProtocol
 from sampan.machinery.multiplex.remote_command import RemoteCommandOptions, parse_resizes
 from sampan.machinery.multiplex.spdy import SpdyConnection
 from sampan.machinery.multiplex.websocket import WebSocket
@@ -53,7 +53,9 @@ class FakeProcess:
         self.is_closed = True
 
 
-async def _serve(wire: Wire, agreement: Agreement, options: RemoteCommandOptions, process: FakeProcess) -> None:
+async def _serve(
+    wire: Wire, agreement: NegotiatedProtocol, options: RemoteCommandOptions, process: FakeProcess
+) -> None:
     async def start() -> FakeProcess:
         return process
 
@@ -79,7 +81,7 @@ async def test_v5_protocol_over_a_websocket(code: int) -> None:
         streams[number] += data
 
     async with asyncio.timeout(60), asyncio.TaskGroup() as group:
-        group.create_task(_serve(server_wire, Agreement(protocol=V5, is_websocket=True), ALL, process))
+        group.create_task(_serve(server_wire, NegotiatedProtocol(protocol=V5, is_websocket=True), ALL, process))
         socket = WebSocket(client_wire, is_server=False, protocol=V5)
         status = await remote_command.run_client(socket, output, stdin=_input(b"hello ", b"you"))
     assert (streams[1], streams[2][:1], remote_command.exit_code(status)) == (b"HELLO YOU", b"!", code)
@@ -99,7 +101,9 @@ def test_terminal_is_resized() -> None:
             yield b"x"
 
         async with asyncio.timeout(60), asyncio.TaskGroup() as group:
-            group.create_task(_serve(server_wire, Agreement(protocol=V5, is_websocket=True), TERMINAL, process))
+            group.create_task(
+                _serve(server_wire, NegotiatedProtocol(protocol=V5, is_websocket=True), TERMINAL, process)
+            )
             socket = WebSocket(client_wire, is_server=False, protocol=V5)
             await remote_command.run_client(socket, lambda *_: None, stdin=stdin(), sizes=sizes())
         assert process.sizes == [(80, 24)]
@@ -114,9 +118,9 @@ async def test_older_channel_protocols(protocol: str) -> None:
     client_wire, server_wire = wires()
     process = FakeProcess()
     async with asyncio.timeout(60), asyncio.TaskGroup() as group:
-        group.create_task(_serve(server_wire, Agreement(protocol=protocol, is_websocket=True), ALL, process))
+        group.create_task(_serve(server_wire, NegotiatedProtocol(protocol=protocol, is_websocket=True), ALL, process))
         socket = WebSocket(client_wire, is_server=False, protocol=protocol)
-        async with Channels(socket, 5) as channels:
+        async with WebSocketChannels(socket, 5) as channels:
             await channels.streams[0].write(b"hello")
             assert await channels.streams[1].read() == b"HELLO"
             assert await channels.streams[2].read() == b"!"
@@ -126,7 +130,7 @@ async def test_older_channel_protocols(protocol: str) -> None:
 
 async def test_base64_channel_protocol() -> None:
     client_wire, server_wire = wires()
-    agreement = Agreement(protocol="v4.base64.channel.k8s.io", is_websocket=True)
+    agreement = NegotiatedProtocol(protocol="v4.base64.channel.k8s.io", is_websocket=True)
     async with asyncio.timeout(60), asyncio.TaskGroup() as group:
         group.create_task(_serve(server_wire, agreement, ALL, FakeProcess()))
         socket = WebSocket(client_wire, is_server=False)
@@ -157,7 +161,9 @@ async def test_base64_channel_protocol() -> None:
 async def test_spdy_protocols(protocol: str, code: int, is_status: Callable[[bytes], Any]) -> None:
     client_wire, server_wire = wires()
     async with asyncio.timeout(60), asyncio.TaskGroup() as group:
-        group.create_task(_serve(server_wire, Agreement(protocol=protocol, is_websocket=False), ALL, FakeProcess(code)))
+        group.create_task(
+            _serve(server_wire, NegotiatedProtocol(protocol=protocol, is_websocket=False), ALL, FakeProcess(code))
+        )
         async with SpdyConnection(client_wire, is_server=False) as client:
             streams = {name: await client.open({"streamType": name}) for name in ("error", "stdin", "stdout", "stderr")}
             await streams["stdin"].write(b"hello")
@@ -176,7 +182,7 @@ async def test_a_command_that_cannot_start_is_reported() -> None:
         raise OSError("no such file")
 
     async def serve() -> None:
-        async with command.accept_streams(server_wire, Agreement(protocol=V5, is_websocket=True), ALL) as ends:
+        async with command.accept_streams(server_wire, NegotiatedProtocol(protocol=V5, is_websocket=True), ALL) as ends:
             await command.serve(ends, start)
 
     async with asyncio.timeout(60), asyncio.TaskGroup() as group:
@@ -191,7 +197,7 @@ async def test_process_is_closed_when_the_client_disconnects() -> None:
     client_wire, server_wire = wires()
     process = FakeProcess()
     async with asyncio.timeout(60), asyncio.TaskGroup() as group:
-        task = group.create_task(_serve(server_wire, Agreement(protocol=V5, is_websocket=True), ALL, process))
+        task = group.create_task(_serve(server_wire, NegotiatedProtocol(protocol=V5, is_websocket=True), ALL, process))
         socket = WebSocket(client_wire, is_server=False, protocol=V5)
         await socket.receive()
         await client_wire.close()

@@ -5,9 +5,9 @@ import asyncio
 import pytest
 
 from sampan.machinery.multiplex import spdy_frames as frames
-from sampan.machinery.multiplex.handshake import Stream
+from sampan.machinery.multiplex.handshake import MultiplexedStream
 from sampan.machinery.multiplex.spdy import SpdyConnection
-from sampan.machinery.multiplex.upgrade import Tunnel
+from sampan.machinery.multiplex.upgrade import WebSocketTunnel
 from sampan.machinery.multiplex.websocket import WebSocket
 from sampan.machinery.multiplex.wire import Wire
 from tests.machinery.multiplex.pairs import MemoryWire, wires
@@ -17,10 +17,12 @@ def _make_wires(form: str) -> tuple[Wire, Wire]:
     client_wire, server_wire = wires(most=7 if form == "split" else 0)
     if form != "tunnel":
         return client_wire, server_wire
-    return Tunnel(WebSocket(client_wire, is_server=False)), Tunnel(WebSocket(server_wire, is_server=True))
+    return WebSocketTunnel(WebSocket(client_wire, is_server=False)), WebSocketTunnel(
+        WebSocket(server_wire, is_server=True)
+    )
 
 
-async def _read_all(stream: Stream) -> bytes:
+async def _read_all(stream: MultiplexedStream) -> bytes:
     received = b""
     while data := await stream.read():
         received += data
@@ -135,11 +137,11 @@ async def test_number_of_streams_waiting_to_be_accepted_is_limited() -> None:
 
     client_wire, server_wire = wires()
     async with asyncio.timeout(60), SpdyConnection(server_wire, is_server=True) as server:
-        writer = frames.Writer()
+        writer = frames.SpdyFrameWriter()
         for number in range(1, 4001, 2):
             await client_wire.write(writer.syn_stream(number, {}) + writer.rst_stream(number, 5) + writer.goaway(1))
         await client_wire.write(writer.ping(1))
-        reader, replies = frames.Reader(), list[frames.Frame]()
+        reader, replies = frames.SpdyFrameReader(), list[frames.SpdyFrame]()
         while not any(frame.kind == frames.PING for frame in replies):
             replies += reader.feed(await client_wire.read())
         assert server._accepted.qsize() <= 1001

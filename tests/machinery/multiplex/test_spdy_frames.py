@@ -19,7 +19,7 @@ _headers = st.dictionaries(_texts.map(str.lower).filter(lambda text: text == tex
 
 @given(st.lists(st.tuples(st.integers(1, 1 << 20), _headers, st.binary(max_size=100), st.booleans())), _cuts)
 def test_frames_round_trip(sent: list[tuple[int, dict[str, str], bytes, bool]], cuts: list[int]) -> None:
-    writer, reader, data = spdy_frames.Writer(), spdy_frames.Reader(), b""
+    writer, reader, data = spdy_frames.SpdyFrameWriter(), spdy_frames.SpdyFrameReader(), b""
     for stream, headers, content, is_last in sent:
         data += writer.syn_stream(stream, headers, is_last=is_last) + writer.data(stream, content, is_last=is_last)
         data += writer.syn_reply(stream, headers) + writer.rst_stream(stream, 5) + writer.ping(stream)
@@ -41,7 +41,7 @@ def test_control_frames_with_arbitrary_content_raise_only_bad_spdy_frame(
 ) -> None:
     head = struct.pack(">HHI", 0x8003, kind, flags << 24 | len(content))
     with contextlib.suppress(spdy_frames.BadSpdyFrame):
-        spdy_frames.Reader().feed(head + content + rest)
+        spdy_frames.SpdyFrameReader().feed(head + content + rest)
 
 
 def test_compression_dictionary_is_that_of_the_protocol() -> None:
@@ -64,9 +64,9 @@ def _header_bombs(size: int) -> bytes:
 
 _EXPENSIVE = {
     "header bombs": _header_bombs(_SIZE),
-    "pings": spdy_frames.Writer().ping(1) * (_SIZE // 12),
-    "empty data": spdy_frames.Writer().data(1, b"") * (_SIZE // 8),
-    "goaways": spdy_frames.Writer().goaway(1) * (_SIZE // 16),
+    "pings": spdy_frames.SpdyFrameWriter().ping(1) * (_SIZE // 12),
+    "empty data": spdy_frames.SpdyFrameWriter().data(1, b"") * (_SIZE // 8),
+    "goaways": spdy_frames.SpdyFrameWriter().goaway(1) * (_SIZE // 16),
 }
 
 
@@ -76,7 +76,7 @@ def test_cost_of_reading_frames_is_bounded(name: str, piece: int) -> None:
     data = _EXPENSIVE[name]
 
     def feed() -> None:
-        reader = spdy_frames.Reader()
+        reader = spdy_frames.SpdyFrameReader()
         for at in range(0, len(data), piece):
             reader.feed(data[at : at + piece])
 
@@ -88,4 +88,4 @@ def test_too_long_compressed_headers_are_rejected() -> None:
     block = deflate.compress(bytes(8 << 20)) + deflate.flush(zlib.Z_SYNC_FLUSH)
     content = struct.pack(">IIH", 1, 0, 0) + block
     with pytest.raises(spdy_frames.BadSpdyFrame, match="too long"):
-        spdy_frames.Reader().feed(struct.pack(">HHI", 0x8003, 1, len(content)) + content)
+        spdy_frames.SpdyFrameReader().feed(struct.pack(">HHI", 0x8003, 1, len(content)) + content)

@@ -58,7 +58,7 @@ _EXPENSIVE = {
     "small fragments": b"\x02\x80abcd" + b"\x00\x81abcdx" * (_SIZE // 7),
     "pings": b"\x89\x80abcd" * (_SIZE // 6),
     "small messages": b"\x82\x81abcdx" * (_SIZE // 7),
-    "incomplete large frame": b"\x82\xff" + struct.pack(">Q", websocket.MOST) + b"abcd" + bytes(_SIZE),
+    "incomplete large frame": b"\x82\xff" + struct.pack(">Q", websocket.MAX_MESSAGE_BYTES) + b"abcd" + bytes(_SIZE),
 }
 
 

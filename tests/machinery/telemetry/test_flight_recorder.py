@@ -39,7 +39,7 @@ def slice_of(*endpoints: Endpoint) -> EndpointSlice:
 def trace_endpoints(before: EndpointSlice | None, after: EndpointSlice, *, takes_not_ready: bool = False) -> list[str]:
     recorder = FlightRecorder(clock=VirtualClock())
     trace = PodAddressTrace(recorder=recorder, component="dns", action="add to DNS")
-    trace.note_endpoints(before, after, "web", takes_not_ready=takes_not_ready)
+    trace.record_endpoints(before, after, "web", takes_not_ready=takes_not_ready)
     assert {(record.component, record.action, record.outcome) for record in recorder.records_since()} <= {
         ("dns", "add to DNS", "web")
     }

@@ -11,11 +11,11 @@ from sampan.api.types.core_v1 import Service, ServicePort, ServiceSpec
 from sampan.api.types.discovery_v1 import Endpoint, EndpointConditions, EndpointPort, EndpointSlice
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.machinery.object_key import key_of
-from sampan.machinery.telemetry.metrics import Distribution
+from sampan.machinery.telemetry.metrics import Histogram
 from sampan.network.dns.config import ZoneConfig
 from sampan.network.dns.record_table import SERVICE_NAME_LABEL, RecordTable
 from sampan.network.dns.records import service_records, slice_records
-from sampan.network.dns.responder import DnsTransport, Forward, Responder
+from sampan.network.dns.responder import DnsTransport, ForwardDecision, Responder
 
 HTTP = (("http", "TCP", 80),)
 
@@ -88,7 +88,7 @@ def responder_of(table: RecordTable, *, is_synced: bool = True) -> Responder:
 
 
 def transport(protocol: str = "udp") -> DnsTransport:
-    return DnsTransport(protocol=protocol, family="1", durations=Distribution((1.0,)))
+    return DnsTransport(protocol=protocol, family="1", durations=Histogram((1.0,)))
 
 
 def ask(
@@ -98,7 +98,7 @@ def ask(
     query = dns.message.make_query(name, type, **options)
     result = responder.respond(query.to_wire(), transport(protocol))
     assert result is not None
-    assert not isinstance(result, Forward), f"{name} is forwarded"
+    assert not isinstance(result, ForwardDecision), f"{name} is forwarded"
     message = dns.message.from_wire(result)
     assert query.is_response(message)
     return message

@@ -17,7 +17,7 @@ from sampan.machinery.clock import RealClock, VirtualClock
 from sampan.network.dns import forwarder as forwarder_module
 from sampan.network.dns.config import ForwarderConfig
 from sampan.network.dns.forwarder import Forwarder
-from sampan.network.dns.responder import Forward
+from sampan.network.dns.responder import ForwardDecision
 from sampan.network.dns.upstreams import UpstreamAddress, UpstreamConfig
 from sampan.network.dns.wire import name_bytes, parse_query
 from tests.eventually import eventually
@@ -51,9 +51,9 @@ async def running_forwarder(
             task.cancel()
 
 
-def forward(name: str, type: str = "A", aliases: tuple[str, ...] = (), **options: Any) -> Forward:
+def forward(name: str, type: str = "A", aliases: tuple[str, ...] = (), **options: Any) -> ForwardDecision:
     query = parse_query(dns.message.make_query(name, type, **options).to_wire())
-    return Forward(query, tuple(map(name_bytes, aliases)))
+    return ForwardDecision(query, tuple(map(name_bytes, aliases)))
 
 
 async def resolve(forwarder: Forwarder, name: str, type: str = "A", **options: Any) -> dns.message.Message:

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sampan.network.dns.responder import Forward, Responder
+from sampan.network.dns.responder import ForwardDecision, Responder
 from tests.input_cost import is_quick
 from tests.network.dns.objects import (
     answer_texts,
@@ -106,10 +106,10 @@ def test_responses_beyond_the_limit_of_tcp_are_truncated() -> None:
 
 def test_names_outside_the_cluster_domain_are_forwarded(responder: Responder) -> None:
     decision = responder.respond(dns.message.make_query("example.com", "A").to_wire(), transport())
-    assert isinstance(decision, Forward)
+    assert isinstance(decision, ForwardDecision)
     assert decision.aliases == ()
     decision = responder.respond(dns.message.make_query("out.default.svc.cluster.local", "A").to_wire(), transport())
-    assert isinstance(decision, Forward)
+    assert isinstance(decision, ForwardDecision)
     assert decision.aliases == (b"\x03www\x07example\x03com\0",)
     assert answer_texts(ask(responder, "out.default.svc.cluster.local", "CNAME")) == ["CNAME www.example.com."]
 
@@ -118,7 +118,9 @@ def test_cluster_names_get_servfail_until_the_table_is_synced() -> None:
     responder = responder_of(record_table([(service("web", "10.96.0.5"), [])]), is_synced=False)
     for name, type in ((NAME, "A"), ("other.default.svc.cluster.local", "A"), ("5.0.96.10.in-addr.arpa", "PTR")):
         assert answer_texts(ask(responder, name, type)) == ["SERVFAIL"]
-    assert isinstance(responder.respond(dns.message.make_query("example.com", "A").to_wire(), transport()), Forward)
+    assert isinstance(
+        responder.respond(dns.message.make_query("example.com", "A").to_wire(), transport()), ForwardDecision
+    )
 
 
 def rcode(responder: Responder, message: bytes) -> str:
@@ -185,7 +187,7 @@ def test_any_message_gets_a_well_formed_response_or_none(message: bytes) -> None
         assert parsed.flags & dns.flags.QR
         assert result[:2] == message[:2]
         assert len(result) <= 1232
-    elif isinstance(result, Forward):
+    elif isinstance(result, ForwardDecision):
         assert result.query.question in (message[12 : 12 + len(result.query.question)], result.query.question)
     else:
         assert len(message) < 12 or message[2] & 0x80

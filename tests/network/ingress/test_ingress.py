@@ -298,7 +298,7 @@ def _port_of(address: str) -> int:
 def test_connections_beyond_the_limit_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     """A connection beyond the limit is accepted when another connection is closed."""
     other_listeners = 1  # the HTTPS listener waits for a connection too
-    monkeypatch.setattr("sampan.network.ingress.node_server.MOST_CONNECTIONS", 3 + other_listeners)
+    monkeypatch.setattr("sampan.network.ingress.node_server.MAX_CONNECTIONS", 3 + other_listeners)
 
     async def test(lab: IngressLab) -> None:
         open_connections = [await asyncio.open_connection(ADDRESS, lab.http_port) for _ in range(3)]

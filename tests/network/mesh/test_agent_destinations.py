@@ -6,13 +6,13 @@ from ipaddress import ip_interface, ip_network
 import pytest
 
 from sampan.network.mesh.agent import accept_destinations
-from sampan.network.mesh.mesh_plan import Machine
+from sampan.network.mesh.mesh_plan import MeshMachine
 
 CLUSTER = [ip_network("10.200.0.0/16"), ip_network("fd00:200::/56")]
 
 
-def machine(address: str, *destinations: str) -> Machine:
-    return Machine(
+def machine(address: str, *destinations: str) -> MeshMachine:
+    return MeshMachine(
         nodes=[address],
         interfaces=[ip_interface(address)],
         destinations=[ip_network(destination) for destination in destinations],
@@ -23,7 +23,7 @@ OWN = machine("10.0.0.1/24", "10.200.0.0/24", "fd00:200::/64")
 OLDER = machine("10.0.0.2/24", "10.200.1.0/24", "172.30.0.2/32")
 
 
-def accepted_destinations(other: Machine, cluster: Sequence[object] = CLUSTER) -> list[str]:
+def accepted_destinations(other: MeshMachine, cluster: Sequence[object] = CLUSTER) -> list[str]:
     older, last = accept_destinations(OWN, [OLDER, other], cluster)  # type: ignore[arg-type]
     assert list(older.destinations) == list(OLDER.destinations)
     return [str(destination) for destination in last.destinations]

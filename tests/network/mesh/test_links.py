@@ -13,7 +13,7 @@ import pytest
 from sampan.machinery.linux.network_namespace import run_in_network
 from sampan.network.mesh.config import ROUTES, VXLAN, can_create
 from sampan.network.mesh.links import MeshLinks, has_leftovers, wireguard_settings
-from sampan.network.mesh.mesh_plan import Machine, MeshPlan, plan_mesh
+from sampan.network.mesh.mesh_plan import MeshMachine, MeshPlan, plan_mesh
 from tests.network.machines import Machines
 from tests.network.pods.lab import listening, needs_network, observe_source
 
@@ -33,13 +33,13 @@ def run_with_links(namespace: Path, call: Callable[[MeshLinks], T]) -> T:
     return run_in_network(namespace, work)
 
 
-def machine(address: str, cidr: str, *offered: str) -> Machine:
-    return Machine(
+def machine(address: str, cidr: str, *offered: str) -> MeshMachine:
+    return MeshMachine(
         nodes=[address], interfaces=[ip_interface(address)], destinations=[ip_network(cidr)], offered=offered
     )
 
 
-def apply(namespace: Path, own: Machine, *others: Machine) -> None:
+def apply(namespace: Path, own: MeshMachine, *others: MeshMachine) -> None:
     plan = plan_mesh(own, others, wireguard_port=51820)
     run_with_links(namespace, lambda links: links.apply(plan, own.interfaces[0], ""))
 

@@ -14,7 +14,7 @@ from sampan.network.mesh.mesh_plan import (
     ENDPOINT,
     OFFERED,
     PUBLIC_KEY,
-    Machine,
+    MeshMachine,
     MeshPlan,
     MeshRoute,
     annotations_of,
@@ -38,8 +38,10 @@ def node(name: str, address: str, *cidrs: str, annotations: dict[str, str] | Non
     )
 
 
-def machine(*addresses: str, cidrs: Sequence[str] = (), offered: Sequence[str] = EVERYTHING, key: str = "") -> Machine:
-    return Machine(
+def machine(
+    *addresses: str, cidrs: Sequence[str] = (), offered: Sequence[str] = EVERYTHING, key: str = ""
+) -> MeshMachine:
+    return MeshMachine(
         nodes=[addresses[0]],
         interfaces=[ip_interface(address) for address in addresses],
         destinations=[ip_network(cidr) for cidr in cidrs],
@@ -53,7 +55,7 @@ NEAR = machine("10.0.0.2/24", cidrs=["10.200.1.0/24"], key="near")
 FAR = machine("10.9.0.3/24", cidrs=["10.200.2.0/24"], key="far")
 
 
-def plan(*others: Machine, own: Machine = OWN) -> MeshPlan:
+def plan(*others: MeshMachine, own: MeshMachine = OWN) -> MeshPlan:
     return plan_mesh(own, others, wireguard_port=51820)
 
 
@@ -112,7 +114,7 @@ def test_ipv6_pods_need_an_ipv6_subnet_for_routes() -> None:
 
 @pytest.mark.parametrize("first", [OWN, NEAR, FAR, replace(FAR, offered=(VXLAN,)), replace(FAR, public_key="")])
 @pytest.mark.parametrize("other", [OWN, NEAR, FAR, replace(NEAR, offered=(VXLAN, ROUTES)), machine("fd00::1/64")])
-def test_backend_choice_is_symmetric(first: Machine, other: Machine) -> None:
+def test_backend_choice_is_symmetric(first: MeshMachine, other: MeshMachine) -> None:
     assert choose_backend(first, other) == choose_backend(other, first)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from sampan.machinery.linux.network_namespace import run_in_network
 from sampan.network.pods import links
-from sampan.network.pods.links import Links
+from sampan.network.pods.links import PodLinks
 from tests.network.pods.lab import Lab, needs_network
 
 
@@ -23,7 +23,7 @@ def test_delete_continues_past_a_link_that_the_kernel_has_removed(lab: Lab, monk
     def work() -> list[str]:
         for name in ("left0", "left1"):
             subprocess.run(["ip", "link", "add", name, "type", "veth", "peer", "name", f"{name}p"], check=True)
-        pod_links = Links("br0", "test")
+        pod_links = PodLinks("br0", "test")
         try:
             pod_links.delete("gone0", "left0", "left1")
         finally:

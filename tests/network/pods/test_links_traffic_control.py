@@ -15,7 +15,7 @@ from sampan.machinery.linux.network_namespace import run_in_network
 from sampan.network.pods import BridgeConfig, BridgeNetwork
 from sampan.network.pods.links import shaper_of
 from sampan.runtimes.contract import RuntimeFailure
-from sampan.runtimes.network import UNLIMITED, Bandwidth, bandwidth_of
+from sampan.runtimes.network import UNLIMITED, PodBandwidth, bandwidth_of
 from tests.network.pods.lab import Lab, listening, needs_network
 
 LIMIT = 8_000_000
@@ -28,12 +28,12 @@ SLOW_S = 0.4
     ("annotations", "expected"),
     [
         ({}, UNLIMITED),
-        ({"kubernetes.io/ingress-bandwidth": "10M"}, Bandwidth(ingress_bits_per_s=10_000_000)),
-        ({"kubernetes.io/egress-bandwidth": "1Mi"}, Bandwidth(egress_bits_per_s=1 << 20)),
+        ({"kubernetes.io/ingress-bandwidth": "10M"}, PodBandwidth(ingress_bits_per_s=10_000_000)),
+        ({"kubernetes.io/egress-bandwidth": "1Mi"}, PodBandwidth(egress_bits_per_s=1 << 20)),
     ],
     ids=["none", "ingress", "egress"],
 )
-def test_bandwidth_limits_are_read_from_annotations(annotations: dict[str, str], expected: Bandwidth) -> None:
+def test_bandwidth_limits_are_read_from_annotations(annotations: dict[str, str], expected: PodBandwidth) -> None:
     assert bandwidth_of(annotations) == expected
 
 
@@ -75,7 +75,7 @@ def test_the_bandwidth_of_a_pod_is_limited_in_each_direction(lab: Lab, tmp_path:
         network.use_pod_cidrs(["10.77.0.0/24"])
         async with network:
             first = (await network.attach("free", free, ()))[0]
-            limits = Bandwidth(ingress_bits_per_s=LIMIT, egress_bits_per_s=LIMIT)
+            limits = PodBandwidth(ingress_bits_per_s=LIMIT, egress_bits_per_s=LIMIT)
             second = (await network.attach("slow", slow, (), limits))[0]
             assert measure_sending_time(free, slow, second) > SLOW_S
             assert measure_sending_time(slow, free, first) > SLOW_S

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from sampan.network.pods import rules
 from sampan.network.pods.nft import run_nft
 from sampan.network.pods.records import HostPortMapping, PodNetworkRecord, host_port_mappings
-from sampan.network.pods.rules import Element, port_conflict, port_elements, port_errors
+from sampan.network.pods.rules import SetElement, port_conflict, port_elements, port_errors
 from sampan.runtimes.config import PortMapping
 from tests.network.pods.lab import Lab, needs_network
 
 NETWORKS = [ip_network("10.1.0.0/24"), ip_network("fd01::/64")]
-RULES = rules.Rules(bridge="tst0", pods=NETWORKS, cluster=[ip_network("10.0.0.0/8")])
+RULES = rules.PodNetworkRules(bridge="tst0", pods=NETWORKS, cluster=[ip_network("10.0.0.0/8")])
 
 
 def record(uid: str = "a", *ports: PortMapping, last: int = 2) -> PodNetworkRecord:
@@ -41,7 +41,7 @@ def port(host: int, to: int = 80, protocol: str = "TCP", ip: str = "") -> PortMa
         (port(80, ip="2001:db8:0::1"), {("bound6", "2001:db8::1 . tcp . 80", "fd01::2 . 80")}),
     ],
 )
-def test_host_port_mappings_become_set_elements(mapping: PortMapping, expected: set[Element]) -> None:
+def test_host_port_mappings_become_set_elements(mapping: PortMapping, expected: set[SetElement]) -> None:
     all_elements = port_elements(record("a", mapping))
     assert {element for element in all_elements if not element.set.startswith("own")} == expected
     assert {element.key for element in all_elements if element.set.startswith("own")} == {
@@ -91,7 +91,7 @@ def test_table_text_does_not_depend_on_order(ports: list[HostPortMapping], seed:
     )
     in_order = list(port_elements(pod_record))
     shuffled = random.Random(seed).sample(in_order, len(in_order))
-    reversed_rules = rules.Rules(bridge="tst0", pods=NETWORKS[::-1], cluster=RULES.cluster)
+    reversed_rules = rules.PodNetworkRules(bridge="tst0", pods=NETWORKS[::-1], cluster=RULES.cluster)
     assert rules.table_text(RULES, in_order) == rules.table_text(reversed_rules, shuffled)
 
 
@@ -101,7 +101,7 @@ def test_nft_applies_rule_texts_repeatedly(lab: Lab, sees_bridged: bool) -> None
     pod_elements = list(
         port_elements(record("a", port(80), port(80, protocol="UDP"), port(81, protocol="SCTP", ip="192.0.2.1")))
     )
-    pod_rules = rules.Rules(bridge="tst0", pods=NETWORKS, sees_bridged=sees_bridged)
+    pod_rules = rules.PodNetworkRules(bridge="tst0", pods=NETWORKS, sees_bridged=sees_bridged)
 
     async def main() -> None:
         for text in (

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from sampan.api.types.networking_v1 import NetworkPolicyIngressRule, NetworkPolicyPeer, NetworkPolicySpec
 from sampan.machinery.linux.network_namespace import run_in_network
 from sampan.network.nft import run_nft
-from sampan.network.policy.table import Chain
+from sampan.network.policy.table import TableChain
 from tests.network.pods.lab import NODE_IP, listening, needs_network
 from tests.network.policy import objects
 from tests.network.policy.policy_lab import PODS, PolicyLab
@@ -187,7 +187,7 @@ def test_policy_rejected_by_nft_allows_no_traffic_and_other_policies_stay(
         policy_lab.policy(f"x/to-{name}", spec)
     compiler = policy_lab.enforcer.compiler
     chain = next(chain for chain, key in compiler.policy_chains().items() if key.name == "to-a")
-    compiler.table.put_chain(chain, Chain(["ip saddr 10.0.0.0/99 accept"]))
+    compiler.table.put_chain(chain, TableChain(["ip saddr 10.0.0.0/99 accept"]))
     policy_lab.commit()
     assert "network policy x/to-a is not enforced, and allows no traffic" in caplog.text
     expected = {

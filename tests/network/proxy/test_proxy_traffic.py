@@ -23,7 +23,7 @@ from sampan.network.pods import BridgeConfig, BridgeNetwork, sysctls
 from sampan.network.proxy.config import ProxyConfig, node_facts
 from sampan.network.proxy.nftables.compiler import ServiceCompiler
 from sampan.network.proxy.nftables.families import FAMILIES_BY_NAME
-from sampan.network.proxy.nftables.proxy_table import Generation, ProxyTable
+from sampan.network.proxy.nftables.proxy_table import ProxyTable, RulesetGeneration
 from sampan.network.proxy.services import FAMILIES
 from sampan.network.proxy.tracker import ServiceTracker
 from tests.eventually import wait_until
@@ -62,7 +62,7 @@ class ServiceLab:
         for family in FAMILIES:
             facts = node_facts(config, family, node_ips=[NODE_IP, NODE_IP6], service_cidrs=SERVICE_CIDRS)
             compiler = ServiceCompiler(FAMILIES_BY_NAME[family], config, facts)
-            table = ProxyTable(compiler=compiler, generation=Generation(), monotonic=time.monotonic)
+            table = ProxyTable(compiler=compiler, generation=RulesetGeneration(), monotonic=time.monotonic)
             table.rebuild(compiler, {})
             self.tables.append(table)
 

@@ -14,9 +14,9 @@ from sampan.network.proxy.services import (
     IPV6,
     SERVICE_PROXY_NAME,
     EndpointInfo,
+    ProxyTopology,
     ServicePortName,
     ServicePortState,
-    Topology,
     service_of_slice,
     service_ports,
 )
@@ -38,7 +38,7 @@ def resolve_port(spec: dict[str, object], *endpoints: object, zone: str = "a") -
         service("web", node_port, **spec),  # type: ignore[arg-type]
         [endpoint_slice("web", *endpoints)],  # type: ignore[arg-type]
         (IPV4,),
-        Topology(node_name=NODE, zone=zone),
+        ProxyTopology(node_name=NODE, zone=zone),
     )
     return states.ports[0]
 
@@ -58,7 +58,7 @@ class TestHostileServices:
         infos = service_ports(hostile)
         assert len(infos) * (len(infos[0].external_ips) + len(infos[0].source_ranges)) <= SERVICE_ADDRESS_PORTS
         assert infos[0].external_ips is infos[-1].external_ips
-        (problem,) = resolve(hostile, (), (IPV4,), Topology(node_name=NODE)).problems
+        (problem,) = resolve(hostile, (), (IPV4,), ProxyTopology(node_name=NODE)).problems
         assert "only 12 of its 2000 ports are proxied" in problem
 
     def test_ports_times_endpoints_are_limited(self) -> None:
@@ -68,7 +68,7 @@ class TestHostileServices:
         hostile = service("web", *(port(number, name=name) for number, name in enumerate(names, 1)))
 
         def states() -> ResolvedService:
-            return resolve(hostile, [slice], (IPV4,), Topology(node_name=NODE))
+            return resolve(hostile, [slice], (IPV4,), ProxyTopology(node_name=NODE))
 
         assert is_quick(states)
         assert sum(len(state.endpoints) for state in states().ports) <= SERVICE_ENDPOINT_PORTS
@@ -81,7 +81,7 @@ class TestHostileServices:
         hostile = endpoint_slice("web", endpoint("10.1.0.2"), name="web-2")
         hostile.ports = [EndpointPort(name="", port=number, protocol="TCP")]
         slices = [endpoint_slice("web", endpoint("10.1.0.1")), hostile]
-        (state,) = resolve(service(), slices, (IPV4,), Topology(node_name=NODE)).ports
+        (state,) = resolve(service(), slices, (IPV4,), ProxyTopology(node_name=NODE)).ports
         assert [str(endpoint) for endpoint in state.endpoints] == ["10.1.0.1:8080"]
 
 
@@ -184,7 +184,7 @@ class TestEndpoints:
             service("web", port(53, name="dns", protocol="UDP"), port(53, name="dns", protocol="TCP")),
             [endpoint_slice("web", endpoint("10.0.0.1"), port_name="dns", protocol="UDP", number=5353)],
             (IPV4,),
-            Topology(node_name=NODE),
+            ProxyTopology(node_name=NODE),
         )
         assert {s.info.name: [str(e) for e in s.endpoints] for s in states.ports} == {
             ServicePortName("default", "web", "dns", "UDP"): ["10.0.0.1:5353"],
@@ -201,7 +201,7 @@ class TestEndpoints:
                 service(),
                 [endpoint_slice("web", first, name="a"), endpoint_slice("web", second, name="b")],
                 (IPV4,),
-                Topology(node_name=NODE),
+                ProxyTopology(node_name=NODE),
             ).ports
             assert [e.is_terminating for e in state.endpoints] == [False]
 

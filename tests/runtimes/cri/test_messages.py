@@ -7,13 +7,13 @@ import pytest
 from sampan.runtimes import contract
 from sampan.runtimes.config import (
     ContainerConfig,
-    Dns,
+    ContainerResources,
+    ContainerSecurity,
     Mount,
-    Namespaces,
+    NamespaceOptions,
     PortMapping,
-    Resources,
+    ResolverConfig,
     SandboxConfig,
-    Security,
 )
 from sampan.runtimes.contract import ContainerUser
 from sampan.runtimes.cri import messages
@@ -33,11 +33,11 @@ def test_sandbox_message() -> None:
         namespace="ns",
         name="p",
         log_directory=Path("/logs/p"),
-        dns=Dns(servers=["10.0.0.10"], searches=["a.test"]),
+        dns=ResolverConfig(servers=["10.0.0.10"], searches=["a.test"]),
         ports=[PortMapping(protocol="UDP", container_port=53, host_port=5353)],
         labels={"app": "web"},
-        namespaces=Namespaces(network="node", pid="pod"),
-        security=Security(user=7),
+        namespaces=NamespaceOptions(network="node", pid="pod"),
+        security=ContainerSecurity(user=7),
     )
     message = sandbox_message(config, 3, "node-1")
     assert (message.metadata.uid, message.metadata.attempt, message.log_directory) == ("u", 3, "/logs/p")
@@ -68,9 +68,9 @@ def test_container_message() -> None:
             Mount(source=Path("/a"), target="/b", is_read_only=True, propagation="rshared"),
             Mount(source=Path("/"), target="/i", image="other:1"),
         ],
-        security=Security(added=["CAP_NET_ADMIN"], dropped=["all"], user=0),
+        security=ContainerSecurity(added=["CAP_NET_ADMIN"], dropped=["all"], user=0),
         stop_signal="SIGUSR1",
-        namespaces=Namespaces(pid="target", target="containerd://abc"),
+        namespaces=NamespaceOptions(pid="target", target="containerd://abc"),
     )
     message = container_message(config, POD, "node-1")
     assert (message.metadata.attempt, message.log_path) == (2, "c/2.log")
@@ -96,8 +96,8 @@ def test_stop_signals(signal: str, number: int) -> None:
 
 
 def test_removed_limits_are_sent_explicitly() -> None:
-    assert build_limits_update(Resources(cpu_quota=0)).cpu_quota == -1
-    assert build_limits_update(Resources(memory_bytes=5)).memory_swap_limit_in_bytes == 5
+    assert build_limits_update(ContainerResources(cpu_quota=0)).cpu_quota == -1
+    assert build_limits_update(ContainerResources(memory_bytes=5)).memory_swap_limit_in_bytes == 5
 
 
 def test_container_and_sandbox_status_are_parsed() -> None:

@@ -6,7 +6,15 @@ from typing import Any
 import pytest
 
 from sampan.runtimes import contract
-from sampan.runtimes.config import ContainerConfig, Namespaces, PortMapping, Profile, Resources, SandboxConfig, Security
+from sampan.runtimes.config import (
+    ContainerConfig,
+    ContainerResources,
+    ContainerSecurity,
+    NamespaceOptions,
+    PortMapping,
+    SandboxConfig,
+    SecurityProfile,
+)
 from sampan.runtimes.contract import ContainerUser, RuntimeFailure
 from sampan.runtimes.docker import messages
 
@@ -36,7 +44,7 @@ def test_body_of_the_pause_container(network: str, mode: str, ports: set[str]) -
     config = POD
     if network == "host":
         config = SandboxConfig(
-            uid="u", namespace="ns", name="p", log_directory=Path("/l"), namespaces=Namespaces(network="node")
+            uid="u", namespace="ns", name="p", log_directory=Path("/l"), namespaces=NamespaceOptions(network="node")
         )
     body = messages.sandbox_body(config, 2, "n", image="pause", network="bridge" if network == "host" else network)
     assert body["HostConfig"]["NetworkMode"] == mode
@@ -47,37 +55,39 @@ def test_body_of_the_pause_container(network: str, mode: str, ports: set[str]) -
 def test_container_joins_the_namespaces_of_the_pause_container() -> None:
     host = _host()
     assert (host["NetworkMode"], host["IpcMode"], host["PidMode"]) == ("container:PAUSE", "container:PAUSE", "")
-    assert _host(namespaces=Namespaces(pid="pod"))["PidMode"] == "container:PAUSE"
-    assert _host(namespaces=Namespaces(pid="target", target="docker://x"))["PidMode"] == "container:x"
+    assert _host(namespaces=NamespaceOptions(pid="pod"))["PidMode"] == "container:PAUSE"
+    assert _host(namespaces=NamespaceOptions(pid="target", target="docker://x"))["PidMode"] == "container:x"
 
 
 @pytest.mark.parametrize(
     ("security", "user"),
     [
-        (Security(), ""),
-        (Security(user=0), "0"),
-        (Security(user=1, group=2), "1:2"),
-        (Security(group=2), "0:2"),
-        (Security(username="app"), "app"),
+        (ContainerSecurity(), ""),
+        (ContainerSecurity(user=0), "0"),
+        (ContainerSecurity(user=1, group=2), "1:2"),
+        (ContainerSecurity(group=2), "0:2"),
+        (ContainerSecurity(username="app"), "app"),
     ],
 )
-def test_user_in_the_body_of_a_container(security: Security, user: str) -> None:
+def test_user_in_the_body_of_a_container(security: ContainerSecurity, user: str) -> None:
     body = messages.container_body(_container(security=security), POD, "n", pause="x")
     assert body["User"] == user
 
 
 def test_seccomp_and_apparmor_profiles() -> None:
     assert set(_host()["SecurityOpt"]) == {"seccomp=unconfined", "apparmor=unconfined"}
-    default = Security(
-        seccomp=Profile(), apparmor=Profile(type="Localhost", local="mine"), may_not_gain_privileges=True
+    default = ContainerSecurity(
+        seccomp=SecurityProfile(),
+        apparmor=SecurityProfile(type="Localhost", local="mine"),
+        may_not_gain_privileges=True,
     )
     assert set(_host(security=default)["SecurityOpt"]) == {"no-new-privileges", "apparmor=mine"}
 
 
 def test_removed_limits_are_sent_explicitly() -> None:
-    assert messages.build_limits_update(Resources())["CpuQuota"] == -1
-    assert messages.build_limits_update(Resources(cpu_quota=5))["CpuQuota"] == 5
-    assert "Memory" not in messages.limits(Resources())
+    assert messages.build_limits_update(ContainerResources())["CpuQuota"] == -1
+    assert messages.build_limits_update(ContainerResources(cpu_quota=5))["CpuQuota"] == 5
+    assert "Memory" not in messages.limits(ContainerResources())
 
 
 def test_container_state_is_parsed() -> None:

@@ -15,9 +15,9 @@ from sampan.machinery.linux.network_namespace import run_in_network
 from sampan.runtimes.config import PortMapping
 from sampan.runtimes.docker import DockerRuntime
 from sampan.runtimes.docker.client import DockerClient
-from sampan.runtimes.network import UNLIMITED, Bandwidth, NoNetwork
+from sampan.runtimes.network import UNLIMITED, NoNetwork, PodBandwidth
 from sampan.testing.runtime_conformance import Subject
-from sampan.testing.runtime_conformance.bench import Bench, open_bench
+from sampan.testing.runtime_conformance.bench import RuntimeBench, open_bench
 from tests.eventually import eventually
 from tests.ports import free_ports
 from tests.runtimes import engines, leftovers
@@ -36,7 +36,9 @@ def engine() -> Iterator[Engine]:
         yield engine
 
 
-def run_with_bench(engine: Engine, directory: Path, work: Callable[[Bench], Awaitable[None]], **settings: Any) -> None:
+def run_with_bench(
+    engine: Engine, directory: Path, work: Callable[[RuntimeBench], Awaitable[None]], **settings: Any
+) -> None:
     def open_runtime(on_change: Callable[[str], None]) -> DockerRuntime:
         return DockerRuntime(
             socket=str(engine.socket),
@@ -87,7 +89,7 @@ def own_network(engine: Engine) -> Iterator[str]:
 def test_pod_on_a_docker_network_is_reachable(engine: Engine, own_network: str, tmp_path: Path) -> None:
     (port,) = free_ports(1)
 
-    async def work(bench: Bench) -> None:
+    async def work(bench: RuntimeBench) -> None:
         pod = await bench.sandbox(ports=[PortMapping(container_port=80, host_port=port, host_ip="127.0.0.1")])
         (ip,) = bench.runtime.pod_report(pod).ips
         assert ipaddress.ip_address(ip) in ipaddress.ip_network(_SUBNET)
@@ -119,7 +121,7 @@ class _RecordingNetwork(NoNetwork):
         self.attached: dict[str, list[str]] = {}
 
     async def attach(
-        self, uid: str, namespace: Path, ports: Sequence[PortMapping], bandwidth: Bandwidth = UNLIMITED
+        self, uid: str, namespace: Path, ports: Sequence[PortMapping], bandwidth: PodBandwidth = UNLIMITED
     ) -> Sequence[str]:
         def links() -> list[str]:
             with socket.socket() as link:
@@ -139,7 +141,7 @@ class _RecordingNetwork(NoNetwork):
 def test_pod_is_attached_to_and_detached_from_the_node_network(engine: Engine, tmp_path: Path) -> None:
     network = _RecordingNetwork()
 
-    async def work(bench: Bench) -> None:
+    async def work(bench: RuntimeBench) -> None:
         pod = await bench.sandbox()
         assert network.attached == {pod.metadata.uid: ["lo"]}
         assert list(bench.runtime.pod_report(pod).ips) == ["192.0.2.7"]

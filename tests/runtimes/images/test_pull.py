@@ -11,9 +11,9 @@ import pytest
 
 from sampan.machinery.clock import RealClock
 from sampan.runtimes.images import ImageStore, parse_reference
-from sampan.runtimes.images.credentials import Credentials, Keyring, read_docker_config
+from sampan.runtimes.images.credentials import Keyring, RegistryCredentials, read_docker_config
 from sampan.runtimes.images.manifests import Platform
-from sampan.runtimes.images.pull import PullConfig, Puller, PullFailed
+from sampan.runtimes.images.pull import ImagePuller, PullConfig, PullFailed
 from tests.runtimes.images.builders import MadeImage, digest, index_of
 from tests.runtimes.images.registry import FakeRegistry, serving
 
@@ -21,7 +21,7 @@ AMD = Platform("amd64", "linux")
 NO_CREDENTIALS = Keyring()
 
 
-Scenario = Callable[[Puller, ImageStore, str], Awaitable[None]]
+Scenario = Callable[[ImagePuller, ImageStore, str], Awaitable[None]]
 
 
 def run_scenario(
@@ -31,7 +31,7 @@ def run_scenario(
         async with asyncio.timeout(60), serving(registry) as address:
             store = ImageStore(directory / "images")
             pull_config = config(address) if config is not None else PullConfig(platform=AMD)
-            async with Puller(store=store, clock=RealClock(), config=pull_config) as puller:
+            async with ImagePuller(store=store, clock=RealClock(), config=pull_config) as puller:
                 await scenario(puller, store, address)
 
     asyncio.run(main())
@@ -45,7 +45,7 @@ def test_pull_fetches_only_missing_blobs(tmp_path: Path) -> None:
     registry, pushed = FakeRegistry(), image()
     registry.add("team/app", "1", pushed)
 
-    async def scenario(puller: Puller, store: ImageStore, address: str) -> None:
+    async def scenario(puller: ImagePuller, store: ImageStore, address: str) -> None:
         steps: list[tuple[str, int, int]] = []
         image = await puller.pull(
             parse_reference(f"{address}/team/app:1"), NO_CREDENTIALS, lambda *progress: steps.append(progress)
@@ -68,7 +68,7 @@ def test_image_of_the_platform_is_chosen_from_an_index(tmp_path: Path) -> None:
     registry = FakeRegistry()
     registry.add("team/app", "1", own, other, index=index)
 
-    async def scenario(puller: Puller, store: ImageStore, address: str) -> None:
+    async def scenario(puller: ImagePuller, store: ImageStore, address: str) -> None:
         image = await puller.pull(parse_reference(f"{address}/team/app:1"), NO_CREDENTIALS)
         assert image.id == own.id
         assert f"{address}/team/app@{digest(index)}" in image.digests
@@ -82,14 +82,14 @@ def test_pull_requires_valid_credentials(tmp_path: Path, auth: str) -> None:
     registry = FakeRegistry(auth)
     registry.add("team/app", "1", image())
 
-    async def scenario(puller: Puller, store: ImageStore, address: str) -> None:
+    async def scenario(puller: ImagePuller, store: ImageStore, address: str) -> None:
         reference = parse_reference(f"{address}/team/app:1")
         with pytest.raises(PullFailed, match="401 authentication is required"):
             await puller.pull(reference, NO_CREDENTIALS)
-        may = Credentials("may", "secret")
+        may = RegistryCredentials("may", "secret")
         config = {"auths": {f"http://{address}": {"auth": base64.b64encode(b"may:secret").decode()}}}
         keys = read_docker_config(json.dumps(config).encode())
-        wrong = Keyring([(f"{address}/team", Credentials("may", "wrong"))])
+        wrong = Keyring([(f"{address}/team", RegistryCredentials("may", "wrong"))])
         image, used_credentials = await puller.pull_with_keyring(reference, Keyring.merge([wrong, keys]))
         assert used_credentials == may
         for known in (reference, parse_reference(image.reference)):
@@ -106,7 +106,7 @@ def test_pull_errors_and_interrupted_downloads(tmp_path: Path) -> None:
     at = f"/v2/team/bad/blobs/{digest(bad.packed[0])}"
     registry.documents[at] = registry.documents[at][:-1] + b"?"
 
-    async def scenario(puller: Puller, store: ImageStore, address: str) -> None:
+    async def scenario(puller: ImagePuller, store: ImageStore, address: str) -> None:
         async def failure(name: str) -> str:
             with pytest.raises(PullFailed) as raised:
                 await puller.pull(parse_reference(name), NO_CREDENTIALS)
@@ -130,7 +130,7 @@ def test_registry_mirrors_are_tried_first(tmp_path: Path) -> None:
     def config(address: str) -> PullConfig:
         return PullConfig(platform=AMD, mirrors={"docker.io": ["http://127.0.0.1:1", f"http://{address}"]})
 
-    async def scenario(puller: Puller, store: ImageStore, address: str) -> None:
+    async def scenario(puller: ImagePuller, store: ImageStore, address: str) -> None:
         image = await puller.pull(parse_reference("app"), NO_CREDENTIALS)
         assert image.names == ["docker.io/library/app:latest"]
 
@@ -141,7 +141,7 @@ def test_concurrent_pulls_fetch_each_blob_once(tmp_path: Path) -> None:
     registry = FakeRegistry()
     registry.add("team/app", "1", image())
 
-    async def scenario(puller: Puller, store: ImageStore, address: str) -> None:
+    async def scenario(puller: ImagePuller, store: ImageStore, address: str) -> None:
         reference = parse_reference(f"{address}/team/app:1")
         await asyncio.gather(*(puller.pull(reference, NO_CREDENTIALS) for _ in range(5)))
         blobs = [path for path in registry.requests if "/blobs/" in path]
@@ -165,7 +165,7 @@ def test_concurrent_pulls_fetch_each_blob_once(tmp_path: Path) -> None:
 def test_credentials_match_registries_and_paths(registry: str, name: str, is_match: bool) -> None:
     keys = read_docker_config(json.dumps({registry: {"username": "u", "password": "p"}}).encode())
     credentials: list[Any] = keys.find(parse_reference(name))
-    assert credentials == ([Credentials("u", "p")] if is_match else [])
+    assert credentials == ([RegistryCredentials("u", "p")] if is_match else [])
     assert "p'" not in repr(credentials)
 
 

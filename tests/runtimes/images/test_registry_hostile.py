@@ -14,7 +14,7 @@ from sampan.machinery.clock import RealClock
 from sampan.runtimes.images import ImageStore, parse_reference
 from sampan.runtimes.images.credentials import Keyring, read_docker_config
 from sampan.runtimes.images.manifests import OCI_INDEX
-from sampan.runtimes.images.pull import Puller, PullFailed
+from sampan.runtimes.images.pull import ImagePuller, PullFailed
 from tests.runtimes.images.builders import MadeImage, digest
 from tests.runtimes.images.registry import FakeRegistry, serving
 
@@ -46,10 +46,10 @@ def keyring(address: str) -> Keyring:
     return read_docker_config(json.dumps({"auths": {address: {"auth": auth}}}).encode())
 
 
-def run_with_puller(directory: Path, work: Callable[[Puller, ImageStore], Awaitable[None]]) -> None:
+def run_with_puller(directory: Path, work: Callable[[ImagePuller, ImageStore], Awaitable[None]]) -> None:
     async def main() -> None:
         store = ImageStore(directory / "images")
-        async with asyncio.timeout(60), Puller(store=store, clock=RealClock()) as puller:
+        async with asyncio.timeout(60), ImagePuller(store=store, clock=RealClock()) as puller:
             await work(puller, store)
 
     asyncio.run(main())
@@ -60,7 +60,7 @@ def test_a_redirect_to_another_host_is_followed_without_credentials(tmp_path: Pa
     pushed, other = image(), RedirectingRegistry()
     other.add("team/app", "1", pushed)
 
-    async def work(puller: Puller, store: ImageStore) -> None:
+    async def work(puller: ImagePuller, store: ImageStore) -> None:
         async with serving(other) as other_address:
             registry = RedirectingRegistry(
                 lambda path: f"http://{other_address}{path}" if "/blobs/" in path else "", auth
@@ -78,7 +78,7 @@ def test_redirect_target_that_requests_authentication_gets_no_credentials(tmp_pa
     pushed, other = image(), RedirectingRegistry(auth="basic")
     other.add("team/app", "1", pushed)
 
-    async def work(puller: Puller, store: ImageStore) -> None:
+    async def work(puller: ImagePuller, store: ImageStore) -> None:
         async with serving(other) as other_address:
             registry = RedirectingRegistry(lambda path: f"http://{other_address}{path}" if "/blobs/" in path else "")
             registry.add("team/app", "1", pushed)
@@ -96,7 +96,7 @@ def test_response_of_a_redirect_target_is_not_in_the_error(tmp_path: Path) -> No
     async def secrets(request: web.BaseRequest) -> web.StreamResponse:
         return web.Response(status=403, text="the metadata service's secret")
 
-    async def work(puller: Puller, store: ImageStore) -> None:
+    async def work(puller: ImagePuller, store: ImageStore) -> None:
         inner = FakeRegistry()
         inner.respond = secrets  # type: ignore[method-assign]
         async with serving(inner) as other_address:
@@ -113,7 +113,7 @@ def test_response_of_a_redirect_target_is_not_in_the_error(tmp_path: Path) -> No
 def test_redirect_to_a_scheme_other_than_http_is_rejected(tmp_path: Path, location: str) -> None:
     registry = RedirectingRegistry(lambda path: location)
 
-    async def work(puller: Puller, store: ImageStore) -> None:
+    async def work(puller: ImagePuller, store: ImageStore) -> None:
         async with serving(registry) as address:
             with pytest.raises(PullFailed, match="redirects to"):
                 await puller.pull(parse_reference(f"{address}/team/app:1"), NO_CREDENTIALS)
@@ -124,7 +124,7 @@ def test_redirect_to_a_scheme_other_than_http_is_rejected(tmp_path: Path, locati
 def test_number_of_redirects_is_limited(tmp_path: Path) -> None:
     registry = RedirectingRegistry(lambda path: f"{path}x")
 
-    async def work(puller: Puller, store: ImageStore) -> None:
+    async def work(puller: ImagePuller, store: ImageStore) -> None:
         async with serving(registry) as address:
             with pytest.raises(PullFailed, match="stopped after 10 redirects"):
                 await puller.pull(parse_reference(f"{address}/team/app:1"), NO_CREDENTIALS)
@@ -136,7 +136,7 @@ def test_number_of_redirects_is_limited(tmp_path: Path) -> None:
 def test_redirect_of_a_token_service_is_not_followed(tmp_path: Path) -> None:
     other = RedirectingRegistry()
 
-    async def work(puller: Puller, store: ImageStore) -> None:
+    async def work(puller: ImagePuller, store: ImageStore) -> None:
         async with serving(other) as other_address:
             registry = RedirectingRegistry(
                 lambda path: f"http://{other_address}/token" if path == "/token" else "", "bearer"
@@ -153,7 +153,7 @@ def test_size_of_a_token_response_is_limited(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(limits, "REGISTRY_TOKEN_BYTES", 10)
     registry = FakeRegistry("bearer")
 
-    async def work(puller: Puller, store: ImageStore) -> None:
+    async def work(puller: ImagePuller, store: ImageStore) -> None:
         async with serving(registry) as address:
             with pytest.raises(PullFailed, match="larger than 10 bytes"):
                 await puller.pull(parse_reference(f"{address}/team/app:1"), keyring(address))
@@ -169,7 +169,7 @@ def test_deeply_nested_indexes_of_a_registry_are_rejected(tmp_path: Path) -> Non
         registry.documents[f"/v2/team/app/manifests/{digest(data)}"] = data
     registry.documents["/v2/team/app/manifests/1"] = data
 
-    async def work(puller: Puller, store: ImageStore) -> None:
+    async def work(puller: ImagePuller, store: ImageStore) -> None:
         async with serving(registry) as address:
             with pytest.raises(PullFailed, match="this is not a manifest"):
                 await puller.pull(parse_reference(f"{address}/team/app:1"), NO_CREDENTIALS)
@@ -185,7 +185,7 @@ def test_invalid_layer_digest_is_rejected_before_the_download(tmp_path: Path, na
     manifest["layers"][0]["digest"] = name
     registry.documents["/v2/team/app/manifests/1"] = json.dumps(manifest).encode()
 
-    async def work(puller: Puller, store: ImageStore) -> None:
+    async def work(puller: ImagePuller, store: ImageStore) -> None:
         async with serving(registry) as address:
             with pytest.raises(PullFailed, match="not a digest"):
                 await puller.pull(parse_reference(f"{address}/team/app:1"), NO_CREDENTIALS)
@@ -195,7 +195,7 @@ def test_invalid_layer_digest_is_rejected_before_the_download(tmp_path: Path, na
 
 
 def test_failed_pulls_leave_no_locks(tmp_path: Path) -> None:
-    async def work(puller: Puller, store: ImageStore) -> None:
+    async def work(puller: ImagePuller, store: ImageStore) -> None:
         async with serving(FakeRegistry()) as address:
             names = [f"{address}/team/app:{number}" for number in range(20)] * 2
             pulls = [puller.pull(parse_reference(name), NO_CREDENTIALS) for name in names]

@@ -10,7 +10,7 @@ from sampan.runtimes import contract
 from sampan.runtimes.config import ContainerConfig, SandboxConfig
 from sampan.runtimes.contract import ContainerReport, collect_output
 from sampan.runtimes.images import ImageStore, host
-from sampan.runtimes.images.pull import Puller
+from sampan.runtimes.images.pull import ImagePuller
 from sampan.runtimes.network import NoNetwork
 from sampan.runtimes.oci.binary import find_programs
 from sampan.runtimes.oci.runtime import OciRuntime
@@ -21,7 +21,7 @@ POD = pod(uid="u1")
 
 
 class Node:
-    def __init__(self, directory: Path, puller: Puller | None = None) -> None:
+    def __init__(self, directory: Path, puller: ImagePuller | None = None) -> None:
         self.directory, self.changed, self._puller = directory, asyncio.Event(), puller
         self.runtime = self.make()
 

@@ -18,13 +18,13 @@ import pytest
 from sampan.api.types.core_v1 import Container
 from sampan.machinery.clock import RealClock
 from sampan.runtimes import kernel
-from sampan.runtimes.config import Mount, Security
+from sampan.runtimes.config import ContainerSecurity, Mount
 from sampan.runtimes.contract import RuntimeFailure
 from sampan.runtimes.images import ImageStore, mounts
 from sampan.runtimes.images.host import host_root
 from sampan.runtimes.images.layers import LayerStore
 from sampan.runtimes.images.mounts import unmount_all
-from sampan.runtimes.images.pull import Puller
+from sampan.runtimes.images.pull import ImagePuller
 from tests.runtimes import engines, registry
 from tests.runtimes.images.builders import MadeImage, busybox_with, digest, set_diff_ids, special_file
 from tests.runtimes.oci.oci_node import POD, PROGRAMS, Node, shell
@@ -36,7 +36,7 @@ pytestmark = pytest.mark.skipif(
 
 class PullingNode(Node):
     def __init__(self, directory: Path) -> None:
-        self.puller = Puller(store=ImageStore(directory / "images"), clock=RealClock())
+        self.puller = ImagePuller(store=ImageStore(directory / "images"), clock=RealClock())
         super().__init__(directory, self.puller)
 
     async def pull(self, image: MadeImage) -> str:
@@ -179,7 +179,7 @@ def test_run_as_non_root_rejects_every_spelling_of_root(tmp_path: Path) -> None:
         for attempt, user in enumerate(("00", "+0", "-0", "0:0", "000000", "", "toor")):
             with row(repr(user)):
                 name = await n.pull(busybox_with({"etc/passwd": b"toor:x:0:0::/:/bin/sh\n"}, User=user))
-                security = Security(must_not_be_root=True)
+                security = ContainerSecurity(must_not_be_root=True)
                 with pytest.raises(RuntimeFailure, match="image will run as root"):
                     await n.start(*shell("id"), image=name, image_ref="", security=security, attempt=attempt)
 
@@ -230,7 +230,7 @@ print(subprocess.run(["sort"], input="b\\na\\n", capture_output=True, text=True)
 
 def test_the_default_seccomp_profile_runs_ordinary_programs_and_refuses_io_uring(tmp_path: Path) -> None:
     async def work(n: PullingNode) -> None:
-        profile = Security(seccomp=replace(Security().seccomp, type="RuntimeDefault"))
+        profile = ContainerSecurity(seccomp=replace(ContainerSecurity().seccomp, type="RuntimeDefault"))
         script = "date +%Y >/dev/null && printf 'b\\na\\n' | sort && ls / >/dev/null && sleep 0.01 && echo done"
         assert await n.run(*shell(script), security=profile) == (0, ["a", "b", "done"])
         code, lines = await n.run("/usr/bin/python3", "-c", IO_URING, security=profile, attempt=1)
@@ -248,7 +248,7 @@ def test_host_image_gives_no_access_to_private_files(tmp_path: Path) -> None:
     secret, shown = (Path("/usr/local") / f"sampan-{tmp_path.name}-{kind}" for kind in ("secret", "shown"))
 
     async def work(n: PullingNode) -> None:
-        security = Security(added=["ALL"])
+        security = ContainerSecurity(added=["ALL"])
         await n.start("/bin/sh", "-c", "read x", has_stdin=True, security=security)
         try:
             secret.touch(0o600)

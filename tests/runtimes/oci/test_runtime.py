@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from sampan.runtimes import contract, kernel
-from sampan.runtimes.config import Mount, Namespaces, Resources, Security
+from sampan.runtimes.config import ContainerResources, ContainerSecurity, Mount, NamespaceOptions
 from sampan.runtimes.contract import RuntimeFailure, collect_output
 from tests.eventually import eventually
 from tests.runtimes.oci.oci_node import POD, PROGRAMS, Node, shell
@@ -96,7 +96,7 @@ def test_writes_do_not_reach_the_machine(tmp_path: Path) -> None:
         code, _ = await n.run(*shell("echo x > /usr/sampan-was-here && echo y > /file"))
         assert code == 0
         assert "sampan-was-here" not in os.listdir("/usr")
-        code, lines = await n.run(*shell("touch /x"), attempt=1, security=Security(is_root_read_only=True))
+        code, lines = await n.run(*shell("touch /x"), attempt=1, security=ContainerSecurity(is_root_read_only=True))
         assert code != 0
         assert "Read-only file system" in lines[0]
 
@@ -155,18 +155,18 @@ def test_stop_with_and_without_grace_period(tmp_path: Path) -> None:
 def test_user_capabilities_and_seccomp_of_a_container(tmp_path: Path) -> None:
     async def work(n: Node) -> None:
         await n.runtime.run_sandbox(POD, n.sandbox())
-        security = Security(user=1234, group=5678, supplemental_groups=[77], may_not_gain_privileges=True)
+        security = ContainerSecurity(user=1234, group=5678, supplemental_groups=[77], may_not_gain_privileges=True)
         _, lines = await n.run(
             *shell("id -u; id -g; id -G; grep -E 'CapEff|NoNewPrivs' /proc/self/status"), security=security
         )
         assert lines == ["1234", "5678", "5678 77", "CapEff:\t0000000000000000", "NoNewPrivs:\t1"]
-        dropped = Security(dropped=["ALL"], added=["NET_BIND_SERVICE"])
+        dropped = ContainerSecurity(dropped=["ALL"], added=["NET_BIND_SERVICE"])
         _, lines = await n.run(*shell("grep CapEff /proc/self/status"), attempt=1, security=dropped)
         assert lines == ["CapEff:\t0000000000000400"]
         _, lines = await n.run(
             *shell("grep Seccomp: /proc/self/status; unshare -U true 2>&1 | tail -1"),
             attempt=2,
-            security=Security(seccomp=replace(Security().seccomp, type="RuntimeDefault")),
+            security=ContainerSecurity(seccomp=replace(ContainerSecurity().seccomp, type="RuntimeDefault")),
         )
         assert lines[0] == "Seccomp:\t2"
         assert "not permitted" in lines[1]
@@ -177,14 +177,14 @@ def test_user_capabilities_and_seccomp_of_a_container(tmp_path: Path) -> None:
 def test_mounts_and_shared_process_namespace(tmp_path: Path) -> None:
     async def work(n: Node) -> None:
         (tmp_path / "data").mkdir()
-        shared = n.sandbox(namespaces=Namespaces(pid="pod"))
+        shared = n.sandbox(namespaces=NamespaceOptions(pid="pod"))
         await n.runtime.run_sandbox(POD, shared)
         mounts = [
             Mount(source=tmp_path / "data", target="/data"),
             Mount(source=tmp_path / "data", target="/ro", is_read_only=True),
         ]
         script = "echo $$ > /data/pid; touch /ro/x 2>&1; cat /proc/1/comm; cat /etc/hostname"
-        _, lines = await n.run(*shell(script), mounts=mounts, namespaces=Namespaces(pid="pod"))
+        _, lines = await n.run(*shell(script), mounts=mounts, namespaces=NamespaceOptions(pid="pod"))
         assert (tmp_path / "data/pid").read_text() != "1\n"
         assert "Read-only" in lines[0]
         assert lines[1:] == ["sh", "boat"]
@@ -196,7 +196,9 @@ def test_container_above_its_memory_limit_is_killed(tmp_path: Path) -> None:
     async def work(n: Node) -> None:
         await n.runtime.run_sandbox(POD, n.sandbox())
         script = "x=$(head -c 200000000 /dev/zero | tr '\\0' x); echo ${#x}"
-        await n.start(*shell(script), resources=Resources(memory_bytes=32 << 20, cpu_shares=100, cpu_quota=200_000))
+        await n.start(
+            *shell(script), resources=ContainerResources(memory_bytes=32 << 20, cpu_shares=100, cpu_quota=200_000)
+        )
         ended = await n.wait_for_exit()
         assert (ended.exit_code, ended.reason) in [
             (137, "OOMKilled"),
@@ -255,7 +257,9 @@ def test_stats_and_new_limits(tmp_path: Path) -> None:
         assert set(usages) == {"", "c"}, "the usage of the pod, with its network, and of the container"
         assert usages["c"].memory_bytes > 0
         assert (usages["c"].disk_bytes or 0) >= 3 << 20
-        await n.runtime.update_resources(POD, "c", Resources(cpu_shares=512, cpu_quota=50_000, memory_bytes=64 << 20))
+        await n.runtime.update_resources(
+            POD, "c", ContainerResources(cpu_shares=512, cpu_quota=50_000, memory_bytes=64 << 20)
+        )
 
     run_with_node(tmp_path, work)
 

@@ -13,7 +13,7 @@ from sampan.api.types.scheduling_v1alpha2 import (
     PodGroupSchedulingPolicy,
     PodGroupSpec,
 )
-from sampan.machinery.client import Delete
+from sampan.machinery.client import DeleteParameters
 from sampan.scheduler.config import ProfileConfig, SchedulerConfig
 from sampan.scheduler.config.config_file import API_VERSION, KIND, parse_config
 from tests.scheduler.extenders.fake_extender import running_extender
@@ -180,7 +180,7 @@ async def test_gangs_that_each_need_more_than_half_are_scheduled_in_turn(slots: 
         winner = max(counts, key=lambda name: counts[name])
         for number in range(min_count):
             client = cluster.cluster.client.for_kind(Pod)
-            await client.delete(f"{winner}{number}", NAMESPACE, options=Delete(grace_period_s=0))
+            await client.delete(f"{winner}{number}", NAMESPACE, options=DeleteParameters(grace_period_s=0))
         await cluster.cluster.clock.advance(60)
         other = "b" if winner == "a" else "a"
         assert await count_bound_pods(cluster) == {other: min_count}

@@ -3,7 +3,7 @@
 from sampan.api.types.core_v1 import Pod
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.api.types.resource_v1 import DeviceClass, ResourceClaim, ResourceSlice
-from sampan.machinery.client import Delete
+from sampan.machinery.client import DeleteParameters
 from sampan.machinery.copies import copy_of
 from tests.scheduler.devices.device_cluster import add_nodes_with_devices, named_claim, pod_with_claims
 from tests.scheduler.devices.device_world import DRIVER, cel, device, exact_request, slice_of
@@ -38,7 +38,7 @@ async def test_devices_are_allocated_reserved_and_reused() -> None:
         assert message.startswith(
             "0/2 nodes are available: 2 cannot allocate all claims. still not schedulable, preemption: "
         )
-        await client.for_kind(Pod).delete("p", NAMESPACE, options=Delete(grace_period_s=0))
+        await client.for_kind(Pod).delete("p", NAMESPACE, options=DeleteParameters(grace_period_s=0))
         freed = copy_of(await claims.get("one", NAMESPACE))
         freed.status.allocation, freed.status.reservedFor = None, []
         await claims.update_status(freed)
@@ -74,7 +74,7 @@ async def test_unreserved_claim_with_devices_elsewhere_is_deallocated() -> None:
         await client.for_kind(ResourceClaim).create(named_claim("one", exact_request("r")))
         await cluster.create(pod_with_claims(cluster, "p", "one"))
         assert await cluster.find_nodes("p") == ["b"]
-        await client.for_kind(Pod).delete("p", NAMESPACE, options=Delete(grace_period_s=0))
+        await client.for_kind(Pod).delete("p", NAMESPACE, options=DeleteParameters(grace_period_s=0))
         unreserved = copy_of(await client.for_kind(ResourceClaim).get("one", NAMESPACE))
         unreserved.status.reservedFor = []
         await client.for_kind(ResourceClaim).update_status(unreserved)

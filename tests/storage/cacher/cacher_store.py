@@ -16,19 +16,19 @@ from sampan.machinery.clock import RealClock
 from sampan.storage.backend import Backend
 from sampan.storage.cacher import (
     CachedField,
+    CachedResource,
     CacheEvent,
     Cacher,
     CacherConfig,
     ListQuery,
     ListResult,
     ObjectSelection,
-    Shape,
     Watcher,
     WatchQuery,
 )
 from sampan.storage.memory import MemoryBackend
 
-PODS = Shape(
+PODS = CachedResource(
     prefix="/registry/pods/",
     kind="Pod",
     api_version="v1",
@@ -39,7 +39,7 @@ PODS = Shape(
         CachedField("spec.hostNetwork", ("spec.hostNetwork",), default="false"),
     ),
 )
-NODES = Shape(prefix="/registry/minions/", kind="Node", api_version="v1", plural="nodes", is_namespaced=False)
+NODES = CachedResource(prefix="/registry/minions/", kind="Node", api_version="v1", plural="nodes", is_namespaced=False)
 
 
 def pod(name: str, namespace: str = "default", *, labels: Mapping[str, str] | None = None, **rest: Any) -> bytes:
@@ -151,7 +151,7 @@ class CachedStore:
 
 @asynccontextmanager
 async def running_cacher(
-    backend: Backend, shape: Shape = PODS, config: CacherConfig | None = None, **rest: Any
+    backend: Backend, shape: CachedResource = PODS, config: CacherConfig | None = None, **rest: Any
 ) -> AsyncIterator[Cacher]:
     cacher = Cacher(backend=backend, shape=shape, decode=msgspec.json.decode, config=config, **rest)
     async with asyncio.TaskGroup() as tasks:

@@ -16,14 +16,14 @@ from sampan.api.selectors import fields, labels
 from sampan.machinery.clock import RealClock
 from sampan.storage.backend import Backend
 from sampan.storage.cacher import (
+    CachedResource,
     CacheError,
     Cacher,
     InvalidContinue,
     InvalidVersion,
     ListQuery,
+    ListWatchOptions,
     ObjectSelection,
-    Options,
-    Shape,
     TooLargeVersion,
     VersionExpired,
     WatchQuery,
@@ -33,7 +33,7 @@ from sampan.storage.cacher import (
 from sampan.storage.memory import MemoryBackend
 from tests.storage.cacher.cacher_store import VirtualTimeLoop, running_cacher
 
-SECRETS = Shape(prefix="/registry/secrets/", kind="Secret", api_version="v1", plural="secrets")
+SECRETS = CachedResource(prefix="/registry/secrets/", kind="Secret", api_version="v1", plural="secrets")
 SCENARIOS = ["lists-paging", "lists-versions", "watch-history", "watch-labels", "watch-stream-list"]
 OTHER_FORMS = {"metadata only, in the mark as well", "tables and the end mark as a table"}
 OTHER_KINDS = {"the mark carries the empty parts of its kind"}
@@ -76,7 +76,7 @@ class MiniServer:
             return json.loads(item.raw)
         initial = query.get("sendInitialEvents")
         options = apply_defaults(
-            Options(
+            ListWatchOptions(
                 is_watch="watch" in query,
                 resource_version=version,
                 match=query.get("resourceVersionMatch", ""),
@@ -94,7 +94,7 @@ class MiniServer:
             (await self._cacher.list(ListQuery(selection, version, options.match, limit, token))).join_chunks()
         )
 
-    async def _watch(self, selection: ObjectSelection, options: Options, query: dict[str, str]) -> list[Any]:
+    async def _watch(self, selection: ObjectSelection, options: ListWatchOptions, query: dict[str, str]) -> list[Any]:
         watch_query = WatchQuery(
             selection,
             options.resource_version,

@@ -1,13 +1,13 @@
 import pytest
 
 from sampan.storage.cacher.history import EventHistory, HistoryBudget, HistoryLimits
-from sampan.storage.cacher.item import Item
+from sampan.storage.cacher.item import CacheItem
 
 KEY = "/registry/pods/default/a"
 
 
-def item(revision: int, size: int = 10) -> Item:
-    return Item(KEY, "default", revision, b"", b"x" * size, {}, ())
+def item(revision: int, size: int = 10) -> CacheItem:
+    return CacheItem(KEY, "default", revision, b"", b"x" * size, {}, ())
 
 
 class Time:

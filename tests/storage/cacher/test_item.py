@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sampan.storage.cacher.errors import Undecipherable
+from sampan.storage.cacher.errors import UndecipherableValue
 from sampan.storage.cacher.item import ItemMaker, replace_version, splice
 from tests.storage.cacher.cacher_store import PODS
 
@@ -82,7 +82,7 @@ def test_invalid_values_are_rejected(value: bytes) -> None:
 def test_an_encrypted_value_is_reported_with_its_key(end: bytes) -> None:
     """The last byte of a ciphertext is random, and may look like the end of JSON."""
     maker = ItemMaker(shape=PODS, decode_value=lambda value: value)
-    with pytest.raises(Undecipherable, match="it is encrypted with aesgcm key 'k', which no configured key"):
+    with pytest.raises(UndecipherableValue, match="it is encrypted with aesgcm key 'k', which no configured key"):
         maker.make("/registry/pods/default/a", b"k8s:enc:aesgcm:v1:k:\x00\x01" + end, 7)
 
 

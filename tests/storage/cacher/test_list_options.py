@@ -6,7 +6,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from sampan.storage.cacher import InvalidContinue, InvalidVersion, Options, apply_defaults, validate_options
+from sampan.storage.cacher import InvalidContinue, InvalidVersion, ListWatchOptions, apply_defaults, validate_options
 from sampan.storage.cacher.list_options import (
     PRESENT,
     ReadVersion,
@@ -80,10 +80,10 @@ def test_version_rule_of_a_get(version: str, expected: ReadVersion) -> None:
     assert parse_get_version(version) == expected
 
 
-def _options(request: str) -> Options:
+def _options(request: str) -> ListWatchOptions:
     query = {name: values[0] for name, values in parse_qs(urlsplit(request.split()[1]).query).items()}
     initial = query.get("sendInitialEvents")
-    return Options(
+    return ListWatchOptions(
         is_watch=query.get("watch", "0") not in ("0", "false"),
         resource_version=query.get("resourceVersion", ""),
         match=query.get("resourceVersionMatch", ""),

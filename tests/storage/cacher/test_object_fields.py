@@ -1,9 +1,9 @@
 import msgspec
 import pytest
 
-from sampan.storage.cacher.object_fields import CachedField, Extract, Shape
+from sampan.storage.cacher.object_fields import CachedField, CachedResource, FieldExtractor
 
-SHAPE = Shape(
+SHAPE = CachedResource(
     prefix="/registry/events/",
     kind="Event",
     api_version="v1",
@@ -31,7 +31,7 @@ SHAPE = Shape(
     ],
 )
 def test_extracted_fields(value: dict[str, object], fields: tuple[str, ...]) -> None:
-    assert Extract(SHAPE)(msgspec.json.encode(value)) == ({}, fields, False)
+    assert FieldExtractor(SHAPE)(msgspec.json.encode(value)) == ({}, fields, False)
 
 
 @pytest.mark.parametrize(
@@ -45,30 +45,30 @@ def test_extracted_fields(value: dict[str, object], fields: tuple[str, ...]) -> 
     ],
 )
 def test_extracted_labels(metadata: dict[str, object], labels: dict[str, str]) -> None:
-    extract = Extract(SHAPE)
+    extract = FieldExtractor(SHAPE)
     assert extract(msgspec.json.encode({"metadata": metadata}))[0] == labels
     assert extract(msgspec.json.encode({"metadata": metadata, "count": {}}))[0] == labels
 
 
 def test_equal_labels_are_shared() -> None:
-    extract = Extract(SHAPE)
+    extract = FieldExtractor(SHAPE)
     value = msgspec.json.encode({"metadata": {"labels": {"a": "1"}}})
     assert extract(value)[0] is extract(value)[0]
 
 
 def test_stored_resource_version_is_detected() -> None:
-    assert Extract(SHAPE)(b'{"metadata":{"resourceVersion":"3"}}')[2]
-    assert Extract(SHAPE)(b'{"metadata":{"resourceVersion":"3"},"count":[]}')[2]
+    assert FieldExtractor(SHAPE)(b'{"metadata":{"resourceVersion":"3"}}')[2]
+    assert FieldExtractor(SHAPE)(b'{"metadata":{"resourceVersion":"3"},"count":[]}')[2]
 
 
 @pytest.mark.parametrize("value", [b"[]", b"1", b"{", b"", b'{"metadata":{"labels":{"a":1}}}'])
 def test_invalid_values_are_rejected(value: bytes) -> None:
     with pytest.raises(msgspec.DecodeError):
-        Extract(SHAPE)(value)
+        FieldExtractor(SHAPE)(value)
 
 
 def test_field_path_through_another_field_is_rejected() -> None:
-    shape = Shape(
+    shape = CachedResource(
         prefix="/",
         kind="X",
         api_version="v1",
@@ -76,4 +76,4 @@ def test_field_path_through_another_field_is_rejected() -> None:
         fields=(CachedField("a", ("a",)), CachedField("b", ("a.b",))),
     )
     with pytest.raises(ValueError, match="goes through a value"):
-        Extract(shape)
+        FieldExtractor(shape)

@@ -9,6 +9,7 @@ from sampan.api.selectors.fields import FieldTerm
 from sampan.machinery.clock import RealClock
 from sampan.storage.backend import Unavailable
 from sampan.storage.cacher import (
+    CachedResource,
     CacherConfig,
     CorruptValue,
     HistoryLimits,
@@ -17,7 +18,6 @@ from sampan.storage.cacher import (
     ListQuery,
     NotReady,
     ObjectSelection,
-    Shape,
     TooLargeVersion,
     UnsupportedField,
     VersionExpired,
@@ -338,7 +338,7 @@ async def test_list_serialization() -> None:
 
 @run_in_virtual_time
 async def test_list_serialization_of_custom_resources() -> None:
-    notes = Shape(
+    notes = CachedResource(
         prefix="/registry/example.com/notes/",
         kind="Note",
         api_version="example.com/v1",

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from sampan.machinery.clock import RealClock
-from sampan.storage.backend import Batch, Compacted, OnBatch, StorePage, Unavailable
+from sampan.storage.backend import Compacted, EventBatch, OnBatch, StorePage, Unavailable
 from sampan.storage.cacher import (
     ADDED,
     DELETED,
@@ -162,7 +162,7 @@ async def test_internal_error_stops_the_cacher_and_its_watchers(monkeypatch: pyt
     async with MemoryBackend(clock=RealClock()) as backend:
         cacher = Cacher(backend=backend, shape=PODS, decode=lambda raw: raw)
 
-        def fail(batch: Batch) -> None:
+        def fail(batch: EventBatch) -> None:
             raise LookupError("a bug")
 
         monkeypatch.setattr(cacher._state, "apply", fail)

@@ -12,10 +12,10 @@ from sampan.storage.cacher import (
     BOOKMARK,
     DELETED,
     MODIFIED,
+    CacheItem,
     CacherConfig,
     HistoryLimits,
     InvalidVersion,
-    Item,
     ObjectSelection,
     TooLargeVersion,
     TooSlow,
@@ -454,7 +454,7 @@ async def test_event_is_encoded_once_for_all_watchers() -> None:
         def __init__(self, key: Hashable) -> None:
             self.key = key
 
-        def frame(self, type: str, item: Item) -> bytes:
+        def frame(self, type: str, item: CacheItem) -> bytes:
             Names.calls += 1
             return f"{self.key} {type} {item.name}\n".encode()
 

@@ -9,7 +9,7 @@ from sampan.storage.backend import StoreEvent
 from sampan.storage.etcd.client import FailureKind, classify, has_ordered_progress
 from sampan.storage.etcd.endpoints import parse_url
 from sampan.storage.etcd.feed import EventLog, WatchRoutes
-from sampan.storage.etcd.wire import Keys, end_of_prefix
+from sampan.storage.etcd.wire import KeyCodec, end_of_prefix
 from sampan.storage.etcd.writer import WriteFate, WriteOutcome, WriteRequest, determine_result
 
 
@@ -105,7 +105,7 @@ def test_end_of_prefix_bounds_exactly_the_keys_with_the_prefix(prefix: bytes, ke
 
 @given(st.binary())
 def test_keys_round_trip_through_decode_and_encode(key: bytes) -> None:
-    keys = Keys("/tenant")
+    keys = KeyCodec("/tenant")
     assert keys.encode(keys.decode(b"/tenant" + key)) == b"/tenant" + key
 
 

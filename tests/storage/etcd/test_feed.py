@@ -7,12 +7,12 @@ from typing import Any, cast
 
 import pytest
 
-from sampan.storage.backend import Batch, Closed, Compacted, OnBatch, StorageError, StoreEvent
+from sampan.storage.backend import BackendClosed, Compacted, EventBatch, OnBatch, StorageError, StoreEvent
 from sampan.storage.etcd.feed import EventFeed
 from sampan.storage.etcd.proto import load
-from sampan.storage.etcd.stream import Subscriber, WatchStream, _Connection
+from sampan.storage.etcd.stream import StreamSubscriber, WatchStream, _StreamConnection
 from sampan.storage.etcd.watch import MAX_QUEUED, EtcdWatch
-from sampan.storage.etcd.wire import Keys
+from sampan.storage.etcd.wire import KeyCodec
 
 PODS = "/registry/pods/"
 
@@ -21,10 +21,10 @@ class _Stream:
     """A fake gRPC stream, whose events the test delivers."""
 
     def __init__(self) -> None:
-        self.subscribers: dict[int, Subscriber] = {}
+        self.subscribers: dict[int, StreamSubscriber] = {}
         self.progress_requests = 0
 
-    def subscribe(self, subscriber: Subscriber, *, is_current: bool = False) -> int:
+    def subscribe(self, subscriber: StreamSubscriber, *, is_current: bool = False) -> int:
         self.subscribers[len(self.subscribers) + 1] = subscriber
         return len(self.subscribers)
 
@@ -35,7 +35,7 @@ class _Stream:
         self.progress_requests += 1
 
     @property
-    def catch_up(self) -> Subscriber:
+    def catch_up(self) -> StreamSubscriber:
         [_, catch_up] = self.subscribers.values()
         return catch_up
 
@@ -60,7 +60,7 @@ def _events(*revisions: int, prefix: str = PODS) -> list[StoreEvent]:
     return [StoreEvent(revision, f"{prefix}{revision}", b"x", revision) for revision in revisions]
 
 
-def _deliver(feed: Subscriber, revisions: Sequence[int], prefix: str = PODS) -> None:
+def _deliver(feed: StreamSubscriber, revisions: Sequence[int], prefix: str = PODS) -> None:
     for revision in revisions:
         feed.on_revisions(_events(revision, prefix=prefix), revision)
 
@@ -140,7 +140,7 @@ async def test_watch_slower_than_the_kept_events_catches_up_from_etcd() -> None:
 
 async def test_progress_is_reported_when_the_feed_reaches_the_current_revision() -> None:
     feed, stream = _feed()
-    batches: list[Batch] = []
+    batches: list[EventBatch] = []
     async with _watch(feed, after=10, on_batch=batches.append, current=12) as watch:
         progress = asyncio.ensure_future(watch.request_progress())
         await asyncio.sleep(0)
@@ -151,12 +151,12 @@ async def test_progress_is_reported_when_the_feed_reaches_the_current_revision()
         assert not progress.done()
         _deliver(feed, [12], prefix="/other/")
         await progress
-        assert batches == [Batch((), 12)]
+        assert batches == [EventBatch((), 12)]
 
 
 async def test_progress_requested_while_catching_up_follows_the_events() -> None:
     feed, stream = _feed()
-    batches: list[Batch] = []
+    batches: list[EventBatch] = []
     async with _watch(feed, after=8, on_batch=batches.append, current=10) as watch:
         await watch.request_progress()
         assert batches == []
@@ -166,8 +166,8 @@ async def test_progress_requested_while_catching_up_follows_the_events() -> None
 
 async def test_events_of_several_revisions_are_routed_by_prefix() -> None:
     feed, _ = _feed()
-    pods: list[Batch] = []
-    everything: list[Batch] = []
+    pods: list[EventBatch] = []
+    everything: list[EventBatch] = []
     async with (
         _watch(feed, after=10, on_batch=pods.append),
         _watch(feed, after=10, prefix="/registry/", on_batch=everything.append),
@@ -175,7 +175,7 @@ async def test_events_of_several_revisions_are_routed_by_prefix() -> None:
         events = _events(11) + _events(12, prefix="/registry/nodes/") + _events(13)
         feed.on_revisions(events, 13)
     assert [[event.revision for event in batch.events] for batch in pods] == [[11, 13]]
-    assert everything == [Batch(events, 13)]
+    assert everything == [EventBatch(events, 13)]
 
 
 async def test_lost_feed_ends_its_watches_and_restarts_after_the_compaction() -> None:
@@ -208,9 +208,9 @@ async def test_close_wakes_all_waiting_readers() -> None:
     async with _watch(feed, after=10) as watch, _watch(feed, after=2) as behind:
         reading = [asyncio.ensure_future(anext(reader)) for reader in (watch, behind)]
         await asyncio.sleep(0)
-        feed.close(Closed("closed"))
+        feed.close(BackendClosed("closed"))
         for task in (waiting, *reading):
-            with pytest.raises(Closed):
+            with pytest.raises(BackendClosed):
                 await task
 
 
@@ -238,8 +238,8 @@ def _response(*revisions: int, **fields: Any) -> Any:
 
 def _connection(position: int = 10) -> SimpleNamespace:
     subscriber = _Subscriber(position)
-    subscribers: dict[int, Subscriber] = {1: subscriber}
-    connection = _Connection(keys=Keys(""), subscribers=subscribers, current=set(), is_narrow=False)
+    subscribers: dict[int, StreamSubscriber] = {1: subscriber}
+    connection = _StreamConnection(keys=KeyCodec(""), subscribers=subscribers, current=set(), is_narrow=False)
     return SimpleNamespace(subscriber=subscriber, receive=connection.receive, subscribers=subscribers)
 
 

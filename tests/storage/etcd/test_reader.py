@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from sampan.storage.backend import Closed
+from sampan.storage.backend import BackendClosed
 from sampan.storage.etcd.backend import running_jobs
 from sampan.storage.etcd.reader import SharedRequest
 from tests.storage.cacher.cacher_store import run_in_virtual_time
@@ -120,5 +120,5 @@ async def test_close_fails_waiting_callers() -> None:
         await asyncio.sleep(0)
     request.close()
     for task in (first, second):
-        with pytest.raises(Closed):
+        with pytest.raises(BackendClosed):
             await task

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sampan.storage.etcd.writer import MAX_KEYS, Leases
+from sampan.storage.etcd.writer import MAX_KEYS, LeasePool
 
 
 class _Etcd:
@@ -40,7 +40,7 @@ def _run(main: Callable[[_Loop], Coroutine[Any, Any, None]]) -> None:
 def test_keys_written_together_share_a_lease() -> None:
     async def main(loop: _Loop) -> None:
         etcd = _Etcd()
-        leases = Leases(etcd.grant)
+        leases = LeasePool(etcd.grant)
         leased = await asyncio.gather(*(leases.take(3600) for _ in range(100)))
         assert set(leased) == {1}
         assert etcd.granted == [3660], "a minute longer than requested, so that later keys can share the lease"
@@ -52,7 +52,7 @@ def test_keys_written_together_share_a_lease() -> None:
 @pytest.mark.parametrize(("ttl_s", "usable_s"), [(3600.0, 60.0), (100.0, 5.0), (2.0, 1.0), (0.5, 1.5)])
 def test_lease_is_reused_while_its_remaining_ttl_suffices(ttl_s: float, usable_s: float) -> None:
     async def main(loop: _Loop) -> None:
-        leases = Leases(_Etcd().grant)
+        leases = LeasePool(_Etcd().grant)
         assert await leases.take(ttl_s) == 1
         loop.advanced_s += usable_s - 0.3
         assert await leases.take(ttl_s) == 1
@@ -64,7 +64,7 @@ def test_lease_is_reused_while_its_remaining_ttl_suffices(ttl_s: float, usable_s
 
 def test_lease_with_a_longer_granted_ttl_is_reused_longer() -> None:
     async def main(loop: _Loop) -> None:
-        leases = Leases(_Etcd(least_s=10).grant)
+        leases = LeasePool(_Etcd(least_s=10).grant)
         assert await leases.take(2) == 1
         loop.advanced_s += 7.5
         assert await leases.take(2) == 1
@@ -76,7 +76,7 @@ def test_lease_with_a_longer_granted_ttl_is_reused_longer() -> None:
 
 def test_lease_is_shared_by_at_most_max_keys() -> None:
     async def main(loop: _Loop) -> None:
-        leases = Leases(_Etcd().grant)
+        leases = LeasePool(_Etcd().grant)
         leased = [await leases.take(3600) for _ in range(2 * MAX_KEYS + 1)]
         assert {lease: leased.count(lease) for lease in set(leased)} == {1: MAX_KEYS, 2: MAX_KEYS, 3: 1}
 
@@ -85,7 +85,7 @@ def test_lease_is_shared_by_at_most_max_keys() -> None:
 
 def test_dropped_lease_is_not_reused() -> None:
     async def main(loop: _Loop) -> None:
-        leases = Leases(_Etcd().grant)
+        leases = LeasePool(_Etcd().grant)
         leases.drop(await leases.take(3600))
         assert await leases.take(3600) == 2
 
@@ -101,7 +101,7 @@ def test_failed_grant_fails_only_its_own_caller() -> None:
                 raise error
             return await etcd.grant(ttl_s)
 
-        leases = Leases(grant)
+        leases = LeasePool(grant)
         first, second = await asyncio.gather(leases.take(60), leases.take(60), return_exceptions=True)
         assert isinstance(first, ZeroDivisionError)
         assert second == 1

@@ -14,7 +14,7 @@ from msgspec import Raw, json
 
 from sampan.api import limits
 from sampan.api.codec.errors import DecodeError
-from sampan.api.codec.parsed import Decimal, Pairs, format_as_written, text, to_plain
+from sampan.api.codec.parsed import JsonDecimal, JsonPairs, format_as_written, text, to_plain
 from sampan.api.go_compat import conversion_errors, gotext
 from sampan.api.schema.tree import Schema
 from sampan.api.values import quantity, times
@@ -24,19 +24,19 @@ _RAW = ("io.k8s.apimachinery.pkg.apis.meta.v1.FieldsV1", "io.k8s.apimachinery.pk
 INT32 = range(-(2**31), 2**31)
 INT64 = range(-(2**63), 2**63)
 ZEROS: dict[str, Any] = {"string": "", "integer": 0, "number": 0.0, "boolean": False}
-_NOTHING = object()
+_MISSING = object()
 
 
 def decode(value: Any, schema: Schema) -> tuple[Any, list[str]]:
     """Return the plain value of a parsed or plain value, and the strict errors. Raise DecodeError for a wrong type."""
     reader = _Reader()
     try:
-        decoded = reader.read(value, schema, conversion_errors.name_of(schema), _NOTHING)
+        decoded = reader.read(value, schema, conversion_errors.name_of(schema), _MISSING)
     except RecursionError:
         raise DecodeError("exceeded max depth") from None
     if reader.error_message is not None:
         raise DecodeError(reader.error_message)
-    return ({} if decoded is _NOTHING else decoded), list(reader.strict)
+    return ({} if decoded is _MISSING else decoded), list(reader.strict)
 
 
 class _Reader:
@@ -59,7 +59,7 @@ class _Reader:
         if schema.format in _SELF_WRITTEN:
             return self._read_with_unmarshaller(value, schema)
         if value is None:
-            return _NOTHING if old is _NOTHING or _is_reset_by_null(schema) else old
+            return _MISSING if old is _MISSING or _is_reset_by_null(schema) else old
         if schema.properties or (schema.type == "object" and schema.additional is None):
             return self._struct(value, schema, go_type, old)
         if schema.additional is not None:
@@ -71,7 +71,7 @@ class _Reader:
     def _struct(self, value: Any, schema: Schema, go_type: str, old: Any) -> Any:
         if schema.type == "":
             return self._read_json_schema(value, schema, go_type)
-        if not isinstance(value, Pairs | dict):
+        if not isinstance(value, JsonPairs | dict):
             return self._record_type_error(kind(value), go_type)
         outer, name = self.struct, schema.name.rpartition(".")[2]
         out: dict[str, Any] = old if isinstance(old, dict) else {}
@@ -94,15 +94,15 @@ class _Reader:
 
     def _put(self, out: dict[str, Any], key: str, item: Any, child: Schema, go_type: str) -> None:
         self.path.append(key)
-        decoded = self.read(item, child, go_type, out.get(key, _NOTHING))
+        decoded = self.read(item, child, go_type, out.get(key, _MISSING))
         self.path.pop()
-        if decoded is _NOTHING:
+        if decoded is _MISSING:
             out.pop(key, None)
         else:
             out[key] = decoded
 
     def _map(self, value: Any, child: Schema, go_type: str, old: Any) -> Any:
-        if not isinstance(value, Pairs | dict):
+        if not isinstance(value, JsonPairs | dict):
             return self._record_type_error(kind(value), go_type)
         out: dict[str, Any] = old if isinstance(old, dict) else {}
         keys: set[str] = set()
@@ -113,18 +113,18 @@ class _Reader:
                 self._strict("duplicate", key)
             keys.add(key)
             self.path.append(key)
-            out[key] = _default_to_zero(self.read(item, child, inner, _NOTHING), child)
+            out[key] = _default_to_zero(self.read(item, child, inner, _MISSING), child)
             self.path.pop()
         return out
 
     def _list(self, value: Any, child: Schema, go_type: str, old: Any) -> Any:
-        if not isinstance(value, list) or isinstance(value, Pairs):
+        if not isinstance(value, list) or isinstance(value, JsonPairs):
             return self._record_type_error(kind(value), go_type)
         inner, out = conversion_errors.element(go_type, child), []
         before = old if isinstance(old, list) else []
         for index, item in enumerate(value):
             self.path.append(f"[{index}]")
-            decoded = self.read(item, child, inner, before[index] if index < len(before) else _NOTHING)
+            decoded = self.read(item, child, inner, before[index] if index < len(before) else _MISSING)
             out.append(_default_to_zero(decoded, child))
             self.path.pop()
         return out
@@ -133,11 +133,11 @@ class _Reader:
         """Decode a JSON schema, or a boolean or list in its place."""
         self.silent += 1
         try:
-            if isinstance(value, Pairs | dict):
+            if isinstance(value, JsonPairs | dict):
                 props = Schema(type="object", name=conversion_errors.JSON_SCHEMA_PROPS, properties=schema.properties)
-                return self._struct(value, props, go_type, _NOTHING)
+                return self._struct(value, props, go_type, _MISSING)
             if isinstance(value, list) and schema.items is not None:
-                return self._list(value, schema.items, go_type, _NOTHING)
+                return self._list(value, schema.items, go_type, _MISSING)
             if isinstance(value, bool) and schema.items is None:
                 return value
             raise DecodeError("boolean or JSON schema expected" if schema.items is None else "invalid JSON schema")
@@ -146,14 +146,14 @@ class _Reader:
 
     def _opaque(self, value: Any, schema: Schema) -> Any:
         if value is None:
-            return _NOTHING
+            return _MISSING
         content = to_plain(value)
         return Raw(json.encode(content)) if schema.name in _RAW else content
 
     def _read_with_unmarshaller(self, value: Any, schema: Schema) -> Any:
         """Decode a type with an unmarshaller of its own; its errors abort the whole decoding."""
         if value is None:
-            return _NOTHING
+            return _MISSING
         try:
             return _SELF_WRITTEN[schema.format](value)
         except _WrongKind as wrong:
@@ -183,11 +183,11 @@ class _Reader:
         error = conversion_errors.base64_error_message(value)
         if error is not None:
             self.error_message = self.error_message or error
-        return _NOTHING if error else re.sub(r"[\r\n]", "", value)
+        return _MISSING if error else re.sub(r"[\r\n]", "", value)
 
     def _record_type_error(self, kind: str, go_type: str) -> Any:
         self.error_message = self.error_message or self._message(kind, go_type)
-        return _NOTHING
+        return _MISSING
 
     def _message(self, kind: str, go_type: str) -> str:
         target = f"Go struct field {self.struct}.{'.'.join(self.fields)}" if self.fields else "Go value"
@@ -201,7 +201,7 @@ class _Reader:
 
 class _WrongKind(Exception):
     def __init__(self, value: Any, go_type: str) -> None:
-        is_decimal = isinstance(value, Decimal) and go_type == "int32"
+        is_decimal = isinstance(value, JsonDecimal) and go_type == "int32"
         out_of_range = isinstance(value, int) and not isinstance(value, bool)
         self.value = (
             f"number {format_as_written(value)}" if is_decimal or (out_of_range and go_type == "int32") else kind(value)
@@ -244,12 +244,12 @@ _SELF_WRITTEN = {
 
 
 def _pairs(value: Any) -> Iterable[tuple[str, Any]]:
-    return value if isinstance(value, Pairs) else value.items()
+    return value if isinstance(value, JsonPairs) else value.items()
 
 
 def _default_to_zero(decoded: Any, schema: Schema) -> Any:
     """Return the result, or the zero value for an element of a list or map."""
-    if decoded is not _NOTHING:
+    if decoded is not _MISSING:
         return decoded
     if schema.format in ("date-time", "micro-time") or schema.preserve_unknown:
         return None
@@ -268,7 +268,7 @@ def _is_reset_by_null(schema: Schema) -> bool:
 
 def kind(value: Any) -> str:
     """Return the name of a value's kind in Go's error messages."""
-    if isinstance(value, Pairs | dict):
+    if isinstance(value, JsonPairs | dict):
         return "object"
     if isinstance(value, list):
         return "array"

@@ -18,7 +18,7 @@ from sampan.api.go_compat import gotext
 from sampan.api.schema.tree import Schema, copy_value
 from sampan.api.types.meta_v1 import ObjectMeta
 
-TITLE_FIELDS = ("apiVersion", "kind", "metadata")
+META_FIELDS = ("apiVersion", "kind", "metadata")
 """Fields that every complete object has, whether its schema lists them or not."""
 
 
@@ -41,7 +41,7 @@ def _remove_unknown_fields(
                 item, schema.items if schema else None, _extend_path(path, f"[{index}]"), keep=keep
             )
     elif isinstance(value, dict):
-        yield from _remove_unknown_from_object(value, schema, path, TITLE_FIELDS if is_object else (), keep)
+        yield from _remove_unknown_from_object(value, schema, path, META_FIELDS if is_object else (), keep)
 
 
 def _remove_unknown_from_object(

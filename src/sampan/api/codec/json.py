@@ -76,7 +76,7 @@ def _refuse_brackets(body: bytes) -> None:
     for bracket in _BRACKET.findall(body[: 4 * syntax.MAX_DEPTH]):
         depth += 1 if bracket in b"{[" else -1
         if depth > syntax.MAX_DEPTH:
-            raise JsonSyntaxError(syntax.TOO_DEEP)
+            raise JsonSyntaxError(syntax.TOO_DEEP_MESSAGE)
 
 
 def _without_strings(body: bytes) -> bytes:
@@ -228,14 +228,14 @@ def _refuse_depth(value: Any) -> None:
         level = [child for node in level for child in parsed.children(node)]
         if not level:
             return
-    raise JsonSyntaxError(syntax.TOO_DEEP)
+    raise JsonSyntaxError(syntax.TOO_DEEP_MESSAGE)
 
 
 def _note_duplicates(value: Any, path: list[str], duplicate_paths: dict[str, None]) -> None:
     """Add the duplicate fields below `path` to `duplicate_paths`, up to `limits.STRICT_ERRORS`."""
     if len(duplicate_paths) >= limits.STRICT_ERRORS:
         return
-    if isinstance(value, parsed.Pairs):
+    if isinstance(value, parsed.JsonPairs):
         keys: set[str] = set()
         for key, item in value:
             if key in keys and len(duplicate_paths) < limits.STRICT_ERRORS:
@@ -256,7 +256,7 @@ def _note_duplicates_below(item: Any, step: str, path: list[str], duplicate_path
 
 def _read_kind_carefully(body: bytes) -> tuple[str, str]:
     value = parsed.parse(body)
-    if not isinstance(value, parsed.Pairs):
+    if not isinstance(value, parsed.JsonPairs):
         if value is None:
             return "", ""
         raise DecodeError(f"json: cannot unmarshal {careful.kind(value)} into Go value of type {_STRUCT_FOR_KIND}")

@@ -17,29 +17,29 @@ _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
 
 
-class Pairs(list[tuple[str, Any]]):
+class JsonPairs(list[tuple[str, Any]]):
     """A JSON object: its keys and values in order."""
 
 
-class Decimal(float):
+class JsonDecimal(float):
     """A number that is not written as a 64-bit integer; `text` is its spelling."""
 
     text: str
 
 
 def parse(body: bytes) -> Any:
-    """Return the value of a text, with `Pairs` for objects. Raise JsonSyntaxError for invalid JSON."""
+    """Return the value of a text, with `JsonPairs` for objects. Raise JsonSyntaxError for invalid JSON."""
     try:
         return _DECODER.decode(body.decode("utf-8", "replace"))
     except RecursionError:
-        raise JsonSyntaxError(syntax.error_message(body) or syntax.TOO_DEEP) from None
+        raise JsonSyntaxError(syntax.error_message(body) or syntax.TOO_DEEP_MESSAGE) from None
     except ValueError as error:
         raise JsonSyntaxError(syntax.error_message(body) or str(error)) from None
 
 
 def children(value: Any) -> list[Any]:
     """Return the lists and objects directly inside a parsed or plain value."""
-    if isinstance(value, Pairs):
+    if isinstance(value, JsonPairs):
         return [item for _, item in value if isinstance(item, list | dict)]
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     return [item for item in inner if isinstance(item, list | dict)]
@@ -47,7 +47,7 @@ def children(value: Any) -> list[Any]:
 
 def to_plain(value: Any) -> Any:
     """Return the value with dicts for objects; the last of duplicate keys counts."""
-    if isinstance(value, Pairs):
+    if isinstance(value, JsonPairs):
         return {text(key): to_plain(item) for key, item in value}
     if isinstance(value, dict):
         return {key: to_plain(item) for key, item in value.items()}
@@ -72,16 +72,16 @@ def text(value: str) -> str:
 
 def format_as_written(value: Any) -> str:
     """Return a number as it was written."""
-    return value.text if isinstance(value, Decimal) else str(value)
+    return value.text if isinstance(value, JsonDecimal) else str(value)
 
 
-def _parse_decimal(written: str) -> Decimal:
-    value = Decimal(written)
+def _parse_decimal(written: str) -> JsonDecimal:
+    value = JsonDecimal(written)
     value.text = written
     return value
 
 
-def _parse_integer(written: str) -> int | Decimal:
+def _parse_integer(written: str) -> int | JsonDecimal:
     if len(written) > 20 or (value := int(written)) not in INT64:
         return _parse_decimal(written)
     return value
@@ -92,7 +92,7 @@ def _reject_constant(written: str) -> Any:
 
 
 _DECODER = json.JSONDecoder(
-    object_pairs_hook=Pairs, parse_float=_parse_decimal, parse_int=_parse_integer, parse_constant=_reject_constant
+    object_pairs_hook=JsonPairs, parse_float=_parse_decimal, parse_int=_parse_integer, parse_constant=_reject_constant
 )
 
 

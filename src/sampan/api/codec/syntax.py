@@ -3,16 +3,16 @@
 import re
 
 MAX_DEPTH = 10_000
-END = "unexpected end of JSON input"
-TOO_DEEP = "exceeded max depth"
+UNEXPECTED_END_MESSAGE = "unexpected end of JSON input"
+TOO_DEEP_MESSAGE = "exceeded max depth"
 
 _SPACE = re.compile(rb"[ \t\r\n]*")
-_PLAIN = re.compile(rb'[^"\\\x00-\x1f]*')
+_UNESCAPED_PATTERN = re.compile(rb'[^"\\\x00-\x1f]*')
 _DIGITS = re.compile(rb"[0-9]*")
 _WORDS = {ord("t"): b"true", ord("f"): b"false", ord("n"): b"null"}
 
 
-class _Stop(Exception):
+class _ScanFailed(Exception):
     """Carries the error message out of the scanner."""
 
 
@@ -20,7 +20,7 @@ def error_message(body: bytes) -> str | None:
     """Return Go's error message for `body`, or None if it is valid JSON."""
     try:
         _Scanner(body).document()
-    except _Stop as stop:
+    except _ScanFailed as stop:
         return str(stop)
     return None
 
@@ -59,7 +59,7 @@ class _Scanner:
         self.at += 1
         self.open.append(byte)
         if len(self.open) > MAX_DEPTH:
-            raise _Stop(f"invalid character '{byte.decode()}' {TOO_DEEP}")
+            raise _ScanFailed(f"invalid character '{byte.decode()}' {TOO_DEEP_MESSAGE}")
         self.space()
         if self.take(b"}" if byte == b"{" else b"]"):
             self.open.pop()
@@ -95,7 +95,7 @@ class _Scanner:
     def string(self) -> None:
         self.at += 1
         while True:
-            self.skip(_PLAIN)
+            self.skip(_UNESCAPED_PATTERN)
             if self.take(b'"'):
                 return
             if not self.take(b"\\"):
@@ -147,8 +147,8 @@ class _Scanner:
         """Raise the error at the current position. Go reads a space after the end: where a space is allowed, the input
         is incomplete; elsewhere the space is the invalid character (`at_end`)."""
         if self.at >= len(self.body):
-            raise _Stop(f"invalid character '{at_end}' {where}" if at_end else END)
-        raise _Stop(f"invalid character {_quote_byte(self.body[self.at])} {where}")
+            raise _ScanFailed(f"invalid character '{at_end}' {where}" if at_end else UNEXPECTED_END_MESSAGE)
+        raise _ScanFailed(f"invalid character {_quote_byte(self.body[self.at])} {where}")
 
 
 _ESCAPES = {7: "\\a", 8: "\\b", 9: "\\t", 10: "\\n", 11: "\\v", 12: "\\f", 13: "\\r", 0x27: "\\'", 0x5C: "\\\\"}

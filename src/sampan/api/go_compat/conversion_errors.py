@@ -20,7 +20,7 @@ _KINDS: dict[type, str] = {str: "string", bool: "bool", int: "int64", float: "fl
 _NUMBERS = ("integer", "number")
 _BASE64 = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")
 JSON_SCHEMA_PROPS = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps"
-PLAIN = {"string": "string", "boolean": "bool", "number": "float64"}
+GO_TYPE_BY_SCHEMA_TYPE = {"string": "string", "boolean": "bool", "number": "float64"}
 
 
 def conversion_error(value: Any, schema: Schema, error: str) -> str:
@@ -171,4 +171,4 @@ def _basic_go_type(schema: Schema) -> str:
         return schema.format or "int64"
     if schema.format == "byte":
         return "[]uint8"
-    return PLAIN.get(schema.type, "interface {}")
+    return GO_TYPE_BY_SCHEMA_TYPE.get(schema.type, "interface {}")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _NAMED = {"\a": "\\a", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\v": "\\v"}
 _NAMED |= {'"': '\\"', "\\": "\\\\"}
-_PLAIN = re.compile(r"[ !#-\[\]-~]*")
+_UNESCAPED_PATTERN = re.compile(r"[ !#-\[\]-~]*")
 _JSON_NAMED = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _GO_ESCAPED = re.compile(rb"[<>&]|\xe2\x80[\xa8\xa9]")
 _JSON_ESCAPED = re.compile(r'[\x00-\x1f"\\<>&\u2028\u2029]')
@@ -34,7 +34,7 @@ _TYPE_NAMES: dict[type, str] = {
 
 def quote(text: str) -> str:
     """Format like `%q`: in double quotes, with unprintable characters escaped."""
-    if _PLAIN.fullmatch(text):
+    if _UNESCAPED_PATTERN.fullmatch(text):
         return f'"{text}"'
     return '"' + "".join(_escape_char(char) for char in text) + '"'
 

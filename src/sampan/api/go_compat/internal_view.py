@@ -54,9 +54,9 @@ _NAMES = {
 }
 _RBD_NAMES = {"monitors": "CephMonitors", "image": "RBDImage", "pool": "RBDPool", "user": "RadosUser"}
 _HOST_FIELDS = ("hostNetwork", "hostPID", "hostIPC", "shareProcessNamespace", "hostUsers")
-_ELSEWHERE = {"PodSpec": (*_HOST_FIELDS, "serviceAccount")}
+_OMITTED_FIELDS = {"PodSpec": (*_HOST_FIELDS, "serviceAccount")}
 """Fields that the internal type has in another struct, or not at all."""
-_AFTER = {
+_REORDERED_FIELDS = {
     "PodSpec": (("setHostnameAsFQDN", "subdomain"), ("preemptionPolicy", "priority"), ("overhead", "runtimeClassName")),
     "PodSecurityContext": (("fsGroupChangePolicy", "fsGroup"),),
     "Volume": (("quobyte", "rbd"),),
@@ -67,11 +67,11 @@ _AFTER = {
 def internal_view(part: Any) -> Any:
     """Return the part as a JSON value with the keys in the order of the internal type."""
     if isinstance(part, PodSpec):
-        return _spec(part)
+        return _view_pod_spec(part)
     if isinstance(part, PersistentVolumeClaimTemplate | PodTemplateSpec):
-        return {**_meta(part.metadata), "Spec": internal_view(part.spec)}
+        return {**_view_metadata(part.metadata), "Spec": internal_view(part.spec)}
     if isinstance(part, msgspec.Struct):
-        return _struct(part)
+        return _view_struct(part)
     if isinstance(part, list):
         return [internal_view(item) for item in part] or None
     if isinstance(part, dict):
@@ -79,23 +79,23 @@ def internal_view(part: Any) -> Any:
     return part
 
 
-def _struct(part: msgspec.Struct) -> Any:
+def _view_struct(part: msgspec.Struct) -> Any:
     kind = type(part)
     if kind.__module__.endswith(".meta_v1"):
-        return _meta(part)
+        return _view_metadata(part)
     special = _RBD_NAMES if kind.__name__ == "RBDVolumeSource" else {}
     return {special.get(name) or _name(name): internal_view(getattr(part, name)) for name in _fields(kind)}
 
 
-def _meta(part: msgspec.Struct) -> dict[str, Any]:
+def _view_metadata(part: msgspec.Struct) -> dict[str, Any]:
     """Return a metav1 object, whose internal type is the API type, with its maps sorted."""
     value: dict[str, Any] = msgspec.to_builtins(part)
     return {name: dict(sorted(entry.items())) if isinstance(entry, dict) else entry for name, entry in value.items()}
 
 
 def _fields(kind: type[msgspec.Struct]) -> list[str]:
-    fields = [name for name in kind.__struct_fields__ if name not in _ELSEWHERE.get(kind.__name__, ())]
-    for moved, before in _AFTER.get(kind.__name__, ()):
+    fields = [name for name in kind.__struct_fields__ if name not in _OMITTED_FIELDS.get(kind.__name__, ())]
+    for moved, before in _REORDERED_FIELDS.get(kind.__name__, ()):
         fields.remove(moved)
         fields.insert(fields.index(before) + 1, moved)
     return fields
@@ -105,14 +105,14 @@ def _name(field: str) -> str:
     return _NAMES.get(field) or field[0].upper() + field[1:]
 
 
-def _spec(spec: PodSpec) -> dict[str, Any]:
-    view: dict[str, Any] = _struct(spec)
+def _view_pod_spec(spec: PodSpec) -> dict[str, Any]:
+    view: dict[str, Any] = _view_struct(spec)
     host = {_name(field): getattr(spec, field) for field in _HOST_FIELDS}
-    view["SecurityContext"] = {**host, **_struct(spec.securityContext or PodSecurityContext())}
+    view["SecurityContext"] = {**host, **_view_struct(spec.securityContext or PodSecurityContext())}
     return view
 
 
-_AROUND = 3
+_CONTEXT_LINES = 3
 """The number of unchanged context lines around a hunk of a diff."""
 
 
@@ -120,7 +120,7 @@ def difference(old: Any, new: Any) -> str:
     """Return a unified diff of two parts as kube-apiserver shows it."""
     before, after = (_lines(internal_view(part)) for part in (old, new))
     if max(len(before), len(after)) <= limits.COMPARED_LINES:
-        lines = list(difflib.unified_diff(before, after, lineterm="", n=_AROUND))[2:]
+        lines = list(difflib.unified_diff(before, after, lineterm="", n=_CONTEXT_LINES))[2:]
     else:
         lines = _build_hunk(before, after)
     return "".join(f"{line}\n" for line in lines)
@@ -134,7 +134,7 @@ def _build_hunk(before: list[str], after: list[str]) -> list[str]:
     shorter = min(len(before), len(after))
     start = next((i for i in range(shorter) if before[i] != after[i]), shorter)
     end = next((i for i in range(shorter - start) if before[-1 - i] != after[-1 - i]), shorter - start)
-    first, last = max(start - _AROUND, 0), max(end - _AROUND, 0)
+    first, last = max(start - _CONTEXT_LINES, 0), max(end - _CONTEXT_LINES, 0)
     removed, added = before[start : len(before) - end], after[start : len(after) - end]
     sizes = f"-{_range(first, len(before) - last)} +{_range(first, len(after) - last)}"
     return [

@@ -87,7 +87,7 @@ class SchemaSource(Protocol):
 ANY = Schema(preserve_unknown=True)
 
 _STRATEGIES = ("merge", "retainKeys", "replace")
-_PLAIN = {
+_FIELD_BY_KEYWORD = {
     "nullable": "nullable",
     "x-kubernetes-list-type": "list_type",
     "x-kubernetes-map-type": "map_type",
@@ -103,7 +103,7 @@ def from_openapi(source: Mapping[str, Any]) -> Schema:
     kind = source.get("type", "")
     node.type = kind if kind in ("object", "array", "string", "integer", "number", "boolean") else ""
     node.format = "int-or-string" if source.get("x-kubernetes-int-or-string") else source.get("format", "")
-    for key, field in _PLAIN.items():
+    for key, field in _FIELD_BY_KEYWORD.items():
         if source.get(key):
             setattr(node, field, source[key])
     node.list_keys = tuple(source.get("x-kubernetes-list-map-keys") or ())

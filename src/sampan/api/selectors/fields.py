@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 METADATA_FIELDS: Final = ("metadata.name", "metadata.namespace")
 """The fields that every kind supports in selectors."""
 
-_LONGEST_KEPT = 512
+_MAX_CACHED_LENGTH = 512
 _term_text = re.compile(r"((?:[^\\,]|\\.?)*)(,?)", re.DOTALL)
 _operator = re.compile(r"!=|==|=")
 
@@ -64,7 +64,7 @@ class FieldSelector(NamedTuple):
 
 
 def parse(text: str) -> FieldSelector:
-    return _parse_kept(text) if len(text) <= _LONGEST_KEPT else _parse(text)
+    return _parse_kept(text) if len(text) <= _MAX_CACHED_LENGTH else _parse(text)
 
 
 def _parse(text: str) -> FieldSelector:

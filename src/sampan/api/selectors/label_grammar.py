@@ -34,7 +34,7 @@ def _tokens(text: str) -> list[_Token]:
     return [*tokens, _Token(_END, "")]
 
 
-class Grammar:
+class LabelSelectorParser:
     """Parses terms one by one. A keyword counts as a word where only a word is allowed."""
 
     def __init__(self, text: str) -> None:

@@ -17,11 +17,11 @@ OPERATORS = {
     "DoesNotExist": Operator.DOES_NOT_EXIST,
 }
 
-_MOST_KEPT = 50
+_MAX_CACHED_PARTS = 50
 """Selectors with more parts are not cached, or they could fill the memory."""
 
 
-class Expression(Protocol):
+class SelectorExpression(Protocol):
     """The fields of a LabelSelectorRequirement."""
 
     @property
@@ -36,7 +36,7 @@ class LabelSelector(Protocol):
     @property
     def matchLabels(self) -> Mapping[str, str]: ...
     @property
-    def matchExpressions(self) -> Sequence[Expression]: ...
+    def matchExpressions(self) -> Sequence[SelectorExpression]: ...
 
 
 def selector_of(source: LabelSelector | None) -> Selector:
@@ -48,7 +48,7 @@ def selector_of(source: LabelSelector | None) -> Selector:
     if not labels and not expressions:
         return EVERYTHING
     terms = tuple((e.key, e.operator, tuple(e.values)) for e in expressions)
-    is_small = len(labels) + sum(1 + len(values) for _, _, values in terms) <= _MOST_KEPT
+    is_small = len(labels) + sum(1 + len(values) for _, _, values in terms) <= _MAX_CACHED_PARTS
     return (_selector_kept if is_small else _selector)(tuple(labels.items()), terms)
 
 
@@ -96,7 +96,7 @@ def label_errors(labels: Mapping[str, str], field: str) -> list[FieldError]:
     return errors
 
 
-def _expression_errors(expression: Expression, field: str, allow_bad_values: bool) -> list[FieldError]:
+def _expression_errors(expression: SelectorExpression, field: str, allow_bad_values: bool) -> list[FieldError]:
     errors = _operator_errors(expression, field)
     errors += [
         FieldError.invalid(f"{field}.key", expression.key, message) for message in names.label_key(expression.key)
@@ -109,7 +109,7 @@ def _expression_errors(expression: Expression, field: str, allow_bad_values: boo
     return errors
 
 
-def _operator_errors(expression: Expression, field: str) -> list[FieldError]:
+def _operator_errors(expression: SelectorExpression, field: str) -> list[FieldError]:
     if expression.operator not in OPERATORS:
         return [FieldError.invalid(f"{field}.operator", expression.operator, "not a valid selector operator")]
     if expression.operator in ("In", "NotIn"):

@@ -11,18 +11,18 @@ from typing import Final, NamedTuple, Protocol
 
 from sampan.api import names
 from sampan.api.field_errors import FieldError, join_messages
-from sampan.api.selectors.label_grammar import Grammar, SelectorError
+from sampan.api.selectors.label_grammar import LabelSelectorParser, SelectorError
 
 _MIN, _MAX = -(2**63), 2**63 - 1
 _is_integer = re.compile(r"[+-]?[0-9]{1,4000}").fullmatch
 
-_LONGEST_KEPT = 512
+_MAX_CACHED_LENGTH = 512
 """Longer texts are not cached, or a client could fill the memory with them."""
 
 __all__ = ["EVERYTHING", "NOTHING", "Operator", "Requirement", "Selector", "SelectorError", "from_labels", "parse"]
 
 
-class Predicate(Protocol):
+class LabelPredicate(Protocol):
     """Returns whether a label set satisfies a condition."""
 
     def __call__(self, labels: Mapping[str, str]) -> bool: ...
@@ -103,7 +103,7 @@ class Requirement(NamedTuple):
         return errors + [FieldError.invalid(f"values[{at}]", value, detail) for at, value in wrong]
 
 
-def predicate_of(requirement: Requirement) -> Predicate:
+def predicate_of(requirement: Requirement) -> LabelPredicate:
     """Return a function that evaluates the requirement on a label set."""
     key, operator, values = requirement
     match operator:
@@ -119,7 +119,7 @@ def predicate_of(requirement: Requirement) -> Predicate:
     return _order(key, operator, values)
 
 
-def _membership(key: str, values: tuple[str, ...]) -> Predicate:
+def _membership(key: str, values: tuple[str, ...]) -> LabelPredicate:
     if len(values) == 1:
         (only,) = values
         return lambda labels: labels.get(key) == only
@@ -127,7 +127,7 @@ def _membership(key: str, values: tuple[str, ...]) -> Predicate:
     return lambda labels: labels.get(key) in members
 
 
-def _order(key: str, operator: Operator, values: tuple[str, ...]) -> Predicate:
+def _order(key: str, operator: Operator, values: tuple[str, ...]) -> LabelPredicate:
     limit = _int64(values[0]) if len(values) == 1 else None
     if limit is None:
         return never
@@ -158,7 +158,7 @@ def _always(labels: Mapping[str, str]) -> bool:
     return True
 
 
-def _combine_tests(tests: list[Predicate]) -> Predicate:
+def _combine_tests(tests: list[LabelPredicate]) -> LabelPredicate:
     if not tests:
         return _always
     if len(tests) == 1:
@@ -186,7 +186,7 @@ class Selector:
 
     is_nothing: Final[bool]
     """Whether the selector matches no label set at all."""
-    matches: Final[Predicate]
+    matches: Final[LabelPredicate]
     requirements: Final[tuple[Requirement, ...]]
     """The requirements, sorted by key."""
 
@@ -234,11 +234,11 @@ NOTHING: Final = Selector(is_nothing=True)
 
 def parse(text: str) -> Selector:
     """Parse the text form. Raise `SelectorError`."""
-    return _parse_kept(text) if len(text) <= _LONGEST_KEPT else _parse(text)
+    return _parse_kept(text) if len(text) <= _MAX_CACHED_LENGTH else _parse(text)
 
 
 def _parse(text: str) -> Selector:
-    grammar, requirements = Grammar(text), []
+    grammar, requirements = LabelSelectorParser(text), []
     while not grammar.is_at_end():
         try:
             requirements.append(_requirement(grammar))
@@ -251,7 +251,7 @@ def _parse(text: str) -> Selector:
 _parse_kept = lru_cache(maxsize=2048)(_parse)
 
 
-def _requirement(grammar: Grammar) -> Requirement:
+def _requirement(grammar: LabelSelectorParser) -> Requirement:
     key, is_absent = grammar.key()
     if messages := names.label_key(key):
         raise SelectorError(str(FieldError.invalid("<nil>", key, "; ".join(messages))))

@@ -10,7 +10,7 @@ from sampan.api.types.core_v1 import Pod, PodSpec, ProjectedVolumeSource, Volume
 CONFIG_SOURCE, CONFIG_MIRROR = "kubernetes.io/config.source", "kubernetes.io/config.mirror"
 CONFIG_HASH, CONFIG_SEEN = "kubernetes.io/config.hash", "kubernetes.io/config.seen"
 
-_WITH_SECRET_REF = ("cephfs", "cinder", "flexVolume", "rbd", "scaleIO", "iscsi", "storageos")
+_SECRET_REF_PLUGINS = ("cephfs", "cinder", "flexVolume", "rbd", "scaleIO", "iscsi", "storageos")
 _VOLUMES = {
     "configMap": "configmaps (via configmap volumes)",
     "secret": "secrets (via secret volumes)",
@@ -81,7 +81,7 @@ def _volume_secret_names(volume: Volume) -> Iterator[str]:
     for projection in _projections(volume.projected):
         if projection.secret is not None:
             yield projection.secret.name
-    for plugin in _WITH_SECRET_REF:
+    for plugin in _SECRET_REF_PLUGINS:
         source = getattr(volume, plugin)
         if source is not None and source.secretRef is not None:
             yield source.secretRef.name

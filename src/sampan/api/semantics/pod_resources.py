@@ -12,7 +12,7 @@ from sampan.api.values.quantity import Quantity, parse
 Amounts = dict[str, Quantity]
 
 GUARANTEED, BURSTABLE, BEST_EFFORT = "Guaranteed", "Burstable", "BestEffort"
-_COUNTED = ("cpu", "memory")
+_QOS_RESOURCES = ("cpu", "memory")
 
 
 def pod_requests(spec: PodSpec, assumed: Mapping[str, str] | None = None) -> Amounts:
@@ -92,7 +92,9 @@ def qos_class(spec: PodSpec) -> str:
     parts = _parts(spec)
     if not any(_select_qos_resources(part.requests) or _select_qos_resources(part.limits) for part in parts):
         return BEST_EFFORT
-    is_limited = all(len(_select_qos_resources(part.limits)) == len(_COUNTED) for part in _must_be_limited(spec, parts))
+    is_limited = all(
+        len(_select_qos_resources(part.limits)) == len(_QOS_RESOURCES) for part in _must_be_limited(spec, parts)
+    )
     return GUARANTEED if is_limited and _has_equal_requests_and_limits(parts) else BURSTABLE
 
 
@@ -117,4 +119,4 @@ def _select_qos_resources(amounts: Mapping[str, str]) -> dict[str, str]:
     """Return the resources that determine the class: cpu and memory, if greater than zero."""
     if not amounts:
         return {}
-    return {name: amounts[name] for name in _COUNTED if name in amounts and parse(amounts[name]).sign > 0}
+    return {name: amounts[name] for name in _QOS_RESOURCES if name in amounts and parse(amounts[name]).sign > 0}

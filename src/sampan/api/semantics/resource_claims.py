@@ -3,7 +3,7 @@
 from sampan.api.types.core_v1 import Pod
 from sampan.api.types.resource_v1 import ResourceClaim, ResourceClaimConsumerReference
 
-MOST_CONSUMERS = 256
+MAX_CONSUMERS = 256
 """How many pods a claim can be reserved for."""
 
 
@@ -13,7 +13,7 @@ def is_reserved_for(claim: ResourceClaim, pod: Pod) -> bool:
 
 def can_be_reserved(claim: ResourceClaim) -> bool:
     """Whether the claim can be reserved for another pod."""
-    return len(claim.status.reservedFor) < MOST_CONSUMERS
+    return len(claim.status.reservedFor) < MAX_CONSUMERS
 
 
 def consumer_reference(pod: Pod) -> ResourceClaimConsumerReference:

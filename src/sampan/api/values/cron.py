@@ -15,11 +15,11 @@ from zoneinfo import ZoneInfo
 from sampan.api.go_compat import gotext
 from sampan.api.values import durations
 
-_YEARS_AHEAD = 5
+_MAX_YEARS_AHEAD = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Times:
+class CalendarSchedule:
     """A schedule of calendar times: the minutes, hours, days and months that it matches."""
 
     minutes: frozenset[int]
@@ -40,7 +40,7 @@ class Times:
             return None
         zone = self.zone or zone
         start = datetime.fromtimestamp(int(moment) // 60 * 60 + 60, zone)
-        day, last = start.replace(hour=0, minute=0), start.year + _YEARS_AHEAD
+        day, last = start.replace(hour=0, minute=0), start.year + _MAX_YEARS_AHEAD
         while day.year <= last:
             if self._is_due_on(day) and (due := self._find_first_due(day, start)) is not None:
                 return due
@@ -75,7 +75,7 @@ class Times:
 
 
 @dataclass(frozen=True, slots=True)
-class Every:
+class IntervalSchedule:
     """A fixed interval (`@every`)."""
 
     seconds: int
@@ -84,7 +84,7 @@ class Every:
         return int(moment) + self.seconds
 
 
-Schedule = Times | Every
+Schedule = CalendarSchedule | IntervalSchedule
 
 
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
@@ -110,14 +110,20 @@ class ScheduleError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class FieldBounds:
     least: int
     most: int
     names: tuple[str, ...] = ()
     """The names of the numbers that a field of a schedule allows, from `least` on."""
 
 
-_BOUNDS = (Bounds(0, 59), Bounds(0, 23), Bounds(1, 31), Bounds(1, 12, _MONTHS), Bounds(0, 6, _DAYS))
+_BOUNDS = (
+    FieldBounds(0, 59),
+    FieldBounds(0, 23),
+    FieldBounds(1, 31),
+    FieldBounds(1, 12, _MONTHS),
+    FieldBounds(0, 6, _DAYS),
+)
 
 
 def parse_schedule(text: str) -> Schedule:
@@ -126,9 +132,9 @@ def parse_schedule(text: str) -> Schedule:
         raise ScheduleError("empty spec string")
     zone, rest = _zone(text)
     if not rest.startswith("@"):
-        return _times(rest, zone)
+        return _parse_calendar_schedule(rest, zone)
     if rest in _WORDS:
-        return _times(_WORDS[rest], zone)
+        return _parse_calendar_schedule(_WORDS[rest], zone)
     if rest.startswith(_EVERY):
         return _parse_every(rest)
     raise ScheduleError(f"unrecognized descriptor: {rest}")
@@ -149,15 +155,15 @@ def _zone(text: str) -> tuple[tzinfo | None, str]:
     return zone, text[end:].strip()
 
 
-def _parse_every(text: str) -> Every:
+def _parse_every(text: str) -> IntervalSchedule:
     try:
         nanoseconds = durations.parse_duration(text[len(_EVERY) :])
     except durations.DurationError as error:
         raise ScheduleError(f"failed to parse duration {text}: {error}") from None
-    return Every(max(nanoseconds // 10**9, 1))
+    return IntervalSchedule(max(nanoseconds // 10**9, 1))
 
 
-def _times(text: str, zone: tzinfo | None) -> Times:
+def _parse_calendar_schedule(text: str, zone: tzinfo | None) -> CalendarSchedule:
     fields = [field for field in _SPACE.split(text) if field]
     if len(fields) != len(_BOUNDS):
         raise ScheduleError(
@@ -166,7 +172,7 @@ def _times(text: str, zone: tzinfo | None) -> Times:
     (minutes, _), (hours, _), (days, any_day), (months, _), (weekdays, any_weekday) = (
         _field(field, bounds) for field, bounds in zip(fields, _BOUNDS, strict=True)
     )
-    return Times(
+    return CalendarSchedule(
         minutes=minutes,
         hours=hours,
         days=days,
@@ -177,7 +183,7 @@ def _times(text: str, zone: tzinfo | None) -> Times:
     )
 
 
-def _field(text: str, bounds: Bounds) -> tuple[frozenset[int], bool]:
+def _field(text: str, bounds: FieldBounds) -> tuple[frozenset[int], bool]:
     """Return the numbers that the field matches, and whether it is a wildcard."""
     values: set[int] = set()
     is_open = False
@@ -188,7 +194,7 @@ def _field(text: str, bounds: Bounds) -> tuple[frozenset[int], bool]:
     return frozenset(values), is_open
 
 
-def _range(text: str, bounds: Bounds) -> tuple[range, bool]:
+def _range(text: str, bounds: FieldBounds) -> tuple[range, bool]:
     span, *steps = text.split("/")
     low, *high = span.split("-")
     is_star = low in ("*", "?")
@@ -202,14 +208,14 @@ def _range(text: str, bounds: Bounds) -> tuple[range, bool]:
     return range(start, end + 1, step), is_star and step == 1
 
 
-def _ends(low: str, high: list[str], bounds: Bounds, text: str) -> tuple[int, int]:
+def _ends(low: str, high: list[str], bounds: FieldBounds, text: str) -> tuple[int, int]:
     start = _parse_name_or_number(low, bounds)
     if len(high) > 1:
         raise ScheduleError(f"too many hyphens: {text}")
     return start, _parse_name_or_number(high[0], bounds) if high else start
 
 
-def _check_range(start: int, end: int, step: int, bounds: Bounds, text: str) -> None:
+def _check_range(start: int, end: int, step: int, bounds: FieldBounds, text: str) -> None:
     if start < bounds.least:
         raise ScheduleError(f"beginning of range ({start}) below minimum ({bounds.least}): {text}")
     if end > bounds.most:
@@ -220,7 +226,7 @@ def _check_range(start: int, end: int, step: int, bounds: Bounds, text: str) -> 
         raise ScheduleError(f"step of range should be a positive number: {text}")
 
 
-def _parse_name_or_number(text: str, bounds: Bounds) -> int:
+def _parse_name_or_number(text: str, bounds: FieldBounds) -> int:
     lower = text.lower()
     return bounds.least + bounds.names.index(lower) if lower in bounds.names else _number(text)
 

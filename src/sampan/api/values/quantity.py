@@ -28,9 +28,9 @@ _SCAN = re.compile(
 _EXPONENT = re.compile(r"[eE]([+-]?[0-9]+)")
 _SPACES = " \u0085\u00a0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
 _NANO = -9
-_SHORT = 40
+_MAX_CACHED_LENGTH = 40
 """Longer texts are not cached, or a client could fill the memory with them."""
-_PLAIN_DIGITS = 18
+_MAX_PLAIN_DIGITS = 18
 _NO_DIGITS = ("", "+", "-", ".", "+.", "-.")
 
 _DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
@@ -152,7 +152,7 @@ class Quantity:
 
 def parse(text: str) -> Quantity:
     """Parse a quantity, without stripping whitespace. Raise QuantityError."""
-    return _parse_short(text) if len(text) <= _SHORT else _parse(text)
+    return _parse_short(text) if len(text) <= _MAX_CACHED_LENGTH else _parse(text)
 
 
 def _parse(text: str) -> Quantity:
@@ -192,7 +192,7 @@ def from_json(value: object) -> Quantity:
 def canonical(value: str | int | float) -> str:
     """Return the text in which the API server writes a quantity that it reads from this JSON value."""
     text = value if type(value) is str else _json_text(value)
-    return _canonical_short(text) if len(text) <= _SHORT else str(from_json(text))
+    return _canonical_short(text) if len(text) <= _MAX_CACHED_LENGTH else str(from_json(text))
 
 
 def _json_text(value: object) -> str:
@@ -225,7 +225,7 @@ def _int32(number: int) -> int:
 def _parse_plain_decimal(text: str, whole: str, fraction: str, exponent: int, format: Format) -> Quantity | None:
     """Return a decimal of ordinary length and precision, or None for another."""
     digits, scale = whole + fraction, exponent - len(fraction)
-    if len(digits) > _PLAIN_DIGITS or scale < _NANO:
+    if len(digits) > _MAX_PLAIN_DIGITS or scale < _NANO:
         return None
     looks_canonical = scale % 3 == 0 and digits[0] != "0" and not digits.endswith("000")
     number = -int(digits) if text[0] == "-" else int(digits)

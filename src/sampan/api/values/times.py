@@ -14,7 +14,7 @@ MICRO_LAYOUT: Final = "2006-01-02T15:04:05.000000Z07:00"
 
 _EPOCH_DAY = date(1970, 1, 1).toordinal()
 _LAST_DAY = date.max.toordinal()
-_SHORT = 40
+_MAX_CACHED_LENGTH = 40
 """Longer texts are not cached, or a client could fill the memory with them."""
 _CYCLE_YEARS, _CYCLE_DAYS = 400, 146_097
 
@@ -90,7 +90,7 @@ def _seconds(second: int) -> str:
 
 
 def _parse(text: str, layout: str) -> Moment:
-    return _parse_short(text, layout) if len(text) <= _SHORT else _Reader(text=text, layout=layout).read()
+    return _parse_short(text, layout) if len(text) <= _MAX_CACHED_LENGTH else _Reader(text=text, layout=layout).read()
 
 
 @lru_cache(maxsize=4096)

@@ -13,7 +13,7 @@ from sampan.apiserver.admission.framework.configuration import ConfigurationErro
 from sampan.apiserver.admission.framework.contract import AdmissionAttributes, Operation
 from sampan.machinery import errors
 
-_KEYS_KEPT = 4096
+_DEFAULT_CACHE_SIZE = 4096
 
 
 def _source_and_object(attributes: AdmissionAttributes) -> str:
@@ -32,7 +32,7 @@ _KEYS: dict[str, Callable[[AdmissionAttributes], str]] = {
 
 
 @dataclass(slots=True)
-class Bucket:
+class TokenBucket:
     """A token bucket that holds up to `burst` tokens and gains `qps` of them per second."""
 
     qps: float
@@ -50,15 +50,15 @@ class Bucket:
 
 
 @dataclass(slots=True, kw_only=True)
-class Limit:
+class EventLimit:
     type: str
     qps: int
     burst: int
     keys_kept: int
-    _buckets: OrderedDict[str, Bucket] = field(default_factory=OrderedDict)
+    _buckets: OrderedDict[str, TokenBucket] = field(default_factory=OrderedDict)
 
     def accepts(self, key: str, now: float) -> bool:
-        bucket = self._buckets.pop(key, None) or Bucket(self.qps, self.burst, self.burst, now)
+        bucket = self._buckets.pop(key, None) or TokenBucket(self.qps, self.burst, self.burst, now)
         self._buckets[key] = bucket
         if len(self._buckets) > self.keys_kept:
             self._buckets.popitem(last=False)
@@ -89,11 +89,13 @@ class EventRateLimit:
             raise errors.too_many_requests(reached[0] if len(reached) == 1 else f"[{', '.join(reached)}]")
 
 
-def _limit(index: int, row: Mapping[str, Any]) -> Limit:
+def _limit(index: int, row: Mapping[str, Any]) -> EventLimit:
     at = f"EventRateLimit: limits[{index}]"
     if row.get("type") not in _KEYS:
         raise ConfigurationError(f"{at}.type: must be one of {', '.join(_KEYS)}")
     for name in ("qps", "burst"):
         if not isinstance(row.get(name), int) or row[name] <= 0:
             raise ConfigurationError(f"{at}.{name}: must be positive")
-    return Limit(type=row["type"], qps=row["qps"], burst=row["burst"], keys_kept=row.get("cacheSize") or _KEYS_KEPT)
+    return EventLimit(
+        type=row["type"], qps=row["qps"], burst=row["burst"], keys_kept=row.get("cacheSize") or _DEFAULT_CACHE_SIZE
+    )

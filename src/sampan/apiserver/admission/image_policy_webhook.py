@@ -19,9 +19,9 @@ from sampan.machinery.client.transport import ConnectionFailed, Request
 
 FAILED_OPEN = "alpha.image-policy.k8s.io/failed-open"
 """The annotation of pods that were admitted because the webhook could not be reached."""
-_OURS = ".image-policy.k8s.io/"
-_KEPT = 1024
-_LONGEST_S = 30 * 60
+_ANNOTATION_INFIX = ".image-policy.k8s.io/"
+_CACHE_SIZE = 1024
+_MAX_TTL_S = 30 * 60
 
 
 class ImagePolicyWebhook:
@@ -59,7 +59,7 @@ class ImagePolicyWebhook:
         status = await _request_review(self._access, question)
         kept_s = self._allow_s if status.get("allowed") else self._deny_s
         self._responses[question] = (now + kept_s, status)
-        if len(self._responses) > _KEPT:
+        if len(self._responses) > _CACHE_SIZE:
             self._responses.popitem(last=False)
         return status
 
@@ -74,7 +74,7 @@ def spec_of(pod: Pod, attributes: AdmissionAttributes) -> dict[str, Any]:
     """Return the spec of the ImageReview."""
     ephemeral = attributes.subresource == "ephemeralcontainers"
     listed = pod.spec.ephemeralContainers if ephemeral else [*(pod.spec.containers or ()), *pod.spec.initContainers]
-    notes = {key: value for key, value in pod.metadata.annotations.items() if _OURS in key}
+    notes = {key: value for key, value in pod.metadata.annotations.items() if _ANNOTATION_INFIX in key}
     spec: dict[str, Any] = {"containers": [{"image": container.image} for container in listed]}
     return {**spec, **({"annotations": notes} if notes else {}), "namespace": attributes.namespace}
 
@@ -111,6 +111,6 @@ def _parse_ttl_s(policy: Mapping[str, Any], name: str, otherwise: int) -> int:
         return otherwise
     if value == -1:
         return 0
-    if not isinstance(value, int) or not 1 <= value <= _LONGEST_S:
-        raise ConfigurationError(f"ImagePolicyWebhook: imagePolicy.{name}: must be between 1 and {_LONGEST_S} seconds")
+    if not isinstance(value, int) or not 1 <= value <= _MAX_TTL_S:
+        raise ConfigurationError(f"ImagePolicyWebhook: imagePolicy.{name}: must be between 1 and {_MAX_TTL_S} seconds")
     return value

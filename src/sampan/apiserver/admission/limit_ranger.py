@@ -16,7 +16,7 @@ from sampan.apiserver.admission.framework import lookup
 from sampan.apiserver.admission.framework.contract import AdmissionAttributes, Operation
 
 _MAX_MILLI = MAX_INT64 // 1000
-_OF_POD = ("cpu", "memory")
+_POD_LEVEL_RESOURCES = ("cpu", "memory")
 _ZERO = Quantity()
 
 
@@ -45,7 +45,7 @@ def _compute_pod_amounts(spec: PodSpec) -> tuple[Amounts, Amounts]:
     requests, limits = pod_requests(spec), pod_limits(spec)
     if spec.resources is not None:
         for total, own in ((requests, spec.resources.requests), (limits, spec.resources.limits)):
-            total.update({name: parse(own[name]) for name in _OF_POD if name in own})
+            total.update({name: parse(own[name]) for name in _POD_LEVEL_RESOURCES if name in own})
     return requests, limits
 
 
@@ -64,7 +64,7 @@ def _min_constraint(item: LimitRangeItem, requests: Amounts, limits: Amounts) ->
     for name, least in _bounds(item.min):
         start = f"minimum {name} usage per {item.type} is {least}"
         request, limit = requests.get(name), limits.get(name)
-        requested, limited, bound = _comparable(request or _ZERO, limit or _ZERO, least)
+        requested, limited, bound = _scale_to_common_unit(request or _ZERO, limit or _ZERO, least)
         if request is None:
             yield f"{start}.  No request is specified"
         elif requested < bound:
@@ -77,7 +77,7 @@ def _max_constraint(item: LimitRangeItem, requests: Amounts, limits: Amounts) ->
     for name, most in _bounds(item.max):
         start = f"maximum {name} usage per {item.type} is {most}"
         request, limit = requests.get(name), limits.get(name)
-        requested, limited, bound = _comparable(request or _ZERO, limit or _ZERO, most)
+        requested, limited, bound = _scale_to_common_unit(request or _ZERO, limit or _ZERO, most)
         if limit is None:
             yield f"{start}.  No limit is specified"
         elif limited > bound:
@@ -90,7 +90,7 @@ def _max_request_constraint(item: LimitRangeItem, requests: Amounts) -> Iterator
     for name, most in _bounds(item.max):
         start = f"maximum {name} usage per {item.type} is {most}"
         request = requests.get(name)
-        requested, _, bound = _comparable(request or _ZERO, _ZERO, most)
+        requested, _, bound = _scale_to_common_unit(request or _ZERO, _ZERO, most)
         if request is None:
             yield f"{start}.  No request is specified"
         elif requested > bound:
@@ -100,7 +100,7 @@ def _max_request_constraint(item: LimitRangeItem, requests: Amounts) -> Iterator
 def _limit_request_ratio_constraint(item: LimitRangeItem, requests: Amounts, limits: Amounts) -> Iterator[str]:
     for name, most in _bounds(item.maxLimitRequestRatio):
         start = f"{name} max limit to request ratio per {item.type} is {most}"
-        requested, limited, _ = _comparable(requests.get(name, _ZERO), limits.get(name, _ZERO), most)
+        requested, limited, _ = _scale_to_common_unit(requests.get(name, _ZERO), limits.get(name, _ZERO), most)
         if not requested:
             yield f"{start}, but no request is specified or request is 0"
         elif not limited:
@@ -109,7 +109,7 @@ def _limit_request_ratio_constraint(item: LimitRangeItem, requests: Amounts, lim
             yield f"{start}, but provided ratio is {limited / requested:f}"
 
 
-def _comparable(*amounts: Quantity) -> list[int]:
+def _scale_to_common_unit(*amounts: Quantity) -> list[int]:
     """Return the quantities in thousandths, or in units if one of them would overflow."""
     scale = -3 if all(amount.value() <= _MAX_MILLI for amount in amounts) else 0
     return [amount.scaled_value(scale) for amount in amounts]

@@ -24,8 +24,8 @@ from sampan.machinery import errors
 
 _RESTRICTED = "node-restriction.kubernetes.io"
 _KUBERNETES = ("kubernetes.io", "k8s.io")
-_OWN_DOMAINS = ("kubelet.kubernetes.io", "node.kubernetes.io")
-_OWN = frozenset(
+_KUBELET_LABEL_DOMAINS = ("kubelet.kubernetes.io", "node.kubernetes.io")
+_KUBELET_LABELS = frozenset(
     {
         *("kubernetes.io/hostname", "kubernetes.io/os", "kubernetes.io/arch"),
         *("topology.kubernetes.io/zone", "topology.kubernetes.io/region"),
@@ -46,7 +46,9 @@ def _is_forbidden(key: str) -> bool:
     if _is_in(domain, _RESTRICTED):
         return True
     is_kubernetes = any(_is_in(domain, suffix) for suffix in _KUBERNETES)
-    return is_kubernetes and key not in _OWN and not any(_is_in(domain, own) for own in _OWN_DOMAINS)
+    return (
+        is_kubernetes and key not in _KUBELET_LABELS and not any(_is_in(domain, own) for own in _KUBELET_LABEL_DOMAINS)
+    )
 
 
 def _is_in(domain: str, parent: str) -> bool:

@@ -31,7 +31,7 @@ class OwnerReferencesPermissionEnforcement:
             return
         if attributes.operation == "UPDATE":
             await _require_deletion(attributes)
-        blocking = newly_blocking(old, new)
+        blocking = find_newly_blocking_owners(old, new)
         if not blocking or await is_allowed(attributes, _make_finalizer_attributes(attributes)):
             return
         for owner in blocking:
@@ -43,7 +43,7 @@ def _owners(obj: Any) -> list[OwnerReference]:
     return owners
 
 
-def newly_blocking(old: Sequence[OwnerReference], new: Sequence[OwnerReference]) -> list[OwnerReference]:
+def find_newly_blocking_owners(old: Sequence[OwnerReference], new: Sequence[OwnerReference]) -> list[OwnerReference]:
     """Return the new owner references that block the deletion of an owner which the old ones do not block."""
     before = {owner.uid for owner in old if owner.blockOwnerDeletion}
     return [owner for owner in new if owner.blockOwnerDeletion and owner.uid not in before]

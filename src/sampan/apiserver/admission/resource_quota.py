@@ -27,7 +27,7 @@ from sampan.apiserver.admission.framework.configuration import ConfigurationErro
 from sampan.apiserver.admission.framework.contract import AdmissionAttributes, Operation
 from sampan.apiserver.registry.store import Store
 from sampan.apiserver.registry.stored_object import StoredObject
-from sampan.machinery.quota import Evaluator, evaluator_of, is_in_scope, terms_of
+from sampan.machinery.quota import QuotaEvaluator, evaluator_of, is_in_scope, terms_of
 from sampan.storage.backend import StoreConflict
 
 Demands = list[tuple[ResourceQuota, Amounts]]
@@ -106,7 +106,7 @@ class ResourceQuotaAdmission:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuotaRequest:
-    evaluator: Evaluator
+    evaluator: QuotaEvaluator
     obj: Any
     old: Any
     """The object before the write; None for a create."""
@@ -164,7 +164,7 @@ class LimitedResource(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     matchScopes: tuple[ScopeSelector, ...] = ()
 
 
-class _File(msgspec.Struct, forbid_unknown_fields=True):
+class _QuotaConfiguration(msgspec.Struct, forbid_unknown_fields=True):
     apiVersion: str
     kind: str
     limitedResources: tuple[LimitedResource, ...] = ()
@@ -173,7 +173,7 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
 def read(config: Mapping[str, Any]) -> tuple[LimitedResource, ...]:
     """Return the limited resources. Raise ConfigurationError if the configuration is invalid."""
     try:
-        configuration = msgspec.convert(config, _File)
+        configuration = msgspec.convert(config, _QuotaConfiguration)
     except msgspec.ValidationError as error:
         raise ConfigurationError(f"ResourceQuota: {error}") from None
     if configuration.kind != _KIND or not configuration.apiVersion.startswith(_GROUP):
@@ -254,29 +254,29 @@ def _describe_exceeded(quota: ResourceQuota, used: dict[str, str], requested: Am
 
 
 @dataclass(slots=True, eq=False)
-class _Waiting:
+class _QueuedCharge:
     charge: QuotaCharge
     is_done: bool = False
     refusal: str = ""
 
 
 @dataclass(slots=True)
-class _Line:
+class _ChargeQueue:
     """The charges that wait for one quota."""
 
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-    waiting: list[_Waiting] = field(default_factory=list)
+    waiting: list[_QueuedCharge] = field(default_factory=list)
     users: int = 0
 
 
 class QuotaCharger:
     def __init__(self) -> None:
-        self._lines: dict[str, _Line] = {}
+        self._lines: dict[str, _ChargeQueue] = {}
 
     async def charge(self, store: Store, namespace: str, name: str, charge: QuotaCharge) -> str:
         """Charge the quota. Return why the charge does not fit, or "". A quota that was deleted accepts everything."""
-        mine = _Waiting(charge)
-        async with self._line(store.key(namespace, name)) as line:
+        mine = _QueuedCharge(charge)
+        async with self._charge_queue(store.key(namespace, name)) as line:
             line.waiting.append(mine)
             async with line.lock:
                 if not mine.is_done:
@@ -284,8 +284,8 @@ class QuotaCharger:
         return mine.refusal
 
     @asynccontextmanager
-    async def _line(self, key: str) -> AsyncIterator[_Line]:
-        line = self._lines.setdefault(key, _Line())
+    async def _charge_queue(self, key: str) -> AsyncIterator[_ChargeQueue]:
+        line = self._lines.setdefault(key, _ChargeQueue())
         line.users += 1
         try:
             yield line
@@ -294,7 +294,7 @@ class QuotaCharger:
             if not line.users:
                 del self._lines[key]
 
-    async def _write_all(self, store: Store, quota: tuple[str, str], line: _Line, mine: _Waiting) -> None:
+    async def _write_all(self, store: Store, quota: tuple[str, str], line: _ChargeQueue, mine: _QueuedCharge) -> None:
         """Write all waiting charges. If this fails or the request is cancelled, the other requests retry by themselves.
         A charge may then have been written although its request failed: usage may be too high, but never too low."""
         batch, line.waiting = line.waiting, []

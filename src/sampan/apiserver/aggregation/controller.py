@@ -30,7 +30,7 @@ from sampan.storage.cacher import CacheError, WatchQuery
 
 if TYPE_CHECKING:
     from sampan.apiserver.pipeline import Pipeline
-    from sampan.apiserver.proxy.upstream import Upstream
+    from sampan.apiserver.proxy.upstream import UpstreamClient
     from sampan.apiserver.registry.store import Store
 
 log = logging.getLogger(__name__)
@@ -73,7 +73,7 @@ class RemoteGroupVersion:
 
 
 class AggregationController:
-    def __init__(self, *, pipeline: Pipeline, upstream: Upstream, client: ClientFiles | None = None) -> None:
+    def __init__(self, *, pipeline: Pipeline, upstream: UpstreamClient, client: ClientFiles | None = None) -> None:
         """`client` is the certificate and key of this server as a front proxy."""
         self._pipeline, self._upstream, self._client = pipeline, upstream, client
         self._registry = pipeline.endpoints.registry

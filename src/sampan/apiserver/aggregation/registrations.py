@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 AUTOMANAGED = "kube-aggregator.kubernetes.io/automanaged"
-_ON_START, _ALWAYS = "onstart", "true"
+_MANAGED_ON_START, _MANAGED_CONTINUOUSLY = "onstart", "true"
 _GROUP, _VERSION, _KIND = "apiregistration.k8s.io", "v1", "APIService"
 _PATH = f"/apis/{_GROUP}/{_VERSION}/apiservices"
-_WITHOUT = frozenset({_GROUP, "metrics.k8s.io"})
+_UNREGISTERED_GROUPS = frozenset({_GROUP, "metrics.k8s.io"})
 """Groups for which no APIService is created: the group of APIServices itself, and the metrics API, which another server
 may register."""
 _CORE_PRIORITY = 18000
@@ -66,11 +66,11 @@ class LocalRegistrations:
         missing = [
             value
             for name, value in desired.items()
-            if name not in existing and (is_first or value["metadata"]["labels"][AUTOMANAGED] == _ALWAYS)
+            if name not in existing and (is_first or value["metadata"]["labels"][AUTOMANAGED] == _MANAGED_CONTINUOUSLY)
         ]
         await asyncio.gather(*map(self._create, missing))
         for name, service in existing.items():
-            is_custom = service.metadata.labels.get(AUTOMANAGED) == _ALWAYS
+            is_custom = service.metadata.labels.get(AUTOMANAGED) == _MANAGED_CONTINUOUSLY
             if is_custom and service.spec.service is None and name not in desired:
                 await self._delete(name)
 
@@ -79,13 +79,15 @@ class LocalRegistrations:
         custom = {(resource.group, resource.version) for resource in scheme if resource.is_custom}
         desired = {}
         for group in scheme.groups():
-            for version in scheme.versions(group) if group not in _WITHOUT else ():
+            for version in scheme.versions(group) if group not in _UNREGISTERED_GROUPS else ():
                 name = f"{version}.{group}"
                 priority = scheme.group_priority(group) if group else _CORE_PRIORITY
                 desired[name] = {
                     "metadata": {
                         "name": name,
-                        "labels": {AUTOMANAGED: _ALWAYS if (group, version) in custom else _ON_START},
+                        "labels": {
+                            AUTOMANAGED: _MANAGED_CONTINUOUSLY if (group, version) in custom else _MANAGED_ON_START
+                        },
                     },
                     "spec": {
                         "group": group,

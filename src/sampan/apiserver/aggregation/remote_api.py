@@ -27,7 +27,7 @@ from sampan.machinery.worker_thread import WorkerThread
 if TYPE_CHECKING:
     from aiohttp import web
 
-    from sampan.apiserver.proxy.upstream import Upstream
+    from sampan.apiserver.proxy.upstream import UpstreamClient
     from sampan.apiserver.registry.registry import Registry
     from sampan.apiserver.request.call import Call
 
@@ -47,7 +47,7 @@ class RemoteApi:
     """The server of one APIService."""
 
     def __init__(
-        self, *, registry: Registry, upstream: Upstream, service: APIService, client: ClientFiles | None = None
+        self, *, registry: Registry, upstream: UpstreamClient, service: APIService, client: ClientFiles | None = None
     ) -> None:
         """`client` is the certificate and key with which the service authenticates this server as a front proxy."""
         reference = service.spec.service

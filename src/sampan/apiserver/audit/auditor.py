@@ -16,7 +16,7 @@ from sampan.api.codec import json as json_codec
 from sampan.api.values.times import format_micro_time
 from sampan.apiserver.audit import policy as rules
 from sampan.apiserver.audit.buffer import AuditBackends
-from sampan.apiserver.audit.event import AuditEntry, AuditEvent, Body, ObjectReference, user_info
+from sampan.apiserver.audit.event import AuditBody, AuditEntry, AuditEvent, ObjectReference, user_info
 from sampan.apiserver.audit.policy import AuditLevel, AuditPolicy, RequestAuditConfig
 from sampan.apiserver.authz.authorizer import Attributes, AuthzDecision, AuthzResult, attributes_of
 from sampan.apiserver.request.call import Call, UserInfo
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from sampan.apiserver.response.responses import VersionConverter
 
 _DECISION, _REASON = "authorization.k8s.io/decision", "authorization.k8s.io/reason"
-_LONGEST_AGENT = 1024
+_MAX_USER_AGENT_LENGTH = 1024
 _STATUS_PARTS = ("status", "message", "reason", "details", "code")
 
 AsJson = Callable[[ListResponse], bytes]
@@ -67,7 +67,7 @@ class RequestAudit:
         self._impersonated: dict[str, Any] | None = None
         self._annotations: dict[str, str] = {}
         self._status: dict[str, Any] | None = None
-        self._response: Body | None = None
+        self._response: AuditBody | None = None
 
     def record_received(self) -> None:
         self._emit(rules.RECEIVED)
@@ -123,16 +123,16 @@ class RequestAudit:
         self._status = {"metadata": {}, **{part: status[part] for part in _STATUS_PARTS if part in status}}
         self._status["code"] = error.code
         if self._audit_config.level >= AuditLevel.REQUEST_RESPONSE:
-            self._response = Body(json_codec.encode(status))
+            self._response = AuditBody(json_codec.encode(status))
 
-    def _body(self, response: ApiResponse) -> Body | None:
+    def _body(self, response: ApiResponse) -> AuditBody | None:
         if isinstance(response, ObjectResponse):
-            return Body(response.raw)
+            return AuditBody(response.raw)
         if isinstance(response, ListResponse):
-            return Body(self._as_json(response))
+            return AuditBody(self._as_json(response))
         if isinstance(response, RawResponse | WatchResponse | StreamedResponse):
             return None
-        return Body(json_codec.encode(response.value))
+        return AuditBody(json_codec.encode(response.value))
 
     def _complete_reference(self, response: ApiResponse) -> None:
         """Add the name of a new object, which may have been generated."""
@@ -168,7 +168,7 @@ class RequestAudit:
         )
         request = None
         if audit_config.level >= AuditLevel.REQUEST and call.body and stage != rules.RECEIVED:
-            request = Body(call.body, call.headers.get("Content-Type", "").lower())
+            request = AuditBody(call.body, call.headers.get("Content-Type", "").lower())
         self._backends.put(AuditEntry(event, request, self._response, audit_config.omits_managed_fields))
 
 
@@ -203,11 +203,11 @@ def _sources(call: Call) -> list[str]:
 
 
 def _truncate_agent(agent: str) -> str:
-    return agent if len(agent) <= _LONGEST_AGENT else agent[:_LONGEST_AGENT] + "...TRUNCATED"
+    return agent if len(agent) <= _MAX_USER_AGENT_LENGTH else agent[:_MAX_USER_AGENT_LENGTH] + "...TRUNCATED"
 
 
 _HEADER = "Audit-Id"
-_LONGEST_ID = 64
+_MAX_AUDIT_ID_LENGTH = 64
 _NOBODY = UserInfo("")
 
 
@@ -236,7 +236,7 @@ class PolicyAuditor:
         audit_config = self._policy.evaluate(attributes)
         if audit_config.level is AuditLevel.NONE:
             return None
-        id = call.headers.get(_HEADER, "")[:_LONGEST_ID] or str(uuid.uuid4())
+        id = call.headers.get(_HEADER, "")[:_MAX_AUDIT_ID_LENGTH] or str(uuid.uuid4())
         return RequestAudit(
             id=id,
             call=call,

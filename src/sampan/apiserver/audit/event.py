@@ -45,7 +45,7 @@ class AuditEvent(msgspec.Struct, omit_defaults=True, kw_only=True):
     annotations: dict[str, str] = {}
 
 
-class Body(msgspec.Struct, frozen=True):
+class AuditBody(msgspec.Struct, frozen=True):
     """The encoded object of a request or response."""
 
     data: bytes
@@ -57,8 +57,8 @@ class AuditEntry(msgspec.Struct, frozen=True):
     request."""
 
     event: AuditEvent
-    request: Body | None = None
-    response: Body | None = None
+    request: AuditBody | None = None
+    response: AuditBody | None = None
     omits_managed_fields: bool = False
 
     @property
@@ -108,7 +108,7 @@ class _TooLargeError(Exception):
     """A body is too large for a line."""
 
 
-def _value(body: Body | None, omits_managed_fields: bool) -> Any:
+def _value(body: AuditBody | None, omits_managed_fields: bool) -> Any:
     if body is None:
         return None
     if len(body.data) > limits.AUDIT_LINE_BYTES:
@@ -130,7 +130,7 @@ def _dicts(value: Any) -> list[dict[str, Any]]:
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
-def _read(body: Body) -> Any:
+def _read(body: AuditBody) -> Any:
     """Return the value of a body, within the limits of the server's decoders."""
     if "protobuf" in body.media:
         from sampan.api.codec import protobuf

@@ -57,7 +57,7 @@ class GroupResources(msgspec.Struct, forbid_unknown_fields=True):
             return True
         if self.resourceNames and attributes.name not in self.resourceNames:
             return False
-        return any(_names(resource, attributes) for resource in self.resources)
+        return any(_matches_resource(resource, attributes) for resource in self.resources)
 
 
 class AuditPolicyRule(msgspec.Struct, forbid_unknown_fields=True):
@@ -81,7 +81,9 @@ class AuditPolicyRule(msgspec.Struct, forbid_unknown_fields=True):
         if self.namespaces or self.resources:
             return attributes.is_resource and self._fits_resource(attributes)
         if self.nonResourceURLs:
-            return not attributes.is_resource and any(_leads_to(url, attributes.path) for url in self.nonResourceURLs)
+            return not attributes.is_resource and any(
+                _matches_path(url, attributes.path) for url in self.nonResourceURLs
+            )
         return True
 
     def _fits_resource(self, attributes: Attributes) -> bool:
@@ -90,7 +92,7 @@ class AuditPolicyRule(msgspec.Struct, forbid_unknown_fields=True):
         return not self.resources or any(resources.fits(attributes) for resources in self.resources)
 
 
-class _File(msgspec.Struct, forbid_unknown_fields=True):
+class _PolicyFile(msgspec.Struct, forbid_unknown_fields=True):
     apiVersion: str
     kind: str
     metadata: dict[str, Any] = {}
@@ -108,10 +110,10 @@ class AuditPolicy:
         for rule, audit_config in self._rules:
             if rule.fits(attributes):
                 return audit_config
-        return _NOTHING
+        return _NO_AUDIT_CONFIG
 
 
-_NOTHING = RequestAuditConfig(AuditLevel.NONE)
+_NO_AUDIT_CONFIG = RequestAuditConfig(AuditLevel.NONE)
 
 
 def read_policy(path: Path) -> AuditPolicy:
@@ -126,7 +128,7 @@ def read_policy(path: Path) -> AuditPolicy:
 
 def parse(value: Any) -> AuditPolicy:
     try:
-        policy_file = msgspec.convert(value, _File)
+        policy_file = msgspec.convert(value, _PolicyFile)
     except msgspec.ValidationError as error:
         raise AuditPolicyError(str(error)) from None
     if (policy_file.apiVersion, policy_file.kind) != (_VERSION, _KIND):
@@ -139,7 +141,7 @@ def parse(value: Any) -> AuditPolicy:
     return AuditPolicy([(rule, _audit_config(rule, policy_file)) for rule in policy_file.rules])
 
 
-def _audit_config(rule: AuditPolicyRule, policy: _File) -> RequestAuditConfig:
+def _audit_config(rule: AuditPolicyRule, policy: _PolicyFile) -> RequestAuditConfig:
     omits = policy.omitManagedFields if rule.omitManagedFields is None else rule.omitManagedFields
     return RequestAuditConfig(LEVELS[rule.level], frozenset((*policy.omitStages, *rule.omitStages)), omits)
 
@@ -168,7 +170,7 @@ def _check_stages(stages: list[str], path: str) -> None:
             raise AuditPolicyError(f"{path}: there is no stage {stage!r}; supported: {', '.join(_STAGES)}")
 
 
-def _names(word: str, attributes: Attributes) -> bool:
+def _matches_resource(word: str, attributes: Attributes) -> bool:
     """Whether a rule's `pods`, `pods/log`, `pods/*`, `*/scale` or `*` matches the requested resource."""
     if word in ("*", attributes.whole_resource):
         return True
@@ -180,5 +182,5 @@ def _names(word: str, attributes: Attributes) -> bool:
     )
 
 
-def _leads_to(word: str, path: str) -> bool:
+def _matches_path(word: str, path: str) -> bool:
     return word in ("*", path) or (word.endswith("*") and path.startswith(word.rstrip("*")))

@@ -53,7 +53,7 @@ class TokenAuthenticator(Protocol):
 
 
 @runtime_checkable
-class _Closing(Protocol):
+class _ClosableAuthenticator(Protocol):
     """An authenticator that holds connections and must be closed."""
 
     async def close(self) -> None: ...
@@ -82,7 +82,7 @@ class UnionTokenAuthenticator:
 
     async def close(self) -> None:
         for authenticator in self._authenticators:
-            if isinstance(authenticator, _Closing):
+            if isinstance(authenticator, _ClosableAuthenticator):
                 await authenticator.close()
 
 

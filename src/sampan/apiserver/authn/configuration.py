@@ -6,12 +6,12 @@ from __future__ import annotations
 import ssl
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path as File
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from sampan.api.field_errors import FieldError, Path
+from sampan.api.field_errors import FieldError, FieldPath
 from sampan.api.names import domain_prefixed_path
 from sampan.apiserver.authn.oidc.expressions import (
     ClaimExpressions,
@@ -77,8 +77,8 @@ _BOTH = "claim and expression can't both be set"
 _EITHER = "claim or expression is required"
 _NO_PREFIX = "prefix is required when claim is set. It can be set to an empty string to disable prefixing"
 _SAME_URL = "discoveryURL must be different from URL"
-_WITH_CLAIM = "may not be specified when claim is set"
-_WITH_EXPRESSION = "may not be specified when expression is set"
+_CLAIM_IS_SET_ERROR = "may not be specified when claim is set"
+_EXPRESSION_IS_SET_ERROR = "may not be specified when expression is set"
 _RESERVED = "k8s.io, kubernetes.io and their subdomains are reserved for Kubernetes use"
 _UNVERIFIED = (
     "claims.email_verified must be used in claimMappings.username.expression or"
@@ -91,7 +91,7 @@ FieldErrors = list[FieldError]
 class JwtValidation:
     """Validates one issuer: `field_errors` are all errors, in field order, `expressions` the compiled expressions."""
 
-    def __init__(self, jwt: JwtAuthenticatorConfig, at: Path, own_issuers: Sequence[str]) -> None:
+    def __init__(self, jwt: JwtAuthenticatorConfig, at: FieldPath, own_issuers: Sequence[str]) -> None:
         """`own_issuers` are the issuers of service account tokens."""
         self.field_errors: FieldErrors = list(_issuer_errors(jwt.issuer, at / "issuer", own_issuers))
         mappings, mapped = jwt.claimMappings, at / "claimMappings"
@@ -115,7 +115,7 @@ class JwtValidation:
     def _add(self, *field_errors: FieldError) -> None:
         self.field_errors.extend(field_errors)
 
-    def _claim_rules(self, rules: Sequence[ClaimValidationRule], within: Path) -> list[ValidationRule]:
+    def _claim_rules(self, rules: Sequence[ClaimValidationRule], within: FieldPath) -> list[ValidationRule]:
         claims: set[str] = set()
         expressions: set[str] = set()
         compiled_rules = []
@@ -125,18 +125,18 @@ class JwtValidation:
                 self._add(FieldError.invalid(at, rule.claim, _BOTH))
             elif rule.claim:
                 if rule.message:
-                    self._add(FieldError.invalid(at / "message", rule.message, _WITH_CLAIM))
+                    self._add(FieldError.invalid(at / "message", rule.message, _CLAIM_IS_SET_ERROR))
                 self._check_unique(rule.claim, claims, at / "claim")
             elif not rule.expression:
                 self._add(FieldError.required(at, _EITHER))
             else:
                 if rule.requiredValue:
-                    self._add(FieldError.invalid(at / "requiredValue", rule.requiredValue, _WITH_EXPRESSION))
+                    self._add(FieldError.invalid(at / "requiredValue", rule.requiredValue, _EXPRESSION_IS_SET_ERROR))
                 compiled = self._condition(rule.expression, expressions, at / "expression", claims_environment())
                 compiled_rules += [ValidationRule(compiled, rule.message)] if compiled else []
         return compiled_rules
 
-    def _user_rules(self, rules: Sequence[UserValidationRule], within: Path) -> list[ValidationRule]:
+    def _user_rules(self, rules: Sequence[UserValidationRule], within: FieldPath) -> list[ValidationRule]:
         expressions: set[str] = set()
         compiled_rules = []
         for index, rule in enumerate(rules):
@@ -148,7 +148,7 @@ class JwtValidation:
             compiled_rules += [ValidationRule(compiled, rule.message)] if compiled else []
         return compiled_rules
 
-    def _condition(self, text: str, previous: set[str], at: Path, environment: Environment) -> Program | None:
+    def _condition(self, text: str, previous: set[str], at: FieldPath, environment: Environment) -> Program | None:
         if not self._check_unique(text, previous, at):
             return None
         compiled = self._compile(text, at, environment)
@@ -157,12 +157,12 @@ class JwtValidation:
             return None
         return compiled
 
-    def _compile_mapping(self, claim: PrefixedClaimOrExpression, at: Path, *, is_required: bool) -> Program | None:
+    def _compile_mapping(self, claim: PrefixedClaimOrExpression, at: FieldPath, *, is_required: bool) -> Program | None:
         if claim.claim and claim.expression:
             self._add(FieldError.invalid(at, "", _BOTH))
         elif claim.expression:
             if claim.prefix is not None:
-                self._add(FieldError.invalid(at / "prefix", claim.prefix, _WITH_EXPRESSION))
+                self._add(FieldError.invalid(at / "prefix", claim.prefix, _EXPRESSION_IS_SET_ERROR))
             return self._compile(claim.expression, at / "expression", claims_environment())
         elif claim.claim:
             if claim.prefix is None:
@@ -171,13 +171,13 @@ class JwtValidation:
             self._add(FieldError.required(at, _EITHER))
         return None
 
-    def _uid(self, claim: PrefixedClaimOrExpression, at: Path) -> Program | None:
+    def _uid(self, claim: PrefixedClaimOrExpression, at: FieldPath) -> Program | None:
         if claim.claim and claim.expression:
             self._add(FieldError.invalid(at, "", _BOTH))
             return None
         return self._compile(claim.expression, at / "expression", claims_environment()) if claim.expression else None
 
-    def _extra(self, listed: Sequence[ExtraMapping], within: Path) -> dict[str, Program]:
+    def _extra(self, listed: Sequence[ExtraMapping], within: FieldPath) -> dict[str, Program]:
         programs: dict[str, Program] = {}
         keys: set[str] = set()
         for index, mapping in enumerate(listed):
@@ -192,14 +192,14 @@ class JwtValidation:
             programs |= {mapping.key: compiled} if compiled else {}
         return programs
 
-    def _check_unique(self, value: str, previous: set[str], at: Path) -> bool:
+    def _check_unique(self, value: str, previous: set[str], at: FieldPath) -> bool:
         if value in previous:
             self._add(FieldError.duplicate(at, value))
             return False
         previous.add(value)
         return True
 
-    def _compile(self, text: str, at: Path, environment: Environment) -> Program | None:
+    def _compile(self, text: str, at: FieldPath, environment: Environment) -> Program | None:
         try:
             return environment.compile(text)
         except CelError as error:
@@ -213,7 +213,7 @@ def _takes_unverified(username: Program, others: Iterable[Program]) -> bool:
     return not any(program.tree.selects("claims", "email_verified") for program in (username, *others))
 
 
-def _key_errors(key: str, at: Path) -> FieldErrors:
+def _key_errors(key: str, at: FieldPath) -> FieldErrors:
     errors = domain_prefixed_path(key, str(at))
     if key != key.lower():
         errors.append(FieldError.invalid(at, key, "must be lowercase"))
@@ -223,7 +223,7 @@ def _key_errors(key: str, at: Path) -> FieldErrors:
     return errors
 
 
-def _issuer_errors(issuer: IssuerConfig, at: Path, own: Sequence[str]) -> Iterable[FieldError]:
+def _issuer_errors(issuer: IssuerConfig, at: FieldPath, own: Sequence[str]) -> Iterable[FieldError]:
     yield from _url_errors(issuer.url, at / "url", own) if issuer.url else [FieldError.required(at / "url")]
     if issuer.discoveryURL:
         if issuer.url and issuer.discoveryURL.rstrip("/") == issuer.url.rstrip("/"):
@@ -238,14 +238,14 @@ def _issuer_errors(issuer: IssuerConfig, at: Path, own: Sequence[str]) -> Iterab
         yield FieldError.invalid(at / "egressSelectorType", issuer.egressSelectorType, words)
 
 
-def _url_errors(url: str, at: Path, disallowed: Sequence[str]) -> Iterable[FieldError]:
+def _url_errors(url: str, at: FieldPath, disallowed: Sequence[str]) -> Iterable[FieldError]:
     if url in disallowed:
         words = f"URL must not overlap with disallowed issuers: [{' '.join(sorted(disallowed))}]"
         yield FieldError.invalid(at, url, words)
     yield from (FieldError.invalid(at, url, words) for words in url_errors(url))
 
 
-def _audience_errors(issuer: IssuerConfig, at: Path) -> Iterable[FieldError]:
+def _audience_errors(issuer: IssuerConfig, at: FieldPath) -> Iterable[FieldError]:
     within, audiences = at / "audiences", issuer.audiences
     if not audiences:
         yield FieldError.required(within, f"at least one {within} is required")
@@ -271,27 +271,27 @@ def _is_bundle(pem: str) -> bool:
 
 GROUP, KIND = "apiserver.config.k8s.io", "AuthenticationConfiguration"
 VERSIONS = ("v1", "v1beta1", "v1alpha1")
-_MOST = 64
+_MAX_ISSUERS = 64
 
 
-class _Condition(msgspec.Struct, forbid_unknown_fields=True):
+class _AnonymousCondition(msgspec.Struct, forbid_unknown_fields=True):
     path: str = ""
 
 
-class _Anonymous(msgspec.Struct, forbid_unknown_fields=True):
+class _AnonymousConfig(msgspec.Struct, forbid_unknown_fields=True):
     enabled: bool = False
-    conditions: list[_Condition] = msgspec.field(default_factory=list)
+    conditions: list[_AnonymousCondition] = msgspec.field(default_factory=list)
 
 
-class _File(msgspec.Struct, forbid_unknown_fields=True):
+class _AuthenticationFile(msgspec.Struct, forbid_unknown_fields=True):
     apiVersion: str
     kind: str
     jwt: list[JwtAuthenticatorConfig] = msgspec.field(default_factory=list)
-    anonymous: _Anonymous | None = None
+    anonymous: _AnonymousConfig | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Authentication:
+class AuthenticationSettings:
     issuers: Sequence[JwtIssuer] = ()
     is_anonymous_set: bool = False
     allows_anonymous: bool = True
@@ -299,21 +299,21 @@ class Authentication:
     """The paths on which anonymous requests are allowed; none: all paths."""
 
 
-def read_authentication(path: File, own_issuers: Sequence[str] = ()) -> Authentication:
+def read_authentication(path: Path, own_issuers: Sequence[str] = ()) -> AuthenticationSettings:
     """Return the validated file. Raise `ConfigFileError` with the invalid fields. `own_issuers` are the issuers of
     service account tokens, which must not be listed."""
-    file = read_config(path, _File, group=GROUP, versions=VERSIONS, kind=KIND)
-    if len(file.jwt) > _MOST:
-        raise_errors([FieldError.too_many("jwt", len(file.jwt), _MOST)])
-    rules = [JwtValidation(jwt, Path("jwt")[index], own_issuers) for index, jwt in enumerate(file.jwt)]
+    file = read_config(path, _AuthenticationFile, group=GROUP, versions=VERSIONS, kind=KIND)
+    if len(file.jwt) > _MAX_ISSUERS:
+        raise_errors([FieldError.too_many("jwt", len(file.jwt), _MAX_ISSUERS)])
+    rules = [JwtValidation(jwt, FieldPath("jwt")[index], own_issuers) for index, jwt in enumerate(file.jwt)]
     jwt_errors = [error for issuer_rules in rules for error in issuer_rules.field_errors]
     raise_errors([*jwt_errors, *_duplicates(file.jwt), *_anonymous_errors(file.anonymous)])
     issuers = [_issuer(jwt, issuer_rules) for jwt, issuer_rules in zip(file.jwt, rules, strict=True)]
     anonymous = file.anonymous
     if anonymous is None:
-        return Authentication(issuers)
+        return AuthenticationSettings(issuers)
     paths = tuple(condition.path for condition in anonymous.conditions)
-    return Authentication(issuers, True, anonymous.enabled, paths)
+    return AuthenticationSettings(issuers, True, anonymous.enabled, paths)
 
 
 def _duplicates(listed: Sequence[JwtAuthenticatorConfig]) -> list[FieldError]:
@@ -322,12 +322,12 @@ def _duplicates(listed: Sequence[JwtAuthenticatorConfig]) -> list[FieldError]:
     for index, jwt in enumerate(listed):
         for name, url in (("url", jwt.issuer.url), ("discoveryURL", jwt.issuer.discoveryURL)):
             if url and (name, url) in urls:
-                errors.append(FieldError.duplicate(Path("jwt")[index] / "issuer" / name, url))
+                errors.append(FieldError.duplicate(FieldPath("jwt")[index] / "issuer" / name, url))
             urls.add((name, url))
     return errors
 
 
-def _anonymous_errors(anonymous: _Anonymous | None) -> list[FieldError]:
+def _anonymous_errors(anonymous: _AnonymousConfig | None) -> list[FieldError]:
     if anonymous is None or anonymous.enabled or not anonymous.conditions:
         return []
     conditions: list[Any] = [msgspec.to_builtins(condition) for condition in anonymous.conditions]

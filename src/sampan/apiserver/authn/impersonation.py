@@ -34,9 +34,9 @@ from sampan.machinery import errors
 _PREFIX, _EXTRA = "impersonate-", "impersonate-extra-"
 _NODE = "system:node:"
 _AUTHENTICATION = "authentication.k8s.io"
-_MANY = 4
+_WILDCARD_CHECK_THRESHOLD = 4
 """From this number of groups or extra values on, the permission for all of them (`*`) is checked first."""
-_MOST_KNOWN = 4096
+_MAX_CACHED_MODES = 4096
 _BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
 
@@ -116,7 +116,7 @@ class Impersonation:
             except errors.Forbidden as refused:
                 first = first or refused
                 continue
-            if len(self._last) >= _MOST_KNOWN:
+            if len(self._last) >= _MAX_CACHED_MODES:
                 self._last.clear()
             self._last[key] = mode
             return user
@@ -132,11 +132,15 @@ class Impersonation:
 
     async def _impersonate(self, mode: str, target: ImpersonatedUser, attributes: Attributes) -> UserInfo:
         if not mode:
-            return await _Check(self._authorizer, attributes.user, "impersonate", is_constrained=False).user(target)
+            return await _ImpersonationCheck(
+                self._authorizer, attributes.user, "impersonate", is_constrained=False
+            ).user(target)
         await self._authorizer.require(
             msgspec.structs.replace(attributes, verb=f"impersonate-on:{mode}:{attributes.verb}")
         )
-        return await _Check(self._authorizer, attributes.user, f"impersonate:{mode}", is_constrained=True).user(target)
+        return await _ImpersonationCheck(
+            self._authorizer, attributes.user, f"impersonate:{mode}", is_constrained=True
+        ).user(target)
 
 
 def _list_modes(target: ImpersonatedUser, user: UserInfo) -> Iterator[str]:
@@ -154,7 +158,7 @@ def _list_modes(target: ImpersonatedUser, user: UserInfo) -> Iterator[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Check:
+class _ImpersonationCheck:
     """Checks whether a user may impersonate another, with one verb."""
 
     authorizer: UnionAuthorizer
@@ -192,7 +196,7 @@ class _Check:
             raise self._refusal("groups", "", "impersonating the empty string group is not allowed")
         if self.is_constrained and MASTERS in groups:
             raise self._refusal("groups", MASTERS, "impersonating the system:masters group is not allowed")
-        if self.is_constrained and len(groups) >= _MANY and await self._may("groups", "*"):
+        if self.is_constrained and len(groups) >= _WILDCARD_CHECK_THRESHOLD and await self._may("groups", "*"):
             return
         for group in groups:
             await self._require("groups", group)
@@ -200,7 +204,7 @@ class _Check:
     async def _extra(self, extra: dict[str, list[str]]) -> None:
         if self.is_constrained and (reason := _extra_error(extra)):
             raise self._refusal("userextras", "", reason, group=_AUTHENTICATION)
-        is_large = sum(map(len, extra.values())) >= _MANY
+        is_large = sum(map(len, extra.values())) >= _WILDCARD_CHECK_THRESHOLD
         if (
             self.is_constrained
             and is_large

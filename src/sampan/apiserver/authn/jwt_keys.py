@@ -79,7 +79,7 @@ def _public_key(pem: bytes) -> object:
     return load_pem_public_key(pem)
 
 
-class _Issued(msgspec.Struct):
+class _IssuerClaim(msgspec.Struct):
     iss: str = ""
 
 
@@ -90,7 +90,7 @@ def issuer_of(token: str) -> str:
         return ""
     try:
         payload = base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4))
-        return msgspec.json.decode(payload, type=_Issued).iss
+        return msgspec.json.decode(payload, type=_IssuerClaim).iss
     except (binascii.Error, ValueError, msgspec.MsgspecError, RecursionError):
         return ""
 

@@ -25,21 +25,21 @@ _LEEWAY_S = 60
 """The tolerated clock skew."""
 _DELETION_LEEWAY_S = 60
 """How long after its deletion timestamp an object still validates the tokens bound to it."""
-_MOST_KEPT = 10_000
+_CACHE_SIZE = 10_000
 _INVALIDATED = "service account token has been invalidated"
 
 
-class _Ref(msgspec.Struct):
+class _ObjectReference(msgspec.Struct):
     name: str = ""
     uid: str = ""
 
 
 class _KubernetesClaims(msgspec.Struct):
     namespace: str = ""
-    serviceaccount: _Ref = msgspec.field(default_factory=_Ref)
-    pod: _Ref | None = None
-    secret: _Ref | None = None
-    node: _Ref | None = None
+    serviceaccount: _ObjectReference = msgspec.field(default_factory=_ObjectReference)
+    pod: _ObjectReference | None = None
+    secret: _ObjectReference | None = None
+    node: _ObjectReference | None = None
 
 
 class ServiceAccountClaims(msgspec.Struct):
@@ -119,7 +119,7 @@ class ServiceAccountTokens:
 
     def _keep(self, token: str, claims: ServiceAccountClaims) -> None:
         self._verified[token] = claims
-        if len(self._verified) > _MOST_KEPT:
+        if len(self._verified) > _CACHE_SIZE:
             self._verified.popitem(last=False)
 
     def _check_time(self, claims: ServiceAccountClaims) -> None:
@@ -142,7 +142,7 @@ class ServiceAccountTokens:
             await self._require("Node", "", own.node)
         return service_account_user(own.namespace, own.serviceaccount.name, own.serviceaccount.uid, _extra(claims, own))
 
-    async def _require(self, kind: str, namespace: str, ref: _Ref) -> None:
+    async def _require(self, kind: str, namespace: str, ref: _ObjectReference) -> None:
         obj = await self._objects.find(kind, namespace, ref.name)
         if obj is None or obj.metadata.uid != ref.uid or self._is_over(obj.metadata):
             raise TokenError(_INVALIDATED)

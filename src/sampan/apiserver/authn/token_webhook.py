@@ -16,7 +16,7 @@ from sampan.machinery.client.access import Access
 from sampan.machinery.clock import Clock
 from sampan.machinery.lru_cache import LruCache
 
-_MOST_KEPT = 10_000
+_CACHE_SIZE = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,8 +32,8 @@ class TokenWebhook:
         """`audiences` are the audiences of this server."""
         self._settings, self._audiences = settings, tuple(audiences)
         self._service = RemoteReviewer(settings.access, retry_policy=settings.retry_policy)
-        self._kept: LruCache[bytes, Mapping[str, Any]] = LruCache(clock=clock, most=_MOST_KEPT)
-        self._turns: dict[bytes, _Turn] = {}
+        self._kept: LruCache[bytes, Mapping[str, Any]] = LruCache(clock=clock, most=_CACHE_SIZE)
+        self._turns: dict[bytes, _SharedReview] = {}
         self._salt = secrets.token_bytes(16)
 
     async def authenticate_token(self, token: str, audiences: Sequence[str] = ()) -> AuthenticationResponse | None:
@@ -54,7 +54,7 @@ class TokenWebhook:
 
     async def _review_once(self, key: bytes, token: str, audiences: Sequence[str]) -> Mapping[str, Any]:
         """Review a token. Requests that arrive during the review wait for its result."""
-        turn = self._turns.setdefault(key, _Turn())
+        turn = self._turns.setdefault(key, _SharedReview())
         turn.callers += 1
         try:
             async with turn.lock:
@@ -81,7 +81,7 @@ class TokenWebhook:
 
 
 @dataclass(slots=True)
-class _Turn:
+class _SharedReview:
     """The concurrent requests with one token, which share the result of one review."""
 
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)

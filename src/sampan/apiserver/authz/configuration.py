@@ -10,7 +10,7 @@ import msgspec
 
 from sampan.api import names
 from sampan.api.field_errors import FieldError
-from sampan.api.field_errors import Path as Field
+from sampan.api.field_errors import FieldPath as Field
 from sampan.api.values import durations
 from sampan.apiserver.authz.authorizer import AuthzDecision
 from sampan.apiserver.authz.modes import Mode
@@ -25,22 +25,22 @@ VERSIONS = ("v1", "v1beta1", "v1alpha1")
 WEBHOOK = "Webhook"
 TYPES = ("ABAC", "AlwaysAllow", "AlwaysDeny", "Node", "RBAC", WEBHOOK)
 _FAILURE = {"NoOpinion": AuthzDecision.NO_OPINION, "Deny": AuthzDecision.DENY}
-_MOST_S = 30
-_MOST_CONDITIONS = 64
-IN_CLUSTER = "InClusterConfig"
-CONNECTIONS = (IN_CLUSTER, "KubeConfigFile")
+_MAX_TIMEOUT_S = 30
+_MAX_MATCH_CONDITIONS = 64
+IN_CLUSTER_CONFIG = "InClusterConfig"
+CONNECTIONS = (IN_CLUSTER_CONFIG, "KubeConfigFile")
 
 
-class _Connection(msgspec.Struct, forbid_unknown_fields=True):
+class _ConnectionInfo(msgspec.Struct, forbid_unknown_fields=True):
     type: str = ""
     kubeConfigFile: str | None = None
 
 
-class _Condition(msgspec.Struct, forbid_unknown_fields=True):
+class _MatchCondition(msgspec.Struct, forbid_unknown_fields=True):
     expression: str = ""
 
 
-class _Webhook(msgspec.Struct, forbid_unknown_fields=True):
+class _WebhookConfig(msgspec.Struct, forbid_unknown_fields=True):
     authorizedTTL: str = "5m"
     cacheAuthorizedRequests: bool = True
     unauthorizedTTL: str = "30s"
@@ -49,31 +49,31 @@ class _Webhook(msgspec.Struct, forbid_unknown_fields=True):
     subjectAccessReviewVersion: str = ""
     matchConditionSubjectAccessReviewVersion: str = ""
     failurePolicy: str = ""
-    connectionInfo: _Connection = msgspec.field(default_factory=_Connection)
-    matchConditions: list[_Condition] = msgspec.field(default_factory=list)
+    connectionInfo: _ConnectionInfo = msgspec.field(default_factory=_ConnectionInfo)
+    matchConditions: list[_MatchCondition] = msgspec.field(default_factory=list)
 
 
-class _Authorizer(msgspec.Struct, forbid_unknown_fields=True):
+class _AuthorizerConfig(msgspec.Struct, forbid_unknown_fields=True):
     type: str = ""
     name: str = ""
-    webhook: _Webhook | None = None
+    webhook: _WebhookConfig | None = None
 
 
-class _File(msgspec.Struct, forbid_unknown_fields=True):
+class _AuthorizationFile(msgspec.Struct, forbid_unknown_fields=True):
     apiVersion: str
     kind: str
-    authorizers: list[_Authorizer] = msgspec.field(default_factory=list)
+    authorizers: list[_AuthorizerConfig] = msgspec.field(default_factory=list)
 
 
 def read_authorization(path: Path) -> list[Mode]:
     """Return the modes: the names of authorizers, or the settings of webhooks. Raise `ConfigFileError` with the invalid
     fields."""
-    file = read_config(path, _File, group=GROUP, versions=VERSIONS, kind=KIND)
+    file = read_config(path, _AuthorizationFile, group=GROUP, versions=VERSIONS, kind=KIND)
     raise_errors(_authorizer_list_errors(file.authorizers))
     return [_mode(authorizer, f"authorizers[{index}]") for index, authorizer in enumerate(file.authorizers)]
 
 
-def _mode(authorizer: _Authorizer, at: str) -> Mode:
+def _mode(authorizer: _AuthorizerConfig, at: str) -> Mode:
     if authorizer.webhook is None:
         return authorizer.type
     webhook = authorizer.webhook
@@ -90,7 +90,7 @@ def _mode(authorizer: _Authorizer, at: str) -> Mode:
     )
 
 
-def _authorizer_list_errors(listed: Sequence[_Authorizer]) -> list[FieldError]:
+def _authorizer_list_errors(listed: Sequence[_AuthorizerConfig]) -> list[FieldError]:
     within = Field("authorizers")
     if not listed:
         return [FieldError.required(within, "at least one authorization mode must be defined")]
@@ -104,7 +104,7 @@ def _authorizer_list_errors(listed: Sequence[_Authorizer]) -> list[FieldError]:
 
 
 def _authorizer_errors(
-    authorizer: _Authorizer, at: Field, used_types: set[str], used_names: set[str]
+    authorizer: _AuthorizerConfig, at: Field, used_types: set[str], used_names: set[str]
 ) -> Iterator[FieldError]:
     """Validate one authorizer and add its type and name to the sets of those seen."""
     if not authorizer.type:
@@ -136,9 +136,9 @@ def _name_errors(name: str, at: Field, used_names: set[str]) -> Iterator[FieldEr
         yield FieldError.invalid(at, name, f"authorizer name is invalid: {', '.join(name_errors)}")
 
 
-def _webhook_errors(webhook: _Webhook, at: Field) -> Iterator[FieldError]:
+def _webhook_errors(webhook: _WebhookConfig, at: Field) -> Iterator[FieldError]:
     """Validate a webhook. Like kube-apiserver, the errors name its fields directly below the authorizer."""
-    yield from _duration_errors(webhook.timeout, at / "timeout", "must be > 0s and <= 30s", most_s=_MOST_S)
+    yield from _duration_errors(webhook.timeout, at / "timeout", "must be > 0s and <= 30s", most_s=_MAX_TIMEOUT_S)
     yield from _duration_errors(webhook.authorizedTTL, at / "authorizedTTL", "must be > 0s")
     yield from _duration_errors(webhook.unauthorizedTTL, at / "unauthorizedTTL", "must be > 0s")
     yield from _validate_choice(
@@ -157,8 +157,8 @@ def _webhook_errors(webhook: _Webhook, at: Field) -> Iterator[FieldError]:
 
 
 def _condition_errors(expressions: Sequence[str], within: Field) -> Iterator[FieldError]:
-    if len(expressions) > _MOST_CONDITIONS:
-        yield FieldError.too_many(within, len(expressions), _MOST_CONDITIONS)
+    if len(expressions) > _MAX_MATCH_CONDITIONS:
+        yield FieldError.too_many(within, len(expressions), _MAX_MATCH_CONDITIONS)
         return
     for index, text in enumerate(expressions):
         at = within[index] / "expression"
@@ -196,12 +196,12 @@ def _seconds(text: str) -> float:
     return durations.parse_duration(text) / 1e9 if text else 0
 
 
-def _connection_errors(connection: _Connection, at: Field) -> Iterator[FieldError]:
+def _connection_errors(connection: _ConnectionInfo, at: Field) -> Iterator[FieldError]:
     if connection.type not in CONNECTIONS:
         yield from _validate_choice(connection.type, at / "type", CONNECTIONS)
         return
     file, where = connection.kubeConfigFile, at / "kubeConfigFile"
-    if connection.type == IN_CLUSTER:
+    if connection.type == IN_CLUSTER_CONFIG:
         if file is not None:
             yield FieldError.invalid(where, file, "can only be set when type=KubeConfigFile")
     elif not file:
@@ -214,11 +214,11 @@ def _connection_errors(connection: _Connection, at: Field) -> Iterator[FieldErro
         yield FieldError.invalid(where, file, "must be a regular file")
 
 
-def _access(connection: _Connection, at: str) -> Access:
+def _access(connection: _ConnectionInfo, at: str) -> Access:
     from sampan.machinery.client import kubeconfig
 
     try:
-        if connection.type == IN_CLUSTER:
+        if connection.type == IN_CLUSTER_CONFIG:
             return kubeconfig.load_in_cluster()
         return kubeconfig.load(Path(connection.kubeConfigFile or ""))
     except (kubeconfig.KubeconfigError, OSError) as error:

@@ -141,7 +141,7 @@ ResultOrAwaitable: TypeAlias = "AuthzResult | Awaitable[AuthzResult]"
 _USER, _NODES = "system:node:", "system:nodes"
 _LEASES = "kube-node-lease"
 _KINDS: frozenset[str] = frozenset(get_args(Kind))
-_OWN_VERBS = frozenset({"get", "create", "update", "patch", "delete"})
+_NODE_OBJECT_VERBS = frozenset({"get", "create", "update", "patch", "delete"})
 
 
 class NodeAuthorizer:
@@ -240,7 +240,7 @@ class NodeAuthorizer:
     # -- objects of the node itself ----------------------------------------------------------------------------------
 
     def _lease(self, node: str, attributes: Attributes) -> AuthzResult:
-        if attributes.verb not in _OWN_VERBS:
+        if attributes.verb not in _NODE_OBJECT_VERBS:
             return _no_opinion("can only get, create, update, patch, or delete a node lease")
         if attributes.namespace != _LEASES:
             return _no_opinion(f'can only access leases in the "{_LEASES}" system namespace')
@@ -249,7 +249,7 @@ class NodeAuthorizer:
         return ALLOW
 
     def _csi_node(self, node: str, attributes: Attributes) -> AuthzResult:
-        if attributes.verb not in _OWN_VERBS:
+        if attributes.verb not in _NODE_OBJECT_VERBS:
             return _no_opinion("can only get, create, update, patch, or delete a CSINode")
         if attributes.subresource:
             return _no_opinion("cannot authorize CSINode subresources")

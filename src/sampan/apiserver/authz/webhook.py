@@ -94,8 +94,8 @@ def _value(spec: Mapping[str, Any]) -> Any:
     return add_escaped_keys(value)
 
 
-_MOST_KEPT = 8192
-_LONGEST_KEPT = 10_000
+_CACHE_SIZE = 8192
+_MAX_CACHED_LENGTH = 10_000
 """The length of the client-controlled attributes from which on a decision is not cached."""
 Version = Literal["v1", "v1beta1"]
 
@@ -119,7 +119,7 @@ class WebhookAuthorizer:
         self._settings = settings
         self._service = RemoteReviewer(settings.access, retry_policy=settings.retry_policy)
         self._worker = WorkerThread("sampan-match-conditions")
-        self._kept: LruCache[bytes, AuthzResult] = LruCache(clock=clock, most=_MOST_KEPT)
+        self._kept: LruCache[bytes, AuthzResult] = LruCache(clock=clock, most=_CACHE_SIZE)
 
     def authorize(self, attributes: Attributes) -> AuthzResult | Awaitable[AuthzResult]:
         if self._settings.conditions:
@@ -172,7 +172,7 @@ class WebhookAuthorizer:
             result = decision_of(await self._service.status(review))
         except RemoteWebhookFailed as error:
             return AuthzResult(settings.on_failure, error=f"webhook authorizer: {error}")
-        if _length(attributes) < _LONGEST_KEPT:
+        if _length(attributes) < _MAX_CACHED_LENGTH:
             is_allowed = result.decision is AuthzDecision.ALLOW
             self._kept.keep(key, result, settings.allowed_s if is_allowed else settings.refused_s)
         return result

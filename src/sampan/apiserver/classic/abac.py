@@ -32,7 +32,7 @@ class AbacPolicy(msgspec.Struct):
     nonResourcePath: str = ""
 
 
-class _Line(AbacPolicy):
+class _PolicyLine(AbacPolicy):
     """One line of the file. The oldest version has its fields at the top level and neither kind nor apiVersion."""
 
     apiVersion: str = ""
@@ -51,7 +51,7 @@ def read_policies(path: Path) -> list[AbacPolicy]:
 
 def _policy(text: str, where: str) -> AbacPolicy:
     try:
-        line = msgspec.json.decode(text, type=_Line)
+        line = msgspec.json.decode(text, type=_PolicyLine)
     except msgspec.MsgspecError as error:
         raise AbacPolicyError(f"{where}: {error}") from None
     if not line.apiVersion and not line.kind:
@@ -61,7 +61,7 @@ def _policy(text: str, where: str) -> AbacPolicy:
     return _convert_oldest_policy(line) if line.apiVersion == _API_VERSIONS[0] else line.spec or AbacPolicy()
 
 
-def _convert_oldest_policy(line: _Line) -> AbacPolicy:
+def _convert_oldest_policy(line: _PolicyLine) -> AbacPolicy:
     """Convert a policy of the oldest version, in which an omitted field matches everything. A policy for a resource or
     namespace does not match non-resource paths."""
     is_everybody = not line.user and not line.group

@@ -14,12 +14,12 @@ from sampan.apiserver.http.tls import tls_context
 from sampan.machinery.clock import Clock, RealClock
 
 if TYPE_CHECKING:
-    from sampan.apiserver.authn.configuration import Authentication
+    from sampan.apiserver.authn.configuration import AuthenticationSettings
     from sampan.apiserver.authn.oidc import OidcTokens
     from sampan.apiserver.authz.modes import Mode
     from sampan.apiserver.config.server_config import ServerConfig
     from sampan.machinery.clock import Clock
-    from sampan.storage.encryption import Encryption
+    from sampan.storage.encryption import EncryptionRules
 
 log = logging.getLogger(__name__)
 
@@ -82,13 +82,15 @@ def make_reloading_files(
         yield _encryption(config.encryption, config.encryption_config, clock)
 
 
-def _authentication(config: ServerConfig, path: Path, oidc: OidcTokens, clock: Clock) -> ReloadingFile[Authentication]:
+def _authentication(
+    config: ServerConfig, path: Path, oidc: OidcTokens, clock: Clock
+) -> ReloadingFile[AuthenticationSettings]:
     from sampan.apiserver.authn.configuration import read_authentication
 
-    def read(path: Path) -> Authentication:
+    def read(path: Path) -> AuthenticationSettings:
         return read_authentication(path, [config.service_account_issuer, *config.other_service_account_issuers])
 
-    def use(settings: Authentication) -> None:
+    def use(settings: AuthenticationSettings) -> None:
         """Replace the issuers. The anonymous settings are fixed when the server starts, as in kube-apiserver."""
         anonymous = (settings.allows_anonymous, tuple(settings.anonymous_paths))
         if settings.is_anonymous_set and anonymous != (config.allows_anonymous, tuple(config.anonymous_paths)):
@@ -98,13 +100,13 @@ def _authentication(config: ServerConfig, path: Path, oidc: OidcTokens, clock: C
     return ReloadingFile(path, read=read, use=use, clock=clock)
 
 
-def _encryption(present: Encryption, path: Path, clock: Clock) -> ReloadingFile[Encryption]:
+def _encryption(present: EncryptionRules, path: Path, clock: Clock) -> ReloadingFile[EncryptionRules]:
     from sampan.storage.encryption import ChangingEncryption, EncryptionConfigError, read_encryption_config
 
     if not isinstance(present, ChangingEncryption):
         raise TypeError("only a ChangingEncryption can be reloaded")
 
-    def read(path: Path) -> Encryption:
+    def read(path: Path) -> EncryptionRules:
         try:
             return read_encryption_config(path)
         except EncryptionConfigError as error:

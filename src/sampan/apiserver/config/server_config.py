@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sampan.apiserver.authn.token_webhook import TokenWebhookSettings
     from sampan.apiserver.authz.modes import Mode
     from sampan.apiserver.proxy.kubelets import KubeletAccess
-    from sampan.storage.encryption import Encryption
+    from sampan.storage.encryption import EncryptionRules
 
 ISSUER = "https://kubernetes.default.svc"
 """The default issuer of service account tokens."""
@@ -98,7 +98,7 @@ class ServerConfig:
     it is a copy of the store of such a server."""
     event_ttl_s: float = 3600
     audit: AuditConfig | None = None
-    encryption: "Encryption | None" = None
+    encryption: "EncryptionRules | None" = None
     """Which resources are encrypted at rest, and how."""
     encryption_config: Path | None = None
     """The EncryptionConfiguration file, if it is reloaded when it changes; `encryption` is then a

@@ -43,7 +43,7 @@ from sampan.apiserver.request.call import Call, Query
 from sampan.apiserver.request.patches import MERGE_PATCH
 from sampan.machinery import errors
 from sampan.storage.backend import StorageError
-from sampan.storage.cacher import CacheError, Item, WatchQuery
+from sampan.storage.cacher import CacheError, CacheItem, WatchQuery
 
 if TYPE_CHECKING:
     from sampan.apiserver.pipeline import Pipeline
@@ -117,7 +117,7 @@ class DefinitionController:
                 log.error("custom resource definition %s is not served, because it cannot be decoded: %s", name, error)
             self._revisions[name] = item.revision
 
-    async def _sync(self, item: Item, group: asyncio.TaskGroup) -> None:
+    async def _sync(self, item: CacheItem, group: asyncio.TaskGroup) -> None:
         definition = decode_definition(item.raw)
         name, spec = definition.name, definition.spec
         self._names[name] = spec.group, definition.status.acceptedNames
@@ -279,7 +279,7 @@ class DefinitionController:
                 for item in items[start : start + _DELETE_BATCH]:
                     group.create_task(self._delete_object(store, item))
 
-    async def _delete_object(self, store: Store, item: Item) -> None:
+    async def _delete_object(self, store: Store, item: CacheItem) -> None:
         path = store.resource.path(item.name, item.namespace)
         with suppress(errors.NotFound):
             await self._pipeline.serve_as(_call("DELETE", path, {}, ""))

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 AUTO_UPDATE = "apf.kubernetes.io/autoupdate-spec"
 _ALL = ["*"]
 _EVERYBODY = ("system:unauthenticated", "system:authenticated")
-_EVERYTHING: dict[str, Any] = {
+_ALL_REQUESTS: dict[str, Any] = {
     "resourceRules": [{"verbs": _ALL, "apiGroups": _ALL, "resources": _ALL, "clusterScope": True, "namespaces": _ALL}],
     "nonResourceRules": [{"verbs": _ALL, "nonResourceURLs": _ALL}],
 }
@@ -84,7 +84,7 @@ LEVELS: tuple[dict[str, Any], ...] = (
 )
 
 SCHEMAS: tuple[dict[str, Any], ...] = (
-    _schema("exempt", "exempt", 1, "", _groups("system:masters"), _EVERYTHING),
+    _schema("exempt", "exempt", 1, "", _groups("system:masters"), _ALL_REQUESTS),
     _schema(
         "probes",
         "exempt",
@@ -114,13 +114,13 @@ SCHEMAS: tuple[dict[str, Any], ...] = (
             ]
         },
     ),
-    _schema("system-nodes", "system", 500, "ByUser", _groups("system:nodes"), _EVERYTHING),
-    _schema("kube-controller-manager", "workload-high", 800, "ByNamespace", _users(_MANAGER), _EVERYTHING),
-    _schema("kube-scheduler", "workload-high", 800, "ByNamespace", _users(_SCHEDULER), _EVERYTHING),
-    _schema("kube-system-service-accounts", "workload-high", 900, "ByNamespace", _SYSTEM_ACCOUNTS, _EVERYTHING),
-    _schema("service-accounts", "workload-low", 9000, "ByUser", _groups("system:serviceaccounts"), _EVERYTHING),
-    _schema("global-default", "global-default", 9900, "ByUser", _groups(*_EVERYBODY), _EVERYTHING),
-    _schema("catch-all", "catch-all", 10000, "ByUser", _groups(*_EVERYBODY), _EVERYTHING),
+    _schema("system-nodes", "system", 500, "ByUser", _groups("system:nodes"), _ALL_REQUESTS),
+    _schema("kube-controller-manager", "workload-high", 800, "ByNamespace", _users(_MANAGER), _ALL_REQUESTS),
+    _schema("kube-scheduler", "workload-high", 800, "ByNamespace", _users(_SCHEDULER), _ALL_REQUESTS),
+    _schema("kube-system-service-accounts", "workload-high", 900, "ByNamespace", _SYSTEM_ACCOUNTS, _ALL_REQUESTS),
+    _schema("service-accounts", "workload-low", 9000, "ByUser", _groups("system:serviceaccounts"), _ALL_REQUESTS),
+    _schema("global-default", "global-default", 9900, "ByUser", _groups(*_EVERYBODY), _ALL_REQUESTS),
+    _schema("catch-all", "catch-all", 10000, "ByUser", _groups(*_EVERYBODY), _ALL_REQUESTS),
 )
 
 

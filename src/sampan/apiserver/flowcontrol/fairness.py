@@ -23,7 +23,7 @@ from sampan.apiserver.registry.registry import Registry
 from sampan.apiserver.request.call import Call, UserInfo, split_service_account
 from sampan.machinery.telemetry.metrics import Metrics, Sample
 
-_MOST_USERS = 4096
+_MAX_CACHED_USERS = 4096
 
 
 class Flow(msgspec.Struct, frozen=True):
@@ -35,7 +35,7 @@ class Flow(msgspec.Struct, frozen=True):
     schema_uid: str = ""
 
 
-class Schemas:
+class FlowSchemaMatcher:
     """The schemas in matching order. Which of them apply to a user is computed once and cached."""
 
     def __init__(self, schemas: Iterable[FlowSchema]) -> None:
@@ -52,7 +52,7 @@ class Schemas:
         key = (user.name, user.groups)
         matches = self._of_users.get(key)
         if matches is None:
-            if len(self._of_users) >= _MOST_USERS:
+            if len(self._of_users) >= _MAX_CACHED_USERS:
                 self._of_users.clear()
             every = (
                 (flow_schema, [rule for rule in flow_schema.spec.rules if _is_for(rule, user)])
@@ -118,7 +118,7 @@ class Fairness:
         """Returns how many seats a request occupies."""
         self._seats = seats
         """The total number of seats."""
-        self._schemas = Schemas(())
+        self._schemas = FlowSchemaMatcher(())
         self._uids: dict[str, str] = {}
         self.levels: dict[str, PriorityLevel] = {}
         """The limited levels by name; a level that is not here is exempt."""
@@ -128,7 +128,7 @@ class Fairness:
         """Replace schemas and levels. Requests in a removed level still finish."""
         levels_by_name = {level.metadata.name: level for level in levels}
         self._uids = {name: level.metadata.uid for name, level in levels_by_name.items()}
-        self._schemas = Schemas(
+        self._schemas = FlowSchemaMatcher(
             schema for schema in schemas if schema.spec.priorityLevelConfiguration.name in levels_by_name
         )
         limited = _limits(levels_by_name.values(), self._seats)
@@ -170,8 +170,8 @@ def _level_limits(spec: LimitedPriorityLevelConfiguration, seats: int) -> Priori
     return PriorityLevelLimits(seats, queuing.queues, queuing.handSize, queuing.queueLengthLimit, lendable, borrowable)
 
 
-_PER_SEAT = 100
-_MOST = 10
+_OBJECTS_PER_SEAT = 100
+_MAX_SEATS = 10
 
 
 def count_seats(call: Call, registry: Registry) -> int:
@@ -181,7 +181,7 @@ def count_seats(call: Call, registry: Registry) -> int:
     limit = parse_int64(call.query.get("limit"))
     if limit is not None and 0 < limit < count:
         count = limit
-    return min(max(math.ceil(count / _PER_SEAT), 1), _MOST)
+    return min(max(math.ceil(count / _OBJECTS_PER_SEAT), 1), _MAX_SEATS)
 
 
 _VALUES: Sequence[tuple[str, str, str, Callable[[PriorityLevel], float]]] = (

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from sampan.machinery import errors
 
 _REFUSAL = "Too many requests, please try again later."
-_PATIENCE_S = 15.0
+_QUEUE_TIMEOUT_S = 15.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +43,14 @@ class PriorityLevelLimits:
 
 
 @dataclass(slots=True, eq=False)
-class _Turn:
+class _QueuedRequest:
     width: int
     comes: asyncio.Future[None]
 
 
 @dataclass(slots=True)
 class _Queue:
-    waiting: deque[_Turn] = field(default_factory=deque)
+    waiting: deque[_QueuedRequest] = field(default_factory=deque)
     served: int = 0
     """The service that the queue has received, or would have received if it had never been empty (virtual time)."""
 
@@ -115,14 +115,14 @@ class PriorityLevel:
     async def _wait(self, queue: _Queue, width: int) -> None:
         if not queue.waiting:
             queue.served = max(queue.served, self._now)
-        turn = _Turn(width, asyncio.get_running_loop().create_future())
+        turn = _QueuedRequest(width, asyncio.get_running_loop().create_future())
         queue.waiting.append(turn)
         self.waiting += 1
         self.seats_in_queue += width
         self.peak_demand = max(self.peak_demand, self.seats_in_use + self.seats_in_queue)
         self._serve()
         try:
-            async with asyncio.timeout(_PATIENCE_S):
+            async with asyncio.timeout(_QUEUE_TIMEOUT_S):
                 await turn.comes
         except BaseException as error:
             self._give_up(queue, turn)
@@ -131,7 +131,7 @@ class PriorityLevel:
                 raise rejection() from None
             raise
 
-    def _give_up(self, queue: _Queue, turn: _Turn) -> None:
+    def _give_up(self, queue: _Queue, turn: _QueuedRequest) -> None:
         if turn in queue.waiting:
             queue.waiting.remove(turn)
             self.waiting -= 1
@@ -180,13 +180,13 @@ def rejection() -> errors.TooManyRequests:
 PERIOD_S = 10.0
 """The interval between two adjustments."""
 SAMPLES = 10
-_FADING = 0.977
+_DEMAND_SMOOTHING_COEFFICIENT = 0.977
 """The factor by which the smoothed demand decays in each period."""
 _STEPS = 40
 
 
 @dataclass(slots=True)
-class Demand:
+class SeatDemand:
     """The recent seat demand of a level."""
 
     samples: list[int] = field(default_factory=list)
@@ -202,7 +202,9 @@ class Demand:
         mean = sum(samples) / len(samples)
         spread = math.sqrt(sum((sample - mean) ** 2 for sample in samples) / len(samples))
         envelope = min(float(most), mean + spread)
-        self.smooth = max(envelope, _FADING * self.smooth + (1 - _FADING) * envelope)
+        self.smooth = max(
+            envelope, _DEMAND_SMOOTHING_COEFFICIENT * self.smooth + (1 - _DEMAND_SMOOTHING_COEFFICIENT) * envelope
+        )
         return self.smooth
 
 
@@ -235,12 +237,12 @@ class SeatBorrowing:
 
     def __init__(self, *, seats: int) -> None:
         self._seats = seats
-        self._demands: dict[str, Demand] = {}
+        self._demands: dict[str, SeatDemand] = {}
         self._samples = 0
 
     def sample(self, levels: dict[str, PriorityLevel]) -> None:
         """Take a sample; must be called SAMPLES times per period."""
-        self._demands = {name: self._demands.get(name) or Demand() for name in levels}
+        self._demands = {name: self._demands.get(name) or SeatDemand() for name in levels}
         for name, level in levels.items():
             self._demands[name].add_sample(level.seats_in_use + level.seats_in_queue)
         self._samples += 1

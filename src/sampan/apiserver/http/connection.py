@@ -28,12 +28,12 @@ log = logging.getLogger(__name__)
 _QUIET_S = 0.3
 """How long a closing connection waits for further data. A client that has sent nothing for this time has read the
 response, or will still be able to."""
-_LOOK_AGAIN_S = 0.02
-_USUAL = frozenset((b"GET ", b"POST", b"PUT ", b"PATC", b"DELE", b"HEAD", b"OPTI"))
+_IDLE_CHECK_S = 0.02
+_COMMON_METHOD_PREFIXES = frozenset((b"GET ", b"POST", b"PUT ", b"PATC", b"DELE", b"HEAD", b"OPTI"))
 """The first four bytes of nearly all requests."""
-_KNOWN = frozenset((b"CONNECT", b"TRACE", b"PRI"))
+_C_PARSER_METHODS = frozenset((b"CONNECT", b"TRACE", b"PRI"))
 """Other methods that aiohttp's C parser handles, or must reject."""
-_LONGEST_METHOD = 32
+_MAX_METHOD_LENGTH = 32
 _HEAD_END = b"\r\n\r\n"
 _MISSING_HOST = "missing required Host header"
 
@@ -123,7 +123,12 @@ class HttpConnection(RequestHandler):
         if self._discards_input:
             self._discarded_bytes += len(data)
             return
-        if data[:4] not in _USUAL and self._is_idle and not self._messages and self._last_end == _HEAD_END:
+        if (
+            data[:4] not in _COMMON_METHOD_PREFIXES
+            and self._is_idle
+            and not self._messages
+            and self._last_end == _HEAD_END
+        ):
             self._read_any_method(data)
         self._last_end = data[-4:]
         super().data_received(data)
@@ -138,8 +143,8 @@ class HttpConnection(RequestHandler):
     def _read_any_method(self, data: bytes) -> None:
         """Use aiohttp's Python parser for a method that its C parser does not know. Call this only if a new request
         starts with `data`: a head that the C parser has partly consumed cannot be handed over."""
-        method, blank, _ = data[:_LONGEST_METHOD].partition(b" ")
-        if not blank or not method.isalpha() or not method.isupper() or method in _KNOWN:
+        method, blank, _ = data[:_MAX_METHOD_LENGTH].partition(b" ")
+        if not blank or not method.isalpha() or not method.isupper() or method in _C_PARSER_METHODS:
             return
         limits = self._limits
         self._parser = HttpRequestParserPy(
@@ -196,7 +201,7 @@ class HttpConnection(RequestHandler):
         if self._is_idle and not self._messages:
             self.force_close()
         else:
-            self._loop.call_later(_LOOK_AGAIN_S, self._close_when_idle)
+            self._loop.call_later(_IDLE_CHECK_S, self._close_when_idle)
 
     @property
     def is_last(self) -> bool:

@@ -49,7 +49,7 @@ class HttpLimits:
     """The maximum number of concurrent mutating requests."""
 
 
-_LEAST_PER_PEER = 64
+_MIN_CONNECTIONS_PER_PEER = 64
 """The lower bound of the limit per peer, for a server with few file descriptors. The total limit may be even lower."""
 _PEER_PART = 0.75
 
@@ -143,7 +143,7 @@ def connection_limiter(limits: HttpLimits, descriptors: int) -> ConnectionLimite
     connections other than those of clients."""
     reserve = max(min(descriptors // 4, limits.reserved_descriptors), 1)
     total = max(min(limits.connections, descriptors - reserve), 1)
-    per_peer = min(limits.connections_per_peer, max(int(total * _PEER_PART), _LEAST_PER_PEER))
+    per_peer = min(limits.connections_per_peer, max(int(total * _PEER_PART), _MIN_CONNECTIONS_PER_PEER))
     return ConnectionLimiter(total=total, per_peer=per_peer)
 
 

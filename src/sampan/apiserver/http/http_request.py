@@ -25,7 +25,7 @@ from sampan.apiserver.metrics import RequestMetrics
 from sampan.apiserver.request.call import MASTERS, PROXIED_SUBRESOURCES, Call, Query
 from sampan.machinery import errors
 from sampan.machinery.pki.server_tls import PeerCertificate
-from sampan.machinery.telemetry.metrics import Number
+from sampan.machinery.telemetry.metrics import MetricNumber
 
 _READS = frozenset({"get", "list"})
 _LASTING = frozenset({"watch", "proxy"})
@@ -40,10 +40,10 @@ def is_long_running(call: Call) -> bool:
 class InFlightLimiter:
     def __init__(self, *, limits: HttpLimits, metrics: RequestMetrics, fairness: Fairness | None = None) -> None:
         self.fairness = fairness
-        self._reading = _Lane(limits.reading, metrics.read_only)
-        self._writing = _Lane(limits.writing, metrics.mutating)
+        self._reading = _InFlightLimit(limits.reading, metrics.read_only)
+        self._writing = _InFlightLimit(limits.writing, metrics.mutating)
 
-    def enter(self, call: Call) -> Number | None:
+    def enter(self, call: Call) -> MetricNumber | None:
         """Count a classified request and return the counter for `leave`. Raise TooManyRequests at the limit."""
         if is_long_running(call):
             return None
@@ -53,15 +53,15 @@ class InFlightLimiter:
         lane.now.value += 1
         return lane.now
 
-    def leave(self, entered: Number | None) -> None:
+    def leave(self, entered: MetricNumber | None) -> None:
         if entered is not None:
             entered.value -= 1
 
 
 @dataclass(slots=True)
-class _Lane:
+class _InFlightLimit:
     most: int
-    now: Number
+    now: MetricNumber
 
 
 _BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
@@ -80,7 +80,7 @@ class FlowSeat:
 
     def __init__(self, in_flight: InFlightLimiter) -> None:
         self._in_flight = in_flight
-        self._entered: Number | None = None
+        self._entered: MetricNumber | None = None
         self._level: PriorityLevel | None = None
         """The priority level in which the request occupies seats."""
         self._width = 1

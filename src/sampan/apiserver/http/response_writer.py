@@ -12,7 +12,7 @@ from aiohttp.helpers import rfc822_formatted_time
 
 from sampan.apiserver.http.delegated_request import DelegatedRequest
 from sampan.apiserver.request.call import Call
-from sampan.apiserver.response.renderer import Rendered, gzip_chunks
+from sampan.apiserver.response.renderer import RenderedResponse, gzip_chunks
 
 _NO_CACHE = "no-cache, private"
 _CONTROL = dict.fromkeys((*range(32), 127))
@@ -40,7 +40,7 @@ class SentResponse(web.StreamResponse):
         return None
 
 
-async def respond(request: web.BaseRequest, call: Call, rendered: Rendered) -> web.StreamResponse:
+async def respond(request: web.BaseRequest, call: Call, rendered: RenderedResponse) -> web.StreamResponse:
     """Send a complete response."""
     chunks = rendered.chunks
     if isinstance(chunks, tuple) and len(chunks) == 1:
@@ -78,7 +78,7 @@ async def _send_chunk(request: web.BaseRequest, chunk: bytes) -> None:
         await request.writer.drain()
 
 
-def make_streamed_response(call: Call, rendered: Rendered | None = None) -> web.StreamResponse:
+def make_streamed_response(call: Call, rendered: RenderedResponse | None = None) -> web.StreamResponse:
     """Return a response whose body is streamed."""
     response = web.StreamResponse(status=rendered.code if rendered else 200, headers=_headers(rendered))
     _finish_head(response, call)
@@ -117,7 +117,7 @@ def _is_plain(request: web.BaseRequest, call: Call, code: int) -> bool:
     )
 
 
-async def _send(request: web.BaseRequest, rendered: Rendered, body: bytes) -> SentResponse:
+async def _send(request: web.BaseRequest, rendered: RenderedResponse, body: bytes) -> SentResponse:
     transport = request.transport
     if transport is None or transport.is_closing():
         raise ConnectionResetError("the client closed the connection")
@@ -145,7 +145,9 @@ def _phrase(code: int) -> str:
     return HTTPStatus(code).phrase if code in HTTPStatus._value2member_map_ else ""
 
 
-async def _send_whole(request: web.BaseRequest, call: Call, rendered: Rendered, body: bytes) -> web.StreamResponse:
+async def _send_whole(
+    request: web.BaseRequest, call: Call, rendered: RenderedResponse, body: bytes
+) -> web.StreamResponse:
     response = web.Response(status=rendered.code, body=body, headers=_headers(rendered))
     _finish_head(response, call)
     await response.prepare(request)
@@ -156,7 +158,7 @@ async def _send_whole(request: web.BaseRequest, call: Call, rendered: Rendered, 
 # -- heads -----------------------------------------------------------------------------------------------------------
 
 
-def _headers(rendered: Rendered | None) -> dict[str, str]:
+def _headers(rendered: RenderedResponse | None) -> dict[str, str]:
     if rendered is None:
         return {"Cache-Control": _NO_CACHE}
     return {"Content-Type": rendered.content_type, "Cache-Control": _NO_CACHE, **rendered.headers}

@@ -25,7 +25,7 @@ from sampan.apiserver.metrics import RequestMetrics
 from sampan.apiserver.pipeline import Pipeline
 from sampan.apiserver.registry.registry import StartTask
 from sampan.apiserver.request.call import ANONYMOUS, Call, UserInfo
-from sampan.apiserver.response.renderer import Rendered, Renderer
+from sampan.apiserver.response.renderer import RenderedResponse, Renderer
 from sampan.apiserver.response.responses import ApiResponse, StreamedResponse, WatchResponse, api_error_of
 from sampan.machinery import errors
 from sampan.machinery.linux.network_namespace import NetworkNamespace
@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 
 _AUDIT_ID = "Audit-Id"
 _VERSIONS = ((1, 1), (1, 0))
-_TOO_LATE = "request did not complete within the allotted timeout"
+_TIMEOUT_MESSAGE = "request did not complete within the allotted timeout"
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,9 +253,9 @@ class HttpServer:
         self._metrics.record_request(call, code, time.perf_counter() - started, size)
         return response
 
-    async def _time_out(self, request: web.BaseRequest, call: Call) -> tuple[Rendered, web.StreamResponse]:
+    async def _time_out(self, request: web.BaseRequest, call: Call) -> tuple[RenderedResponse, web.StreamResponse]:
         """Report a timeout, or abort the connection if the response has been started."""
-        rendered = await self.renderer.error(errors.timeout(_TOO_LATE), call)
+        rendered = await self.renderer.error(errors.timeout(_TIMEOUT_MESSAGE), call)
         if request.writer.output_size > 0:
             if request.transport is not None:
                 request.transport.abort()
@@ -263,7 +263,7 @@ class HttpServer:
         return rendered, await response_writer.respond(request, call, rendered)
 
 
-def _with_request_headers(rendered: Rendered, call: Call, http_request: HttpRequest) -> Rendered:
+def _with_request_headers(rendered: RenderedResponse, call: Call, http_request: HttpRequest) -> RenderedResponse:
     """Add the headers with the flow schema, the priority level and the audit ID."""
     if call.audit is None and http_request.flow is None:
         return rendered

@@ -24,7 +24,7 @@ from sampan.apiserver.request.call import Call
 from sampan.apiserver.response.responses import WatchResponse, translate_storage_error
 from sampan.apiserver.response.watch_frames import UnsupportedOutputFormat, WatchFrames
 from sampan.machinery import errors
-from sampan.storage.cacher import FrameEncoder, Item, WatchBudget, Watcher
+from sampan.storage.cacher import CacheItem, FrameEncoder, WatchBudget, Watcher
 from sampan.storage.cacher.errors import CacheError, TooLargeVersion, TooSlow, VersionExpired
 
 _FAREWELL_S = 5.0
@@ -64,7 +64,7 @@ class WatchServer:
         try:
             async with watch.watcher as watcher:
                 await response.prepare(request)
-                await self._send(request, call, watcher, frames.wrap_frames(Chunk) if is_chunked else frames)
+                await self._send(request, call, watcher, frames.wrap_frames(ChunkEncoder) if is_chunked else frames)
                 error, is_stalled = watcher.error, watcher.blocked_at is not None
         except (VersionExpired, TooLargeVersion) as cache_error:
             await response.prepare(request)
@@ -112,7 +112,7 @@ class WatchServer:
         if not isinstance(connection, HttpConnection) or connection.transport is None or connection.has_ended:
             return
         with self._open(watcher), self._metrics.watching(call) as count:
-            stream = _Stream(
+            stream = _WatchStream(
                 watcher=watcher,
                 frames=frames,
                 connection=connection,
@@ -125,7 +125,7 @@ class WatchServer:
             await stream.run()
 
 
-class _Stream:
+class _WatchStream:
     """The stream of one client."""
 
     __slots__ = (
@@ -237,7 +237,7 @@ class _Stream:
             self._over.set_result(None)
 
 
-class Chunk:
+class ChunkEncoder:
     """Wraps frames as chunks of HTTP/1.1 chunked encoding."""
 
     __slots__ = ("_inner", "key")
@@ -246,7 +246,7 @@ class Chunk:
         self._inner = inner
         self.key: Hashable = ("chunk", inner.key)
 
-    def frame(self, type: str, item: Item) -> bytes:
+    def frame(self, type: str, item: CacheItem) -> bytes:
         frame = self._inner.frame(type, item)
         return b"%x\r\n%b\r\n" % (len(frame), frame)
 

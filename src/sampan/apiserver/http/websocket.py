@@ -16,7 +16,7 @@ from sampan.storage.cacher.errors import CacheError
 
 _LENGTH_BYTES = 4
 """The size of the length prefix of protobuf frames, which is omitted here because a message has its own length."""
-_LARGEST_MESSAGE = 64 << 10
+_MAX_MESSAGE_BYTES = 64 << 10
 _CLOSE_S = 2.0
 """How long the client may take to confirm the closing handshake."""
 
@@ -32,7 +32,9 @@ async def open_socket(request: web.BaseRequest) -> web.WebSocketResponse:
     """Perform the WebSocket handshake. aiohttp responds to a bad one with an HTTP error."""
     wished = [word.strip() for word in request.headers.get("Sec-WebSocket-Protocol", "").split(",")]
     protocols = [word for word in wished if word and not word.startswith(SUBPROTOCOL)]
-    socket = web.WebSocketResponse(protocols=protocols, max_msg_size=_LARGEST_MESSAGE, compress=False, timeout=_CLOSE_S)
+    socket = web.WebSocketResponse(
+        protocols=protocols, max_msg_size=_MAX_MESSAGE_BYTES, compress=False, timeout=_CLOSE_S
+    )
     await socket.prepare(request)
     return socket
 

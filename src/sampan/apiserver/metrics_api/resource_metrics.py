@@ -13,23 +13,23 @@ from sampan.machinery import errors
 from sampan.machinery.clock import Clock
 
 if TYPE_CHECKING:
-    from sampan.apiserver.proxy.upstream import Upstream
+    from sampan.apiserver.proxy.upstream import UpstreamClient
 
 log = logging.getLogger(__name__)
 
-_KEPT_S = 10.0
+_CACHE_TTL_S = 10.0
 _TIMEOUT_S = 5.0
-_AT_ONCE = 32
+_MAX_CONCURRENT_REQUESTS = 32
 _PATH = "/stats/summary?only_cpu_and_memory=true"
 
 Summary = Mapping[str, Any]
 
 
 class KubeletSummaries:
-    def __init__(self, *, upstream: Upstream, clock: Clock) -> None:
+    def __init__(self, *, upstream: UpstreamClient, clock: Clock) -> None:
         self._upstream, self._clock = upstream, clock
         self._kept: dict[str, tuple[float, Summary]] = {}
-        self._limit = asyncio.Semaphore(_AT_ONCE)
+        self._limit = asyncio.Semaphore(_MAX_CONCURRENT_REQUESTS)
 
     async def fetch_all(self, nodes: Iterable[str]) -> dict[str, Summary]:
         """Return the summaries by node; nodes that do not respond are omitted."""
@@ -40,7 +40,7 @@ class KubeletSummaries:
     async def _fetch_cached(self, node: str) -> Summary | None:
         now = self._clock.monotonic()
         kept = self._kept.get(node)
-        if kept is not None and 0 <= now - kept[0] < _KEPT_S:
+        if kept is not None and 0 <= now - kept[0] < _CACHE_TTL_S:
             return kept[1]
         try:
             async with self._limit, asyncio.timeout(_TIMEOUT_S):

@@ -16,7 +16,7 @@ from sampan.api.values.integers import parse_int64
 from sampan.apiserver.request.call import Call
 from sampan.apiserver.response.responses import ApiResponse, RawResponse, ValueResponse, path_not_found
 from sampan.machinery import errors
-from sampan.machinery.telemetry.flight_recorder import FlightRecorder, Record
+from sampan.machinery.telemetry.flight_recorder import FlightRecord, FlightRecorder
 from sampan.machinery.telemetry.metrics import CONTENT_TYPE, Metrics
 from sampan.storage.backend import StorageError
 
@@ -67,7 +67,7 @@ class FlightRecorderHandler:
         lines = b"".join(msgspec.json.encode(record) + b"\n" for record in selected)
         return RawResponse(lines, "application/x-ndjson")
 
-    def _select_records(self, call: Call, records: Iterable[Record]) -> Iterable[Record]:
+    def _select_records(self, call: Call, records: Iterable[FlightRecord]) -> Iterable[FlightRecord]:
         """Select by `component` and by `since`, a time in seconds since the epoch; then the first `limit` or the last
         `tail` records."""
         if component := call.query.get("component"):
@@ -100,7 +100,7 @@ class MetricsHandler:
 
 
 STORE_STATUS_PATH = "/debug/store-status"
-_LARGEST = 5
+_MAX_LISTED_RESOURCES = 5
 
 
 class StoreStatusHandler:
@@ -129,7 +129,7 @@ class StoreStatusHandler:
         """Return the number and size of the objects in the watch caches. A resource that nobody has read yet has no
         watch cache."""
         stats = [(store.resource.qualified, store.cacher.stats()) for store in self._registry.stores()]
-        largest = heapq.nlargest(_LARGEST, stats, key=lambda entry: entry[1].item_bytes)
+        largest = heapq.nlargest(_MAX_LISTED_RESOURCES, stats, key=lambda entry: entry[1].item_bytes)
         return {
             "objects": sum(entry.items for _, entry in stats),
             "objectBytes": sum(entry.item_bytes for _, entry in stats),

@@ -131,7 +131,7 @@ def _text(text: str, code: int = 200) -> RawResponse:
     return RawResponse(text.encode(), code=code, headers=dict(_NO_SNIFF))
 
 
-_LONGEST_S = 60.0
+_CACHE_SYNC_TIMEOUT_S = 60.0
 """After this time the server is ready in any case, as kube-apiserver is: requests wait for the caches they need."""
 _EVENTS = "/registry/events"
 
@@ -148,7 +148,7 @@ class StorageReadiness:
     async def run(self) -> None:
         """Create the caches and wait until they are filled."""
         try:
-            async with asyncio.timeout(_LONGEST_S):
+            async with asyncio.timeout(_CACHE_SYNC_TIMEOUT_S):
                 await self._fill()
         except (TimeoutError, StorageError) as error:
             log.warning("the watch cache of %s is not filled: %s", self._waiting_for, error or "timed out")

@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from aiohttp import web
 
     from sampan.api.types.core_v1 import Pod
-    from sampan.apiserver.proxy.upstream import Upstream
+    from sampan.apiserver.proxy.upstream import UpstreamClient
 
 _ERROR_TEXT_BYTES = 100_000
 _BINARY, _BASE64 = "binary.k8s.io", "base64.binary.k8s.io"
 
 
 async def serve(
-    request: web.BaseRequest, upstream: Upstream, pod: Pod, container: str, query: Mapping[str, str]
+    request: web.BaseRequest, upstream: UpstreamClient, pod: Pod, container: str, query: Mapping[str, str]
 ) -> web.StreamResponse:
     from aiohttp import web
 
@@ -74,7 +74,7 @@ async def _stream_over_websocket(
 
 
 async def _pieces(
-    upstream: Upstream, pod: Pod, container: str, query: Mapping[str, str]
+    upstream: UpstreamClient, pod: Pod, container: str, query: Mapping[str, str]
 ) -> AsyncGenerator[bytes, None]:
     """Return the pieces of the log. The first may be empty: it means that the kubelet has accepted the request."""
     meta = pod.metadata

@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
     from sampan.apiserver.endpoints import ApiEndpoints
     from sampan.apiserver.proxy.kubelets import Kubelets
-    from sampan.apiserver.proxy.upstream import Upstream
+    from sampan.apiserver.proxy.upstream import UpstreamClient
     from sampan.apiserver.registry.registry import Registry
     from sampan.apiserver.request.call import Call
 
 HOLLOW_POD = "a hollow pod listens on no port"
-_CHANCE = random.Random()
+_RANDOM = random.Random()
 """A private random number generator, because tests seed the shared one."""
 
 
@@ -92,14 +92,14 @@ async def locate_service(registry: Registry, kubelets: Kubelets, *, namespace: s
 async def choose_location(registry: Registry, kubelets: Kubelets, locations: Sequence[Location]) -> Location:
     """Choose one of a service's locations at random. Raise ServiceUnavailable if all are pods of hollow nodes."""
     store = registry.open_store_of("", "v1", "Pod")
-    for location in _CHANCE.sample(locations, len(locations)):
+    for location in _RANDOM.sample(locations, len(locations)):
         item = await store.cacher.get(*location.pod) if location.pod is not None else None
         if item is None or not await kubelets.is_hollow(item.object(store.codec.decode)):
             return location
     raise unreachable_error(HOLLOW_POD)
 
 
-def _make_proxy_response(upstream: Upstream, location: Location) -> StreamedResponse:
+def _make_proxy_response(upstream: UpstreamClient, location: Location) -> StreamedResponse:
     async def serve(request: web.BaseRequest) -> web.StreamResponse:
         prefix, path = split_path(request.rel_url.raw_path)
         if not path and not _is_upgrade(request) and request.method in ("GET", "HEAD"):
@@ -110,7 +110,7 @@ def _make_proxy_response(upstream: Upstream, location: Location) -> StreamedResp
     return StreamedResponse(serve)
 
 
-async def _local(request: web.BaseRequest, upstream: Upstream, node: str) -> web.StreamResponse:
+async def _local(request: web.BaseRequest, upstream: UpstreamClient, node: str) -> web.StreamResponse:
     _, path = split_path(request.rel_url.raw_path)
     if not path and not _is_upgrade(request) and request.method in ("GET", "HEAD"):
         return _redirect_to_slash(request)
@@ -160,7 +160,7 @@ async def _read_object(registry: Registry, kind: str, namespace: str, name: str)
     return (await store.get(namespace, name)).object(store.codec.decode)
 
 
-def _upstream(endpoints: ApiEndpoints) -> Upstream:
+def _upstream(endpoints: ApiEndpoints) -> UpstreamClient:
     if endpoints.upstream is None:
         raise errors.service_unavailable("this server cannot proxy connections")
     return endpoints.upstream

@@ -30,26 +30,26 @@ from sampan.machinery.multiplex import handshake, upgrade
 from sampan.machinery.multiplex.upgrade import TakenOverResponse, take_over
 from sampan.machinery.multiplex.wire import StreamWire, close_writer, join_wires
 
-_HOP = {
+_HOP_BY_HOP_HEADERS = {
     *("connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te", "trailer"),
     *("transfer-encoding", "upgrade"),
 }
-_NOT_OURS_TO_SEND = {"authorization", "host", "expect"}
+_UNFORWARDED_HEADERS = {"authorization", "host", "expect"}
 """Request headers that are not forwarded, because they are meant for this server only or are set anew."""
 _IMPERSONATION = "impersonate-"
 _REMOTE_USER = "x-remote-"
 _HANDSHAKE = {"connection", "upgrade", "sec-websocket-accept", "sec-websocket-protocol"}
 _CORS = {f"access-control-allow-{name}" for name in ("credentials", "headers", "methods", "origin")}
-_ON_THE_LOOP_BYTES = 16 << 10
+_MAX_INLINE_REWRITE_BYTES = 16 << 10
 """Pages up to this size are rewritten on the event loop, larger ones in a thread: 16 kB may take about 10 ms."""
-_PAGES_AT_ONCE = 2
+_MAX_CONCURRENT_REWRITES = 2
 """The number of large pages rewritten concurrently, so that threads remain for other work."""
 _PIECE = 256 << 10
 _ERROR_TEXT_BYTES = 100_000
-_KEPT_S = 2.0
+_KEEP_ALIVE_TIMEOUT_S = 2.0
 """How long an idle connection is kept: shorter than the idle timeout of servers."""
 _SILENT_HEADERS = ("Accept", "Accept-Encoding", "User-Agent", "Content-Type")
-_KEPT_HEADERS = ("Cache-Control", "Content-Encoding", "ETag", "Expires", "Last-Modified", "Location", "Vary")
+_PASSED_HEADERS = ("Cache-Control", "Content-Encoding", "ETag", "Expires", "Last-Modified", "Location", "Vary")
 
 
 _VERIFY_ERRORS = {
@@ -63,14 +63,14 @@ class RedirectForbidden(ConnectionError):
     """A kubelet responded with a redirect, which is never followed: the credentials are for that kubelet only."""
 
 
-class Upstream:
+class UpstreamClient:
     """A client for kubelets, pods and services, which must be closed with `close()`."""
 
     def __init__(self, *, kubelets: Kubelets) -> None:
         self.kubelets = kubelets
         self._session: HttpSession | None = None
         self._unverified = make_unverified_context()
-        self._page_turns = asyncio.Semaphore(_PAGES_AT_ONCE)
+        self._page_turns = asyncio.Semaphore(_MAX_CONCURRENT_REWRITES)
 
     async def close(self) -> None:
         if self._session is not None:
@@ -184,7 +184,7 @@ class Upstream:
             raise ConnectionError(dial_error(error.os_error, location)) from None
         except (aiohttp.ClientError, TimeoutError) as error:
             raise ConnectionError(str(error) or "timeout") from None
-        kept = {name: upstream_response.headers[name] for name in _KEPT_HEADERS if name in upstream_response.headers}
+        kept = {name: upstream_response.headers[name] for name in _PASSED_HEADERS if name in upstream_response.headers}
         return RawResponse(content, upstream_response.headers.get("Content-Type", ""), upstream_response.status, kept)
 
     async def _send(
@@ -210,7 +210,7 @@ class Upstream:
         if self._session is None:
             connect = aiohttp.ClientTimeout(total=None, sock_connect=self.kubelets.access.timeout_s)
             self._session = HttpSession(
-                connector=aiohttp.TCPConnector(limit=0, use_dns_cache=False, keepalive_timeout=_KEPT_S),
+                connector=aiohttp.TCPConnector(limit=0, use_dns_cache=False, keepalive_timeout=_KEEP_ALIVE_TIMEOUT_S),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 auto_decompress=False,
                 timeout=connect,
@@ -297,7 +297,7 @@ def _request_headers(request: web.BaseRequest) -> CIMultiDict[str]:
     headers = CIMultiDict(
         (name, value)
         for name, value in request.headers.items()
-        if name.lower() not in _HOP | named and _is_passed(name)
+        if name.lower() not in _HOP_BY_HOP_HEADERS | named and _is_passed(name)
     )
     headers["Host"] = request.headers.get("Host", "")
     _add_forwarded(headers, request)
@@ -326,7 +326,7 @@ def _set_user_headers(headers: CIMultiDict[str], user: Sequence[tuple[str, str]]
 
 def _is_passed(name: str) -> bool:
     lower = name.lower()
-    return lower not in _NOT_OURS_TO_SEND and not lower.startswith(_IMPERSONATION)
+    return lower not in _UNFORWARDED_HEADERS and not lower.startswith(_IMPERSONATION)
 
 
 def _add_forwarded(headers: CIMultiDict[str], request: web.BaseRequest) -> None:
@@ -340,7 +340,7 @@ def _let_continue(request: web.BaseRequest) -> None:
         request.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
 
-def _encode_head(head: upgrade.Head, *, is_delegated: bool) -> bytes:
+def _encode_head(head: upgrade.ResponseHead, *, is_delegated: bool) -> bytes:
     """Return the head as bytes. A site that delegates its requests shares its origin with the response, so that only
     the headers of the handshake are passed, and never a cookie."""
     headers = [pair for pair in head.headers if not is_delegated or pair[0].lower() in _HANDSHAKE]
@@ -351,7 +351,7 @@ def _encode_head(head: upgrade.Head, *, is_delegated: bool) -> bytes:
 # -- responses -------------------------------------------------------------------------------------------------------
 
 
-async def _respond_not_upgraded(reader: asyncio.StreamReader, head: upgrade.Head) -> web.Response:
+async def _respond_not_upgraded(reader: asyncio.StreamReader, head: upgrade.ResponseHead) -> web.Response:
     if head.code < HTTPStatus.BAD_REQUEST:
         raise errors.ApiError(f"invalid upgrade response: status code {head.code}", code=500, reason="")
     body = await upgrade.read_response_body(reader, head)
@@ -363,7 +363,7 @@ async def _respond_not_upgraded(reader: asyncio.StreamReader, head: upgrade.Head
 def _response_headers(headers: Iterable[tuple[str, str]]) -> CIMultiDict[str]:
     pairs = list(headers)
     named = {word.strip().lower() for name, value in pairs if name.lower() == "connection" for word in value.split(",")}
-    left_out = _HOP | named | _CORS | {"content-length"}
+    left_out = _HOP_BY_HOP_HEADERS | named | _CORS | {"content-length"}
     return CIMultiDict((name, value) for name, value in pairs if name.lower() not in left_out)
 
 
@@ -428,7 +428,7 @@ async def _page(
             return await _stream_response(request, upstream_response, headers, bytes(body))
     encoding = upstream_response.headers.get("Content-Encoding", "")
     work = partial(rewrite_body_links, rewriter, bytes(body), encoding, limits.PROXIED_PAGE_BYTES)
-    if len(body) <= _ON_THE_LOOP_BYTES and not encoding:
+    if len(body) <= _MAX_INLINE_REWRITE_BYTES and not encoding:
         page = work()
     else:
         async with turns:
@@ -437,4 +437,4 @@ async def _page(
     return web.Response(status=upstream_response.status, reason=upstream_response.reason, body=content, headers=headers)
 
 
-__all__ = ["Upstream", "dial_error", "unreachable_error"]
+__all__ = ["UpstreamClient", "dial_error", "unreachable_error"]

@@ -12,7 +12,7 @@ import msgspec
 
 from sampan.api.resources.resource import Resource
 from sampan.apiserver.registry.strategy import Context, StatusStrategy, Strategy
-from sampan.machinery.apply import Everything, Except, Filter
+from sampan.machinery.apply import AllFieldsFilter, ExcludedFieldsFilter, FieldFilter
 from sampan.machinery.apply.sets import Path
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class ResourceBehaviour:
         view = self.view("status")
         return isinstance(view, StatusStrategy) and view.keeps_metadata
 
-    def reset_fields(self, resource: Resource, subresource: str) -> Filter:
+    def reset_fields(self, resource: Resource, subresource: str) -> FieldFilter:
         """Return the filter of the fields that a manager may own through a path: all but those that the path resets.
 
         Unless the strategy of the path declares its own filter, the main path resets the status. The status path resets
@@ -73,8 +73,12 @@ class ResourceBehaviour:
         return _EVERYTHING
 
 
-_ALL_BUT_STATUS, _ALL_BUT_SPEC, _STATUS_ONLY = Except("status"), Except("spec"), Except("metadata", "spec")
-_EVERYTHING = Everything()
+_ALL_BUT_STATUS, _ALL_BUT_SPEC, _STATUS_ONLY = (
+    ExcludedFieldsFilter("status"),
+    ExcludedFieldsFilter("spec"),
+    ExcludedFieldsFilter("metadata", "spec"),
+)
+_EVERYTHING = AllFieldsFilter()
 
 
 def _forget_empty_lists(obj: Any) -> None:
@@ -99,7 +103,7 @@ class GenericStrategy(Strategy):
         allow_unconditional_update: bool = True,
         return_deleted_object: bool = False,
         counts_generation: bool = False,
-        reset_fields: Filter | None = None,
+        reset_fields: FieldFilter | None = None,
     ) -> None:
         self._has_status = has_status
         self.allow_create_on_update = allow_create_on_update
@@ -121,14 +125,14 @@ class GenericStrategy(Strategy):
 
 class GenericStatusStrategy(StatusStrategy):
     def __init__(
-        self, main: GenericStrategy, *, keeps_metadata: bool = False, reset_fields: Filter | None = None
+        self, main: GenericStrategy, *, keeps_metadata: bool = False, reset_fields: FieldFilter | None = None
     ) -> None:
         super().__init__(main)
         self.keeps_metadata, self.reset_fields = keeps_metadata, reset_fields
 
 
 def status_behaviour(
-    strategy: GenericStrategy, *, keeps_metadata: bool = False, reset_fields: Filter | None = None
+    strategy: GenericStrategy, *, keeps_metadata: bool = False, reset_fields: FieldFilter | None = None
 ) -> ResourceBehaviour:
     """Return the behavior of a kind with a status subresource, to which the options apply."""
     view = GenericStatusStrategy(strategy, keeps_metadata=keeps_metadata, reset_fields=reset_fields)

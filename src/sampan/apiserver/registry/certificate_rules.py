@@ -16,8 +16,8 @@ from sampan.machinery.pki.pem import CERTIFICATE, PemBlock, read_blocks
 if TYPE_CHECKING:
     from cryptography.x509 import Certificate, CertificateSigningRequest
 
-_LONGEST_PATH = names.SUBDOMAIN_MAX + names.LABEL_MAX + 1
-_LONGEST_SIGNER = names.SUBDOMAIN_MAX + _LONGEST_PATH + 1
+_MAX_SIGNER_PATH_LENGTH = names.SUBDOMAIN_MAX + names.LABEL_MAX + 1
+_MAX_SIGNER_LENGTH = names.SUBDOMAIN_MAX + _MAX_SIGNER_PATH_LENGTH + 1
 
 
 def validate_signer_name(signer: str, at: str) -> FieldErrors:
@@ -35,8 +35,8 @@ def validate_signer_name(signer: str, at: str) -> FieldErrors:
     if "." not in domain:
         yield FieldError.invalid(at, domain, "should be a domain with at least two segments separated by dots")
     yield from _validate_signer_part(path, names.dns1123_subdomain, at)
-    if names.size(signer) > _LONGEST_SIGNER:
-        yield FieldError.too_long(at, _LONGEST_SIGNER)
+    if names.size(signer) > _MAX_SIGNER_LENGTH:
+        yield FieldError.too_long(at, _MAX_SIGNER_LENGTH)
 
 
 def _validate_signer_part(text: str, check: names.NameCheck, at: str) -> FieldErrors:

@@ -78,7 +78,7 @@ def _check_title(value: dict[str, Any]) -> None:
 
 
 _METADATA = b'"metadata":{}'
-_COUNTED = frozenset({"Deployment", "ReplicaSet", "StatefulSet"})
+_REPLICATED_KINDS = frozenset({"Deployment", "ReplicaSet", "StatefulSet"})
 """Kinds whose `spec.replicas` is always present in kube-apiserver's bookmarks."""
 
 
@@ -87,6 +87,6 @@ def bookmark_rest(codec: ResourceCodec) -> bytes:
     if codec.type is None:
         return b""
     empty = codec.type()
-    if codec.kind.group == "apps" and codec.kind.kind in _COUNTED:
+    if codec.kind.group == "apps" and codec.kind.kind in _REPLICATED_KINDS:
         empty.spec.replicas = 0
     return codec.encode(empty).partition(_METADATA)[2].removesuffix(b"}")

@@ -4,31 +4,31 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 
 from sampan.api import names
-from sampan.api.field_errors import FieldError, Path
+from sampan.api.field_errors import FieldError, FieldPath
 from sampan.api.go_compat import gotext
 from sampan.api.selectors.label_selector import label_errors
 from sampan.api.types.meta_v1 import ObjectMeta, OwnerReference
 from sampan.machinery import errors
 
-_CHANCE = random.Random()
+_RANDOM = random.Random()
 """A private random number generator, because tests seed the shared one of the `random` module."""
 
 _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
-_SUFFIX = 5
-_LONGEST = 63
+_SUFFIX_LENGTH = 5
+_MAX_GENERATED_NAME_LENGTH = 63
 ATTEMPTS = 8
 """How many names are tried before creation fails with AlreadyExists."""
 
 
 def generate_name(base: str) -> str:
-    return base[: _LONGEST - _SUFFIX] + "".join(_CHANCE.choices(_ALPHABET, k=_SUFFIX))
+    return base[: _MAX_GENERATED_NAME_LENGTH - _SUFFIX_LENGTH] + "".join(_RANDOM.choices(_ALPHABET, k=_SUFFIX_LENGTH))
 
 
 ValidateName = Callable[[str, bool], list[str]]
 """A function that returns the errors of a name or, if its second argument is true, of a generateName prefix."""
 
-METADATA = Path("metadata")
-_ANNOTATIONS_MOST = 256 * 1024
+METADATA = FieldPath("metadata")
+_MAX_ANNOTATIONS_BYTES = 256 * 1024
 _FOREGROUND, _ORPHAN = "foregroundDeletion", "orphan"
 _IMMUTABLE = ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds")
 _DESCRIPTIVE = ("deletionTimestamp", "generation", "labels", "annotations", "finalizers", "ownerReferences")
@@ -165,14 +165,14 @@ def validate_labels_and_references(meta: ObjectMeta) -> list[FieldError]:
     return field_errors
 
 
-def validate_annotations(annotations: Mapping[str, str], at: Path | str) -> list[FieldError]:
+def validate_annotations(annotations: Mapping[str, str], at: FieldPath | str) -> list[FieldError]:
     field_errors: list[FieldError] = []
     size = 0
     for key, value in sorted(annotations.items()):
         field_errors += [FieldError.invalid(at, key, text) for text in names.qualified_name(key.lower())]
         size += len(key.encode()) + len(value.encode())
-    if size > _ANNOTATIONS_MOST:
-        field_errors.append(FieldError.too_long(at, _ANNOTATIONS_MOST))
+    if size > _MAX_ANNOTATIONS_BYTES:
+        field_errors.append(FieldError.too_long(at, _MAX_ANNOTATIONS_BYTES))
     return field_errors
 
 
@@ -195,7 +195,7 @@ def _validate_owner_references(owners: Sequence[OwnerReference]) -> list[FieldEr
     return field_errors
 
 
-def _validate_owner_reference(owner: OwnerReference, at: Path) -> list[FieldError]:
+def _validate_owner_reference(owner: OwnerReference, at: FieldPath) -> list[FieldError]:
     field_errors: list[FieldError] = []
     version = owner.apiVersion.rpartition("/")[2]
     if not version:

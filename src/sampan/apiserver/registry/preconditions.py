@@ -7,7 +7,7 @@ from sampan.api.go_compat import gotext
 from sampan.api.resources.resource import Resource
 from sampan.machinery import errors
 
-_MOST = 2**64 - 1
+_MAX_UINT64 = 2**64 - 1
 
 
 def version_number(text: str) -> int:
@@ -17,8 +17,8 @@ def version_number(text: str) -> int:
         return 0
     if not (text.isascii() and text.isdigit()):
         raise errors.unexpected_error(f"strconv.ParseUint: parsing {gotext.quote(text)}: invalid syntax")
-    number = int(text) if len(text) <= 32 else _MOST + 1
-    if number > _MOST:
+    number = int(text) if len(text) <= 32 else _MAX_UINT64 + 1
+    if number > _MAX_UINT64:
         raise errors.unexpected_error(f"strconv.ParseUint: parsing {gotext.quote(text)}: value out of range")
     return number
 

@@ -145,7 +145,7 @@ def _columns(kind: str) -> tuple[Column, ...]:
     )
 
 
-_EVERYTHING = (
+_ALL_PERMISSIONS = (
     PolicyRule(verbs=["*"], apiGroups=["*"], resources=["*"]),
     PolicyRule(verbs=["*"], nonResourceURLs=["*"]),
 )
@@ -171,7 +171,7 @@ async def _check_role(security: AuthServices, ctx: Context, obj: Any, old: Any |
     if message := escalation_error(security.rules, ctx.user, ctx.namespace, obj.rules or ()):
         raise errors.forbidden(plural, meta.name, message, group=GROUP)
     aggregates = any(getattr(role, "aggregationRule", None) is not None for role in (obj, old))
-    if aggregates and escalation_error(security.rules, ctx.user, "", _EVERYTHING):
+    if aggregates and escalation_error(security.rules, ctx.user, "", _ALL_PERMISSIONS):
         raise errors.forbidden(plural, meta.name, _AGGREGATES, group=GROUP)
 
 

@@ -28,13 +28,13 @@ from sampan.apiserver.registry.strategy import Strategy
 from sampan.machinery.clock import Clock
 from sampan.machinery.linux.process_resources import MemoryTrimmer
 from sampan.storage.backend import Backend
-from sampan.storage.cacher import CachedField, Cacher, HistoryBudget, Shape, WatchBudget
+from sampan.storage.cacher import CachedField, CachedResource, Cacher, HistoryBudget, WatchBudget
 from sampan.storage.cacher.item import ItemMaker
 
 if TYPE_CHECKING:
     from sampan.apiserver.webhooks.client import WebhookClients
     from sampan.machinery.pki.token_signer import TokenSigner
-    from sampan.storage.encryption import Encryption
+    from sampan.storage.encryption import EncryptionRules
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +64,7 @@ class Registry:
         service_ranges: ServiceRanges | None = None,
         token_signer: TokenSigner | None = None,
         security: AuthServices | None = None,
-        encryption: Encryption | None = None,
+        encryption: EncryptionRules | None = None,
     ) -> None:
         self.scheme, self.backend, self.clock = scheme, backend, clock
         self.token_signer = token_signer
@@ -109,7 +109,7 @@ class Registry:
         key = _store_key(resource)
         store = self._stores.get(key)
         if store is None:
-            store = self._stores[key] = self._open(key, self._keeper(resource))
+            store = self._stores[key] = self._open(key, self._find_stored_resource(resource))
         return store
 
     def open_store_of(self, group: str, version: str, kind: str) -> Store:
@@ -161,7 +161,7 @@ class Registry:
             raise ValueError(f"{kind.kind} of {kind.api_version} has no type")
         return ResourceCodec(kind=kind, type=object_type, schema=schemas.schema_of(object_type))
 
-    def _keeper(self, resource: Resource) -> Resource:
+    def _find_stored_resource(self, resource: Resource) -> Resource:
         """Return the resource whose name errors of the store show: of all resources that serve the same objects, the
         stored one."""
         stored = resource.storage
@@ -183,7 +183,7 @@ class Registry:
         if stored is None:
             raise ValueError(f"{resource.qualified} is not stored")
         codec = self.codec(stored, resource)
-        shape = _shape(resource, stored, self.scheme.equivalent_resources(resource), bookmark_rest(codec))
+        shape = _make_shape(resource, stored, self.scheme.equivalent_resources(resource), bookmark_rest(codec))
         convert = None if resource.is_custom else partial(_convert_stored_value, stored)
         strategy = self.behaviour(resource).strategy
         decode_value = _decode_custom_value if resource.is_custom else partial(_decode_builtin_value, codec, strategy)
@@ -295,11 +295,13 @@ def _aliases(field: SelectableField, others: Iterable[SelectableField]) -> tuple
 _INDEXED = frozenset({"spec.nodeName"})
 
 
-def _shape(resource: Resource, stored: GroupVersionKind, versions: Iterable[Resource], bookmark_rest: bytes) -> Shape:
+def _make_shape(
+    resource: Resource, stored: GroupVersionKind, versions: Iterable[Resource], bookmark_rest: bytes
+) -> CachedResource:
     """Return the properties of a resource that its watch cache needs. `versions` are the resources that serve the same
     objects; their field labels may differ."""
     others = [field for version in versions for field in version.selectable]
-    return Shape(
+    return CachedResource(
         prefix=resource.storage_prefix + "/",
         kind=stored.kind,
         api_version=stored.api_version,

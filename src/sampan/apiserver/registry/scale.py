@@ -32,7 +32,7 @@ Change = Callable[[Scale, Entries], tuple[Scale, Entries]]
 fields."""
 
 
-class Scaled:
+class ScaleSubresource:
     """The scale subresource of one kind. `selector` returns the label selector of an object's pods as text."""
 
     def __init__(self, *, strategy: Strategy, selector: Callable[[Any], str]) -> None:

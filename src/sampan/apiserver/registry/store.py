@@ -26,10 +26,10 @@ from sampan.machinery.apply.managed import differ_in_time_only
 from sampan.machinery.clock import Clock
 from sampan.machinery.telemetry.flight_recorder import step_part
 from sampan.storage.backend import Backend, KeyValue, StorageError, StoreConflict
-from sampan.storage.cacher import Cacher, Item
+from sampan.storage.cacher import CacheItem, Cacher
 from sampan.storage.cacher.item import replace_version, splice
 
-TOO_LARGE = "etcdserver: request is too large"
+TOO_LARGE_MESSAGE = "etcdserver: request is too large"
 """The message for an object that is too large to store. kube-apiserver returns this error of etcd as a Status with code
 500 and without a reason.
 """
@@ -80,7 +80,7 @@ class Store:
     def key(self, namespace: str, name: str) -> str:
         return self.cacher.shape.key(namespace, name)
 
-    async def get(self, namespace: str, name: str, resource_version: str = "") -> Item:
+    async def get(self, namespace: str, name: str, resource_version: str = "") -> CacheItem:
         metadata.check_name_in_path(name)
         item = await self.cacher.get(namespace, name, resource_version=resource_version)
         if item is None:
@@ -372,8 +372,8 @@ class Store:
         try:
             return await self.backend.put(key, raw, expected=expected, ttl_s=self._ttl_s)
         except StorageError as error:
-            if TOO_LARGE in str(error):  # etcd's own limit may be lower, and it includes escapes
-                raise errors.unexpected_error(TOO_LARGE) from error
+            if TOO_LARGE_MESSAGE in str(error):  # etcd's own limit may be lower, and it includes escapes
+                raise errors.unexpected_error(TOO_LARGE_MESSAGE) from error
             raise
 
     def _invalid(self, obj: Any, field_errors: list[FieldError]) -> errors.ApiError:
@@ -402,7 +402,7 @@ def _check_size(raw: bytes) -> None:
         return
     plain = raw.replace(b"\\\\", b"/")
     if len(plain) - plain.count(b"\\") - 4 * plain.count(b"\\u00") > limits.STORED_OBJECT_BYTES:
-        raise errors.unexpected_error(TOO_LARGE)
+        raise errors.unexpected_error(TOO_LARGE_MESSAGE)
 
 
 def _keep_times(obj: Any, old: Any) -> None:

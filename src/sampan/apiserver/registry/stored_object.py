@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from sampan.apiserver.registry.codec import ResourceCodec
 from sampan.machinery import errors
 from sampan.storage.backend import Backend, KeyValue, StoreConflict
-from sampan.storage.cacher import Cacher, Item
+from sampan.storage.cacher import CacheItem, Cacher
 from sampan.storage.cacher.item import ItemMaker
 
 Result = TypeVar("Result")
@@ -24,7 +24,7 @@ class StoredObject:
 
     __slots__ = ("_codec", "_obj", "is_current", "item", "raw")
 
-    def __init__(self, item: Item, codec: ResourceCodec, *, is_current: bool) -> None:
+    def __init__(self, item: CacheItem, codec: ResourceCodec, *, is_current: bool) -> None:
         self.item, self.raw, self._codec = item, item.raw, codec
         self._obj: Any = item.decoded
         self.is_current = is_current

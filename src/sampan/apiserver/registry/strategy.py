@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from sampan.apiserver.registry.registry import AuthServices
     from sampan.apiserver.registry.store import Store
     from sampan.apiserver.request.call import UserInfo
-    from sampan.machinery.apply import Filter
+    from sampan.machinery.apply import FieldFilter
     from sampan.machinery.worker_thread import WorkerThread
 
 T = TypeVar("T")
@@ -118,7 +118,7 @@ class Strategy:
     """Whether finalizers must be standard or fully qualified names."""
     has_expressions = False
     """Whether objects of the kind contain CEL expressions, which validation compiles."""
-    reset_fields: Filter | None = None
+    reset_fields: FieldFilter | None = None
     """The filter of the fields that a manager may own through this path, for a path that resets other fields than its
     counterparts of most kinds (`ResourceBehaviour.reset_fields`); the counterpart is `GetResetFields`."""
     columns: Sequence[Column] = ()

@@ -156,7 +156,7 @@ def is_same(new: object, old: object) -> bool:
 
 
 _STATUSES = ("False", "True", "Unknown")
-_REASON_MOST, _MESSAGE_MOST = 1024, 32 * 1024
+_MAX_REASON_LENGTH, _MAX_MESSAGE_LENGTH = 1024, 32 * 1024
 _reason = names.NameFormat(
     pattern=r"[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?",
     message="a condition reason must start with alphabetic character, optionally followed by a string of alphanumeric "
@@ -181,8 +181,8 @@ def _validate_condition(condition: Condition, at: str) -> FieldErrors:
     if condition.lastTransitionTime is None:
         yield FieldError.required(f"{at}.lastTransitionTime")
     yield from _validate_reason(condition.reason, f"{at}.reason")
-    if names.size(condition.message) > _MESSAGE_MOST:
-        yield FieldError.too_long(f"{at}.message", _MESSAGE_MOST)
+    if names.size(condition.message) > _MAX_MESSAGE_LENGTH:
+        yield FieldError.too_long(f"{at}.message", _MAX_MESSAGE_LENGTH)
 
 
 def _validate_reason(reason: str, at: str) -> FieldErrors:
@@ -191,18 +191,18 @@ def _validate_reason(reason: str, at: str) -> FieldErrors:
         return
     for text in _reason(reason):
         yield FieldError.invalid(at, reason, text)
-    if names.size(reason) > _REASON_MOST:
-        yield FieldError.too_long(at, _REASON_MOST)
+    if names.size(reason) > _MAX_REASON_LENGTH:
+        yield FieldError.too_long(at, _MAX_REASON_LENGTH)
 
 
 _LINK_LOCAL_MULTICAST = (ipaddress.ip_network("224.0.0.0/24"), ipaddress.ip_network("ff02::/16"))
-_LONGEST = 64
+_MAX_ADDRESS_LENGTH = 64
 """Longer strings cannot be valid addresses and are kept out of the caches of parsed results."""
 
 
 def validate_endpoint_ip(text: str, at: str) -> Iterator[FieldError]:
     """Yield an error if the text is not an IP address that an endpoint can have."""
-    for detail in _endpoint_details(text) if len(text) <= _LONGEST else ("must be a valid IP address",):
+    for detail in _endpoint_details(text) if len(text) <= _MAX_ADDRESS_LENGTH else ("must be a valid IP address",):
         yield FieldError.invalid(at, text, detail)
 
 
@@ -226,7 +226,7 @@ def _endpoint_details(text: str) -> tuple[str, ...]:
 
 def ip_warnings(text: str, at: str) -> Iterator[str]:
     """Yield a warning if the IP address is accepted although it is not in canonical form."""
-    if warning := _ip_warning(text) if len(text) <= _LONGEST else "":
+    if warning := _ip_warning(text) if len(text) <= _MAX_ADDRESS_LENGTH else "":
         yield f"{at}: {warning}"
 
 
@@ -243,7 +243,7 @@ def _ip_warning(text: str) -> str:
 
 def cidr_warnings(text: str, at: str) -> Iterator[str]:
     """Yield warnings if the CIDR is accepted although it is ambiguous or not in canonical form."""
-    for warning in _cidr_warnings(text) if len(text) <= _LONGEST else ():
+    for warning in _cidr_warnings(text) if len(text) <= _MAX_ADDRESS_LENGTH else ():
         yield f"{at}: {warning}"
 
 

@@ -161,23 +161,23 @@ def container_columns(containers: Callable[[Any], list[Container]] = _containers
 SELECTOR = Column("Selector", lambda obj, now: cells.selector(obj.spec.selector), field="spec.selector", wide=True)
 
 
-def count(name: str, field: str) -> Column:
+def make_count_column(name: str, field: str) -> Column:
     """Return the table column that shows a number from the status."""
     return Column(name, lambda obj, now: getattr(obj.status, field), type="integer", field=f"status.{field}")
 
 
-_LEAST, _MOST = -(2**63), 2**63 - 1
+_MIN_INT64, _MAX_INT64 = -(2**63), 2**63 - 1
 
 
-def number_annotation(obj: Any, key: str) -> None:
+def normalize_number_annotation(obj: Any, key: str) -> None:
     """Normalize the number in the annotation, if present. Raise BadRequest if it is not a 64-bit integer."""
     text: str | None = obj.metadata.annotations.get(key)
     if text is None:
         return
     if not is_integer(text):
         raise _unreadable_number_error(obj, text, "invalid syntax")
-    number = int(text) if len(text) < 32 else _MOST + 1
-    if not _LEAST <= number <= _MOST:
+    number = int(text) if len(text) < 32 else _MAX_INT64 + 1
+    if not _MIN_INT64 <= number <= _MAX_INT64:
         raise _unreadable_number_error(obj, text, "value out of range")
     obj.metadata.annotations[key] = str(number)
 

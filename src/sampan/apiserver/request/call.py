@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl
 
 from sampan.api import limits, names
 from sampan.api.resources.resource import Resource
-from sampan.apiserver.request.negotiation import PLAIN, OutputFormat
+from sampan.apiserver.request.negotiation import DEFAULT_FORMAT, OutputFormat
 from sampan.machinery.pki.server_tls import PeerCertificate
 
 ANONYMOUS = "system:anonymous"
@@ -224,7 +224,7 @@ class Call:
     subresource: str = ""
     tail: str = ""
     """The rest of the path after a subresource that takes a path (proxy)."""
-    output_format: OutputFormat = PLAIN
+    output_format: OutputFormat = DEFAULT_FORMAT
     """The negotiated form of the response."""
     is_classic_watch: bool = False
     """Whether the path is one of the deprecated watch paths, /api/v1/watch/…"""

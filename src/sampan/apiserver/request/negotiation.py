@@ -17,9 +17,9 @@ CUSTOM_FORMS = (JSON, YAML)
 WATCH_FORMS = (f"{JSON};stream=watch", f"{PROTOBUF};stream=watch")
 STREAM_MEDIA_TYPES = (*OBJECT_MEDIA_TYPES, *WATCH_FORMS)
 TABLE, PARTIAL, PARTIAL_LIST = "Table", "PartialObjectMetadata", "PartialObjectMetadataList"
-_NOTHING, _METADATA, _ANYTHING = (), (PARTIAL, PARTIAL_LIST), (PARTIAL, PARTIAL_LIST, TABLE)
+_NO_CONVERSIONS, _METADATA_CONVERSIONS, _ALL_CONVERSIONS = (), (PARTIAL, PARTIAL_LIST), (PARTIAL, PARTIAL_LIST, TABLE)
 """The kinds that a response can be converted to."""
-_MOST_REMEMBERED = 128
+_CACHE_SIZE = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +36,11 @@ class OutputFormat:
         return f"meta.k8s.io/{self.as_version}"
 
 
-PLAIN = OutputFormat()
+DEFAULT_FORMAT = OutputFormat()
 
 
 @dataclass(frozen=True, slots=True)
-class Clause:
+class AcceptClause:
     """One clause of an Accept header."""
 
     media: str
@@ -62,18 +62,18 @@ class Clause:
         return (self.get("as"), self.get("g"), self.get("v")) if keys else None
 
 
-def clauses(accept: str) -> tuple[Clause, ...]:
+def clauses(accept: str) -> tuple[AcceptClause, ...]:
     """Return the clauses of an Accept header by descending quality; of equal quality wildcards come last."""
     return _clauses(accept[: 1 << 13])
 
 
-@lru_cache(maxsize=_MOST_REMEMBERED)
-def _clauses(accept: str) -> tuple[Clause, ...]:
+@lru_cache(maxsize=_CACHE_SIZE)
+def _clauses(accept: str) -> tuple[AcceptClause, ...]:
     parsed_clauses = [clause for part in accept.split(",") if (clause := _clause(part)) is not None]
     return tuple(sorted(parsed_clauses, key=lambda clause: (-clause.quality, clause.media.endswith("/*"))))
 
 
-def _clause(part: str) -> Clause | None:
+def _clause(part: str) -> AcceptClause | None:
     media, *pairs = [piece.strip() for piece in part.split(";")]
     media = "*/*" if media == "*" else media
     if media.count("/") != 1:
@@ -85,7 +85,7 @@ def _clause(part: str) -> Clause | None:
             quality = _quality(value)
         elif value and "=" not in value:
             parameters.append((key, value))
-    return Clause(media, tuple(parameters), quality)
+    return AcceptClause(media, tuple(parameters), quality)
 
 
 def _quality(text: str) -> float:
@@ -102,7 +102,7 @@ def routes(accept: str, offered: tuple[str, ...]) -> None:
         raise errors.generic(406, f"406: Not Acceptable\n\nAvailable representations: {', '.join(offered)}")
 
 
-@lru_cache(maxsize=_MOST_REMEMBERED)
+@lru_cache(maxsize=_CACHE_SIZE)
 def _is_routed(accept: str, offered: tuple[str, ...]) -> bool:
     named = [part.partition(";")[0].strip() for part in accept.split(",")]
     return any(media == "*/*" or media in offered for media in named)
@@ -112,8 +112,11 @@ def negotiate(accept: str, *, is_custom: bool = False, has_tables: bool = True) 
     """Return the form of an object or list of a resource. Raise NotAcceptable if there is none; resources that are not
     stored have no tables."""
     if not accept or accept == JSON:
-        return PLAIN
-    offered, kinds = CUSTOM_FORMS if is_custom else OBJECT_MEDIA_TYPES, _ANYTHING if has_tables else _METADATA
+        return DEFAULT_FORMAT
+    offered, kinds = (
+        CUSTOM_FORMS if is_custom else OBJECT_MEDIA_TYPES,
+        _ALL_CONVERSIONS if has_tables else _METADATA_CONVERSIONS,
+    )
     output_format = _find_best_format(accept, offered, kinds)
     if output_format is None:
         raise errors.not_acceptable(OBJECT_MEDIA_TYPES)
@@ -122,7 +125,7 @@ def negotiate(accept: str, *, is_custom: bool = False, has_tables: bool = True) 
 
 def negotiate_plain(accept: str, offered: tuple[str, ...] = OBJECT_MEDIA_TYPES) -> OutputFormat:
     """Return the form of a response that cannot be converted, such as discovery or a review."""
-    output_format = _find_best_format(accept, offered, _NOTHING) if accept else PLAIN
+    output_format = _find_best_format(accept, offered, _NO_CONVERSIONS) if accept else DEFAULT_FORMAT
     if output_format is None:
         raise errors.not_acceptable(offered)
     return output_format
@@ -130,7 +133,7 @@ def negotiate_plain(accept: str, offered: tuple[str, ...] = OBJECT_MEDIA_TYPES) 
 
 def form_of_error(accept: str) -> OutputFormat:
     """Return the form of a Status; JSON if the client accepts no supported media type."""
-    return (_find_best_format(accept, OBJECT_MEDIA_TYPES, _NOTHING) if accept else None) or PLAIN
+    return (_find_best_format(accept, OBJECT_MEDIA_TYPES, _NO_CONVERSIONS) if accept else None) or DEFAULT_FORMAT
 
 
 def check_stream(output_format: OutputFormat) -> None:
@@ -138,7 +141,7 @@ def check_stream(output_format: OutputFormat) -> None:
         raise errors.not_acceptable(WATCH_FORMS)
 
 
-@lru_cache(maxsize=_MOST_REMEMBERED)
+@lru_cache(maxsize=_CACHE_SIZE)
 def _find_best_format(accept: str, offered: tuple[str, ...], kinds: tuple[str, ...]) -> OutputFormat | None:
     """Return the best supported form. `offered` limits only unconverted responses: PartialObjectMetadata has a protobuf
     form whatever the kind."""
@@ -149,7 +152,7 @@ def _find_best_format(accept: str, offered: tuple[str, ...], kinds: tuple[str, .
     return None
 
 
-def _form(clause: Clause, media: str, offered: tuple[str, ...], kinds: tuple[str, ...]) -> OutputFormat | None:
+def _form(clause: AcceptClause, media: str, offered: tuple[str, ...], kinds: tuple[str, ...]) -> OutputFormat | None:
     stream, is_pretty = clause.get("stream"), clause.get("pretty") == "1"
     if stream and (stream != "watch" or media == YAML):
         return None

@@ -4,7 +4,7 @@ import random
 from dataclasses import dataclass
 from typing import Any
 
-from sampan.api.field_errors import FieldError, Path
+from sampan.api.field_errors import FieldError, FieldPath
 from sampan.api.go_compat import gotext
 from sampan.api.resources.resource import Resource
 from sampan.api.selectors import fields, labels
@@ -19,7 +19,7 @@ from sampan.storage.cacher import list_options as list_options
 _META_GROUP = "meta.k8s.io"
 _VALIDATIONS = ("", "Ignore", "Strict", "Warn")
 _POLICIES = ("Foreground", "Background", "Orphan")
-_MANAGER_MOST = 128
+_MAX_MANAGER_BYTES = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,14 +42,14 @@ def write_options(kind: str, query: Query, *, is_apply: bool = False) -> WriteOp
     if kind == "PatchOptions":
         if is_apply and not manager:
             text = "is required for apply patch"
-            field_errors.append(FieldError.required(Path("fieldManager"), text))
+            field_errors.append(FieldError.required(FieldPath("fieldManager"), text))
         if not is_apply and force is not None:
-            field_errors.append(FieldError.forbidden(Path("force"), "may not be specified for non-apply patch"))
+            field_errors.append(FieldError.forbidden(FieldPath("force"), "may not be specified for non-apply patch"))
     field_errors += _manager_errors(manager)
     field_errors += _dry_run_errors(query.get_all("dryRun"))
     validation = query.get("fieldValidation")
     if validation not in _VALIDATIONS:
-        field_errors.append(FieldError.not_supported(Path("fieldValidation"), validation, _VALIDATIONS))
+        field_errors.append(FieldError.not_supported(FieldPath("fieldValidation"), validation, _VALIDATIONS))
     if field_errors:
         raise errors.invalid(kind, "", field_errors, group=_META_GROUP)
     return WriteOptions(bool(query.get_all("dryRun")), manager, validation or "Warn", force)
@@ -59,15 +59,15 @@ _DEFAULT = WriteOptions()
 
 
 def _missing_manager_error() -> errors.ApiError:
-    error = FieldError.required(Path("fieldManager"), "is required for apply patch")
+    error = FieldError.required(FieldPath("fieldManager"), "is required for apply patch")
     return errors.invalid("PatchOptions", "", [error], group=_META_GROUP)
 
 
 def _manager_errors(manager: str) -> list[FieldError]:
-    at = Path("fieldManager")
+    at = FieldPath("fieldManager")
     field_errors: list[FieldError] = []
-    if len(manager.encode()) > _MANAGER_MOST:
-        field_errors.append(FieldError.too_long(at, _MANAGER_MOST))
+    if len(manager.encode()) > _MAX_MANAGER_BYTES:
+        field_errors.append(FieldError.too_long(at, _MAX_MANAGER_BYTES))
     position = 0
     for char in manager:
         if not char.isprintable():
@@ -80,7 +80,7 @@ def _manager_errors(manager: str) -> list[FieldError]:
 def _dry_run_errors(values: list[str]) -> list[FieldError]:
     if all(value == "All" for value in values):
         return []
-    return [FieldError.not_supported(Path("dryRun"), values, ["All"])]
+    return [FieldError.not_supported(FieldPath("dryRun"), values, ["All"])]
 
 
 def delete_options_of_query(query: Query) -> DeleteOptions:
@@ -99,7 +99,7 @@ def delete_options_of_query(query: Query) -> DeleteOptions:
 def parse_delete_options(value: dict[str, Any]) -> DeleteOptions:
     policy, orphan = value.get("propagationPolicy"), value.get("orphanDependents")
     field_errors: list[FieldError] = []
-    at = Path("propagationPolicy")
+    at = FieldPath("propagationPolicy")
     if policy is not None and orphan is not None:
         text = "orphanDependents and deletionPropagation cannot be both set"
         field_errors.append(FieldError.invalid(at, policy, text))
@@ -119,10 +119,10 @@ def parse_delete_options(value: dict[str, Any]) -> DeleteOptions:
     )
 
 
-_CHANCE = random.Random()
+_RANDOM = random.Random()
 """A private random number generator, because tests seed the shared one."""
 
-_WATCH_LEAST_S = 1800
+_MIN_WATCH_TIMEOUT_S = 1800
 """The minimum timeout of a watch that sets none, as in kube-apiserver: the actual timeout is random, up to twice as
 long, so that clients do not reconnect all at once."""
 
@@ -156,10 +156,10 @@ def _selectable(resource: Resource | None) -> list[str] | None:
     return [*fields.METADATA_FIELDS, *[field.label for field in resource.selectable]]
 
 
-def parse_list_options(call: Call, *, is_watch: bool) -> list_options.Options:
+def parse_list_options(call: Call, *, is_watch: bool) -> list_options.ListWatchOptions:
     query = call.query
     options = list_options.apply_defaults(
-        list_options.Options(
+        list_options.ListWatchOptions(
             is_watch=is_watch,
             resource_version=query.get("resourceVersion"),
             match=query.get("resourceVersionMatch"),
@@ -195,7 +195,7 @@ def watch_query(call: Call) -> WatchQuery:
         resource_version=options.resource_version,
         send_initial_events=options.send_initial_events,
         allow_bookmarks=call.query.flag("allowWatchBookmarks"),
-        timeout_s=timeout if timeout > 0 else _WATCH_LEAST_S * (1 + _CHANCE.random()),
+        timeout_s=timeout if timeout > 0 else _MIN_WATCH_TIMEOUT_S * (1 + _RANDOM.random()),
     )
 
 

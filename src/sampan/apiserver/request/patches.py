@@ -36,7 +36,7 @@ def patch_type(call: Call, *, is_custom: bool) -> str:
     raise errors.generic(415, "415: Unsupported Media Type")
 
 
-def read(call: Call, codec: ResourceCodec) -> tuple[Patch | None, WriteOptions]:
+def read(call: Call, codec: ResourceCodec) -> tuple[RequestPatch | None, WriteOptions]:
     """Return the patch in a request and its options; the patch is None for a server-side apply."""
     is_custom = codec.type is None or (call.resource is not None and call.resource.is_custom)
     media = patch_type(call, is_custom=is_custom)
@@ -44,10 +44,10 @@ def read(call: Call, codec: ResourceCodec) -> tuple[Patch | None, WriteOptions]:
     if media == APPLY_YAML:
         return None, opts
     validation = opts.field_validation
-    return Patch(media=media, body=call.body, codec=codec, validation=validation, warn=call.warn), opts
+    return RequestPatch(media=media, body=call.body, codec=codec, validation=validation, warn=call.warn), opts
 
 
-class Patch:
+class RequestPatch:
     """The patch of one request. The body is decoded only when it is first applied, because a missing object must be
     reported before an invalid body."""
 

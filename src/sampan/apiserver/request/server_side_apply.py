@@ -8,7 +8,7 @@ from sampan.api.codec import json as json_codec
 from sampan.api.codec.careful import kind as kind_of_value
 from sampan.api.go_compat import conversion_errors
 from sampan.api.resources.resource import Resource
-from sampan.apiserver.fieldmanager import Ownership
+from sampan.apiserver.fieldmanager import FieldOwnership
 from sampan.apiserver.registry.codec import ResourceCodec
 from sampan.apiserver.registry.stored_object import StoredObject
 from sampan.apiserver.request.call import Call
@@ -31,7 +31,7 @@ class ApplyRequest:
         resource: Resource,
         options: WriteOptions,
         codec: ResourceCodec,
-        ownership: Ownership,
+        ownership: FieldOwnership,
         versions: VersionConverter,
         now: str,
     ) -> None:
@@ -80,7 +80,7 @@ class ApplyRequest:
             return self._codec.from_value(value)[0]
         except json_codec.DecodeError as error:
             why = conversion_errors.conversion_error(value, self._codec.schema, str(error))
-            title = self._managers.title(self._value or {})
+            title = self._managers.describe_object(self._value or {})
             text = f"failed to convert new object ({title}) to proper version: {why}"
             raise errors.unexpected_error(text) from None
 

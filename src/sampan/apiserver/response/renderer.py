@@ -24,24 +24,24 @@ from sampan.api.unstructured import Unstructured
 from sampan.apiserver.registry.strategy import Column
 from sampan.apiserver.request import negotiation
 from sampan.apiserver.request.call import Call
-from sampan.apiserver.request.negotiation import JSON, PLAIN, PROTOBUF, TABLE, YAML, OutputFormat
+from sampan.apiserver.request.negotiation import DEFAULT_FORMAT, JSON, PROTOBUF, TABLE, YAML, OutputFormat
 from sampan.apiserver.response import json_bytes, watch_frames
 from sampan.apiserver.response.responses import ListResponse, ObjectResponse, RawResponse, ValueResponse, WatchResponse
 from sampan.apiserver.tables.columns import GENERIC, SCALE
 from sampan.apiserver.tables.table import TableWriter, include_of
 from sampan.machinery import errors
-from sampan.storage.cacher import Item, ListResult
+from sampan.storage.cacher import CacheItem, ListResult
 
 if TYPE_CHECKING:
     from sampan.apiserver.endpoints import ApiEndpoints
 
 _ROWS_AT_A_TIME = 50
 _CAUSES_AT_A_TIME, _CHARACTERS_AT_A_TIME = 1000, 64 << 10
-_KEPT_PROTOBUF = 32 << 20
+_PROTOBUF_CACHE_BYTES = 32 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Rendered:
+class RenderedResponse:
     code: int
     content_type: str
     chunks: Iterable[bytes]
@@ -54,34 +54,34 @@ class Rendered:
 class Renderer:
     def __init__(self, *, endpoints: ApiEndpoints) -> None:
         self._registry, self._versions = endpoints.registry, endpoints.versions
-        self._protobuf = ProtobufBodies(_KEPT_PROTOBUF)
+        self._protobuf = ProtobufBodies(_PROTOBUF_CACHE_BYTES)
 
     async def render(
         self,
         response: ObjectResponse | ListResponse | ValueResponse | RawResponse,
         output_format: OutputFormat,
         call: Call,
-    ) -> Rendered:
+    ) -> RenderedResponse:
         if isinstance(response, ObjectResponse):
             rendered = await self._object(response, output_format, call)
         elif isinstance(response, ListResponse):
             rendered = await self._list(response, output_format, call)
         elif isinstance(response, RawResponse):
-            return Rendered(response.code, response.content_type, (response.body,), response.headers)
+            return RenderedResponse(response.code, response.content_type, (response.body,), response.headers)
         else:
             raw = json_codec.encode(response.value)
             output_format = _fall_back_to_json(raw, output_format)
-            rendered = Rendered(
+            rendered = RenderedResponse(
                 response.code, output_format.media, (await encode_body(raw, output_format, call),), response.headers
             )
         return _compress(rendered, call)
 
-    async def error(self, error: errors.ApiError, call: Call) -> Rendered:
+    async def error(self, error: errors.ApiError, call: Call) -> RenderedResponse:
         """Render an error as a Status, in a form that the client accepts or else in JSON."""
         output_format = negotiation.form_of_error(call.headers.get("Accept", ""))
         body = await encode_body(await _encode_status(error.status), output_format, call)
         headers = {"Retry-After": str(wait)} if (wait := error.retry_after_s) else {}
-        return Rendered(error.code, output_format.media, (body,), headers)
+        return RenderedResponse(error.code, output_format.media, (body,), headers)
 
     def frames(self, response: WatchResponse, call: Call) -> watch_frames.WatchFrames:
         """Return the encoder for the events of a watch."""
@@ -89,14 +89,14 @@ class Renderer:
 
     # -- one object --------------------------------------------------------------------------------------------------
 
-    async def _object(self, response: ObjectResponse, output_format: OutputFormat, call: Call) -> Rendered:
+    async def _object(self, response: ObjectResponse, output_format: OutputFormat, call: Call) -> RenderedResponse:
         raw = response.raw
         if output_format.as_kind == TABLE:
             raw = self._table_of_object(response, output_format, call)
         elif output_format.as_kind:
             json_bytes.check_partial_kind(output_format, response.resource, is_list=False)
             raw = json_bytes.partial_object(raw, output_format)
-        return Rendered(response.code, output_format.media, (await encode_body(raw, output_format, call),))
+        return RenderedResponse(response.code, output_format.media, (await encode_body(raw, output_format, call),))
 
     def _table_of_object(self, response: ObjectResponse, output_format: OutputFormat, call: Call) -> bytes:
         resource, title = response.resource, _decode_title(response.raw)
@@ -120,27 +120,27 @@ class Renderer:
 
     # -- lists -------------------------------------------------------------------------------------------------------
 
-    async def _list(self, response: ListResponse, output_format: OutputFormat, call: Call) -> Rendered:
+    async def _list(self, response: ListResponse, output_format: OutputFormat, call: Call) -> RenderedResponse:
         resource, result = response.resource, response.result
         if output_format.as_kind == TABLE:
             raw = await self._table_of_list(response, output_format, call)
-            return Rendered(200, output_format.media, (await encode_body(raw, output_format, call),))
+            return RenderedResponse(200, output_format.media, (await encode_body(raw, output_format, call),))
         if output_format.as_kind:
             json_bytes.check_partial_kind(output_format, resource, is_list=True)
             chunks = json_bytes.partial_list(result, output_format)
         elif output_format.media == PROTOBUF:
-            return Rendered(200, PROTOBUF, (await self._protobuf_list(resource, result),))
+            return RenderedResponse(200, PROTOBUF, (await self._protobuf_list(resource, result),))
         elif output_format.media == JSON and is_pretty(call, output_format):
             head, items = (
                 json_bytes.list_head(resource, result),
                 json_bytes.list_items(resource, result, self._versions),
             )
-            return Rendered(200, JSON, pretty_list(head, items))
+            return RenderedResponse(200, JSON, pretty_list(head, items))
         else:
             chunks = json_bytes.list_chunks(resource, result, self._versions)
         if output_format.media == JSON and not is_pretty(call, output_format):
-            return Rendered(200, JSON, json_bytes.append_newline(chunks))
-        return Rendered(200, output_format.media, (await encode_body(b"".join(chunks), output_format, call),))
+            return RenderedResponse(200, JSON, json_bytes.append_newline(chunks))
+        return RenderedResponse(200, output_format.media, (await encode_body(b"".join(chunks), output_format, call),))
 
     async def _table_of_list(self, response: ListResponse, output_format: OutputFormat, call: Call) -> bytes:
         resource, result = response.resource, response.result
@@ -155,7 +155,7 @@ class Renderer:
             return writer.encode_head(metadata) + b"null}"
         return writer.table(metadata, rows)
 
-    def _sort_for_table(self, resource: Resource, items: list[Item]) -> list[Item]:
+    def _sort_for_table(self, resource: Resource, items: list[CacheItem]) -> list[CacheItem]:
         order = self._registry.behaviour(resource).strategy.table_order
         ranked = [(order(self.decode_item(resource, item)), item) for item in items[:1]]
         if not ranked or ranked[0][0] is None:
@@ -188,11 +188,11 @@ class Renderer:
             now=self._registry.clock.now(),
         )
 
-    def to_requested_bytes(self, resource: Resource, item: Item) -> bytes:
+    def to_requested_bytes(self, resource: Resource, item: CacheItem) -> bytes:
         """Return the JSON of a cached item in the requested version."""
         return self._versions.to_requested_bytes(resource, item.raw)
 
-    def decode_item(self, resource: Resource, item: Item) -> Any:
+    def decode_item(self, resource: Resource, item: CacheItem) -> Any:
         """Return the decoded object of a cached item."""
         return self._registry.open_store(resource).cacher.object(item)
 
@@ -200,16 +200,16 @@ class Renderer:
         return resource.is_custom or not self._registry.behaviour(resource).strategy.columns
 
 
-class _Version(msgspec.Struct, gc=False, frozen=True):
+class _ResourceVersion(msgspec.Struct, gc=False, frozen=True):
     resourceVersion: str = ""
 
 
-class _Title(msgspec.Struct, gc=False):
+class _ObjectHead(msgspec.Struct, gc=False):
     kind: str = ""
-    metadata: _Version = _Version()
+    metadata: _ResourceVersion = _ResourceVersion()
 
 
-_decode_title = msgspec.json.Decoder(_Title).decode
+_decode_title = msgspec.json.Decoder(_ObjectHead).decode
 
 
 async def _encode_status(status: dict[str, Any]) -> bytes:
@@ -247,10 +247,10 @@ def _fall_back_to_json(raw: bytes, output_format: OutputFormat) -> OutputFormat:
         return output_format
     from sampan.api.codec import protobuf
 
-    return output_format if protobuf.supports(*json_codec.read_kind(raw)) else PLAIN
+    return output_format if protobuf.supports(*json_codec.read_kind(raw)) else DEFAULT_FORMAT
 
 
-def _compress(rendered: Rendered, call: Call) -> Rendered:
+def _compress(rendered: RenderedResponse, call: Call) -> RenderedResponse:
     """Compress a large response with gzip if the client accepts it."""
     chunks = rendered.chunks
     if isinstance(chunks, tuple) and len(chunks[0]) <= GZIP_THRESHOLD:
@@ -260,9 +260,9 @@ def _compress(rendered: Rendered, call: Call) -> Rendered:
     pieces = iter(chunks)
     first = next(pieces)
     if len(first) <= GZIP_THRESHOLD:
-        return Rendered(rendered.code, rendered.content_type, _chain(first, pieces), rendered.headers)
+        return RenderedResponse(rendered.code, rendered.content_type, _chain(first, pieces), rendered.headers)
     headers = {**rendered.headers, "Content-Encoding": "gzip", "Vary": "Accept-Encoding"}
-    return Rendered(rendered.code, rendered.content_type, _chain(first, pieces), headers, is_gzipped=True)
+    return RenderedResponse(rendered.code, rendered.content_type, _chain(first, pieces), headers, is_gzipped=True)
 
 
 def _chain(first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
@@ -277,7 +277,7 @@ class ProtobufBodies:
         self._most, self._size = most, 0
         self._kept: dict[tuple[str, str, int], bytes] = {}
 
-    def get(self, resource: Resource, item: Item, shown: Callable[[Resource, Item], bytes]) -> bytes:
+    def get(self, resource: Resource, item: CacheItem, shown: Callable[[Resource, CacheItem], bytes]) -> bytes:
         from sampan.api.codec import protobuf
 
         key = (resource.gvk.api_version, item.key, item.revision)

@@ -13,7 +13,7 @@ from sampan.api.resources.resource import GroupVersionKind, Resource
 from sampan.apiserver.request.call import Call
 from sampan.machinery import errors
 from sampan.storage import backend
-from sampan.storage.cacher import Item, ListResult, Watcher
+from sampan.storage.cacher import CacheItem, ListResult, Watcher
 from sampan.storage.cacher import errors as cache
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class ObjectResponse:
     code: int = 200
     obj: Any = None
     """The decoded object, if it is available; read-only."""
-    item: Item | None = None
+    item: CacheItem | None = None
     """The item of the watch cache that the object comes from, if any."""
 
 
@@ -162,7 +162,7 @@ def translate_storage_error(error: Exception, call: Call) -> errors.ApiError | N
             )
         case cache.InvalidContinue() | cache.UnsupportedField():
             return errors.bad_request(str(error))
-        case cache.NotReady() | cache.WatchClosed() | backend.Closed():
+        case cache.NotReady() | cache.WatchClosed() | backend.BackendClosed():
             return errors.service_unavailable(str(error))
         case backend.ConversionFailed():
             return errors.internal_error(str(error))

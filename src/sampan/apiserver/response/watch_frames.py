@@ -16,12 +16,12 @@ from sampan.apiserver.request.call import Call
 from sampan.apiserver.request.negotiation import JSON, PARTIAL_LIST, TABLE, OutputFormat
 from sampan.apiserver.response import json_bytes
 from sampan.apiserver.tables.table import include_of
-from sampan.storage.cacher import CacheEvent, FrameEncoder, Item
+from sampan.storage.cacher import CacheEvent, CacheItem, FrameEncoder
 
 if TYPE_CHECKING:
     from sampan.apiserver.response.renderer import Renderer
 
-ToJson = Callable[[Item], bytes]
+ToJson = Callable[[CacheItem], bytes]
 """Returns the JSON of an event's object."""
 
 
@@ -51,7 +51,9 @@ class WatchFrames:
     def wrap_frames(self, wrap: Callable[[FrameEncoder], FrameEncoder]) -> WatchFrames:
         """Return an encoder whose frames are wrapped for a transport. Wrapped frames are shared by all watchers as
         well."""
-        return WatchFrames(media=self._media, first=wrap(self._next or _PLAIN), rest=wrap(self._rest or _PLAIN))
+        return WatchFrames(
+            media=self._media, first=wrap(self._next or _JSON_ENCODER), rest=wrap(self._rest or _JSON_ENCODER)
+        )
 
     def error(self, status: dict[str, Any]) -> bytes:
         """Return the ERROR event that terminates a watch."""
@@ -64,11 +66,11 @@ class EventEncoder:
     def __init__(self, *, key: Hashable, media: str, to_json: ToJson) -> None:
         self.key, self._media, self._to_json = key, media, to_json
 
-    def frame(self, type: str, item: Item) -> bytes:
+    def frame(self, type: str, item: CacheItem) -> bytes:
         return _frame(self._media, type, self._to_json(item))
 
 
-_PLAIN = EventEncoder(key=JSON, media=JSON, to_json=lambda item: item.raw)
+_JSON_ENCODER = EventEncoder(key=JSON, media=JSON, to_json=lambda item: item.raw)
 
 
 def _frame(media: str, type: str, raw: bytes) -> bytes:
@@ -107,13 +109,13 @@ class UnsupportedOutputFormat(Exception):
     """An event cannot be converted to the requested form: the watch is closed without an error event."""
 
 
-def _reject(item: Item) -> bytes:
+def _reject(item: CacheItem) -> bytes:
     raise UnsupportedOutputFormat
 
 
 def _tables(renderer: Renderer, output_format: OutputFormat, include: str, resource: Resource) -> WatchFrames:
     def encoder(has_headers: bool) -> EventEncoder:
-        def to_json(item: Item) -> bytes:
+        def to_json(item: CacheItem) -> bytes:
             writer = renderer.table_writer(resource, output_format, include)
             row = writer.row(renderer.decode_item(resource, item), lambda: renderer.to_requested_bytes(resource, item))
             return writer.table({"resourceVersion": str(item.revision)}, [row], has_headers=has_headers)

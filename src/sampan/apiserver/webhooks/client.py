@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 _HTTPS = 443
 _HEADERS = "Content-Type: application/json\r\nAccept: application/json\r\nUser-Agent: sampan\r\n"
-_KEPT_CONTEXTS = 256
+_MAX_CACHED_CONTEXTS = 256
 """The number of CA bundles whose connections are kept."""
 _KEEP_S = 30.0
 _CONNECTIONS_PER_HOST = 100
@@ -141,7 +141,7 @@ class WebhookClients:
         context = self._contexts.get(bundle)
         if context is None:
             context = self._contexts[bundle] = _tls_context(bundle)
-            if len(self._contexts) > _KEPT_CONTEXTS:
+            if len(self._contexts) > _MAX_CACHED_CONTEXTS:
                 self._contexts.popitem(last=False)
         self._contexts.move_to_end(bundle)
         return context

@@ -171,7 +171,7 @@ def _invalid_response(error: BaseException) -> ExchangeFailed:
     return ExchangeFailed(f"net/http: HTTP/1.x transport connection broken: {text}")
 
 
-class _Host:
+class _DestinationPool:
     """The connections to one destination."""
 
     def __init__(self, connections: int) -> None:
@@ -186,7 +186,7 @@ class KeptConnections:
 
     def __init__(self, *, keep_s: float, connections_per_host: int, limits: ResponseLimits) -> None:
         self._keep_s, self._connections_per_host, self._limits = keep_s, connections_per_host, limits
-        self._hosts: dict[Destination, _Host] = {}
+        self._hosts: dict[Destination, _DestinationPool] = {}
         self._open: set[_Connection] = set()
         self._timer: asyncio.TimerHandle | None = None
 
@@ -225,10 +225,10 @@ class KeptConnections:
                     return response
 
     @contextmanager
-    def _host(self, destination: Destination) -> Iterator[_Host]:
+    def _host(self, destination: Destination) -> Iterator[_DestinationPool]:
         host = self._hosts.get(destination)
         if host is None:
-            host = self._hosts[destination] = _Host(self._connections_per_host)
+            host = self._hosts[destination] = _DestinationPool(self._connections_per_host)
         host.users += 1
         try:
             yield host
@@ -237,7 +237,7 @@ class KeptConnections:
             if not host.users and not host.idle:
                 del self._hosts[destination]
 
-    def _take(self, host: _Host) -> _Connection | None:
+    def _take(self, host: _DestinationPool) -> _Connection | None:
         while host.idle:
             connection = host.idle.pop()
             if connection.is_reusable:
@@ -260,7 +260,7 @@ class KeptConnections:
         connection.closed.add_done_callback(lambda _: self._open.discard(connection))
         return connection
 
-    def _release(self, host: _Host, connection: _Connection) -> None:
+    def _release(self, host: _DestinationPool, connection: _Connection) -> None:
         if not connection.is_reusable:
             connection.abort()
             return

@@ -19,7 +19,7 @@ from sampan.machinery.client.transport import ConnectionFailed, Request
 if TYPE_CHECKING:
     from sampan.machinery.client.http import HttpTransport
 
-_CHANCE = random.Random()
+_RANDOM = random.Random()
 """A private random number generator, because tests seed the shared one."""
 
 log = logging.getLogger(__name__)
@@ -66,7 +66,7 @@ class RemoteWebhook:
                     raise RemoteWebhookFailed(str(error) or "timeout") from error
                 requested_s = error.retry_after_s if isinstance(error, errors.ApiError) else 0
                 retry_after_s = min(requested_s, self._retry_policy.timeout_s)
-            await asyncio.sleep(max(retry_after_s, pause_s * (1 + _CHANCE.random() * _JITTER)))
+            await asyncio.sleep(max(retry_after_s, pause_s * (1 + _RANDOM.random() * _JITTER)))
             pause_s *= _GROWTH
         raise RemoteWebhookFailed("no attempt was made to call the webhook")
 

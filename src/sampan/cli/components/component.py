@@ -26,7 +26,7 @@ from sampan.machinery.client.http import HttpTransport
 from sampan.machinery.client.kubeconfig import KubeconfigError, load, load_in_cluster
 from sampan.machinery.clock import Clock, RealClock
 from sampan.machinery.control_loop.leader_election import ElectionConfig, LeaderElector, LeadershipLost
-from sampan.machinery.http.delegation import Delegation
+from sampan.machinery.http.delegation import DelegatedAuth
 from sampan.machinery.pki.server_tls import ServerTlsSettings
 from sampan.machinery.telemetry.metrics import Metrics, export_process
 
@@ -220,7 +220,7 @@ async def _run(config: ComponentConfig, work: Work, shown: Mapping[str, object],
 def _port(config: ComponentConfig, component: Component, shown: Mapping[str, object]) -> Any:
     served = ComponentPort(
         metrics=component.metrics,
-        delegation=Delegation(client=component.client(config.name), clock=component.clock),
+        delegation=DelegatedAuth(client=component.client(config.name), clock=component.clock),
         check=lambda: "",
         config=shown,
         pages=component.pages,

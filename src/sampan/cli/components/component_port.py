@@ -15,7 +15,7 @@ from aiohttp import web
 from sampan.api.types.authentication_v1 import UserInfo
 from sampan.machinery import errors
 from sampan.machinery.client import ConnectionFailed
-from sampan.machinery.http.delegation import ANONYMOUS, Delegation
+from sampan.machinery.http.delegation import ANONYMOUS, DelegatedAuth
 from sampan.machinery.pki.server_tls import ServerTlsSettings, server_context
 from sampan.machinery.telemetry.metrics import CONTENT_TYPE, Metrics
 
@@ -37,7 +37,7 @@ class ComponentPort:
         self,
         *,
         metrics: Metrics,
-        delegation: Delegation | None,
+        delegation: DelegatedAuth | None,
         check: Check,
         config: Mapping[str, object],
         pages: Mapping[str, Page] | None = None,
@@ -88,7 +88,7 @@ class ComponentPort:
         message = f'forbidden: User "{user.username}" cannot {verb} path "{request.path}"'
         return web.Response(status=403, text=f"{message}: {decision.reason}\n" if decision.reason else f"{message}\n")
 
-    async def _user(self, request: web.BaseRequest, delegation: Delegation) -> UserInfo | None:
+    async def _user(self, request: web.BaseRequest, delegation: DelegatedAuth) -> UserInfo | None:
         scheme, _, token = request.headers.get("Authorization", "").partition(" ")
         return await delegation.user_of(token.strip()) if scheme.lower() == "bearer" else ANONYMOUS
 

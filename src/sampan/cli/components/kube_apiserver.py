@@ -14,14 +14,14 @@ import click
 from sampan.apiserver.config.server_config import TlsFiles
 from sampan.cli.failures import CliError
 from sampan.cli.flags import parsers
-from sampan.cli.flags.api_server import BIND_EVERYWHERE, server_config, server_options
+from sampan.cli.flags.api_server import BIND_ALL_ADDRESSES, server_config, server_options
 from sampan.cli.flags.store import store_config
 from sampan.cli.flags.table import Flag, add_flags
 from sampan.cli.flags.without_effect import ComponentCommand
 from sampan.cli.local_cluster.server_process import serve, set_up_logs
 from sampan.cli.up import server_names
 from sampan.cluster.assembly import Assembly
-from sampan.cluster.certificate_renewal import Renewals
+from sampan.cluster.certificate_renewal import CertificateRenewer
 from sampan.cluster.cluster_config import APISERVER, ClusterConfig, StoreConfig
 from sampan.cluster.pki import CA, SERVER, Pki, PkiRenewal
 
@@ -59,7 +59,7 @@ class ControlPlane:
 
 def api_server_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the flags of kube-apiserver to a command."""
-    return add_flags(_CERTIFICATE_FLAGS)(server_options(BIND_EVERYWHERE)(command))
+    return add_flags(_CERTIFICATE_FLAGS)(server_options(BIND_ALL_ADDRESSES)(command))
 
 
 @click.command("kube-apiserver", cls=ComponentCommand)
@@ -79,7 +79,7 @@ def run_api_server(options: dict[str, Any], plane: ControlPlane) -> None:
     began = time.monotonic()
     scratch = TemporaryDirectory(prefix="sampan-certs-")
     with scratch:
-        renewals = Renewals()
+        renewals = CertificateRenewer()
         config = ClusterConfig(
             server=server_config(options, tls=_tls(options, Path(scratch.name), renewals)),
             renewals=renewals,
@@ -97,7 +97,7 @@ def run_api_server(options: dict[str, Any], plane: ControlPlane) -> None:
         serve(config, on_ready)
 
 
-def _tls(options: dict[str, Any], scratch: Path, renewals: Renewals) -> TlsFiles:
+def _tls(options: dict[str, Any], scratch: Path, renewals: CertificateRenewer) -> TlsFiles:
     certificate, key = options["tls_cert_file"], options["tls_private_key_file"]
     pair = parsers.key_pair("--tls-cert-file", certificate, "--tls-private-key-file", key)
     client_ca = parsers.authority("--client-ca-file", options["client_ca_file"])

@@ -20,7 +20,7 @@ from sampan.cli.components.kube_apiserver import ControlPlane, api_server_option
 from sampan.cli.envtest.etcd import STORE_PATH, UNSYNCED
 from sampan.cli.failures import call_with_cli_errors
 from sampan.cli.flags import parsers
-from sampan.cli.flags.feature_gates import BY_RUNTIME_CONFIG
+from sampan.cli.flags.feature_gates import RUNTIME_CONFIG_GATES
 from sampan.cli.flags.store import store_config
 from sampan.cli.flags.without_effect import component_flags, drop_flags, warn_without_effect
 from sampan.cli.local_cluster.server_process import exit_process
@@ -30,7 +30,7 @@ from sampan.cluster.pki import SERVER, Pki
 CONTROLLERS_VARIABLE = "SAMPAN_ENVTEST_CONTROLLERS"
 _STORE_TIMEOUT_S = 5
 # fmt: off
-_ONLY_IN_TESTS = frozenset(
+_REFUSED_FLAGS = frozenset(
     (
         "admission-control", "audit-webhook-batch-buffer-size", "audit-webhook-batch-max-size",
         "audit-webhook-batch-max-wait", "audit-webhook-batch-throttle-burst", "audit-webhook-batch-throttle-enable",
@@ -73,7 +73,7 @@ def main() -> None:
 def drop_unused(words: Sequence[str]) -> list[str]:
     """Return the command line without flags and feature gates that have no effect. Print the names of the removed ones
     to standard error."""
-    unused = {f"--{name}" for name in _ONLY_IN_TESTS.union(component_flags("kube-apiserver"))}
+    unused = {f"--{name}" for name in _REFUSED_FLAGS.union(component_flags("kube-apiserver"))}
     kept, dropped = drop_flags(words, unused)
     warn_without_effect("kube-apiserver", dropped)
     return _drop_unknown_gates(kept)
@@ -94,9 +94,9 @@ def _drop_unknown_gates(words: Sequence[str]) -> list[str]:
 
 def _filter_gates(text: str) -> str:
     gates = {gate.partition("=")[0].strip(): gate for gate in text.split(",") if gate.strip()}
-    for name in gates.keys() - BY_RUNTIME_CONFIG:
+    for name in gates.keys() - RUNTIME_CONFIG_GATES:
         click.echo(f"kube-apiserver: --feature-gates: {name} has no effect in Sampan", err=True)
-    return ",".join(gate for name, gate in gates.items() if name in BY_RUNTIME_CONFIG)
+    return ",".join(gate for name, gate in gates.items() if name in RUNTIME_CONFIG_GATES)
 
 
 def find_store(store: StoreConfig) -> StoreConfig:

@@ -12,7 +12,7 @@ from sampan.cli.flags import parsers
 FLAG = "--feature-gates"
 STORAGE_VERSION_MIGRATOR = "StorageVersionMigrator"
 """The gate of the controller of StorageVersionMigrations, which the API server must serve."""
-BY_RUNTIME_CONFIG = frozenset(
+RUNTIME_CONFIG_GATES = frozenset(
     (
         STORAGE_VERSION_MIGRATOR,
         "ClusterTrustBundle",
@@ -22,7 +22,7 @@ BY_RUNTIME_CONFIG = frozenset(
     )
 )
 """The feature gates that accept any value. Their features work once --runtime-config enables their resources."""
-_ON = """
+_ENABLED_GATES = """
 APIResponseCompression APIServerIdentity APIServerTracing AggregatedDiscoveryRemoveBetaType
 AllowParsingUserUIDFromCertAuth AllowServiceExternalIPs AnonymousAuthConfigurableEndpoints AnyVolumeDataSource
 AtomicFIFO AuthorizeNodeWithSelectors AuthorizePodWebsocketUpgradeCreatePermission AuthorizeWithSelectors
@@ -67,7 +67,7 @@ TopologyManagerPolicyOptions TranslateStreamCloseWebsocketRequests Unauthenticat
 UnknownVersionInteroperabilityProxy UnlockWhileProcessingFIFO UserNamespacesSupport VolumeAttributesClass
 WatchCacheInitializationPostStartHook WatchList WatchListClient WinDSR WinOverlay WindowsGracefulNodeShutdown
 """
-_OFF = """
+_DISABLED_GATES = """
 AllAlpha AllBeta
 APIServingWithRoutine AllowDNSOnlyNodeCSR AllowInsecureKubeletCertificateSigningRequests
 AllowOverwriteTerminationGracePeriodSeconds AllowUnsafeMalformedObjectDeletion CBORServingAndStorage
@@ -88,7 +88,7 @@ TaintTolerationComparisonOperators TopologyAwareWorkloadScheduling TopologyManag
 UserNamespacesHostNetworkSupport VolumeLimitScaling WindowsCPUAndMemoryAffinity WindowsHostNetwork
 WorkloadAwarePreemption WorkloadWithJob
 """
-DEFAULTS = {**dict.fromkeys(_ON.split(), True), **dict.fromkeys(_OFF.split(), False)}
+DEFAULTS = {**dict.fromkeys(_ENABLED_GATES.split(), True), **dict.fromkeys(_DISABLED_GATES.split(), False)}
 """The default values of all feature gates that accept only their default."""
 
 
@@ -97,7 +97,7 @@ def feature_gates(text: str) -> dict[str, bool]:
     switch."""
     gates = parsers.switches(FLAG, text)
     for name, is_on in gates.items():
-        if name in BY_RUNTIME_CONFIG:
+        if name in RUNTIME_CONFIG_GATES:
             continue
         if name not in DEFAULTS:
             raise CliError(f"{FLAG}: unrecognized feature gate: {name}")

@@ -20,13 +20,13 @@ from sampan.runtimes.names import AUTO, CRI, HOLLOW, RUNTIMES
 if TYPE_CHECKING:
     from sampan.runtimes.choice import RuntimeChoice
 
-_ONE_NETWORK = (
+_CRI_SINGLE_NODE_MESSAGE = (
     "a CRI runtime has one network for all of its pods and can serve only one node; "
     "--runtime oci and --runtime docker can run several nodes"
 )
 
 
-_MOST_REAL_NODES = 100
+_MAX_REAL_NODES = 100
 """A real node costs a kubelet, a proxy, a monitor process and a network namespace: thousands stop the machine."""
 _SIMULATE = f"--runtime {HOLLOW} simulates thousands"
 _NO_HOLLOW_NODE = "there is no node: `sampan node add` adds simulated ones, and so does --nodes N at the start"
@@ -109,9 +109,9 @@ def nodes_config(options: Mapping[str, Any], components: Sequence[str], where: C
     if choice is not None:
         number = 1 if count is None else count
         if choice.runtime == CRI and number > 1:
-            raise CliError(f"--nodes: {_ONE_NETWORK}")
-        if number > _MOST_REAL_NODES:
-            raise CliError(f"--nodes: one machine runs at most {_MOST_REAL_NODES} real nodes; {_SIMULATE}")
+            raise CliError(f"--nodes: {_CRI_SINGLE_NODE_MESSAGE}")
+        if number > _MAX_REAL_NODES:
+            raise CliError(f"--nodes: one machine runs at most {_MAX_REAL_NODES} real nodes; {_SIMULATE}")
         return replace(common, count=number, runtime=choice.runtime, endpoint=choice.endpoint, about=choice.why)
     if count is None and runtime == AUTO:
         return replace(common, note=f"there is no node: {why_not}")

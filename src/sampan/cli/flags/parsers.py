@@ -17,7 +17,7 @@ from sampan.cli.failures import CliError
 if TYPE_CHECKING:
     from sampan.apiserver.audit.policy import AuditPolicy
     from sampan.machinery.client.access import Access
-    from sampan.storage.encryption import Encryption
+    from sampan.storage.encryption import EncryptionRules
 
 
 class Int64(click.types.IntParamType):
@@ -159,7 +159,7 @@ def access(flag: str, path: str) -> Access:
         raise CliError(f"{flag}: {error}") from None
 
 
-def encryption(flag: str, path: str | None) -> Encryption | None:
+def encryption(flag: str, path: str | None) -> EncryptionRules | None:
     if not path:
         return None
     from sampan.storage.encryption import EncryptionConfigError, read_encryption_config

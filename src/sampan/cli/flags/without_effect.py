@@ -93,7 +93,7 @@ _KUBELET = frozenset(
         "storage-driver-user", "streaming-connection-idle-timeout", "system-cgroups", "volume-stats-agg-period",
     )
 )
-_BY_COMPONENT = {
+_FLAGS_BY_COMPONENT = {
     "kube-apiserver": _COMMON | _API_SERVER,
     "kube-controller-manager": _COMMON | _DELEGATION | _CONTROLLER_MANAGER,
     "kube-scheduler": _COMMON | _DELEGATION | _SCHEDULER,
@@ -129,7 +129,7 @@ class ComponentCommand(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         own = {name for parameter in self.params for name in parameter.opts}
-        ignored = {f"--{name}" for name in _BY_COMPONENT[str(self.name)]} - own
+        ignored = {f"--{name}" for name in _FLAGS_BY_COMPONENT[str(self.name)]} - own
         words, dropped = drop_flags(drop_defaults(str(self.name), args), ignored)
         warn_without_effect(str(self.name), dropped)
         return super().parse_args(ctx, words)
@@ -137,7 +137,7 @@ class ComponentCommand(click.Command):
 
 def component_flags(component: str) -> Collection[str]:
     """Return the names, without dashes, of the flags that a component accepts without effect."""
-    return _BY_COMPONENT[component]
+    return _FLAGS_BY_COMPONENT[component]
 
 
 def drop_defaults(component: str, words: Sequence[str]) -> list[str]:

@@ -38,7 +38,7 @@ _KINDS = {
     ("apps", "Deployment"),
     ("apps", "ReplicaSet"),
 }
-_LONGEST_NAME = 63
+_MAX_NAME_LENGTH = 63
 
 
 @click.command("expose", cls=KubectlCommand)
@@ -98,7 +98,7 @@ def build_service(info: ResourceInfo, options: dict[str, Any]) -> dict[str, Any]
     service_labels = parse_label_text(labels) if labels else own_labels
     if not selector:
         raise KubectlError("selector must be specified")
-    metadata: dict[str, Any] = {"name": options["service_name"] or info.name[:_LONGEST_NAME]}
+    metadata: dict[str, Any] = {"name": options["service_name"] or info.name[:_MAX_NAME_LENGTH]}
     metadata |= {"labels": service_labels} if service_labels else {}
     ports = _service_ports(",".join(port_texts), _protocols_of(info.value), options)
     spec: dict[str, Any] = ({"ports": ports} if ports else {}) | {"selector": selector}

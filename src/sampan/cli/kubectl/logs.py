@@ -28,7 +28,7 @@ from sampan.cli.kubectl.objects.pod_selection import (
     target_object,
 )
 
-_TAIL_OF_SELECTED = 10
+_SELECTOR_TAIL_LINES = 10
 _RETRY_INTERVAL_S = 1.0
 _USAGE = """\
 expected 'logs [-f] [-p] (POD | TYPE/NAME) [-c CONTAINER]'.
@@ -152,7 +152,7 @@ def _query(options: Mapping[str, Any], *, has_tail: bool) -> dict[str, str]:
     if options["since"]:
         query["sinceSeconds"] = str(round(options["since"]))
     if options["selector"] and not has_tail:
-        query["tailLines"] = str(_TAIL_OF_SELECTED)
+        query["tailLines"] = str(_SELECTOR_TAIL_LINES)
     elif options["tail"] != -1:
         query["tailLines"] = str(options["tail"])
     return query

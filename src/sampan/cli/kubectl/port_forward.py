@@ -23,7 +23,7 @@ from sampan.cli.kubectl.command_line.command import KubectlCommand
 from sampan.cli.kubectl.command_line.flag_parser import DURATION, STRING_SLICE
 from sampan.cli.kubectl.errors import KubectlError, UsageError
 from sampan.cli.kubectl.objects.pod_selection import Pod, activity_order, pods_of_object, target_object
-from sampan.machinery.multiplex.port_forward import Forwarding
+from sampan.machinery.multiplex.port_forward import PortForwardSession
 from sampan.machinery.multiplex.spdy import SpdyConnection
 
 Ports = list[tuple[int, int]]
@@ -183,7 +183,7 @@ class PortForwarder:
         self._target = target
         self._ports = ports
         self._hosts = hosts
-        self._forwarding: Forwarding | None = None
+        self._forwarding: PortForwardSession | None = None
 
     async def run(self, pod: Pod, timeout_s: float) -> None:
         async with AsyncExitStack() as listening:
@@ -191,7 +191,7 @@ class PortForwarder:
             while True:
                 wire = await open_port_forward(self._session, _path(pod))
                 async with SpdyConnection(wire, is_server=False) as connection:
-                    self._forwarding = Forwarding(connection, lambda text: click.echo(f"E {text}", err=True))
+                    self._forwarding = PortForwardSession(connection, lambda text: click.echo(f"E {text}", err=True))
                     if not is_listening:
                         await self._listen(listening)
                         is_listening = True

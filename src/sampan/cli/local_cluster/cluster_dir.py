@@ -30,7 +30,7 @@ _NAME_RULE = (
     f"must be a DNS label: at most {NAME_LENGTH} lower-case letters, digits and hyphens, with no hyphen at its ends"
 )
 
-_OWN_NAMES = frozenset(
+_CLUSTER_ENTRIES = frozenset(
     {
         "admin.kubeconfig",
         "flags.json",
@@ -52,7 +52,7 @@ _OWN_NAMES = frozenset(
     }
 )
 """All entries that a cluster creates in its data directory. No other entry is ever removed."""
-_OF_FILE_SYSTEMS = frozenset({"lost+found"})
+_FILE_SYSTEM_ENTRIES = frozenset({"lost+found"})
 """Entries that an empty file system has in its root directory. They do not prevent its use as a data directory."""
 
 
@@ -218,7 +218,7 @@ class ClusterDir:
             raise CliError(f"--data-dir: {mounted}: a pod's volume is still mounted there")
         old = Path(tempfile.mkdtemp(dir=self.path, prefix=".state.db."))
         for child in list(self.path.iterdir()):
-            if child.name in _OWN_NAMES - {"lock"}:
+            if child.name in _CLUSTER_ENTRIES - {"lock"}:
                 child.rename(old / child.name)
         for child in list(scratch.iterdir()):
             child.rename(self.path / child.name)
@@ -226,14 +226,16 @@ class ClusterDir:
 
     def _list_foreign_names(self) -> list[str]:
         names = {child.name for child in self.path.iterdir()}
-        return [name for name in names - _OWN_NAMES - _OF_FILE_SYSTEMS if not _is_scratch(name)]
+        return [name for name in names - _CLUSTER_ENTRIES - _FILE_SYSTEM_ENTRIES if not _is_scratch(name)]
 
     def _remove_own(self) -> None:
         """Remove the files of the cluster, the lock last: if the removal is interrupted, the directory is still
         recognized as that of a cluster."""
         if mounted := self._find_mount():
             raise OSError(errno.EBUSY, "a pod's volume is still mounted there", mounted)
-        names = [child.name for child in self.path.iterdir() if child.name in _OWN_NAMES or _is_scratch(child.name)]
+        names = [
+            child.name for child in self.path.iterdir() if child.name in _CLUSTER_ENTRIES or _is_scratch(child.name)
+        ]
         for name in sorted(names, key=lambda name: (name in ("pki", "lock"), name == "lock")):
             _remove_path(self.path / name)
 
@@ -247,8 +249,8 @@ class ClusterDir:
         path = Path(os.path.realpath(self.path))
         return next((str(mount) for mount in kernel.mounts_below(path) if mount != path), "")
 
-    def lock(self) -> Lock:
-        return Lock(self.path / "lock")
+    def lock(self) -> ClusterLock:
+        return ClusterLock(self.path / "lock")
 
     def write_note(self, note: RunningCluster) -> None:
         write_private(self._note, msgspec.json.encode(note))
@@ -275,7 +277,7 @@ class ClusterDir:
         self._note.unlink(missing_ok=True)
 
 
-class Lock:
+class ClusterLock:
     """A lock held by the process that runs the cluster. The kernel releases it when the process exits for any
     reason."""
 
@@ -408,7 +410,7 @@ def list_clusters() -> Iterator[ClusterDir]:
 def _is_scratch(name: str) -> bool:
     """Whether a file name is that of a temporary file, which a process left when it was killed while writing a file of
     the cluster."""
-    return any(name.startswith(f".{own}.") for own in _OWN_NAMES)
+    return any(name.startswith(f".{own}.") for own in _CLUSTER_ENTRIES)
 
 
 def _remove_path(path: Path) -> None:

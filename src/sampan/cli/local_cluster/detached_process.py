@@ -16,13 +16,13 @@ from sampan.cli.failures import CliError
 from sampan.cli.local_cluster.cluster_dir import ClusterDir, RunningCluster
 from sampan.cli.local_cluster.start_progress import is_step_line
 
-_PATIENCE_S = 60
-_LOOK_EVERY_S = 0.01
+_START_TIMEOUT_S = 60
+_POLL_S = 0.01
 _MARK = "Error: "
-_MOST_DESCRIPTORS = 1 << 16
+_MAX_DESCRIPTORS = 1 << 16
 
 
-class Failed(CliError):
+class ClusterStartFailed(CliError):
     """The process of the cluster exited before the cluster was ready."""
 
 
@@ -74,11 +74,11 @@ def _become_background_process(log: BinaryIO) -> None:
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     log.close()
-    os.closerange(3, _MOST_DESCRIPTORS)
+    os.closerange(3, _MAX_DESCRIPTORS)
 
 
 def _wait_until_ready(where: ClusterDir, began: int, pid: int, *, shows_steps: bool) -> RunningCluster:
-    deadline, steps = time.monotonic() + _PATIENCE_S, _StepLines(where, began)
+    deadline, steps = time.monotonic() + _START_TIMEOUT_S, _StepLines(where, began)
     try:
         while time.monotonic() < deadline:
             note = where.read_note()
@@ -89,14 +89,16 @@ def _wait_until_ready(where: ClusterDir, began: int, pid: int, *, shows_steps: b
             ended, status = os.waitpid(pid, os.WNOHANG)
             if ended:
                 code = os.waitstatus_to_exitcode(status)
-                raise Failed(_read_last_error(where, began) or f"the process of the cluster exited with code {code}")
-            time.sleep(_LOOK_EVERY_S)
+                raise ClusterStartFailed(
+                    _read_last_error(where, began) or f"the process of the cluster exited with code {code}"
+                )
+            time.sleep(_POLL_S)
     except KeyboardInterrupt:
         os.kill(pid, signal.SIGTERM)
         os.waitpid(pid, 0)
         raise
     os.kill(pid, signal.SIGTERM)
-    raise CliError(f"the cluster was not ready within {_PATIENCE_S} s; see {where.log}")
+    raise CliError(f"the cluster was not ready within {_START_TIMEOUT_S} s; see {where.log}")
 
 
 class _StepLines:

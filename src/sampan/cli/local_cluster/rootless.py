@@ -44,7 +44,7 @@ ID."""
 INNER_ADDRESS = "10.0.2.100"
 """The address in the inner network namespace at which pods reach the API server if no program provides outgoing
 traffic."""
-_OUTGOING_PATIENCE_S = 5.0
+_OUTGOING_TIMEOUT_S = 5.0
 _WIDTH = 80
 PASTA, SLIRP = "pasta", "slirp4netns"
 OUTGOING_PROGRAMS = (SLIRP, PASTA)
@@ -132,7 +132,7 @@ def run_inside(call: Callable[[], object], *, has_outgoing: bool) -> int:
     sys.stdout.flush()
     sys.stderr.flush()
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    helper = _Helper(has_outgoing=has_outgoing and bool(outgoing_program()))
+    helper = _NamespaceHelper(has_outgoing=has_outgoing and bool(outgoing_program()))
     _unshare(_NEW_USER)
     helper.write_maps()
     _unshare(_NEW_PIDS)
@@ -151,7 +151,7 @@ def run_inside(call: Callable[[], object], *, has_outgoing: bool) -> int:
 # -- outer process ---------------------------------------------------------------------------------------------------
 
 
-class _Helper:
+class _NamespaceHelper:
     """A process outside of the new namespaces, for the actions that only the user's own namespace permits. It maps
     users with `newuidmap`, and becomes the program for outgoing traffic."""
 
@@ -256,7 +256,7 @@ def _serve(server: OuterSocketServer, init: int) -> int:
 # -- inner processes -------------------------------------------------------------------------------------------------
 
 
-def _run_init(helper: _Helper, call: Callable[[], object]) -> None:
+def _run_init(helper: _NamespaceHelper, call: Callable[[], object]) -> None:
     """Run as the first process of the PID namespace: prepare the namespaces, start the command, and reap orphaned
     processes until the command exits."""
     _die_with_parent()
@@ -278,13 +278,13 @@ def _run_init(helper: _Helper, call: Callable[[], object]) -> None:
             os._exit(os.waitstatus_to_exitcode(status) & 0xFF)
 
 
-def _connect(helper: _Helper, pid: str) -> None:
+def _connect(helper: _NamespaceHelper, pid: str) -> None:
     """Wait until a program connects this network namespace with the network of the machine. If there is none, or it
     fails, add an address of the API server to the loopback interface."""
     if helper.has_outgoing:
         helper.connect_network(pid)
     helper.release()
-    deadline = time.monotonic() + (_OUTGOING_PATIENCE_S if helper.has_outgoing else 0)
+    deadline = time.monotonic() + (_OUTGOING_TIMEOUT_S if helper.has_outgoing else 0)
     while not _has_route() and time.monotonic() < deadline:
         time.sleep(0.02)
     if not _has_route():

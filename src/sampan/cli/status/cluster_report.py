@@ -16,10 +16,10 @@ from sampan.cli.local_cluster.data_version import data_problem
 from sampan.machinery.client import kubeconfig
 
 _TIMEOUT_S = 3.0
-_MOST_PODS = 500
+_MAX_COUNTED_PODS = 500
 """The largest number of pods that are counted by phase. Larger clusters show only the total."""
 _LITTLE_SPACE_BYTES = 1 << 30
-_EXPIRES_SOON_S = 30 * 86400
+_EXPIRY_WARNING_S = 30 * 86400
 
 
 @dataclass(slots=True)
@@ -148,9 +148,9 @@ def _add_api(report: ClusterReport, note: RunningCluster) -> None:
         return
     try:
         report.health = _health(session)
-        nodes = session.get("/api/v1/nodes", {"limit": str(_MOST_PODS)})["items"]
+        nodes = session.get("/api/v1/nodes", {"limit": str(_MAX_COUNTED_PODS)})["items"]
         report.nodes = {node["metadata"]["name"]: _node_state(node) for node in nodes}
-        report.pods = _pod_counts(session.get("/api/v1/pods", {"limit": str(_MOST_PODS)}))
+        report.pods = _pod_counts(session.get("/api/v1/pods", {"limit": str(_MAX_COUNTED_PODS)}))
     except (ServerError, CliError) as error:
         report.health = report.health or f"does not answer: {error.format_message()}"
     finally:
@@ -190,7 +190,7 @@ def warnings(report: ClusterReport) -> list[str]:
         texts.append(f"not ready: {', '.join(not_ready[:5])}; `kubectl describe node {not_ready[0]}` shows why")
     if report.free_bytes and report.free_bytes < _LITTLE_SPACE_BYTES:
         texts.append(f"only {size_text(report.free_bytes)} left on the disk of {report.data_dir}")
-    if 0 < report.certificate_expires_s < _EXPIRES_SOON_S:
+    if 0 < report.certificate_expires_s < _EXPIRY_WARNING_S:
         days = int(report.certificate_expires_s / 86400)
         texts.append(f"a certificate expires in {days} days; a running cluster renews its own, given ones it does not")
     members = report.store.removeprefix("etcd ").split(",") if report.store.startswith("etcd ") else []

@@ -25,7 +25,7 @@ from sampan.cli.session_reader import SessionReader
 from sampan.cli.trace.timeline_svg import timeline_svg
 from sampan.cli.trace.timeline_text import duration, timeline_text
 from sampan.diagnosis.cluster_reader import RECORDS_PATH
-from sampan.diagnosis.pod_timeline import CONTROLLER_ACCOUNTS, Timeline, read_owner_records, timeline, timeline_value
+from sampan.diagnosis.pod_timeline import CONTROLLER_ACCOUNTS, PodTimeline, read_owner_records, timeline, timeline_value
 
 _POLL_S = 0.2
 _PUBLICATION_S = 1.0
@@ -141,7 +141,7 @@ class ObjectTrace:
         return list(self._session.lines(RECORDS_PATH, {"uid": uid, "after": str(after)}))
 
 
-def _has_settled(line: Timeline) -> bool:
+def _has_settled(line: PodTimeline) -> bool:
     """Whether the pod is ready, or has ended without becoming ready."""
     if line.ready is not None:
         return True

@@ -5,7 +5,7 @@ from __future__ import annotations
 from xml.sax.saxutils import escape
 
 from sampan.cli.trace.timeline_text import duration, step_name, summary
-from sampan.diagnosis.pod_timeline import Step, Timeline
+from sampan.diagnosis.pod_timeline import PodTimeline, TimelineStep
 
 _LABEL_WIDTH, _CHART_WIDTH, _ROW_HEIGHT, _TOP = 330, 560, 24, 64
 _MARGIN = 16
@@ -25,7 +25,7 @@ text { font: 13px system-ui, "Segoe UI", "DejaVu Sans", sans-serif; fill: #1f2d3
 }"""
 
 
-def timeline_svg(title: str, line: Timeline) -> str:
+def timeline_svg(title: str, line: PodTimeline) -> str:
     line = line.started
     height = _TOP + _ROW_HEIGHT * len(line.steps) + _MARGIN
     width = _LABEL_WIDTH + _CHART_WIDTH + 3 * _MARGIN
@@ -43,7 +43,7 @@ def timeline_svg(title: str, line: Timeline) -> str:
     return "\n".join(parts)
 
 
-def _axis(line: Timeline, height: int) -> list[str]:
+def _axis(line: PodTimeline, height: int) -> list[str]:
     parts = []
     for tick in range(_TICKS + 1):
         x = _MARGIN + _LABEL_WIDTH + _CHART_WIDTH * tick / _TICKS
@@ -53,7 +53,7 @@ def _axis(line: Timeline, height: int) -> list[str]:
     return parts
 
 
-def _row(line: Timeline, step: Step, y: int) -> list[str]:
+def _row(line: PodTimeline, step: TimelineStep, y: int) -> list[str]:
     scale = _CHART_WIDTH / max(line.end - line.start, 1e-9)
     x = _MARGIN + _LABEL_WIDTH + (step.start - line.start) * scale
     width = max(step.took_s * scale, 2.0)

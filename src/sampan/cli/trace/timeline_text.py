@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from sampan.cli.kubectl.printers.table import table_lines
-from sampan.diagnosis.pod_timeline import Step, Timeline
+from sampan.diagnosis.pod_timeline import PodTimeline, TimelineStep
 
 _BAR_WIDTH = 15
-_LARGEST_SHARES = 3
+_MAX_SHOWN_SHARES = 3
 _PART_WIDTH = 20
-_SHORTEST_PART_S = 0.001
+_MIN_PART_S = 0.001
 """Shorter parts of a step are left out unless the output is wide."""
 
 
-def timeline_text(title: str, line: Timeline, *, is_wide: bool) -> str:
+def timeline_text(title: str, line: PodTimeline, *, is_wide: bool) -> str:
     """Return a heading, one row per step, and the steps that took the largest part of the time to Running. Details, and
     the steps after the pod was ready, are left out unless the output is wide."""
     if not line.steps:
@@ -25,14 +25,14 @@ def timeline_text(title: str, line: Timeline, *, is_wide: bool) -> str:
     rows = [header]
     for step in line.steps:
         rows.append(_row(line, step, step_name(step), is_wide))
-        parts = [part for part in step.parts if is_wide or part.took_s >= _SHORTEST_PART_S]
+        parts = [part for part in step.parts if is_wide or part.took_s >= _MIN_PART_S]
         rows += [_row(line, part, _part_name(part, is_wide), is_wide) for part in parts]
     lines = [row.rstrip() for row in table_lines(rows)]
     more = [f"later steps: {later} (-o wide shows them)"] if later else []
     return "\n".join([f"{title}: {summary(line)}", *lines, *_largest(line), *more])
 
 
-def summary(line: Timeline) -> str:
+def summary(line: PodTimeline) -> str:
     if line.running is None:
         return "not running yet"
     text = f"running after {duration(line.running - line.start)}"
@@ -47,16 +47,16 @@ def duration(seconds: float) -> str:
     return f"{seconds * 1000:.0f}ms" if seconds < 1 else f"{seconds:.2f}s"
 
 
-def step_name(step: Step) -> str:
+def step_name(step: TimelineStep) -> str:
     return f"{step.number:>2} {step.name}" if step.number else f"   {step.name}"
 
 
-def _part_name(part: Step, is_wide: bool) -> str:
+def _part_name(part: TimelineStep, is_wide: bool) -> str:
     is_cut = not is_wide and len(part.name) > _PART_WIDTH
     return f"     {part.name[: _PART_WIDTH - 1]}…" if is_cut else f"     {part.name}"
 
 
-def _row(line: Timeline, step: Step, name: str, is_wide: bool) -> list[str]:
+def _row(line: PodTimeline, step: TimelineStep, name: str, is_wide: bool) -> list[str]:
     cells = [
         name,
         step.component.removesuffix("-controller"),
@@ -67,7 +67,7 @@ def _row(line: Timeline, step: Step, name: str, is_wide: bool) -> list[str]:
     return [*cells, step.detail] if is_wide else cells
 
 
-def _bar(line: Timeline, step: Step) -> str:
+def _bar(line: PodTimeline, step: TimelineStep) -> str:
     """Return the time of the step as a bar; steps on the critical path are drawn with a full block."""
     total = max(line.end - line.start, 1e-9)
     first = min(int((step.start - line.start) / total * _BAR_WIDTH), _BAR_WIDTH - 1)
@@ -76,13 +76,13 @@ def _bar(line: Timeline, step: Step) -> str:
     return (" " * first + mark * width)[:_BAR_WIDTH]
 
 
-def _largest(line: Timeline) -> list[str]:
+def _largest(line: PodTimeline) -> list[str]:
     if not line.path:
         return []
-    largest = sorted(line.path, key=line.share, reverse=True)[:_LARGEST_SHARES]
+    largest = sorted(line.path, key=line.share, reverse=True)[:_MAX_SHOWN_SHARES]
     names = [_path_name(step) + f" {line.share(step):.0%}" for step in largest]
     return ["", f"critical path: {', '.join(names)}"]
 
 
-def _path_name(step: Step) -> str:
+def _path_name(step: TimelineStep) -> str:
     return f"wait for {step.component}" if step.is_wait else step.name

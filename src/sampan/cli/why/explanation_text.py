@@ -14,7 +14,7 @@ Explained = Mapping[str, Any]
 
 WIDTH = 80
 """The width of the default output, in columns."""
-_MOST_NODES = 20
+_MAX_SHOWN_NODES = 20
 """The maximum number of nodes in the default output."""
 
 
@@ -38,7 +38,7 @@ def lines(explanation: Explained, *, is_wide: bool) -> list[str]:
         return output
     output += ["", _heading(explanation), ""]
     nodes = explanation.get("nodes", [])
-    shown = nodes if is_wide else nodes[:_MOST_NODES]
+    shown = nodes if is_wide else nodes[:_MAX_SHOWN_NODES]
     if any(node["fits"] for node in shown):
         output += _scores(explanation, [node for node in shown if node["fits"]], is_wide)
     refused = [node for node in shown if not node["fits"]]

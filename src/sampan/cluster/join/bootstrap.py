@@ -17,7 +17,7 @@ from sampan.machinery.client.http import HttpTransport
 from sampan.machinery.clock import RealClock
 from sampan.machinery.pki.certificates import KeyPair, make_key, make_request
 
-_PATIENCE_S = 60.0
+_SIGNING_TIMEOUT_S = 60.0
 
 
 async def bootstrap(access: Access, node: str) -> tuple[KeyPair, ClusterNetworks]:
@@ -25,7 +25,7 @@ async def bootstrap(access: Access, node: str) -> tuple[KeyPair, ClusterNetworks
     bootstrap token. Raise JoinError if the cluster refuses."""
     request, key = client_request(node), make_key().key
     try:
-        async with HttpTransport(access) as transport, asyncio.timeout(_PATIENCE_S):
+        async with HttpTransport(access) as transport, asyncio.timeout(_SIGNING_TIMEOUT_S):
             client = Client(transport=transport, clock=RealClock(), component="sampan-join")
             networks = await read_networks(client)
             certificate = await request_certificate(
@@ -33,8 +33,8 @@ async def bootstrap(access: Access, node: str) -> tuple[KeyPair, ClusterNetworks
             )
     except TimeoutError:
         raise JoinError(
-            f"the cluster did not sign the certificate of node {node} within {_PATIENCE_S:.0f} s: does its controller "
-            "manager run? See `kubectl get csr`"
+            f"the cluster did not sign the certificate of node {node} within {_SIGNING_TIMEOUT_S:.0f} s: does "
+            "its controller manager run? See `kubectl get csr`"
         ) from None
     except RequestDenied as error:
         raise JoinError(f"{error}; `sampan token create` makes another token") from None

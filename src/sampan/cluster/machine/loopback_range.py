@@ -11,7 +11,7 @@ from sampan.cluster.machine.host_locks import HostLocks
 from sampan.machinery.loopback_services import LoopbackServices, lowest_unprivileged_port
 from sampan.network.nodes import NodeAttachment
 
-_MOST_CLUSTERS = 8
+_MAX_CLUSTERS = 8
 """The number of clusters of a machine with ranges of their own. Certificates name the addresses of all ranges."""
 
 
@@ -24,7 +24,7 @@ def is_proxied_in_user_space(attachment: NodeAttachment) -> bool:
 def loopback_services(locks: HostLocks) -> LoopbackServices:
     """Return the first range of loopback addresses that no other cluster uses; it is the same for all nodes of a
     cluster."""
-    ranges = (shift for shift in range(_MOST_CLUSTERS) if locks.acquire(f"loopback services {shift}"))
+    ranges = (shift for shift in range(_MAX_CLUSTERS) if locks.acquire(f"loopback services {shift}"))
     return LoopbackServices(
         lowest_port=lowest_unprivileged_port(is_privileged=os.geteuid() == 0), shift=next(ranges, 0)
     )
@@ -32,5 +32,5 @@ def loopback_services(locks: HostLocks) -> LoopbackServices:
 
 def loopback_addresses(cluster_ip: str) -> list[str]:
     """Return the loopback addresses at which a service with that cluster IP can be reachable."""
-    addresses = (LoopbackServices(shift=shift).address_of(cluster_ip) for shift in range(_MOST_CLUSTERS))
+    addresses = (LoopbackServices(shift=shift).address_of(cluster_ip) for shift in range(_MAX_CLUSTERS))
     return [address for address in addresses if address]

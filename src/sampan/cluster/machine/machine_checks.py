@@ -16,7 +16,7 @@ from sampan.runtimes.names import CRI, DOCKER, OCI
 _MIN_DISK_BYTES = 2 << 30
 _NEEDED_CONTROLLERS = ("cpu", "memory", "pids")
 _WANTED_CONTROLLERS = ("cpuset", "io")
-_DISK_SHARE = 0.05
+_MIN_DISK_SHARE = 0.05
 _MIN_DESCRIPTORS = 4096
 
 
@@ -254,7 +254,7 @@ def _check_disk(state: MachineState) -> CheckResult:
     name, free = "disk", state.disk_free_bytes
     share = free / state.disk_bytes if state.disk_bytes else 0.0
     detail = f"{free / (1 << 30):.1f} GiB ({share:.0%}) free in {state.data_directory}"
-    if free < _MIN_DISK_BYTES or share < _DISK_SHARE:
+    if free < _MIN_DISK_BYTES or share < _MIN_DISK_SHARE:
         return _warning(
             name,
             detail,

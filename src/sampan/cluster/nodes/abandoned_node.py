@@ -11,7 +11,7 @@ from sampan.cluster.nodes.node_network import remove_host_policies
 from sampan.cluster.nodes.node_proxies import remove_abandoned_rules
 from sampan.cluster.nodes.node_runtime import RuntimeConfig, RuntimeRecord, read_runtime_record, runtime_maker
 from sampan.kubelet.agent.garbage_collection import remove_directory
-from sampan.kubelet.cgroups import Hierarchy
+from sampan.kubelet.cgroups import CgroupHierarchy
 from sampan.machinery.clock import RealClock
 from sampan.machinery.linux.network_namespace import NetworkNamespace, is_network
 from sampan.network.nodes import cluster_mark, namespace_file
@@ -51,7 +51,7 @@ async def stop_abandoned_node(directory: Path, record: RuntimeRecord, images: Pa
         await asyncio.to_thread(remove_abandoned_rules)
         await asyncio.to_thread(remove_host_policies, directory)
     await asyncio.to_thread(remove_directory, directory / "kubelet" / "pods")
-    await asyncio.to_thread(Hierarchy().remove, root_cgroup_of(directory.parent, directory.name))
+    await asyncio.to_thread(CgroupHierarchy().remove, root_cgroup_of(directory.parent, directory.name))
 
 
 def _has_pods(directory: Path) -> bool:

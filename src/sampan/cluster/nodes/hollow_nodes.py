@@ -23,10 +23,10 @@ from sampan.runtimes.hollow import NO_STAGES, read_stages
 log = logging.getLogger(__name__)
 
 FLEET = UserInfo(FLEET_USER, groups=(AUTHENTICATED,))
-_WAITED_FOR = 100
+_MAX_AWAITED_NODES = 100
 """Up to this number of nodes the start of the cluster waits until they are running; more nodes start in the
 background."""
-_PATIENCE_S = 30
+_START_TIMEOUT_S = 30
 
 
 def node_user(name: str) -> UserInfo:
@@ -51,10 +51,10 @@ def fleet_of(config: NodesConfig, *, transport: LoopbackTransport, clock: Clock,
 
 async def start_nodes(fleet: Fleet, config: NodesConfig) -> None:
     """Wait until the nodes are running, unless there are too many."""
-    if not 0 < config.hollow_count <= _WAITED_FOR:
+    if not 0 < config.hollow_count <= _MAX_AWAITED_NODES:
         return
     try:
-        async with asyncio.timeout(_PATIENCE_S):
+        async with asyncio.timeout(_START_TIMEOUT_S):
             await fleet.wait_until_running(fleet.names)
     except TimeoutError:
         log.warning("only %d of %d nodes are running so far", len(fleet), config.hollow_count)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from sampan.cluster.certificate_renewal import BEFORE_S, Renewals
+from sampan.cluster.certificate_renewal import BEFORE_S, CertificateRenewer
 from sampan.kubelet.agent.config import AgentConfig
 from sampan.kubelet.server.ports import PortsConfig, tls_context
 from sampan.machinery.pki.private_files import write_private
@@ -20,7 +20,9 @@ MakePorts = Callable[[AgentConfig, NodeAttachment], PortsConfig]
 """A function that returns the ports of the kubelet of a node."""
 
 
-def cluster_ports(ca: tuple[Path, Path], client_ca: Path | None, renewals: Renewals, *, address: str) -> MakePorts:
+def cluster_ports(
+    ca: tuple[Path, Path], client_ca: Path | None, renewals: CertificateRenewer, *, address: str
+) -> MakePorts:
     """Return a function that creates the ports of kubelets, with certificates of the cluster's CA that are renewed.
     Nodes with their own network namespace listen on their own address, other nodes on `address`."""
 

@@ -15,7 +15,7 @@ from sampan.kubelet.agent.kubelet import MakeRuntime
 from sampan.machinery.clock import Clock
 from sampan.machinery.extras import require
 from sampan.machinery.linux.network_namespace import NetworkNamespace
-from sampan.runtimes.background import Background
+from sampan.runtimes.background import BackgroundWork
 from sampan.runtimes.contract import PodCallback, Runtime, RuntimeFailure
 from sampan.runtimes.images.supply import ImageSupply
 from sampan.runtimes.names import CRI, DOCKER, OCI, PROCESS
@@ -86,7 +86,7 @@ def _record_file(directory: Path) -> Path:
 @asynccontextmanager
 async def _oci(config: RuntimeConfig, clock: Clock, on_pod_change: PodCallback) -> AsyncIterator[Runtime]:
     from sampan.runtimes.images import ImageStore
-    from sampan.runtimes.images.pull import Puller
+    from sampan.runtimes.images.pull import ImagePuller
     from sampan.runtimes.oci import OciRuntime
     from sampan.runtimes.oci.binary import find_programs
 
@@ -94,7 +94,7 @@ async def _oci(config: RuntimeConfig, clock: Clock, on_pod_change: PodCallback) 
     if not programs:
         raise RuntimeFailure("RuntimeError", "there is neither crun nor runc")
     async with AsyncExitStack() as stack:
-        puller = await stack.enter_async_context(Puller(store=store, clock=clock))
+        puller = await stack.enter_async_context(ImagePuller(store=store, clock=clock))
         network = await stack.enter_async_context(_network(config, clock))
         runtime = OciRuntime(
             directory=config.directory / OCI,
@@ -135,7 +135,7 @@ async def _cri(config: RuntimeConfig, clock: Clock, on_pod_change: PodCallback) 
         if network is not None:
             if config.stops_pods:
                 stack.push_async_callback(network.remove_all)
-            checks = Background()
+            checks = BackgroundWork()
             checks.start(network.run())
             stack.push_async_callback(checks.stop)
         await stack.enter_async_context(runtime)
@@ -243,7 +243,7 @@ async def _network(config: RuntimeConfig, clock: Clock) -> AsyncIterator[PodNetw
             isolation=config.isolation,
         ) as network,
     ):
-        checks = Background()
+        checks = BackgroundWork()
         checks.start(network.run())
         try:
             yield network

@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 
 AUTO_NETWORK, OWN_NETWORK, HOST_NETWORK = "auto", "own", "host"
 NODE_NETWORKS = (AUTO_NETWORK, OWN_NETWORK, HOST_NETWORK)
-_WITH_POD_CIDRS = (CRI, DOCKER, OCI)
+_POD_NETWORK_RUNTIMES = (CRI, DOCKER, OCI)
 """Runtimes whose pods have their own addresses."""
 
 
@@ -84,7 +84,12 @@ def with_pod_cidrs(
     """Enable the allocation of pod CIDRs if the real nodes need them, that is, if Sampan provides their network. It
     requires the node IPAM controller (`has_ipam`). The cluster CIDR is chosen and remembered unless it is set."""
     settings = dict(settings)
-    if nodes.real_count and nodes.runtime in _WITH_POD_CIDRS and has_ipam and not settings.get("allocate_node_cidrs"):
+    if (
+        nodes.real_count
+        and nodes.runtime in _POD_NETWORK_RUNTIMES
+        and has_ipam
+        and not settings.get("allocate_node_cidrs")
+    ):
         from sampan.cluster.cluster_cidrs import cluster_cidr
 
         settings |= {

@@ -49,9 +49,9 @@ from sampan.runtimes.contract import RuntimeFailure
 
 log = logging.getLogger(__name__)
 
-_PATIENCE_S = 60
-_DNS_PATIENCE_S = 5
-_AT_A_TIME = 4
+_READY_TIMEOUT_S = 60
+_DNS_TIMEOUT_S = 5
+_MAX_CONCURRENT_SYNCS = 4
 
 
 _EVICTION = {"memory.available": "100Mi", "nodefs.available": "1%", "imagefs.available": "1%"}
@@ -119,17 +119,17 @@ class RealNodes:
             for name in self._first:
                 await self._sync(name)
             self._has_started.set()
-            await self._queue.serve(self._work, _AT_A_TIME)
+            await self._queue.serve(self._work, _MAX_CONCURRENT_SYNCS)
 
     async def ready(self) -> None:
         """Wait until the nodes are registered and their DNS and Ingress servers accept connections, up
         to a time limit."""
         try:
-            async with asyncio.timeout(_PATIENCE_S):
+            async with asyncio.timeout(_READY_TIMEOUT_S):
                 await self._has_started.wait()
                 for kubelet in list(self._kubelets.values()):
                     await (await asyncio.shield(kubelet)).ready.wait()
-            async with asyncio.timeout(_DNS_PATIENCE_S):
+            async with asyncio.timeout(_DNS_TIMEOUT_S):
                 await self._networks.ready()
         except TimeoutError:
             log.warning("some real nodes are not ready yet")

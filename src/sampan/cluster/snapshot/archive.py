@@ -37,7 +37,7 @@ from sampan.runtimes.images.tar_reader import DIRECTORY, REGULAR, TarEntry, TarR
 from sampan.runtimes.safe_paths import UnsafePath, open_file
 
 _WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-_ERRORS_OF_NAMES = frozenset({errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.EINVAL})
+_NAME_ERRNOS = frozenset({errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.EINVAL})
 """Errors that the name of an entry causes; all other errors are those of the machine."""
 
 
@@ -101,7 +101,7 @@ class _ArchiveWriter:
         info = tarfile.TarInfo(name)
         info.size, info.mode = len(content), 0o600
         self.checksums[name] = hashlib.sha256(content).hexdigest()
-        self._tar.addfile(info, _Content(content))
+        self._tar.addfile(info, _ContentReader(content))
 
     def add_file(self, name: str, path: Path, *, is_private: bool = False) -> None:
         with open_file(path) as file:
@@ -163,7 +163,7 @@ class _ExactReader:
         return self._hash.hexdigest()
 
 
-class _Content:
+class _ContentReader:
     def __init__(self, content: bytes) -> None:
         self._content = content
 
@@ -192,7 +192,7 @@ def read_archive(stream: IO[bytes], target: Path, *, most_bytes: int) -> Snapsho
     wrong. In that case the caller has to remove the directory.
     """
     try:
-        return _Unpacking(target, most_bytes).unpack(TarReader(stream))
+        return _Unpacker(target, most_bytes).unpack(TarReader(stream))
     except BadImage as error:
         raise SnapshotError(str(error)) from None
 
@@ -217,7 +217,7 @@ def _data(reader: TarReader, entry: TarEntry) -> Iterator[tuple[int, bytes]]:
     return reader.pieces()
 
 
-class _Unpacking:
+class _Unpacker:
     def __init__(self, target: Path, most_bytes: int) -> None:
         self._target, self._most_bytes = target, most_bytes
         self._written = 0
@@ -249,7 +249,7 @@ class _Unpacking:
         try:
             self._add(reader, entry)
         except OSError as error:
-            if error.errno not in _ERRORS_OF_NAMES:
+            if error.errno not in _NAME_ERRNOS:
                 raise
             raise SnapshotError(f"{_quote_name(entry)} cannot be created: {error.strerror}") from None
 

@@ -50,7 +50,7 @@ class SnapshotManifest(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 def decode_manifest(content: bytes) -> SnapshotManifest:
     try:
-        version = msgspec.json.decode(content, type=_Versioned).format
+        version = msgspec.json.decode(content, type=_ManifestVersion).format
         if version != FORMAT:
             raise SnapshotError(f"it has format {version}; this Sampan reads format {FORMAT}: use another version")
         return msgspec.json.decode(content, type=SnapshotManifest)
@@ -58,7 +58,7 @@ def decode_manifest(content: bytes) -> SnapshotManifest:
         raise SnapshotError(f"{MANIFEST} cannot be read: {error}") from None
 
 
-class _Versioned(msgspec.Struct):
+class _ManifestVersion(msgspec.Struct):
     format: int
 
 

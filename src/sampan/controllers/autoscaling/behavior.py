@@ -91,11 +91,11 @@ class LimitedReplicas(NamedTuple):
     message: str
 
 
-_IN_RANGE = "DesiredWithinRange", "the desired count is within the acceptable range"
-_TOO_MANY = "TooManyReplicas", "the desired replica count is more than the maximum replica count"
-_TOO_FEW = "TooFewReplicas", "the desired replica count is less than the minimum replica count"
-_UP = "ScaleUpLimit", "the desired replica count is increasing faster than the maximum scale rate"
-_DOWN = "ScaleDownLimit", "the desired replica count is decreasing faster than the maximum scale rate"
+_DESIRED_WITHIN_RANGE = "DesiredWithinRange", "the desired count is within the acceptable range"
+_TOO_MANY_REPLICAS = "TooManyReplicas", "the desired replica count is more than the maximum replica count"
+_TOO_FEW_REPLICAS = "TooFewReplicas", "the desired replica count is less than the minimum replica count"
+_SCALE_UP_LIMIT = "ScaleUpLimit", "the desired replica count is increasing faster than the maximum scale rate"
+_SCALE_DOWN_LIMIT = "ScaleDownLimit", "the desired replica count is decreasing faster than the maximum scale rate"
 
 
 class ScaleEvent(NamedTuple):
@@ -128,10 +128,10 @@ class ScaleEvents:
 
 def limit_replicas(current: int, desired: int, least: int, most: int) -> LimitedReplicas:
     fastest = max(_FASTEST * current, _ALWAYS_ALLOWED)
-    limit, condition = (fastest, _UP) if most > fastest else (most, _TOO_MANY)
+    limit, condition = (fastest, _SCALE_UP_LIMIT) if most > fastest else (most, _TOO_MANY_REPLICAS)
     if desired < least:
-        return LimitedReplicas(least, *_TOO_FEW)
-    return LimitedReplicas(limit, *condition) if desired > limit else LimitedReplicas(desired, *_IN_RANGE)
+        return LimitedReplicas(least, *_TOO_FEW_REPLICAS)
+    return LimitedReplicas(limit, *condition) if desired > limit else LimitedReplicas(desired, *_DESIRED_WITHIN_RANGE)
 
 
 def limit_replicas_with_behavior(
@@ -146,15 +146,15 @@ def limit_replicas_with_behavior(
 ) -> LimitedReplicas:
     if desired > current:
         fastest = max(_compute_scale_up_limit(behavior.scaleUp, changes, current, now), current)
-        limit, condition = (fastest, _UP) if most > fastest else (most, _TOO_MANY)
+        limit, condition = (fastest, _SCALE_UP_LIMIT) if most > fastest else (most, _TOO_MANY_REPLICAS)
         if desired > limit:
             return LimitedReplicas(limit, *condition)
     elif desired < current:
         fastest = min(_compute_scale_down_limit(behavior.scaleDown, changes, current, now), current)
-        limit, condition = (fastest, _DOWN) if least < fastest else (least, _TOO_FEW)
+        limit, condition = (fastest, _SCALE_DOWN_LIMIT) if least < fastest else (least, _TOO_FEW_REPLICAS)
         if desired < limit:
             return LimitedReplicas(limit, *condition)
-    return LimitedReplicas(desired, *_IN_RANGE)
+    return LimitedReplicas(desired, *_DESIRED_WITHIN_RANGE)
 
 
 def _compute_scale_up_limit(rules: HPAScalingRules | None, changes: ScaleEvents, current: int, now: float) -> int:

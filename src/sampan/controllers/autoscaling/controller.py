@@ -19,7 +19,7 @@ from sampan.controllers.autoscaling.reconciler import (
     AutoscalerReconciler,
     AutoscalerState,
 )
-from sampan.controllers.autoscaling.replicas import Warmup
+from sampan.controllers.autoscaling.replicas import PodWarmup
 from sampan.controllers.autoscaling.target import ScaleKinds
 from sampan.controllers.descriptor import ControllerContext
 from sampan.machinery import errors
@@ -115,7 +115,7 @@ def make(context: ControllerContext) -> HorizontalPodAutoscalerController:
             period_s=config.horizontal_pod_autoscaler_sync_period_s,
             downscale_window_s=config.horizontal_pod_autoscaler_downscale_stabilization_s,
             tolerance=config.horizontal_pod_autoscaler_tolerance,
-            warmup=Warmup(
+            warmup=PodWarmup(
                 config.horizontal_pod_autoscaler_cpu_initialization_period_s,
                 config.horizontal_pod_autoscaler_initial_readiness_delay_s,
             ),

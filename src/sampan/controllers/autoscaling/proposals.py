@@ -26,11 +26,11 @@ from sampan.api.types.autoscaling_v2 import (
 from sampan.api.values import quantity
 from sampan.controllers.autoscaling import replicas as r
 from sampan.controllers.autoscaling.metrics import MetricsSource, MetricsUnavailable
-from sampan.controllers.autoscaling.replicas import MEMORY, ReplicaEstimate, Situation
+from sampan.controllers.autoscaling.replicas import MEMORY, ReplicaEstimate, ScalingInputs
 
 
 @dataclass(frozen=True, slots=True)
-class Proposal:
+class ReplicaProposal:
     replicas: int
     metric: str
     """Description of the metric for events and conditions."""
@@ -65,9 +65,9 @@ class MetricEvaluator:
     source: MetricsSource
     namespace: str
     pods: Selector
-    situation: Situation
+    situation: ScalingInputs
 
-    async def propose(self, spec: MetricSpec) -> Proposal:
+    async def propose(self, spec: MetricSpec) -> ReplicaProposal:
         """Return the proposal of one metric; raise MetricFailure if it cannot be evaluated."""
         question, reason, prefix = self._evaluation(spec)
         try:
@@ -76,7 +76,7 @@ class MetricEvaluator:
             message = error.detail if isinstance(error, _PrefixedError) else str(error)
             raise MetricFailure(f"{prefix}: {error}", reason=reason, detail=message) from error
 
-    def _evaluation(self, spec: MetricSpec) -> tuple[Awaitable[Proposal], str, str]:
+    def _evaluation(self, spec: MetricSpec) -> tuple[Awaitable[ReplicaProposal], str, str]:
         """Return the awaitable evaluation, and the reason and message prefix in case it fails."""
         if (resource := spec.resource) is not None:
             prefix = f"failed to get {resource.name} resource metric value"
@@ -96,15 +96,15 @@ class MetricEvaluator:
 
     # -- resource metrics --------------------------------------------------------------------------------------------
 
-    async def _propose_for_resource(self, source: ResourceMetricSource) -> Proposal:
+    async def _propose_for_resource(self, source: ResourceMetricSource) -> ReplicaProposal:
         estimate = await self._estimate_resource(source.name, source.target, "")
         description = f"{source.name} resource"
         if estimate.utilization is not None:
             description += " utilization (percentage of request)"
         status = ResourceMetricStatus(name=source.name, current=_current(estimate, source.name))
-        return Proposal(estimate.replicas, description, MetricStatus(type="Resource", resource=status))
+        return ReplicaProposal(estimate.replicas, description, MetricStatus(type="Resource", resource=status))
 
-    async def _propose_for_container(self, source: ContainerResourceMetricSource) -> Proposal:
+    async def _propose_for_container(self, source: ContainerResourceMetricSource) -> ReplicaProposal:
         estimate = await self._estimate_resource(source.name, source.target, source.container)
         description = f"{source.name} resource"
         if estimate.utilization is not None:
@@ -112,7 +112,7 @@ class MetricEvaluator:
         status = ContainerResourceMetricStatus(
             name=source.name, container=source.container, current=_current(estimate, source.name)
         )
-        return Proposal(
+        return ReplicaProposal(
             estimate.replicas, description, MetricStatus(type="ContainerResource", containerResource=status)
         )
 
@@ -139,7 +139,7 @@ class MetricEvaluator:
 
     # -- other metrics -----------------------------------------------------------------------------------------------
 
-    async def _propose_for_pods(self, source: PodsMetricSource) -> Proposal:
+    async def _propose_for_pods(self, source: PodsMetricSource) -> ReplicaProposal:
         name = source.metric.name
         try:
             metrics = await self.source.get_pods_metric(name, self.namespace, self.pods, _selector(source.metric))
@@ -147,9 +147,9 @@ class MetricEvaluator:
             raise MetricsUnavailable(f"unable to get metric {name}: {error}") from None
         estimate = r.estimate_by_average(self.situation, metrics, _milli(source.target.averageValue))
         status = PodsMetricStatus(metric=source.metric, current=_average(estimate))
-        return Proposal(estimate.replicas, f"pods metric {name}", MetricStatus(type="Pods", pods=status))
+        return ReplicaProposal(estimate.replicas, f"pods metric {name}", MetricStatus(type="Pods", pods=status))
 
-    async def _propose_for_object(self, source: ObjectMetricSource) -> Proposal:
+    async def _propose_for_object(self, source: ObjectMetricSource) -> ReplicaProposal:
         target, name, described = source.target, source.metric.name, source.describedObject
         per_pod = target.type == "AverageValue" and target.averageValue is not None
         if not per_pod and (target.type != "Value" or target.value is None):
@@ -169,9 +169,9 @@ class MetricEvaluator:
             estimate = r.estimate_by_value(self.situation, usage, _milli(target.value))
             description, current = f"{described.kind} metric {name}", _value(estimate)
         status = ObjectMetricStatus(metric=source.metric, describedObject=described, current=current)
-        return Proposal(estimate.replicas, description, MetricStatus(type="Object", object=status))
+        return ReplicaProposal(estimate.replicas, description, MetricStatus(type="Object", object=status))
 
-    async def _propose_for_external(self, source: ExternalMetricSource) -> Proposal:
+    async def _propose_for_external(self, source: ExternalMetricSource) -> ReplicaProposal:
         target, name = source.target, source.metric.name
         if target.averageValue is None and target.value is None:
             raise MetricsUnavailable(
@@ -185,7 +185,7 @@ class MetricEvaluator:
         current = _average(estimate) if target.averageValue is not None else _value(estimate)
         status = ExternalMetricStatus(metric=source.metric, current=current)
         description = f"external metric {_format_metric(source.metric)}"
-        return Proposal(estimate.replicas, description, MetricStatus(type="External", external=status))
+        return ReplicaProposal(estimate.replicas, description, MetricStatus(type="External", external=status))
 
     async def _estimate_from_external(self, metric: MetricIdentifier, target: MetricTarget) -> ReplicaEstimate:
         try:

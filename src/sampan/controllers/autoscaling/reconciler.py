@@ -25,8 +25,8 @@ from sampan.controllers.autoscaling.behavior import (
     limit_replicas_with_behavior,
 )
 from sampan.controllers.autoscaling.metrics import MetricsSource
-from sampan.controllers.autoscaling.proposals import MetricEvaluator, MetricFailure, Proposal
-from sampan.controllers.autoscaling.replicas import Situation, Tolerances, Warmup
+from sampan.controllers.autoscaling.proposals import MetricEvaluator, MetricFailure, ReplicaProposal
+from sampan.controllers.autoscaling.replicas import PodWarmup, ScalingInputs, ScalingTolerances
 from sampan.controllers.autoscaling.target import ScaleKinds, ScaleTarget, UnknownKind
 from sampan.machinery import errors
 from sampan.machinery.client import Client, ConnectionFailed
@@ -46,7 +46,7 @@ class AutoscalerConfig:
     downscale_window_s: float = 300.0
     """Downscale stabilization window in seconds, for autoscalers that set none."""
     tolerance: float = 0.1
-    warmup: Warmup = field(default_factory=Warmup)
+    warmup: PodWarmup = field(default_factory=PodWarmup)
 
 
 @dataclass(slots=True)
@@ -74,7 +74,7 @@ class AutoscalerDependencies:
     """Return the autoscalers of a namespace that share pods with the specified selector."""
 
 
-class _Stop(Exception):
+class _EvaluationStopped(Exception):
     """The evaluation cannot continue. The status and the events already state the reason."""
 
 
@@ -101,7 +101,7 @@ class AutoscalerReconciler:
             current = scale.spec.replicas
             self._memory.recommendations.seed(current, self._monotonic)
             desired, reason = await self._decide_replicas(scale)
-        except _Stop:
+        except _EvaluationStopped:
             return
         if desired != current:
             try:
@@ -128,7 +128,7 @@ class AutoscalerReconciler:
         except (UnknownKind, errors.ApiError, ConnectionFailed) as error:
             self._record_event(WARNING, "FailedGetScale", str(error))
             self._set_condition(ABLE, False, "FailedGetScale", _NO_SCALE.format(error))
-            raise _Stop from None
+            raise _EvaluationStopped from None
         message = "the HPA controller was able to get the target's current scale"
         self._set_condition(ABLE, True, "SucceededGetScale", message)
         return target, copy_of(scale)
@@ -187,13 +187,13 @@ class AutoscalerReconciler:
         self._set_condition(LIMITED, limited.replicas != stable.replicas, limited.reason, limited.message)
         return limited.replicas
 
-    async def _proposal(self, scale: Scale) -> Proposal:
+    async def _proposal(self, scale: Scale) -> ReplicaProposal:
         """Return the highest of the proposals of all metrics."""
         current, specs = scale.spec.replicas, self._hpa.spec.metrics
         asking = self._evaluator(scale, self._selector(scale))
         self._metrics = [MetricStatus() for _ in specs]
         failures: list[MetricFailure] = []
-        best: Proposal | None = None
+        best: ReplicaProposal | None = None
         for index, spec in enumerate(specs):
             try:
                 proposal = await asking.propose(spec)
@@ -217,11 +217,11 @@ class AutoscalerReconciler:
             message = f"invalid metrics ({len(failures)} invalid out of {metrics}), first error is: {first}"
             self._record_event(WARNING, "FailedComputeMetricsReplicas", message)
         self._set_status(current, self._hpa.status.desiredReplicas)
-        raise _Stop
+        raise _EvaluationStopped
 
     def _evaluator(self, scale: Scale, selector: Selector) -> MetricEvaluator:
         namespace = self._hpa.metadata.namespace
-        situation = Situation(
+        situation = ScalingInputs(
             pods=self._of.pods.list(namespace, selector),
             current=scale.spec.replicas,
             actual=scale.status.replicas,
@@ -231,11 +231,11 @@ class AutoscalerReconciler:
         )
         return MetricEvaluator(self._of.source, namespace, selector, situation)
 
-    def _tolerances(self) -> Tolerances:
+    def _tolerances(self) -> ScalingTolerances:
         behavior, usual = self._hpa.spec.behavior, self._of.config.tolerance
         down = behavior.scaleDown.tolerance if behavior is not None and behavior.scaleDown is not None else None
         up = behavior.scaleUp.tolerance if behavior is not None and behavior.scaleUp is not None else None
-        return Tolerances(
+        return ScalingTolerances(
             down=usual if down is None else quantity.parse(down).as_float(),
             up=usual if up is None else quantity.parse(up).as_float(),
         )
@@ -264,7 +264,7 @@ class AutoscalerReconciler:
         self._set_condition(ACTIVE, False, reason, message)
         self._record_event(WARNING, "FailedComputeMetricsReplicas", event_message)
         self._set_status(scale.spec.replicas, self._hpa.status.desiredReplicas)
-        raise _Stop
+        raise _EvaluationStopped
 
     # -- status and events -------------------------------------------------------------------------------------------
 

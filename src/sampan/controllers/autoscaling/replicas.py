@@ -14,8 +14,8 @@ from sampan.api.values import quantity
 from sampan.api.values.times import parse_time
 from sampan.controllers.autoscaling.metrics import MetricsUnavailable, PodMetric, PodMetrics
 
-MOST_REPLICAS = 2**31 - 1
-MOST_USAGE = 2**63 - 1
+MAX_REPLICAS = 2**31 - 1
+MAX_USAGE = 2**63 - 1
 NO_PODS = "no pods returned by selector while calculating replica count"
 _NO_METRICS = "did not receive metrics for targeted pods (pods might be unready)"
 _NO_MATCH = "no metrics returned matched known pods"
@@ -23,7 +23,7 @@ CPU, MEMORY = "cpu", "memory"
 
 
 @dataclass(frozen=True, slots=True)
-class Warmup:
+class PodWarmup:
     """The periods after a pod's start in which its CPU samples are treated with caution."""
 
     cpu_s: float = 300.0
@@ -43,7 +43,7 @@ class PodGroups:
     """Pods that are being deleted or have failed."""
 
 
-def group_pods(pods: Iterable[Pod], metrics: PodMetrics, *, resource: str, warmup: Warmup, now: float) -> PodGroups:
+def group_pods(pods: Iterable[Pod], metrics: PodMetrics, *, resource: str, warmup: PodWarmup, now: float) -> PodGroups:
     """Group the pods. `resource` is empty if the metric is not a resource metric."""
     groups = PodGroups()
     for pod in pods:
@@ -62,7 +62,7 @@ def group_pods(pods: Iterable[Pod], metrics: PodMetrics, *, resource: str, warmu
     return groups
 
 
-def _is_warm(pod: Pod, metric: PodMetric, warmup: Warmup, now: float) -> bool:
+def _is_warm(pod: Pod, metric: PodMetric, warmup: PodWarmup, now: float) -> bool:
     ready = pod_condition(pod, READY)
     if ready is None or pod.status.startTime is None:
         return False
@@ -103,7 +103,7 @@ def _parse_container_request(container: Container, resource: str, pod: str) -> i
 
 
 @dataclass(frozen=True, slots=True)
-class Tolerances:
+class ScalingTolerances:
     """How far the ratio of usage to target may deviate from 1 without scaling."""
 
     down: float = 0.1
@@ -114,7 +114,7 @@ class Tolerances:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Situation:
+class ScalingInputs:
     """The inputs of the calculation other than the samples."""
 
     pods: Sequence[Pod]
@@ -122,8 +122,8 @@ class Situation:
     """The replicas in the target's spec."""
     actual: int
     """The replicas in the target's status."""
-    tolerances: Tolerances
-    warmup: Warmup
+    tolerances: ScalingTolerances
+    warmup: PodWarmup
     now: float
 
 
@@ -137,7 +137,7 @@ class ReplicaEstimate:
 
 
 def estimate_by_utilization(
-    situation: Situation, metrics: PodMetrics, target: int, resource: str, container: str
+    situation: ScalingInputs, metrics: PodMetrics, target: int, resource: str, container: str
 ) -> ReplicaEstimate:
     """Calculate replicas for a target utilization in percent of the pods' requests."""
     kept, groups = _select_samples(situation, metrics, resource)
@@ -153,14 +153,16 @@ def estimate_by_utilization(
     return ReplicaEstimate(replicas, average, percent)
 
 
-def estimate_by_average(situation: Situation, metrics: PodMetrics, target: int, resource: str = "") -> ReplicaEstimate:
+def estimate_by_average(
+    situation: ScalingInputs, metrics: PodMetrics, target: int, resource: str = ""
+) -> ReplicaEstimate:
     """Calculate replicas for a target average value per pod."""
     kept, groups = _select_samples(situation, metrics, resource)
     replicas = _replicas(kept, groups, situation, ratio=lambda values: _mean(values) / target, fill=lambda name: target)
     return ReplicaEstimate(replicas, _mean(kept))
 
 
-def estimate_by_value(situation: Situation, usage: int, target: int) -> ReplicaEstimate:
+def estimate_by_value(situation: ScalingInputs, usage: int, target: int) -> ReplicaEstimate:
     """Calculate replicas for a target of one value, which is scaled by the number of ready pods."""
     ratio = usage / target
     if situation.current == 0:
@@ -173,21 +175,21 @@ def estimate_by_value(situation: Situation, usage: int, target: int) -> ReplicaE
     return ReplicaEstimate(_round_up(ratio * ready), usage)
 
 
-def estimate_by_value_per_pod(situation: Situation, usage: int, target: int) -> ReplicaEstimate:
+def estimate_by_value_per_pod(situation: ScalingInputs, usage: int, target: int) -> ReplicaEstimate:
     """Calculate replicas for a target share per pod of one total value."""
     actual = situation.actual
     if actual == 0:
         return ReplicaEstimate(_round_up(usage / target), usage)
     is_near = situation.tolerances.allow(usage / (target * actual))
     replicas = actual if is_near else _round_up(usage / target)
-    return ReplicaEstimate(replicas, usage if usage >= MOST_USAGE else math.ceil(usage / actual))
+    return ReplicaEstimate(replicas, usage if usage >= MAX_USAGE else math.ceil(usage / actual))
 
 
 def total(values: Sequence[int]) -> int:
-    return min(sum(values), MOST_USAGE)
+    return min(sum(values), MAX_USAGE)
 
 
-def _select_samples(situation: Situation, metrics: PodMetrics, resource: str) -> tuple[dict[str, int], PodGroups]:
+def _select_samples(situation: ScalingInputs, metrics: PodMetrics, resource: str) -> tuple[dict[str, int], PodGroups]:
     """Return the samples that count, and the grouping of the pods."""
     if not situation.pods:
         raise MetricsUnavailable(NO_PODS)
@@ -202,7 +204,7 @@ def _select_samples(situation: Situation, metrics: PodMetrics, resource: str) ->
 def _replicas(
     kept: Mapping[str, int],
     groups: PodGroups,
-    situation: Situation,
+    situation: ScalingInputs,
     *,
     ratio: Callable[[Mapping[str, int]], float],
     fill: Callable[[str], int],
@@ -249,4 +251,4 @@ def _quotient(number: int, by: int) -> int:
 
 
 def _round_up(replicas: float) -> int:
-    return min(math.ceil(replicas), MOST_REPLICAS)
+    return min(math.ceil(replicas), MAX_REPLICAS)

@@ -7,7 +7,7 @@ from sampan.api.types.batch_v1 import Job
 from sampan.api.values.times import parse_time
 from sampan.controllers.batch.job.conditions import finished_condition, is_finished
 from sampan.machinery import errors
-from sampan.machinery.client import Client, Delete, resource_of
+from sampan.machinery.client import Client, DeleteParameters, resource_of
 from sampan.machinery.clock import Clock
 from sampan.machinery.control_loop.controller import Watch
 from sampan.machinery.informer import InformerFactory
@@ -51,7 +51,7 @@ class TtlAfterFinishedController:
             remaining_s = expires_in_s(fresh, self._clock.now())
             if remaining_s is None or remaining_s > 0:
                 return remaining_s
-            options = Delete(propagation="Foreground", uid=fresh.metadata.uid)
+            options = DeleteParameters(propagation="Foreground", uid=fresh.metadata.uid)
             await self._client.delete(key.name, key.namespace, options=options)
         except errors.NotFound:
             return None

@@ -10,7 +10,7 @@ from sampan.machinery.object_key import NamespacedName
 
 ANNOTATION = "resource.kubernetes.io/pod-claim-name"
 """Annotation of a generated claim: the entry of the pod's spec.resourceClaims that it is for."""
-_LONGEST_BASE = 57
+_MAX_PREFIX_LENGTH = 57
 """Maximum length of the generateName prefix; a dash and five characters follow it, within 63."""
 
 
@@ -79,10 +79,10 @@ def claim_from(template: ResourceClaimTemplate, pod: Pod, pod_claim: PodResource
 def base_name(pod: str, claim: str) -> str:
     """Return the generateName prefix; if too long, both names are shortened in proportion."""
     full = f"{pod}-{claim}-"
-    if len(full) <= _LONGEST_BASE:
+    if len(full) <= _MAX_PREFIX_LENGTH:
         return full
     return f"{_shorten(pod, len(full))}-{_shorten(claim, len(full))}"
 
 
 def _shorten(name: str, total: int) -> str:
-    return name[: len(name) * _LONGEST_BASE // total]
+    return name[: len(name) * _MAX_PREFIX_LENGTH // total]

@@ -25,7 +25,7 @@ from sampan.machinery.object_key import NamespacedName, key_of
 
 FIELD_MANAGER = "ResourceClaimController"
 FINALIZER = "resource.kubernetes.io/delete-protection"
-_MOST_REMEMBERED = 500
+_MAX_DELETED_PODS = 500
 """The maximum number of deleted pods whose UIDs are kept. For any other pod that is not in the cache, the API server is
 queried."""
 
@@ -100,7 +100,7 @@ class ResourceClaimController:
 
     def _remember_gone(self, uid: str) -> None:
         self._deleted_pods[uid] = None
-        if len(self._deleted_pods) > _MOST_REMEMBERED:
+        if len(self._deleted_pods) > _MAX_DELETED_PODS:
             del self._deleted_pods[next(iter(self._deleted_pods))]
 
     # -- pods --------------------------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from sampan.api.values import times
 from sampan.controllers.devices import pod_claims
 from sampan.controllers.nodes.pods import DISRUPTION_TARGET, pod_condition_patch
 from sampan.machinery import errors
-from sampan.machinery.client import Client, Delete, resource_of
+from sampan.machinery.client import Client, DeleteParameters, resource_of
 from sampan.machinery.clock import Clock
 from sampan.machinery.control_loop.controller import Watch
 from sampan.machinery.events import NORMAL, EventRecorder
@@ -45,7 +45,7 @@ def is_tolerated(taint: DeviceTaint, toleration: DeviceToleration) -> bool:
 
 def compute_eviction_time(device: Device, allocated: DeviceRequestAllocationResult) -> float | None:
     """Return when consumers of the device must be evicted, or None if all NoExecute taints are tolerated."""
-    return soonest(_compute_taint_eviction_time(taint, allocated.tolerations) for taint in device.taints)
+    return min_time(_compute_taint_eviction_time(taint, allocated.tolerations) for taint in device.taints)
 
 
 def _compute_taint_eviction_time(taint: DeviceTaint, tolerations: Sequence[DeviceToleration]) -> float | None:
@@ -58,7 +58,7 @@ def _compute_taint_eviction_time(taint: DeviceTaint, tolerations: Sequence[Devic
     return times.parse_time(taint.timeAdded) + min(seconds, default=0)
 
 
-def soonest(moments: Iterable[float | None]) -> float | None:
+def min_time(moments: Iterable[float | None]) -> float | None:
     return min((moment for moment in moments if moment is not None), default=None)
 
 
@@ -130,7 +130,7 @@ class DeviceTaintEvictionController:
     def _compute_pod_eviction_time(self, pod: Pod) -> float | None:
         if not pod.spec.nodeName:
             return None
-        return soonest(self._compute_claim_eviction_time(claim) for claim in self._claims_of(pod))
+        return min_time(self._compute_claim_eviction_time(claim) for claim in self._claims_of(pod))
 
     def _claims_of(self, pod: Pod) -> Iterable[ResourceClaim]:
         for pod_claim in pod.spec.resourceClaims:
@@ -149,7 +149,7 @@ class DeviceTaintEvictionController:
             device = device_of(self._slices.find(by_pool, (allocated.driver, allocated.pool)), allocated.device)
             if device is not None:
                 moments.append(compute_eviction_time(device, allocated))
-        return soonest(moments)
+        return min_time(moments)
 
     async def _evict(self, key: NamespacedName, uid: str) -> bool:
         try:
@@ -167,7 +167,7 @@ class DeviceTaintEvictionController:
             )
             if patch is not None:
                 await self._client.patch(key.name, patch, key.namespace, subresource="status")
-            await self._client.delete(key.name, key.namespace, options=Delete(uid=uid))
+            await self._client.delete(key.name, key.namespace, options=DeleteParameters(uid=uid))
         except errors.NotFound:
             return True
         return True

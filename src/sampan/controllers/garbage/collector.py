@@ -11,20 +11,20 @@ from sampan.api.types.apiregistration_v1 import APIService
 from sampan.api.types.core_v1 import ObjectReference
 from sampan.controllers.descriptor import ControllerContext
 from sampan.controllers.garbage.decisions import (
+    ClassifiedOwners,
     GarbageDecision,
-    Owners,
-    Release,
-    Removal,
+    ObjectDeletion,
+    ReferenceRemoval,
     decide,
     remove_owners_merge_patch,
     remove_owners_patch,
     unblock_merge_patch,
     unblock_patch,
 )
-from sampan.controllers.garbage.graph import Graph, GraphNode
+from sampan.controllers.garbage.graph import DependencyGraph, GraphNode
 from sampan.controllers.garbage.monitors import ResourceMonitors, catalog_of
-from sampan.controllers.garbage.objects import AbsentOwners, Objects
-from sampan.controllers.garbage.ownership import FOREGROUND, ORPHAN, Owned, OwnerRef
+from sampan.controllers.garbage.objects import AbsentOwners, ObjectAccess
+from sampan.controllers.garbage.ownership import FOREGROUND, ORPHAN, OwnedObject, OwnerRef
 from sampan.machinery import errors
 from sampan.machinery.client import Client, resource_of
 from sampan.machinery.client.discovery import Discovery
@@ -39,11 +39,11 @@ Discover = Callable[[], Awaitable[tuple[Sequence[Resource], str]]]
 
 DISCOVERY = "discovery"
 """The key under which discovery is repeated."""
-_READ_AGAIN_S = 30.0
-_SOON_S = 0.1
-_UNKNOWN_AGAIN_S = 300.0
+_DISCOVERY_INTERVAL_S = 30.0
+_INITIAL_PAUSE_S = 0.1
+_UNKNOWN_KIND_RETRY_S = 300.0
 """How often, in seconds, an object is retried whose owner has a kind that is not served."""
-_PATIENCE_S = 30.0
+_SYNC_TIMEOUT_S = 30.0
 _TOGETHER = 20
 
 
@@ -65,14 +65,14 @@ class GarbageCollectorController:
     def __init__(
         self, *, client: Client, informers: InformerFactory, discover: Discover, events: EventRecorder, clock: Clock
     ) -> None:
-        self._objects, self._discover, self._events, self._clock = Objects(client), discover, events, clock
+        self._objects, self._discover, self._events, self._clock = ObjectAccess(client), discover, events, clock
         self._definitions = informers.informer(resource_of(CustomResourceDefinition), metadata_only=True).lister
-        self.graph = Graph(self._enqueue)
+        self.graph = DependencyGraph(self._enqueue)
         self._monitors = ResourceMonitors(graph=self.graph, objects=self._objects, informers=informers)
         self._absent = AbsentOwners()
         self._add: Callable[[Hashable], None] = lambda key: None
         self._read_at = float("-inf")
-        self._pause_s = _SOON_S
+        self._pause_s = _INITIAL_PAUSE_S
         """Seconds until discovery is repeated while the resource of a CustomResourceDefinition is not served."""
         self.watches = (
             Watch(resource_of(CustomResourceDefinition), _discovery_keys, metadata_only=True),
@@ -89,7 +89,7 @@ class GarbageCollectorController:
     async def reconcile(self, key: Any) -> float | None:
         if key == DISCOVERY:
             return await self._discover_resources()
-        await self._monitors.wait_until_complete(_PATIENCE_S)
+        await self._monitors.wait_until_complete(_SYNC_TIMEOUT_S)
         node: GraphNode = key
         if node.is_virtual:
             return await self._verify(node)
@@ -108,20 +108,20 @@ class GarbageCollectorController:
         served, failure = await self._discover()
         catalog = catalog_of(served)
         if not catalog.resources:
-            return _READ_AGAIN_S
+            return _DISCOVERY_INTERVAL_S
         monitored = dict(catalog.monitored)
         if failure:  # Resources of groups whose discovery failed continue to be watched.
             monitored = {**self._monitors.monitored, **monitored}
         self.graph.set_kinds(catalog.by_kind)
         self._monitors.follow(monitored)
         if failure:
-            return _READ_AGAIN_S
+            return _DISCOVERY_INTERVAL_S
         if all(
             _parse_definition_name(definition.metadata.name) in catalog.resources for definition in self._definitions
         ):
-            self._pause_s = _SOON_S
+            self._pause_s = _INITIAL_PAUSE_S
             return None
-        self._pause_s = min(2 * self._pause_s, _UNKNOWN_AGAIN_S)
+        self._pause_s = min(2 * self._pause_s, _UNKNOWN_KIND_RETRY_S)
         return self._pause_s
 
     # -- virtual owners ----------------------------------------------------------------------------------------------
@@ -135,7 +135,7 @@ class GarbageCollectorController:
             return None  # The watch event of the owner arrived during the request.
         if obj is not None and obj.metadata.uid == uid:
             if (resource.group, resource.plural) not in self._monitors.monitored:
-                return _UNKNOWN_AGAIN_S
+                return _UNKNOWN_KIND_RETRY_S
             self.graph.put(node.kind, key, obj)
             return None
         self._absent.add(resource, key, uid)
@@ -164,9 +164,9 @@ class GarbageCollectorController:
         try:
             owners = await self._owners(node, obj)
         except _UnknownOwnerKind:
-            if self._clock.monotonic() - self._read_at >= _READ_AGAIN_S:
+            if self._clock.monotonic() - self._read_at >= _DISCOVERY_INTERVAL_S:
                 self._add(DISCOVERY)
-            return _UNKNOWN_AGAIN_S
+            return _UNKNOWN_KIND_RETRY_S
         except _MisplacedOwner:
             return None
         dependents = node.dependents or ()
@@ -175,13 +175,13 @@ class GarbageCollectorController:
         await self._carry_out(decision, node, obj)
         return None
 
-    async def _carry_out(self, decision: GarbageDecision, node: GraphNode, obj: Owned) -> None:
-        if isinstance(decision, Release):
+    async def _carry_out(self, decision: GarbageDecision, node: GraphNode, obj: OwnedObject) -> None:
+        if isinstance(decision, ReferenceRemoval):
             await self._remove_owners(node, decision.uids)
-        elif isinstance(decision, Removal):
+        elif isinstance(decision, ObjectDeletion):
             await self._remove(node, obj, decision)
 
-    async def _remove(self, node: GraphNode, obj: Owned, removal: Removal) -> None:
+    async def _remove(self, node: GraphNode, obj: OwnedObject, removal: ObjectDeletion) -> None:
         resource, key = node.kind.resource, node.key
         if removal.unblocks:
             patch = unblock_patch(node.uid, obj.owners)
@@ -193,8 +193,8 @@ class GarbageCollectorController:
         if not await self._objects.delete(resource, key, obj, removal.propagation):
             self.graph.remove_node(node)
 
-    async def _owners(self, node: GraphNode, obj: Owned) -> Owners:
-        owners = Owners()
+    async def _owners(self, node: GraphNode, obj: OwnedObject) -> ClassifiedOwners:
+        owners = ClassifiedOwners()
         for ref in obj.owners:
             owner = await self._owner(node, ref)
             if owner is None:
@@ -205,7 +205,7 @@ class GarbageCollectorController:
                 owners.solid.append(ref)
         return owners
 
-    async def _owner(self, node: GraphNode, ref: OwnerRef) -> Owned | None:
+    async def _owner(self, node: GraphNode, ref: OwnerRef) -> OwnedObject | None:
         resource = self.graph.resource_of_owner(ref)
         if resource is None:
             raise _UnknownOwnerKind

@@ -7,17 +7,17 @@ from typing import Any
 
 import msgspec
 
-from sampan.controllers.garbage.ownership import FOREGROUND, ORPHAN, Owned, OwnerRef
+from sampan.controllers.garbage.ownership import FOREGROUND, ORPHAN, OwnedObject, OwnerRef
 
 
-class Propagation(Enum):
+class DeletionPropagation(Enum):
     BACKGROUND = "Background"
     FOREGROUND = "Foreground"
     ORPHAN = "Orphan"
 
 
 @dataclass(slots=True)
-class Owners:
+class ClassifiedOwners:
     """The owners of an object, grouped by their state on the server."""
 
     solid: list[OwnerRef] = field(default_factory=list)
@@ -27,40 +27,42 @@ class Owners:
 
 
 @dataclass(frozen=True, slots=True)
-class Release:
+class ReferenceRemoval:
     """The decision to keep the object and to remove its references to these owners."""
 
     uids: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
-class Removal:
-    propagation: Propagation
+class ObjectDeletion:
+    propagation: DeletionPropagation
     unblocks: bool = False
     """Whether blockOwnerDeletion is cleared first, as owner and dependent might otherwise wait for each other."""
 
 
-GarbageDecision = Release | Removal | None
+GarbageDecision = ReferenceRemoval | ObjectDeletion | None
 """None means that nothing is to be done."""
 
 
-def decide(obj: Owned, owners: Owners, *, has_dependents: bool, dependent_waits: bool) -> GarbageDecision:
+def decide(
+    obj: OwnedObject, owners: ClassifiedOwners, *, has_dependents: bool, dependent_waits: bool
+) -> GarbageDecision:
     """Decide about an object. `dependent_waits` is true if a dependent of it is itself in foreground deletion."""
     if not obj.owners:
         return None
     if owners.solid:
         uids = [ref.uid for ref in (*owners.absent, *owners.waiting)]
-        return Release(uids) if uids else None
+        return ReferenceRemoval(uids) if uids else None
     if owners.waiting and has_dependents:
-        return Removal(Propagation.FOREGROUND, unblocks=dependent_waits)
-    return Removal(_requested_propagation(obj))
+        return ObjectDeletion(DeletionPropagation.FOREGROUND, unblocks=dependent_waits)
+    return ObjectDeletion(_requested_propagation(obj))
 
 
-def _requested_propagation(obj: Owned) -> Propagation:
+def _requested_propagation(obj: OwnedObject) -> DeletionPropagation:
     """Return the propagation policy requested by the finalizers that the object already has."""
     if obj.has(ORPHAN):
-        return Propagation.ORPHAN
-    return Propagation.FOREGROUND if obj.has(FOREGROUND) else Propagation.BACKGROUND
+        return DeletionPropagation.ORPHAN
+    return DeletionPropagation.FOREGROUND if obj.has(FOREGROUND) else DeletionPropagation.BACKGROUND
 
 
 def remove_owners_patch(uid: str, owners: Collection[str]) -> Mapping[str, Any]:
@@ -92,7 +94,7 @@ def _merge(meta: Any, refs: Sequence[Any]) -> Mapping[str, Any]:
     return {"metadata": {"resourceVersion": meta.resourceVersion, "ownerReferences": list(refs) or None}}
 
 
-def remove_finalizer_patch(obj: Owned, finalizer: str) -> Mapping[str, Any]:
+def remove_finalizer_patch(obj: OwnedObject, finalizer: str) -> Mapping[str, Any]:
     """Return the JSON merge patch that removes a finalizer."""
     kept = [name for name in obj.metadata.finalizers or () if name != finalizer]
     return {"metadata": {"resourceVersion": obj.metadata.resourceVersion, "finalizers": kept or None}}

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 import msgspec
 
 from sampan.api.resources.resource import Resource
-from sampan.controllers.garbage.ownership import Owned, OwnerRef
+from sampan.controllers.garbage.ownership import OwnedObject, OwnerRef
 from sampan.machinery.object_key import NamespacedName
 
 OwnerKind = tuple[str, str]
@@ -21,7 +21,7 @@ OwnerKind = tuple[str, str]
 class GraphNode(msgspec.Struct, eq=False, gc=False):
     """One object. Nodes compare by identity, so that they can be keys of a work queue."""
 
-    kind: Nodes
+    kind: ResourceNodes
     key: NamespacedName
     uid: str
     owners: tuple[OwnerRef, ...] = ()
@@ -50,7 +50,7 @@ def _blocks(ref: OwnerRef, uid: str) -> bool:
     return ref.uid == uid and bool(ref.blockOwnerDeletion)
 
 
-class Nodes:
+class ResourceNodes:
     """The nodes of the graph that stand for the objects of one resource."""
 
     __slots__ = ("present", "resource", "virtual")
@@ -78,11 +78,11 @@ class Nodes:
         return node
 
 
-class Graph:
+class DependencyGraph:
     def __init__(self, look: Callable[[GraphNode], None]) -> None:
         self._enqueue = look
         self._kinds: Mapping[OwnerKind, Resource] = {}
-        self._nodes: dict[tuple[str, str], Nodes] = {}
+        self._nodes: dict[tuple[str, str], ResourceNodes] = {}
         self._unknown: dict[OwnerKind, set[GraphNode]] = {}
         """Dependents that name an owner of a kind that is not served (yet)."""
 
@@ -95,18 +95,18 @@ class Graph:
             for node in self._unknown.pop(kind):
                 self._link(node, [ref for ref in node.owners if (ref.apiVersion, ref.kind) == kind])
 
-    def nodes(self, resource: Resource) -> Nodes:
+    def nodes(self, resource: Resource) -> ResourceNodes:
         identity = (resource.group, resource.plural)
         nodes = self._nodes.get(identity)
         if nodes is None:
-            nodes = self._nodes[identity] = Nodes(resource)
+            nodes = self._nodes[identity] = ResourceNodes(resource)
         return nodes
 
     def serve_as(self, resource: Resource) -> None:
         """Switch the resource to this version."""
         self.nodes(resource).resource = resource
 
-    def put(self, nodes: Nodes, key: NamespacedName, obj: Owned) -> None:
+    def put(self, nodes: ResourceNodes, key: NamespacedName, obj: OwnedObject) -> None:
         """Insert or update an object."""
         node, uid = nodes.present.get(key), obj.metadata.uid
         if node is not None and node.uid != uid:
@@ -120,7 +120,7 @@ class Graph:
         if not node.matters:
             nodes.present.pop(key, None)
 
-    def remove(self, nodes: Nodes, key: NamespacedName) -> None:
+    def remove(self, nodes: ResourceNodes, key: NamespacedName) -> None:
         """Process the deletion of the object with that name."""
         node = nodes.present.get(key)
         if node is not None:
@@ -149,7 +149,7 @@ class Graph:
 
     # -- internals ---------------------------------------------------------------------------------------------------
 
-    def _add_node(self, nodes: Nodes, key: NamespacedName, obj: Owned) -> GraphNode | None:
+    def _add_node(self, nodes: ResourceNodes, key: NamespacedName, obj: OwnedObject) -> GraphNode | None:
         node = nodes.take_virtual(key, obj.metadata.uid)
         for owner in list(nodes.virtual.get(key, {}).values()):
             self._enqueue(owner)  # Another object has that name, so that the virtual owner may not exist.
@@ -161,7 +161,7 @@ class Graph:
         nodes.present[key] = node
         return node
 
-    def _update(self, node: GraphNode, obj: Owned) -> None:
+    def _update(self, node: GraphNode, obj: OwnedObject) -> None:
         if obj.owners != node.owners:
             self._change_owners(node, obj.owners)
         node.is_deleted = obj.is_deleted

@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sampan.api.resources.resource import Resource
-from sampan.controllers.garbage.graph import Graph, Nodes, OwnerKind
-from sampan.controllers.garbage.objects import Objects
-from sampan.controllers.garbage.ownership import Owned
+from sampan.controllers.garbage.graph import DependencyGraph, OwnerKind, ResourceNodes
+from sampan.controllers.garbage.objects import ObjectAccess
+from sampan.controllers.garbage.ownership import OwnedObject
 from sampan.machinery.client.discovery import select_first_versions
 from sampan.machinery.informer import InformerFactory
 from sampan.machinery.object_key import NamespacedName
@@ -23,7 +23,7 @@ def is_monitored(resource: Resource) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Catalog:
+class ServedResources:
     """The resources that were served at one time."""
 
     resources: Mapping[tuple[str, str], Resource] = field(default_factory=dict)
@@ -36,7 +36,7 @@ class Catalog:
         return {key: resource for key, resource in self.resources.items() if is_monitored(resource)}
 
 
-def catalog_of(served: Iterable[Resource]) -> Catalog:
+def catalog_of(served: Iterable[Resource]) -> ServedResources:
     """Return the catalog of resources in all versions, with the preferred version first."""
     served = list(served)
     preferred = {(resource.group, resource.plural): resource for resource in select_first_versions(served)}
@@ -44,21 +44,23 @@ def catalog_of(served: Iterable[Resource]) -> Catalog:
     for resource in served:
         if "get" in resource.verbs:
             by_kind.setdefault((resource.api_version, resource.kind), preferred[resource.group, resource.plural])
-    return Catalog(preferred, by_kind)
+    return ServedResources(preferred, by_kind)
 
 
 Identity = tuple[str, str]
 """Group and plural of a resource."""
 
 
-class _Sink:
+class _GraphSink:
     """Feeds the watch events of one resource into the graph."""
 
-    def __init__(self, graph: Graph, nodes: Nodes, step: Callable[[], None], mark_synced: Callable[[], None]) -> None:
+    def __init__(
+        self, graph: DependencyGraph, nodes: ResourceNodes, step: Callable[[], None], mark_synced: Callable[[], None]
+    ) -> None:
         self._graph, self._nodes, self._step = graph, nodes, step
         self.mark_synced = mark_synced
 
-    def put(self, key: NamespacedName, obj: Owned) -> None:
+    def put(self, key: NamespacedName, obj: OwnedObject) -> None:
         nodes, meta = self._nodes, obj.metadata
         is_plain = meta.ownerReferences is None and meta.deletionTimestamp is None
         if is_plain and key not in nodes.present and key not in nodes.virtual:
@@ -76,7 +78,7 @@ class _Sink:
 
 
 class ResourceMonitors:
-    def __init__(self, *, graph: Graph, objects: Objects, informers: InformerFactory) -> None:
+    def __init__(self, *, graph: DependencyGraph, objects: ObjectAccess, informers: InformerFactory) -> None:
         self._graph, self._objects, self._informers = graph, objects, informers
         self._stops: dict[Identity, Callable[[], None]] = {}
         self.monitored: dict[Identity, Resource] = {}
@@ -108,7 +110,7 @@ class ResourceMonitors:
 
     def _start(self, identity: Identity, resource: Resource) -> None:
         self._graph.serve_as(resource)
-        sink = _Sink(
+        sink = _GraphSink(
             self._graph, self._graph.nodes(resource), self._informers.activity.step, lambda: self._on_filled(identity)
         )
         self._unfilled.add(identity)

@@ -5,24 +5,24 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from sampan.api.resources.resource import Resource
-from sampan.controllers.garbage.decisions import Propagation, remove_finalizer_patch
-from sampan.controllers.garbage.ownership import OWNERSHIP, Owned
+from sampan.controllers.garbage.decisions import DeletionPropagation, remove_finalizer_patch
+from sampan.controllers.garbage.ownership import OWNERSHIP, OwnedObject
 from sampan.machinery import errors
-from sampan.machinery.client import Client, Delete, PatchType, Selection
+from sampan.machinery.client import Client, DeleteParameters, PatchType, Selection
 from sampan.machinery.client.client import ResourceClient
 from sampan.machinery.object_key import NamespacedName
 
 _ATTEMPTS = 5
 
 
-class Objects:
+class ObjectAccess:
     def __init__(self, client: Client) -> None:
         self._client = client
 
-    def make_client(self, resource: Resource) -> ResourceClient[Owned]:
+    def make_client(self, resource: Resource) -> ResourceClient[OwnedObject]:
         return ResourceClient(client=self._client, resource=resource, codec=OWNERSHIP)
 
-    async def read(self, resource: Resource, key: NamespacedName) -> Owned | None:
+    async def read(self, resource: Resource, key: NamespacedName) -> OwnedObject | None:
         """Return the object from the server, or None if it does not exist.
 
         Raise NotFound if the resource itself is not served: the object may exist nevertheless.
@@ -39,7 +39,9 @@ class Objects:
         listed = await self.make_client(resource).list(Selection(fields=f"metadata.name={name}"))
         return any(obj.metadata.uid == uid for obj in listed.items)
 
-    async def delete(self, resource: Resource, key: NamespacedName, obj: Owned, propagation: Propagation) -> bool:
+    async def delete(
+        self, resource: Resource, key: NamespacedName, obj: OwnedObject, propagation: DeletionPropagation
+    ) -> bool:
         """Delete the object, with preconditions. Return False if it does not exist.
 
         After a conflict the delete is repeated without the resourceVersion if UID and owner references are unchanged.
@@ -58,7 +60,7 @@ class Objects:
         return True
 
     async def _delete_any_version(
-        self, resource: Resource, key: NamespacedName, obj: Owned, propagation: Propagation
+        self, resource: Resource, key: NamespacedName, obj: OwnedObject, propagation: DeletionPropagation
     ) -> bool:
         try:
             await self._delete(resource, key, obj, propagation, "")
@@ -67,9 +69,9 @@ class Objects:
         return True
 
     async def _delete(
-        self, resource: Resource, key: NamespacedName, obj: Owned, propagation: Propagation, version: str
+        self, resource: Resource, key: NamespacedName, obj: OwnedObject, propagation: DeletionPropagation, version: str
     ) -> None:
-        options = Delete(propagation=propagation.value, uid=obj.metadata.uid, resource_version=version)
+        options = DeleteParameters(propagation=propagation.value, uid=obj.metadata.uid, resource_version=version)
         await self.make_client(resource).delete(key.name, key.namespace, options=options)
 
     async def patch(

@@ -26,7 +26,7 @@ class OwnerRef(msgspec.Struct, frozen=True, gc=False):
         return f"{self.apiVersion}/{self.kind} {self.name}"
 
 
-class Annotations(msgspec.Struct, gc=False):
+class WatchAnnotations(msgspec.Struct, gc=False):
     """Decodes only the annotation that marks the end of the initial events of a watch."""
 
     end: str | None = msgspec.field(default=None, name=INITIAL_EVENTS_END)
@@ -35,10 +35,10 @@ class Annotations(msgspec.Struct, gc=False):
         return key == INITIAL_EVENTS_END and self.end is not None
 
 
-_NO_ANNOTATIONS = Annotations()
+_NO_ANNOTATIONS = WatchAnnotations()
 
 
-class Metadata(msgspec.Struct, gc=False):
+class OwnershipMetadata(msgspec.Struct, gc=False):
     name: str = ""
     namespace: str = ""
     uid: str = ""
@@ -46,13 +46,13 @@ class Metadata(msgspec.Struct, gc=False):
     deletionTimestamp: str | None = None
     ownerReferences: tuple[OwnerRef, ...] | None = None
     finalizers: tuple[str, ...] | None = None
-    annotations: Annotations = msgspec.field(default_factory=lambda: _NO_ANNOTATIONS)
+    annotations: WatchAnnotations = msgspec.field(default_factory=lambda: _NO_ANNOTATIONS)
 
 
-class Owned(msgspec.Struct, gc=False):
+class OwnedObject(msgspec.Struct, gc=False):
     """An object of any kind."""
 
-    metadata: Metadata = msgspec.field(default_factory=Metadata)
+    metadata: OwnershipMetadata = msgspec.field(default_factory=OwnershipMetadata)
 
     @property
     def owners(self) -> tuple[OwnerRef, ...]:
@@ -76,25 +76,25 @@ class Owned(msgspec.Struct, gc=False):
         return self.is_deleted and self.has(ORPHAN)
 
 
-_decode = msgspec.json.Decoder(Owned).decode
+_decode = msgspec.json.Decoder(OwnedObject).decode
 
 
-class _List(msgspec.Struct):
+class _OwnedObjectList(msgspec.Struct):
     metadata: ListMeta = msgspec.field(default_factory=ListMeta)
-    items: list[Owned] | None = None
+    items: list[OwnedObject] | None = None
 
 
-_decode_list = msgspec.json.Decoder(_List).decode
+_decode_list = msgspec.json.Decoder(_OwnedObjectList).decode
 
 
 class OwnershipCodec(ObjectCodec):
-    """Decodes `Owned` from a full object or from PartialObjectMetadata."""
+    """Decodes `OwnedObject` from a full object or from PartialObjectMetadata."""
 
     @property
     def is_metadata(self) -> bool:
         return True
 
-    def decode(self, raw: bytes) -> Owned:
+    def decode(self, raw: bytes) -> OwnedObject:
         return _decode(raw)
 
     def decode_list(self, raw: bytes) -> tuple[ListMeta, list[Any]]:
@@ -104,5 +104,5 @@ class OwnershipCodec(ObjectCodec):
 
 OWNERSHIP = OwnershipCodec(
     GroupVersionKind(group="meta.k8s.io", version="v1", kind="PartialObjectMetadata"),
-    Owned,
+    OwnedObject,
 )

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 K = TypeVar("K", bound=Hashable)
 Network = IPv4Network | IPv6Network
-_MOST_BITS = 16
+_MAX_BLOCK_BITS = 16
 """The maximum number of bits between cluster and node prefix for IPv6, which bounds the number of blocks."""
 _WIDE = 256
 """A node may have a pod CIDR as large as the cluster's. Networks that cover more blocks than this are tracked as one
@@ -37,8 +37,8 @@ class CidrSets:
             raise InvalidCidr(
                 f"the mask size of nodes, {mask_size}, is less than that of the cluster's range {cluster}"
             )
-        if cluster.version == 6 and bits > _MOST_BITS:
-            raise InvalidCidr(f"{cluster} has too many parts of mask size {mask_size}: at most {1 << _MOST_BITS}")
+        if cluster.version == 6 and bits > _MAX_BLOCK_BITS:
+            raise InvalidCidr(f"{cluster} has too many parts of mask size {mask_size}: at most {1 << _MAX_BLOCK_BITS}")
         self.cluster, self.mask_size = cluster, mask_size
         self._count = 1 << bits
         self._step = 1 << (cluster.max_prefixlen - mask_size)

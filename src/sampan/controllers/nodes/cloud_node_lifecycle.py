@@ -14,7 +14,7 @@ from sampan.controllers.fan_out import for_each
 from sampan.controllers.nodes.health import ready_status
 from sampan.controllers.nodes.taints import TaintWriter, has_taint
 from sampan.machinery import errors
-from sampan.machinery.client import Client, Delete, resource_of
+from sampan.machinery.client import Client, DeleteParameters, resource_of
 from sampan.machinery.clock import Clock
 from sampan.machinery.control_loop.controller import Watch
 from sampan.machinery.events import NORMAL, EventRecorder
@@ -65,7 +65,7 @@ class CloudNodeLifecycleController:
         message = f"Deleting node {name} because it does not exist in the cloud provider"
         self._events.event(reference, NORMAL, "DeletingNode", message)
         try:
-            await self._client.delete(name, options=Delete(uid=uid))
+            await self._client.delete(name, options=DeleteParameters(uid=uid))
         except errors.NotFound:
             return
 

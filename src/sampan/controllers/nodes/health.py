@@ -17,7 +17,7 @@ _KUBELET_CONDITIONS: Final = (READY, "MemoryPressure", "DiskPressure", "PIDPress
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Health:
+class NodeHealth:
     """The last observation of a node."""
 
     seen_at: float
@@ -34,24 +34,26 @@ def ready_status(node: Node) -> str:
     return condition_status(node.status.conditions, READY)
 
 
-def observe(last: Health | None, node: Node, lease: Lease | None, *, now: float, wall_offset: float = 0.0) -> Health:
+def observe(
+    last: NodeHealth | None, node: Node, lease: Lease | None, *, now: float, wall_offset: float = 0.0
+) -> NodeHealth:
     """Return the updated health from the node and its lease. `now` is monotonic time."""
     ready = find_condition(node.status.conditions, READY)
     heartbeat = ready.lastHeartbeatTime if ready is not None else None
     renewed = lease.spec.renewTime if lease is not None else None
     if last is None:
         seen_at = created_at(node, now, wall_offset) if ready is None and renewed is None else now
-        return Health(seen_at=seen_at, has_ready=ready is not None, heartbeat=heartbeat, renewed=renewed)
+        return NodeHealth(seen_at=seen_at, has_ready=ready is not None, heartbeat=heartbeat, renewed=renewed)
     # Any change counts, also a step back of the node's clock.
     is_renewed = renewed is not None and renewed != last.renewed
     has_posted = last.has_ready != (ready is not None) or heartbeat != last.heartbeat
     if not is_renewed and not has_posted:
         return last
     renewed = renewed if is_renewed else last.renewed
-    return Health(seen_at=now, has_ready=ready is not None, heartbeat=heartbeat, renewed=renewed)
+    return NodeHealth(seen_at=now, has_ready=ready is not None, heartbeat=heartbeat, renewed=renewed)
 
 
-def with_heartbeat(health: Health, now: float) -> Health:
+def with_heartbeat(health: NodeHealth, now: float) -> NodeHealth:
     """Return the health as if the node had just sent a heartbeat."""
     return replace(health, seen_at=now)
 

@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 _FULL_S = 10.0
 
 
-class Allocation:
+class PodCidrAllocation:
     """The pod CIDRs of nodes: those in the specs of the nodes, and those that were assigned and may not be in the cache
     yet."""
 
@@ -83,7 +83,7 @@ class NodeIpamController:
     name = "node-ipam-controller"
 
     def __init__(
-        self, *, client: Client, informers: InformerFactory, events: EventRecorder, allocation: Allocation
+        self, *, client: Client, informers: InformerFactory, events: EventRecorder, allocation: PodCidrAllocation
     ) -> None:
         self._client, self._events, self._allocation = client.for_kind(Node), events, allocation
         self._nodes = informers.for_kind(Node).lister
@@ -173,4 +173,4 @@ def _mask_size(network: Network, config: ControllerConfig) -> int:
 def make(context: ControllerContext) -> NodeIpamController | None:
     if not context.config.allocate_node_cidrs:
         return None
-    return context.build(NodeIpamController, allocation=Allocation(ranges_of(context.config)))
+    return context.build(NodeIpamController, allocation=PodCidrAllocation(ranges_of(context.config)))

@@ -20,7 +20,7 @@ from sampan.controllers.nodes import health
 from sampan.controllers.nodes.health import ready_status
 from sampan.controllers.nodes.pods import by_node, node_name, pod_condition_patch
 from sampan.controllers.nodes.taints import TaintWriter, diff_scheduling_taints, has_taint
-from sampan.controllers.nodes.zones import EXCLUDED, Rates, ZoneQueue, Zones, ZoneTransition, zone_of
+from sampan.controllers.nodes.zones import EXCLUDED, EvictionRates, ZoneQueue, Zones, ZoneTransition, zone_of
 from sampan.machinery import errors
 from sampan.machinery.client import Client, PatchType, Selection, resource_of
 from sampan.machinery.clock import Clock, wall_offset
@@ -84,7 +84,7 @@ class NodeLifecycleController:
         self._zones = Zones(_rates(config))
         self._known: dict[str, str] = {}
         """UIDs by name of the nodes at the last check."""
-        self._health: dict[str, health.Health] = {}
+        self._health: dict[str, health.NodeHealth] = {}
         self._marked: dict[str, set[str]] = {}
         """For each node that is not ready, the UIDs of the pods that need no marking as not ready: they were marked
         before, or the node was already not ready when this controller first saw it. If a live kubelet later posts
@@ -298,8 +298,8 @@ def _select_no_execute_taints(status: str) -> tuple[str, str]:
     return (NOT_READY, UNREACHABLE) if status == FALSE else (UNREACHABLE, NOT_READY)
 
 
-def _rates(config: ControllerConfig) -> Rates:
-    return Rates(
+def _rates(config: ControllerConfig) -> EvictionRates:
+    return EvictionRates(
         normal=config.node_eviction_rate,
         reduced=config.secondary_node_eviction_rate,
         large=config.large_cluster_size_threshold,

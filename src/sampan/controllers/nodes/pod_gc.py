@@ -18,7 +18,7 @@ from sampan.controllers.fan_out import for_each, raise_first
 from sampan.controllers.nodes.health import ready_status
 from sampan.controllers.nodes.pods import DISRUPTION_TARGET, by_node, pod_condition_patch
 from sampan.machinery import errors
-from sampan.machinery.client import Client, Delete, resource_of
+from sampan.machinery.client import Client, DeleteParameters, resource_of
 from sampan.machinery.clock import Clock
 from sampan.machinery.control_loop.controller import Watch
 from sampan.machinery.informer import InformerFactory
@@ -111,7 +111,7 @@ class PodGarbageCollectorController:
         try:
             if pod.status.phase not in _OVER:
                 await pods.patch(meta.name, self._build_failed_patch(doomed), meta.namespace, subresource="status")
-            await pods.delete(meta.name, meta.namespace, options=Delete(grace_period_s=0, uid=meta.uid))
+            await pods.delete(meta.name, meta.namespace, options=DeleteParameters(grace_period_s=0, uid=meta.uid))
         except errors.NotFound:
             return
 

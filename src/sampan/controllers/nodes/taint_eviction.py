@@ -25,19 +25,19 @@ REASON = "TaintManagerEviction"
 
 
 @dataclass(frozen=True, slots=True)
-class Eviction:
+class ScheduledEviction:
     uid: str
     """The UID of the pod, which distinguishes it from a later pod of the same name."""
     at: float
     is_done: bool = False
 
 
-Evictions = Mapping[NamespacedName, Eviction]
+Evictions = Mapping[NamespacedName, ScheduledEviction]
 
 
 @dataclass(slots=True)
 class EvictionPlan:
-    evictions: dict[NamespacedName, Eviction] = field(default_factory=dict)
+    evictions: dict[NamespacedName, ScheduledEviction] = field(default_factory=dict)
     """All scheduled evictions, including those due now."""
     cancelled: list[NamespacedName] = field(default_factory=list)
 
@@ -64,7 +64,7 @@ def plan(taints: Sequence[Taint], pods: Sequence[Pod], known: Evictions, now: fl
         if old is not None and old.uid == pod.metadata.uid and (old.is_done or seconds):
             result.evictions[key] = old
         elif seconds is not None:
-            result.evictions[key] = Eviction(pod.metadata.uid, now + seconds)
+            result.evictions[key] = ScheduledEviction(pod.metadata.uid, now + seconds)
     stays = {key for key, eviction in result.evictions.items() if eviction == known.get(key)}
     result.cancelled = [key for key, old in known.items() if key not in stays and not old.is_done and old.at > now]
     return result
@@ -78,7 +78,7 @@ class TaintEvictionController:
         self._nodes = informers.for_kind(Node).lister
         self._pods = informers.for_kind(Pod).lister
         self._pods.add_index(by_node)
-        self._known: dict[str, dict[NamespacedName, Eviction]] = {}
+        self._known: dict[str, dict[NamespacedName, ScheduledEviction]] = {}
         """Evictions by node: for nodes with NoExecute taints, and for deleted nodes with evictions still scheduled."""
         self.watches = (
             Watch(resource_of(Node), self._tainted_node_keys),
@@ -113,7 +113,7 @@ class TaintEvictionController:
         present = {key_of(pod) for pod in pods}
         return EvictionPlan({key: eviction for key, eviction in known.items() if key in present})
 
-    async def _evict(self, key: NamespacedName, evictions: dict[NamespacedName, Eviction]) -> None:
+    async def _evict(self, key: NamespacedName, evictions: dict[NamespacedName, ScheduledEviction]) -> None:
         self._record_event(key, f"Marking for deletion Pod {key}")
         try:
             pod = await self._client_pods.get(key.name, key.namespace)

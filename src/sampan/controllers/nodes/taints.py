@@ -22,7 +22,7 @@ from sampan.machinery import errors
 from sampan.machinery.client import Client, PatchType
 from sampan.machinery.clock import Clock
 
-_BY_CONDITION: Final[Mapping[tuple[str, str], str]] = {
+_TAINT_BY_CONDITION: Final[Mapping[tuple[str, str], str]] = {
     ("Ready", "False"): NOT_READY,
     ("Ready", "Unknown"): UNREACHABLE,
     ("MemoryPressure", "True"): MEMORY_PRESSURE,
@@ -30,7 +30,7 @@ _BY_CONDITION: Final[Mapping[tuple[str, str], str]] = {
     ("NetworkUnavailable", "True"): NETWORK_UNAVAILABLE,
     ("PIDPressure", "True"): PID_PRESSURE,
 }
-_OURS: Final = frozenset({*_BY_CONDITION.values(), UNSCHEDULABLE})
+_MANAGED_TAINTS: Final = frozenset({*_TAINT_BY_CONDITION.values(), UNSCHEDULABLE})
 
 
 def has_taint(taints: Iterable[Taint], key: str, effect: str) -> bool:
@@ -40,10 +40,10 @@ def has_taint(taints: Iterable[Taint], key: str, effect: str) -> bool:
 def diff_scheduling_taints(node: Node) -> tuple[list[str], list[str]]:
     """Return the keys of the NoSchedule taints to add according to the node's conditions, and of those to remove."""
     conditions = ((condition.type, condition.status) for condition in node.status.conditions)
-    desired = [_BY_CONDITION[pair] for pair in conditions if pair in _BY_CONDITION]
+    desired = [_TAINT_BY_CONDITION[pair] for pair in conditions if pair in _TAINT_BY_CONDITION]
     if node.spec.unschedulable:
         desired.append(UNSCHEDULABLE)
-    present = [taint.key for taint in node.spec.taints if taint.effect == NO_SCHEDULE and taint.key in _OURS]
+    present = [taint.key for taint in node.spec.taints if taint.effect == NO_SCHEDULE and taint.key in _MANAGED_TAINTS]
     return [key for key in desired if key not in present], [key for key in present if key not in desired]
 
 

@@ -22,7 +22,7 @@ class ZoneState(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rates:
+class EvictionRates:
     """Eviction rates in nodes per second, and the thresholds that select them."""
 
     normal: float
@@ -43,7 +43,7 @@ def zone_of(node: Node) -> tuple[str, str]:
     return region, zone
 
 
-def state_of(are_ready: Sequence[bool], rates: Rates) -> ZoneState:
+def state_of(are_ready: Sequence[bool], rates: EvictionRates) -> ZoneState:
     unready = len(are_ready) - sum(are_ready)
     if unready and unready == len(are_ready):
         return ZoneState.FULL
@@ -118,7 +118,7 @@ class Zone:
 class Zones:
     """All zones with their states and queues."""
 
-    def __init__(self, rates: Rates) -> None:
+    def __init__(self, rates: EvictionRates) -> None:
         self._rates = rates
         self._zones: dict[tuple[str, str], Zone] = {}
 

@@ -13,7 +13,7 @@ from sampan.api.values.times import parse_time
 
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 _PHASES = {PENDING: 0, "Unknown": 1, RUNNING: 2}
-_MOST_INT32 = 2**31
+_INT32_BOUND = 2**31
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ def deletion_cost(pod: Pod) -> int:
     number = parse_int64(text)
     if number is None or text[0] == "+" or (text[0] == "0" and text != "0"):
         return 0
-    return number if -_MOST_INT32 <= number < _MOST_INT32 else 0
+    return number if -_INT32_BOUND <= number < _INT32_BOUND else 0
 
 
 def deletion_order(pods: Iterable[Pod], *, related: Iterable[Pod] = (), now: float) -> list[Pod]:

@@ -19,7 +19,7 @@ EXPIRY_S = 300.0
 
 
 @dataclass(slots=True)
-class _Expected:
+class _ExpectedChanges:
     since: float
     creations: int = 0
     deletions: set[str] = field(default_factory=set)
@@ -34,12 +34,12 @@ class _Expected:
 class Expectations:
     def __init__(self, *, clock: Clock) -> None:
         self._clock = clock
-        self._expected: dict[Hashable, _Expected] = {}
+        self._expected: dict[Hashable, _ExpectedChanges] = {}
 
     def expect(self, key: Hashable, creations: int = 0, deletions: Iterable[str] = ()) -> None:
         """Replace the expectations of the owner: `creations` is the number of expected creations, `deletions` are the
         UIDs of the objects whose deletion is expected."""
-        self._expected[key] = _Expected(self._clock.monotonic(), creations, set(deletions))
+        self._expected[key] = _ExpectedChanges(self._clock.monotonic(), creations, set(deletions))
 
     def lower_creations(self, key: Hashable, count: int = 1) -> None:
         """Lower the expected creations because one was observed, or has failed."""
@@ -65,7 +65,7 @@ class Expectations:
             return None
         return expected.since + EXPIRY_S - self._clock.monotonic() + 0.001
 
-    def _has_expired(self, expected: _Expected) -> bool:
+    def _has_expired(self, expected: _ExpectedChanges) -> bool:
         return self._clock.monotonic() - expected.since > EXPIRY_S
 
     def forget(self, key: Hashable) -> None:

@@ -64,12 +64,12 @@ async def _run_step(step: Callable[[int], Awaitable[Any]], at: int) -> Exception
     return None
 
 
-FIRST_S, MOST_S = 1.0, 900.0
-_MANY = 1000
+INITIAL_BACKOFF_S, MAX_BACKOFF_S = 1.0, 900.0
+_MAX_FAILURES = 1000
 
 
 @dataclass(slots=True)
-class _Failure:
+class _PodFailure:
     pause_s: float
     at: float
 
@@ -77,9 +77,9 @@ class _Failure:
 class FailureBackoff:
     """The backoff of each key. All times are monotonic."""
 
-    def __init__(self, most_s: float = MOST_S) -> None:
+    def __init__(self, most_s: float = MAX_BACKOFF_S) -> None:
         self._most_s, self._forgotten_s = most_s, 2 * most_s
-        self._failures: dict[str, _Failure] = {}
+        self._failures: dict[str, _PodFailure] = {}
 
     def remaining_backoff_s(self, key: str, now: float) -> float:
         """Return the seconds until the failed pod with this key may be replaced."""
@@ -93,12 +93,12 @@ class FailureBackoff:
         failure = self._failures.get(key)
         if failure is None or now - failure.at > self._forgotten_s:
             self._forget(now)
-            self._failures[key] = _Failure(FIRST_S, now)
+            self._failures[key] = _PodFailure(INITIAL_BACKOFF_S, now)
         else:
             failure.pause_s, failure.at = min(2 * failure.pause_s, self._most_s), now
 
     def _forget(self, now: float) -> None:
-        if len(self._failures) >= _MANY:
+        if len(self._failures) >= _MAX_FAILURES:
             kept = {key: failure for key, failure in self._failures.items() if now - failure.at <= self._forgotten_s}
             self._failures = kept
 

@@ -24,7 +24,7 @@ from sampan.machinery.client import Client
 from sampan.machinery.copies import copy_of
 from sampan.machinery.informer import Lister
 
-_LONGEST_PREFIX = 223
+_MAX_PREFIX_LENGTH = 223
 _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 """There are no vowels, so that a hash does not form words."""
 _FNV_START, _FNV_PRIME, _32_BITS = 2166136261, 16777619, 0xFFFFFFFF
@@ -96,7 +96,7 @@ def template_hash(template: PodTemplateSpec, collisions: int | None) -> str:
 
 
 def revision_name(owner: str, hash: str) -> str:
-    return f"{owner[:_LONGEST_PREFIX]}-{hash}"
+    return f"{owner[:_MAX_PREFIX_LENGTH]}-{hash}"
 
 
 def new_revision(

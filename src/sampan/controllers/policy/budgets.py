@@ -18,12 +18,12 @@ unfulfilled DisruptionTarget condition is reset.
 """
 ALLOWED, TARGET = "DisruptionAllowed", "DisruptionTarget"
 SUFFICIENT, INSUFFICIENT, SYNC_FAILED = "SufficientPods", "InsufficientPods", "SyncFailed"
-_BY_KUBELET = "TerminationByKubelet"
-_ENDED = ("Succeeded", "Failed")
+_TERMINATION_BY_KUBELET = "TerminationByKubelet"
+_TERMINAL_PHASES = ("Succeeded", "Failed")
 
 
 @dataclass(frozen=True, slots=True)
-class Expectation:
+class ExpectedPods:
     pods: int
     healthy: int
 
@@ -33,15 +33,15 @@ def needs_scale(spec: PodDisruptionBudgetSpec) -> bool:
     return spec.maxUnavailable is not None or isinstance(spec.minAvailable, str)
 
 
-def expectation(spec: PodDisruptionBudgetSpec, pods: int, scale: int) -> Expectation:
+def expectation(spec: PodDisruptionBudgetSpec, pods: int, scale: int) -> ExpectedPods:
     """Return the expected and desired healthy pods. `scale` is the desired number of pods, `pods` the actual one."""
     if spec.maxUnavailable is not None:
-        return Expectation(scale, max(0, scale - scale_int_or_percent(spec.maxUnavailable, scale, round_up=True)))
+        return ExpectedPods(scale, max(0, scale - scale_int_or_percent(spec.maxUnavailable, scale, round_up=True)))
     if isinstance(spec.minAvailable, int):
-        return Expectation(pods, spec.minAvailable)
+        return ExpectedPods(pods, spec.minAvailable)
     if spec.minAvailable is not None:
-        return Expectation(scale, scale_int_or_percent(spec.minAvailable, scale, round_up=True))
-    return Expectation(0, 0)
+        return ExpectedPods(scale, scale_int_or_percent(spec.minAvailable, scale, round_up=True))
+    return ExpectedPods(0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ def _is_healthy(pod: Pod, granted: str | None, now: float) -> bool:
 
 
 def compute_status(
-    budget: PodDisruptionBudget, expected: Expectation, current: int, since: Mapping[str, str], now: str
+    budget: PodDisruptionBudget, expected: ExpectedPods, current: int, since: Mapping[str, str], now: str
 ) -> PodDisruptionBudgetStatus:
     """Return the new status. If no pods are expected, no disruption is allowed, so that new pods are not evicted before
     they are counted."""
@@ -125,10 +125,10 @@ def _condition(value: bool, reason: str, message: str, generation: int, now: str
 
 def stale_in_s(pod: Pod, now: float) -> float | None:
     """Return the seconds until the pod's DisruptionTarget condition must be reset: 0 for now, None for never."""
-    if pod.metadata.deletionTimestamp is not None or pod.status.phase in _ENDED:
+    if pod.metadata.deletionTimestamp is not None or pod.status.phase in _TERMINAL_PHASES:
         return None
     target = find_condition(pod.status.conditions, TARGET)
-    if target is None or target.status != "True" or target.reason == _BY_KUBELET:
+    if target is None or target.status != "True" or target.reason == _TERMINATION_BY_KUBELET:
         return None
     since = times.parse_time(target.lastTransitionTime) if target.lastTransitionTime else 0.0
     return max(0.0, since + EXPIRY_S - now)

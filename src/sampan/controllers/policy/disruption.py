@@ -22,7 +22,7 @@ from sampan.api.types.policy_v1 import PodDisruptionBudget
 from sampan.api.values import times
 from sampan.controllers.descriptor import ControllerContext
 from sampan.controllers.policy import budgets
-from sampan.controllers.policy.budgets import Expectation
+from sampan.controllers.policy.budgets import ExpectedPods
 from sampan.machinery import errors
 from sampan.machinery.client import Client, resource_of
 from sampan.machinery.client.codecs import codec_of, path_of
@@ -50,13 +50,13 @@ class ScaleError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Total:
+class ExpectedScale:
     scale: int
     unmanaged: Sequence[str]
     """The names of pods without a controller."""
 
 
-class Scales:
+class ScaleReader:
     kinds = (ReplicationController, ReplicaSet, Deployment, StatefulSet)
     """The kinds whose scale is read from informer caches. For other kinds the scale subresource is requested."""
 
@@ -69,7 +69,7 @@ class Scales:
             ("apps", "StatefulSet"): informers.for_kind(StatefulSet).lister,
         }
 
-    async def total(self, pods: Iterable[Pod]) -> Total:
+    async def total(self, pods: Iterable[Pod]) -> ExpectedScale:
         scales: dict[str, int] = {}
         unmanaged = []
         owners: set[str] = set()
@@ -81,7 +81,7 @@ class Scales:
                 owners.add(ref.uid)
                 uid, scale = await self._scale(ref, pod)
                 scales[uid] = scale
-        return Total(sum(scales.values()), unmanaged)
+        return ExpectedScale(sum(scales.values()), unmanaged)
 
     async def _scale(self, ref: OwnerReference, pod: Pod) -> OwnerScale:
         namespace = pod.metadata.namespace
@@ -150,7 +150,7 @@ class DisruptionController:
     name = "disruption-controller"
 
     def __init__(
-        self, *, client: Client, informers: InformerFactory, scales: Scales, events: EventRecorder, clock: Clock
+        self, *, client: Client, informers: InformerFactory, scales: ScaleReader, events: EventRecorder, clock: Clock
     ) -> None:
         self._budgets, self._pods = client.for_kind(PodDisruptionBudget), client.for_kind(Pod)
         self._scales, self._events, self._clock = scales, events, clock
@@ -217,7 +217,7 @@ class DisruptionController:
             self._events.event(budget, NORMAL, "NoPods", "No matching pods found")
         return pods
 
-    async def _compute_expectation(self, budget: PodDisruptionBudget, pods: Sequence[Pod]) -> Expectation:
+    async def _compute_expectation(self, budget: PodDisruptionBudget, pods: Sequence[Pod]) -> ExpectedPods:
         spec = budget.spec
         if not budgets.needs_scale(spec):
             return budgets.expectation(spec, len(pods), 0)
@@ -273,5 +273,5 @@ class DisruptionController:
 
 def make(context: ControllerContext) -> DisruptionController:
     client = context.client
-    scales = Scales(client=client, informers=context.informers, discover=Discovery(client).discover_served)
+    scales = ScaleReader(client=client, informers=context.informers, discover=Discovery(client).discover_served)
     return context.build(DisruptionController, client=client, scales=scales)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from sampan.api.types.core_v1 import Secret, ServiceAccount
 from sampan.controllers.descriptor import ControllerContext
 from sampan.machinery import errors
-from sampan.machinery.client import Client, Delete, Selection, resource_of
+from sampan.machinery.client import Client, DeleteParameters, Selection, resource_of
 from sampan.machinery.control_loop.controller import Watch
 from sampan.machinery.copies import copy_of
 from sampan.machinery.informer import InformerFactory
@@ -20,7 +20,7 @@ from sampan.machinery.pki.token_signer import TokenSigner
 
 TYPE = "kubernetes.io/service-account-token"
 NAME_KEY, UID_KEY = "kubernetes.io/service-account.name", "kubernetes.io/service-account.uid"
-OURS = Selection(fields=f"type={TYPE}")
+ACCOUNT_TOKEN_SELECTION = Selection(fields=f"type={TYPE}")
 ISSUER = "kubernetes/serviceaccount"
 _CA, _NAMESPACE, _TOKEN = "ca.crt", "namespace", "token"
 
@@ -98,11 +98,11 @@ class ServiceAccountTokenController:
     def __init__(self, *, client: Client, informers: InformerFactory, signer: TokenSigner, ca: bytes) -> None:
         self._accounts, self._secrets = client.for_kind(ServiceAccount), client.for_kind(Secret)
         self._known_accounts = informers.for_kind(ServiceAccount).lister
-        self._known_secrets = informers.for_kind(Secret, OURS).lister
+        self._known_secrets = informers.for_kind(Secret, ACCOUNT_TOKEN_SELECTION).lister
         self._signer, self._ca = signer, ca
         self.watches = (
             Watch(resource_of(ServiceAccount), _account_keys),
-            Watch(resource_of(Secret), _secret_keys, OURS),
+            Watch(resource_of(Secret), _secret_keys, ACCOUNT_TOKEN_SELECTION),
         )
 
     async def reconcile(self, key: AccountKey | SecretKey) -> None:
@@ -151,7 +151,7 @@ class ServiceAccountTokenController:
     async def _delete(self, secret: Secret) -> None:
         meta = secret.metadata
         try:
-            await self._secrets.delete(meta.name, meta.namespace, options=Delete(uid=meta.uid))
+            await self._secrets.delete(meta.name, meta.namespace, options=DeleteParameters(uid=meta.uid))
         except (errors.Conflict, errors.NotFound):
             return
 

@@ -15,7 +15,7 @@ from sampan.api.types.certificates_v1 import CertificateSigningRequest
 from sampan.api.types.core_v1 import ConfigMap, Secret
 from sampan.api.values.times import format_time, parse_time
 from sampan.machinery import errors
-from sampan.machinery.client import Client, Delete, Selection, resource_of
+from sampan.machinery.client import Client, DeleteParameters, Selection, resource_of
 from sampan.machinery.clock import Clock
 from sampan.machinery.control_loop.controller import Watch
 from sampan.machinery.copies import copy_of
@@ -27,7 +27,7 @@ USER_PREFIX = "system:bootstrap:"
 """The prefix of the name of a user that authenticates with a bootstrap token. The id of the token follows it."""
 ONE_USE_GROUP = "system:bootstrappers:sampan:one-use"
 """The group of users whose token is valid for one client certificate."""
-OURS = Selection(namespace=NAMESPACE, fields=f"type={TYPE}")
+BOOTSTRAP_TOKEN_SELECTION = Selection(namespace=NAMESPACE, fields=f"type={TYPE}")
 _NAME = re.compile(r"bootstrap-token-([a-z0-9]{6})")
 
 
@@ -60,10 +60,10 @@ class TokenCleanerController:
     def __init__(self, *, client: Client, informers: InformerFactory, clock: Clock) -> None:
         self._secrets, self._known, self._clock = (
             client.for_kind(Secret),
-            informers.for_kind(Secret, OURS).lister,
+            informers.for_kind(Secret, BOOTSTRAP_TOKEN_SELECTION).lister,
             clock,
         )
-        self.watches = (Watch(resource_of(Secret), lambda secret: (key_of(secret),), OURS),)
+        self.watches = (Watch(resource_of(Secret), lambda secret: (key_of(secret),), BOOTSTRAP_TOKEN_SELECTION),)
 
     async def reconcile(self, key: NamespacedName) -> float | None:
         secret = self._known.get_by_key(key)
@@ -73,13 +73,13 @@ class TokenCleanerController:
         if remaining_s > 0:
             return None if remaining_s == float("inf") else remaining_s
         try:
-            await self._secrets.delete(key.name, key.namespace, options=Delete(uid=secret.metadata.uid))
+            await self._secrets.delete(key.name, key.namespace, options=DeleteParameters(uid=secret.metadata.uid))
         except (errors.NotFound, errors.Conflict):
             return None
         return None
 
 
-_USED_BY = "used-by"
+_USED_BY_KEY = "used-by"
 _GRACE_S = 60.0
 """Seconds for which a used token still authenticates, so that its user can fetch the certificate."""
 
@@ -109,13 +109,13 @@ class OneUseTokens:
             secret = await self._secrets.get(name, NAMESPACE)
         except errors.NotFound:
             return False
-        if (used_by := text_of(secret, _USED_BY)) or expires_in_s(secret, self._clock.now()) <= 0:
+        if (used_by := text_of(secret, _USED_BY_KEY)) or expires_in_s(secret, self._clock.now()) <= 0:
             return used_by == request.metadata.uid
         claimed = copy_of(secret)
         ends = min(self._clock.now() + expires_in_s(secret, self._clock.now()), self._clock.now() + _GRACE_S)
         claimed.data = {
             **secret.data,
-            _USED_BY: request.metadata.uid.encode(),
+            _USED_BY_KEY: request.metadata.uid.encode(),
             "expiration": format_time(int(ends)).encode(),
         }
         await self._secrets.update(claimed)
@@ -159,11 +159,11 @@ class BootstrapSignerController:
         self._maps, self._clock = client.for_kind(ConfigMap), clock
         self._known, self._secrets = (
             informers.for_kind(ConfigMap, _THE_MAP).lister,
-            informers.for_kind(Secret, OURS).lister,
+            informers.for_kind(Secret, BOOTSTRAP_TOKEN_SELECTION).lister,
         )
         self.watches = (
             Watch(resource_of(ConfigMap), _cluster_info_keys, _THE_MAP),
-            Watch(resource_of(Secret), _cluster_info_keys, OURS),
+            Watch(resource_of(Secret), _cluster_info_keys, BOOTSTRAP_TOKEN_SELECTION),
         )
 
     async def reconcile(self, key: str) -> float | None:

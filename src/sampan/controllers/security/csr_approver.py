@@ -150,10 +150,14 @@ class Recognizer(NamedTuple):
     message: str
 
 
-_OWN = Recognizer("selfnodeclient", "Auto approving self kubelet client certificate after SubjectAccessReview.")
-_ANY = Recognizer("nodeclient", "Auto approving kubelet client certificate after SubjectAccessReview.")
-_OWN_SERVER = Recognizer("selfnodeserver", "Auto approving self kubelet server certificate after SubjectAccessReview.")
-_ANY_SERVER = Recognizer("nodeserver", "Auto approving kubelet server certificate after SubjectAccessReview.")
+_SELF_NODE_CLIENT = Recognizer(
+    "selfnodeclient", "Auto approving self kubelet client certificate after SubjectAccessReview."
+)
+_NODE_CLIENT = Recognizer("nodeclient", "Auto approving kubelet client certificate after SubjectAccessReview.")
+_SELF_NODE_SERVER = Recognizer(
+    "selfnodeserver", "Auto approving self kubelet server certificate after SubjectAccessReview."
+)
+_NODE_SERVER = Recognizer("nodeserver", "Auto approving kubelet server certificate after SubjectAccessReview.")
 """The recognizer for serving certificates of kubelets.
 
 Kubernetes does not approve such certificates. This controller approves a request without IP addresses whose only DNS
@@ -168,9 +172,9 @@ def is_open(request: CertificateSigningRequest) -> bool:
 def find_recognizers(request: CertificateSigningRequest, requested: RequestedCertificate) -> Iterator[Recognizer]:
     spec = request.spec
     if spec.signerName == KUBELET_CLIENT:
-        own, other = _OWN, _ANY
+        own, other = _SELF_NODE_CLIENT, _NODE_CLIENT
     elif spec.signerName == KUBELET_SERVING and _names_no_address(requested):
-        own, other = _OWN_SERVER, _ANY_SERVER
+        own, other = _SELF_NODE_SERVER, _NODE_SERVER
     else:
         return
     if SIGNERS[spec.signerName](requested, spec.usages):

@@ -13,7 +13,7 @@ from sampan.machinery.informer import InformerFactory
 from sampan.machinery.object_key import NamespacedName, key_of
 
 _DONE_S, _PENDING_S = 3600.0, 24 * 3600.0
-_WITHOUT_MARGIN_S = 1.0
+_TIMESTAMP_MARGIN_S = 1.0
 """Seconds that are added to each wait, because API timestamps have a resolution of one second."""
 
 
@@ -66,7 +66,7 @@ class CsrCleanerController:
             return None
         remaining_s = expires_in_s(request, self._clock.now())
         if remaining_s >= 0:
-            return None if remaining_s == float("inf") else remaining_s + _WITHOUT_MARGIN_S
+            return None if remaining_s == float("inf") else remaining_s + _TIMESTAMP_MARGIN_S
         try:
             await self._requests.delete(key.name)
         except errors.NotFound:

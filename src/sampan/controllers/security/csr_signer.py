@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 
 _BACKDATED_S = 300
 """Seconds by which certificates are backdated to allow for clock skew."""
-_SHORT_S = 8 * 3600
+_MIN_SHORTENED_LIFETIME_S = 8 * 3600
 """Certificates with a shorter lifetime, in seconds, are not shortened by the backdating."""
-_SHORTEST_S = 600
+_MIN_LIFETIME_S = 600
 _USAGES = {
     "signing": "digital_signature",
     "digital signature": "digital_signature",
@@ -73,7 +73,7 @@ class CannotSign(ValueError):
 
 def lifetime_s(asked_s: int | None, most_s: float) -> float:
     """Return the lifetime of a certificate: the requested one within bounds."""
-    return most_s if asked_s is None else max(min(asked_s, most_s), min(_SHORTEST_S, most_s))
+    return most_s if asked_s is None else max(min(asked_s, most_s), min(_MIN_LIFETIME_S, most_s))
 
 
 def span(lifetime_s: float, ca_end: datetime, now: float) -> tuple[datetime, datetime]:
@@ -81,12 +81,12 @@ def span(lifetime_s: float, ca_end: datetime, now: float) -> tuple[datetime, dat
     at = datetime.fromtimestamp(now, UTC)
     if at >= ca_end:
         raise CannotSign(f"refusing to sign a certificate that expired in the past: NotAfter={ca_end}")
-    lost_s = 0 if lifetime_s < _SHORT_S else _BACKDATED_S
+    lost_s = 0 if lifetime_s < _MIN_SHORTENED_LIFETIME_S else _BACKDATED_S
     return at - timedelta(seconds=_BACKDATED_S), min(at + timedelta(seconds=lifetime_s - lost_s), ca_end)
 
 
 @dataclass(frozen=True, slots=True)
-class Authority:
+class CertificateAuthority:
     """A CA whose files are read for each certificate, as they may be replaced."""
 
     certificate: Path
@@ -151,7 +151,9 @@ def is_due(request: CertificateSigningRequest) -> bool:
     return has_condition(request, APPROVED) and not has_condition(request, DENIED) and not failed
 
 
-def sign_or_fail(request: CertificateSigningRequest, authority: Authority, now: float) -> CertificateSigningRequest:
+def sign_or_fail(
+    request: CertificateSigningRequest, authority: CertificateAuthority, now: float
+) -> CertificateSigningRequest:
     """Return a copy with the certificate, or with a Failed condition if the signer rejects the request."""
     csr, spec, result = read(request), request.spec, copy_of(request)
     if error := SIGNERS[spec.signerName](parse_requested_certificate(csr), spec.usages):
@@ -172,7 +174,12 @@ class CsrSigningController:
     name = "certificatesigningrequest-signing-controller"
 
     def __init__(
-        self, *, client: Client, informers: InformerFactory, clock: Clock, authorities: Mapping[str, Authority]
+        self,
+        *,
+        client: Client,
+        informers: InformerFactory,
+        clock: Clock,
+        authorities: Mapping[str, CertificateAuthority],
     ) -> None:
         """Create the controller; `authorities` maps signer names to CAs."""
         self._requests, self._clock = client.for_kind(CertificateSigningRequest), clock
@@ -195,13 +202,13 @@ class CsrSigningController:
             return
 
 
-def authorities_of(config: ControllerConfig) -> dict[str, Authority]:
+def authorities_of(config: ControllerConfig) -> dict[str, CertificateAuthority]:
     pair, most_s = (
         (config.cluster_signing_cert_file, config.cluster_signing_key_file),
         config.cluster_signing_duration_s,
     )
     files = config.cluster_signing_files or (dict.fromkeys(SIGNERS, pair) if all(pair) else {})
-    return {signer: Authority(Path(cert), Path(key), most_s) for signer, (cert, key) in files.items()}
+    return {signer: CertificateAuthority(Path(cert), Path(key), most_s) for signer, (cert, key) in files.items()}
 
 
 def make(context: ControllerContext) -> CsrSigningController | None:

@@ -12,9 +12,9 @@ from sampan.api.semantics.pod_references import secret_names
 from sampan.api.types.core_v1 import ConfigMap, Pod, Secret, ServiceAccount
 from sampan.api.values.times import parse_time
 from sampan.controllers.descriptor import ControllerContext
-from sampan.controllers.security.account_tokens import NAME_KEY, OURS, UID_KEY
+from sampan.controllers.security.account_tokens import ACCOUNT_TOKEN_SELECTION, NAME_KEY, UID_KEY
 from sampan.machinery import errors
-from sampan.machinery.client import Client, Delete, PatchType, resource_of
+from sampan.machinery.client import Client, DeleteParameters, PatchType, resource_of
 from sampan.machinery.clock import Clock
 from sampan.machinery.control_loop.controller import Watch
 from sampan.machinery.informer import InformerFactory
@@ -61,12 +61,12 @@ class LegacyTokenCleanerController:
 
     def __init__(self, *, client: Client, informers: InformerFactory, clock: Clock, unused_s: float) -> None:
         self._secrets, self._maps = client.for_kind(Secret), client.for_kind(ConfigMap)
-        self._known = informers.for_kind(Secret, OURS).lister
+        self._known = informers.for_kind(Secret, ACCOUNT_TOKEN_SELECTION).lister
         self._accounts, self._pods = informers.for_kind(ServiceAccount).lister, informers.for_kind(Pod).lister
         self._clock, self._unused_s = clock, unused_s
         self.watches = (
             Watch(resource_of(ServiceAccount)),
-            Watch(resource_of(Secret), selection=OURS),
+            Watch(resource_of(Secret), selection=ACCOUNT_TOKEN_SELECTION),
             Watch(resource_of(Pod)),
         )
 
@@ -100,7 +100,7 @@ class LegacyTokenCleanerController:
             if read_day(invalid_since) is None:
                 await self._mark(secret, day_of(now))
             elif invalid_since < day_of(since):
-                options = Delete(resource_version=meta.resourceVersion)
+                options = DeleteParameters(resource_version=meta.resourceVersion)
                 await self._secrets.delete(meta.name, meta.namespace, options=options)
         except (errors.Conflict, errors.NotFound):
             return

@@ -33,7 +33,7 @@ MANAGED_BY: Final = "endpoints.kubernetes.io/managed-by"
 MANAGER: Final = "endpoint-controller"
 OVER_CAPACITY: Final = "endpoints.kubernetes.io/over-capacity"
 _LEADER: Final = "control-plane.alpha.kubernetes.io/leader"
-_CREATION_PATIENCE_S = 1.0
+_CREATION_TIMEOUT_S = 1.0
 """How long created Endpoints are awaited in the cache before they are created again."""
 
 
@@ -138,7 +138,7 @@ class EndpointsController:
         if present is None and key in self._created:
             self._created.discard(key)  # another client may have deleted the Endpoints before the cache showed them
             self._deferred.add(key)
-            return _CREATION_PATIENCE_S
+            return _CREATION_TIMEOUT_S
         endpoints = build_endpoints(service, pods, present, self._times.compute_trigger_time(service, pods))
         if endpoints is not None:
             await self._write(endpoints, is_new=present is None)

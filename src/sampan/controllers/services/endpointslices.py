@@ -14,8 +14,8 @@ from sampan.controllers.namespace_phase import is_namespace_terminating
 from sampan.controllers.services.pods import Add, PodFeed, TriggerTimes, pods_of, takes_pods
 from sampan.controllers.services.slice_content import (
     MANAGER,
-    Content,
-    Packing,
+    SliceChanges,
+    SliceContent,
     belongs_to_another,
     desired_endpoints,
     families_of,
@@ -47,14 +47,14 @@ def by_service(obj: Any) -> Iterable[Hashable]:
 
 
 def plan(
-    service: Service, existing: Sequence[EndpointSlice], packings: dict[str, Packing], changed_at: str
+    service: Service, existing: Sequence[EndpointSlice], packings: dict[str, SliceChanges], changed_at: str
 ) -> SlicePlan:
     """Return the writes that make the slices match the packing of each address family and the service's labels."""
     changes, labels = SlicePlan(), labels_of(service)
     for family, packing in packings.items():
         contents = [*packing.changed, *packing.new]
         contents += [
-            Content(endpoint_slice, endpoint_slice.ports or [], endpoint_slice.endpoints or [])
+            SliceContent(endpoint_slice, endpoint_slice.ports or [], endpoint_slice.endpoints or [])
             for endpoint_slice in packing.same
             if endpoint_slice.metadata.labels != labels
         ]
@@ -139,7 +139,7 @@ class EndpointSliceController:
             for endpoint_slice in self._slices.find(by_service, key)
             if endpoint_slice.metadata.deletionTimestamp is None and not belongs_to_another(endpoint_slice, service)
         ]
-        packings: dict[str, Packing] = {}
+        packings: dict[str, SliceChanges] = {}
         for family in families_of(service):
             desired = desired_endpoints(service, pods, family, self._nodes.get)
             for name in desired.missing_nodes:
@@ -158,7 +158,7 @@ class EndpointSliceController:
             else:
                 return
             self._writes.record_write(key, written, self._slices.get_by_key(key_of(written)))
-            self._trace.note_endpoints(before, written, f"{written.metadata.name} of service {key.name}")
+            self._trace.record_endpoints(before, written, f"{written.metadata.name} of service {key.name}")
 
         async def delete(endpoint_slice: EndpointSlice) -> None:
             try:

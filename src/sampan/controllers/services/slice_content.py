@@ -137,7 +137,7 @@ def _hints(distribution: str | None, endpoint: Endpoint) -> EndpointHints | None
 
 
 @dataclass(slots=True)
-class Content:
+class SliceContent:
     """The desired content of an existing or a new slice."""
 
     existing: EndpointSlice | None
@@ -146,13 +146,13 @@ class Content:
 
 
 @dataclass(slots=True)
-class Packing:
+class SliceChanges:
     same: list[EndpointSlice] = field(default_factory=list)
-    changed: list[Content] = field(default_factory=list)
-    new: list[Content] = field(default_factory=list)
+    changed: list[SliceContent] = field(default_factory=list)
+    new: list[SliceContent] = field(default_factory=list)
     unneeded: list[EndpointSlice] = field(default_factory=list)
 
-    def __iadd__(self, other: Packing) -> Packing:
+    def __iadd__(self, other: SliceChanges) -> SliceChanges:
         self.same += other.same
         self.changed += other.changed
         self.new += other.new
@@ -160,12 +160,12 @@ class Packing:
         return self
 
 
-def pack(existing: Sequence[EndpointSlice], groups: Mapping[PortsKey, PortGroup], most: int) -> Packing:
+def pack(existing: Sequence[EndpointSlice], groups: Mapping[PortsKey, PortGroup], most: int) -> SliceChanges:
     """Pack the slices of one address family. Without endpoints, one slice without endpoints and ports remains."""
     by_ports: dict[PortsKey, list[EndpointSlice]] = {}
     for endpoint_slice in existing:
         by_ports.setdefault(ports_key(endpoint_slice.ports or ()), []).append(endpoint_slice)
-    packing = Packing()
+    packing = SliceChanges()
     for key, group in groups.items():
         packing += _pack_group(by_ports.pop(key, ()), group, most)
     packing.unneeded += [endpoint_slice for slices in by_ports.values() for endpoint_slice in slices]
@@ -174,18 +174,18 @@ def pack(existing: Sequence[EndpointSlice], groups: Mapping[PortsKey, PortGroup]
     return _reuse_slices(packing)
 
 
-def _keep_placeholder(packing: Packing) -> None:
+def _keep_placeholder(packing: SliceChanges) -> None:
     placeholder = next(
         (candidate for candidate in packing.unneeded if not candidate.endpoints and not candidate.ports), None
     )
     if placeholder is None:
-        packing.new.append(Content(None, [], []))
+        packing.new.append(SliceContent(None, [], []))
     else:
         packing.unneeded.remove(placeholder)
         packing.same.append(placeholder)
 
 
-def _reuse_slices(packing: Packing) -> Packing:
+def _reuse_slices(packing: SliceChanges) -> SliceChanges:
     """Reuse slices to be deleted for new content."""
     while packing.new and packing.unneeded:
         content = packing.new.pop()
@@ -194,8 +194,8 @@ def _reuse_slices(packing: Packing) -> Packing:
     return packing
 
 
-def _pack_group(existing: Sequence[EndpointSlice], group: PortGroup, most: int) -> Packing:
-    waiting, packing = dict(group.endpoints), Packing()
+def _pack_group(existing: Sequence[EndpointSlice], group: PortGroup, most: int) -> SliceChanges:
+    waiting, packing = dict(group.endpoints), SliceChanges()
     for endpoint_slice in existing:
         kept = _take_desired_endpoints(endpoint_slice, waiting)
         if not kept:
@@ -203,7 +203,7 @@ def _pack_group(existing: Sequence[EndpointSlice], group: PortGroup, most: int) 
         elif kept == endpoint_slice.endpoints:
             packing.same.append(endpoint_slice)
         else:
-            packing.changed.append(Content(endpoint_slice, endpoint_slice.ports or [], kept))
+            packing.changed.append(SliceContent(endpoint_slice, endpoint_slice.ports or [], kept))
     for content in packing.changed:
         _fill(content, waiting, most)
     while waiting:
@@ -219,12 +219,12 @@ def _take_desired_endpoints(endpoint_slice: EndpointSlice, waiting: dict[Identit
     ]
 
 
-def _fill(content: Content, waiting: dict[Identity, Endpoint], most: int) -> None:
+def _fill(content: SliceContent, waiting: dict[Identity, Endpoint], most: int) -> None:
     while waiting and len(content.endpoints) < most:
         content.endpoints.append(waiting.pop(next(iter(waiting))))
 
 
-def _take_fullest_with_room(packing: Packing, needed: int, most: int) -> Content | None:
+def _take_fullest_with_room(packing: SliceChanges, needed: int, most: int) -> SliceContent | None:
     """Move the fullest unchanged slice with room for all remaining endpoints to the changed ones and return it."""
     fitting = [
         endpoint_slice for endpoint_slice in packing.same if len(endpoint_slice.endpoints or ()) + needed <= most
@@ -233,12 +233,12 @@ def _take_fullest_with_room(packing: Packing, needed: int, most: int) -> Content
         return None
     best = max(fitting, key=lambda endpoint_slice: len(endpoint_slice.endpoints or ()))
     packing.same.remove(best)
-    packing.changed.append(Content(best, best.ports or [], list(best.endpoints or ())))
+    packing.changed.append(SliceContent(best, best.ports or [], list(best.endpoints or ())))
     return packing.changed[-1]
 
 
-def _add_content(packing: Packing, ports: list[EndpointPort]) -> Content:
-    packing.new.append(Content(None, ports, []))
+def _add_content(packing: SliceChanges, ports: list[EndpointPort]) -> SliceContent:
+    packing.new.append(SliceContent(None, ports, []))
     return packing.new[-1]
 
 
@@ -254,7 +254,7 @@ def name_prefix(name: str) -> str:
 
 
 def slice_of(
-    service: Service, family: str, content: Content, labels: Mapping[str, str], changed_at: str
+    service: Service, family: str, content: SliceContent, labels: Mapping[str, str], changed_at: str
 ) -> EndpointSlice:
     """Return the object to write: a new slice, or the existing one with new content."""
     existing = content.existing

@@ -14,10 +14,10 @@ from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.api.types.storage_v1 import VolumeAttachment, VolumeAttachmentSource, VolumeAttachmentSpec
 
 MANAGED = "volumes.kubernetes.io/controller-managed-attach-detach"
-PATIENCE_S = 360.0
+UNMOUNT_TIMEOUT_S = 360.0
 """Seconds after which a volume is detached from a node that is not ready although it may still be mounted."""
-_MANY = ("ReadWriteMany", "ReadOnlyMany")
-_ENDED = ("Succeeded", "Failed")
+_MULTI_NODE_ACCESS_MODES = ("ReadWriteMany", "ReadOnlyMany")
+_TERMINAL_PHASES = ("Succeeded", "Failed")
 
 
 def unique_name(volume: PersistentVolume) -> str:
@@ -43,11 +43,11 @@ def attachment(volume: PersistentVolume, node: str) -> VolumeAttachment:
 
 def may_be_shared(volume: PersistentVolume) -> bool:
     modes = volume.spec.accessModes
-    return not modes or any(mode in _MANY for mode in modes)
+    return not modes or any(mode in _MULTI_NODE_ACCESS_MODES for mode in modes)
 
 
 def needs_volumes(pod: Pod) -> bool:
-    if pod.status.phase in _ENDED:
+    if pod.status.phase in _TERMINAL_PHASES:
         return False
     running = any(
         status.state is not None and status.state.running is not None for status in pod.status.containerStatuses
@@ -103,7 +103,7 @@ def plan(
         else:
             keeps = node is not None and not may_detach(node, name, waiting_s.get(name, 0.0))
             if keeps:
-                result.again_s = max(1.0, PATIENCE_S - waiting_s.get(name, 0.0))
+                result.again_s = max(1.0, UNMOUNT_TIMEOUT_S - waiting_s.get(name, 0.0))
             else:
                 result.detach.append(volume_attachment)
         if keeps and volume_attachment.status.attached and volume_attachment.metadata.deletionTimestamp is None:
@@ -120,7 +120,7 @@ def may_detach(node: Node, name: str, waited_s: float) -> bool:
         return True
     if any(taint.key == OUT_OF_SERVICE for taint in node.spec.taints):
         return True
-    return not is_ready(node) and waited_s >= PATIENCE_S
+    return not is_ready(node) and waited_s >= UNMOUNT_TIMEOUT_S
 
 
 def multi_attach_message(want: DesiredAttachment, pod: Pod, others: Iterable[Pod]) -> str:

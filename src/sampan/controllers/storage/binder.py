@@ -11,9 +11,9 @@ from sampan.api.types.storage_v1 import StorageClass
 from sampan.controllers.descriptor import ControllerContext
 from sampan.controllers.storage import binding_decisions
 from sampan.controllers.storage.binding_decisions import EventText
-from sampan.controllers.storage.plugins import HostPath, LocalPath, Plugins, VolumeError
+from sampan.controllers.storage.plugins import HostPath, LocalPath, ProvisionerPlugins, VolumeError
 from sampan.controllers.storage.provisioner import Provisioner, VolumeReclaimer
-from sampan.controllers.storage.writes import Writes
+from sampan.controllers.storage.writes import BindingWriter
 from sampan.machinery import errors
 from sampan.machinery.client import Client, resource_of
 from sampan.machinery.control_loop.controller import Watch
@@ -39,7 +39,7 @@ from sampan.machinery.volumes import (
     waits_for_consumer,
 )
 
-_ENDED = ("Succeeded", "Failed")
+_TERMINAL_PHASES = ("Succeeded", "Failed")
 
 
 class ClaimKey(NamedTuple):
@@ -84,7 +84,9 @@ def _keys_of_claim(claim: PersistentVolumeClaim) -> Iterable[Hashable]:
 class PersistentVolumeBinderController:
     name = "persistentvolume-binder-controller"
 
-    def __init__(self, *, client: Client, informers: InformerFactory, events: EventRecorder, plugins: Plugins) -> None:
+    def __init__(
+        self, *, client: Client, informers: InformerFactory, events: EventRecorder, plugins: ProvisionerPlugins
+    ) -> None:
         self._claims, self._volumes = (
             informers.for_kind(PersistentVolumeClaim).lister,
             informers.for_kind(PersistentVolume).lister,
@@ -94,7 +96,7 @@ class PersistentVolumeBinderController:
             self._volumes.add_index(index)
         self._claims.add_index(_unbound_by_class)
         self._pods.add_index(by_claim)
-        self._writes = Writes(client=client, events=events)
+        self._writes = BindingWriter(client=client, events=events)
         nodes, activity = informers.for_kind(Node).lister, informers.activity
         self._provisioning = Provisioner(writes=self._writes, plugins=plugins, nodes=nodes, activity=activity)
         self._reclaiming = VolumeReclaimer(writes=self._writes, plugins=plugins, activity=activity)
@@ -143,18 +145,18 @@ class PersistentVolumeBinderController:
             return
         decision = self._decide_claim(claim)
         match decision:
-            case binding_decisions.BindClaim(volume):
+            case binding_decisions.BindDecision(volume):
                 await self._bind(volume, claim)
-            case binding_decisions.TakeClass(name):
+            case binding_decisions.AssignClassDecision(name):
                 changed = copy_of(claim)
                 changed.spec.storageClassName = name
                 await self._writes.claims.update(changed)
-            case binding_decisions.Provision():
+            case binding_decisions.ProvisionDecision():
                 await self._provisioning.provision(claim, self._classes.get(class_of_claim(claim)))
-            case binding_decisions.Lose(word):
+            case binding_decisions.LoseDecision(word):
                 if claim.status.phase != LOST:
                     self._writes.record_event(await self._writes.claim_in(claim, LOST), word)
-            case binding_decisions.Wait():
+            case binding_decisions.WaitDecision():
                 await self._wait(claim, decision)
 
     def _decide_claim(self, claim: PersistentVolumeClaim) -> binding_decisions.ClaimDecision:
@@ -191,7 +193,7 @@ class PersistentVolumeBinderController:
         if shown is None or shown.spec.claimRef is not None:
             self._unavailable.pop(name, None)
 
-    async def _wait(self, claim: PersistentVolumeClaim, decision: binding_decisions.Wait) -> None:
+    async def _wait(self, claim: PersistentVolumeClaim, decision: binding_decisions.WaitDecision) -> None:
         word = self._make_consumer_event(claim) if decision.for_consumer else decision.word
         if word is not None:
             self._writes.record_event(claim, word)
@@ -200,7 +202,7 @@ class PersistentVolumeBinderController:
         await self._writes.claim_in(claim, PENDING)
 
     def _make_consumer_event(self, claim: PersistentVolumeClaim) -> EventText:
-        pods = [pod for pod in self._pods.find(by_claim, key_of(claim)) if pod.status.phase not in _ENDED]
+        pods = [pod for pod in self._pods.find(by_claim, key_of(claim)) if pod.status.phase not in _TERMINAL_PHASES]
         names = [pod.metadata.name for pod in pods if not pod.spec.nodeName]
         if not names:
             return EventText(NORMAL, "WaitForFirstConsumer", "waiting for first consumer to be created before binding")
@@ -217,15 +219,15 @@ class PersistentVolumeBinderController:
             volume = await self._reclaiming.remove_deletion_finalizer(volume)
         claim = await self._claim_of(volume)
         match binding_decisions.on_volume(volume, claim):
-            case binding_decisions.Offer():
+            case binding_decisions.OfferDecision():
                 await self._writes.volume_in(volume, AVAILABLE)
-            case binding_decisions.Keep():
+            case binding_decisions.KeepDecision():
                 await self._writes.volume_in(volume, BOUND)
-            case binding_decisions.Reclaim():
+            case binding_decisions.ReclaimDecision():
                 await self._reclaiming.reclaim(volume)
-            case binding_decisions.Unbind():
+            case binding_decisions.UnbindDecision():
                 await self._writes.unbind(volume)
-            case binding_decisions.LookAtClaim(mismatch=True):
+            case binding_decisions.SyncClaimDecision(mismatch=True):
                 self._record_mismatch(volume, claim)
 
     async def _claim_of(self, volume: PersistentVolume) -> PersistentVolumeClaim | None:
@@ -257,5 +259,5 @@ class PersistentVolumeBinderController:
 def make(context: ControllerContext) -> PersistentVolumeBinderController:
     config = context.config
     host_path = HostPath(provisions=config.enable_hostpath_provisioner)
-    plugins = Plugins([LocalPath(root=config.local_volume_root), host_path])
+    plugins = ProvisionerPlugins([LocalPath(root=config.local_volume_root), host_path])
     return context.build(PersistentVolumeBinderController, plugins=plugins)

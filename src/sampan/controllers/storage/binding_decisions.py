@@ -17,7 +17,7 @@ from sampan.machinery.volumes import (
     names_class,
 )
 
-NOTHING_SUITS = "no persistent volumes available for this claim and no storage class is set"
+NO_VOLUME_MESSAGE = "no persistent volumes available for this claim and no storage class is set"
 NO_REFERENCE = "Bound claim has lost reference to PersistentVolume. Data on the volume is lost!"
 NO_VOLUME = "Bound claim has lost its PersistentVolume. Data on the volume is lost!"
 MISBOUND = "Two claims are bound to the same volume, this one is bound incorrectly"
@@ -33,12 +33,12 @@ class EventText:
 
 
 @dataclass(frozen=True, slots=True)
-class BindClaim:
+class BindDecision:
     volume: PersistentVolume
 
 
 @dataclass(frozen=True, slots=True)
-class Wait:
+class WaitDecision:
     """The decision that the claim stays Pending."""
 
     word: EventText | None = None
@@ -48,21 +48,21 @@ class Wait:
 
 
 @dataclass(frozen=True, slots=True)
-class Lose:
+class LoseDecision:
     word: EventText
 
 
 @dataclass(frozen=True, slots=True)
-class TakeClass:
+class AssignClassDecision:
     name: str
 
 
 @dataclass(frozen=True, slots=True)
-class Provision:
+class ProvisionDecision:
     pass
 
 
-ClaimDecision = BindClaim | Wait | Lose | TakeClass | Provision
+ClaimDecision = BindDecision | WaitDecision | LoseDecision | AssignClassDecision | ProvisionDecision
 
 
 def on_new_claim(
@@ -73,76 +73,86 @@ def on_new_claim(
     `match` is the best matching volume. `waits` is true if the storage class waits for the first consumer.
     """
     if match is not None:
-        return BindClaim(match)
+        return BindDecision(match)
     if not names_class(claim) and default is not None:
-        return TakeClass(default.metadata.name)
+        return AssignClassDecision(default.metadata.name)
     if waits and not has_node(claim):
-        return Wait(for_consumer=True)
-    return Provision() if class_of_claim(claim) else Wait(EventText(NORMAL, "FailedBinding", NOTHING_SUITS))
+        return WaitDecision(for_consumer=True)
+    return (
+        ProvisionDecision()
+        if class_of_claim(claim)
+        else WaitDecision(EventText(NORMAL, "FailedBinding", NO_VOLUME_MESSAGE))
+    )
 
 
 def on_naming_claim(claim: PersistentVolumeClaim, volume: PersistentVolume | None) -> ClaimDecision:
     """Decide about a claim that names a volume but is not bound to it yet; `volume` is None if it does not exist."""
     if volume is None:
-        return Wait()
+        return WaitDecision()
     name = volume.metadata.name
     if volume.spec.claimRef is None:
         if reason := explain_mismatch(volume, claim):
-            return Wait(EventText(WARNING, "VolumeMismatch", f'Cannot bind to requested volume "{name}": {reason}'))
-        return BindClaim(volume)
+            return WaitDecision(
+                EventText(WARNING, "VolumeMismatch", f'Cannot bind to requested volume "{name}": {reason}')
+            )
+        return BindDecision(volume)
     if is_bound_to(volume, claim):
-        return BindClaim(volume)
+        return BindDecision(volume)
     word = EventText(WARNING, "FailedBinding", f'volume "{name}" already bound to a different claim.')
-    return Wait(word, is_failure=BOUND_BY_CONTROLLER in claim.metadata.annotations)
+    return WaitDecision(word, is_failure=BOUND_BY_CONTROLLER in claim.metadata.annotations)
 
 
 def on_bound_claim(claim: PersistentVolumeClaim, volume: PersistentVolume | None) -> ClaimDecision:
     if not claim.spec.volumeName:
-        return Lose(EventText(WARNING, "ClaimLost", NO_REFERENCE))
+        return LoseDecision(EventText(WARNING, "ClaimLost", NO_REFERENCE))
     if volume is None:
-        return Lose(EventText(WARNING, "ClaimLost", NO_VOLUME))
+        return LoseDecision(EventText(WARNING, "ClaimLost", NO_VOLUME))
     if volume.spec.claimRef is None or volume.spec.claimRef.uid == claim.metadata.uid:
-        return BindClaim(volume)
-    return Lose(EventText(WARNING, "ClaimMisbound", MISBOUND))
+        return BindDecision(volume)
+    return LoseDecision(EventText(WARNING, "ClaimMisbound", MISBOUND))
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class OfferDecision:
     """The decision that the volume becomes Available."""
 
 
 @dataclass(frozen=True, slots=True)
-class Keep:
+class KeepDecision:
     """The decision that the volume becomes Bound."""
 
 
 @dataclass(frozen=True, slots=True)
-class LookAtClaim:
+class SyncClaimDecision:
     mismatch: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Reclaim:
+class ReclaimDecision:
     pass
 
 
 @dataclass(frozen=True, slots=True)
-class Unbind:
+class UnbindDecision:
     pass
 
 
-VolumeDecision = Offer | Keep | LookAtClaim | Reclaim | Unbind
+VolumeDecision = OfferDecision | KeepDecision | SyncClaimDecision | ReclaimDecision | UnbindDecision
 
 
 def on_volume(volume: PersistentVolume, claim: PersistentVolumeClaim | None) -> VolumeDecision:
     """Decide about a volume. `claim` is the claim with the UID that the volume names, if it still exists."""
     if volume.spec.claimRef is None or not volume.spec.claimRef.uid:
-        return Offer()
+        return OfferDecision()
     if claim is None:
-        return Reclaim()
+        return ReclaimDecision()
     if not claim.spec.volumeName:
-        return LookAtClaim(mismatch=modes_differ(claim, volume))
+        return SyncClaimDecision(mismatch=modes_differ(claim, volume))
     if claim.spec.volumeName == volume.metadata.name:
-        return Keep()
+        return KeepDecision()
     was_made_for_it = PROVISIONED_BY in volume.metadata.annotations
-    return Reclaim() if was_made_for_it and volume.spec.persistentVolumeReclaimPolicy == DELETE else Unbind()
+    return (
+        ReclaimDecision()
+        if was_made_for_it and volume.spec.persistentVolumeReclaimPolicy == DELETE
+        else UnbindDecision()
+    )

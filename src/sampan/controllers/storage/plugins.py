@@ -22,7 +22,7 @@ from sampan.api.types.core_v1 import (
 from sampan.api.types.storage_v1 import StorageClass
 from sampan.machinery.volumes import LOCAL_PATH, MIGRATED_TO, PROVISIONED_BY
 
-_BUILT_IN = "kubernetes.io/"
+_BUILT_IN_PREFIX = "kubernetes.io/"
 
 
 class VolumeError(Exception):
@@ -61,14 +61,14 @@ class VolumePlugin(Protocol):
         """Delete the storage behind the volume."""
 
 
-class Plugins:
+class ProvisionerPlugins:
     def __init__(self, plugins: Sequence[VolumePlugin]) -> None:
         self._plugins = {plugin.name: plugin for plugin in plugins}
 
     def provisioner(self, name: str) -> VolumePlugin | None:
         """Return the plug-in, or None for an external provisioner."""
         plugin = self._plugins.get(name)
-        if plugin is None and name.startswith(_BUILT_IN):
+        if plugin is None and name.startswith(_BUILT_IN_PREFIX):
             raise VolumeError(f"no volume plugin matched name: {name}")
         return plugin
 

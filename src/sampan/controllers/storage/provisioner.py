@@ -4,11 +4,11 @@ from sampan.api.types.core_v1 import Node, PersistentVolume, PersistentVolumeCla
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.api.types.storage_v1 import StorageClass
 from sampan.controllers.storage.binding_decisions import EventText
-from sampan.controllers.storage.plugins import Plugins, VolumeError, VolumeOptions, VolumePlugin
-from sampan.controllers.storage.writes import Writes
+from sampan.controllers.storage.plugins import ProvisionerPlugins, VolumeError, VolumeOptions, VolumePlugin
+from sampan.controllers.storage.writes import BindingWriter
 from sampan.machinery import errors
 from sampan.machinery.activity import Activity
-from sampan.machinery.client import Delete
+from sampan.machinery.client import DeleteParameters
 from sampan.machinery.copies import copy_of
 from sampan.machinery.events import NORMAL, WARNING
 from sampan.machinery.informer import Lister
@@ -64,7 +64,9 @@ def build_volume(options: VolumeOptions, special: PersistentVolumeSpec, maker: s
 
 
 class Provisioner:
-    def __init__(self, *, writes: Writes, plugins: Plugins, nodes: Lister[Node], activity: Activity) -> None:
+    def __init__(
+        self, *, writes: BindingWriter, plugins: ProvisionerPlugins, nodes: Lister[Node], activity: Activity
+    ) -> None:
         self._writes, self._plugins, self._nodes, self._activity = writes, plugins, nodes, activity
 
     async def provision(self, claim: PersistentVolumeClaim, storage_class: StorageClass | None) -> None:
@@ -148,7 +150,7 @@ class Provisioner:
 
 
 class VolumeReclaimer:
-    def __init__(self, *, writes: Writes, plugins: Plugins, activity: Activity) -> None:
+    def __init__(self, *, writes: BindingWriter, plugins: ProvisionerPlugins, activity: Activity) -> None:
         self._writes, self._plugins, self._activity = writes, plugins, activity
 
     async def reclaim(self, volume: PersistentVolume) -> None:
@@ -183,7 +185,7 @@ class VolumeReclaimer:
         try:
             volume = await self.remove_deletion_finalizer(volume)
             if volume.metadata.deletionTimestamp is None:
-                options = Delete(uid=volume.metadata.uid)
+                options = DeleteParameters(uid=volume.metadata.uid)
                 await self._writes.volumes.delete(volume.metadata.name, options=options)
         except errors.NotFound:
             return

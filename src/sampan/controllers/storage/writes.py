@@ -8,7 +8,7 @@ from sampan.machinery.events import EventRecorder
 from sampan.machinery.volumes import AVAILABLE, BOUND
 
 
-class Writes:
+class BindingWriter:
     def __init__(self, *, client: Client, events: EventRecorder) -> None:
         self.volumes, self.claims = client.for_kind(PersistentVolume), client.for_kind(PersistentVolumeClaim)
         self._events = events

@@ -37,7 +37,7 @@ from sampan.controllers.ownership.pods import BURST, FIRST, run_concurrently
 from sampan.machinery import errors
 from sampan.machinery.client import Client, resource_of
 from sampan.machinery.clock import Clock
-from sampan.machinery.control_loop.controller import Watch, soonest
+from sampan.machinery.control_loop.controller import Watch, min_delay
 from sampan.machinery.control_loop.own_writes import OwnWrites
 from sampan.machinery.events import EventRecorder
 from sampan.machinery.informer import InformerFactory
@@ -90,7 +90,7 @@ class ReplicaPlan:
     deletions: Sequence[Pod] = ()
 
 
-NOTHING = ReplicaPlan()
+EMPTY_PLAN = ReplicaPlan()
 
 
 def plan(active: Sequence[Pod], desired: int, related: Callable[[], Iterable[Pod]], now: float) -> ReplicaPlan:
@@ -101,7 +101,7 @@ def plan(active: Sequence[Pod], desired: int, related: Callable[[], Iterable[Pod
         return ReplicaPlan(creations=min(-surplus, BURST))
     if surplus > 0:
         return ReplicaPlan(deletions=pods_to_delete(active, min(surplus, BURST), related=related(), now=now))
-    return NOTHING
+    return EMPTY_PLAN
 
 
 class ReplicaController:
@@ -146,7 +146,7 @@ class ReplicaController:
         await self._update_status(owner, status_of(self.kind, owner, active, terminating, failure, now))
         if failure is not None:
             raise failure
-        return soonest(
+        return min_delay(
             next_sync_s(active, owner.spec.minReadySeconds, now), self._expectations.expires_in(owner.metadata.uid)
         )
 
@@ -167,7 +167,7 @@ class ReplicaController:
 
     def _plan(self, owner: Any, active: Sequence[Pod]) -> ReplicaPlan:
         if owner.metadata.deletionTimestamp is not None or not self._expectations.is_satisfied(owner.metadata.uid):
-            return NOTHING
+            return EMPTY_PLAN
         return plan(active, desired_replicas(owner), lambda: self._list_related_pods(owner), self._clock.now())
 
     def _list_related_pods(self, owner: Any) -> Iterable[Pod]:

@@ -16,7 +16,7 @@ T = TypeVar("T", bound=msgspec.Struct)
 
 _PAGE = "500"
 _TIMEOUT_S = "1800"
-_FIRST_RETRY_S, _LONGEST_RETRY_S = 1.0, 30.0
+_FIRST_RETRY_S, _MAX_RETRY_S = 1.0, 30.0
 _LASTING_CODES = frozenset({400, 401, 403, 404, 405, 406})
 _HEADERS = {"Accept": "application/json"}
 
@@ -31,7 +31,7 @@ class _List(msgspec.Struct):
     items: list[msgspec.Raw] | None = None
 
 
-class _Event(msgspec.Struct):
+class _WatchEvent(msgspec.Struct):
     type: str
     object: msgspec.Raw
 
@@ -41,7 +41,7 @@ class _VersionedObject(msgspec.Struct):
 
 
 _decode_list = msgspec.json.Decoder(_List).decode
-_decode_event = msgspec.json.Decoder(_Event).decode
+_decode_event = msgspec.json.Decoder(_WatchEvent).decode
 _decode_versioned = msgspec.json.Decoder(_VersionedObject).decode
 
 
@@ -88,7 +88,7 @@ class ObjectFollower(Generic[T]):
                 pass  # retried below with a new list
             version = ""
             await asyncio.sleep(retry_s)
-            retry_s = min(2 * retry_s, _LONGEST_RETRY_S)
+            retry_s = min(2 * retry_s, _MAX_RETRY_S)
 
     async def _list(self) -> str:
         self._on_reset()

@@ -24,7 +24,7 @@ class OverviewMetadata(msgspec.Struct, gc=False):
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
 
-class Condition(msgspec.Struct, gc=False):
+class OverviewCondition(msgspec.Struct, gc=False):
     type: str = ""
     status: str = ""
     reason: str | None = ""
@@ -35,7 +35,7 @@ class OverviewResources(msgspec.Struct, gc=False):
     requests: dict[str, Any] | None = None
 
 
-class Container(msgspec.Struct, gc=False):
+class OverviewContainer(msgspec.Struct, gc=False):
     resources: OverviewResources | None = None
     restartPolicy: str | None = None
 
@@ -45,14 +45,14 @@ class OverviewWaiting(msgspec.Struct, gc=False):
     message: str | None = ""
 
 
-class Terminated(msgspec.Struct, gc=False):
+class OverviewTerminated(msgspec.Struct, gc=False):
     reason: str | None = ""
     exitCode: int = 0
 
 
 class ContainerState(msgspec.Struct, gc=False):
     waiting: OverviewWaiting | None = None
-    terminated: Terminated | None = None
+    terminated: OverviewTerminated | None = None
 
 
 class ContainerStatus(msgspec.Struct, gc=False):
@@ -65,15 +65,15 @@ class ContainerStatus(msgspec.Struct, gc=False):
 
 class PodSpec(msgspec.Struct, gc=False):
     nodeName: str | None = ""
-    containers: list[Container] | None = None
-    initContainers: list[Container] | None = None
+    containers: list[OverviewContainer] | None = None
+    initContainers: list[OverviewContainer] | None = None
 
 
 class PodStatus(msgspec.Struct, gc=False):
     phase: str | None = ""
     reason: str | None = ""
     message: str | None = ""
-    conditions: list[Condition] | None = None
+    conditions: list[OverviewCondition] | None = None
     containerStatuses: list[ContainerStatus] | None = None
     initContainerStatuses: list[ContainerStatus] | None = None
 
@@ -99,7 +99,7 @@ class OverviewNodeInfo(msgspec.Struct, gc=False):
 class NodeStatus(msgspec.Struct, gc=False):
     capacity: dict[str, Any] | None = None
     allocatable: dict[str, Any] | None = None
-    conditions: list[Condition] | None = None
+    conditions: list[OverviewCondition] | None = None
     nodeInfo: OverviewNodeInfo | None = None
 
 
@@ -123,10 +123,10 @@ class WorkloadStatus(msgspec.Struct, gc=False):
     succeeded: int | None = 0
     failed: int | None = 0
     phase: str | None = ""
-    conditions: list[Condition] | None = None
+    conditions: list[OverviewCondition] | None = None
 
 
-class Workload(msgspec.Struct, gc=False):
+class OverviewWorkload(msgspec.Struct, gc=False):
     """A Deployment, StatefulSet, DaemonSet, Job or PersistentVolumeClaim."""
 
     metadata: OverviewMetadata = msgspec.field(default_factory=OverviewMetadata)
@@ -181,10 +181,10 @@ def requests_of(pod: OverviewPod) -> tuple[int, int]:
     return max(cpu, init_cpu), max(memory, init_memory)
 
 
-def _requests(container: Container) -> tuple[int, int]:
+def _requests(container: OverviewContainer) -> tuple[int, int]:
     requests = (container.resources.requests if container.resources is not None else None) or {}
     return milli(str(requests.get("cpu", "0"))), milli(str(requests.get("memory", "0"))) // 1000
 
 
-def condition(conditions: list[Condition] | None, name: str) -> Condition | None:
+def condition(conditions: list[OverviewCondition] | None, name: str) -> OverviewCondition | None:
     return next((entry for entry in conditions or () if entry.type == name), None)

@@ -11,13 +11,13 @@ from sampan.dashboard.overview.objects import (
     ContainerStatus,
     OverviewNode,
     OverviewPod,
-    Workload,
+    OverviewWorkload,
     condition,
 )
 
 CRITICAL, WARNING = "critical", "warning"
 _PENDING_REASONS = ("ContainerCreating", "PodInitializing", "")
-_MANY_RESTARTS = 5
+_MIN_REPORTED_RESTARTS = 5
 _MESSAGE_LENGTH = 300
 _PRESSURES = ("MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable")
 
@@ -84,7 +84,7 @@ def _container_reason(container: ContainerStatus) -> tuple[str, str] | None:
     if terminated is not None and terminated.exitCode != 0:
         text = f"Container {container.name} ended with exit code {terminated.exitCode} ({terminated.reason})."
         return terminated.reason or "Error", text
-    if previous is not None and container.restartCount >= _MANY_RESTARTS and not container.ready:
+    if previous is not None and container.restartCount >= _MIN_REPORTED_RESTARTS and not container.ready:
         text = f"Container {container.name} restarted {container.restartCount} times; last: {previous.reason}."
         return previous.reason or "Restarts", text
     return None
@@ -121,7 +121,7 @@ WORKLOADS: dict[str, tuple[tuple[str, str, str], str]] = {
 }
 
 
-def workload_health(resource: str, workload: Workload) -> str:
+def workload_health(resource: str, workload: OverviewWorkload) -> str:
     """Return `healthy`, `degraded` or `failed`."""
     status = workload.status
     match resource:
@@ -141,7 +141,7 @@ def workload_health(resource: str, workload: Workload) -> str:
     return "degraded" if ready else "failed"
 
 
-def workload_problem(resource: str, workload: Workload) -> Problem | None:
+def workload_problem(resource: str, workload: OverviewWorkload) -> Problem | None:
     """Return the problem of a workload that does not show in its pods: a rollout that does not progress, a failed job,
     a claim without a volume."""
     gvr, kind = WORKLOADS[resource]

@@ -13,7 +13,7 @@ from sampan.dashboard.overview.objects import (
     OverviewEvent,
     OverviewNode,
     OverviewPod,
-    Workload,
+    OverviewWorkload,
     condition,
     milli,
     requests_of,
@@ -32,7 +32,7 @@ from sampan.dashboard.overview.problems import (
 _NODES = 200
 _PROBLEMS = 100
 _EVENTS = 50
-_KEPT_EVENTS = 500
+_MAX_EVENTS = 500
 
 
 class PodSummary(msgspec.Struct, gc=False, frozen=True):
@@ -119,14 +119,14 @@ class ClusterState:
             ),
         )
 
-    def put_workload(self, resource: str, workload: Workload) -> None:
+    def put_workload(self, resource: str, workload: OverviewWorkload) -> None:
         summary = WorkloadSummary(workload_health(resource, workload), workload_problem(resource, workload))
         self._put(self.workloads[resource], workload.metadata.key, summary)
 
     def put_event(self, event: OverviewEvent) -> None:
         self.events[event.metadata.key] = event
-        if len(self.events) > 2 * _KEPT_EVENTS:
-            latest = heapq.nlargest(_KEPT_EVENTS, self.events.values(), key=lambda candidate: candidate.time)
+        if len(self.events) > 2 * _MAX_EVENTS:
+            latest = heapq.nlargest(_MAX_EVENTS, self.events.values(), key=lambda candidate: candidate.time)
             self.events = {candidate.metadata.key: candidate for candidate in latest}
         self.version += 1
 

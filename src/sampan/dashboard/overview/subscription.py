@@ -12,7 +12,7 @@ import msgspec
 from aiohttp import web
 
 from sampan.dashboard.overview.follower import ObjectFollower
-from sampan.dashboard.overview.objects import OverviewEvent, OverviewNode, OverviewPod, Workload, milli
+from sampan.dashboard.overview.objects import OverviewEvent, OverviewNode, OverviewPod, OverviewWorkload, milli
 from sampan.dashboard.overview.problems import WORKLOADS
 from sampan.dashboard.overview.state import ClusterState
 from sampan.dashboard.responses import bytes_response
@@ -25,7 +25,7 @@ from sampan.machinery.client.user_api import UserApi
 _INTERVAL_S, _LARGE_INTERVAL_S = 1.0, 3.0
 _LARGE_PODS = 2000
 _POLL_S = 30.0
-_NODES_OF_A_POLL, _LONGEST_USAGE_S = 100, 300.0
+_NODES_PER_POLL, _MAX_POLL_S = 100, 300.0
 _SYNC_S = 30.0
 _FIRST_S, _PARTIAL_INTERVAL_S = 0.15, 0.5
 """The delay of the first overview, and the interval of further ones, while the lists of a large cluster are still being
@@ -73,7 +73,7 @@ class OverviewFollower:
             self._followers[resource] = ObjectFollower(
                 api=api,
                 path=f"{root}{scope}/{resource}",
-                type=Workload,
+                type=OverviewWorkload,
                 on_reset=partial(state.reset, state.workloads[resource]),
                 on_object=partial(state.put_workload, resource),
                 on_deleted=partial(_remove_workload, state, resource),
@@ -148,10 +148,10 @@ class OverviewFollower:
 
 def usage_interval_s(node_count: int) -> float:
     """Return the interval, in seconds, at which the resource usage of all nodes is read."""
-    return min(_LONGEST_USAGE_S, _POLL_S * max(1.0, node_count / _NODES_OF_A_POLL)) - 1.0
+    return min(_MAX_POLL_S, _POLL_S * max(1.0, node_count / _NODES_PER_POLL)) - 1.0
 
 
-def _remove_workload(state: ClusterState, resource: str, workload: Workload) -> None:
+def _remove_workload(state: ClusterState, resource: str, workload: OverviewWorkload) -> None:
     state.remove(state.workloads[resource], workload.metadata.key)
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import msgspec
 
-_LARGEST_BATCH = 2000
-_MOST_BYTES = 8 << 20
+_MAX_BATCH_SIZE = 2000
+_MAX_PENDING_BYTES = 8 << 20
 """The maximum size of the pending changes of a subscription. Beyond it they are dropped, and the list is read again
 once the page has caught up."""
-_MOST_CHANGES = 50_000
-_MOST_BYTES_TOGETHER = 64 << 20
+_MAX_PENDING_CHANGES = 50_000
+_MAX_TOTAL_BYTES = 64 << 20
 _encode = msgspec.json.Encoder().encode
 
 
@@ -17,7 +17,7 @@ class ChangeBudget:
     """A limit for the pending bytes of all pages together. Pages that do not read must not use up the memory of the
     server, however many subscriptions they have."""
 
-    def __init__(self, most_bytes: int = _MOST_BYTES_TOGETHER) -> None:
+    def __init__(self, most_bytes: int = _MAX_TOTAL_BYTES) -> None:
         self._most_bytes = most_bytes
         self.bytes = 0
         self.subscriptions = 0
@@ -45,7 +45,7 @@ class CoalescedChanges:
         """Add the latest row of an object; None means that the object was deleted."""
         self._count(_size(key, row) - (_size(key, self._changes[key]) if key in self._changes else 0))
         self._changes[key] = row
-        is_too_much = self._bytes > _MOST_BYTES or len(self._changes) > _MOST_CHANGES
+        is_too_much = self._bytes > _MAX_PENDING_BYTES or len(self._changes) > _MAX_PENDING_CHANGES
         if is_too_much or self._budget.is_exceeded_by(self._bytes):
             self.clear()
             self.is_overflowed = True
@@ -67,7 +67,7 @@ class CoalescedChanges:
 
     def take(self) -> tuple[bytes, bool]:
         """Remove a batch of changes. Return it as a JSON array, and whether there are more."""
-        keys = list(self._changes)[:_LARGEST_BATCH]
+        keys = list(self._changes)[:_MAX_BATCH_SIZE]
         pieces = []
         for key in keys:
             row = self._changes.pop(key)

@@ -88,7 +88,7 @@ class _ObjectList(msgspec.Struct):
     items: list[Raw] | None = None
 
 
-class _Event(msgspec.Struct):
+class _WatchEvent(msgspec.Struct):
     type: str
     object: Raw
 
@@ -110,7 +110,7 @@ class _Row(msgspec.Struct, gc=False):
 _decode_table = msgspec.json.Decoder(_Table).decode
 _decode_list = msgspec.json.Decoder(_ObjectList).decode
 _decode_object = msgspec.json.Decoder(_Object).decode
-_decode_event = msgspec.json.Decoder(_Event).decode
+_decode_event = msgspec.json.Decoder(_WatchEvent).decode
 _encode = msgspec.json.Encoder().encode
 
 
@@ -160,7 +160,7 @@ class ObjectReader:
         return [RowChange(_key(metadata), row, metadata.resourceVersion)]
 
 
-def _event(line: bytes) -> _Event:
+def _event(line: bytes) -> _WatchEvent:
     event = _decode_event(line)
     if event.type == "ERROR":
         raise errors.from_status(msgspec.json.decode(event.object))

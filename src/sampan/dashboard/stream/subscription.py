@@ -16,11 +16,11 @@ from sampan.machinery import errors
 from sampan.machinery.client.transport import ConnectionFailed, Request
 from sampan.machinery.client.user_api import UserApi
 
-_PAGE, _LARGEST_PAGE = 500, 1000
-_MOST_ROWS = 50_000
+_DEFAULT_PAGE_SIZE, _MAX_PAGE_SIZE = 500, 1000
+_MAX_ROWS = 50_000
 """The maximum number of rows of a list that are sent. The message says how many rows remain."""
 _WATCH_TIMEOUT_S = "1800"
-_FIRST_RETRY_S, _LONGEST_RETRY_S = 1.0, 30.0
+_FIRST_RETRY_S, _MAX_RETRY_S = 1.0, 30.0
 _LASTING_CODES = frozenset({400, 401, 403, 404, 405, 406})
 """Status codes that do not change with a retry."""
 _SELECTOR_LENGTH = 4096
@@ -75,7 +75,7 @@ class ListSubscription:
             for name, value in (("labelSelector", message.labelSelector), ("fieldSelector", message.fieldSelector))
             if value
         ]
-        self._limit = min(message.limit, _LARGEST_PAGE) if message.limit > 0 else _PAGE
+        self._limit = min(message.limit, _MAX_PAGE_SIZE) if message.limit > 0 else _DEFAULT_PAGE_SIZE
         self._rows_name = b"rows" if message.table else b"objects"
         self._changes = CoalescedChanges(budget)
 
@@ -103,12 +103,12 @@ class ListSubscription:
                     return
                 version = ""
                 await asyncio.sleep(max(retry_s, error.retry_after_s))
-                retry_s = min(2 * retry_s, _LONGEST_RETRY_S)
+                retry_s = min(2 * retry_s, _MAX_RETRY_S)
             except ConnectionFailed as error:
                 await self._send(error_message(self._id, errors.service_unavailable(str(error))))
                 version = ""
                 await asyncio.sleep(retry_s)
-                retry_s = min(2 * retry_s, _LONGEST_RETRY_S)
+                retry_s = min(2 * retry_s, _MAX_RETRY_S)
 
     def take(self) -> bytes | None:
         if not self._changes:
@@ -128,7 +128,7 @@ class ListSubscription:
             async with self._list_turn:
                 page = await self._page(continue_token)
                 version, count = page.resource_version, count + len(page.rows)
-                has_more = bool(page.continue_token) and count < _MOST_ROWS
+                has_more = bool(page.continue_token) and count < _MAX_ROWS
                 is_first = not continue_token
                 await self._send(self._snapshot(page, has_more) if is_first else self._following_page(page, has_more))
             continue_token = page.continue_token

@@ -34,7 +34,7 @@ _COMPLETIONS = 200
 _DESCRIPTION_LENGTH = 2000
 _DEPTH = 40
 _DOCUMENTS = 8
-_DOCUMENTS_OF_USER = 32
+_MAX_DOCUMENTS_PER_USER = 32
 _GROUP_VERSION = re.compile(r"(?:[a-z0-9.-]{1,253}/)?[a-z0-9]{1,63}")
 _HEAD = re.compile(r"^(apiVersion|kind):[ \t]*[\"']?([A-Za-z0-9./-]+)", re.MULTILINE)
 _KEY = re.compile(r"(?P<key>[\w./$-]+|\"[^\"]*\"|'[^']*')\s*:(?:\s+(?P<value>.*))?$")
@@ -123,7 +123,7 @@ class YamlCompletion:
             self._components[digest] = (document.get("components") or {}).get("schemas") or {}
             if len(self._components) > _DOCUMENTS:
                 self._components.popitem(last=False)
-        if len(hashes) >= _DOCUMENTS_OF_USER:
+        if len(hashes) >= _MAX_DOCUMENTS_PER_USER:
             hashes.clear()
         hashes[api_version] = digest
         return self._components[digest]

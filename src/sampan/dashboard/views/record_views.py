@@ -18,7 +18,7 @@ from sampan.machinery import errors
 from sampan.machinery.client.user_api import UserApi
 
 _WHY = "/debug/scheduler/why"
-_NODES, _MOST_NODES = 200, 1000
+_DEFAULT_NODES, _MAX_NODES = 200, 1000
 
 
 async def trace(request: web.BaseRequest, api: UserApi) -> web.StreamResponse:
@@ -37,7 +37,7 @@ async def why(request: web.BaseRequest, api: UserApi) -> web.StreamResponse:
     explanation = await explain_pod(reader, pod)
     scheduling = None
     if is_schedulable(pod):
-        limit = min(int_of(request, "limit", _NODES), _MOST_NODES)
+        limit = min(int_of(request, "limit", _DEFAULT_NODES), _MAX_NODES)
         metadata = pod["metadata"]
         query = {"namespace": metadata["namespace"], "name": metadata["name"], "limit": str(limit)}
         scheduling = await reader.get(_WHY, query)
@@ -62,8 +62,8 @@ async def _pod(request: web.BaseRequest, reader: ApiReader) -> Any:
     return await reader.read(f"/api/v1/namespaces/{namespace}/pods/{name}")
 
 
-_RECORDS, _MOST_RECORDS = 2000, 5000
-_ACTIONS_OF_CONTROLLER = 5
+_DEFAULT_RECORDS, _MAX_RECORDS = 2000, 5000
+_MAX_ACTIONS_PER_CONTROLLER = 5
 _CONTROLLER_ACCOUNT = "system:serviceaccount:kube-system:"
 
 
@@ -71,7 +71,7 @@ async def recorder(request: web.BaseRequest, api: UserApi) -> web.StreamResponse
     """Return the records after a time (`since`, in seconds since the epoch) or a number (`after`), oldest first, at
     most `limit` of them."""
     query = request.rel_url.query
-    limit = min(int_of(request, "limit", _RECORDS), _MOST_RECORDS)
+    limit = min(int_of(request, "limit", _DEFAULT_RECORDS), _MAX_RECORDS)
     parameters = {"after": str(int_of(request, "after", 0)), "limit": str(limit)}
     for name in ("since", "uid", "subject"):
         if query.get(name):
@@ -84,8 +84,8 @@ async def audit(request: web.BaseRequest, api: UserApi) -> web.StreamResponse:
     """Return the last writes to the API, the latest first, selected by `actor`, `namespace`, `resource`, `name` and
     `failed`."""
     query = request.rel_url.query
-    limit = min(int_of(request, "limit", 200), _MOST_RECORDS)
-    records = await ApiReader(api).read_lines(RECORDS_PATH, {"component": "apiserver", "tail": str(_MOST_RECORDS)})
+    limit = min(int_of(request, "limit", 200), _MAX_RECORDS)
+    records = await ApiReader(api).read_lines(RECORDS_PATH, {"component": "apiserver", "tail": str(_MAX_RECORDS)})
     entries: list[dict[str, Any]] = []
     for record in reversed(records):
         entry = _audit_entry(record)
@@ -130,10 +130,10 @@ async def queues(request: web.BaseRequest, api: UserApi) -> web.StreamResponse:
     reader = ApiReader(api)
     controllers = list((await reader.read("/debug/controllers"))["controllers"])
     actions: dict[str, deque[dict[str, Any]]] = {}
-    for record in await reader.read_lines(RECORDS_PATH, {"tail": str(_MOST_RECORDS)}):
+    for record in await reader.read_lines(RECORDS_PATH, {"tail": str(_MAX_RECORDS)}):
         actor = str(record.get("actor", ""))
         if actor.startswith(_CONTROLLER_ACCOUNT):
-            last = actions.setdefault(actor, deque(maxlen=_ACTIONS_OF_CONTROLLER))
+            last = actions.setdefault(actor, deque(maxlen=_MAX_ACTIONS_PER_CONTROLLER))
             last.append(_audit_entry(record))
     for controller in controllers:
         controller["lastWrites"] = list(reversed(actions.get(str(controller.get("user", "")), ())))

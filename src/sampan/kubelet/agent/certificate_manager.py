@@ -15,7 +15,7 @@ from pathlib import Path
 
 from sampan.api.types.certificates_v1 import CertificateSigningRequest, CertificateSigningRequestSpec
 from sampan.api.types.meta_v1 import ObjectMeta
-from sampan.kubelet.cancellation import Cancelled, run_until
+from sampan.kubelet.cancellation import WorkCancelled, run_until
 from sampan.machinery import errors
 from sampan.machinery.client import Client, ConnectionFailed, Selection
 from sampan.machinery.clock import Clock
@@ -26,9 +26,9 @@ from sampan.machinery.pki.private_files import write_private
 log = logging.getLogger(__name__)
 
 CLIENT_SIGNER, SERVING_SIGNER = "kubernetes.io/kube-apiserver-client-kubelet", "kubernetes.io/kubelet-serving"
-_PATIENCE_S = 15 * 60.0
+_SIGNING_TIMEOUT_S = 15 * 60.0
 """How long to wait for a CertificateSigningRequest to be approved and signed before another one is created."""
-_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 2.0, 64.0
+_INITIAL_BACKOFF_S, _MAX_BACKOFF_S = 2.0, 64.0
 _EARLIEST, _SPREAD = 0.7, 0.2
 
 
@@ -96,7 +96,7 @@ class CertificateManager:
                 log.warning(
                     "the certificate issued for %s does not match the request", self._request.content.common_name
                 )
-                await self._clock.sleep(_LONGEST_PAUSE_S)
+                await self._clock.sleep(_MAX_BACKOFF_S)
 
     async def _adopt(self, pair: KeyPair) -> None:
         """Store the pair and use it, retrying until both succeed: a signed certificate must not be lost."""
@@ -107,7 +107,7 @@ class CertificateManager:
                 break
             except OSError as error:
                 log.error("cannot store the certificate for %s: %s", self._request.content.common_name, error)
-            await self._clock.sleep(_LONGEST_PAUSE_S)
+            await self._clock.sleep(_MAX_BACKOFF_S)
         self._present = pair
         log.info("started to use a new certificate for %s", self._request.content.common_name)
 
@@ -118,25 +118,25 @@ class CertificateManager:
 
     async def _issue(self) -> KeyPair:
         """Request a certificate, retrying until one is issued."""
-        pause_s = _FIRST_PAUSE_S
+        pause_s = _INITIAL_BACKOFF_S
         while True:
             try:
                 return await self._issue_in_time()
-            except Cancelled:
+            except WorkCancelled:
                 log.warning(
                     "the CertificateSigningRequest for %s was not signed in time", self._request.content.common_name
                 )
             except (RequestDenied, errors.ApiError, ConnectionFailed) as error:
                 log.warning("cannot request a certificate: %s; retrying in %g s", error, pause_s)
             await self._clock.sleep(pause_s)
-            pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+            pause_s = min(pause_s * 2, _MAX_BACKOFF_S)
 
     async def _issue_in_time(self) -> KeyPair:
         request, key = self._request, make_key().key
         signing = request_certificate(
             self._client(), make_request(key, request.content), request.signer, request.usages
         )
-        return KeyPair(await run_until(self._clock.sleep(_PATIENCE_S), signing), key)
+        return KeyPair(await run_until(self._clock.sleep(_SIGNING_TIMEOUT_S), signing), key)
 
 
 class CertificateStore:
@@ -181,7 +181,7 @@ def split(pem: bytes) -> KeyPair:
     return KeyPair(b"".join(certificates), keys[0])
 
 
-_WATCH_AGAIN_S = 1.0
+_REWATCH_PAUSE_S = 1.0
 """Pause between two watches of the same request, measured by the event loop's clock."""
 
 
@@ -212,7 +212,7 @@ async def _wait_for_certificate(client: Client, name: str) -> bytes:
                 for event in batch:
                     if (certificate_pem := _issued_certificate(event.object)) is not None:
                         return certificate_pem
-        await asyncio.sleep(_WATCH_AGAIN_S)
+        await asyncio.sleep(_REWATCH_PAUSE_S)
 
 
 def _issued_certificate(request: object) -> bytes | None:

@@ -13,7 +13,7 @@ from sampan.api.types.core_v1 import Pod, Service
 from sampan.api.types.node_v1 import RuntimeClass
 from sampan.kubelet.agent.admission_checks import NodeAdmission
 from sampan.kubelet.agent.config import AgentConfig
-from sampan.kubelet.agent.container_killer import ContainerKiller, Hooks
+from sampan.kubelet.agent.container_killer import ContainerKiller, LifecycleHookRunner
 from sampan.kubelet.agent.eviction.manager import EvictionManager, PodEvictor, has_separate_image_disk
 from sampan.kubelet.agent.eviction.rules import EVICTED
 from sampan.kubelet.agent.garbage_collection import (
@@ -29,8 +29,8 @@ from sampan.kubelet.agent.node_plugins import NodePlugins
 from sampan.kubelet.agent.node_status_updater import NodeStatusUpdater
 from sampan.kubelet.agent.pod_resizer import PodResizer
 from sampan.kubelet.agent.pod_sources import ApiPodSource, StaticPodSources
-from sampan.kubelet.agent.real_pod_lifecycle import Collaborators, RealPodLifecycle
-from sampan.kubelet.agent.services import Services
+from sampan.kubelet.agent.real_pod_lifecycle import PodLifecycleComponents, RealPodLifecycle
+from sampan.kubelet.agent.services import KubeletServices
 from sampan.kubelet.agent.shutdown.node_shutdown import NodeShutdownManager
 from sampan.kubelet.agent.static_pods import MirrorPods, StaticPodManager
 from sampan.kubelet.agent.termination_messages import TerminationMessages
@@ -46,7 +46,7 @@ from sampan.kubelet.plugin_registry import PluginRegistry
 from sampan.kubelet.pod_events import PodTrace
 from sampan.kubelet.pod_status import PodFailure
 from sampan.kubelet.probes import ProbeManager
-from sampan.kubelet.records import ACTIVE, ENDED, PodSyncState
+from sampan.kubelet.records import ACTIVE, ENDED_STATES, PodSyncState
 from sampan.kubelet.status_manager import StatusManager
 from sampan.kubelet.sync_loop import SyncLoop
 from sampan.kubelet.volumes import VolumeCallbacks, VolumeConfig, VolumeManager
@@ -55,15 +55,15 @@ from sampan.machinery.events import WARNING
 from sampan.machinery.telemetry.metrics import Metrics
 from sampan.runtimes.contract import RuntimeFailure
 
-_VOLUME_PATIENCE_S = 5.0
+_MOUNT_TIMEOUT_S = 5.0
 """How long a worker waits for a pod's volumes; the pod is synced again when they are mounted later."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Components:
+class KubeletComponents:
     """All parts of a kubelet."""
 
-    services: Services
+    services: KubeletServices
     statuses: StatusManager
     sync_loop: SyncLoop
     static_pod_sources: StaticPodSources
@@ -82,7 +82,7 @@ class Components:
     image_collector: ImageGarbageCollector
 
 
-def build_components(services: Services) -> Components:
+def build_components(services: KubeletServices) -> KubeletComponents:
     config, clock, records, node = services.config, services.clock, services.records, services.node
     workers = config.kubelet.workers
     trace = PodTrace(recorder=services.recorder, node=config.name)
@@ -104,11 +104,11 @@ def build_components(services: Services) -> Components:
     mirrors = MirrorPods(node=node, records=records, statuses=statuses, clock=clock)
     probe_metrics = Metrics()
     probes = _build_probes(services, probe_metrics, trace)
-    hooks = Hooks(runtime=services.runtime, clock=clock)
+    hooks = LifecycleHookRunner(runtime=services.runtime, clock=clock)
     killer = ContainerKiller(runtime=services.runtime, hooks=hooks, events=services.events, trace=trace, clock=clock)
     container_configs = _build_container_configs(services)
     lifecycle = RealPodLifecycle(
-        Collaborators(
+        PodLifecycleComponents(
             runtime=services.runtime,
             container_configs=container_configs,
             images=_build_images(services),
@@ -145,7 +145,7 @@ def build_components(services: Services) -> Components:
     static_pods = StaticPodManager(node=node, records=records, sync_loop=sync_loop, mirrors=mirrors)
     static_pod_sources = StaticPodSources(config=config, clock=clock, update=static_pods.update)
     housekeeping = _build_housekeeping(services, volumes, plugins, static_pod_sources)
-    return Components(
+    return KubeletComponents(
         services=services,
         statuses=statuses,
         sync_loop=sync_loop,
@@ -172,7 +172,7 @@ def build_components(services: Services) -> Components:
 
 
 def _build_status_updater(
-    services: Services, plugins: NodePlugins, eviction: EvictionManager, shutdown: NodeShutdownManager
+    services: KubeletServices, plugins: NodePlugins, eviction: EvictionManager, shutdown: NodeShutdownManager
 ) -> NodeStatusUpdater:
     def node_conditions() -> dict[str, ConditionValue]:
         return shutdown.conditions() or eviction.conditions()
@@ -191,13 +191,13 @@ def _build_status_updater(
 # -- volumes, plug-ins and images ------------------------------------------------------------------------------------
 
 
-def _build_volumes(services: Services, evictor: PodEvictor) -> VolumeManager:
+def _build_volumes(services: KubeletServices, evictor: PodEvictor) -> VolumeManager:
     node, events = services.node, services.events
     config = VolumeConfig(
         root=services.config.root,
         node_name=services.config.name,
         allocatable=node.machine.allocatable or node.machine.capacity,
-        mount_timeout_s=_VOLUME_PATIENCE_S,
+        mount_timeout_s=_MOUNT_TIMEOUT_S,
     )
     callbacks = VolumeCallbacks(
         warn=services.warn_pod,
@@ -222,7 +222,7 @@ def _has_recursive_read_only_mounts(machine: NodeMachine) -> bool:
     return features is not None and bool(features.recursiveReadOnlyMounts)
 
 
-def _build_plugins(services: Services, volumes: VolumeManager) -> NodePlugins:
+def _build_plugins(services: KubeletServices, volumes: VolumeManager) -> NodePlugins:
     config, clock, request_sync = services.config, services.clock, services.queue.request_sync
     devices = DeviceManager(root=config.root, clock=clock, on_change=services.status_due.set, look_at=request_sync)
     dynamic = DraManager(
@@ -239,12 +239,12 @@ def _build_plugins(services: Services, volumes: VolumeManager) -> NodePlugins:
         devices=devices,
         claims=dynamic.claims,
         clock=clock,
-        pods=lambda: [record.pod for record in records.values() if record.state not in ENDED],
+        pods=lambda: [record.pod for record in records.values() if record.state not in ENDED_STATES],
     )
     return NodePlugins(registry=registry, devices=devices, dynamic=dynamic, resources=resources)
 
 
-def _build_images(services: Services) -> ImageManager:
+def _build_images(services: KubeletServices) -> ImageManager:
     config = services.config
     return ImageManager(
         runtime=services.runtime,
@@ -261,7 +261,7 @@ def _build_images(services: Services) -> ImageManager:
 # -- containers ------------------------------------------------------------------------------------------------------
 
 
-def _build_probes(services: Services, metrics: Metrics, trace: PodTrace) -> ProbeManager:
+def _build_probes(services: KubeletServices, metrics: Metrics, trace: PodTrace) -> ProbeManager:
     node, events = services.node, services.events
     return ProbeManager(
         runtime=services.runtime,
@@ -276,7 +276,7 @@ def _build_probes(services: Services, metrics: Metrics, trace: PodTrace) -> Prob
     )
 
 
-def _build_container_configs(services: Services) -> ContainerConfigBuilder:
+def _build_container_configs(services: KubeletServices) -> ContainerConfigBuilder:
     informers = services.informers
     runtime_classes = informers.for_kind(RuntimeClass).lister
     return ContainerConfigBuilder(
@@ -330,7 +330,7 @@ def _runtime_handler(pod: Pod, runtime_class: RuntimeClass | None) -> str:
 # -- eviction and garbage collection ---------------------------------------------------------------------------------
 
 
-def _build_image_collector(services: Services) -> ImageGarbageCollector:
+def _build_image_collector(services: KubeletServices) -> ImageGarbageCollector:
     runtime, records = services.runtime, services.records
 
     def images_in_use() -> set[str]:
@@ -349,7 +349,7 @@ def _build_image_collector(services: Services) -> ImageGarbageCollector:
 
 
 def _build_eviction(
-    services: Services, volumes: VolumeManager, evictor: PodEvictor, image_collector: ImageGarbageCollector
+    services: KubeletServices, volumes: VolumeManager, evictor: PodEvictor, image_collector: ImageGarbageCollector
 ) -> EvictionManager:
     config, records = services.config, services.records
     container_collector = ContainerGarbageCollector(runtime=services.runtime, records=records)
@@ -379,7 +379,7 @@ def _build_eviction(
 
 
 def _build_housekeeping(
-    services: Services, volumes: VolumeManager, plugins: NodePlugins, sources: StaticPodSources
+    services: KubeletServices, volumes: VolumeManager, plugins: NodePlugins, sources: StaticPodSources
 ) -> Housekeeping:
     config = services.config
     return Housekeeping(

@@ -13,7 +13,7 @@ from yarl import URL
 from sampan.api.go_compat import gotext
 from sampan.api.semantics.pods import AnyContainer, find_container
 from sampan.api.types.core_v1 import HTTPGetAction, LifecycleHandler, Pod
-from sampan.kubelet.cancellation import Cancelled, run_until
+from sampan.kubelet.cancellation import WorkCancelled, run_until
 from sampan.kubelet.pod_events import PodEvents, PodTrace, full_name
 from sampan.kubelet.probes.prober import headers_of, make_unverified_context, port_of, probe_tcp, url_of
 from sampan.kubelet.records import PodRecord
@@ -23,12 +23,12 @@ from sampan.machinery.http.lean_aiohttp import aiohttp
 from sampan.machinery.http.session import HttpSession, get_following
 from sampan.runtimes.contract import Runtime, RuntimeFailure, collect_output
 
-_MOST_OUTPUT = 10 << 10
+_MAX_OUTPUT_BYTES = 10 << 10
 _CONNECT_S = 30.0
 AGENT = "kube-lifecycle/1.36"
 log = logging.getLogger(__name__)
 
-_LEAST_GRACE_S = 2.0
+_MIN_GRACE_S = 2.0
 """Minimum grace period of a container after its preStop hook, however long the hook took."""
 
 
@@ -36,7 +36,7 @@ class HookFailed(Exception):
     """The hook failed. The message is for the container status; events omit it because it may contain secrets."""
 
 
-class Hooks:
+class LifecycleHookRunner:
     def __init__(self, *, runtime: Runtime, clock: Clock) -> None:
         self._runtime, self._clock = runtime, clock
 
@@ -57,7 +57,7 @@ class Hooks:
     async def _exec(self, pod: Pod, container: AnyContainer, command: Sequence[str], where: str) -> None:
         try:
             stream = await self._runtime.exec(pod, container.name, command)
-            code, out, err = await collect_output(stream, _MOST_OUTPUT)
+            code, out, err = await collect_output(stream, _MAX_OUTPUT_BYTES)
         except RuntimeFailure as failure:
             message, output = failure.message, ""
         else:
@@ -104,14 +104,14 @@ async def _get(url: str, headers: dict[str, str]) -> None:
     async with HttpSession(connector=connector, skip_auto_headers=["User-Agent"]) as session:
         try:
             async with get_following(session, URL(url, encoded=True), headers) as response:
-                await response.content.read(_MOST_OUTPUT)
+                await response.content.read(_MAX_OUTPUT_BYTES)
         except aiohttp.ClientConnectorSSLError:
             if not url.startswith("https:"):
                 raise
             plain = "http:" + url.removeprefix("https:")
             kept = {name: value for name, value in headers.items() if name.lower() != "authorization"}
             async with get_following(session, URL(plain, encoded=True), kept) as response:
-                await response.content.read(_MOST_OUTPUT)
+                await response.content.read(_MAX_OUTPUT_BYTES)
 
 
 class ContainerKiller:
@@ -119,7 +119,9 @@ class ContainerKiller:
     progress.
     """
 
-    def __init__(self, *, runtime: Runtime, hooks: Hooks, events: PodEvents, trace: PodTrace, clock: Clock) -> None:
+    def __init__(
+        self, *, runtime: Runtime, hooks: LifecycleHookRunner, events: PodEvents, trace: PodTrace, clock: Clock
+    ) -> None:
         self._runtime, self._hooks, self._events, self._trace, self._clock = runtime, hooks, events, trace, clock
         self._group = asyncio.TaskGroup()
         self._stops: dict[tuple[str, str], asyncio.Task[None]] = {}
@@ -162,7 +164,7 @@ class ContainerKiller:
     ) -> None:
         pod, by = record.pod, self._clock.monotonic() + grace_s
         await self._run_hook(record, container, hook, grace_s)
-        left_s = max(by - self._clock.monotonic(), _LEAST_GRACE_S)
+        left_s = max(by - self._clock.monotonic(), _MIN_GRACE_S)
         try:
             await self._runtime.stop_container(pod, container.name, left_s)
         except RuntimeFailure as failure:
@@ -176,7 +178,7 @@ class ContainerKiller:
         """Run the hook until it completes or the grace period is over."""
         try:
             await run_until(self._clock.sleep(grace_s), self._hooks.run(record.pod, container, hook))
-        except Cancelled:
+        except WorkCancelled:
             log.info(
                 "preStop hook of container %s of pod %s did not finish within the grace period",
                 container.name,

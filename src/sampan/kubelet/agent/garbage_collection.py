@@ -18,7 +18,7 @@ from pathlib import Path
 from sampan.kubelet.agent.config import AgentConfig
 from sampan.kubelet.agent.node_plugins import NodePlugins
 from sampan.kubelet.cgroups import PodCgroups
-from sampan.kubelet.records import ENDED, PodQueue, PodSyncState, Records
+from sampan.kubelet.records import ENDED_STATES, PodQueue, PodSyncState, Records
 from sampan.kubelet.volumes import VolumeManager
 from sampan.machinery.clock import Clock
 from sampan.runtimes import kernel
@@ -207,7 +207,7 @@ class ContainerGarbageCollector:
         record = self._records.get(uid)
         if record is None:  # The pod was removed while other pods were being processed.
             return False
-        if record.state in ENDED:
+        if record.state in ENDED_STATES:
             if record.state is not PodSyncState.FINISHED or uid not in self._runtime.list_pod_uids():
                 return False
             await self._runtime.remove_pod(uid)
@@ -242,7 +242,7 @@ class Housekeeping:
         while True:
             await self._clock.sleep(self._config.relist_s)
             for record in list(self._records.values()):
-                if record.state not in ENDED:
+                if record.state not in ENDED_STATES:
                     self._queue.add(record.uid)
 
     async def run(self) -> None:

@@ -16,7 +16,7 @@ from sampan.api.semantics.pods import AnyContainer, as_container
 from sampan.api.types.core_v1 import Container, Pod, Secret
 from sampan.api.values import durations
 from sampan.kubelet.agent.image_pull_records import (
-    PRELOADED,
+    NEVER_VERIFY_PRELOADED,
     ImagePullRecords,
     PullSecret,
     extend_record,
@@ -30,7 +30,7 @@ from sampan.kubelet.records import PodRecord
 from sampan.machinery.clock import Clock
 from sampan.machinery.events import NORMAL, WARNING
 from sampan.runtimes.contract import ImageInfo, Runtime, RuntimeFailure
-from sampan.runtimes.images.credentials import Credentials, Keyring, read_docker_config
+from sampan.runtimes.images.credentials import Keyring, RegistryCredentials, read_docker_config
 from sampan.runtimes.images.reference import parse_reference
 
 log = logging.getLogger(__name__)
@@ -56,7 +56,7 @@ class ImageManager:
         clock: Clock,
         max_parallel_pulls: int,
         pulled: ImagePullRecords,
-        policy: str = PRELOADED,
+        policy: str = NEVER_VERIFY_PRELOADED,
         listed: Sequence[str] = (),
         node_keyring: Keyring | None = None,
     ) -> None:
@@ -167,7 +167,7 @@ class ImageManager:
         return False
 
     async def _record_pull(
-        self, keyrings: Sequence[SecretKeyring], name: str, image: ImageInfo, by: Credentials | None
+        self, keyrings: Sequence[SecretKeyring], name: str, image: ImageInfo, by: RegistryCredentials | None
     ) -> None:
         """Record the pull. An image pulled without credentials, or with those of the node, is available to all pods.
         `keyrings` are the credentials at the time of the pull; the secrets may have changed since.
@@ -222,7 +222,7 @@ def _applicable_secrets(keyrings: Sequence[SecretKeyring], name: str) -> list[Pu
     ]
 
 
-def _digest(credentials: Credentials) -> str:
+def _digest(credentials: RegistryCredentials) -> str:
     return hashlib.sha256("\0".join(credentials).encode()).hexdigest()
 
 

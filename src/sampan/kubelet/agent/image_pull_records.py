@@ -21,11 +21,11 @@ from sampan.runtimes.images.reference import parse_reference
 
 log = logging.getLogger(__name__)
 
-NEVER, PRELOADED, LISTED, ALWAYS = (
+NEVER_VERIFY, NEVER_VERIFY_PRELOADED, NEVER_VERIFY_ALLOWLISTED, ALWAYS_VERIFY = (
     *("NeverVerify", "NeverVerifyPreloadedImages", "NeverVerifyAllowlistedImages"),
     "AlwaysVerify",
 )
-POLICIES = (NEVER, PRELOADED, LISTED, ALWAYS)
+POLICIES = (NEVER_VERIFY, NEVER_VERIFY_PRELOADED, NEVER_VERIFY_ALLOWLISTED, ALWAYS_VERIFY)
 _API_VERSION, _KIND, _INTENT = "kubelet.config.k8s.io/v1beta1", "ImagePulledRecord", "ImagePullIntent"
 
 
@@ -41,10 +41,10 @@ class PullSecret:
 
 def must_verify(policy: str, listed: Sequence[str], image: str, *, is_pulled: bool) -> bool:
     """Whether a pod must prove that it may use the image; `is_pulled` if this kubelet has pulled it. Pure."""
-    if policy == LISTED:
+    if policy == NEVER_VERIFY_ALLOWLISTED:
         name = parse_reference(image).name
         return is_pulled or not any(_matches(name, pattern) for pattern in listed)
-    return policy == ALWAYS or (policy == PRELOADED and is_pulled)
+    return policy == ALWAYS_VERIFY or (policy == NEVER_VERIFY_PRELOADED and is_pulled)
 
 
 def _matches(name: str, pattern: str) -> bool:

@@ -14,7 +14,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 import msgspec
 
 from sampan.api.types.core_v1 import Pod
-from sampan.kubelet.agent.components import Components, build_components
+from sampan.kubelet.agent.components import KubeletComponents, build_components
 from sampan.kubelet.agent.config import AgentConfig
 from sampan.kubelet.agent.services import build_services
 from sampan.kubelet.cgroups import VERSION_1
@@ -36,7 +36,7 @@ class Kubelet:
     configuration says otherwise.
     """
 
-    def __init__(self, components: Components) -> None:
+    def __init__(self, components: KubeletComponents) -> None:
         services = components.services
         self._components, self._services = components, services
         self.config, self.client, self.clock = services.config, services.client, services.clock

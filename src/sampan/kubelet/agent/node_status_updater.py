@@ -21,7 +21,7 @@ from sampan.api.types.core_v1 import (
 )
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.kubelet.agent.config import AgentConfig
-from sampan.kubelet.cancellation import Cancelled, run_until
+from sampan.kubelet.cancellation import WorkCancelled, run_until
 from sampan.kubelet.heartbeat import Heartbeat
 from sampan.kubelet.node_status import (
     CONTROLLER_ATTACHES,
@@ -45,7 +45,7 @@ _NO_NETWORK = (
     "message:Network plugin returns error: cni plugin not initialized"
 )
 _RETRY_S = 1.0
-_POD_CIDR_PATIENCE_S = 5.0
+_POD_CIDR_TIMEOUT_S = 5.0
 """How long a node waits for the allocation of a pod CIDR before it assigns one to itself."""
 
 Conditions = Callable[[], Mapping[str, ConditionValue]]
@@ -106,7 +106,7 @@ class NodeStatusUpdater:
         pod_cidrs = self._saved_cidrs or list(config.own_pod_cidrs)
         if not config.needs_pod_cidr or config.pod_cidrs or not pod_cidrs:
             return
-        await self._clock.sleep(_POD_CIDR_PATIENCE_S)
+        await self._clock.sleep(_POD_CIDR_TIMEOUT_S)
         while not record.api_node.spec.podCIDRs:
             try:
                 patch = {"spec": {"podCIDR": pod_cidrs[0], "podCIDRs": pod_cidrs}}
@@ -114,7 +114,7 @@ class NodeStatusUpdater:
                 log.info("node %s: no pod CIDR was allocated, using %s", config.name, pod_cidrs[0])
             except (errors.ApiError, ConnectionFailed) as error:
                 log.warning("node %s: cannot set its pod CIDR: %s", config.name, error)
-                await self._clock.sleep(_POD_CIDR_PATIENCE_S)
+                await self._clock.sleep(_POD_CIDR_TIMEOUT_S)
         self._due.set()
 
     async def run(self) -> None:
@@ -197,7 +197,7 @@ class NodeStatusUpdater:
 
     async def _pause(self, seconds: float) -> None:
         """Wait until the next heartbeat, or until the status is due earlier."""
-        with contextlib.suppress(Cancelled):
+        with contextlib.suppress(WorkCancelled):
             await run_until(self._due.wait(), self._clock.sleep(seconds))
         self._due.clear()
 
@@ -308,7 +308,7 @@ def runtime_features(status: RuntimeStatus) -> NodeFeatures | None:
     return NodeFeatures(supplementalGroupsPolicy=policy) if policy is not None else None
 
 
-_MOST_NAMES = 5
+_MAX_IMAGE_NAMES = 5
 
 
 def node_images(images: Sequence[ImageInfo], most: int = 50) -> list[ContainerImage]:
@@ -316,7 +316,8 @@ def node_images(images: Sequence[ImageInfo], most: int = 50) -> list[ContainerIm
     named = [image for image in images if image.digests or image.names]
     largest = sorted(named, key=lambda image: (-image.size, image.id))[: most if most >= 0 else None]
     return [
-        ContainerImage(names=[*image.digests, *image.names][:_MOST_NAMES], sizeBytes=image.size) for image in largest
+        ContainerImage(names=[*image.digests, *image.names][:_MAX_IMAGE_NAMES], sizeBytes=image.size)
+        for image in largest
     ]
 
 

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 _POLL_S = 1.0
 """Interval at which the manifest directory is checked for changes."""
-_MOST_BYTES = 10 << 20
+_MAX_MANIFEST_BYTES = 10 << 20
 """Maximum size of a manifest file or HTTP response."""
 Update = Callable[[str, Sequence[Pod]], None]
 """A function that receives the name of a source and all of its pods."""
@@ -130,7 +130,7 @@ class StaticPodSources:
         for path in _files(place):
             try:
                 with path.open("rb") as file:
-                    text = _text(file.read(_MOST_BYTES + 1))
+                    text = _text(file.read(_MAX_MANIFEST_BYTES + 1))
                 pods += read_pods(text, FILE, self._config.name, self._clock.now())
             except (OSError, BadManifest) as error:
                 log.warning("cannot read static pods from %s: %s", path, error)
@@ -160,7 +160,7 @@ class StaticPodSources:
                 data = bytearray()
                 async for piece in response.content.iter_any():
                     data += piece
-                    if len(data) > _MOST_BYTES:
+                    if len(data) > _MAX_MANIFEST_BYTES:
                         break
         if not data:
             raise BadManifest("zero-length data received")
@@ -168,8 +168,8 @@ class StaticPodSources:
 
 
 def _text(data: bytes) -> str:
-    if len(data) > _MOST_BYTES:
-        raise BadManifest(f"more than {_MOST_BYTES} bytes")
+    if len(data) > _MAX_MANIFEST_BYTES:
+        raise BadManifest(f"more than {_MAX_MANIFEST_BYTES} bytes")
     try:
         return data.decode()
     except UnicodeDecodeError as error:

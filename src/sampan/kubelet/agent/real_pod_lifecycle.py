@@ -13,14 +13,14 @@ from typing import Any, TypeVar
 from sampan.api.semantics.pods import AnyContainer, as_container, grace_period_s, sidecars_of
 from sampan.api.types.core_v1 import Container, EphemeralContainer, Pod, PodStatus
 from sampan.kubelet.agent.admission_checks import NodeAdmission, host_privileges
-from sampan.kubelet.agent.container_killer import ContainerKiller, HookFailed, Hooks
+from sampan.kubelet.agent.container_killer import ContainerKiller, HookFailed, LifecycleHookRunner
 from sampan.kubelet.agent.garbage_collection import remove_directory
 from sampan.kubelet.agent.image_manager import ImageManager
 from sampan.kubelet.agent.node_plugins import NodePlugins
 from sampan.kubelet.agent.pod_resizer import PodResizer
 from sampan.kubelet.agent.static_pods import MirrorPods
 from sampan.kubelet.agent.termination_messages import TerminationMessages
-from sampan.kubelet.cancellation import Cancelled, run_until
+from sampan.kubelet.cancellation import WorkCancelled, run_until
 from sampan.kubelet.cgroups import PodCgroups
 from sampan.kubelet.container_config.builder import ContainerConfigBuilder, ContainerInputs
 from sampan.kubelet.container_starter import RUN_ERROR
@@ -43,7 +43,7 @@ POST_START_FAILED = "PostStartHookError"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Collaborators:
+class PodLifecycleComponents:
     """The parts of the kubelet that carry out the steps of a pod's life."""
 
     runtime: Runtime
@@ -53,7 +53,7 @@ class Collaborators:
     cgroups: PodCgroups
     objects: PodObjects
     probes: ProbeManager
-    hooks: Hooks
+    hooks: LifecycleHookRunner
     messages: TerminationMessages
     events: PodEvents
     resizer: PodResizer
@@ -67,7 +67,7 @@ class Collaborators:
 class RealPodLifecycle:
     """Implements PodLifecycle for a real node. Each step is recorded in the flight recorder."""
 
-    def __init__(self, collaborators: Collaborators) -> None:
+    def __init__(self, collaborators: PodLifecycleComponents) -> None:
         self._parts = collaborators
 
     def has_slow_start(self) -> bool:
@@ -302,7 +302,7 @@ class RealPodLifecycle:
         interruption = record.progress.interruption = record.progress.interruption or asyncio.Event()
         try:
             return await run_until(interruption.wait(), work)
-        except Cancelled:
+        except WorkCancelled:
             raise ReportedFailure("Killing", "the pod is being deleted") from None
 
 

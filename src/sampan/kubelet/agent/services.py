@@ -29,7 +29,7 @@ COMPONENT = "kubelet"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Services:
+class KubeletServices:
     """The objects that nearly every part of a kubelet needs. They are complete before the first part is created."""
 
     config: AgentConfig
@@ -68,11 +68,11 @@ async def build_services(
     queue: PodQueue,
     informers: InformerFactory,
     runtime: Runtime,
-) -> Services:
+) -> KubeletServices:
     facts = await asyncio.to_thread(machines.read_facts, config.root)
     machine = machine_of(config, facts, runtime)
     event_recorder = EventRecorder(client=client, clock=clock, component=COMPONENT, host=config.name, activity=activity)
-    return Services(
+    return KubeletServices(
         config=config,
         client=client,
         clock=clock,

@@ -11,11 +11,11 @@ import msgspec
 from sampan.api.semantics.pod_references import CONFIG_HASH, CONFIG_MIRROR
 from sampan.api.types.core_v1 import Node, Pod
 from sampan.api.types.meta_v1 import OwnerReference
-from sampan.kubelet.records import ENDED, NodeRecord, PodRecord, PodSyncState, Records
+from sampan.kubelet.records import ENDED_STATES, NodeRecord, PodRecord, PodSyncState, Records
 from sampan.kubelet.status_manager import StatusManager
 from sampan.kubelet.sync_loop import SyncLoop
 from sampan.machinery import errors
-from sampan.machinery.client import ConnectionFailed, Delete
+from sampan.machinery.client import ConnectionFailed, DeleteParameters
 from sampan.machinery.clock import Clock
 from sampan.machinery.control_loop.workqueue import Backoff, WorkQueue
 
@@ -52,7 +52,9 @@ class MirrorPods:
         records = (
             record for record in self._records.values() if record.spec.is_static and pod_name(record.pod) == name
         )
-        return next((record for record in records if record.state not in ENDED or not record.spec.is_withdrawn), None)
+        return next(
+            (record for record in records if record.state not in ENDED_STATES or not record.spec.is_withdrawn), None
+        )
 
     # -- mirror pods -------------------------------------------------------------------------------------------------
 
@@ -128,7 +130,7 @@ class MirrorPods:
                 await pods.create(mirror_of(pod, self._node.api_node))
 
     async def _delete(self, mirror: Pod) -> None:
-        meta, options = mirror.metadata, Delete(grace_period_s=0, uid=mirror.metadata.uid)
+        meta, options = mirror.metadata, DeleteParameters(grace_period_s=0, uid=mirror.metadata.uid)
         with contextlib.suppress(errors.NotFound):
             await self._node.client.for_kind(Pod).delete(meta.name, meta.namespace, options=options)
 

@@ -12,8 +12,8 @@ from sampan.runtimes import contract
 from sampan.runtimes.contract import ContainerReport, PodReport, Runtime
 from sampan.runtimes.safe_paths import UnsafePath, open_file
 
-_MOST = 4096
-_MOST_OF_LOG, _MOST_LINES = 2048, 80
+_MAX_MESSAGE_BYTES = 4096
+_MAX_LOG_BYTES, _MAX_LOG_LINES = 2048, 80
 FALLBACK = "FallbackToLogsOnError"
 
 
@@ -61,7 +61,7 @@ class TerminationMessages:
 def _read_start(path: Path) -> str:
     try:
         with open_file(path) as file:
-            return file.read(_MOST).decode("utf-8", "replace")
+            return file.read(_MAX_MESSAGE_BYTES).decode("utf-8", "replace")
     except (OSError, UnsafePath):
         return ""
 
@@ -70,13 +70,13 @@ def _read_log_end(path: Path) -> str:
     """Return the last lines of a log in CRI format, without timestamp, stream and tag."""
     try:
         with open_file(path) as file:
-            size, most = file.seek(0, 2), 4 * _MOST_OF_LOG + 100 * _MOST_LINES
+            size, most = file.seek(0, 2), 4 * _MAX_LOG_BYTES + 100 * _MAX_LOG_LINES
             file.seek(max(size - most, 0))
-            lines = file.read(most).splitlines()[-_MOST_LINES:]
+            lines = file.read(most).splitlines()[-_MAX_LOG_LINES:]
     except (OSError, UnsafePath):
         return ""
     text = b"".join(_log_content(line) for line in lines)
-    return text[-_MOST_OF_LOG:].decode("utf-8", "replace")
+    return text[-_MAX_LOG_BYTES:].decode("utf-8", "replace")
 
 
 def _log_content(line: bytes) -> bytes:

@@ -23,7 +23,7 @@ from sampan.kubelet.container_config.variables import (
     expand_all,
     service_variables,
 )
-from sampan.kubelet.devices.plugin import NOTHING, DeviceRunOptions
+from sampan.kubelet.devices.plugin import EMPTY_DEVICE_OPTIONS, DeviceRunOptions
 from sampan.kubelet.objects import NotSynced, PodObjects
 from sampan.machinery.informer import Lister
 from sampan.machinery.loopback_services import LoopbackServices
@@ -72,7 +72,7 @@ class ContainerInputs:
     """
     devices: Sequence[Device] = ()
     """Block devices of volumes."""
-    device_options: DeviceRunOptions = NOTHING
+    device_options: DeviceRunOptions = EMPTY_DEVICE_OPTIONS
     """The devices, mounts and variables that device plug-ins and DRA drivers add to the container."""
     extra_groups: Sequence[int] = ()
     """Supplemental groups that volumes require."""

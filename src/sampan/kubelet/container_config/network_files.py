@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from sampan.api.types.core_v1 import HostAlias, Pod, PodDNSConfigOption
 from sampan.kubelet.container_config.variables import ContainerConfigError
-from sampan.runtimes.config import Dns
+from sampan.runtimes.config import ResolverConfig
 
 _MAX_SERVERS, _MAX_SEARCHES, _MAX_SEARCH_CHARACTERS = 3, 32, 2048
 _CLUSTER_OPTIONS = ("ndots:5",)
@@ -21,7 +21,7 @@ _MAX_FQDN = 64
 class DnsConfig:
     """The DNS configuration of the kubelet, from which those of its pods are computed."""
 
-    node: Dns = field(default_factory=Dns)
+    node: ResolverConfig = field(default_factory=ResolverConfig)
     """The content of the node's resolv.conf."""
     local_servers: Sequence[str] = ()
     """Loopback addresses of resolvers on the node, which pods with the node's DNS get if the node has no resolv.conf
@@ -30,7 +30,7 @@ class DnsConfig:
     cluster_domain: str = "cluster.local"
 
 
-def pod_dns(pod: Pod, config: DnsConfig) -> tuple[Dns, list[str]]:
+def pod_dns(pod: Pod, config: DnsConfig) -> tuple[ResolverConfig, list[str]]:
     """Return the DNS configuration of the pod, and warnings to be recorded as events."""
     policy, warnings = pod.spec.dnsPolicy or "ClusterFirst", list[str]()
     if policy == "ClusterFirst" and pod.spec.hostNetwork:
@@ -43,15 +43,15 @@ def pod_dns(pod: Pod, config: DnsConfig) -> tuple[Dns, list[str]]:
         )
         is_cluster = False
     if policy == "None":
-        dns = Dns()
+        dns = ResolverConfig()
     elif is_cluster:
-        dns = Dns(
+        dns = ResolverConfig(
             servers=config.cluster_servers,
             searches=_cluster_searches(pod.metadata.namespace, config),
             options=_CLUSTER_OPTIONS,
         )
     else:
-        dns = Dns(servers=config.local_servers, searches=["."]) if config.local_servers else config.node
+        dns = ResolverConfig(servers=config.local_servers, searches=["."]) if config.local_servers else config.node
     return _apply_limits(_merge_pod_dns_config(pod, dns), warnings), warnings
 
 
@@ -61,11 +61,11 @@ def _cluster_searches(namespace: str, config: DnsConfig) -> list[str]:
     return _remove_duplicates([*own, *config.node.searches])
 
 
-def _merge_pod_dns_config(pod: Pod, dns: Dns) -> Dns:
+def _merge_pod_dns_config(pod: Pod, dns: ResolverConfig) -> ResolverConfig:
     dns_config = pod.spec.dnsConfig
     if dns_config is None:
         return dns
-    return Dns(
+    return ResolverConfig(
         servers=_remove_duplicates([*dns.servers, *dns_config.nameservers]),
         searches=_remove_duplicates([*dns.searches, *dns_config.searches]),
         options=_merge_options(dns.options, dns_config.options),
@@ -80,7 +80,7 @@ def _merge_options(options: Sequence[str], more: Sequence[PodDNSConfigOption]) -
     return list(kept.values())
 
 
-def _apply_limits(dns: Dns, warnings: list[str]) -> Dns:
+def _apply_limits(dns: ResolverConfig, warnings: list[str]) -> ResolverConfig:
     if len(dns.servers) > _MAX_SERVERS:
         dns = replace(dns, servers=dns.servers[:_MAX_SERVERS])
         line = " ".join(dns.servers)
@@ -100,7 +100,7 @@ def _apply_limits(dns: Dns, warnings: list[str]) -> Dns:
     return dns
 
 
-def read_resolv_conf(text: str) -> Dns:
+def read_resolv_conf(text: str) -> ResolverConfig:
     """Parse resolv.conf. Of several search or options lines the last applies, as in the C library."""
     servers: list[str] = []
     searches: list[str] = []
@@ -115,7 +115,7 @@ def read_resolv_conf(text: str) -> Dns:
             searches = [word.removesuffix(".") if word != "." else word for word in words[1:]]
         elif words[0] == "options":
             options = words[1:]
-    return Dns(servers=servers, searches=searches, options=options)
+    return ResolverConfig(servers=servers, searches=searches, options=options)
 
 
 def _remove_duplicates(words: Iterable[str]) -> list[str]:
@@ -156,9 +156,9 @@ def _truncate_name(name: str) -> str:
     return name if len(name) <= _MAX_NAME else name[:_MAX_NAME].rstrip("-.")
 
 
-_OWN = "# Kubernetes-managed hosts file.\n"
-_NODE = "# Kubernetes-managed hosts file (host network).\n"
-_FIXED = (
+_POD_HEADER = "# Kubernetes-managed hosts file.\n"
+_HOST_NETWORK_HEADER = "# Kubernetes-managed hosts file (host network).\n"
+_LOCAL_ENTRIES = (
     "127.0.0.1\tlocalhost\n"
     "::1\tlocalhost ip6-localhost ip6-loopback\n"
     "fe00::0\tip6-localnet\n"
@@ -170,12 +170,17 @@ _FIXED = (
 
 def hosts_file(addresses: Sequence[str], name: HostName, aliases: Sequence[HostAlias]) -> str:
     names = f"{name.full}\t{name.name}" if name.domain else name.name
-    return _OWN + _FIXED + "".join(f"{address}\t{names}\n" for address in addresses) + _format_aliases(aliases)
+    return (
+        _POD_HEADER
+        + _LOCAL_ENTRIES
+        + "".join(f"{address}\t{names}\n" for address in addresses)
+        + _format_aliases(aliases)
+    )
 
 
 def node_hosts_file(content: str, aliases: Sequence[HostAlias]) -> str:
     """Return the /etc/hosts file of a pod with host networking, which is based on the node's file."""
-    return _NODE + content + _format_aliases(aliases)
+    return _HOST_NETWORK_HEADER + content + _format_aliases(aliases)
 
 
 def _format_aliases(aliases: Sequence[HostAlias]) -> str:

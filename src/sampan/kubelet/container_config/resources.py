@@ -8,12 +8,12 @@ from sampan.api.semantics.pod_resources import BEST_EFFORT, GUARANTEED, qos_clas
 from sampan.api.semantics.pods import is_sidecar
 from sampan.api.types.core_v1 import Container, Pod
 from sampan.api.values import quantity
-from sampan.runtimes.config import Resources
+from sampan.runtimes.config import ContainerResources
 
 _PERIOD = 100_000
 _SMALLEST_QUOTA = 1000
 _SHARES_PER_CORE = 1024
-_FEWEST_SHARES, _MOST_SHARES = 2, 262_144
+_MIN_SHARES, _MAX_SHARES = 2, 262_144
 _SAFE, _FIRST = -997, 1000
 """OOM score adjustments of guaranteed pods, which the kernel kills last, and of best-effort pods, which it kills first.
 """
@@ -21,11 +21,11 @@ _CRITICAL = 2_000_001_000
 """Priority of system-node-critical pods."""
 
 
-def container_resources(pod: Pod, container: Container, *, node_memory: int) -> Resources:
+def container_resources(pod: Pod, container: Container, *, node_memory: int) -> ContainerResources:
     requests, limits = container.resources.requests, _limits(pod, container)
     cpu_limit = _milli(limits.get("cpu"))
     cpu = _milli(requests["cpu"]) if "cpu" in requests else cpu_limit
-    return Resources(
+    return ContainerResources(
         cpu_shares=shares(cpu),
         cpu_quota=quota(cpu_limit),
         cpu_period=_PERIOD,
@@ -40,7 +40,7 @@ def container_resources(pod: Pod, container: Container, *, node_memory: int) -> 
 
 
 def shares(milli: int) -> int:
-    return min(max(milli * _SHARES_PER_CORE // 1000, _FEWEST_SHARES), _MOST_SHARES)
+    return min(max(milli * _SHARES_PER_CORE // 1000, _MIN_SHARES), _MAX_SHARES)
 
 
 def quota(milli: int) -> int:

@@ -15,7 +15,7 @@ from sampan.api.types.core_v1 import (
     SecurityContext,
 )
 from sampan.kubelet.container_config.variables import ContainerConfigError
-from sampan.runtimes.config import Namespaces, Profile, Security
+from sampan.runtimes.config import ContainerSecurity, NamespaceOptions, SecurityProfile
 from sampan.runtimes.contract import ImageInfo
 from sampan.runtimes.users import BadUser, parse_user
 
@@ -30,7 +30,7 @@ _OLD_APPARMOR = "container.apparmor.security.beta.kubernetes.io/"
 
 def container_security(
     pod: Pod, container: Container | EphemeralContainer, image: ImageInfo, *, profiles: Path, has_seccomp: bool
-) -> Security:
+) -> ContainerSecurity:
     """Return the security settings of the container. `profiles` is the directory of local seccomp profiles.
     `has_seccomp` makes RuntimeDefault the default profile. Raise ContainerConfigError if the container must not run
     with its settings, for example as root.
@@ -45,7 +45,7 @@ def container_security(
     username = image.user.partition(":")[0] if user is None and group is not None else ""
     capabilities = own.capabilities
     is_masked = own.procMount in (None, "", "Default")
-    return Security(
+    return ContainerSecurity(
         user=user,
         group=group,
         username=username,
@@ -65,9 +65,9 @@ def container_security(
     )
 
 
-def sandbox_security(pod: Pod) -> Security:
+def sandbox_security(pod: Pod) -> ContainerSecurity:
     whole = pod.spec.securityContext or PodSecurityContext()
-    return Security(
+    return ContainerSecurity(
         user=whole.runAsUser,
         group=whole.runAsGroup,
         supplemental_groups=_groups(whole),
@@ -75,18 +75,18 @@ def sandbox_security(pod: Pod) -> Security:
             container.securityContext is not None and container.securityContext.privileged
             for container in init_and_main_containers(pod.spec)
         ),
-        seccomp=Profile(type="RuntimeDefault"),
+        seccomp=SecurityProfile(type="RuntimeDefault"),
         selinux=_selinux(SecurityContext(), whole),
     )
 
 
-def namespaces(pod: Pod, target: str = "") -> Namespaces:
+def namespaces(pod: Pod, target: str = "") -> NamespaceOptions:
     """Return the namespaces of the container. `target` is the ID of the container that an ephemeral
     container targets.
     """
     spec = pod.spec
     pid = "target" if target else "node" if spec.hostPID else "pod" if spec.shareProcessNamespace else "container"
-    return Namespaces(
+    return NamespaceOptions(
         network="node" if spec.hostNetwork else "pod",
         ipc="node" if spec.hostIPC else "pod",
         pid=pid,  # type: ignore[arg-type]
@@ -122,9 +122,9 @@ def _may_not_gain(own: SecurityContext) -> bool:
     return own.allowPrivilegeEscalation is False
 
 
-def _seccomp(profile: SeccompProfile | None, profiles: Path, has_seccomp: bool) -> Profile:
+def _seccomp(profile: SeccompProfile | None, profiles: Path, has_seccomp: bool) -> SecurityProfile:
     if profile is None:
-        return Profile(type="RuntimeDefault" if has_seccomp else "Unconfined")
+        return SecurityProfile(type="RuntimeDefault" if has_seccomp else "Unconfined")
     if profile.type == "Localhost":
         if not profile.localhostProfile:
             raise ContainerConfigError("localhostProfile must be set if seccompProfile type is Localhost.")
@@ -132,21 +132,21 @@ def _seccomp(profile: SeccompProfile | None, profiles: Path, has_seccomp: bool) 
             raise ContainerConfigError(
                 "localhostProfile must be a relative path within the directory of seccomp profiles."
             )
-        return Profile(type="Localhost", local=str(profiles / profile.localhostProfile))
-    return Profile(type="RuntimeDefault" if profile.type == "RuntimeDefault" else "Unconfined")
+        return SecurityProfile(type="Localhost", local=str(profiles / profile.localhostProfile))
+    return SecurityProfile(type="RuntimeDefault" if profile.type == "RuntimeDefault" else "Unconfined")
 
 
-def _apparmor(pod: Pod, name: str, profile: AppArmorProfile | None) -> Profile:
+def _apparmor(pod: Pod, name: str, profile: AppArmorProfile | None) -> SecurityProfile:
     if profile is not None:
         if profile.type == "Localhost":
-            return Profile(type="Localhost", local=profile.localhostProfile or "")
-        return Profile(type="Unconfined" if profile.type == "Unconfined" else "RuntimeDefault")
+            return SecurityProfile(type="Localhost", local=profile.localhostProfile or "")
+        return SecurityProfile(type="Unconfined" if profile.type == "Unconfined" else "RuntimeDefault")
     old = pod.metadata.annotations.get(f"{_OLD_APPARMOR}{name}", "")
     if old.startswith("localhost/"):
-        return Profile(type="Localhost", local=old.removeprefix("localhost/"))
+        return SecurityProfile(type="Localhost", local=old.removeprefix("localhost/"))
     if old == "unconfined":
-        return Profile(type="Unconfined")
-    return Profile(type="RuntimeDefault" if old else "")
+        return SecurityProfile(type="Unconfined")
+    return SecurityProfile(type="RuntimeDefault" if old else "")
 
 
 def _selinux(own: SecurityContext, whole: PodSecurityContext) -> dict[str, str]:

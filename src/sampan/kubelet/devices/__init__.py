@@ -7,6 +7,6 @@ run.
 """
 
 from sampan.kubelet.devices.manager import DeviceManager
-from sampan.kubelet.devices.plugin import NOTHING, DeviceRunOptions, merge_options
+from sampan.kubelet.devices.plugin import EMPTY_DEVICE_OPTIONS, DeviceRunOptions, merge_options
 
-__all__ = ["NOTHING", "DeviceManager", "DeviceRunOptions", "merge_options"]
+__all__ = ["EMPTY_DEVICE_OPTIONS", "DeviceManager", "DeviceRunOptions", "merge_options"]

@@ -44,13 +44,13 @@ class DeviceAllocation(msgspec.Struct, frozen=True, kw_only=True):
         return base64.b64decode(self.response)
 
 
-class _Data(msgspec.Struct, kw_only=True):
+class _CheckpointData(msgspec.Struct, kw_only=True):
     PodDeviceEntries: list[DeviceAllocation]
     RegisteredDevices: dict[str, list[str]]
 
 
-class _File(msgspec.Struct, kw_only=True):
-    Data: _Data
+class _CheckpointFile(msgspec.Struct, kw_only=True):
+    Data: _CheckpointData
     Checksum: int
 
 
@@ -62,7 +62,7 @@ class DeviceAllocations:
     def read(self) -> list[str]:
         """Read the checkpoint. Return the resources that were registered when it was written."""
         try:
-            checkpoint = msgspec.json.decode(self._file.read_bytes(), type=_File)
+            checkpoint = msgspec.json.decode(self._file.read_bytes(), type=_CheckpointFile)
         except FileNotFoundError:
             return []
         except (OSError, msgspec.DecodeError) as error:
@@ -80,9 +80,9 @@ class DeviceAllocations:
     def write(self, registered: Mapping[str, Collection[str]]) -> None:
         """Write the checkpoint atomically."""
         devices = {resource: sorted(names) for resource, names in registered.items()}
-        data = _Data(PodDeviceEntries=list(self._all.values()), RegisteredDevices=devices)
+        data = _CheckpointData(PodDeviceEntries=list(self._all.values()), RegisteredDevices=devices)
         fresh = self._file.with_name(f".{self._file.name}")
-        fresh.write_bytes(msgspec.json.encode(_File(Data=data, Checksum=_checksum(data))))
+        fresh.write_bytes(msgspec.json.encode(_CheckpointFile(Data=data, Checksum=_checksum(data))))
         os.replace(fresh, self._file)
 
     def put(self, allocation: DeviceAllocation) -> None:
@@ -128,7 +128,7 @@ class DeviceAllocations:
         return is_changed
 
 
-def _checksum(data: _Data) -> int:
+def _checksum(data: _CheckpointData) -> int:
     return zlib.crc32(msgspec.json.encode(data))
 
 

@@ -97,7 +97,7 @@ class DeviceRunOptions:
     cdi_devices: Sequence[str] = ()
 
 
-NOTHING = DeviceRunOptions()
+EMPTY_DEVICE_OPTIONS = DeviceRunOptions()
 
 
 def merge_options(parts: Iterable[DeviceRunOptions]) -> DeviceRunOptions:

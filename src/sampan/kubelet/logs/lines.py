@@ -19,7 +19,7 @@ class BadLine(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class LogLine:
     time: str
     """Timestamp with nine digits after the decimal point."""
     stream: str
@@ -32,12 +32,12 @@ class Line:
         return nanoseconds(self.time)
 
 
-def parse(raw: bytes) -> Line:
+def parse(raw: bytes) -> LogLine:
     """Parse a line of the file, with its newline if it has one. Raise BadLine if the format is unknown."""
     return _docker(raw) if raw.startswith(b"{") else _cri(raw)
 
 
-def _cri(raw: bytes) -> Line:
+def _cri(raw: bytes) -> LogLine:
     time, _, rest = raw.partition(b" ")
     stream, _, rest = rest.partition(b" ")
     tags, space, text = rest.partition(b" ")
@@ -48,10 +48,10 @@ def _cri(raw: bytes) -> Line:
     is_partial = tags.split(b":", 1)[0] == b"P"
     if is_partial:
         text = text.removesuffix(b"\n")
-    return Line(_normalize_time(time.decode("ascii", "replace")), stream.decode(), is_partial, text)
+    return LogLine(_normalize_time(time.decode("ascii", "replace")), stream.decode(), is_partial, text)
 
 
-def _docker(raw: bytes) -> Line:
+def _docker(raw: bytes) -> LogLine:
     try:
         value = json.loads(raw)
         stream, text, time = value["stream"], value["log"], value["time"]
@@ -60,7 +60,7 @@ def _docker(raw: bytes) -> Line:
     if stream not in (STDOUT, STDERR) or not isinstance(text, str) or not isinstance(time, str):
         raise BadLine("the line has no stream, log or time field")
     is_partial = not text.endswith("\n")
-    return Line(_normalize_time(time), stream, is_partial, text.encode("utf-8", "surrogatepass"))
+    return LogLine(_normalize_time(time), stream, is_partial, text.encode("utf-8", "surrogatepass"))
 
 
 def _normalize_time(time: str) -> str:

@@ -44,7 +44,7 @@ class PluginHandler(Protocol):
         """Remove a plug-in that is gone. Another endpoint of the same name may still be registered."""
 
 
-class Socket(NamedTuple):
+class PluginSocket(NamedTuple):
     path: str
     identity: tuple[int, int]
     """Inode and change time, which distinguish a socket from its replacement at the same path."""
@@ -56,7 +56,7 @@ class _RegisteredPlugin(NamedTuple):
     endpoint: str
 
 
-class _Retry(NamedTuple):
+class _RegistrationRetry(NamedTuple):
     again_at: float
     pause_s: float
 
@@ -65,8 +65,8 @@ class PluginRegistry:
     def __init__(self, *, directory: Path, handlers: Mapping[str, PluginHandler], clock: Clock) -> None:
         """`handlers` are keyed by plug-in type."""
         self._directory, self._handlers, self._clock = directory, handlers, clock
-        self._registered: dict[Socket, _RegisteredPlugin] = {}
-        self._retries: dict[Socket, _Retry] = {}
+        self._registered: dict[PluginSocket, _RegisteredPlugin] = {}
+        self._retries: dict[PluginSocket, _RegistrationRetry] = {}
 
     async def run(self) -> None:
         while True:
@@ -101,7 +101,7 @@ class PluginRegistry:
         except Exception:
             log.exception("cannot finish the deregistration of %s %s", plugin.type, plugin.name)
 
-    async def _try(self, socket: Socket) -> None:
+    async def _try(self, socket: PluginSocket) -> None:
         try:
             await self._register(socket)
             self._retries.pop(socket, None)
@@ -115,12 +115,12 @@ class PluginRegistry:
             self._wait(socket)
             log.exception("cannot register the plugin at %s", socket.path)
 
-    def _wait(self, socket: Socket) -> None:
+    def _wait(self, socket: PluginSocket) -> None:
         before = self._retries.get(socket)
         pause_s = min(before.pause_s * 2, _MAX_PAUSE_S) if before is not None else _FIRST_PAUSE_S
-        self._retries[socket] = _Retry(self._clock.monotonic() + pause_s, pause_s)
+        self._retries[socket] = _RegistrationRetry(self._clock.monotonic() + pause_s, pause_s)
 
-    async def _register(self, socket: Socket) -> None:
+    async def _register(self, socket: PluginSocket) -> None:
         schema = proto()
         info = await calls.call(
             socket.path, schema, "Registration", "GetInfo", schema.InfoRequest(), timeout_s=_TIMEOUT_S
@@ -136,7 +136,7 @@ class PluginRegistry:
         if error:
             raise PluginError(error)
 
-    async def _install(self, socket: Socket, plugin: _RegisteredPlugin, versions: Sequence[str]) -> str:
+    async def _install(self, socket: PluginSocket, plugin: _RegisteredPlugin, versions: Sequence[str]) -> str:
         """Pass the plug-in to its handler. Return the error, or an empty string on success."""
         handler = self._handlers.get(plugin.type)
         if handler is None:
@@ -156,7 +156,7 @@ def proto() -> ProtoSchema:
     return calls.read_schema(Path(__file__).parent / "registration.proto")
 
 
-def sockets(directory: Path) -> Iterator[Socket]:
+def sockets(directory: Path) -> Iterator[PluginSocket]:
     """Yield the sockets in the directory and below it, except those with hidden names."""
     try:
         entries = list(os.scandir(directory))
@@ -172,4 +172,4 @@ def sockets(directory: Path) -> Iterator[Socket]:
         if stat.S_ISDIR(status.st_mode):
             yield from sockets(Path(entry.path))
         elif stat.S_ISSOCK(status.st_mode):
-            yield Socket(entry.path, (status.st_ino, status.st_ctime_ns))
+            yield PluginSocket(entry.path, (status.st_ino, status.st_ctime_ns))

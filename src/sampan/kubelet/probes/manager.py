@@ -44,7 +44,7 @@ class ProbeKey(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Target:
+class _ProbeTarget:
     """A container to probe, with its pod, its report and its address as last seen."""
 
     pod: Pod
@@ -109,7 +109,7 @@ class ProbeManager:
         self._counted: dict[str, set[tuple[str, ...]]] = {}
         """Metric labels in use, by pod UID."""
         self._activity = activity
-        self._targets: dict[tuple[str, str], _Target] = {}
+        self._targets: dict[tuple[str, str], _ProbeTarget] = {}
         self._tallies: dict[ProbeKey, ProbeTally] = {}
         self._queue: WorkQueue[ProbeKey] = WorkQueue(clock=clock, activity=activity)
 
@@ -157,7 +157,7 @@ class ProbeManager:
         is_started = is_running and self._has_succeeded(uid, container, "Startup", report.id)
         is_ready = is_started and self._has_succeeded(uid, container, "Readiness", report.id)
         judged = replace(report, is_started=is_started, is_ready=is_ready)
-        self._targets[uid, container.name] = _Target(pod, container, judged, address)
+        self._targets[uid, container.name] = _ProbeTarget(pod, container, judged, address)
         if is_running:
             self._schedule(uid, container, report)
         return judged
@@ -220,27 +220,27 @@ class ProbeManager:
             self._on_change(key.uid)
         return None if tally.is_on_hold else float(probe.periodSeconds or 10)
 
-    def _is_over(self, key: ProbeKey, target: _Target) -> bool:
+    def _is_over(self, key: ProbeKey, target: _ProbeTarget) -> bool:
         """Whether the probe no longer matters because the pod is being deleted: its containers are not killed by probes
         any more.
         """
         return target.pod.metadata.deletionTimestamp is not None and key.kind != "Readiness"
 
-    async def _run_with_retries(self, target: _Target, probe: Probe) -> ProbeResult:
+    async def _run_with_retries(self, target: _ProbeTarget, probe: Probe) -> ProbeResult:
         for attempt in range(1, _RETRIES + 1):
             result = await probe_container(self._runtime, target.pod, target.container, probe, target.address)
             if not result.is_error or attempt == _RETRIES:
                 break
         return result
 
-    def _count(self, kind: Kind, target: _Target, result: ProbeResult) -> None:
+    def _count(self, kind: Kind, target: _ProbeTarget, result: ProbeResult) -> None:
         meta = target.pod.metadata
         label = "unknown" if result.is_error else "successful" if result.is_success else "failed"
         labels = (target.container.name, meta.namespace, meta.name, meta.uid, kind, label)
         self._counted.setdefault(meta.uid, set()).add(labels)
         self._counts.labels(*labels).inc()
 
-    def _record_event(self, kind: Kind, target: _Target, result: ProbeResult) -> None:
+    def _record_event(self, kind: Kind, target: _ProbeTarget, result: ProbeResult) -> None:
         if result.is_error:
             text = f"{kind} probe errored and resulted in unknown state: {result.text}"
             self._event(target.pod, target.container, "Unhealthy", text)

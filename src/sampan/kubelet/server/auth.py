@@ -16,13 +16,18 @@ from sampan.api.types.authorization_v1 import ResourceAttributes
 from sampan.kubelet.server.view import ErrorResponse
 from sampan.machinery import errors
 from sampan.machinery.client import ConnectionFailed
-from sampan.machinery.http.delegation import ANONYMOUS, Delegation
+from sampan.machinery.http.delegation import ANONYMOUS, DelegatedAuth
 from sampan.machinery.pki.server_tls import read_peer
 
 _VERBS = {"POST": "create", "GET": "get", "HEAD": "", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
-_FINE = (("/pods", "pods"), ("/runningpods", "pods"), ("/healthz", "healthz"), ("/configz", "configz"))
+_ADDITIONAL_SUBRESOURCES = (
+    ("/pods", "pods"),
+    ("/runningpods", "pods"),
+    ("/healthz", "healthz"),
+    ("/configz", "configz"),
+)
 """Path prefixes with a fine-grained subresource that is accepted besides nodes/proxy."""
-_OWN = (
+_REPLACING_SUBRESOURCES = (
     ("/stats", "stats"),
     ("/metrics", "metrics"),
     ("/logs", "log"),
@@ -36,8 +41,8 @@ _AUTHENTICATED = "system:authenticated"
 
 def subresources(path: str) -> list[str]:
     """Return the subresources of nodes that permit a request to the path. The caller needs access to one of them."""
-    specific = [name for start, name in _FINE if _is_below(path, start)][:1]
-    return [*specific, next((name for start, name in _OWN if _is_below(path, start)), "proxy")]
+    specific = [name for start, name in _ADDITIONAL_SUBRESOURCES if _is_below(path, start)][:1]
+    return [*specific, next((name for start, name in _REPLACING_SUBRESOURCES if _is_below(path, start)), "proxy")]
 
 
 def _is_below(path: str, start: str) -> bool:
@@ -49,7 +54,7 @@ class KubeletAuth:
         self,
         *,
         node: str,
-        delegation: Delegation,
+        delegation: DelegatedAuth,
         allows_anonymous: bool = False,
         now: Callable[[], float] = time.time,
     ) -> None:

@@ -22,7 +22,7 @@ from sampan.kubelet.server.node_views import AgentView
 from sampan.kubelet.server.server import HealthPort, KubeletServer, as_json, as_metrics
 from sampan.kubelet.server.view import KubeletView, ServerSettings
 from sampan.kubelet.stats import cadvisor, metrics_text
-from sampan.machinery.http.delegation import Delegation
+from sampan.machinery.http.delegation import DelegatedAuth
 from sampan.machinery.linux.network_namespace import NetworkNamespace
 from sampan.machinery.pki.server_tls import server_context
 
@@ -32,7 +32,7 @@ _STYLE = "body{font:14px sans-serif;margin:2em}table{border-collapse:collapse}td
 _MAX_LINE = 1 << 20
 """Maximum length of a request line in bytes. For exec the line contains the command."""
 
-_OF_PROCESS = NetworkNamespace()
+_PROCESS_NAMESPACE = NetworkNamespace()
 
 Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
@@ -141,7 +141,12 @@ def _safe(text: str) -> str:
 
 @asynccontextmanager
 async def listen(
-    handler: Handler, *, host: str, port: int, tls: ssl.SSLContext | None, namespace: NetworkNamespace = _OF_PROCESS
+    handler: Handler,
+    *,
+    host: str,
+    port: int,
+    tls: ssl.SSLContext | None,
+    namespace: NetworkNamespace = _PROCESS_NAMESPACE,
 ) -> AsyncIterator[int]:
     """Serve on a port within the context. Yield the actual port number."""
     server = web.Server(
@@ -194,7 +199,7 @@ log = logging.getLogger(__name__)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PortsConfig:
     tls: ssl.SSLContext
-    namespace: NetworkNamespace = _OF_PROCESS
+    namespace: NetworkNamespace = _PROCESS_NAMESPACE
     """The network namespace of the node, in which the ports are opened."""
     address: str = "0.0.0.0"
     port: int = 10250
@@ -214,7 +219,7 @@ async def serve_kubelet(kubelet: Kubelet, config: PortsConfig) -> None:
     """Serve the ports until cancelled. If a port is in use, an error is logged and the node runs without the port."""
     await kubelet.started.wait()
     view, clock = AgentView(kubelet), kubelet.clock
-    delegation = Delegation(client=kubelet.client, clock=clock)
+    delegation = DelegatedAuth(client=kubelet.client, clock=clock)
     auth = KubeletAuth(node=view.node, delegation=delegation, allows_anonymous=config.allows_anonymous)
     main = KubeletServer(view=view, clock=clock, auth=auth, settings=config.settings)
     plain = KubeletServer(view=view, clock=clock, settings=ServerSettings(has_debugging=False))

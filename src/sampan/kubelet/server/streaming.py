@@ -10,9 +10,9 @@ from aiohttp import web
 from sampan.api.types.core_v1 import Pod
 from sampan.kubelet.server.view import ErrorResponse, KubeletView, pod_of, spec_of
 from sampan.machinery.multiplex import handshake, port_forward, remote_command
-from sampan.machinery.multiplex.handshake import Agreement, UpgradeRefused
+from sampan.machinery.multiplex.handshake import NegotiatedProtocol, UpgradeRefused
 from sampan.machinery.multiplex.remote_command import Begin, NoStreams, RemoteCommandOptions, RemoteProcess
-from sampan.machinery.multiplex.upgrade import TakenOverResponse, TakenWire, take_over
+from sampan.machinery.multiplex.upgrade import TakenOverResponse, UpgradedWire, take_over
 from sampan.runtimes.contract import RUNNING, ProcessStream, RuntimeFailure, collect_output
 
 
@@ -39,12 +39,12 @@ async def handle_attach(view: KubeletView, request: web.BaseRequest, where: Sequ
     is_once = spec is not None and bool(spec.stdinOnce)
 
     async def begin() -> RemoteProcess:
-        return _Attached(await view.runtime.attach(pod, container), is_once=is_once)
+        return _AttachedProcess(await view.runtime.attach(pod, container), is_once=is_once)
 
     return await _serve(request, streams, begin, ())
 
 
-class _Attached:
+class _AttachedProcess:
     """The main process of a container, for a client that attaches to it. Its stdin stays open when a client closes its
     end, unless `is_once` is set. As with other kubelets, the client is not sent the exit code, which is in the status
     of the pod."""
@@ -141,7 +141,7 @@ def _ports(request: web.BaseRequest) -> list[int]:
     return [int(text) for text in texts]
 
 
-def _negotiate(request: web.BaseRequest, spdy: Sequence[str], websocket: Sequence[str]) -> Agreement:
+def _negotiate(request: web.BaseRequest, spdy: Sequence[str], websocket: Sequence[str]) -> NegotiatedProtocol:
     def values(name: str) -> Sequence[str]:
         return request.headers.getall(name, [])
 
@@ -153,7 +153,7 @@ def _negotiate(request: web.BaseRequest, spdy: Sequence[str], websocket: Sequenc
         raise ErrorResponse(refused.code, refused.text) from None
 
 
-async def _take_over(request: web.BaseRequest, agreement: Agreement) -> TakenWire:
+async def _take_over(request: web.BaseRequest, agreement: NegotiatedProtocol) -> UpgradedWire:
     wire = take_over(request)
     await wire.write(agreement.head)
     return wire

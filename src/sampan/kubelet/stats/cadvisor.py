@@ -11,7 +11,7 @@ from typing import Any
 from sampan.api.values import times
 from sampan.kubelet.stats.collector import MachineStats, NodeStats
 from sampan.kubelet.stats.summary import total
-from sampan.runtimes.contract import Usage
+from sampan.runtimes.contract import ContainerUsage
 
 _NANO = 1_000_000_000
 
@@ -48,7 +48,7 @@ def attributes(machine: MachineStats) -> dict[str, Any]:
 def containers(node_stats: NodeStats) -> dict[str, dict[str, Any]]:
     """Return the usage by path: the machine is /, pods are below /kubepods, containers below their pod."""
     machine = node_stats.machine
-    infos = {"/": _info("/", Usage("", machine.cpu_cores, machine.working_set, machine.cpu_s), machine.at)}
+    infos = {"/": _info("/", ContainerUsage("", machine.cpu_cores, machine.working_set, machine.cpu_s), machine.at)}
     stats = infos["/"]["stats"][0]
     stats["network"] = {
         "interfaces": [
@@ -82,7 +82,7 @@ def _parent(path: str) -> str:
 
 
 def _info(
-    path: str, usage: Usage, at: float, *, labels: Mapping[str, str] | None = None, image: str = ""
+    path: str, usage: ContainerUsage, at: float, *, labels: Mapping[str, str] | None = None, image: str = ""
 ) -> dict[str, Any]:
     seconds = usage.cpu_s or 0.0
     stats: dict[str, Any] = {

@@ -12,7 +12,7 @@ from pathlib import Path
 from sampan.api.types.core_v1 import Pod
 from sampan.kubelet.volumes.usage import VolumeUsage, VolumeUsageCache
 from sampan.machinery.clock import Clock
-from sampan.runtimes.contract import RUNNING, PodReport, Runtime, RuntimeFailure, Usage
+from sampan.runtimes.contract import RUNNING, ContainerUsage, PodReport, Runtime, RuntimeFailure
 from sampan.runtimes.usage import CpuRates
 
 _PROC = Path("/proc")
@@ -33,7 +33,7 @@ class FileSystem:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Interface:
+class InterfaceCounters:
     name: str
     received: int = 0
     receive_errors: int = 0
@@ -63,7 +63,7 @@ class MachineStats:
     booted_at: float = 0.0
     root: FileSystem = field(default_factory=FileSystem)
     """File system of the kubelet's data."""
-    interfaces: Sequence[Interface] = ()
+    interfaces: Sequence[InterfaceCounters] = ()
 
 
 class MachineReader:
@@ -140,7 +140,7 @@ def file_system(directory: Path) -> FileSystem:
     )
 
 
-def interfaces(text: str) -> list[Interface]:
+def interfaces(text: str) -> list[InterfaceCounters]:
     """Parse /proc/net/dev; the loopback interface is omitted."""
     result = []
     for line in text.splitlines():
@@ -149,7 +149,9 @@ def interfaces(text: str) -> list[Interface]:
         if colon and len(numbers) >= 16 and name.strip() != "lo":
             received, errors, sent, lost = (int(numbers[column]) for column in (0, 2, 8, 10))
             result.append(
-                Interface(name=name.strip(), received=received, receive_errors=errors, sent=sent, send_errors=lost)
+                InterfaceCounters(
+                    name=name.strip(), received=received, receive_errors=errors, sent=sent, send_errors=lost
+                )
             )
     return result
 
@@ -158,7 +160,7 @@ def interfaces(text: str) -> list[Interface]:
 class PodStats:
     pod: Pod
     report: PodReport
-    usages: Sequence[Usage]
+    usages: Sequence[ContainerUsage]
     at: float
     volumes: Sequence[VolumeUsage] = ()
 

@@ -10,7 +10,7 @@ from functools import partial
 from sampan.kubelet.stats.collector import NodeStats, PodStats
 from sampan.kubelet.stats.summary import total
 from sampan.machinery.telemetry.metrics import Metrics, escape_label
-from sampan.runtimes.contract import Usage
+from sampan.runtimes.contract import ContainerUsage
 
 Sample = tuple[str, Mapping[str, str], float]
 """Name, labels and value."""
@@ -62,7 +62,7 @@ def _resource(node_stats: NodeStats) -> Iterator[Sample]:
     yield "resource_scrape_error", {}, 0
 
 
-def _cpu_and_memory(prefix: str, labels: Mapping[str, str], usage: Usage) -> Iterator[Sample]:
+def _cpu_and_memory(prefix: str, labels: Mapping[str, str], usage: ContainerUsage) -> Iterator[Sample]:
     if usage.cpu_s is not None:
         yield f"{prefix}_cpu_usage_seconds_total", labels, usage.cpu_s
     yield f"{prefix}_memory_working_set_bytes", labels, usage.memory_bytes
@@ -73,7 +73,7 @@ def _cadvisor(node_stats: NodeStats) -> Iterator[Sample]:
     yield "machine_cpu_cores", {}, machine.cores
     yield "machine_memory_bytes", {}, machine.memory
     root = {"container": "", "id": "/", "image": "", "name": "", "namespace": "", "pod": ""}
-    whole = Usage("", machine.cpu_cores, machine.working_set, machine.cpu_s, machine.rss)
+    whole = ContainerUsage("", machine.cpu_cores, machine.working_set, machine.cpu_s, machine.rss)
     yield from _sample_container(root, whole, cpu="total")
     for interface in machine.interfaces:
         labels = {**root, "interface": interface.name}
@@ -104,7 +104,7 @@ def _sample_pod(pod: PodStats) -> Iterator[Sample]:
         yield "container_network_transmit_bytes_total", {**labels, "interface": "eth0"}, whole.sent_bytes or 0
 
 
-def _sample_container(labels: Mapping[str, str], usage: Usage, *, cpu: str) -> Iterator[Sample]:
+def _sample_container(labels: Mapping[str, str], usage: ContainerUsage, *, cpu: str) -> Iterator[Sample]:
     more = {
         "container_memory_rss": usage.memory_rss_bytes,
         "container_fs_usage_bytes": usage.disk_bytes,
@@ -119,7 +119,7 @@ def _sample_container(labels: Mapping[str, str], usage: Usage, *, cpu: str) -> I
             yield name, labels, value
 
 
-def _containers(usages: Sequence[Usage]) -> Iterator[Usage]:
+def _containers(usages: Sequence[ContainerUsage]) -> Iterator[ContainerUsage]:
     return (usage for usage in usages if usage.name)
 
 

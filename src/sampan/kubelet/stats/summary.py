@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from sampan.api.values import times
-from sampan.kubelet.stats.collector import FileSystem, Interface, MachineStats, NodeStats, PodStats
+from sampan.kubelet.stats.collector import FileSystem, InterfaceCounters, MachineStats, NodeStats, PodStats
 from sampan.kubelet.volumes.usage import VolumeUsage
-from sampan.runtimes.contract import Usage
+from sampan.runtimes.contract import ContainerUsage
 
 _NANO = 1_000_000_000
 
@@ -65,7 +65,7 @@ def _pod(pod_stats: PodStats, machine: MachineStats, is_short: bool) -> dict[str
         return stats
     if whole.received_bytes is not None:
         sent = whole.sent_bytes or 0
-        stats["network"] = _network(time, [Interface(name="eth0", received=whole.received_bytes, sent=sent)])
+        stats["network"] = _network(time, [InterfaceCounters(name="eth0", received=whole.received_bytes, sent=sent)])
     disk = [usage.disk_bytes or 0 for usage in containers] + [usage.log_bytes or 0 for usage in containers]
     stats["ephemeral-storage"] = _file_system(time, machine.root) | {"usedBytes": sum(disk)}
     if pod_stats.volumes:
@@ -90,7 +90,9 @@ def _volume(time: str, namespace: str, volume: VolumeUsage) -> dict[str, Any]:
     }
 
 
-def _container(usage: Usage, time: str, started_at: float, machine: MachineStats, is_short: bool) -> dict[str, Any]:
+def _container(
+    usage: ContainerUsage, time: str, started_at: float, machine: MachineStats, is_short: bool
+) -> dict[str, Any]:
     stats: dict[str, Any] = {
         "name": usage.name,
         "startTime": times.format_time(started_at),
@@ -104,12 +106,12 @@ def _container(usage: Usage, time: str, started_at: float, machine: MachineStats
     return stats
 
 
-def total(usages: Sequence[Usage]) -> Usage:
+def total(usages: Sequence[ContainerUsage]) -> ContainerUsage:
     """Return the usage of the pod: that of its sandbox if the runtime reports it, or else the sum of its containers."""
     whole = next((usage for usage in usages if not usage.name), None)
     if whole is not None:
         return whole
-    return Usage(
+    return ContainerUsage(
         name="",
         cpu_cores=sum(usage.cpu_cores for usage in usages),
         memory_bytes=sum(usage.memory_bytes for usage in usages),
@@ -138,7 +140,7 @@ def _cpu(time: str, cores: float, seconds: float | None) -> dict[str, Any]:
     return stats
 
 
-def _memory(time: str, usage: Usage) -> dict[str, Any]:
+def _memory(time: str, usage: ContainerUsage) -> dict[str, Any]:
     stats: dict[str, Any] = {"time": time, "usageBytes": usage.memory_bytes, "workingSetBytes": usage.memory_bytes}
     more = {
         "rssBytes": usage.memory_rss_bytes,
@@ -148,13 +150,13 @@ def _memory(time: str, usage: Usage) -> dict[str, Any]:
     return stats | {key: value for key, value in more.items() if value is not None}
 
 
-def _network(time: str, all_interfaces: Sequence[Interface]) -> dict[str, Any]:
+def _network(time: str, all_interfaces: Sequence[InterfaceCounters]) -> dict[str, Any]:
     interfaces = [_interface(interface) for interface in all_interfaces]
     busiest = max(interfaces, key=lambda candidate: candidate["rxBytes"], default={"name": ""})
     return {"time": time, **busiest, **({"interfaces": interfaces} if interfaces else {})}
 
 
-def _interface(interface: Interface) -> Mapping[str, Any]:
+def _interface(interface: InterfaceCounters) -> Mapping[str, Any]:
     return {
         "name": interface.name,
         "rxBytes": interface.received,

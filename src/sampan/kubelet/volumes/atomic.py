@@ -19,21 +19,21 @@ from sampan.api.go_compat import gotext
 from sampan.kubelet.volumes.contract import VolumeOperationError
 from sampan.runtimes.safe_paths import UnsafePath, read_file
 
-_CHANCE = random.Random()
+_RANDOM = random.Random()
 """A random number generator of this module, because tests may seed the global one."""
 
 _DATA, _NEW = "..data", "..data_tmp"
-_LONGEST_NAME, _LONGEST_PATH = 255, 4096
+_MAX_NAME_LENGTH, _MAX_PATH_LENGTH = 255, 4096
 
 
-class File(NamedTuple):
+class FileProjection(NamedTuple):
     content: bytes
     mode: int
     user: int | None = None
     """UID of the file's owner; None for the user of the kubelet."""
 
 
-Payload = Mapping[str, File]
+Payload = Mapping[str, FileProjection]
 """Files by path relative to the volume."""
 
 
@@ -57,7 +57,9 @@ def write(volume: Path, payload: Payload, *, now: float, set_owner: Callable[[],
     return is_changed
 
 
-def _write_payload(volume: Path, files: Mapping[str, File], now: float, set_owner: Callable[[], None]) -> None:
+def _write_payload(
+    volume: Path, files: Mapping[str, FileProjection], now: float, set_owner: Callable[[], None]
+) -> None:
     timestamped = _make_timestamped_directory(volume, now)
     try:
         for path, file in files.items():
@@ -74,7 +76,7 @@ def _write_payload(volume: Path, files: Mapping[str, File], now: float, set_owne
 def _make_timestamped_directory(volume: Path, now: float) -> Path:
     stamp = datetime.fromtimestamp(now, UTC).strftime("..%Y_%m_%d_%H_%M_%S.")
     while True:
-        directory = volume / f"{stamp}{_CHANCE.randrange(1 << 32)}"
+        directory = volume / f"{stamp}{_RANDOM.randrange(1 << 32)}"
         try:
             directory.mkdir()
         except FileExistsError:
@@ -83,7 +85,7 @@ def _make_timestamped_directory(volume: Path, now: float) -> Path:
         return directory
 
 
-def _write_file(path: Path, file: File) -> None:
+def _write_file(path: Path, file: FileProjection) -> None:
     if not path.parent.exists():
         path.parent.mkdir(parents=True)
         path.parent.chmod(0o755)
@@ -127,7 +129,7 @@ def _paths(directory: Path) -> set[str]:
     return paths
 
 
-def _with_parents(paths: Mapping[str, File]) -> set[str]:
+def _with_parents(paths: Mapping[str, FileProjection]) -> set[str]:
     return {part for path in paths for part in _iter_with_parents(path)}
 
 
@@ -136,7 +138,7 @@ def _iter_with_parents(path: str) -> Iterator[str]:
     yield from (str(parent) for parent in PurePosixPath(path).parents if parent.name)
 
 
-def _is_same(before: Path, files: Mapping[str, File]) -> bool:
+def _is_same(before: Path, files: Mapping[str, FileProjection]) -> bool:
     return all(_has_content(before / path, file.content) for path, file in files.items())
 
 
@@ -154,12 +156,14 @@ def _normalize_path(path: str) -> str:
         raise VolumeOperationError(f"invalid path: must not be empty: {gotext.quote(path)}")
     if path.startswith("/"):
         raise VolumeOperationError(f"invalid path: must be relative path: {path}")
-    if len(path) > _LONGEST_PATH:
-        raise VolumeOperationError(f"invalid path: must be less than or equal to {_LONGEST_PATH} characters")
+    if len(path) > _MAX_PATH_LENGTH:
+        raise VolumeOperationError(f"invalid path: must be less than or equal to {_MAX_PATH_LENGTH} characters")
     if ".." in parts:
         raise VolumeOperationError(f"invalid path: must not contain '..': {path}")
-    if any(len(part) > _LONGEST_NAME for part in parts):
-        raise VolumeOperationError(f"invalid path: filenames must be less than or equal to {_LONGEST_NAME} characters")
+    if any(len(part) > _MAX_NAME_LENGTH for part in parts):
+        raise VolumeOperationError(
+            f"invalid path: filenames must be less than or equal to {_MAX_NAME_LENGTH} characters"
+        )
     if parts[0].startswith(".."):
         raise VolumeOperationError(f"invalid path: must not start with '..': {path}")
     return str(PurePosixPath(path))

@@ -108,9 +108,13 @@ def _values(conditions: Sequence[PersistentVolumeClaimCondition]) -> list[Any]:
 
 log = logging.getLogger(__name__)
 
-DONE, FAILED, IN_USE_FAILED = "FileSystemResizeSuccessful", "FileSystemResizeFailed", "VolumeResizeFailed"
-_WHILE_MOUNTING = "MountVolume.Setup failed while expanding volume"
-_IN_USE = "NodeExpandVolume.NodeExpandVolume failed"
+FILE_SYSTEM_RESIZE_SUCCESSFUL, FILE_SYSTEM_RESIZE_FAILED, VOLUME_RESIZE_FAILED = (
+    "FileSystemResizeSuccessful",
+    "FileSystemResizeFailed",
+    "VolumeResizeFailed",
+)
+_MOUNT_ERROR = "MountVolume.Setup failed while expanding volume"
+_NODE_EXPAND_ERROR = "NodeExpandVolume.NodeExpandVolume failed"
 
 RecordEvent = Callable[[Pod | PersistentVolumeClaim, str, str, str], None]
 """A function that records an event; the arguments are the object that it is about, its type, reason and message."""
@@ -145,7 +149,7 @@ class NodeExpander:
         try:
             await self._expand(spec, plugin, ready, device, size)
         except VolumeOperationError as error:
-            raise VolumeOperationError(error.text, step=_WHILE_MOUNTING) from error
+            raise VolumeOperationError(error.text, step=_MOUNT_ERROR) from error
 
     async def expand_in_use(
         self, spec: VolumeSpec, plugin: NodeVolumePlugin, ready: ReadyVolume, device: DeviceMount | None
@@ -159,7 +163,12 @@ class NodeExpander:
         try:
             await self._expand(spec, plugin, ready, device, size)
         except VolumeOperationError as error:
-            self._record_event(spec.pod, WARNING, IN_USE_FAILED, f'{_IN_USE} for volume "{spec.inner}" : {error.text}')
+            self._record_event(
+                spec.pod,
+                WARNING,
+                VOLUME_RESIZE_FAILED,
+                f'{_NODE_EXPAND_ERROR} for volume "{spec.inner}" : {error.text}',
+            )
 
     def forget(self, inner: str) -> None:
         """Drop the state of a volume that is no longer set up here."""
@@ -174,7 +183,7 @@ class NodeExpander:
         claim = spec.claim
         assert claim is not None
         if spec.is_read_only:
-            self._record_events(spec, WARNING, FAILED, "failed", "requested read-only file system")
+            self._record_events(spec, WARNING, FILE_SYSTEM_RESIZE_FAILED, "failed", "requested read-only file system")
             return
         if not is_tracked(claim):
             await self._expand_untracked(spec, plugin, ready, device, size)
@@ -195,7 +204,7 @@ class NodeExpander:
         if not decision.is_recorded:
             await self._write(claim, finished_patch(claim, size))
         self._sizes[_key(spec)] = size  # set last: if the write fails, the next call writes again
-        self._record_events(spec, NORMAL, DONE, "succeeded", self._node)
+        self._record_events(spec, NORMAL, FILE_SYSTEM_RESIZE_SUCCESSFUL, "succeeded", self._node)
 
     async def _record_failure(
         self,
@@ -237,7 +246,7 @@ class NodeExpander:
         if size_of(claim.status.capacity) < size:
             await self._write(claim, finished_patch(claim, size))
         self._sizes[_key(spec)] = size
-        self._record_events(spec, NORMAL, DONE, "succeeded", self._node)
+        self._record_events(spec, NORMAL, FILE_SYSTEM_RESIZE_SUCCESSFUL, "succeeded", self._node)
 
     async def _write(self, claim: PersistentVolumeClaim, patch: dict[str, Any]) -> PersistentVolumeClaim:
         meta = claim.metadata

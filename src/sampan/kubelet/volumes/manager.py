@@ -37,7 +37,7 @@ from sampan.kubelet.volumes.state import (
 )
 from sampan.kubelet.volumes.usage import VolumeUsage
 from sampan.kubelet.volumes.volume_directories import CLAIMS, PeriodicChecks, VolumeDirectories, claims_of
-from sampan.kubelet.volumes.volume_host import Layout, TokenManager, VolumeConfig, VolumeHost, wait_for_event
+from sampan.kubelet.volumes.volume_host import TokenManager, VolumeConfig, VolumeHost, VolumeLayout, wait_for_event
 from sampan.machinery import errors
 from sampan.machinery.activity import Activity
 from sampan.machinery.client import Client, ConnectionFailed, Selection
@@ -102,7 +102,7 @@ class VolumeManager:
         self._activity = activity or Activity()
         self._host = VolumeHost(
             config=config,
-            layout=Layout(config.root),
+            layout=VolumeLayout(config.root),
             mounter=mounter or Mounter(),
             client=client,
             informers=informers,

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from sampan.runtimes.safe_paths import Root, UnsafePath, opened_root
+from sampan.runtimes.safe_paths import RootDirectory, UnsafePath, opened_root
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +37,7 @@ def give_to_group(volume: Path, group: int | None, *, is_read_only: bool, policy
 
 
 @contextmanager
-def _open_directory(root: Root, place: str) -> Iterator[int | None]:
+def _open_directory(root: RootDirectory, place: str) -> Iterator[int | None]:
     """Yield the open directory, or None if it is gone or has been replaced. A process that writes to the volume
     concurrently cannot redirect the change to files outside of it.
     """

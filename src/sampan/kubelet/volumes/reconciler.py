@@ -28,7 +28,7 @@ from sampan.machinery.client import ConnectionFailed, PatchType
 from sampan.machinery.keyed_locks import KeyedLocks
 from sampan.machinery.worker_thread import run_in_thread
 
-_ONE_POD = ["ReadWriteOncePod"]
+_SINGLE_POD_MODES = ["ReadWriteOncePod"]
 _GROUP = "pv.beta.kubernetes.io/gid"
 
 
@@ -107,7 +107,7 @@ class Reconciler:
         others = [
             user for user in self._actual.users(device.unique_name) if user.uid != key.uid and self._actual.ready(user)
         ]
-        if others and spec.source.accessModes == _ONE_POD:
+        if others and spec.source.accessModes == _SINGLE_POD_MODES:
             raise VolumeOperationError(
                 "volume uses the ReadWriteOncePod access mode and is already in use by another pod"
             )

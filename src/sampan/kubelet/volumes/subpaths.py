@@ -28,14 +28,14 @@ def make_directory(volume: Path, subpath: str) -> None:
     mode = stat.S_IMODE(base.stat().st_mode)
     existing, missing = _split_existing(base, subpath)
     real = existing.resolve(strict=True)
-    with _open_without_links(base, real) as descriptor, _Position(os.dup(descriptor)) as at:
+    with _open_without_links(base, real) as descriptor, _OpenPosition(os.dup(descriptor)) as at:
         for name in missing:
             os.mkdir(name, mode & 0o777, dir_fd=at.descriptor)
             at.enter(name, os.O_DIRECTORY | os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
             os.fchmod(at.descriptor, mode)
 
 
-class _Position:
+class _OpenPosition:
     """A position in a volume. It owns exactly one file descriptor at a time and closes it once: closing a descriptor
     twice could close one that another thread has opened since.
     """
@@ -117,7 +117,7 @@ def _open_without_links(base: Path, real: Path) -> Iterator[int]:
     """Open `real`, which must not contain symbolic links, component by component, starting at the volume."""
     if not real.is_relative_to(base):
         raise UnsafeSubpath(f"subpath {real} not within volume path {base}")
-    with _Position(os.open(base, _STEP)) as at:
+    with _OpenPosition(os.open(base, _STEP)) as at:
         for name in real.relative_to(base).parts:
             at.enter(name, _STEP)
             if stat.S_ISLNK(os.fstat(at.descriptor).st_mode):

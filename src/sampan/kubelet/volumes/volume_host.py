@@ -116,7 +116,7 @@ class OnDisk(NamedTuple):
     inner: str
 
 
-class Layout:
+class VolumeLayout:
     def __init__(self, root: Path) -> None:
         self.root = root
 
@@ -184,7 +184,7 @@ class VolumeConfig:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VolumeHost:
     config: VolumeConfig
-    layout: Layout
+    layout: VolumeLayout
     mounter: Mounter
     client: Client
     informers: InformerFactory

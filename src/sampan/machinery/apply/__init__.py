@@ -14,30 +14,36 @@ Sets and values are never changed in place; results share parts with arguments. 
 current time do not belong here.
 """
 
-from sampan.machinery.apply.applier import Application, ApplyResult, Conflicts
-from sampan.machinery.apply.atoms import Atom, Forms, MissingVersion
-from sampan.machinery.apply.items import Misfit
-from sampan.machinery.apply.managed import BadEntry, Claim, FieldOwner, Managed
+from sampan.machinery.apply.applier import ApplyConflicts, ApplyOperation, ApplyResult
+from sampan.machinery.apply.atoms import Atom, MissingVersion, VersionedSchemas
+from sampan.machinery.apply.items import SchemaMismatch
+from sampan.machinery.apply.managed import BadEntry, FieldOwner, Managed, VersionedFieldSet
 from sampan.machinery.apply.sets import BadFields, Fields
-from sampan.machinery.apply.updater import Everything, Except, Filter, ObjectChange, Only
+from sampan.machinery.apply.updater import (
+    AllFieldsFilter,
+    ExcludedFieldsFilter,
+    FieldFilter,
+    IncludedFieldsFilter,
+    ObjectChange,
+)
 
 __all__ = [
-    "Application",
+    "AllFieldsFilter",
+    "ApplyConflicts",
+    "ApplyOperation",
     "ApplyResult",
     "Atom",
     "BadEntry",
     "BadFields",
-    "Claim",
-    "Conflicts",
-    "Everything",
-    "Except",
+    "ExcludedFieldsFilter",
+    "FieldFilter",
     "FieldOwner",
     "Fields",
-    "Filter",
-    "Forms",
+    "IncludedFieldsFilter",
     "Managed",
-    "Misfit",
     "MissingVersion",
     "ObjectChange",
-    "Only",
+    "SchemaMismatch",
+    "VersionedFieldSet",
+    "VersionedSchemas",
 ]

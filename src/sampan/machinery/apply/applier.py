@@ -11,13 +11,13 @@ from typing import Any
 from sampan.api.go_compat import gotext
 from sampan.machinery import errors
 from sampan.machinery.apply import elements, items, sets
-from sampan.machinery.apply.atoms import Atom, Forms, MissingVersion
+from sampan.machinery.apply.atoms import Atom, MissingVersion, VersionedSchemas
 from sampan.machinery.apply.field_sets import claim_fields, with_named_fields
-from sampan.machinery.apply.items import Misfit, are_equal
-from sampan.machinery.apply.managed import UPDATE, Claim, FieldOwner, Managed
+from sampan.machinery.apply.items import SchemaMismatch, are_equal
+from sampan.machinery.apply.managed import UPDATE, FieldOwner, Managed, VersionedFieldSet
 from sampan.machinery.apply.merge import merge
 from sampan.machinery.apply.sets import Fields, Path, format_path, is_member
-from sampan.machinery.apply.updater import UNTRACKED, Filter, ObjectChange, drop_changed_fields
+from sampan.machinery.apply.updater import UNTRACKED, FieldFilter, ObjectChange, drop_changed_fields
 from sampan.machinery.apply.validation import check
 
 
@@ -60,7 +60,7 @@ def _remove_from_list(value: list[Any], fields: Fields, atom: Atom) -> Any:
 _OWNED = "owned items: failed to convert"
 
 
-class Conflicts(Exception):
+class ApplyConflicts(Exception):
     """Fields that other managers have set to different values, in the order of the managers' entries."""
 
     def __init__(self, conflicts: list[tuple[FieldOwner, Path]]) -> None:
@@ -76,7 +76,7 @@ class ApplyResult:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Application:
+class ApplyOperation:
     """An apply of `applied`, a valid object of `version`, by the manager `whose` at `now`."""
 
     applied: Any
@@ -84,8 +84,8 @@ class Application:
     whose: FieldOwner
     now: str
     force: bool
-    forms: Forms
-    ignored: Filter
+    forms: VersionedSchemas
+    ignored: FieldFilter
 
     def apply_to(self, live: Any, managed: Managed) -> ApplyResult:
         """Apply to a live object in `version`. Raise Conflicts, or Misfit if the live object does not match its
@@ -93,7 +93,10 @@ class Application:
         atom = self.forms.atom(self.version)
         claims = self.ignored.filter_fields(claim_fields(self.applied, atom))
         before = managed.get(self.whose)
-        now_managed = {**managed, self.whose: Claim(claims, self.version, before.time if before is not None else None)}
+        now_managed = {
+            **managed,
+            self.whose: VersionedFieldSet(claims, self.version, before.time if before is not None else None),
+        }
         merged = merge(live, self.applied, atom)
         value = self._prune(merged, now_managed, before)
         change = ObjectChange(live, value, version=self.version, forms=self.forms, ignored=self.ignored)
@@ -114,20 +117,20 @@ class Application:
                 continue
             conflicts += [(owner, path) for path in sets.paths(both)]
         if conflicts:
-            raise Conflicts(conflicts)
+            raise ApplyConflicts(conflicts)
 
-    def _update_own_claim(self, managed: Managed, before: Claim | None, is_changed: bool) -> Managed:
+    def _update_own_claim(self, managed: Managed, before: VersionedFieldSet | None, is_changed: bool) -> Managed:
         """Return the managers, with the untracked fields removed from the set of the manager that applies. The time of
         its entry changes only if the object does."""
         out = {owner: claim for owner, claim in managed.items() if owner != self.whose}
         own = managed.get(self.whose)
         if own is not None and (fields := sets.difference(own.fields, UNTRACKED)):
-            out[self.whose] = Claim(fields, self.version, self.now if is_changed else own.time)
+            out[self.whose] = VersionedFieldSet(fields, self.version, self.now if is_changed else own.time)
         return out
 
     # -- pruning -------------------------------------------------------------------------------------------------------
 
-    def _prune(self, merged: Any, managed: Managed, before: Claim | None) -> Any:
+    def _prune(self, merged: Any, managed: Managed, before: VersionedFieldSet | None) -> Any:
         """Return the merged object without the fields that only this manager owned and no longer applies."""
         if before is None or not before.fields:
             return merged
@@ -164,7 +167,7 @@ class Application:
             pruned = remove(whole, removed, atom)
         return pruned
 
-    def _restore_dangling(self, whole: Any, pruned: Any, before: Claim) -> Any:
+    def _restore_dangling(self, whole: Any, pruned: Any, before: VersionedFieldSet) -> Any:
         """Return the pruned object with the fields restored that this manager never owned, although no manager owns
         them."""
         atom = self.forms.atom(before.api_version)
@@ -183,12 +186,12 @@ class Application:
         converted = self.forms.convert(value, version)
         try:
             check(converted, self.forms.atom(version))
-        except Misfit as misfit:
-            raise Misfit(f"failed to prune fields: failed add back {what}: {misfit}") from None
+        except SchemaMismatch as misfit:
+            raise SchemaMismatch(f"failed to prune fields: failed add back {what}: {misfit}") from None
         return converted
 
 
-def conflict_error(conflicts: Conflicts) -> errors.ApiError:
+def conflict_error(conflicts: ApplyConflicts) -> errors.ApiError:
     """Return the error of an apply with conflicts, grouped by manager."""
     ordered = sorted(conflicts.conflicts, key=lambda conflict: conflict[0].identity)
     causes = [

@@ -20,7 +20,7 @@ class MissingVersion(ValueError):
     """The kind does not exist in that version, or no longer exists."""
 
 
-class Forms(Protocol):
+class VersionedSchemas(Protocol):
     def atom(self, api_version: str) -> Atom:
         """Return the atom of a version. Raise MissingVersion if the kind has no such version."""
 
@@ -61,7 +61,7 @@ class Atom:
         self,
         *,
         scalar: Scalar = "",
-        fields: Children | None = None,
+        fields: FieldAtoms | None = None,
         element: Atom | None = None,
         is_atomic_map: bool = False,
         item: Callable[[], Atom] | None = None,
@@ -117,7 +117,7 @@ MISSING: Any = _Missing()
 """Marks a value that does not exist, unlike one that is null."""
 
 
-class Children(dict[str, Atom | None]):
+class FieldAtoms(dict[str, Atom | None]):
     """The atoms of the fields that a map declares, created on first use; None for a field that is not declared."""
 
     def __init__(self, properties: Mapping[str, Schema], is_open: bool) -> None:
@@ -146,7 +146,7 @@ def build_atom(schema: Schema, *, is_open: bool = False) -> Atom:
     everything below it."""
     is_open = is_open or schema.preserve_unknown
     if schema.name == _RAW_EXTENSION:
-        return UNTYPED
+        return UNTYPED_ATOM
     if schema.format == "quantity":
         return _QUANTITY
     match schema.type:
@@ -185,9 +185,9 @@ def _map(schema: Schema, is_open: bool) -> dict[str, Any]:
     if schema.additional is not None:
         element = build_atom(schema.additional, is_open=is_open)
     elif is_open or not properties:
-        element = DEDUCED
+        element = DEDUCED_ATOM
     return {
-        "fields": Children(properties, is_open),
+        "fields": FieldAtoms(properties, is_open),
         "element": element,
         "is_atomic_map": schema.map_type == "atomic",
     }
@@ -197,7 +197,7 @@ def _list(schema: Schema, is_open: bool) -> dict[str, Any]:
     is_atomic, names = _relation(schema)
     item = schema.items
     return {
-        "item": (lambda: build_atom(item, is_open=is_open)) if item is not None else (lambda: UNTYPED),
+        "item": (lambda: build_atom(item, is_open=is_open)) if item is not None else (lambda: UNTYPED_ATOM),
         "is_atomic_list": is_atomic,
         "keys": tuple((name, _default(item, name)) for name in sorted(names)),
     }
@@ -244,12 +244,14 @@ def _scalar(schema: Schema) -> Atom:
 _STRING, _NUMERIC, _BOOLEAN = Atom(scalar="string"), Atom(scalar="numeric"), Atom(scalar="boolean")
 _UNTYPED_SCALAR, _QUANTITY = Atom(scalar="untyped", is_free=True), Atom(scalar="untyped")
 
-UNTYPED: Atom = Atom(
-    scalar="untyped", fields=Children({}, True), item=lambda: UNTYPED, is_atomic_map=True, is_exact=False
+UNTYPED_ATOM: Atom = Atom(
+    scalar="untyped", fields=FieldAtoms({}, True), item=lambda: UNTYPED_ATOM, is_atomic_map=True, is_exact=False
 )
-UNTYPED.element = UNTYPED
+UNTYPED_ATOM.element = UNTYPED_ATOM
 """The atom of a place that allows any value and treats it as a single leaf."""
 
-DEDUCED: Atom = Atom(scalar="untyped", fields=Children({}, True), item=lambda: UNTYPED, is_exact=False, is_free=True)
-DEDUCED.element = DEDUCED
+DEDUCED_ATOM: Atom = Atom(
+    scalar="untyped", fields=FieldAtoms({}, True), item=lambda: UNTYPED_ATOM, is_exact=False, is_free=True
+)
+DEDUCED_ATOM.element = DEDUCED_ATOM
 """The atom of values without a schema: maps are merged by key, lists are leaves."""

@@ -65,7 +65,7 @@ def _compare_maps(old: dict[str, Any], new: dict[str, Any], atom: Atom) -> Diffe
             continue
         child = atom.child(name)
         if child is None:
-            raise items.Misfit(f".{name}: field not declared in schema")
+            raise items.SchemaMismatch(f".{name}: field not declared in schema")
         if child.is_exact and left == right:
             continue
         _note("f:" + name, _compare(left, right, child), added, modified, removed)

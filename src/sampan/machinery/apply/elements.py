@@ -20,9 +20,9 @@ SELF = "."
 _ESCAPED = re.compile('[\x00-\x1f"\\\\<>&\u2028\u2029]')
 _NAMED = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _ORDER = {"f": 0, "k": 1, "v": 2, "i": 3}
-_SHORT = 256
+_MAX_CACHED_LENGTH = 256
 """The longest element whose forms are cached, because clients may send elements of any length."""
-_SORTED_AT_ONCE = 16_384
+_SORT_CHUNK_SIZE = 16_384
 """How many names one call of `sorted` sorts, because it holds the interpreter lock."""
 
 
@@ -54,12 +54,12 @@ def json_text(json: Any) -> str:
     """Return the JSON text of a value inside an element, encoded like kube-apiserver's JSON library."""
     if type(json) is not str:
         return gotext.json_text(json)
-    return _known_text(json) if len(json) <= _SHORT else _text(json)
+    return _known_text(json) if len(json) <= _MAX_CACHED_LENGTH else _text(json)
 
 
 def canonical(element: str) -> str | None:
     """Return the canonical form of an element, or None for an unknown type of element. Raise BadElement."""
-    return _known_canonical(element) if len(element) <= _SHORT else _canonical(element)
+    return _known_canonical(element) if len(element) <= _MAX_CACHED_LENGTH else _canonical(element)
 
 
 def _canonical(element: str) -> str | None:
@@ -115,17 +115,17 @@ def sort_elements(elements: dict[str, Any]) -> list[str]:
 
 
 def sort_names(names: Collection[str]) -> list[str]:
-    """Return the names in order. More than `_SORTED_AT_ONCE` names are sorted in pieces that are then merged: a single
+    """Return the names in order. More than `_SORT_CHUNK_SIZE` names are sorted in pieces that are then merged: a single
     call of `sorted` would hold the interpreter lock for up to 100 milliseconds."""
-    if len(names) <= _SORTED_AT_ONCE:
+    if len(names) <= _SORT_CHUNK_SIZE:
         return sorted(names)
     every = list(names)
-    starts = range(0, len(every), _SORTED_AT_ONCE)
-    return list(heapq.merge(*(sorted(every[start : start + _SORTED_AT_ONCE]) for start in starts)))
+    starts = range(0, len(every), _SORT_CHUNK_SIZE)
+    return list(heapq.merge(*(sorted(every[start : start + _SORT_CHUNK_SIZE]) for start in starts)))
 
 
 def _rank_element(element: str) -> tuple[Any, ...]:
-    return _known_rank(element) if len(element) <= _SHORT else _rank(element)
+    return _known_rank(element) if len(element) <= _MAX_CACHED_LENGTH else _rank(element)
 
 
 def _rank(element: str) -> tuple[Any, ...]:

@@ -19,14 +19,14 @@ from sampan.api.resources.resource import GroupVersionKind
 from sampan.api.types.meta_v1 import ManagedFieldsEntry
 from sampan.machinery import errors
 from sampan.machinery.apply import applier, managed, sets
-from sampan.machinery.apply.applier import Application, ApplyResult, Conflicts
-from sampan.machinery.apply.atoms import Atom, Forms
+from sampan.machinery.apply.applier import ApplyConflicts, ApplyOperation, ApplyResult
+from sampan.machinery.apply.atoms import Atom, VersionedSchemas
 from sampan.machinery.apply.comparison import compare
-from sampan.machinery.apply.field_sets import KnownSets, claim_fields
-from sampan.machinery.apply.items import Misfit
+from sampan.machinery.apply.field_sets import FieldSetCache, claim_fields
+from sampan.machinery.apply.items import SchemaMismatch
 from sampan.machinery.apply.managed import APPLY, UPDATE, BadEntry, Managed
 from sampan.machinery.apply.sets import Fields
-from sampan.machinery.apply.updater import Filter, ObjectChange, update
+from sampan.machinery.apply.updater import FieldFilter, ObjectChange, update
 from sampan.machinery.apply.validation import check, validate_live
 
 UNKNOWN = "unknown"
@@ -36,7 +36,7 @@ Entries = Sequence[ManagedFieldsEntry]
 ANNOTATION = "kubectl.kubernetes.io/last-applied-configuration"
 MANAGER = "kubectl"
 """The name of the field manager whose applies migrate an object from client-side apply."""
-_ANNOTATIONS_MOST = 256 * 1024
+_MAX_ANNOTATIONS_BYTES = 256 * 1024
 
 
 class FieldManager:
@@ -45,9 +45,9 @@ class FieldManager:
         *,
         kind: GroupVersionKind,
         subresource: str,
-        forms: Forms,
-        ignored: Filter,
-        known: KnownSets,
+        forms: VersionedSchemas,
+        ignored: FieldFilter,
+        known: FieldSetCache,
         empty: Value,
     ) -> None:
         """`ignored` are the fields that the path does not let its clients change; `empty` is the base of a new
@@ -80,7 +80,7 @@ class FieldManager:
         deeply, return no entries rather than wrong ones."""
         try:
             return self.encode_entries(self._update_managers(live, new, owners, manager, now))
-        except (Misfit, RecursionError):
+        except (SchemaMismatch, RecursionError):
             return []
 
     def _update_managers(self, live: Value, new: Value, owners: Managed, manager: str, now: str) -> Managed:
@@ -120,8 +120,10 @@ class FieldManager:
         """Return the managers of an object without managedFields: `before-first-apply` owns all existing fields."""
         try:
             return self._update_managers(self._empty, live, {}, BEFORE_FIRST_APPLY, now)
-        except Misfit:
-            message = f"failed to convert new object ({self.title(live)}) to smd typed: {self._validate(live)}"
+        except SchemaMismatch:
+            message = (
+                f"failed to convert new object ({self.describe_object(live)}) to smd typed: {self._validate(live)}"
+            )
             raise errors.unexpected_error(f"failed to create manager for existing fields: {message}") from None
 
     def _apply_to_live(
@@ -129,20 +131,24 @@ class FieldManager:
     ) -> ApplyResult:
         try:
             return self._application(applied, manager, force, now).apply_to(live, owners)
-        except Misfit as misfit:
+        except SchemaMismatch as misfit:
             details = self._validate(live)
-            message = f"failed to create typed live object ({self.title(live)}): {details}" if details else str(misfit)
+            message = (
+                f"failed to create typed live object ({self.describe_object(live)}): {details}"
+                if details
+                else str(misfit)
+            )
             raise errors.unexpected_error(message) from None
-        except Conflicts as refused:
-            conflicts: Conflicts | None = refused
+        except ApplyConflicts as refused:
+            conflicts: ApplyConflicts | None = refused
             if manager == MANAGER:
                 conflicts = conflicts_of_others(refused, live, self._version, self._forms.atom(self._version))
             if conflicts is not None:
                 raise applier.conflict_error(conflicts) from None
         return self._application(applied, manager, True, now).apply_to(live, owners)
 
-    def _application(self, applied: Value, manager: str, force: bool, now: str) -> Application:
-        return Application(
+    def _application(self, applied: Value, manager: str, force: bool, now: str) -> ApplyOperation:
+        return ApplyOperation(
             applied=applied,
             version=self._version,
             whose=managed.owner(manager, APPLY, self._version, self._subresource),
@@ -161,15 +167,15 @@ class FieldManager:
             raise errors.bad_request("metadata.managedFields must be nil")
         try:
             check(applied, self._forms.atom(self._version))
-        except Misfit as misfit:
+        except SchemaMismatch as misfit:
             raise errors.unexpected_error(
-                f"failed to create typed patch object ({self.title(applied)}): {misfit}"
+                f"failed to create typed patch object ({self.describe_object(applied)}): {misfit}"
             ) from None
 
     def _validate(self, live: Value) -> str:
         return validate_live(live, self._forms.atom(self._version))
 
-    def title(self, value: Value) -> str:
+    def describe_object(self, value: Value) -> str:
         """Return the name of an object in errors: namespace, name, kind."""
         meta = _metadata(value)
         return f"{_text(meta.get('namespace'))}/{_text(meta.get('name'))}; {_kind_text(value)}"
@@ -183,7 +189,7 @@ class FieldManager:
         except BadEntry:
             return {}
 
-    def error_of(self, entries: Entries) -> str | None:
+    def validate_entries(self, entries: Entries) -> str | None:
         """Return the error message for managedFields entries that no server can have written, or None if they are
         valid."""
         try:
@@ -193,7 +199,7 @@ class FieldManager:
         return None
 
     def encode_entries(self, *owners: Managed) -> list[ManagedFieldsEntry]:
-        return managed.encode(chain.from_iterable(part.items() for part in owners), self._known.note)
+        return managed.encode(chain.from_iterable(part.items() for part in owners), self._known.store)
 
     def _decode_or_raise(self, entries: Entries) -> Managed:
         try:
@@ -221,13 +227,15 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else ""
 
 
-def conflicts_of_others(conflicts: Conflicts, live: dict[str, Any], version: str, atom: Atom) -> Conflicts | None:
+def conflicts_of_others(
+    conflicts: ApplyConflicts, live: dict[str, Any], version: str, atom: Atom
+) -> ApplyConflicts | None:
     """Return the conflicts that do not stem from client-side apply; None if there are none."""
     inherited = _find_inherited_fields(live, version, atom)
     if inherited is None:
         return conflicts
     others = [(owner, path) for owner, path in conflicts.conflicts if not sets.has(inherited, path)]
-    return Conflicts(others) if others else None
+    return ApplyConflicts(others) if others else None
 
 
 def _find_inherited_fields(live: dict[str, Any], version: str, atom: Atom) -> Fields | None:
@@ -242,7 +250,7 @@ def _find_inherited_fields(live: dict[str, Any], version: str, atom: Atom) -> Fi
             return None
         check(value, atom)
         comparison = compare(value, live, atom)
-    except (json.DecodeError, Misfit):
+    except (json.DecodeError, SchemaMismatch):
         return None
     changed = sets.union(sets.union(comparison.modified, comparison.added), comparison.removed)
     return sets.difference(claim_fields(value, atom), changed)
@@ -255,7 +263,7 @@ def with_last_applied(value: dict[str, Any], applied: dict[str, Any]) -> dict[st
     if not annotations.get(ANNOTATION):
         return value
     annotations = {**annotations, ANNOTATION: gotext.json_text(_without_annotation(applied)) + "\n"}
-    if sum(len(key.encode()) + len(str(text).encode()) for key, text in annotations.items()) > _ANNOTATIONS_MOST:
+    if sum(len(key.encode()) + len(str(text).encode()) for key, text in annotations.items()) > _MAX_ANNOTATIONS_BYTES:
         del annotations[ANNOTATION]
     return {**value, "metadata": {**value["metadata"], "annotations": annotations}}
 

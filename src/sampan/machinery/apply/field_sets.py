@@ -17,7 +17,7 @@ from contextlib import suppress
 from typing import Any
 
 from sampan.machinery.apply import elements, items, sets
-from sampan.machinery.apply.atoms import Atom, Forms, MissingVersion
+from sampan.machinery.apply.atoms import Atom, MissingVersion, VersionedSchemas
 from sampan.machinery.apply.elements import SELF
 from sampan.machinery.apply.sets import MEMBER, Fields, is_member, node, sort_level
 
@@ -95,15 +95,15 @@ def _collect_list_fields(value: list[Any], atom: Atom) -> Fields:
     return sort_level(out)
 
 
-_MOST = 256
-_LONGEST = 8 * 1024
+_MAX_CACHED_SETS = 256
+_MAX_CACHED_SET_BYTES = 8 * 1024
 """The largest encoded set that is cached, in bytes; a decoded set takes about ten times as much memory."""
 
 
-class KnownSets:
+class FieldSetCache:
     """The cached sets of one kind, reconciled with its current schema."""
 
-    def __init__(self, forms: Forms) -> None:
+    def __init__(self, forms: VersionedSchemas) -> None:
         self._forms = forms
         self._known: dict[tuple[bytes, str], tuple[Fields, bytes]] = {}
 
@@ -117,14 +117,14 @@ class KnownSets:
             self._keep(raw, api_version, entry)
         return entry
 
-    def note(self, raw: bytes, api_version: str, fields: Fields) -> None:
+    def store(self, raw: bytes, api_version: str, fields: Fields) -> None:
         """Cache a set under the bytes that encode it."""
         self._keep(raw, api_version, (fields, raw))
 
     def _keep(self, raw: bytes, api_version: str, fields: tuple[Fields, bytes]) -> None:
-        if len(raw) > _LONGEST:
+        if len(raw) > _MAX_CACHED_SET_BYTES:
             return
-        if len(self._known) >= _MOST:
+        if len(self._known) >= _MAX_CACHED_SETS:
             with suppress(KeyError, RuntimeError):  # the worker thread for large objects may have removed it
                 del self._known[next(iter(self._known))]
         self._known[raw, api_version] = fields

@@ -24,7 +24,7 @@ def _agree(left: Any, right: Any) -> bool:
     return (type(left) is bool) is (type(right) is bool)
 
 
-class Misfit(ValueError):
+class SchemaMismatch(ValueError):
     """The value does not match its schema; the message is that of structured-merge-diff."""
 
 
@@ -34,7 +34,7 @@ def element(item: Any, atom: Atom) -> str:
         return _encode_set_item(item)
     if not isinstance(item, dict):
         kind = "a null element" if item is None else "non-map elements"
-        raise Misfit(f"associative list with keys may not have {kind}")
+        raise SchemaMismatch(f"associative list with keys may not have {kind}")
     parts = [
         (name, part)
         for name, default in atom.keys
@@ -42,7 +42,7 @@ def element(item: Any, atom: Atom) -> str:
     ]
     if not parts:
         names = " ".join(f'"{name}"' for name, _ in atom.keys)
-        raise Misfit(
+        raise SchemaMismatch(
             f"associative list with keys has an element that omits all key fields [{names}] "
             "(and doesn't have default values for any key fields)"
         )
@@ -51,11 +51,11 @@ def element(item: Any, atom: Atom) -> str:
 
 def _encode_set_item(item: Any) -> str:
     if isinstance(item, dict):
-        raise Misfit("associative list without keys has an element that's a map type")
+        raise SchemaMismatch("associative list without keys has an element that's a map type")
     if isinstance(item, list):
-        raise Misfit("not supported: associative list with lists as elements")
+        raise SchemaMismatch("not supported: associative list with lists as elements")
     if item is None:
-        raise Misfit("associative list without keys has an element that's an explicit null")
+        raise SchemaMismatch("associative list without keys has an element that's an explicit null")
     return elements.value(item)
 
 
@@ -65,7 +65,7 @@ def group_by_element(items: list[Any], atom: Atom) -> dict[str, list[Any]]:
     for index, item in enumerate(items):
         try:
             at = element(item, atom)
-        except Misfit as misfit:
-            raise Misfit(f"element {index}: {misfit}") from None
+        except SchemaMismatch as misfit:
+            raise SchemaMismatch(f"element {index}: {misfit}") from None
         out.setdefault(at, []).append(item)
     return out

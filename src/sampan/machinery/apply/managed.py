@@ -36,7 +36,7 @@ class FieldOwner(NamedTuple):
         return "{" + ",".join(f'"{name}":{gotext.json_text(part)}' for name, part in parts if part) + "}"
 
 
-class Claim(NamedTuple):
+class VersionedFieldSet(NamedTuple):
     """The fields that a manager owns, in `api_version`, since `time`."""
 
     fields: Fields
@@ -46,7 +46,7 @@ class Claim(NamedTuple):
     """The FieldsV1 bytes of `fields`; None if they have not been encoded yet."""
 
 
-Managed: TypeAlias = dict[FieldOwner, Claim]
+Managed: TypeAlias = dict[FieldOwner, VersionedFieldSet]
 Read: TypeAlias = Callable[[bytes, str], tuple[Fields, bytes]]
 """Takes the bytes of a FieldsV1 and a version. Returns the set, reconciled with the schema of that version, and the
 bytes to write back."""
@@ -71,7 +71,7 @@ def decode(entries: Sequence[ManagedFieldsEntry], read: Read) -> Managed:
         except BadFields as error:
             raise BadEntry(f"error decoding set: {error}") from None
         field_owner = owner(entry.manager, entry.operation, entry.apiVersion, entry.subresource)
-        out[field_owner] = Claim(fields, entry.apiVersion, entry.time, canonical)
+        out[field_owner] = VersionedFieldSet(fields, entry.apiVersion, entry.time, canonical)
     return out
 
 
@@ -87,7 +87,7 @@ def _check(entry: ManagedFieldsEntry, index: int) -> None:
 
 
 def encode(
-    claims: Iterable[tuple[FieldOwner, Claim]], note: Callable[[bytes, str, Fields], None]
+    claims: Iterable[tuple[FieldOwner, VersionedFieldSet]], note: Callable[[bytes, str, Fields], None]
 ) -> list[ManagedFieldsEntry]:
     """Return the managedFields entries, sorted. `note` is called with newly encoded bytes and their fields, so that
     these bytes need not be decoded later."""
@@ -97,7 +97,9 @@ def encode(
     return entries
 
 
-def _entry(whose: FieldOwner, claim: Claim, note: Callable[[bytes, str, Fields], None]) -> ManagedFieldsEntry:
+def _entry(
+    whose: FieldOwner, claim: VersionedFieldSet, note: Callable[[bytes, str, Fields], None]
+) -> ManagedFieldsEntry:
     raw = claim.raw
     if raw is None:
         raw = sets.encode(claim.fields)
@@ -136,7 +138,7 @@ def derive_scale_managers(parent: Managed, paths: dict[str, Path]) -> Managed:
         path = paths.get(claim.api_version)
         if path is not None and sets.has(claim.fields, path):
             scale_owner = owner(field_owner.manager, field_owner.operation, SCALE_VERSION, field_owner.subresource)
-            out[scale_owner] = Claim(sets.from_paths(REPLICAS), SCALE_VERSION, claim.time)
+            out[scale_owner] = VersionedFieldSet(sets.from_paths(REPLICAS), SCALE_VERSION, claim.time)
     return out
 
 
@@ -164,5 +166,5 @@ def merge_scale_managers(parent: Managed, scale: Managed, version: str, paths: d
         before = parent.get(field_owner)
         new_owner = owner(field_owner.manager, field_owner.operation, version, field_owner.subresource)
         time = before.time if before is not None and field_owner.operation != UPDATE else None
-        inherited[new_owner] = Claim(sets.from_paths(paths[version]), version, time)
+        inherited[new_owner] = VersionedFieldSet(sets.from_paths(paths[version]), version, time)
     return [own, inherited]

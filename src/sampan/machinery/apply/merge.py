@@ -39,12 +39,12 @@ def _merge_maps(live: dict[str, Any], applied: dict[str, Any], atom: Atom) -> An
 
 
 def _merge_lists(live: list[Any], applied: list[Any], atom: Atom) -> Any:
-    merging = _Merging(live, applied, atom)
+    merging = _ListMerge(live, applied, atom)
     merging.run()
     return merging.out or MISSING
 
 
-class _Merging:
+class _ListMerge:
     def __init__(self, live: list[Any], applied: list[Any], atom: Atom) -> None:
         self._live, self._below = live, atom.item()
         self._ours = [items.element(item, atom) for item in live]

@@ -1,16 +1,16 @@
 """Field ownership after a create, update or patch: the writer takes the fields that it changes, and other managers lose
 them.
 
-A `Filter` excludes the fields that a request path does not let its clients change: they are never owned through that
-path."""
+A `FieldFilter` excludes the fields that a request path does not let its clients change: they are never owned through
+that path."""
 
 from typing import Any, Protocol
 
 from sampan.machinery.apply import sets
-from sampan.machinery.apply.atoms import Forms, MissingVersion
+from sampan.machinery.apply.atoms import MissingVersion, VersionedSchemas
 from sampan.machinery.apply.comparison import Comparison, compare
 from sampan.machinery.apply.elements import SELF
-from sampan.machinery.apply.managed import UPDATE, Claim, FieldOwner, Managed, owner
+from sampan.machinery.apply.managed import UPDATE, FieldOwner, Managed, VersionedFieldSet, owner
 from sampan.machinery.apply.sets import Fields, is_member, node
 from sampan.machinery.apply.validation import check
 
@@ -18,17 +18,17 @@ ANY = "*"
 """The element of a path pattern that matches every element."""
 
 
-class Filter(Protocol):
+class FieldFilter(Protocol):
     def filter_fields(self, fields: Fields) -> Fields:
         """Return the fields that may be owned through the request path."""
 
 
-class Everything:
+class AllFieldsFilter:
     def filter_fields(self, fields: Fields) -> Fields:
         return fields
 
 
-class Except:
+class ExcludedFieldsFilter:
     """A filter that removes some fields and everything below them."""
 
     def __init__(self, *paths: str) -> None:
@@ -39,7 +39,7 @@ class Except:
         return sets.recursive_difference(fields, self._reset)
 
 
-class Only:
+class IncludedFieldsFilter:
     """A filter that keeps some fields, everything below them, and the fields on the way to them."""
 
     def __init__(self, *paths: str) -> None:
@@ -67,7 +67,7 @@ def _select_matching(fields: Fields, pattern: Fields) -> Fields:
     return out
 
 
-MOST_UPDATERS = 10
+MAX_UPDATERS = 10
 OLD_UPDATERS = "ancient-changes"
 
 _UNTRACKED = (
@@ -91,7 +91,7 @@ class ObjectChange:
     """Two states of an object, compared in each version on demand. In a version other than their own, duplicate list
     items raise Misfit: kube-apiserver is as strict there."""
 
-    def __init__(self, old: Any, new: Any, *, version: str, forms: Forms, ignored: Filter) -> None:
+    def __init__(self, old: Any, new: Any, *, version: str, forms: VersionedSchemas, ignored: FieldFilter) -> None:
         """`old` and `new` are in `version`. Raise Misfit if they cannot be compared."""
         self._old, self._new, self._forms, self._filter = old, new, forms, ignored
         self.comparison = self._filter_comparison(compare(old, new, forms.atom(version)))
@@ -164,18 +164,18 @@ def update(managed: Managed, change: ObjectChange, *, whose: FieldOwner, version
     if claimed:
         before = out.get(whose)
         if before is None:
-            out[whose] = Claim(claimed, version, now)
+            out[whose] = VersionedFieldSet(claimed, version, now)
         else:
             fields = sets.union(before.fields, claimed)
             raw = before.raw if fields is before.fields else None
-            out[whose] = Claim(fields, version, now, raw)
+            out[whose] = VersionedFieldSet(fields, version, now, raw)
     return _merge_oldest_updaters(out)
 
 
 def _merge_oldest_updaters(managed: Managed) -> Managed:
     """If there are too many updating managers, merge the oldest into one for each version (`ancient-changes`)."""
     updaters = [updater for updater in managed if updater.operation == UPDATE]
-    surplus = len(updaters) - MOST_UPDATERS
+    surplus = len(updaters) - MAX_UPDATERS
     if surplus <= 0:
         return managed
     out = dict(managed)
@@ -198,7 +198,7 @@ def _merge_oldest_updaters(managed: Managed) -> Managed:
             joined.pop(bucket, None)
             continue
         joined.setdefault(bucket, [out[bucket].fields]).append(claim.fields)
-        out[bucket] = Claim(sets.EMPTY, claim.api_version, claim.time)
+        out[bucket] = VersionedFieldSet(sets.EMPTY, claim.api_version, claim.time)
         del out[updater]
     for bucket, parts in joined.items():
         out[bucket] = out[bucket]._replace(fields=sets.union_of(parts))

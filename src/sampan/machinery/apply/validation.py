@@ -6,7 +6,7 @@ from sampan.api import limits
 from sampan.api.go_compat import gotext
 from sampan.machinery.apply import elements, items
 from sampan.machinery.apply.atoms import Atom
-from sampan.machinery.apply.items import Misfit
+from sampan.machinery.apply.items import SchemaMismatch
 
 Place = tuple[Any, str] | None
 """The position of a value in an object: the position of its parent, and the path element from there. The positions of
@@ -20,7 +20,7 @@ _TWICE = "duplicate entries for key "
 def check(value: Any, atom: Atom) -> None:
     """Raise Misfit with all errors of an applied object, in which list items may not be duplicated."""
     if errors := _validate(value, atom, None):
-        raise Misfit(_join_texts(errors))
+        raise SchemaMismatch(_join_texts(errors))
 
 
 def validate_live(value: Any, atom: Atom) -> str:
@@ -108,7 +108,7 @@ def _validate_list(value: list[Any], atom: Atom, at: Place) -> list[FieldFailure
         if not atom.is_atomic_list:
             try:
                 element = items.element(item, atom)
-            except Misfit as misfit:
+            except SchemaMismatch as misfit:
                 return [*errors, (at, f"element {index}: {misfit}")]
             if element in keys:
                 errors.append((at, _TWICE + elements.format_element(element)))

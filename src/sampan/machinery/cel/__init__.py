@@ -10,16 +10,24 @@ from typing import TYPE_CHECKING, Any
 from sampan.machinery.cel.errors import CelError, CompileError, CostLimitExceeded, EvaluationError
 
 if TYPE_CHECKING:
-    from sampan.machinery.cel.environment import Environment, Program, Result
+    from sampan.machinery.cel.environment import Environment, EvaluationResult, Program
 
 
 def __getattr__(name: str) -> Any:
     """Import the engine on first use: most clusters start without an expression."""
-    if name in ("Environment", "Program", "Result"):
+    if name in ("Environment", "EvaluationResult", "Program"):
         from sampan.machinery.cel import environment
 
         return getattr(environment, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-__all__ = ["CelError", "CompileError", "CostLimitExceeded", "Environment", "EvaluationError", "Program", "Result"]
+__all__ = [
+    "CelError",
+    "CompileError",
+    "CostLimitExceeded",
+    "Environment",
+    "EvaluationError",
+    "EvaluationResult",
+    "Program",
+]

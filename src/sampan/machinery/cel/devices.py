@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from sampan.machinery.cel.checker.types import Type
     from sampan.machinery.cel.environment import Environment, Program
 
-_BY_DOMAIN: Final = ("attributes", "capacity")
+_FIELDS_BY_DOMAIN: Final = ("attributes", "capacity")
 _DOMAIN_CHARACTERS, _NAME_CHARACTERS, _VALUE_CHARACTERS = 63, 32, 64
 _ENTRIES = 32
 """The maximum number of attributes and capacities of a device."""
@@ -59,7 +59,7 @@ class DeviceExpression:
         is empty. Raise CelError if the evaluation fails, CostLimitExceeded if it costs more than the limit."""
         from sampan.machinery.cel.runtime.values import DefaultMap
 
-        value = {**device, **{name: DefaultMap(device[name], _EMPTY) for name in _BY_DOMAIN}}
+        value = {**device, **{name: DefaultMap(device[name], _EMPTY) for name in _FIELDS_BY_DOMAIN}}
         result = self._program.evaluate({"device": value}, cost_limit)
         if not isinstance(result, bool):
             raise CelError("must evaluate to bool")

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 from sampan.api.limits import CEL_CACHED_CHARACTERS, CEL_COST
 from sampan.machinery.cel.checker.checker import Checker
 from sampan.machinery.cel.checker.declarations import Library, merge
-from sampan.machinery.cel.checker.estimate import Estimator, Range
+from sampan.machinery.cel.checker.estimate import CostEstimator, Range
 from sampan.machinery.cel.checker.types import ObjectType, Type
 from sampan.machinery.cel.errors import CompileError, CostLimitExceeded, EvaluationError, Issue, format_issues
 from sampan.machinery.cel.library import kubernetes
@@ -22,7 +22,7 @@ from sampan.machinery.cel.syntax.ast import CallNode, ExpressionNode, Literal
 from sampan.machinery.cel.syntax.parser import parse
 from sampan.machinery.patterns import compile_pattern
 
-_TOO_DEEP = "expression recursion limit exceeded"
+_RECURSION_ERROR = "expression recursion limit exceeded"
 _LITERAL_CHECKS: Final[Mapping[str, tuple[int, Callable[[str], Any]]]] = {
     "duration": (1, parse_duration),
     "timestamp": (1, parse_timestamp),
@@ -32,7 +32,7 @@ _LITERAL_CHECKS: Final[Mapping[str, tuple[int, Callable[[str], Any]]]] = {
 ValueError."""
 
 
-class Result(NamedTuple):
+class EvaluationResult(NamedTuple):
     value: Any
     cost: int
 
@@ -75,7 +75,7 @@ class Program:
             try:
                 run = compiler.compile(self.tree)
             except RecursionError:
-                raise CompileError(format_issues(self.text, [Issue(0, _TOO_DEEP)])) from None
+                raise CompileError(format_issues(self.text, [Issue(0, _RECURSION_ERROR)])) from None
             self._locals = [None] * (compiler.slots - 2 - len(self._names))
             self._has_bool_keys = compiler.has_bool_keys
             self._run = run
@@ -86,7 +86,7 @@ class Program:
         environment."""
         return self.run(variables, cost_limit).value
 
-    def run(self, variables: Mapping[str, Any], cost_limit: int | None = None) -> Result:
+    def run(self, variables: Mapping[str, Any], cost_limit: int | None = None) -> EvaluationResult:
         """Return the value and the cost of the evaluation. Raise CelError."""
         limit = self._limit if cost_limit is None else cost_limit
         evaluate = self._run or self.compile()
@@ -100,10 +100,10 @@ class Program:
             # The value of a variable does not have its declared type.
             raise EvaluationError(NO_OVERLOAD) from None
         except RecursionError:
-            raise EvaluationError(_TOO_DEEP) from None
+            raise EvaluationError(_RECURSION_ERROR) from None
         if frame[0] > limit:
             raise CostLimitExceeded
-        return Result(_restore_bool_keys(value) if self._has_bool_keys else value, frame[0])
+        return EvaluationResult(_restore_bool_keys(value) if self._has_bool_keys else value, frame[0])
 
 
 class _ProgramCache:
@@ -171,7 +171,7 @@ class Environment:
             try:
                 program = self._check(source)
             except RecursionError:
-                raise CompileError(format_issues(source, [Issue(0, _TOO_DEEP)])) from None
+                raise CompileError(format_issues(source, [Issue(0, _RECURSION_ERROR)])) from None
             self._programs.add(source, program)
         return program
 
@@ -185,7 +185,7 @@ class Environment:
             tree,
             names=tuple(self._variables),
             result_type=result_type,
-            estimated_cost=Estimator(self._variables).cost(tree),
+            estimated_cost=CostEstimator(self._variables).cost(tree),
             cost_limit=self._cost_limit,
         )
 

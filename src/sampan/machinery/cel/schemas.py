@@ -31,7 +31,7 @@ from sampan.machinery.cel.checker.types import (
 from sampan.machinery.cel.escapes import escape_name
 from sampan.machinery.cel.runtime.values import UnorderedList, parse_duration, parse_timestamp
 
-_LONGEST_STRING = REQUEST_BODY_BYTES - 2
+_MAX_STRING_BYTES = REQUEST_BODY_BYTES - 2
 _SCALARS: Final[Mapping[str, tuple[Type, int]]] = {"boolean": (BOOL, 4), "number": (DOUBLE, 1), "integer": (INT, 1)}
 _FORMATS: Final[Mapping[str, tuple[Type, int, int]]] = {
     "duration": (DURATION, 4, 32),
@@ -59,7 +59,7 @@ def declared_type(schema: Schema, name: str, *, is_resource: bool = False) -> Ty
 
 def declare(schema: Schema, name: str, *, is_resource: bool = False) -> DeclaredType | None:
     if schema.is_int_or_string:
-        return DeclaredType(limit_size(DYN, _max_length(schema, _LONGEST_STRING)), 1)
+        return DeclaredType(limit_size(DYN, _max_length(schema, _MAX_STRING_BYTES)), 1)
     if schema.type == "array":
         return _declare_list(schema, name)
     if schema.type == "object":
@@ -74,7 +74,7 @@ def _declare_list(schema: Schema, name: str) -> DeclaredType | None:
     items = None if schema.items is None else declare(schema.items, f"{name}.@items", is_resource=schema.items.embedded)
     if items is None:
         return None
-    size = _read_limit(schema, "maxItems", _LONGEST_STRING // (items.min_size + 1))
+    size = _read_limit(schema, "maxItems", _MAX_STRING_BYTES // (items.min_size + 1))
     return DeclaredType(list_of(items.type, max_size=size), 2)
 
 
@@ -83,7 +83,7 @@ def _declare_map(schema: Schema, name: str) -> DeclaredType | None:
     values = declare(schema.additional, f"{name}.@values", is_resource=schema.additional.embedded)
     if values is None:
         return None
-    size = _read_limit(schema, "maxProperties", _LONGEST_STRING // (values.min_size + 6))
+    size = _read_limit(schema, "maxProperties", _MAX_STRING_BYTES // (values.min_size + 6))
     return DeclaredType(map_of(STRING, values.type, max_size=size), 2)
 
 
@@ -102,11 +102,11 @@ def _declare_object(schema: Schema, name: str, *, is_resource: bool) -> Declared
 
 def _declare_string(schema: Schema) -> DeclaredType:
     if schema.format == "byte":
-        return DeclaredType(limit_size(BYTES, _read_limit(schema, "maxLength", _LONGEST_STRING)), 2)
+        return DeclaredType(limit_size(BYTES, _read_limit(schema, "maxLength", _MAX_STRING_BYTES)), 2)
     if schema.format in _FORMATS:
         type_, least, largest = _FORMATS[schema.format]
         return DeclaredType(limit_size(type_, largest), least)
-    longest = max((len(value.encode()) for value in schema.enum if isinstance(value, str)), default=_LONGEST_STRING)
+    longest = max((len(value.encode()) for value in schema.enum if isinstance(value, str)), default=_MAX_STRING_BYTES)
     return DeclaredType(limit_size(STRING, _max_length(schema, longest)), 2)
 
 
@@ -136,10 +136,10 @@ class _SchemaObject(ObjectType):
 
     def __init__(self, name: str, properties: Mapping[str, Schema]) -> None:
         super().__init__(name, {})
-        self.fields = _Fields(name, properties)
+        self.fields = _EscapedFields(name, properties)
 
 
-class _Fields(Mapping[str, TypeField]):
+class _EscapedFields(Mapping[str, TypeField]):
     """The fields of an object by their escaped names."""
 
     def __init__(self, name: str, properties: Mapping[str, Schema]) -> None:

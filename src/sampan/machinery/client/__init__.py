@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from sampan.machinery.client.client import Client, ResourceClient, RetryConfig
     from sampan.machinery.client.codecs import builtin, path_of, resource_of
     from sampan.machinery.client.options import (
-        AS_EVER,
+        DEFAULT_DELETE_PARAMETERS,
+        DEFAULT_WRITE_PARAMETERS,
         EVERYTHING,
-        PLAIN,
-        Delete,
+        DeleteParameters,
         PatchType,
         Selection,
         WriteParameters,
@@ -39,7 +39,10 @@ if TYPE_CHECKING:
 _NAMES = {
     "client": ("Client", "ResourceClient", "RetryConfig"),
     "codecs": ("builtin", "path_of", "resource_of"),
-    "options": ("AS_EVER", "EVERYTHING", "PLAIN", "Delete", "PatchType", "Selection", "WriteParameters"),
+    "options": (
+        *("DEFAULT_DELETE_PARAMETERS", "DEFAULT_WRITE_PARAMETERS", "EVERYTHING"),
+        *("DeleteParameters", "PatchType", "Selection", "WriteParameters"),
+    ),
     "transport": (
         *("ADDED", "BOOKMARK", "DELETED", "MODIFIED", "ConnectionFailed", "Events", "ListPage", "Request", "Response"),
         *("Transport", "WatchEvent"),
@@ -58,15 +61,15 @@ def __getattr__(name: str) -> Any:
 
 __all__ = [
     "ADDED",
-    "AS_EVER",
     "BOOKMARK",
+    "DEFAULT_DELETE_PARAMETERS",
+    "DEFAULT_WRITE_PARAMETERS",
     "DELETED",
     "EVERYTHING",
     "MODIFIED",
-    "PLAIN",
     "Client",
     "ConnectionFailed",
-    "Delete",
+    "DeleteParameters",
     "Events",
     "ListPage",
     "PatchType",

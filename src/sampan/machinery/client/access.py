@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from sampan.machinery.client.exec_credentials import ClientCredentials, CredentialSource
 
-_TOKEN_KEPT_S = 60.0
+_TOKEN_RELOAD_INTERVAL_S = 60.0
 """How long a token from a file is used before the file is read again."""
 
 
@@ -76,7 +76,7 @@ class Access:
             if self.token or self.credential_source is None:
                 return self.token
             return self._fetch_credentials(self.credential_source).token
-        if time.monotonic() - self._read_at > _TOKEN_KEPT_S:
+        if time.monotonic() - self._read_at > _TOKEN_RELOAD_INTERVAL_S:
             try:
                 self._read = self.token_file.read_text().strip()
             except (OSError, ValueError) as error:

@@ -13,10 +13,10 @@ from sampan.api.resources.resource import Resource
 from sampan.machinery import errors
 from sampan.machinery.client.codecs import METADATA, ObjectCodec, codec_of, codec_of_subresource, path_of, resource_of
 from sampan.machinery.client.options import (
-    AS_EVER,
+    DEFAULT_DELETE_PARAMETERS,
+    DEFAULT_WRITE_PARAMETERS,
     EVERYTHING,
-    PLAIN,
-    Delete,
+    DeleteParameters,
     Pairs,
     PatchType,
     Selection,
@@ -112,17 +112,19 @@ class ResourceClient(Generic[T]):
 
     # -- writes ------------------------------------------------------------------------------------------------------
 
-    async def create(self, obj: Any, namespace: str = "", *, options: WriteParameters = PLAIN) -> T:
+    async def create(self, obj: Any, namespace: str = "", *, options: WriteParameters = DEFAULT_WRITE_PARAMETERS) -> T:
         """Create the object, in `namespace` or else in the object's own namespace."""
         path = path_of(self.resource, namespace or obj.metadata.namespace)
         return self._object(await self._send("POST", path, options.pairs(), self.codec.encode(obj)))
 
-    async def update(self, obj: Any, *, subresource: str = "", options: WriteParameters = PLAIN) -> T:
+    async def update(
+        self, obj: Any, *, subresource: str = "", options: WriteParameters = DEFAULT_WRITE_PARAMETERS
+    ) -> T:
         """Replace the object. Raise Conflict if it has a resource version that is not the current one."""
         path = path_of(self.resource, obj.metadata.namespace, obj.metadata.name, subresource)
         return self._object(await self._send("PUT", path, options.pairs(), self.codec.encode(obj)))
 
-    async def update_status(self, obj: Any, *, options: WriteParameters = PLAIN) -> T:
+    async def update_status(self, obj: Any, *, options: WriteParameters = DEFAULT_WRITE_PARAMETERS) -> T:
         return await self.update(obj, subresource="status", options=options)
 
     async def patch(
@@ -133,7 +135,7 @@ class ResourceClient(Generic[T]):
         *,
         type: PatchType = PatchType.STRATEGIC,
         subresource: str = "",
-        options: WriteParameters = PLAIN,
+        options: WriteParameters = DEFAULT_WRITE_PARAMETERS,
     ) -> T:
         """Patch an object. `patch` is a JSON value: a list of operations, or the object to be merged or applied."""
         path = path_of(self.resource, namespace, name, subresource)
@@ -150,10 +152,14 @@ class ResourceClient(Generic[T]):
         body = self.codec.encode(obj)
         return self._object(await self._send("PATCH", path, options.pairs(), body, content_type=PatchType.APPLY.value))
 
-    async def delete(self, name: str, namespace: str = "", *, options: Delete = AS_EVER) -> None:
+    async def delete(
+        self, name: str, namespace: str = "", *, options: DeleteParameters = DEFAULT_DELETE_PARAMETERS
+    ) -> None:
         await self._send("DELETE", path_of(self.resource, namespace, name), [], options.body())
 
-    async def delete_collection(self, selection: Selection = EVERYTHING, *, options: Delete = AS_EVER) -> None:
+    async def delete_collection(
+        self, selection: Selection = EVERYTHING, *, options: DeleteParameters = DEFAULT_DELETE_PARAMETERS
+    ) -> None:
         path = path_of(self.resource, selection.namespace)
         await self._send("DELETE", path, selection.pairs(), options.body(), accept=self._accept(is_list=True))
 

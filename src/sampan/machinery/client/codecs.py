@@ -89,12 +89,12 @@ class ObjectCodec:
         return page.metadata, [self.decode(bytes(item)) for item in page.items or ()]
 
 
-class _List(msgspec.Struct):
+class _RawList(msgspec.Struct):
     metadata: ListMeta = msgspec.field(default_factory=ListMeta)
     items: list[msgspec.Raw] | None = None
 
 
-_list_decoder = msgspec.json.Decoder(_List)
+_list_decoder = msgspec.json.Decoder(_RawList)
 _METADATA = GroupVersionKind(group="meta.k8s.io", version="v1", kind="PartialObjectMetadata")
 
 

@@ -21,7 +21,7 @@ _CURRENT = ("", "Current")
 
 _REFERENCE = "#/components/schemas/"
 _KINDS = "x-kubernetes-group-version-kind"
-_MOST_NODES = 50_000
+_MAX_SCHEMA_NODES = 50_000
 """The maximum number of nodes of a schema after its references are resolved. The references of a hostile server could
 describe an endless schema."""
 _ANYTHING = {"x-kubernetes-preserve-unknown-fields": True}
@@ -175,19 +175,19 @@ def schemas_of_document(document: Mapping[str, Any], group: str, version: str) -
         for row in source.get(_KINDS) or ():
             kind = GroupVersionKind(group=row.get("group", ""), version=row["version"], kind=row["kind"])
             if (kind.group, kind.version) == (group, version) and "metadata" in (source.get("properties") or ()):
-                schema = from_openapi(_References(components).resolve(source))
+                schema = from_openapi(_ReferenceResolver(components).resolve(source))
                 schema.properties = {**schema.properties, "metadata": schemas.schema_of(ObjectMeta)}
                 published[kind] = schema
     return published
 
 
-class _References:
+class _ReferenceResolver:
     """Replaces references by the schemas that they refer to. A schema that contains itself, and every part beyond
-    `_MOST_NODES` nodes, is replaced by a schema that accepts everything."""
+    `_MAX_SCHEMA_NODES` nodes, is replaced by a schema that accepts everything."""
 
     def __init__(self, components: Mapping[str, Any]) -> None:
         self._components = components
-        self._nodes_left = _MOST_NODES
+        self._nodes_left = _MAX_SCHEMA_NODES
 
     def resolve(self, source: Mapping[str, Any], parents: tuple[str, ...] = ()) -> Mapping[str, Any]:
         """Return a schema without references; `parents` are the references that lead to it."""

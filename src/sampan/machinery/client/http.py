@@ -28,7 +28,7 @@ _LAST_SUCCESS = 206
 _SAFE = "/~!$&'()*+,;=:@"
 
 
-class _Connections:
+class _ConnectionPool:
     """The connections made with one set of credentials. After they are replaced, they are closed as soon as the last
     request that uses them is finished."""
 
@@ -61,12 +61,12 @@ class HttpTransport:
         `replace_credentials` is called."""
         self._access, self._is_nobody = access, is_nobody
         self._base = access.server.rstrip("/")
-        self._connections, self._retired = _Connections(access), list[_Connections]()
+        self._connections, self._retired = _ConnectionPool(access), list[_ConnectionPool]()
 
     async def replace_credentials(self, access: Access) -> None:
         """Use other credentials for the same server from now on, such as a rotated certificate. Requests and watches in
         progress continue with the previous credentials."""
-        before, self._connections, self._access = self._connections, _Connections(access), access
+        before, self._connections, self._access = self._connections, _ConnectionPool(access), access
         self._is_nobody = False
         self._retired = [connections for connections in self._retired if not connections.session.closed] + [before]
         await before.retire()
@@ -110,7 +110,7 @@ class HttpTransport:
     async def __aexit__(self, *exc: object) -> None:
         await self.close()
 
-    def _open(self, connections: _Connections, request: Request, timeout: aiohttp.ClientTimeout) -> Any:
+    def _open(self, connections: _ConnectionPool, request: Request, timeout: aiohttp.ClientTimeout) -> Any:
         if self._is_nobody:
             raise ConnectionFailed(f"{request.method} {request.path}: no certificate yet", may_have_happened=False)
         query = f"?{urlencode(request.query)}" if request.query else ""

@@ -19,7 +19,7 @@ from sampan.machinery.client.access import Access
 if TYPE_CHECKING:
     from sampan.machinery.client.exec_credentials import CredentialSource
 
-_IN_CLUSTER = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+_SERVICE_ACCOUNT_DIRECTORY = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 Entry = Mapping[str, Any]
 
@@ -63,8 +63,10 @@ def load_in_cluster() -> Access:
     host, port = os.environ.get("KUBERNETES_SERVICE_HOST", ""), os.environ.get("KUBERNETES_SERVICE_PORT", "")
     if not (host and port):
         raise KubeconfigError("not in a cluster: KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set")
-    ca = (_IN_CLUSTER / "ca.crt").read_bytes()
-    return Access(server=f"https://{join_host_port(host, port)}", ca_pem=ca, token_file=_IN_CLUSTER / "token")
+    ca = (_SERVICE_ACCOUNT_DIRECTORY / "ca.crt").read_bytes()
+    return Access(
+        server=f"https://{join_host_port(host, port)}", ca_pem=ca, token_file=_SERVICE_ACCOUNT_DIRECTORY / "token"
+    )
 
 
 class _WorkingPath(str):
@@ -133,9 +135,9 @@ class Kubeconfig:
 
     def path(self, entry: Entry, text: str) -> Path:
         """Resolve a path relative to the kubeconfig file that contains the entry."""
-        return Path(text) if isinstance(text, _WorkingPath) else self.place(entry).parent / text
+        return Path(text) if isinstance(text, _WorkingPath) else self.find_file(entry).parent / text
 
-    def place(self, entry: Entry) -> Path:
+    def find_file(self, entry: Entry) -> Path:
         """Return the kubeconfig file that contains the entry."""
         return self._places.get(id(entry), Path())
 
@@ -238,7 +240,7 @@ def _credential_source(config: Kubeconfig, cluster: Entry, user: Entry) -> Crede
         values = _object(provider.get("config") or {}, "auth-provider.config")
         return OidcCredentialSource(
             {str(key): str(value) for key, value in values.items()},
-            functools.partial(_persist_tokens, config.place(user), config.user_name(user)),
+            functools.partial(_persist_tokens, config.find_file(user), config.user_name(user)),
         )
     except CredentialError as error:
         raise KubeconfigError(f"{config.source}: {error}") from error

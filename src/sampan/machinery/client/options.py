@@ -52,11 +52,11 @@ class WriteParameters:
         )
 
 
-PLAIN = WriteParameters()
+DEFAULT_WRITE_PARAMETERS = WriteParameters()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Delete:
+class DeleteParameters:
     grace_period_s: int | None = None
     propagation: str = ""
     """Background, Foreground or Orphan; empty for the resource's default."""
@@ -80,7 +80,7 @@ class Delete:
         return json.encode({"kind": "DeleteOptions", "apiVersion": "v1", **options}) if options else b""
 
 
-AS_EVER = Delete()
+DEFAULT_DELETE_PARAMETERS = DeleteParameters()
 
 
 def non_empty(**pairs: str) -> Pairs:

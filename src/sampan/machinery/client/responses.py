@@ -72,12 +72,12 @@ class DecodedEvent:
         return version
 
 
-class _Frame(msgspec.Struct):
+class _WatchFrame(msgspec.Struct):
     type: str
     object: msgspec.Raw
 
 
-_frame_decoder = msgspec.json.Decoder(_Frame)
+_frame_decoder = msgspec.json.Decoder(_WatchFrame)
 
 
 def read_event(line: bytes, codec: ObjectCodec) -> DecodedEvent:

@@ -28,14 +28,14 @@ from sampan.machinery.telemetry.metrics import Labels, Metrics
 
 log = logging.getLogger(__name__)
 
-_PATIENCE = 12
+_MAX_EXPECTED_FAILURES = 12
 """After this many failures of a key in a row (20 s with the default backoff) even NotYet is logged as a warning."""
 _RECENT = 8
 _NAMESPACE_TERMINATING = "NamespaceTerminating"
 """The cause in the API server's response when it rejects a create because the namespace is being deleted."""
 
 
-class NotYet(Exception):
+class RetryLater(Exception):
     """Raised by `reconcile` when a key must be retried for an expected reason: the backoff applies, but no warning is
     logged."""
 
@@ -78,7 +78,7 @@ class Controller(Protocol):
 
 
 @runtime_checkable
-class Periodic(Protocol):
+class PeriodicController(Protocol):
     """A controller with keys that are reconciled at intervals, regardless of changes."""
 
     @property
@@ -87,7 +87,7 @@ class Periodic(Protocol):
 
 
 @runtime_checkable
-class Feeding(Protocol):
+class KeySourceController(Protocol):
     """A controller with sources of keys other than its watches."""
 
     def feed(self, add: Callable[[Hashable], None]) -> None:
@@ -111,7 +111,7 @@ class RunnerStats:
     """The total time spent in `reconcile`, measured by the event loop's clock."""
 
 
-class Reconcile(NamedTuple):
+class ReconcileRecord(NamedTuple):
     """A reconcile that has ended."""
 
     time: float
@@ -137,12 +137,12 @@ class ControllerRunner:
         self.queue: WorkQueue[Any] = WorkQueue(clock=clock, backoff=self._config.backoff, activity=activity)
         self.stats = RunnerStats()
         self._now = clock.now
-        self.recent: deque[Reconcile] = deque(maxlen=_RECENT)
+        self.recent: deque[ReconcileRecord] = deque(maxlen=_RECENT)
         """The most recent reconciles, oldest first."""
 
     async def run(self) -> None:
         """Run the controller until cancelled."""
-        if isinstance(self.controller, Feeding):
+        if isinstance(self.controller, KeySourceController):
             self.controller.feed(self.queue.add)
         informers = [self._informer(watch) for watch in self.controller.watches]
         stops = [
@@ -153,7 +153,7 @@ class ControllerRunner:
         try:
             for informer in informers:
                 await informer.synced.wait()
-            if isinstance(self.controller, Periodic):
+            if isinstance(self.controller, PeriodicController):
                 for key in self.controller.initial_keys:
                     self.queue.add(key)
             await self.queue.serve(self._reconcile, self._config.workers)
@@ -193,7 +193,7 @@ class ControllerRunner:
             stats.reconciles += 1
             took_s = loop.time() - began
             stats.busy_s += took_s
-            self.recent.append(Reconcile(self._now(), key, took_s, failure))
+            self.recent.append(ReconcileRecord(self._now(), key, took_s, failure))
 
     def _handle_failure(self, key: Any, error: Exception) -> None:
         self.stats.errors += 1
@@ -203,7 +203,7 @@ class ControllerRunner:
             self._recorder.note(name, "reconcile", str(key), outcome=f"{error or type(error).__name__}")
         if isinstance(error, errors.Conflict):
             self.stats.conflicts += 1
-        if isinstance(error, errors.ApiError | ConnectionFailed | NotYet):
+        if isinstance(error, errors.ApiError | ConnectionFailed | RetryLater):
             level = logging.DEBUG if self._is_expected(key, error) else logging.WARNING
             log.log(level, "%s: cannot sync %s: %s; retrying in %g s", name, key, error, pause_s)
         else:
@@ -212,14 +212,14 @@ class ControllerRunner:
     def _is_expected(self, key: Any, error: Exception) -> bool:
         """Whether the error is part of normal operation: a conflict with another writer, a terminating namespace, or
         NotYet as long as the key has not failed too often in a row."""
-        if isinstance(error, NotYet):
-            return self.queue.failures(key) <= _PATIENCE
+        if isinstance(error, RetryLater):
+            return self.queue.failures(key) <= _MAX_EXPECTED_FAILURES
         if not isinstance(error, errors.ApiError):
             return False
         return isinstance(error, errors.Conflict) or error.has_cause(_NAMESPACE_TERMINATING)
 
 
-def soonest(*delays_s: float | None) -> float | None:
+def min_delay(*delays_s: float | None) -> float | None:
     """Return the shortest of the delays that several parts of a reconciliation ask for, None if none does."""
     return min((delay for delay in delays_s if delay is not None), default=None)
 

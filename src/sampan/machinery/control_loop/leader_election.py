@@ -21,7 +21,7 @@ from sampan.machinery import errors
 from sampan.machinery.client import Client, ConnectionFailed
 from sampan.machinery.clock import Clock
 
-_CHANCE = random.Random()
+_RANDOM = random.Random()
 """The random number generator for the jitter of retries. It is not the shared one, because tests seed that."""
 
 log = logging.getLogger(__name__)
@@ -49,14 +49,14 @@ class ElectionConfig:
 
 
 @dataclass(frozen=True, slots=True)
-class Observed:
+class ObservedLease:
     """The last observed state of the lease, and the monotonic time at which this candidate first observed it."""
 
     spec: LeaseSpec
     at: float
 
 
-def claim(observed: Observed | None, config: ElectionConfig, *, now: float, monotonic: float) -> LeaseSpec | None:
+def claim(observed: ObservedLease | None, config: ElectionConfig, *, now: float, monotonic: float) -> LeaseSpec | None:
     """Return the spec to write in order to hold the lease, or None while another candidate holds it. `now` is for
     timestamps, `monotonic` for measuring the lease duration."""
     fresh = LeaseSpec(
@@ -92,7 +92,7 @@ class LeaderElector:
     def __init__(self, *, client: Client, clock: Clock, config: ElectionConfig) -> None:
         self._leases, self._clock, self._config = client.for_kind(Lease), clock, config
         self._lease: Lease | None = None
-        self._observed: Observed | None = None
+        self._observed: ObservedLease | None = None
         self.is_leader = False
 
     @property
@@ -107,7 +107,7 @@ class LeaderElector:
         cases the lease is released.
         """
         while not await self._try_acquire_or_renew():
-            await self._clock.sleep(self._config.retry_s * (1 + _CHANCE.random() * (_JITTER - 1)))
+            await self._clock.sleep(self._config.retry_s * (1 + _RANDOM.random() * (_JITTER - 1)))
         log.info("%s became leader, holding lease %s", self._config.identity, self._config.name)
         self.is_leader = True
         try:
@@ -180,7 +180,7 @@ class LeaderElector:
 
     def _observe(self, spec: LeaseSpec) -> None:
         if self._observed is None or self._observed.spec != spec:
-            self._observed = Observed(spec, self._clock.monotonic())
+            self._observed = ObservedLease(spec, self._clock.monotonic())
 
     async def _release(self) -> None:
         self.is_leader = False

@@ -17,7 +17,7 @@ from sampan.machinery.clock import Clock
 from sampan.machinery.informer import Informer
 from sampan.machinery.object_key import NamespacedName
 
-_PATIENCE_S = 30.0
+_OBSERVATION_TIMEOUT_S = 30.0
 """How long dependents are awaited: one that is created and deleted while the watch is interrupted never appears in the
 cache."""
 
@@ -71,7 +71,7 @@ class DependentWrites:
         if cached is None or int(cached.metadata.resourceVersion) < int(obj.metadata.resourceVersion):
             uid = obj.metadata.uid
             self._writes.record_write(obj)
-            self._awaited.setdefault(owner, {})[uid] = self._clock.monotonic() + _PATIENCE_S
+            self._awaited.setdefault(owner, {})[uid] = self._clock.monotonic() + _OBSERVATION_TIMEOUT_S
             self._owners[uid] = owner
 
     def observe(self, old: WithMetadata | None, new: WithMetadata | None) -> bool:

@@ -195,14 +195,14 @@ class WorkQueue(Generic[K]):
         """Make delayed keys ready when they are due, until cancelled."""
         while True:
             await self._sleep()
-            self._heed_wall_clock()
+            self._requeue_after_clock_change()
             now = self._clock.monotonic()
             while self._delayed and self._delayed[0][0] <= now:
                 deadline, _, key = heapq.heappop(self._delayed)
                 if self._due.get(key) == deadline:
                     self._make_due(key)
 
-    def _heed_wall_clock(self) -> None:
+    def _requeue_after_clock_change(self) -> None:
         """If the wall clock was set, add the keys whose delay was computed from it."""
         if not was_wall_clock_set(self._clock, self._wall_offset):
             return

@@ -17,8 +17,8 @@ from sampan.machinery.lru_cache import LruCache
 
 ANONYMOUS = UserInfo(username="system:anonymous", groups=["system:unauthenticated"])
 
-_MOST = 1000
-_KEPT_S = 10.0
+_CACHE_SIZE = 1000
+_CACHE_TTL_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class AccessDecision:
     reason: str = ""
 
 
-class Delegation:
+class DelegatedAuth:
     """Sends TokenReviews and SubjectAccessReviews and caches the results for ten seconds.
 
     Methods raise the client's exceptions when the API server cannot be reached.
@@ -36,8 +36,8 @@ class Delegation:
     def __init__(self, *, client: Client, clock: Clock) -> None:
         self._tokens = client.for_kind(TokenReview)
         self._reviews = client.for_kind(SubjectAccessReview)
-        self._users: LruCache[str, tuple[UserInfo | None]] = LruCache(clock=clock, most=_MOST)
-        self._decisions: LruCache[tuple[object, ...], AccessDecision] = LruCache(clock=clock, most=_MOST)
+        self._users: LruCache[str, tuple[UserInfo | None]] = LruCache(clock=clock, most=_CACHE_SIZE)
+        self._decisions: LruCache[tuple[object, ...], AccessDecision] = LruCache(clock=clock, most=_CACHE_SIZE)
 
     async def user_of(self, token: str) -> UserInfo | None:
         """Return the user that the bearer token authenticates, or None if the token is invalid."""
@@ -46,7 +46,7 @@ class Delegation:
             return cached[0]
         review = await self._tokens.create(TokenReview(spec=TokenReviewSpec(token=token)))
         user = review.status.user if review.status.authenticated else None
-        self._users.keep(token, (user,), _KEPT_S)
+        self._users.keep(token, (user,), _CACHE_TTL_S)
         return user
 
     async def may_get(self, user: UserInfo, verb: str, path: str) -> AccessDecision:
@@ -65,7 +65,7 @@ class Delegation:
         spec.user, spec.uid, spec.groups, spec.extra = user.username, user.uid, user.groups, user.extra
         status = (await self._reviews.create(SubjectAccessReview(spec=spec))).status
         decision = AccessDecision(status.allowed, status.reason)
-        self._decisions.keep(key, decision, _KEPT_S)
+        self._decisions.keep(key, decision, _CACHE_TTL_S)
         return decision
 
 

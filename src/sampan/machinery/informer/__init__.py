@@ -12,7 +12,7 @@ from sampan.machinery.informer.informer import (
     by_namespace,
     by_owner,
 )
-from sampan.machinery.informer.reflector import Reflector, ReflectorConfig, Sink
+from sampan.machinery.informer.reflector import Reflector, ReflectorConfig, ReflectorSink
 
 __all__ = [
     "Handler",
@@ -22,7 +22,7 @@ __all__ = [
     "Lister",
     "Reflector",
     "ReflectorConfig",
-    "Sink",
+    "ReflectorSink",
     "by_controller",
     "by_namespace",
     "by_owner",

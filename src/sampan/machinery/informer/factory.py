@@ -11,7 +11,7 @@ from sampan.machinery.client.client import Client, ResourceClient
 from sampan.machinery.client.codecs import resource_of
 from sampan.machinery.client.options import EVERYTHING, Selection
 from sampan.machinery.informer.informer import Informer
-from sampan.machinery.informer.reflector import Reflector, ReflectorConfig, Sink
+from sampan.machinery.informer.reflector import Reflector, ReflectorConfig, ReflectorSink
 
 T = TypeVar("T")
 
@@ -55,7 +55,9 @@ class InformerFactory:
         if informer is not None and (task := self._running_informers.pop(informer, None)) is not None:
             task.cancel()
 
-    def follow(self, source: ResourceClient[Any], sink: Sink, selection: Selection = EVERYTHING) -> Callable[[], None]:
+    def follow(
+        self, source: ResourceClient[Any], sink: ReflectorSink, selection: Selection = EVERYTHING
+    ) -> Callable[[], None]:
         """Run a reflector into a sink, for components with a cache of their own. Return a function that stops it."""
         reflector = Reflector(source=source, sink=sink, selection=selection, config=self._config)
         self._reflectors[reflector] = source.resource.qualified

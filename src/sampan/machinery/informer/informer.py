@@ -21,7 +21,7 @@ IndexFunction = Callable[[Any], Iterable[Hashable]]
 
 log = logging.getLogger(__name__)
 
-_TURN_S = 0.01
+_YIELD_INTERVAL_S = 0.01
 """How long `follow` calls the handler before it yields to other tasks."""
 
 Handler = Callable[[Any | None, Any | None], None]
@@ -141,7 +141,7 @@ class Informer(Generic[T]):
         self._activity = activity or Activity()
         self._cache: ObjectCache[T] = ObjectCache()
         self._handlers: list[Handler] = []
-        self._reflector = Reflector(source=source, sink=_Sink(self), selection=selection, config=config)
+        self._reflector = Reflector(source=source, sink=_InformerSink(self), selection=selection, config=config)
 
     @property
     def lister(self) -> Lister[T]:
@@ -189,7 +189,7 @@ class Informer(Generic[T]):
             key = next(iter(remaining))
             del remaining[key]
             _call(handler, None, self._cache.get_by_key(key))
-            if time.perf_counter() - began > _TURN_S:
+            if time.perf_counter() - began > _YIELD_INTERVAL_S:
                 await asyncio.sleep(0)
                 began = time.perf_counter()
 
@@ -227,7 +227,7 @@ def _call(handler: Handler, old: Any | None, new: Any | None) -> None:
         log.exception("an informer event handler failed for %s %s", type(changed).__name__, key_of(changed))
 
 
-class _Sink:
+class _InformerSink:
     def __init__(self, informer: Informer[Any]) -> None:
         self._informer = informer
         self.put, self.remove = informer._put, informer._remove

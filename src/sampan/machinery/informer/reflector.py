@@ -18,19 +18,19 @@ from sampan.machinery.client.options import EVERYTHING, Selection
 from sampan.machinery.client.transport import BOOKMARK, DELETED, ConnectionFailed, Events, WatchEvent
 from sampan.machinery.object_key import NamespacedName, key_of
 
-_CHANCE = random.Random()
+_RANDOM = random.Random()
 """The random number generator for timeouts and pauses. It is not the shared one, because tests seed that."""
 
 log = logging.getLogger(__name__)
 
-_TURN_S = 0.01
+_YIELD_INTERVAL_S = 0.01
 """How long objects are passed to the sink before the reflector yields to other tasks."""
-_SHORT_S = 1.0
+_MIN_WATCH_S = 1.0
 """A watch without events that lasted less than this counts as a failure, or a server could keep the reflector in a busy
 loop."""
 
 
-class Sink(Protocol):
+class ReflectorSink(Protocol):
     """The receiver of the objects. Its methods must be fast and may not raise."""
 
     def put(self, key: NamespacedName, obj: Any) -> None:
@@ -59,7 +59,7 @@ class Reflector:
         self,
         *,
         source: ResourceClient[Any],
-        sink: Sink,
+        sink: ReflectorSink,
         selection: Selection = EVERYTHING,
         config: ReflectorConfig | None = None,
     ) -> None:
@@ -120,7 +120,7 @@ class Reflector:
                     await self._apply_batch(batch[at + 1 :])
                     return await self._apply_batches(events)
                 self._apply_initial_event(event, keys)
-                if time.perf_counter() - began > _TURN_S:
+                if time.perf_counter() - began > _YIELD_INTERVAL_S:
                     await asyncio.sleep(0)
                     began = time.perf_counter()
         raise ConnectionFailed("the watch was closed before all initial events were received", may_have_happened=False)
@@ -162,7 +162,7 @@ class Reflector:
         began, version = loop.time(), self._version
         async with self._watch(resource_version=version) as events:
             await self._apply_batches(events)
-        if self._version == version and loop.time() - began < _SHORT_S:
+        if self._version == version and loop.time() - began < _MIN_WATCH_S:
             raise ConnectionFailed("the watch was closed immediately", may_have_happened=False)
 
     async def _apply_batches(self, events: Events) -> None:
@@ -179,7 +179,7 @@ class Reflector:
             elif event.type != BOOKMARK:
                 sink.put(event.key, event.object)
             self._version = event.resource_version
-            if time.perf_counter() - began > _TURN_S:
+            if time.perf_counter() - began > _YIELD_INTERVAL_S:
                 await asyncio.sleep(0)
                 began = time.perf_counter()
 
@@ -188,14 +188,14 @@ class Reflector:
             self._selection,
             resource_version=resource_version,
             initial_events=initial_events,
-            timeout_s=_CHANCE.randint(*self._config.watch_s),
+            timeout_s=_RANDOM.randint(*self._config.watch_s),
         )
 
     async def _pause(self) -> None:
         least, most = self._config.retry_s
         pause_s = min(least * 2**self._failures, most)
         self._failures = min(self._failures + 1, 30)
-        await asyncio.sleep(pause_s * (1 - _CHANCE.random() / 2))
+        await asyncio.sleep(pause_s * (1 - _RANDOM.random() / 2))
 
     @property
     def _name(self) -> str:

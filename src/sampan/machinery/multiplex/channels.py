@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from types import TracebackType
 
 from sampan.machinery.multiplex.websocket import BINARY, TEXT, WebSocket
-from sampan.machinery.multiplex.wire import PIECE, Inbox
+from sampan.machinery.multiplex.wire import PIECE, ByteQueue
 
 CHANNEL, BASE64 = "channel.k8s.io", "base64.channel.k8s.io"
 V2, V3, V4, V5 = (f"v{number}.{CHANNEL}" for number in (2, 3, 4, 5))
@@ -22,10 +22,10 @@ _END = 255
 
 
 class ChannelStream:
-    def __init__(self, channels: Channels, number: int) -> None:
+    def __init__(self, channels: WebSocketChannels, number: int) -> None:
         self._channels, self._number = channels, number
         self.headers: Mapping[str, str] = {}
-        self.inbox = Inbox()
+        self.inbox = ByteQueue()
         self._is_closed = False
 
     async def read(self) -> bytes:
@@ -48,7 +48,7 @@ class ChannelStream:
         self.inbox.discard()
 
 
-class Channels:
+class WebSocketChannels:
     """`async with Channels(socket, count):` dispatches incoming messages until the block is left; the socket stays
     open.
 
@@ -66,7 +66,7 @@ class Channels:
         self._group = asyncio.TaskGroup()
         self._task: asyncio.Task[None] | None = None
 
-    async def __aenter__(self) -> Channels:
+    async def __aenter__(self) -> WebSocketChannels:
         await self._group.__aenter__()
         self._task = self._group.create_task(self._receive())
         return self

@@ -10,7 +10,7 @@ from typing import Protocol
 from sampan.machinery.multiplex.websocket import accept_key
 
 
-class Stream(Protocol):
+class MultiplexedStream(Protocol):
     """A stream whose two directions are closed independently."""
 
     @property
@@ -56,7 +56,7 @@ class UpgradeRefused(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Agreement:
+class NegotiatedProtocol:
     protocol: str
     is_websocket: bool
     headers: Sequence[tuple[str, str]] = field(default_factory=tuple)
@@ -83,12 +83,12 @@ def list_requested_protocols(values: Values, header: str = WEBSOCKET_PROTOCOL) -
     return [word for word in words if word and not word.startswith(BEARER)]
 
 
-def negotiate_protocol(values: Values, *, spdy: Sequence[str], websocket: Sequence[str]) -> Agreement:
+def negotiate_protocol(values: Values, *, spdy: Sequence[str], websocket: Sequence[str]) -> NegotiatedProtocol:
     """Negotiate the protocol. `websocket` contains "" if a client need not request one. Raise UpgradeRefused."""
     return _negotiate_websocket(values, websocket) if is_websocket(values) else _negotiate_spdy(values, spdy)
 
 
-def _negotiate_websocket(values: Values, known: Sequence[str]) -> Agreement:
+def _negotiate_websocket(values: Values, known: Sequence[str]) -> NegotiatedProtocol:
     requested = list_requested_protocols(values) or [""]
     protocol = next((candidate for candidate in requested if candidate in known), None)
     keys = values(WEBSOCKET_KEY)
@@ -100,10 +100,10 @@ def _negotiate_websocket(values: Values, known: Sequence[str]) -> Agreement:
     headers = [("Upgrade", "websocket"), ("Connection", "Upgrade"), ("Sec-WebSocket-Accept", accept_key(keys[0]))]
     if protocol:
         headers.append((WEBSOCKET_PROTOCOL, protocol))
-    return Agreement(protocol=protocol, is_websocket=True, headers=headers)
+    return NegotiatedProtocol(protocol=protocol, is_websocket=True, headers=headers)
 
 
-def _negotiate_spdy(values: Values, known: Sequence[str]) -> Agreement:
+def _negotiate_spdy(values: Values, known: Sequence[str]) -> NegotiatedProtocol:
     if not (is_upgrade(values) and any(SPDY.lower() in value.lower() for value in values("Upgrade"))):
         raise UpgradeRefused(400, "unable to upgrade: missing upgrade headers in request")
     if not values(STREAM_PROTOCOL):
@@ -120,4 +120,4 @@ def _negotiate_spdy(values: Values, known: Sequence[str]) -> Agreement:
             [(ACCEPTED_PROTOCOLS, candidate) for candidate in known],
         )
     headers = [("Connection", "Upgrade"), ("Upgrade", SPDY), (STREAM_PROTOCOL, protocol)]
-    return Agreement(protocol=protocol, is_websocket=False, headers=headers)
+    return NegotiatedProtocol(protocol=protocol, is_websocket=False, headers=headers)

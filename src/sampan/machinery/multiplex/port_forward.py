@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Any
 
 from sampan.machinery.multiplex import channels as channel_forms
-from sampan.machinery.multiplex.channels import Channels
+from sampan.machinery.multiplex.channels import WebSocketChannels
 from sampan.machinery.multiplex.handshake import (
     DATA,
     ERROR,
@@ -21,11 +21,11 @@ from sampan.machinery.multiplex.handshake import (
     REQUEST_ID,
     STREAM_TYPE,
     TUNNELLED_PORT_FORWARD,
-    Agreement,
-    Stream,
+    MultiplexedStream,
+    NegotiatedProtocol,
 )
 from sampan.machinery.multiplex.spdy import SpdyConnection, SpdyStream
-from sampan.machinery.multiplex.upgrade import Tunnel
+from sampan.machinery.multiplex.upgrade import WebSocketTunnel
 from sampan.machinery.multiplex.websocket import WebSocket
 from sampan.machinery.multiplex.wire import PIECE, Wire, close_writer
 
@@ -37,7 +37,7 @@ Connect = Callable[[int], Awaitable[tuple[asyncio.StreamReader, asyncio.StreamWr
 """Connects to a port; its exceptions become error messages for the client."""
 
 
-async def serve(wire: Wire, agreement: Agreement, ports: Sequence[int], connect: Connect, about: str) -> None:
+async def serve(wire: Wire, agreement: NegotiatedProtocol, ports: Sequence[int], connect: Connect, about: str) -> None:
     """Serve until the client disconnects. `ports` are the ports that a client of the channel form requests; `about`
     names the owner of the ports in error messages."""
     if not agreement.is_websocket:
@@ -45,7 +45,7 @@ async def serve(wire: Wire, agreement: Agreement, ports: Sequence[int], connect:
         return
     socket = WebSocket(wire, is_server=True, protocol=agreement.protocol)
     if agreement.protocol == TUNNELLED_PORT_FORWARD:
-        await serve_spdy(Tunnel(socket), connect, about)
+        await serve_spdy(WebSocketTunnel(socket), connect, about)
     else:
         await _serve_channels(socket, ports, connect, about)
 
@@ -54,7 +54,7 @@ async def serve(wire: Wire, agreement: Agreement, ports: Sequence[int], connect:
 
 
 async def _serve_channels(socket: WebSocket, ports: Sequence[int], connect: Connect, about: str) -> None:
-    async with Channels(socket, 2 * len(ports)) as channels:
+    async with WebSocketChannels(socket, 2 * len(ports)) as channels:
         streams = channels.streams
         async with asyncio.TaskGroup() as group:
             tasks = [
@@ -73,7 +73,9 @@ async def _wait_for_all(tasks: Sequence[asyncio.Task[None]]) -> None:
     await asyncio.wait(tasks)
 
 
-async def _serve_pair(data: Stream, error: Stream, port: int, connect: Connect, about: str) -> None:
+async def _serve_pair(
+    data: MultiplexedStream, error: MultiplexedStream, port: int, connect: Connect, about: str
+) -> None:
     with suppress(ConnectionError):
         for stream in (data, error):
             await stream.write(struct.pack("<H", port))
@@ -111,7 +113,7 @@ async def serve_spdy(wire: Wire, connect: Connect, about: str) -> None:
             task.cancel()
 
 
-def port_of(stream: Stream) -> int | None:
+def port_of(stream: MultiplexedStream) -> int | None:
     text = stream.headers.get(PORT, "")
     return int(text) if text.isdecimal() and text.isascii() and 0 < int(text[:6]) < 1 << 16 else None
 
@@ -138,7 +140,7 @@ async def _expire(pairs: dict[str, dict[str, SpdyStream]], request: str) -> None
 # -- one connection --------------------------------------------------------------------------------------------------
 
 
-async def forward(data: Stream, error: Stream, port: int, connect: Connect, about: str) -> None:
+async def forward(data: MultiplexedStream, error: MultiplexedStream, port: int, connect: Connect, about: str) -> None:
     """Join a pair of streams with the port until either side is done; errors are written to the error stream."""
     try:
         reader, writer = await connect(port)
@@ -155,7 +157,11 @@ async def forward(data: Stream, error: Stream, port: int, connect: Connect, abou
 
 
 async def exchange_data(
-    stream: Stream, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, ends_with_stream: bool = False
+    stream: MultiplexedStream,
+    reader: asyncio.StreamReader,
+    writer: asyncio.StreamWriter,
+    *,
+    ends_with_stream: bool = False,
 ) -> None:
     """Copy in both directions until the serving side has finished: the socket, or with `ends_with_stream` the stream.
     When the other side finishes, only the copying to the serving side ends; if either breaks off, everything ends."""
@@ -170,7 +176,7 @@ async def exchange_data(
         received.cancel()
 
 
-async def _copy_to_writer(stream: Stream, writer: asyncio.StreamWriter) -> bool:
+async def _copy_to_writer(stream: MultiplexedStream, writer: asyncio.StreamWriter) -> bool:
     """Copy from the stream to the writer until the stream ends; return False if the stream or the writer broke off."""
     try:
         while piece := await stream.read():
@@ -183,7 +189,7 @@ async def _copy_to_writer(stream: Stream, writer: asyncio.StreamWriter) -> bool:
     return True
 
 
-async def _copy_to_stream(stream: Stream, reader: asyncio.StreamReader) -> bool:
+async def _copy_to_stream(stream: MultiplexedStream, reader: asyncio.StreamReader) -> bool:
     try:
         while piece := await reader.read(PIECE):
             await stream.write(piece)
@@ -193,7 +199,7 @@ async def _copy_to_stream(stream: Stream, reader: asyncio.StreamReader) -> bool:
     return True
 
 
-async def _report(error: Stream, text: str) -> None:
+async def _report(error: MultiplexedStream, text: str) -> None:
     with suppress(ConnectionError):
         await error.write(text.encode())
     await error.close()
@@ -203,7 +209,7 @@ PROTOCOLS = (TUNNELLED_PORT_FORWARD,)
 _TYPE, _PORT, _REQUEST = "streamType", "port", "requestID"
 
 
-class Forwarding:
+class PortForwardSession:
     """Joins local connections with ports of the other side. `report` is called with error messages."""
 
     def __init__(self, connection: SpdyConnection, report: Callable[[str], None]) -> None:
@@ -227,7 +233,7 @@ class Forwarding:
             await close_writer(writer)
 
 
-async def _read_all(stream: Stream) -> str:
+async def _read_all(stream: MultiplexedStream) -> str:
     content = b""
     with suppress(ConnectionError):
         while data := await stream.read():

@@ -12,8 +12,17 @@ from typing import Any, Protocol, TypeGuard
 
 from sampan.api.values.integers import parse_int64
 from sampan.machinery.multiplex import channels as channel_forms
-from sampan.machinery.multiplex.channels import V5, Channels
-from sampan.machinery.multiplex.handshake import ERROR, RESIZE, STDERR, STDIN, STDOUT, STREAM_TYPE, Agreement, Stream
+from sampan.machinery.multiplex.channels import V5, WebSocketChannels
+from sampan.machinery.multiplex.handshake import (
+    ERROR,
+    RESIZE,
+    STDERR,
+    STDIN,
+    STDOUT,
+    STREAM_TYPE,
+    MultiplexedStream,
+    NegotiatedProtocol,
+)
 from sampan.machinery.multiplex.spdy import SpdyConnection
 from sampan.machinery.multiplex.websocket import WebSocket
 from sampan.machinery.multiplex.wire import Wire
@@ -29,11 +38,11 @@ WEBSOCKET_PROTOCOLS = (
 )
 NUMBERS = (STDIN, STDOUT, STDERR, ERROR, RESIZE)
 """The stream types in the order of the channel numbers."""
-_WITH_RESIZE = (channel_forms.V3, channel_forms.V4, channel_forms.V4_BASE64, channel_forms.V5)
-_WITH_STATUS = (channel_forms.V4, channel_forms.V4_BASE64, channel_forms.V5)
+_RESIZE_PROTOCOLS = (channel_forms.V3, channel_forms.V4, channel_forms.V4_BASE64, channel_forms.V5)
+_STATUS_PROTOCOLS = (channel_forms.V4, channel_forms.V4_BASE64, channel_forms.V5)
 _STREAMS_S = 30.0
 _SPACE = re.compile(r"\s*")
-_LONGEST_RESIZE = 1 << 10
+_MAX_RESIZE_LENGTH = 1 << 10
 _OUTPUT = {1: STDOUT, 2: STDERR}
 
 
@@ -60,15 +69,15 @@ class RemoteCommandOptions:
 
     def types(self, protocol: str) -> set[str]:
         named = {STDIN: self.stdin, STDOUT: self.stdout, STDERR: self.stderr, ERROR: True}
-        named[RESIZE] = self.tty and protocol in _WITH_RESIZE
+        named[RESIZE] = self.tty and protocol in _RESIZE_PROTOCOLS
         return {name for name, is_wanted in named.items() if is_wanted}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ends:
+class CommandStreams:
     """The streams that the client of an exec or attach has opened."""
 
-    streams: Mapping[str, Stream]
+    streams: Mapping[str, MultiplexedStream]
     closed: asyncio.Event
     has_status: bool
     """Whether the result is sent to the client as a Status, rather than as plain text."""
@@ -79,21 +88,23 @@ class NoStreams(Exception):
 
 
 @asynccontextmanager
-async def accept_streams(wire: Wire, agreement: Agreement, options: RemoteCommandOptions) -> AsyncIterator[Ends]:
+async def accept_streams(
+    wire: Wire, agreement: NegotiatedProtocol, options: RemoteCommandOptions
+) -> AsyncIterator[CommandStreams]:
     """Yield the streams of a client, once all are open; afterwards they and the connection are closed."""
-    has_status = agreement.protocol in _WITH_STATUS
+    has_status = agreement.protocol in _STATUS_PROTOCOLS
     types = options.types(agreement.protocol)
     if agreement.is_websocket:
         socket = WebSocket(wire, is_server=True, protocol=agreement.protocol)
-        async with Channels(socket, len(NUMBERS)) as channels:
+        async with WebSocketChannels(socket, len(NUMBERS)) as channels:
             streams = {name: stream for name, stream in zip(NUMBERS, channels.streams, strict=True) if name in types}
             await streams[_select_greeting_stream(types)].write(b"")
-            yield Ends(streams=streams, closed=channels.closed, has_status=has_status)
+            yield CommandStreams(streams=streams, closed=channels.closed, has_status=has_status)
         await socket.close()
         return
     async with SpdyConnection(wire, is_server=True) as connection:
         opened = await _accept_spdy_streams(connection, types)
-        yield Ends(streams=opened, closed=connection.closed, has_status=has_status)
+        yield CommandStreams(streams=opened, closed=connection.closed, has_status=has_status)
         for stream in opened.values():
             await stream.close()
 
@@ -103,8 +114,8 @@ def _select_greeting_stream(types: set[str]) -> str:
     return next(name for name in (STDOUT, STDERR, ERROR) if name in types)
 
 
-async def _accept_spdy_streams(connection: SpdyConnection, types: set[str]) -> dict[str, Stream]:
-    streams: dict[str, Stream] = {}
+async def _accept_spdy_streams(connection: SpdyConnection, types: set[str]) -> dict[str, MultiplexedStream]:
+    streams: dict[str, MultiplexedStream] = {}
     try:
         async with asyncio.timeout(_STREAMS_S):
             while types - set(streams):
@@ -117,7 +128,7 @@ async def _accept_spdy_streams(connection: SpdyConnection, types: set[str]) -> d
     return streams
 
 
-async def serve(ends: Ends, begin: Begin, command: Sequence[str] = ()) -> None:
+async def serve(ends: CommandStreams, begin: Begin, command: Sequence[str] = ()) -> None:
     """Serve until the process or the client is gone, then close the process. An exception of `begin` is sent to the
     client."""
     try:
@@ -140,7 +151,7 @@ async def serve(ends: Ends, begin: Begin, command: Sequence[str] = ()) -> None:
         await process.close()
 
 
-def _inputs(streams: Mapping[str, Stream], process: RemoteProcess) -> list[Any]:
+def _inputs(streams: Mapping[str, MultiplexedStream], process: RemoteProcess) -> list[Any]:
     inputs = []
     if STDIN in streams:
         inputs.append(_forward_input(streams[STDIN], process))
@@ -149,14 +160,14 @@ def _inputs(streams: Mapping[str, Stream], process: RemoteProcess) -> list[Any]:
     return inputs
 
 
-async def _forward_input(stream: Stream, process: RemoteProcess) -> None:
+async def _forward_input(stream: MultiplexedStream, process: RemoteProcess) -> None:
     with suppress(ConnectionError):
         while data := await stream.read():
             await process.write(data)
         await process.close_input()
 
 
-async def _forward_resizes(stream: Stream, process: RemoteProcess) -> None:
+async def _forward_resizes(stream: MultiplexedStream, process: RemoteProcess) -> None:
     text = ""
     with suppress(ConnectionError):
         while data := await stream.read():
@@ -174,7 +185,7 @@ def parse_resizes(text: str) -> tuple[list[tuple[int, int]], str]:
         try:
             value, at = decoder.raw_decode(text, at)
         except (ValueError, RecursionError):
-            return sizes, text[at:] if len(text) - at < _LONGEST_RESIZE else ""
+            return sizes, text[at:] if len(text) - at < _MAX_RESIZE_LENGTH else ""
         if isinstance(value, dict):
             width, height = value.get("Width"), value.get("Height")
             if _is_size(width) and _is_size(height):
@@ -186,7 +197,7 @@ def _is_size(value: object) -> TypeGuard[int]:
     return isinstance(value, int) and 0 < value < 1 << 16
 
 
-async def _forward_output(streams: Mapping[str, Stream], process: RemoteProcess) -> None:
+async def _forward_output(streams: Mapping[str, MultiplexedStream], process: RemoteProcess) -> None:
     with suppress(ConnectionError):
         while (piece := await process.read()) is not None:
             stream = streams.get(_OUTPUT[piece[0]])
@@ -197,7 +208,7 @@ async def _forward_output(streams: Mapping[str, Stream], process: RemoteProcess)
 # -- result ----------------------------------------------------------------------------------------------------------
 
 
-async def _send_status(ends: Ends, status: Mapping[str, Any]) -> None:
+async def _send_status(ends: CommandStreams, status: Mapping[str, Any]) -> None:
     is_fine = status["status"] == "Success"
     text = json.dumps(status, separators=(",", ":")) if ends.has_status else "" if is_fine else status["message"]
     with suppress(ConnectionError):
@@ -247,7 +258,7 @@ async def run_client(
     socket: WebSocket, output: Output, *, stdin: Input | None = None, sizes: Sizes | None = None
 ) -> dict[str, Any]:
     """Run until the process has exited; return its Status. Raise ConnectionError if the connection broke off."""
-    async with Channels(socket, len(NUMBERS), sends_close=True) as channels:
+    async with WebSocketChannels(socket, len(NUMBERS), sends_close=True) as channels:
         streams = dict(zip(NUMBERS, channels.streams, strict=True))
         content = await _exchange(streams, socket.ping, output, stdin, sizes)
     await socket.close()
@@ -269,7 +280,7 @@ async def run_spdy_client(
 
 
 async def _exchange(
-    streams: Mapping[str, Stream],
+    streams: Mapping[str, MultiplexedStream],
     ping: Callable[[], Awaitable[None]],
     output: Output,
     stdin: Input | None,
@@ -301,26 +312,26 @@ async def _send_pings(ping: Callable[[], Awaitable[None]]) -> None:
             await ping()
 
 
-async def _send_input(stream: Stream, stdin: Input) -> None:
+async def _send_input(stream: MultiplexedStream, stdin: Input) -> None:
     with suppress(ConnectionError):
         async for data in stdin:
             await stream.write(data)
         await stream.close()
 
 
-async def _send_sizes(stream: Stream, sizes: Sizes) -> None:
+async def _send_sizes(stream: MultiplexedStream, sizes: Sizes) -> None:
     with suppress(ConnectionError):
         async for width, height in sizes:
             await stream.write(json.dumps({"Width": width, "Height": height}).encode())
 
 
-async def _receive_output(stream: Stream, number: int, output: Output) -> None:
+async def _receive_output(stream: MultiplexedStream, number: int, output: Output) -> None:
     with suppress(ConnectionError):
         while data := await stream.read():
             output(number, data)
 
 
-async def _read_all(stream: Stream) -> bytes:
+async def _read_all(stream: MultiplexedStream) -> bytes:
     content = b""
     try:
         while data := await stream.read():

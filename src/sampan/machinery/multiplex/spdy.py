@@ -12,10 +12,10 @@ from contextlib import suppress
 from types import TracebackType
 
 from sampan.machinery.multiplex import spdy_frames as frames
-from sampan.machinery.multiplex.spdy_frames import BadSpdyFrame, Frame
-from sampan.machinery.multiplex.wire import PIECE, Inbox, Wire
+from sampan.machinery.multiplex.spdy_frames import BadSpdyFrame, SpdyFrame
+from sampan.machinery.multiplex.wire import PIECE, ByteQueue, Wire
 
-_MOST_STREAMS = 1000
+_MAX_STREAMS = 1000
 _ANSWER_S = 30.0
 _FAREWELL_S = 2.0
 
@@ -24,7 +24,7 @@ class SpdyStream:
     def __init__(self, connection: SpdyConnection, number: int, headers: Mapping[str, str]) -> None:
         self._connection, self.number = connection, number
         self.headers = headers
-        self.inbox = Inbox()
+        self.inbox = ByteQueue()
         self.is_closed = False
         """Whether this side writes no more."""
         self.replied = asyncio.Event()
@@ -67,7 +67,7 @@ class SpdyConnection:
 
     def __init__(self, wire: Wire, *, is_server: bool) -> None:
         self._wire, self._is_server = wire, is_server
-        self._reader, self._writer = frames.Reader(), frames.Writer()
+        self._reader, self._writer = frames.SpdyFrameReader(), frames.SpdyFrameWriter()
         self._streams: dict[int, SpdyStream] = {}
         self._next, self._last_of_peer, self._peer_parity = (2, 0, 1) if is_server else (1, 0, 0)
         self._next_ping = self._next
@@ -167,7 +167,7 @@ class SpdyConnection:
                 stream.inbox.end(error)
                 stream.replied.set()
 
-    async def _handle_frame(self, frame: Frame) -> None:
+    async def _handle_frame(self, frame: SpdyFrame) -> None:
         if frame.kind == frames.SYN_STREAM:
             await self._accept_stream(frame)
             return
@@ -194,13 +194,13 @@ class SpdyConnection:
             stream.inbox.end()
             self.forget_if_over(stream)
 
-    async def _accept_stream(self, frame: Frame) -> None:
+    async def _accept_stream(self, frame: SpdyFrame) -> None:
         number = frame.stream
         if number % 2 != self._peer_parity or number <= self._last_of_peer:
             raise BadSpdyFrame(f"invalid SPDY stream ID {number}")
         self._last_of_peer = number
         # Streams that are opened and reset at once are no longer in `_streams`, but still wait to be accepted.
-        if len(self._streams) >= _MOST_STREAMS or self._accepted.qsize() >= _MOST_STREAMS:
+        if len(self._streams) >= _MAX_STREAMS or self._accepted.qsize() >= _MAX_STREAMS:
             await self.send_reset(number, frames.REFUSED_STREAM)
             return
         stream = self._streams[number] = SpdyStream(self, number, frame.headers)

@@ -1,5 +1,5 @@
-"""SPDY/3.1 framing, without I/O. Each direction of a connection has its own `Writer` and `Reader`, because the
-compression of headers depends on earlier headers."""
+"""SPDY/3.1 framing, without I/O. Each direction of a connection has its own `SpdyFrameWriter` and `SpdyFrameReader`,
+because the compression of headers depends on earlier headers."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ SYN_STREAM, SYN_REPLY, RST_STREAM, SETTINGS, PING, GOAWAY, HEADERS, WINDOW_UPDAT
 FIN, UNIDIRECTIONAL = 1, 2
 PROTOCOL_ERROR, INVALID_STREAM, REFUSED_STREAM, CANCEL, STREAM_ALREADY_CLOSED = 1, 2, 3, 5, 9
 _CONTROL, _VERSION = 0x8000, 3
-_LARGEST = (1 << 24) - 1
-_MOST_FRAME = 1 << 20
+_MAX_FRAME_BYTES = (1 << 24) - 1
+_MAX_CONTROL_FRAME_BYTES = 1 << 20
 """The largest control frame, in bytes; data frames may have as many as the protocol allows."""
-_MOST_HEADERS = 16 << 10
+_MAX_HEADERS_BYTES = 16 << 10
 """The largest uncompressed headers, in bytes: those of real clients have a few hundred, but 50 compressed bytes can
 expand to this many."""
-_MOST_NAMES = 100
+_MAX_HEADER_COUNT = 100
 
 _WORDS = (
     "options head post put delete trace accept accept-charset accept-encoding accept-language accept-ranges age allow "
@@ -53,7 +53,7 @@ class BadSpdyFrame(ValueError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Frame:
+class SpdyFrame:
     """One frame; `kind` 0 is data."""
 
     kind: int = 0
@@ -70,12 +70,12 @@ class Frame:
         return bool(self.flags & FIN) and self.kind in (0, SYN_STREAM, SYN_REPLY, HEADERS)
 
 
-class Writer:
+class SpdyFrameWriter:
     def __init__(self) -> None:
         self._deflate = zlib.compressobj(zdict=DICTIONARY)
 
     def data(self, stream: int, data: bytes, *, is_last: bool = False) -> bytes:
-        if len(data) > _LARGEST:
+        if len(data) > _MAX_FRAME_BYTES:
             raise ValueError("the payload is too large for one SPDY frame")
         return struct.pack(">II", stream, (FIN if is_last else 0) << 24 | len(data)) + data
 
@@ -107,33 +107,33 @@ def _control(kind: int, content: bytes, flags: int = 0) -> bytes:
     return struct.pack(">HHI", _CONTROL | _VERSION, kind, flags << 24 | len(content)) + content
 
 
-class Reader:
+class SpdyFrameReader:
     """Takes bytes as they arrive and returns complete frames; unknown kinds are skipped."""
 
     def __init__(self) -> None:
         self._data = bytearray()
         self._inflate = zlib.decompressobj(zdict=DICTIONARY)
 
-    def feed(self, data: bytes) -> list[Frame]:
+    def feed(self, data: bytes) -> list[SpdyFrame]:
         self._data += data
-        frames: list[Frame] = []
+        frames: list[SpdyFrame] = []
         while len(self._data) >= 8:
             first, second = struct.unpack_from(">II", self._data)
-            size, flags = second & _LARGEST, second >> 24
+            size, flags = second & _MAX_FRAME_BYTES, second >> 24
             is_control = bool(first >> 31)
-            if is_control and size > _MOST_FRAME:
+            if is_control and size > _MAX_CONTROL_FRAME_BYTES:
                 raise BadSpdyFrame(f"a SPDY control frame of {size} bytes is too large")
             if len(self._data) < 8 + size:
                 break
             content = bytes(self._data[8 : 8 + size])
             del self._data[: 8 + size]
             if not is_control:
-                frames.append(Frame(stream=first, flags=flags, data=content))
+                frames.append(SpdyFrame(stream=first, flags=flags, data=content))
             elif (frame := self._control(first, flags, content)) is not None:
                 frames.append(frame)
         return frames
 
-    def _control(self, first: int, flags: int, content: bytes) -> Frame | None:
+    def _control(self, first: int, flags: int, content: bytes) -> SpdyFrame | None:
         version, kind = first >> 16 & 0x7FFF, first & 0xFFFF
         if version != _VERSION:
             raise BadSpdyFrame(f"unsupported SPDY version {version}")
@@ -142,31 +142,31 @@ class Reader:
         except struct.error:
             raise BadSpdyFrame(f"a SPDY frame of type {kind} is too short") from None
 
-    def _parse_control_frame(self, kind: int, flags: int, content: bytes) -> Frame | None:
+    def _parse_control_frame(self, kind: int, flags: int, content: bytes) -> SpdyFrame | None:
         if kind == SYN_STREAM:
             (stream, _, _) = struct.unpack_from(">IIH", content)
             headers = self._headers(content[10:])
-            return Frame(kind=kind, stream=stream & 0x7FFFFFFF, flags=flags, headers=headers)
+            return SpdyFrame(kind=kind, stream=stream & 0x7FFFFFFF, flags=flags, headers=headers)
         if kind in (SYN_REPLY, HEADERS):
             (stream,) = struct.unpack_from(">I", content)
             headers = self._headers(content[4:])
-            return Frame(kind=kind, stream=stream & 0x7FFFFFFF, flags=flags, headers=headers)
+            return SpdyFrame(kind=kind, stream=stream & 0x7FFFFFFF, flags=flags, headers=headers)
         if kind in (RST_STREAM, GOAWAY):
             stream, status = struct.unpack_from(">II", content)
-            return Frame(kind=kind, stream=stream & 0x7FFFFFFF, status=status)
+            return SpdyFrame(kind=kind, stream=stream & 0x7FFFFFFF, status=status)
         if kind == PING:
-            return Frame(kind=kind, stream=struct.unpack_from(">I", content)[0])
+            return SpdyFrame(kind=kind, stream=struct.unpack_from(">I", content)[0])
         return None
 
     def _headers(self, content: bytes) -> dict[str, str]:
         try:
-            raw = self._inflate.decompress(content, _MOST_HEADERS)
+            raw = self._inflate.decompress(content, _MAX_HEADERS_BYTES)
         except zlib.error as error:
             raise BadSpdyFrame(f"cannot decompress SPDY headers: {error}") from None
         if self._inflate.unconsumed_tail:
             raise BadSpdyFrame("the SPDY headers are too long")
         (count,) = struct.unpack_from(">I", raw)
-        if count > _MOST_NAMES:
+        if count > _MAX_HEADER_COUNT:
             raise BadSpdyFrame("there are too many SPDY headers")
         texts, at = [], 4
         for _ in range(2 * count):

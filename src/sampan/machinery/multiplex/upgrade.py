@@ -1,8 +1,8 @@
 """Connections that start as an HTTP request and are upgraded to another protocol.
 
 A client requests the upgrade: it writes the head of the request and reads the head of the response. A server takes the
-connection over from aiohttp. `Tunnel` is a wire over the binary messages of a WebSocket, for another protocol inside
-it.
+connection over from aiohttp. `WebSocketTunnel` is a wire over the binary messages of a WebSocket, for another protocol
+inside it.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from aiohttp.web_protocol import RequestHandler
 from sampan.api.values.integers import parse_int64
 from sampan.machinery.multiplex.handshake import SPDY, STREAM_PROTOCOL
 from sampan.machinery.multiplex.websocket import BINARY, WebSocket, accept_key, generate_key
-from sampan.machinery.multiplex.wire import MOST_BUFFERED, Inbox, StreamWire
+from sampan.machinery.multiplex.wire import MAX_BUFFERED_BYTES, ByteQueue, StreamWire
 
-_LONGEST_HEAD = 256 << 10
-_MOST_BODY = 1 << 20
+_MAX_HEAD_BYTES = 256 << 10
+_MAX_BODY_BYTES = 1 << 20
 SWITCHING = 101
 
 
@@ -29,7 +29,7 @@ class BadResponse(ConnectionError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Head:
+class ResponseHead:
     code: int
     phrase: str
     headers: Sequence[tuple[str, str]]
@@ -52,7 +52,7 @@ def websocket_headers(protocols: Sequence[str], key: str) -> list[tuple[str, str
     return [*headers, ("Sec-WebSocket-Key", key), ("Sec-WebSocket-Protocol", ", ".join(protocols))]
 
 
-async def read_response_head(reader: asyncio.StreamReader) -> Head:
+async def read_response_head(reader: asyncio.StreamReader) -> ResponseHead:
     """Return the head of the final response, skipping informational responses (status 1xx)."""
     while True:
         head = parse_response_head(await _read_raw_head(reader))
@@ -65,42 +65,44 @@ async def _read_raw_head(reader: asyncio.StreamReader) -> bytes:
         raw = await reader.readuntil(b"\r\n\r\n")
     except (asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
         raise BadResponse("the response headers are incomplete or too long") from error
-    if len(raw) > _LONGEST_HEAD:
+    if len(raw) > _MAX_HEAD_BYTES:
         raise BadResponse("the response headers are too long")
     return raw
 
 
-def parse_response_head(raw: bytes) -> Head:
+def parse_response_head(raw: bytes) -> ResponseHead:
     first, *lines = raw.decode("utf-8", "surrogateescape").split("\r\n")
     version, _, rest = first.partition(" ")
     code, _, phrase = rest.partition(" ")
     if not version.startswith("HTTP/1.") or not (code.isascii() and code.isdecimal() and len(code) == 3):
         raise BadResponse(f"malformed HTTP response: {first[:80]!r}")
     pairs = (line.partition(":") for line in lines if line)
-    return Head(code=int(code), phrase=phrase, headers=[(name.strip(), value.strip()) for name, _, value in pairs])
+    return ResponseHead(
+        code=int(code), phrase=phrase, headers=[(name.strip(), value.strip()) for name, _, value in pairs]
+    )
 
 
-async def read_response_body(reader: asyncio.StreamReader, head: Head) -> bytes:
+async def read_response_body(reader: asyncio.StreamReader, head: ResponseHead) -> bytes:
     """Return the body of an error response, up to a size limit."""
     if head.get("Transfer-Encoding").lower() == "chunked":
         return await _read_chunks(reader)
     length = parse_int64(head.get("Content-Length"))
     if length is not None and length >= 0:
         try:
-            return await reader.readexactly(min(length, _MOST_BODY))
+            return await reader.readexactly(min(length, _MAX_BODY_BYTES))
         except asyncio.IncompleteReadError as error:
             return error.partial
-    return await reader.read(_MOST_BODY)
+    return await reader.read(_MAX_BODY_BYTES)
 
 
 async def _read_chunks(reader: asyncio.StreamReader) -> bytes:
     body = b""
     try:
-        while len(body) < _MOST_BODY:
+        while len(body) < _MAX_BODY_BYTES:
             size = int((await reader.readuntil(b"\r\n")).split(b";")[0], 16)
             if size <= 0:
                 break
-            body += (await reader.readexactly(min(size, _MOST_BODY) + 2))[:-2]
+            body += (await reader.readexactly(min(size, _MAX_BODY_BYTES) + 2))[:-2]
     except (ValueError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
         raise BadResponse("the body of the response cannot be decoded") from None
     return body
@@ -109,7 +111,7 @@ async def _read_chunks(reader: asyncio.StreamReader) -> bytes:
 class NotUpgraded(Exception):
     """The server rejected the upgrade."""
 
-    def __init__(self, head: Head, body: bytes) -> None:
+    def __init__(self, head: ResponseHead, body: bytes) -> None:
         super().__init__(body.decode("utf-8", "replace").strip() or f"{head.code} {head.phrase}")
         self.head, self.body = head, body
 
@@ -152,12 +154,12 @@ async def open_spdy(
     return StreamWire(reader, writer), head.get(STREAM_PROTOCOL)
 
 
-class TakenWire:
+class UpgradedWire:
     """A wire that aiohttp's protocol feeds like a parser."""
 
     def __init__(self, request: web.BaseRequest, protocol: RequestHandler) -> None:
         self._protocol, self._writer = protocol, request.writer
-        self._inbox = Inbox(most=1 << 62)  # bounded by pausing the transport instead
+        self._inbox = ByteQueue(most=1 << 62)  # bounded by pausing the transport instead
         self._waiting = 0
         self._is_paused = False
 
@@ -167,7 +169,7 @@ class TakenWire:
         self._waiting += len(data)
         self._inbox.put_nowait(data)
         transport = self._protocol.transport
-        if self._waiting > MOST_BUFFERED and not self._is_paused and transport is not None:
+        if self._waiting > MAX_BUFFERED_BYTES and not self._is_paused and transport is not None:
             self._is_paused = True
             transport.pause_reading()
         return False, b""
@@ -198,12 +200,12 @@ class TakenWire:
             self._protocol.transport.close()
 
 
-def take_over(request: web.BaseRequest) -> TakenWire:
+def take_over(request: web.BaseRequest) -> UpgradedWire:
     """Take over the connection of a request from aiohttp. From then on it is not an HTTP connection any more. The
     handler of the request must return a `TakenOverResponse`."""
     protocol = request.protocol
     assert isinstance(protocol, RequestHandler)
-    wire = TakenWire(request, protocol)
+    wire = UpgradedWire(request, protocol)
     if protocol.transport is None:
         wire.feed_eof()
     else:
@@ -231,7 +233,7 @@ class TakenOverResponse(web.StreamResponse):
         return None
 
 
-class Tunnel:
+class WebSocketTunnel:
     def __init__(self, socket: WebSocket) -> None:
         self._socket = socket
 

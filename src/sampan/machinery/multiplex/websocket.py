@@ -21,8 +21,8 @@ from sampan.machinery.multiplex.wire import Wire
 CONTINUATION, TEXT, BINARY, CLOSE, PING, PONG = 0, 1, 2, 8, 9, 10
 NORMAL, PROTOCOL_ERROR, TOO_BIG, INTERNAL_ERROR = 1000, 1002, 1009, 1011
 _GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
-_LONGEST_CONTROL = 125
-MOST = 32 << 20
+_MAX_CONTROL_BYTES = 125
+MAX_MESSAGE_BYTES = 32 << 20
 """The largest message, in bytes."""
 
 _FAREWELL_S = 2.0
@@ -81,7 +81,7 @@ def _xor_table(byte: int) -> bytes:
 class WebSocketFrames:
     """Takes bytes as they arrive. With `is_server` received frames must be masked, otherwise they must not be."""
 
-    def __init__(self, *, is_server: bool, most: int = MOST) -> None:
+    def __init__(self, *, is_server: bool, most: int = MAX_MESSAGE_BYTES) -> None:
         self._is_server, self._most = is_server, most
         self._data = bytearray()
         self._message = bytearray()
@@ -131,7 +131,7 @@ class WebSocketFrames:
             raise BadWebSocketFrame("the frame is not masked" if self._is_server else "the frame is masked")
         if opcode not in (CONTINUATION, TEXT, BINARY, CLOSE, PING, PONG):
             raise BadWebSocketFrame(f"unsupported WebSocket opcode {opcode}")
-        if opcode >= CLOSE and (size > _LONGEST_CONTROL or not is_last):
+        if opcode >= CLOSE and (size > _MAX_CONTROL_BYTES or not is_last):
             raise BadWebSocketFrame("a WebSocket control frame is too long")
 
     def _assemble_message(self, is_last: bool, opcode: int, content: bytes) -> WebSocketMessage | None:

@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Protocol
 
 PIECE = 64 << 10
-MOST_BUFFERED = 256 << 10
+MAX_BUFFERED_BYTES = 256 << 10
 """The maximum number of bytes that wait for a consumer; beyond it, reading from the other side stops."""
 
 
@@ -57,10 +57,10 @@ class StreamWire:
         await close_writer(self._writer)
 
 
-class Inbox:
+class ByteQueue:
     """A bounded buffer of bytes between two tasks. `put` waits while the buffer is full."""
 
-    def __init__(self, most: int = MOST_BUFFERED) -> None:
+    def __init__(self, most: int = MAX_BUFFERED_BYTES) -> None:
         self._pieces: list[bytes] = []
         self._size, self._most = 0, most
         self._is_ended = False

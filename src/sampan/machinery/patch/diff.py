@@ -83,7 +83,7 @@ Object = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Scope:
+class _DiffScope:
     """The differences that a patch includes: additions and changes, removals, and the order of lists."""
 
     changes: bool = True
@@ -91,7 +91,7 @@ class _Scope:
     order: bool = True
 
 
-_ALL = _Scope()
+_ALL = _DiffScope()
 
 
 @limit_depth
@@ -108,12 +108,14 @@ def three_way_strategic_diff(original: Object, modified: Object, current: Object
     Fields of `modified` are set; fields that `original` (the last applied version) had and `modified` no longer has are
     removed; the other fields of `current` have other owners and are kept.
     """
-    changes = _diff_objects(current, modified, schema, _Scope(removals=False))
-    removals = _diff_objects(original, modified, schema, _Scope(changes=False))
+    changes = _diff_objects(current, modified, schema, _DiffScope(removals=False))
+    removals = _diff_objects(original, modified, schema, _DiffScope(changes=False))
     return join_strategic_patches(removals, changes, schema)
 
 
-def _diff_objects(original: Object, modified: Object, schema: Schema, scope: _Scope, retain: bool = False) -> Object:
+def _diff_objects(
+    original: Object, modified: Object, schema: Schema, scope: _DiffScope, retain: bool = False
+) -> Object:
     patch: Object = {}
     for key, new in modified.items():
         if key not in original:
@@ -137,7 +139,7 @@ def _retain_keys(patch: Object, original: Object, modified: Object) -> None:
         patch[RETAIN_KEYS] = kept
 
 
-def _diff_field(patch: Object, key: str, old: Any, new: Any, schema: Schema, scope: _Scope) -> None:
+def _diff_field(patch: Object, key: str, old: Any, new: Any, schema: Schema, scope: _DiffScope) -> None:
     if are_identical(old, new):
         return
     if isinstance(old, dict) and isinstance(new, dict):
@@ -155,7 +157,7 @@ def _diff_field(patch: Object, key: str, old: Any, new: Any, schema: Schema, sco
         patch[key] = new
 
 
-def _diff_lists(patch: Object, key: str, old: list[Any], new: list[Any], field: Schema, scope: _Scope) -> None:
+def _diff_lists(patch: Object, key: str, old: list[Any], new: list[Any], field: Schema, scope: _DiffScope) -> None:
     if not old:
         if new and scope.changes:
             patch[key] = new
@@ -166,7 +168,9 @@ def _diff_lists(patch: Object, key: str, old: list[Any], new: list[Any], field: 
         _diff_scalar_lists(patch, key, old, new, scope)
 
 
-def _diff_object_lists(patch: Object, key: str, old: list[Any], new: list[Any], field: Schema, scope: _Scope) -> None:
+def _diff_object_lists(
+    patch: Object, key: str, old: list[Any], new: list[Any], field: Schema, scope: _DiffScope
+) -> None:
     merge_key = field.patch_key
     items = [*_changed_items(old, new, field, scope), *_removed_items(old, new, merge_key, scope)]
     if items:
@@ -176,7 +180,7 @@ def _diff_object_lists(patch: Object, key: str, old: list[Any], new: list[Any], 
         patch[f"{SET_ORDER}/{key}"] = [{merge_key: item[merge_key]} for item in new]
 
 
-def _changed_items(old: list[Any], new: list[Any], field: Schema, scope: _Scope) -> Iterator[Object]:
+def _changed_items(old: list[Any], new: list[Any], field: Schema, scope: _DiffScope) -> Iterator[Object]:
     """Yield patches of kept items and the new items, in the order of the new list."""
     merge_key, retain = field.patch_key, "retainKeys" in field.patch_strategy
     before, after = _group_by_key(old, merge_key), _group_by_key(new, merge_key)
@@ -189,7 +193,7 @@ def _changed_items(old: list[Any], new: list[Any], field: Schema, scope: _Scope)
                 yield {**below, merge_key: item[merge_key]}
 
 
-def _removed_items(old: list[Any], new: list[Any], key: str, scope: _Scope) -> Iterator[Object]:
+def _removed_items(old: list[Any], new: list[Any], key: str, scope: _DiffScope) -> Iterator[Object]:
     before, after = _group_by_key(old, key), _group_by_key(new, key)
     for text in sorted(before) if scope.removals else ():
         for item in before[text][len(after.get(text, [])) :]:
@@ -207,7 +211,7 @@ def _group_by_key(items: list[Any], key: str) -> dict[str, list[Object]]:
     return groups
 
 
-def _diff_scalar_lists(patch: Object, key: str, old: list[Any], new: list[Any], scope: _Scope) -> None:
+def _diff_scalar_lists(patch: Object, key: str, old: list[Any], new: list[Any], scope: _DiffScope) -> None:
     old_counts, new_counts = Counter(map(gotext.value, old)), Counter(map(gotext.value, new))
     added = _exclude_items(new, old_counts) if scope.changes else []
     removed = sorted(_exclude_items(old, new_counts), key=gotext.value) if scope.removals else []

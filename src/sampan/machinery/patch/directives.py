@@ -18,7 +18,7 @@ Identity = Any
 Ranks = dict[Identity, int]
 Marked = list[tuple[Identity, Any]]
 """The items of a list with the values of their merge key."""
-_SHORT = 20
+_MAX_INSERTION_SORT_ITEMS = 20
 
 
 def arrange_items(items: Sequence[Any], key: str, *, order: Sequence[Any], live: Sequence[Any]) -> list[Any]:
@@ -43,7 +43,7 @@ def _sort_marked(marked: Marked, ranks: Ranks) -> Marked:
     """Sort by rank; items that are deletions (in a patch of a patch) come last, unchanged."""
     kept = [pair for pair in marked if not _is_deletion(pair[1])]
     deletions = [pair for pair in marked if _is_deletion(pair[1])]
-    if len(kept) <= _SHORT and not all(mark in ranks for mark, _ in kept):
+    if len(kept) <= _MAX_INSERTION_SORT_ITEMS and not all(mark in ranks for mark, _ in kept):
         return _insertion_sort(kept, ranks) + deletions
     return sorted(kept, key=lambda pair: ranks.get(pair[0], -1)) + deletions
 
@@ -91,7 +91,7 @@ DELETE_FROM = "$deleteFromPrimitiveList"
 SET_ORDER = "$setElementOrder"
 """The directive that gives the order of the items of a list; /FIELD follows and names the list."""
 
-NOTHING = object()
+OMITTED = object()
 """The result of `without_directives` for a value that is a directive itself."""
 
 
@@ -108,7 +108,7 @@ def without_directives(value: Any, *, keep_nulls: bool) -> Any:
     """Return a value of a patch that has no counterpart in the object: unchanged, but without objects that contain
     `$patch`, and without nulls unless these are still to be sent to a server."""
     if isinstance(value, dict):
-        return NOTHING if PATCH in value else _clean_object(value, keep_nulls)
+        return OMITTED if PATCH in value else _clean_object(value, keep_nulls)
     if isinstance(value, list):
         return _clean_list(value, keep_nulls)
     return value
@@ -120,12 +120,12 @@ def _clean_object(value: dict[str, Any], keep_nulls: bool) -> dict[str, Any]:
         for key, part in value.items()
         if keep_nulls or part is not None
     }
-    return {key: part for key, part in parts.items() if part is not NOTHING}
+    return {key: part for key, part in parts.items() if part is not OMITTED}
 
 
 def _clean_list(value: list[Any], keep_nulls: bool) -> list[Any]:
     items = [without_directives(item, keep_nulls=keep_nulls) for item in value]
-    return [item for item in items if item is not NOTHING]
+    return [item for item in items if item is not OMITTED]
 
 
 def lookup(schema: Schema, field: str) -> Schema:

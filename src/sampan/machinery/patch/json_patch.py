@@ -65,13 +65,13 @@ def apply_json_patch(document: Any, patch: list[Operation], *, max_copied_bytes:
     """Return the document after all operations. It shares unchanged parts with the document and the patch."""
     if len(patch) > MAX_OPERATIONS:
         raise TooManyOperations(f"The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {len(patch)}")
-    work = _Work(document, max_copied_bytes)
+    work = _PatchedDocument(document, max_copied_bytes)
     for operation in patch:
         work.run(operation)
     return work.root
 
 
-class _Work:
+class _PatchedDocument:
     """A document being patched. A list or dict is copied the first time it changes, and only then."""
 
     def __init__(self, document: Any, max_copied_bytes: int) -> None:
@@ -212,12 +212,12 @@ class _Work:
 
 
 _ACTIONS = {
-    "add": _Work.add,
-    "remove": _Work.remove,
-    "replace": _Work.replace,
-    "move": _Work.move,
-    "copy": _Work.copy,
-    "test": _Work.test,
+    "add": _PatchedDocument.add,
+    "remove": _PatchedDocument.remove,
+    "replace": _PatchedDocument.replace,
+    "move": _PatchedDocument.move,
+    "copy": _PatchedDocument.copy,
+    "test": _PatchedDocument.test,
 }
 _NO_PATH = "operation missing path field: missing value"
 _NO_FROM = "operation, missing from field: missing value"

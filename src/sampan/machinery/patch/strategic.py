@@ -2,7 +2,7 @@
 
 Lists with the strategy `merge` are merged item by item, others are replaced; directives in the patch (`directives`)
 delete, replace and order. The same rules join two patches into one, which a three-way diff needs: then directives are
-kept for the server instead of executed (`_Run.join`).
+kept for the server instead of executed (`_MergeState.join`).
 """
 
 from typing import Any
@@ -12,7 +12,7 @@ from sampan.api.go_compat import gotext
 from sampan.api.schema.tree import Schema
 from sampan.machinery.patch.directives import (
     DELETE_FROM,
-    NOTHING,
+    OMITTED,
     PATCH,
     RETAIN_KEYS,
     SET_ORDER,
@@ -38,7 +38,7 @@ from sampan.machinery.patch.errors import (
 Object = dict[str, Any]
 
 
-class _Run:
+class _MergeState:
     """The state of one application of a patch: whether it is joined with another patch, and the remaining budget for
     merging items of lists that the patch names repeatedly."""
 
@@ -67,16 +67,16 @@ def check_strategic_patch(patch: Any) -> Object:
 @limit_depth
 def apply_strategic_patch(document: Object, patch: Object, schema: Schema) -> Object:
     """Return the document after the patch. It shares unchanged parts with both."""
-    return _merge_object(document, patch, schema, _Run(join=False))
+    return _merge_object(document, patch, schema, _MergeState(join=False))
 
 
 @limit_depth
 def join_strategic_patches(first: Object, second: Object, schema: Schema) -> Object:
     """Return one patch with the effect of the two, one after the other."""
-    return _merge_object(first, second, schema, _Run(join=True))
+    return _merge_object(first, second, schema, _MergeState(join=True))
 
 
-def _merge_object(original: Object, patch: Object, schema: Schema, run: _Run) -> Object:
+def _merge_object(original: Object, patch: Object, schema: Schema, run: _MergeState) -> Object:
     if PATCH in patch:
         return _apply_directive(patch)
     run.spend(len(original) + len(patch))
@@ -104,7 +104,7 @@ def _unknown_directive(patch: Object) -> PatchError:
     return PatchError(f"unknown patch type: {gotext.text(patch[PATCH])} in map: {gotext.value(patch)}")
 
 
-def _merge_field(result: Object, key: str, value: Any, schema: Schema, run: _Run) -> None:
+def _merge_field(result: Object, key: str, value: Any, schema: Schema, run: _MergeState) -> None:
     current = result.get(key)
     if value is None:
         result.pop(key, None)
@@ -122,13 +122,13 @@ def _merge_field(result: Object, key: str, value: Any, schema: Schema, run: _Run
 
 
 def _take(result: Object, key: str, value: Any) -> None:
-    if value is NOTHING:
+    if value is OMITTED:
         result.pop(key, None)
     else:
         result[key] = value
 
 
-def _retain_keys(result: Object, patch: Object, run: _Run) -> None:
+def _retain_keys(result: Object, patch: Object, run: _MergeState) -> None:
     """Execute $retainKeys on the result and remove it from the patch."""
     if RETAIN_KEYS not in patch:
         return
@@ -151,7 +151,7 @@ def _is_about_a_list(key: str) -> bool:
     return key.startswith((DELETE_FROM, SET_ORDER))
 
 
-def _order_lists(result: Object, patch: Object, schema: Schema, run: _Run) -> None:
+def _order_lists(result: Object, patch: Object, schema: Schema, run: _MergeState) -> None:
     """Merge the lists for which the patch gives an order, sort them, and remove the lists and their orders from the
     patch."""
     for key in [key for key in patch if key.startswith(SET_ORDER)]:
@@ -163,7 +163,7 @@ def _order_lists(result: Object, patch: Object, schema: Schema, run: _Run) -> No
         _order_list(result, patch, field_named_by(key, SET_ORDER), order, schema, run)
 
 
-def _order_list(result: Object, patch: Object, name: str, order: list[Any], schema: Schema, run: _Run) -> None:
+def _order_list(result: Object, patch: Object, name: str, order: list[Any], schema: Schema, run: _MergeState) -> None:
     current, value = result.get(name, []), patch.get(name, [])
     for part in (current, value):
         if not isinstance(part, list):
@@ -229,7 +229,7 @@ def _directive_of(item: Any) -> Any:
     return item.get(PATCH)
 
 
-def _delete_from_lists(result: Object, patch: Object, schema: Schema, run: _Run) -> None:
+def _delete_from_lists(result: Object, patch: Object, schema: Schema, run: _MergeState) -> None:
     """Execute $deleteFromPrimitiveList on the result, after merging the list itself, and remove the directive and the
     list from the patch."""
     for key in [key for key in patch if key.startswith(DELETE_FROM)]:
@@ -243,7 +243,7 @@ def _delete_from_lists(result: Object, patch: Object, schema: Schema, run: _Run)
         _delete_from(result, name, deleted, schema, run)
 
 
-def _delete_from(result: Object, name: str, deleted: Any, schema: Schema, run: _Run) -> None:
+def _delete_from(result: Object, name: str, deleted: Any, schema: Schema, run: _MergeState) -> None:
     current = result.get(name)
     if deleted is None:
         result.pop(name, None)
@@ -260,7 +260,7 @@ def _delete_from(result: Object, name: str, deleted: Any, schema: Schema, run: _
             result[name] = [item for item in current if identity(item) not in marks]
 
 
-def _merge_list(original: list[Any], patch: list[Any], field: Schema, run: _Run) -> list[Any]:
+def _merge_list(original: list[Any], patch: list[Any], field: Schema, run: _MergeState) -> list[Any]:
     if not original and not patch:
         return original
     run.spend(len(original) + len(patch))
@@ -299,7 +299,7 @@ def _check_directive(item: Object) -> Any:
     return item[PATCH]
 
 
-def _merge_items(original: list[Any], patch: list[Any], schema: Schema, key: str, run: _Run) -> list[Any]:
+def _merge_items(original: list[Any], patch: list[Any], schema: Schema, key: str, run: _MergeState) -> list[Any]:
     merged = list(original)
     positions: dict[Any, int] = {}
     for position, item in enumerate(original):

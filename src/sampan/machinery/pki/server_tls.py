@@ -16,7 +16,7 @@ VERSIONS: Final = {"VersionTLS12": ssl.TLSVersion.TLSv1_2, "VersionTLS13": ssl.T
 """The minimum versions. The older ones are not offered: OpenSSL refuses them in its default configuration."""
 DEFAULT_VERSION: Final = "VersionTLS12"
 
-_OF_TLS_13: Final = ("TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256")
+_TLS_13_CIPHERS: Final = ("TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256")
 _OPENSSL_NAMES: Final = {
     "TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA": "ECDHE-ECDSA-AES128-SHA",
     "TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA256": "ECDHE-ECDSA-AES128-SHA256",
@@ -85,7 +85,7 @@ def _version(name: str) -> ssl.TLSVersion:
 
 def _openssl_name(suite: str) -> str:
     """Return the name of a suite of TLS 1.2, or an empty string for one of TLS 1.3."""
-    if suite in _OF_TLS_13:
+    if suite in _TLS_13_CIPHERS:
         return ""
     if suite not in _OPENSSL_NAMES:
         raise UnknownTlsName(f"cipher suite {suite} does not exist or is not supported")

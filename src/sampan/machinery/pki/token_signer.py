@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
-_BY_CURVE = {"secp256r1": "ES256", "secp384r1": "ES384", "secp521r1": "ES512"}
+_ALGORITHM_BY_CURVE = {"secp256r1": "ES256", "secp384r1": "ES384", "secp521r1": "ES512"}
 
 
 class TokenSigner:
@@ -47,7 +47,7 @@ class TokenSigner:
     @cached_property
     def _algorithm(self) -> str:
         curve = getattr(self._key, "curve", None)
-        return "RS256" if curve is None else _BY_CURVE[curve.name]
+        return "RS256" if curve is None else _ALGORITHM_BY_CURVE[curve.name]
 
     @cached_property
     def key_id(self) -> str:

@@ -20,14 +20,14 @@ from sampan.api.types.core_v1 import ObjectReference
 from sampan.api.types.discovery_v1 import EndpointSlice
 from sampan.machinery.clock import Clock
 
-_MOST_PARTS = 64
+_MAX_PARTS = 64
 WEBHOOK = "webhook "
 """The start of the name of a part that is the call of an admission webhook."""
 QUEUE = "wait in the queue"
 """The name of the part before a scheduling cycle: the time since the pod was first added to the queue."""
 
 CAPACITY = 20_000
-_MOST_ADDRESSES = 50
+_MAX_RECORDED_PODS = 50
 """How many pods of one change get a record: a new service can select thousands of pods that have existed for days."""
 
 
@@ -41,7 +41,7 @@ class StepParts:
 
     def add(self, name: str, start: float, end: float) -> None:
         """Add a part; start and end are values of `time.perf_counter()`."""
-        if len(self._texts) < _MOST_PARTS:
+        if len(self._texts) < _MAX_PARTS:
             self._texts.append(f"{name}={round((start - self._began) * 1e6)}+{round((end - start) * 1e6)}")
 
     def __str__(self) -> str:
@@ -91,7 +91,7 @@ def parse_parts(text: str) -> Iterator[tuple[str, float, float]]:
             yield name, int(start) / 1e6, int(took) / 1e6
 
 
-class Record(msgspec.Struct, omit_defaults=True, gc=False, frozen=True):
+class FlightRecord(msgspec.Struct, omit_defaults=True, gc=False, frozen=True):
     number: int
     """A sequence number, from 1, never reused; a gap at the start means that older records were dropped."""
     time: float
@@ -117,7 +117,7 @@ class Record(msgspec.Struct, omit_defaults=True, gc=False, frozen=True):
 class FlightRecorder:
     def __init__(self, *, clock: Clock, capacity: int = CAPACITY) -> None:
         self._clock = clock
-        self._ring: deque[Record] = deque(maxlen=capacity)
+        self._ring: deque[FlightRecord] = deque(maxlen=capacity)
         self._count = 0
 
     def note(
@@ -135,17 +135,19 @@ class FlightRecorder:
     ) -> None:
         self._count += 1
         now = self._clock.now()
-        record = Record(self._count, now, component, action, subject, actor, uid, revision, outcome, took_s, parts)
+        record = FlightRecord(
+            self._count, now, component, action, subject, actor, uid, revision, outcome, took_s, parts
+        )
         self._ring.append(record)
 
     def __len__(self) -> int:
         return len(self._ring)
 
-    def records_since(self, number: int = 0) -> Iterator[Record]:
+    def records_since(self, number: int = 0) -> Iterator[FlightRecord]:
         """Return the records after the given sequence number, oldest first."""
         return (record for record in list(self._ring) if record.number > number)
 
-    def records_about(self, uid: str, *, after: int = 0) -> Iterator[Record]:
+    def records_about(self, uid: str, *, after: int = 0) -> Iterator[FlightRecord]:
         """Return the records of the object with this UID, oldest first; `after` is a sequence number."""
         return (record for record in list(self._ring) if record.uid == uid and record.number > after)
 
@@ -157,7 +159,7 @@ class PodAddressTrace:
     def __init__(self, *, recorder: FlightRecorder | None, component: str, action: str) -> None:
         self._recorder, self._component, self._action = recorder, component, action
 
-    def note_endpoints(
+    def record_endpoints(
         self, before: EndpointSlice | None, after: EndpointSlice, outcome: str, *, takes_not_ready: bool = False
     ) -> None:
         """Record the pods that the new state of a slice publishes and the old one did not: the pods that are ready, or
@@ -165,15 +167,15 @@ class PodAddressTrace:
         if self._recorder is not None:
             known = {reference.uid for reference in _published_pods(before, takes_not_ready)} if before else set()
             pods = [pod for pod in _published_pods(after, takes_not_ready) if pod.uid not in known]
-            self.note(pods, outcome)
+            self.record_pods(pods, outcome)
 
-    def note(self, references: Iterable[ObjectReference | None], outcome: str) -> None:
+    def record_pods(self, references: Iterable[ObjectReference | None], outcome: str) -> None:
         """Record the pods among the references of endpoints. Of a change with many pods, only the first are recorded:
         such a change is not the start of these pods."""
         if self._recorder is None:
             return
         pods = {ref.uid: ref for ref in references if ref is not None and ref.kind == "Pod" and ref.uid}
-        for uid, ref in list(pods.items())[:_MOST_ADDRESSES]:
+        for uid, ref in list(pods.items())[:_MAX_RECORDED_PODS]:
             subject = f"pods/{ref.namespace}/{ref.name}"
             self._recorder.note(self._component, self._action, subject, uid=uid, outcome=outcome)
 

@@ -29,14 +29,14 @@ log = logging.getLogger(__name__)
 
 STALL_S = 0.25
 """How late a beat may be before it counts as a stall."""
-_KEPT_STALLS = 20
+_MAX_RECORDED_STALLS = 20
 _STACK_DEPTH = 40
 
 Describe = Callable[[FrameType], str]
 """Returns a description of what a stack frame is working on ("POST /api/v1/pods by alice"), or "" if unknown."""
 
 
-class Stall(NamedTuple):
+class LoopStall(NamedTuple):
     """A period in which the event loop did not run."""
 
     wall_s: float
@@ -57,7 +57,7 @@ class Stall(NamedTuple):
         )
 
 
-class _Sample(NamedTuple):
+class _StackSample(NamedTuple):
     beat: int
     request: str
     stack: str
@@ -73,8 +73,8 @@ class LoopWatchdog:
         self._beats = 0
         self._beat_at = self._cpu_s = 0.0
         """Time and CPU time of the loop's thread at the last beat."""
-        self._sample: _Sample | None = None
-        self.stalls: deque[Stall] = deque(maxlen=_KEPT_STALLS)
+        self._sample: _StackSample | None = None
+        self.stalls: deque[LoopStall] = deque(maxlen=_MAX_RECORDED_STALLS)
         """The most recent stalls."""
         self.longest_s = 0.0
         counted = metrics.counter(
@@ -114,8 +114,8 @@ class LoopWatchdog:
     def _count(self, late_s: float, cpu_s: float) -> None:
         sample = self._sample
         if sample is None or sample.beat != self._beats:
-            sample = _Sample(self._beats, "", "")
-        stall = Stall(late_s, cpu_s, sample.request, sample.stack)
+            sample = _StackSample(self._beats, "", "")
+        stall = LoopStall(late_s, cpu_s, sample.request, sample.stack)
         (self._computing if stall.is_computing else self._waiting).inc()
         self.longest_s = max(self.longest_s, cpu_s)
         self.stalls.append(stall)
@@ -141,7 +141,7 @@ class LoopWatchdog:
         stack = "".join(reversed([f"  {_place(stack_frame)}\n" for stack_frame in frames]))
         request = next((text for stack_frame in frames if (text := self._describe(stack_frame))), "")
         if self._beats == beat:
-            self._sample = _Sample(beat, request, stack)
+            self._sample = _StackSample(beat, request, stack)
 
 
 def _place(frame: FrameType) -> str:

@@ -28,7 +28,7 @@ Read = Callable[[], float | Iterable[Sample]]
 
 DURATION_BUCKETS = (0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1, 1.25, 1.5, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 45, 60)
 
-_MOST_NAMES = 1000
+_MAX_LABEL_NAMES = 1000
 OTHER = "other"
 """The label value in place of the names that exceed the maximum number of names."""
 
@@ -38,7 +38,7 @@ _STARTED = time.time()
 _LAG_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5)
 
 
-class Number:
+class MetricNumber:
     """A counter or a gauge with all label values set."""
 
     __slots__ = ("value",)
@@ -56,7 +56,7 @@ class Number:
         self.value = value
 
 
-class Distribution:
+class Histogram:
     """A histogram with all label values set."""
 
     __slots__ = ("bounds", "counts", "total")
@@ -72,10 +72,10 @@ class Distribution:
         self.total += value
 
 
-C = TypeVar("C", Number, Distribution)
+C = TypeVar("C", MetricNumber, Histogram)
 
 
-class Family(Generic[C]):
+class MetricFamily(Generic[C]):
     """All values of one metric name, by their label values."""
 
     def __init__(self, *, name: str, kind: str, help: str, labels: Labels, make: Callable[[], C]) -> None:
@@ -99,7 +99,7 @@ class Family(Generic[C]):
     def lines(self) -> Iterator[str]:
         for values in sorted(self._children):
             child, labels = self._children[values], _labels(self.label_names, values)
-            if isinstance(child, Distribution):
+            if isinstance(child, Histogram):
                 yield from _distribution(self.name, labels, child)
             else:
                 yield _line(self.name, labels, child.value)
@@ -109,7 +109,7 @@ class LabelNames:
     """The names of objects that are used as label values; at most `most` different ones. Objects with generated names
     would otherwise let the number of label values grow without bounds."""
 
-    def __init__(self, most: int = _MOST_NAMES) -> None:
+    def __init__(self, most: int = _MAX_LABEL_NAMES) -> None:
         self._most = most
         self._names: set[str] = set()
 
@@ -121,7 +121,7 @@ class LabelNames:
         return name
 
 
-class Function:
+class ComputedMetric:
     """A metric whose values are computed at each scrape."""
 
     def __init__(self, *, name: str, kind: str, help: str, labels: Labels, read: Read) -> None:
@@ -135,7 +135,7 @@ class Function:
             yield _line(self.name, _labels(self.label_names, values), value)
 
 
-class _Written(Protocol):
+class _WritableMetric(Protocol):
     name: str
     kind: str
     help: str
@@ -145,25 +145,25 @@ class _Written(Protocol):
 
 class Metrics:
     def __init__(self) -> None:
-        self._families: dict[str, _Written] = {}
+        self._families: dict[str, _WritableMetric] = {}
 
-    def counter(self, name: str, help: str, labels: Labels = ()) -> Family[Number]:
-        return self._add(Family(name=name, kind="counter", help=help, labels=labels, make=Number))
+    def counter(self, name: str, help: str, labels: Labels = ()) -> MetricFamily[MetricNumber]:
+        return self._add(MetricFamily(name=name, kind="counter", help=help, labels=labels, make=MetricNumber))
 
-    def gauge(self, name: str, help: str, labels: Labels = ()) -> Family[Number]:
-        return self._add(Family(name=name, kind="gauge", help=help, labels=labels, make=Number))
+    def gauge(self, name: str, help: str, labels: Labels = ()) -> MetricFamily[MetricNumber]:
+        return self._add(MetricFamily(name=name, kind="gauge", help=help, labels=labels, make=MetricNumber))
 
     def histogram(
         self, name: str, help: str, labels: Labels = (), buckets: Sequence[float] = DURATION_BUCKETS
-    ) -> Family[Distribution]:
+    ) -> MetricFamily[Histogram]:
         bounds = tuple(sorted(buckets))
         return self._add(
-            Family(name=name, kind="histogram", help=help, labels=labels, make=lambda: Distribution(bounds))
+            MetricFamily(name=name, kind="histogram", help=help, labels=labels, make=lambda: Histogram(bounds))
         )
 
     def function(self, name: str, help: str, read: Read, labels: Labels = (), kind: str = "gauge") -> None:
         """Register a metric whose value `read` returns at each scrape."""
-        self._add(Function(name=name, kind=kind, help=help, labels=labels, read=read))
+        self._add(ComputedMetric(name=name, kind=kind, help=help, labels=labels, read=read))
 
     def text(self) -> str:
         lines: list[str] = []
@@ -181,10 +181,10 @@ class Metrics:
         return family
 
 
-F = TypeVar("F", bound=_Written)
+F = TypeVar("F", bound=_WritableMetric)
 
 
-def _distribution(name: str, labels: list[str], distribution: Distribution) -> Iterator[str]:
+def _distribution(name: str, labels: list[str], distribution: Histogram) -> Iterator[str]:
     count = 0
     for bound, inside in zip((*distribution.bounds, float("inf")), distribution.counts, strict=True):
         count += inside

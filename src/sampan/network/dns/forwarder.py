@@ -18,7 +18,7 @@ from sampan.machinery.clock import Clock
 from sampan.machinery.lru_cache import LruCache
 from sampan.network.dns.config import ForwarderConfig
 from sampan.network.dns.records import record_key
-from sampan.network.dns.responder import Forward
+from sampan.network.dns.responder import ForwardDecision
 from sampan.network.dns.upstream_response import (
     UpstreamResponse,
     client_response,
@@ -114,7 +114,7 @@ class Forwarder:
 
     # -- responses -----------------------------------------------------------------------------------------------------
 
-    def cached_response(self, forward: Forward) -> bytes | None:
+    def cached_response(self, forward: ForwardDecision) -> bytes | None:
         """Return the response to a query without waiting: from the cache, or an error if the query cannot be forwarded.
 
         Return None if the query must be forwarded.
@@ -129,7 +129,7 @@ class Forwarder:
             return response(query, rcode=REFUSED)
         return None
 
-    async def resolve(self, forward: Forward, *, ttl_s: int) -> bytes:
+    async def resolve(self, forward: ForwardDecision, *, ttl_s: int) -> bytes:
         """Return the response to a query. `ttl_s` is the TTL of the CNAME records of the cluster that lead to the
         name."""
         query = forward.query

@@ -30,7 +30,7 @@ from sampan.network.dns.wire import PTR, RecordSet, parents_of
 log = logging.getLogger(__name__)
 
 SERVICE_NAME_LABEL = "kubernetes.io/service-name"
-_TURN_S = 0.005
+_YIELD_INTERVAL_S = 0.005
 """Seconds for which services are processed before other tasks run."""
 
 Owner: TypeAlias = NamespacedName
@@ -58,9 +58,9 @@ class RecordTable:
 
     def set_service(self, owner: Owner, records: ServiceRecords | None) -> None:
         """Replace the records of a service; None removes them."""
-        old = self._records.get(owner, _NOTHING)
-        new = records if records is not None else _NOTHING
-        if new is _NOTHING:
+        old = self._records.get(owner, _EMPTY_RECORDS)
+        new = records if records is not None else _EMPTY_RECORDS
+        if new is _EMPTY_RECORDS:
             self._records.pop(owner, None)
         else:
             self._records[owner] = new
@@ -119,7 +119,7 @@ class RecordTable:
         self.record_sets[key] = pointer_set(targets, self.zone)
 
 
-_NOTHING = ServiceRecords()
+_EMPTY_RECORDS = ServiceRecords()
 
 
 class RecordSource:
@@ -167,7 +167,7 @@ class RecordSource:
                 self._update_service(owner)
             except Exception:
                 log.exception("cannot make the DNS records of service %s/%s", *owner)
-            if time.perf_counter() - began > _TURN_S:
+            if time.perf_counter() - began > _YIELD_INTERVAL_S:
                 await asyncio.sleep(0)
                 began = time.perf_counter()
 
@@ -199,7 +199,7 @@ class RecordSource:
             new = self._slices_of[owner][name]
             if new is not old:
                 takes_not_ready = bool(service.spec.publishNotReadyAddresses)
-                self._trace.note_endpoints(old, new, outcome, takes_not_ready=takes_not_ready)
+                self._trace.record_endpoints(old, new, outcome, takes_not_ready=takes_not_ready)
 
     def _part(self, owner: Owner, name: str, publishes_not_ready: bool) -> SliceRecords | None:
         endpoint_slice = self._slices_of[owner][name]

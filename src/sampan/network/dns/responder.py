@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from sampan.machinery.telemetry.metrics import Distribution
+from sampan.machinery.telemetry.metrics import Histogram
 from sampan.network.dns.record_table import RecordTable
 from sampan.network.dns.records import pod_address, record_key
 from sampan.network.dns.wire import (
@@ -68,7 +68,7 @@ class DnsTransport:
     protocol: str
     family: str
     """The IP family as in the metrics of CoreDNS: `1` for IPv4, `2` for IPv6."""
-    durations: Distribution
+    durations: Histogram
     requests: defaultdict[bytes, int] = field(default_factory=lambda: defaultdict(int))
     """The number of queries by record type in wire format."""
     responses: defaultdict[int, int] = field(default_factory=lambda: defaultdict(int))
@@ -80,7 +80,7 @@ class DnsTransport:
 
 
 @dataclass(frozen=True, slots=True)
-class Forward:
+class ForwardDecision:
     """The decision that a query has to be forwarded: for its own name, or for the last of the `aliases` if there are
     any."""
 
@@ -116,7 +116,7 @@ class Responder:
         self._record_sets: dict[bytes, RecordSet] = {}
         """The record sets of the table; none until the table is complete."""
 
-    def respond(self, message: bytes, transport: DnsTransport) -> bytes | Forward | None:
+    def respond(self, message: bytes, transport: DnsTransport) -> bytes | ForwardDecision | None:
         """Return the response to a message, the decision to forward it, or None for a message that gets no response."""
         plain = _PLAIN_HEADERS.get(message[2:12])
         if plain is not None:
@@ -153,7 +153,7 @@ class Responder:
             limit = min(query.udp_size, EDNS_UDP_SIZE) if query.udp_size else MIN_UDP_SIZE
         return message if len(message) <= limit else truncate_response(message, limit)
 
-    def _respond_to_any(self, message: bytes, transport: DnsTransport) -> bytes | Forward | None:
+    def _respond_to_any(self, message: bytes, transport: DnsTransport) -> bytes | ForwardDecision | None:
         if len(message) < HEADER_SIZE or message[2] & 0x80:
             return None  # a response to a malformed message or to a response could start a loop
         if message[2] & 0x78:
@@ -169,9 +169,9 @@ class Responder:
             query = odd
         transport.requests[query.question[-4:-2]] += 1
         decision = self._decide(query)
-        return decision if isinstance(decision, Forward) else self.finish_response(query, decision, transport)
+        return decision if isinstance(decision, ForwardDecision) else self.finish_response(query, decision, transport)
 
-    def _decide(self, query: DnsQuery) -> bytes | Forward:
+    def _decide(self, query: DnsQuery) -> bytes | ForwardDecision:
         if query.edns_version:
             return response(query, rcode=BADVERS)
         if query.qclass != 1 or query.type in (AXFR, IXFR):
@@ -184,9 +184,9 @@ class Responder:
             return response(query, rcode=SERVFAIL)
         if self._on_probe(query.name):
             return response(query, rcode=NXDOMAIN)
-        return Forward(query)
+        return ForwardDecision(query)
 
-    def _resolve_in_zone(self, query: DnsQuery) -> bytes | Forward:
+    def _resolve_in_zone(self, query: DnsQuery) -> bytes | ForwardDecision:
         aliases, name, body = list[bytes](), query.name, b""
         while True:
             if (records := self._record_sets.get(record_key(name, query.type))) is not None:
@@ -199,7 +199,7 @@ class Responder:
             body += owner + alias.body[2:]
             aliases.append(target)
             if not is_within(target.lower(), self._table.zone_name):
-                return Forward(query, tuple(aliases))
+                return ForwardDecision(query, tuple(aliases))
             if len(aliases) == _MAX_ALIASES:
                 return response(query, rcode=SERVFAIL)
             name = target.lower()

@@ -11,11 +11,11 @@ import time
 from collections.abc import Callable, Sequence
 
 from sampan.machinery.linux.network_namespace import NetworkNamespace
-from sampan.machinery.telemetry.metrics import Distribution
+from sampan.machinery.telemetry.metrics import Histogram
 from sampan.network.client_counts import ClientCounts
 from sampan.network.dns.config import DnsServerConfig
 from sampan.network.dns.forwarder import Forwarder
-from sampan.network.dns.responder import DnsTransport, Forward, Responder
+from sampan.network.dns.responder import DnsTransport, ForwardDecision, Responder
 from sampan.network.dns.wire import REFUSED, SERVFAIL, response
 
 log = logging.getLogger(__name__)
@@ -39,7 +39,7 @@ class DnsServer:
         responder: Responder,
         forwarder: Forwarder,
         alias_ttl_s: int,
-        durations: Callable[[str, str], Distribution],
+        durations: Callable[[str, str], Histogram],
         admits: Callable[[str], bool],
     ) -> None:
         """Create the server. `durations` returns the metric for a protocol and family. `admits` returns whether an
@@ -137,7 +137,7 @@ class DnsServer:
             try:
                 began = time.perf_counter()
                 result = respond(message, transport)
-                if isinstance(result, Forward):
+                if isinstance(result, ForwardDecision):
                     result = self._respond_or_defer(result, transport, endpoint, peer)
                 if result is not None:
                     send(result, peer)
@@ -148,7 +148,7 @@ class DnsServer:
                 log.exception("cannot respond to a DNS query")
 
     def _respond_or_defer(
-        self, forward: Forward, transport: DnsTransport, endpoint: socket.socket, peer: tuple[str, int]
+        self, forward: ForwardDecision, transport: DnsTransport, endpoint: socket.socket, peer: tuple[str, int]
     ) -> bytes | None:
         """Return the response to a query that is forwarded, if it is known at once. Otherwise return None and send the
         response later."""
@@ -161,7 +161,7 @@ class DnsServer:
         return self._responder.finish_response(forward.query, message, transport) if message is not None else None
 
     async def _send_later(
-        self, forward: Forward, transport: DnsTransport, endpoint: socket.socket, peer: tuple[str, int]
+        self, forward: ForwardDecision, transport: DnsTransport, endpoint: socket.socket, peer: tuple[str, int]
     ) -> None:
         try:
             message = await self._resolve(forward, transport)
@@ -171,7 +171,7 @@ class DnsServer:
         finally:
             self._pending.leave(peer[0])
 
-    async def _resolve(self, forward: Forward, transport: DnsTransport) -> bytes:
+    async def _resolve(self, forward: ForwardDecision, transport: DnsTransport) -> bytes:
         began = time.perf_counter()
         try:
             message = await self._forwarder.resolve(forward, ttl_s=self._alias_ttl_s)
@@ -212,7 +212,7 @@ class DnsServer:
                 while (message := await self._read_message(reader)) is not None:
                     began = time.perf_counter()
                     result = self._responder.respond(message, transport)
-                    if isinstance(result, Forward):
+                    if isinstance(result, ForwardDecision):
                         await pipelined.acquire()
                         group.create_task(self._write_later(result, transport, writer, pipelined))
                     elif result is not None:
@@ -233,7 +233,11 @@ class DnsServer:
             return None
 
     async def _write_later(
-        self, forward: Forward, transport: DnsTransport, writer: asyncio.StreamWriter, pipelined: asyncio.Semaphore
+        self,
+        forward: ForwardDecision,
+        transport: DnsTransport,
+        writer: asyncio.StreamWriter,
+        pipelined: asyncio.Semaphore,
     ) -> None:
         try:
             message = self._forwarder.cached_response(forward)

@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager
 from aiohttp import web
 
 from sampan.machinery.linux.network_namespace import NetworkNamespace
-from sampan.machinery.telemetry.metrics import CONTENT_TYPE, Distribution, Metrics, Sample
+from sampan.machinery.telemetry.metrics import CONTENT_TYPE, Histogram, Metrics, Sample
 from sampan.network.dns.forwarder import Forwarder
 from sampan.network.dns.record_table import RecordTable
 from sampan.network.dns.server import DnsServer
@@ -79,7 +79,7 @@ def _open_listener(address: str) -> socket.socket:
     return endpoint
 
 
-def duration_metric(metrics: Metrics) -> Callable[[str, str], Distribution]:
+def duration_metric(metrics: Metrics) -> Callable[[str, str], Histogram]:
     """Register the metric for the durations of requests, with the buckets of CoreDNS.
 
     Return a function that returns the durations of a protocol and family.

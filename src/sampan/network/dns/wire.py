@@ -136,7 +136,7 @@ def txt_data(text: str) -> bytes:
     return bytes((len(text),)) + text.encode()
 
 
-_MOST_RECORDS = 8192
+_MAX_RECORDS = 8192
 """The largest number of records in a section: the longest response has room for 4,096 addresses, and the header has 16
 bits for the number."""
 
@@ -152,8 +152,8 @@ class RecordSet:
     __slots__ = ("body", "counts", "counts_with_opt", "record_size", "start")
 
     def __init__(self, *, answer_records: Iterable[bytes], additional: Iterable[bytes] = ()) -> None:
-        answer_records = tuple(islice(answer_records, _MOST_RECORDS))
-        additional = tuple(islice(additional, _MOST_RECORDS))
+        answer_records = tuple(islice(answer_records, _MAX_RECORDS))
+        additional = tuple(islice(additional, _MAX_RECORDS))
         self.body = b"".join((*answer_records, *additional))
         self.counts = struct.pack("!HHH", len(answer_records), 0, len(additional))
         self.counts_with_opt = struct.pack("!HHH", len(answer_records), 0, len(additional) + 1)

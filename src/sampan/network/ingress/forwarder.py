@@ -36,7 +36,7 @@ _ATTEMPTS = 3
 """The maximum number of endpoints that are tried if they do not accept connections."""
 _CONNECT_S, _READ_S, _WRITE_S, _BODY_S = 5.0, 60.0, 60.0, 60.0
 """Timeouts of a connection attempt, of each read from an endpoint, and of each write to and read from a client."""
-_KEPT_S = 2.0
+_KEEP_ALIVE_TIMEOUT_S = 2.0
 """Seconds for which an idle connection to an endpoint is kept. This is shorter than the idle timeouts of servers."""
 _HOP = {
     *("connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te", "trailer"),
@@ -134,7 +134,7 @@ class IngressForwarder:
         if self._session is None:
             self._session = HttpSession(
                 connector=aiohttp.TCPConnector(
-                    limit=0, use_dns_cache=False, keepalive_timeout=_KEPT_S, socket_factory=self._socket
+                    limit=0, use_dns_cache=False, keepalive_timeout=_KEEP_ALIVE_TIMEOUT_S, socket_factory=self._socket
                 ),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 auto_decompress=False,
@@ -289,7 +289,7 @@ def _response_headers(headers: Iterable[tuple[str, str]]) -> CIMultiDict[str]:
     return kept
 
 
-async def _read_rejection(reader: asyncio.StreamReader, head: upgrade.Head) -> web.Response:
+async def _read_rejection(reader: asyncio.StreamReader, head: upgrade.ResponseHead) -> web.Response:
     """Return the response of a backend that does not accept a WebSocket connection."""
     body = await upgrade.read_response_body(reader, head)
     response = web.Response(status=head.code, reason=head.phrase, body=body, headers=_response_headers(head.headers))
@@ -297,7 +297,7 @@ async def _read_rejection(reader: asyncio.StreamReader, head: upgrade.Head) -> w
     return response
 
 
-def _encode_head(head: upgrade.Head) -> bytes:
+def _encode_head(head: upgrade.ResponseHead) -> bytes:
     lines = [f"HTTP/1.1 {head.code} {head.phrase}", *(f"{name}: {value}" for name, value in head.headers), "", ""]
     return "\r\n".join(lines).encode("utf-8", "surrogateescape")
 

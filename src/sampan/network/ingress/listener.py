@@ -25,7 +25,7 @@ _IDLE_S = 60.0
 _HEADER_BYTES, _HEADERS = 8190, 100
 _LINGER_S = 5.0
 _SHUTDOWN_S = 1.0
-_TOO_MANY_CONNECTIONS = (
+_TOO_MANY_CONNECTIONS_RESPONSE = (
     b"HTTP/1.1 429 Too Many Requests\r\nRetry-After: 1\r\nConnection: close\r\nContent-Type: text/plain\r\n"
     b"Content-Length: 38\r\n\r\ntoo many connections from this address"
 )
@@ -72,7 +72,7 @@ class HttpListener:
 
     async def _serve_admitted(self, server: web.Server, client: socket.socket, peer: str) -> None:
         loop = asyncio.get_running_loop()
-        connection = _Connection(server, loop)
+        connection = _IngressConnection(server, loop)
         try:
             await loop.connect_accepted_socket(
                 lambda: connection,
@@ -91,12 +91,12 @@ def _refuse(client: socket.socket, *, is_plain: bool) -> None:
     lost otherwise."""
     with client, suppress(OSError):
         if is_plain:
-            client.send(_TOO_MANY_CONNECTIONS)
+            client.send(_TOO_MANY_CONNECTIONS_RESPONSE)
             client.shutdown(socket.SHUT_WR)
             client.recv(_HEADER_BYTES)
 
 
-class _Connection(RequestHandler):
+class _IngressConnection(RequestHandler):
     __slots__ = ("is_lost",)
 
     def __init__(self, server: web.Server, loop: asyncio.AbstractEventLoop) -> None:

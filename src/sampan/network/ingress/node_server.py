@@ -14,7 +14,7 @@ from aiohttp import web
 
 from sampan.api.limits import INGRESS_CLIENT_CONNECTIONS
 from sampan.machinery.linux.network_namespace import NetworkNamespace
-from sampan.network.accept_loop import MOST_CONNECTIONS
+from sampan.network.accept_loop import MAX_CONNECTIONS
 from sampan.network.client_counts import ClientCounts
 from sampan.network.http_port import bind_socket
 from sampan.network.ingress.forwarder import ClientSide, IngressForwarder
@@ -55,8 +55,8 @@ class NodeIngress:
     async def run(self) -> None:
         """Serve HTTP and HTTPS. The server is published once the routing table is complete."""
         self.listening.clear()
-        forwarder, limit = self._make_forwarder(), asyncio.Semaphore(MOST_CONNECTIONS)
-        clients = ClientCounts(most=MOST_CONNECTIONS, most_per_client=INGRESS_CLIENT_CONNECTIONS)
+        forwarder, limit = self._make_forwarder(), asyncio.Semaphore(MAX_CONNECTIONS)
+        clients = ClientCounts(most=MAX_CONNECTIONS, most_per_client=INGRESS_CLIENT_CONNECTIONS)
         with ExitStack() as sockets:
             http_port, plain = await asyncio.to_thread(listen, self._namespace, self._addresses, _HTTP_PORT)
             https_port, secure = await asyncio.to_thread(listen, self._namespace, self._addresses, _HTTPS_PORT)

@@ -13,8 +13,8 @@ from ipaddress import ip_address, ip_network
 from sampan.api.types.core_v1 import Service
 from sampan.machinery.object_key import key_of
 
-_MOST_ADDRESSES = 4096
-_SHARE_OF_NODES = 2
+_MAX_ADDRESSES = 4096
+_NODE_SHARE_DIVISOR = 2
 """The divisor of a node CIDR: half of it is for nodes."""
 
 
@@ -40,7 +40,7 @@ def ports_in(service: Service) -> set[tuple[str, int]]:
 def pool_of(cidr: str) -> Iterator[str]:
     """Yield the addresses of a node CIDR that load balancers may have, beginning with the last one."""
     network = ip_network(cidr)
-    count = min(network.num_addresses // _SHARE_OF_NODES, _MOST_ADDRESSES)
+    count = min(network.num_addresses // _NODE_SHARE_DIVISOR, _MAX_ADDRESSES)
     for number in range(2, count + 1):
         yield str(network[-number])
 
@@ -48,7 +48,7 @@ def pool_of(cidr: str) -> Iterator[str]:
 def pool_cidr(cidr: str) -> str:
     """Return the CIDR with the addresses of load balancers, which is the end of a node CIDR."""
     network = ip_network(cidr)
-    count = min(network.num_addresses // _SHARE_OF_NODES, _MOST_ADDRESSES)
+    count = min(network.num_addresses // _NODE_SHARE_DIVISOR, _MAX_ADDRESSES)
     return f"{network[-count]}/{network.max_prefixlen - count.bit_length() + 1}"
 
 
@@ -57,7 +57,7 @@ def is_in_pool(address: str, cidr: str) -> bool:
     if candidate not in network:
         return False
     distance = int(network[-1]) - int(candidate)
-    return 1 <= distance < min(network.num_addresses // _SHARE_OF_NODES, _MOST_ADDRESSES)
+    return 1 <= distance < min(network.num_addresses // _NODE_SHARE_DIVISOR, _MAX_ADDRESSES)
 
 
 def choose_pool_addresses(service: Service, others: Iterable[Service], cidrs: Sequence[str]) -> list[str]:

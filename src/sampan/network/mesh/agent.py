@@ -37,7 +37,7 @@ from sampan.network.mesh.config import (
     usable_backends,
 )
 from sampan.network.mesh.links import MeshError, MeshLinks, has_leftovers
-from sampan.network.mesh.mesh_plan import Machine, MeshPlan, annotations_of, plan_mesh, read_machines
+from sampan.network.mesh.mesh_plan import MeshMachine, MeshPlan, annotations_of, plan_mesh, read_machines
 
 log = logging.getLogger(__name__)
 
@@ -52,7 +52,9 @@ _PERSISTENT_S = 10.0
 _KEY_LENGTH = 32
 
 
-def accept_destinations(own: Machine, others: Sequence[Machine], cluster_cidrs: Sequence[Network]) -> Iterator[Machine]:
+def accept_destinations(
+    own: MeshMachine, others: Sequence[MeshMachine], cluster_cidrs: Sequence[Network]
+) -> Iterator[MeshMachine]:
     """Yield the other machines, each with only those of its destinations that are routed to it.
 
     A destination that belongs to this machine, or to a machine earlier in `others`, is not routed to another machine.
@@ -143,7 +145,7 @@ class MeshAgent:
             log.warning("sync of the mesh failed: %s; retrying", error)
         self._warn(plan)
 
-    def _describe_own_machine(self, nodes: list[Node]) -> Machine | None:
+    def _describe_own_machine(self, nodes: list[Node]) -> MeshMachine | None:
         config = self._config
         offered = usable_backends(config.backend)
         if WIREGUARD in offered and not self._private_key:
@@ -152,7 +154,7 @@ class MeshAgent:
         if not interfaces:
             return None
         key = public_key(self._private_key) if self._private_key else ""
-        return Machine(
+        return MeshMachine(
             nodes=[node.metadata.name for node in nodes],
             interfaces=interfaces,
             destinations=[cidr for node in nodes for cidr in pod_cidrs(node)],
@@ -160,7 +162,7 @@ class MeshAgent:
             public_key=key,
         )
 
-    async def _publish(self, own: Machine, nodes: list[Node]) -> None:
+    async def _publish(self, own: MeshMachine, nodes: list[Node]) -> None:
         """Write the annotations of this machine to its nodes."""
         desired = annotations_of(own)
         for node in nodes:

@@ -36,7 +36,7 @@ Network = IPv4Network | IPv6Network
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Machine:
+class MeshMachine:
     nodes: Sequence[str]
     interfaces: Sequence[Interface]
     """The addresses of the machine with the prefix lengths of their subnets, the primary one first."""
@@ -88,7 +88,7 @@ class MeshPlan:
     """Why the pods of a machine cannot be reached, by the name of the first node of the machine."""
 
 
-def read_machines(nodes: Iterable[Node], is_own: Callable[[Node], bool]) -> list[Machine]:
+def read_machines(nodes: Iterable[Node], is_own: Callable[[Node], bool]) -> list[MeshMachine]:
     """Return the other machines with real nodes, those with the oldest nodes first. Nodes with the same machine
     addresses share a machine."""
     groups: dict[tuple[str, ...], list[Node]] = {}
@@ -105,14 +105,14 @@ def _machine_addresses(node: Node) -> tuple[str, ...]:
     return published or tuple(map(str, internal_addresses(node)))
 
 
-def _machine(addresses: tuple[str, ...], nodes: Sequence[Node]) -> Machine:
+def _machine(addresses: tuple[str, ...], nodes: Sequence[Node]) -> MeshMachine:
     interfaces = [ip_interface(address) for address in addresses]
     own = {str(interface.ip) for interface in interfaces}
     annotations: dict[str, str] = {}
     for node in nodes:
         annotations |= {key: value for key, value in node.metadata.annotations.items() if key in ANNOTATIONS}
     offered = [word for word in annotations.get(OFFERED, ROUTES).split(",") if word in PREFERENCE]
-    return Machine(
+    return MeshMachine(
         nodes=[node.metadata.name for node in nodes],
         interfaces=interfaces,
         destinations=[destination for node in nodes for destination in _destinations(node, own)],
@@ -129,7 +129,7 @@ def _destinations(node: Node, machine_addresses: set[str]) -> Iterator[Network]:
             yield ip_network(address)
 
 
-def annotations_of(machine: Machine) -> dict[str, str | None]:
+def annotations_of(machine: MeshMachine) -> dict[str, str | None]:
     """Return the annotations with which a machine is published on its nodes; None removes one."""
     return {
         ADDRESSES: ",".join(map(str, machine.interfaces)),
@@ -142,7 +142,7 @@ def annotations_of(machine: Machine) -> dict[str, str | None]:
 # -- decisions -------------------------------------------------------------------------------------------------------
 
 
-def plan_mesh(own: Machine, others: Sequence[Machine], *, wireguard_port: int) -> MeshPlan:
+def plan_mesh(own: MeshMachine, others: Sequence[MeshMachine], *, wireguard_port: int) -> MeshPlan:
     routes: set[MeshRoute] = set()
     vxlan: set[VxlanPeer] = set()
     wireguard: set[WireGuardPeer] = set()
@@ -172,12 +172,12 @@ def plan_mesh(own: Machine, others: Sequence[Machine], *, wireguard_port: int) -
     )
 
 
-def _tunnel_addresses(own: Machine) -> tuple[str, ...]:
+def _tunnel_addresses(own: MeshMachine) -> tuple[str, ...]:
     first = {network.version: network for network in reversed(own.destinations) if network.num_addresses > 1}
     return tuple(f"{first[version].network_address}/{first[version].max_prefixlen}" for version in sorted(first))
 
 
-def choose_backend(own: Machine, other: Machine) -> str:
+def choose_backend(own: MeshMachine, other: MeshMachine) -> str:
     """Return the backend between two machines; empty if there is none. The other machine comes to the same result."""
     common = [name for name in PREFERENCE if name in own.offered and name in other.offered]
     for name in common:
@@ -191,7 +191,7 @@ def choose_backend(own: Machine, other: Machine) -> str:
     return ""
 
 
-def _find_direct_gateways(own: Machine, other: Machine) -> dict[int, str]:
+def _find_direct_gateways(own: MeshMachine, other: MeshMachine) -> dict[int, str]:
     """Return the address of the other machine in a subnet of this one, by IP version."""
     gateways: dict[int, str] = {}
     for near in own.interfaces:
@@ -203,7 +203,7 @@ def _find_direct_gateways(own: Machine, other: Machine) -> dict[int, str]:
     return gateways
 
 
-def _common_versions(own: Machine, other: Machine) -> list[int]:
+def _common_versions(own: MeshMachine, other: MeshMachine) -> list[int]:
     """Return the IP versions that both machines have.
 
     The version of the primary address of the alphabetically first machine comes first, so that both sides agree.
@@ -214,7 +214,7 @@ def _common_versions(own: Machine, other: Machine) -> list[int]:
     return [version for version in dict.fromkeys(versions) if own.interface(version) and other.interface(version)]
 
 
-def _plan_plain_routes(own: Machine, other: Machine) -> tuple[set[MeshRoute], str]:
+def _plan_plain_routes(own: MeshMachine, other: MeshMachine) -> tuple[set[MeshRoute], str]:
     gateways = _find_direct_gateways(own, other)
     routes = {
         MeshRoute(str(destination), ROUTES, gateways[destination.version])
@@ -225,7 +225,7 @@ def _plan_plain_routes(own: Machine, other: Machine) -> tuple[set[MeshRoute], st
     return routes, f"the machines share no IPv{missing[0]} subnet" if missing else ""
 
 
-def vxlan_peer(own: Machine, other: Machine) -> VxlanPeer:
+def vxlan_peer(own: MeshMachine, other: MeshMachine) -> VxlanPeer:
     interface = other.interface(_common_versions(own, other)[0])
     assert interface is not None
     return VxlanPeer(str(interface.ip), hardware_address(str(interface.ip)))
@@ -235,7 +235,7 @@ def _vxlan_route(destination: Network, peer: VxlanPeer) -> MeshRoute:
     return MeshRoute(str(destination), VXLAN, str(destination.network_address), peer.hardware)
 
 
-def _wireguard_peer(own: Machine, other: Machine, port: int) -> WireGuardPeer:
+def _wireguard_peer(own: MeshMachine, other: MeshMachine, port: int) -> WireGuardPeer:
     versions = _common_versions(own, other)
     interface = other.interface(versions[0]) if versions else other.interfaces[0]
     assert interface is not None
@@ -245,7 +245,7 @@ def _wireguard_peer(own: Machine, other: Machine, port: int) -> WireGuardPeer:
     return WireGuardPeer(other.public_key, other.endpoint or f"{host}:{port}", allowed)
 
 
-def _explain_unreachable(own: Machine, other: Machine) -> str:
+def _explain_unreachable(own: MeshMachine, other: MeshMachine) -> str:
     if not set(own.offered) & set(other.offered):
         return f"this machine offers {_join_names(own.offered)}, the other one {_join_names(other.offered)}"
     return "the machines share no subnet, and not both of them can create a tunnel (wireguard or vxlan)"

@@ -19,17 +19,17 @@ from sampan.network.pods.config import BridgeConfig, link_for, network_failure, 
 from sampan.network.pods.host_network import HostNetwork
 from sampan.network.pods.nft import NftChange
 from sampan.network.pods.records import PodNetworkRecord, PodNetworkRecords, host_port_mappings
-from sampan.network.pods.rules import Element, port_conflict, port_elements, port_errors
+from sampan.network.pods.rules import SetElement, port_conflict, port_elements, port_errors
 from sampan.runtimes.config import PortMapping
 from sampan.runtimes.contract import RuntimeFailure
-from sampan.runtimes.network import UNLIMITED, Bandwidth, NoIsolation, PodIsolation
+from sampan.runtimes.network import UNLIMITED, NoIsolation, PodBandwidth, PodIsolation
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
 CHECK_S = 60.0
-_OF_PROCESS = NetworkNamespace()
+_PROCESS_NAMESPACE = NetworkNamespace()
 
 
 class BridgeNetwork:
@@ -46,7 +46,7 @@ class BridgeNetwork:
         directory: Path,
         config: BridgeConfig,
         clock: Clock,
-        namespace: NetworkNamespace = _OF_PROCESS,
+        namespace: NetworkNamespace = _PROCESS_NAMESPACE,
         isolation: PodIsolation | None = None,
     ) -> None:
         self._config, self._clock = config, clock
@@ -106,7 +106,7 @@ class BridgeNetwork:
             self._ranges = ranges
 
     async def attach(
-        self, uid: str, namespace: Path, ports: Sequence[PortMapping], bandwidth: Bandwidth = UNLIMITED
+        self, uid: str, namespace: Path, ports: Sequence[PortMapping], bandwidth: PodBandwidth = UNLIMITED
     ) -> Sequence[str]:
         before = self._pods.get(uid)
         record = self._decide(before, uid, namespace, ports, bandwidth)
@@ -156,7 +156,7 @@ class BridgeNetwork:
         uid: str,
         namespace: Path,
         ports: Sequence[PortMapping],
-        bandwidth: Bandwidth,
+        bandwidth: PodBandwidth,
     ) -> PodNetworkRecord:
         requested = host_port_mappings(ports)
         for error in port_errors(requested):
@@ -195,7 +195,7 @@ class BridgeNetwork:
     def _networks(self) -> list[Network]:
         return list(dict.fromkeys([*self._ranges, *self._earlier]))
 
-    def _elements(self) -> Iterator[Element]:
+    def _elements(self) -> Iterator[SetElement]:
         for record in list(self._pods.values()):
             yield from port_elements(record)
 

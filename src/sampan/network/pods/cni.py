@@ -41,7 +41,7 @@ _VERSION = "1.0.0"
 _PREFIX = "10-sampan-"
 _ENDINGS = (".conf", ".conflist", ".json")
 """Extensions of the configuration files that runtimes read."""
-_EVERYWHERE = {4: "0.0.0.0/0", 6: "::/0"}
+_DEFAULT_ROUTES = {4: "0.0.0.0/0", 6: "::/0"}
 _CHECK_S = 60.0
 
 
@@ -62,7 +62,7 @@ def conflist(
             "ranges": [
                 [{"subnet": str(network), "gateway": gateway(network).partition("/")[0]}] for network in networks
             ],
-            "routes": [{"dst": _EVERYWHERE[network.version]} for network in networks],
+            "routes": [{"dst": _DEFAULT_ROUTES[network.version]} for network in networks],
         },
     }
     ports = {"type": "portmap", "capabilities": {"portMappings": True}, "snat": True}

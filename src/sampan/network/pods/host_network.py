@@ -16,10 +16,10 @@ from sampan.network.pods import rules, sysctls
 from sampan.network.pods.addresses import Network, parse_cidrs
 from sampan.network.pods.config import BridgeConfig, is_link_of, network_failure, table_for
 from sampan.network.pods.firewall import ForwardRules
-from sampan.network.pods.links import Links, index_of, shaper_of
-from sampan.network.pods.nft import NftChange, Transactions, list_rules, nft_program, run_nft
+from sampan.network.pods.links import PodLinks, index_of, shaper_of
+from sampan.network.pods.nft import NftChange, RuleTransactions, list_rules, nft_program, run_nft
 from sampan.network.pods.records import PodNetworkRecord
-from sampan.network.pods.rules import Element, frame_table_for, frame_table_removal, frame_table_text
+from sampan.network.pods.rules import SetElement, frame_table_for, frame_table_removal, frame_table_text
 from sampan.runtimes.contract import RuntimeFailure
 
 log = logging.getLogger(__name__)
@@ -71,14 +71,14 @@ class HostNetwork:
         config: BridgeConfig,
         owner: str,
         networks: Callable[[], Sequence[Network]],
-        elements: Callable[[], Iterable[Element]],
+        elements: Callable[[], Iterable[SetElement]],
     ) -> None:
         self._config, self._owner, self._networks, self._elements = config, owner, networks, elements
         self._cluster = networks_of(config.cluster_cidrs)
-        self._transactions = Transactions(self._render_table)
+        self._transactions = RuleTransactions(self._render_table)
         self._forward_rules = ForwardRules(config.bridge)
         self._leaving: deque[str] = deque()
-        self._links: Links | None = None
+        self._links: PodLinks | None = None
         self._ready_for: Sequence[Network] = ()
         self._sees_bridged = True
         self._routes_frames = False
@@ -215,7 +215,7 @@ class HostNetwork:
         return bool(index_of(self._config.bridge) and self._open().describe_other_owner())
 
     def _render_table(self) -> str:
-        ruleset = rules.Rules(
+        ruleset = rules.PodNetworkRules(
             bridge=self._config.bridge,
             pods=self._networks(),
             cluster=self._cluster,
@@ -223,9 +223,9 @@ class HostNetwork:
         )
         return rules.table_text(ruleset, self._elements())
 
-    def _open(self) -> Links:
+    def _open(self) -> PodLinks:
         if self._links is None:
-            self._links = Links(self._config.bridge, self._owner)
+            self._links = PodLinks(self._config.bridge, self._owner)
         return self._links
 
 

@@ -94,7 +94,7 @@ def encode_redirection(index: int, shaper: int) -> list[NetlinkMessage]:
     ]
 
 
-class Links:
+class PodLinks:
     def __init__(self, bridge: str, owner: str) -> None:
         from pyroute2 import IPRoute
 

@@ -13,7 +13,7 @@ from sampan.network.nft import NftError, nft_program
 from sampan.network.pods.config import network_failure
 from sampan.runtimes.contract import RuntimeFailure
 
-__all__ = ["NftChange", "Transactions", "list_rules", "nft_program", "run_nft"]
+__all__ = ["NftChange", "RuleTransactions", "list_rules", "nft_program", "run_nft"]
 
 log = logging.getLogger(__name__)
 
@@ -41,7 +41,7 @@ class NftChange:
         self.error: RuntimeFailure | None = None
 
 
-class Transactions:
+class RuleTransactions:
     """Batches of rule changes, for use by one thread; only `add` may be called from any thread.
 
     `whole` returns the complete desired table. It is written if a change fails, since another program may have flushed

@@ -27,7 +27,7 @@ _UNICAST: Final = "ether daddr & 01:00:00:00:00:00 == 00:00:00:00:00:00"
 _NEIGHBOUR_DISCOVERY: Final = "icmpv6 type { nd-neighbor-solicit, nd-neighbor-advert }"
 
 
-class Element(NamedTuple):
+class SetElement(NamedTuple):
     set: str
     key: str
     value: str = ""
@@ -48,26 +48,26 @@ def port_errors(ports: Iterable[HostPortMapping]) -> Iterator[str]:
 
 
 @lru_cache(maxsize=1024)
-def port_elements(record: PodNetworkRecord) -> frozenset[Element]:
+def port_elements(record: PodNetworkRecord) -> frozenset[SetElement]:
     """Return the elements of a pod in the maps: `ports` by port, `bound` by host IP and port, `own` for hairpin
     connections."""
-    result: set[Element] = set()
+    result: set[SetElement] = set()
     for ip in [ip_interface(address).ip for address in record.addresses if record.ports]:
-        result.add(Element(f"own{ip.version}", f"{ip} . {ip}"))
+        result.add(SetElement(f"own{ip.version}", f"{ip} . {ip}"))
         for port in record.ports:
             result.update(_host_port_elements(port, ip))
     return frozenset(result)
 
 
-def _host_port_elements(port: HostPortMapping, ip: IPv4Address | IPv6Address) -> Iterator[Element]:
+def _host_port_elements(port: HostPortMapping, ip: IPv4Address | IPv6Address) -> Iterator[SetElement]:
     to = f"{ip} . {port.container_port}"
     host = ip_address(port.host_ip) if port.host_ip else None
     if host is not None and host.version != ip.version:
         return
     if host is None or host.is_unspecified:
-        yield Element(f"ports{ip.version}", f"{port.protocol} . {port.host_port}", to)
+        yield SetElement(f"ports{ip.version}", f"{port.protocol} . {port.host_port}", to)
     else:
-        yield Element(f"bound{ip.version}", f"{host} . {port.protocol} . {port.host_port}", to)
+        yield SetElement(f"bound{ip.version}", f"{host} . {port.protocol} . {port.host_port}", to)
 
 
 def port_conflict(record: PodNetworkRecord, others: Iterable[PodNetworkRecord]) -> str:
@@ -83,7 +83,7 @@ def port_conflict(record: PodNetworkRecord, others: Iterable[PodNetworkRecord]) 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rules:
+class PodNetworkRules:
     bridge: str
     pods: Sequence[Network]
     """The pod CIDRs of this node."""
@@ -98,7 +98,7 @@ class Rules:
         return sorted({network.version for network in self.pods})
 
 
-def table_text(rules: Rules, elements: Iterable[Element]) -> str:
+def table_text(rules: PodNetworkRules, elements: Iterable[SetElement]) -> str:
     """Return the text that replaces the whole table."""
     name, ordered = table_for(rules.bridge), sorted(elements)
     lines = [f"add table inet {name}", f"delete table inet {name}", f"table inet {name} {{"]
@@ -113,18 +113,18 @@ def removal(bridge: str) -> str:
     return f"add table inet {name}\ndelete table inet {name}\n"
 
 
-def render_additions(bridge: str, elements: Iterable[Element]) -> str:
+def render_additions(bridge: str, elements: Iterable[SetElement]) -> str:
     return "".join(f"add element inet {table_for(bridge)} {element.set} {{ {element} }}\n" for element in elements)
 
 
-def render_deletions(bridge: str, elements: Iterable[Element]) -> str:
+def render_deletions(bridge: str, elements: Iterable[SetElement]) -> str:
     """Return the text that deletes the elements. They are added first, as deleting a missing element is an error."""
     removed = list(elements)
     deletions = (f"delete element inet {table_for(bridge)} {element.set} {{ {element.key} }}\n" for element in removed)
     return render_additions(bridge, removed) + "".join(deletions)
 
 
-def _sets(rules: Rules, version: int, elements: Sequence[Element]) -> list[str]:
+def _sets(rules: PodNetworkRules, version: int, elements: Sequence[SetElement]) -> list[str]:
     kind = _FAMILIES[version][2]
     pods = [str(item) for item in rules.pods if item.version == version]
     cluster = sorted({*pods, *(str(item) for item in rules.cluster if item.version == version)})
@@ -179,7 +179,7 @@ def _guard_chain(bridge: str) -> list[str]:
     ]
 
 
-def _postrouting_chain(rules: Rules) -> list[str]:
+def _postrouting_chain(rules: PodNetworkRules) -> list[str]:
     lines = ["  chain postrouting {", "    type nat hook postrouting priority 100; policy accept;"]
     lines.append(f'    oifname "{rules.bridge}" ip saddr 127.0.0.0/8 masquerade fully-random')
     for version in rules.versions:

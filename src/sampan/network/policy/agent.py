@@ -33,7 +33,7 @@ LIMIT_REASON = "NetworkPolicyTooLarge"
 """The reason of the event about a policy that exceeds the number of rules that a node allows."""
 _AUDIT_S = 60.0
 _RETRY_S = 1.0
-_KNOWN_S = 2.0
+_POD_SYNC_TIMEOUT_S = 2.0
 """Seconds for which a new pod waits until the informers know it. After that the pod starts, isolated until they know
 it."""
 _LIST_S = 2.0
@@ -111,7 +111,7 @@ class NetworkPolicyAgent:
         known = self._awaited[uid] = asyncio.Event()
         try:
             await self._enforcer.isolate(uid, addresses)
-            async with asyncio.timeout(_KNOWN_S):
+            async with asyncio.timeout(_POD_SYNC_TIMEOUT_S):
                 await known.wait()
         except TimeoutError:
             log.warning("pod %s stays isolated until the network policy informers know it", uid)

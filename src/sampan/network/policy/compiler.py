@@ -21,7 +21,7 @@ from sampan.network.policy.pod_sets import VERSIONS, PodSets, digest, version_of
 from sampan.network.policy.pods import PodDirectory, PodEndpoint, canonical, with_addresses
 from sampan.network.policy.policy_chains import FAMILIES, MAX_RULES, PolicyChain, StaticSet, policy_chain
 from sampan.network.policy.policy_spec import DIRECTIONS, EGRESS, INGRESS, PolicySpec
-from sampan.network.policy.table import Chain, PolicyTable
+from sampan.network.policy.table import PolicyTable, TableChain
 
 log = logging.getLogger(__name__)
 
@@ -50,7 +50,7 @@ _ChainKey = tuple[NamespacedName, str]
 
 
 @dataclass(frozen=True, slots=True)
-class _Isolation:
+class _PodIsolation:
     """The elements of a local pod in the verdict maps."""
 
     addresses: tuple[str, ...] = ()
@@ -80,7 +80,7 @@ class PolicyCompiler:
         """Sandboxes that are gone, whose pods may still report the former addresses."""
         self._local: dict[str, NamespacedName] = {}
         """The pods of this node by the uid of the sandbox."""
-        self._isolations: dict[str, _Isolation] = {}
+        self._isolations: dict[str, _PodIsolation] = {}
         """The elements of each sandbox in the verdict maps, by the uid of the sandbox."""
         self._owners: dict[str, str] = {}
         """The sandbox to which the elements of an address belong, by address."""
@@ -205,7 +205,10 @@ class PolicyCompiler:
             self._local[uid] = pod.key
         else:
             self._local.pop(uid, None)
-        old, new = self._isolations.get(uid, _Isolation()), self._isolation(uid, pod) if is_local else _Isolation()
+        old, new = (
+            self._isolations.get(uid, _PodIsolation()),
+            self._isolation(uid, pod) if is_local else _PodIsolation(),
+        )
         if new == old:
             return
         self._acquire(new)
@@ -217,9 +220,9 @@ class PolicyCompiler:
         self._release(old)
         self._sync_base_chains()
 
-    def _isolation(self, uid: str, pod: PodEndpoint | None) -> _Isolation:
+    def _isolation(self, uid: str, pod: PodEndpoint | None) -> _PodIsolation:
         if pod is None:
-            return _Isolation(self._sandboxes[uid], dict.fromkeys(DIRECTIONS, "drop"))
+            return _PodIsolation(self._sandboxes[uid], dict.fromkeys(DIRECTIONS, "drop"))
         policies = self._policies.get(pod.key.namespace, {})
         selected = {key: spec for key, spec in policies.items() if spec.selection.pods.matches(pod.labels)}
         actions: dict[str, str] = {}
@@ -230,9 +233,11 @@ class PolicyCompiler:
                 actions[direction] = f"goto {_combination_name(keys)}" if keys else "drop"
                 if keys:
                     combinations.append(keys)
-        return _Isolation(pod.addresses, actions, tuple(combinations)) if actions and pod.addresses else _Isolation()
+        return (
+            _PodIsolation(pod.addresses, actions, tuple(combinations)) if actions and pod.addresses else _PodIsolation()
+        )
 
-    def _write_elements(self, uid: str, old: _Isolation, new: _Isolation) -> None:
+    def _write_elements(self, uid: str, old: _PodIsolation, new: _PodIsolation) -> None:
         for address in old.addresses:
             if address not in new.addresses and self._owners.get(address) == uid:
                 self._write_address(address, {})
@@ -255,7 +260,7 @@ class PolicyCompiler:
 
     # -- chains ------------------------------------------------------------------------------------------------------
 
-    def _acquire(self, isolation: _Isolation) -> None:
+    def _acquire(self, isolation: _PodIsolation) -> None:
         """Add a user to combinations of policies.
 
         The policies of a combination count it as one user, however many pods use it. Otherwise a change of a policy
@@ -268,9 +273,9 @@ class PolicyCompiler:
             for key in keys:
                 if self._count(key, 1) == 1:
                     self._write_chain(key, self._policies[key[0].namespace][key[0]])
-            self.table.put_chain(name, Chain([*(f"jump {_chain_name(key)}" for key in keys), "drop"]))
+            self.table.put_chain(name, TableChain([*(f"jump {_chain_name(key)}" for key in keys), "drop"]))
 
-    def _release(self, isolation: _Isolation) -> None:
+    def _release(self, isolation: _PodIsolation) -> None:
         for keys in isolation.combinations:
             name = _combination_name(keys)
             if self._count(name, -1):
@@ -292,7 +297,7 @@ class PolicyCompiler:
         for static_set in new.static_sets:
             self._acquire_static(static_set)
         self._chains[key] = new
-        self.table.put_chain(_chain_name(key), Chain(new.rules))
+        self.table.put_chain(_chain_name(key), TableChain(new.rules))
         if old is not None:
             self._release_sets(old)
 
@@ -335,7 +340,7 @@ class PolicyCompiler:
             else:
                 self.table.remove_chain(direction)
 
-    def _base_chain(self, direction: str) -> Chain:
+    def _base_chain(self, direction: str) -> TableChain:
         """Return the chain that every forwarded packet passes.
 
         Link-local addresses are not forwarded by routers, but by bridges, where pods could use them to evade policies.
@@ -350,7 +355,7 @@ class PolicyCompiler:
             rules.append(f"{ip} {_FIELDS[direction]} vmap @pod-{direction}{version}")
         rules += ["ip6 saddr fe80::/10 drop", "ip6 daddr fe80::/10 drop"]
         hook = f"type filter hook forward priority filter + {_PRIORITIES[direction]}; policy accept;"
-        return Chain(rules, hook)
+        return TableChain(rules, hook)
 
 
 @lru_cache(maxsize=1 << 14)

@@ -14,7 +14,7 @@ map element with it was deleted."""
 
 
 @dataclass(frozen=True, slots=True)
-class Chain:
+class TableChain:
     rules: Sequence[str]
     hook: str = ""
     """The hook and priority of a base chain; empty for other chains."""
@@ -28,7 +28,7 @@ class PolicyTable:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.chains: dict[str, Chain] = {}
+        self.chains: dict[str, TableChain] = {}
         self.sets: dict[str, str] = {}
         """Declarations (`set NAME { type …; }`) by name."""
         self.elements: dict[str, dict[str, str]] = {}
@@ -45,7 +45,7 @@ class PolicyTable:
 
     # -- desired content ---------------------------------------------------------------------------------------------
 
-    def put_chain(self, name: str, content: Chain) -> None:
+    def put_chain(self, name: str, content: TableChain) -> None:
         if self.chains.get(name) != content:
             self.chains[name] = content
             self._unused_chains.pop(name, None)

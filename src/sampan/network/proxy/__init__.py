@@ -16,29 +16,29 @@ with everything around it.
 """
 
 from sampan.network.proxy.config import ProxyConfig, supported_families
-from sampan.network.proxy.nftables.proxy import Proxy
+from sampan.network.proxy.nftables.proxy import NftablesProxy
 from sampan.network.proxy.nftables.table_sync import remove_tables
 from sampan.network.proxy.services import (
     EndpointCategories,
     EndpointInfo,
+    ProxyTopology,
     ServicePortInfo,
     ServicePortName,
     ServicePortState,
-    Topology,
 )
 from sampan.network.proxy.tracker import ServiceChange, ServiceTracker
 
 __all__ = [
     "EndpointCategories",
     "EndpointInfo",
-    "Proxy",
+    "NftablesProxy",
     "ProxyConfig",
+    "ProxyTopology",
     "ServiceChange",
     "ServicePortInfo",
     "ServicePortName",
     "ServicePortState",
     "ServiceTracker",
-    "Topology",
     "remove_tables",
     "supported_families",
 ]

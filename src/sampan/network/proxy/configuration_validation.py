@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from ipaddress import ip_network
 
 from sampan.api.addresses import is_address
-from sampan.api.field_errors import FieldError, Path, join_messages
+from sampan.api.field_errors import FieldError, FieldPath, join_messages
 from sampan.network.proxy.configuration import (
     BRIDGE_INTERFACE,
     CLUSTER_CIDR,
@@ -28,12 +28,12 @@ from sampan.network.proxy.configuration import (
 
 def validate(configuration: KubeProxyConfiguration) -> None:
     """Raise ProxyConfigurationError with all field errors of a configuration that has its defaults."""
-    errors = [str(error) for error in _validate_configuration(configuration, Path(KIND))]
+    errors = [str(error) for error in _validate_configuration(configuration, FieldPath(KIND))]
     if errors:
         raise ProxyConfigurationError(join_messages(errors))
 
 
-def _validate_configuration(configuration: KubeProxyConfiguration, path: Path) -> Iterator[FieldError]:
+def _validate_configuration(configuration: KubeProxyConfiguration, path: FieldPath) -> Iterator[FieldError]:
     yield from _validate_masquerade_bit(configuration.iptables.masqueradeBit, path / "KubeProxyIPTablesConfiguration")
     if configuration.mode == NFTABLES:
         yield from _validate_masquerade_bit(
@@ -67,12 +67,12 @@ def _validate_configuration(configuration: KubeProxyConfiguration, path: Path) -
     yield from _validate_local_detection(configuration, path)
 
 
-def _validate_masquerade_bit(bit: int | None, path: Path) -> Iterator[FieldError]:
+def _validate_masquerade_bit(bit: int | None, path: FieldPath) -> Iterator[FieldError]:
     if bit is not None and not 0 <= bit <= 31:
         yield FieldError.invalid(path / "MasqueradeBit", bit, "must be within the range [0, 31]")
 
 
-def _validate_ipvs(ipvs: IpvsConfiguration, path: Path) -> Iterator[FieldError]:
+def _validate_ipvs(ipvs: IpvsConfiguration, path: FieldPath) -> Iterator[FieldError]:
     timeouts = (("TCPTimeout", ipvs.tcpTimeout), ("TCPFinTimeout", ipvs.tcpFinTimeout), ("UDPTimeout", ipvs.udpTimeout))
     for name, timeout in timeouts:
         yield from _validate_not_negative(timeout, path / name)
@@ -81,7 +81,7 @@ def _validate_ipvs(ipvs: IpvsConfiguration, path: Path) -> Iterator[FieldError]:
             yield FieldError.invalid((path / "ExcludeCidrs")[index], cidr, "must be a valid CIDR")
 
 
-def _validate_conntrack(conntrack: ConntrackConfiguration, path: Path) -> Iterator[FieldError]:
+def _validate_conntrack(conntrack: ConntrackConfiguration, path: FieldPath) -> Iterator[FieldError]:
     for name, number in (("MaxPerCore", conntrack.maxPerCore), ("Min", conntrack.min)):
         if number is not None and number < 0:
             yield FieldError.invalid(path / name, number, "must be greater than or equal to 0")
@@ -91,12 +91,12 @@ def _validate_conntrack(conntrack: ConntrackConfiguration, path: Path) -> Iterat
     yield from _validate_not_negative(conntrack.udpStreamTimeout, path / "UDPStreamTimeout")
 
 
-def _validate_not_negative(duration: str | None, path: Path) -> Iterator[FieldError]:
+def _validate_not_negative(duration: str | None, path: FieldPath) -> Iterator[FieldError]:
     if seconds(duration) < 0:
         yield FieldError.invalid(path, duration, "must be greater than or equal to 0")
 
 
-def _validate_periods(configuration: KubeProxyConfiguration, path: Path) -> Iterator[FieldError]:
+def _validate_periods(configuration: KubeProxyConfiguration, path: FieldPath) -> Iterator[FieldError]:
     if seconds(configuration.configSyncPeriod) <= 0:
         yield FieldError.invalid(path / "ConfigSyncPeriod", configuration.configSyncPeriod, "must be greater than 0")
     section = configuration.sync_section
@@ -109,7 +109,7 @@ def _validate_periods(configuration: KubeProxyConfiguration, path: Path) -> Iter
         yield FieldError.invalid(path / "SyncPeriod", section.minSyncPeriod, detail)
 
 
-def _validate_host_port(address: str, path: Path) -> Iterator[FieldError]:
+def _validate_host_port(address: str, path: FieldPath) -> Iterator[FieldError]:
     host, colon, port = address.rpartition(":")
     if not colon or (":" in host and not (host.startswith("[") and host.endswith("]"))):
         yield FieldError.invalid(path, address, "must be IP:port")
@@ -120,7 +120,7 @@ def _validate_host_port(address: str, path: Path) -> Iterator[FieldError]:
         yield FieldError.invalid(path, port, "must be a valid port")
 
 
-def _validate_node_port_addresses(addresses: Sequence[str], path: Path) -> Iterator[FieldError]:
+def _validate_node_port_addresses(addresses: Sequence[str], path: FieldPath) -> Iterator[FieldError]:
     for index, address in enumerate(addresses):
         if address == PRIMARY:
             if len(addresses) != 1:
@@ -130,7 +130,7 @@ def _validate_node_port_addresses(addresses: Sequence[str], path: Path) -> Itera
             yield FieldError.invalid(path[index], address, "must be a valid CIDR")
 
 
-def _validate_local_detection(configuration: KubeProxyConfiguration, path: Path) -> Iterator[FieldError]:
+def _validate_local_detection(configuration: KubeProxyConfiguration, path: FieldPath) -> Iterator[FieldError]:
     mode, below = configuration.detectLocalMode, path / "DetectLocalConfiguration"
     if mode not in LOCAL_MODES:
         yield FieldError.not_supported(path / "DetectLocalMode", mode, (*LOCAL_MODES, ""))
@@ -142,7 +142,7 @@ def _validate_local_detection(configuration: KubeProxyConfiguration, path: Path)
         yield from _validate_cluster_cidrs(configuration.cluster_cidrs, below / "ClusterCIDRs")
 
 
-def _validate_cluster_cidrs(cidrs: list[str], path: Path) -> Iterator[FieldError]:
+def _validate_cluster_cidrs(cidrs: list[str], path: FieldPath) -> Iterator[FieldError]:
     pair = "must be a either a single CIDR or dual-stack pair of CIDRs (e.g. [10.100.0.0/16, fde4:8dba:82e1::/48]"
     if len(cidrs) > 2:
         yield FieldError.invalid(path, cidrs, pair)

@@ -31,7 +31,7 @@ from sampan.network.proxy.tracker import ServiceChange
 
 _SYSCTLS = Path("/proc/sys/net/netfilter")
 _HASH_SIZE = Path("/sys/module/nf_conntrack/parameters/hashsize")
-_MOST_ENTRIES = 1 << 20
+_MAX_ENTRIES = 1 << 20
 """The upper limit of a computed table size, which bounds the memory that machines with many CPUs use for it."""
 _MAX = "nf_conntrack_max"
 _NETLINK_NETFILTER = 12
@@ -73,7 +73,7 @@ def conntrack_sysctls(configuration: ConntrackConfiguration, cpus: int) -> dict[
 def _values(configuration: ConntrackConfiguration, cpus: int) -> Iterator[tuple[str, int]]:
     if configuration.maxPerCore:
         scaled = configuration.maxPerCore * cpus
-        yield _MAX, _MOST_ENTRIES if scaled > _MOST_ENTRIES else max(scaled, configuration.min or 0)
+        yield _MAX, _MAX_ENTRIES if scaled > _MAX_ENTRIES else max(scaled, configuration.min or 0)
     for name, duration in (
         ("nf_conntrack_tcp_timeout_established", configuration.tcpEstablishedTimeout),
         ("nf_conntrack_tcp_timeout_close_wait", configuration.tcpCloseWaitTimeout),

@@ -25,7 +25,7 @@ class EndpointTrace:
         is_first, self._is_first = self._is_first, False
         for change in () if is_first else changes:
             if added := _addresses(change.current) - _addresses(change.previous):
-                self._trace.note(self._targets(change, added), f"service {change.service.name}")
+                self._trace.record_pods(self._targets(change, added), f"service {change.service.name}")
 
     def _targets(self, change: ServiceChange, addresses: set[str]) -> Iterable[ObjectReference | None]:
         for endpoint_slice in self._slices.find(by_service, change.service):

@@ -11,7 +11,7 @@ import msgspec
 
 from sampan.machinery.clock import Clock
 from sampan.machinery.linux.network_namespace import NetworkNamespace
-from sampan.machinery.telemetry.metrics import CONTENT_TYPE, Distribution, Family, Metrics
+from sampan.machinery.telemetry.metrics import CONTENT_TYPE, Histogram, MetricFamily, Metrics
 from sampan.network.http_port import bind_socket, serve_http
 from sampan.network.proxy.services import FAMILIES, ServicePortState
 from sampan.network.proxy.tracker import ServiceChange
@@ -28,7 +28,7 @@ _PROGRAMMING_BUCKETS = (
     *(float(second) for second in range(120, 301, 30)),
 )
 _CONNTRACK_BUCKETS = tuple(0.001 * 2**power for power in range(15))
-_BY_FAMILY = ("ip_family",)
+_FAMILY_LABELS = ("ip_family",)
 
 
 class ProxyMetrics:
@@ -44,17 +44,17 @@ class ProxyMetrics:
         self._last = metrics.gauge(
             "kubeproxy_sync_proxy_rules_last_timestamp_seconds",
             "The last time proxy rules were successfully synced",
-            _BY_FAMILY,
+            _FAMILY_LABELS,
         )
         self._last_queued = metrics.gauge(
             "kubeproxy_sync_proxy_rules_last_queued_timestamp_seconds",
             "The last time a sync of proxy rules was queued",
-            _BY_FAMILY,
+            _FAMILY_LABELS,
         )
         self._programming = metrics.histogram(
             "kubeproxy_network_programming_duration_seconds",
             "In Cluster Network Programming Latency in seconds",
-            _BY_FAMILY,
+            _FAMILY_LABELS,
             buckets=_PROGRAMMING_BUCKETS,
         )
         self._services_pending = metrics.gauge(
@@ -72,12 +72,12 @@ class ProxyMetrics:
         self._sync_failures = metrics.counter(
             "kubeproxy_sync_proxy_rules_nftables_sync_failures_total",
             "Cumulative proxy nftables sync failures",
-            _BY_FAMILY,
+            _FAMILY_LABELS,
         )
         self._cleanup_failures = metrics.counter(
             "kubeproxy_sync_proxy_rules_nftables_cleanup_failures_total",
             "Cumulative proxy nftables cleanup failures",
-            _BY_FAMILY,
+            _FAMILY_LABELS,
         )
         self._no_local_endpoints = metrics.gauge(
             "kubeproxy_sync_proxy_rules_no_local_endpoints_total",
@@ -87,13 +87,13 @@ class ProxyMetrics:
         self._conntrack_durations = metrics.histogram(
             "kubeproxy_conntrack_reconciler_sync_duration_seconds",
             "ReconcileConntrackFlowsLatency latency in seconds",
-            _BY_FAMILY,
+            _FAMILY_LABELS,
             buckets=_CONNTRACK_BUCKETS,
         )
         self._conntrack_deleted = metrics.counter(
             "kubeproxy_conntrack_reconciler_deleted_entries_total",
             "Cumulative conntrack flows deleted by conntrack reconciler",
-            _BY_FAMILY,
+            _FAMILY_LABELS,
         )
         self.healthz = metrics.counter(
             "kubeproxy_proxy_healthz_total", "Cumulative proxy healthz HTTP status", ("code",)
@@ -168,8 +168,8 @@ class ProxyMetrics:
         self._conntrack_deleted.labels(family).inc(deleted)
 
 
-def _durations(metrics: Metrics, name: str, help: str) -> Family[Distribution]:
-    return metrics.histogram(f"kubeproxy_{name}_duration_seconds", help, _BY_FAMILY, buckets=_SYNC_BUCKETS)
+def _durations(metrics: Metrics, name: str, help: str) -> MetricFamily[Histogram]:
+    return metrics.histogram(f"kubeproxy_{name}_duration_seconds", help, _FAMILY_LABELS, buckets=_SYNC_BUCKETS)
 
 
 GROUP = "kubeproxy.config.k8s.io"

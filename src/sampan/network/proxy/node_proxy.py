@@ -38,7 +38,7 @@ from sampan.network.proxy.endpoint_trace import EndpointTrace
 from sampan.network.proxy.firewall import ServiceForwardRules, keep_forward_rules
 from sampan.network.proxy.health import ProxyHealth, ServiceHealthChecks, health_port
 from sampan.network.proxy.metrics import ProxyMetrics, metrics_port
-from sampan.network.proxy.nftables.proxy import PROXIED, Proxy
+from sampan.network.proxy.nftables.proxy import PROXIED, NftablesProxy
 from sampan.network.proxy.service_follower import ServiceFollower
 from sampan.network.proxy.services import FAMILIES
 from sampan.network.proxy.tracker import ServiceChange, ServiceObserver
@@ -49,8 +49,8 @@ log = logging.getLogger(__name__)
 
 COMPONENT = "kube-proxy"
 _BIND_RETRY_S = 5.0
-_NODE_PATIENCE_S = 30.0
-_EVERYWHERE = "0.0.0.0"
+_NODE_TIMEOUT_S = 30.0
+_ANY_ADDRESS = "0.0.0.0"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +113,7 @@ class NodeProxy:
                 addresses=addresses,
             )
             observers: list[ServiceObserver] = [
-                _Synced(self.synced),
+                _FirstSyncObserver(self.synced),
                 LimitReporter(self._events),
                 await stack.enter_async_context(health_checks),
             ]
@@ -141,7 +141,7 @@ class NodeProxy:
         observers.append(await stack.enter_async_context(cleaner))
         if self._configuration.iptables.localhostNodePorts is not False:
             observers.append(await self._localhost_ports(stack))
-        await Proxy(
+        await NftablesProxy(
             node_name=self._config.node_name,
             namespace=namespace,
             informers=self._informers,
@@ -217,13 +217,13 @@ class NodeProxy:
         for family in FAMILIES:
             ips = node_facts(self._proxy_config(), family, node_ips=node_ips, local_addresses=local).node_port_ips
             if ips is None:
-                return [_EVERYWHERE]
+                return [_ANY_ADDRESS]
             addresses += ips
-        return addresses or [_EVERYWHERE]
+        return addresses or [_ANY_ADDRESS]
 
     async def _node_ips(self) -> Sequence[str]:
         """Return the addresses of the Node object, or none if it does not appear in time."""
-        deadline = self._clock.monotonic() + _NODE_PATIENCE_S
+        deadline = self._clock.monotonic() + _NODE_TIMEOUT_S
         await self._nodes.synced.wait()
         while self._clock.monotonic() < deadline:
             node = self._nodes.lister.get(self._config.node_name)
@@ -327,7 +327,7 @@ class LimitReporter:
         self._events.event(about, WARNING, LIMIT_REASON, problem)
 
 
-class _Synced:
+class _FirstSyncObserver:
     """Sets an asyncio event after the first sync. A `ServiceObserver`."""
 
     def __init__(self, synced: asyncio.Event) -> None:

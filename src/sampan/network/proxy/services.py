@@ -55,7 +55,7 @@ class ServicePortName(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Topology:
+class ProxyTopology:
     """Where the proxy runs, for hints and for the traffic policy Local."""
 
     node_name: str

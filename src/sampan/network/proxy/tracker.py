@@ -25,9 +25,9 @@ from sampan.network.proxy.services import (
     ZONE,
     EndpointCategories,
     EndpointInfo,
+    ProxyTopology,
     ServicePortInfo,
     ServicePortState,
-    Topology,
     count_addresses,
     endpoints_by_port,
     service_of_slice,
@@ -64,7 +64,7 @@ def resolve(
     service: Service,
     slices: Sequence[EndpointSlice],
     families: Iterable[str],
-    topology: Topology,
+    topology: ProxyTopology,
     room: int = NODE_SERVICE_PAIRS,
 ) -> ResolvedService:
     """Return the ports of a service with the endpoints that a node with this topology uses. `room` is the number of
@@ -85,7 +85,7 @@ def resolve(
     return ResolvedService(tuple(states), tuple(problems))
 
 
-def categorize(info: ServicePortInfo, endpoints: Sequence[EndpointInfo], topology: Topology) -> EndpointCategories:
+def categorize(info: ServicePortInfo, endpoints: Sequence[EndpointInfo], topology: ProxyTopology) -> EndpointCategories:
     """Select the endpoints for each traffic policy that a service port uses.
 
     Ready endpoints are used; without any, those that terminate and still serve, independently for both policies. Hints
@@ -102,7 +102,7 @@ def categorize(info: ServicePortInfo, endpoints: Sequence[EndpointInfo], topolog
     return EndpointCategories(cluster, local, _union(cluster, local), bool(ready or draining))
 
 
-def _select_by_hints(ready: tuple[EndpointInfo, ...], topology: Topology) -> tuple[EndpointInfo, ...]:
+def _select_by_hints(ready: tuple[EndpointInfo, ...], topology: ProxyTopology) -> tuple[EndpointInfo, ...]:
     """Return the ready endpoints whose hints are for this node, or else for this zone, or else all of them."""
     on_node = tuple(endpoint for endpoint in ready if topology.node_name in endpoint.node_hints)
     if on_node and all(endpoint.node_hints for endpoint in ready):
@@ -143,7 +143,7 @@ class ServiceTracker:
         self, *, node_name: str, families: Iterable[str] = FAMILIES, notify: Callable[[], None] = lambda: None
     ) -> None:
         self._families = tuple(families)
-        self._topology = Topology(node_name=node_name)
+        self._topology = ProxyTopology(node_name=node_name)
         self._notify = notify
         self._objects: dict[NamespacedName, Service] = {}
         self._slices: dict[NamespacedName, dict[str, EndpointSlice]] = {}
@@ -163,7 +163,7 @@ class ServiceTracker:
         return self._states
 
     @property
-    def topology(self) -> Topology:
+    def topology(self) -> ProxyTopology:
         return self._topology
 
     @property
@@ -199,7 +199,7 @@ class ServiceTracker:
         """Follow the zone of the proxy's own node; other nodes are ignored."""
         if new is None or new.metadata.name != self._topology.node_name:
             return
-        topology = Topology(node_name=self._topology.node_name, zone=new.metadata.labels.get(ZONE, ""))
+        topology = ProxyTopology(node_name=self._topology.node_name, zone=new.metadata.labels.get(ZONE, ""))
         if topology != self._topology:
             self._topology = topology
             for key in self._objects:

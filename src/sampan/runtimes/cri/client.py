@@ -10,7 +10,7 @@ from typing import Any
 import grpc  # type: ignore[import-untyped]
 from grpc import aio
 
-from sampan.machinery.proto import Method, ProtoSchema
+from sampan.machinery.proto import ProtoSchema, RpcMethod
 from sampan.runtimes.contract import RuntimeFailure
 
 
@@ -20,10 +20,10 @@ def load() -> ProtoSchema:
 
 
 TIMEOUT_S = 120.0
-_MOST_MESSAGE = 16 << 20
+_MAX_MESSAGE_BYTES = 16 << 20
 _OPTIONS = (
-    ("grpc.max_receive_message_length", _MOST_MESSAGE),
-    ("grpc.max_send_message_length", _MOST_MESSAGE),
+    ("grpc.max_receive_message_length", _MAX_MESSAGE_BYTES),
+    ("grpc.max_send_message_length", _MAX_MESSAGE_BYTES),
     ("grpc.initial_reconnect_backoff_ms", 50),
     ("grpc.max_reconnect_backoff_ms", 3_000),
     ("grpc.use_local_subchannel_pool", 1),
@@ -99,7 +99,7 @@ class CriClient:
             raise _error(reason, error) from None
 
 
-def _reader(method: Method) -> Any:
+def _reader(method: RpcMethod) -> Any:
     return method.response.FromString
 
 

@@ -16,7 +16,7 @@ from sampan.api.values import times
 from sampan.machinery.clock import Clock
 from sampan.machinery.proto import ProtoSchema
 from sampan.runtimes.contract import RuntimeFailure
-from sampan.runtimes.images.bundles import Blob, Bundle
+from sampan.runtimes.images.bundles import ImageBlob, ImageBundle
 
 _NAMESPACE = "k8s.io"
 """The containerd namespace of everything created through CRI."""
@@ -47,7 +47,7 @@ class ContainerdImages:
     def __init__(self, *, channel: aio.Channel, clock: Clock, snapshotter: str) -> None:
         self._channel, self._clock, self._snapshotter = channel, clock, snapshotter
 
-    async def import_bundle(self, bundle: Bundle) -> None:
+    async def import_bundle(self, bundle: ImageBundle) -> None:
         """Load an image. A lease protects its content from garbage collection until the image that refers to it
         exists."""
         lease = f"sampan-{secrets.token_hex(8)}"
@@ -89,7 +89,7 @@ class ContainerdImages:
                 ) from None
         return layers_of(view.mounts) if view is not None else None
 
-    async def _create_image(self, bundle: Bundle, lease: str) -> None:
+    async def _create_image(self, bundle: ImageBundle, lease: str) -> None:
         whole, cd = bundle.manifest, _schema()
         target = cd.Descriptor(media_type=whole.media_type, digest=whole.digest, size=whole.size)
         request = cd.ImageRequest(image=cd.Image(name=bundle.name, labels={_MARK: _IMPORTED}, target=target))
@@ -100,7 +100,7 @@ class ContainerdImages:
                 raise
             await self._call("UpdateImage", request, lease=lease)
 
-    async def _write(self, blob: Blob, labels: dict[str, str], lease: str) -> None:
+    async def _write(self, blob: ImageBlob, labels: dict[str, str], lease: str) -> None:
         """Write content unless containerd has it already."""
         cd, ref = _schema(), f"sampan-{blob.digest}"
         call = self._channel.stream_stream(
@@ -157,7 +157,7 @@ def _metadata(lease: str) -> tuple[tuple[str, str], ...]:
     return (*own, ("containerd-lease", lease)) if lease else own
 
 
-def _iter_blobs(bundle: Bundle) -> Iterator[tuple[Blob, dict[str, str]]]:
+def _iter_blobs(bundle: ImageBundle) -> Iterator[tuple[ImageBlob, dict[str, str]]]:
     """Yield the parts of an image with their labels. The manifest comes last; its labels refer to the other blobs, so
     that garbage collection keeps them as long as the manifest."""
     blobs = [bundle.config, *bundle.layers]
@@ -166,7 +166,7 @@ def _iter_blobs(bundle: Bundle) -> Iterator[tuple[Blob, dict[str, str]]]:
     yield bundle.manifest, marks
 
 
-def _read_from(blob: Blob, offset: int) -> Iterator[bytes]:
+def _read_from(blob: ImageBlob, offset: int) -> Iterator[bytes]:
     """Yield the data after `offset`, which may be above 0 if an earlier upload was interrupted."""
     skipped = 0
     for data in blob.pieces():

@@ -13,8 +13,8 @@ from sampan.runtimes.cri.client import CriClient, CriError
 from sampan.runtimes.cri.containerd_images import ContainerdImages
 from sampan.runtimes.engine import PULL_FAILED, EngineImages
 from sampan.runtimes.images import pause
-from sampan.runtimes.images.bundles import Bundle
-from sampan.runtimes.images.credentials import Credentials
+from sampan.runtimes.images.bundles import ImageBundle
+from sampan.runtimes.images.credentials import RegistryCredentials
 from sampan.runtimes.images.manifests import BadImage
 from sampan.runtimes.images.reference import ImageReference, parse_reference
 from sampan.runtimes.images.supply import ImageSupply
@@ -62,7 +62,7 @@ class CriImages(EngineImages):
         cri = self._client.schema
         await self._client.images("RemoveImage", cri.RemoveImageRequest(image=cri.ImageSpec(image=name)))
 
-    async def _pull(self, reference: ImageReference, who: Credentials | None) -> str:
+    async def _pull(self, reference: ImageReference, who: RegistryCredentials | None) -> str:
         cri = self._client.schema
         request = cri.PullImageRequest(image=cri.ImageSpec(image=str(reference)))
         if who is not None:
@@ -83,7 +83,7 @@ class CriImages(EngineImages):
             return False
         return await self._load(pause.bundle(str(parse_reference(name)))) is not None
 
-    async def _load(self, bundle: Bundle) -> ImageInfo | None:
+    async def _load(self, bundle: ImageBundle) -> ImageInfo | None:
         """Load an image, and wait until the runtime reports it, which it does after a short delay."""
         if self._containerd is None:
             text = f"{bundle.name} is an image of Sampan, and this runtime can only pull images from registries"

@@ -7,8 +7,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from sampan.runtimes import contract, labels
-from sampan.runtimes.config import ContainerConfig, Mount, Namespaces, Profile, Resources, SandboxConfig
-from sampan.runtimes.contract import ContainerUser, ImageInfo, Usage
+from sampan.runtimes.config import (
+    ContainerConfig,
+    ContainerResources,
+    Mount,
+    NamespaceOptions,
+    SandboxConfig,
+    SecurityProfile,
+)
+from sampan.runtimes.contract import ContainerUsage, ContainerUser, ImageInfo
 from sampan.runtimes.cri.client import load
 from sampan.runtimes.labels import container_labels, sandbox_labels
 from sampan.runtimes.pod_table import ObservedContainer, ObservedSandbox, exit_reason
@@ -123,7 +130,7 @@ def _container_security(config: ContainerConfig) -> Any:
     )
 
 
-def resources_message(resources: Resources) -> Any:
+def resources_message(resources: ContainerResources) -> Any:
     cri = load()
     return cri.LinuxContainerResources(
         cpu_period=resources.cpu_period,
@@ -142,14 +149,14 @@ def resources_message(resources: Resources) -> Any:
     )
 
 
-def build_limits_update(resources: Resources) -> Any:
+def build_limits_update(resources: ContainerResources) -> Any:
     """Return the limits for updating a running container. A removed limit is stated explicitly."""
     message = resources_message(resources)
     message.cpu_quota = resources.cpu_quota or _NO_LIMIT
     return message
 
 
-def _namespaces(namespaces: Namespaces) -> Any:
+def _namespaces(namespaces: NamespaceOptions) -> Any:
     target = namespaces.target.rpartition("://")[2]
     return load().NamespaceOption(
         network=_MODES[namespaces.network], pid=_MODES[namespaces.pid], ipc=_MODES[namespaces.ipc], target_id=target
@@ -171,13 +178,13 @@ def _mount(mount: Mount) -> Any:
     return message
 
 
-def _profile(profile: Profile) -> Any:
+def _profile(profile: SecurityProfile) -> Any:
     if not profile.type:
         return None
     return load().SecurityProfile(profile_type=profile.type, localhost_ref=profile.local)
 
 
-def _format_deprecated_apparmor(profile: Profile) -> str:
+def _format_deprecated_apparmor(profile: SecurityProfile) -> str:
     """Return the profile in the deprecated string form, for runtimes that lack the `apparmor` field."""
     if profile.type == "Localhost":
         return f"localhost/{profile.local}"
@@ -258,9 +265,9 @@ def image(message: Any) -> ImageInfo:
     )
 
 
-def container_usage(stats: Any, cores: float) -> Usage:
+def container_usage(stats: Any, cores: float) -> ContainerUsage:
     disk = stats.writable_layer
-    return Usage(
+    return ContainerUsage(
         name=stats.attributes.metadata.name,
         cpu_cores=stats.cpu.usage_nano_cores.value / 1e9 if stats.cpu.HasField("usage_nano_cores") else cores,
         memory_bytes=stats.memory.working_set_bytes.value,
@@ -273,10 +280,10 @@ def container_usage(stats: Any, cores: float) -> Usage:
     )
 
 
-def sandbox_usage(stats: Any, cores: float) -> Usage:
+def sandbox_usage(stats: Any, cores: float) -> ContainerUsage:
     linux = stats.linux
     link = linux.network.default_interface
-    return Usage(
+    return ContainerUsage(
         name="",
         cpu_cores=linux.cpu.usage_nano_cores.value / 1e9 if linux.cpu.HasField("usage_nano_cores") else cores,
         memory_bytes=linux.memory.working_set_bytes.value,

@@ -13,8 +13,8 @@ from typing import Any
 
 from sampan.api.types.core_v1 import Pod
 from sampan.machinery.clock import Clock
-from sampan.runtimes.config import ContainerConfig, Resources, SandboxConfig
-from sampan.runtimes.contract import PodCallback, ProcessStream, RuntimeFailure, RuntimeStatus, Usage
+from sampan.runtimes.config import ContainerConfig, ContainerResources, SandboxConfig
+from sampan.runtimes.contract import ContainerUsage, PodCallback, ProcessStream, RuntimeFailure, RuntimeStatus
 from sampan.runtimes.cri import messages, runtime_status
 from sampan.runtimes.cri.client import TIMEOUT_S, CriClient, CriError
 from sampan.runtimes.cri.containerd_images import ContainerdImages
@@ -120,7 +120,7 @@ class CriRuntime(EngineRuntime):
             return RuntimeStatus(errors=[f"container runtime is down: {failure.message}"])
         return replace(state, errors=[*state.errors, network_error]) if network_error else state
 
-    async def stats(self, pod: Pod) -> Sequence[Usage]:
+    async def stats(self, pod: Pod) -> Sequence[ContainerUsage]:
         return await self._usage.measure_pod(self._table.get(pod.metadata.uid))
 
     # -- sandboxes ---------------------------------------------------------------------------------------------------
@@ -257,7 +257,7 @@ class CriRuntime(EngineRuntime):
             if not error.is_missing:
                 raise
 
-    async def update_resources(self, pod: Pod, name: str, resources: Resources) -> None:
+    async def update_resources(self, pod: Pod, name: str, resources: ContainerResources) -> None:
         request = self._client.schema.UpdateContainerResourcesRequest(
             container_id=self._find_running_container(pod, name).id, linux=messages.build_limits_update(resources)
         )

@@ -28,7 +28,7 @@ from sampan.machinery.multiplex.remote_command import exit_code
 from sampan.machinery.multiplex.spdy import SpdyConnection, SpdyStream
 from sampan.machinery.multiplex.wire import StreamWire, close_writer
 from sampan.runtimes import contract
-from sampan.runtimes.background import Background
+from sampan.runtimes.background import BackgroundWork
 from sampan.runtimes.contract import STDERR, STDOUT, ProcessStream, RuntimeFailure
 from sampan.runtimes.cri import messages
 from sampan.runtimes.cri.client import CriClient
@@ -36,10 +36,10 @@ from sampan.runtimes.cri.view import CriView
 
 Begin = Callable[[Coroutine[Any, Any, None]], object]
 _TYPE = "streamType"
-_PATIENCE_S = 30.0
-_MOST_WAITING = 16
+_CONNECT_TIMEOUT_S = 30.0
+_MAX_QUEUED_OUTPUTS = 16
 _UNKNOWN_CODE = 255
-_LOOKS, _LOOK_AGAIN_S = 400, 0.025
+_MAX_POLLS, _POLL_INTERVAL_S = 400, 0.025
 
 
 async def _open_wire(url: str, protocol: str) -> StreamWire:
@@ -71,7 +71,7 @@ class CriStream:
     def __init__(self, url: str, *, has_stdin: bool, has_tty: bool) -> None:
         self._url, self._has_stdin, self._has_tty = url, has_stdin, has_tty
         self._streams: dict[str, SpdyStream] = {}
-        self._output: asyncio.Queue[tuple[int, bytes] | None] = asyncio.Queue(_MOST_WAITING)
+        self._output: asyncio.Queue[tuple[int, bytes] | None] = asyncio.Queue(_MAX_QUEUED_OUTPUTS)
         self._begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._closing = asyncio.Event()
         self._is_over = False
@@ -80,7 +80,7 @@ class CriStream:
         """Connect to the streaming URL. Raise RuntimeFailure if that fails."""
         begin(self._run_connection())
         try:
-            async with asyncio.timeout(_PATIENCE_S):
+            async with asyncio.timeout(_CONNECT_TIMEOUT_S):
                 await asyncio.shield(self._begun)
         except (OSError, upgrade.NotUpgraded) as error:
             raise RuntimeFailure("StreamError", f"cannot connect to {urlsplit(self._url).netloc}: {error}") from None
@@ -205,7 +205,7 @@ async def open_port_forward(url: str, port: int, begin: Begin) -> tuple[asyncio.
     near, far = socket.socketpair()
     begin(_forward(url, port, far, ready))
     try:
-        async with asyncio.timeout(_PATIENCE_S):
+        async with asyncio.timeout(_CONNECT_TIMEOUT_S):
             await ready
         return await asyncio.open_connection(sock=near)
     except (OSError, upgrade.NotUpgraded) as error:
@@ -240,7 +240,7 @@ async def _forward(url: str, port: int, end: socket.socket, ready: asyncio.Futur
 
 
 class CriCommands:
-    def __init__(self, *, client: CriClient, view: CriView, background: Background) -> None:
+    def __init__(self, *, client: CriClient, view: CriView, background: BackgroundWork) -> None:
         self._client, self._view, self._background = client, view, background
 
     async def exec(self, id: str, command: Sequence[str], *, has_stdin: bool, has_tty: bool) -> ProcessStream:
@@ -268,11 +268,11 @@ class CriCommands:
     async def _exit_code(self, id: str) -> int:
         """Return the exit code of a container, or 0 if it keeps running. Its output may end shortly before the runtime
         notices its exit, so wait for a while."""
-        for _ in range(_LOOKS):
+        for _ in range(_MAX_POLLS):
             status = await self._view.status(id)
             if status is None or messages.state(status.state) == contract.EXITED:
                 return int(status.exit_code) if status is not None else _UNKNOWN_CODE
-            await asyncio.sleep(_LOOK_AGAIN_S)
+            await asyncio.sleep(_POLL_INTERVAL_S)
         return 0
 
     async def connect(self, sandbox: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:

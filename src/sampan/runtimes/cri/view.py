@@ -11,7 +11,7 @@ from typing import Any
 
 from sampan.machinery.clock import Clock
 from sampan.runtimes import contract, labels
-from sampan.runtimes.contract import PodCallback, Usage
+from sampan.runtimes.contract import ContainerUsage, PodCallback
 from sampan.runtimes.cri import messages
 from sampan.runtimes.cri.client import CriClient, CriError
 from sampan.runtimes.pod_table import ObservedContainer, ObservedPod, ObservedSandbox, PodTable
@@ -149,7 +149,7 @@ class CriUsage:
     def __init__(self, *, client: CriClient, rates: CpuRates, clock: Clock) -> None:
         self._client, self._rates, self._clock = client, rates, clock
 
-    async def measure_pod(self, pod: ObservedPod | None) -> Sequence[Usage]:
+    async def measure_pod(self, pod: ObservedPod | None) -> Sequence[ContainerUsage]:
         if pod is None or pod.sandbox is None or not pod.sandbox.is_ready:
             return []
         cri = self._client.schema
@@ -162,7 +162,7 @@ class CriUsage:
             *(self._measure_container(container, running) for container in own),
         ]
 
-    async def _measure_sandbox(self, sandbox: ObservedSandbox) -> list[Usage]:
+    async def _measure_sandbox(self, sandbox: ObservedSandbox) -> list[ContainerUsage]:
         """Return the usage of the sandbox, or nothing if the runtime is too old to report it."""
         request = self._client.schema.SandboxRequest(pod_sandbox_id=sandbox.id)
         try:
@@ -172,7 +172,7 @@ class CriUsage:
         used_s = response.stats.linux.cpu.usage_core_nano_seconds.value / 1e9
         return [messages.sandbox_usage(response.stats, self._rates.rate(sandbox.id, used_s, self._clock.monotonic()))]
 
-    def _measure_container(self, stats: Any, running: Mapping[str, ObservedContainer]) -> Usage:
+    def _measure_container(self, stats: Any, running: Mapping[str, ObservedContainer]) -> ContainerUsage:
         id, used_s = stats.attributes.id, stats.cpu.usage_core_nano_seconds.value / 1e9
         usage = messages.container_usage(stats, self._rates.rate(id, used_s, self._clock.monotonic()))
         with contextlib.suppress(OSError):

@@ -15,7 +15,7 @@ from sampan.machinery.multiplex import upgrade
 from sampan.runtimes.contract import RuntimeFailure
 
 TIMEOUT_S = 120.0
-_MOST_LINE = 8 << 20
+_MAX_LINE_BYTES = 8 << 20
 _HOST = "http://docker"
 Query = Mapping[str, str | int]
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
@@ -130,7 +130,7 @@ async def _values(pieces: AsyncIterator[bytes]) -> AsyncIterator[Any]:
     rest = b""
     async for data in pieces:
         *lines, rest = (rest + data).split(b"\n")
-        if len(rest) > _MOST_LINE:
+        if len(rest) > _MAX_LINE_BYTES:
             raise DockerError("RuntimeError", 0, "a line of the response is too long")
         for line in lines:
             if line.strip():

@@ -15,8 +15,8 @@ from sampan.runtimes.docker import messages
 from sampan.runtimes.docker.client import DockerClient, DockerError
 from sampan.runtimes.engine import PULL_FAILED, EngineImages
 from sampan.runtimes.images import pause
-from sampan.runtimes.images.bundles import Bundle, write_docker_archive
-from sampan.runtimes.images.credentials import Credentials
+from sampan.runtimes.images.bundles import ImageBundle, write_docker_archive
+from sampan.runtimes.images.credentials import RegistryCredentials
 from sampan.runtimes.images.reference import ImageReference, parse_reference
 from sampan.runtimes.images.supply import ImageSupply
 
@@ -47,7 +47,7 @@ class DockerImages(EngineImages):
     async def remove(self, name: str) -> None:
         await self._client.delete(_path(name), {"force": "false"})
 
-    async def _pull(self, reference: ImageReference, who: Credentials | None) -> str:
+    async def _pull(self, reference: ImageReference, who: RegistryCredentials | None) -> str:
         await self._download(reference, who, PULL_FAILED)
         image = await self._find(str(reference))
         if image is None:
@@ -56,7 +56,7 @@ class DockerImages(EngineImages):
             )
         return image.digests[0] if image.digests else image.id
 
-    async def _load(self, bundle: Bundle) -> ImageInfo | None:
+    async def _load(self, bundle: ImageBundle) -> ImageInfo | None:
         await self._load_archive(bundle, PULL_FAILED)
         return await self._find(bundle.name)
 
@@ -70,13 +70,13 @@ class DockerImages(EngineImages):
         else:
             await self._download(parse_reference(self._pause), None, reason)
 
-    async def _load_archive(self, bundle: Bundle, reason: str) -> None:
+    async def _load_archive(self, bundle: ImageBundle, reason: str) -> None:
         with tempfile.TemporaryFile() as file:
             await asyncio.to_thread(write_docker_archive, bundle, file)
             file.seek(0)
             await self._client.post("/images/load", {"quiet": "true"}, file, reason=reason, timeout_s=None)
 
-    async def _download(self, reference: ImageReference, who: Credentials | None, reason: str) -> None:
+    async def _download(self, reference: ImageReference, who: RegistryCredentials | None, reason: str) -> None:
         query = {"fromImage": reference.name, "tag": reference.digest or reference.tag}
         headers = {"X-Registry-Auth": _auth(who, reference)} if who is not None else None
         try:
@@ -95,7 +95,7 @@ def _path(name: str) -> str:
     return f"/images/{quote(name, safe='/:@')}"
 
 
-def _auth(who: Credentials, reference: ImageReference) -> str:
+def _auth(who: RegistryCredentials, reference: ImageReference) -> str:
     value = {"username": who.username, "password": who.password, "serveraddress": reference.registry}
     value |= {"identitytoken": who.identity_token, "registrytoken": who.registry_token}
     return base64.urlsafe_b64encode(json.dumps({key: text for key, text in value.items() if text}).encode()).decode()

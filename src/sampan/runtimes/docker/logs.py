@@ -15,13 +15,13 @@ from typing import NamedTuple
 
 from sampan.api.values import times
 from sampan.runtimes import contract
-from sampan.runtimes.background import Background
+from sampan.runtimes.background import BackgroundWork
 from sampan.runtimes.contract import STDERR, STDOUT
 from sampan.runtimes.docker.client import DockerClient, DockerError, Query
 from sampan.runtimes.docker.streaming import FrameSplitter
 from sampan.runtimes.pod_table import ObservedContainer
 
-_LARGEST = 16 << 10
+_MAX_ENTRY_BYTES = 16 << 10
 """The maximum length of the text of an entry; the engine splits longer lines."""
 _TIME = 30
 """The length of a timestamp with all nanosecond digits."""
@@ -53,8 +53,8 @@ class LogEntryParser:
         """Yield the entries of a container with a terminal. Such a stream has no framing: an entry ends at a newline or
         at the maximum length."""
         while len(self._data) > _TIME:
-            end = self._data.find(b"\n", _TIME + 1, _TIME + 1 + _LARGEST)
-            size = end + 1 if end >= 0 else _TIME + 1 + _LARGEST
+            end = self._data.find(b"\n", _TIME + 1, _TIME + 1 + _MAX_ENTRY_BYTES)
+            size = end + 1 if end >= 0 else _TIME + 1 + _MAX_ENTRY_BYTES
             if len(self._data) < size:
                 return
             yield _entry(STDOUT, self._data[:size])
@@ -167,7 +167,7 @@ _LAST_WORDS_S = 2.0
 
 
 class LogCopies:
-    def __init__(self, *, client: DockerClient, background: Background) -> None:
+    def __init__(self, *, client: DockerClient, background: BackgroundWork) -> None:
         self._client, self._background = client, background
         self._files: dict[str, LogFile] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}

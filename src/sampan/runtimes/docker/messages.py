@@ -10,8 +10,15 @@ from typing import Any
 
 from sampan.api.values import times
 from sampan.runtimes import contract, labels
-from sampan.runtimes.config import ContainerConfig, Mount, Profile, Resources, SandboxConfig, Security
-from sampan.runtimes.contract import ContainerUser, ImageInfo, RuntimeFailure, Usage
+from sampan.runtimes.config import (
+    ContainerConfig,
+    ContainerResources,
+    ContainerSecurity,
+    Mount,
+    SandboxConfig,
+    SecurityProfile,
+)
+from sampan.runtimes.contract import ContainerUsage, ContainerUser, ImageInfo, RuntimeFailure
 from sampan.runtimes.pod_table import ObservedContainer, ObservedSandbox, exit_reason
 from sampan.runtimes.users import BadUser, parse_id
 
@@ -22,7 +29,7 @@ _LOGS = {"Type": "json-file", "Config": {"max-size": "16m", "max-file": "2"}}
 _NO_LIMIT = -1
 _STATES = {"created": contract.CREATED, "exited": contract.EXITED, "dead": contract.EXITED}
 _STATES |= dict.fromkeys(("running", "paused", "restarting", "removing"), contract.RUNNING)
-_NEVER = "0001-01-01T00:00:00Z"
+_ZERO_TIME = "0001-01-01T00:00:00Z"
 _BEGUN = ("running", "paused", "restarting")
 
 Inspected = Mapping[str, Any]
@@ -128,7 +135,7 @@ def _host_config(
     }
 
 
-def limits(resources: Resources) -> dict[str, Any]:
+def limits(resources: ContainerResources) -> dict[str, Any]:
     settings: dict[str, Any] = {"CpuShares": resources.cpu_shares, "CpusetCpus": resources.cpus}
     settings |= {"CpusetMems": resources.memory_nodes, "PidsLimit": resources.pids or None}
     if resources.cpu_quota:
@@ -140,7 +147,7 @@ def limits(resources: Resources) -> dict[str, Any]:
     return settings
 
 
-def build_limits_update(resources: Resources) -> dict[str, Any]:
+def build_limits_update(resources: ContainerResources) -> dict[str, Any]:
     """Return the limits for updating a running container. A removed limit is stated explicitly."""
     settings = limits(resources)
     return {"CpuQuota": _NO_LIMIT, **settings, "PidsLimit": resources.pids or _NO_LIMIT}
@@ -171,14 +178,14 @@ def _mount(mount: Mount) -> dict[str, Any]:
     }
 
 
-def _user(security: Security) -> str:
+def _user(security: ContainerSecurity) -> str:
     user = str(security.user) if security.user is not None else security.username
     if security.group is None:
         return user
     return f"{user or 0}:{security.group}"
 
 
-def _options(security: Security, seccomp: str | None) -> list[str]:
+def _options(security: ContainerSecurity, seccomp: str | None) -> list[str]:
     options = ["no-new-privileges"] if security.may_not_gain_privileges else []
     if security.seccomp.type == "Unconfined":
         options.append("seccomp=unconfined")
@@ -188,7 +195,7 @@ def _options(security: Security, seccomp: str | None) -> list[str]:
     return options + [f"label={name}:{value}" for name, value in security.selinux.items() if value]
 
 
-def _apparmor(profile: Profile) -> list[str]:
+def _apparmor(profile: SecurityProfile) -> list[str]:
     if profile.type in ("", "RuntimeDefault"):
         return []
     return [f"apparmor={profile.local if profile.type == 'Localhost' else 'unconfined'}"]
@@ -272,7 +279,7 @@ def _attempt(inspected: Inspected) -> int:
 
 
 def _time(text: str) -> float:
-    return times.parse_time(text) if text and text != _NEVER else 0.0
+    return times.parse_time(text) if text and text != _ZERO_TIME else 0.0
 
 
 def image(inspected: Inspected, pinned: str = "") -> ImageInfo:
@@ -306,11 +313,11 @@ def cpu_s(stats: Inspected) -> float:
     return float((stats.get("cpu_stats") or {}).get("cpu_usage", {}).get("total_usage") or 0) / 1e9
 
 
-def usage(name: str, stats: Inspected, cores: float) -> Usage:
+def usage(name: str, stats: Inspected, cores: float) -> ContainerUsage:
     memory = stats.get("memory_stats") or {}
     parts = memory.get("stats") or {}
     idle = parts.get("total_inactive_file", parts.get("inactive_file", 0))
-    return Usage(
+    return ContainerUsage(
         name=name,
         cpu_cores=cores,
         memory_bytes=max(int(memory.get("usage") or 0) - idle, 0),

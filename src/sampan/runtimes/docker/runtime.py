@@ -13,15 +13,15 @@ from sampan.api.types.core_v1 import Pod
 from sampan.machinery.clock import Clock
 from sampan.machinery.telemetry.flight_recorder import step_part
 from sampan.runtimes import kernel
-from sampan.runtimes.config import ContainerConfig, Mount, Resources, SandboxConfig, resolv_conf
+from sampan.runtimes.config import ContainerConfig, ContainerResources, Mount, SandboxConfig, resolv_conf
 from sampan.runtimes.contract import (
+    ContainerUsage,
     PodCallback,
     ProcessStream,
     RuntimeFailure,
     RuntimeHandler,
     RuntimeStatus,
     UnknownHandler,
-    Usage,
 )
 from sampan.runtimes.docker import messages
 from sampan.runtimes.docker.client import TIMEOUT_S, DockerClient, DockerError
@@ -117,7 +117,7 @@ class DockerRuntime(EngineRuntime):
             return RuntimeStatus(errors=errors, handlers=handlers, heeds_groups_policy=False)
         return RuntimeStatus(handlers=handlers, heeds_groups_policy=False)
 
-    async def stats(self, pod: Pod) -> Sequence[Usage]:
+    async def stats(self, pod: Pod) -> Sequence[ContainerUsage]:
         return await self._usage.measure_pod(self._table.get(pod.metadata.uid))
 
     # -- sandboxes ---------------------------------------------------------------------------------------------------
@@ -252,7 +252,7 @@ class DockerRuntime(EngineRuntime):
         await self._logs.forget(container.id)
         self._forget_files(container)
 
-    async def update_resources(self, pod: Pod, name: str, resources: Resources) -> None:
+    async def update_resources(self, pod: Pod, name: str, resources: ContainerResources) -> None:
         id = self._find_running_container_id(pod, name)
         await self._client.post(f"/containers/{id}/update", body=messages.build_limits_update(resources))
 

@@ -22,7 +22,7 @@ _HEAD = 8
 Resize = Callable[[int, int], Awaitable[None]]
 _DETACH_KEYS = "ctrl-^,ctrl-\\,ctrl-^,ctrl-\\"
 """The key sequence with which a client detaches. The engine's default would intercept a control key that shells use."""
-_CODE_LOOKS, _PID_LOOKS, _LOOK_AGAIN_S = 500, 200, 0.01
+_MAX_EXIT_CODE_POLLS, _MAX_PID_POLLS, _POLL_INTERVAL_S = 500, 200, 0.01
 _END_S = 10.0
 
 
@@ -152,22 +152,22 @@ class DockerCommands:
     async def _code(self, place: str) -> int:
         """Return the exit code of an exec. The output may end shortly before the engine notices that the process has
         exited, so ask several times."""
-        for _ in range(_CODE_LOOKS):
+        for _ in range(_MAX_EXIT_CODE_POLLS):
             about = await self._client.get(f"{place}/json")
             if not about["Running"]:
                 return int(about["ExitCode"] or 0)
-            await asyncio.sleep(_LOOK_AGAIN_S)
+            await asyncio.sleep(_POLL_INTERVAL_S)
         raise RuntimeFailure("ExecError", "the command is still running, but its output was closed")
 
     async def _kill(self, place: str) -> None:
         """Kill the process of an exec by its pid on this machine, as the engine has no API for that. The pid may become
         known only shortly after the process has produced output."""
         with contextlib.suppress(DockerError, ProcessLookupError, PermissionError):
-            for _ in range(_PID_LOOKS):
+            for _ in range(_MAX_PID_POLLS):
                 about = await self._client.get(f"{place}/json")
                 if about["Running"] and about["Pid"]:
                     os.kill(about["Pid"], signal.SIGKILL)
                     return
                 if about["ExitCode"] is not None:
                     return
-                await asyncio.sleep(_LOOK_AGAIN_S)
+                await asyncio.sleep(_POLL_INTERVAL_S)

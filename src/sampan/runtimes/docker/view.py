@@ -12,7 +12,7 @@ from typing import Any
 
 from sampan.machinery.clock import Clock
 from sampan.runtimes import contract, labels
-from sampan.runtimes.contract import PodCallback, RuntimeFailure, Usage
+from sampan.runtimes.contract import ContainerUsage, PodCallback, RuntimeFailure
 from sampan.runtimes.docker import messages
 from sampan.runtimes.docker.client import DockerClient, DockerError, Query
 from sampan.runtimes.docker.logs import LogCopies
@@ -151,7 +151,7 @@ class DockerUsage:
     def __init__(self, *, client: DockerClient, rates: CpuRates, clock: Clock) -> None:
         self._client, self._rates, self._clock = client, rates, clock
 
-    async def measure_pod(self, pod: ObservedPod | None) -> Sequence[Usage]:
+    async def measure_pod(self, pod: ObservedPod | None) -> Sequence[ContainerUsage]:
         if pod is None or pod.sandbox is None or not pod.sandbox.is_ready:
             return []
         running = [item for item in pod.containers if item.state == contract.RUNNING]
@@ -160,7 +160,7 @@ class DockerUsage:
         pause_processes = 1
         return [pod_usage(used, pid=pod.sandbox.pid, extra_processes=pause_processes), *used]
 
-    async def _measure_container(self, container: ObservedContainer) -> Usage | None:
+    async def _measure_container(self, container: ObservedContainer) -> ContainerUsage | None:
         query = {"stream": "false", "one-shot": "true"}
         try:
             stats = await self._client.get(f"/containers/{container.id}/stats", query)

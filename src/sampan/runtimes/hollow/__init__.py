@@ -4,17 +4,24 @@ Annotations or a stage file define how pods behave (`behaviour`). The state of a
 behaviour and the current time (`container`), so that an idle pod costs a few hundred bytes and no task.
 """
 
-from sampan.runtimes.hollow.behaviour import NO_STAGES, PREFIX, Behaviour, StageError, Stages, read_stages
-from sampan.runtimes.hollow.runtime import AddressRange, HollowRuntime, World
+from sampan.runtimes.hollow.behaviour import (
+    NO_STAGES,
+    PREFIX,
+    ContainerBehaviour,
+    HollowStages,
+    StageError,
+    read_stages,
+)
+from sampan.runtimes.hollow.runtime import AddressRange, HollowRuntime, HollowWorld
 
 __all__ = [
     "NO_STAGES",
     "PREFIX",
     "AddressRange",
-    "Behaviour",
+    "ContainerBehaviour",
     "HollowRuntime",
+    "HollowStages",
+    "HollowWorld",
     "StageError",
-    "Stages",
-    "World",
     "read_stages",
 ]

@@ -39,7 +39,7 @@ class BehaviourError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class DurationRange:
     """A duration or a range of durations."""
 
     least_s: float
@@ -52,27 +52,27 @@ class Span:
         return round(self.least_s + (self.most_s - self.least_s) * part, 3)
 
 
-AT_ONCE = Span(0, 0)
-ENDLESS = Span(FOREVER, FOREVER)
+ZERO_DURATION = DurationRange(0, 0)
+ENDLESS = DurationRange(FOREVER, FOREVER)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Behaviour:
-    pull: Span = AT_ONCE
+class ContainerBehaviour:
+    pull: DurationRange = ZERO_DURATION
     pull_error: str = ""
     """The error of the image pull; empty if it succeeds."""
-    start: Span = AT_ONCE
+    start: DurationRange = ZERO_DURATION
     """The time from the request to start the container until it runs."""
-    ready: Span | None = None
+    ready: DurationRange | None = None
     """The time from running until ready; None means the initial delays of the container's probes."""
-    run: Span | None = None
+    run: DurationRange | None = None
     """The time from running until the container exits; None means the default for its kind, see `run_span`."""
     exit_codes: Sequence[int] = (0,)
     """The exit codes of the first run, the second run and so on; the last one applies to all later runs."""
     reason: str = ""
     """The termination reason; empty means Completed or Error."""
     message: str = ""
-    stop: Span = AT_ONCE
+    stop: DurationRange = ZERO_DURATION
     """The time from the stop signal until the container has exited."""
     stop_exit_code: int = _SIGTERM
     cpu: float = 0.0
@@ -83,17 +83,17 @@ class Behaviour:
         return self.exit_codes[min(attempt, len(self.exit_codes) - 1)]
 
 
-DEFAULT = Behaviour()
+DEFAULT = ContainerBehaviour()
 
 
-def span(text: str) -> Span:
+def span(text: str) -> DurationRange:
     """Parse a duration or a range of durations."""
     least, dots, most = text.strip().partition("..")
     first = _seconds(least)
     last = _seconds(most) if dots else first
     if last < first:
         raise BehaviourError(f"in the range {text!r} the end is before the start")
-    return Span(first, last)
+    return DurationRange(first, last)
 
 
 def _seconds(text: str) -> float:
@@ -144,10 +144,10 @@ _READERS: Mapping[str, Any] = {
     "log": str,
 }
 _FIELDS = {name: "exit_codes" if name == "exit-code" else name.replace("-", "_") for name in _READERS}
-assert set(_FIELDS.values()) == {field.name for field in fields(Behaviour)}
+assert set(_FIELDS.values()) == {field.name for field in fields(ContainerBehaviour)}
 
 
-def override_fields(behaviour: Behaviour, annotations: Mapping[str, str]) -> Behaviour:
+def override_fields(behaviour: ContainerBehaviour, annotations: Mapping[str, str]) -> ContainerBehaviour:
     """Return the behaviour with the fields in `annotations` replaced. The keys are the field names that annotations
     use."""
     values: dict[str, Any] = {}
@@ -159,7 +159,7 @@ def override_fields(behaviour: Behaviour, annotations: Mapping[str, str]) -> Beh
     return replace(behaviour, **values) if values else behaviour
 
 
-def apply_annotations(behaviour: Behaviour, pod: Pod, container: str) -> Behaviour:
+def apply_annotations(behaviour: ContainerBehaviour, pod: Pod, container: str) -> ContainerBehaviour:
     """Return the behaviour with the pod's annotations for the container applied. Invalid annotations are ignored."""
     annotations = pod.metadata.annotations
     if not annotations:
@@ -204,16 +204,16 @@ def _annotation_error(key: str, text: str, containers: Sequence[str]) -> str:
     return ""
 
 
-_JOB_RUN = Span(1, 1)
+_JOB_RUN = DurationRange(1, 1)
 
 
-def run_span(behaviour: Behaviour, pod: Pod, container: Container, *, is_init: bool) -> Span:
+def run_span(behaviour: ContainerBehaviour, pod: Pod, container: Container, *, is_init: bool) -> DurationRange:
     """Return how long the container runs unless it is stopped: 0 seconds for an init container, 1 second for a
     container of a Job, and forever for all other containers, including sidecars."""
     if behaviour.run is not None:
         return behaviour.run
     if is_init:
-        return ENDLESS if is_sidecar(container) else AT_ONCE
+        return ENDLESS if is_sidecar(container) else ZERO_DURATION
     is_of_job = any(owner.kind == "Job" and owner.controller for owner in pod.metadata.ownerReferences)
     return _JOB_RUN if is_of_job and pod.spec.restartPolicy != "Always" else ENDLESS
 
@@ -248,10 +248,10 @@ class HollowStage:
 
 
 @dataclass(frozen=True, slots=True)
-class Stages:
+class HollowStages:
     stages: Sequence[HollowStage] = field(default_factory=tuple)
 
-    def behaviour(self, pod: Pod, container: str) -> Behaviour:
+    def behaviour(self, pod: Pod, container: str) -> ContainerBehaviour:
         effective = DEFAULT
         for stage in self.stages:
             if stage.matches(pod, container):
@@ -259,10 +259,10 @@ class Stages:
         return apply_annotations(effective, pod, container)
 
 
-NO_STAGES = Stages()
+NO_STAGES = HollowStages()
 
 
-def read_stages(path: Path) -> Stages:
+def read_stages(path: Path) -> HollowStages:
     import yaml
 
     try:
@@ -271,7 +271,7 @@ def read_stages(path: Path) -> Stages:
         raise StageError(f"{path}: {error}") from None
     if not isinstance(content, dict) or set(content) != {"stages"} or not isinstance(content["stages"], list):
         raise StageError(f"{path}: want an object with the single field stages, a list")
-    return Stages(tuple(_stage(number, entry) for number, entry in enumerate(content["stages"], 1)))
+    return HollowStages(tuple(_stage(number, entry) for number, entry in enumerate(content["stages"], 1)))
 
 
 def _stage(number: int, entry: Any) -> HollowStage:

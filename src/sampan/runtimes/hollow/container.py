@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from sampan.api.types.core_v1 import Container, ContainerStateTerminated, ContainerStatus, Pod
 from sampan.api.values import times
 from sampan.runtimes.contract import COMPLETED, CREATED, ERROR, EXITED, OOM_KILLED, RUNNING, ContainerReport
-from sampan.runtimes.hollow.behaviour import FOREVER, Behaviour, ready_span, run_span
+from sampan.runtimes.hollow.behaviour import FOREVER, ContainerBehaviour, ready_span, run_span
 
 NAME = "hollow"
 _SIGKILL = 137
@@ -47,7 +47,14 @@ class HollowContainer:
 
 
 def make_container(
-    pod: Pod, container: Container, behaviour: Behaviour, attempt: int, now: float, *, is_init: bool, runs: bool = False
+    pod: Pod,
+    container: Container,
+    behaviour: ContainerBehaviour,
+    attempt: int,
+    now: float,
+    *,
+    is_init: bool,
+    runs: bool = False,
 ) -> HollowContainer:
     """Return a container that is started now, or that is running from now on if `runs` is set."""
     seed = f"{pod.metadata.uid}/{container.name}/{attempt}/"

@@ -1,5 +1,5 @@
-"""The hollow runtime of one node, and the addresses of its pods. A `World` contains the clock, stages and addresses
-that all nodes share."""
+"""The hollow runtime of one node, and the addresses of its pods. A `HollowWorld` contains the clock, stages and
+addresses that all nodes share."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from sampan.api.semantics.pods import all_containers, init_and_main_containers
 from sampan.api.types.core_v1 import Container, ContainerStatus, Pod
 from sampan.api.values import times
 from sampan.machinery.clock import Clock, wall_offset
-from sampan.runtimes.config import ContainerConfig, Resources, SandboxConfig
+from sampan.runtimes.config import ContainerConfig, ContainerResources, SandboxConfig
 from sampan.runtimes.contract import (
-    NOTHING,
+    EMPTY_REPORT,
+    ContainerUsage,
     ImageInfo,
     PodReport,
     ProcessStream,
@@ -25,10 +26,9 @@ from sampan.runtimes.contract import (
     RuntimeFailure,
     RuntimeStatus,
     Unsupported,
-    Usage,
 )
 from sampan.runtimes.hollow import container as containers
-from sampan.runtimes.hollow.behaviour import FOREVER, NO_STAGES, Behaviour, Stages
+from sampan.runtimes.hollow.behaviour import FOREVER, NO_STAGES, ContainerBehaviour, HollowStages
 from sampan.runtimes.hollow.container import NAME, HollowContainer
 
 if TYPE_CHECKING:
@@ -82,9 +82,9 @@ class AddressRange:
 
 
 @dataclass(slots=True, kw_only=True)
-class World:
+class HollowWorld:
     clock: Clock
-    stages: Stages = NO_STAGES
+    stages: HollowStages = NO_STAGES
     addresses: AddressRange = field(default_factory=lambda: AddressRange(POD_RANGE))
     """Addresses for pods of nodes without a pod CIDR."""
     _offset: float = field(init=False)
@@ -99,7 +99,7 @@ class World:
 
 
 @dataclass(slots=True)
-class _Pod:
+class _HollowPod:
     is_sandbox_ready: bool = False
     sandboxes: int = 0
     ip: str = ""
@@ -116,9 +116,9 @@ class HollowRuntime:
 
     __slots__ = ("_addresses", "_booted_at", "_pods", "_world")
 
-    def __init__(self, *, world: World, booted_at: float = 0) -> None:
+    def __init__(self, *, world: HollowWorld, booted_at: float = 0) -> None:
         self._world, self._booted_at = world, booted_at
-        self._pods: dict[str, _Pod] = {}
+        self._pods: dict[str, _HollowPod] = {}
         self._addresses: AddressRange | None = None
 
     def use_pod_cidrs(self, cidrs: Sequence[str]) -> None:
@@ -136,7 +136,7 @@ class HollowRuntime:
         statuses_by_name = {status.name: status for status in statuses if status.containerID.startswith(f"{NAME}://")}
         if not statuses_by_name or pod.metadata.uid in self._pods:
             return
-        state = _Pod(sandboxes=1)
+        state = _HollowPod(sandboxes=1)
         for spec in init_and_main_containers(pod.spec):
             if (status := statuses_by_name.get(spec.name)) is not None:
                 again = self._make_container(pod, spec, status.restartCount, _began_at(status), runs=True)
@@ -152,7 +152,7 @@ class HollowRuntime:
         uid, now = pod.metadata.uid, self._world.now()
         state = self._pods.get(uid)
         if state is None:
-            return NOTHING
+            return EMPTY_REPORT
         images = _images(pod)
         reports, before, change = [], [], FOREVER
         for name, container in state.containers.items():
@@ -176,7 +176,7 @@ class HollowRuntime:
         return list(self._pods)
 
     async def run_sandbox(self, pod: Pod, config: SandboxConfig | None = None) -> None:
-        state = self._pods.setdefault(pod.metadata.uid, _Pod())
+        state = self._pods.setdefault(pod.metadata.uid, _HollowPod())
         if not pod.spec.hostNetwork and not state.ip:
             state.ip = self._range().take()
             if not state.ip:
@@ -239,7 +239,7 @@ class HollowRuntime:
                 assert state is not None
                 del state.containers[name]
 
-    async def update_resources(self, pod: Pod, name: str, resources: Resources) -> None:
+    async def update_resources(self, pod: Pod, name: str, resources: ContainerResources) -> None:
         return
 
     async def exec(
@@ -263,11 +263,11 @@ class HollowRuntime:
         """Return the simulated output of the container."""
         return self._world.stages.behaviour(pod, container).log
 
-    async def stats(self, pod: Pod) -> Sequence[Usage]:
+    async def stats(self, pod: Pod) -> Sequence[ContainerUsage]:
         report = self.pod_report(pod)
         running = [container.name for container in report.containers if container.state == "running"]
-        behaviours: dict[str, Behaviour] = {name: self._world.stages.behaviour(pod, name) for name in running}
-        return [Usage(name, behaviour.cpu, behaviour.memory) for name, behaviour in behaviours.items()]
+        behaviours: dict[str, ContainerBehaviour] = {name: self._world.stages.behaviour(pod, name) for name in running}
+        return [ContainerUsage(name, behaviour.cpu, behaviour.memory) for name, behaviour in behaviours.items()]
 
     def _make_container(
         self, pod: Pod, container: Container, attempt: int, now: float, *, runs: bool = False
@@ -279,7 +279,7 @@ class HollowRuntime:
     def _range(self) -> AddressRange:
         return self._addresses or self._world.addresses
 
-    def _give_back_address(self, pod: _Pod) -> None:
+    def _give_back_address(self, pod: _HollowPod) -> None:
         if pod.ip:
             self._world.addresses.give_back(pod.ip)
             if self._addresses is not None:
@@ -287,7 +287,7 @@ class HollowRuntime:
             pod.ip = ""
 
 
-def _set_aside_containers(state: _Pod, pod: Pod) -> None:
+def _set_aside_containers(state: _HollowPod, pod: Pod) -> None:
     """Set aside the containers that are not current in a new sandbox: init containers, which run again, and failed
     containers."""
     inits = {container.name for container in pod.spec.initContainers}

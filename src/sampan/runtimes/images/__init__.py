@@ -9,6 +9,6 @@ a lock.
 """
 
 from sampan.runtimes.images.reference import BadReference, ImageReference, parse_reference
-from sampan.runtimes.images.store import Image, ImageStore, ImageUnknown
+from sampan.runtimes.images.store import ImageStore, ImageUnknown, StoredImage
 
-__all__ = ["BadReference", "Image", "ImageReference", "ImageStore", "ImageUnknown", "parse_reference"]
+__all__ = ["BadReference", "ImageReference", "ImageStore", "ImageUnknown", "StoredImage", "parse_reference"]

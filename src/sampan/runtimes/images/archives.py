@@ -22,17 +22,17 @@ from sampan.runtimes.images import manifests, tar_reader
 from sampan.runtimes.images.layers import diff_id_of
 from sampan.runtimes.images.manifests import BadImage, ImageDescriptor, Platform
 from sampan.runtimes.images.reference import BadReference, is_digest, parse_reference
-from sampan.runtimes.images.store import Image, ImageStore
+from sampan.runtimes.images.store import ImageStore, StoredImage
 from sampan.runtimes.images.tar_reader import TarEntry, TarReader
-from sampan.runtimes.safe_paths import Root, UnsafePath, opened_root
+from sampan.runtimes.safe_paths import RootDirectory, UnsafePath, opened_root
 
 _NAMES = ("io.containerd.image.name", "org.opencontainers.image.ref.name")
 
 
-def load(store: ImageStore, path: Path, *, now: float, platform: Platform | None = None) -> list[Image]:
+def load(store: ImageStore, path: Path, *, now: float, platform: Platform | None = None) -> list[StoredImage]:
     """Load all images of a file or directory in any of the supported formats. Raise BadImage if there is none."""
     with _open_files(path) as files:
-        loader = _Loader(store, files, platform or manifests.detect_platform(), now)
+        loader = _ImageLoader(store, files, platform or manifests.detect_platform(), now)
         if files.has("index.json"):
             return loader.oci()
         if files.has("manifest.json"):
@@ -42,7 +42,7 @@ def load(store: ImageStore, path: Path, *, now: float, platform: Platform | None
     )
 
 
-class _Files(Protocol):
+class _ImageFiles(Protocol):
     """The files of an image archive or directory by name. Their content is untrusted."""
 
     def has(self, name: str) -> bool: ...
@@ -51,7 +51,7 @@ class _Files(Protocol):
         """Open a regular file. Raise BadImage if it does not exist."""
 
 
-def _read(files: _Files, name: str) -> bytes:
+def _read(files: _ImageFiles, name: str) -> bytes:
     with files.open(name) as file:
         data = file.read(limits.IMAGE_DOCUMENT_BYTES + 1)
     if len(data) > limits.IMAGE_DOCUMENT_BYTES:
@@ -59,8 +59,8 @@ def _read(files: _Files, name: str) -> bytes:
     return data
 
 
-class _Directory:
-    def __init__(self, root: Root) -> None:
+class _DirectoryFiles:
+    def __init__(self, root: RootDirectory) -> None:
         self._root = root
 
     def has(self, name: str) -> bool:
@@ -81,7 +81,7 @@ class _Directory:
             raise BadImage(str(error)) from None
 
 
-class _Archive:
+class _ArchiveFiles:
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
         self._entries: dict[str, TarEntry] = {}
@@ -127,11 +127,11 @@ class _EntryStream:
 
 
 @contextmanager
-def _open_files(path: Path) -> Iterator[_Files]:
+def _open_files(path: Path) -> Iterator[_ImageFiles]:
     try:
         if path.is_dir():
             with opened_root(path) as root:
-                yield _Directory(root)
+                yield _DirectoryFiles(root)
             return
         with open(path, "rb", buffering=0) as file, _decompress(cast(BinaryIO, file)) as stream:
             yield _archive(stream, path)
@@ -141,9 +141,9 @@ def _open_files(path: Path) -> Iterator[_Files]:
         raise BadImage(f"{path}: {error}") from None
 
 
-def _archive(stream: BinaryIO, path: Path) -> _Archive:
+def _archive(stream: BinaryIO, path: Path) -> _ArchiveFiles:
     try:
-        return _Archive(stream)
+        return _ArchiveFiles(stream)
     except BadImage as error:
         raise BadImage(f"{path}: {error}") from None
 
@@ -165,13 +165,13 @@ _PACKED: Mapping[bytes, Callable[[BinaryIO], Any]] = {
 }
 
 
-class _Loader:
-    def __init__(self, store: ImageStore, files: _Files, platform: Platform, now: float) -> None:
+class _ImageLoader:
+    def __init__(self, store: ImageStore, files: _ImageFiles, platform: Platform, now: float) -> None:
         self._store, self._files, self._platform, self._now = store, files, platform, now
 
     # -- OCI ---------------------------------------------------------------------------------------------------------
 
-    def oci(self) -> list[Image]:
+    def oci(self) -> list[StoredImage]:
         index = manifests.read_index(_read(self._files, "index.json"))
         descriptors = [descriptor for descriptor in index.manifests if self._matches_platform(descriptor)]
         if not descriptors:
@@ -186,7 +186,7 @@ class _Loader:
         ours = self._platform
         return platform is None or (platform.architecture, platform.os) in ((ours.architecture, ours.os), ("", ""))
 
-    def _oci_image(self, descriptor: ImageDescriptor) -> Image:
+    def _oci_image(self, descriptor: ImageDescriptor) -> StoredImage:
         digest = self._manifest(descriptor.digest)
         manifest = manifests.read_manifest(self._store.blobs.read(digest))
         for part in (manifest.config, *manifest.layers):
@@ -206,14 +206,14 @@ class _Loader:
 
     # -- docker save -------------------------------------------------------------------------------------------------
 
-    def docker(self) -> list[Image]:
+    def docker(self) -> list[StoredImage]:
         try:
             rows = msgspec.json.decode(_read(self._files, "manifest.json"), type=list[dict[str, Any]])
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise BadImage(f"manifest.json: {error}") from None
         return [self._docker_image(row) for row in rows]
 
-    def _docker_image(self, row: dict[str, Any]) -> Image:
+    def _docker_image(self, row: dict[str, Any]) -> StoredImage:
         config = _read(self._files, str(row.get("Config", "")))
         config_digest = self._store.blobs.put(config)
         names = _strings(row.get("Layers"), "Layers")
@@ -265,7 +265,7 @@ def _names(descriptor: ImageDescriptor) -> Sequence[str]:
     return []
 
 
-def save(store: ImageStore, image: Image, path: Path) -> None:
+def save(store: ImageStore, image: StoredImage, path: Path) -> None:
     """Write an image as an archive in the OCI image layout."""
     name = dict.fromkeys(_NAMES[:1], image.names[0]) if image.names else {}
     described = {

@@ -14,13 +14,13 @@ from typing import IO, Any
 
 from sampan.runtimes.images import manifests
 from sampan.runtimes.images.manifests import detect_platform
-from sampan.runtimes.images.store import Image, ImageStore
+from sampan.runtimes.images.store import ImageStore, StoredImage
 
 _CHUNK = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Blob:
+class ImageBlob:
     media_type: str
     digest: str
     content: bytes | Path
@@ -43,15 +43,15 @@ class Blob:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bundle:
+class ImageBundle:
     name: str
     """The full name including the tag."""
-    manifest: Blob
-    config: Blob
-    layers: Sequence[Blob]
+    manifest: ImageBlob
+    config: ImageBlob
+    layers: Sequence[ImageBlob]
 
 
-def single_layer_bundle(name: str, run: Mapping[str, Any], layer: bytes) -> Bundle:
+def single_layer_bundle(name: str, run: Mapping[str, Any], layer: bytes) -> ImageBundle:
     """Return an image with one layer, which is an uncompressed archive. `run` is its run configuration."""
     about = {
         "architecture": detect_platform().architecture,
@@ -67,7 +67,7 @@ def single_layer_bundle(name: str, run: Mapping[str, Any], layer: bytes) -> Bund
         "config": config.descriptor,
         "layers": [only.descriptor],
     }
-    return Bundle(
+    return ImageBundle(
         name=name,
         manifest=_blob(manifests.OCI_MANIFEST, json.dumps(manifest).encode()),
         config=config,
@@ -75,19 +75,19 @@ def single_layer_bundle(name: str, run: Mapping[str, Any], layer: bytes) -> Bund
     )
 
 
-def bundle_from_store(store: ImageStore, image: Image, name: str) -> Bundle:
+def bundle_from_store(store: ImageStore, image: StoredImage, name: str) -> ImageBundle:
     """Return an image of Sampan's own store."""
     blobs, manifest = store.blobs, store.blobs.read(image.digest)
     kind = manifests.media_type_of(manifest) or manifests.OCI_MANIFEST
     config, *layers = (
-        Blob(media_type=descriptor.media_type, digest=descriptor.digest, content=blobs.path(descriptor.digest))
+        ImageBlob(media_type=descriptor.media_type, digest=descriptor.digest, content=blobs.path(descriptor.digest))
         for descriptor in (image.manifest.config, *image.manifest.layers)
     )
-    whole = Blob(media_type=kind, digest=image.digest, content=manifest)
-    return Bundle(name=name, manifest=whole, config=config, layers=layers)
+    whole = ImageBlob(media_type=kind, digest=image.digest, content=manifest)
+    return ImageBundle(name=name, manifest=whole, config=config, layers=layers)
 
 
-def write_docker_archive(bundle: Bundle, out: IO[bytes]) -> None:
+def write_docker_archive(bundle: ImageBundle, out: IO[bytes]) -> None:
     """Write the image in the format of `docker save`."""
     names = [f"layer-{number}.tar" for number in range(len(bundle.layers))]
     about = json.dumps([{"Config": "config.json", "RepoTags": [bundle.name], "Layers": names}]).encode()
@@ -98,15 +98,15 @@ def write_docker_archive(bundle: Bundle, out: IO[bytes]) -> None:
             _add(archive, name, layer)
 
 
-def _add(archive: tarfile.TarFile, name: str, part: Blob) -> None:
+def _add(archive: tarfile.TarFile, name: str, part: ImageBlob) -> None:
     member = tarfile.TarInfo(name)
     member.size, member.mode = part.size, 0o644
     with part.open() as file:
         archive.addfile(member, file)
 
 
-def _blob(media_type: str, content: bytes) -> Blob:
-    return Blob(media_type=media_type, digest=_digest(content), content=content)
+def _blob(media_type: str, content: bytes) -> ImageBlob:
+    return ImageBlob(media_type=media_type, digest=_digest(content), content=content)
 
 
 def _digest(content: bytes) -> str:

@@ -15,7 +15,7 @@ from sampan.runtimes.images.reference import DEFAULT_REGISTRY, ImageReference
 _HUB = ("index.docker.io", "docker.io", "registry-1.docker.io")
 
 
-class Credentials(NamedTuple):
+class RegistryCredentials(NamedTuple):
     username: str = ""
     password: str = ""
     identity_token: str = ""
@@ -28,13 +28,13 @@ class Credentials(NamedTuple):
 class Keyring:
     """Credentials by registry, or by registry and repository prefix. The longest match is tried first."""
 
-    def __init__(self, rows: Iterable[tuple[str, Credentials]] = ()) -> None:
+    def __init__(self, rows: Iterable[tuple[str, RegistryCredentials]] = ()) -> None:
         self._rows = sorted(rows, key=lambda row: -len(row[0]))
 
     def __bool__(self) -> bool:
         return bool(self._rows)
 
-    def find(self, reference: ImageReference) -> list[Credentials]:
+    def find(self, reference: ImageReference) -> list[RegistryCredentials]:
         """Return the credentials that match an image, in the order in which to try them."""
         return [credentials for pattern, credentials in self._rows if _matches(pattern, reference)]
 
@@ -58,14 +58,14 @@ def read_docker_config(data: bytes) -> Keyring:
     )
 
 
-def _credentials(auth: Mapping[str, Any]) -> Credentials:
+def _credentials(auth: Mapping[str, Any]) -> RegistryCredentials:
     username, password = str(auth.get("username") or ""), str(auth.get("password") or "")
     if packed := auth.get("auth"):
         try:
             username, _, password = base64.b64decode(str(packed), validate=True).decode().partition(":")
         except (binascii.Error, UnicodeDecodeError):
             raise ValueError("this is not a Docker configuration: auth is not base64") from None
-    return Credentials(
+    return RegistryCredentials(
         username, password.rstrip("\0"), str(auth.get("identitytoken") or ""), str(auth.get("registrytoken") or "")
     )
 

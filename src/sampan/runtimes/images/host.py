@@ -26,7 +26,7 @@ from pathlib import Path
 from sampan.runtimes import kernel
 from sampan.runtimes.contract import ImageInfo
 from sampan.runtimes.images import bundles
-from sampan.runtimes.images.bundles import Bundle
+from sampan.runtimes.images.bundles import ImageBundle
 from sampan.runtimes.images.manifests import ImageConfig, RunConfig, detect_platform
 from sampan.runtimes.images.reference import BadReference, parse_reference
 from sampan.runtimes.kernel import UserNamespace
@@ -49,7 +49,7 @@ _ETC = (
     *("ssl/openssl.cnf", "terminfo", "timezone"),
 )
 """Files below /etc that programs use; those that do not exist are skipped."""
-_MOST_FILE = 4 << 20
+_MAX_FILE_BYTES = 4 << 20
 _PASSWD = (
     "root:x:0:0:root:/root:/bin/sh\ndaemon:x:1:1:daemon:/usr/sbin:/usr/sbin/nologin\n"
     "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"
@@ -79,7 +79,7 @@ class HostDirectory:
 
     def list_private_paths(self) -> list[str]:
         """Return the paths in containers where administrators usually keep private files."""
-        return [f"{self.target}/{path}" for path in _PRIVATE_BY_CUSTOM if (self.source / path).is_dir()]
+        return [f"{self.target}/{path}" for path in _PRIVATE_DIRECTORIES if (self.source / path).is_dir()]
 
     @cached_property
     def hiding_layer(self) -> Path:
@@ -113,7 +113,7 @@ def info() -> ImageInfo:
     return ImageInfo(id=ID, names=(f"{NAME}:latest",), is_pinned=True)
 
 
-def bundle(root: HostRoot) -> Bundle:
+def bundle(root: HostRoot) -> ImageBundle:
     """Return the base layer as an image for engines, into which they mount the directories of the machine."""
     run = CONFIG.run
     return bundles.single_layer_bundle(
@@ -154,15 +154,15 @@ def host_root(directory: Path, machine: Path = Path("/")) -> HostRoot:
 
 
 _OTHERS = stat.S_IROTH | stat.S_IXOTH
-_DEPTH, _DEPTH_OF_LOCAL = 2, 4
+_MAX_USR_DEPTH, _MAX_LOCAL_DEPTH = 2, 4
 """How deep below /usr, and in /usr/local with its Python packages, containers can add files. A copy of all directories
 would take seconds, as /usr has about 20,000 of them."""
-_PRIVATE_BY_CUSTOM = ("local/etc", "local/games", "local/src", "src")
+_PRIVATE_DIRECTORIES = ("local/etc", "local/games", "local/src", "src")
 """Directories below /usr in which administrators keep private files, and which programs do not need."""
 
 
 def _list_top_directories(top: Path) -> list[tuple[str, int]]:
-    return sorted(_directories(top, lambda path: _DEPTH_OF_LOCAL if path.startswith("local") else _DEPTH))
+    return sorted(_directories(top, lambda path: _MAX_LOCAL_DEPTH if path.startswith("local") else _MAX_USR_DEPTH))
 
 
 def _directories(top: Path, deepest: Callable[[str], int] = lambda path: 1 << 30) -> Iterator[tuple[str, int]]:
@@ -184,7 +184,7 @@ def _directories(top: Path, deepest: Callable[[str], int] = lambda path: 1 << 30
 
 def _find_private_entries(top: Path) -> Iterator[tuple[str, bool]]:
     """Yield the relative path of each entry to hide, and whether it is a directory."""
-    for path in _PRIVATE_BY_CUSTOM:
+    for path in _PRIVATE_DIRECTORIES:
         if (top / path).is_dir():
             yield path, True
     for parent in ("", *(path for path, _ in _directories(top))):
@@ -270,7 +270,7 @@ def _copy(source: Path, target: Path) -> None:
         target.mkdir(exist_ok=True)
         for name in _list_names_to_copy(source):
             _copy(source / name, target / name)
-    elif stat.S_ISREG(about.st_mode) and about.st_mode & stat.S_IROTH and about.st_size <= _MOST_FILE:
+    elif stat.S_ISREG(about.st_mode) and about.st_mode & stat.S_IROTH and about.st_size <= _MAX_FILE_BYTES:
         shutil.copyfile(source, target, follow_symlinks=False)
         target.chmod(stat.S_IMODE(about.st_mode) & 0o755)
 

@@ -38,14 +38,14 @@ from sampan.runtimes.images import tar_reader
 from sampan.runtimes.images.manifests import BadImage
 from sampan.runtimes.images.reference import is_digest
 from sampan.runtimes.images.tar_reader import TarEntry, TarReader
-from sampan.runtimes.safe_paths import Root, UnsafePath, opened_root, remove_tree
+from sampan.runtimes.safe_paths import RootDirectory, UnsafePath, opened_root, remove_tree
 
 _WHITEOUT, _OPAQUE = ".wh.", ".wh..wh..opq"
 _OPAQUE_ATTRIBUTE, _USER_OPAQUE_ATTRIBUTE = "trusted.overlay.opaque", "user.overlay.opaque"
 """The overlayfs attribute of a directory that hides the directory below it: for root, and for a user namespace."""
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 _CHUNK: Final = 1 << 20
-_MOST_REMEMBERED: Final = 100_000
+_MAX_ENTRIES_IN_MEMORY: Final = 100_000
 """The maximum number of whiteouts in a layer, and of directories whose times are restored. Both are kept in memory."""
 _MACHINE_ERRORS: Final = frozenset(
     {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EMFILE, errno.ENFILE, errno.ENOMEM}
@@ -105,7 +105,7 @@ class LayerStore:
         try:
             scratch.chmod(0o755)
             with _open_uncompressed(blob) as stream, opened_root(scratch) as root:
-                whiteouts = Unpacker(root).unpack(cast(IO[bytes], stream))
+                whiteouts = LayerUnpacker(root).unpack(cast(IO[bytes], stream))
                 while stream.read(_CHUNK):
                     pass  # data after the end of the archive is part of the digest
                 _verify(stream.digest, diff_id)
@@ -196,10 +196,10 @@ def _sync_file_system(directory: Path) -> None:
         os.close(held)
 
 
-class Unpacker:
+class LayerUnpacker:
     """Unpacks an archive into a directory that is not written to concurrently."""
 
-    def __init__(self, root: Root) -> None:
+    def __init__(self, root: RootDirectory) -> None:
         self._root = root
         self._is_privileged = os.geteuid() == 0
         self._is_root = self._is_privileged and not is_in_user_namespace()
@@ -292,7 +292,7 @@ class Unpacker:
             self._attribute(f"/proc/self/fd/{parent}/{name}", key, value)
         if entry.kind != tar_reader.DIRECTORY:
             os.utime(name, (entry.mtime, entry.mtime), dir_fd=parent, follow_symlinks=False)
-        elif len(self._times) < _MOST_REMEMBERED:
+        elif len(self._times) < _MAX_ENTRIES_IN_MEMORY:
             self._times[tuple(parts)] = entry.mtime
 
     def _set_owner(self, parent: int, name: str, entry: TarEntry) -> None:
@@ -313,8 +313,8 @@ class Unpacker:
                 raise
 
     def _whiteout(self, parent: int, name: str, parts: Sequence[str]) -> None:
-        if len(self._whiteouts.removed) + len(self._whiteouts.opaque) >= _MOST_REMEMBERED:
-            raise BadImage(f"the layer removes more than {_MOST_REMEMBERED} files of the layers below it")
+        if len(self._whiteouts.removed) + len(self._whiteouts.opaque) >= _MAX_ENTRIES_IN_MEMORY:
+            raise BadImage(f"the layer removes more than {_MAX_ENTRIES_IN_MEMORY} files of the layers below it")
         where = _to_valid_text("/".join(parts))
         if name == _OPAQUE:
             self._whiteouts.opaque.append(where or ".")
@@ -416,7 +416,7 @@ def _is_linked(directory: int) -> bool:
     return os.fstat(directory).st_nlink > 0
 
 
-class _Hashed(io.RawIOBase):
+class _DigestReader(io.RawIOBase):
     """A stream that computes the digest of what is read. Raise BadImage if it yields more data than is plausible for a
     blob of that size (a decompression bomb)."""
 
@@ -445,7 +445,7 @@ class _Hashed(io.RawIOBase):
 
 
 @contextmanager
-def _open_uncompressed(blob: Path) -> Iterator[_Hashed]:
+def _open_uncompressed(blob: Path) -> Iterator[_DigestReader]:
     """Open the blob as an uncompressed archive."""
     with open(blob, "rb") as file:
         packed = os.fstat(file.fileno()).st_size
@@ -453,20 +453,20 @@ def _open_uncompressed(blob: Path) -> Iterator[_Hashed]:
         file.seek(0)
         if magic.startswith(_GZIP):
             with gzip.GzipFile(fileobj=file) as unpacked:
-                yield _Hashed(cast(IO[bytes], unpacked), packed)
+                yield _DigestReader(cast(IO[bytes], unpacked), packed)
         elif magic == _ZSTD:
-            yield _Hashed(unzstd(file), packed)
+            yield _DigestReader(unzstd(file), packed)
         else:
-            yield _Hashed(file, packed)
+            yield _DigestReader(file, packed)
 
 
-class _Unzstd:
+class _ZstdReader:
     """A zstd stream that raises BadImage for errors of the library."""
 
     def __init__(self, file: IO[bytes]) -> None:
         zstd = zstd_module()
         self._error = (zstd.ZstdError, EOFError)
-        self._stream = zstd.ZstdFile(file, options={zstd.DecompressionParameter.window_log_max: _MOST_WINDOW_LOG})
+        self._stream = zstd.ZstdFile(file, options={zstd.DecompressionParameter.window_log_max: _MAX_WINDOW_LOG})
 
     def read(self, size: int = -1) -> bytes:
         try:
@@ -475,7 +475,7 @@ class _Unzstd:
             raise BadImage(f"the layer cannot be unpacked: {error}") from None
 
 
-_MOST_WINDOW_LOG: Final = 27
+_MAX_WINDOW_LOG: Final = 27
 """The maximum window size as a power of two, 128 MiB, and so the memory needed to decompress zstd; it is the default
 limit of the zstd program."""
 
@@ -486,7 +486,7 @@ def zstd_module() -> ModuleType:
 
 
 def unzstd(file: IO[bytes]) -> IO[bytes]:
-    return cast(IO[bytes], _Unzstd(file))
+    return cast(IO[bytes], _ZstdReader(file))
 
 
 def diff_id_of(blob: Path) -> str:

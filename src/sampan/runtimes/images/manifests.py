@@ -44,7 +44,7 @@ class ImageDescriptor(msgspec.Struct, frozen=True, omit_defaults=True, rename={"
     annotations: dict[str, str] = {}
 
 
-class Index(msgspec.Struct, frozen=True):
+class ImageIndex(msgspec.Struct, frozen=True):
     manifests: list[ImageDescriptor] = []
 
 
@@ -84,8 +84,8 @@ class ImageConfig(msgspec.Struct, frozen=True):
         return self.config or RunConfig()
 
 
-def read_index(data: bytes) -> Index:
-    return _read(data, Index, "an index")
+def read_index(data: bytes) -> ImageIndex:
+    return _read(data, ImageIndex, "an index")
 
 
 def read_manifest(data: bytes) -> ImageManifest:
@@ -137,14 +137,14 @@ def detect_platform() -> Platform:
     return Platform(architecture=_ARCHITECTURES.get(machine, machine), os="linux")
 
 
-def select_manifest(index: Index, platform: Platform) -> ImageDescriptor:
+def select_manifest(index: ImageIndex, platform: Platform) -> ImageDescriptor:
     """Return the manifest for a platform, or else the first one without a platform. Raise BadImage if there is none."""
     descriptor = _select_by_platform(index, platform)
     _check(descriptor)
     return descriptor
 
 
-def _select_by_platform(index: Index, platform: Platform) -> ImageDescriptor:
+def _select_by_platform(index: ImageIndex, platform: Platform) -> ImageDescriptor:
     images = [descriptor for descriptor in index.manifests if descriptor.media_type in MANIFESTS | INDEXES | {""}]
     for descriptor in images:
         candidate = descriptor.platform

@@ -20,7 +20,7 @@ from sampan.runtimes.safe_paths import resolve_inside, walk_tree
 
 log = logging.getLogger(__name__)
 
-_MOST_OPTIONS = 4095
+_MAX_OPTIONS_BYTES = 4095
 """The maximum length in bytes of the options that the kernel accepts for a mount."""
 
 Layers = Callable[[str], Sequence[Path]]
@@ -46,7 +46,7 @@ def mount_overlay(layers: Sequence[Path], upper: Path, work: Path, target: Path)
     options = f"lowerdir={lower},upperdir={upper},workdir={work}"
     if is_in_user_namespace():
         options += ",userxattr"  # the default attributes are those of root of the machine
-    if len(options.encode()) > _MOST_OPTIONS:
+    if len(options.encode()) > _MAX_OPTIONS_BYTES:
         raise RuntimeFailure("CreateContainerError", f"the image has too many layers ({len(layers)})")
     try:
         kernel.mount("overlay", target, "overlay", 0, options)

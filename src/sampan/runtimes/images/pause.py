@@ -15,7 +15,7 @@ import struct
 import tarfile
 
 from sampan.runtimes.images import bundles
-from sampan.runtimes.images.bundles import Bundle
+from sampan.runtimes.images.bundles import ImageBundle
 from sampan.runtimes.images.manifests import detect_platform
 
 NAME = "sampan.local/pause:1"
@@ -76,7 +76,7 @@ def program(architecture: str = "") -> bytes:
     return ident + head + segment + text
 
 
-def bundle(name: str = NAME) -> Bundle:
+def bundle(name: str = NAME) -> ImageBundle:
     return bundles.single_layer_bundle(name, {"Entrypoint": ["/pause"], "User": "65535:65535"}, _layer())
 
 

@@ -11,11 +11,11 @@ from sampan.machinery.clock import Clock
 from sampan.machinery.http.lean_aiohttp import aiohttp
 from sampan.machinery.keyed_locks import KeyedLocks
 from sampan.runtimes.images import manifests
-from sampan.runtimes.images.credentials import Credentials, Keyring
+from sampan.runtimes.images.credentials import Keyring, RegistryCredentials
 from sampan.runtimes.images.manifests import BadImage, ImageDescriptor, ImageManifest, Platform
 from sampan.runtimes.images.reference import ImageReference, is_digest
 from sampan.runtimes.images.registry import RegistryClient, RegistryError
-from sampan.runtimes.images.store import Image, ImageStore
+from sampan.runtimes.images.store import ImageStore, StoredImage
 
 _MAX_CONCURRENT = 3
 _ATTEMPTS = 3
@@ -38,7 +38,7 @@ class PullFailed(Exception):
     """The image cannot be pulled; the message gives the reason."""
 
 
-class Puller:
+class ImagePuller:
     """Pulls images. `async with Puller(…) as puller:` keeps connections open for the duration of the block. Concurrent
     pulls of the same image are serialized, so that its content is fetched once."""
 
@@ -47,7 +47,7 @@ class Puller:
         self._session: aiohttp.ClientSession | None = None
         self._locks = KeyedLocks()
 
-    async def __aenter__(self) -> Puller:
+    async def __aenter__(self) -> ImagePuller:
         import ssl
 
         tls = await asyncio.to_thread(ssl.create_default_context)  # This reads all CA certificates of the machine.
@@ -59,13 +59,13 @@ class Puller:
         if self._session is not None:
             await self._session.close()
 
-    async def pull(self, reference: ImageReference, keyring: Keyring, progress: Progress | None = None) -> Image:
+    async def pull(self, reference: ImageReference, keyring: Keyring, progress: Progress | None = None) -> StoredImage:
         """Pull an image. Raise PullFailed with the errors of all registries and mirrors that were tried."""
         return (await self.pull_with_keyring(reference, keyring, progress))[0]
 
     async def pull_with_keyring(
         self, reference: ImageReference, keyring: Keyring, progress: Progress | None = None
-    ) -> tuple[Image, Credentials | None]:
+    ) -> tuple[StoredImage, RegistryCredentials | None]:
         """Pull an image, and return it with the credentials that were accepted."""
         async with self._locks.held(str(reference)):
             errors = []
@@ -78,13 +78,15 @@ class Puller:
 
     def _list_sources(
         self, reference: ImageReference, keyring: Keyring
-    ) -> list[tuple[RegistryClient, Credentials | None]]:
+    ) -> list[tuple[RegistryClient, RegistryCredentials | None]]:
         mirrors = self._config.mirrors.get(reference.registry, self._config.mirrors.get("*", ()))
-        places: list[tuple[str, Credentials | None]] = [(mirror, None) for mirror in mirrors]
+        places: list[tuple[str, RegistryCredentials | None]] = [(mirror, None) for mirror in mirrors]
         places += [(reference.registry, credentials) for credentials in (*keyring.find(reference), None)]
         return [(self._registry(host, reference, who), who) for host, who in places]
 
-    def _registry(self, place: str, reference: ImageReference, credentials: Credentials | None) -> RegistryClient:
+    def _registry(
+        self, place: str, reference: ImageReference, credentials: RegistryCredentials | None
+    ) -> RegistryClient:
         assert self._session is not None, "enter the puller before using it"
         is_plain = place.startswith("http://")
         host = place.split("://", 1)[-1].rstrip("/")
@@ -97,7 +99,7 @@ class Puller:
             is_plain=is_plain,
         )
 
-    async def _fetch(self, registry: RegistryClient, reference: ImageReference, progress: Progress) -> Image:
+    async def _fetch(self, registry: RegistryClient, reference: ImageReference, progress: Progress) -> StoredImage:
         """Fetch an image from one registry. The registry is contacted even if the image is in the store: its response
         proves that the user may pull the image."""
         version = reference.digest or reference.tag

@@ -8,7 +8,7 @@ from typing import NamedTuple
 DEFAULT_REGISTRY = "docker.io"
 DEFAULT_TAG = "latest"
 _LIBRARY = "library/"
-_LONGEST = 255
+_MAX_REPOSITORY_LENGTH = 255
 _COMPONENT = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
 _REPOSITORY = re.compile(rf"{_COMPONENT}(?:/{_COMPONENT})*")
 _REGISTRY = re.compile(
@@ -50,7 +50,7 @@ def parse_reference(text: str) -> ImageReference:
     registry, repository = _split(name)
     if not _REGISTRY.fullmatch(registry):
         raise BadReference(f"{text!r}: {registry!r} is not the address of a registry")
-    if not _REPOSITORY.fullmatch(repository) or len(repository) > _LONGEST:
+    if not _REPOSITORY.fullmatch(repository) or len(repository) > _MAX_REPOSITORY_LENGTH:
         raise BadReference(f"{text!r}: {repository!r} is not the name of a repository (lower case)")
     return ImageReference(registry, repository, tag or ("" if digest else DEFAULT_TAG), digest)
 

@@ -14,7 +14,7 @@ from yarl import URL
 from sampan.api import limits
 from sampan.machinery.http.lean_aiohttp import aiohttp
 from sampan.runtimes.images import manifests
-from sampan.runtimes.images.credentials import Credentials
+from sampan.runtimes.images.credentials import RegistryCredentials
 from sampan.runtimes.images.manifests import BadImage
 
 _ACCEPT = ", ".join(sorted(manifests.MANIFESTS | manifests.INDEXES))
@@ -45,14 +45,14 @@ class RegistryClient:
         session: aiohttp.ClientSession,
         host: str,
         repository: str,
-        credentials: Credentials | None = None,
+        credentials: RegistryCredentials | None = None,
         is_plain: bool = False,
     ) -> None:
         scheme = "http" if is_plain else "https"
         self._base = f"{scheme}://{_HUB.get(host, host)}/v2/{repository}"
         self._origin = _origin(URL(self._base))
         self._session, self.host, self._repository = session, host, repository
-        self._credentials = credentials or Credentials()
+        self._credentials = credentials or RegistryCredentials()
         self._authorization = ""
 
     async def manifest(self, reference: str) -> bytes:
@@ -197,6 +197,6 @@ def _error_messages(text: str) -> str:
         return " ".join(text.split())[:200]
 
 
-def _basic(credentials: Credentials) -> str:
+def _basic(credentials: RegistryCredentials) -> str:
     pair = f"{credentials.username}:{credentials.password}".encode()
     return f"Basic {base64.b64encode(pair).decode()}"

@@ -125,7 +125,7 @@ class ImageUnknown(KeyError):
         return f"there is no image {self.name!r}"
 
 
-class _Entry(msgspec.Struct):
+class _ImageEntry(msgspec.Struct):
     """The names of one image; the table maps the digests of manifests to entries."""
 
     names: list[str] = []
@@ -135,11 +135,11 @@ class _Entry(msgspec.Struct):
     added: float = 0
 
 
-_Table = dict[str, _Entry]
+_Table = dict[str, _ImageEntry]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Image:
+class StoredImage:
     id: str
     """The digest of the image configuration, which is the image id that other tools show."""
     digest: str
@@ -168,14 +168,14 @@ class ImageStore:
 
     # -- queries -----------------------------------------------------------------------------------------------------
 
-    def list(self) -> list[Image]:
+    def list(self) -> list[StoredImage]:
         return list(self._images(self._read()))
 
-    def get(self, name: str) -> Image:
+    def get(self, name: str) -> StoredImage:
         """Return an image by its name, its digest, its id, or a unique prefix of its id. Raise ImageUnknown if there is
         none."""
         digest = self._digest(name)
-        return self._image(digest, self._read().get(digest, _Entry()))
+        return self._image(digest, self._read().get(digest, _ImageEntry()))
 
     def _digest(self, name: str) -> str:
         """Return the digest of the image's manifest, even if the image itself cannot be read."""
@@ -196,12 +196,12 @@ class ImageStore:
             return False
         return True
 
-    def is_unpacked(self, image: Image) -> bool:
+    def is_unpacked(self, image: StoredImage) -> bool:
         """Whether all layers of the image are unpacked."""
         pairs = zip(image.config.rootfs.diff_ids, image.manifest.layers, strict=False)
         return all(self._layers.is_unpacked(diff_id, blob_digest=layer.digest) for diff_id, layer in pairs)
 
-    def lower_layers(self, image: Image) -> Sequence[Path]:
+    def lower_layers(self, image: StoredImage) -> Sequence[Path]:
         """Return the directories of the image's layers, the lowest first, unpacking them if necessary."""
         diff_ids, layers = image.config.rootfs.diff_ids, image.manifest.layers
         if len(diff_ids) != len(layers):
@@ -213,13 +213,15 @@ class ImageStore:
 
     # -- changes -----------------------------------------------------------------------------------------------------
 
-    def add(self, manifest_digest: str, *, names: Sequence[str] = (), digests: Sequence[str] = (), now: float) -> Image:
+    def add(
+        self, manifest_digest: str, *, names: Sequence[str] = (), digests: Sequence[str] = (), now: float
+    ) -> StoredImage:
         """Add an image whose content is in `blobs`. A name that another image has is moved to this one."""
         self._check(manifest_digest)
         with self._locked_table() as table:
             for other in table.values():
                 other.names = [name for name in other.names if name not in names]
-            entry = table.setdefault(manifest_digest, _Entry(added=now))
+            entry = table.setdefault(manifest_digest, _ImageEntry(added=now))
             entry.names = sorted({*entry.names, *names})
             entry.digests = sorted({*entry.digests, *digests})
         return self._image(manifest_digest, entry)
@@ -250,7 +252,7 @@ class ImageStore:
         with self._locked_table() as table:
             kept = [*table, *(digest for digest in used if self.blobs.has(digest))]
             blobs, layers = set[str](kept), set[str]()
-            for image in self._images({digest: table.get(digest, _Entry()) for digest in kept}):
+            for image in self._images({digest: table.get(digest, _ImageEntry()) for digest in kept}):
                 parts = (image.manifest.config, *image.manifest.layers)
                 blobs |= {image.digest, *(part.digest for part in parts)}
                 layers |= set(image.config.rootfs.diff_ids)
@@ -259,9 +261,9 @@ class ImageStore:
 
     # -- internals ---------------------------------------------------------------------------------------------------
 
-    def _image(self, digest: str, entry: _Entry) -> Image:
+    def _image(self, digest: str, entry: _ImageEntry) -> StoredImage:
         manifest = read_manifest(self.blobs.read(digest))
-        return Image(
+        return StoredImage(
             id=manifest.config.digest,
             digest=digest,
             names=entry.names,
@@ -272,7 +274,7 @@ class ImageStore:
             manifest=manifest,
         )
 
-    def _images(self, table: _Table) -> Iterator[Image]:
+    def _images(self, table: _Table) -> Iterator[StoredImage]:
         """Yield the images of a table. An unreadable image, which an earlier version may have added, is logged and
         skipped."""
         for digest, entry in table.items():
@@ -292,7 +294,7 @@ class ImageStore:
             if not self.blobs.has(layer.digest):
                 raise BadImage(f"layer {layer.digest} is missing")
 
-    def _find_by_id(self, table: _Table, text: str) -> Image | None:
+    def _find_by_id(self, table: _Table, text: str) -> StoredImage | None:
         part = text.removeprefix("sha256:")
         if len(part) < 4 or not all(letter in "0123456789abcdef" for letter in part):
             return None
@@ -327,7 +329,7 @@ class ImageStore:
         os.replace(file.name, self._file)
 
 
-def _matches_reference(digest: str, entry: _Entry, reference: ImageReference) -> bool:
+def _matches_reference(digest: str, entry: _ImageEntry, reference: ImageReference) -> bool:
     if not reference.digest:
         return str(reference) in entry.names
     if reference.digest == digest:

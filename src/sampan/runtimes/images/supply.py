@@ -9,7 +9,7 @@ from pathlib import Path
 
 from sampan.runtimes.config import Mount
 from sampan.runtimes.images import bundles, host
-from sampan.runtimes.images.bundles import Bundle
+from sampan.runtimes.images.bundles import ImageBundle
 from sampan.runtimes.images.reference import BadReference, parse_reference
 from sampan.runtimes.images.store import ImageStore, ImageUnknown
 
@@ -28,7 +28,7 @@ class ImageSupply:
                 self._host = host.host_root(self._directory / "host")
             return self._host
 
-    def find(self, name: str) -> Bundle | None:
+    def find(self, name: str) -> ImageBundle | None:
         if host.is_host(name):
             return host.bundle(self.host())
         if self._store is None:

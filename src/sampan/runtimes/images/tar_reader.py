@@ -30,8 +30,8 @@ REGULAR, HARD_LINK, SYMBOLIC_LINK, CHARACTER_DEVICE, BLOCK_DEVICE, DIRECTORY, FI
 )
 _LONG_NAME, _LONG_LINK, _PAX, _SOLARIS_PAX, _GLOBAL_PAX, _GNU_SPARSE = b"L", b"K", b"x", b"X", b"g", b"S"
 _EXTENDED: Final = frozenset({_LONG_NAME, _LONG_LINK, _PAX, _SOLARIS_PAX, _GLOBAL_PAX})
-_WITHOUT_DATA: Final = frozenset({HARD_LINK, SYMBOLIC_LINK, CHARACTER_DEVICE, BLOCK_DEVICE, DIRECTORY, FIFO})
-_MOST_EXTENDED_IN_A_ROW: Final = 16
+_KINDS_WITHOUT_DATA: Final = frozenset({HARD_LINK, SYMBOLIC_LINK, CHARACTER_DEVICE, BLOCK_DEVICE, DIRECTORY, FIFO})
+_MAX_EXTENDED_HEADERS: Final = 16
 _XATTR: Final = "SCHILY.xattr."
 _OCTAL: Final = re.compile(rb"[0-7]*")
 _SECONDS: Final = re.compile(r"-?[0-9]{1,20}(\.[0-9]{0,20})?", re.ASCII)
@@ -63,7 +63,7 @@ class TarEntry(msgspec.Struct):
     """The position of the data in the archive."""
 
 
-class _Pax(msgspec.Struct):
+class _PaxHeaders(msgspec.Struct):
     """The values of extended headers, which apply to the next entry."""
 
     path: str | None = None
@@ -107,8 +107,8 @@ class TarReader:
     # -- headers -----------------------------------------------------------------------------------------------------
 
     def _read_entry(self) -> TarEntry | None:
-        pax = _Pax()
-        for _ in range(_MOST_EXTENDED_IN_A_ROW + 1):
+        pax = _PaxHeaders()
+        for _ in range(_MAX_EXTENDED_HEADERS + 1):
             self._skip(self._left + self._padding)
             self._left = self._padding = 0
             block = self._header()
@@ -148,7 +148,7 @@ class TarReader:
         self._skip(-size % BLOCK)
         return content
 
-    def _tar_entry(self, block: bytes, pax: _Pax) -> TarEntry:
+    def _tar_entry(self, block: bytes, pax: _PaxHeaders) -> TarEntry:
         kind, values = block[156:157], pax.values
         entry = TarEntry(
             name=pax.path if pax.path is not None else _name(block),
@@ -167,7 +167,7 @@ class TarReader:
             entry.kind = DIRECTORY
         _check_path(entry.name)
         _check_path(entry.link_name)
-        if entry.kind in _WITHOUT_DATA:
+        if entry.kind in _KINDS_WITHOUT_DATA:
             entry.size = 0
         entry.stored = entry.size
         self._left, self._padding = entry.stored, -entry.stored % BLOCK
@@ -196,7 +196,7 @@ class TarReader:
             has_more = more[504]
         entry.extents = _extents(numbers, entry)
 
-    def _pax_sparse(self, pax: _Pax, entry: TarEntry) -> None:
+    def _pax_sparse(self, pax: _PaxHeaders, entry: TarEntry) -> None:
         """Read the sparse map of the PAX formats 0.0 (pairs of records), 0.1 (one record) and 1.0 (before the data)."""
         values, numbers = pax.values, pax.sparse
         if entry.kind != REGULAR:
@@ -248,7 +248,7 @@ class TarReader:
             size -= len(self._read_exactly(min(size, _PIECE)))
 
 
-def _read_pax(content: bytes, pax: _Pax) -> None:
+def _read_pax(content: bytes, pax: _PaxHeaders) -> None:
     """Parse records of the form `LENGTH KEY=VALUE\\n`, where LENGTH is that of the whole record."""
     at = 0
     while at < len(content) and content[at]:
@@ -264,7 +264,7 @@ def _read_pax(content: bytes, pax: _Pax) -> None:
         at = end
 
 
-def _apply_pax_record(pax: _Pax, key: str, value: bytes) -> None:
+def _apply_pax_record(pax: _PaxHeaders, key: str, value: bytes) -> None:
     if key == "path":
         pax.path = _text(value, is_whole=True)
     elif key == "linkpath":

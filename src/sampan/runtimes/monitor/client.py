@@ -18,7 +18,7 @@ from sampan.runtimes.monitor.__main__ import LOG, SOCKET
 from sampan.runtimes.monitor.protocol import MonitorFrames
 
 _READ = 256 << 10
-_PATIENCE_S = 30.0
+_RESPONSE_TIMEOUT_S = 30.0
 
 Ended = Callable[[dict[str, Any]], None]
 """A callback for the exit of a process; its argument has the keys id, pid, code and finished_at."""
@@ -93,7 +93,7 @@ class MonitorClient:
         reader, writer = await self._connect()
         try:
             writer.write(protocol.message(request))
-            async with asyncio.timeout(_PATIENCE_S):
+            async with asyncio.timeout(_RESPONSE_TIMEOUT_S):
                 async for _, content in _frames(reader):
                     return _check_response(json.loads(content))
         except (TimeoutError, OSError) as error:

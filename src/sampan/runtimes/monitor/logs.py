@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Iterator
 
-_LONGEST = 16 << 10
+_MAX_LINE_BYTES = 16 << 10
 _NAMES = {1: b"stdout", 2: b"stderr"}
 
 
@@ -51,11 +51,11 @@ class LogWriter:
         done = 0
         while True:
             end = kept.find(b"\n", done)
-            if end < 0 and len(kept) - done < _LONGEST:
+            if end < 0 and len(kept) - done < _MAX_LINE_BYTES:
                 break
-            if end < 0 or end - done > _LONGEST:
-                yield _line(channel, b"P", kept[done : done + _LONGEST])
-                done += _LONGEST
+            if end < 0 or end - done > _MAX_LINE_BYTES:
+                yield _line(channel, b"P", kept[done : done + _MAX_LINE_BYTES])
+                done += _MAX_LINE_BYTES
                 continue
             yield _line(channel, b"F", kept[done:end])
             done = end + 1

@@ -20,7 +20,7 @@ from sampan.runtimes.monitor.logs import LogWriter
 from sampan.runtimes.monitor.protocol import STDERR, STDOUT
 
 _READ = 64 << 10
-_MOST_INPUT = 1 << 20
+_MAX_BUFFERED_INPUT_BYTES = 1 << 20
 """The buffered input in bytes above which the monitor stops reading from clients that send input."""
 
 Listener = Callable[[int, bytes], None]
@@ -237,7 +237,7 @@ class MonitoredProcess:
     @property
     def is_full(self) -> bool:
         """Whether the process has so much buffered input that clients must be paused."""
-        return self.input is not None and len(self._waiting) > _MOST_INPUT
+        return self.input is not None and len(self._waiting) > _MAX_BUFFERED_INPUT_BYTES
 
     def resize(self, width: int, height: int) -> None:
         if self._has_tty and self.input is not None:

@@ -8,7 +8,7 @@ from typing import Any
 
 JSON, STDOUT, STDERR, STDIN, END_OF_STDIN, RESIZE = range(6)
 HEAD = struct.Struct(">IB")
-MOST = 4 << 20
+MAX_FRAME_BYTES = 4 << 20
 """The maximum size of a frame in bytes."""
 
 
@@ -35,7 +35,7 @@ class MonitorFrames:
         frames = []
         while len(self._data) >= HEAD.size:
             size, kind = HEAD.unpack_from(self._data)
-            if size > MOST:
+            if size > MAX_FRAME_BYTES:
                 raise BadMonitorFrame(f"a frame of {size} bytes")
             end = HEAD.size + size
             if len(self._data) < end:

@@ -19,9 +19,9 @@ from sampan.runtimes.monitor.process import MonitoredProcess, StartFailed
 from sampan.runtimes.monitor.protocol import MonitorFrames
 
 _PR_SET_CHILD_SUBREAPER = 36
-_MOST_UNSENT = 8 << 20
+_MAX_UNSENT_BYTES = 8 << 20
 """The unsent bytes after which a client that does not read is disconnected, so that it does not block a container."""
-_MUCH_UNSENT = 1 << 20
+_PAUSE_THRESHOLD_BYTES = 1 << 20
 """The unsent bytes above which the output of a process that runs only for this client is not read."""
 
 
@@ -161,7 +161,7 @@ class Monitor:
 
     def _send(self, client: ConnectedClient, data: bytes) -> None:
         client.unsent += data
-        if len(client.unsent) > _MOST_UNSENT:
+        if len(client.unsent) > _MAX_UNSENT_BYTES:
             return self._drop(client)
         self._flush(client)
 
@@ -386,7 +386,7 @@ class Monitor:
 
 
 def _is_slow(client: ConnectedClient) -> bool:
-    return client.kills_at_end and len(client.unsent) > _MUCH_UNSENT
+    return client.kills_at_end and len(client.unsent) > _PAUSE_THRESHOLD_BYTES
 
 
 def _has_more(file: int) -> bool:

@@ -26,7 +26,7 @@ _HIDING = (
 )
 """The prefix of a command that runs a program in a mount namespace without cgroup v2, which leaves the mounts of other
 processes unchanged."""
-_PATIENCE_S = 60.0
+_COMMAND_TIMEOUT_S = 60.0
 
 
 def find_programs() -> dict[str, str]:
@@ -78,9 +78,9 @@ class OciBinary:
 
     async def _run(self, argv: Sequence[str]) -> str:
         try:
-            result = await programs.run(*argv, timeout_s=_PATIENCE_S)
+            result = await programs.run(*argv, timeout_s=_COMMAND_TIMEOUT_S)
         except TimeoutError:
-            raise RuntimeFailure("RuntimeError", f"{argv[0]} did not exit within {_PATIENCE_S:g} s") from None
+            raise RuntimeFailure("RuntimeError", f"{argv[0]} did not exit within {_COMMAND_TIMEOUT_S:g} s") from None
         except OSError as error:
             raise RuntimeFailure("RuntimeError", f"{argv[0]}: {error.strerror}") from None
         if result.code:

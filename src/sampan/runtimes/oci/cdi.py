@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 DIRECTORIES = (Path("/etc/cdi"), Path("/var/run/cdi"))
 """Directories with CDI specifications in ascending order of priority."""
 _HOOKS = ("prestart", "createRuntime", "createContainer", "startContainer", "poststart", "poststop")
-_MOST_BYTES = 4 << 20
+_MAX_SPEC_BYTES = 4 << 20
 """The maximum size of a specification file."""
 
 Edits = Mapping[str, Any]
@@ -87,7 +87,7 @@ def _read(file: Path, rank: int) -> Iterator[tuple[str, CdiDevice]]:
 def _decode_file(file: Path) -> dict[str, Any]:
     if file.suffix not in (".json", ".yaml", ".yml"):
         return {}
-    content = read_file(file.resolve(), _MOST_BYTES)
+    content = read_file(file.resolve(), _MAX_SPEC_BYTES)
     if file.suffix == ".json":
         document: dict[str, Any] = msgspec.json.decode(content)
     else:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sampan.machinery.clock import Clock
-from sampan.runtimes.contract import Usage
+from sampan.runtimes.contract import ContainerUsage
 from sampan.runtimes.images.mounts import measure_writable_layers
 from sampan.runtimes.records import ContainerRecord
 from sampan.runtimes.usage import CpuRates
@@ -115,13 +115,13 @@ class OciUsage:
     def __init__(self, *, clock: Clock) -> None:
         self._clock, self._rates = clock, CpuRates()
 
-    def measure_container(self, record: ContainerRecord, directory: Path) -> Usage:
+    def measure_container(self, record: ContainerRecord, directory: Path) -> ContainerUsage:
         """Return the usage of a container. `directory` is the directory of the container. The call blocks, so run it in
         a thread.
         """
         used = usage(record.cgroup)
         size, inodes = measure_writable_layers(directory)
-        return Usage(
+        return ContainerUsage(
             name=record.name,
             cpu_cores=self._rates.rate(record.id, used.cpu_s, self._clock.monotonic()),
             memory_bytes=used.memory_bytes,

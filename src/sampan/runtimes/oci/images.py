@@ -11,21 +11,21 @@ from pathlib import Path
 
 from sampan.runtimes.config import ContainerConfig
 from sampan.runtimes.contract import ImageInfo, PullResult, RuntimeFailure
-from sampan.runtimes.images import BadReference, Image, ImageStore, ImageUnknown, host, parse_reference
+from sampan.runtimes.images import BadReference, ImageStore, ImageUnknown, StoredImage, host, parse_reference
 from sampan.runtimes.images.credentials import Keyring
 from sampan.runtimes.images.manifests import BadImage, RunConfig
 from sampan.runtimes.images.mounts import mount_host, mount_image_volumes, mount_layers
-from sampan.runtimes.images.pull import Puller, PullFailed
+from sampan.runtimes.images.pull import ImagePuller, PullFailed
 from sampan.runtimes.images.supply import ImageSupply
 from sampan.runtimes.records import ContainerRecord
 
-_UNPACKED_AT_A_TIME = 2
+_MAX_PARALLEL_UNPACKS = 2
 
 
 class OciImages:
-    def __init__(self, *, store: ImageStore, supply: ImageSupply, puller: Puller | None) -> None:
+    def __init__(self, *, store: ImageStore, supply: ImageSupply, puller: ImagePuller | None) -> None:
         self._store, self._supply, self._puller = store, supply, puller
-        self._unpacking = asyncio.Semaphore(_UNPACKED_AT_A_TIME)
+        self._unpacking = asyncio.Semaphore(_MAX_PARALLEL_UNPACKS)
 
     def get(self, name: str) -> ImageInfo | None:
         if host.is_host(name):
@@ -105,7 +105,7 @@ class OciImages:
         return replace(config, mounts=mount_image_volumes(config.mounts, directory, layers))
 
 
-def _info(image: Image) -> ImageInfo:
+def _info(image: StoredImage) -> ImageInfo:
     run = image.config.run
     return ImageInfo(
         id=image.id,

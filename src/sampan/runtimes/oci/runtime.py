@@ -18,8 +18,9 @@ from sampan.machinery.linux.user_namespace import is_group_mapped
 from sampan.machinery.telemetry.flight_recorder import step_part
 from sampan.machinery.worker_thread import run_in_thread
 from sampan.runtimes import contract, kernel
-from sampan.runtimes.config import ContainerConfig, Resources, SandboxConfig, Security, resolv_conf
+from sampan.runtimes.config import ContainerConfig, ContainerResources, ContainerSecurity, SandboxConfig, resolv_conf
 from sampan.runtimes.contract import (
+    ContainerUsage,
     ImageInfo,
     PodCallback,
     ProcessStream,
@@ -28,13 +29,12 @@ from sampan.runtimes.contract import (
     RuntimeHandler,
     RuntimeStatus,
     UnknownHandler,
-    Usage,
 )
 from sampan.runtimes.images import ImageStore, ImageUnknown
 from sampan.runtimes.images.credentials import Keyring
 from sampan.runtimes.images.manifests import BadImage, RunConfig
 from sampan.runtimes.images.mounts import unmount_all
-from sampan.runtimes.images.pull import Puller
+from sampan.runtimes.images.pull import ImagePuller
 from sampan.runtimes.images.supply import ImageSupply
 from sampan.runtimes.monitor.client import MonitorError
 from sampan.runtimes.monitored import MonitoredRuntime
@@ -68,7 +68,7 @@ class OciRuntime(MonitoredRuntime):
         programs: Mapping[str, str],
         clock: Clock,
         on_pod_change: PodCallback,
-        puller: Puller | None = None,
+        puller: ImagePuller | None = None,
         node_network: Path | None = None,
     ) -> None:
         """`node_network` is the network namespace of the node, if that is not the one of this process."""
@@ -102,7 +102,7 @@ class OciRuntime(MonitoredRuntime):
         ]
         return RuntimeStatus(handlers=handlers, heeds_groups_policy=True)
 
-    async def stats(self, pod: Pod) -> Sequence[Usage]:
+    async def stats(self, pod: Pod) -> Sequence[ContainerUsage]:
         uid = pod.metadata.uid
         state = self._pods.get(uid)
         if state is None or not (records := list(state.list_running_containers())):
@@ -202,7 +202,7 @@ class OciRuntime(MonitoredRuntime):
             record.stop_signal = config.stop_signal or image.stop_signal
             config = await run_in_thread(self._images.mount_volumes, record, config, directory)
         if not self._has_cgroups:
-            config = replace(config, resources=Resources(oom_score_adjust=config.resources.oom_score_adjust))
+            config = replace(config, resources=ContainerResources(oom_score_adjust=config.resources.oom_score_adjust))
         around = await run_in_thread(self._collect_spec_inputs, pod, record, config, image, root)
         spec = container_spec(_drop_rejected_settings(config), pod.config, image, around)
         if config.cdi_devices:
@@ -270,9 +270,9 @@ class OciRuntime(MonitoredRuntime):
             paths["pid"] = ""
         return paths
 
-    async def update_resources(self, pod: Pod, name: str, resources: Resources) -> None:
+    async def update_resources(self, pod: Pod, name: str, resources: ContainerResources) -> None:
         state, record = self._find_running_container(pod, name)
-        value = linux_resources(resources, Security())
+        value = linux_resources(resources, ContainerSecurity())
         del value["devices"]
         path = self._records.container(state.sandbox.uid, record.id) / "resources.json"
         path.write_bytes(msgspec.json.encode(value))

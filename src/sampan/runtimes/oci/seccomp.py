@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from sampan.runtimes.images.manifests import detect_platform
 
-_ALWAYS: Final = """
+_ALLOWED_SYSCALLS_TEXT: Final = """
     accept accept4 access adjtimex alarm bind brk cachestat capget capset chdir chmod chown chown32
     clock_adjtime clock_adjtime64 clock_getres clock_getres_time64 clock_gettime clock_gettime64 clock_nanosleep
     clock_nanosleep_time64 close close_range connect copy_file_range creat dup dup2 dup3 epoll_create
@@ -52,8 +52,8 @@ _ALWAYS: Final = """
     ugetrlimit umask uname unlink unlinkat utime utimensat utimensat_time64 utimes vfork vmsplice wait4 waitid
     waitpid write writev
 """
-ALWAYS: Final = tuple(_ALWAYS.split())
-BY_CAPABILITY: Final = {
+ALLOWED_SYSCALLS: Final = tuple(_ALLOWED_SYSCALLS_TEXT.split())
+SYSCALLS_BY_CAPABILITY: Final = {
     "SYS_ADMIN": (
         *("bpf", "clone", "clone3", "fanotify_init", "fsconfig", "fsmount", "fsopen", "fspick", "listmount"),
         *("lookup_dcookie", "mount", "mount_setattr", "move_mount", "open_tree", "open_tree_attr", "perf_event_open"),
@@ -74,7 +74,7 @@ BY_CAPABILITY: Final = {
     "BPF": ("bpf",),
     "PERFMON": ("perf_event_open",),
 }
-BY_ARCHITECTURE: Final = {
+SYSCALLS_BY_ARCHITECTURE: Final = {
     "amd64": ("arch_prctl", "modify_ldt"),
     "arm64": ("arm_fadvise64_64", "arm_sync_file_range", "breakpoint", "cacheflush", "set_tls", "sync_file_range2"),
 }
@@ -95,9 +95,9 @@ def default_profile(capabilities: Collection[str], architecture: str = "") -> di
     capability. The kernel requires that capability anyway in the initial user namespace, but not in a user namespace
     created by the caller."""
     machine = architecture or detect_platform().architecture
-    names = {*ALWAYS, *BY_ARCHITECTURE.get(machine, ())}
+    names = {*ALLOWED_SYSCALLS, *SYSCALLS_BY_ARCHITECTURE.get(machine, ())}
     for capability in capabilities:
-        names |= set(BY_CAPABILITY.get(capability, ()))
+        names |= set(SYSCALLS_BY_CAPABILITY.get(capability, ()))
     rules = [_allow_syscalls(*sorted(names)), _allow_syscalls("socket", index=0, op="SCMP_CMP_NE", value=_AF_VSOCK)]
     rules += [
         _allow_syscalls("personality", index=0, op="SCMP_CMP_EQ", value=personality) for personality in _PERSONALITIES

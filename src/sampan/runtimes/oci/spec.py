@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sampan.runtimes.config import ContainerConfig, Device, Mount, Resources, SandboxConfig, Security
+from sampan.runtimes.config import ContainerConfig, ContainerResources, ContainerSecurity, Device, Mount, SandboxConfig
 from sampan.runtimes.contract import ContainerUser
 from sampan.runtimes.images.host import PATH
 from sampan.runtimes.images.manifests import RunConfig
@@ -128,7 +128,7 @@ def user(spec: Mapping[str, Any]) -> ContainerUser:
     return ContainerUser(account["uid"], account["gid"], tuple(account["additionalGids"]))
 
 
-def _capabilities(security: Security, around: SpecInputs) -> list[str]:
+def _capabilities(security: ContainerSecurity, around: SpecInputs) -> list[str]:
     return effective_capabilities(
         security.added,
         security.dropped,
@@ -203,7 +203,9 @@ def _root_propagation(mounts: Sequence[Mount]) -> str:
     return "rshared" if "rshared" in modes else "rslave" if "rslave" in modes else "rprivate"
 
 
-def linux_resources(limits: Resources, security: Security, devices: Sequence[Device] = ()) -> dict[str, Any]:
+def linux_resources(
+    limits: ContainerResources, security: ContainerSecurity, devices: Sequence[Device] = ()
+) -> dict[str, Any]:
     rules: list[dict[str, Any]] = [{"allow": security.is_privileged, "access": "rwm"}]
     if not security.is_privileged:
         rules += [{"allow": True, "type": "c", "access": "m"}, {"allow": True, "type": "b", "access": "m"}]
@@ -222,7 +224,7 @@ def linux_resources(limits: Resources, security: Security, devices: Sequence[Dev
     return result
 
 
-def _cpu(limits: Resources) -> dict[str, Any]:
+def _cpu(limits: ContainerResources) -> dict[str, Any]:
     cpu: dict[str, Any] = {}
     if limits.cpu_shares:
         cpu["shares"] = limits.cpu_shares

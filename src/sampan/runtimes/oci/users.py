@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sampan.api import limits
-from sampan.runtimes.config import Security
+from sampan.runtimes.config import ContainerSecurity
 from sampan.runtimes.contract import RuntimeFailure
-from sampan.runtimes.safe_paths import Root, UnsafePath, opened_root
+from sampan.runtimes.safe_paths import RootDirectory, UnsafePath, opened_root
 from sampan.runtimes.users import BadUser, ImageUser, parse_id, parse_user
 
 _CREATE_FAILED, _CONFIG_FAILED = "CreateContainerError", "CreateContainerConfigError"
@@ -24,7 +24,7 @@ class ContainerIdentity:
     home: str = ""
 
 
-def identity(security: Security, image_user: str, root: Path) -> ContainerIdentity:
+def identity(security: ContainerSecurity, image_user: str, root: Path) -> ContainerIdentity:
     """Return the user that the pod sets, or else the image's user. Raise RuntimeFailure if the name is unknown, if the
     files of the image cannot be read safely, or if the user is root and the pod forbids that."""
     try:
@@ -37,7 +37,7 @@ def identity(security: Security, image_user: str, root: Path) -> ContainerIdenti
     return account
 
 
-def _identity(security: Security, image_user: str, root: Root) -> ContainerIdentity:
+def _identity(security: ContainerSecurity, image_user: str, root: RootDirectory) -> ContainerIdentity:
     if security.user is not None:
         user = ImageUser(str(security.user), security.user)
     else:
@@ -61,7 +61,7 @@ def _identity(security: Security, image_user: str, root: Root) -> ContainerIdent
     return ContainerIdentity(uid, gid, tuple(dict.fromkeys(groups)), home or "/")
 
 
-def _group(root: Root, name: str) -> int:
+def _group(root: RootDirectory, name: str) -> int:
     number = parse_id(name)
     if number is not None:
         return number
@@ -71,7 +71,7 @@ def _group(root: Root, name: str) -> int:
     raise RuntimeFailure(_CREATE_FAILED, f"unable to find group {name}: no matching entries in group file")
 
 
-def _memberships(root: Root, user: str) -> list[int]:
+def _memberships(root: RootDirectory, user: str) -> list[int]:
     rows = [row for row in _rows(root, "etc/group", 4) if user in row[3].split(",")]
     return [_id(row[2]) for row in rows]
 
@@ -96,7 +96,7 @@ def _id(text: str) -> int:
     return value
 
 
-def _rows(root: Root, path: str, fields: int) -> list[list[str]]:
+def _rows(root: RootDirectory, path: str, fields: int) -> list[list[str]]:
     """Return the lines of the file with at least that many fields; a missing file has none. Raise UnsafePath if the
     file is not a regular file or is too large."""
     try:

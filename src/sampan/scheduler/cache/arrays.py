@@ -32,7 +32,7 @@ def grow_array(array: NDArray[A], size: int, fill: Any = 0) -> NDArray[A]:
     return larger
 
 
-_MOST = 8192
+_MAX_CHANGES = 8192
 
 
 class ChangeLog:
@@ -47,9 +47,9 @@ class ChangeLog:
 
     def note(self, row: int) -> None:
         self._rows.append(row)
-        if len(self._rows) > _MOST:
-            del self._rows[: _MOST // 2]
-            self._base += _MOST // 2
+        if len(self._rows) > _MAX_CHANGES:
+            del self._rows[: _MAX_CHANGES // 2]
+            self._base += _MAX_CHANGES // 2
 
     def forget(self) -> None:
         """Drop all entries, so that every reader has to treat all rows as changed."""

@@ -23,7 +23,7 @@ from sampan.scheduler.cache.taints import TaintSets
 
 _FIRST_SIZE = 64
 _AMOUNTS = (CPU, MEMORY, EPHEMERAL_STORAGE, PODS)
-CPU_AT, MEMORY_AT, STORAGE_AT, PODS_AT = range(4)
+CPU_INDEX, MEMORY_INDEX, STORAGE_INDEX, PODS_INDEX = range(4)
 """The indexes in `allocatable` and `requested` of the resources that every node has."""
 
 
@@ -212,7 +212,7 @@ class NodeTable:
         requested = self.requested
         for at, amount in items:
             requested[at, row] += sign * amount
-        requested[PODS_AT, row] += sign
+        requested[PODS_INDEX, row] += sign
         cpu, memory = signature.nonzero
         self.nonzero[0, row] += sign * cpu
         self.nonzero[1, row] += sign * memory

@@ -19,7 +19,7 @@ from sampan.scheduler.cache.label_columns import MISSING, LabelColumn
 from sampan.scheduler.cache.label_groups import AffinityTerm, LabelGroup, PodClass, PodSelector
 from sampan.scheduler.cache.pod_info import PodInfo, PodInfoTable
 
-_MOST_RETAINED = 1024
+_MAX_CACHED_TALLIES = 1024
 
 
 class PodTally:
@@ -117,7 +117,7 @@ def buckets_of(group: LabelGroup) -> Iterator[Bucket]:
             yield (namespace, key, value)
 
 
-class Buckets(Generic[T]):
+class OrderedBuckets(Generic[T]):
     """Items by bucket, without duplicates and in the order of insertion."""
 
     def __init__(self) -> None:
@@ -145,11 +145,11 @@ class PodCounts:
         self._pods, self._size = pods, size
         self.namespace_labels: dict[str, Mapping[str, str]] = {}
         self._tallies: WeakValueDictionary[PodClass, PodTally] = WeakValueDictionary()
-        self._classes: Buckets[PodClass] = Buckets()
+        self._classes: OrderedBuckets[PodClass] = OrderedBuckets()
         """The classes of pods that are counted."""
-        self._groups: Buckets[LabelGroup] = Buckets()
+        self._groups: OrderedBuckets[LabelGroup] = OrderedBuckets()
         """The label groups that have pods on nodes, each in every bucket that may match it."""
-        self._carried: Buckets[AffinityTerm] = Buckets()
+        self._carried: OrderedBuckets[AffinityTerm] = OrderedBuckets()
         """The affinity terms of pods on nodes."""
         self.version = 0
         """A version that is incremented when a term appears or disappears, or the labels of a namespace change."""
@@ -283,7 +283,7 @@ class RetainedTallies:
     def get(self, pod_class: PodClass) -> PodTally:
         tally = self._tallies.get(pod_class)
         if tally is None:
-            if len(self._tallies) >= _MOST_RETAINED:
+            if len(self._tallies) >= _MAX_CACHED_TALLIES:
                 self._tallies.clear()
             tally = self._tallies[pod_class] = self._counts.tally(pod_class)
         return tally

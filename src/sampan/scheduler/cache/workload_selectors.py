@@ -12,7 +12,7 @@ from sampan.machinery.informer import InformerFactory
 from sampan.scheduler.cache.label_groups import LabelGroup
 from sampan.scheduler.cache.pod_info import PodInfo
 
-_MOST = 4096
+_MAX_CACHED_SELECTORS = 4096
 
 
 class DefaultSelectors:
@@ -32,7 +32,7 @@ class DefaultSelectors:
         key = (info.group, owner.uid if owner is not None else "")
         selector = self._kept.get(key)
         if selector is None:
-            if len(self._kept) >= _MOST:
+            if len(self._kept) >= _MAX_CACHED_SELECTORS:
                 self._kept.clear()
             selector = self._kept[key] = self._compute(info.pod, owner)
         return selector
@@ -75,7 +75,7 @@ def _controller(pod: Pod) -> Any:
     return next((owner for owner in pod.metadata.ownerReferences if owner.controller), None)
 
 
-_MOST = 4096
+_MAX_CACHED_SELECTORS = 4096
 
 
 class ServiceSelectors:
@@ -89,7 +89,7 @@ class ServiceSelectors:
         """Return the selectors of the services that select the pod, in the order of the services' names."""
         selectors = self._kept.get(info.group)
         if selectors is None:
-            if len(self._kept) >= _MOST:
+            if len(self._kept) >= _MAX_CACHED_SELECTORS:
                 self._kept.clear()
             selectors = self._kept[info.group] = tuple(self._compute(info))
         return selectors

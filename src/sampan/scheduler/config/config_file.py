@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 import yaml
 
-from sampan.api.field_errors import FieldError, Path, join_messages
+from sampan.api.field_errors import FieldError, FieldPath, join_messages
 from sampan.scheduler.cache.pod_info import DEFAULT_SCHEDULER
 from sampan.scheduler.config.scheduler_config import (
     DEFAULT_PLUGINS,
@@ -39,33 +39,33 @@ class ConfigError(ValueError):
     """An invalid configuration file; the message names the field and the reason."""
 
 
-class _Strict(msgspec.Struct, forbid_unknown_fields=True):
+class _StrictStruct(msgspec.Struct, forbid_unknown_fields=True):
     pass
 
 
-class _Plugin(_Strict):
+class _Plugin(_StrictStruct):
     name: str
     weight: int = 0
 
 
-class _PluginSet(_Strict):
+class _PluginSet(_StrictStruct):
     enabled: list[_Plugin] = []
     disabled: list[_Plugin] = []
 
 
-class _PluginConfig(_Strict):
+class _PluginConfig(_StrictStruct):
     name: str
     args: dict[str, Any] = {}
 
 
-class _Profile(_Strict):
+class _Profile(_StrictStruct):
     schedulerName: str = DEFAULT_SCHEDULER
     percentageOfNodesToScore: int | None = None
     plugins: dict[str, _PluginSet] = {}
     pluginConfig: list[_PluginConfig] = []
 
 
-class _LeaderElection(_Strict):
+class _LeaderElection(_StrictStruct):
     leaderElect: bool = True
     leaseDuration: str = "15s"
     renewDeadline: str = "10s"
@@ -75,7 +75,7 @@ class _LeaderElection(_Strict):
     resourceNamespace: str = "kube-system"
 
 
-class _ClientConnection(_Strict):
+class _ClientConnection(_StrictStruct):
     kubeconfig: str = ""
     acceptContentTypes: str = ""
     contentType: str = "application/vnd.kubernetes.protobuf"
@@ -83,7 +83,7 @@ class _ClientConnection(_Strict):
     burst: int = 100
 
 
-class _File(_Strict):
+class _ConfigurationFile(_StrictStruct):
     apiVersion: str
     kind: str
     parallelism: int = 16
@@ -111,7 +111,7 @@ def parse_text(text: str) -> SchedulerConfig:
 def parse_config(value: Any) -> SchedulerConfig:
     _check_kind(value)
     try:
-        file = msgspec.convert(value, _File)
+        file = msgspec.convert(value, _ConfigurationFile)
     except msgspec.ValidationError as error:
         what, at, field = str(error).rpartition(" - at `$.")
         raise ConfigError(f"{field.rstrip('`')}: {what}" if at else str(error)) from error
@@ -127,7 +127,7 @@ def parse_config(value: Any) -> SchedulerConfig:
     )
 
 
-def _flags(file: _File) -> dict[str, Any]:
+def _flags(file: _ConfigurationFile) -> dict[str, Any]:
     """Return the settings that are also command-line flags.
 
     `resourceLock` is omitted because it can only be "leases"; `qps` and `burst` are omitted because rate limiting is
@@ -151,7 +151,7 @@ def _check_kind(value: Any) -> None:
         raise ConfigError(f"want {KIND} of {API_VERSION}, not {type_meta[1]} of {type_meta[0]}")
 
 
-def _log_ignored_settings(file: _File) -> None:
+def _log_ignored_settings(file: _ConfigurationFile) -> None:
     percentages = [file.percentageOfNodesToScore, *(item.percentageOfNodesToScore for item in file.profiles)]
     if any(item is not None for item in percentages):
         log.info("percentageOfNodesToScore has no effect: the scheduler always evaluates every node")
@@ -160,13 +160,13 @@ def _log_ignored_settings(file: _File) -> None:
 # -- validation ------------------------------------------------------------------------------------------------------
 
 
-def _check(file: _File) -> list[FieldError]:
+def _check(file: _ConfigurationFile) -> list[FieldError]:
     errors = _check_connection(file)
     if file.parallelism <= 0:
         detail = "should be an integer value greater than zero"
         errors.append(FieldError.invalid("parallelism", file.parallelism, detail))
     errors += _check_profiles(file.profiles)
-    errors += _check_percentage(Path("percentageOfNodesToScore"), file.percentageOfNodesToScore)
+    errors += _check_percentage(FieldPath("percentageOfNodesToScore"), file.percentageOfNodesToScore)
     first, most = file.podInitialBackoffSeconds, file.podMaxBackoffSeconds
     if first <= 0:
         errors.append(FieldError.invalid("podInitialBackoffSeconds", first, "must be greater than 0"))
@@ -176,7 +176,7 @@ def _check(file: _File) -> list[FieldError]:
     return errors
 
 
-def _check_connection(file: _File) -> list[FieldError]:
+def _check_connection(file: _ConfigurationFile) -> list[FieldError]:
     errors = []
     burst = file.clientConnection.burst
     if burst < 0:
@@ -190,7 +190,7 @@ def _check_connection(file: _File) -> list[FieldError]:
 
 def _check_profiles(profiles: Sequence[_Profile]) -> list[FieldError]:
     errors: list[FieldError] = []
-    path, indexes = Path("profiles"), dict[str, int]()
+    path, indexes = FieldPath("profiles"), dict[str, int]()
     for at, profile in enumerate(profiles):
         errors += _check_profile(path[at], profile)
         if profile.schedulerName in indexes:
@@ -205,7 +205,7 @@ def _check_profiles(profiles: Sequence[_Profile]) -> list[FieldError]:
     return errors
 
 
-def _check_profile(path: Path, profile: _Profile) -> list[FieldError]:
+def _check_profile(path: FieldPath, profile: _Profile) -> list[FieldError]:
     errors = [] if profile.schedulerName else [FieldError.required(path / "schedulerName")]
     errors += _check_percentage(path / "percentageOfNodesToScore", profile.percentageOfNodesToScore)
     for point, chosen in profile.plugins.items():
@@ -227,18 +227,18 @@ def _check_profile(path: Path, profile: _Profile) -> list[FieldError]:
     return errors
 
 
-def _removed_plugin_error(path: Path, at: int, name: str) -> FieldError:
+def _removed_plugin_error(path: FieldPath, at: int, name: str) -> FieldError:
     detail = f'was invalid in version "v1" (KubeSchedulerConfiguration is version "{API_VERSION}")'
     return FieldError.invalid(path[at], name, detail)
 
 
-def _check_percentage(path: Path, percentage: int | None) -> list[FieldError]:
+def _check_percentage(path: FieldPath, percentage: int | None) -> list[FieldError]:
     if percentage is None or 0 <= percentage <= 100:
         return []
     return [FieldError.invalid(path, percentage, "not in valid range [0-100]")]
 
 
-def _check_queue_sort(path: Path, profiles: Sequence[_Profile]) -> list[FieldError]:
+def _check_queue_sort(path: FieldPath, profiles: Sequence[_Profile]) -> list[FieldError]:
     """Validate the queueSort plug-ins, which all profiles share because there is only one queue."""
     errors = []
     first = profiles[0].plugins.get("queueSort", _PluginSet())

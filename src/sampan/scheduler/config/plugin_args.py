@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from sampan.api import names
-from sampan.api.field_errors import FieldError, Path, join_messages
+from sampan.api.field_errors import FieldError, FieldPath, join_messages
 from sampan.api.values import durations
 
 T = TypeVar("T", bound=msgspec.Struct)
@@ -62,7 +62,7 @@ def check_balanced_allocation(resources: Iterable[Any]) -> list[FieldError]:
     errors: list[FieldError] = []
     resource_names: set[str] = set()
     for at, resource in enumerate(resources):
-        path = Path("resources")[at]
+        path = FieldPath("resources")[at]
         if resource.name in resource_names:
             errors.append(FieldError.duplicate(path / "name", resource.name))
         resource_names.add(resource.name)
@@ -73,19 +73,19 @@ def check_balanced_allocation(resources: Iterable[Any]) -> list[FieldError]:
 
 def check_fit(args: Any) -> list[FieldError]:
     errors = [
-        FieldError.invalid(Path("ignoredResources")[at], name, message)
+        FieldError.invalid(FieldPath("ignoredResources")[at], name, message)
         for at, name in enumerate(args.ignoredResources)
         for message in names.label_key(name)
     ]
     for at, group in enumerate(args.ignoredResourceGroups):
-        path = Path("ignoredResourceGroups")[at]
+        path = FieldPath("ignoredResourceGroups")[at]
         if "/" in group:
             errors.append(FieldError.invalid(path, group, "resource group name can't contain '/'"))
         errors += [FieldError.invalid(path, group, message) for message in names.label_key(group)]
-    return errors + _check_strategy(args.scoringStrategy, Path("scoringStrategy"))
+    return errors + _check_strategy(args.scoringStrategy, FieldPath("scoringStrategy"))
 
 
-def _check_strategy(strategy: Any, path: Path) -> list[FieldError]:
+def _check_strategy(strategy: Any, path: FieldPath) -> list[FieldError]:
     errors: list[FieldError] = []
     if strategy.type not in _STRATEGIES:
         errors.append(FieldError.not_supported(path / "type", strategy.type, _STRATEGIES))
@@ -104,7 +104,7 @@ def _check_strategy(strategy: Any, path: Path) -> list[FieldError]:
     return errors
 
 
-def check_shape(points: Sequence[Any], path: Path) -> list[FieldError]:
+def check_shape(points: Sequence[Any], path: FieldPath) -> list[FieldError]:
     if not points:
         return [FieldError.required(path, "at least one point must be specified")]
     errors: list[FieldError] = []
@@ -127,7 +127,7 @@ def check_topology_spread(defaulting: str, constraints: Sequence[Any]) -> list[F
         errors.append(FieldError.invalid("defaultingType", defaulting, "when .defaultConstraints are not empty"))
     keys: set[tuple[str, str]] = set()
     for at, constraint in enumerate(constraints):
-        path = Path("defaultConstraints")[at]
+        path = FieldPath("defaultConstraints")[at]
         errors += _check_constraint(constraint, path)
         key = (constraint.topologyKey, constraint.whenUnsatisfiable)
         if key in keys:
@@ -166,7 +166,7 @@ def check_device_timeouts(filtering: str | None, binding: str | None) -> list[Fi
 
 def check_added_affinity(strategy: Any) -> list[FieldError]:
     """Validate the `addedAffinity` argument of the NodeAffinity plug-in."""
-    path, errors = Path("addedAffinity"), list[FieldError]()
+    path, errors = FieldPath("addedAffinity"), list[FieldError]()
     required = strategy.requiredDuringSchedulingIgnoredDuringExecution
     if required is not None:
         where = path / "requiredDuringSchedulingIgnoredDuringExecution" / "nodeSelectorTerms"
@@ -177,7 +177,7 @@ def check_added_affinity(strategy: Any) -> list[FieldError]:
     return errors
 
 
-def _check_term(term: Any, path: Path) -> list[FieldError]:
+def _check_term(term: Any, path: FieldPath) -> list[FieldError]:
     errors: list[FieldError] = []
     for at, requirement in enumerate(term.matchExpressions):
         where = (path / "matchExpressions")[at]
@@ -195,7 +195,7 @@ def _check_term(term: Any, path: Path) -> list[FieldError]:
     return errors
 
 
-def _check_constraint(constraint: Any, path: Path) -> list[FieldError]:
+def _check_constraint(constraint: Any, path: FieldPath) -> list[FieldError]:
     errors: list[FieldError] = []
     if constraint.maxSkew <= 0:
         errors.append(FieldError.invalid(path / "maxSkew", constraint.maxSkew, "not in valid range (0, inf)"))

@@ -27,66 +27,66 @@ class PolicyFileError(ValueError):
     """An invalid policy; the message names the field."""
 
 
-class _Strict(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+class _StrictStruct(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     pass
 
 
-class ServiceAffinityArgument(_Strict):
+class ServiceAffinityArgument(_StrictStruct):
     labels: list[str]
 
 
-class LabelsPresence(_Strict):
+class LabelsPresence(_StrictStruct):
     labels: list[str]
     presence: bool = False
 
 
-class PredicateArgument(_Strict):
+class PredicateArgument(_StrictStruct):
     serviceAffinity: ServiceAffinityArgument | None = None
     labelsPresence: LabelsPresence | None = None
 
 
-class PolicyPredicate(_Strict):
+class PolicyPredicate(_StrictStruct):
     name: str
     argument: PredicateArgument | None = None
 
 
-class ServiceAntiAffinity(_Strict):
+class ServiceAntiAffinity(_StrictStruct):
     label: str
 
 
-class LabelPreference(_Strict):
+class LabelPreference(_StrictStruct):
     label: str
     presence: bool = False
 
 
-class RatioPoint(_Strict):
+class RatioPoint(_StrictStruct):
     utilization: int
     score: int
 
 
-class RatioResource(_Strict):
+class RatioResource(_StrictStruct):
     name: str
     weight: int = 1
 
 
-class RequestedToCapacityRatio(_Strict):
+class RequestedToCapacityRatio(_StrictStruct):
     shape: list[RatioPoint]
     resources: list[RatioResource] = []
 
 
-class PriorityArgument(_Strict):
+class PriorityArgument(_StrictStruct):
     serviceAntiAffinity: ServiceAntiAffinity | None = None
     labelPreference: LabelPreference | None = None
     requestedToCapacityRatioArguments: RequestedToCapacityRatio | None = None
 
 
-class PolicyPriority(_Strict):
+class PolicyPriority(_StrictStruct):
     name: str
     weight: int
     argument: PriorityArgument | None = None
 
 
-class LegacyPolicy(_Strict):
+class LegacyPolicy(_StrictStruct):
     kind: str = "Policy"
     apiVersion: str = "v1"
     predicates: list[PolicyPredicate] | None = None
@@ -198,7 +198,7 @@ _FILTERING, _SCORING = ("preFilter", "filter"), ("preScore", "score")
 _HIGHEST_WEIGHT = 2**31 // 100
 
 
-class _Profile:
+class _ProfileBuilder:
     """Collects the plug-ins of a policy."""
 
     def __init__(self) -> None:
@@ -232,7 +232,7 @@ def config_of(policy: LegacyPolicy) -> SchedulerConfig:
 
 
 def profile_of(policy: LegacyPolicy) -> ProfileConfig:
-    profile = _Profile()
+    profile = _ProfileBuilder()
     for name in MANDATORY:
         profile.filter(name)
     if policy.predicates is None:
@@ -251,7 +251,7 @@ def profile_of(policy: LegacyPolicy) -> ProfileConfig:
     return profile.config()
 
 
-def _add_predicate(profile: _Profile, predicate: PolicyPredicate, at: str) -> None:
+def _add_predicate(profile: _ProfileBuilder, predicate: PolicyPredicate, at: str) -> None:
     argument = predicate.argument
     if argument is None:
         if predicate.name in (LABELS_PRESENCE, SERVICE_AFFINITY):
@@ -271,7 +271,7 @@ def _add_predicate(profile: _Profile, predicate: PolicyPredicate, at: str) -> No
         profile.filter(predicate.name, "NodeLabel", **msgspec.structs.asdict(argument.labelsPresence))
 
 
-def _add_priority(profile: _Profile, priority: PolicyPriority, at: str) -> None:
+def _add_priority(profile: _ProfileBuilder, priority: PolicyPriority, at: str) -> None:
     if not 0 < priority.weight < _HIGHEST_WEIGHT:
         detail = f"Priority {priority.name} should have a positive weight applied to it or it has overflown"
         raise PolicyFileError(f"{at}.weight: {detail}")
@@ -286,7 +286,7 @@ def _add_priority(profile: _Profile, priority: PolicyPriority, at: str) -> None:
     _add_score_plugin(profile, priority, PRIORITIES[priority.name])
 
 
-def _add_score_plugin(profile: _Profile, priority: PolicyPriority, meaning: PriorityPlugin | None) -> None:
+def _add_score_plugin(profile: _ProfileBuilder, priority: PolicyPriority, meaning: PriorityPlugin | None) -> None:
     if meaning is None:
         return
     if meaning.args:
@@ -295,7 +295,7 @@ def _add_score_plugin(profile: _Profile, priority: PolicyPriority, meaning: Prio
         profile.score(meaning.plugin, priority.weight)
 
 
-def _add_priority_argument(profile: _Profile, priority: PolicyPriority, at: str) -> None:
+def _add_priority_argument(profile: _ProfileBuilder, priority: PolicyPriority, at: str) -> None:
     argument = priority.argument
     assert argument is not None
     values = [value for value in msgspec.structs.asdict(argument).values() if value is not None]
@@ -324,7 +324,7 @@ def _ratio(argument: Any) -> dict[str, Any]:
     return strategy | {"requestedToCapacityRatio": {"shape": ratio["shape"]}}
 
 
-def _set_symmetric_weight(profile: _Profile, policy: LegacyPolicy) -> None:
+def _set_symmetric_weight(profile: _ProfileBuilder, policy: LegacyPolicy) -> None:
     weight = policy.hardPodAffinitySymmetricWeight
     if weight is None:
         return

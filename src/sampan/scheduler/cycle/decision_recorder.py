@@ -31,12 +31,12 @@ from sampan.scheduler.scheduling_queue import QueuedPodInfo
 log = logging.getLogger(__name__)
 
 NORMAL, WARNING = "Normal", "Warning"
-_MOST_WAITING = 10_000
+_MAX_QUEUED_EVENTS = 10_000
 _SENDERS = 16
 _REMEMBERED = 4096
 _SERIES_S = 360.0
 """An equal event within this time, in seconds, extends the series of the first one."""
-_LONGEST_NOTE = 1024
+_MAX_NOTE_LENGTH = 1024
 
 
 class PodEventRecorder:
@@ -55,7 +55,7 @@ class PodEventRecorder:
     def record(
         self, pod: Pod, type: str, reason: str, action: str, note: str, *, source: str, related: Any | None = None
     ) -> None:
-        if len(self._waiting) >= _MOST_WAITING:
+        if len(self._waiting) >= _MAX_QUEUED_EVENTS:
             self.dropped += 1
             return
         key = (pod.metadata.uid, type, reason, action, note, source)
@@ -91,7 +91,7 @@ class PodEventRecorder:
             reason=reason,
             regarding=reference(pod),
             related=reference(related) if related is not None else None,
-            note=note if len(note) <= _LONGEST_NOTE else note[: _LONGEST_NOTE - 4] + " ...",
+            note=note if len(note) <= _MAX_NOTE_LENGTH else note[: _MAX_NOTE_LENGTH - 4] + " ...",
             type=type,
         )
 
@@ -194,8 +194,8 @@ class DecisionRecorder:
         )
 
 
-_MOST = 2000
-_MOST_WITH_NODES = 200
+_MAX_DECISIONS = 2000
+_MAX_DETAILED_DECISIONS = 200
 """How many failed decisions keep the rejection of every node."""
 
 
@@ -224,7 +224,7 @@ class DecisionHistory:
     def put(self, decision: SchedulingDecision) -> None:
         self._by_uid[decision.uid] = decision
         self._by_uid.move_to_end(decision.uid)
-        if len(self._by_uid) > _MOST:
+        if len(self._by_uid) > _MAX_DECISIONS:
             oldest, _ = self._by_uid.popitem(last=False)
             self._detailed.pop(oldest, None)
         if decision.diagnosis is not None:
@@ -239,7 +239,7 @@ class DecisionHistory:
     def _keep_detail(self, uid: str) -> None:
         self._detailed[uid] = None
         self._detailed.move_to_end(uid)
-        if len(self._detailed) > _MOST_WITH_NODES:
+        if len(self._detailed) > _MAX_DETAILED_DECISIONS:
             old, _ = self._detailed.popitem(last=False)
             decision = self._by_uid.get(old)
             if decision is not None:

@@ -14,7 +14,7 @@ from typing import Any
 from sampan.api.types.core_v1 import Pod
 from sampan.api.values import times
 from sampan.machinery import errors
-from sampan.machinery.client import Client, ConnectionFailed, Delete
+from sampan.machinery.client import Client, ConnectionFailed, DeleteParameters
 from sampan.machinery.clock import Clock
 from sampan.scheduler.cache.pod_info import DEFAULT_SCHEDULER, PodInfo
 from sampan.scheduler.cache.scheduler_cache import Nominator
@@ -215,7 +215,7 @@ class PreemptionExecutor:
             return False
         meta = victim.metadata
         try:
-            await self._pods.delete(meta.name, meta.namespace, options=Delete(uid=meta.uid))
+            await self._pods.delete(meta.name, meta.namespace, options=DeleteParameters(uid=meta.uid))
         except (errors.NotFound, errors.Conflict):
             return False
         return True

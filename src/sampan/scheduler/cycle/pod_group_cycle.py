@@ -66,7 +66,7 @@ class _PreemptionPlan(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Attempt:
+class _PodGroupPlacement:
     framework: Framework
     group: PodGroupAttempt
     reserved: list[_ReservedPod] = field(default_factory=list)
@@ -97,7 +97,7 @@ class PodGroupCycle:
 
     async def run(self, framework: Framework, group: PodGroupAttempt, first: QueuedPodInfo) -> None:
         """Schedule the pod and the other pods of its group that are in the queue."""
-        attempt = _Attempt(framework, group)
+        attempt = _PodGroupPlacement(framework, group)
         began = time.perf_counter()
         for queued in (first, *self._queue.pop_pods(group.uids)):
             await self._try(attempt, queued)
@@ -109,7 +109,7 @@ class PodGroupCycle:
         else:
             await self._bind(attempt)
 
-    async def _try(self, attempt: _Attempt, queued: QueuedPodInfo) -> None:
+    async def _try(self, attempt: _PodGroupPlacement, queued: QueuedPodInfo) -> None:
         """Reserve a node for the pod, or note why that is not possible."""
         queued.began = time.perf_counter()
         if queued.info.pod.metadata.deletionTimestamp is not None:
@@ -134,7 +134,7 @@ class PodGroupCycle:
         else:
             attempt.reserved.append(_ReservedPod(queued, cycle, result, node))
 
-    async def _bind(self, attempt: _Attempt) -> None:
+    async def _bind(self, attempt: _PodGroupPlacement) -> None:
         """Bind the reserved pods; the group is complete, or its missing pods are not in this queue."""
         if attempt.group.is_enough():
             self._start_task(attempt.group.publish(""))
@@ -147,7 +147,7 @@ class PodGroupCycle:
             else:
                 await self._failures.handle_unschedulable(queued, attempt.framework, cycle, why)
 
-    async def _give_up(self, attempt: _Attempt) -> None:
+    async def _give_up(self, attempt: _PodGroupPlacement) -> None:
         try:
             await self._plan_preemption(attempt)
             has_plan = attempt.group.is_enough()
@@ -158,7 +158,7 @@ class PodGroupCycle:
 
     # -- preemption --------------------------------------------------------------------------------------------------
 
-    async def _plan_preemption(self, attempt: _Attempt) -> None:
+    async def _plan_preemption(self, attempt: _PodGroupPlacement) -> None:
         """Plan preemption for unschedulable pods until the group would be complete."""
         for pod in attempt.unschedulable:
             if isinstance(pod.why, Status) or attempt.group.is_enough() or not pod.why.count:
@@ -171,7 +171,7 @@ class PodGroupCycle:
             attempt.plans.append(_PreemptionPlan(pod, result, node))
             self._binder.reserve(attempt.framework, pod.cycle, node)
 
-    def _rollback(self, attempt: _Attempt) -> None:
+    def _rollback(self, attempt: _PodGroupPlacement) -> None:
         """Restore the node table and reservations to the state before the attempt."""
         binding_cycle = attempt.framework.binding_cycle
         for plan in reversed(attempt.plans):
@@ -182,7 +182,7 @@ class PodGroupCycle:
             binding_cycle.unreserve(reserved.cycle, reserved.node)
             self._cache.forget(reserved.queued.uid)
 
-    def _publish_failure(self, attempt: _Attempt, has_plan: bool) -> None:
+    def _publish_failure(self, attempt: _PodGroupPlacement, has_plan: bool) -> None:
         """Publish the failure; pods that had a node wait for the same events as those that had none."""
         plugins = set[str]().union(*(pod.plugins for pod in attempt.unschedulable))
         message = PREEMPTING if has_plan else f"{UNSCHEDULABLE}, {attempt.group.waiting_message}"

@@ -12,7 +12,7 @@ from sampan.machinery.informer import Informer
 from sampan.scheduler.devices.device_constraints import NO_CAPACITY, Consumed
 from sampan.scheduler.devices.pools import DeviceId, PoolId
 
-_MOST_CHANGES = 4096
+_MAX_CHANGES = 4096
 
 
 @dataclass(slots=True)
@@ -163,9 +163,9 @@ class AllocatedDevices:
 
     def _note(self, change: PoolChange) -> None:
         self._changes.append(change)
-        if len(self._changes) > _MOST_CHANGES:
-            del self._changes[: _MOST_CHANGES // 2]
-            self._base += _MOST_CHANGES // 2
+        if len(self._changes) > _MAX_CHANGES:
+            del self._changes[: _MAX_CHANGES // 2]
+            self._base += _MAX_CHANGES // 2
 
 
 def _select_counted_results(allocation: AllocationResult) -> Iterator[DeviceRequestAllocationResult]:

@@ -14,14 +14,14 @@ from numpy.typing import NDArray
 
 from sampan.scheduler.cache.arrays import Flags, Ints, grow_array
 from sampan.scheduler.devices.allocated_devices import AllocatedDevices
-from sampan.scheduler.devices.allocator import Allocator, ClaimAllocations, MatchedPool, rank
+from sampan.scheduler.devices.allocator import ClaimAllocations, DeviceAllocator, MatchedPool, rank
 from sampan.scheduler.devices.claim_requests import AllocationRefusal, PodClaimRequests
 from sampan.scheduler.devices.device_inventory import NodeViews
 from sampan.scheduler.devices.device_selectors import DeviceSelectors, Pause
 from sampan.scheduler.devices.pools import PoolId, PoolView
 
 FITS, _UNKNOWN = 0, -1
-_MOST_SPARE = 256
+_MAX_STALE_ENTRIES = 256
 
 
 class AllocationCache:
@@ -61,7 +61,7 @@ class AllocationCache:
         self._using: dict[PoolId, set[int]] = {}
         """The numbers of the outcomes that allocate devices of a pool, by pool."""
         self._matched_pools: dict[PoolView, MatchedPool | None] = {}
-        self._max_matched_pools = _MOST_SPARE
+        self._max_matched_pools = _MAX_STALE_ENTRIES
         self._view_at, self._allocated_at = self._views.log.position, self._allocated_devices.position
 
     # -- reading: for rows that `catch_up` has processed -------------------------------------------------------------
@@ -112,7 +112,7 @@ class AllocationCache:
             self._views.log.list_changes_since(self._view_at),
             self._allocated_devices.list_changes_since(self._allocated_at),
         )
-        if views is None or changes is None or len(self._numbers) > 2 * self._views.count + _MOST_SPARE:
+        if views is None or changes is None or len(self._numbers) > 2 * self._views.count + _MAX_STALE_ENTRIES:
             self._forget_all()
             return
         self._view_at, self._allocated_at = self._views.log.position, self._allocated_devices.position
@@ -131,7 +131,7 @@ class AllocationCache:
         """Drop entries of pool views that no longer exist; pools that are irrelevant to the claims may change often."""
         pools = set(self._views.pools())
         self._matched_pools = {pool: matches for pool, matches in self._matched_pools.items() if pool in pools}
-        self._max_matched_pools = 2 * len(self._matched_pools) + _MOST_SPARE
+        self._max_matched_pools = 2 * len(self._matched_pools) + _MAX_STALE_ENTRIES
 
     def _store(self, number: int, outcome: ClaimAllocations | AllocationRefusal | None) -> None:
         for pool in self._relevant_pools[number]:
@@ -186,7 +186,7 @@ class AllocationCache:
             return
         began, relevant_pools = self._allocated_at, self._relevant_pools[number]
         matches = [pool_matches for pool in relevant_pools if (pool_matches := self._match_pool(pool)) is not None]
-        search = Allocator(
+        search = DeviceAllocator(
             pod_requests=self.pod_requests,
             pools=matches,
             allocated_devices=self._allocated_devices,

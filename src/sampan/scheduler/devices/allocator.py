@@ -14,8 +14,8 @@ from typing import NamedTuple
 from sampan.api.values.quantity import Quantity
 from sampan.scheduler.devices.allocated_devices import AllocatedDevices
 from sampan.scheduler.devices.claim_requests import (
-    MOST_ALTERNATIVES,
-    MOST_RESULTS,
+    MAX_ALTERNATIVES,
+    MAX_RESULTS,
     AllocationRefusal,
     ClaimRequests,
     PodClaimRequests,
@@ -30,10 +30,10 @@ from sampan.scheduler.devices.device_constraints import (
 )
 from sampan.scheduler.devices.pools import INVALID, CandidateDevice, DeviceId, PoolId, PoolView
 
-TOO_FEW = AllocationRefusal("cannot allocate all claims")
-TOO_LONG = AllocationRefusal("timed out trying to allocate devices")
+NOT_ALLOCATABLE = AllocationRefusal("cannot allocate all claims")
+ALLOCATION_TIMED_OUT = AllocationRefusal("timed out trying to allocate devices")
 INVALID_POOLS = AllocationRefusal("invalid resource pools were encountered")
-_TURN = 200
+_STEPS_PER_YIELD = 200
 """The number of steps between two yields."""
 
 
@@ -72,7 +72,7 @@ class AllocationFailed(Exception):
         self.why = why
 
 
-class Allocator:
+class DeviceAllocator:
     def __init__(
         self,
         *,
@@ -111,7 +111,7 @@ class Allocator:
                 return self._allocated
         except AllocationFailed as error:
             return error.why
-        return INVALID_POOLS if any(pool.view.error == INVALID for pool in self._pools) else TOO_FEW
+        return INVALID_POOLS if any(pool.view.error == INVALID for pool in self._pools) else NOT_ALLOCATABLE
 
     # -- preparation -------------------------------------------------------------------------------------------------
 
@@ -141,8 +141,8 @@ class Allocator:
     def _check_sizes(self) -> None:
         for at, claim in enumerate(self._pod_requests.claims):
             least = sum(self._count_min_devices(request) for request in claim.requests)
-            if least > MOST_RESULTS:
-                what = f"number of requested devices {least} exceeds the claim limit of {MOST_RESULTS}"
+            if least > MAX_RESULTS:
+                what = f"number of requested devices {least} exceeds the claim limit of {MAX_RESULTS}"
                 raise AllocationFailed(AllocationRefusal(f": {what}", at))
 
     def _count_min_devices(self, request: Sequence[RequestAlternative]) -> int:
@@ -165,7 +165,7 @@ class Allocator:
         later = sum(self._count_min_devices(request) for request in requests[at + 1 :])
         for alternative in requests[at]:
             amount = self._amount(alternative)
-            if not amount or len(self._allocated[claim]) + amount + later > MOST_RESULTS:
+            if not amount or len(self._allocated[claim]) + amount + later > MAX_RESULTS:
                 continue
             if (yield from self._devices(claim, at, alternative, 0, amount)):
                 return True
@@ -192,8 +192,8 @@ class Allocator:
         """Count a step, raise AllocationFailed if there were too many, and return whether to yield."""
         self._steps += 1
         if self._most_steps and self._steps > self._most_steps:
-            raise AllocationFailed(TOO_LONG)
-        return not self._steps % _TURN
+            raise AllocationFailed(ALLOCATION_TIMED_OUT)
+        return not self._steps % _STEPS_PER_YIELD
 
     # -- one device --------------------------------------------------------------------------------------------------
 
@@ -309,7 +309,7 @@ def rank(claim: ClaimRequests, allocated: Sequence[AllocatedDevice]) -> int:
     """Return a rank that is higher the earlier the chosen alternatives are in their `firstAvailable` lists."""
     chosen = {device.request for device in allocated}
     return sum(
-        MOST_ALTERNATIVES - index
+        MAX_ALTERNATIVES - index
         for request, spec in zip(claim.requests, claim.devices.requests or (), strict=True)
         for index, alternative in enumerate(request)
         if spec.firstAvailable and alternative in chosen

@@ -20,9 +20,9 @@ from sampan.api.types.resource_v1 import (
 from sampan.api.values.quantity import Quantity, parse
 
 ALL = "All"
-MOST_RESULTS = 32
+MAX_RESULTS = 32
 """The maximum number of devices in one claim."""
-MOST_ALTERNATIVES = 8
+MAX_ALTERNATIVES = 8
 FindClass = Callable[[str], DeviceClass | None]
 
 _encode = msgspec.json.Encoder(order="deterministic").encode

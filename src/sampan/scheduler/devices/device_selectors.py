@@ -19,8 +19,8 @@ Job = Callable[[], None]
 called, which may happen in another thread."""
 Pause = Job | None
 """The value that a generator yields: a job to call, or None where other tasks may run."""
-_TOO_COSTLY = f"CEL runtime error: {CostLimitExceeded()}"
-_MOST_MATCHED = 64
+_COST_LIMIT_ERROR = f"CEL runtime error: {CostLimitExceeded()}"
+_MAX_CACHED_RESULTS = 64
 """How many results of expressions a device caches. It is limited because every user can write new expressions."""
 
 
@@ -63,7 +63,7 @@ class DeviceSelectors:
     ) -> Generator[Pause, None, list[MatchedDevice]]:
         for at, selector in enumerate(selectors):
             left = []
-            results = _Results(selector)
+            results = _SelectorResults(selector)
             for device in matched:
                 result = True if device.error is not None else (yield from results.get_result(device.candidate))
                 if isinstance(result, str):
@@ -75,7 +75,7 @@ class DeviceSelectors:
         return matched
 
 
-class _Results:
+class _SelectorResults:
     """The results of one selector for devices: whether it matches, or the error."""
 
     def __init__(self, selector: DeviceSelector) -> None:
@@ -91,7 +91,7 @@ class _Results:
         result = candidate.matched.get(self._expression)
         if result is None:
             result = yield from self._evaluate(self._expression, candidate)
-            if len(candidate.matched) >= _MOST_MATCHED:
+            if len(candidate.matched) >= _MAX_CACHED_RESULTS:
                 candidate.matched.clear()
             candidate.matched[self._expression] = result
         return result
@@ -112,7 +112,7 @@ class _Results:
                 return result
             self._is_slow = True
         result = yield from _run_as_job(lambda: _match(program, candidate, DEVICE_SELECTOR_COST))
-        return _TOO_COSTLY if result is None else result
+        return _COST_LIMIT_ERROR if result is None else result
 
 
 def _run_as_job(work: Callable[[], T]) -> Generator[Pause, None, T]:

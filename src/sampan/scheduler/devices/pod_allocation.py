@@ -74,7 +74,7 @@ class PodClaimState:
         return [*self.claims, *([self.created_claim] if self.created_claim is not None else [])]
 
 
-_ANSWERS_KEPT = 128
+_MAX_CACHED_ALLOCATIONS = 128
 
 
 class PodAllocator:
@@ -145,7 +145,7 @@ class PodAllocator:
                 selectors=self._selectors,
                 most_steps=self._most_steps,
             )
-            if len(self._caches) > _ANSWERS_KEPT:
+            if len(self._caches) > _MAX_CACHED_ALLOCATIONS:
                 self._caches.popitem(last=False)
         else:
             self._caches.move_to_end(key)

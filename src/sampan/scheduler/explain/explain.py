@@ -19,7 +19,14 @@ from sampan.api.types.core_v1 import Node, Pod
 from sampan.scheduler.cache.arrays import Codes, Ints
 from sampan.scheduler.cache.pod_info import DEFAULT_SCHEDULER, PodInfo
 from sampan.scheduler.event_handlers import LIVING
-from sampan.scheduler.explain.report import Explanation, LastDecision, NodeReport, PluginRejection, Score, Waiting
+from sampan.scheduler.explain.report import (
+    Explanation,
+    LastDecision,
+    NodeReport,
+    PluginRejection,
+    PluginScore,
+    QueueState,
+)
 from sampan.scheduler.framework.contract import Code, CycleState, PreFilterResult, Status
 from sampan.scheduler.framework.diagnosis import NO_NODES, Diagnosis
 from sampan.scheduler.framework.framework import Framework, NominatedPods
@@ -36,7 +43,7 @@ NOMINATED = "NominatedPods"
 
 
 @dataclass(slots=True)
-class Inspection:
+class NodeInspection:
     codes: dict[str, Codes] = field(default_factory=dict)
     """Rejection codes of each row, by plug-in in the order of the profile."""
     skipped: list[str] = field(default_factory=list)
@@ -50,8 +57,8 @@ class Inspection:
         return [int(codes[row]) for codes in self.codes.values() if codes[row]]
 
 
-def inspect(framework: Framework, cycle: CycleState, nominated: NominatedPods = ()) -> Inspection:
-    inspection = Inspection()
+def inspect(framework: Framework, cycle: CycleState, nominated: NominatedPods = ()) -> NodeInspection:
+    inspection = NodeInspection()
     _filter(inspection, framework, cycle)
     ok = cycle.table.valid[cycle.table.every_row].copy()
     for codes in inspection.codes.values():
@@ -63,7 +70,7 @@ def inspect(framework: Framework, cycle: CycleState, nominated: NominatedPods = 
     return inspection
 
 
-def _filter(inspection: Inspection, framework: Framework, cycle: CycleState) -> None:
+def _filter(inspection: NodeInspection, framework: Framework, cycle: CycleState) -> None:
     results = _run_pre_filters(framework, cycle)
     for plugin in framework.points.filter:
         result = results.get(plugin.name)
@@ -98,7 +105,7 @@ def _reject_outside(codes: Codes, plugin: str, narrowed: PreFilterResult, cycle:
 
 
 def _reserve_for_nominated(
-    inspection: Inspection,
+    inspection: NodeInspection,
     framework: Framework,
     cycle: CycleState,
     ok: NDArray[np.bool_],
@@ -113,7 +120,7 @@ def _reserve_for_nominated(
         inspection.codes[NOMINATED] = codes
 
 
-def _score(inspection: Inspection, framework: Framework, cycle: CycleState) -> None:
+def _score(inspection: NodeInspection, framework: Framework, cycle: CycleState) -> None:
     inspection.total = np.zeros(len(inspection.rows), dtype=np.int64)
     for plugin in framework.points.score:
         scorer = Scorer.from_plugin(plugin, framework.weights.get(plugin.name) or 1)
@@ -173,11 +180,11 @@ def _add_to_node(report: NodeReport, results: ExtenderResults, totals: Mapping[s
         return
     for extender, scores in results.scores.items():
         score, weight = scores.get(report.name, (0, 1))
-        report.scores.append(Score(extender, score, weight))
+        report.scores.append(PluginScore(extender, score, weight))
     report.total = totals[report.name]
 
 
-MOST_NODES = 200
+MAX_REPORTED_NODES = 200
 """The default maximum number of nodes that are reported individually, best first."""
 
 
@@ -187,7 +194,7 @@ def find_pod(scheduler: Scheduler, namespace: str, name: str) -> Pod | None:
     return pod
 
 
-async def explain(scheduler: Scheduler, pod: Pod, *, now: float, most_nodes: int = MOST_NODES) -> Explanation:
+async def explain(scheduler: Scheduler, pod: Pod, *, now: float, most_nodes: int = MAX_REPORTED_NODES) -> Explanation:
     """Explain why the pod is on its node, or which node it would get; this changes nothing."""
     framework = scheduler.profiles.get(pod.spec.schedulerName or DEFAULT_SCHEDULER)
     if framework is not None:
@@ -198,7 +205,7 @@ async def explain(scheduler: Scheduler, pod: Pod, *, now: float, most_nodes: int
 
 
 def explain_by_plugins(
-    scheduler: Scheduler, pod: Pod, *, now: float, most_nodes: int = MOST_NODES
+    scheduler: Scheduler, pod: Pod, *, now: float, most_nodes: int = MAX_REPORTED_NODES
 ) -> tuple[Explanation, dict[str, FeasibleNode]]:
     """Return the explanation by the plug-ins, and all nodes that pass their filters."""
     name = pod.spec.schedulerName or DEFAULT_SCHEDULER
@@ -226,7 +233,9 @@ def explain_by_plugins(
     return explanation, feasible_nodes
 
 
-def _fill(explanation: Explanation, inspection: Inspection, framework: Framework, cycle: CycleState, most: int) -> None:
+def _fill(
+    explanation: Explanation, inspection: NodeInspection, framework: Framework, cycle: CycleState, most: int
+) -> None:
     table = cycle.table
     explanation.count, explanation.feasible = table.count, len(inspection.rows)
     explanation.filters, explanation.skipped = list(inspection.codes), inspection.skipped
@@ -239,7 +248,7 @@ def _fill(explanation: Explanation, inspection: Inspection, framework: Framework
     ]
 
 
-def _order_nodes(explanation: Explanation, inspection: Inspection, cycle: CycleState, most: int) -> list[int]:
+def _order_nodes(explanation: Explanation, inspection: NodeInspection, cycle: CycleState, most: int) -> list[int]:
     """Return the pod's own node, then feasible nodes by score, then the others by the number of rejections."""
     names, own = cycle.table.names, cycle.table.rows.get(explanation.node, -1)
     score = dict(zip(inspection.rows.tolist(), inspection.total.tolist(), strict=True))
@@ -251,7 +260,7 @@ def _order_nodes(explanation: Explanation, inspection: Inspection, cycle: CycleS
     return rows[:most]
 
 
-def _node(row: int, inspection: Inspection, framework: Framework, cycle: CycleState) -> NodeReport:
+def _node(row: int, inspection: NodeInspection, framework: Framework, cycle: CycleState) -> NodeReport:
     refusals = [cycle.rejections[code] for code in inspection.rejections_of(row)]
     at = int(np.searchsorted(inspection.rows, row))
     fits = at < len(inspection.rows) and int(inspection.rows[at]) == row
@@ -262,7 +271,7 @@ def _node(row: int, inspection: Inspection, framework: Framework, cycle: CycleSt
             PluginRejection(rejection.plugin, list(rejection.reasons), rejection.is_final) for rejection in refusals
         ],
         scores=[
-            Score(plugin, int(scores[at]), framework.weights.get(plugin) or 1)
+            PluginScore(plugin, int(scores[at]), framework.weights.get(plugin) or 1)
             for plugin, scores in inspection.scores.items()
         ]
         if fits
@@ -271,7 +280,7 @@ def _node(row: int, inspection: Inspection, framework: Framework, cycle: CycleSt
     )
 
 
-def _message(inspection: Inspection, cycle: CycleState) -> str:
+def _message(inspection: NodeInspection, cycle: CycleState) -> str:
     """Return the message of the event, which counts for each node the first plug-in that rejects it."""
     if not cycle.table.count:
         return NO_NODES
@@ -305,11 +314,11 @@ def _decision(scheduler: Scheduler, info: PodInfo) -> LastDecision | None:
     return LastDecision.from_decision(decision) if decision is not None else None
 
 
-def _describe_waiting(scheduler: Scheduler, info: PodInfo) -> Waiting | None:
+def _describe_waiting(scheduler: Scheduler, info: PodInfo) -> QueueState | None:
     queued = scheduler.queue.get(info.uid)
     if queued is None:
         return None
-    return Waiting(
+    return QueueState(
         queue=queued.where,
         since=queued.first,
         attempts=queued.attempts,

@@ -15,7 +15,7 @@ from sampan.api.codec import json
 from sampan.api.codec.errors import DecodeError
 from sampan.api.types.core_v1 import Pod
 from sampan.api.values.integers import parse_int64
-from sampan.scheduler.explain.explain import MOST_NODES, explain, find_pod
+from sampan.scheduler.explain.explain import MAX_REPORTED_NODES, explain, find_pod
 from sampan.scheduler.explain.report import LastDecision
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class ExplainEndpoint:
             return _failure(503, "the scheduler is not running in this process")
         if path == DECISIONS:
             return _decisions(scheduler)
-        limit = parse_int64(query.get("limit", str(MOST_NODES)))
+        limit = parse_int64(query.get("limit", str(MAX_REPORTED_NODES)))
         if limit is None or limit < 0:
             return _failure(400, f"limit: {query['limit']!r} is not a number")
         if method == "POST":

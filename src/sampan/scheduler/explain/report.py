@@ -17,7 +17,7 @@ class PluginRejection(msgspec.Struct, omit_defaults=True):
     """Whether preemption on the node would not help."""
 
 
-class Score(msgspec.Struct):
+class PluginScore(msgspec.Struct):
     plugin: str
     score: int
     """The normalized score, from 0 to 100."""
@@ -28,7 +28,7 @@ class NodeReport(msgspec.Struct, omit_defaults=True):
     name: str
     fits: bool
     refusals: list[PluginRejection] = []
-    scores: list[Score] = []
+    scores: list[PluginScore] = []
     total: int = 0
 
 
@@ -56,7 +56,7 @@ class LastDecision(msgspec.Struct, omit_defaults=True):
         )
 
 
-class Waiting(msgspec.Struct, omit_defaults=True):
+class QueueState(msgspec.Struct, omit_defaults=True):
     """The queue state of a pod without a node."""
 
     queue: str
@@ -78,7 +78,7 @@ class Explanation(msgspec.Struct, omit_defaults=True):
     isFamiliar: bool = True
     """Whether a profile of this scheduler is responsible for the pod."""
     decision: LastDecision | None = None
-    waiting: Waiting | None = None
+    waiting: QueueState | None = None
     gate: str = ""
     """The message of the gate that would keep the pod out of the queue, if it is not queued yet."""
     message: str = ""

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from sampan.api import names
-from sampan.api.field_errors import FieldError, Path
+from sampan.api.field_errors import FieldError, FieldPath
 from sampan.api.values import durations
 from sampan.machinery.client.access import Access, AccessError, tls_context
 
@@ -75,11 +75,11 @@ class ExtenderConfig:
     """Whether scheduling continues without the extender if it fails."""
 
 
-class _Strict(msgspec.Struct, forbid_unknown_fields=True):
+class _StrictStruct(msgspec.Struct, forbid_unknown_fields=True):
     pass
 
 
-class _Tls(_Strict):
+class _TlsConfig(_StrictStruct):
     insecure: bool = False
     serverName: str = ""
     certFile: str = ""
@@ -90,12 +90,12 @@ class _Tls(_Strict):
     caData: str = ""
 
 
-class _Resource(_Strict):
+class _ManagedResource(_StrictStruct):
     name: str
     ignoredByScheduler: bool = False
 
 
-class _Extender(_Strict):
+class _Extender(_StrictStruct):
     urlPrefix: str
     filterVerb: str = ""
     preemptVerb: str = ""
@@ -103,16 +103,16 @@ class _Extender(_Strict):
     bindVerb: str = ""
     weight: int = 0
     enableHTTPS: bool = False
-    tlsConfig: _Tls | None = None
+    tlsConfig: _TlsConfig | None = None
     httpTimeout: str | int = 0
     nodeCacheCapable: bool = False
-    managedResources: list[_Resource] = []
+    managedResources: list[_ManagedResource] = []
     ignorable: bool = False
 
 
 def read_extenders(values: Sequence[Any], error: Callable[[str], Exception]) -> list[ExtenderConfig]:
     """Parse the extenders; raise `error` with the name of the invalid field."""
-    path = Path("extenders")
+    path = FieldPath("extenders")
     read = [_read(extender, path[at], error) for at, extender in enumerate(values)]
     errors = _check(read, path)
     if errors:
@@ -120,7 +120,7 @@ def read_extenders(values: Sequence[Any], error: Callable[[str], Exception]) -> 
     return [_config_of(extender, path[at], error) for at, extender in enumerate(read)]
 
 
-def _read(value: Any, path: Path, error: Callable[[str], Exception]) -> _Extender:
+def _read(value: Any, path: FieldPath, error: Callable[[str], Exception]) -> _Extender:
     try:
         return msgspec.convert(value, _Extender)
     except msgspec.ValidationError as exception:
@@ -128,7 +128,7 @@ def _read(value: Any, path: Path, error: Callable[[str], Exception]) -> _Extende
         raise error(f"{path}{where.rstrip('`')}: {what}" if what else f"{path}: {exception}") from None
 
 
-def _check(extenders: Sequence[_Extender], path: Path) -> list[FieldError]:
+def _check(extenders: Sequence[_Extender], path: FieldPath) -> list[FieldError]:
     errors: list[FieldError] = []
     managed: set[str] = set()
     for at, extender in enumerate(extenders):
@@ -146,7 +146,7 @@ def _check(extenders: Sequence[_Extender], path: Path) -> list[FieldError]:
     return errors
 
 
-def _check_resource(name: str, path: Path, number: int, known: set[str]) -> list[FieldError]:
+def _check_resource(name: str, path: FieldPath, number: int, known: set[str]) -> list[FieldError]:
     where = path[number] / "name"
     errors = [FieldError.invalid(where, name, message) for message in names.label_key(name)]
     if not errors and not names.is_extended_resource(name):
@@ -156,7 +156,7 @@ def _check_resource(name: str, path: Path, number: int, known: set[str]) -> list
     return errors
 
 
-def _config_of(extender: _Extender, path: Path, error: Callable[[str], Exception]) -> ExtenderConfig:
+def _config_of(extender: _Extender, path: FieldPath, error: Callable[[str], Exception]) -> ExtenderConfig:
     try:
         timeout_s = durations.parse_duration(str(extender.httpTimeout)) / 1e9 or _TIMEOUT_S
         tls = _tls(extender)
@@ -186,7 +186,7 @@ def _tls(extender: _Extender) -> TlsSettings | None:
     config = extender.tlsConfig
     if config is None and not extender.enableHTTPS:
         return None
-    config = config or _Tls()
+    config = config or _TlsConfig()
     ca = base64.b64decode(config.caData, validate=True)
     return TlsSettings(
         insecure=config.insecure or (extender.enableHTTPS and not config.caFile and not ca),

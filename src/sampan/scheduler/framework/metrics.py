@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from sampan.scheduler.metrics import SchedulerMetrics
 
 SAMPLE_INTERVAL = 32
-_COUNTED = ("PreFilter", "Filter", "PreScore", "Score")
+_COUNTED_POINTS = ("PreFilter", "Filter", "PreScore", "Score")
 """Points whose plug-in evaluations are counted; each evaluation in a measured cycle counts `SAMPLE_INTERVAL` times."""
 
 
@@ -99,7 +99,7 @@ class PointMetrics:
     ) -> Callable[..., Any]:
         assert self._metrics is not None
         family, evaluations = self._metrics.plugins, self._metrics.evaluations
-        is_counted = point not in _COUNTED
+        is_counted = point not in _COUNTED_POINTS
 
         def call_and_measure(*args: Any) -> Any:
             nonlocal is_counted

@@ -14,7 +14,7 @@ from sampan.machinery.clock import Clock
 from sampan.scheduler.cache.pod_info import PodInfo
 from sampan.scheduler.framework.contract import Code, Status
 
-_LONGEST_S = 15 * 60.0
+_MAX_WAIT_S = 15 * 60.0
 
 
 class PreemptablePod(Protocol):
@@ -30,7 +30,7 @@ class WaitingPod:
         self.info, self.node = info, node
         self.pending = set(waits)
         """The plug-ins that have not allowed the pod yet."""
-        self.timeout_s = min(min(waits.values(), default=0.0), _LONGEST_S)
+        self.timeout_s = min(min(waits.values(), default=0.0), _MAX_WAIT_S)
         self._result: asyncio.Future[Status | None] = asyncio.get_running_loop().create_future()
 
     def allow(self, plugin: str) -> None:

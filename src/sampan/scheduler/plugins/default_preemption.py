@@ -27,11 +27,11 @@ from sampan.scheduler.framework.diagnosis import Diagnosis
 
 NOT_HELPFUL = "Preemption is not helpful for scheduling"
 NO_VICTIMS = "No preemption victims found for incoming pod"
-NEVER = "not eligible due to preemptionPolicy=Never."
+PREEMPTION_NEVER_MESSAGE = "not eligible due to preemptionPolicy=Never."
 NO_CANDIDATE = "no candidate node for preemption"
 TERMINATING = "not eligible due to a terminating pod on the nominated node."
-BY_SCHEDULER = "PreemptionByScheduler"
-_TURN_S = 0.01
+PREEMPTION_BY_SCHEDULER = "PreemptionByScheduler"
+_YIELD_INTERVAL_S = 0.01
 _OFFSET = 2**31
 
 
@@ -77,7 +77,7 @@ class DefaultPreemption:
     def _explain_ineligibility(self, cycle: CycleState, diagnosis: Diagnosis) -> str:
         pod, table = cycle.pod, cycle.table
         if pod.spec.preemptionPolicy == "Never":
-            return NEVER
+            return PREEMPTION_NEVER_MESSAGE
         if cycle.info.uid in self._evicting:
             return TERMINATING
         row = table.rows.get(pod.status.nominatedNodeName, -1)
@@ -104,7 +104,7 @@ class DefaultPreemption:
                     break
             else:
                 codes[row] = candidate
-            if time.perf_counter() - began > _TURN_S:
+            if time.perf_counter() - began > _YIELD_INTERVAL_S:
                 await asyncio.sleep(0)
                 began = time.perf_counter()
         return candidates, codes
@@ -230,14 +230,14 @@ def choose(candidates: Sequence[PreemptionCandidate]) -> PreemptionCandidate:
 def _disruption(candidate: PreemptionCandidate) -> tuple[Any, ...]:
     pods = candidate.victims
     if not pods:
-        return (candidate.violations, -_OFFSET, 0, 0, _Latest(""), candidate.row)
+        return (candidate.violations, -_OFFSET, 0, 0, _ReversedTimestamp(""), candidate.row)
     highest = pods[0].priority
     started = min(info.pod.status.startTime or "9" for info in pods if info.priority == highest)
     total = sum(info.priority + _OFFSET for info in pods)
-    return (candidate.violations, highest, total, len(pods), _Latest(started), candidate.row)
+    return (candidate.violations, highest, total, len(pods), _ReversedTimestamp(started), candidate.row)
 
 
-class _Latest(str):
+class _ReversedTimestamp(str):
     """A timestamp that sorts in reverse order."""
 
     def __lt__(self, other: str) -> bool:
@@ -248,4 +248,4 @@ def is_preempted(pod: Pod) -> bool:
     if pod.metadata.deletionTimestamp is None:
         return False
     disruption = find_condition(pod.status.conditions, "DisruptionTarget")
-    return disruption is not None and disruption.status == "True" and disruption.reason == BY_SCHEDULER
+    return disruption is not None and disruption.status == "True" and disruption.reason == PREEMPTION_BY_SCHEDULER

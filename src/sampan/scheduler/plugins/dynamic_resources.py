@@ -55,8 +55,8 @@ NO_NEW_CLAIMS, STILL_UNSCHEDULABLE = "no new claims to deallocate", "still not s
 _STEPS_PER_S = 20_000
 """The number of search steps that stand for one second of `filterTimeout`. A search is limited by its number of steps,
 not by a clock, so that its outcome is reproducible."""
-_TURN_S = 0.005
-_MOST_ROUNDS = 10
+_YIELD_INTERVAL_S = 0.005
+_MAX_ROUNDS = 10
 
 
 class DynamicResourcesArgs(msgspec.Struct, forbid_unknown_fields=True):
@@ -66,7 +66,7 @@ class DynamicResourcesArgs(msgspec.Struct, forbid_unknown_fields=True):
     """How long devices may take to become ready."""
 
 
-class _Progress(NamedTuple):
+class _AllocationProgress(NamedTuple):
     """The state of an allocation that continues after its job has run in a thread."""
 
     is_complete: bool
@@ -123,9 +123,9 @@ class DynamicResources:
         return None if progress.is_complete else self._finish_preparing(state, cycle.pod, work, progress)
 
     async def _finish_preparing(
-        self, state: PodClaimState, pod: Pod, work: Generator[Pause, None, None], progress: _Progress
+        self, state: PodClaimState, pod: Pod, work: Generator[Pause, None, None], progress: _AllocationProgress
     ) -> None:
-        for _ in range(_MOST_ROUNDS):
+        for _ in range(_MAX_ROUNDS):
             while not progress.is_complete:
                 await (asyncio.sleep(0) if progress.job is None else self._worker.run(progress.job))
                 progress = _run_turn(work)
@@ -362,10 +362,10 @@ def _frees_devices(info: PodInfo, old: Any, new: Any) -> bool:
     return old.status.allocation is not None or is_extended_resource_claim(old, info.pod)
 
 
-def _run_turn(work: Generator[Pause, None, None]) -> _Progress:
+def _run_turn(work: Generator[Pause, None, None]) -> _AllocationProgress:
     """Run the work for one turn, or until it comes to a job."""
-    end = time.perf_counter() + _TURN_S
+    end = time.perf_counter() + _YIELD_INTERVAL_S
     for job in work:
         if job is not None or time.perf_counter() > end:
-            return _Progress(is_complete=False, job=job)
-    return _Progress(is_complete=True)
+            return _AllocationProgress(is_complete=False, job=job)
+    return _AllocationProgress(is_complete=True)

@@ -11,8 +11,8 @@ from sampan.scheduler.cache.node_attributes import to_dense
 from sampan.scheduler.framework.contract import MAX_SCORE, SKIP, CycleState, Handle, PluginScope, Status
 
 _MIB = 1024 * 1024
-_LEAST = 23 * _MIB
-_MOST_PER_CONTAINER = 1000 * _MIB
+_MIN_THRESHOLD_BYTES = 23 * _MIB
+_MAX_CONTAINER_THRESHOLD_BYTES = 1000 * _MIB
 
 
 class ImageLocality:
@@ -38,8 +38,12 @@ class ImageLocality:
             if sizes:
                 scaled = int(next(iter(sizes.values())) * (len(sizes) / table.count))
                 total += to_dense(dict.fromkeys(sizes, scaled), table.used)[rows]
-        most = _MOST_PER_CONTAINER * (len(spec.initContainers) + len(spec.containers or ()))
-        return MAX_SCORE * (np.clip(total, _LEAST, most) - _LEAST) // (most - _LEAST)
+        most = _MAX_CONTAINER_THRESHOLD_BYTES * (len(spec.initContainers) + len(spec.containers or ()))
+        return (
+            MAX_SCORE
+            * (np.clip(total, _MIN_THRESHOLD_BYTES, most) - _MIN_THRESHOLD_BYTES)
+            // (most - _MIN_THRESHOLD_BYTES)
+        )
 
 
 def image_names(spec: PodSpec) -> tuple[str, ...]:

@@ -147,7 +147,7 @@ class InterPodAffinity:
 
     def _terms_of(self, info: PodInfo) -> PodTerms:
         if not info.terms:
-            return _NOTHING
+            return _EMPTY_TERMS
         by_namespace: dict[str, PodTerms] = info.signature.parse_once(self.name, lambda spec: {})
         own = by_namespace.get(info.namespace)
         if own is None:
@@ -175,7 +175,7 @@ class InterPodAffinity:
         )
 
 
-_NOTHING = PodTerms((), None, (), ())
+_EMPTY_TERMS = PodTerms((), None, (), ())
 
 
 def _has_counted_pods(table: NodeTable, term: AffinityTerm, tally: PodTally, rows: Rows) -> Flags:

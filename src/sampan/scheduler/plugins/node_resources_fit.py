@@ -9,7 +9,7 @@ import numpy as np
 
 from sampan.api.names import is_native_resource
 from sampan.scheduler.cache.arrays import Codes, Ints, Rows, count_of
-from sampan.scheduler.cache.node_table import PODS_AT, amount_of
+from sampan.scheduler.cache.node_table import PODS_INDEX, amount_of
 from sampan.scheduler.cache.pod_info import PodInfo
 from sampan.scheduler.cache.pod_signature import PODS, PodSignature
 from sampan.scheduler.config.plugin_args import check_fit, raise_if_invalid, read_args
@@ -18,8 +18,8 @@ from sampan.scheduler.framework.cluster_event import ActionType, ClusterEvent, E
 from sampan.scheduler.framework.contract import CycleState, Handle, PluginScope
 from sampan.scheduler.plugins.resource_allocation import (
     DEFAULT_RESOURCES,
-    Amounts,
     RequestedToCapacity,
+    ResourceAmounts,
     ResourceSpec,
     Strategy,
     requested_and_allocatable,
@@ -27,7 +27,7 @@ from sampan.scheduler.plugins.resource_allocation import (
     score_most_allocated,
 )
 
-TOO_MANY = "Too many pods"
+TOO_MANY_PODS = "Too many pods"
 
 
 class ShapePoint(msgspec.Struct, forbid_unknown_fields=True):
@@ -35,14 +35,14 @@ class ShapePoint(msgspec.Struct, forbid_unknown_fields=True):
     score: int
 
 
-class Ratio(msgspec.Struct, forbid_unknown_fields=True):
+class CapacityRatioArgs(msgspec.Struct, forbid_unknown_fields=True):
     shape: list[ShapePoint] = []
 
 
 class ScoringStrategy(msgspec.Struct, forbid_unknown_fields=True):
     type: str = "LeastAllocated"
     resources: list[ResourceSpec] = msgspec.field(default_factory=lambda: list(DEFAULT_RESOURCES))
-    requestedToCapacityRatio: Ratio | None = None
+    requestedToCapacityRatio: CapacityRatioArgs | None = None
 
 
 class NodeResourcesFitArgs(msgspec.Struct, forbid_unknown_fields=True):
@@ -70,7 +70,7 @@ class NodeResourcesFit:
         """
         table = cycle.table
         short: list[tuple[str, Any]] = [
-            (TOO_MANY, table.requested[PODS_AT, rows] + 1 > table.allocatable[PODS_AT, rows])
+            (TOO_MANY_PODS, table.requested[PODS_INDEX, rows] + 1 > table.allocatable[PODS_INDEX, rows])
         ]
         final = np.zeros(count_of(rows), dtype=np.bool_)
         for name, amount in self._list_checked_requests(cycle.signature):
@@ -107,9 +107,9 @@ class NodeResourcesFit:
             return False
         return name in self._ignored or name.partition("/")[0] in self._ignored_groups
 
-    def _amounts(self, cycle: CycleState, spec: ResourceSpec, rows: Rows) -> Amounts:
+    def _amounts(self, cycle: CycleState, spec: ResourceSpec, rows: Rows) -> ResourceAmounts:
         requested, allocatable = requested_and_allocatable(cycle.table, cycle.signature, spec.name, rows, nonzero=True)
-        return Amounts(requested, allocatable, spec.weight)
+        return ResourceAmounts(requested, allocatable, spec.weight)
 
     def _empty_node_fits(self, info: PodInfo, old: Any, new: Any) -> bool:
         """Whether the empty node would have enough of every resource, or may have devices for it instead."""

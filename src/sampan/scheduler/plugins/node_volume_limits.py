@@ -19,7 +19,7 @@ from sampan.scheduler.framework.contract import SKIP, CycleState, Handle, Plugin
 from sampan.scheduler.volumes.attached_volumes import AttachedVolumes, CsiVolumes
 from sampan.scheduler.volumes.pod_volume_claims import format_not_found, has_claims, named_claims, uses_claim
 
-TOO_MANY = "node(s) exceed max volume count"
+MAX_VOLUME_COUNT_EXCEEDED = "node(s) exceed max volume count"
 _NO_LIMIT = 2**62
 
 
@@ -71,7 +71,7 @@ class NodeVolumeLimits:
         full = np.zeros(count_of(rows), dtype=np.bool_)
         for driver in {driver for driver, _ in handles if driver in self._limits}:
             full |= self._is_full(driver, [handle for handle in handles if handle[0] == driver], rows)
-        codes[full] = cycle.reject(self.name, TOO_MANY)
+        codes[full] = cycle.reject(self.name, MAX_VOLUME_COUNT_EXCEEDED)
         return codes
 
     def _is_full(self, driver: str, handles: Sequence[tuple[str, str]], rows: Rows) -> Flags:

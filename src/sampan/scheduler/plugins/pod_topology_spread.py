@@ -62,7 +62,7 @@ def _with_match_label_keys(selector: Selector, keys: Iterable[str], labels: Mapp
     return selector.with_requirements(*missing) if missing and not selector.is_nothing else selector
 
 
-class Spread:
+class DomainSpread:
     """A constraint over the nodes: the eligible domains, and how many matching pods each of them has."""
 
     def __init__(
@@ -166,7 +166,7 @@ class PodTopologySpread:
         return None if spreads else SKIP
 
     def score(self, cycle: CycleState, rows: Rows) -> Ints:
-        spreads: list[Spread] = cycle.memo[_SCORING]
+        spreads: list[DomainSpread] = cycle.memo[_SCORING]
         ignored = self._flag_ignored_rows(cycle.info, spreads, rows)
         cycle.memo[_IGNORED] = ignored
         total = np.zeros(count_of(rows), dtype=np.float64)
@@ -198,7 +198,9 @@ class PodTopologySpread:
             (ClusterEvent(EventResource.POD, ActionType.UPDATE_LABELS), None),
         ]
 
-    def _score_constraint(self, spread: Spread, rows: Rows, ignored: Flags) -> np.ndarray[Any, np.dtype[np.float64]]:
+    def _score_constraint(
+        self, spread: DomainSpread, rows: Rows, ignored: Flags
+    ) -> np.ndarray[Any, np.dtype[np.float64]]:
         codes = spread.column.codes[rows]
         if spread.constraint.topology_key == HOSTNAME:
             counts = spread.tally.per_node[rows]
@@ -209,7 +211,7 @@ class PodTopologySpread:
         scores = counts * np.log(domains + 2) + (spread.constraint.max_skew - 1)
         return np.where(codes == MISSING, 0.0, scores)
 
-    def _flag_ignored_rows(self, info: PodInfo, spreads: list[Spread], rows: Rows) -> Flags:
+    def _flag_ignored_rows(self, info: PodInfo, spreads: list[DomainSpread], rows: Rows) -> Flags:
         """Return the rows that lack a topology label; the system default constraints ignore no rows."""
         ignored = np.zeros(count_of(rows), dtype=np.bool_)
         if self._needs_all_labels(info):
@@ -220,7 +222,7 @@ class PodTopologySpread:
     def _needs_all_labels(self, info: PodInfo) -> bool:
         return bool(info.signature.spec.topologySpreadConstraints) or not self._is_system
 
-    def _spreads(self, info: PodInfo, action: str) -> list[Spread]:
+    def _spreads(self, info: PodInfo, action: str) -> list[DomainSpread]:
         own = info.signature.spec.topologySpreadConstraints
         if own:
             keys = tuple(key for constraint in own for key in constraint.matchLabelKeys)
@@ -232,7 +234,7 @@ class PodTopologySpread:
             if selector.is_nothing:
                 return []
             constraints, variant = self._defaults, (str(selector),)
-        by_variant: dict[object, list[Spread]] = info.signature.parse_once(self.name, lambda spec: {})
+        by_variant: dict[object, list[DomainSpread]] = info.signature.parse_once(self.name, lambda spec: {})
         key = (self._profile, action, info.namespace, variant)
         spreads = by_variant.get(key)
         if spreads is None:
@@ -242,9 +244,9 @@ class PodTopologySpread:
             spreads = by_variant[key] = self._make_spreads(info, read)
         return spreads
 
-    def _make_spreads(self, info: PodInfo, read: tuple[SpreadConstraint, ...]) -> list[Spread]:
+    def _make_spreads(self, info: PodInfo, read: tuple[SpreadConstraint, ...]) -> list[DomainSpread]:
         keys = tuple(constraint.topology_key for constraint in read) if self._needs_all_labels(info) else ()
-        return [Spread(self._table, info.signature.spec, info.namespace, constraint, keys) for constraint in read]
+        return [DomainSpread(self._table, info.signature.spec, info.namespace, constraint, keys) for constraint in read]
 
 
 _SCORING, _IGNORED = "PodTopologySpread/score", "PodTopologySpread/ignored"

@@ -14,14 +14,14 @@ import msgspec
 import numpy as np
 
 from sampan.scheduler.cache.arrays import Ints, Rows
-from sampan.scheduler.cache.node_table import CPU_AT, MEMORY_AT, NodeTable
+from sampan.scheduler.cache.node_table import CPU_INDEX, MEMORY_INDEX, NodeTable
 from sampan.scheduler.cache.pod_signature import CPU, MEMORY, PodSignature
 
 MAX_SCORE = 100
 _SHAPE_MAX = 10
 
 
-class Amounts(NamedTuple):
+class ResourceAmounts(NamedTuple):
     """The requested and allocatable amounts of one resource, and its weight."""
 
     requested: Ints
@@ -29,28 +29,28 @@ class Amounts(NamedTuple):
     weight: int
 
 
-Strategy = Callable[[Sequence[Amounts]], Ints]
+Strategy = Callable[[Sequence[ResourceAmounts]], Ints]
 
 
-def score_least_allocated(resources: Sequence[Amounts]) -> Ints:
+def score_least_allocated(resources: Sequence[ResourceAmounts]) -> Ints:
     return _average_by_weight([(resource, _free_share(resource)) for resource in resources])
 
 
-def score_most_allocated(resources: Sequence[Amounts]) -> Ints:
+def score_most_allocated(resources: Sequence[ResourceAmounts]) -> Ints:
     return _average_by_weight([(resource, _allocated_share(resource)) for resource in resources])
 
 
-def _free_share(amounts: Amounts) -> Ints:
+def _free_share(amounts: ResourceAmounts) -> Ints:
     capacity = np.maximum(amounts.allocatable, 1)
     return np.where(amounts.requested > amounts.allocatable, 0, (capacity - amounts.requested) * MAX_SCORE // capacity)
 
 
-def _allocated_share(amounts: Amounts) -> Ints:
+def _allocated_share(amounts: ResourceAmounts) -> Ints:
     capacity = np.maximum(amounts.allocatable, 1)
     return np.minimum(amounts.requested, capacity) * MAX_SCORE // capacity
 
 
-def _average_by_weight(parts: Sequence[tuple[Amounts, Ints]]) -> Ints:
+def _average_by_weight(parts: Sequence[tuple[ResourceAmounts, Ints]]) -> Ints:
     total: Ints = np.zeros_like(parts[0][1])
     weights: Ints = np.zeros_like(total)
     for resource, scores in parts:
@@ -66,7 +66,7 @@ class RequestedToCapacity:
     def __init__(self, points: Sequence[tuple[int, int]]) -> None:
         self._points = [(utilization, score * (MAX_SCORE // _SHAPE_MAX)) for utilization, score in points]
 
-    def __call__(self, resources: Sequence[Amounts]) -> Ints:
+    def __call__(self, resources: Sequence[ResourceAmounts]) -> Ints:
         total: Ints = np.zeros_like(resources[0].requested)
         weights: Ints = np.zeros_like(total)
         for resource in resources:
@@ -76,7 +76,7 @@ class RequestedToCapacity:
             weights += weight
         return _round_half_up(total, weights)
 
-    def _score(self, amounts: Amounts) -> Ints:
+    def _score(self, amounts: ResourceAmounts) -> Ints:
         capacity = np.maximum(amounts.allocatable, 1)
         ratio = np.where(amounts.requested > amounts.allocatable, 100, amounts.requested * 100 // capacity)
         return self._line(ratio)
@@ -150,8 +150,8 @@ def requested_and_allocatable(
     """
     at = table.resource(name)
     allocatable: Ints = table.allocatable[at, rows]
-    if nonzero and at in (CPU_AT, MEMORY_AT):
-        index = 0 if at == CPU_AT else 1
+    if nonzero and at in (CPU_INDEX, MEMORY_INDEX):
+        index = 0 if at == CPU_INDEX else 1
         return table.nonzero[index, rows] + signature.nonzero[index], allocatable
     request = signature.requests.get(name, 0)
     if not request and "/" in name:

@@ -20,7 +20,7 @@ DISK_CONFLICT = "node(s) had no available disk"
 POD_CONFLICT = (
     "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod"
 )
-_ONE_POD = "ReadWriteOncePod"
+_READ_WRITE_ONCE_POD = "ReadWriteOncePod"
 
 
 class VolumeRestrictions:
@@ -42,7 +42,7 @@ class VolumeRestrictions:
             claim = self._claims.get(name, cycle.info.namespace)
             if claim is None:
                 return Status(Code.UNRESOLVABLE, (format_not_found(name),))
-            if _ONE_POD in claim.spec.accessModes:
+            if _READ_WRITE_ONCE_POD in claim.spec.accessModes:
                 alone.append(NamespacedName(cycle.info.namespace, name))
         cycle.memo[self.name] = alone
         return None if disks_of(cycle.signature) or self._is_used(alone) else SKIP

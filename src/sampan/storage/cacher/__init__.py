@@ -24,9 +24,9 @@ from sampan.storage.cacher.errors import (
     WatchClosed,
 )
 from sampan.storage.cacher.history import HistoryBudget, HistoryLimits
-from sampan.storage.cacher.item import ADDED, BOOKMARK, DELETED, MODIFIED, CacheEvent, FrameEncoder, Item
-from sampan.storage.cacher.list_options import Options, apply_defaults, validate_options
-from sampan.storage.cacher.object_fields import CachedField, Shape
+from sampan.storage.cacher.item import ADDED, BOOKMARK, DELETED, MODIFIED, CacheEvent, CacheItem, FrameEncoder
+from sampan.storage.cacher.list_options import ListWatchOptions, apply_defaults, validate_options
+from sampan.storage.cacher.object_fields import CachedField, CachedResource
 from sampan.storage.cacher.reads import ListQuery, ListResult
 from sampan.storage.cacher.selection import LabelMatcher, ObjectSelection
 from sampan.storage.cacher.watch_budget import WatchBudget, WatchCharge
@@ -39,7 +39,9 @@ __all__ = [
     "MODIFIED",
     "CacheError",
     "CacheEvent",
+    "CacheItem",
     "CachedField",
+    "CachedResource",
     "Cacher",
     "CacherConfig",
     "CacherStats",
@@ -49,14 +51,12 @@ __all__ = [
     "HistoryLimits",
     "InvalidContinue",
     "InvalidVersion",
-    "Item",
     "LabelMatcher",
     "ListQuery",
     "ListResult",
+    "ListWatchOptions",
     "NotReady",
     "ObjectSelection",
-    "Options",
-    "Shape",
     "TooLargeVersion",
     "TooSlow",
     "UnsupportedField",

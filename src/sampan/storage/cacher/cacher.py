@@ -19,13 +19,13 @@ from sampan.storage.cacher.errors import (
     NotReady,
     TooLargeVersion,
     TooSlow,
-    Undecipherable,
+    UndecipherableValue,
     VersionExpired,
     WatchClosed,
 )
-from sampan.storage.cacher.freshness import State
+from sampan.storage.cacher.freshness import CacheState
 from sampan.storage.cacher.history import HistoryBudget, HistoryLimits
-from sampan.storage.cacher.item import ADDED, CacheEvent, Item, ItemMaker, bookmark
+from sampan.storage.cacher.item import ADDED, CacheEvent, CacheItem, ItemMaker, bookmark
 from sampan.storage.cacher.list_options import (
     ReadVersion,
     VersionRule,
@@ -33,10 +33,10 @@ from sampan.storage.cacher.list_options import (
     parse_list_version,
     parse_version,
 )
-from sampan.storage.cacher.object_fields import DecodeValue, Shape, require_json
+from sampan.storage.cacher.object_fields import CachedResource, DecodeValue, require_json
 from sampan.storage.cacher.reads import ListQuery, ListResult
 from sampan.storage.cacher.reflector import CacheReflector
-from sampan.storage.cacher.selection import Matcher, ObjectSelection
+from sampan.storage.cacher.selection import ItemMatcher, ObjectSelection
 from sampan.storage.cacher.watch_budget import WatchBudget
 from sampan.storage.cacher.watcher import INTERVAL_S, BookmarkSchedule, Watcher, WatchLimits, WatchQuery
 from sampan.storage.cacher.watcher_routes import as_event, classify_change
@@ -75,7 +75,7 @@ class Cacher:
         self,
         *,
         backend: Backend,
-        shape: Shape,
+        shape: CachedResource,
         decode: Callable[[bytes], Any],
         decode_value: DecodeValue = require_json,
         convert_value: DecodeValue | None = None,
@@ -95,7 +95,7 @@ class Cacher:
         self._config = config or CacherConfig()
         self._decode = decode
         self._maker = ItemMaker(shape=shape, decode_value=decode_value, convert_value=convert_value)
-        self._state = State(
+        self._state = CacheState(
             shape=shape,
             maker=self._maker,
             limits=self._config.history,
@@ -150,7 +150,7 @@ class Cacher:
         timeout_s = self._config.wait_s if timeout_s is None else timeout_s
         await self._state.fresh.wait_for(revision, timeout_s=timeout_s, ask=self._reflector.request_progress)
 
-    async def get(self, namespace: str, name: str, resource_version: str = "") -> Item | None:
+    async def get(self, namespace: str, name: str, resource_version: str = "") -> CacheItem | None:
         requirement = parse_get_version(resource_version)
         key = self.shape.key(namespace, name)
         if requirement.rule is not VersionRule.CONSISTENT:
@@ -167,19 +167,19 @@ class Cacher:
         """Return the number of objects currently in the cache."""
         return len(self._state.contents.items)
 
-    def peek(self, namespace: str, name: str) -> Item | None:
+    def peek(self, namespace: str, name: str) -> CacheItem | None:
         """Return the object currently in the cache, without waiting for freshness."""
         return self._state.contents.items.get(self.shape.key(namespace, name))
 
-    def peek_all(self) -> Sequence[Item]:
+    def peek_all(self) -> Sequence[CacheItem]:
         """Return all objects currently in the cache, without waiting for freshness."""
         return [*self._state.contents.items.values()]
 
-    def peek_selected(self, selection: ObjectSelection) -> Sequence[Item]:
+    def peek_selected(self, selection: ObjectSelection) -> Sequence[CacheItem]:
         """Return the selected objects currently in the cache, without waiting for freshness."""
-        return self._state.contents.select(Matcher(selection, self.shape)).items
+        return self._state.contents.select(ItemMatcher(selection, self.shape)).items
 
-    def peek_in(self, namespace: str) -> Sequence[Item]:
+    def peek_in(self, namespace: str) -> Sequence[CacheItem]:
         """Return the objects of a namespace currently in the cache, in key order, without waiting for freshness."""
         contents = self._state.contents
         return [contents.items[key] for block in contents.keys.blocks(namespace) for key in block]
@@ -209,7 +209,7 @@ class Cacher:
         for watcher in list(self._state.routes.watchers()):
             watcher.end()
 
-    def object(self, item: Item) -> Any:
+    def object(self, item: CacheItem) -> Any:
         """Return the decoded object, which is shared by all callers and must not be modified."""
         return item.object(self._decode)
 
@@ -231,7 +231,7 @@ class Cacher:
 
     async def open(self, watcher: Watcher) -> None:
         query, state = watcher.query, self._state
-        matcher = Matcher(query.selection, self.shape)
+        matcher = ItemMatcher(query.selection, self.shape)
         revision = parse_version(query.resource_version)
         await self.wait_ready()
         if not query.resource_version:
@@ -286,10 +286,10 @@ class Cacher:
     def _refuse_undecipherable(self, query: ListQuery) -> None:
         namespace = query.selection.namespace
         for key, error in self._state.corrupt.items():
-            if isinstance(error, Undecipherable) and (not namespace or self.shape.namespace_of(key) == namespace):
-                raise Undecipherable(key, error.reason)
+            if isinstance(error, UndecipherableValue) and (not namespace or self.shape.namespace_of(key) == namespace):
+                raise UndecipherableValue(key, error.reason)
 
-    async def _read_from_store(self, key: str) -> Item | None:
+    async def _read_from_store(self, key: str) -> CacheItem | None:
         entry, _ = await self._backend.get(key)
         return None if entry is None else self._maker.make(key, entry.value, entry.revision)
 

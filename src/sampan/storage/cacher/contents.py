@@ -9,10 +9,10 @@ from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import NamedTuple
 
 from sampan.storage.cacher.history import CacheChange
-from sampan.storage.cacher.item import Item
+from sampan.storage.cacher.item import CacheItem
 from sampan.storage.cacher.keys import KeySpace
-from sampan.storage.cacher.object_fields import Shape
-from sampan.storage.cacher.selection import Matcher
+from sampan.storage.cacher.object_fields import CachedResource
+from sampan.storage.cacher.selection import ItemMatcher
 
 Keys = set[str]
 _NONE: Keys = set()
@@ -51,7 +51,7 @@ class FieldIndexes:
     def __init__(self, positions: Iterable[int]) -> None:
         self._indexes = {position: ValueIndex() for position in positions}
 
-    def move(self, old: Item | None, new: Item | None) -> None:
+    def move(self, old: CacheItem | None, new: CacheItem | None) -> None:
         if old is not None and new is not None and old.fields is new.fields:
             return
         key = new.key if new is not None else old.key if old is not None else ""
@@ -74,7 +74,7 @@ class LabelIndexes:
         self._indexes: dict[str, ValueIndex] = {}
         """Indexes by label, most recently used last."""
 
-    def move(self, old: Item | None, new: Item | None) -> None:
+    def move(self, old: CacheItem | None, new: CacheItem | None) -> None:
         if not self._indexes or (old is not None and new is not None and old.labels is new.labels):
             return
         key = new.key if new is not None else old.key if old is not None else ""
@@ -84,7 +84,7 @@ class LabelIndexes:
             if before != after:
                 index.move(key, before, after)
 
-    def keys(self, label: str, value: str, items: Iterable[Item]) -> Set[str]:
+    def keys(self, label: str, value: str, items: Iterable[CacheItem]) -> Set[str]:
         """Return the keys of the items that have the label with this value; `items` are all items of the resource."""
         index = self._indexes.pop(label, None)
         if index is None:
@@ -95,7 +95,7 @@ class LabelIndexes:
         return index.keys(value)
 
 
-def _build_index(label: str, items: Iterable[Item]) -> ValueIndex:
+def _build_index(label: str, items: Iterable[CacheItem]) -> ValueIndex:
     index = ValueIndex()
     for item in items:
         value = item.labels.get(label)
@@ -105,22 +105,22 @@ def _build_index(label: str, items: Iterable[Item]) -> ValueIndex:
 
 
 class SelectedItems(NamedTuple):
-    items: list[Item]
+    items: list[CacheItem]
     has_more: bool
     """Whether more items may follow the last one on later pages. As in kube-apiserver, objects that the selector does
     not match count as well, unless a field index excludes them."""
 
 
 class CacheContents:
-    def __init__(self, shape: Shape) -> None:
+    def __init__(self, shape: CachedResource) -> None:
         self.shape = shape
-        self.items: dict[str, Item] = {}
+        self.items: dict[str, CacheItem] = {}
         self.bytes = 0
         self.keys = KeySpace(shape)
         self._fields = FieldIndexes([at for at, field in enumerate(shape.fields) if field.indexed])
         self._labels = LabelIndexes()
 
-    def put(self, new: Item, old: Item | None) -> None:
+    def put(self, new: CacheItem, old: CacheItem | None) -> None:
         """Store an item in place of `old`, the current item of the same key."""
         self.items[new.key] = new
         self.bytes += len(new.body)
@@ -131,14 +131,14 @@ class CacheContents:
         self._fields.move(old, new)
         self._labels.move(old, new)
 
-    def remove(self, old: Item) -> None:
+    def remove(self, old: CacheItem) -> None:
         del self.items[old.key]
         self.bytes -= len(old.body)
         self.keys.remove(old.namespace, old.key)
         self._fields.move(old, None)
         self._labels.move(old, None)
 
-    def select(self, matcher: Matcher, *, start: str = "", limit: int = 0) -> SelectedItems:
+    def select(self, matcher: ItemMatcher, *, start: str = "", limit: int = 0) -> SelectedItems:
         """Return the matching items in key order from `start` on, at most `limit` (0: all)."""
         if matcher.name and (matcher.namespace or not self.shape.is_namespaced):
             return self._select_by_name(matcher, start)
@@ -153,11 +153,11 @@ class CacheContents:
     def count(self, namespace: str, start: str) -> int:
         return self.keys.count(namespace, start)
 
-    def _select_by_name(self, matcher: Matcher, start: str) -> SelectedItems:
+    def _select_by_name(self, matcher: ItemMatcher, start: str) -> SelectedItems:
         item = self.items.get(self.shape.key(matcher.namespace, matcher.name))
         return SelectedItems([item] if item is not None and item.key >= start and matcher.matches(item) else [], False)
 
-    def _find_indexed_keys(self, matcher: Matcher) -> tuple[Set[str] | None, bool]:
+    def _find_indexed_keys(self, matcher: ItemMatcher) -> tuple[Set[str] | None, bool]:
         """Return the smallest set of keys from an index, and whether it is a field index.
 
         Return None if scanning all keys of the namespace is no more work.
@@ -183,14 +183,14 @@ class PastContents:
 
     def __init__(self, contents: CacheContents, since: Iterable[CacheChange]) -> None:
         self._contents = contents
-        self._then: dict[str, Item | None] = {}
+        self._then: dict[str, CacheItem | None] = {}
         for change in since:
             self._then.setdefault(change.key, change.old)
         self._deleted = sorted(
             [key for key, item in self._then.items() if item is not None and key not in contents.items]
         )
 
-    def select(self, matcher: Matcher, *, start: str = "", limit: int = 0) -> SelectedItems:
+    def select(self, matcher: ItemMatcher, *, start: str = "", limit: int = 0) -> SelectedItems:
         if not self._then:
             return self._contents.select(matcher, start=start, limit=limit)
         return _select(
@@ -217,23 +217,26 @@ class PastContents:
         yield deleted[at:]
 
 
-class _PastItems(dict[str, Item | None]):
+class _PastItems(dict[str, CacheItem | None]):
     """A mapping from keys to items that prefers the past state of an item to its current state."""
 
-    def __init__(self, now: Mapping[str, Item], then: dict[str, Item | None]) -> None:
+    def __init__(self, now: Mapping[str, CacheItem], then: dict[str, CacheItem | None]) -> None:
         super().__init__(then)
         self._now = now
 
-    def __missing__(self, key: str) -> Item | None:
+    def __missing__(self, key: str) -> CacheItem | None:
         return self._now[key]
 
 
 def _select(
-    blocks: Iterable[list[str]], items: Mapping[str, Item] | Mapping[str, Item | None], matcher: Matcher, limit: int
+    blocks: Iterable[list[str]],
+    items: Mapping[str, CacheItem] | Mapping[str, CacheItem | None],
+    matcher: ItemMatcher,
+    limit: int,
 ) -> SelectedItems:
     if matcher.is_whole and not limit and type(items) is dict:
         return SelectedItems([items[key] for block in blocks for key in block], False)
-    selected: list[Item] = []
+    selected: list[CacheItem] = []
     matches, lookup = matcher.matches, items.__getitem__
     for block in blocks:
         for item in map(lookup, block):

@@ -4,7 +4,7 @@ The API server maps them to HTTP status codes: `VersionExpired` is 410, `TooLarg
 `InvalidContinue`, `UnsupportedField` and a list's `InvalidVersion` 400, a get's or watch's `InvalidVersion` 500.
 """
 
-_TOO_OLD_TO_CONTINUE = (
+_EXPIRED_CONTINUE_MESSAGE = (
     "The provided continue parameter is too old to display a consistent list result. You can start a new list without "
     "the continue parameter, or use the continue token in this response to retrieve the remainder of the results. "
     "Continuing with the provided token results in an inconsistent list - objects that were created, modified, or "
@@ -33,7 +33,7 @@ class VersionExpired(CacheError):
 
     @classmethod
     def for_page(cls, token: str) -> "VersionExpired":
-        return cls(_TOO_OLD_TO_CONTINUE, continue_token=token)
+        return cls(_EXPIRED_CONTINUE_MESSAGE, continue_token=token)
 
 
 class TooLargeVersion(CacheError):
@@ -70,7 +70,7 @@ class CorruptValue(CacheError):
         self.key, self.reason = key, reason
 
 
-class Undecipherable(CorruptValue):
+class UndecipherableValue(CorruptValue):
     """The value is encrypted with an unknown key; a list fails instead of omitting it, because the object exists."""
 
 

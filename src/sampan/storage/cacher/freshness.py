@@ -11,23 +11,23 @@ import logging
 from bisect import bisect_left, insort
 from collections.abc import Awaitable, Callable
 
-from sampan.storage.backend import Batch, StorageError, StoreEvent
+from sampan.storage.backend import EventBatch, StorageError, StoreEvent
 from sampan.storage.cacher.contents import CacheContents
 from sampan.storage.cacher.errors import CorruptValue, TooLargeVersion, VersionExpired
 from sampan.storage.cacher.history import EventHistory, HistoryBudget, HistoryLimits
-from sampan.storage.cacher.item import Item, ItemMaker
-from sampan.storage.cacher.object_fields import Shape
+from sampan.storage.cacher.item import CacheItem, ItemMaker
+from sampan.storage.cacher.object_fields import CachedResource
 from sampan.storage.cacher.watch_budget import WatchBudget
 from sampan.storage.cacher.watcher_routes import WatcherRoutes
 
 log = logging.getLogger(__name__)
 
 
-class State:
+class CacheState:
     def __init__(
         self,
         *,
-        shape: Shape,
+        shape: CachedResource,
         maker: ItemMaker,
         limits: HistoryLimits,
         now: Callable[[], float],
@@ -57,7 +57,7 @@ class State:
             watcher.end(VersionExpired.for_watch(max(watcher.after, self.revision), revision))
         self.fresh.advance(revision)
 
-    def apply(self, batch: Batch) -> None:
+    def apply(self, batch: EventBatch) -> None:
         """Apply the next events of the store's watch."""
         for event in batch.events:
             self._apply(event)
@@ -76,7 +76,7 @@ class State:
             old.replace()
         self.routes.dispatch(self.history.append(event.revision, event.key, old, new))
 
-    def item(self, key: str, value: bytes | None, revision: int, old: Item | None) -> Item | None:
+    def item(self, key: str, value: bytes | None, revision: int, old: CacheItem | None) -> CacheItem | None:
         """Return the item of a stored value, or None for a deletion or a value that cannot be decoded."""
         if self.corrupt:
             self.corrupt.pop(key, None)

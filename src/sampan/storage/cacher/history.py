@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import msgspec
 
 from sampan.api.limits import HISTORY_AGE_S, HISTORY_BYTES, HISTORY_EVENTS
-from sampan.storage.cacher.item import Item
+from sampan.storage.cacher.item import CacheItem
 
 
 class CacheChange(msgspec.Struct, gc=False, eq=False):
@@ -16,8 +16,8 @@ class CacheChange(msgspec.Struct, gc=False, eq=False):
 
     revision: int
     key: str
-    old: Item | None
-    new: Item | None
+    old: CacheItem | None
+    new: CacheItem | None
     at: float
     """When the change was received, by the clock of the history."""
 
@@ -83,7 +83,7 @@ class EventHistory:
         self._budget.give_back(self.bytes)
         self._changes, self._start, self.bytes, self.floor = [], 0, 0, floor
 
-    def append(self, revision: int, key: str, old: Item | None, new: Item | None) -> CacheChange:
+    def append(self, revision: int, key: str, old: CacheItem | None, new: CacheItem | None) -> CacheChange:
         change = CacheChange(revision, key, old, new, self._now())
         size = _size(change)
         self._changes.append(change)

@@ -14,8 +14,8 @@ from typing import Any, Protocol
 
 import msgspec
 
-from sampan.storage.cacher.errors import CorruptValue, Undecipherable
-from sampan.storage.cacher.object_fields import DecodeValue, Extract, Labels, Shape
+from sampan.storage.cacher.errors import CorruptValue, UndecipherableValue
+from sampan.storage.cacher.object_fields import CachedResource, DecodeValue, FieldExtractor, Labels
 from sampan.storage.cacher.watch_budget import WatchCharge
 
 _METADATA = b'"metadata":{'
@@ -71,7 +71,7 @@ _REPLACED = object()
 """Marks the decoded form of an item that only the history still references."""
 
 
-class Item(msgspec.Struct, gc=False, eq=False):
+class CacheItem(msgspec.Struct, gc=False, eq=False):
     """An object at one resource version, immutable except for the cached decoded form.
 
     It opts out of cyclic garbage collection because nothing that it references leads back to it.
@@ -97,10 +97,10 @@ class Item(msgspec.Struct, gc=False, eq=False):
         """The object as JSON."""
         return self.head + self.body
 
-    def with_revision(self, revision: int) -> "Item":
+    def with_revision(self, revision: int) -> "CacheItem":
         """Return the same content at another resource version, as used for deletions."""
         body = replace_version(self.body, self.revision, revision)
-        return Item(self.key, self.namespace, revision, self.head, body, self.labels, self.fields)
+        return CacheItem(self.key, self.namespace, revision, self.head, body, self.labels, self.fields)
 
     def object(self, decode: Callable[[bytes], Any]) -> Any:
         """Return the decoded object, shared and read-only; it is decoded once while the item is in the cache."""
@@ -122,13 +122,15 @@ class Item(msgspec.Struct, gc=False, eq=False):
 class ItemMaker:
     """Creates items of one resource from keys and stored values."""
 
-    def __init__(self, *, shape: Shape, decode_value: DecodeValue, convert_value: DecodeValue | None = None) -> None:
+    def __init__(
+        self, *, shape: CachedResource, decode_value: DecodeValue, convert_value: DecodeValue | None = None
+    ) -> None:
         self._shape = shape
-        self._extract = Extract(shape)
+        self._extract = FieldExtractor(shape)
         self._decode_value = decode_value
         self._convert_value = convert_value
 
-    def make(self, key: str, value: bytes, revision: int, like: Item | None = None) -> Item:
+    def make(self, key: str, value: bytes, revision: int, like: CacheItem | None = None) -> CacheItem:
         """Create an item; it shares equal parts with `like`, the previous item of the key. Raise `CorruptValue`."""
         try:
             if value.startswith(_PREFIX) or value.endswith(_NEWLINE):
@@ -142,16 +144,18 @@ class ItemMaker:
                 key, namespace = like.key, like.namespace
         except (msgspec.MsgspecError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise CorruptValue(key, str(error)) from error
-        return Item(key, namespace, revision, head, body, labels, fields)
+        return CacheItem(key, namespace, revision, head, body, labels, fields)
 
-    def _parts(self, value: bytes, revision: int, like: Item | None) -> tuple[Labels, tuple[str, ...], bytes, bytes]:
+    def _parts(
+        self, value: bytes, revision: int, like: CacheItem | None
+    ) -> tuple[Labels, tuple[str, ...], bytes, bytes]:
         labels, fields, has_version = self._extract(value, like.fields if like is not None else ())
         return labels, fields, *splice(value, revision, self._shape.head, is_clean=not has_version)
 
 
 def _require_decrypted(key: str, value: bytes) -> bytes:
     if value.startswith(_ENCRYPTED):
-        raise Undecipherable(key, f"it is encrypted with {_key_of(value)}, which no configured key can decrypt")
+        raise UndecipherableValue(key, f"it is encrypted with {_key_of(value)}, which no configured key can decrypt")
     return value
 
 
@@ -175,7 +179,7 @@ class FrameEncoder(Protocol):
     def key(self) -> Hashable:
         """The cache key of frames: encoders with equal keys produce equal frames."""
 
-    def frame(self, type: str, item: Item) -> bytes:
+    def frame(self, type: str, item: CacheItem) -> bytes:
         """Return the complete frame; the `item` of a bookmark has no key and only metadata."""
 
 
@@ -183,7 +187,7 @@ class CacheEvent(msgspec.Struct, gc=False, eq=False):
     """A watch event, shared by all watchers that receive the change as the same type; it must not be modified."""
 
     type: str
-    item: Item
+    item: CacheItem
     """The object; for DELETED its last state, with the resource version of the change."""
     _plain: bytes | None = None
     _others: dict[Hashable, bytes] | None = None
@@ -211,7 +215,7 @@ class CacheEvent(msgspec.Struct, gc=False, eq=False):
         return frame
 
 
-def bookmark(shape: Shape, revision: int, *, ends_initial_events: bool = False) -> CacheEvent:
+def bookmark(shape: CachedResource, revision: int, *, ends_initial_events: bool = False) -> CacheEvent:
     mark = _END_MARK if ends_initial_events else b""
     body = b'"metadata":{"resourceVersion":"%d"%b}%b}' % (revision, mark, shape.bookmark_rest)
-    return CacheEvent(BOOKMARK, Item("", "", revision, shape.head, body, {}, ()))
+    return CacheEvent(BOOKMARK, CacheItem("", "", revision, shape.head, body, {}, ()))

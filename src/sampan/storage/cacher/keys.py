@@ -6,7 +6,7 @@ Storage keys are ordered as a whole, so that namespaces are ordered by name *and
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator
 
-from sampan.storage.cacher.object_fields import Shape
+from sampan.storage.cacher.object_fields import CachedResource
 
 
 class SortedKeys:
@@ -77,7 +77,7 @@ class SortedKeys:
 class KeySpace:
     """The keys of a resource by namespace; those of a cluster-scoped resource are all in the namespace ''."""
 
-    def __init__(self, shape: Shape) -> None:
+    def __init__(self, shape: CachedResource) -> None:
         self._shape = shape
         self._spaces: dict[str, SortedKeys] = {}
         """Keys by the prefix of their namespace, for namespaces that have keys."""

@@ -17,7 +17,7 @@ from sampan.api.field_errors import FieldError
 from sampan.storage.cacher.errors import InvalidContinue, InvalidVersion
 
 EXACT, NOT_OLDER_THAN = "Exact", "NotOlderThan"
-_MOST = 2**64 - 1
+_MAX_UINT64 = 2**64 - 1
 
 
 class VersionRule(Enum):
@@ -41,8 +41,8 @@ def parse_version(text: str) -> int:
         return 0
     if not (text.isascii() and text.isdigit()):
         raise _invalid_version(text, "invalid syntax")
-    number = int(text) if len(text) <= 32 else _MOST + 1
-    if number > _MOST:
+    number = int(text) if len(text) <= 32 else _MAX_UINT64 + 1
+    if number > _MAX_UINT64:
         raise _invalid_version(text, "value out of range")
     return number
 
@@ -87,7 +87,7 @@ class ContinueToken(NamedTuple):
     revision: int
 
 
-class _Wire(msgspec.Struct, gc=False):
+class _ContinueToken(msgspec.Struct, gc=False):
     v: str = ""
     rv: int = 0
     start: str = ""
@@ -101,7 +101,7 @@ def encode_continue(last_key: str, scope: str, revision: int) -> str:
 def encode_continue_start(start: str, scope: str, revision: int) -> str:
     if not start.startswith(scope):
         raise ValueError(f"{start!r} is not in {scope!r}")
-    wire = msgspec.json.encode(_Wire(_VERSION, revision, start[len(scope) :]))
+    wire = msgspec.json.encode(_ContinueToken(_VERSION, revision, start[len(scope) :]))
     return base64.urlsafe_b64encode(wire).rstrip(b"=").decode()
 
 
@@ -131,9 +131,9 @@ def _decode_base64(token: str) -> bytes:
         raise _invalid_token(f": {error}") from error
 
 
-def _parse_wire(wire: bytes) -> _Wire:
+def _parse_wire(wire: bytes) -> _ContinueToken:
     try:
-        return msgspec.json.decode(wire, type=_Wire)
+        return msgspec.json.decode(wire, type=_ContinueToken)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise _invalid_token(f": {_json_error_text(wire, error)}") from error
 
@@ -169,7 +169,7 @@ _MATCH = "resourceVersionMatch"
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class ListWatchOptions:
     is_watch: bool = False
     resource_version: str = ""
     match: str = ""
@@ -177,7 +177,7 @@ class Options:
     send_initial_events: bool | None = None
 
 
-def apply_defaults(options: Options) -> Options:
+def apply_defaults(options: ListWatchOptions) -> ListWatchOptions:
     """Return the options with defaults: a watch from no version or from 0 becomes a streaming list."""
     is_plain = options.send_initial_events is None and not options.match
     if options.is_watch and is_plain and options.resource_version in ("", "0"):
@@ -185,12 +185,12 @@ def apply_defaults(options: Options) -> Options:
     return options
 
 
-def validate_options(options: Options) -> list[FieldError]:
+def validate_options(options: ListWatchOptions) -> list[FieldError]:
     """Return the errors of the options, the causes of a 422 for kind ListOptions in group meta.k8s.io."""
     return _validate_watch(options) if options.is_watch else _validate_list(options)
 
 
-def _validate_list(options: Options) -> list[FieldError]:
+def _validate_list(options: ListWatchOptions) -> list[FieldError]:
     errors = []
     if options.match:
         if not options.resource_version:
@@ -207,7 +207,7 @@ def _validate_list(options: Options) -> list[FieldError]:
     return errors
 
 
-def _validate_watch(options: Options) -> list[FieldError]:
+def _validate_watch(options: ListWatchOptions) -> list[FieldError]:
     errors = []
     if options.send_initial_events is not None and options.match != NOT_OLDER_THAN:
         text = f"sendInitialEvents requires setting resourceVersionMatch to {NOT_OLDER_THAN}"

@@ -1,8 +1,8 @@
-"""The description of a resource for the cacher (`Shape`: key prefix, kind and selectable fields), and the extraction of
-labels and selectable fields from the bytes of an object (`Extract`).
+"""The description of a resource for the cacher (`CachedResource`: key prefix, kind and selectable fields), and the
+extraction of labels and selectable fields from the bytes of an object (`FieldExtractor`).
 
-An object is decoded only in part: the decoder is a tree of structs built from the field paths of a `Shape`, and
-everything else in the object is skipped without being built."""
+An object is decoded only in part: the decoder is a tree of structs built from the field paths of a `CachedResource`,
+and everything else in the object is skipped without being built."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ class CachedField:
 
 
 @dataclass(frozen=True)
-class Shape:
+class CachedResource:
     prefix: str
     """The prefix of the storage keys, including the trailing slash."""
     kind: str
@@ -61,7 +61,7 @@ class Shape:
 
     @cached_property
     def positions(self) -> dict[str, int]:
-        """The index in `Item.fields` of each field name."""
+        """The index in `CacheItem.fields` of each field name."""
         return {
             label: position for position, field in enumerate(self.fields) for label in (field.label, *field.aliases)
         }
@@ -85,13 +85,13 @@ class Shape:
 Scalar = str | int | float | bool | None
 Labels = dict[str, str]
 _NO_LABELS: Labels = {}
-_NOTHING = msgspec.Raw(b"")
+_EMPTY_RAW = msgspec.Raw(b"")
 _UNSET = (None, "")
 """Values of a field that count as not set."""
 _decode_labels = msgspec.json.Decoder(dict[str, str | None] | None).decode
 
 
-class Extract:
+class FieldExtractor:
     """Extracts from an object's JSON its labels, its field values in the order of the shape, and whether it has a
     resourceVersion.
 
@@ -100,11 +100,11 @@ class Extract:
 
     _POOL = 10_000
 
-    def __init__(self, shape: Shape) -> None:
+    def __init__(self, shape: CachedResource) -> None:
         tree: dict[str, Any] = {"metadata": {"labels": msgspec.Raw, "resourceVersion": msgspec.Raw}}
         paths = [(path, field) for field in shape.fields for path in field.paths]
         for path, field in paths:
-            _plant(tree, path.split("."), field.default if len(field.paths) == 1 else None)
+            _add_leaf(tree, path.split("."), field.default if len(field.paths) == 1 else None)
         struct, names = _struct("Object", tree)
         all_paths = ["metadata.labels", "metadata.resourceVersion", *(path for path, _ in paths)]
         self._decode = msgspec.json.Decoder(struct).decode
@@ -119,11 +119,11 @@ class Extract:
             raw, version, *values = self._get(self._decode(value))
         except (msgspec.ValidationError, AttributeError):  # a part of the path is null or has another type
             return self._extract_slowly(value)
-        labels = _NO_LABELS if raw is _NOTHING else self._intern_labels(bytes(raw))
+        labels = _NO_LABELS if raw is _EMPTY_RAW else self._intern_labels(bytes(raw))
         fields = tuple(values)
         if fields != like:
             fields = self._texts(values)
-        return labels, like if fields == like else fields, version is not _NOTHING
+        return labels, like if fields == like else fields, version is not _EMPTY_RAW
 
     def _texts(self, values: list[Scalar]) -> tuple[str, ...]:
         at = iter(values)
@@ -152,24 +152,26 @@ class Extract:
         metadata = metadata if isinstance(metadata, dict) else {}
         labels = metadata.get("labels")
         pairs = labels.items() if isinstance(labels, dict) else ()
-        fields = [_pick_first_set([_dig(decoded, path) for path in paths], default) for paths, default in self._paths]
+        fields = [
+            _pick_first_set([_look_up(decoded, path) for path in paths], default) for paths, default in self._paths
+        ]
         return {k: v for k, v in pairs if isinstance(v, str)}, tuple(fields), "resourceVersion" in metadata
 
 
-class _Leaf(NamedTuple):
+class _FieldLeaf(NamedTuple):
     default: str | None
 
 
-def _plant(tree: dict[str, Any], path: list[str], default: str | None) -> None:
+def _add_leaf(tree: dict[str, Any], path: list[str], default: str | None) -> None:
     """Put a leaf at the path; if two fields share a path, they keep the default only if it is the same."""
     for part in path[:-1]:
         branch = tree.setdefault(part, {})
         if not isinstance(branch, dict):
             raise ValueError(f"field path {'.'.join(path)} goes through a value")
         tree = branch
-    leaf = tree.setdefault(path[-1], _Leaf(default))
-    if isinstance(leaf, _Leaf) and leaf.default != default:
-        tree[path[-1]] = _Leaf(None)
+    leaf = tree.setdefault(path[-1], _FieldLeaf(default))
+    if isinstance(leaf, _FieldLeaf) and leaf.default != default:
+        tree[path[-1]] = _FieldLeaf(None)
 
 
 Names = dict[str, tuple[str, "Names"]]
@@ -187,7 +189,7 @@ def _struct(name: str, tree: dict[str, Any]) -> tuple[type[msgspec.Struct], Name
             kind, below = _struct(f"{name}_{attribute}", inner)
             members.append((attribute, kind | None, kind()))
         elif inner is msgspec.Raw:  # a union with None would accept nothing but null
-            members.append((attribute, inner, _NOTHING))
+            members.append((attribute, inner, _EMPTY_RAW))
         else:
             members.append((attribute, Scalar, inner.default))
         names[key] = (attribute, below)
@@ -203,7 +205,7 @@ def _attribute(names: Names, path: str) -> str:
     return ".".join(attributes)
 
 
-def _dig(value: Any, path: list[str]) -> Scalar:
+def _look_up(value: Any, path: list[str]) -> Scalar:
     for part in path:
         value = value.get(part) if isinstance(value, dict) else None
     return value if isinstance(value, str | int | float | bool) else None

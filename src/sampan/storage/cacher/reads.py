@@ -10,9 +10,9 @@ from sampan.storage.cacher import list_options
 from sampan.storage.cacher.contents import CacheContents, PastContents, SelectedItems
 from sampan.storage.cacher.errors import CorruptValue, TooLargeVersion, VersionExpired
 from sampan.storage.cacher.history import EventHistory
-from sampan.storage.cacher.item import Item, ItemMaker
-from sampan.storage.cacher.object_fields import Shape
-from sampan.storage.cacher.selection import Matcher, ObjectSelection
+from sampan.storage.cacher.item import CacheItem, ItemMaker
+from sampan.storage.cacher.object_fields import CachedResource
+from sampan.storage.cacher.selection import ItemMatcher, ObjectSelection
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +33,8 @@ class ListQuery:
 class ListResult:
     """Items at one revision; encoding only concatenates the bytes of the items."""
 
-    shape: Shape
-    items: list[Item]
+    shape: CachedResource
+    items: list[CacheItem]
     revision: int
     continue_token: str = ""
     remaining: int | None = None
@@ -79,7 +79,7 @@ def list_from_cache(
     contents: CacheContents, history: EventHistory, query: ListQuery, start: str, revision: int, now: int
 ) -> ListResult:
     """Return the page at `revision`, which must not be older than the history; `now` is that of the contents."""
-    matcher = Matcher(query.selection, contents.shape)
+    matcher = ItemMatcher(query.selection, contents.shape)
     state: CacheContents | PastContents = (
         contents if revision >= now else PastContents(contents, history.list_changes_after(revision))
     )
@@ -91,12 +91,12 @@ def list_from_cache(
 
 
 async def list_from_store(
-    backend: Backend, maker: ItemMaker, shape: Shape, query: ListQuery, start: str, revision: int
+    backend: Backend, maker: ItemMaker, shape: CachedResource, query: ListQuery, start: str, revision: int
 ) -> ListResult:
     """Return the page at a revision (0: now) that the cache cannot serve."""
-    matcher = Matcher(query.selection, shape)
+    matcher = ItemMatcher(query.selection, shape)
     limit = query.page_size
-    items: list[Item] = []
+    items: list[CacheItem] = []
     at = start
     while True:
         got = await _range(backend, shape, query, start, at, revision)
@@ -111,14 +111,18 @@ async def list_from_store(
     return _page(shape, query, selected, revision, rest if rest and matcher.is_whole else None)
 
 
-def _page(shape: Shape, query: ListQuery, selected: SelectedItems, revision: int, remaining: int | None) -> ListResult:
+def _page(
+    shape: CachedResource, query: ListQuery, selected: SelectedItems, revision: int, remaining: int | None
+) -> ListResult:
     token = ""
     if selected.has_more:
         token = list_options.encode_continue(selected.items[-1].key, shape.scope(query.selection.namespace), revision)
     return ListResult(shape, selected.items, revision, token, remaining)
 
 
-async def _range(backend: Backend, shape: Shape, query: ListQuery, start: str, at: str, revision: int) -> StorePage:
+async def _range(
+    backend: Backend, shape: CachedResource, query: ListQuery, start: str, at: str, revision: int
+) -> StorePage:
     scope = shape.scope(query.selection.namespace)
     try:
         return await backend.range(scope, start=at, limit=_STORE_PAGE, revision=revision)
@@ -131,10 +135,10 @@ async def _range(backend: Backend, shape: Shape, query: ListQuery, start: str, a
 
 
 def _select_items(
-    entries: Sequence[KeyValue], maker: ItemMaker, matcher: Matcher, limit: int
-) -> tuple[list[Item], bool]:
+    entries: Sequence[KeyValue], maker: ItemMaker, matcher: ItemMatcher, limit: int
+) -> tuple[list[CacheItem], bool]:
     """Return the matching items, and whether `limit` (0: all) was reached."""
-    items: list[Item] = []
+    items: list[CacheItem] = []
     for entry in entries:
         try:
             item = maker.make(entry.key, entry.value, entry.revision)

@@ -5,10 +5,10 @@ import logging
 import math
 
 from sampan.api.limits import HISTORY_REPLAYED
-from sampan.storage.backend import Backend, Closed, Compacted, StoreWatch, Unavailable
+from sampan.storage.backend import Backend, BackendClosed, Compacted, StoreWatch, Unavailable
 from sampan.storage.cacher.contents import CacheContents
 from sampan.storage.cacher.errors import CorruptValue
-from sampan.storage.cacher.freshness import State
+from sampan.storage.cacher.freshness import CacheState
 from sampan.storage.cacher.item import ItemMaker
 
 log = logging.getLogger(__name__)
@@ -19,7 +19,7 @@ _SLICE = 250
 
 
 class CacheReflector:
-    def __init__(self, *, backend: Backend, state: State, maker: ItemMaker, retry_s: tuple[float, float]) -> None:
+    def __init__(self, *, backend: Backend, state: CacheState, maker: ItemMaker, retry_s: tuple[float, float]) -> None:
         self._backend = backend
         self._state = state
         self._maker = maker
@@ -41,7 +41,7 @@ class CacheReflector:
             while True:
                 await self._fill()
                 await self._follow()
-        except Closed:
+        except BackendClosed:
             return
 
     async def request_progress(self) -> None:

@@ -6,8 +6,8 @@ from typing import Protocol
 
 from sampan.api.selectors.fields import FieldTerm
 from sampan.storage.cacher.errors import UnsupportedField
-from sampan.storage.cacher.item import Item
-from sampan.storage.cacher.object_fields import Shape
+from sampan.storage.cacher.item import CacheItem
+from sampan.storage.cacher.object_fields import CachedResource
 
 _NAME, _NAMESPACE = "metadata.name", "metadata.namespace"
 
@@ -38,10 +38,10 @@ class ObjectSelection:
         return bool(self.labels is not None or self.fields or self.name)
 
 
-class Matcher:
+class ItemMatcher:
     """A selection prepared for the items of one resource; the constructor raises `UnsupportedField`."""
 
-    def __init__(self, selection: ObjectSelection, shape: Shape) -> None:
+    def __init__(self, selection: ObjectSelection, shape: CachedResource) -> None:
         self.namespace = selection.namespace if shape.is_namespaced else ""
         self.name = selection.name
         self.equal: list[tuple[int, str]] = []
@@ -57,7 +57,7 @@ class Matcher:
         self.is_whole = not (selection.is_filtered or self.name or self._other_namespaces)
         """Whether the selection matches everything in its namespace."""
 
-    def matches(self, item: Item) -> bool:
+    def matches(self, item: CacheItem) -> bool:
         if self.namespace and item.namespace != self.namespace:
             return False
         if self.is_whole:
@@ -75,12 +75,12 @@ class Matcher:
             return False
         return self._passes_exclusions(item)
 
-    def _passes_exclusions(self, item: Item) -> bool:
+    def _passes_exclusions(self, item: CacheItem) -> bool:
         if self.is_impossible or (self._other_names and item.name in self._other_names):
             return False
         return not (self._other_namespaces and item.namespace in self._other_namespaces)
 
-    def _add(self, term: FieldTerm, shape: Shape) -> None:
+    def _add(self, term: FieldTerm, shape: CachedResource) -> None:
         if term.field == _NAME:
             self._add_name(term)
         elif term.field == _NAMESPACE:
@@ -97,7 +97,7 @@ class Matcher:
             self.is_impossible |= not term.value or bool(self.name and self.name != term.value)
             self.name = term.value
 
-    def _add_namespace(self, term: FieldTerm, shape: Shape) -> None:
+    def _add_namespace(self, term: FieldTerm, shape: CachedResource) -> None:
         if term.is_negated:
             self._other_namespaces.append(term.value)
         elif not shape.is_namespaced:

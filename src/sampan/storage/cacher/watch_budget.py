@@ -5,12 +5,12 @@ from typing import Protocol
 
 from sampan.api.limits import WATCH_BUDGET_BYTES, WATCH_PRESSURE_BYTES
 
-_RELIEVED = 0.75
+_RELIEF_TARGET_SHARE = 0.75
 """When the budget is exceeded, blocked watchers are terminated until the usage is below this share of it, so that this
 happens rarely."""
 
 
-class Holder(Protocol):
+class BudgetedWatcher(Protocol):
     """A watcher from the point of view of the budget."""
 
     @property
@@ -57,7 +57,7 @@ class WatchBudget:
         """Create a budget; `freed` is called with the number of bytes that were released."""
         self._limit, self._pressure = limit, pressure
         self.freed = freed
-        self._holders: dict[Holder, None] = {}
+        self._holders: dict[BudgetedWatcher, None] = {}
         self.queued = 0
         """The bytes of queued events: the sum of all charges."""
         self._buffered = 0
@@ -75,10 +75,10 @@ class WatchBudget:
         """Whether so much is queued for watchers that sending has priority over producing more events."""
         return self.queued > self._pressure
 
-    def add(self, holder: Holder) -> None:
+    def add(self, holder: BudgetedWatcher) -> None:
         self._holders[holder] = None
 
-    def remove(self, holder: Holder) -> None:
+    def remove(self, holder: BudgetedWatcher) -> None:
         """Remove the holder; do nothing if it is not registered."""
         self._holders.pop(holder, None)
 
@@ -100,7 +100,7 @@ class WatchBudget:
         are furthest behind.
         """
         for holder in sorted(self._list_blocked_holders(), key=lambda holder: holder.blocked_at or 0.0):
-            if self.used <= self._limit * _RELIEVED:
+            if self.used <= self._limit * _RELIEF_TARGET_SHARE:
                 return
             holder.terminate()
         for holder in sorted(self._list_queueing_holders(), key=lambda holder: holder.oldest_revision):
@@ -108,8 +108,8 @@ class WatchBudget:
                 return
             holder.terminate()
 
-    def _list_blocked_holders(self) -> list[Holder]:
+    def _list_blocked_holders(self) -> list[BudgetedWatcher]:
         return [holder for holder in self._holders if holder.blocked_at is not None]
 
-    def _list_queueing_holders(self) -> list[Holder]:
+    def _list_queueing_holders(self) -> list[BudgetedWatcher]:
         return [holder for holder in self._holders if holder.queued_bytes]

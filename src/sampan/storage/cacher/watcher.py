@@ -12,12 +12,12 @@ from types import TracebackType
 from typing import Protocol
 
 from sampan.api.limits import (
+    MAX_WATCHER_BYTES,
+    MAX_WATCHER_EVENTS,
     WATCH_SEND_BYTES,
     WATCHER_BLOCKED_S,
     WATCHER_BYTES,
     WATCHER_EVENTS,
-    WATCHER_MOST_BYTES,
-    WATCHER_MOST_EVENTS,
 )
 from sampan.storage.cacher.errors import TooSlow
 from sampan.storage.cacher.item import CacheEvent
@@ -102,8 +102,8 @@ class WatchQuery:
 class WatchLimits:
     """Limits of a watcher's queue; a watcher that exceeds them is terminated."""
 
-    events: int = WATCHER_MOST_EVENTS
-    bytes: int = WATCHER_MOST_BYTES
+    events: int = MAX_WATCHER_EVENTS
+    bytes: int = MAX_WATCHER_BYTES
     blocked_events: int = WATCHER_EVENTS
     """The maximum number of queued events of a watcher whose client has not read for `blocked_s`; `blocked_bytes` is
     the maximum number of bytes."""
@@ -111,7 +111,7 @@ class WatchLimits:
     blocked_s: float = WATCHER_BLOCKED_S
 
 
-class Host(Protocol):
+class WatcherHost(Protocol):
     """The operations of a cacher that its watchers use."""
 
     async def open(self, watcher: Watcher) -> None:
@@ -136,7 +136,7 @@ class Watcher:
     BATCH_BYTES = WATCH_SEND_BYTES
     """How many bytes of events are prepared at a time; a single larger event is still delivered."""
 
-    def __init__(self, *, query: WatchQuery, host: Host, limits: WatchLimits) -> None:
+    def __init__(self, *, query: WatchQuery, host: WatcherHost, limits: WatchLimits) -> None:
         self.query = query
         self.after = 0
         """Only events with a greater revision are delivered to this watcher."""

@@ -7,9 +7,9 @@ change is looked up under the keys that its object has or had."""
 from collections.abc import Iterator
 
 from sampan.storage.cacher.history import CacheChange
-from sampan.storage.cacher.item import ADDED, DELETED, MODIFIED, CacheEvent, Item
-from sampan.storage.cacher.object_fields import Shape
-from sampan.storage.cacher.selection import Matcher, ObjectSelection
+from sampan.storage.cacher.item import ADDED, DELETED, MODIFIED, CacheEvent, CacheItem
+from sampan.storage.cacher.object_fields import CachedResource
+from sampan.storage.cacher.selection import ItemMatcher, ObjectSelection
 from sampan.storage.cacher.watch_budget import WatchBudget, WatchCharge
 from sampan.storage.cacher.watcher import Watcher
 
@@ -17,7 +17,7 @@ from sampan.storage.cacher.watcher import Watcher
 class WatcherGroup:
     """The watchers that share a selection."""
 
-    def __init__(self, matcher: Matcher) -> None:
+    def __init__(self, matcher: ItemMatcher) -> None:
         self.matcher = matcher
         self.watchers: dict[Watcher, None] = {}
 
@@ -27,7 +27,7 @@ class WatcherGroup:
         return [w for w in self.watchers if revision > w.after and not w.offer(event, size)]
 
 
-def classify_change(matcher: Matcher, change: CacheChange) -> str | None:
+def classify_change(matcher: ItemMatcher, change: CacheChange) -> str | None:
     """Return the event type of a change for a selection: entering the selection is ADDED, leaving it is DELETED."""
     new, old = change.new, change.old
     is_in = new is not None and matcher.matches(new)
@@ -51,7 +51,7 @@ Table = dict[str, list[WatcherGroup]]
 
 
 class WatcherRoutes:
-    def __init__(self, shape: Shape, budget: WatchBudget) -> None:
+    def __init__(self, shape: CachedResource, budget: WatchBudget) -> None:
         self._shape = shape
         self._budget = budget
         self._groups: dict[ObjectSelection, WatcherGroup] = {}
@@ -69,7 +69,7 @@ class WatcherRoutes:
         for group in self._groups.values():
             yield from group.watchers
 
-    def add(self, watcher: Watcher, matcher: Matcher) -> None:
+    def add(self, watcher: Watcher, matcher: ItemMatcher) -> None:
         selection = watcher.query.selection
         group = self._groups.get(selection)
         if group is None:
@@ -111,7 +111,7 @@ class WatcherRoutes:
         if self._budget.is_exceeded:
             self._budget.relieve()
 
-    def _place(self, matcher: Matcher) -> tuple[Table, str]:
+    def _place(self, matcher: ItemMatcher) -> tuple[Table, str]:
         if matcher.name:
             if matcher.namespace or not self._shape.is_namespaced:
                 return self._objects, self._shape.key(matcher.namespace, matcher.name)
@@ -150,14 +150,14 @@ class WatcherRoutes:
             self._add_by_label(item, other, groups)
         return groups
 
-    def _add_by_field(self, item: Item, other: Item | None, groups: list[WatcherGroup]) -> None:
+    def _add_by_field(self, item: CacheItem, other: CacheItem | None, groups: list[WatcherGroup]) -> None:
         for position, table in self._fields.items():
             value = item.fields[position]
             groups += table.get(value, ())
             if other is not None and (before := other.fields[position]) != value:
                 groups += table.get(before, ())
 
-    def _add_by_label(self, item: Item, other: Item | None, groups: list[WatcherGroup]) -> None:
+    def _add_by_label(self, item: CacheItem, other: CacheItem | None, groups: list[WatcherGroup]) -> None:
         tables = self._labels
         for label, value in item.labels.items():
             if label in tables:

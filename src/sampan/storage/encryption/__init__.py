@@ -7,8 +7,8 @@
 from sampan.storage.encryption.backend import ENCRYPTED, EncryptingBackend, ValueTransformer
 from sampan.storage.encryption.config import (
     ChangingEncryption,
-    Encryption,
     EncryptionConfigError,
+    EncryptionRules,
     read_encryption_config,
 )
 
@@ -16,8 +16,8 @@ __all__ = [
     "ENCRYPTED",
     "ChangingEncryption",
     "EncryptingBackend",
-    "Encryption",
     "EncryptionConfigError",
+    "EncryptionRules",
     "ValueTransformer",
 ]
 __all__ += ["read_encryption_config"]

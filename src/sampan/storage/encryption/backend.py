@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from sampan.storage.backend import (
     Backend,
-    Batch,
+    EventBatch,
     KeyValue,
     OnBatch,
     StoreConflict,
@@ -59,8 +59,8 @@ class EncryptingBackend(WrappedBackend):
         entry, _ = await self._inner.get(key)
         return entry is not None and self._values.is_stale(key, entry.value)
 
-    def decrypt_batch(self, batch: Batch) -> Batch:
-        return Batch([self._event(event) for event in batch.events], batch.revision)
+    def decrypt_batch(self, batch: EventBatch) -> EventBatch:
+        return EventBatch([self._event(event) for event in batch.events], batch.revision)
 
     def _event(self, event: StoreEvent) -> StoreEvent:
         if event.value is None:
@@ -85,10 +85,10 @@ class _DecryptingWatch:
     async def __aexit__(self, *exc: object) -> None:
         await self._inner.__aexit__(*exc)
 
-    def __aiter__(self) -> AsyncIterator[Batch]:
+    def __aiter__(self) -> AsyncIterator[EventBatch]:
         return self._batches()
 
-    async def _batches(self) -> AsyncIterator[Batch]:
+    async def _batches(self) -> AsyncIterator[EventBatch]:
         async for batch in self._inner:
             yield self._backend.decrypt_batch(batch)
 

@@ -24,7 +24,7 @@ class EncryptionConfigError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class _Rule:
+class _EncryptionRule:
     resources: tuple[tuple[str, str], ...]
     """Pairs of resource and group; * stands for any."""
     values: ValueTransformer
@@ -33,8 +33,8 @@ class _Rule:
         return any(p in (plural, "*") and g in (group, "*") for p, g in self.resources)
 
 
-class Encryption:
-    def __init__(self, rules: Sequence[_Rule]) -> None:
+class EncryptionRules:
+    def __init__(self, rules: Sequence[_EncryptionRule]) -> None:
         self._rules = tuple(rules)
 
     def find_transformer(self, group: str, plural: str) -> ValueTransformer | None:
@@ -42,10 +42,10 @@ class Encryption:
         return next((rule.values for rule in self._rules if rule.fits(group, plural)), None)
 
 
-class ChangingEncryption(Encryption):
+class ChangingEncryption(EncryptionRules):
     """An encryption configuration that can be replaced at run time; existing transformers are updated."""
 
-    def __init__(self, first: Encryption) -> None:
+    def __init__(self, first: EncryptionRules) -> None:
         super().__init__(first._rules)
         self._values: dict[tuple[str, str], ValueTransformer] = {}
 
@@ -55,7 +55,7 @@ class ChangingEncryption(Encryption):
             values = self._values[group, plural] = ValueTransformer(self._keys(group, plural))
         return values
 
-    def replace(self, other: Encryption) -> None:
+    def replace(self, other: EncryptionRules) -> None:
         self._rules = other._rules
         for (group, plural), values in self._values.items():
             values.replace(self._keys(group, plural))
@@ -65,7 +65,7 @@ class ChangingEncryption(Encryption):
         return values.keys if values is not None else (IDENTITY,)
 
 
-def read_encryption_config(path: Path) -> Encryption:
+def read_encryption_config(path: Path) -> EncryptionRules:
     """Read the file; raise `EncryptionConfigError`, or OSError if it cannot be read."""
     import yaml
 
@@ -76,21 +76,21 @@ def read_encryption_config(path: Path) -> Encryption:
     return parse(value)
 
 
-def parse(value: Any) -> Encryption:
+def parse(value: Any) -> EncryptionRules:
     if not isinstance(value, Mapping) or (value.get("apiVersion"), value.get("kind")) != (_VERSION, _KIND):
         raise EncryptionConfigError(f"want kind {_KIND} of apiVersion {_VERSION}")
     _check_fields(value, ("apiVersion", "kind", "resources"), "")
-    return Encryption([_rule(rule, f"resources[{at}]") for at, rule in enumerate(_list(value, "resources", ""))])
+    return EncryptionRules([_rule(rule, f"resources[{at}]") for at, rule in enumerate(_list(value, "resources", ""))])
 
 
-def _rule(value: Any, path: str) -> _Rule:
+def _rule(value: Any, path: str) -> _EncryptionRule:
     _check_fields(value, ("resources", "providers"), path)
     names = _list(value, "resources", path)
     resources = tuple(_resource(name, f"{path}.resources[{at}]") for at, name in enumerate(names))
     _check_overlap(resources, f"{path}.resources")
     providers = _list(value, "providers", path)
     keys = [key for at, provider in enumerate(providers) for key in _provider(provider, f"{path}.providers[{at}]")]
-    return _Rule(resources, ValueTransformer(keys))
+    return _EncryptionRule(resources, ValueTransformer(keys))
 
 
 def _resource(name: Any, path: str) -> tuple[str, str]:

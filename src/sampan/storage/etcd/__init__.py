@@ -20,6 +20,6 @@ The modules:
 """
 
 from sampan.storage.etcd.backend import EtcdBackend
-from sampan.storage.etcd.client import Timeouts
+from sampan.storage.etcd.client import EtcdTimeouts
 
-__all__ = ["EtcdBackend", "Timeouts"]
+__all__ = ["EtcdBackend", "EtcdTimeouts"]

@@ -11,7 +11,7 @@ from typing import Any
 
 from sampan.machinery.clock import RealClock
 from sampan.storage.backend import (
-    Closed,
+    BackendClosed,
     Compacted,
     FutureRevision,
     KeyValue,
@@ -21,15 +21,15 @@ from sampan.storage.backend import (
     StorePage,
     Unavailable,
 )
-from sampan.storage.etcd.client import EtcdClient, EtcdError, FailureKind, Timeouts
+from sampan.storage.etcd.client import EtcdClient, EtcdError, EtcdTimeouts, FailureKind
 from sampan.storage.etcd.compaction import SharedCompaction
-from sampan.storage.etcd.endpoints import EtcdEndpoints, Tls
+from sampan.storage.etcd.endpoints import EtcdEndpoints, EtcdTlsFiles
 from sampan.storage.etcd.feed import EventFeed
 from sampan.storage.etcd.reader import EtcdReader, SharedRequest, probe_compaction
 from sampan.storage.etcd.stream import WatchStream
 from sampan.storage.etcd.watch import EtcdWatch
-from sampan.storage.etcd.wire import Keys
-from sampan.storage.etcd.writer import EtcdWriter, Leases
+from sampan.storage.etcd.wire import KeyCodec
+from sampan.storage.etcd.writer import EtcdWriter, LeasePool
 
 
 @asynccontextmanager
@@ -84,10 +84,10 @@ class EtcdBackend:
         key: Path | None = None,
         prefix: str = "",
         compaction_interval_s: float = 0,
-        timeouts: Timeouts | None = None,
+        timeouts: EtcdTimeouts | None = None,
     ) -> None:
-        self._timeouts = timeouts or Timeouts()
-        keys, tls = Keys(prefix), Tls(ca=ca, cert=cert, key=key)
+        self._timeouts = timeouts or EtcdTimeouts()
+        keys, tls = KeyCodec(prefix), EtcdTlsFiles(ca=ca, cert=cert, key=key)
         self._endpoints = EtcdEndpoints(urls=endpoints, tls=tls, connect_timeout_s=self._timeouts.connect_s)
         self._client = EtcdClient(endpoints=self._endpoints, timeouts=self._timeouts)
         self._stream = WatchStream(client=self._client, endpoints=self._endpoints, keys=keys)
@@ -99,7 +99,7 @@ class EtcdBackend:
         )
         self._revision = SharedRequest(self._reader.revision)
         self._feed = EventFeed(stream=self._stream)
-        self._leases = Leases(self._grant)
+        self._leases = LeasePool(self._grant)
         self._writer = EtcdWriter(
             client=self._client,
             keys=keys,
@@ -236,5 +236,5 @@ class EtcdBackend:
         return self._feed.list_events_after(key, after)
 
 
-def _closed_error() -> Closed:
-    return Closed("the etcd backend was closed")
+def _closed_error() -> BackendClosed:
+    return BackendClosed("the etcd backend was closed")

@@ -19,16 +19,16 @@ from grpc import (
 )
 from msgspec import Struct
 
-from sampan.storage.backend import Closed, StorageError, Unavailable
-from sampan.storage.etcd.endpoints import Endpoint, EtcdEndpoints
-from sampan.storage.etcd.proto import Method, load
+from sampan.storage.backend import BackendClosed, StorageError, Unavailable
+from sampan.storage.etcd.endpoints import EtcdEndpoint, EtcdEndpoints
+from sampan.storage.etcd.proto import RpcMethod, load
 
-_CHANCE = random.Random()
+_RANDOM = random.Random()
 """The random number generator for the delays between attempts. It is not the shared one, because tests may seed
 that."""
 
 MAX_GROWTH = 4
-FIRST_PAUSE_S, LAST_PAUSE_S = 0.02, 0.5
+INITIAL_BACKOFF_S, MAX_BACKOFF_S = 0.02, 0.5
 
 REQUIRE_LEADER = (("hasleader", "true"),)
 """Metadata that makes a member without a leader fail the request at once instead of letting it wait."""
@@ -100,7 +100,7 @@ def classify(code: StatusCode, details: str) -> FailureKind:
     return _CODES.get(code, FailureKind.UNKNOWN)
 
 
-class Timeouts(Struct, frozen=True, kw_only=True):
+class EtcdTimeouts(Struct, frozen=True, kw_only=True):
     """Timeouts of requests, in seconds of the event loop's clock."""
 
     connect_s: float = 2.0
@@ -113,14 +113,14 @@ class Timeouts(Struct, frozen=True, kw_only=True):
     """The timeout of a request with all its attempts, several times as long as a leader election."""
 
 
-class Attempts:
+class RequestAttempts:
     """The attempts of one request.
 
     The second follows at once, because another member may succeed; later ones follow after growing delays. Each may
     take longer than the one before, so that a request that is slow for a reason eventually succeeds.
     """
 
-    def __init__(self, timeouts: Timeouts) -> None:
+    def __init__(self, timeouts: EtcdTimeouts) -> None:
         self._end = asyncio.get_running_loop().time() + timeouts.request_s
         self._attempt_s, self._longest_s = timeouts.attempt_s, timeouts.attempt_s * MAX_GROWTH
         self._count = 0
@@ -129,14 +129,14 @@ class Attempts:
         """Wait for the next attempt and return its timeout, or None if no time is left."""
         count, self._count = self._count, self._count + 1
         if count >= 2:
-            await asyncio.sleep(min(FIRST_PAUSE_S * 2 ** (count - 2), LAST_PAUSE_S) * _CHANCE.uniform(0.5, 1))
+            await asyncio.sleep(min(INITIAL_BACKOFF_S * 2 ** (count - 2), MAX_BACKOFF_S) * _RANDOM.uniform(0.5, 1))
         left_s = self._end - asyncio.get_running_loop().time()
         attempt_s, self._attempt_s = self._attempt_s, min(self._attempt_s * 2, self._longest_s)
         return min(attempt_s, left_s) if left_s > 0 else None
 
 
 class EtcdClient:
-    def __init__(self, *, endpoints: EtcdEndpoints, timeouts: Timeouts) -> None:
+    def __init__(self, *, endpoints: EtcdEndpoints, timeouts: EtcdTimeouts) -> None:
         self._endpoints, self.timeouts = endpoints, timeouts
         schema = load()
         self.range = schema.method("KV", "Range")
@@ -145,7 +145,7 @@ class EtcdClient:
         self.grant = schema.method("Lease", "LeaseGrant")
         self.status = schema.method("Maintenance", "Status")
 
-    async def call(self, method: Method, request: Any) -> Any:
+    async def call(self, method: RpcMethod, request: Any) -> Any:
         """Return the response of the first member that gives one.
 
         Raise `StorageError`, or `EtcdError` for errors that the caller translates (compacted, future revision).
@@ -161,22 +161,22 @@ class EtcdClient:
                 last = error
         raise Unavailable(f"etcd: {last.text}") from last
 
-    def attempts(self) -> Attempts:
-        return Attempts(self.timeouts)
+    def attempts(self) -> RequestAttempts:
+        return RequestAttempts(self.timeouts)
 
-    async def attempt(self, method: Method, request: Any, timeout_s: float) -> Any:
+    async def attempt(self, method: RpcMethod, request: Any, timeout_s: float) -> Any:
         """Attempt the request once at one member; raise `EtcdError`."""
         return await self.ask(await self._endpoints.pick(), method, request, timeout_s)
 
-    async def ask(self, endpoint: Endpoint, method: Method, request: Any, timeout_s: float) -> Any:
+    async def ask(self, endpoint: EtcdEndpoint, method: RpcMethod, request: Any, timeout_s: float) -> Any:
         try:
             return await endpoint.ask(method, request, timeout=timeout_s, metadata=REQUIRE_LEADER)
         except aio.AioRpcError as error:
             raise self.error_of(endpoint, error) from error
         except aio.UsageError as error:
-            raise Closed("the etcd backend was closed") from error
+            raise BackendClosed("the etcd backend was closed") from error
 
-    def error_of(self, endpoint: Endpoint, error: aio.AioRpcError) -> EtcdError:
+    def error_of(self, endpoint: EtcdEndpoint, error: aio.AioRpcError) -> EtcdError:
         failure = EtcdError(classify(error.code(), error.details() or ""), f"{endpoint.url}: {reason(error)}")
         if failure.is_transient:
             endpoint.shun()
@@ -206,7 +206,7 @@ def translate_error(error_of: EtcdError) -> StorageError | EtcdError:
             return StorageError(f"etcd: {error_of.text}")
 
 
-async def sends_progress_in_order(client: EtcdClient, endpoint: Endpoint) -> bool:
+async def sends_progress_in_order(client: EtcdClient, endpoint: EtcdEndpoint) -> bool:
     try:
         status: Any = await client.ask(endpoint, client.status, client.status.request(), client.timeouts.attempt_s)
     except EtcdError:

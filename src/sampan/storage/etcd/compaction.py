@@ -8,7 +8,7 @@ history thus covers at least one interval, and one server compacts for all. The 
 import logging
 
 from sampan.machinery.clock import Clock
-from sampan.storage.backend import Backend, Batch, Closed, StorageError, StoreConflict
+from sampan.storage.backend import Backend, BackendClosed, EventBatch, StorageError, StoreConflict
 
 MARK = "compact_rev_key"
 _RETRY_S = 1.0
@@ -45,7 +45,7 @@ class SharedCompaction:
                 async with self._backend.watch(MARK, after=now, on_batch=self._on_batch) as watch:
                     async for _ in watch:
                         pass
-            except Closed:
+            except BackendClosed:
                 return
             except StorageError as error:
                 log.warning("cannot watch the compacted revision of etcd: %s", error)
@@ -71,7 +71,7 @@ class SharedCompaction:
         """Record that the store was compacted to `revision`."""
         self.revision = max(self.revision, revision)
 
-    def _on_batch(self, batch: Batch) -> None:
+    def _on_batch(self, batch: EventBatch) -> None:
         for event in batch.events:
             if event.key == MARK and event.value is not None:
                 self._note_value(event.value)

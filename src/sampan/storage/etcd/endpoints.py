@@ -15,7 +15,7 @@ import grpc  # type: ignore[import-untyped]
 from grpc import aio
 from msgspec import Struct
 
-from sampan.storage.etcd.proto import Method
+from sampan.storage.etcd.proto import RpcMethod
 
 SHUNNED_S = 2.0
 """How long a member that failed is used only if there is no other, in seconds."""
@@ -37,7 +37,7 @@ _OPTIONS = (
 )
 
 
-class Tls(Struct, frozen=True, kw_only=True):
+class EtcdTlsFiles(Struct, frozen=True, kw_only=True):
     """TLS files in PEM format, as for etcdctl."""
 
     ca: Path | None = None
@@ -48,10 +48,10 @@ class Tls(Struct, frozen=True, kw_only=True):
         return grpc.ssl_channel_credentials(*(file and file.read_bytes() for file in (self.ca, self.key, self.cert)))
 
 
-class Endpoint:
+class EtcdEndpoint:
     """A member and the channel to it."""
 
-    def __init__(self, url: str, tls: Tls, connect_timeout_s: float) -> None:
+    def __init__(self, url: str, tls: EtcdTlsFiles, connect_timeout_s: float) -> None:
         self.url = url
         self._shunned_until = 0.0
         self._pending = 0
@@ -79,7 +79,7 @@ class Endpoint:
     def shun(self) -> None:
         self._shunned_until = asyncio.get_running_loop().time() + SHUNNED_S
 
-    async def ask(self, method: Method, request: Any, **options: Any) -> Any:
+    async def ask(self, method: RpcMethod, request: Any, **options: Any) -> Any:
         """Send a request and return its response; raise the errors of gRPC."""
         if not self._pending:
             self._heard_at = asyncio.get_running_loop().time()
@@ -91,7 +91,7 @@ class Endpoint:
         self._heard_at = asyncio.get_running_loop().time()
         return response
 
-    def _unary(self, method: Method) -> Any:
+    def _unary(self, method: RpcMethod) -> Any:
         """Return the callable of a method, which is cached because creating it costs as much as calling it."""
         call = self._calls.get(method.path)
         if call is None:
@@ -100,7 +100,7 @@ class Endpoint:
             )
         return call
 
-    def stream(self, method: Method, **options: Any) -> Any:
+    def stream(self, method: RpcMethod, **options: Any) -> Any:
         open_call = self.channel.stream_stream(
             method.path, method.request.SerializeToString, method.response.FromString
         )
@@ -110,22 +110,22 @@ class Endpoint:
 class EtcdEndpoints:
     """The members; they are connected inside the `async with` block, and reconnected by `pick`."""
 
-    def __init__(self, *, urls: Sequence[str], tls: Tls, connect_timeout_s: float) -> None:
+    def __init__(self, *, urls: Sequence[str], tls: EtcdTlsFiles, connect_timeout_s: float) -> None:
         if not urls:
             raise ValueError("no etcd endpoint is configured")
         self._urls, self._tls, self._connect_timeout_s = urls, tls, connect_timeout_s
-        self._all: list[Endpoint] = []
+        self._all: list[EtcdEndpoint] = []
         self._next = 0
 
     async def __aenter__(self) -> "EtcdEndpoints":
-        self._all = [Endpoint(url, self._tls, self._connect_timeout_s) for url in self._urls]
+        self._all = [EtcdEndpoint(url, self._tls, self._connect_timeout_s) for url in self._urls]
         return self
 
     async def __aexit__(self, *exc: object) -> None:
         for endpoint in self._all:
             await endpoint.channel.close()
 
-    async def pick(self) -> Endpoint:
+    async def pick(self) -> EtcdEndpoint:
         """Return the member to send a request to.
 
         If none is connected in time, return one nevertheless, so that the request fails with the reason (connection
@@ -134,10 +134,10 @@ class EtcdEndpoints:
         ready = self._list_ready() or await self._wait_for_connection()
         return self._pick_next([endpoint for endpoint in ready if endpoint.is_healthy()] or ready)
 
-    def _list_ready(self) -> list[Endpoint]:
+    def _list_ready(self) -> list[EtcdEndpoint]:
         return [endpoint for endpoint in self._all if endpoint.is_ready()]
 
-    async def _wait_for_connection(self) -> list[Endpoint]:
+    async def _wait_for_connection(self) -> list[EtcdEndpoint]:
         """Poll until a member is connected, or return all members after the timeout.
 
         Polling costs something only while there is no connection at all. Subscribing to state changes instead would
@@ -152,7 +152,7 @@ class EtcdEndpoints:
             pause_s = min(pause_s * 2, 0.05)
         return ready
 
-    def _pick_next(self, choice: list[Endpoint]) -> Endpoint:
+    def _pick_next(self, choice: list[EtcdEndpoint]) -> EtcdEndpoint:
         self._next += 1
         return choice[self._next % len(choice)]
 

@@ -21,12 +21,12 @@ from sampan.storage.etcd.stream import WatchStream
 from sampan.storage.etcd.watch import EtcdWatch
 
 
-class Routed(Protocol):
+class RoutedWatch(Protocol):
     @property
     def prefix(self) -> str: ...
 
 
-R = TypeVar("R", bound=Routed)
+R = TypeVar("R", bound=RoutedWatch)
 
 
 class WatchRoutes(Generic[R]):

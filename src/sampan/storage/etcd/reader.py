@@ -5,13 +5,21 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from sampan.storage.backend import Closed, Compacted, FutureRevision, KeyValue, StorageError, StoreEvent, StorePage
+from sampan.storage.backend import (
+    BackendClosed,
+    Compacted,
+    FutureRevision,
+    KeyValue,
+    StorageError,
+    StoreEvent,
+    StorePage,
+)
 from sampan.storage.etcd import wire
 from sampan.storage.etcd.client import EtcdClient, EtcdError, FailureKind
 from sampan.storage.etcd.stream import WatchStream
 
 
-class _Probe:
+class _CompactionProbe:
     """A watch from a compacted revision, which etcd cancels with the oldest available revision."""
 
     wants_own_keys_only = False
@@ -36,7 +44,7 @@ async def probe_compaction(stream: WatchStream, revision: int, *, current: int, 
 
     If the probe gets no response in time, the error assumes the smallest possible compacted revision.
     """
-    probe = _Probe(revision)
+    probe = _CompactionProbe(revision)
     number = stream.subscribe(probe)
     try:
         async with asyncio.timeout(timeout_s):
@@ -79,14 +87,14 @@ class SharedRequest:
         try:
             response.set_result(await self._put())
         except asyncio.CancelledError:
-            _fail(response, Closed("the etcd backend was closed"))
+            _fail(response, BackendClosed("the etcd backend was closed"))
             raise
         except Exception as error:
             _fail(response, error)
 
     def close(self) -> None:
         if self._next is not None:
-            _fail(self._next, Closed("the etcd backend was closed"))
+            _fail(self._next, BackendClosed("the etcd backend was closed"))
 
 
 def _fail(response: asyncio.Future[int], error: Exception) -> None:
@@ -105,7 +113,7 @@ CompactionError = Callable[[int, int], Awaitable[Compacted]]
 
 class EtcdReader:
     def __init__(
-        self, *, client: EtcdClient, keys: wire.Keys, current_revision: Revision, compaction_error: CompactionError
+        self, *, client: EtcdClient, keys: wire.KeyCodec, current_revision: Revision, compaction_error: CompactionError
     ) -> None:
         self._client, self._keys = client, keys
         self._current_revision, self._compaction_error = current_revision, compaction_error

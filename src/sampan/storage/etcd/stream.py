@@ -15,7 +15,7 @@ from grpc import aio  # type: ignore[import-untyped]
 from sampan.storage.backend import Compacted, StorageError, StoreEvent
 from sampan.storage.etcd import wire
 from sampan.storage.etcd.client import REQUIRE_LEADER, EtcdClient, sends_progress_in_order
-from sampan.storage.etcd.endpoints import Endpoint, EtcdEndpoints
+from sampan.storage.etcd.endpoints import EtcdEndpoint, EtcdEndpoints
 from sampan.storage.etcd.proto import load
 
 _log = logging.getLogger(__name__)
@@ -26,7 +26,7 @@ _PAUSE_S = 0.25
 """The delay between two attempts to open the stream if the first received nothing, in seconds."""
 
 
-class Subscriber(Protocol):
+class StreamSubscriber(Protocol):
     @property
     def position(self) -> int:
         """The revision up to which the subscriber has everything; nothing at or before it is delivered again."""
@@ -45,20 +45,20 @@ class Subscriber(Protocol):
 
 
 class WatchStream:
-    def __init__(self, *, client: EtcdClient, endpoints: EtcdEndpoints, keys: wire.Keys) -> None:
+    def __init__(self, *, client: EtcdClient, endpoints: EtcdEndpoints, keys: wire.KeyCodec) -> None:
         self._client, self._endpoints, self._keys = client, endpoints, keys
         self._ids = itertools.count(1)
-        self._subscribers: dict[int, Subscriber] = {}
+        self._subscribers: dict[int, StreamSubscriber] = {}
         self._current: set[int] = set()
         """Subscriptions that start at the store's current revision and that no server has accepted yet."""
-        self._connection: _Connection | None = None
+        self._connection: _StreamConnection | None = None
         self._established = asyncio.Event()
 
     async def wait_until_established(self) -> None:
         """Return once a server has accepted the first subscription."""
         await self._established.wait()
 
-    def subscribe(self, subscriber: Subscriber, *, is_current: bool = False) -> int:
+    def subscribe(self, subscriber: StreamSubscriber, *, is_current: bool = False) -> int:
         number = next(self._ids)
         self._subscribers[number] = subscriber
         if is_current:
@@ -81,11 +81,11 @@ class WatchStream:
             if not await self._run_connection(endpoint):
                 await asyncio.sleep(_PAUSE_S)
 
-    async def _run_connection(self, endpoint: Endpoint) -> bool:
+    async def _run_connection(self, endpoint: EtcdEndpoint) -> bool:
         """Use the stream to one member until it fails; return whether it ever received anything."""
         narrow = self._keys.has_prefix and await sends_progress_in_order(self._client, endpoint)
         call = endpoint.stream(_WATCH, metadata=REQUIRE_LEADER)
-        connection = self._connection = _Connection(
+        connection = self._connection = _StreamConnection(
             keys=self._keys, subscribers=self._subscribers, current=self._current, is_narrow=narrow
         )
         for number, subscriber in self._subscribers.items():
@@ -100,7 +100,7 @@ class WatchStream:
             call.cancel()
         return connection.has_heard
 
-    async def _receive(self, endpoint: Endpoint, call: Any, connection: "_Connection") -> None:
+    async def _receive(self, endpoint: EtcdEndpoint, call: Any, connection: "_StreamConnection") -> None:
         """Receive until the stream ends.
 
         The first response must arrive within the attempt timeout; after that, silence is normal, and a dead connection
@@ -118,21 +118,21 @@ class WatchStream:
             _log.info("etcd watch stream failed, reconnecting: %s", self._client.error_of(endpoint, error).text)
 
 
-class _Connection:
+class _StreamConnection:
     """One gRPC call of the stream, to one member, with the watches that were created on it."""
 
     def __init__(
-        self, *, keys: wire.Keys, subscribers: dict[int, Subscriber], current: set[int], is_narrow: bool
+        self, *, keys: wire.KeyCodec, subscribers: dict[int, StreamSubscriber], current: set[int], is_narrow: bool
     ) -> None:
         self._keys, self._subscribers, self._current, self._is_narrow = keys, subscribers, current, is_narrow
         self._requests: asyncio.Queue[Any] = asyncio.Queue()
         self._fragments: dict[int, list[Any]] = {}
         self.has_heard = False
 
-    def _is_narrowed(self, subscriber: Subscriber) -> bool:
+    def _is_narrowed(self, subscriber: StreamSubscriber) -> bool:
         return self._is_narrow and subscriber.wants_own_keys_only
 
-    def create(self, number: int, subscriber: Subscriber) -> None:
+    def create(self, number: int, subscriber: StreamSubscriber) -> None:
         """Create the etcd watch of a subscription.
 
         It starts at the revision already seen, not after it: older versions of etcd lose a deletion at exactly the
@@ -141,7 +141,7 @@ class _Connection:
         etcd then need not read its history, which it would do up to 100 ms later.
         """
         start = subscriber.position + 1 if number in self._current else max(subscriber.position, 1)
-        key, end = self._keys.bounds("") if self._is_narrowed(subscriber) else wire.EVERYTHING
+        key, end = self._keys.bounds("") if self._is_narrowed(subscriber) else wire.ALL_KEYS
         request = _pb.WatchCreateRequest(key=key, range_end=end, start_revision=start, watch_id=number, fragment=True)
         request.progress_notify = self._is_narrowed(subscriber)
         self._requests.put_nowait(_pb.WatchRequest(create_request=request))
@@ -194,7 +194,7 @@ class _Connection:
             if self._is_narrowed(subscriber) and revision > subscriber.position:
                 subscriber.on_revisions((), revision)
 
-    def _on_events(self, number: int, subscriber: Subscriber, raw: Sequence[Any]) -> None:
+    def _on_events(self, number: int, subscriber: StreamSubscriber, raw: Sequence[Any]) -> None:
         before = position = subscriber.position
         is_complete = not self._is_narrowed(subscriber)
         events: list[StoreEvent] = []

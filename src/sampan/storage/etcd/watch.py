@@ -5,13 +5,13 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
-from sampan.storage.backend import Batch, OnBatch, StoreEvent
+from sampan.storage.backend import EventBatch, OnBatch, StoreEvent
 
 MAX_QUEUED = 10_000
 """The number of events queued for a slow reader, above which the watch pauses and later resumes at its position."""
 
 
-class Source(Protocol):
+class WatchSource(Protocol):
     """The source of the events of a watch: the feed."""
 
     @property
@@ -25,7 +25,7 @@ class EtcdWatch:
     def __init__(
         self,
         *,
-        source: Source,
+        source: WatchSource,
         prefix: str,
         after: int,
         on_batch: OnBatch | None,
@@ -39,7 +39,7 @@ class EtcdWatch:
         """Whether everything that has happened was delivered or queued."""
         self._is_paused = False
         """Whether the watch is detached from its source until the queue is empty."""
-        self._queue: deque[Batch] = deque()
+        self._queue: deque[EventBatch] = deque()
         self._queued = 0
         self._delivered = 0
         """The revision of the last batch that was delivered or queued."""
@@ -59,7 +59,7 @@ class EtcdWatch:
     def __aiter__(self) -> "EtcdWatch":
         return self
 
-    async def __anext__(self) -> Batch:
+    async def __anext__(self) -> EventBatch:
         while not self._queue:
             if self._error is not None:
                 raise self._error
@@ -95,7 +95,7 @@ class EtcdWatch:
             events = [event for event in events if event.revision > self.position]
         self.position = max(self.position, position)
         if events:
-            self._hand_over(Batch(events, position))
+            self._deliver(EventBatch(events, position))
 
     def on_progress(self, position: int) -> None:
         """Deliver a progress batch if one was requested or the position has advanced."""
@@ -103,7 +103,7 @@ class EtcdWatch:
             self.position = max(self.position, position)
             if position >= self._progress_revision:
                 self._progress_revision = 0
-            self._hand_over(Batch((), position))
+            self._deliver(EventBatch((), position))
 
     def end(self, error: Exception) -> None:
         self._is_live = self._is_paused = False
@@ -111,7 +111,7 @@ class EtcdWatch:
         self._source.detach(self)
         self._woken.set()
 
-    def _hand_over(self, batch: Batch) -> None:
+    def _deliver(self, batch: EventBatch) -> None:
         self._delivered = batch.revision
         if self._on_batch is None:
             self._enqueue(batch)
@@ -121,7 +121,7 @@ class EtcdWatch:
         except Exception as error:
             self.end(error)
 
-    def _enqueue(self, batch: Batch) -> None:
+    def _enqueue(self, batch: EventBatch) -> None:
         if self._queue and not self._queue[-1].events:
             self._queue.pop()
         self._queue.append(batch)

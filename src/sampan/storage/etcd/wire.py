@@ -9,7 +9,7 @@ _pb = load()
 _Range, _Txn, _Op, _Compare = _pb.RangeRequest, _pb.TxnRequest, _pb.RequestOp, _pb.Compare
 _Put, _Delete = _pb.PutRequest, _pb.DeleteRangeRequest
 
-EVERYTHING = (b"\0", b"\0")
+ALL_KEYS = (b"\0", b"\0")
 """The range of all keys in etcd's notation."""
 
 
@@ -19,7 +19,7 @@ def end_of_prefix(prefix: bytes) -> bytes:
     return stem[:-1] + bytes((stem[-1] + 1,)) if stem else b"\0"
 
 
-class Keys:
+class KeyCodec:
     """Converts keys: those of the backend are text without `prefix`, those of etcd are bytes.
 
     Bytes that are not UTF-8 (from other users of the same etcd) survive the conversion in both directions.

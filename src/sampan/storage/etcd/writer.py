@@ -29,7 +29,7 @@ Grant = Callable[[int], Awaitable[tuple[int, int]]]
 """Takes whole seconds and returns the ID of the lease and the seconds that the server granted."""
 
 
-class _Lease:
+class _SharedLease:
     __slots__ = ("id", "keys", "usable_until")
 
     def __init__(self, lease: int, usable_until: float) -> None:
@@ -39,10 +39,10 @@ class _Lease:
         return self.keys < MAX_KEYS and asyncio.get_running_loop().time() <= self.usable_until
 
 
-class Leases:
+class LeasePool:
     def __init__(self, grant: Grant) -> None:
         self._grant = grant
-        self._by_ttl: dict[float, _Lease] = {}
+        self._by_ttl: dict[float, _SharedLease] = {}
         self._granting: dict[float, asyncio.Lock] = {}
 
     async def take(self, ttl_s: float) -> int:
@@ -57,7 +57,7 @@ class Leases:
         """Forget a lease that etcd does not know."""
         self._by_ttl = {ttl_s: granted for ttl_s, granted in self._by_ttl.items() if granted.id != lease}
 
-    async def _renew_lease(self, ttl_s: float) -> _Lease:
+    async def _renew_lease(self, ttl_s: float) -> _SharedLease:
         async with self._granting.setdefault(ttl_s, asyncio.Lock()):
             lease = self._by_ttl.get(ttl_s)
             if lease is None or not lease.is_usable():
@@ -66,11 +66,11 @@ class Leases:
                 self._by_ttl[ttl_s] = lease
         return lease
 
-    async def _grant_lease(self, ttl_s: float) -> _Lease:
+    async def _grant_lease(self, ttl_s: float) -> _SharedLease:
         asked_at = asyncio.get_running_loop().time()
         extra_s = min(max(ttl_s * EXTRA, MIN_EXTRA_S), MAX_EXTRA_S)
         lease, granted_s = await self._grant(math.ceil(ttl_s + extra_s))
-        return _Lease(lease, asked_at + granted_s - ttl_s)
+        return _SharedLease(lease, asked_at + granted_s - ttl_s)
 
     def _forget_spent(self) -> None:
         self._by_ttl = {ttl_s: lease for ttl_s, lease in self._by_ttl.items() if lease.is_usable()}
@@ -140,7 +140,7 @@ class EtcdWriter:
     """
 
     def __init__(
-        self, *, client: EtcdClient, keys: wire.Keys, leases: Leases, reached: ReachedRevision, since: Since
+        self, *, client: EtcdClient, keys: wire.KeyCodec, leases: LeasePool, reached: ReachedRevision, since: Since
     ) -> None:
         self._client, self._keys, self._leases = client, keys, leases
         self._reached, self._since = reached, since
@@ -180,7 +180,7 @@ class EtcdWriter:
                     if not write.is_safe_twice:
                         return await self._settle(write, before, lost, None)
                 elif failure.kind is FailureKind.FULL:
-                    return await self._settle_full(write, before, failure, lost)
+                    return await self._resolve_full_store(write, before, failure, lost)
                 elif failure.kind not in (FailureKind.NOT_DONE, FailureKind.LEASE_GONE):
                     raise _merge_errors(translate_error(failure), lost) from failure
         raise Unavailable(f"etcd: {last and last.text}", may_have_happened=lost is not None) from last
@@ -223,7 +223,9 @@ class EtcdWriter:
                 raise conflict
         raise Unavailable(f"etcd: {lost.text}", may_have_happened=True) from lost
 
-    async def _settle_full(self, write: WriteRequest, before: int, full: EtcdError, lost: EtcdError | None) -> int:
+    async def _resolve_full_store(
+        self, write: WriteRequest, before: int, full: EtcdError, lost: EtcdError | None
+    ) -> int:
         """Resolve a write that was rejected because etcd is full. The write that exceeds the quota takes effect, but
         gets the same response as later writes, which have no effect."""
         events = await self._since(write.key, before)

@@ -2,7 +2,7 @@
 
 Writes use group commit. A single key at the current revision is read on the event loop, which takes a few microseconds;
 passing the read to a thread and back would take several times as long. All reads that may take long run in threads. A
-store belongs to one process: file permissions and a lock (`FileOwner`) ensure it.
+store belongs to one process: file permissions and a lock (`StoreLock`) ensure it.
 """
 
 import asyncio
@@ -15,8 +15,8 @@ from pathlib import Path
 
 from sampan.machinery.clock import Clock
 from sampan.storage.backend import (
-    Batch,
-    Closed,
+    BackendClosed,
+    EventBatch,
     FutureRevision,
     KeyValue,
     OnBatch,
@@ -27,12 +27,12 @@ from sampan.storage.backend import (
     StoreWatch,
     Unavailable,
 )
-from sampan.storage.expiry import Expiry
-from sampan.storage.sqlite.commits import GroupCommit, Worker
-from sampan.storage.sqlite.log import Log, Outcome
-from sampan.storage.sqlite.reader import Readers
-from sampan.storage.sqlite.schema import FIRST_REVISION, Driver, StandardDriver
-from sampan.storage.sqlite.upkeep import Upkeep
+from sampan.storage.expiry import KeyExpiry
+from sampan.storage.sqlite.commits import GroupCommit, WorkerThreads
+from sampan.storage.sqlite.log import Outcome, RevisionLog
+from sampan.storage.sqlite.reader import ReaderPool
+from sampan.storage.sqlite.schema import FIRST_REVISION, SqliteDriver, StandardDriver
+from sampan.storage.sqlite.upkeep import StoreMaintenance
 from sampan.storage.watch_hub import WatchHub
 
 
@@ -54,9 +54,9 @@ class _OpenStore:
     """The components of an open store."""
 
     commits: GroupCommit
-    readers: Readers
-    upkeep: Upkeep
-    log: Log
+    readers: ReaderPool
+    upkeep: StoreMaintenance
+    log: RevisionLog
 
 
 class SqliteBackend:
@@ -66,20 +66,20 @@ class SqliteBackend:
     """
 
     def __init__(
-        self, *, path: Path, clock: Clock, config: SqliteConfig | None = None, driver: Driver | None = None
+        self, *, path: Path, clock: Clock, config: SqliteConfig | None = None, driver: SqliteDriver | None = None
     ) -> None:
         self._path = path
         self._clock = clock
         self._config = config or SqliteConfig()
         self._driver = driver or StandardDriver()
         self._hub = WatchHub(revision=FIRST_REVISION, read_log=self._read_log)
-        self._expiry = Expiry(clock=clock, remove=lambda key, revision: self.delete(key, expected=revision))
+        self._expiry = KeyExpiry(clock=clock, remove=lambda key, revision: self.delete(key, expected=revision))
         self._parts: _OpenStore | None = None
         self._running = AsyncExitStack()
 
     async def __aenter__(self) -> "SqliteBackend":
         async with AsyncExitStack() as running:
-            owner = FileOwner(self._path)
+            owner = StoreLock(self._path)
             running.callback(owner.release)
             owner.acquire()
             self._parts = await self._open(running)
@@ -162,19 +162,19 @@ class SqliteBackend:
         return sum(file.stat().st_size for file in files if file.exists())
 
     async def _open(self, running: AsyncExitStack) -> _OpenStore:
-        worker = Worker(name=f"sqlite writer {self._path.name}")
+        worker = WorkerThreads(name=f"sqlite writer {self._path.name}")
         running.push_async_callback(worker.stop)
         config = self._config
-        log = Log(driver=self._driver, path=self._path, max_bytes=config.max_bytes, is_synced=config.is_synced)
+        log = RevisionLog(driver=self._driver, path=self._path, max_bytes=config.max_bytes, is_synced=config.is_synced)
         running.push_async_callback(worker.call, log.close)
         opened = await worker.call(log.open)
         for key, expires, revision in opened.expiring:
             self._expiry.note(key, expires, revision)
         self._hub.revision = log.revision
-        readers = Readers(driver=self._driver, path=self._path, threads=self._config.reader_threads)
+        readers = ReaderPool(driver=self._driver, path=self._path, threads=self._config.reader_threads)
         running.push_async_callback(readers.close)
         commits = GroupCommit(worker=worker, log=log, publish=self._publish, on_failure=self._on_failure)
-        upkeep = Upkeep(
+        upkeep = StoreMaintenance(
             clock=self._clock,
             log=log,
             commits=commits,
@@ -197,7 +197,7 @@ class SqliteBackend:
 
     def _open_parts(self) -> _OpenStore:
         if self._parts is None:
-            raise Closed(f"{self._path} is closed")
+            raise BackendClosed(f"{self._path} is closed")
         return self._parts
 
     def _resolve_revision(self, revision: int) -> int:
@@ -217,7 +217,7 @@ class SqliteBackend:
             if self._parts is not None:
                 self._parts.upkeep.note(events[-1].revision)
 
-    async def _read_log(self, prefix: str, after: int, through: int) -> Batch:
+    async def _read_log(self, prefix: str, after: int, through: int) -> EventBatch:
         readers = self._open_parts().readers
         return await readers.read(lambda reader: reader.log(prefix, after, through))
 
@@ -226,7 +226,7 @@ class InUse(StorageError):
     """Another process has the store open."""
 
 
-class FileOwner:
+class StoreLock:
     """Holds a lock on a file beside the store; the kernel releases it when the process ends for any reason."""
 
     def __init__(self, path: Path) -> None:

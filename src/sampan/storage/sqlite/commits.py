@@ -4,7 +4,7 @@ One batch is in progress at a time. When it is on disk, its events are published
 receive their results, in one turn of the loop; only then the next batch starts. The published revision is thus never
 ahead of the disk, and the disk is at most one batch ahead of the published revision.
 
-A `Worker` has the threads that run functions one after another and report the results on the event loop."""
+A `WorkerThreads` has the threads that run functions one after another and report the results on the event loop."""
 
 import asyncio
 import threading
@@ -19,14 +19,14 @@ from sampan.storage.backend import (
     StoreEvent,
     Unavailable,
 )
-from sampan.storage.sqlite.log import Log, Outcome
+from sampan.storage.sqlite.log import Outcome, RevisionLog
 
 T = TypeVar("T")
 Done = Callable[[Any, BaseException | None], None]
 """Called on the event loop with the result, or with None and the error."""
 
 
-class Worker:
+class WorkerThreads:
     """Threads that start when the worker is created. Functions start in the order of submission."""
 
     def __init__(self, *, name: str, threads: int = 1) -> None:
@@ -88,7 +88,12 @@ _BATCH_BYTES = 8 << 20
 
 class GroupCommit:
     def __init__(
-        self, *, worker: Worker, log: Log, publish: Publish, on_failure: Callable[[], None] = lambda: None
+        self,
+        *,
+        worker: WorkerThreads,
+        log: RevisionLog,
+        publish: Publish,
+        on_failure: Callable[[], None] = lambda: None,
     ) -> None:
         """Create the group commit; `on_failure` is called after a batch if the store rejects writes."""
         self._loop = asyncio.get_running_loop()

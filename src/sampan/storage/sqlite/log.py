@@ -25,14 +25,14 @@ from sampan.storage.backend import (
     Unavailable,
     is_allowed,
 )
-from sampan.storage.sqlite.reserve import Reserve, failure_of
+from sampan.storage.sqlite.reserve import DiskReserve, failure_of
 from sampan.storage.sqlite.schema import (
     BUSY,
     DISK_ERRORS,
     FIRST_REVISION,
     FULL,
-    Driver,
     SqliteConnection,
+    SqliteDriver,
     open_for_writing,
 )
 
@@ -105,16 +105,16 @@ def carry_out(connection: SqliteConnection, plan: BatchRows) -> None:
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
-COMPACTED_AT_ONCE = 1000
+COMPACTION_STEP_REVISIONS = 1000
 """The number of revisions that one step of a compaction processes."""
-VACUUMED_AT_ONCE = 512
+VACUUM_STEP_PAGES = 512
 """The number of pages that one vacuum step moves."""
 _WORTH_VACUUMING = 0.25
 _WAL_PAGES = 1000
 _NO_SPACE = os.strerror(errno.ENOSPC).lower()
 
 
-class Mark(NamedTuple):
+class RevisionMark(NamedTuple):
     """The revision of the store at some time; the revision is 0 if there is no mark, or no history before it."""
 
     revision: int
@@ -126,11 +126,11 @@ class StoredState(NamedTuple):
 
     expiring: list[tuple[str, float, int]]
     """Expiring keys with their expiry time and revision."""
-    mark: Mark
+    mark: RevisionMark
 
 
-class Log:
-    def __init__(self, *, driver: Driver, path: Path, max_bytes: int, is_synced: bool) -> None:
+class RevisionLog:
+    def __init__(self, *, driver: SqliteDriver, path: Path, max_bytes: int, is_synced: bool) -> None:
         self._driver = driver
         self._path = path
         self._max_bytes = max_bytes
@@ -140,7 +140,7 @@ class Log:
         """The revision of the last write on disk."""
         self.compacted = 0
         """The revision before which history was discarded; read by other threads."""
-        self._reserve = Reserve(path)
+        self._reserve = DiskReserve(path)
         self.is_full = False
         """Whether the disk is full, so that only deletions are accepted."""
         self.write_failure = ""
@@ -164,7 +164,7 @@ class Log:
             raise self._unavailable(error) from error
         self.compacted = meta["compacted"]
         revision = meta["marked_revision"] if meta["marked_revision"] > meta["compacted"] else 0
-        return StoredState(expiring, Mark(revision, meta["marked_at"]))
+        return StoredState(expiring, RevisionMark(revision, meta["marked_at"]))
 
     def close(self) -> None:
         connection, self._connection = self._connection, None
@@ -198,18 +198,18 @@ class Log:
             )
         return not self.write_failure
 
-    def mark(self, mark: Mark) -> None:
+    def mark(self, mark: RevisionMark) -> None:
         """Store a mark for the next process."""
         marks = [(mark.revision, "marked_revision"), (mark.at, "marked_at")]
         self._transaction(lambda connection: connection.executemany("UPDATE meta SET value = ? WHERE name = ?", marks))
 
-    def compact_step(self, revision: int, at_once: int = COMPACTED_AT_ONCE) -> bool:
+    def compact_step(self, revision: int, at_once: int = COMPACTION_STEP_REVISIONS) -> bool:
         """Compact part of the history before `revision`; return whether it was the last part."""
         end = self._transaction(lambda connection: self._forget(connection, revision, at_once))
         self.compacted = max(self.compacted, end)
         return end >= revision
 
-    def vacuum_step(self, least: int = VACUUMED_AT_ONCE, worth: float = _WORTH_VACUUMING) -> bool:
+    def vacuum_step(self, least: int = VACUUM_STEP_PAGES, worth: float = _WORTH_VACUUMING) -> bool:
         """Release part of the free pages to the file system; return True if no more are worth releasing.
 
         That is the case with fewer free pages than `least`, or than the fraction `worth` of the file.
@@ -280,7 +280,7 @@ class Log:
         """On a full disk, release the reserve and checkpoint the write-ahead log. The checkpoint makes room in the log,
         perhaps enough. The space of the reserve is used by the checkpoint and by deletions."""
         if self._driver.code(error) == FULL:
-            self._reserve.give_up()
+            self._reserve.remove()
         if self._driver.code(error) == FULL and self._connection is not None:
             with suppress(self._driver.error):
                 self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
@@ -305,7 +305,7 @@ class Log:
         reason = self._reason(error)
         if reason == _NO_SPACE and not self.is_full:
             logger.warning("%s: %s: accepting only deletions until disk space is available", self._path, reason)
-            self._reserve.give_up()
+            self._reserve.remove()
             self.is_full = True
         self.write_failure = f"{self._path}: {reason}"
         return Unavailable(self.write_failure, may_have_happened=may_have_happened)
@@ -366,7 +366,7 @@ class Log:
         if free < least or free < pages * worth:
             return True
         # One by one: sqlite3 steps such a statement only once, whatever number is passed.
-        for _ in range(min(free, VACUUMED_AT_ONCE)):
+        for _ in range(min(free, VACUUM_STEP_PAGES)):
             connection.execute("PRAGMA incremental_vacuum(1)").fetchall()
         return False
 

@@ -1,7 +1,7 @@
 """The readers' side of the tables: each read is one snapshot and reflects one revision.
 
-Connections of readers neither write nor checkpoint. `Readers` has one connection for fast reads on the event loop, and
-others with threads for reads that may take long."""
+Connections of readers neither write nor checkpoint. `ReaderPool` has one connection for fast reads on the event loop,
+and others with threads for reads that may take long."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -9,9 +9,9 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import TypeVar
 
-from sampan.storage.backend import Batch, Compacted, KeyValue, StoreEvent, StorePage, Unavailable, prefix_end
-from sampan.storage.sqlite.commits import Worker
-from sampan.storage.sqlite.schema import Driver, SqliteConnection
+from sampan.storage.backend import Compacted, EventBatch, KeyValue, StoreEvent, StorePage, Unavailable, prefix_end
+from sampan.storage.sqlite.commits import WorkerThreads
+from sampan.storage.sqlite.schema import SqliteConnection, SqliteDriver
 
 _LOG_EVENTS = 1000
 _LOG_BYTES = 4 << 20
@@ -35,7 +35,7 @@ _LOG = (
 
 
 class SqliteReader:
-    def __init__(self, *, driver: Driver, path: Path) -> None:
+    def __init__(self, *, driver: SqliteDriver, path: Path) -> None:
         self._path = path
         self._error = driver.error
         self._connection = driver.connect(path)
@@ -80,7 +80,7 @@ class SqliteReader:
         with self._snapshot(revision) as connection:
             return self._count(connection, prefix, prefix_end(prefix) or _AFTER_ALL_TEXT, revision)
 
-    def log(self, prefix: str, after: int, through: int) -> Batch:
+    def log(self, prefix: str, after: int, through: int) -> EventBatch:
         """Return events with `after < revision <= through`, or the first part of them."""
         end = prefix_end(prefix) or _AFTER_ALL_TEXT
         events: list[StoreEvent] = []
@@ -90,8 +90,8 @@ class SqliteReader:
                 events.append(StoreEvent(*row))
                 size += len(row[2] or b"")
                 if len(events) == _LOG_EVENTS or size > _LOG_BYTES:
-                    return Batch(events, row[0])
-        return Batch(events, through)
+                    return EventBatch(events, row[0])
+        return EventBatch(events, through)
 
     def read_compacted_revision(self) -> int:
         """Return the revision from which on history is available."""
@@ -149,8 +149,8 @@ def _range(start: str, end: str | bytes, revision: int) -> dict[str, str | bytes
 T = TypeVar("T")
 
 
-class Readers:
-    def __init__(self, *, driver: Driver, path: Path, threads: int) -> None:
+class ReaderPool:
+    def __init__(self, *, driver: SqliteDriver, path: Path, threads: int) -> None:
         self._connections = ExitStack()
         self._free: SimpleQueue[SqliteReader] = SimpleQueue()
         with ExitStack() as opened:
@@ -159,7 +159,7 @@ class Readers:
             self.quick = opened.enter_context(SqliteReader(driver=driver, path=path))
             """The connection for reads of single keys at the current revision, on the event loop."""
             self._connections = opened.pop_all()
-        self._worker = Worker(name=f"sqlite reader {path.name}", threads=threads)
+        self._worker = WorkerThreads(name=f"sqlite reader {path.name}", threads=threads)
 
     async def read(self, read: Callable[[SqliteReader], T]) -> T:
         """Run a read in a thread."""

@@ -10,11 +10,11 @@ the file, and afterwards the log has room for deletions.
 """
 
 
-_PART_OF_DISK = 8
+_DISK_DIVISOR = 8
 """The divisor that limits the reserve on a small file system: the reserve is at most this part of it."""
 
 
-class Reserve:
+class DiskReserve:
     """A file beside the store that only occupies space; it is removed when a write fails because the disk is full."""
 
     def __init__(self, store: Path) -> None:
@@ -23,7 +23,7 @@ class Reserve:
     @property
     def size(self) -> int:
         disk = os.statvfs(self._path.parent)
-        return min(RESERVE_BYTES, disk.f_blocks * disk.f_frsize // _PART_OF_DISK)
+        return min(RESERVE_BYTES, disk.f_blocks * disk.f_frsize // _DISK_DIVISOR)
 
     def keep(self) -> bool:
         """Allocate the reserve if it is not allocated yet; return whether it is."""
@@ -35,11 +35,11 @@ class Reserve:
                 return False  # allocating it would leave no room for a single write
             self._allocate(size)
         except OSError:
-            self.give_up()
+            self.remove()
             return False
         return True
 
-    def give_up(self) -> None:
+    def remove(self) -> None:
         with suppress(OSError):
             self._path.unlink(missing_ok=True)
 

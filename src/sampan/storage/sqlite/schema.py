@@ -6,8 +6,8 @@ update. `live` is the current state. A row of `revisions` holds the revision tha
 revision R thus consists of the live rows that are not newer than R, and of the rows that were written up to R and
 replaced or deleted after R.
 
-`Driver` keeps the classification of errors in one place, and lets tests run the store on another build of SQLite, whose
-file system loses data that was not synced."""
+`SqliteDriver` keeps the classification of errors in one place, and lets tests run the store on another build of SQLite,
+whose file system loses data that was not synced."""
 
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -22,7 +22,7 @@ DISK_ERRORS = frozenset((3, 8, 10, 14))
 """Result codes that hide the system's error: no permission, read-only, I/O error, cannot open."""
 
 
-class Cursor(Protocol):
+class SqliteCursor(Protocol):
     def __iter__(self) -> Iterator[Any]: ...
     def fetchone(self) -> Any: ...
     def fetchall(self) -> list[Any]: ...
@@ -33,12 +33,12 @@ class SqliteConnection(Protocol):
 
     @property
     def in_transaction(self) -> bool: ...
-    def execute(self, sql: str, parameters: Sequence[Any] | dict[str, Any] = ..., /) -> Cursor: ...
-    def executemany(self, sql: str, parameters: Iterable[Sequence[Any]], /) -> Cursor: ...
+    def execute(self, sql: str, parameters: Sequence[Any] | dict[str, Any] = ..., /) -> SqliteCursor: ...
+    def executemany(self, sql: str, parameters: Iterable[Sequence[Any]], /) -> SqliteCursor: ...
     def close(self) -> None: ...
 
 
-class Driver(Protocol):
+class SqliteDriver(Protocol):
     @property
     def error(self) -> type[Exception]:
         """The base class of the errors that connections raise."""
@@ -96,7 +96,7 @@ STEPS: Sequence[Step] = (_format_1,)
 """The migrations: step i converts format i to format i + 1; format 0 is an empty file."""
 
 
-def open_for_writing(driver: Driver, path: Path, *, is_synced: bool = True) -> SqliteConnection:
+def open_for_writing(driver: SqliteDriver, path: Path, *, is_synced: bool = True) -> SqliteConnection:
     """Return a connection for writing, on a file of the current format. Commits wait for the disk if it is synced."""
     connection = driver.connect(path)
     try:

@@ -7,7 +7,7 @@ from collections.abc import Coroutine
 from sampan.machinery.clock import Clock
 from sampan.storage.backend import Unavailable
 from sampan.storage.sqlite.commits import GroupCommit
-from sampan.storage.sqlite.log import Log, Mark
+from sampan.storage.sqlite.log import RevisionLog, RevisionMark
 
 logger = logging.getLogger(__name__)
 
@@ -17,9 +17,9 @@ _START_DELAY_S = 10.0
 """The delay of a compaction that is due when the store is opened: watch caches replay the history first."""
 
 
-class Upkeep:
+class StoreMaintenance:
     def __init__(
-        self, *, clock: Clock, log: Log, commits: GroupCommit, mark: Mark, compaction_interval_s: float
+        self, *, clock: Clock, log: RevisionLog, commits: GroupCommit, mark: RevisionMark, compaction_interval_s: float
     ) -> None:
         self._clock = clock
         self._log = log
@@ -83,7 +83,7 @@ class Upkeep:
             if not mark.revision:
                 await self._wrote.wait()
                 self._wrote.clear()
-                mark = Mark(self._revision, self._clock.now())
+                mark = RevisionMark(self._revision, self._clock.now())
                 await self._try(self._keep(mark))
             interval_s = self._compaction_interval_s
             left_s = min(mark.at - self._clock.now(), 0) + interval_s
@@ -91,7 +91,7 @@ class Upkeep:
             self._resting.clear()
             await self._try(self._shorten(mark.revision))
             self._resting.set()
-            mark = Mark(0, 0)
+            mark = RevisionMark(0, 0)
 
     async def idle(self) -> bool:
         """Wait until a compaction in progress is complete; return whether there was one."""
@@ -111,7 +111,7 @@ class Upkeep:
             logger.warning("cannot compact the history: %s", error)
             self._wrote.set()
 
-    async def _keep(self, mark: Mark) -> None:
+    async def _keep(self, mark: RevisionMark) -> None:
         await self._commits.job(lambda: self._log.mark(mark))
 
     async def _shorten(self, revision: int) -> None:

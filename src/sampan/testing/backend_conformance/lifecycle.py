@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from sampan.storage.backend import Backend, Batch, Closed, Unavailable
+from sampan.storage.backend import Backend, BackendClosed, EventBatch, Unavailable
 from sampan.testing.backend_conformance.subject import TIMEOUT_S, BackendSubject, Check, WatchReader, raises
 
 _CALLS: dict[str, Callable[[Backend, str], Awaitable[object]]] = {
@@ -25,10 +25,10 @@ async def closed_backend_raises_closed(subject: BackendSubject) -> None:
     for name, call in _CALLS.items():
         try:
             await asyncio.wait_for(call(backend, subject.key("a")), TIMEOUT_S)
-        except Closed:
+        except BackendClosed:
             continue
         raise AssertionError(f"{name} on a closed store did not raise Closed")
-    with raises(Closed):
+    with raises(BackendClosed):
         async with backend.watch(subject.root, after=1) as watch:
             await asyncio.wait_for(anext(aiter(watch)), TIMEOUT_S)
 
@@ -36,7 +36,7 @@ async def closed_backend_raises_closed(subject: BackendSubject) -> None:
 async def closing_the_backend_ends_watches(subject: BackendSubject) -> None:
     """Events that were delivered before closing can still be read; then the end is reported."""
     backend = subject.open()
-    batches: list[Batch] = []
+    batches: list[EventBatch] = []
     async with backend:
         start = await backend.current_revision()
         iterated = backend.watch(subject.root, after=start)
@@ -48,9 +48,9 @@ async def closing_the_backend_ends_watches(subject: BackendSubject) -> None:
         assert len(await reading.events(1)) == 1
         waiting = asyncio.ensure_future(anext(aiter(called)))
         await asyncio.sleep(0)
-    with raises(Closed):
+    with raises(BackendClosed):
         await reading.batch()
-    with raises(Closed):
+    with raises(BackendClosed):
         await asyncio.wait_for(waiting, TIMEOUT_S)
     await iterated.__aexit__(None, None, None)
     await called.__aexit__(None, None, None)
@@ -64,7 +64,7 @@ async def pending_writes_finish_or_fail_on_close(subject: BackendSubject) -> Non
             await asyncio.sleep(0)
     outcomes = await asyncio.wait_for(asyncio.gather(*writes, return_exceptions=True), TIMEOUT_S)
     for outcome in outcomes:
-        assert isinstance(outcome, int | Closed | Unavailable), repr(outcome)
+        assert isinstance(outcome, int | BackendClosed | Unavailable), repr(outcome)
 
 
 async def size_is_reported(subject: BackendSubject) -> None:

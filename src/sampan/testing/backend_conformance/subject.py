@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from sampan.storage.backend import Backend, Batch, StoreEvent, StoreWatch
+from sampan.storage.backend import Backend, EventBatch, StoreEvent, StoreWatch
 
 TIMEOUT_S = 60.0
 
@@ -40,7 +40,7 @@ E_co = TypeVar("E_co", bound=BaseException, covariant=True)
 
 
 @dataclass
-class Caught(Generic[E_co]):
+class CaughtError(Generic[E_co]):
     errors: list[E_co] = field(default_factory=list)
 
     @property
@@ -49,9 +49,9 @@ class Caught(Generic[E_co]):
 
 
 @contextmanager
-def raises(kind: type[E_co]) -> Iterator[Caught[E_co]]:
+def raises(kind: type[E_co]) -> Iterator[CaughtError[E_co]]:
     """Fail unless the block raises `kind`; the error is in the yielded object."""
-    caught: Caught[E_co] = Caught()
+    caught: CaughtError[E_co] = CaughtError()
     try:
         yield caught
     except kind as error:
@@ -68,12 +68,12 @@ class WatchReader:
         self._last = after
         self._batches = aiter(watch)
 
-    async def batch(self) -> Batch:
+    async def batch(self) -> EventBatch:
         batch = await asyncio.wait_for(anext(self._batches), TIMEOUT_S)
         self.check(batch)
         return batch
 
-    def check(self, batch: Batch) -> None:
+    def check(self, batch: EventBatch) -> None:
         revisions = [event.revision for event in batch.events]
         assert revisions == sorted(revisions), f"events out of order: {revisions}"
         if revisions:

@@ -4,7 +4,7 @@
 import asyncio
 from itertools import chain
 
-from sampan.storage.backend import Backend, Batch, StoreEvent
+from sampan.storage.backend import Backend, EventBatch, StoreEvent
 from sampan.testing.backend_conformance.subject import TIMEOUT_S, BackendSubject, Check, WatchReader, put_all, raises
 
 _NAMES = ["pods/a", "podtemplates/a", "pods/b/c", "pod", "pods", "pods0", "po/ds/", "pods/"]
@@ -217,7 +217,7 @@ async def on_batch_is_ordered_under_concurrent_writers(subject: BackendSubject) 
 
 
 async def failing_on_batch_ends_only_its_own_watch(subject: BackendSubject) -> None:
-    def fail(batch: Batch) -> None:
+    def fail(batch: EventBatch) -> None:
         raise ZeroDivisionError
 
     async with subject.open() as backend:
@@ -243,7 +243,7 @@ class _Recorder:
         self.revision = after
         self._more = asyncio.Event()
 
-    def __call__(self, batch: Batch) -> None:
+    def __call__(self, batch: EventBatch) -> None:
         for event in batch.events:
             assert not self.events or event.revision > self.events[-1].revision
             self.events.append(event)

@@ -24,7 +24,7 @@ FOREVER = ("/bin/sh", "-c", "exec sleep 1000000")
 NAME = "c"
 
 
-class Bench:
+class RuntimeBench:
     def __init__(self, subject: Subject, runtime: Runtime, changed_pods: list[str]) -> None:
         self.subject, self.runtime, self.changed_pods = subject, runtime, changed_pods
         self.uids: list[str] = []
@@ -141,11 +141,11 @@ async def expect_failure(work: Awaitable[Any]) -> RuntimeFailure:
 
 
 @asynccontextmanager
-async def open_bench(subject: Subject, *, keeps: bool = False) -> AsyncIterator[Bench]:
+async def open_bench(subject: Subject, *, keeps: bool = False) -> AsyncIterator[RuntimeBench]:
     """Yield a bench; afterwards remove its pods and check that nothing is left, unless `keeps` is set."""
     changed_uids: list[str] = []
     async with subject.open(changed_uids.append) as runtime:
-        workbench = Bench(subject, runtime, changed_uids)
+        workbench = RuntimeBench(subject, runtime, changed_uids)
         try:
             yield workbench
         finally:

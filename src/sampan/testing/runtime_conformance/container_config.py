@@ -6,9 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from sampan.api.types.core_v1 import Pod
-from sampan.runtimes.config import Dns, Mount, Namespaces, Security
+from sampan.runtimes.config import ContainerSecurity, Mount, NamespaceOptions, ResolverConfig
 from sampan.runtimes.contract import ContainerUser
-from sampan.testing.runtime_conformance.bench import Bench, expect_failure, open_bench, wait_until
+from sampan.testing.runtime_conformance.bench import RuntimeBench, expect_failure, open_bench, wait_until
 from sampan.testing.runtime_conformance.subject import Checks, Feature, Subject
 
 CHECKS = Checks()
@@ -47,7 +47,7 @@ async def sandbox_sets_hostname(subject: Subject) -> None:
 @CHECKS.add(Feature.DNS)
 async def sandbox_sets_resolv_conf(subject: Subject) -> None:
     async with open_bench(subject) as bench:
-        dns = Dns(servers=["10.1.2.3", "10.1.2.4"], searches=["a.test", "b.test"], options=["ndots:5"])
+        dns = ResolverConfig(servers=["10.1.2.3", "10.1.2.4"], searches=["a.test", "b.test"], options=["ndots:5"])
         output = await bench.run(await bench.sandbox(dns=dns), "cat /etc/resolv.conf")
         expected = ["search a.test b.test", "nameserver 10.1.2.3", "nameserver 10.1.2.4", "options ndots:5"]
         assert sorted(filter(None, output)) == sorted(expected)
@@ -103,7 +103,7 @@ async def image_volumes_are_mounted_read_only(subject: Subject) -> None:
 async def container_runs_as_configured_user_and_groups(subject: Subject) -> None:
     async with open_bench(subject) as bench:
         pod = await bench.sandbox("numbers", "image")
-        security = Security(user=1234, group=77, supplemental_groups=[88, 99])
+        security = ContainerSecurity(user=1234, group=77, supplemental_groups=[88, 99])
         script = "id -u; id -g; id -G; touch /etc/x 2>/dev/null || echo refused"
         user, group, groups, write_result = await bench.run(pod, script, "numbers", security=security)
         assert (user, group, write_result) == ("1234", "77", "refused")
@@ -113,7 +113,7 @@ async def container_runs_as_configured_user_and_groups(subject: Subject) -> None
         assert await bench.run(pod, "id -u", "image") == ["0"]
 
 
-def _user(bench: Bench, pod: Pod, name: str) -> ContainerUser | None:
+def _user(bench: RuntimeBench, pod: Pod, name: str) -> ContainerUser | None:
     """Return the user that the runtime reports, or None if it reports none."""
     report = bench.runtime.pod_report(pod).container(name)
     assert report is not None
@@ -124,8 +124,8 @@ def _user(bench: Bench, pod: Pod, name: str) -> ContainerUser | None:
 async def capabilities_are_added_and_dropped(subject: Subject) -> None:
     async with open_bench(subject) as bench:
         pod = await bench.sandbox("plain", "few")
-        assert not await _effective_capabilities(bench, pod, "plain", Security()) & _SYS_ADMIN
-        few = Security(dropped=["ALL"], added=["NET_BIND_SERVICE"], may_not_gain_privileges=True)
+        assert not await _effective_capabilities(bench, pod, "plain", ContainerSecurity()) & _SYS_ADMIN
+        few = ContainerSecurity(dropped=["ALL"], added=["NET_BIND_SERVICE"], may_not_gain_privileges=True)
         assert await _effective_capabilities(bench, pod, "few", few) == _NET_BIND_SERVICE
         assert bench.log(pod, "few")[1].split() == ["NoNewPrivs:", "1"]
 
@@ -133,11 +133,11 @@ async def capabilities_are_added_and_dropped(subject: Subject) -> None:
 @CHECKS.add(Feature.PRIVILEGED)
 async def privileged_container_has_all_capabilities(subject: Subject) -> None:
     async with open_bench(subject) as bench:
-        every = Security(is_privileged=True)
+        every = ContainerSecurity(is_privileged=True)
         assert await _effective_capabilities(bench, await bench.sandbox(security=every), "c", every) & _SYS_ADMIN
 
 
-async def _effective_capabilities(bench: Bench, pod: Pod, name: str, security: Security) -> int:
+async def _effective_capabilities(bench: RuntimeBench, pod: Pod, name: str, security: ContainerSecurity) -> int:
     output = await bench.run(pod, "grep -E 'CapEff|NoNewPrivs' /proc/self/status", name, security=security)
     return int(output[0].split()[1], 16)
 
@@ -149,7 +149,7 @@ async def root_filesystems_are_isolated(subject: Subject) -> None:
         pod = await bench.sandbox("writes", "looks", "reads")
         await bench.run(pod, "echo mine > /made; cat /made", "writes")
         assert await bench.run(pod, "cat /made 2>/dev/null || echo none", "looks") == ["none"]
-        fixed = Security(is_root_read_only=True)
+        fixed = ContainerSecurity(is_root_read_only=True)
         assert (await bench.run(pod, "(echo x > /made) 2>/dev/null || echo refused", "reads", security=fixed))[-1:] == [
             "refused"
         ]
@@ -159,7 +159,7 @@ async def root_filesystems_are_isolated(subject: Subject) -> None:
 async def process_namespace_is_shared_on_request(subject: Subject) -> None:
     async with open_bench(subject) as bench:
         for mode, expected in (("pod", "1"), ("container", "0")):
-            spaces = Namespaces(pid=mode)  # type: ignore[arg-type]
+            spaces = NamespaceOptions(pid=mode)  # type: ignore[arg-type]
             pod = await bench.sandbox("sleeps", "looks", namespaces=spaces)
             await bench.start(pod, ["/bin/sleep", "1000007"], "sleeps", namespaces=spaces)
             output = await bench.run(pod, "ps | grep -c 'sleep 100000[7]' || true", "looks", namespaces=spaces)

@@ -6,7 +6,7 @@ import asyncio
 import time
 
 from sampan.runtimes import contract
-from sampan.runtimes.config import Resources
+from sampan.runtimes.config import ContainerResources
 from sampan.testing.runtime_conformance.bench import FOREVER, expect_failure, open_bench, wait_until
 from sampan.testing.runtime_conformance.subject import Checks, Feature, Subject
 
@@ -137,7 +137,7 @@ async def failed_container_start_raises_and_can_be_retried(subject: Subject) -> 
 async def container_over_its_memory_limit_is_killed(subject: Subject) -> None:
     async with open_bench(subject) as bench:
         pod = await bench.sandbox()
-        await bench.start(pod, "exec tail /dev/zero", resources=Resources(memory_bytes=24 << 20))
+        await bench.start(pod, "exec tail /dev/zero", resources=ContainerResources(memory_bytes=24 << 20))
         report = await bench.wait_for_exit(pod)
         assert (report.exit_code, report.reason) == (137, contract.OOM_KILLED)
 
@@ -146,11 +146,11 @@ async def container_over_its_memory_limit_is_killed(subject: Subject) -> None:
 async def resources_of_a_running_container_can_be_updated(subject: Subject) -> None:
     async with open_bench(subject) as bench:
         pod = await bench.sandbox()
-        first = Resources(memory_bytes=64 << 20, cpu_quota=20_000, cpu_shares=102)
+        first = ContainerResources(memory_bytes=64 << 20, cpu_quota=20_000, cpu_shares=102)
         await bench.start(pod, FOREVER, resources=first)
         assert await bench.output(pod, _LIMITS) == str(64 << 20)
         assert (await bench.output(pod, _QUOTA)).split()[0] == "20000"
-        more = Resources(memory_bytes=96 << 20, cpu_quota=50_000, cpu_shares=512)
+        more = ContainerResources(memory_bytes=96 << 20, cpu_quota=50_000, cpu_shares=512)
         await bench.runtime.update_resources(pod, "c", more)
         assert await bench.output(pod, _LIMITS) == str(96 << 20)
         assert (await bench.output(pod, _QUOTA)).split()[0] == "50000"

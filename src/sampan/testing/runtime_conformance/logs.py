@@ -9,7 +9,7 @@ from sampan.testing.runtime_conformance.subject import Checks, Feature, Subject
 
 CHECKS = Checks()
 _LINE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{1,9}(Z|[+-]\d\d:\d\d) (stdout|stderr) ([PF]) (.*)", re.DOTALL)
-_LONG = 40_000
+_LONG_LINE_LENGTH = 40_000
 
 
 @CHECKS.add(Feature.PROGRAMS)
@@ -29,13 +29,13 @@ async def stdout_and_stderr_are_logged_line_by_line(subject: Subject) -> None:
 async def long_log_lines_are_split_into_partial_entries(subject: Subject) -> None:
     async with open_bench(subject) as bench:
         pod = await bench.sandbox()
-        await bench.run(pod, f"head -c {_LONG} /dev/zero | tr '\\0' x; echo end; echo next")
+        await bench.run(pod, f"head -c {_LONG_LINE_LENGTH} /dev/zero | tr '\\0' x; echo end; echo next")
         path = bench.runtime.log_file(pod, "c")
         assert path is not None
         rows = [match for match in map(_LINE.fullmatch, path.read_text().splitlines()) if match]
         marks = "".join(match[3] for match in rows)
         assert re.fullmatch("P+FF", marks), marks
-        assert "".join(match[4] for match in rows[:-1]) == "x" * _LONG + "end"
+        assert "".join(match[4] for match in rows[:-1]) == "x" * _LONG_LINE_LENGTH + "end"
         assert rows[-1][4] == "next"
 
 

@@ -6,7 +6,7 @@ import asyncio
 
 from sampan.api.types.core_v1 import Pod
 from sampan.runtimes import contract
-from sampan.testing.runtime_conformance.bench import FOREVER, Bench, open_bench, wait_until
+from sampan.testing.runtime_conformance.bench import FOREVER, RuntimeBench, open_bench, wait_until
 from sampan.testing.runtime_conformance.subject import Checks, Feature, Subject
 
 CHECKS = Checks()
@@ -35,7 +35,7 @@ async def containers_survive_a_restart_of_the_kubelet(subject: Subject) -> None:
         await _check_adopted_pod(new, pod)
 
 
-async def _check_adopted_pod(bench: Bench, pod: Pod) -> None:
+async def _check_adopted_pod(bench: RuntimeBench, pod: Pod) -> None:
     numbers = len(bench.log(pod, "runs"))
     await wait_until(lambda: len(bench.log(pod, "runs")) > numbers, "the log gets no new lines")
     lines = [int(line) for line in bench.log(pod, "runs")]

@@ -16,7 +16,7 @@ async def sandbox_can_be_run_stopped_and_removed(subject: Subject) -> None:
     async with open_bench(subject) as bench:
         pod = bench.pod()
         uid = pod.metadata.uid
-        assert bench.runtime.pod_report(pod) == contract.NOTHING
+        assert bench.runtime.pod_report(pod) == contract.EMPTY_REPORT
         await bench.runtime.run_sandbox(pod, bench.sandbox_config(pod))
         report = bench.runtime.pod_report(pod)
         assert (report.is_sandbox_ready, report.sandboxes, list(report.containers)) == (True, 1, [])
@@ -26,7 +26,7 @@ async def sandbox_can_be_run_stopped_and_removed(subject: Subject) -> None:
         assert (report.is_sandbox_ready, list(report.ips)) == (False, [])
         await bench.runtime.stop_sandbox(pod)
         await bench.runtime.remove_pod(uid)
-        assert bench.runtime.pod_report(pod) == contract.NOTHING
+        assert bench.runtime.pod_report(pod) == contract.EMPTY_REPORT
         assert uid not in bench.runtime.list_pod_uids()
         await bench.runtime.remove_pod(uid)
 
@@ -86,5 +86,5 @@ async def removing_a_pod_leaves_other_pods_running(subject: Subject) -> None:
         await bench.start(removed, FOREVER)
         id = await bench.start(other, FOREVER)
         await bench.runtime.remove_pod(removed.metadata.uid)
-        assert bench.runtime.pod_report(removed) == contract.NOTHING
+        assert bench.runtime.pod_report(removed) == contract.EMPTY_REPORT
         assert (bench.report(other).id, bench.report(other).state) == (id, contract.RUNNING)

@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 from sampan.api.types.core_v1 import Pod
-from sampan.runtimes.contract import ProcessStream, RuntimeFailure, Unsupported, Usage, collect_output
-from sampan.testing.runtime_conformance.bench import FOREVER, Bench, expect_failure, open_bench, wait_until
+from sampan.runtimes.contract import ContainerUsage, ProcessStream, RuntimeFailure, Unsupported, collect_output
+from sampan.testing.runtime_conformance.bench import FOREVER, RuntimeBench, expect_failure, open_bench, wait_until
 from sampan.testing.runtime_conformance.subject import Checks, Feature, Subject
 
 CHECKS = Checks()
@@ -128,7 +128,7 @@ async def attach_with_tty_can_be_resized(subject: Subject) -> None:
             await stream.close()
 
 
-async def _start_echo_container(bench: Bench, *, tty: bool) -> Pod:
+async def _start_echo_container(bench: RuntimeBench, *, tty: bool) -> Pod:
     pod = bench.pod(stdin=True, tty=tty)
     await bench.runtime.run_sandbox(pod, bench.sandbox_config(pod))
     script = (
@@ -178,7 +178,7 @@ async def pod_port_can_be_reached(subject: Subject) -> None:
             assert content == b""
 
 
-async def _echo(bench: Bench, pod: Pod, text: bytes) -> bytes:
+async def _echo(bench: RuntimeBench, pod: Pod, text: bytes) -> bytes:
     """Return the echoed text; retry while the server is not listening yet."""
     for _ in range(1000):
         try:
@@ -202,7 +202,7 @@ async def container_stats(subject: Subject) -> None:
         pod = await bench.sandbox("busy", "idle")
         await bench.start(pod, "while :; do :; done", "busy")
         await bench.start(pod, FOREVER, "idle")
-        usages: dict[str, Usage] = {}
+        usages: dict[str, ContainerUsage] = {}
         for _ in range(100):  # on a busy machine the container gets little CPU time at first
             await asyncio.sleep(0.5)
             usages = {usage.name: usage for usage in await bench.runtime.stats(pod)}

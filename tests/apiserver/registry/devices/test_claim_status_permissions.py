@@ -12,7 +12,11 @@ from sampan.apiserver.authz.authorizer import AuthzDecision, AuthzResult
 from sampan.apiserver.authz.rbac import RbacAuthorizer
 from sampan.apiserver.authz.rbac.bootstrap_policy import default_objects
 from sampan.apiserver.config.server_config import ServerConfig
-from sampan.apiserver.registry.devices.claim_status import needs_of, node_of, validate_status_permissions
+from sampan.apiserver.registry.devices.claim_status import (
+    list_required_permissions,
+    node_of,
+    validate_status_permissions,
+)
 from sampan.apiserver.request.call import AUTHENTICATED, UserInfo, service_account_user
 from sampan.apiserver.server import ApiServer
 from sampan.machinery import errors
@@ -109,7 +113,10 @@ def request(user: UserInfo, verb: str = "update") -> Attributes:
 
 def status_errors(chain: UnionAuthorizer, attributes: Attributes, change: str) -> list[str]:
     old, new = (codec.from_value(value, ResourceClaimStatus) for value in CHANGES[change])
-    return [str(fault) for fault in asyncio.run(validate_status_permissions(chain, needs_of(attributes, new, old)))]
+    return [
+        str(fault)
+        for fault in asyncio.run(validate_status_permissions(chain, list_required_permissions(attributes, new, old)))
+    ]
 
 
 def binding_error(user: UserInfo, verb: str = "update") -> str:

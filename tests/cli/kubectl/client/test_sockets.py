@@ -18,7 +18,7 @@ from sampan.cli.kubectl.client.session import ServerError, Session
 from sampan.cli.kubectl.client.sockets import open_port_forward, open_stream, run_process
 from sampan.machinery.client.access import Access
 from sampan.machinery.multiplex import handshake, port_forward, remote_command
-from sampan.machinery.multiplex.port_forward import Forwarding
+from sampan.machinery.multiplex.port_forward import PortForwardSession
 from sampan.machinery.multiplex.remote_command import RemoteCommandOptions
 from sampan.machinery.multiplex.spdy import SpdyConnection
 from sampan.machinery.multiplex.wire import StreamWire, close_writer
@@ -237,7 +237,7 @@ async def test_port_forward_falls_back_to_spdy() -> None:
         session = Session(Access(server=f"http://127.0.0.1:{port}"), "default")
         wire = await open_port_forward(session, "/pods/p/portforward")
         async with SpdyConnection(wire, is_server=False) as connection:
-            forwarding = Forwarding(connection, errors.append)
+            forwarding = PortForwardSession(connection, errors.append)
 
             async def join(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
                 await forwarding.join(reader, writer, 1, remote)

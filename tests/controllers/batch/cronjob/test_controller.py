@@ -4,7 +4,7 @@ import time
 from typing import Any
 
 from sampan.api.types.batch_v1 import CronJob, Job
-from sampan.machinery.client import Delete
+from sampan.machinery.client import DeleteParameters
 from tests.controllers.batch.cronjob.cron_jobs import START, cron
 from tests.controllers.batch.job_cluster import IN_DEFAULT, JOB, JobCluster, job_cluster
 from tests.controllers.cluster import check_second_run_writes_nothing, names_of
@@ -120,7 +120,7 @@ async def test_unexpected_and_missing_jobs_are_reported() -> None:
         await c.pass_s(0)
         message = "Saw a job that the controller did not create or forgot: by-hand"
         assert ("Warning", "UnexpectedJob", message) in await c.events()
-        options = Delete(propagation="Background")
+        options = DeleteParameters(propagation="Background")
         await c.cluster.client.for_kind(Job).delete(name_at(600), "default", options=options)
         await c.pass_s(0)
         assert (await get(c)).status.active == []

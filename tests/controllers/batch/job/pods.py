@@ -7,7 +7,7 @@ from sampan.api.codec import json as codec
 from sampan.api.types.batch_v1 import Job
 from sampan.api.types.core_v1 import Pod
 from sampan.api.values.times import format_time
-from sampan.controllers.batch.job.pod_state import COMPLETION_INDEX, FAILURES, TRACKING, Failures
+from sampan.controllers.batch.job.pod_state import COMPLETION_INDEX, FAILURES, TRACKING, JobFailures
 from sampan.controllers.batch.job.view import JobView, view_of
 
 NOW = 1_767_225_600.0
@@ -57,5 +57,5 @@ def pod(
     return codec.from_value({"metadata": meta, "status": status}, Pod)
 
 
-def view(job: Job, *pods: Pod, failures: Failures = Failures(), released: Sequence[str] = ()) -> JobView:  # noqa: B008
+def view(job: Job, *pods: Pod, failures: JobFailures = JobFailures(), released: Sequence[str] = ()) -> JobView:  # noqa: B008
     return view_of(job, pods, released=set(released), failures=failures, now=NOW)

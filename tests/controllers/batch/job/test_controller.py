@@ -8,7 +8,7 @@ import pytest
 from sampan.api.types.batch_v1 import Job
 from sampan.api.types.core_v1 import Pod
 from sampan.machinery import errors
-from sampan.machinery.client import DELETED, Delete
+from sampan.machinery.client import DELETED, DeleteParameters
 from tests.controllers.batch.job_cluster import JOB, JobCluster, job_cluster
 from tests.controllers.cluster import check_second_run_writes_nothing
 from tests.controllers.ownership.pod_cluster import pod_cluster
@@ -356,7 +356,9 @@ def test_orphaned_pods_are_adopted_and_unmatched_pods_released() -> None:
 def test_pods_of_a_deleted_job_lose_the_tracking_finalizer() -> None:
     async def scenario(c: JobCluster) -> None:
         await c.create(parallelism=2, completions=2)
-        await c.cluster.client.for_kind(Job).delete("work", "default", options=Delete(propagation="Background"))
+        await c.cluster.client.for_kind(Job).delete(
+            "work", "default", options=DeleteParameters(propagation="Background")
+        )
         await c.pass_s(1)
         assert [pod.metadata.finalizers for pod in await c.pods()] == [[], []]
 
@@ -366,7 +368,7 @@ def test_pods_of_a_deleted_job_lose_the_tracking_finalizer() -> None:
 def test_orphaned_pods_lose_owner_reference_and_tracking_finalizer() -> None:
     async def scenario(c: JobCluster) -> None:
         await c.create(parallelism=2, completions=2)
-        await c.cluster.client.for_kind(Job).delete("work", "default", options=Delete(propagation="Orphan"))
+        await c.cluster.client.for_kind(Job).delete("work", "default", options=DeleteParameters(propagation="Orphan"))
         await c.pass_s(5)
         left = await c.pods()
         assert len(left) == 2
@@ -379,7 +381,9 @@ def test_foreground_deletion_deletes_the_pods_before_the_job() -> None:
     async def scenario(c: JobCluster) -> None:
         await c.create(parallelism=2, completions=2)
         async with c.history() as entries:
-            await c.cluster.client.for_kind(Job).delete("work", "default", options=Delete(propagation="Foreground"))
+            await c.cluster.client.for_kind(Job).delete(
+                "work", "default", options=DeleteParameters(propagation="Foreground")
+            )
             await c.pass_s(5)
         assert await c.pods() == []
         with pytest.raises(errors.NotFound):

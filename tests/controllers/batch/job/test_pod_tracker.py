@@ -8,7 +8,7 @@ from sampan.api.types.batch_v1 import Job, JobStatus
 from sampan.api.types.core_v1 import Pod
 from sampan.controllers.batch.job.conditions import FAILURE_TARGET, condition
 from sampan.controllers.batch.job.pod_tracker import (
-    MOST_UNCOUNTED,
+    MAX_UNCOUNTED_PODS,
     count_recorded_pods,
     ensure_uncounted_pods,
     is_all_counted,
@@ -85,10 +85,10 @@ def test_running_pods_of_a_failed_job_count_as_failed() -> None:
 
 def test_uncounted_pods_per_sync_are_limited() -> None:
     job_ = job()
-    pods = [pod(f"p{number}", "Succeeded") for number in range(MOST_UNCOUNTED + 5)]
+    pods = [pod(f"p{number}", "Succeeded") for number in range(MAX_UNCOUNTED_PODS + 5)]
     counted = record_pods_to_count(view(job_, *pods), None, job_.status)
     assert counted.is_full
-    assert len(counted.release) == MOST_UNCOUNTED
+    assert len(counted.release) == MAX_UNCOUNTED_PODS
 
 
 def test_failed_pod_is_released_once_its_index_has_a_replacement() -> None:

@@ -9,8 +9,8 @@ from sampan.controllers.workloads.daemonset.nodes import (
     GENERATION_ANNOTATION,
     GENERATION_LABEL,
     HASH_LABEL,
+    DaemonPlacement,
     NodeEligibility,
-    Placement,
     daemon_template,
     daemon_tolerations,
     is_updated,
@@ -98,7 +98,7 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any], NodeEligibility]] = [
 
 @pytest.mark.parametrize(("spec", "fields", "expected"), [pytest.param(*case[1:], id=case[0]) for case in CASES])
 def test_node_eligibility(spec: dict[str, Any], fields: dict[str, Any], expected: NodeEligibility) -> None:
-    placement = Placement(daemon_set(spec=spec).spec.template.spec)
+    placement = DaemonPlacement(daemon_set(spec=spec).spec.template.spec)
     new_node = node("n", **fields)
     assert placement.eligibility_of(new_node) == expected
     assert placement.eligibility_of(new_node) is placement.eligibility_of(new_node), "the result is cached"

@@ -7,14 +7,14 @@ import pytest
 
 from sampan.api.types.apps_v1 import DaemonSet
 from sampan.api.types.core_v1 import Node, Pod
-from sampan.controllers.workloads.daemonset.nodes import Placement
+from sampan.controllers.workloads.daemonset.nodes import DaemonPlacement
 from sampan.controllers.workloads.daemonset.rollout import manage, plan_rolling_update
 from sampan.controllers.workloads.daemonset.view import DaemonPodChanges, DaemonSetView, compute_status, group_by_node
 from tests.controllers.workloads.daemonset.objects import NOW, daemon_set, node, pod
 
 
 def view(owner: DaemonSet, nodes: Sequence[Node], pods: Sequence[Pod]) -> DaemonSetView:
-    placement = Placement(owner.spec.template.spec)
+    placement = DaemonPlacement(owner.spec.template.spec)
     return DaemonSetView(
         daemon_set=owner, nodes=nodes, placement=placement, pods=group_by_node(pods), hash="new", now=NOW
     )

@@ -6,7 +6,11 @@ from sampan.api.codec import json as codec
 from sampan.api.types.apps_v1 import Deployment, ReplicaSet
 from sampan.api.types.core_v1 import Pod
 from sampan.api.values import times
-from sampan.controllers.workloads.deployment.replicasets import DESIRED, MOST, REVISION
+from sampan.controllers.workloads.deployment.replicasets import (
+    DESIRED_REPLICAS_ANNOTATION,
+    MAX_REPLICAS_ANNOTATION,
+    REVISION,
+)
 from tests.controllers.ownership.objects import NOW, reference
 
 LABELS = {"app": "web"}
@@ -67,7 +71,7 @@ def replica_set(
     **status: Any,
 ) -> ReplicaSet:
     """A ReplicaSet whose pods are all available, unless `available` is given."""
-    annotations = {REVISION: revision, DESIRED: desired, MOST: most}
+    annotations = {REVISION: revision, DESIRED_REPLICAS_ANNOTATION: desired, MAX_REPLICAS_ANNOTATION: most}
     available = replicas if available is None else available
     counts = {
         "replicas": replicas if pods is None else pods,

@@ -6,7 +6,7 @@ from sampan.api.semantics.owners import controller_of
 from sampan.api.types.apps_v1 import Deployment, ReplicaSet
 from sampan.api.types.core_v1 import Event, ResourceQuota
 from sampan.controllers.workloads.deployment.replicasets import HISTORY, REVISION, ROLLBACK_TO, new_replica_set
-from sampan.machinery.client.options import Delete
+from sampan.machinery.client.options import DeleteParameters
 from sampan.machinery.copies import copy_of
 from tests.controllers.cluster import Cluster, check_second_run_writes_nothing
 from tests.controllers.ownership.pod_cluster import pod_cluster
@@ -214,7 +214,7 @@ async def test_replicaset_name_collision_changes_the_hash() -> None:
             )
         )
         replica_set = copy_of(new_replica_set(dry, 0, 1))
-        await c.client.for_kind(Deployment).delete("web", "default", options=Delete(propagation="Background"))
+        await c.client.for_kind(Deployment).delete("web", "default", options=DeleteParameters(propagation="Background"))
         for rs in await sets(c):
             await c.client.for_kind(ReplicaSet).delete(rs.metadata.name, "default")
         replica_set.metadata.ownerReferences = []
@@ -233,7 +233,7 @@ async def test_orphaned_replicaset_is_adopted() -> None:
     async with pod_cluster() as c, c.running(*NAMES):
         first = await create(c)
         await settle_pods(c)
-        await c.client.for_kind(Deployment).delete("web", "default", options=Delete(propagation="Background"))
+        await c.client.for_kind(Deployment).delete("web", "default", options=DeleteParameters(propagation="Background"))
         (only,) = await sets(c)
         orphan = copy_of(only)
         orphan.metadata.ownerReferences = []

@@ -4,9 +4,9 @@ import pytest
 
 from sampan.api.types.apps_v1 import ReplicaSet
 from sampan.controllers.workloads.deployment.replicasets import (
-    DESIRED,
+    DESIRED_REPLICAS_ANNOTATION,
     HISTORY,
-    MOST,
+    MAX_REPLICAS_ANNOTATION,
     REVISION,
     deadline_s,
     find_previous_revision,
@@ -42,7 +42,12 @@ def test_new_replica_set() -> None:
         == replica_set.spec.template.metadata.labels
         == replica_set.metadata.labels
     )
-    assert annotations(replica_set) == {"k": "v", REVISION: "8", DESIRED: "10", MOST: "13"}
+    assert annotations(replica_set) == {
+        "k": "v",
+        REVISION: "8",
+        DESIRED_REPLICAS_ANNOTATION: "10",
+        MAX_REPLICAS_ANNOTATION: "13",
+    }
     assert (replica_set.spec.replicas, replica_set.metadata.ownerReferences[0].uid) == (3, "d")
     assert is_same_template(replica_set.spec.template, new_deployment.spec.template)
     assert "pod-template-hash" not in new_deployment.spec.template.metadata.labels
@@ -112,7 +117,11 @@ def test_annotations_and_min_ready_seconds_are_copied_from_the_deployment() -> N
 def test_resized_replicaset_has_desired_and_max_replicas_annotations() -> None:
     rs = replica_set("a", 1)
     after = resize_replica_set(rs, 4, deployment(8))
-    assert (after.spec.replicas, annotations(after)[DESIRED], annotations(after)[MOST]) == (4, "8", "10")
+    assert (
+        after.spec.replicas,
+        annotations(after)[DESIRED_REPLICAS_ANNOTATION],
+        annotations(after)[MAX_REPLICAS_ANNOTATION],
+    ) == (4, "8", "10")
     assert resize_replica_set(after, 4, deployment(8)) is after
     assert rs.spec.replicas == 1
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from sampan.api.semantics.workloads import desired_replicas
 from sampan.api.types.apps_v1 import ReplicaSet
 from sampan.controllers.workloads.deployment.replicasets import (
-    DESIRED,
-    MOST,
+    DESIRED_REPLICAS_ANNOTATION,
+    MAX_REPLICAS_ANNOTATION,
     ReplicaSets,
     max_replicas,
     max_unavailable,
@@ -130,9 +130,10 @@ def test_replicasets_are_scaled_in_proportion_to_their_sizes(
 ) -> None:
     replica_sets = scale_proportionally(deployment(replicas, surge=surge, unavailable=1), sets(*counts, most=most))
     assert sizes(replica_sets) == expected
-    assert {(rs.metadata.annotations[DESIRED], rs.metadata.annotations[MOST]) for rs in replica_sets} == {
-        (str(replicas), str(replicas + surge))
-    }
+    assert {
+        (rs.metadata.annotations[DESIRED_REPLICAS_ANNOTATION], rs.metadata.annotations[MAX_REPLICAS_ANNOTATION])
+        for rs in replica_sets
+    } == {(str(replicas), str(replicas + surge))}
 
 
 @given(

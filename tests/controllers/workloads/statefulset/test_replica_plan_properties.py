@@ -11,7 +11,7 @@ from sampan.api.types.core_v1 import Pod
 from sampan.controllers.workloads.statefulset.identity import ordinal_of, ordinals, revision_of
 from sampan.controllers.workloads.statefulset.replica_plan import (
     PARALLEL,
-    Action,
+    ReplicaAction,
     StatefulSetPlan,
     StatefulSetView,
     decide,
@@ -58,12 +58,12 @@ def check(sset: StatefulSet, pods: dict[int, Pod], plan: StatefulSetPlan) -> Non
     expected, partition = ordinals(sset), sset.spec.updateStrategy.rollingUpdate.partition or 0  # type: ignore[union-attr]
     for step in plan.steps:
         ordinal = ordinal_of(step.pod)
-        if step.action is Action.CREATE:
+        if step.action is ReplicaAction.CREATE:
             assert ordinal in expected
             assert ordinal not in pods
             assert revision_of(step.pod) == ("old" if ordinal < expected.start + partition else "new")
         else:
-            assert step.action is Action.DELETE
+            assert step.action is ReplicaAction.DELETE
             assert step.pod is pods[ordinal]
             assert step.pod.metadata.deletionTimestamp is None
             is_for_update = revision_of(step.pod) == "old" and ordinal >= expected.start + partition
@@ -71,15 +71,17 @@ def check(sset: StatefulSet, pods: dict[int, Pod], plan: StatefulSetPlan) -> Non
     if sset.spec.podManagementPolicy != PARALLEL:
         assert len(plan.steps) <= 1
         for step in plan.steps:
-            if step.action is Action.CREATE:
+            if step.action is ReplicaAction.CREATE:
                 below = [pods.get(ordinal) for ordinal in expected if ordinal < ordinal_of(step.pod)]
                 assert all(pod is not None and is_available(pod, 0, NOW) for pod in below)
 
 
 def apply_plan(sset: StatefulSet, pods: dict[int, Pod], plan: StatefulSetPlan) -> dict[int, Pod]:
     """The pods after the plan, when terminating pods are gone and other pods are ready."""
-    gone = {ordinal_of(step.pod) for step in plan.steps if step.action is Action.DELETE}
-    created = {ordinal_of(step.pod): revision_of(step.pod) for step in plan.steps if step.action is Action.CREATE}
+    gone = {ordinal_of(step.pod) for step in plan.steps if step.action is ReplicaAction.DELETE}
+    created = {
+        ordinal_of(step.pod): revision_of(step.pod) for step in plan.steps if step.action is ReplicaAction.CREATE
+    }
     after = {}
     for ordinal, pod in pods.items():
         if ordinal in gone or pod.metadata.deletionTimestamp is not None:

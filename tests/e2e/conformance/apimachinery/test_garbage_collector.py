@@ -7,7 +7,7 @@ import pytest
 from sampan.api.codec import json as codec
 from sampan.api.types.apps_v1 import Deployment
 from sampan.api.types.core_v1 import Pod, ReplicationController
-from sampan.machinery.client import Delete
+from sampan.machinery.client import DeleteParameters
 from sampan.machinery.errors import NotFound
 from tests.e2e.conformance.apps.replica_cluster import (
     ReplicaCluster,
@@ -19,7 +19,7 @@ from tests.e2e.conformance.apps.replica_cluster import (
 )
 
 LABELS = {"name": "gc"}
-BACKGROUND, FOREGROUND, ORPHAN = (Delete(propagation=word) for word in ("Background", "Foreground", "Orphan"))
+BACKGROUND, FOREGROUND, ORPHAN = (DeleteParameters(propagation=word) for word in ("Background", "Foreground", "Orphan"))
 
 
 async def is_gone(c: ReplicaCluster, type: type[Any], name: str) -> bool:

@@ -6,11 +6,11 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from sampan.machinery import errors
-from sampan.machinery.client import ADDED, Delete, PatchType, Selection
+from sampan.machinery.client import ADDED, DeleteParameters, PatchType, Selection
 from tests.e2e.conformance.apps.batch import Batch, batch_cluster, cron_job
 
 Scenario = Callable[[Batch], Awaitable[None]]
-FOREGROUND = Delete(propagation="Foreground")
+FOREGROUND = DeleteParameters(propagation="Foreground")
 
 
 def run_scenario(scenario: Scenario) -> None:

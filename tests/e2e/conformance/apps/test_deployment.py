@@ -7,7 +7,7 @@ import pytest
 from sampan.api.types.apps_v1 import Deployment, DeploymentCondition, ReplicaSet
 from sampan.api.types.core_v1 import Pod
 from sampan.machinery import errors
-from sampan.machinery.client import ADDED, Delete, PatchType, Selection
+from sampan.machinery.client import ADDED, DeleteParameters, PatchType, Selection
 from sampan.machinery.copies import copy_of
 from tests.e2e.conformance.apps.replica_cluster import (
     IMAGE,
@@ -203,7 +203,7 @@ def test_lifecycle() -> None:
         deployment_ = await c.get(Deployment, "test-deployment")
         assert deployment_.status.readyReplicas == 2
         chosen = Selection(namespace="default", labels="test-deployment-static=true")
-        await deployments.delete_collection(chosen, options=Delete(propagation="Background"))
+        await deployments.delete_collection(chosen, options=DeleteParameters(propagation="Background"))
         await c.clock.advance(2)
         assert (await deployments.list(chosen)).items == []
         assert await c.sets() == {}
@@ -228,7 +228,7 @@ def test_status_endpoints() -> None:
         patch = {"status": {"conditions": [{"type": "StatusPatched", "status": "True"}]}}
         await deployments.patch("test-deployment", patch, "default", type=PatchType.MERGE, subresource="status")
         assert condition(await c.get(Deployment, "test-deployment"), "StatusPatched").status == "True"
-        await deployments.delete("test-deployment", "default", options=Delete(propagation="Background"))
+        await deployments.delete("test-deployment", "default", options=DeleteParameters(propagation="Background"))
         await c.clock.advance(2)
         with pytest.raises(errors.NotFound):
             await deployments.get("test-deployment", "default")

@@ -8,7 +8,7 @@ import pytest
 
 from sampan.api.types.core_v1 import Pod
 from sampan.machinery import errors
-from sampan.machinery.client import Delete, PatchType, Selection
+from sampan.machinery.client import DeleteParameters, PatchType, Selection
 from tests.e2e.conformance.apps.batch import INDEX, Batch, bare, batch_cluster, job, template, write_stages
 
 Scenario = Callable[[Batch], Awaitable[None]]
@@ -158,7 +158,7 @@ def test_delete_a_job() -> None:
     async def scenario(c: Batch) -> None:
         await c.create(job(pods=template(run="forever"), parallelism=2, completions=4))
         assert (await c.get()).status.active == 2
-        await c.jobs.delete("foo", "default", options=Delete(propagation="Background"))
+        await c.jobs.delete("foo", "default", options=DeleteParameters(propagation="Background"))
         await c.clock.advance(60)
         with pytest.raises(errors.NotFound):
             await c.get()
@@ -253,7 +253,7 @@ def test_manage_the_lifecycle_of_a_job() -> None:
         chosen = Selection(labels="e2e-foo=patched")
         assert len((await c.jobs.list(chosen)).items) == 1
         here = Selection(namespace="default", labels="e2e-foo=patched")
-        await c.jobs.delete_collection(here, options=Delete(propagation="Background"))
+        await c.jobs.delete_collection(here, options=DeleteParameters(propagation="Background"))
         await c.clock.advance(30)
         assert (await c.jobs.list(chosen)).items == []
 

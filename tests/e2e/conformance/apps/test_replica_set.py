@@ -6,7 +6,7 @@ from sampan.api.codec import json as codec
 from sampan.api.types.apps_v1 import ReplicaSet, ReplicaSetCondition
 from sampan.api.types.core_v1 import Pod
 from sampan.machinery import errors
-from sampan.machinery.client import Delete, PatchType, Selection
+from sampan.machinery.client import DeleteParameters, PatchType, Selection
 from sampan.machinery.copies import copy_of
 from tests.e2e.conformance.apps.replica_cluster import (
     IMAGE,
@@ -100,7 +100,7 @@ def test_list_and_delete_a_collection() -> None:
         await c.create(replica_set("test-rs", 3, template(labels)))
         assert (await c.get(ReplicaSet, "test-rs")).status.readyReplicas == 3
         assert len((await c.for_kind(ReplicaSet).list(chosen)).items) == 1
-        await c.for_kind(ReplicaSet).delete_collection(chosen, options=Delete(propagation="Background"))
+        await c.for_kind(ReplicaSet).delete_collection(chosen, options=DeleteParameters(propagation="Background"))
         await c.clock.advance(2)
         assert (await c.for_kind(ReplicaSet).list(chosen)).items == []
         assert await c.pods() == []

@@ -4,7 +4,7 @@ name."""
 from sampan.api.codec import json as codec
 from sampan.api.types.autoscaling_v1 import Scale
 from sampan.api.types.core_v1 import Pod, ReplicationController, ResourceQuota
-from sampan.machinery.client import ADDED, DELETED, Delete, PatchType, Selection
+from sampan.machinery.client import ADDED, DELETED, DeleteParameters, PatchType, Selection
 from sampan.machinery.copies import copy_of
 from tests.e2e.conformance.apps.replica_cluster import (
     ReplicaCluster,
@@ -139,7 +139,7 @@ def test_lifecycle() -> None:
         updated = copy_of(await c.get(ReplicationController, "rc-test"))
         updated.metadata.annotations["test"] = "updated"
         await controllers.update(updated)
-        await controllers.delete_collection(all_of_them, options=Delete(propagation="Background"))
+        await controllers.delete_collection(all_of_them, options=DeleteParameters(propagation="Background"))
         await c.clock.advance(2)
         assert (await controllers.list(all_of_them)).items == []
         assert await c.pods("test-rc-static=true") == []

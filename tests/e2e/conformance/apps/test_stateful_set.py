@@ -8,7 +8,7 @@ from typing import Any
 from sampan.api.codec import json as codec
 from sampan.api.types.apps_v1 import StatefulSet
 from sampan.api.types.core_v1 import Pod
-from sampan.machinery.client import ADDED, DELETED, Delete, Selection
+from sampan.machinery.client import ADDED, DELETED, DeleteParameters, Selection
 from tests.e2e.conformance.apps.sets import (
     ALL,
     NEW,
@@ -111,7 +111,7 @@ def test_recreate_failed_pod() -> None:
         async with order(c) as started:
             await c.create(stateful_set(1, pods=template(nodeName="node-0", containers=[container])), 3)
             assert started[:3] == ["+ss-0", "-ss-0", "+ss-0"], "the node rejects the pod, and it is recreated"
-            await c.client.for_kind(Pod).delete("test-pod", "default", options=Delete(grace_period_s=0))
+            await c.client.for_kind(Pod).delete("test-pod", "default", options=DeleteParameters(grace_period_s=0))
             await c.clock.advance(60)
         (pod,) = await c.pods()
         assert (pod.metadata.name, pod.status.phase) == ("ss-0", "Running")

@@ -4,7 +4,7 @@ from typing import Any
 
 from sampan.api.codec import json
 from sampan.api.types.core_v1 import ContainerStatus, Pod
-from sampan.machinery.client import Delete, Selection
+from sampan.machinery.client import DeleteParameters, Selection
 from sampan.machinery.errors import NotFound
 from tests.e2e.conformance.storage.real_node import IMAGE, NODE, RealNode
 
@@ -39,7 +39,7 @@ def count_restarts(pod: Pod) -> int:
 
 
 async def delete(node: RealNode, name: str = "p", grace_s: int | None = None) -> None:
-    await node.client.for_kind(Pod).delete(name, node.namespace, options=Delete(grace_period_s=grace_s))
+    await node.client.for_kind(Pod).delete(name, node.namespace, options=DeleteParameters(grace_period_s=grace_s))
 
 
 async def wait_until_gone(node: RealNode, name: str = "p") -> None:

@@ -6,7 +6,7 @@ import asyncio
 import pytest
 
 from sampan.api.types.core_v1 import Pod
-from sampan.machinery.client import Delete, Selection
+from sampan.machinery.client import DeleteParameters, Selection
 from sampan.machinery.copies import copy_of
 from sampan.machinery.errors import Conflict, NotFound
 from tests.e2e.conformance.node.pods import (
@@ -171,7 +171,7 @@ async def test_lifecycle(node: RealNode) -> None:
     await mark_not_ready(node)
     await wait_until_ready(node)
     async with pods.watch(mine) as events:
-        await pods.delete_collection(mine, options=Delete(grace_period_s=1))
+        await pods.delete_collection(mine, options=DeleteParameters(grace_period_s=1))
         async with asyncio.timeout(60):
             async for batch in events:
                 if any(event.type == "DELETED" for event in batch):

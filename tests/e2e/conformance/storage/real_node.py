@@ -18,7 +18,7 @@ import pytest
 
 from sampan.api.codec import json
 from sampan.api.types.core_v1 import ConfigMap, Namespace, Pod, Secret, ServiceAccount
-from sampan.machinery.client import Delete, PatchType, Selection
+from sampan.machinery.client import DeleteParameters, PatchType, Selection
 from sampan.runtimes import kernel
 from sampan.testing import Cluster
 
@@ -170,7 +170,7 @@ async def run_scenario(cluster: Cluster, namespace: str, scenario: Scenario) -> 
         await scenario(RealNode(cluster, namespace))
     finally:
         selection = Selection(namespace=namespace)
-        await client.for_kind(Pod).delete_collection(selection, options=Delete(grace_period_s=0))
+        await client.for_kind(Pod).delete_collection(selection, options=DeleteParameters(grace_period_s=0))
 
 
 async def wait_for_service_account(cluster: Cluster, namespace: str) -> None:

@@ -13,7 +13,7 @@ from sampan.api.types.storage_v1 import (
     VolumeAttachment,
     VolumeAttributesClass,
 )
-from sampan.machinery.client import Delete, PatchType, Selection
+from sampan.machinery.client import DeleteParameters, PatchType, Selection
 from sampan.machinery.clock import VirtualClock
 from sampan.machinery.copies import copy_of
 from sampan.machinery.errors import NotFound
@@ -215,7 +215,7 @@ def test_csi_volumes_in_pods() -> None:
             assert (source.driver, source.volumeAttributes) == ("inline.example.com", {"size": "1"})
         await pods.patch_label("p", "patched")
         assert await pods.names("word=patched") == ["p"]
-        await pods.objects.delete("p", "default", options=Delete(grace_period_s=0))
+        await pods.objects.delete("p", "default", options=DeleteParameters(grace_period_s=0))
         assert await pods.is_gone("p")
         await drivers.delete("inline.example.com")
 

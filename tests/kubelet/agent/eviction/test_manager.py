@@ -11,11 +11,11 @@ from sampan.api.codec import json
 from sampan.api.types.core_v1 import Pod
 from sampan.kubelet.agent.config import AgentConfig
 from sampan.kubelet.agent.eviction.manager import EvictionManager, observe_machine
-from sampan.kubelet.agent.eviction.rules import Observation
+from sampan.kubelet.agent.eviction.rules import SignalObservation
 from sampan.kubelet.node_status import DISK_PRESSURE, MEMORY_PRESSURE
 from sampan.kubelet.volumes.usage import VolumeUsage
 from sampan.machinery.clock import VirtualClock
-from sampan.runtimes.contract import RuntimeFailure, Usage
+from sampan.runtimes.contract import ContainerUsage, RuntimeFailure
 from tests.eventually import eventually
 
 MEMORY = {"memory.available": "100Mi"}
@@ -36,8 +36,8 @@ class Scene:
         """Bytes that garbage collection frees without evicting a pod."""
         self.pods = [pod("a"), pod("b")]
 
-        async def stats(pod: Pod) -> list[Usage]:
-            return [Usage("c", 0, (10 if pod.metadata.name == "a" else 20) * MIB)]
+        async def stats(pod: Pod) -> list[ContainerUsage]:
+            return [ContainerUsage("c", 0, (10 if pod.metadata.name == "a" else 20) * MIB)]
 
         async def volumes(pod: Pod) -> list[VolumeUsage]:
             return []
@@ -57,8 +57,8 @@ class Scene:
             observe=self.observe,
         )
 
-    def observe(self) -> dict[str, Observation]:
-        return dict.fromkeys(("memory.available", "nodefs.available"), Observation(self.available, 2000 * MIB))
+    def observe(self) -> dict[str, SignalObservation]:
+        return dict.fromkeys(("memory.available", "nodefs.available"), SignalObservation(self.available, 2000 * MIB))
 
     async def reclaim_disk(self, signal: str) -> None:
         self.available += self.reclaimable
@@ -125,11 +125,11 @@ class FailingScene(Scene):
         super().__init__(eviction_hard={"nodefs.available": "10%"})
         self.pods = []
 
-    def observe(self) -> dict[str, Observation]:
+    def observe(self) -> dict[str, SignalObservation]:
         self.observations += 1
         if self.observations == 1:
             raise OSError("too many open files")
-        return {"nodefs.available": Observation(1, 100)}
+        return {"nodefs.available": SignalObservation(1, 100)}
 
     async def reclaim_disk(self, signal: str) -> None:
         self.reclaims += 1

@@ -7,13 +7,13 @@ import pytest
 from sampan.api.codec import json
 from sampan.api.types.core_v1 import Pod
 from sampan.kubelet.agent.eviction import rules
-from sampan.kubelet.agent.eviction.rules import Observation, Shortage, Threshold, eviction_failure
+from sampan.kubelet.agent.eviction.rules import EvictionThreshold, SignalObservation, SignalShortage, eviction_failure
 from sampan.kubelet.node_status import DISK_PRESSURE, MEMORY_PRESSURE
-from sampan.runtimes.contract import Usage
+from sampan.runtimes.contract import ContainerUsage
 
 MIB = 1 << 20
 MESSAGE = "The node was low on resource: memory. Threshold quantity: 100Mi, available: 50Mi. "
-SHORTAGE = Shortage("memory.available", 100 * MIB, 50 * MIB)
+SHORTAGE = SignalShortage("memory.available", 100 * MIB, 50 * MIB)
 
 
 def pod_requesting(*requests: str, **spec: Any) -> Pod:
@@ -25,7 +25,7 @@ def pod_requesting(*requests: str, **spec: Any) -> Pod:
 
 
 def test_the_message_names_containers_above_their_requests() -> None:
-    usages = [Usage("c0", 0, 20 * MIB), Usage("c1", 0, 1000), Usage("c2", 0, 5 * MIB)]
+    usages = [ContainerUsage("c0", 0, 20 * MIB), ContainerUsage("c1", 0, 1000), ContainerUsage("c2", 0, 5 * MIB)]
     failure = eviction_failure(pod_requesting("10240Ki", "", "5Mi"), usages, SHORTAGE)
     assert failure.message == failure.disruption
     assert failure.message == MESSAGE + (
@@ -40,7 +40,7 @@ def test_the_message_names_containers_above_their_requests() -> None:
 
 
 def test_the_message_names_a_pod_above_its_pod_level_request() -> None:
-    usages = [Usage("", 0, 30 * MIB), Usage("c0", 0, 20 * MIB)]
+    usages = [ContainerUsage("", 0, 30 * MIB), ContainerUsage("c0", 0, 20 * MIB)]
     failure = eviction_failure(pod_requesting("20Mi", resources={"requests": {"memory": "25Mi"}}), usages, SHORTAGE)
     assert failure.message == MESSAGE + "Pod p was using 30Mi, request is 25Mi, has larger consumption of memory. "
     assert failure.annotations == {
@@ -54,7 +54,7 @@ def test_the_message_names_a_pod_above_its_pod_level_request() -> None:
 
 def test_eviction_for_inodes_names_no_containers() -> None:
     failure = eviction_failure(
-        pod_requesting(""), [Usage("c0", 0, 0, inodes=5)], Shortage("nodefs.inodesFree", 2048, 1000)
+        pod_requesting(""), [ContainerUsage("c0", 0, 0, inodes=5)], SignalShortage("nodefs.inodesFree", 2048, 1000)
     )
     assert failure.message == "The node was low on resource: inodes. Threshold quantity: 2Ki, available: 1k. "
     assert failure.annotations == {
@@ -76,26 +76,34 @@ def pod(name: str, *, requests: dict[str, str] | None = None, priority: int = 0,
 
 
 def test_threshold_is_met_only_below_its_value() -> None:
-    memory, disk = Threshold("memory.available", "100Mi"), Threshold("nodefs.available", "10%")
-    observations = {"memory.available": Observation(99 * MIB, 1000 * MIB), "nodefs.available": Observation(50, 100)}
-    assert rules.shortage(memory, observations, with_reclaim=False) == Shortage("memory.available", 100 * MIB, 99 * MIB)
+    memory, disk = EvictionThreshold("memory.available", "100Mi"), EvictionThreshold("nodefs.available", "10%")
+    observations = {
+        "memory.available": SignalObservation(99 * MIB, 1000 * MIB),
+        "nodefs.available": SignalObservation(50, 100),
+    }
+    assert rules.shortage(memory, observations, with_reclaim=False) == SignalShortage(
+        "memory.available", 100 * MIB, 99 * MIB
+    )
     assert rules.shortage(disk, observations, with_reclaim=False) is None
-    assert rules.shortage(memory, {"memory.available": Observation(100 * MIB, 1)}, with_reclaim=False) is None
+    assert rules.shortage(memory, {"memory.available": SignalObservation(100 * MIB, 1)}, with_reclaim=False) is None
     assert rules.shortage(memory, {}, with_reclaim=False) is None
 
 
 def test_a_shortage_ends_only_beyond_the_threshold_and_minimum_reclaim() -> None:
-    threshold = Threshold("memory.available", "100Mi", reclaim="50Mi")
-    observations = {"memory.available": Observation(120 * MIB, 1000 * MIB)}
+    threshold = EvictionThreshold("memory.available", "100Mi", reclaim="50Mi")
+    observations = {"memory.available": SignalObservation(120 * MIB, 1000 * MIB)}
     assert rules.shortage(threshold, observations, with_reclaim=False) is None
-    assert rules.shortage(threshold, observations, with_reclaim=True) == Shortage(
+    assert rules.shortage(threshold, observations, with_reclaim=True) == SignalShortage(
         "memory.available", 100 * MIB, 120 * MIB
     )
 
 
 def test_pods_are_ranked_by_priority_and_processes() -> None:
-    rows = [(pod("few", priority=0), [Usage("c", 0, 0, processes=1)]), (pod("many"), [Usage("c", 0, 0, processes=9)])]
-    rows.append((pod("important", priority=5), [Usage("c", 0, 0, processes=99)]))
+    rows = [
+        (pod("few", priority=0), [ContainerUsage("c", 0, 0, processes=1)]),
+        (pod("many"), [ContainerUsage("c", 0, 0, processes=9)]),
+    ]
+    rows.append((pod("important", priority=5), [ContainerUsage("c", 0, 0, processes=99)]))
     assert [pod.metadata.name for pod, _ in rules.rank_pods(rows, "pids")] == ["many", "few", "important"]
 
 
@@ -104,8 +112,8 @@ def test_pods_that_use_more_than_they_request_are_ranked_first() -> None:
     greedy, larger = pod("greedy"), pod("larger")
     important = pod("important", priority=10)
     vital = pod("vital", priority=2_000_000_000)
-    rows = [(pod, [Usage("c", 0, size * MIB)]) for pod, size in ((modest, 400), (greedy, 50), (larger, 60))]
-    rows += [(important, [Usage("c", 0, 300 * MIB)]), (vital, [Usage("c", 0, 900 * MIB)])]
+    rows = [(pod, [ContainerUsage("c", 0, size * MIB)]) for pod, size in ((modest, 400), (greedy, 50), (larger, 60))]
+    rows += [(important, [ContainerUsage("c", 0, 300 * MIB)]), (vital, [ContainerUsage("c", 0, 900 * MIB)])]
     names = [pod.metadata.name for pod, _ in rules.rank_pods(rows, "memory")]
     assert names == ["larger", "greedy", "important", "modest"]
 

@@ -8,7 +8,7 @@ from sampan.api.codec import json
 from sampan.api.types.core_v1 import Pod
 from sampan.kubelet.agent.eviction.rules import has_storage_limit, storage_excess
 from sampan.kubelet.volumes.usage import VolumeUsage
-from sampan.runtimes.contract import Usage
+from sampan.runtimes.contract import ContainerUsage
 
 KIB = 1024
 
@@ -22,8 +22,8 @@ def pod(*limits: str, **volume: Any) -> Pod:
     return json.from_value({"metadata": {"name": "p", "uid": "u"}, "spec": spec}, Pod)
 
 
-def usage(name: str, disk: int, log: int = 0) -> Usage:
-    return Usage(name, 0, 0, disk_bytes=disk * KIB, log_bytes=log * KIB)
+def usage(name: str, disk: int, log: int = 0) -> ContainerUsage:
+    return ContainerUsage(name, 0, 0, disk_bytes=disk * KIB, log_bytes=log * KIB)
 
 
 def volume(size: int) -> VolumeUsage:
@@ -55,7 +55,9 @@ CONTAINER_EXCESS = 'Container c0 exceeded its local ephemeral storage limit "{}"
         (pod(""), [usage("c0", 1 << 30)], [], None),
     ],
 )
-def test_storage_excess_message(pod: Pod, usages: list[Usage], volumes: list[VolumeUsage], message: str | None) -> None:
+def test_storage_excess_message(
+    pod: Pod, usages: list[ContainerUsage], volumes: list[VolumeUsage], message: str | None
+) -> None:
     assert storage_excess(pod, usages, volumes) == message
 
 

@@ -12,7 +12,7 @@ from sampan.api.codec import json
 from sampan.api.types.core_v1 import ISCSIVolumeSource, Pod
 from sampan.kubelet.volumes.contract import VolumeOperationError, VolumeSpec
 from sampan.kubelet.volumes.plugins import iscsi
-from sampan.kubelet.volumes.volume_host import Layout, VolumeHost
+from sampan.kubelet.volumes.volume_host import VolumeHost, VolumeLayout
 from sampan.runtimes import kernel
 from tests.eventually import eventually
 from tests.kubelet.volumes.volume_manager_node import Scene, needs_root, run_scenario
@@ -101,7 +101,7 @@ def test_a_stored_device_path_outside_of_the_plugin_directory_is_ignored(
 def test_iscsi_portal_and_interface_with_slashes_are_rejected(tmp_path: Path, source: dict[str, str]) -> None:
     volume_source = {"targetPortal": "10.0.0.1", "iqn": IQN, "lun": 0, **source}
     pod = json.from_value({"spec": {"volumes": [{"name": "v", "iscsi": volume_source}]}}, Pod)
-    plugin = iscsi.IscsiPlugin(cast(VolumeHost, SimpleNamespace(layout=Layout(tmp_path))))
+    plugin = iscsi.IscsiPlugin(cast(VolumeHost, SimpleNamespace(layout=VolumeLayout(tmp_path))))
     with pytest.raises(VolumeOperationError, match="must not contain slashes"):
         asyncio.run(plugin.device(VolumeSpec(pod=pod, volume=pod.spec.volumes[0])))
 

@@ -21,7 +21,7 @@ from sampan.network.nft import run_nft
 from sampan.network.proxy.config import ProxyConfig
 from sampan.network.proxy.health import ProxyHealth
 from sampan.network.proxy.metrics import ProxyMetrics
-from sampan.network.proxy.nftables.proxy import REFUSED_REASON, Proxy
+from sampan.network.proxy.nftables.proxy import REFUSED_REASON, NftablesProxy
 from sampan.network.proxy.nftables.proxy_table import ProxyTable
 from sampan.network.proxy.nftables.table_state import ServiceStates
 from sampan.network.proxy.tracker import ServiceChange
@@ -48,7 +48,7 @@ class RecordedChanges:
 class RunningProxy:
     lab: Lab
     cluster: Cluster
-    proxy: Proxy
+    proxy: NftablesProxy
     changes: RecordedChanges
     events: RecordedEvents
     metrics: Metrics
@@ -100,7 +100,7 @@ async def running_proxy(lab: Lab, config: ProxyConfig | None = None) -> AsyncIte
         changes, events, metrics = RecordedChanges(), RecordedEvents(), Metrics()
         proxy_metrics = ProxyMetrics(metrics, clock=api.clock)
         async with InformerFactory(client=client) as informers, asyncio.TaskGroup() as group:
-            proxy = Proxy(
+            proxy = NftablesProxy(
                 node_name=NODE,
                 namespace=NetworkNamespace(lab.node),
                 informers=informers,

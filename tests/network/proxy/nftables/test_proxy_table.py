@@ -16,7 +16,7 @@ from sampan.network.proxy.config import ProxyConfig
 from sampan.network.proxy.nftables.compiler import ServiceCompiler
 from sampan.network.proxy.nftables.nfnetlink import NftSocket, TransactionFailed
 from sampan.network.proxy.nftables.operations import operation_text
-from sampan.network.proxy.nftables.proxy_table import ForeignTable, Generation, ProxyTable
+from sampan.network.proxy.nftables.proxy_table import ForeignTable, ProxyTable, RulesetGeneration
 from sampan.network.proxy.nftables.table_state import Owned, ServiceStates
 from sampan.network.proxy.nftables.table_sync import remove_tables
 from sampan.network.proxy.services import FAMILIES, IPV4, IPV6, EndpointCategories, EndpointInfo
@@ -34,7 +34,7 @@ class RecordingTable(ProxyTable):
 
     def __init__(self, compiler: ServiceCompiler) -> None:
         self.now = 0.0
-        super().__init__(compiler=compiler, generation=Generation(), monotonic=lambda: self.now)
+        super().__init__(compiler=compiler, generation=RulesetGeneration(), monotonic=lambda: self.now)
         self.compiler = compiler
         self.texts: list[str] = []
         self.is_rejected: Callable[[str], bool] = lambda text: False

@@ -14,7 +14,7 @@ from sampan.machinery.clock import RealClock
 from sampan.machinery.linux.network_namespace import NetworkNamespace
 from sampan.machinery.loopback_services import LoopbackServices
 from sampan.network.http_port import bind_socket
-from sampan.network.proxy.services import ServicePortState, Topology
+from sampan.network.proxy.services import ProxyTopology, ServicePortState
 from sampan.network.proxy.tracker import ServiceTracker, resolve
 from sampan.network.proxy.userspace.proxy import REASON, TrafficClass, UserspaceProxy, usable_endpoints
 from tests.eventually import eventually
@@ -152,7 +152,7 @@ async def test_a_port_in_use_becomes_an_event() -> None:
 def state_of(**spec: object) -> ServicePortState:
     obj = service("web", port(80, node_port=30080), **spec)  # type: ignore[arg-type]
     slices = [endpoint_slice("web", endpoint("10.0.0.1", node=NODE), endpoint("10.0.0.2", node=OTHER_NODE))]
-    return resolve(obj, slices, ("IPv4",), Topology(node_name=NODE)).ports[0]
+    return resolve(obj, slices, ("IPv4",), ProxyTopology(node_name=NODE)).ports[0]
 
 
 LOCAL, OUTSIDE = "127.0.0.1", "192.0.2.9"

@@ -13,7 +13,7 @@ from typing import Any, Final
 from sampan.api.codec.protobuf import stores
 from sampan.api.codec.protobuf.leaves import LEAVES, RAW_EXTENSION, check_json, raw_json
 from sampan.api.codec.protobuf.stores import Budget, JsonObject, Read, Store
-from sampan.api.codec.protobuf.table import MAX_DEPTH, Field, Table, union_of
+from sampan.api.codec.protobuf.table import MAX_DEPTH, Field, MessageTable, union_of
 from sampan.api.codec.protobuf.wire import (
     BYTES,
     FIXED64,
@@ -42,7 +42,7 @@ Entry = tuple[int, str, Any]
 Blank = tuple[str, Callable[[int, Budget], Any]]
 
 
-class MessageDecoder:
+class MessageDecodingPlan:
     """The table by which the fields of one message are read."""
 
     __slots__ = ("blanks", "entries", "name", "names")
@@ -57,21 +57,21 @@ class MessageDecoder:
 
 
 class Decoder:
-    def __init__(self, *, table: Table, open_envelope: OpenEnvelope) -> None:
+    def __init__(self, *, table: MessageTable, open_envelope: OpenEnvelope) -> None:
         """`open_envelope` reads a complete object that is embedded in place of raw JSON."""
         self._table = table
         self._open_envelope = open_envelope
-        self._plans: dict[str, MessageDecoder] = {}
+        self._plans: dict[str, MessageDecodingPlan] = {}
 
     def decode(self, message: str, buf: bytes, depth: int = 0) -> JsonObject:
         budget = [_FREE_ITEMS + len(buf) // _BYTES_PER_ITEM]
         try:
-            return self.read_message(self._plan(message), buf, 0, len(buf), {}, depth, budget)
+            return self.read_message(self._get_plan(message), buf, 0, len(buf), {}, depth, budget)
         except (IndexError, struct.error) as error:
             raise truncation_error() from error
 
     def read_message(
-        self, plan: MessageDecoder, buf: bytes, pos: int, end: int, out: JsonObject, depth: int, budget: Budget
+        self, plan: MessageDecodingPlan, buf: bytes, pos: int, end: int, out: JsonObject, depth: int, budget: Budget
     ) -> JsonObject:
         """Read fields into `out`, which may hold an earlier part of the same message."""
         entries = plan.entries
@@ -125,14 +125,14 @@ class Decoder:
                 out[name] = blank(depth + 1, budget)
         return out
 
-    def _plan(self, message: str) -> MessageDecoder:
+    def _get_plan(self, message: str) -> MessageDecodingPlan:
         """Return the plan of a message; its entries are compiled on first use."""
         plan = self._plans.get(message)
         if plan is None:
-            plan = self._plans[message] = MessageDecoder(message)
+            plan = self._plans[message] = MessageDecodingPlan(message)
         return plan
 
-    def _compile(self, plan: MessageDecoder) -> dict[int, Entry]:
+    def _compile(self, plan: MessageDecodingPlan) -> dict[int, Entry]:
         fields = self._table.fields(plan.name)
         plan.names = {field.number: field.name for field in fields}
         plan.blanks = [blank for field in fields for blank in self._blanks(field)]
@@ -149,22 +149,22 @@ class Decoder:
             return [(BYTES, _OTHER, self._make_map_store(field))]
         if field.type in stores.INTEGERS:
             if field.many:
-                append, append_packed = stores.append_integer(field), stores.append_packed(field)
+                append, append_packed = stores.make_integer_append(field), stores.make_packed_append(field)
                 return [(VARINT, _INTEGER, append), (BYTES, _OTHER, append_packed)]
-            return [(VARINT, _INTEGER, stores.integer(field))]
+            return [(VARINT, _INTEGER, stores.make_integer_store(field))]
         if field.type == "double":
-            return [(FIXED64, _DOUBLE, stores.double(field))]
+            return [(FIXED64, _DOUBLE, stores.make_double_store(field))]
         if field.many:
             return [(BYTES, _OTHER, self._make_list_store(field))]
         if field.type == "string":
             return [(BYTES, _TEXT, stores.keeps_zero(field))]
         if field.type == "bytes":
-            return [(BYTES, _OTHER, stores.base64(field))]
+            return [(BYTES, _OTHER, stores.make_base64_store(field))]
         if field.embedded:
             return [(BYTES, _OTHER, self._make_embedded_store(field))]
         if field.type in LEAVES or self._is_union(field.type):
             return [(BYTES, _OTHER, self._make_single_store(field))]
-        return [(BYTES, _MESSAGE, self._plan(field.type))]
+        return [(BYTES, _MESSAGE, self._get_plan(field.type))]
 
     def _is_union(self, message: str) -> bool:
         return union_of(message, self._table.fields(message)) is not None
@@ -180,7 +180,7 @@ class Decoder:
         if kind in LEAVES:
             read = LEAVES[kind].read
             return lambda buf, pos, stop, depth, budget: read(buf[pos:stop])
-        plan, read_message = self._plan(kind), self.read_message
+        plan, read_message = self._get_plan(kind), self.read_message
         if union := union_of(kind, self._table.fields(kind)):
             unwrap = union.unwrap
             return lambda buf, pos, stop, depth, budget: unwrap(read_message(plan, buf, pos, stop, {}, depth, budget))
@@ -222,13 +222,13 @@ class Decoder:
             if entries is None:
                 entries = out[name] = {}
             _spend(budget)
-            key, value = stores.map_entry(buf, pos, stop, depth, budget, read)
+            key, value = stores.read_map_entry(buf, pos, stop, depth, budget, read)
             entries[key] = read(b"", 0, 0, depth, budget) if value is stores.ABSENT else value
 
         return store
 
     def _make_embedded_store(self, field: Field) -> Store:
-        plan, read_message = self._plan(field.type), self.read_message
+        plan, read_message = self._get_plan(field.type), self.read_message
 
         def store(out: JsonObject, buf: bytes, pos: int, stop: int, depth: int, budget: Budget) -> None:
             read_message(plan, buf, pos, stop, out, depth, budget)
@@ -237,7 +237,7 @@ class Decoder:
 
     def _blanks(self, field: Field) -> list[Blank]:
         if field.embedded:
-            plan = self._plan(field.type)
+            plan = self._get_plan(field.type)
             if plan.entries is None:
                 self._compile(plan)
             return plan.blanks
@@ -251,7 +251,7 @@ class Decoder:
             return [(field.name, lambda depth, budget: zero)]
         if self._is_union(field.type):
             return [(field.name, lambda depth, budget: None)] if field.shown else []
-        plan, read_message = self._plan(field.type), self.read_message
+        plan, read_message = self._get_plan(field.type), self.read_message
         return [(field.name, lambda depth, budget: read_message(plan, b"", 0, 0, {}, depth, budget))]
 
 
@@ -261,7 +261,7 @@ def _spend(budget: Budget) -> None:
         raise ProtobufError("too many nearly empty items")
 
 
-def _skip(plan: MessageDecoder, tag: int, buf: bytes, pos: int, end: int) -> int:
+def _skip(plan: MessageDecodingPlan, tag: int, buf: bytes, pos: int, end: int) -> int:
     name = plan.names.get(tag >> 3)
     if name is not None:
         raise ProtobufError(f"proto: wrong wireType = {tag & 7} for field {name} of {plan.name}")

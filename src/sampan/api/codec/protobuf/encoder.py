@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from sampan.api.codec.protobuf.leaves import LEAVES
-from sampan.api.codec.protobuf.table import MAX_DEPTH, Field, Table, Union, union_of
+from sampan.api.codec.protobuf.table import MAX_DEPTH, Field, MessageTable, UnionConverter, union_of
 from sampan.api.codec.protobuf.wire import BYTES, FIXED64, VARINT, ProtobufError, encode_delimited, tag_bytes, varint
 
 JsonObject = dict[str, Any]
@@ -23,7 +23,7 @@ Append = Callable[[bytearray, Any, int], None]
 _TEXT, _MESSAGE, _OTHER = range(3)
 
 
-class MessageEncoder:
+class MessageEncodingPlan:
     """The steps in which one message is written."""
 
     __slots__ = ("blank", "embeds", "name", "steps", "union")
@@ -33,26 +33,26 @@ class MessageEncoder:
         self.steps: list[tuple[str, int, bytes, Any, bytes]] | None = None
         """JSON name, kind of step, tag, the argument of the step, and the bytes to write if there is no value."""
         self.embeds: list[str] = []
-        self.union: Union | None = None
+        self.union: UnionConverter | None = None
         self.blank = b""
         """The encoding of a message with no field set."""
 
 
 class Encoder:
-    def __init__(self, *, table: Table) -> None:
+    def __init__(self, *, table: MessageTable) -> None:
         self._table = table
-        self._plans: dict[str, MessageEncoder] = {}
+        self._plans: dict[str, MessageEncodingPlan] = {}
 
     def encode(self, message: str, value: JsonObject) -> bytes:
         try:
-            return bytes(self.write_message(self._plan(message), value, 0))
+            return bytes(self.write_message(self._get_plan(message), value, 0))
         except UnicodeEncodeError as error:
             raise ProtobufError(f"{message}: {error.reason} in a string") from error
 
     def field(self, message: str, name: str) -> Field:
         return next(field for field in self._table.fields(message) if field.name == name)
 
-    def write_message(self, plan: MessageEncoder, value: Any, depth: int) -> bytearray:
+    def write_message(self, plan: MessageEncodingPlan, value: Any, depth: int) -> bytearray:
         if plan.union is not None:
             value = plan.union.wrap(value)
         if value.__class__ is not dict:
@@ -89,22 +89,22 @@ class Encoder:
             out += data
         return out
 
-    def _plan(self, message: str) -> MessageEncoder:
+    def _get_plan(self, message: str) -> MessageEncodingPlan:
         """Return the plan of a message; its steps are compiled on first use."""
         plan = self._plans.get(message)
         if plan is None:
-            plan = self._plans[message] = MessageEncoder(message)
+            plan = self._plans[message] = MessageEncodingPlan(message)
             plan.union = union_of(message, self._table.fields(message))
         return plan
 
-    def _compile(self, plan: MessageEncoder) -> list[tuple[str, int, bytes, Any, bytes]]:
+    def _compile(self, plan: MessageEncodingPlan) -> list[tuple[str, int, bytes, Any, bytes]]:
         fields = self._table.fields(plan.name)
         plan.embeds = [field.name for field in fields if field.embedded]
         plan.steps = [self._step(plan, field) for field in fields]
         plan.blank = b"".join(step[4] for step in plan.steps)
         return plan.steps
 
-    def _step(self, plan: MessageEncoder, field: Field) -> tuple[str, int, bytes, Any, bytes]:
+    def _step(self, plan: MessageEncodingPlan, field: Field) -> tuple[str, int, bytes, Any, bytes]:
         field_path = f"{plan.name}.{field.name}"
         tag = tag_bytes(field.number, BYTES if field.many == "{}" else _WIRE.get(field.type, BYTES))
         blank = self._blank(field, tag)
@@ -118,7 +118,7 @@ class Encoder:
             return field.name, _OTHER, tag, _SCALARS[field.type](tag, field_path), blank
         if field.type == "bytes" or field.type in LEAVES:
             return field.name, _OTHER, tag, self._make_single_append(field, tag, field_path), blank
-        return field.name, _MESSAGE, tag, self._plan(field.type), blank
+        return field.name, _MESSAGE, tag, self._get_plan(field.type), blank
 
     def _blank(self, field: Field, tag: bytes) -> bytes:
         """Return the bytes that are written for a field that the object does not have."""
@@ -129,7 +129,7 @@ class Encoder:
         if field.type in LEAVES:
             leaf = LEAVES[field.type]
             return encode_delimited(tag, b"" if leaf.zero is None else leaf.write(leaf.zero))
-        plan = self._plan(field.type)
+        plan = self._get_plan(field.type)
         if plan.union is not None:
             return b""
         if plan.steps is None:
@@ -145,7 +145,7 @@ class Encoder:
         if kind in LEAVES:
             leaf = LEAVES[kind]
             return lambda value, depth: _leaf(leaf.write, leaf.zero if value is None else value, where)
-        plan, write_message = self._plan(kind), self.write_message
+        plan, write_message = self._get_plan(kind), self.write_message
         if plan.union is not None:
             return lambda value, depth: b"" if value is None else write_message(plan, value, depth)
         return lambda value, depth: write_message(plan, {} if value is None else value, depth)

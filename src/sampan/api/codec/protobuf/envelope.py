@@ -9,7 +9,7 @@ import msgspec
 from sampan.api.codec import json
 from sampan.api.codec.protobuf.decoder import Decoder
 from sampan.api.codec.protobuf.encoder import Encoder
-from sampan.api.codec.protobuf.leaves import ONE
+from sampan.api.codec.protobuf.leaves import FIRST_FIELD_TAG
 from sampan.api.codec.protobuf.table import UnknownKindError, table
 from sampan.api.codec.protobuf.wire import (
     BYTES,
@@ -25,7 +25,7 @@ from sampan.api.codec.protobuf.wire import (
 
 JsonObject = dict[str, Any]
 
-_TWO: Final = tag_bytes(2, BYTES)
+_SECOND_FIELD_TAG: Final = tag_bytes(2, BYTES)
 _TAIL: Final = b"\x1a\x00\x22\x00"
 """contentEncoding and contentType, which are always written and always empty."""
 _LENGTH: Final = 4
@@ -116,9 +116,11 @@ def wrap(api_version: str, kind: str, body: bytes) -> bytes:
 
 def _wrap_parts(api_version: str, kind: str, parts: list[bytes]) -> bytes:
     """Return the enveloped parts. They are copied only once, because a list may be large."""
-    type_meta = encode_delimited(ONE, api_version.encode()) + encode_delimited(_TWO, kind.encode())
+    type_meta = encode_delimited(FIRST_FIELD_TAG, api_version.encode()) + encode_delimited(
+        _SECOND_FIELD_TAG, kind.encode()
+    )
     size = varint(sum(map(len, parts)))
-    return b"".join((PREFIX, encode_delimited(ONE, type_meta), _TWO, size, *parts, _TAIL))
+    return b"".join((PREFIX, encode_delimited(FIRST_FIELD_TAG, type_meta), _SECOND_FIELD_TAG, size, *parts, _TAIL))
 
 
 def unwrap(data: bytes) -> tuple[str, str, bytes]:
@@ -147,7 +149,9 @@ def _content(parts: dict[int, int | bytes], number: int) -> bytes:
 
 def encode_event(kind: str, obj: bytes) -> bytes:
     """Return a watch event around an enveloped object. Events have no envelope of their own."""
-    return encode_delimited(ONE, kind.encode()) + encode_delimited(_TWO, encode_delimited(ONE, obj))
+    return encode_delimited(FIRST_FIELD_TAG, kind.encode()) + encode_delimited(
+        _SECOND_FIELD_TAG, encode_delimited(FIRST_FIELD_TAG, obj)
+    )
 
 
 def decode_event(data: bytes) -> JsonObject:

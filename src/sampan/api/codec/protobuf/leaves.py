@@ -24,27 +24,27 @@ from sampan.api.codec.protobuf.wire import (
     varint,
 )
 
-ONE: Final = tag_bytes(1, BYTES)
+FIRST_FIELD_TAG: Final = tag_bytes(1, BYTES)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_YEAR_ONE = -62135596800
+_ZERO_TIME_S = -62135596800
 """Go's zero time, which is null in JSON."""
 _LAST_SECOND = 253402300799
-_CACHED = 4096
-_SHORT = 40
+_CACHE_SIZE = 4096
+_MAX_CACHED_LENGTH = 40
 _JSON_DEPTH = 500
 
 
-class Leaf(NamedTuple):
+class LeafCodec(NamedTuple):
     read: Callable[[bytes], Any]
     write: Callable[[Any], bytes]
     zero: Any
 
 
 def _cache_short_values(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    remembered = lru_cache(_CACHED)(function)
+    remembered = lru_cache(_CACHE_SIZE)(function)
 
     def call(value: Any) -> Any:
-        if value.__class__ in (bytes, str) and len(value) <= _SHORT:
+        if value.__class__ in (bytes, str) and len(value) <= _MAX_CACHED_LENGTH:
             return remembered(value)
         return function(value)
 
@@ -57,14 +57,14 @@ def _timestamp(data: bytes) -> tuple[int, int]:
     if not isinstance(seconds, int) or not isinstance(nanos, int):
         raise ProtobufError("proto: wrong wireType = 2 for field Seconds")
     seconds = signed64(seconds)
-    if not _YEAR_ONE <= seconds <= _LAST_SECOND:
+    if not _ZERO_TIME_S <= seconds <= _LAST_SECOND:
         raise ProtobufError(f"a time of {seconds} seconds is out of range")
     return seconds, signed32(nanos)
 
 
 @_cache_short_values
 def read_time(data: bytes) -> str | None:
-    if not data or (seconds := _timestamp(data)[0]) == _YEAR_ONE:
+    if not data or (seconds := _timestamp(data)[0]) == _ZERO_TIME_S:
         return None
     return f"{(_EPOCH + timedelta(seconds=seconds)).isoformat()[:19]}Z"
 
@@ -79,7 +79,7 @@ def read_micro_time(data: bytes) -> str | None:
         moment = _EPOCH + timedelta(seconds=seconds, microseconds=micros)
     except OverflowError as error:
         raise ProtobufError(f"a time of {seconds} seconds is out of range") from error
-    return None if moment.year == 1 and (seconds, micros) == (_YEAR_ONE, 0) else _micro_text(moment)
+    return None if moment.year == 1 and (seconds, micros) == (_ZERO_TIME_S, 0) else _micro_text(moment)
 
 
 def _micro_text(moment: datetime) -> str:
@@ -98,13 +98,13 @@ def _moment(value: Any) -> tuple[int, int]:
 @_cache_short_values
 def write_time(value: Any) -> bytes:
     seconds, _ = _moment(value)
-    return b"" if seconds == _YEAR_ONE else b"\x08%b\x10\x00" % varint(seconds)
+    return b"" if seconds == _ZERO_TIME_S else b"\x08%b\x10\x00" % varint(seconds)
 
 
 @_cache_short_values
 def write_micro_time(value: Any) -> bytes:
     seconds, micros = _moment(value)
-    return b"" if (seconds, micros) == (_YEAR_ONE, 0) else b"\x08%b\x10%b" % (varint(seconds), varint(micros * 1000))
+    return b"" if (seconds, micros) == (_ZERO_TIME_S, 0) else b"\x08%b\x10%b" % (varint(seconds), varint(micros * 1000))
 
 
 @_cache_short_values
@@ -120,7 +120,7 @@ def read_quantity(data: bytes) -> str:
 def write_quantity(value: Any) -> bytes:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise ProtobufError(f"{value!r} is not a quantity")
-    return encode_delimited(ONE, str(value).encode())
+    return encode_delimited(FIRST_FIELD_TAG, str(value).encode())
 
 
 @_cache_short_values
@@ -175,7 +175,7 @@ def read_json(data: bytes) -> Any:
 
 def write_json(value: Any) -> bytes:
     try:
-        return encode_delimited(ONE, msgspec.json.encode(value))
+        return encode_delimited(FIRST_FIELD_TAG, msgspec.json.encode(value))
     except (msgspec.MsgspecError, TypeError, RecursionError, UnicodeEncodeError) as error:
         raise ProtobufError(f"raw JSON: {error}") from error
 
@@ -193,17 +193,17 @@ def read_raw_json(data: bytes) -> msgspec.Raw | None:
 def write_raw_json(value: Any) -> bytes:
     """Return a message with JSON bytes or with the encoding of a value."""
     if isinstance(value, msgspec.Raw):
-        return encode_delimited(ONE, bytes(value)) if bytes(value) != b"null" else b""
+        return encode_delimited(FIRST_FIELD_TAG, bytes(value)) if bytes(value) != b"null" else b""
     return write_json(value)
 
 
 RAW_EXTENSION: Final = "runtime.RawExtension"
 LEAVES: Final = {
-    "meta.v1.Time": Leaf(read_time, write_time, None),
-    "meta.v1.MicroTime": Leaf(read_micro_time, write_micro_time, None),
-    "meta.v1.FieldsV1": Leaf(read_json, write_json, None),
-    "quantity.Quantity": Leaf(read_quantity, write_quantity, "0"),
-    "intstr.IntOrString": Leaf(read_int_or_string, write_int_or_string, 0),
-    "apiextensions.v1.JSON": Leaf(read_json, write_json, None),
-    RAW_EXTENSION: Leaf(read_raw_json, write_raw_json, None),
+    "meta.v1.Time": LeafCodec(read_time, write_time, None),
+    "meta.v1.MicroTime": LeafCodec(read_micro_time, write_micro_time, None),
+    "meta.v1.FieldsV1": LeafCodec(read_json, write_json, None),
+    "quantity.Quantity": LeafCodec(read_quantity, write_quantity, "0"),
+    "intstr.IntOrString": LeafCodec(read_int_or_string, write_int_or_string, 0),
+    "apiextensions.v1.JSON": LeafCodec(read_json, write_json, None),
+    RAW_EXTENSION: LeafCodec(read_raw_json, write_raw_json, None),
 }

@@ -38,7 +38,7 @@ def keeps_zero(field: Field) -> bool:
     return field.pointer or field.shown == "!"
 
 
-def map_entry(buf: bytes, pos: int, stop: int, depth: int, budget: Budget, read: Read) -> tuple[str, Any]:
+def read_map_entry(buf: bytes, pos: int, stop: int, depth: int, budget: Budget, read: Read) -> tuple[str, Any]:
     key, value = "", ABSENT
     while pos < stop:
         tag, pos = read_varint(buf, pos)
@@ -57,7 +57,7 @@ def map_entry(buf: bytes, pos: int, stop: int, depth: int, budget: Budget, read:
     return key, value
 
 
-def integer(field: Field) -> Callable[[JsonObject, int], None]:
+def make_integer_store(field: Field) -> Callable[[JsonObject, int], None]:
     name, keep, convert = field.name, keeps_zero(field), INTEGERS[field.type]
 
     def store(out: JsonObject, value: int) -> None:
@@ -70,13 +70,13 @@ def integer(field: Field) -> Callable[[JsonObject, int], None]:
     return store
 
 
-def append_integer(field: Field) -> Callable[[JsonObject, int], None]:
+def make_integer_append(field: Field) -> Callable[[JsonObject, int], None]:
     name, convert = field.name, INTEGERS[field.type]
     return lambda out, value: out.setdefault(name, []).append(convert(value))
 
 
-def append_packed(field: Field) -> Store:
-    append = append_integer(field)
+def make_packed_append(field: Field) -> Store:
+    append = make_integer_append(field)
 
     def store(out: JsonObject, buf: bytes, pos: int, stop: int, depth: int, budget: Budget) -> None:
         while pos < stop:
@@ -88,7 +88,7 @@ def append_packed(field: Field) -> Store:
     return store
 
 
-def double(field: Field) -> Callable[[JsonObject, float], None]:
+def make_double_store(field: Field) -> Callable[[JsonObject, float], None]:
     """Return a closure for a double. Go prints a whole number without a fraction, so it becomes an int."""
     name, keep = field.name, keeps_zero(field)
 
@@ -103,7 +103,7 @@ def double(field: Field) -> Callable[[JsonObject, float], None]:
     return store
 
 
-def base64(field: Field) -> Store:
+def make_base64_store(field: Field) -> Store:
     name, keep = field.name, keeps_zero(field)
 
     def store(out: JsonObject, buf: bytes, pos: int, stop: int, depth: int, budget: Budget) -> None:

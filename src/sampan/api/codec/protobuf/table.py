@@ -23,7 +23,7 @@ LIST_FIELD: Final = "[]"
 MAX_DEPTH: Final = 128
 """The maximum nesting of messages. Only the schema of a CRD nests deeply; this stays well within Python's stack."""
 Many = Literal["", "[]", "{}"]
-Shown = Literal["", "!", "~"]
+JsonPresence = Literal["", "!", "~"]
 _typed_dict: Any = TypedDict
 JsonObject = dict[str, Any]
 _PREFIX = "apiextensions.v1.JSONSchemaPropsOr"
@@ -42,7 +42,7 @@ class Field(NamedTuple):
     many: Many
     pointer: bool
     embedded: bool
-    shown: Shown
+    shown: JsonPresence
     """When JSON prints the field: "!" means even when empty, "~" unless zero, and "" as is usual for its type."""
 
     @property
@@ -50,15 +50,15 @@ class Field(NamedTuple):
         return "." not in self.type
 
 
-class _File(msgspec.Struct):
+class _TableFile(msgspec.Struct):
     groups: dict[str, str]
     kinds: dict[str, list[str]]
     messages: dict[str, dict[str, dict[str, str]]]
 
 
-class Table:
+class MessageTable:
     def __init__(self, source: bytes) -> None:
-        self._file = msgspec.json.decode(source, type=_File)
+        self._file = msgspec.json.decode(source, type=_TableFile)
         self._kinds = {package: frozenset(names) for package, names in self._file.kinds.items()}
 
     def message_of(self, api_version: str, kind: str) -> str:
@@ -119,15 +119,15 @@ def _parse(package: str, name: str, source: str) -> Field:
     kind = kind.removeprefix(many)
     if kind[0].isupper():
         kind = f"{package}.{kind}"
-    return Field(name, int(number), kind, cast(Many, many), pointer, embedded, cast(Shown, shown))
+    return Field(name, int(number), kind, cast(Many, many), pointer, embedded, cast(JsonPresence, shown))
 
 
 @cache
-def table() -> Table:
-    return Table(resources.files("sampan.api").joinpath("data/protobuf.json").read_bytes())
+def table() -> MessageTable:
+    return MessageTable(resources.files("sampan.api").joinpath("data/protobuf.json").read_bytes())
 
 
-class Union(NamedTuple):
+class UnionConverter(NamedTuple):
     unwrap: Callable[[JsonObject], Any]
     wrap: Callable[[Any], JsonObject]
 
@@ -140,25 +140,27 @@ def _schema_or_bool(value: Any) -> JsonObject:
     raise ProtobufError("boolean or JSON schema expected")
 
 
-def _schema_or_list(list_field: str) -> Union:
+def _schema_or_list(list_field: str) -> UnionConverter:
     def unwrap(message: JsonObject) -> Any:
         return message.get(list_field) or message.get("schema")
 
     def wrap(value: Any) -> JsonObject:
         return {list_field if isinstance(value, list) else "schema": value}
 
-    return Union(unwrap, wrap)
+    return UnionConverter(unwrap, wrap)
 
 
 _SCHEMAS: Final = {
-    _PREFIX + "Bool": Union(lambda message: message.get("schema", message.get("allows", False)), _schema_or_bool),
+    _PREFIX + "Bool": UnionConverter(
+        lambda message: message.get("schema", message.get("allows", False)), _schema_or_bool
+    ),
     _PREFIX + "Array": _schema_or_list("jSONSchemas"),
     _PREFIX + "StringArray": _schema_or_list("property"),
 }
-_LIST: Final = Union(lambda message: message.get(LIST_FIELD, []), lambda value: {LIST_FIELD: value})
+_LIST: Final = UnionConverter(lambda message: message.get(LIST_FIELD, []), lambda value: {LIST_FIELD: value})
 
 
-def union_of(message: str, fields: list[Field]) -> Union | None:
+def union_of(message: str, fields: list[Field]) -> UnionConverter | None:
     if len(fields) == 1 and fields[0].name == LIST_FIELD:
         return _LIST
     return _SCHEMAS.get(message)

@@ -15,7 +15,7 @@ BYTES: Final = 2
 FIXED32: Final = 5
 
 MASK64: Final = 2**64 - 1
-_SMALL: Final = [bytes([value]) for value in range(128)]
+_ONE_BYTE_VARINTS: Final = [bytes([value]) for value in range(128)]
 _SIGN64: Final = 2**63
 _SIGN32: Final = 2**31
 _LAST_NUMBER: Final = 2**29 - 1
@@ -102,7 +102,7 @@ def text(data: bytes) -> str:
 def varint(value: int) -> bytes:
     """Return the encoding of a signed or unsigned 64-bit integer."""
     if 0 <= value < 128:
-        return _SMALL[value]
+        return _ONE_BYTE_VARINTS[value]
     if not -_SIGN64 <= value <= MASK64:
         raise ProtobufError(f"{value} does not fit in 64 bits")
     value &= MASK64
@@ -121,4 +121,4 @@ def tag_bytes(number: int, wire: int) -> bytes:
 def encode_delimited(tag: bytes, data: bytes | bytearray) -> bytes:
     """Return a complete length-delimited field."""
     size = len(data)
-    return b"".join((tag, _SMALL[size] if size < 128 else varint(size), data))
+    return b"".join((tag, _ONE_BYTE_VARINTS[size] if size < 128 else varint(size), data))

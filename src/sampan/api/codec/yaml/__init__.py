@@ -6,7 +6,7 @@ and the size of the JSON form are bounded here, the size of the text by the call
 """
 
 from sampan.api.codec.yaml.nodes import YamlError, YamlTooLargeError
-from sampan.api.codec.yaml.reader import Decoded, decode, strict_message
+from sampan.api.codec.yaml.reader import DecodedYaml, decode, strict_message
 from sampan.api.codec.yaml.writer import encode
 
-__all__ = ["Decoded", "YamlError", "YamlTooLargeError", "decode", "encode", "strict_message"]
+__all__ = ["DecodedYaml", "YamlError", "YamlTooLargeError", "decode", "encode", "strict_message"]

@@ -18,7 +18,7 @@ Kind = Literal["scalar", "mapping", "sequence", "alias"]
 
 MAX_DEPTH: Final = 500
 """Reading and writing take one stack frame per level; this stays well within Python's stack."""
-_LONG_TAG: Final = "tag:yaml.org,2002:"
+_TAG_PREFIX: Final = "tag:yaml.org,2002:"
 _MIN_NODE_BYTES: Final = 2
 """The minimum that every node adds to the JSON form: a separator and another character."""
 _KINDS: Final[dict[type, Kind]] = {
@@ -37,7 +37,7 @@ class YamlTooLargeError(YamlError):
     """The JSON form of the text is larger than a request body may be, or has too many values."""
 
 
-class Node:
+class YamlNode:
     __slots__ = ("children", "implicit", "kind", "line", "tag", "target", "value")
 
     def __init__(self, kind: Kind, line: int) -> None:
@@ -49,13 +49,13 @@ class Node:
         """The tag as written, with `!!` for the standard prefix; empty if there is none."""
         self.implicit = False
         """Whether a scalar has neither quotes nor a tag, so that its text determines its type."""
-        self.children: Sequence[Node] = () if kind == "scalar" or kind == "alias" else []
+        self.children: Sequence[YamlNode] = () if kind == "scalar" or kind == "alias" else []
         """The items of a sequence; keys and values alternating for a mapping."""
-        self.target: Node | None = None
+        self.target: YamlNode | None = None
         """The node that an alias refers to."""
 
 
-def parse_first_document(source: bytes) -> Node | None:
+def parse_first_document(source: bytes) -> YamlNode | None:
     """Return the root of the first document, or None if the text has no document."""
     try:
         return _build(_events(source))
@@ -92,10 +92,10 @@ def _format_line(error: MarkedYAMLError) -> str:
     return f"line {line}: " if line else ""
 
 
-def _build(events: Iterator[Any]) -> Node | None:
-    anchors: dict[str, Node] = {}
+def _build(events: Iterator[Any]) -> YamlNode | None:
+    anchors: dict[str, YamlNode] = {}
     stack: list[Any] = []
-    root: Node | None = None
+    root: YamlNode | None = None
     count = size = 0
     for event in events:
         if isinstance(event, yaml.CollectionEndEvent):
@@ -129,11 +129,11 @@ def _check_version(event: Any) -> None:
         raise YamlError(f"yaml: {f'line {line}: ' if line else ''}found incompatible YAML document")
 
 
-def _node(event: Any, anchors: dict[str, Node]) -> Node | None:
+def _node(event: Any, anchors: dict[str, YamlNode]) -> YamlNode | None:
     kind = _KINDS.get(type(event))
     if kind is None:
         return None
-    node = Node(kind, event.start_mark.line)
+    node = YamlNode(kind, event.start_mark.line)
     if kind == "alias":
         node.value, node.target = event.anchor, anchors.get(event.anchor)
         if node.target is None:
@@ -141,7 +141,7 @@ def _node(event: Any, anchors: dict[str, Node]) -> Node | None:
         return node
     if kind == "scalar":
         node.value, node.implicit = event.value, event.implicit[0]
-        node.tag = (event.tag or "").replace(_LONG_TAG, "!!", 1)
+        node.tag = (event.tag or "").replace(_TAG_PREFIX, "!!", 1)
     if event.anchor is not None:
         anchors[event.anchor] = node
     return node

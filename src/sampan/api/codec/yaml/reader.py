@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from sampan.api import limits
-from sampan.api.codec.yaml.nodes import MAX_DEPTH, Node, YamlError, YamlTooLargeError, parse_first_document
+from sampan.api.codec.yaml.nodes import MAX_DEPTH, YamlError, YamlNode, YamlTooLargeError, parse_first_document
 from sampan.api.codec.yaml.scalars import Tag, resolve
 from sampan.api.go_compat.gotext import float_text, go_syntax
 
@@ -35,19 +35,19 @@ _RATIO_LOW: Final = 400_000
 _RATIO_HIGH: Final = 4_000_000
 
 
-class Decoded(NamedTuple):
+class DecodedYaml(NamedTuple):
     value: Any
     strict_errors: list[str]
     """Errors of strict decoding, such as `line 5: key "data" already set in map`; at most 100."""
 
 
-def decode(source: bytes) -> Decoded:
+def decode(source: bytes) -> DecodedYaml:
     """Decode the first document of a text. Raise YamlError, and YamlTooLargeError if its JSON form is larger than
     `limits.DECODED_BODY_BYTES`."""
     root = parse_first_document(source)
     reader = _Reader()
     value = None if root is None else reader.value(root, 0)
-    return Decoded(value, reader.strict_errors)
+    return DecodedYaml(value, reader.strict_errors)
 
 
 def strict_message(strict_errors: list[str]) -> str:
@@ -55,7 +55,7 @@ def strict_message(strict_errors: list[str]) -> str:
     return "yaml: unmarshal errors:\n" + "\n".join(f"  {error}" for error in strict_errors)
 
 
-class _Mapping:
+class _MappingBuilder:
     """A mapping under construction. Keys of different types are distinct until they become strings."""
 
     __slots__ = ("keys_seen", "values")
@@ -75,10 +75,10 @@ class _Reader:
         self._alias_depth = 0
         self._open_aliases: set[int] = set()
 
-    def value(self, node: Node, depth: int) -> Any:
+    def value(self, node: YamlNode, depth: int) -> Any:
         return self._select_reader(node)(node, depth)
 
-    def _select_reader(self, node: Node) -> Callable[[Node, int], Any]:
+    def _select_reader(self, node: YamlNode) -> Callable[[YamlNode, int], Any]:
         """Return the method that reads a node. It is called in two steps, so that a level of nesting takes one stack
         frame."""
         if node.kind == "scalar":
@@ -87,13 +87,13 @@ class _Reader:
             return self._sequence
         return self._alias if node.kind == "alias" else self._mapping
 
-    def _scalar(self, node: Node, depth: int) -> Any:
+    def _scalar(self, node: YamlNode, depth: int) -> Any:
         self._count(depth)
         value = _json_number(_scalar(node))
         self._add_bytes(value)
         return value
 
-    def _sequence(self, node: Node, depth: int) -> list[Any]:
+    def _sequence(self, node: YamlNode, depth: int) -> list[Any]:
         self._count(depth)
         self._add_bytes("")
         items = []
@@ -101,15 +101,15 @@ class _Reader:
             items.append(self._select_reader(child)(child, depth + 1))  # noqa: PERF401 - a comprehension takes a frame
         return items
 
-    def _alias(self, node: Node, depth: int) -> Any:
+    def _alias(self, node: YamlNode, depth: int) -> Any:
         self._count(depth)
         with self._expanded(node) as target:
             return self._select_reader(target)(target, depth + 1)
 
-    def _mapping(self, node: Node, depth: int, into: _Mapping | None = None) -> dict[str, Any]:
+    def _mapping(self, node: YamlNode, depth: int, into: _MappingBuilder | None = None) -> dict[str, Any]:
         self._count(depth)
         self._add_bytes("")
-        mapping = _Mapping() if into is None else into
+        mapping = _MappingBuilder() if into is None else into
         pairs = iter(node.children)
         for key_node, value_node in zip(pairs, pairs, strict=True):
             if _is_merge(key_node):
@@ -120,7 +120,7 @@ class _Reader:
                 self._set(mapping, key, value, value_node.line)
         return mapping.values
 
-    def _set(self, mapping: _Mapping, key: Any, value: Any, line: int) -> None:
+    def _set(self, mapping: _MappingBuilder, key: Any, value: Any, line: int) -> None:
         text, typed = _key_text(key, value), (type(key), key)
         if typed not in mapping.keys_seen:
             mapping.keys_seen.add(typed)
@@ -155,7 +155,7 @@ class _Reader:
             raise YamlError(_EXCESSIVE)
 
     @contextmanager
-    def _expanded(self, alias: Node) -> Iterator[Node]:
+    def _expanded(self, alias: YamlNode) -> Iterator[YamlNode]:
         """Yield the target of an alias, and count the nodes that are read inside the block as part of its expansion."""
         if id(alias) in self._open_aliases:
             raise YamlError(f"yaml: anchor '{alias.value}' value contains itself")
@@ -166,7 +166,7 @@ class _Reader:
         self._alias_depth -= 1
         self._open_aliases.discard(id(alias))
 
-    def _key(self, node: Node, depth: int) -> Any:
+    def _key(self, node: YamlNode, depth: int) -> Any:
         if node.kind == "scalar":
             self._count(depth)
             key = _scalar(node)
@@ -178,14 +178,14 @@ class _Reader:
                 return self._key(target, depth + 1)
         raise YamlError(f"yaml: invalid map key: {go_syntax(self.value(node, depth))[:_MAX_SHOWN]}")
 
-    def _merge(self, node: Node, mapping: _Mapping, depth: int) -> None:
+    def _merge(self, node: YamlNode, mapping: _MappingBuilder, depth: int) -> None:
         if node.kind != "sequence":
             self._merge_one(node, mapping, depth)
             return
         for child in reversed(node.children):  # of several merged mappings the earlier ones take precedence
             self._merge_one(child, mapping, depth)
 
-    def _merge_one(self, node: Node, mapping: _Mapping, depth: int) -> None:
+    def _merge_one(self, node: YamlNode, mapping: _MappingBuilder, depth: int) -> None:
         target = node.target if node.kind == "alias" else node
         if target is None or target.kind != "mapping":
             raise YamlError("yaml: map merge requires map or sequence of maps as the value")
@@ -197,11 +197,11 @@ class _Reader:
             self._mapping(node, depth, mapping)
 
 
-def _is_merge(node: Node) -> bool:
+def _is_merge(node: YamlNode) -> bool:
     return node.kind == "scalar" and node.value == "<<" and (node.implicit or node.tag == "!!merge")
 
 
-def _scalar(node: Node) -> Any:
+def _scalar(node: YamlNode) -> Any:
     """Return the value of a scalar: a string, a number, a boolean or None."""
     if not node.tag and not node.implicit:
         return node.value
@@ -213,7 +213,7 @@ def _scalar(node: Node) -> Any:
     return _as_tagged(node, tag, value) if node.tag else value
 
 
-def _as_tagged(node: Node, tag: Tag, value: Any) -> Any:
+def _as_tagged(node: YamlNode, tag: Tag, value: Any) -> Any:
     if node.tag != "!!timestamp" and tag == "timestamp":
         tag, value = "str", node.value
     if node.tag == f"!!{tag}":

@@ -19,7 +19,7 @@ Style = Literal["plain", "single", "double", "literal"]
 _WIDTH: Final = 80
 _INDENT: Final = 2
 _MAX_SIMPLE_KEY: Final = 128
-_SHORT: Final = 64
+_MAX_CACHED_LENGTH: Final = 64
 _MAX_UINT: Final = 2**64 - 1
 _MIN_INT: Final = -(2**63)
 
@@ -256,7 +256,7 @@ def _plain_text(value: Any) -> str:
 
 
 def _style(text: str, *, is_simple_key: bool) -> Style:
-    return (_remembered_style if len(text) <= _SHORT else _find_style)(text, is_simple_key)
+    return (_remembered_style if len(text) <= _MAX_CACHED_LENGTH else _find_style)(text, is_simple_key)
 
 
 def _find_style(text: str, is_simple_key: bool) -> Style:

@@ -22,9 +22,9 @@ from sampan.machinery.worker_thread import WorkerThread
 
 if TYPE_CHECKING:
     from sampan.machinery.cel import Program
-    from sampan.machinery.cel.library.authorizer import AuthorizerValue, DecisionValue, Question
+    from sampan.machinery.cel.library.authorizer import AccessAttributes, AuthorizerValue, DecisionValue
 
-_MOST_CHECKS = 32
+_MAX_AUTHORIZATION_CHECKS = 32
 """The number of different authorization checks in one request, so that the repetitions are bounded."""
 
 
@@ -54,7 +54,7 @@ def _run(program: Program, variables: Mapping[str, Any], cost_limit: int) -> tup
 class _UndecidedQuestion(Exception):
     """An evaluation needs an authorization decision that is not known yet."""
 
-    def __init__(self, question: Question) -> None:
+    def __init__(self, question: AccessAttributes) -> None:
         super().__init__()
         self.question = question
 
@@ -64,14 +64,14 @@ class RequestExpressions:
 
     def __init__(self, attributes: AdmissionAttributes) -> None:
         self._attributes = attributes
-        self._decisions: dict[Question, DecisionValue] = {}
+        self._decisions: dict[AccessAttributes, DecisionValue] = {}
 
     def authorizer_variables(self) -> dict[str, Any]:
         """Return the variables `authorizer` and `authorizer.requestResource`."""
-        from sampan.machinery.cel.library.authorizer import AuthorizerValue, Question, ResourceCheckValue
+        from sampan.machinery.cel.library.authorizer import AccessAttributes, AuthorizerValue, ResourceCheckValue
 
         attributes = self._attributes
-        request = Question(
+        request = AccessAttributes(
             group=attributes.resource.group,
             resource=attributes.resource.plural,
             subresource=attributes.subresource,
@@ -88,7 +88,7 @@ class RequestExpressions:
 
         An expression that costs more than a little is evaluated in a worker thread.
         """
-        for _ in range(_MOST_CHECKS):
+        for _ in range(_MAX_AUTHORIZATION_CHECKS):
             try:
                 return _run(program, variables, min(cost_limit, limits.INLINE_CEL_COST))
             except CostLimitExceeded:
@@ -102,13 +102,13 @@ class RequestExpressions:
                 self._decisions[undecided.question] = await self._authorize(undecided.question)
         raise CostLimitExceeded
 
-    def _decide(self, question: Question) -> DecisionValue:
+    def _decide(self, question: AccessAttributes) -> DecisionValue:
         decision = self._decisions.get(question)
         if decision is None:
             raise _UndecidedQuestion(question)
         return decision
 
-    async def _authorize(self, question: Question) -> DecisionValue:
+    async def _authorize(self, question: AccessAttributes) -> DecisionValue:
         from sampan.machinery.cel.library.authorizer import DecisionValue
 
         security = self._attributes.registry.security

@@ -20,7 +20,7 @@ _BUCKETS: Final = (0.005, 0.025, 0.1, 0.5, 1.0, 2.5)
 _WEBHOOK_BUCKETS: Final = (*_BUCKETS, 10, 25)
 _EXPRESSION_BUCKETS: Final = (0.0000005, 0.001, 0.01, 0.1, 1.0)
 _CONDITION: Final = ("name", "kind", "type", "operation")
-_LARGEST_CODE: Final = 600
+_MAX_STATUS_CODE: Final = 600
 
 
 class AdmissionMetrics:
@@ -151,4 +151,4 @@ def error_type_of(error: Exception | None) -> str:
 
 
 def _code(code: int) -> str:
-    return str(min(code, _LARGEST_CODE))
+    return str(min(code, _MAX_STATUS_CODE))

@@ -84,7 +84,7 @@ def _names_resource(pattern: str, plural: str, subresource: str) -> bool:
     return resource in (_ANY, plural) and part in (_ANY, subresource)
 
 
-class Selectors:
+class AdmissionSelectors:
     """The namespace selector and the object selector of a webhook or policy."""
 
     def __init__(self, namespace: LabelSelector | None, obj: LabelSelector | None) -> None:

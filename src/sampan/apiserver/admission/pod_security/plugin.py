@@ -17,7 +17,7 @@ from sampan.apiserver.admission.pod_security.policy import (
     PRIVILEGED,
     NamespacePolicy,
     PodSecurityConfig,
-    Standard,
+    PodSecurityStandard,
     policy_of,
     read,
 )
@@ -28,7 +28,7 @@ from sampan.machinery import errors
 _IGNORED = frozenset(["exec", "attach", "binding", "eviction", "log", "portforward", "proxy", "status"])
 _ENFORCED, _VIOLATIONS = f"{PREFIX}enforce-policy", f"{PREFIX}audit-violations"
 _EXEMPT, _ERROR = f"{PREFIX}exempt", f"{PREFIX}error"
-_MOST_PODS = 3000
+_MAX_CHECKED_PODS = 3000
 """The maximum number of pods that are checked when the policy of a namespace changes."""
 _TEMPLATES = frozenset(
     {
@@ -182,10 +182,10 @@ def _warn_of_exemption(attributes: AdmissionAttributes, policy: NamespacePolicy,
     attributes.warn(f"{exempt}, and the policy ({', '.join(modes)}) will be ignored")
 
 
-def warnings_about(namespace: str, standard: Standard, pods: Sequence[Pod]) -> list[str]:
+def warnings_about(namespace: str, standard: PodSecurityStandard, pods: Sequence[Pod]) -> list[str]:
     """Return the warnings about existing pods that violate a new policy, grouped by violation."""
     names: dict[str, list[str]] = {}
-    checked = order_by_controller(pods)[:_MOST_PODS]
+    checked = order_by_controller(pods)[:_MAX_CHECKED_PODS]
     for pod in checked:
         reasons = ", ".join(reason for reason, _ in violations(standard, pod.metadata, pod.spec))
         if reasons:

@@ -18,7 +18,7 @@ LATEST: Final = -1
 _VERSION = re.compile(r"v1\.(0|[1-9][0-9]*)")
 
 
-class Standard(NamedTuple):
+class PodSecurityStandard(NamedTuple):
     level: str = PRIVILEGED
     minor: int = LATEST
     """The minor version of Kubernetes 1.x, or LATEST."""
@@ -26,14 +26,14 @@ class Standard(NamedTuple):
     def __str__(self) -> str:
         return f"{self.level}:{'latest' if self.minor == LATEST else f'v1.{self.minor}'}"
 
-    def is_stricter_than(self, other: Standard) -> bool:
+    def is_stricter_than(self, other: PodSecurityStandard) -> bool:
         return LEVELS.index(self.level) > LEVELS.index(other.level)
 
 
 class NamespacePolicy(NamedTuple):
-    enforce: Standard = Standard()
-    audit: Standard = Standard()
-    warn: Standard = Standard()
+    enforce: PodSecurityStandard = PodSecurityStandard()
+    audit: PodSecurityStandard = PodSecurityStandard()
+    warn: PodSecurityStandard = PodSecurityStandard()
 
     @property
     def is_privileged(self) -> bool:
@@ -57,24 +57,24 @@ def policy_of(
     warn = _standard(labels, "warn", errors, default.warn, PRIVILEGED)
     if f"{PREFIX}warn" not in labels and has_level and enforce.is_stricter_than(warn):
         has_version = f"{PREFIX}warn-version" in labels
-        warn = Standard(enforce.level, warn.minor if has_version else enforce.minor)
+        warn = PodSecurityStandard(enforce.level, warn.minor if has_version else enforce.minor)
     return NamespacePolicy(enforce, audit, warn), errors
 
 
 def _standard(
-    labels: Mapping[str, str], mode: str, errors: list[FieldError], default: Standard, otherwise: str
-) -> Standard:
+    labels: Mapping[str, str], mode: str, errors: list[FieldError], default: PodSecurityStandard, otherwise: str
+) -> PodSecurityStandard:
     level = labels.get(f"{PREFIX}{mode}", default.level)
     if level not in LEVELS:
         errors.append(_invalid_label(mode, level, f"must be one of {', '.join(LEVELS)}"))
         level = otherwise
     version = labels.get(f"{PREFIX}{mode}-version")
     if version is None:
-        return Standard(level, default.minor)
+        return PodSecurityStandard(level, default.minor)
     minor = minor_of(version)
     if minor is None:
         errors.append(_invalid_label(f"{mode}-version", version, 'must be "latest" or "v1.x"'))
-    return Standard(level, LATEST if minor is None else minor)
+    return PodSecurityStandard(level, LATEST if minor is None else minor)
 
 
 def minor_of(version: str) -> int | None:
@@ -121,14 +121,14 @@ def read(config: Mapping[str, Any]) -> PodSecurityConfig:
     )
 
 
-def _read_standard(defaults: Mapping[str, Any], mode: str) -> Standard:
+def _read_standard(defaults: Mapping[str, Any], mode: str) -> PodSecurityStandard:
     level, version = str(defaults.get(mode, PRIVILEGED)), str(defaults.get(f"{mode}-version", "latest"))
     if level not in LEVELS:
         raise ConfigurationError(f"PodSecurity: defaults.{mode}: must be one of {', '.join(LEVELS)}, not {level!r}")
     minor = minor_of(version)
     if minor is None:
         raise ConfigurationError(f'PodSecurity: defaults.{mode}-version: must be "latest" or "v1.x", not {version!r}')
-    return Standard(level, minor)
+    return PodSecurityStandard(level, minor)
 
 
 def _part(config: Mapping[str, Any], key: str) -> Mapping[str, Any]:

@@ -8,12 +8,12 @@ from typing import NamedTuple
 from sampan.api.types.core_v1 import PodSpec
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.apiserver.admission.pod_security import baseline, restricted
-from sampan.apiserver.admission.pod_security.policy import BASELINE, LATEST, PRIVILEGED, Standard
+from sampan.apiserver.admission.pod_security.policy import BASELINE, LATEST, PRIVILEGED, PodSecurityStandard
 from sampan.apiserver.admission.pod_security.restricted import exempt_user_namespaces, exempt_windows
 from sampan.apiserver.admission.pod_security.violations import Check, Violation
 
 
-class Row(NamedTuple):
+class VersionedCheck(NamedTuple):
     """A check: its implementations by the minor version from which on they apply, and the baseline check that it
     replaces."""
 
@@ -26,19 +26,19 @@ class Row(NamedTuple):
 
 
 BASELINE_CHECKS = {
-    "appArmorProfile": Row({0: baseline.app_armor}),
-    "capabilities_baseline": Row({0: baseline.capabilities}),
-    "hostNamespaces": Row({0: baseline.host_namespaces}),
-    "hostPathVolumes": Row({0: baseline.host_path_volumes}),
-    "hostPorts": Row({0: baseline.host_ports}),
-    "hostProbesAndHostLifecycle": Row({34: baseline.host_probes}),
-    "privileged": Row({0: baseline.privileged}),
-    "procMount": Row({0: baseline.proc_mount, 35: baseline.proc_mount_of_host_users}),
-    "seLinuxOptions": Row(
+    "appArmorProfile": VersionedCheck({0: baseline.app_armor}),
+    "capabilities_baseline": VersionedCheck({0: baseline.capabilities}),
+    "hostNamespaces": VersionedCheck({0: baseline.host_namespaces}),
+    "hostPathVolumes": VersionedCheck({0: baseline.host_path_volumes}),
+    "hostPorts": VersionedCheck({0: baseline.host_ports}),
+    "hostProbesAndHostLifecycle": VersionedCheck({34: baseline.host_probes}),
+    "privileged": VersionedCheck({0: baseline.privileged}),
+    "procMount": VersionedCheck({0: baseline.proc_mount, 35: baseline.proc_mount_of_host_users}),
+    "seLinuxOptions": VersionedCheck(
         {0: baseline.selinux(baseline.SELINUX_TYPES), 31: baseline.selinux(baseline.SELINUX_TYPES_1_31)}
     ),
-    "seccompProfile_baseline": Row({0: baseline.seccomp_annotations, 19: baseline.seccomp}),
-    "sysctls": Row(
+    "seccompProfile_baseline": VersionedCheck({0: baseline.seccomp_annotations, 19: baseline.seccomp}),
+    "sysctls": VersionedCheck(
         {
             0: baseline.sysctls(baseline.SYSCTLS),
             27: baseline.sysctls(baseline.SYSCTLS_1_27),
@@ -46,33 +46,33 @@ BASELINE_CHECKS = {
             32: baseline.sysctls(baseline.SYSCTLS_1_32),
         }
     ),
-    "windowsHostProcess": Row({0: baseline.windows_host_process}),
+    "windowsHostProcess": VersionedCheck({0: baseline.windows_host_process}),
 }
 RESTRICTED_CHECKS = {
-    "allowPrivilegeEscalation": Row(
+    "allowPrivilegeEscalation": VersionedCheck(
         {8: restricted.privilege_escalation, 25: exempt_windows(restricted.privilege_escalation)}
     ),
-    "capabilities_restricted": Row(
+    "capabilities_restricted": VersionedCheck(
         {22: restricted.capabilities, 25: exempt_windows(restricted.capabilities)}, "capabilities_baseline"
     ),
-    "procMount_restricted": Row({35: baseline.proc_mount}, "procMount"),
-    "restrictedVolumes": Row({0: restricted.volumes}, "hostPathVolumes"),
-    "runAsNonRoot": Row({0: restricted.non_root, 35: exempt_user_namespaces(restricted.non_root)}),
-    "runAsUser": Row({23: restricted.user, 35: exempt_user_namespaces(restricted.user)}),
-    "seccompProfile_restricted": Row(
+    "procMount_restricted": VersionedCheck({35: baseline.proc_mount}, "procMount"),
+    "restrictedVolumes": VersionedCheck({0: restricted.volumes}, "hostPathVolumes"),
+    "runAsNonRoot": VersionedCheck({0: restricted.non_root, 35: exempt_user_namespaces(restricted.non_root)}),
+    "runAsUser": VersionedCheck({23: restricted.user, 35: exempt_user_namespaces(restricted.user)}),
+    "seccompProfile_restricted": VersionedCheck(
         {19: restricted.seccomp_set, 25: exempt_windows(restricted.seccomp_set)}, "seccompProfile_baseline"
     ),
 }
 """The restricted checks. These and the baseline checks are in the order in which violations are reported."""
 
 
-def violations(standard: Standard, meta: ObjectMeta, spec: PodSpec) -> list[Violation]:
+def violations(standard: PodSecurityStandard, meta: ObjectMeta, spec: PodSpec) -> list[Violation]:
     results = [check(meta, spec) for check in _checks(standard)]
     return [violation for violation in results if violation is not None]
 
 
 @lru_cache(maxsize=256)
-def _checks(standard: Standard) -> tuple[Check, ...]:
+def _checks(standard: PodSecurityStandard) -> tuple[Check, ...]:
     if standard.level == PRIVILEGED:
         return ()
     strict = RESTRICTED_CHECKS if standard.level != BASELINE else {}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from sampan.api.types.admissionregistration_v1 import MatchResources
 from sampan.apiserver.admission.framework.contract import AdmissionAttributes
 from sampan.apiserver.admission.framework.expressions import WORKER
-from sampan.apiserver.admission.framework.predicates import Selectors, find_matching_version, matches_rule
+from sampan.apiserver.admission.framework.predicates import AdmissionSelectors, find_matching_version, matches_rule
 from sampan.apiserver.registry.store import Store
 from sampan.machinery.cel.errors import CelError
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sampan.api.types.admissionregistration_v1 import NamedRuleWithOperations
     from sampan.apiserver.registry.registry import Registry
     from sampan.machinery.cel import Program
-    from sampan.storage.cacher import Item
+    from sampan.storage.cacher import CacheItem
 
 GROUP, VERSION = "admissionregistration.k8s.io", "v1"
 
@@ -31,7 +31,7 @@ class ResourceMatcher:
 
     def __init__(self, resources: MatchResources) -> None:
         self._resources = resources
-        self._selectors = Selectors(resources.namespaceSelector, resources.objectSelector)
+        self._selectors = AdmissionSelectors(resources.namespaceSelector, resources.objectSelector)
 
     async def match(self, attributes: AdmissionAttributes) -> Resource | None:
         """Return the version of the requested resource that matches, or None."""
@@ -76,9 +76,9 @@ class PolicyDefinitions(Generic[Compiled]):
 
     def __init__(self, kind: str, compile_policy: Callable[[Any], Compiled]) -> None:
         self._kind, self._compile_policy = kind, compile_policy
-        self._policy_items: Sequence[Item] = ()
-        self._binding_items: Sequence[Item] = ()
-        self._compiled: dict[str, tuple[Item, Compiled, ResourceMatcher]] = {}
+        self._policy_items: Sequence[CacheItem] = ()
+        self._binding_items: Sequence[CacheItem] = ()
+        self._compiled: dict[str, tuple[CacheItem, Compiled, ResourceMatcher]] = {}
         self._policies: list[BoundPolicy[Compiled]] = []
         self._lock = asyncio.Lock()
 
@@ -122,7 +122,7 @@ class PolicyDefinitions(Generic[Compiled]):
         self._compiled, self._policies = compiled, bound
 
 
-def _are_same(items: Sequence[Item], others: Sequence[Item]) -> bool:
+def _are_same(items: Sequence[CacheItem], others: Sequence[CacheItem]) -> bool:
     return len(items) == len(others) and all(item is other for item, other in zip(items, others, strict=True))
 
 

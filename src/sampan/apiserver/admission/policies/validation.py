@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _CODES = {"Unauthorized": 401, "Forbidden": 403, "RequestEntityTooLarge": 413, "Invalid": 422}
-_LONGEST_MESSAGE = 5 * 1024
+_MAX_MESSAGE_BYTES = 5 * 1024
 _ACTIONS: Final[Mapping[str, Action]] = {"Deny": "deny", "Audit": "audit", "Warn": "warn"}
 """The labels of validation actions in metrics."""
 _FAILURE_ANNOTATION = "validation.policy.admission.k8s.io/validation_failure"
@@ -105,13 +105,13 @@ class ValidatingAdmissionPolicyPlugin:
         if not policies:
             return
         request = PolicyRequest(attributes, type="validate", metrics=self._metrics)
-        denials = _Denials(attributes, self._metrics)
+        denials = _ValidationActions(attributes, self._metrics)
         for policy in policies:
             await _validate(policy, request, denials)
         denials.raise_first()
 
 
-class _Denials:
+class _ValidationActions:
     """Carries out the validation actions of bindings: it collects denials, and issues warnings and annotations."""
 
     def __init__(self, attributes: AdmissionAttributes, metrics: AdmissionMetrics) -> None:
@@ -161,7 +161,9 @@ class _Denials:
             raise self._first
 
 
-async def _validate(bound: BoundPolicy[CompiledValidatingPolicy], request: PolicyRequest, denials: _Denials) -> None:
+async def _validate(
+    bound: BoundPolicy[CompiledValidatingPolicy], request: PolicyRequest, denials: _ValidationActions
+) -> None:
     attributes = request.attributes
     resource = await bound.matcher.match(attributes)
     if resource is None:
@@ -180,7 +182,7 @@ async def _validate_binding(
     compiled: CompiledBinding,
     request: PolicyRequest,
     variables: Mapping[str, Any],
-    denials: _Denials,
+    denials: _ValidationActions,
 ) -> None:
     policy, binding = bound.policy, compiled.binding
     fails = policy.spec.failurePolicy != "Ignore"
@@ -238,7 +240,7 @@ async def _message(validation: Validation, program: Program | CelError | None, e
 
 
 def _is_usable(text: str) -> bool:
-    return bool(text.strip()) and "\n" not in text and len(text.encode()) <= _LONGEST_MESSAGE
+    return bool(text.strip()) and "\n" not in text and len(text.encode()) <= _MAX_MESSAGE_BYTES
 
 
 async def _annotate(
@@ -251,4 +253,4 @@ async def _annotate(
             log.debug("the audit annotation %s of policy %s failed: %s", key, bound.policy.metadata.name, error)
             continue
         if isinstance(value, str) and value:
-            attributes.annotate(f"{bound.policy.metadata.name}/{key}", value[:_LONGEST_MESSAGE])
+            attributes.annotate(f"{bound.policy.metadata.name}/{key}", value[:_MAX_MESSAGE_BYTES])

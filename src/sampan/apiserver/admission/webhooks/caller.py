@@ -62,7 +62,7 @@ def _decode_optional(encoded: bytes | None) -> dict[str, Any] | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Invocation:
+class WebhookInvocation:
     """A webhook that applies to a request, and the version in which it sees the objects."""
 
     webhook: CompiledWebhook
@@ -78,7 +78,7 @@ class WebhookCaller:
         self._views: dict[GroupVersionKind, RequestView] = {}
         """The views that webhooks of the request have used, until the object changes."""
 
-    async def view(self, invocation: Invocation) -> RequestView:
+    async def view(self, invocation: WebhookInvocation) -> RequestView:
         """Return the request in the version that the webhook sees. The values must not be changed."""
         resource = invocation.resource
         view = self._views.get(resource.gvk)
@@ -93,25 +93,25 @@ class WebhookCaller:
             )
         return view
 
-    async def replace_object(self, invocation: Invocation, value: dict[str, Any]) -> None:
+    async def replace_object(self, invocation: WebhookInvocation, value: dict[str, Any]) -> None:
         """Change the object of the request to a value in the version that a webhook sees. Raise DecodeError."""
         view = await self.view(invocation)
         await view.objects.replace(self._attributes.obj, value)
         self._views.clear()
 
-    async def invocation(self, webhook: CompiledWebhook) -> Invocation | None:
+    async def find_invocation(self, webhook: CompiledWebhook) -> WebhookInvocation | None:
         """Return the invocation of a webhook, or None if the webhook does not apply to the request. Raise an ApiError
         if the namespace does not exist, or if a match condition fails and the webhook does not ignore failures."""
         attributes, hook = self._attributes, webhook.hook
         resource = find_matching_version(hook.rules, hook.matchPolicy, attributes)
         if resource is None or not await webhook.selectors.match(attributes):
             return None
-        invocation = Invocation(webhook, resource)
+        invocation = WebhookInvocation(webhook, resource)
         if webhook.conditions and not await self._conditions_match(invocation):
             return None
         return invocation
 
-    async def _conditions_match(self, invocation: Invocation) -> bool:
+    async def _conditions_match(self, invocation: WebhookInvocation) -> bool:
         attributes, webhook = self._attributes, invocation.webhook
         view = await self.view(invocation)
 
@@ -142,7 +142,7 @@ class WebhookCaller:
         text = ", ".join(str(failure) for failure in failures)
         raise attributes.forbidden(text if len(failures) == 1 else f"[{text}]")
 
-    async def review(self, invocation: Invocation) -> WebhookResponse:
+    async def review(self, invocation: WebhookInvocation) -> WebhookResponse:
         """Return the response of a webhook that admits the request. Raise an ApiError if it rejects the request or does
         not support its dry run, `WebhookFailed` if there is no valid response."""
         webhook, start = invocation.webhook, time.perf_counter()
@@ -180,7 +180,7 @@ class WebhookCaller:
         operation = self._attributes.operation
         self._metrics.record_webhook_rejection(webhook.name, self._type, operation, error_type=error_type, code=code)
 
-    async def _call(self, invocation: Invocation) -> WebhookResponse:
+    async def _call(self, invocation: WebhookInvocation) -> WebhookResponse:
         attributes, hook = self._attributes, invocation.webhook.hook
         if attributes.dry_run and hook.sideEffects not in _SAFE_FOR_DRY_RUN:
             raise errors.bad_request(f'admission webhook "{hook.name}" does not support dry run')

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from sampan.api.types.admissionregistration_v1 import MutatingWebhook, ValidatingWebhook
 from sampan.apiserver.admission.framework.expressions import WORKER
-from sampan.apiserver.admission.framework.predicates import Selectors
+from sampan.apiserver.admission.framework.predicates import AdmissionSelectors
 from sampan.machinery.cel.errors import CelError
 
 if TYPE_CHECKING:
     from sampan.apiserver.registry.registry import Registry
     from sampan.apiserver.registry.store import Store
     from sampan.machinery.cel import Program
-    from sampan.storage.cacher import Item
+    from sampan.storage.cacher import CacheItem
 
 GROUP, VERSION = "admissionregistration.k8s.io", "v1"
 
@@ -28,7 +28,7 @@ class CompiledWebhook:
     hook: MutatingWebhook | ValidatingWebhook
     identity: tuple[str, str, int]
     """The names of the configuration and of the webhook, and its number among those of the same name."""
-    selectors: Selectors
+    selectors: AdmissionSelectors
     conditions: Sequence[tuple[str, Program | CelError]]
 
     @property
@@ -55,8 +55,8 @@ class WebhookConfigurations:
 
     def __init__(self, kind: str) -> None:
         self._kind = kind
-        self._compiled: dict[str, tuple[Item, list[CompiledWebhook]]] = {}
-        self._items: Sequence[Item] = ()
+        self._compiled: dict[str, tuple[CacheItem, list[CompiledWebhook]]] = {}
+        self._items: Sequence[CacheItem] = ()
         self._hooks: list[CompiledWebhook] = []
         self._lock = asyncio.Lock()
 
@@ -78,7 +78,7 @@ class WebhookConfigurations:
         items = store.cacher.peek_all()
         if not _differ(items, self._items):
             return
-        compiled: dict[str, tuple[Item, list[CompiledWebhook]]] = {}
+        compiled: dict[str, tuple[CacheItem, list[CompiledWebhook]]] = {}
         for item in items:
             kept = self._compiled.get(item.name)
             if kept is None or kept[0] is not item:
@@ -88,7 +88,7 @@ class WebhookConfigurations:
         self._hooks = [hook for name in sorted(compiled) for hook in compiled[name][1]]
 
 
-def _differ(items: Sequence[Item], others: Sequence[Item]) -> bool:
+def _differ(items: Sequence[CacheItem], others: Sequence[CacheItem]) -> bool:
     return len(items) != len(others) or any(item is not other for item, other in zip(items, others, strict=True))
 
 
@@ -103,7 +103,7 @@ def compile_webhooks(configuration: Any) -> list[CompiledWebhook]:
                 configuration=name,
                 hook=hook,
                 identity=(name, hook.name, number),
-                selectors=Selectors(hook.namespaceSelector, hook.objectSelector),
+                selectors=AdmissionSelectors(hook.namespaceSelector, hook.objectSelector),
                 conditions=[(condition.name, _program(condition.expression)) for condition in hook.matchConditions],
             )
         )

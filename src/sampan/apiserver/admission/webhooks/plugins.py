@@ -19,7 +19,7 @@ from sampan.api.unstructured import Unstructured
 from sampan.apiserver.admission.framework.contract import AdmissionAttributes, Operation
 from sampan.apiserver.admission.framework.metrics import AdmissionMetrics
 from sampan.apiserver.admission.framework.predicates import is_exempt
-from sampan.apiserver.admission.webhooks.caller import Invocation, WebhookCaller, failure_error
+from sampan.apiserver.admission.webhooks.caller import WebhookCaller, WebhookInvocation, failure_error
 from sampan.apiserver.admission.webhooks.configurations import WebhookConfigurations
 from sampan.apiserver.admission.webhooks.review import WebhookResponse
 from sampan.apiserver.webhooks.client import WebhookFailed
@@ -56,7 +56,7 @@ class MutatingAdmissionWebhook:
         ):
             reinvocation.require_called()
         for index, hook in enumerate(hooks):
-            invocation = await caller.invocation(hook)
+            invocation = await caller.find_invocation(hook)
             if invocation is None:
                 continue
             if reinvocation.is_repeated and hook.identity not in reinvocation.required:
@@ -79,7 +79,7 @@ def _encode_object(obj: Any) -> bytes:
 
 
 async def _call(
-    caller: WebhookCaller, attributes: AdmissionAttributes, invocation: Invocation, round_number: int, index: int
+    caller: WebhookCaller, attributes: AdmissionAttributes, invocation: WebhookInvocation, round_number: int, index: int
 ) -> bool:
     """Call a webhook and apply its patch. Return whether the object has changed."""
     webhook = invocation.webhook
@@ -99,7 +99,7 @@ async def _call(
 
 
 async def _apply(
-    caller: WebhookCaller, attributes: AdmissionAttributes, invocation: Invocation, response: WebhookResponse
+    caller: WebhookCaller, attributes: AdmissionAttributes, invocation: WebhookInvocation, response: WebhookResponse
 ) -> bool:
     if not response.patch:
         return False
@@ -140,7 +140,7 @@ class ValidatingAdmissionWebhook:
         if not hooks:
             return
         caller = WebhookCaller(attributes, type="validating", metrics=self._metrics)
-        invocations = [invocation for hook in hooks if (invocation := await caller.invocation(hook)) is not None]
+        invocations = [invocation for hook in hooks if (invocation := await caller.find_invocation(hook)) is not None]
         for invocation in invocations:  # one after the other, so that objects are converted once for all webhooks
             await caller.view(invocation)
         results = await asyncio.gather(
@@ -152,7 +152,7 @@ class ValidatingAdmissionWebhook:
 
 
 async def _review_error(
-    caller: WebhookCaller, attributes: AdmissionAttributes, invocation: Invocation, index: int
+    caller: WebhookCaller, attributes: AdmissionAttributes, invocation: WebhookInvocation, index: int
 ) -> errors.ApiError | None:
     """Return the error with which a webhook rejects the request or fails, or None."""
     webhook = invocation.webhook

@@ -26,7 +26,7 @@ from sampan.machinery.worker_thread import WorkerThread
 
 _NAMES, _SOURCES = "_claim_names", "_claim_sources"
 _TIMEOUT_S = 30.0
-_MOST_ISSUERS = 64
+_MAX_ISSUERS = 64
 
 
 class DistributedGroups:
@@ -65,7 +65,7 @@ class DistributedGroups:
             claim = gotext.quote(self._claim)
             raise TokenError(f"getting untrusted issuer from endpoint {endpoint} failed for claim {claim}")
         if url not in self._keys:
-            if len(self._keys) >= _MOST_ISSUERS:
+            if len(self._keys) >= _MAX_ISSUERS:
                 self._keys.clear()
             issuer = replace(self._issuer, url=url, discovery_url="")
             self._keys[url] = issuer, IssuerKeys(issuer=issuer, clock=self._clock)
@@ -104,8 +104,8 @@ def source_of(claims: Mapping[str, Any], claim: str) -> Mapping[str, Any] | None
     return source if source.get("endpoint") else None
 
 
-_KEPT_S = 10
-_MOST_KEPT = 10_000
+_CACHE_TTL_S = 10
+_CACHE_SIZE = 10_000
 _GOOGLE = ("accounts.google.com", "https://accounts.google.com")
 """The issuer in Google's tokens, and the URL that it stands for."""
 
@@ -121,7 +121,7 @@ class OidcTokens:
         self._clock = clock
         self._worker = WorkerThread("sampan-claim-expressions")
         self._by_url: dict[str, _TrustedIssuer] = {}
-        self._kept: LruCache[str, AuthenticationResponse] = LruCache(clock=clock, most=_MOST_KEPT)
+        self._kept: LruCache[str, AuthenticationResponse] = LruCache(clock=clock, most=_CACHE_SIZE)
         self.replace(issuers)
 
     def replace(self, issuers: Iterable[JwtIssuer]) -> None:
@@ -131,7 +131,7 @@ class OidcTokens:
             issuer.url: self._make_trusted_issuer(issuer, before[issuer.url].keys if _is_same(before, issuer) else None)
             for issuer in issuers
         }
-        self._kept = LruCache(clock=self._clock, most=_MOST_KEPT)
+        self._kept = LruCache(clock=self._clock, most=_CACHE_SIZE)
 
     async def authenticate_token(self, token: str, audiences: Sequence[str] = ()) -> AuthenticationResponse | None:
         """Return the identity. The audiences of the API do not apply: each issuer has its own."""
@@ -148,7 +148,7 @@ class OidcTokens:
         whole = await entry.groups.expand(token_claims)
         identity = AuthenticationResponse(await self._user_of(whole, entry.issuer))
         # discarded if the issuers were replaced meanwhile
-        kept.keep(token, identity, min(_KEPT_S, token_claims["exp"] - now))
+        kept.keep(token, identity, min(_CACHE_TTL_S, token_claims["exp"] - now))
         return identity
 
     async def _user_of(self, claims: Claims, issuer: JwtIssuer) -> UserInfo:

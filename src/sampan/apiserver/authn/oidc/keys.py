@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 _REFRESH_S = 2.0
 """The minimum interval between fetches for an unknown key ID."""
-_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 30.0
+_MIN_BACKOFF_S, _MAX_BACKOFF_S = 1.0, 30.0
 _TIMEOUT_S = 30.0
 _NOT_READY = "oidc: authenticator not initialized"
 
@@ -45,7 +45,7 @@ class IssuerKeys:
         self._address = ""
         """The JWKS URL, once the discovery document has been fetched."""
         self._fetched_at, self._retry_at = float("-inf"), float("-inf")
-        self._pause_s = _FIRST_PAUSE_S
+        self._pause_s = _MIN_BACKOFF_S
         self._turn = asyncio.Lock()
 
     async def find(self, name: str) -> Sequence[IssuerKey]:
@@ -76,24 +76,24 @@ class IssuerKeys:
             async with asyncio.timeout(_TIMEOUT_S):
                 self._address = self._address or await self._discover()
                 self._keys = _read(await _get(self._address, self._issuer.ca_pem))
-        except (ConnectionFailed, errors.ApiError, _Unusable, TimeoutError) as error:
+        except (ConnectionFailed, errors.ApiError, _InvalidIssuerResponse, TimeoutError) as error:
             log.warning("cannot fetch the signing keys of OIDC issuer %s: %s", self._issuer.url, error or "timeout")
             self._retry_at = self._clock.monotonic() + self._pause_s
-            self._pause_s = min(self._pause_s * 2, _LONGEST_PAUSE_S)
+            self._pause_s = min(self._pause_s * 2, _MAX_BACKOFF_S)
         else:
-            self._fetched_at, self._pause_s = self._clock.monotonic(), _FIRST_PAUSE_S
+            self._fetched_at, self._pause_s = self._clock.monotonic(), _MIN_BACKOFF_S
 
     async def _discover(self) -> str:
         document = await _get(self._issuer.document, self._issuer.ca_pem)
         if document.get("issuer") != self._issuer.url:
-            raise _Unusable(f"the discovery document names another issuer, {document.get('issuer')!r}")
+            raise _InvalidIssuerResponse(f"the discovery document names another issuer, {document.get('issuer')!r}")
         address = document.get("jwks_uri")
         if not isinstance(address, str) or not address.startswith("https://"):
-            raise _Unusable("the discovery document has no jwks_uri with scheme https")
+            raise _InvalidIssuerResponse("the discovery document has no jwks_uri with scheme https")
         return address
 
 
-class _Unusable(ValueError):
+class _InvalidIssuerResponse(ValueError):
     """A response of the issuer is invalid."""
 
 
@@ -105,7 +105,7 @@ async def _get(url: str, ca_pem: bytes) -> dict[str, Any]:
     try:
         return msgspec.json.decode(response.body(), type=dict[str, Any])
     except JSON_ERRORS as error:
-        raise _Unusable(f"{url}: {error}") from None
+        raise _InvalidIssuerResponse(f"{url}: {error}") from None
 
 
 def _read(jwks: dict[str, Any]) -> list[IssuerKey]:
@@ -121,7 +121,7 @@ def _read(jwks: dict[str, Any]) -> list[IssuerKey]:
         except jwt.PyJWTError as error:
             log.warning("ignoring an unusable signing key of an OIDC issuer: %s", error)
     if not keys:
-        raise _Unusable("the issuer has no usable signing keys")
+        raise _InvalidIssuerResponse("the issuer has no usable signing keys")
     return keys
 
 

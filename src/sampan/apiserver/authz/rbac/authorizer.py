@@ -109,7 +109,7 @@ Kind = Literal["ClusterRole", "Role", "ClusterRoleBinding", "RoleBinding"]
 KINDS: tuple[Kind, ...] = ("ClusterRole", "Role", "ClusterRoleBinding", "RoleBinding")
 Key = tuple[str, str]
 """The namespace, empty for cluster-scoped objects, and the name."""
-_MOST_KEPT = 10_000
+_CACHE_SIZE = 10_000
 
 
 class MissingRole(LookupError):
@@ -175,7 +175,7 @@ class RbacIndex:
         key = (user.name, user.groups, namespace)
         grants = self._kept.get(key)
         if grants is None:
-            if len(self._kept) >= _MOST_KEPT:
+            if len(self._kept) >= _CACHE_SIZE:
                 self._kept.clear()
             grants = self._kept[key] = self._collect(user, namespace)
         return grants

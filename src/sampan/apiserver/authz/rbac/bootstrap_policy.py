@@ -68,7 +68,7 @@ class _Binding(msgspec.Struct):
     """The group and version that must be served for the binding to exist."""
 
 
-class _Data(msgspec.Struct):
+class _BootstrapPolicyFile(msgspec.Struct):
     clusterRoles: dict[str, _Role]
     clusterRoleBindings: dict[str, _Binding]
     roles: dict[str, _Role]
@@ -79,7 +79,7 @@ def default_objects(served: Callable[[str, str], Any] | None = None) -> Iterator
     """Return the default objects, roles before the bindings that refer to them. `served` returns whether a group and
     version is served."""
     text = resources.files(__package__).joinpath("bootstrap.json").read_bytes()
-    data = msgspec.json.decode(text, type=_Data)
+    data = msgspec.json.decode(text, type=_BootstrapPolicyFile)
     data.clusterRoles = {name: row for name, row in data.clusterRoles.items() if _is_included(row.when, served)}
     bindings = {name: row for name, row in data.clusterRoleBindings.items() if _is_included(row.when, served)}
     for cluster_role in data.clusterRoles.values():

@@ -42,8 +42,8 @@ class UncoveredRules:
 def find_uncovered_rules(held: Sequence[PolicyRule], requested: Sequence[PolicyRule]) -> UncoveredRules:
     """Return the atoms of the requested rules that no held rule allows. Raise TooComplex if the comparison is too
     expensive."""
-    comparison = _Comparison(held, requested)
-    collected = _Collected()
+    comparison = _RuleComparison(held, requested)
+    collected = _MissingPermissions()
     for rule in requested:
         verbs = comparison.verbs.classes(rule.verbs or ())
         if not verbs:
@@ -51,12 +51,12 @@ def find_uncovered_rules(held: Sequence[PolicyRule], requested: Sequence[PolicyR
         if rule.apiGroups and rule.resources:
             names = comparison.names.classes(rule.resourceNames) if rule.resourceNames else comparison.unnamed
             groups, resources = comparison.groups.classes(rule.apiGroups), comparison.resources.classes(rule.resources)
-            for parts in _Box((groups, resources, names, verbs), comparison.spend).find_uncovered():
+            for parts in _RequestedRule((groups, resources, names, verbs), comparison.spend).find_uncovered():
                 if not collected.add_resources(rule, parts):
                     return collected.result(is_complete=False)
         if rule.nonResourceURLs:
             urls = comparison.urls.classes(rule.nonResourceURLs)
-            for parts in _Box((urls, verbs), comparison.spend).find_uncovered():
+            for parts in _RequestedRule((urls, verbs), comparison.spend).find_uncovered():
                 if not collected.add_urls(parts):
                     return collected.result(is_complete=False)
     return collected.result(is_complete=True)
@@ -67,7 +67,7 @@ Classes = dict[int, list[str]]
 """Words by the set of held rules that contain them: bit n for rule n."""
 
 
-class _Comparison:
+class _RuleComparison:
     """The held rules, indexed by the words of the requested rules, and the number of comparisons that are still
     allowed."""
 
@@ -77,16 +77,16 @@ class _Comparison:
         held = [rule for rule in held if ALL in (rule.verbs or ()) or not verbs.isdisjoint(rule.verbs or ())]
         self._left = limits.RBAC_COMPARISONS
         self._weight = 1 + len(held) // 1024
-        self.verbs = _Words([rule.verbs or () for rule in held], verbs, self.spend)
+        self.verbs = _WordIndex([rule.verbs or () for rule in held], verbs, self.spend)
         groups = {word for rule in requested for word in rule.apiGroups}
-        self.groups = _Words([rule.apiGroups for rule in held], groups, self.spend)
+        self.groups = _WordIndex([rule.apiGroups for rule in held], groups, self.spend)
         of_all = {_to_wildcard(word) for word in resources}
-        self.resources = _Resources([rule.resources for rule in held], resources | of_all, self.spend)
+        self.resources = _ResourceIndex([rule.resources for rule in held], resources | of_all, self.spend)
         names = {word for rule in requested for word in rule.resourceNames}
-        self.names = _Names([rule.resourceNames for rule in held], names, self.spend)
+        self.names = _NameIndex([rule.resourceNames for rule in held], names, self.spend)
         self.unnamed: Classes = {self.names.always: [""]}
         urls = {word for rule in requested for word in rule.nonResourceURLs}
-        self.urls = _Urls([rule.nonResourceURLs for rule in held], urls, self.spend)
+        self.urls = _UrlIndex([rule.nonResourceURLs for rule in held], urls, self.spend)
 
     def spend(self, comparisons: int) -> None:
         self._left -= comparisons * self._weight
@@ -94,7 +94,7 @@ class _Comparison:
             raise TooComplex
 
 
-class _Words:
+class _WordIndex:
     """The held rules that contain each requested word, in one dimension: verbs, groups, resources, names or URLs."""
 
     def __init__(
@@ -145,17 +145,17 @@ class _Words:
         return classes
 
 
-class _Resources(_Words):
+class _ResourceIndex(_WordIndex):
     def mask(self, word: str) -> int:
         return self._by_word.get(word, 0) | self._by_word.get(_to_wildcard(word), 0) | self.always
 
 
-class _Names(_Words):
+class _NameIndex(_WordIndex):
     def _holds_all(self, words: Sequence[str]) -> bool:
         return not words
 
 
-class _Urls(_Words):
+class _UrlIndex(_WordIndex):
     def __init__(
         self, rules: Sequence[Sequence[str]], requested: Collection[str], spend: Callable[[int], None]
     ) -> None:
@@ -182,7 +182,7 @@ def _to_wildcard(resource: str) -> str:
     return f"*/{subresource}" if slash else resource
 
 
-class _Box:
+class _RequestedRule:
     """A requested rule: all combinations of the words of its dimensions."""
 
     def __init__(self, dimensions: Sequence[Classes], spend: Callable[[int], None]) -> None:
@@ -223,7 +223,7 @@ class _Box:
 
 
 @dataclass(slots=True)
-class _Collected:
+class _MissingPermissions:
     """The missing permissions in the form in which they are reported, as far as there is room for them."""
 
     urls: dict[tuple[str, str], None] = field(default_factory=dict)

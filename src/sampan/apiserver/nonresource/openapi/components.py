@@ -14,12 +14,12 @@ from sampan.apiserver import descriptions
 
 META = "io.k8s.apimachinery.pkg.apis.meta.v1"
 _PREFIX = "#/components/schemas/"
-_LIKE, _LIKE_LIST = "io.k8s.api.core.v1.ConfigMap", "io.k8s.api.core.v1.PodList"
+_SAMPLE_OBJECT_DEFINITION, _SAMPLE_LIST_DEFINITION = "io.k8s.api.core.v1.ConfigMap", "io.k8s.api.core.v1.PodList"
 """Definitions that describe the fields which all objects and lists have."""
 
 
 _KINDS = "x-kubernetes-group-version-kind"
-_EVERYWHERE = ("DeleteOptions", "WatchEvent")
+_COMMON_KINDS = ("DeleteOptions", "WatchEvent")
 """Kinds that exist in every group and version."""
 
 
@@ -62,7 +62,7 @@ class Definitions:
                 custom = self._custom.get(name)
                 definitions[name] = custom() if custom is not None else _builtin(name)
                 pending += references(definitions[name])
-        for kind in _EVERYWHERE:
+        for kind in _COMMON_KINDS:
             if (schema := definitions.get(f"{META}.{kind}")) is not None:
                 places = sorted({("", "v1"), *versions})
                 schema[_KINDS] = [{"group": group, "version": version, "kind": kind} for group, version in places]
@@ -135,7 +135,7 @@ def _add_int_or_string_types(source: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _custom_list(resource: Resource, name: str) -> dict[str, Any]:
-    metadata = {"allOf": [{"$ref": f"{_PREFIX}{META}.ListMeta"}], **_text("metadata", _LIKE_LIST)}
+    metadata = {"allOf": [{"$ref": f"{_PREFIX}{META}.ListMeta"}], **_text("metadata", _SAMPLE_LIST_DEFINITION)}
     link = "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md"
     description = f"List of {resource.plural}. More info: {link}"
     items = {"type": "array", "items": {"$ref": _PREFIX + name}, "description": description}
@@ -152,7 +152,7 @@ def _title() -> dict[str, Any]:
     return {field: {"type": "string", **_text(field)} for field in ("apiVersion", "kind")}
 
 
-def _text(field: str, definition: str = _LIKE) -> dict[str, str]:
+def _text(field: str, definition: str = _SAMPLE_OBJECT_DEFINITION) -> dict[str, str]:
     like_field = descriptions.describe_definition(definition).properties.get(field)
     return {"description": like_field.description} if like_field is not None and like_field.description else {}
 

@@ -12,8 +12,8 @@ from sampan.apiserver.nonresource.openapi.components import META, Definitions, P
 from sampan.apiserver.nonresource.openapi.operations import (
     TEXT,
     Operation,
-    Operations,
     PathItem,
+    ResourceOperations,
     make_read_only_path,
     title_and_tag,
 )
@@ -91,7 +91,7 @@ class OpenApiContents:
             yield _resource_list(group, version)
         for resource in resources:
             strategy = self._registry.behaviour(resource).strategy
-            operations = Operations(
+            operations = ResourceOperations(
                 resource=resource, names=self.definitions, is_returned=strategy.return_deleted_object
             )
             yield from operations.paths()

@@ -36,7 +36,7 @@ _PROTOBUF_2 = (
     "application/com.github.proto-openapi.spec.v2@v1.0+protobuf",
     "application/com.github.proto-openapi.spec.v2.v1.0+protobuf",
 )
-_MOST_KEPT = 12
+_CACHE_SIZE = 12
 _YEAR = timedelta(days=365)
 
 
@@ -156,7 +156,7 @@ class OpenApiHandler:
         kept_hash, packed = self._kept.pop(key, ("", b""))
         if kept_hash != hash:
             packed = await asyncio.to_thread(lambda: zlib.compress(make(), 1, 16 + zlib.MAX_WBITS))
-            if len(self._kept) >= _MOST_KEPT:
+            if len(self._kept) >= _CACHE_SIZE:
                 del self._kept[next(iter(self._kept))]
         self._kept[key] = hash, packed
         return packed

@@ -53,7 +53,7 @@ class SchemaNames(Protocol):
     def find_list_name(self, resource: Resource) -> str: ...
 
 
-class Operations:
+class ResourceOperations:
     """The paths of one resource. `names` returns the schema name of a kind; `is_returned` is whether a delete returns
     the object."""
 

@@ -24,15 +24,17 @@ from sampan.apiserver.nonresource.openapi.operations import TEXT, Operation, Pat
 
 _KINDS = "x-kubernetes-group-version-kind"
 _V3_PREFIX, _PREFIX = "#/components/schemas/", "#/definitions/"
-_KEPT = frozenset({"description", "format", "properties", "required", "type", "items", "additionalProperties"})
+_SCHEMA_KEYWORDS = frozenset(
+    {"description", "format", "properties", "required", "type", "items", "additionalProperties"}
+)
 """The schema keywords of v2, besides extensions; like kube-apiserver, defaults and enums are omitted."""
-_KEPT_OF_CUSTOM = _KEPT | {
+_CUSTOM_SCHEMA_KEYWORDS = _SCHEMA_KEYWORDS | {
     *("default", "enum", "maximum", "exclusiveMaximum", "minimum", "exclusiveMinimum", "multipleOf", "title"),
     *("maxLength", "minLength", "pattern", "maxItems", "minItems", "maxProperties", "minProperties", "example"),
 }
 """The keywords of custom resources, whose value validations v2 has too."""
 _TYPED = frozenset({"type", "format", "items", "properties", "additionalProperties", "required"})
-_LOOKED_AT = frozenset({"dryRun", "fieldValidation"})
+_INLINE_PARAMETERS = frozenset({"dryRun", "fieldValidation"})
 """Parameters that clients search for in operations without following references."""
 
 
@@ -66,7 +68,7 @@ def _custom_definition(schema: dict[str, Any]) -> dict[str, Any]:
 
 def schema_of(node: dict[str, Any], *, is_custom: bool = False) -> dict[str, Any]:
     """Convert a v3 schema to v2."""
-    kept = _KEPT_OF_CUSTOM if is_custom else _KEPT
+    kept = _CUSTOM_SCHEMA_KEYWORDS if is_custom else _SCHEMA_KEYWORDS
     schema_value = {key: value for key, value in node.items() if key in kept or key.startswith("x-")}
     target = node.get("$ref") or next((part["$ref"] for part in node.get("allOf", ()) if "$ref" in part), None)
     if target is not None:
@@ -138,7 +140,7 @@ def _parameter(parameter: Parameter, shared: dict[str, Any]) -> dict[str, Any]:
     }
     if parameter.place == "path":
         parameter_value["required"] = True
-    if parameter.name in _LOOKED_AT or parameter.place == "path":
+    if parameter.name in _INLINE_PARAMETERS or parameter.place == "path":
         return parameter_value
     key = f"{parameter.name}-{parameter.place}"
     shared[key] = parameter_value

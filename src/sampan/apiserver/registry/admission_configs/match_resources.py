@@ -37,7 +37,7 @@ _SCOPES = ("*", "Cluster", "Namespaced")
 _OPERATIONS = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
 _CHANGES = ("*", "CONNECT", "CREATE", "UPDATE")
 """The operations that a mutating policy can match; there is no object to mutate in a DELETE."""
-_MOST_CONDITIONS = 64
+_MAX_MATCH_CONDITIONS = 64
 
 Rule = RuleWithOperations | NamedRuleWithOperations
 
@@ -135,8 +135,8 @@ def validate_match_conditions(
     conditions: Sequence[MatchCondition], at: str, environment: Callable[[], Environment]
 ) -> FieldErrors:
     """Yield the errors of match conditions; `environment` returns the variables that they may use."""
-    if len(conditions) > _MOST_CONDITIONS:
-        yield FieldError.too_many(at, len(conditions), _MOST_CONDITIONS)
+    if len(conditions) > _MAX_MATCH_CONDITIONS:
+        yield FieldError.too_many(at, len(conditions), _MAX_MATCH_CONDITIONS)
     condition_names: set[str] = set()
     for index, condition in enumerate(conditions):
         path = f"{at}[{index}]"

@@ -33,12 +33,12 @@ from sampan.apiserver.tables.columns import AGE, NAME
 from sampan.apiserver.webhooks.client import WebhookLocation, WebhookService
 from sampan.machinery.cel.admission import match_condition_environment
 
-_KNOWN = ("v1", "v1beta1")
-ONE_OF_THEM = f"must specify one of {', '.join(_KNOWN)}"
+_REVIEW_VERSIONS = ("v1", "v1beta1")
+MISSING_REVIEW_VERSION_ERROR = f"must specify one of {', '.join(_REVIEW_VERSIONS)}"
 
 
 def has_known(versions: Sequence[str]) -> bool:
-    return not set(versions).isdisjoint(_KNOWN)
+    return not set(versions).isdisjoint(_REVIEW_VERSIONS)
 
 
 def validate_review_versions(versions: Sequence[str], at: str, *, needs_known: bool, missing: str = "") -> FieldErrors:
@@ -55,7 +55,7 @@ def validate_review_versions(versions: Sequence[str], at: str, *, needs_known: b
         for text in names.dns1035_label(version):
             yield FieldError.invalid(f"{at}[{index}]", version, text)
     if needs_known and not has_known(versions):
-        yield FieldError.invalid(at, versions, f"must include at least one of {', '.join(_KNOWN)}")
+        yield FieldError.invalid(at, versions, f"must include at least one of {', '.join(_REVIEW_VERSIONS)}")
 
 
 DEFAULT_PORT = 443
@@ -126,7 +126,7 @@ Configuration = ValidatingWebhookConfiguration | MutatingWebhookConfiguration
 
 _NO_EFFECTS = ("None", "NoneOnDryRun")
 _EFFECTS = (*_NO_EFFECTS, "Some", "Unknown")
-_TIMEOUT_S, _LONGEST_S = 10, 30
+_DEFAULT_TIMEOUT_S, _MAX_TIMEOUT_S = 10, 30
 
 
 class WebhookStrategy(Strategy):
@@ -169,7 +169,7 @@ def _default(hook: Hook) -> None:
     if hook.objectSelector is None:
         hook.objectSelector = LabelSelector()
     if hook.timeoutSeconds is None:
-        hook.timeoutSeconds = _TIMEOUT_S
+        hook.timeoutSeconds = _DEFAULT_TIMEOUT_S
     if hook.clientConfig.service is not None and hook.clientConfig.service.port is None:
         hook.clientConfig.service.port = DEFAULT_PORT
     if isinstance(hook, MutatingWebhook) and hook.reinvocationPolicy is None:
@@ -197,7 +197,9 @@ def _validate_webhooks(hooks: Sequence[Hook], old: Sequence[Hook] | None) -> Fie
             )
         versions = hook.admissionReviewVersions or []
         at_versions = f"{at}.admissionReviewVersions"
-        yield from validate_review_versions(versions, at_versions, needs_known=needs_review, missing=ONE_OF_THEM)
+        yield from validate_review_versions(
+            versions, at_versions, needs_known=needs_review, missing=MISSING_REVIEW_VERSION_ERROR
+        )
         if needs_unique and hook.name:
             yield from validate_unique(hook.name, hook_names, f"{at}.name")
 
@@ -211,8 +213,8 @@ def _validate_webhook(hook: Hook, at: str, effects: Sequence[str], allow_bad_val
     if hook.sideEffects is None:
         yield FieldError.required(f"{at}.sideEffects", f"must specify one of {', '.join(effects)}")
     yield from validate_optional_one_of(hook.sideEffects, effects, f"{at}.sideEffects")
-    if hook.timeoutSeconds is not None and not 1 <= hook.timeoutSeconds <= _LONGEST_S:
-        text = f"the timeout value must be between 1 and {_LONGEST_S} seconds"
+    if hook.timeoutSeconds is not None and not 1 <= hook.timeoutSeconds <= _MAX_TIMEOUT_S:
+        text = f"the timeout value must be between 1 and {_MAX_TIMEOUT_S} seconds"
         yield FieldError.invalid(f"{at}.timeoutSeconds", hook.timeoutSeconds, text)
     for name in ("namespaceSelector", "objectSelector"):
         yield from selector_errors(getattr(hook, name), f"{at}.{name}", allow_bad_values=allow_bad_values)

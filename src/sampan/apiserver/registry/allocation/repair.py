@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 K = TypeVar("K", int, str)
 
 _USER = UserInfo("system:apiserver", groups=(MASTERS,))
-_EVERYTHING = ListQuery(ObjectSelection())
+_LIST_ALL_QUERY = ListQuery(ObjectSelection())
 
 
 class AllocationRepair:
@@ -108,7 +108,7 @@ class AllocationRepair:
 
 async def _objects(store: Store) -> list[Any]:
     """Return all objects in their current state, read-only."""
-    return [item.object(store.codec.decode) for item in (await store.cacher.list(_EVERYTHING)).items]
+    return [item.object(store.codec.decode) for item in (await store.cacher.list(_LIST_ALL_QUERY)).items]
 
 
 def _replace(bitmap: PortBitmap, held: Iterable[int], unheld: Iterable[int]) -> None:

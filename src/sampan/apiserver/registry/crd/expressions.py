@@ -17,10 +17,10 @@ from sampan.apiserver.registry.validation import FieldErrors
 Source = Mapping[str, Any]
 RULES: Final = "x-kubernetes-validations"
 _REASONS: Final = ("FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired")
-_MOST = 2**64 - 1
-_SHARE = CUSTOM_SCHEMA_ESTIMATE // 100
+_MAX_COST = 2**64 - 1
+_MIN_NAMED_COST = CUSTOM_SCHEMA_ESTIMATE // 100
 """The cost from which on an expression is named as a reason for a total that is too large."""
-_MOST_NAMED = 4
+_MAX_NAMED_RULES = 4
 _STEP: Final = re.compile(r"\.([A-Za-z_][A-Za-z0-9_]*)|\['((?:\\.|[^'\\])*)'\]")
 _ADVICE = (
     "(try simplifying the rule, or adding maxItems, maxProperties, and maxLength where arrays, maps, and strings are "
@@ -36,9 +36,9 @@ class RuleCosts:
         self._largest: list[tuple[int, str]] = []
 
     def add(self, at: str, cost: int) -> None:
-        self._total = min(self._total + cost, _MOST)
-        if cost >= _SHARE:
-            self._largest = sorted([*self._largest, (cost, at)], key=lambda entry: -entry[0])[:_MOST_NAMED]
+        self._total = min(self._total + cost, _MAX_COST)
+        if cost >= _MIN_NAMED_COST:
+            self._largest = sorted([*self._largest, (cost, at)], key=lambda entry: -entry[0])[:_MAX_NAMED_RULES]
 
     def validate_total(self, at: str) -> FieldErrors:
         if self._total <= CUSTOM_SCHEMA_ESTIMATE:
@@ -130,7 +130,7 @@ def _validate_costs(rule: CheckedRule, at: str, count: int, costs: RuleCosts) ->
     ):
         if program is None:
             continue
-        cost = min(program.estimated_cost.max * times, _MOST)
+        cost = min(program.estimated_cost.max * times, _MAX_COST)
         if cost > CUSTOM_RULE_ESTIMATE:
             yield FieldError.forbidden(f"{at}.{field}", _cost_message(name, cost, CUSTOM_RULE_ESTIMATE))
         costs.add(f"{at}.{field}", cost)

@@ -52,7 +52,7 @@ def hoist_shared_fields(spec: CustomResourceDefinitionSpec) -> HoistedSpec:
 _COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
 _COLUMN_FORMATS = ("byte", "date", "date-time", "double", "float", "int32", "int64", "password")
 _SELECTABLE = ("string", "boolean", "integer")
-_LONGEST_WARNING, _MOST_SELECTABLE = 256, 8
+_MAX_WARNING_LENGTH, _MAX_SELECTABLE_FIELDS = 256, 8
 _TOP = "spec"
 
 
@@ -128,8 +128,8 @@ def _validate_deprecation(version: CustomResourceDefinitionVersion, at: str) -> 
     if not version.deprecated:
         yield FieldError.invalid(at, warning, "can only be set for deprecated versions")
         return
-    if names.size(warning) > _LONGEST_WARNING:
-        yield FieldError.invalid(at, warning, f"must be <= {_LONGEST_WARNING} characters long")
+    if names.size(warning) > _MAX_WARNING_LENGTH:
+        yield FieldError.invalid(at, warning, f"must be <= {_MAX_WARNING_LENGTH} characters long")
     if not warning:
         yield FieldError.invalid(at, warning, "must not be an empty string")
     bad = next((index for index, letter in enumerate(warning) if not letter.isprintable()), None)
@@ -190,8 +190,8 @@ def _validate_selectable_fields(
         yield from validate_required(field.jsonPath, path)
         if field.jsonPath:
             yield from _validate_selectable_path(field.jsonPath, root, paths, path)
-    if len(paths) > _MOST_SELECTABLE:
-        yield FieldError.too_many(at, len(paths), _MOST_SELECTABLE)
+    if len(paths) > _MAX_SELECTABLE_FIELDS:
+        yield FieldError.too_many(at, len(paths), _MAX_SELECTABLE_FIELDS)
 
 
 def _validate_selectable_path(path: str, root: JSONSchemaProps, known_paths: set[str], at: str) -> FieldErrors:

@@ -15,7 +15,7 @@ from sampan.api.values import durations
 _DATE_TIME: Final = re.compile(r"([0-9]{2}):([0-9]{2}):([0-9]{2})(?:.[0-9]+)?(?:z|[+-][0-9]{2}:[0-9]{2})")
 _UUID: Final = re.compile(r"(?i)[0-9a-f]{8}-?[0-9a-f]{4}-?([0-9a-f])[0-9a-f]{3}-?([0-9a-f])[0-9a-f]{3}-?[0-9a-f]{12}")
 _UNIT = "(?:nano|micro|milli)?sec(?:ond)?s?|min(?:ute)?s?|hours?|hrs?|days?|d|weeks?|wks?|w"
-_LONG_DURATION: Final = re.compile(rf"(?i)(?:[0-9]+\s*(?:{_UNIT})\s*)+")
+_LONG_DURATION_PATTERN: Final = re.compile(rf"(?i)(?:[0-9]+\s*(?:{_UNIT})\s*)+")
 """Durations with units that Go does not know, such as `3 days`."""
 _URI: Final = re.compile(r"(?:[a-zA-Z][a-zA-Z0-9+.-]*:|/)[^\x00-\x1f\x7f]*")
 _BAD_ESCAPE: Final = re.compile(r"%(?![0-9a-fA-F]{2})")
@@ -62,7 +62,7 @@ def _is_duration(text: str) -> bool:
     try:
         durations.parse_duration(text)
     except ValueError:
-        return _LONG_DURATION.fullmatch(text) is not None
+        return _LONG_DURATION_PATTERN.fullmatch(text) is not None
     return True
 
 

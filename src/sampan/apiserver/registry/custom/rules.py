@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from sampan.machinery.cel.environment import Environment, Program
 
 _ROOT: Final = "<nil>"
-_LONGEST_MESSAGE: Final = 5120
+_MAX_MESSAGE_LENGTH: Final = 5120
 _NO_OVERLOAD: Final = "no such overload"
 
 
@@ -327,4 +327,4 @@ def _message(rule: CheckedRule, variables: _Variables, evaluation: _Evaluation) 
     except (CelError, _BudgetExceeded):
         return ""
     message = text.strip() if isinstance(text, str) else ""
-    return "" if "\n" in message or len(message) > _LONGEST_MESSAGE else message
+    return "" if "\n" in message or len(message) > _MAX_MESSAGE_LENGTH else message

@@ -18,8 +18,8 @@ from sampan.apiserver.registry.custom.value_checks import (
     NO_PATH,
     UNCORRELATED,
     Check,
-    Errors,
     Part,
+    SchemaErrors,
     Source,
     TooManyAlternatives,
     enum_checks,
@@ -43,7 +43,7 @@ class SchemaValidator:
 
     def validate(self, value: Any, old: Any = UNCORRELATED, path: str = "") -> list[FieldError]:
         """Return the errors of a value; `path` is the prefix of their fields."""
-        field_errors = Errors([CUSTOM_ALTERNATIVES])
+        field_errors = SchemaErrors([CUSTOM_ALTERNATIVES])
         try:
             self._check(value, old, path, field_errors)
         except TooManyAlternatives:
@@ -66,7 +66,7 @@ def _compile(source: Source) -> Check:
 
     unrestricted = unrestricted_type(source, types) if not (combined or enum) else None
 
-    def check(value: Any, old: Any, path: str, out: Errors) -> int:
+    def check(value: Any, old: Any, path: str, out: SchemaErrors) -> int:
         if type(value) is unrestricted:
             return 1
         start, matches = len(out), 1
@@ -108,7 +108,7 @@ def _items(source: Source) -> Check | None:
         tuple(source.get("x-kubernetes-list-map-keys") or ()) if source.get("x-kubernetes-list-type") == "map" else ()
     )
 
-    def check(value: list[Any], old: Any, path: str, out: Errors) -> int:
+    def check(value: list[Any], old: Any, path: str, out: SchemaErrors) -> int:
         before = items_by_key(old, keys) if keys and isinstance(old, list) else None
         matches = 0
         for index, item in enumerate(value):
@@ -134,7 +134,7 @@ def _item_parts(source: Source) -> list[Part]:
     if least is None and most is None:
         return []
 
-    def check(value: list[Any], path: str, out: Errors) -> None:
+    def check(value: list[Any], path: str, out: SchemaErrors) -> None:
         if least is not None and len(value) < least:
             out.append(invalid_error(path, len(value), f"should have at least {least} items"))
         if most is not None and len(value) > most:
@@ -152,7 +152,7 @@ def _members(source: Source) -> Check | None:
     if not (properties or check_other or required or least is not None or most is not None or additional is False):
         return None
 
-    def check(value: dict[str, Any], old: Any, path: str, out: Errors) -> int:
+    def check(value: dict[str, Any], old: Any, path: str, out: SchemaErrors) -> int:
         size, matches = len(value), 0
         if least is not None and size < least:
             out.append(invalid_error(path, size, f"should have at least {least} properties"))
@@ -160,7 +160,7 @@ def _members(source: Source) -> Check | None:
         if most is not None and size > most:
             out.append(FieldError.too_many(path or NO_PATH, size, most))
             return matches
-        before = old if isinstance(old, dict) else _NOTHING
+        before = old if isinstance(old, dict) else _EMPTY_OBJECT
         prefix = f"{path}." if path else ""
         for name, member in value.items():
             check_member = properties.get(name) or check_other
@@ -176,7 +176,7 @@ def _members(source: Source) -> Check | None:
     return check
 
 
-_NOTHING: Final[dict[str, Any]] = {}
+_EMPTY_OBJECT: Final[dict[str, Any]] = {}
 
 
 def combination_checks(source: Source, compile_schema: Callable[[Source], Check]) -> list[Check]:
@@ -194,7 +194,7 @@ def combination_checks(source: Source, compile_schema: Callable[[Source], Check]
 
 
 def _try_alternatives(
-    alternatives: Sequence[Check], value: Any, old: Any, path: str, out: Errors, *, stops: bool
+    alternatives: Sequence[Check], value: Any, old: Any, path: str, out: SchemaErrors, *, stops: bool
 ) -> tuple[int, Sequence[FieldError], int]:
     """Return how many alternatives are valid. If none is, also return the errors and the number of matches of the
     alternative with the most matches."""
@@ -202,7 +202,7 @@ def _try_alternatives(
     errors: Sequence[FieldError] = ()
     for check in alternatives:
         out.spend()
-        own = Errors(out.budget)
+        own = SchemaErrors(out.budget)
         count = check(value, old, path, own)
         if not own:
             valid += 1
@@ -214,7 +214,7 @@ def _try_alternatives(
 
 
 def _make_any_of_check(alternatives: Sequence[Check]) -> Check:
-    def check(value: Any, old: Any, path: str, out: Errors) -> int:
+    def check(value: Any, old: Any, path: str, out: SchemaErrors) -> int:
         valid, errors, matches = _try_alternatives(alternatives, value, old, path, out, stops=True)
         if not valid:
             out.append(general_error(f"{gotext.quote(path)} must validate at least one schema (anyOf)"))
@@ -225,7 +225,7 @@ def _make_any_of_check(alternatives: Sequence[Check]) -> Check:
 
 
 def _make_one_of_check(alternatives: Sequence[Check]) -> Check:
-    def check(value: Any, old: Any, path: str, out: Errors) -> int:
+    def check(value: Any, old: Any, path: str, out: SchemaErrors) -> int:
         valid, errors, matches = _try_alternatives(alternatives, value, old, path, out, stops=False)
         if valid != 1:
             detail = f"Found {valid} valid alternatives" if valid else "Found none valid"
@@ -237,7 +237,7 @@ def _make_one_of_check(alternatives: Sequence[Check]) -> Check:
 
 
 def _make_all_of_check(parts: Sequence[Check]) -> Check:
-    def check(value: Any, old: Any, path: str, out: Errors) -> int:
+    def check(value: Any, old: Any, path: str, out: SchemaErrors) -> int:
         valid = matches = 0
         for part in parts:
             out.spend()
@@ -253,9 +253,9 @@ def _make_all_of_check(parts: Sequence[Check]) -> Check:
 
 
 def _make_not_check(inner: Check) -> Check:
-    def check(value: Any, old: Any, path: str, out: Errors) -> int:
+    def check(value: Any, old: Any, path: str, out: SchemaErrors) -> int:
         out.spend()
-        own = Errors(out.budget)
+        own = SchemaErrors(out.budget)
         inner(value, UNCORRELATED, path, own)
         if not own:
             out.append(general_error(f"{gotext.quote(path)} must not validate the schema (not)"))

@@ -18,7 +18,7 @@ from sampan.api.codec import json as json_codec
 from sampan.api.schema.tree import SchemaSource
 from sampan.storage.backend import (
     Backend,
-    Batch,
+    EventBatch,
     KeyValue,
     OnBatch,
     StoreConflict,
@@ -147,29 +147,29 @@ class ConvertingBackend(WrappedBackend):
 
     async def get(self, key: str, *, revision: int = 0) -> tuple[KeyValue | None, int]:
         entry, shown = await self._inner.get(key, revision=revision)
-        return (await self._entries([entry]))[0] if entry is not None else None, shown
+        return (await self._convert_entries([entry]))[0] if entry is not None else None, shown
 
     async def range(self, prefix: str, *, start: str = "", limit: int = 0, revision: int = 0) -> StorePage:
         page = await self._inner.range(prefix, start=start, limit=limit, revision=revision)
-        return StorePage(await self._entries(page.entries), page.revision, page.remaining)
+        return StorePage(await self._convert_entries(page.entries), page.revision, page.remaining)
 
     async def put(self, key: str, value: bytes, *, expected: int | None = None, ttl_s: float | None = None) -> int:
         stored = await self._version.to_storage(value)
         try:
             return await self._inner.put(key, stored, expected=expected, ttl_s=ttl_s)
         except StoreConflict as conflict:
-            raise await self._conflict(conflict) from None
+            raise await self._convert_conflict(conflict) from None
 
     async def delete(self, key: str, *, expected: int | None = None) -> int:
         try:
             return await self._inner.delete(key, expected=expected)
         except StoreConflict as conflict:
-            raise await self._conflict(conflict) from None
+            raise await self._convert_conflict(conflict) from None
 
     def watch(self, prefix: str, *, after: int, on_batch: OnBatch | None = None) -> StoreWatch:
         if on_batch is None or self._version.conversion.needs_request:
             return _ConvertingWatch(self._inner.watch(prefix, after=after), self, on_batch)
-        return self._inner.watch(prefix, after=after, on_batch=lambda batch: on_batch(self._batch(batch)))
+        return self._inner.watch(prefix, after=after, on_batch=lambda batch: on_batch(self._convert_batch_now(batch)))
 
     async def replay_start(self, revisions: int) -> int:
         """Note that everything written so far has to be converted, since it is replayed from history."""
@@ -181,7 +181,7 @@ class ConvertingBackend(WrappedBackend):
         entry, _ = await self._inner.get(key)
         return entry is not None and not self._version.is_current(entry.value)
 
-    async def batch(self, batch: Batch) -> Batch:
+    async def convert_batch(self, batch: EventBatch) -> EventBatch:
         """Return the events with their values in this version."""
         pending = [event.value for event in batch.events if event.value is not None and not self._is_ready(event)]
         if not pending:
@@ -191,14 +191,14 @@ class ConvertingBackend(WrappedBackend):
             event if event.value is None or self._is_ready(event) else _with_value(event, next(converted))
             for event in batch.events
         ]
-        return Batch(events, batch.revision)
+        return EventBatch(events, batch.revision)
 
-    def _batch(self, batch: Batch) -> Batch:
+    def _convert_batch_now(self, batch: EventBatch) -> EventBatch:
         events = [
             event if event.value is None or self._is_ready(event) else self._convert_event_now(event)
             for event in batch.events
         ]
-        return Batch(events, batch.revision)
+        return EventBatch(events, batch.revision)
 
     def _convert_event_now(self, event: StoreEvent) -> StoreEvent:
         assert event.value is not None
@@ -211,15 +211,15 @@ class ConvertingBackend(WrappedBackend):
             return False
         return self._version.is_shown_as_stored(event.value)
 
-    async def _entries(self, entries: Sequence[KeyValue]) -> list[KeyValue]:
+    async def _convert_entries(self, entries: Sequence[KeyValue]) -> list[KeyValue]:
         values = await self._version.convert([entry.value for entry in entries])
         return [
             KeyValue(entry.key, value, entry.revision, entry.create_revision)
             for entry, value in zip(entries, values, strict=True)
         ]
 
-    async def _conflict(self, conflict: StoreConflict) -> StoreConflict:
-        current = (await self._entries([conflict.current]))[0] if conflict.current is not None else None
+    async def _convert_conflict(self, conflict: StoreConflict) -> StoreConflict:
+        current = (await self._convert_entries([conflict.current]))[0] if conflict.current is not None else None
         return StoreConflict(conflict.key, current)
 
 
@@ -240,12 +240,12 @@ class _ConvertingWatch:
     async def __aexit__(self, *exc: object) -> None:
         await self._inner.__aexit__(*exc)
 
-    def __aiter__(self) -> AsyncIterator[Batch]:
+    def __aiter__(self) -> AsyncIterator[EventBatch]:
         return self._batches()
 
-    async def _batches(self) -> AsyncIterator[Batch]:
+    async def _batches(self) -> AsyncIterator[EventBatch]:
         async for batch in self._inner:
-            converted = await self._backend.batch(batch)
+            converted = await self._backend.convert_batch(batch)
             if self._on_batch is None:
                 yield converted
             else:

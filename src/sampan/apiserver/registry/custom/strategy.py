@@ -16,7 +16,7 @@ from sampan.api.unstructured import Unstructured
 from sampan.apiserver.registry import deletion, metadata
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.custom.custom_schema import CustomSchema
-from sampan.apiserver.registry.scale import Scaled, make_scale
+from sampan.apiserver.registry.scale import ScaleSubresource, make_scale
 from sampan.apiserver.registry.strategy import Column, Context, FinishFunc, StatusStrategy, Strategy
 from sampan.machinery import errors
 
@@ -148,7 +148,7 @@ def status_views(resource: Resource, strategy: CustomStrategy) -> dict[str, Stra
 
 _UNSET = -(2**31)
 """Stands for the replicas of an object that does not set them."""
-_MOST = 2**31 - 1
+_MAX_REPLICAS = 2**31 - 1
 
 
 class ScalePaths:
@@ -191,12 +191,12 @@ class ScalePaths:
         ):
             if replicas is not None and replicas < 0:
                 yield FieldError.invalid(path, replicas, "should be a non-negative integer")
-            elif replicas is not None and replicas > _MOST:
-                text = f"should be less than or equal to {_MOST}"
+            elif replicas is not None and replicas > _MAX_REPLICAS:
+                text = f"should be less than or equal to {_MAX_REPLICAS}"
                 yield FieldError.invalid(path, replicas, text)
 
 
-class CustomScaled(Scaled):
+class CustomScaled(ScaleSubresource):
     """The scale subresource; the requested replicas are validated with the object."""
 
     def __init__(self, *, strategy: Strategy, paths: ScalePaths) -> None:

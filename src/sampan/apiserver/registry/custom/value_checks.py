@@ -53,11 +53,11 @@ def type_checks(source: Source, types: tuple[str, ...]) -> tuple[Part, Part]:
     is_nullable = bool(source.get("nullable")) or not types
     is_numeric = "integer" in types or "number" in types
 
-    def check_null(value: Any, path: str, out: Errors) -> None:
+    def check_null(value: Any, path: str, out: SchemaErrors) -> None:
         if not is_nullable:
             out.append(_type_error(path, named, "null"))
 
-    def check_type(value: Any, path: str, out: Errors) -> None:
+    def check_type(value: Any, path: str, out: SchemaErrors) -> None:
         actual = _TYPES[type(value)]
         if actual in types or not types or (declared_format and not is_numeric and actual in ("string", "array")):
             return
@@ -97,7 +97,7 @@ def string_checks(source: Source) -> list[Part]:
         return []
     compiled, why = _try_compile_pattern(pattern) if pattern else (None, "")
 
-    def check(value: str, path: str, out: Errors) -> None:
+    def check(value: str, path: str, out: SchemaErrors) -> None:
         if longest is not None and len(value) > longest:
             out.append(FieldError.too_long(path or NO_PATH, longest))
         elif shortest is not None and len(value) < shortest:
@@ -123,7 +123,7 @@ def format_checks(source: Source, types: tuple[str, ...]) -> list[Part]:
     if is_valid is None:
         return []
 
-    def check(value: str, path: str, out: Errors) -> None:
+    def check(value: str, path: str, out: SchemaErrors) -> None:
         if not is_valid(value):
             message = f"{path} in body must be of type {name}: {gotext.quote(value)}"
             out.append(FieldError.type_invalid(path or NO_PATH, value, message))
@@ -162,7 +162,7 @@ def _range_check(prefix: str, declared: str, name: str) -> Part:
     detail = f"with format {name}" if name else "(default format)"
     low, high = _RANGES.get(name, _INT64)
 
-    def check(value: float, path: str, out: Errors) -> None:
+    def check(value: float, path: str, out: SchemaErrors) -> None:
         if declared == "integer":
             is_valid = (isinstance(value, int) or value.is_integer()) and low <= value <= high
         else:
@@ -174,7 +174,7 @@ def _range_check(prefix: str, declared: str, name: str) -> Part:
 
 
 def _multiple_check(factor: float, source: Source) -> Part:
-    def check(value: float, path: str, out: Errors) -> None:
+    def check(value: float, path: str, out: SchemaErrors) -> None:
         if factor <= 0:
             out.append(invalid_error(path, value, f"factor MultipleOf declared for {path} must be positive: {factor}"))
             return
@@ -192,7 +192,7 @@ def _minimum_check(bound: float, source: Source) -> Part:
     is_exclusive = bool(source.get("exclusiveMinimum"))
     word = "greater than" if is_exclusive else "greater than or equal to"
 
-    def check(value: float, path: str, out: Errors) -> None:
+    def check(value: float, path: str, out: SchemaErrors) -> None:
         if value < bound or (is_exclusive and value == bound):
             out.append(invalid_error(path, value, f"should be {word} {gotext.value(_to_int_if_whole(bound))}"))
 
@@ -203,7 +203,7 @@ def _maximum_check(bound: float, source: Source) -> Part:
     is_exclusive = bool(source.get("exclusiveMaximum"))
     word = "less than" if is_exclusive else "less than or equal to"
 
-    def check(value: float, path: str, out: Errors) -> None:
+    def check(value: float, path: str, out: SchemaErrors) -> None:
         if value > bound or (is_exclusive and value == bound):
             out.append(invalid_error(path, value, f"should be {word} {gotext.value(_to_int_if_whole(bound))}"))
 
@@ -224,7 +224,7 @@ def enum_checks(source: Source) -> list[Part]:
     shown = [value if isinstance(value, str) else gotext.json_text(value) for value in allowed]
     texts = frozenset(value for value in allowed if isinstance(value, str))
 
-    def check(value: Any, path: str, out: Errors) -> None:
+    def check(value: Any, path: str, out: SchemaErrors) -> None:
         is_allowed = value in texts if isinstance(value, str) else any(_is_equal(value, other) for other in allowed)
         if not is_allowed:
             out.append(FieldError.not_supported(path or NO_PATH, value, shown))
@@ -238,7 +238,7 @@ def _is_equal(value: Any, allowed: Any) -> bool:
     return bool(value == allowed) if is_number else is_same(value, allowed)
 
 
-class Errors(list[FieldError]):
+class SchemaErrors(list[FieldError]):
     """The errors of one value, and how many alternatives of combinations may still be checked."""
 
     __slots__ = ("budget",)
@@ -259,10 +259,10 @@ class TooManyAlternatives(Exception):
     """The value has to be checked against too many schemas."""
 
 
-Check = Callable[[Any, Any, str, Errors], int]
+Check = Callable[[Any, Any, str, SchemaErrors], int]
 """Checks a value, given the value before (or `UNCORRELATED`) and its path, and adds errors. It returns how many schemas
 the value was checked against, by which the best alternative of anyOf and oneOf is chosen."""
-Part = Callable[[Any, str, Errors], None]
+Part = Callable[[Any, str, SchemaErrors], None]
 """Checks one keyword of a value."""
 
 

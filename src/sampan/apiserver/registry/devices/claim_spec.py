@@ -36,12 +36,12 @@ from sampan.apiserver.registry.validation import (
 from sampan.machinery.cel.devices import compile_selector
 from sampan.machinery.cel.errors import CelError
 
-MOST_CONFIGURATIONS = 32
-_MOST_SELECTORS, _LONGEST_PARAMETERS = 32, 10 * 1024
+MAX_CONFIGURATIONS = 32
+_MAX_SELECTORS, _MAX_PARAMETERS_BYTES = 32, 10 * 1024
 
 
 def validate_selectors(selectors: Sequence[DeviceSelector], at: str) -> FieldErrors:
-    yield from validate_slice(selectors, _MOST_SELECTORS, _validate_selector, at)
+    yield from validate_slice(selectors, _MAX_SELECTORS, _validate_selector, at)
 
 
 def _validate_selector(selector: DeviceSelector, at: str) -> FieldErrors:
@@ -76,16 +76,16 @@ def validate_raw_object(value: RawJSON, at: str) -> FieldErrors:
     raw = bytes(value)
     if raw == b"null":
         yield FieldError.required(at)
-    elif len(raw) > _LONGEST_PARAMETERS:
-        yield FieldError.too_long(at, _LONGEST_PARAMETERS)
+    elif len(raw) > _MAX_PARAMETERS_BYTES:
+        yield FieldError.too_long(at, _MAX_PARAMETERS_BYTES)
     elif not raw.startswith(b"{"):
         yield FieldError.invalid(at, "<value omitted>", "must be a valid JSON object")
 
 
-MOST_REQUESTS = 32
-_MOST_CONSTRAINTS, _MOST_ALTERNATIVES = 32, 8
+MAX_REQUESTS = 32
+_MAX_CONSTRAINTS, _MAX_ALTERNATIVES = 32, 8
 _MODES = ("All", "ExactCount")
-_ONE_OF = "exactly one of `exactly` or `firstAvailable` is required"
+_EXACTLY_ONE_ERROR = "exactly one of `exactly` or `firstAvailable` is required"
 _NO_REQUEST = "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'"
 
 
@@ -148,13 +148,13 @@ def validate_claim_spec(claim: DeviceClaim, at: str) -> FieldErrors:
         yield from validate_opaque_configuration(configuration.opaque, here)
 
     requests = claim.requests or []
-    yield from validate_set(requests, MOST_REQUESTS, _validate_request, lambda request: request.name, f"{at}.requests")
-    yield from validate_slice(claim.constraints, _MOST_CONSTRAINTS, validate_constraint, f"{at}.constraints")
-    yield from validate_slice(claim.config, MOST_CONFIGURATIONS, validate_configuration, f"{at}.config")
+    yield from validate_set(requests, MAX_REQUESTS, _validate_request, lambda request: request.name, f"{at}.requests")
+    yield from validate_slice(claim.constraints, _MAX_CONSTRAINTS, validate_constraint, f"{at}.constraints")
+    yield from validate_slice(claim.config, MAX_CONFIGURATIONS, validate_configuration, f"{at}.config")
 
 
 def _validate_request_references(references: list[str], known: RequestNames, at: str) -> FieldErrors:
-    yield from validate_set(references, MOST_REQUESTS, known.validate_reference, identity, at)
+    yield from validate_set(references, MAX_REQUESTS, known.validate_reference, identity, at)
 
 
 def _validate_match_attribute(constraint: DeviceConstraint, at: str) -> FieldErrors:
@@ -171,14 +171,14 @@ def _validate_request(request: DeviceRequest, at: str) -> FieldErrors:
     yield from validate_dns_label(request.name, f"{at}.name")
     exactly, alternatives = request.exactly, request.firstAvailable
     if exactly is None and not alternatives:
-        yield FieldError.required(at, _ONE_OF)
+        yield FieldError.required(at, _EXACTLY_ONE_ERROR)
     elif exactly is not None and alternatives:
-        yield FieldError.invalid(at, None, f"{_ONE_OF}, but multiple fields are set")
+        yield FieldError.invalid(at, None, f"{_EXACTLY_ONE_ERROR}, but multiple fields are set")
     elif exactly is not None:
         yield from _validate_exact_request(exactly, f"{at}.exactly")
     else:
         path = f"{at}.firstAvailable"
-        yield from validate_set(alternatives, _MOST_ALTERNATIVES, _validate_subrequest, lambda part: part.name, path)
+        yield from validate_set(alternatives, _MAX_ALTERNATIVES, _validate_subrequest, lambda part: part.name, path)
 
 
 def _validate_subrequest(part: DeviceSubRequest, at: str) -> FieldErrors:

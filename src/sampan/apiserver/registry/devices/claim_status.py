@@ -15,7 +15,7 @@ from msgspec import structs
 
 from sampan.api import addresses, names
 from sampan.api.field_errors import FieldError
-from sampan.api.semantics.resource_claims import MOST_CONSUMERS
+from sampan.api.semantics.resource_claims import MAX_CONSUMERS
 from sampan.api.types.resource_v1 import (
     AllocatedDeviceStatus,
     AllocationResult,
@@ -28,8 +28,8 @@ from sampan.api.types.resource_v1 import (
 )
 from sampan.apiserver.authz.authorizer import Attributes, AuthzDecision, AuthzResult, UnionAuthorizer, forbidden_error
 from sampan.apiserver.registry.devices.claim_spec import (
-    MOST_CONFIGURATIONS,
-    MOST_REQUESTS,
+    MAX_CONFIGURATIONS,
+    MAX_REQUESTS,
     RequestNames,
     validate_opaque_configuration,
     validate_raw_object,
@@ -55,10 +55,10 @@ from sampan.apiserver.registry.validation import (
 )
 from sampan.apiserver.request.call import is_service_account_on
 
-MOST_CONDITIONS = 4
-_MOST_RESULTS, _MOST_DEVICES = 32, 1 << 31
-_MOST_DEVICE_CONDITIONS, _MOST_IPS = 8, 16
-_LONGEST_INTERFACE, _LONGEST_HARDWARE = 256, 128
+MAX_BINDING_CONDITIONS = 4
+_MAX_RESULTS, _MAX_DEVICES = 32, 1 << 31
+_MAX_DEVICE_CONDITIONS, _MAX_IPS = 8, 16
+_MAX_INTERFACE_NAME_LENGTH, _MAX_HARDWARE_ADDRESS_LENGTH = 256, 128
 _SOURCES = ("FromClaim", "FromClass")
 
 DeviceId = tuple[str, str, str, str]
@@ -84,9 +84,9 @@ def validate_claim_status(claim: ResourceClaim, old: ResourceClaimStatus) -> Fie
         return _validate_allocated_device(device, allocated, at)
 
     yield from validate_set(
-        status.reservedFor, MOST_CONSUMERS, _validate_consumer_reference, lambda user: user.uid, "status.reservedFor"
+        status.reservedFor, MAX_CONSUMERS, _validate_consumer_reference, lambda user: user.uid, "status.reservedFor"
     )
-    yield from validate_set(status.devices, _MOST_DEVICES, validate_device, _device_path, "status.devices")
+    yield from validate_set(status.devices, _MAX_DEVICES, validate_device, _device_path, "status.devices")
     yield from _validate_reservation(claim, old)
     if allocation is not None and old.allocation is not None:
         yield from validate_immutable(allocation, old.allocation, "status.allocation")
@@ -133,13 +133,13 @@ def _validate_allocation(allocation: AllocationResult, known: RequestNames, at: 
     def validate_configuration(configuration: DeviceAllocationConfiguration, here: str) -> FieldErrors:
         yield from validate_one_of(configuration.source, _SOURCES, f"{here}.source")
         yield from validate_set(
-            configuration.requests, MOST_REQUESTS, known.validate_reference, identity, f"{here}.requests"
+            configuration.requests, MAX_REQUESTS, known.validate_reference, identity, f"{here}.requests"
         )
         yield from validate_opaque_configuration(configuration.opaque, here)
 
     devices = allocation.devices
-    yield from validate_slice(devices.results, _MOST_RESULTS, validate_result, f"{at}.devices.results")
-    yield from validate_slice(devices.config, 2 * MOST_CONFIGURATIONS, validate_configuration, f"{at}.devices.config")
+    yield from validate_slice(devices.results, _MAX_RESULTS, validate_result, f"{at}.devices.results")
+    yield from validate_slice(devices.config, 2 * MAX_CONFIGURATIONS, validate_configuration, f"{at}.devices.config")
     if allocation.nodeSelector is not None:
         yield from validate_node_selector(allocation.nodeSelector, f"{at}.nodeSelector")
 
@@ -147,8 +147,8 @@ def _validate_allocation(allocation: AllocationResult, known: RequestNames, at: 
 def validate_binding_conditions(conditions: list[str], failures: list[str], at: str) -> FieldErrors:
     """Yield the errors of the binding conditions of a device and of its binding failure conditions."""
     conditions_path, failures_path = f"{at}.bindingConditions", f"{at}.bindingFailureConditions"
-    yield from validate_slice(conditions, MOST_CONDITIONS, validate_qualified_name, conditions_path)
-    yield from validate_slice(failures, MOST_CONDITIONS, validate_qualified_name, failures_path)
+    yield from validate_slice(conditions, MAX_BINDING_CONDITIONS, validate_qualified_name, conditions_path)
+    yield from validate_slice(failures, MAX_BINDING_CONDITIONS, validate_qualified_name, failures_path)
     distinct_conditions: set[str] = set()
     for index, condition in enumerate(conditions):
         if condition in distinct_conditions:
@@ -179,8 +179,8 @@ def _validate_allocated_device(device: AllocatedDeviceStatus, allocated: set[Dev
     if device_id(device) not in allocated:
         yield FieldError.invalid(at, _device_path(device), "must be an allocated device in the claim")
     conditions = device.conditions or []
-    if len(conditions) > _MOST_DEVICE_CONDITIONS:
-        yield FieldError.too_many(f"{at}.conditions", len(conditions), _MOST_DEVICE_CONDITIONS)
+    if len(conditions) > _MAX_DEVICE_CONDITIONS:
+        yield FieldError.too_many(f"{at}.conditions", len(conditions), _MAX_DEVICE_CONDITIONS)
     yield from validate_conditions(conditions, f"{at}.conditions")
     if bytes(device.data):
         yield from validate_raw_object(device.data, f"{at}.data")
@@ -189,18 +189,18 @@ def _validate_allocated_device(device: AllocatedDeviceStatus, allocated: set[Dev
 
 
 def _validate_network_data(data: NetworkDeviceData, at: str) -> FieldErrors:
-    if names.size(data.interfaceName) > _LONGEST_INTERFACE:
-        yield FieldError.too_long(f"{at}.interfaceName", _LONGEST_INTERFACE)
-    if names.size(data.hardwareAddress) > _LONGEST_HARDWARE:
-        yield FieldError.too_long(f"{at}.hardwareAddress", _LONGEST_HARDWARE)
-    yield from validate_set(data.ips, _MOST_IPS, addresses.interface_address, identity, f"{at}.ips")
+    if names.size(data.interfaceName) > _MAX_INTERFACE_NAME_LENGTH:
+        yield FieldError.too_long(f"{at}.interfaceName", _MAX_INTERFACE_NAME_LENGTH)
+    if names.size(data.hardwareAddress) > _MAX_HARDWARE_ADDRESS_LENGTH:
+        yield FieldError.too_long(f"{at}.hardwareAddress", _MAX_HARDWARE_ADDRESS_LENGTH)
+    yield from validate_set(data.ips, _MAX_IPS, addresses.interface_address, identity, f"{at}.ips")
 
 
-_OF_NODE, _OF_ANY = "associated-node:", "arbitrary-node:"
+_ASSOCIATED_NODE_PREFIX, _ARBITRARY_NODE_PREFIX = "associated-node:", "arbitrary-node:"
 
 
 @dataclass(frozen=True, slots=True)
-class Need:
+class RequiredPermission:
     """A required permission: any of `attributes` is enough, and the error names the first of them."""
 
     at: str
@@ -208,12 +208,14 @@ class Need:
     attributes: Sequence[Attributes]
 
 
-async def validate_status_permissions(authorizer: UnionAuthorizer, needs: Iterator[Need]) -> list[FieldError]:
+async def validate_status_permissions(
+    authorizer: UnionAuthorizer, needs: Iterator[RequiredPermission]
+) -> list[FieldError]:
     errors = [await _refusal(authorizer, need) for need in needs]
     return [error for error in errors if error is not None]
 
 
-async def _refusal(authorizer: UnionAuthorizer, need: Need) -> FieldError | None:
+async def _refusal(authorizer: UnionAuthorizer, need: RequiredPermission) -> FieldError | None:
     missed = []
     for attributes in need.attributes:
         result = await authorizer.authorize(attributes)
@@ -227,28 +229,35 @@ def _reason(result: AuthzResult) -> str:
     return ": ".join(part for part in (result.error, result.reason) if part)
 
 
-def needs_of(request: Attributes, new: ResourceClaimStatus, old: ResourceClaimStatus) -> Iterator[Need]:
+def list_required_permissions(
+    request: Attributes, new: ResourceClaimStatus, old: ResourceClaimStatus
+) -> Iterator[RequiredPermission]:
     """Yield the permissions that the change requires. `request` holds the attributes of the request that makes it."""
     if not (is_same(new.allocation, old.allocation) and is_same(new.reservedFor, old.reservedFor)):
-        yield _binding_need(request)
+        yield _binding_permission(request)
     if new.allocation is not None:
         for driver in changed_drivers(new.devices, old.devices):
-            yield _driver_need(request, driver, node_of(new.allocation))
+            yield _driver_permission(request, driver, node_of(new.allocation))
 
 
-def _binding_need(request: Attributes) -> Need:
+def _binding_permission(request: Attributes) -> RequiredPermission:
     """Return the permission for binding, which is checked at cluster scope whatever the claim's namespace is."""
     attributes = msgspec.structs.replace(request, subresource="binding", namespace="", name="")
     why = "changing status.allocation or status.reservedFor requires"
-    return Need("status.allocation", f'{why} resource="resourceclaims/binding", verb="{request.verb}"', [attributes])
+    return RequiredPermission(
+        "status.allocation", f'{why} resource="resourceclaims/binding", verb="{request.verb}"', [attributes]
+    )
 
 
-def _driver_need(request: Attributes, driver: str, node: str) -> Need:
+def _driver_permission(request: Attributes, driver: str, node: str) -> RequiredPermission:
     is_there = not names.dns1123_subdomain(node) and is_service_account_on(request.user, node)
-    verbs = [f"{prefix}{request.verb}" for prefix in ([_OF_NODE, _OF_ANY] if is_there else [_OF_ANY])]
+    verbs = [
+        f"{prefix}{request.verb}"
+        for prefix in ([_ASSOCIATED_NODE_PREFIX, _ARBITRARY_NODE_PREFIX] if is_there else [_ARBITRARY_NODE_PREFIX])
+    ]
     requests = [msgspec.structs.replace(request, verb=verb, subresource="driver", name=driver) for verb in verbs]
     why = f'changing status.devices requires resource="resourceclaims/driver", verb="[{" ".join(verbs)}]"'
-    return Need("status.devices", why, requests)
+    return RequiredPermission("status.devices", why, requests)
 
 
 def changed_drivers(new: Sequence[AllocatedDeviceStatus], old: Sequence[AllocatedDeviceStatus]) -> list[str]:

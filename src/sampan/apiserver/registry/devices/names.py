@@ -22,7 +22,7 @@ from sampan.apiserver.registry.validation import (
 
 Item = TypeVar("Item")
 Check = Callable[[Item, str], Iterable[FieldError]]
-_SHORTEST_KEY = 16
+_MIN_SHOWN_KEY_LENGTH = 16
 
 
 def validate_slice(items: Sequence[Item], most: int, check: Check[Item], at: str) -> FieldErrors:
@@ -53,7 +53,7 @@ def validate_map(
     """Yield the errors of a map. In field paths, keys longer than `longest` are abbreviated in the middle."""
     for key in sorted(mapping):
         yield from validate_key(key, at)
-        yield from check(mapping[key], f"{at}[{_truncate_middle(key, max(longest, _SHORTEST_KEY))}]")
+        yield from check(mapping[key], f"{at}[{_truncate_middle(key, max(longest, _MIN_SHOWN_KEY_LENGTH))}]")
 
 
 def _truncate_middle(text: str, longest: int) -> str:
@@ -67,8 +67,8 @@ def identity(item: str) -> str:
     return item
 
 
-LONGEST_DOMAIN, LONGEST_ID = 63, 32
-LONGEST_KEY = LONGEST_DOMAIN + 1 + LONGEST_ID
+MAX_DOMAIN_LENGTH, MAX_IDENTIFIER_LENGTH = 63, 32
+MAX_QUALIFIED_NAME_LENGTH = MAX_DOMAIN_LENGTH + 1 + MAX_IDENTIFIER_LENGTH
 EFFECTS = ("NoExecute", "NoSchedule", "None")
 _OPERATORS = ("Equal", "Exists")
 validate_driver_name = validate_csi_driver_name
@@ -110,8 +110,8 @@ def validate_fully_qualified_name(name: str, at: str) -> FieldErrors:
 
 
 def _validate_identifier(name: str, at: str) -> FieldErrors:
-    if names.size(name) > LONGEST_ID:
-        yield FieldError.too_long(at, LONGEST_ID)
+    if names.size(name) > MAX_IDENTIFIER_LENGTH:
+        yield FieldError.too_long(at, MAX_IDENTIFIER_LENGTH)
     for text in names.c_identifier(name):
         yield FieldError.invalid(at, name, text)
 

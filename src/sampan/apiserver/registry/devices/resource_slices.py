@@ -21,7 +21,7 @@ from sampan.api.types.resource_v1 import (
 from sampan.api.values.quantity import Quantity, parse
 from sampan.apiserver.registry.devices.claim_status import validate_binding_conditions
 from sampan.apiserver.registry.devices.names import (
-    LONGEST_KEY,
+    MAX_QUALIFIED_NAME_LENGTH,
     validate_device_qualified_name,
     validate_device_taint,
     validate_driver_name,
@@ -39,7 +39,7 @@ from sampan.apiserver.registry.validation import (
     validate_required,
 )
 
-_MOST_VALUES = 10
+_MAX_VALID_VALUES = 10
 
 
 def validate_multi_allocatable_capacity(capacity: DeviceCapacity, at: str) -> FieldErrors:
@@ -76,8 +76,8 @@ def _validate_valid_values(values: list[str], default: Quantity, whole: Quantity
     for index in range(1, len(values)):
         if parse(values[index - 1]) > parse(values[index]):
             yield FieldError.invalid(f"{at}[{index}]", values[index], "values must be sorted in ascending order")
-    yield from validate_set(values, _MOST_VALUES, validate_size, lambda text: str(parse(text).value()), at)
-    if len(values) > _MOST_VALUES or all(parse(text) != default for text in values):
+    yield from validate_set(values, _MAX_VALID_VALUES, validate_size, lambda text: str(parse(text).value()), at)
+    if len(values) > _MAX_VALID_VALUES or all(parse(text) != default for text in values):
         yield FieldError.invalid(at, str(default), "default value is not valid according to the requestPolicy")
 
 
@@ -119,8 +119,8 @@ def _validate_step(value: Quantity | None, least: Quantity, step: Quantity, at: 
         yield FieldError.invalid(at, str(value), text)
 
 
-_MOST_DEVICES, _MOST_ADVANCED, _MOST_TAINTS, _MOST_COUNTER_SETS, _MOST_COUNTERS = 128, 64, 16, 8, 32
-_MOST_CONSUMPTIONS, _MOST_ATTRIBUTES, _LONGEST_VALUE = 2, 32, 64
+_MAX_DEVICES, _MAX_ADVANCED_DEVICES, _MAX_TAINTS, _MAX_COUNTER_SETS, _MAX_COUNTERS = 128, 64, 16, 8, 32
+_MAX_COUNTER_CONSUMPTIONS, _MAX_ATTRIBUTES, _MAX_ATTRIBUTE_LENGTH = 2, 32, 64
 _SCALARS = ("bool", "int", "string", "version")
 _NUMBER, _BUILD = r"(0|[1-9]\d*)", r"[0-9a-zA-Z-]+"
 _PRE = r"(0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*)"
@@ -151,11 +151,11 @@ def validate_resource_slice_spec(spec: ResourceSliceSpec, old: ResourceSliceSpec
         return _validate_device(device, before.get(device.name), bool(spec.perDeviceNodeSelection), here)
 
     is_advanced = any(device.taints or device.consumesCounters for device in spec.devices)
-    most = _MOST_ADVANCED if is_advanced else _MOST_DEVICES
+    most = _MAX_ADVANCED_DEVICES if is_advanced else _MAX_DEVICES
     yield from validate_set(spec.devices, most, validate_device, lambda device: device.name, f"{at}.devices")
     yield from validate_set(
         spec.sharedCounters,
-        _MOST_COUNTER_SETS,
+        _MAX_COUNTER_SETS,
         _validate_counter_set,
         lambda counter_set: counter_set.name,
         f"{at}.sharedCounters",
@@ -216,8 +216,8 @@ def _validate_counter_consumption(consumption: DeviceCounterConsumption, at: str
 def _validate_counters(counters: Mapping[str, Counter], at: str) -> FieldErrors:
     if not counters:
         yield FieldError.required(at)
-    elif len(counters) > _MOST_COUNTERS:
-        yield FieldError.too_many(at, len(counters), _MOST_COUNTERS)
+    elif len(counters) > _MAX_COUNTERS:
+        yield FieldError.too_many(at, len(counters), _MAX_COUNTERS)
     else:
         yield from validate_map(counters, names.LABEL_MAX, validate_dns_label, lambda counter, path: (), at)
 
@@ -225,23 +225,27 @@ def _validate_counters(counters: Mapping[str, Counter], at: str) -> FieldErrors:
 def _validate_device(device: Device, old: Device | None, has_own_place: bool, at: str) -> FieldErrors:
     yield from validate_dns_label(device.name, f"{at}.name")
     count = len(device.attributes) + len(device.capacity)
-    if count > _MOST_ATTRIBUTES:
-        text = f"the total number of attributes and capacities must not exceed {_MOST_ATTRIBUTES}"
+    if count > _MAX_ATTRIBUTES:
+        text = f"the total number of attributes and capacities must not exceed {_MAX_ATTRIBUTES}"
         yield FieldError.invalid(at, count, text)
     yield from validate_map(
-        device.attributes, LONGEST_KEY, validate_device_qualified_name, _validate_attribute, f"{at}.attributes"
+        device.attributes,
+        MAX_QUALIFIED_NAME_LENGTH,
+        validate_device_qualified_name,
+        _validate_attribute,
+        f"{at}.attributes",
     )
     validate_capacity = (
         validate_multi_allocatable_capacity if device.allowMultipleAllocations else validate_single_allocatable_capacity
     )
     yield from validate_map(
-        device.capacity, LONGEST_KEY, validate_device_qualified_name, validate_capacity, f"{at}.capacity"
+        device.capacity, MAX_QUALIFIED_NAME_LENGTH, validate_device_qualified_name, validate_capacity, f"{at}.capacity"
     )
     if old is None or old.taints != device.taints:
-        yield from validate_slice(device.taints, _MOST_TAINTS, validate_device_taint, f"{at}.taints")
+        yield from validate_slice(device.taints, _MAX_TAINTS, validate_device_taint, f"{at}.taints")
     yield from validate_set(
         device.consumesCounters,
-        _MOST_CONSUMPTIONS,
+        _MAX_COUNTER_CONSUMPTIONS,
         _validate_counter_consumption,
         lambda consumption: consumption.counterSet,
         f"{at}.consumesCounters",
@@ -275,14 +279,14 @@ def _validate_device_node_selection(device: Device, at: str) -> FieldErrors:
 
 
 def _validate_attribute(attribute: DeviceAttribute, at: str) -> FieldErrors:
-    if attribute.string is not None and names.size(attribute.string) > _LONGEST_VALUE:
-        yield FieldError.too_long(f"{at}.string", _LONGEST_VALUE)
+    if attribute.string is not None and names.size(attribute.string) > _MAX_ATTRIBUTE_LENGTH:
+        yield FieldError.too_long(f"{at}.string", _MAX_ATTRIBUTE_LENGTH)
     if attribute.version is not None:
         if not _is_version(attribute.version):
             text = "must be a string compatible with semver.org spec 2.0.0"
             yield FieldError.invalid(f"{at}.version", attribute.version, text)
-        if names.size(attribute.version) > _LONGEST_VALUE:
-            yield FieldError.too_long(f"{at}.version", _LONGEST_VALUE)
+        if names.size(attribute.version) > _MAX_ATTRIBUTE_LENGTH:
+            yield FieldError.too_long(f"{at}.version", _MAX_ATTRIBUTE_LENGTH)
     count = sum(getattr(attribute, field) is not None for field in _SCALARS)
     if count != 1:
         yield FieldError.invalid(

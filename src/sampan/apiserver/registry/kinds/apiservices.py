@@ -25,7 +25,7 @@ from sampan.apiserver.tables.columns import AGE, NAME
 
 AVAILABLE = "Available"
 _PORT = 443
-_MOST_GROUP, _MOST_VERSION = 20000, 1000
+_MAX_GROUP_PRIORITY, _MAX_VERSION_PRIORITY = 20000, 1000
 _STATUSES = ("True", "False", "Unknown")
 
 
@@ -78,7 +78,7 @@ def _validate_spec(spec: APIServiceSpec) -> FieldErrors:
         yield FieldError.required("spec.group", "only v1 may have an empty group and it better be legacy kube")
     for text in names.dns1035_label(spec.version):
         yield FieldError.invalid("spec.version", spec.version, text)
-    for field, most in (("groupPriorityMinimum", _MOST_GROUP), ("versionPriority", _MOST_VERSION)):
+    for field, most in (("groupPriorityMinimum", _MAX_GROUP_PRIORITY), ("versionPriority", _MAX_VERSION_PRIORITY)):
         priority = getattr(spec, field)
         if not 0 < priority <= most:
             yield FieldError.invalid(f"spec.{field}", priority, f"must be positive and less than {most}")

@@ -22,12 +22,12 @@ from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy, 
 from sampan.apiserver.registry.validation import FieldErrors, validate_one_of, validate_unique
 from sampan.apiserver.tables import cells
 from sampan.apiserver.tables.columns import AGE, NAME
-from sampan.machinery.apply import Except
+from sampan.machinery.apply import ExcludedFieldsFilter
 
 APPROVED, DENIED, FAILED = "Approved", "Denied", "Failed"
 _OLD_SIGNER = "kubernetes.io/legacy-unknown"
 _CONDITIONS, _CERTIFICATE = "status.conditions", "status.certificate"
-_SHORTEST_S = 600
+_MIN_EXPIRATION_S = 600
 _USAGES = (
     *("any", "cert sign", "client auth", "code signing", "content commitment", "crl sign", "data encipherment"),
     *("decipher only", "digital signature", "email protection", "encipher only", "ipsec end system", "ipsec tunnel"),
@@ -40,7 +40,7 @@ Conditions = Sequence[CertificateSigningRequestCondition]
 
 class CertificateSigningRequestStrategy(Strategy):
     validates_whole = True
-    reset_fields = Except("spec", "status")
+    reset_fields = ExcludedFieldsFilter("spec", "status")
 
     def validate_name(self, name: str, is_prefix: bool) -> list[str]:
         return names.path_segment(name, prefix=is_prefix)
@@ -66,7 +66,7 @@ class CertificateSigningRequestStrategy(Strategy):
 
 class ApprovalStrategy(StatusStrategy):
     validates_whole = True
-    reset_fields = Except("spec", "status.certificate")
+    reset_fields = ExcludedFieldsFilter("spec", "status.certificate")
 
     def prepare_for_update(self, ctx: Context, obj: CertificateSigningRequest, old: CertificateSigningRequest) -> None:
         _put_times(obj.status.conditions, old.status.conditions, ctx.now)
@@ -81,12 +81,12 @@ class ApprovalStrategy(StatusStrategy):
 
 class IssueStrategy(StatusStrategy):
     validates_whole = True
-    reset_fields = Except("spec", "status.conditions")
+    reset_fields = ExcludedFieldsFilter("spec", "status.conditions")
 
     def prepare_for_update(self, ctx: Context, obj: CertificateSigningRequest, old: CertificateSigningRequest) -> None:
         super().prepare_for_update(ctx, obj, old)
         for kind in (APPROVED, DENIED):
-            _keep(obj.status.conditions, old.status.conditions, kind)
+            _restore_conditions(obj.status.conditions, old.status.conditions, kind)
         _put_times(obj.status.conditions, old.status.conditions, ctx.now)
 
     def validate_update(
@@ -95,7 +95,7 @@ class IssueStrategy(StatusStrategy):
         return _validate_request_update(obj, old, may_issue=True)
 
 
-def _keep(conditions: list[CertificateSigningRequestCondition], old: Conditions, kind: str) -> None:
+def _restore_conditions(conditions: list[CertificateSigningRequestCondition], old: Conditions, kind: str) -> None:
     """Restore the conditions of the type `kind` from the old object, if the number of these conditions is unchanged."""
     places = [index for index, condition in enumerate(conditions) if condition.type == kind]
     before = _select_conditions(old, kind)
@@ -136,7 +136,7 @@ def _validate_spec(spec: CertificateSigningRequestSpec, old: CertificateSigningR
         yield FieldError.invalid("spec.signerName", spec.signerName, text)
     else:
         yield from validate_signer_name(spec.signerName, "spec.signerName")
-    if spec.expirationSeconds is not None and spec.expirationSeconds < _SHORTEST_S:
+    if spec.expirationSeconds is not None and spec.expirationSeconds < _MIN_EXPIRATION_S:
         text = "may not specify a duration less than 600 seconds (10 minutes)"
         yield FieldError.invalid("spec.expirationSeconds", spec.expirationSeconds, text)
 

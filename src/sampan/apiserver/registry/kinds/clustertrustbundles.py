@@ -13,7 +13,7 @@ from sampan.apiserver.registry.strategy import Column, Context, Strategy
 from sampan.apiserver.registry.validation import FieldErrors, validate_immutable
 from sampan.apiserver.tables.columns import NAME
 
-_LARGEST = 1 << 20
+_MAX_BUNDLE_BYTES = 1 << 20
 _BUNDLE = "spec.trustBundle"
 
 
@@ -63,8 +63,8 @@ def find_bundle_name_errors(name: str, signer: str, *, is_prefix: bool = False) 
 
 def _validate_trust_bundle(bundle: str) -> Iterator[FieldError]:
     pem = bundle.encode("utf-8", "surrogatepass")
-    if len(pem) > _LARGEST:
-        yield FieldError.too_long(_BUNDLE, _LARGEST)
+    if len(pem) > _MAX_BUNDLE_BYTES:
+        yield FieldError.too_long(_BUNDLE, _MAX_BUNDLE_BYTES)
         return
     yield from (FieldError.invalid(_BUNDLE, "<value omitted>", text) for text in find_trust_anchor_errors(pem))
 

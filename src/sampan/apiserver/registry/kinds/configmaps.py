@@ -9,7 +9,7 @@ from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.strategy import Column, Context, Strategy
 from sampan.apiserver.tables.columns import AGE, NAME
 
-LARGEST = 1024 * 1024
+MAX_DATA_BYTES = 1024 * 1024
 """The maximum size in bytes of the data of a ConfigMap or Secret."""
 FROZEN = "field is immutable when `immutable` is set"
 
@@ -47,8 +47,8 @@ def _validate_config_map(config: ConfigMap) -> Iterator[FieldError]:
         if key in config.binaryData:
             yield FieldError.invalid(f"data[{key}]", key, "duplicate of key present in binaryData")
     yield from validate_data_keys(sorted(config.binaryData), "binaryData")
-    if sum(map(names.size, config.data.values())) + sum(map(len, config.binaryData.values())) > LARGEST:
-        yield FieldError.too_long("[]", LARGEST)
+    if sum(map(names.size, config.data.values())) + sum(map(len, config.binaryData.values())) > MAX_DATA_BYTES:
+        yield FieldError.too_long("[]", MAX_DATA_BYTES)
 
 
 BEHAVIOUR = ResourceBehaviour(strategy=ConfigMapStrategy())

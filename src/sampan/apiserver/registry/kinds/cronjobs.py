@@ -18,9 +18,9 @@ from sampan.apiserver.tables import cells
 from sampan.apiserver.tables.columns import AGE, NAME
 
 _POLICIES = ("Allow", "Forbid", "Replace")
-_NAME_MOST = 52
+_MAX_NAME_LENGTH = 52
 """The maximum length of a name; the names of the jobs are 11 characters longer."""
-_KEPT, _KEPT_FAILED = 3, 1
+_DEFAULT_SUCCESSFUL_HISTORY, _DEFAULT_FAILED_HISTORY = 3, 1
 _ZONE_WARNING = (
     "cannot use TZ or CRON_TZ in spec.spec.schedule, use timeZone instead, see "
     "https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/ for more details"
@@ -40,14 +40,14 @@ class CronJobStrategy(TemplateStrategy):
         if spec.suspend is None:
             spec.suspend = False
         if spec.successfulJobsHistoryLimit is None:
-            spec.successfulJobsHistoryLimit = _KEPT
+            spec.successfulJobsHistoryLimit = _DEFAULT_SUCCESSFUL_HISTORY
         if spec.failedJobsHistoryLimit is None:
-            spec.failedJobsHistoryLimit = _KEPT_FAILED
+            spec.failedJobsHistoryLimit = _DEFAULT_FAILED_HISTORY
 
     def validate_create(self, ctx: Context, obj: CronJob) -> Iterable[FieldError]:
         yield from _validate_spec(obj.spec, None, NEW_TEMPLATE)
-        if names.size(obj.metadata.name) > _NAME_MOST:
-            yield FieldError.invalid("metadata.name", obj.metadata.name, names.too_long_message(_NAME_MOST))
+        if names.size(obj.metadata.name) > _MAX_NAME_LENGTH:
+            yield FieldError.invalid("metadata.name", obj.metadata.name, names.too_long_message(_MAX_NAME_LENGTH))
 
     def validate_update(self, ctx: Context, obj: CronJob, old: CronJob) -> Iterable[FieldError]:
         return _validate_spec(obj.spec, old.spec, update_options(self.template_of(old)))

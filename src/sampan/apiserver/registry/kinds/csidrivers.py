@@ -19,8 +19,8 @@ _DEFAULTS = {
     "seLinuxMount": False,
 }
 _POLICIES, _MODES = ("File", "None", "ReadWriteOnceWithFSType"), ("Persistent", "Ephemeral")
-_SHORTEST_S, _LONGEST_S, _LEAST_PERIOD_S = 600, 1 << 32, 10
-_TOKENS_IN_ATTRIBUTES = (
+_MIN_EXPIRATION_S, _MAX_EXPIRATION_S, _MIN_UPDATE_PERIOD_S = 600, 1 << 32, 10
+_TOKENS_IN_ATTRIBUTES_WARNING = (
     "spec.serviceAccountTokenInSecrets is unset; if supported by this CSI driver, set to true to prevent possible "
     "logging of tokens in volume attributes"
 )
@@ -49,8 +49,8 @@ class CSIDriverStrategy(Strategy):
         for mode in spec.volumeLifecycleModes:
             yield from validate_optional_one_of(mode, _MODES, "spec.volumeLifecycleModes")
         period_s = spec.nodeAllocatableUpdatePeriodSeconds
-        if period_s is not None and period_s < _LEAST_PERIOD_S:
-            text = f"must be greater than or equal to {_LEAST_PERIOD_S} seconds"
+        if period_s is not None and period_s < _MIN_UPDATE_PERIOD_S:
+            text = f"must be greater than or equal to {_MIN_UPDATE_PERIOD_S} seconds"
             yield FieldError.invalid("spec.nodeAllocatableUpdatePeriodSeconds", period_s, text)
         if spec.serviceAccountTokenInSecrets is not None and not spec.tokenRequests:
             text = "serviceAccountTokenInSecrets is set but no tokenRequests are specified"
@@ -70,7 +70,7 @@ class CSIDriverStrategy(Strategy):
         requests = obj.spec.tokenRequests
         is_new = old is None or requests != old.spec.tokenRequests
         if requests and is_new and obj.spec.serviceAccountTokenInSecrets is None:
-            yield _TOKENS_IN_ATTRIBUTES
+            yield _TOKENS_IN_ATTRIBUTES_WARNING
 
 
 def _validate_token(requests: Sequence[TokenRequest], at: str) -> FieldErrors:
@@ -82,10 +82,10 @@ def _validate_token(requests: Sequence[TokenRequest], at: str) -> FieldErrors:
             continue
         audiences.add(request.audience)
         life_s = request.expirationSeconds
-        if life_s is not None and life_s < _SHORTEST_S:
+        if life_s is not None and life_s < _MIN_EXPIRATION_S:
             text = "may not specify a duration less than 10 minutes"
             yield FieldError.invalid(f"{path}.expirationSeconds", life_s, text)
-        if life_s is not None and life_s > _LONGEST_S:
+        if life_s is not None and life_s > _MAX_EXPIRATION_S:
             text = "may not specify a duration larger than 2^32 seconds"
             yield FieldError.invalid(f"{path}.expirationSeconds", life_s, text)
 

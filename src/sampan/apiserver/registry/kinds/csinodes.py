@@ -20,8 +20,8 @@ from sampan.apiserver.registry.validation import (
 )
 from sampan.apiserver.tables.columns import AGE, NAME
 
-_AT = "spec.drivers"
-_LONGEST_ID = 256
+_DRIVERS_PATH = "spec.drivers"
+_MAX_NODE_ID_LENGTH = 256
 
 
 class CSINodeStrategy(Strategy):
@@ -54,18 +54,18 @@ class CSINodeStrategy(Strategy):
             for driver in obj.spec.drivers or ():
                 if driver.name == before.name:
                     yield from validate_immutable(
-                        replace(driver, allocatable=None), replace(before, allocatable=None), _AT
+                        replace(driver, allocatable=None), replace(before, allocatable=None), _DRIVERS_PATH
                     )
 
 
 def _validate_driver(drivers: Sequence[CSINodeDriver]) -> FieldErrors:
     driver_names: set[str] = set()
     for index, driver in enumerate(drivers):
-        at, keys = f"{_AT}[{index}]", set[str]()
+        at, keys = f"{_DRIVERS_PATH}[{index}]", set[str]()
         yield from validate_csi_driver_name(driver.name, f"{at}.name")
         yield from validate_required(driver.nodeID, f"{at}.nodeID")
-        if names.size(driver.nodeID) > _LONGEST_ID:
-            yield FieldError.invalid(f"{at}.nodeID", driver.nodeID, f"must be {_LONGEST_ID} characters or less")
+        if names.size(driver.nodeID) > _MAX_NODE_ID_LENGTH:
+            yield FieldError.invalid(f"{at}.nodeID", driver.nodeID, f"must be {_MAX_NODE_ID_LENGTH} characters or less")
         if driver.allocatable is not None and driver.allocatable.count is not None:
             yield from validate_non_negative(driver.allocatable.count, f"{at}.allocatable.count")
         yield from validate_unique(driver.name, driver_names, f"{at}.name")

@@ -32,7 +32,7 @@ from sampan.apiserver.registry.crd.versions import (
 from sampan.apiserver.registry.strategy import Context, StatusStrategy, Strategy
 from sampan.apiserver.registry.validation import FieldErrors, validate_immutable, validate_one_of
 from sampan.apiserver.tables.columns import CREATED_AT, NAME
-from sampan.machinery.apply import Except
+from sampan.machinery.apply import ExcludedFieldsFilter
 
 ESTABLISHED = "Established"
 CLEANUP_FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
@@ -123,7 +123,7 @@ class CustomResourceDefinitionStrategy(Strategy):
 
 
 class CustomResourceDefinitionStatusStrategy(StatusStrategy):
-    reset_fields = Except("metadata", "spec")
+    reset_fields = ExcludedFieldsFilter("metadata", "spec")
     """kube-apiserver declares that this path resets the metadata, so that no manager owns it through this path, but the
     path does write the metadata: its call of ResetObjectMetaForStatus passes the new metadata twice."""
 

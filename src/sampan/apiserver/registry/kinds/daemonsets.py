@@ -16,9 +16,9 @@ from sampan.apiserver.registry.workloads import (
     SELECTOR,
     TemplateStrategy,
     container_columns,
-    count,
     is_zero,
-    number_annotation,
+    make_count_column,
+    normalize_number_annotation,
     parse_selector,
     update_options,
     validate_at_most_100_percent,
@@ -44,11 +44,11 @@ class DaemonSetStrategy(TemplateStrategy):
     warns_of_names = False
     columns = (
         NAME,
-        count("Desired", "desiredNumberScheduled"),
-        count("Current", "currentNumberScheduled"),
-        count("Ready", "numberReady"),
-        count("Up-to-date", "updatedNumberScheduled"),
-        count("Available", "numberAvailable"),
+        make_count_column("Desired", "desiredNumberScheduled"),
+        make_count_column("Current", "currentNumberScheduled"),
+        make_count_column("Ready", "numberReady"),
+        make_count_column("Up-to-date", "updatedNumberScheduled"),
+        make_count_column("Available", "numberAvailable"),
         Column(
             "Node Selector",
             lambda daemon_set, now: cells.pairs(daemon_set.spec.template.spec.nodeSelector),
@@ -65,7 +65,7 @@ class DaemonSetStrategy(TemplateStrategy):
         _default_update(spec.updateStrategy)
         if spec.revisionHistoryLimit is None:
             spec.revisionHistoryLimit = _HISTORY
-        number_annotation(obj, _TEMPLATE_GENERATION)
+        normalize_number_annotation(obj, _TEMPLATE_GENERATION)
 
     def prepare_for_create(self, ctx: Context, obj: DaemonSet) -> None:
         super().prepare_for_create(ctx, obj)
@@ -138,7 +138,7 @@ def _validate_spec(spec: DaemonSetSpec, options: PodValidationOptions, old: Daem
 
 def _validate_update_strategy(strategy: DaemonSetUpdateStrategy, at: str) -> FieldErrors:
     if strategy.type not in (_ROLLING, _ON_DELETE):
-        yield FieldError.not_supported(at, encode_error_value(_internal(strategy)), (_ROLLING, _ON_DELETE))
+        yield FieldError.not_supported(at, encode_error_value(_to_internal_strategy(strategy)), (_ROLLING, _ON_DELETE))
     elif strategy.type == _ROLLING and strategy.rollingUpdate is not None:
         yield from _validate_rolling_update(strategy.rollingUpdate, f"{at}.rollingUpdate")
 
@@ -162,7 +162,7 @@ def _amounts(update: RollingUpdateDaemonSet) -> tuple[int | str, int | str]:
     return 0 if missing is None else missing, 0 if more is None else more
 
 
-def _internal(strategy: DaemonSetUpdateStrategy) -> DaemonSetUpdateStrategy:
+def _to_internal_strategy(strategy: DaemonSetUpdateStrategy) -> DaemonSetUpdateStrategy:
     """Return the strategy with zeros for unset numbers, as kube-apiserver prints it."""
     update = strategy.rollingUpdate
     if update is None:

@@ -11,14 +11,14 @@ from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.kinds.replicasets import validate_selector_and_template
 from sampan.apiserver.registry.podspec.defaults import default_template
 from sampan.apiserver.registry.podspec.validation_options import NEW_TEMPLATE, PodValidationOptions
-from sampan.apiserver.registry.scale import Scaled
+from sampan.apiserver.registry.scale import ScaleSubresource
 from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy
 from sampan.apiserver.registry.validation import FieldErrors, validate_non_negative
 from sampan.apiserver.registry.workloads import (
     TemplateStrategy,
     container_columns,
     is_zero,
-    number_annotation,
+    normalize_number_annotation,
     parse_selector,
     selector_expression,
     update_options,
@@ -31,10 +31,10 @@ from sampan.apiserver.registry.workloads import (
     validate_non_negative_counts,
 )
 from sampan.apiserver.tables.columns import AGE, NAME
-from sampan.machinery.apply import Except
+from sampan.machinery.apply import ExcludedFieldsFilter
 
 _ROLLING, _RECREATE = "RollingUpdate", "Recreate"
-_HISTORY, _DEADLINE_S, _SHARE = 10, 600, "25%"
+_DEFAULT_HISTORY_LIMIT, _DEFAULT_PROGRESS_DEADLINE_S, _DEFAULT_ROLLING_SHARE = 10, 600, "25%"
 _ROLLBACK = "deprecated.deployment.rollback.to"
 """The annotation that requests a rollback, once a field of extensions/v1beta1."""
 
@@ -66,10 +66,10 @@ class DeploymentStrategy(TemplateStrategy):
         if spec.strategy.type == _ROLLING:
             _default_update(spec.strategy)
         if spec.revisionHistoryLimit is None:
-            spec.revisionHistoryLimit = _HISTORY
+            spec.revisionHistoryLimit = _DEFAULT_HISTORY_LIMIT
         if spec.progressDeadlineSeconds is None:
-            spec.progressDeadlineSeconds = _DEADLINE_S
-        number_annotation(obj, _ROLLBACK)
+            spec.progressDeadlineSeconds = _DEFAULT_PROGRESS_DEADLINE_S
+        normalize_number_annotation(obj, _ROLLBACK)
 
     def spec_of(self, obj: Deployment) -> Any:
         """Return the spec and the annotations, which are copied to the replica sets."""
@@ -84,7 +84,7 @@ class DeploymentStrategy(TemplateStrategy):
 
 
 class DeploymentStatusStrategy(StatusStrategy):
-    reset_fields = Except("spec", "metadata.labels")
+    reset_fields = ExcludedFieldsFilter("spec", "metadata.labels")
 
     def prepare_for_update(self, ctx: Context, obj: Deployment, old: Deployment) -> None:
         obj.spec = old.spec
@@ -102,9 +102,9 @@ class DeploymentStatusStrategy(StatusStrategy):
 def _default_update(strategy: apps_v1.DeploymentStrategy) -> None:
     update = strategy.rollingUpdate = strategy.rollingUpdate or RollingUpdateDeployment()
     if update.maxUnavailable is None:
-        update.maxUnavailable = _SHARE
+        update.maxUnavailable = _DEFAULT_ROLLING_SHARE
     if update.maxSurge is None:
-        update.maxSurge = _SHARE
+        update.maxSurge = _DEFAULT_ROLLING_SHARE
 
 
 def _validate_deployment(obj: Deployment, options: PodValidationOptions) -> FieldErrors:
@@ -128,7 +128,7 @@ def _validate_strategy(strategy: apps_v1.DeploymentStrategy, at: str) -> FieldEr
             text = f"may not be specified when strategy `type` is '{_RECREATE}'"
             yield FieldError.forbidden(f"{at}.rollingUpdate", text)
     elif strategy.type != _ROLLING:
-        yield FieldError.not_supported(at, encode_error_value(_internal(strategy)), (_RECREATE, _ROLLING))
+        yield FieldError.not_supported(at, encode_error_value(_to_internal_strategy(strategy)), (_RECREATE, _ROLLING))
     elif update is not None:
         yield from _validate_rolling_update(update, f"{at}.rollingUpdate")
 
@@ -147,7 +147,7 @@ def _amounts(update: RollingUpdateDeployment) -> tuple[int | str, int | str]:
     return 0 if missing is None else missing, 0 if more is None else more
 
 
-def _internal(strategy: apps_v1.DeploymentStrategy) -> apps_v1.DeploymentStrategy:
+def _to_internal_strategy(strategy: apps_v1.DeploymentStrategy) -> apps_v1.DeploymentStrategy:
     """Return the strategy with zeros for unset numbers, as kube-apiserver prints it."""
     update = strategy.rollingUpdate
     if update is None:
@@ -163,7 +163,9 @@ def _selector(deployment: Deployment) -> str:
 
 
 _strategy = DeploymentStrategy()
-_scaled = Scaled(strategy=_strategy, selector=lambda deployment: selector_expression(deployment.spec.selector))
+_scaled = ScaleSubresource(
+    strategy=_strategy, selector=lambda deployment: selector_expression(deployment.spec.selector)
+)
 BEHAVIOUR = ResourceBehaviour(
     strategy=_strategy, views={"status": DeploymentStatusStrategy(_strategy)}, handlers={"scale": _scaled.serve}
 )

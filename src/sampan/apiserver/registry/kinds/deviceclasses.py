@@ -7,7 +7,7 @@ from sampan.api.names import is_extended_resource
 from sampan.api.types.resource_v1 import DeviceClass, DeviceClassConfiguration
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.devices.claim_spec import (
-    MOST_CONFIGURATIONS,
+    MAX_CONFIGURATIONS,
     default_configurations,
     validate_opaque_configuration,
     validate_selectors,
@@ -31,7 +31,7 @@ class DeviceClassStrategy(Strategy):
     def validate_create(self, ctx: Context, obj: DeviceClass) -> Iterable[FieldError]:
         spec = obj.spec
         yield from validate_selectors(spec.selectors, "spec.selectors")
-        yield from validate_slice(spec.config, MOST_CONFIGURATIONS, _validate_configuration, "spec.config")
+        yield from validate_slice(spec.config, MAX_CONFIGURATIONS, _validate_configuration, "spec.config")
         name = spec.extendedResourceName
         if name is not None and not is_extended_resource(name):
             text = "must be a valid extended resource name"

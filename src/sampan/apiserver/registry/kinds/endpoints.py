@@ -20,7 +20,7 @@ from sampan.apiserver.tables import cells
 from sampan.apiserver.tables.columns import AGE, NAME
 
 _PROTOCOLS = ("SCTP", "TCP", "UDP")
-_MANAGED_BY = ("endpoints.kubernetes.io/managed-by", "endpoint-controller")
+_MANAGED_BY_LABEL = ("endpoints.kubernetes.io/managed-by", "endpoint-controller")
 _SHOWN = 3
 
 
@@ -41,7 +41,7 @@ class EndpointsStrategy(Strategy):
         return list(_validate_subsets(obj.subsets)) if obj.subsets != old.subsets else ()
 
     def warnings(self, ctx: Context, obj: Endpoints, old: Endpoints | None) -> Iterable[str]:
-        key, controller = _MANAGED_BY
+        key, controller = _MANAGED_BY_LABEL
         if obj.metadata.labels.get(key) == controller:
             return
         for index, subset in enumerate(obj.subsets):

@@ -23,8 +23,8 @@ from sampan.apiserver.tables import cells
 from sampan.apiserver.tables.columns import AGE, NAME
 
 _TYPES, _PROTOCOLS = ("FQDN", "IPv4", "IPv6"), ("SCTP", "TCP", "UDP")
-_MOST_ENDPOINTS, _MOST_ADDRESSES, _MOST_PORTS, _MOST_HINTS = 1000, 100, 20000, 8
-_MANAGED_BY = "endpointslice.kubernetes.io/managed-by"
+_MAX_ENDPOINTS, _MAX_ADDRESSES, _MAX_PORTS, _MAX_HINTS = 1000, 100, 20000, 8
+_MANAGED_BY_LABEL = "endpointslice.kubernetes.io/managed-by"
 _CONTROLLERS = ("endpointslice-controller.k8s.io", "endpointslicemirroring-controller.k8s.io")
 _SHOWN = 3
 
@@ -68,7 +68,7 @@ class EndpointSliceStrategy(Strategy):
     def warnings(self, ctx: Context, obj: EndpointSlice, old: EndpointSlice | None) -> Iterable[str]:
         if obj.addressType == "FQDN" and old is None:
             yield "spec.addressType: FQDN endpoints are deprecated"
-        if obj.metadata.labels.get(_MANAGED_BY) in _CONTROLLERS:
+        if obj.metadata.labels.get(_MANAGED_BY_LABEL) in _CONTROLLERS:
             return
         for index, endpoint in enumerate(obj.endpoints or ()):
             for address_index, address in enumerate(endpoint.addresses or ()):
@@ -84,8 +84,8 @@ def _validate_address_type_and_ports(endpoint_slice: EndpointSlice) -> FieldErro
 
 
 def _validate_port(ports: Sequence[EndpointPort]) -> FieldErrors:
-    if len(ports) > _MOST_PORTS:
-        yield FieldError.too_many("ports", len(ports), _MOST_PORTS)
+    if len(ports) > _MAX_PORTS:
+        yield FieldError.too_many("ports", len(ports), _MAX_PORTS)
         return
     port_names: set[str] = set()
     for index, port in enumerate(ports):
@@ -99,8 +99,8 @@ def _validate_port(ports: Sequence[EndpointPort]) -> FieldErrors:
 
 
 def _validate_endpoint(endpoints: Sequence[Endpoint], kind: str) -> FieldErrors:
-    if len(endpoints) > _MOST_ENDPOINTS:
-        yield FieldError.too_many("endpoints", len(endpoints), _MOST_ENDPOINTS)
+    if len(endpoints) > _MAX_ENDPOINTS:
+        yield FieldError.too_many("endpoints", len(endpoints), _MAX_ENDPOINTS)
         return
     for index, endpoint in enumerate(endpoints):
         at = f"endpoints[{index}]"
@@ -116,8 +116,8 @@ def _validate_endpoint(endpoints: Sequence[Endpoint], kind: str) -> FieldErrors:
 def _validate_address(addresses_of_endpoint: Sequence[str], kind: str, at: str) -> FieldErrors:
     if not addresses_of_endpoint:
         yield FieldError.required(at, "must contain at least 1 address")
-    elif len(addresses_of_endpoint) > _MOST_ADDRESSES:
-        yield FieldError.too_many(at, len(addresses_of_endpoint), _MOST_ADDRESSES)
+    elif len(addresses_of_endpoint) > _MAX_ADDRESSES:
+        yield FieldError.too_many(at, len(addresses_of_endpoint), _MAX_ADDRESSES)
     for index, text in enumerate(addresses_of_endpoint):
         path = f"{at}[{index}]"
         if kind == "FQDN":
@@ -137,15 +137,15 @@ def _validate_ip(text: str, kind: str, at: str, here: str) -> FieldErrors:
 
 
 def _validate_hint(hints: EndpointHints, at: str) -> FieldErrors:
-    if len(hints.forZones) > _MOST_HINTS:
-        yield FieldError.too_many(f"{at}.forZones", len(hints.forZones), _MOST_HINTS)
+    if len(hints.forZones) > _MAX_HINTS:
+        yield FieldError.too_many(f"{at}.forZones", len(hints.forZones), _MAX_HINTS)
         return
     targets: set[str] = set()
     for index, zone in enumerate(hints.forZones):
         yield from validate_unique(zone.name, targets, f"{at}.forZones[{index}].name")
         yield from validate_label_value(zone.name, f"{at}.forZones[{index}].name")
-    if len(hints.forNodes) > _MOST_HINTS:
-        yield FieldError.too_many(f"{at}.forNodes", len(hints.forNodes), _MOST_HINTS)
+    if len(hints.forNodes) > _MAX_HINTS:
+        yield FieldError.too_many(f"{at}.forNodes", len(hints.forNodes), _MAX_HINTS)
         return
     targets = set()
     for index, node in enumerate(hints.forNodes):

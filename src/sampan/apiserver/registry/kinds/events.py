@@ -15,7 +15,7 @@ from sampan.apiserver.registry.strategy import Column, Context, Strategy
 from sampan.apiserver.registry.validation import validate_qualified_name
 from sampan.apiserver.tables import cells
 
-_LONGEST, _LONGEST_MESSAGE = 128, 1024
+_MAX_FIELD_LENGTH, _MAX_MESSAGE_LENGTH = 128, 1024
 _NOT_MATCHING = "does not match event.namespace"
 
 
@@ -60,10 +60,10 @@ def _validate_new_event(event: Event, reporter: str) -> Iterator[FieldError]:
         value = getattr(event, field)
         if not value:
             yield FieldError.required(field)
-        if names.size(value) > _LONGEST:
-            yield FieldError.invalid(field, "", f"can have at most {_LONGEST} characters")
-    if names.size(event.message) > _LONGEST_MESSAGE:
-        yield FieldError.invalid("message", "", f"can have at most {_LONGEST_MESSAGE} characters")
+        if names.size(value) > _MAX_FIELD_LENGTH:
+            yield FieldError.invalid(field, "", f"can have at most {_MAX_FIELD_LENGTH} characters")
+    if names.size(event.message) > _MAX_MESSAGE_LENGTH:
+        yield FieldError.invalid("message", "", f"can have at most {_MAX_MESSAGE_LENGTH} characters")
 
 
 # -- table columns -----------------------------------------------------------------------------------------------------

@@ -31,7 +31,7 @@ from sampan.apiserver.registry.validation import (
 from sampan.apiserver.tables import cells
 from sampan.apiserver.tables.columns import AGE, NAME
 
-_AT = "status.conditions"
+_CONDITIONS_PATH = "status.conditions"
 
 
 class FlowStatusStrategy(StatusStrategy):
@@ -44,8 +44,8 @@ class FlowStatusStrategy(StatusStrategy):
 def validate_conditions(conditions: Sequence[FlowSchemaCondition | PriorityLevelConfigurationCondition]) -> FieldErrors:
     types: set[str] = set()
     for index, condition in enumerate(conditions):
-        yield from validate_unique(condition.type, types, f"{_AT}[{index}].type")
-        yield from validate_required(condition.type, f"{_AT}[{index}].type")
+        yield from validate_unique(condition.type, types, f"{_CONDITIONS_PATH}[{index}].type")
+        yield from validate_required(condition.type, f"{_CONDITIONS_PATH}[{index}].type")
 
 
 _PRECEDENCE, _DEFAULT_PRECEDENCE, _LAST = "spec.matchingPrecedence", 1000, 10000

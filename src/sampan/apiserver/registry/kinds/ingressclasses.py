@@ -18,7 +18,7 @@ from sampan.apiserver.tables.columns import AGE, NAME
 
 _IS_DEFAULT = "ingressclass.kubernetes.io/is-default-class"
 _CONTROLLER, _PARAMETERS = "spec.controller", "spec.parameters"
-_LONGEST = 250
+_MAX_CONTROLLER_LENGTH = 250
 _SCOPES = ("Cluster", "Namespace")
 
 
@@ -31,8 +31,8 @@ class IngressClassStrategy(Strategy):
             obj.spec.parameters.scope = "Cluster"
 
     def validate_create(self, ctx: Context, obj: IngressClass) -> Iterable[FieldError]:
-        if names.size(obj.spec.controller) > _LONGEST:
-            yield FieldError.too_long(_CONTROLLER, _LONGEST)
+        if names.size(obj.spec.controller) > _MAX_CONTROLLER_LENGTH:
+            yield FieldError.too_long(_CONTROLLER, _MAX_CONTROLLER_LENGTH)
         yield from names.domain_prefixed_path(obj.spec.controller, _CONTROLLER)
         if obj.spec.parameters is not None:
             yield from _validate_parameter(obj.spec.parameters)

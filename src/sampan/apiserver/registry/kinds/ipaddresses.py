@@ -12,7 +12,7 @@ from sampan.apiserver.registry.validation import FieldErrors, validate_dns_subdo
 from sampan.apiserver.tables import cells
 from sampan.apiserver.tables.columns import AGE, NAME
 
-_AT = "spec.parentRef"
+_PARENT_PATH = "spec.parentRef"
 
 
 class IPAddressStrategy(Strategy):
@@ -27,21 +27,21 @@ class IPAddressStrategy(Strategy):
     def validate_update(self, ctx: Context, obj: IPAddress, old: IPAddress) -> Iterable[FieldError]:
         yield from _validate_parent(obj.spec.parentRef)
         if obj.spec.parentRef != old.spec.parentRef:
-            yield FieldError.invalid(_AT, encode_error_value(obj.spec.parentRef), "field is immutable")
+            yield FieldError.invalid(_PARENT_PATH, encode_error_value(obj.spec.parentRef), "field is immutable")
 
 
 def _validate_parent(parent: ParentReference | None) -> FieldErrors:
     if parent is None:
-        yield FieldError.required(_AT)
+        yield FieldError.required(_PARENT_PATH)
         return
     if parent.group:
-        yield from validate_dns_subdomain(parent.group, f"{_AT}.group")
+        yield from validate_dns_subdomain(parent.group, f"{_PARENT_PATH}.group")
     for field in ("resource", "name", "namespace"):
         value = getattr(parent, field)
         if not value and field != "namespace":
-            yield FieldError.required(f"{_AT}.{field}")
+            yield FieldError.required(f"{_PARENT_PATH}.{field}")
         for text in names.path_segment(value) if value else ():
-            yield FieldError.invalid(f"{_AT}.{field}", value, text)
+            yield FieldError.invalid(f"{_PARENT_PATH}.{field}", value, text)
 
 
 def _parent(ip_address: IPAddress, now: float) -> str:

@@ -15,7 +15,7 @@ from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy, Strategy
 from sampan.apiserver.registry.validation import validate_qualified_name
 from sampan.apiserver.tables.columns import AGE, NAME
-from sampan.machinery.apply import Except
+from sampan.machinery.apply import ExcludedFieldsFilter
 
 ACTIVE, TERMINATING = "Active", "Terminating"
 _FINALIZER = "kubernetes"
@@ -78,7 +78,7 @@ class NamespaceStatusStrategy(StatusStrategy):
 
 
 class FinalizeStrategy(StatusStrategy):
-    reset_fields = Except("status")
+    reset_fields = ExcludedFieldsFilter("status")
 
     def prepare_for_update(self, ctx: Context, obj: Namespace, old: Namespace) -> None:
         obj.status = old.status

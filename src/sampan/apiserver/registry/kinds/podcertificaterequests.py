@@ -5,10 +5,10 @@ the metadata too.
 """
 
 from sampan.apiserver.registry.behaviour import GenericStrategy, status_behaviour
-from sampan.machinery.apply import Everything, Except
+from sampan.machinery.apply import AllFieldsFilter, ExcludedFieldsFilter
 
 BEHAVIOUR = status_behaviour(
-    GenericStrategy(has_status=True, allow_unconditional_update=False, reset_fields=Everything()),
+    GenericStrategy(has_status=True, allow_unconditional_update=False, reset_fields=AllFieldsFilter()),
     keeps_metadata=True,
-    reset_fields=Except("spec"),
+    reset_fields=ExcludedFieldsFilter("spec"),
 )

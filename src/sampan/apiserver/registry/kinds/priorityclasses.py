@@ -9,7 +9,7 @@ from sampan.apiserver.registry.strategy import Column, Context, Strategy
 from sampan.apiserver.tables.columns import AGE, NAME
 from sampan.machinery.errors import forbidden
 
-HIGHEST_OF_USERS = 1_000_000_000
+MAX_USER_PRIORITY = 1_000_000_000
 SYSTEM = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 _POLICIES = ("PreemptLowerPriority", "Never")
 
@@ -44,8 +44,8 @@ class PriorityClassStrategy(Strategy):
             if why := _unknown_to_the_system(obj):
                 text = "priority class names with 'system-' prefix are reserved for system use only"
                 yield FieldError.forbidden("metadata.name", f"{text}. error: {why}")
-        elif obj.value > HIGHEST_OF_USERS:
-            text = f"maximum allowed value of a user defined priority is {HIGHEST_OF_USERS}"
+        elif obj.value > MAX_USER_PRIORITY:
+            text = f"maximum allowed value of a user defined priority is {MAX_USER_PRIORITY}"
             yield FieldError.forbidden("value", text)
         policy = obj.preemptionPolicy
         if policy == "":

@@ -28,7 +28,7 @@ from sampan.apiserver.tables.columns import AGE, NAME
 _EXEMPT, _CATCH_ALL = "exempt", "catch-all"
 _TYPES, _RESPONSES = ("Exempt", "Limited"), ("Queue", "Reject")
 _SHARES, _HAND, _QUEUES, _QUEUE_LENGTH = 30, 8, 64, 50
-_MOST_QUEUES, _MOST_BITS = 10_000_000, 60
+_MAX_QUEUES, _MAX_HASH_BITS = 10_000_000, 60
 _OLD_ANNOTATION = "flowcontrol.k8s.io/v1beta3-preserve-zero-concurrency-shares"
 
 MANDATORY = {
@@ -161,15 +161,15 @@ def _validate_queuing(queuing: QueuingConfiguration, at: str) -> FieldErrors:
         yield FieldError.invalid(f"{at}.queueLengthLimit", length, "must be positive")
     if queues <= 0:
         yield FieldError.invalid(f"{at}.queues", queues, "must be positive")
-    elif queues > _MOST_QUEUES:
-        yield FieldError.invalid(f"{at}.queues", queues, f"must not be greater than {_MOST_QUEUES}")
+    elif queues > _MAX_QUEUES:
+        yield FieldError.invalid(f"{at}.queues", queues, f"must not be greater than {_MAX_QUEUES}")
     if hand <= 0:
         yield FieldError.invalid(f"{at}.handSize", hand, "must be positive")
     elif hand > queues:
         yield FieldError.invalid(f"{at}.handSize", hand, f"should not be greater than queues ({queues})")
-    elif math.ceil(math.log2(queues) * hand) > _MOST_BITS:
+    elif math.ceil(math.log2(queues) * hand) > _MAX_HASH_BITS:
         start = f"required entropy bits of deckSize {queues} and handSize {hand}"
-        yield FieldError.invalid(f"{at}.handSize", hand, f"{start} should not be greater than {_MOST_BITS}")
+        yield FieldError.invalid(f"{at}.handSize", hand, f"{start} should not be greater than {_MAX_HASH_BITS}")
 
 
 # -- table columns -----------------------------------------------------------------------------------------------------

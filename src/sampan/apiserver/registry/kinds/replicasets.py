@@ -10,14 +10,14 @@ from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.podspec.defaults import default_template
 from sampan.apiserver.registry.podspec.spec import validate_pod_template_spec
 from sampan.apiserver.registry.podspec.validation_options import NEW_TEMPLATE, PodValidationOptions
-from sampan.apiserver.registry.scale import Scaled
+from sampan.apiserver.registry.scale import ScaleSubresource
 from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy
 from sampan.apiserver.registry.validation import FieldErrors, validate_non_negative
 from sampan.apiserver.registry.workloads import (
     SELECTOR,
     TemplateStrategy,
     container_columns,
-    count,
+    make_count_column,
     parse_selector,
     selector_expression,
     update_options,
@@ -38,8 +38,8 @@ class ReplicaSetStrategy(TemplateStrategy):
         Column(
             "Desired", lambda replica_set, now: replica_set.spec.replicas or 0, type="integer", field="spec.replicas"
         ),
-        count("Current", "replicas"),
-        count("Ready", "readyReplicas"),
+        make_count_column("Current", "replicas"),
+        make_count_column("Ready", "readyReplicas"),
         AGE,
         *container_columns(),
         SELECTOR,
@@ -89,7 +89,9 @@ def validate_selector_and_template(
 
 
 _strategy = ReplicaSetStrategy()
-_scaled = Scaled(strategy=_strategy, selector=lambda replica_set: selector_expression(replica_set.spec.selector))
+_scaled = ScaleSubresource(
+    strategy=_strategy, selector=lambda replica_set: selector_expression(replica_set.spec.selector)
+)
 BEHAVIOUR = ResourceBehaviour(
     strategy=_strategy, views={"status": ReplicaSetStatusStrategy(_strategy)}, handlers={"scale": _scaled.serve}
 )

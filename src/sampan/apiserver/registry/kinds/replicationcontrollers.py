@@ -16,14 +16,14 @@ from sampan.apiserver.registry.podspec.defaults import default_template, drop_di
 from sampan.apiserver.registry.podspec.spec import validate_pod_template_spec
 from sampan.apiserver.registry.podspec.validation_options import NEW_TEMPLATE, PodValidationOptions
 from sampan.apiserver.registry.podspec.warnings import warnings_for
-from sampan.apiserver.registry.scale import Scaled
+from sampan.apiserver.registry.scale import ScaleSubresource
 from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy, Strategy
 from sampan.apiserver.registry.validation import FieldErrors, validate_non_negative
 from sampan.apiserver.registry.workloads import container_columns
 from sampan.apiserver.tables import cells
 from sampan.apiserver.tables.columns import AGE, NAME
 
-_TOO_MANY = "cannot be greater than status.replicas"
+_EXCEEDS_REPLICAS_ERROR = "cannot be greater than status.replicas"
 
 
 class ReplicationControllerStrategy(Strategy):
@@ -80,7 +80,7 @@ class ReplicationControllerStatusStrategy(StatusStrategy):
             yield from validate_non_negative(getattr(status, field), f"status.{field}")
         for field in counted[1:4]:
             if getattr(status, field) > status.replicas:
-                yield FieldError.invalid(f"status.{field}", getattr(status, field), _TOO_MANY)
+                yield FieldError.invalid(f"status.{field}", getattr(status, field), _EXCEEDS_REPLICAS_ERROR)
         if status.availableReplicas > status.readyReplicas:
             text = "cannot be greater than readyReplicas"
             yield FieldError.invalid("status.availableReplicas", status.availableReplicas, text)
@@ -136,7 +136,7 @@ ReplicationControllerStrategy.columns = (
 )
 
 _strategy = ReplicationControllerStrategy()
-_scaled = Scaled(strategy=_strategy, selector=_selector)
+_scaled = ScaleSubresource(strategy=_strategy, selector=_selector)
 BEHAVIOUR = ResourceBehaviour(
     strategy=_strategy,
     views={"status": ReplicationControllerStatusStrategy(_strategy)},

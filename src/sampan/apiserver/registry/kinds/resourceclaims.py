@@ -12,7 +12,7 @@ from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.devices.claim_spec import default_claim, default_configurations, validate_claim_spec
 from sampan.apiserver.registry.devices.claim_status import (
     drop_deallocated,
-    needs_of,
+    list_required_permissions,
     validate_claim_status,
     validate_status_permissions,
 )
@@ -66,7 +66,7 @@ class ResourceClaimStatusStrategy(StatusStrategy):
         indexes = _admin_results(obj.status) if not _admin_results(old.status) else ()
         errors = list(_validate_admin_access_label(ctx, indexes, "status.allocation.devices.results"))
         if ctx.registry.security is not None:
-            needs = needs_of(_request(ctx, obj), obj.status, old.status)
+            needs = list_required_permissions(_request(ctx, obj), obj.status, old.status)
             errors += await validate_status_permissions(ctx.registry.security.authorizer, needs)
         return errors
 

@@ -19,18 +19,18 @@ _STANDARD = _COMPUTE | {
     *("configmaps", "services.nodeports", "services.loadbalancers"),
 }
 _HUGE_PAGES = ("hugepages-", "requests.hugepages-")
-_OF_PODS = {"pods", *_COMPUTE}
-_APPLIES_TO = {
-    "Terminating": _OF_PODS,
-    "NotTerminating": _OF_PODS,
+_POD_RESOURCES = {"pods", *_COMPUTE}
+_RESOURCES_BY_SCOPE = {
+    "Terminating": _POD_RESOURCES,
+    "NotTerminating": _POD_RESOURCES,
     "BestEffort": {"pods"},
-    "NotBestEffort": _OF_PODS,
-    "CrossNamespacePodAffinity": _OF_PODS,
-    "PriorityClass": _OF_PODS,
+    "NotBestEffort": _POD_RESOURCES,
+    "CrossNamespacePodAffinity": _POD_RESOURCES,
+    "PriorityClass": _POD_RESOURCES,
     "VolumeAttributesClass": {"persistentvolumeclaims", "requests.storage"},
 }
 """The scopes, and the standard resources to which each can be applied."""
-_WITH_VALUES = ("PriorityClass", "VolumeAttributesClass")
+_SCOPES_WITH_VALUES = ("PriorityClass", "VolumeAttributesClass")
 _OPPOSITES = ({"BestEffort", "NotBestEffort"}, {"Terminating", "NotTerminating"})
 _NOT_EXISTS = (
     "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, ResourceQuotaScopeNotTerminating, "
@@ -101,12 +101,12 @@ def _is_standard(name: str) -> bool:
 
 def _is_plain(scope: str) -> bool:
     """Whether the scope takes no values."""
-    return scope in _APPLIES_TO and scope not in _WITH_VALUES
+    return scope in _RESOURCES_BY_SCOPE and scope not in _SCOPES_WITH_VALUES
 
 
 def _count_misapplied(scope: str, hard: Mapping[str, str]) -> int:
     """Return how many of the limited resources the scope cannot be applied to."""
-    fitting = _APPLIES_TO.get(scope)
+    fitting = _RESOURCES_BY_SCOPE.get(scope)
     return 0 if fitting is None else sum(_is_standard(name) and name not in fitting for name in hard)
 
 
@@ -114,7 +114,7 @@ def _validate_scope(spec: ResourceQuotaSpec) -> FieldErrors:
     at = "spec.scopes"
     misapplied = {scope: _count_misapplied(scope, spec.hard) for scope in set(spec.scopes)}
     for scope in spec.scopes:
-        if scope not in _APPLIES_TO:
+        if scope not in _RESOURCES_BY_SCOPE:
             yield FieldError.invalid(at, spec.scopes, "unsupported scope")
         for _ in range(misapplied[scope]):
             yield FieldError.invalid(at, spec.scopes, "unsupported scope applied to resource")
@@ -128,7 +128,7 @@ def _validate_selector(spec: ResourceQuotaSpec, selector: ScopeSelector) -> Fiel
     scopes = {term.scopeName for term in selector.matchExpressions}
     misapplied = {scope: _count_misapplied(scope, spec.hard) for scope in scopes}
     for term in selector.matchExpressions:
-        if term.scopeName not in _APPLIES_TO:
+        if term.scopeName not in _RESOURCES_BY_SCOPE:
             yield FieldError.invalid(f"{at}.scopeName", term.scopeName, "unsupported scope")
         for _ in range(misapplied[term.scopeName]):
             yield FieldError.invalid(at, whole, "unsupported scope applied to resource")

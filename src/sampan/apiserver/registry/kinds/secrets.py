@@ -8,7 +8,7 @@ from sampan.api.codec import careful, syntax
 from sampan.api.field_errors import FieldError
 from sampan.api.types.core_v1 import Secret
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
-from sampan.apiserver.registry.kinds.configmaps import FROZEN, LARGEST, validate_data_keys
+from sampan.apiserver.registry.kinds.configmaps import FROZEN, MAX_DATA_BYTES, validate_data_keys
 from sampan.apiserver.registry.strategy import Column, Context, Strategy
 from sampan.apiserver.tables.columns import AGE, NAME
 from sampan.machinery.pki.pem import CERTIFICATE, PRIVATE_KEY_SUFFIX, PemBlock, read_blocks
@@ -115,9 +115,9 @@ class SecretStrategy(Strategy):
 
 def _validate_secret(secret: Secret) -> FieldErrors:
     yield from validate_data_keys(sorted(secret.data), "data")
-    if sum(map(len, secret.data.values())) > LARGEST:
-        yield FieldError.too_long("data", LARGEST)
-    check = _BY_TYPE.get(secret.type)
+    if sum(map(len, secret.data.values())) > MAX_DATA_BYTES:
+        yield FieldError.too_long("data", MAX_DATA_BYTES)
+    check = _VALIDATORS.get(secret.type)
     if check is not None:
         yield from check(secret)
 
@@ -165,7 +165,7 @@ def _validate_ssh(secret: Secret) -> FieldErrors:
         yield FieldError.required("data[ssh-privatekey]")
 
 
-_BY_TYPE: dict[str, Callable[[Secret], FieldErrors]] = {
+_VALIDATORS: dict[str, Callable[[Secret], FieldErrors]] = {
     "kubernetes.io/service-account-token": _validate_token,
     "kubernetes.io/dockercfg": lambda secret: _validate_json(secret, ".dockercfg"),
     "kubernetes.io/dockerconfigjson": lambda secret: _validate_json(secret, ".dockerconfigjson"),

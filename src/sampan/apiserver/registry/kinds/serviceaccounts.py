@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _KIND = GroupVersionKind(group="authentication.k8s.io", version="v1", kind="TokenRequest")
 _DEFAULT_S = 3600
-_LEAST_S, _MOST_S = 600, 2**32
+_MIN_EXPIRATION_S, _MAX_EXPIRATION_S = 600, 2**32
 _PROJECTED_S = 3607
 """The lifetime that admission requests for the tokens of pods.
 
@@ -103,9 +103,9 @@ def _complete(request: TokenRequest, account: ServiceAccount, signer: TokenSigne
 
 def _check(request: TokenRequest) -> None:
     seconds = request.spec.expirationSeconds or 0
-    if seconds < _LEAST_S:
+    if seconds < _MIN_EXPIRATION_S:
         text = "may not specify a duration less than 10 minutes"
-    elif seconds > _MOST_S:
+    elif seconds > _MAX_EXPIRATION_S:
         text = "may not specify a duration larger than 2^32 seconds"
     else:
         return

@@ -9,14 +9,18 @@ from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy, Strategy
 from sampan.apiserver.registry.validation import FieldErrors
 from sampan.apiserver.tables.columns import AGE, NAME
-from sampan.machinery.apply import Everything
+from sampan.machinery.apply import AllFieldsFilter
 
-_AT = "spec.cidrs"
+_CIDRS_PATH = "spec.cidrs"
 _FIXED = "field is immutable"
 
 
 class ServiceCIDRStrategy(Strategy):
-    columns = (NAME, Column("CIDRs", lambda service_cidr, now: ",".join(service_cidr.spec.cidrs), field=_AT), AGE)
+    columns = (
+        NAME,
+        Column("CIDRs", lambda service_cidr, now: ",".join(service_cidr.spec.cidrs), field=_CIDRS_PATH),
+        AGE,
+    )
 
     def prepare_for_create(self, ctx: Context, obj: ServiceCIDR) -> None:
         obj.status = ServiceCIDRStatus()
@@ -31,32 +35,32 @@ class ServiceCIDRStrategy(Strategy):
         """Yield errors for any change but the addition of a second IP family."""
         new, before = obj.spec.cidrs, old.spec.cidrs
         if len(new) not in (len(before), 2) or len(new) < len(before):
-            yield FieldError.invalid(_AT, new or None, _FIXED)
+            yield FieldError.invalid(_CIDRS_PATH, new or None, _FIXED)
             return
         for index, (new_cidr, old_cidr) in enumerate(zip(new, before, strict=False)):
             if new_cidr != old_cidr:
-                yield FieldError.invalid(f"{_AT}[{index}]", new_cidr, _FIXED)
+                yield FieldError.invalid(f"{_CIDRS_PATH}[{index}]", new_cidr, _FIXED)
         if len(new) > len(before):
             yield from _validate_cidrs(new)
 
 
 def _validate_cidrs(cidrs: Sequence[str]) -> FieldErrors:
     if not cidrs:
-        yield FieldError.required(_AT, "at least one CIDR required")
+        yield FieldError.required(_CIDRS_PATH, "at least one CIDR required")
         return
     if len(cidrs) > 2:
-        yield FieldError.invalid(_AT, {"CIDRs": list(cidrs)}, "may only hold up to 2 values")
+        yield FieldError.invalid(_CIDRS_PATH, {"CIDRs": list(cidrs)}, "may only hold up to 2 values")
         return
-    errors = [error for index, text in enumerate(cidrs) for error in addresses.cidr(text, f"{_AT}[{index}]")]
+    errors = [error for index, text in enumerate(cidrs) for error in addresses.cidr(text, f"{_CIDRS_PATH}[{index}]")]
     yield from errors
     if len(cidrs) == 2 and not errors and (":" in cidrs[0]) == (":" in cidrs[1]):
         text = "may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and 2001:db8::/64"
-        yield FieldError.invalid(_AT, list(cidrs), text)
+        yield FieldError.invalid(_CIDRS_PATH, list(cidrs), text)
 
 
 class ServiceCIDRStatusStrategy(StatusStrategy):
     keeps_metadata = True
-    reset_fields = Everything()
+    reset_fields = AllFieldsFilter()
     """kube-apiserver declares the reset fields of this kind for the group `networking`, which does not exist, so that
     the path of the status resets nothing of a manager's fields."""
 

@@ -20,7 +20,7 @@ from sampan.apiserver.registry.podspec.defaults import default_template
 from sampan.apiserver.registry.podspec.spec import validate_pod_template_spec, validate_template_metadata
 from sampan.apiserver.registry.podspec.validation_options import NEW_TEMPLATE, PodValidationOptions
 from sampan.apiserver.registry.podspec.volumes.volume_claims import claim_warnings, default_claim, validate_claim_spec
-from sampan.apiserver.registry.scale import Scaled
+from sampan.apiserver.registry.scale import ScaleSubresource
 from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy
 from sampan.apiserver.registry.validation import (
     FieldErrors,
@@ -185,17 +185,21 @@ def _validate_spec(
 def _validate_update_strategy(strategy: StatefulSetUpdateStrategy, at: str) -> FieldErrors:
     update = strategy.rollingUpdate
     if strategy.type not in (_ROLLING, _ON_DELETE):
-        yield FieldError.invalid(at, encode_error_value(_internal(strategy)), f"must be '{_ROLLING}' or '{_ON_DELETE}'")
+        yield FieldError.invalid(
+            at, encode_error_value(_to_internal_strategy(strategy)), f"must be '{_ROLLING}' or '{_ON_DELETE}'"
+        )
     elif update is None:
         return
     elif strategy.type == _ROLLING:
         yield from validate_non_negative(update.partition or 0, f"{at}.rollingUpdate.partition")
     else:
         text = f"only allowed for updateStrategy '{_ROLLING}'"
-        yield FieldError.invalid(f"{at}.rollingUpdate", encode_error_value(_internal(strategy).rollingUpdate), text)
+        yield FieldError.invalid(
+            f"{at}.rollingUpdate", encode_error_value(_to_internal_strategy(strategy).rollingUpdate), text
+        )
 
 
-def _internal(strategy: StatefulSetUpdateStrategy) -> StatefulSetUpdateStrategy:
+def _to_internal_strategy(strategy: StatefulSetUpdateStrategy) -> StatefulSetUpdateStrategy:
     """Return the strategy with zero for an unset partition, as kube-apiserver prints it."""
     update = strategy.rollingUpdate
     if update is None:
@@ -235,7 +239,9 @@ def _volume(name: str) -> Volume:
 
 
 _strategy = StatefulSetStrategy()
-_scaled = Scaled(strategy=_strategy, selector=lambda stateful_set: selector_expression(stateful_set.spec.selector))
+_scaled = ScaleSubresource(
+    strategy=_strategy, selector=lambda stateful_set: selector_expression(stateful_set.spec.selector)
+)
 BEHAVIOUR = ResourceBehaviour(
     strategy=_strategy, views={"status": StatefulSetStatusStrategy(_strategy)}, handlers={"scale": _scaled.serve}
 )

@@ -21,7 +21,7 @@ from sampan.apiserver.registry.validation import (
 
 RUNNING, SUCCEEDED, FAILED = "Running", "Succeeded", "Failed"
 _CONDITIONS, _VERSION = "status.conditions", "status.resourceVersion"
-_LARGEST: Final = 2**63 - 1
+_MAX_INT64: Final = 2**63 - 1
 
 
 class StorageVersionMigrationStrategy(GenericStrategy):
@@ -55,7 +55,7 @@ def _validate_resource_version(text: str) -> FieldErrors:
         number = int(text)
     except ValueError:
         number = None
-    if number is None or abs(number) > _LARGEST:
+    if number is None or abs(number) > _MAX_INT64:
         why = "invalid syntax" if number is None else "value out of range"
         quoted = gotext.quote(text)
         detail = f"failed to parse resource version {quoted}: strconv.ParseInt: parsing {quoted}: {why}"

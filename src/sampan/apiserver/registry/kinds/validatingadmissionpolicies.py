@@ -32,8 +32,8 @@ from sampan.apiserver.registry.validation import (
 from sampan.machinery.cel.admission import PolicyExpressionCompiler, validating_compiler
 
 _REASONS = ("Forbidden", "Invalid", "RequestEntityTooLarge")
-_MOST_ANNOTATIONS, _LONGEST_VALUE = 20, 5 * 1024
-_NOTHING = "validations or auditAnnotations must contain at least one item"
+_MAX_AUDIT_ANNOTATIONS, _MAX_VALUE_EXPRESSION_BYTES = 20, 5 * 1024
+_MISSING_VALIDATIONS_ERROR = "validations or auditAnnotations must contain at least one item"
 
 
 class ValidatingAdmissionPolicyStrategy(PolicyStrategy):
@@ -78,13 +78,13 @@ def _validate_policy(policy: ValidatingAdmissionPolicy, old: ValidatingAdmission
     yield from validate_failure_policy_and_match(spec)
     yield from validate_conditions_and_variables(spec, old, compiler)
     if not spec.validations and not spec.auditAnnotations:
-        yield FieldError.required("spec.validations", _NOTHING)
-        yield FieldError.required("spec.auditAnnotations", _NOTHING)
+        yield FieldError.required("spec.validations", _MISSING_VALIDATIONS_ERROR)
+        yield FieldError.required("spec.auditAnnotations", _MISSING_VALIDATIONS_ERROR)
         return
     for index, validation in enumerate(spec.validations):
         yield from _validate_validation(validation, f"spec.validations[{index}]", compiler)
-    if len(spec.auditAnnotations) > _MOST_ANNOTATIONS:
-        text = f"must not have more than {_MOST_ANNOTATIONS} auditAnnotations"
+    if len(spec.auditAnnotations) > _MAX_AUDIT_ANNOTATIONS:
+        text = f"must not have more than {_MAX_AUDIT_ANNOTATIONS} auditAnnotations"
         yield FieldError.invalid("spec.auditAnnotations", encode_error_value(spec.auditAnnotations), text)
     keys: set[str] = set()
     for index, annotation in enumerate(spec.auditAnnotations):
@@ -122,8 +122,10 @@ def _validate_audit_annotation(
     expression = annotation.valueExpression.strip()
     if not expression:
         yield FieldError.required(f"{at}.valueExpression", "valueExpression is not specified")
-    elif len(expression.encode()) > _LONGEST_VALUE:
-        yield FieldError.required(f"{at}.valueExpression", f"must not exceed {_LONGEST_VALUE} bytes in length")
+    elif len(expression.encode()) > _MAX_VALUE_EXPRESSION_BYTES:
+        yield FieldError.required(
+            f"{at}.valueExpression", f"must not exceed {_MAX_VALUE_EXPRESSION_BYTES} bytes in length"
+        )
     else:
         value_at = f"{at}.valueExpression"
         yield from validate_expression(compiler, annotation.valueExpression, value_at, kinds=("string", "null"))

@@ -17,8 +17,8 @@ from sampan.apiserver.registry.validation import FieldErrors, validate_dns_subdo
 from sampan.apiserver.registry.volumes.spec import default_sources, validate_inline_volume_spec
 from sampan.apiserver.tables.columns import AGE, NAME
 
-_LARGEST, _LONGEST_MESSAGE = 256 * 1024, 1024
-_ONE_SOURCE = "must specify exactly one of inlineVolumeSpec and persistentVolumeName"
+_MAX_METADATA_BYTES, _MAX_MESSAGE_LENGTH = 256 * 1024, 1024
+_ONE_SOURCE_ERROR = "must specify exactly one of inlineVolumeSpec and persistentVolumeName"
 
 
 class VolumeAttachmentStrategy(Strategy):
@@ -74,8 +74,8 @@ def _validate_attachment(attachment: VolumeAttachment) -> FieldErrors:
     yield from _validate_source(spec.source, "spec.source")
     yield from validate_dns_subdomain(spec.nodeName, "spec.nodeName")
     size = sum(names.size(key) + names.size(value) for key, value in status.attachmentMetadata.items())
-    if size > _LARGEST:
-        yield FieldError.too_long("status.attachmentMetadata", _LARGEST)
+    if size > _MAX_METADATA_BYTES:
+        yield FieldError.too_long("status.attachmentMetadata", _MAX_METADATA_BYTES)
     yield from _validate_volume_error(status.attachError, "status.attachError")
     yield from _validate_volume_error(status.detachError, "status.detachError")
     if spec.source.persistentVolumeName is not None:
@@ -85,9 +85,9 @@ def _validate_attachment(attachment: VolumeAttachment) -> FieldErrors:
 def _validate_source(source: VolumeAttachmentSource, at: str) -> FieldErrors:
     volume, inline = source.persistentVolumeName, source.inlineVolumeSpec
     if volume is None and inline is None:
-        yield FieldError.required(at, _ONE_SOURCE)
+        yield FieldError.required(at, _ONE_SOURCE_ERROR)
     elif volume is not None and inline is not None:
-        yield FieldError.forbidden(at, _ONE_SOURCE)
+        yield FieldError.forbidden(at, _ONE_SOURCE_ERROR)
     elif inline is not None:
         yield from validate_inline_volume_spec(inline, f"{at}.inlineVolumeSpec")
     elif volume == "":
@@ -97,8 +97,8 @@ def _validate_source(source: VolumeAttachmentSource, at: str) -> FieldErrors:
 def _validate_volume_error(error: VolumeError | None, at: str) -> FieldErrors:
     if error is None:
         return
-    if names.size(error.message) > _LONGEST_MESSAGE:
-        yield FieldError.too_long(f"{at}.message", _LARGEST)  # kube-apiserver reports the wrong limit
+    if names.size(error.message) > _MAX_MESSAGE_LENGTH:
+        yield FieldError.too_long(f"{at}.message", _MAX_METADATA_BYTES)  # kube-apiserver reports the wrong limit
     if error.errorCode is not None and error.errorCode < 0:
         yield FieldError.invalid(f"{at}.errorCode", error.errorCode, names.out_of_range_message(0, 2**31 - 1))
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from sampan.apiserver.registry.podspec.validation_options import PodValidationOptions
 
 _UNSELECTED = "must not be specified when labelSelector is not set"
-_IN_BOTH = "exists in both matchLabelKeys and labelSelector"
+_KEY_IN_BOTH_ERROR = "exists in both matchLabelKeys and labelSelector"
 
 
 def validate_term_selectors(term: PodAffinityTerm, at: str, *, allow_bad_values: bool) -> FieldErrors:
@@ -71,7 +71,7 @@ def _validate_keys_not_selected(match: Sequence[str], selector: LabelSelector, a
     keys = set(selector.matchLabels)
     for expression in selector.matchExpressions:
         if expression.key in places and expression.key in keys:
-            yield FieldError.invalid(f"{at}[{places[expression.key]}]", expression.key, _IN_BOTH)
+            yield FieldError.invalid(f"{at}[{places[expression.key]}]", expression.key, _KEY_IN_BOTH_ERROR)
         keys.add(expression.key)
 
 
@@ -85,7 +85,7 @@ def validate_legacy_match_label_keys(match: Sequence[str], selector: LabelSelect
     for index, key in enumerate(match):
         yield from validate_qualified_name(key, f"{at}[{index}]")
         if key in selected:
-            yield FieldError.invalid(f"{at}[{index}]", key, _IN_BOTH)
+            yield FieldError.invalid(f"{at}[{index}]", key, _KEY_IN_BOTH_ERROR)
 
 
 # -- invalid values that an old object may have ------------------------------------------------------------------------

@@ -104,7 +104,7 @@ _NOT_EPHEMERAL = (
     "startupProbe",
     "lifecycle",
 )
-_NOTHING_SET = EphemeralContainer()
+_EMPTY_CONTAINER = EphemeralContainer()
 
 
 def validate_ephemeral_containers(context: ContainerContext, at: str) -> FieldErrors:
@@ -125,7 +125,7 @@ def validate_ephemeral_containers(context: ContainerContext, at: str) -> FieldEr
 
 def _validate_fields_allowed_for_ephemeral(container: EphemeralContainer, at: str) -> FieldErrors:
     for field in _NOT_EPHEMERAL:
-        if getattr(container, field) != getattr(_NOTHING_SET, field):
+        if getattr(container, field) != getattr(_EMPTY_CONTAINER, field):
             yield FieldError.forbidden(f"{at}.{field}", _EPHEMERAL)
     for index, mount in enumerate(container.volumeMounts):
         for field in ("subPath", "subPathExpr"):

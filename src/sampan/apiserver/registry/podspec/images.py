@@ -11,12 +11,12 @@ _reference = re.compile(
 ).fullmatch
 _digest = re.compile(r"sha256:[a-f0-9]{64}|sha384:[a-f0-9]{96}|sha512:[a-f0-9]{128}").fullmatch
 _is_identifier = re.compile(r"[a-f0-9]{64}").fullmatch
-_LONGEST = 255
+_MAX_REPOSITORY_LENGTH = 255
 
 
 def pull_policy(image: str) -> str:
     """Return the default imagePullPolicy of an image."""
-    return _pull_policy(image) if len(image) <= 2 * _LONGEST else _pull_policy.__wrapped__(image)
+    return _pull_policy(image) if len(image) <= 2 * _MAX_REPOSITORY_LENGTH else _pull_policy.__wrapped__(image)
 
 
 @lru_cache(maxsize=4096)
@@ -29,7 +29,7 @@ def _tag(image: str) -> str:
     if _is_identifier(image):
         return ""
     reference = _reference(_add_default_host(image))
-    if reference is None or len(reference["name"].partition("/")[2]) > _LONGEST:
+    if reference is None or len(reference["name"].partition("/")[2]) > _MAX_REPOSITORY_LENGTH:
         return ""
     if reference["digest"] is not None and not _digest(reference["digest"]):
         return ""

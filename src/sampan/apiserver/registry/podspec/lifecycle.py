@@ -122,8 +122,8 @@ _OPERATORS = ("In", "NotIn")
 _RESIZED = ("cpu", "memory")
 _RESIZE_POLICIES = ("NotRequired", "RestartContainer")
 _POLICY_MISSING = "must specify restartPolicy when restart rules are used"
-_RULES_MOST = 20
-_CODES_MOST = 255
+_MAX_RESTART_RULES = 20
+_MAX_EXIT_CODES = 255
 
 
 def validate_container_restart_policy(container: AnyContainer, at: str) -> FieldErrors:
@@ -133,8 +133,8 @@ def validate_container_restart_policy(container: AnyContainer, at: str) -> Field
             yield FieldError.required(f"{at}.restartPolicy", _POLICY_MISSING)
     else:
         yield from validate_optional_one_of(policy, _POLICIES, f"{at}.restartPolicy")
-    if len(rules) > _RULES_MOST:
-        yield FieldError.too_many(f"{at}.restartPolicyRules", len(rules), _RULES_MOST)
+    if len(rules) > _MAX_RESTART_RULES:
+        yield FieldError.too_many(f"{at}.restartPolicyRules", len(rules), _MAX_RESTART_RULES)
     for index, rule in enumerate(rules):
         yield from _validate_restart_rule(rule, f"{at}.restartPolicyRules[{index}]")
 
@@ -154,8 +154,8 @@ def _validate_restart_rule(rule: ContainerRestartRule, at: str) -> FieldErrors:
         yield FieldError.required(f"{at}.exitCodes", "must be specified")
         return
     yield from validate_optional_one_of(codes.operator, _OPERATORS, f"{at}.exitCodes.operator")
-    if len(codes.values) > _CODES_MOST:
-        yield FieldError.too_many(f"{at}.exitCodes.values", len(codes.values), _CODES_MOST)
+    if len(codes.values) > _MAX_EXIT_CODES:
+        yield FieldError.too_many(f"{at}.exitCodes.values", len(codes.values), _MAX_EXIT_CODES)
 
 
 def validate_resize_policy(policies: Sequence[ContainerResizePolicy], restart_policy: str, at: str) -> FieldErrors:

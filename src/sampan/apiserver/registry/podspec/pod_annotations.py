@@ -23,7 +23,7 @@ _LOCAL = "localhost/"
 SECCOMP_POD = "seccomp.security.alpha.kubernetes.io/pod"
 SECCOMP_CONTAINER = "container.seccomp.security.alpha.kubernetes.io/"
 APPARMOR = "container.apparmor.security.beta.kubernetes.io/"
-_LONGEST = 4095
+_MAX_PROFILE_NAME_BYTES = 4095
 
 
 def validate_seccomp(profile: SeccompProfile, at: str) -> FieldErrors:
@@ -61,8 +61,8 @@ def _validate_localhost_app_armor(name: str | None, at: str) -> FieldErrors:
         return
     if name != name.strip():
         yield FieldError.invalid(at, name, "must not be padded with whitespace")
-    if len(name.encode()) > _LONGEST:
-        yield FieldError.too_long(at, _LONGEST)
+    if len(name.encode()) > _MAX_PROFILE_NAME_BYTES:
+        yield FieldError.too_long(at, _MAX_PROFILE_NAME_BYTES)
 
 
 # -- annotations -----------------------------------------------------------------------------------------------------

@@ -33,7 +33,7 @@ from sampan.apiserver.registry.validation import (
 
 _SYSTEM_CONDITIONS = ("PodScheduled", "Ready", "Initialized")
 _HEALTHS = ("Healthy", "Unhealthy", "Unknown")
-_MESSAGE_MOST = 1024
+_MAX_MESSAGE_BYTES = 1024
 _STATUSES = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
 
 
@@ -272,8 +272,8 @@ def _validate_devices(devices: Sequence[ResourceHealth], at: str) -> FieldErrors
             yield FieldError.not_supported(f"{at}[{index}].health", device.health, _HEALTHS)
         if device.message == "":
             yield FieldError.required(f"{at}[{index}].message", "must be non-empty if specified")
-        elif device.message is not None and len(device.message.encode()) > _MESSAGE_MOST:
-            yield FieldError.too_long(f"{at}[{index}].message", _MESSAGE_MOST)
+        elif device.message is not None and len(device.message.encode()) > _MAX_MESSAGE_BYTES:
+            yield FieldError.too_long(f"{at}[{index}].message", _MAX_MESSAGE_BYTES)
         if device.resourceID in resource_ids:
             yield FieldError.duplicate(f"{at}[{index}].resourceID", device.resourceID)
         resource_ids.add(device.resourceID)

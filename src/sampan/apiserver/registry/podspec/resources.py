@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from sampan.apiserver.registry.podspec.validation_options import PodValidationOptions
 
 MILLI = -3
-_SHORT = 40
+_MAX_CACHED_LENGTH = 40
 
 CONTAINER_RESOURCES = frozenset({"cpu", "memory", "ephemeral-storage"})
-_COUNTED = frozenset(
+_INTEGER_RESOURCES = frozenset(
     {
         "pods",
         "resourcequotas",
@@ -40,7 +40,7 @@ _COUNTED = frozenset(
 )
 _STANDARD = (
     CONTAINER_RESOURCES
-    | _COUNTED
+    | _INTEGER_RESOURCES
     | {"storage", "requests.storage"}
     | {f"{kind}.{name}" for kind in ("requests", "limits") for name in CONTAINER_RESOURCES}
 )
@@ -49,7 +49,7 @@ _STANDARD = (
 def round_up(amounts: dict[str, str]) -> None:
     """Round quantities up to a multiple of one thousandth, in place."""
     for name, text in amounts.items():
-        rounded = _rounded_short(text) if len(text) <= _SHORT else _round_up(text)
+        rounded = _rounded_short(text) if len(text) <= _MAX_CACHED_LENGTH else _round_up(text)
         if rounded != text:
             amounts[name] = rounded
 
@@ -78,7 +78,7 @@ def may_overcommit(name: str) -> bool:
 
 def is_integer_resource(name: str) -> bool:
     """Whether the resource is counted in integers."""
-    return name in _COUNTED or is_extended_resource(name)
+    return name in _INTEGER_RESOURCES or is_extended_resource(name)
 
 
 def is_standard(name: str) -> bool:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _SPEC_KIB = 64
 _DOMAIN_UNDER = 256
-_USER_MOST = 104
+_MAX_WINDOWS_USER_LENGTH = 104
 _control = re.compile(r"[\x00-\x1f\x7f]").search
 _net_bios = re.compile(r'[^\\/:*?"<>|.][^\\/:*?"<>|]{0,14}').fullmatch
 _LABEL = r"[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?"
@@ -59,7 +59,10 @@ def _find_user_name_errors(name: str) -> list[str]:
             "'s Domain doesn't match the NetBios nor the DNS format",
         ),
         (not user, "'s User cannot be empty"),
-        (len(user) > _USER_MOST, f"'s User length must not be longer than {_USER_MOST} characters"),
+        (
+            len(user) > _MAX_WINDOWS_USER_LENGTH,
+            f"'s User length must not be longer than {_MAX_WINDOWS_USER_LENGTH} characters",
+        ),
         (_dots_and_spaces(user), "'s User cannot contain only periods or spaces"),
         (_bad_in_user(user), "'s User cannot contain the following characters: \"/\\:;|=,+*?<>@[]"),
     )
@@ -93,11 +96,11 @@ def _host_process(container: AnyContainer) -> bool | None:
     return options.hostProcess if options is not None else None
 
 
-_LONGEST = 253
+_MAX_SYSCTL_LENGTH = 253
 _SEGMENT = "[a-z0-9]([-_a-z0-9]*[a-z0-9])?"
 _PATTERN = rf"^({_SEGMENT}[\./])*{_SEGMENT}$"
 _is_name = re.compile(_PATTERN.replace("(", "(?:").replace("$", r"\Z")).match
-_BAD_NAME = f"must have at most {_LONGEST} characters and match regex {_PATTERN}"
+_BAD_NAME = f"must have at most {_MAX_SYSCTL_LENGTH} characters and match regex {_PATTERN}"
 
 _IPC = frozenset(
     f"kernel.{name}"
@@ -111,7 +114,7 @@ def validate_sysctls(spec: PodSpec, options: PodValidationOptions, at: str) -> F
         name, path = sysctl.name, f"{at}[{index}].name"
         if not name:
             yield FieldError.required(path)
-        elif len(name) > _LONGEST or not _is_name(name):
+        elif len(name) > _MAX_SYSCTL_LENGTH or not _is_name(name):
             yield FieldError.invalid(path, name, _BAD_NAME)
         elif name in sysctl_names:
             yield FieldError.duplicate(path, name)

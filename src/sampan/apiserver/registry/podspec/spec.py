@@ -57,10 +57,10 @@ from sampan.apiserver.registry.validation import (
 if TYPE_CHECKING:
     from sampan.apiserver.registry.podspec.validation_options import PodValidationOptions
 
-_NAMESERVERS_MOST = 3
-_SEARCHES_MOST = 32
-_SEARCH_CHARACTERS_MOST = 2048
-_HOSTNAME_MOST = 64
+_MAX_NAMESERVERS = 3
+_MAX_SEARCH_PATHS = 32
+_MAX_SEARCH_LIST_LENGTH = 2048
+_MAX_HOSTNAME_BYTES = 64
 
 
 def validate_dns(spec: PodSpec, at: str) -> FieldErrors:
@@ -82,8 +82,8 @@ def validate_dns(spec: PodSpec, at: str) -> FieldErrors:
 
 
 def _validate_nameservers(config: PodDNSConfig, at: str) -> FieldErrors:
-    if len(config.nameservers) > _NAMESERVERS_MOST:
-        text = f"must not have more than {_NAMESERVERS_MOST} nameservers"
+    if len(config.nameservers) > _MAX_NAMESERVERS:
+        text = f"must not have more than {_MAX_NAMESERVERS} nameservers"
         yield FieldError.invalid(at, config.nameservers, text)
     for index, server in enumerate(config.nameservers):
         yield from addresses.legacy_ip(server, f"{at}[{index}]")
@@ -91,10 +91,10 @@ def _validate_nameservers(config: PodDNSConfig, at: str) -> FieldErrors:
 
 def _validate_searches(config: PodDNSConfig, at: str) -> FieldErrors:
     searches = config.searches
-    if len(searches) > _SEARCHES_MOST:
-        yield FieldError.invalid(at, searches, f"must not have more than {_SEARCHES_MOST} search paths")
-    if len(" ".join(searches).encode()) > _SEARCH_CHARACTERS_MOST:
-        text = f"must not have more than {_SEARCH_CHARACTERS_MOST} characters (including spaces) in the search list"
+    if len(searches) > _MAX_SEARCH_PATHS:
+        yield FieldError.invalid(at, searches, f"must not have more than {_MAX_SEARCH_PATHS} search paths")
+    if len(" ".join(searches).encode()) > _MAX_SEARCH_LIST_LENGTH:
+        text = f"must not have more than {_MAX_SEARCH_LIST_LENGTH} characters (including spaces) in the search list"
         yield FieldError.invalid(at, searches, text)
     for index, search in enumerate(searches):
         if search == ".":
@@ -119,8 +119,8 @@ def validate_hostname_override(spec: PodSpec, at: str) -> FieldErrors:
         yield FieldError.forbidden(at, "may not be specified when setHostnameAsFQDN is true")
     if spec.hostNetwork:
         yield FieldError.forbidden(at, "may not be specified when hostNetwork is true")
-    if len(override.encode()) > _HOSTNAME_MOST:
-        yield FieldError.too_long(at, _HOSTNAME_MOST)
+    if len(override.encode()) > _MAX_HOSTNAME_BYTES:
+        yield FieldError.too_long(at, _MAX_HOSTNAME_BYTES)
     yield from validate_dns_subdomain(override, at)
 
 

@@ -219,7 +219,7 @@ def _port_warnings(spec: PodSpec, at: str) -> Warnings:
     if not ports:
         return
     earlier: dict[tuple[int, str], _EarlierPorts] = {}
-    pairs_left = limits.WARNINGS_OF_PAIRS
+    pairs_left = limits.PAIR_WARNINGS
     for number, (port, path) in enumerate(ports):
         if port.hostIP and port.hostPort == 0:
             yield f"{path}: hostIP set without hostPort: {_go_port(port)}"

@@ -28,14 +28,19 @@ def is_default(meta: ObjectMeta) -> bool:
     return any(meta.annotations.get(key) == "true" for key in _DEFAULT_CLASS)
 
 
-_SHORT = {"ReadWriteOnce": "RWO", "ReadOnlyMany": "ROX", "ReadWriteMany": "RWX", "ReadWriteOncePod": "RWOP"}
+_ACCESS_MODE_ABBREVIATIONS = {
+    "ReadWriteOnce": "RWO",
+    "ReadOnlyMany": "ROX",
+    "ReadWriteMany": "RWX",
+    "ReadWriteOncePod": "RWOP",
+}
 
 
 def modes_in_short(modes: list[str]) -> str:
-    return ",".join([short for mode, short in _SHORT.items() if mode in modes])
+    return ",".join([short for mode, short in _ACCESS_MODE_ABBREVIATIONS.items() if mode in modes])
 
 
-_MOST, _LARGEST = 512, 256 * 1024
+_MAX_PARAMETERS, _MAX_PARAMETERS_BYTES = 512, 256 * 1024
 
 
 def validate_provisioner(name: str, at: str) -> FieldErrors:
@@ -47,10 +52,10 @@ def validate_provisioner(name: str, at: str) -> FieldErrors:
 
 
 def validate_parameter(parameters: Mapping[str, str], at: str) -> FieldErrors:
-    if len(parameters) > _MOST:
-        yield FieldError.too_long(at, _MOST)
+    if len(parameters) > _MAX_PARAMETERS:
+        yield FieldError.too_long(at, _MAX_PARAMETERS)
         return
     if "" in parameters:
         yield FieldError.invalid(at, "", "field can not be empty.")
-    if sum(names.size(key) + names.size(value) for key, value in parameters.items()) > _LARGEST:
-        yield FieldError.too_long(at, _LARGEST)
+    if sum(names.size(key) + names.size(value) for key, value in parameters.items()) > _MAX_PARAMETERS_BYTES:
+        yield FieldError.too_long(at, _MAX_PARAMETERS_BYTES)

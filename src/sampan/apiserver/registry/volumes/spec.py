@@ -39,12 +39,12 @@ from sampan.apiserver.registry.validation import (
     validate_required,
 )
 
-_WITH_DEFAULTS = ("hostPath", "rbd", "iscsi", "azureDisk", "scaleIO")
+_DEFAULTED_SOURCES = ("hostPath", "rbd", "iscsi", "azureDisk", "scaleIO")
 
 
 def default_sources(spec: PersistentVolumeSpec) -> None:
     round_up(spec.capacity)
-    for name in _WITH_DEFAULTS:
+    for name in _DEFAULTED_SOURCES:
         source = getattr(spec, name)
         if source is not None:
             default_source(name, source)
@@ -213,8 +213,8 @@ def _is_same_requirement(new: NodeSelectorRequirement, old: NodeSelectorRequirem
     return is_same_key and new.operator == old.operator and new.values == old.values
 
 
-_ONE_TOO_MANY = "may not specify more than 1 volume type"
-_LONG_NAME = (
+_SEVERAL_SOURCES_ERROR = "may not specify more than 1 volume type"
+_ISCSI_NAME_TOO_LONG_ERROR = (
     "Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters "
     "if iscsi.initiatorName is specified."
 )
@@ -225,7 +225,7 @@ def validate_persistent_volume_source(spec: PersistentVolumeSpec, name: str, at:
     fields = [field for field in _VALIDATIONS if getattr(spec, field) is not None]
     for index, field in enumerate(fields):
         if index and field != "flexVolume":
-            yield FieldError.forbidden(f"{at}.{'cephFS' if field == 'cephfs' else field}", _ONE_TOO_MANY)
+            yield FieldError.forbidden(f"{at}.{'cephFS' if field == 'cephfs' else field}", _SEVERAL_SOURCES_ERROR)
             continue
         yield from _VALIDATIONS[field](getattr(spec, field), f"{at}.{field}")
         if field == "iscsi" and spec.iscsi is not None:
@@ -250,7 +250,7 @@ def _validate_glusterfs(source: GlusterfsPersistentVolumeSource, at: str) -> Fie
 def _validate_iscsi(source: ISCSIPersistentVolumeSource, name: str, at: str) -> FieldErrors:
     yield from validate_required(source.targetPortal, f"{at}.targetPortal")
     if source.initiatorName is not None and names.size(f"{name}:{source.targetPortal}") > 64:
-        yield FieldError.invalid(f"{at}.targetportal", source.targetPortal, _LONG_NAME)
+        yield FieldError.invalid(f"{at}.targetportal", source.targetPortal, _ISCSI_NAME_TOO_LONG_ERROR)
     if not source.iqn:
         yield FieldError.required(f"{at}.iqn")
     else:

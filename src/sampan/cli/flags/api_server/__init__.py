@@ -23,13 +23,13 @@ from sampan.cli.flags.api_server import audit, identity, service_accounts
 from sampan.cli.flags.feature_gates import feature_gates
 from sampan.cli.flags.table import Flag, add_flags, config_fields
 
-BIND_EVERYWHERE = Flag(
+BIND_ALL_ADDRESSES = Flag(
     name="--bind-address",
     help="The address on which the secure port listens; 0.0.0.0 or :: for all.",
     default="0.0.0.0",
     metavar="A",
 )
-BIND_LOCALLY = Flag(
+BIND_LOOPBACK = Flag(
     name="--bind-address",
     help="The address on which the secure port and the kubelets listen; 0.0.0.0 or :: for all, so that other "
     "machines can join.  [loopback, with real nodes also the node's address]",

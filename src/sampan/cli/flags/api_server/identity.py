@@ -144,7 +144,7 @@ FLAGS = (
         metavar="P,…",
     ),
 )
-_OF_MODES = ("authorization_mode", "authorization_webhook_config_file")
+_MODE_OPTIONS = ("authorization_mode", "authorization_webhook_config_file")
 
 
 def authentication(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -165,7 +165,7 @@ def authorization(options: Mapping[str, Any]) -> dict[str, Any]:
     path = parsers.file("--authorization-config", options["authorization_config"])
     if path is None:
         return {"authorization_modes": _modes(options)}
-    for name in _OF_MODES:
+    for name in _MODE_OPTIONS:
         if options[name]:
             raise CliError(f"--authorization-config: cannot be given together with --{name.replace('_', '-')}")
     from sampan.apiserver.authz.configuration import read_authorization

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sampan.cli.flags.kubelet import values
 from sampan.cli.flags.table import Flag
-from sampan.kubelet.agent.image_pull_records import PRELOADED
+from sampan.kubelet.agent.image_pull_records import NEVER_VERIFY_PRELOADED
 
 POD_FLAGS = (
     Flag(
@@ -51,7 +51,7 @@ POD_FLAGS = (
     Flag(
         name="",
         help="Which pods must have credentials for an image that is already on the node.",
-        default=PRELOADED,
+        default=NEVER_VERIFY_PRELOADED,
         config_field="imagePullCredentialsVerificationPolicy",
         target="image_policy",
         parse=values.image_policy,

@@ -29,7 +29,7 @@ KINDS = f"{_PREFIX}/contains-group-kinds"
 RESOURCES = f"{_PREFIX}/contains-group-resources"
 """The form of KINDS that old versions of kubectl wrote."""
 PARENT_ID = f"{_PREFIX}/id"
-PART_OF = f"{_PREFIX}/part-of"
+PART_OF_LABEL = f"{_PREFIX}/part-of"
 PARENT_TYPE = f"{_PREFIX}/is-parent-type"
 _TOOL = "kubectl"
 _BUILT_IN_PARENTS = (("", "v1", "secrets"), ("", "v1", "configmaps"))
@@ -77,9 +77,9 @@ class ApplySet:
         for info in infos:
             metadata = info.value.get("metadata") or {}
             labels = metadata.get("labels") or {}
-            if PART_OF in labels:
-                raise KubectlError(f"ApplySet label {quote_text(PART_OF)} already set in input data")
-            info.value = {**info.value, "metadata": {**metadata, "labels": {**labels, PART_OF: self.id}}}
+            if PART_OF_LABEL in labels:
+                raise KubectlError(f"ApplySet label {quote_text(PART_OF_LABEL)} already set in input data")
+            info.value = {**info.value, "metadata": {**metadata, "labels": {**labels, PART_OF_LABEL: self.id}}}
 
     def begin(self, infos: Sequence[ResourceInfo]) -> None:
         """Record the current and the future kinds and namespaces of the ApplySet in its parent, so that no member is
@@ -95,7 +95,7 @@ class ApplySet:
         """Yield the members of the ApplySet whose UIDs are not in `uids`."""
         for kind in self._kinds.values():
             for namespace in sorted(self._namespaces) if kind.is_namespaced else ("",):
-                query = {"labelSelector": f"{PART_OF}={self.id}"}
+                query = {"labelSelector": f"{PART_OF_LABEL}={self.id}"}
                 try:
                     items = self._factory.session.get(kind.collection(namespace), query).get("items") or ()
                 except ServerError as error:

@@ -54,7 +54,7 @@ async def open_port_forward(session: Session, path: str) -> Wire:
     """Return the wire of a SPDY connection whose streams are connections to ports."""
     socket = await _open_websocket(session, path, (), port_forward.PROTOCOLS, _PORT_VARIABLE)
     if socket is not None:
-        return upgrade.Tunnel(socket)
+        return upgrade.WebSocketTunnel(socket)
     return (await _open_spdy(session, path, (), port_forward.SPDY_PROTOCOLS))[0]
 
 

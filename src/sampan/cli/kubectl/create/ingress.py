@@ -13,7 +13,7 @@ from sampan.cli.failures import CliError
 from sampan.cli.kubectl.create.generator import generator_command, metadata
 
 _is_rule = re.compile(r"[\w*\-.]*/.*=[\w-]+:[\w-]+(,tls=?([\w-]+)?)?", re.ASCII).match
-_TOO_LITTLE = (
+_MISSING_RULES_MESSAGE = (
     "not enough information provided: every ingress has to either specify a default-backend (which catches all "
     "traffic) or a list of rules (which catch specific paths)"
 )
@@ -50,7 +50,7 @@ def ingress(
 
 def _validate(rules: Sequence[str], default_backend: str, annotations: Sequence[str]) -> None:
     if not (rules or default_backend):
-        raise CliError(_TOO_LITTLE)
+        raise CliError(_MISSING_RULES_MESSAGE)
     for rule in rules:
         if not _is_rule(rule):
             raise CliError(f"rule {rule} is invalid and should be in format host/path=svcname:svcport[,tls[=secret]]")

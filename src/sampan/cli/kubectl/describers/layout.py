@@ -15,7 +15,7 @@ Lines = Iterator[str]
 """The lines of a description, with tab-separated columns."""
 
 NONE, UNSET, UNKNOWN = "<none>", "<unset>", "<unknown>"
-_LONG = 140
+_MAX_ANNOTATION_LENGTH = 140
 _NOT_SHOWN = frozenset({"kubectl.kubernetes.io/last-applied-configuration"})
 _ZERO_TIME = "Mon, 01 Jan 0001 00:00:00 +0000"
 _OPERATORS = {"In": "in", "NotIn": "notin"}
@@ -76,14 +76,14 @@ def _annotation_texts(values: Mapping[str, str]) -> Iterator[str]:
         text = value.removesuffix("\n")
         if key in _NOT_SHOWN:
             continue
-        if len(key) + len(text) + 2 <= _LONG and "\n" not in text:
+        if len(key) + len(text) + 2 <= _MAX_ANNOTATION_LENGTH and "\n" not in text:
             yield f"{key}: {text}"
             continue
         yield f"{key}:"
-        yield from (f"  {truncate(line, _LONG - 2)}" for line in text.split("\n"))
+        yield from (f"  {truncate(line, _MAX_ANNOTATION_LENGTH - 2)}" for line in text.split("\n"))
 
 
-def truncate(text: str, most: int = _LONG) -> str:
+def truncate(text: str, most: int = _MAX_ANNOTATION_LENGTH) -> str:
     return f"{text[:most]}..." if len(text) > most else text
 
 

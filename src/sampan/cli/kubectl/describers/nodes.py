@@ -37,7 +37,7 @@ _SYSTEM_INFO = (
     ("Kubelet Version", "kubeletVersion"),
 )
 _STANDARD = ("cpu", "memory", "ephemeral-storage")
-_MOST_POOLS = 10
+_MAX_SHOWN_POOLS = 10
 
 Amounts = Mapping[str, Quantity]
 
@@ -137,10 +137,10 @@ def _resource_slices(name: str, view: ClusterView) -> Lines:
     yield "  Driver\tPool\tSlices\tDevices"
     yield "  ------\t----\t------\t-------"
     ordered = sorted(pools.items(), key=lambda entry: "/".join(entry[0]))
-    for (driver, pool), (slice_count, device_count) in ordered[:_MOST_POOLS]:
+    for (driver, pool), (slice_count, device_count) in ordered[:_MAX_SHOWN_POOLS]:
         yield f"  {driver}\t{pool}\t{slice_count}\t{device_count}"
-    if len(ordered) > _MOST_POOLS:
-        yield f"  ...and {len(ordered) - _MOST_POOLS} more pools"
+    if len(ordered) > _MAX_SHOWN_POOLS:
+        yield f"  ...and {len(ordered) - _MAX_SHOWN_POOLS} more pools"
 
 
 # -- requests and limits of pods -------------------------------------------------------------------------------------

@@ -62,7 +62,7 @@ def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None
         _check_selector(options["pod_selector"])
     nodes = select_nodes(factory, "drain", words, options["selector"], options["chunk_size"])
     set_schedulable(factory, nodes, is_cordoned=True, dry_run=dry_run)
-    drain = Drain(factory.session, factory, options, dry_run)
+    drain = NodeDrainer(factory.session, factory, options, dry_run)
     failures: dict[str, NodeDrainError] = {}
     for node in nodes:
         try:
@@ -105,7 +105,7 @@ class NodeDrainError(PlainError):
         return "\n".join(self._lines)
 
 
-class Drain:
+class NodeDrainer:
     """Evicts or deletes the pods of a node."""
 
     def __init__(self, session: Session, factory: Factory, options: dict[str, Any], dry_run: str) -> None:

@@ -17,14 +17,14 @@ from sampan.cli.kubectl.client.resource_type import ResourceType
 from sampan.cli.kubectl.command_line.command import KubectlCommand
 from sampan.cli.kubectl.errors import KubectlError, PlainError
 
-_PLAIN, _PLAIN_V2 = "plaintext", "plaintext-openapiv2"
+_PLAINTEXT, _PLAINTEXT_V2 = "plaintext", "plaintext-openapiv2"
 
 
 @click.command("explain", cls=KubectlCommand)
 @click.argument("words", nargs=-1)
 @click.option("--recursive", is_flag=True, help="List the fields of fields, without descriptions.")
 @click.option("--api-version", default="", metavar="VERSION", help="API version of the type, for example apps/v1.")
-@click.option("-o", "--output", default=_PLAIN, metavar="FORMAT", help=f"Output: {_PLAIN} or {_PLAIN_V2}.")
+@click.option("-o", "--output", default=_PLAINTEXT, metavar="FORMAT", help=f"Output: {_PLAINTEXT} or {_PLAINTEXT_V2}.")
 @click.pass_obj
 def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None:
     """Show the documentation of a resource type or of one of its fields."""
@@ -39,10 +39,10 @@ def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None
     group, version = kind.group, kind.version
     if options["api_version"]:
         group, _, version = options["api_version"].rpartition("/")
-    if options["output"] == _PLAIN_V2:
+    if options["output"] == _PLAINTEXT_V2:
         click.echo(_explain_v2(factory, kind, group, version, path, options["recursive"]), nl=False)
         return
-    if options["output"] != _PLAIN:
+    if options["output"] != _PLAINTEXT:
         raise KubectlError(f"unrecognized format: {options['output']}")
     click.echo(_explain(factory, kind, group, version, path, options["recursive"]), nl=False)
 
@@ -103,7 +103,7 @@ def _explain_v2(
 
 
 Schema = Mapping[str, Any]
-_MOST_ENUM_VALUES = 4
+_MAX_ENUM_VALUES = 4
 _METHODS = ("get", "post", "put", "patch", "delete")
 
 
@@ -264,8 +264,8 @@ def _short_enum(schema: Schema, amount: int) -> str:
     values = schema.get("enum") or ()
     if not values:
         return ""
-    text = ", ".join(_enum_text(value) for value in values[:_MOST_ENUM_VALUES])
-    return f"\n{' ' * amount}enum: {text}" + (", ...." if len(values) > _MOST_ENUM_VALUES else "")
+    text = ", ".join(_enum_text(value) for value in values[:_MAX_ENUM_VALUES])
+    return f"\n{' ' * amount}enum: {text}" + (", ...." if len(values) > _MAX_ENUM_VALUES else "")
 
 
 def _long_enum(schema: Schema) -> str:

@@ -28,9 +28,9 @@ _PATH_SEGMENTS = 2
 """The number of path segments that name the repository, if no marker such as `.git` ends its path: organization and
 repository."""
 _TIMEOUT_S = 27.0
-_LONGEST_TIMEOUT_S = 600.0
-_LARGEST_FILE = 1 << 30
-_LONGEST_OUTPUT = 16 << 10
+_MAX_TIMEOUT_S = 600.0
+_MAX_FILE_BYTES = 1 << 30
+_MAX_OUTPUT_BYTES = 16 << 10
 _SETTINGS = {
     "core.hooksPath": os.devnull,
     "core.fsmonitor": "false",
@@ -41,7 +41,14 @@ _SETTINGS = {
     "submodule.fetchJobs": "1",
     "gc.auto": "0",
 }
-_KEPT_VARIABLES = ("GIT_ASKPASS", "GIT_SSH", "GIT_SSH_COMMAND", "GIT_SSL_CAINFO", "GIT_SSL_CAPATH", "GIT_SSL_NO_VERIFY")
+_INHERITED_VARIABLES = (
+    "GIT_ASKPASS",
+    "GIT_SSH",
+    "GIT_SSH_COMMAND",
+    "GIT_SSL_CAINFO",
+    "GIT_SSL_CAPATH",
+    "GIT_SSL_NO_VERIFY",
+)
 
 
 class NotARepository(ValueError):
@@ -144,7 +151,7 @@ def _timeout_s(text: str) -> float:
         seconds = float(text) if text.isdecimal() and len(text) < 10 else parse_duration_s(text) if text else 0.0
     except ValueSyntaxError:
         seconds = 0.0
-    return min(seconds, _LONGEST_TIMEOUT_S) if seconds > 0 else _TIMEOUT_S
+    return min(seconds, _MAX_TIMEOUT_S) if seconds > 0 else _TIMEOUT_S
 
 
 # -- fetching --------------------------------------------------------------------------------------------------------
@@ -159,7 +166,7 @@ def fetch(address: RepositoryAddress, directory: Path) -> Path:
     for word in (address.url, address.revision):
         if word.startswith("-") or "\n" in word or "\0" in word:
             raise KubectlError(f"the address {address.text!r} of a git repository is not valid")
-    git = _Git(program=program, directory=directory, timeout_s=address.timeout_s)
+    git = _GitRunner(program=program, directory=directory, timeout_s=address.timeout_s)
     git.run("init")
     git.run("remote", "add", "origin", address.url)
     git.run("fetch", "--depth=1", address.url, address.revision or "HEAD")
@@ -184,7 +191,7 @@ def _root(address: RepositoryAddress, directory: Path) -> Path:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Git:
+class _GitRunner:
     program: str
     directory: Path
     timeout_s: float
@@ -210,7 +217,7 @@ class _Git:
         finally:
             _end(process)
         if process.returncode:
-            text = output[-_LONGEST_OUTPUT:].decode("utf-8", "replace")
+            text = output[-_MAX_OUTPUT_BYTES:].decode("utf-8", "replace")
             code = process.returncode
             reason = f"exit status {code}" if code > 0 else f"signal: {signal.Signals(-code).name}"
             raise KubectlError(f"failed to run '{shown}': {text}: {reason}")
@@ -219,7 +226,7 @@ class _Git:
 def _limit_files() -> None:
     import resource
 
-    resource.setrlimit(resource.RLIMIT_FSIZE, (_LARGEST_FILE, _LARGEST_FILE))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (_MAX_FILE_BYTES, _MAX_FILE_BYTES))
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
@@ -236,7 +243,9 @@ def _environment(environment: Mapping[str, str]) -> dict[str, str]:
     """Return the environment of git: without variables that change its repository, and with settings that disable
     prompts and other protocols."""
     kept = {
-        name: value for name, value in environment.items() if not name.startswith("GIT_") or name in _KEPT_VARIABLES
+        name: value
+        for name, value in environment.items()
+        if not name.startswith("GIT_") or name in _INHERITED_VARIABLES
     }
     own = {"GIT_TERMINAL_PROMPT": "0", "GIT_ALLOW_PROTOCOL": "file:http:https:ssh", "LC_ALL": "C"}
     return {"GIT_SSH_COMMAND": "ssh -o BatchMode=yes", **kept, **own}

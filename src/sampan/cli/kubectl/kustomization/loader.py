@@ -22,7 +22,7 @@ from sampan.cli.kubectl.kustomization.git_repository import NotARepository, Repo
 from sampan.cli.kubectl.objects.manifests import documents, download
 
 _NAMES = ("kustomization.yaml", "kustomization.yml", "Kustomization")
-_KNOWN = frozenset(
+_KUSTOMIZATION_FIELDS = frozenset(
     {"apiVersion", "kind", "metadata", "resources", "bases", "components", "crds", "namespace", "namePrefix"}
     | {"nameSuffix", "commonLabels", "labels", "commonAnnotations", "patches", "patchesStrategicMerge"}
     | {"patchesJson6902", "images", "imageTags", "replicas", "replacements", "vars", "configMapGenerator"}
@@ -161,7 +161,7 @@ class KustomizationLoader:
         return value
 
     def _check(self, value: Value) -> None:
-        unknown = sorted(set(value) - _KNOWN)
+        unknown = sorted(set(value) - _KUSTOMIZATION_FIELDS)
         if unknown:
             raise KubectlError(f'invalid Kustomization: json: unknown field "{unknown[0]}"')
         for name in _NOT_SUPPORTED:

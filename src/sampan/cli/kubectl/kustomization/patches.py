@@ -33,8 +33,8 @@ _MERGE_KEYS = {
     "webhooks": ("name",),
 }
 """Lists of built-in kinds that are merged by a key. Other lists are replaced."""
-_BUILT_IN_GROUPS = (".k8s.io",)
-_SHORT_GROUPS = frozenset({"", "apps", "batch", "autoscaling", "policy", "extensions"})
+_BUILT_IN_GROUP_SUFFIXES = (".k8s.io",)
+_UNQUALIFIED_GROUPS = frozenset({"", "apps", "batch", "autoscaling", "policy", "extensions"})
 
 
 def apply_patch(
@@ -116,7 +116,7 @@ def apply_strategic_merge(
             remaining.remove(resource)
             continue
         identity = (resource.value.get("apiVersion"), resource.kind, resource.name, resource.namespace)
-        is_built_in = resource.group in _SHORT_GROUPS or resource.group.endswith(_BUILT_IN_GROUPS)
+        is_built_in = resource.group in _UNQUALIFIED_GROUPS or resource.group.endswith(_BUILT_IN_GROUP_SUFFIXES)
         merged = merge(resource.value, copy.deepcopy(patch), merges_lists=is_built_in)
         _restore_identity(merged, identity, options or {})
         resource.value = merged

@@ -11,7 +11,7 @@ from sampan.cli.kubectl.kustomization.resource import FieldSpec, KustomizeResour
 
 Resources = list[KustomizeResource]
 
-_WITHOUT_PREFIX = frozenset({"CustomResourceDefinition", "APIService", "Namespace"})
+_UNPREFIXED_KINDS = frozenset({"CustomResourceDefinition", "APIService", "Namespace"})
 _SCALABLE = ("Deployment", "StatefulSet", "ReplicaSet", "ReplicationController")
 _TEMPLATE_KINDS = ("ReplicationController", "Deployment", "ReplicaSet", "DaemonSet")
 
@@ -84,7 +84,7 @@ def set_namespace(resources: Resources, namespace: str) -> None:
 
 def add_to_names(resources: Resources, prefix: str, suffix: str) -> None:
     for resource in resources:
-        if resource.kind not in _WITHOUT_PREFIX:
+        if resource.kind not in _UNPREFIXED_KINDS:
             resource.remember_name()
             resource.metadata["name"] = f"{prefix}{resource.name}{suffix}"
 

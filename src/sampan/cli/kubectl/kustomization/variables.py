@@ -46,7 +46,7 @@ _FIELD_SPECS = tuple(_field_specs())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Variable:
+class KustomizeVariable:
     name: str
     group: str
     version: str
@@ -70,7 +70,7 @@ class Variable:
 class VariableSet:
     """The variables of a kustomization and its bases, with the objects that they refer to."""
 
-    _variables: dict[str, Variable] = field(default_factory=dict)
+    _variables: dict[str, KustomizeVariable] = field(default_factory=dict)
     _objects: dict[str, KustomizeResource] = field(default_factory=dict)
 
     def add_all(self, entries: Sequence[Mapping[str, Any]], resources: Sequence[KustomizeResource]) -> None:
@@ -95,7 +95,7 @@ class VariableSet:
         values = {name: self._value(self._variables[name]) for name in sorted(self._variables)}
         if not values:
             return
-        replacer = _Replacer(values)
+        replacer = _VariableReplacer(values)
         for resource in resources:
             for spec in _FIELD_SPECS:
                 if spec.applies_to(resource):
@@ -105,7 +105,7 @@ class VariableSet:
         if unused := sorted(set(values) - replacer.used):
             click.echo(f"well-defined vars that were never replaced: {','.join(unused)}", err=True)
 
-    def _value(self, variable: Variable) -> Any:
+    def _value(self, variable: KustomizeVariable) -> Any:
         resource = self._objects.get(variable.name)
         if resource is None:
             raise KubectlError(f"var '{variable.text}' cannot be mapped to a field in the set of known resources")
@@ -137,11 +137,11 @@ def check_types(entries: Sequence[Mapping[str, Any]]) -> None:
                 raise KubectlError(f"invalid Kustomization: {reason}")
 
 
-def _variable(entry: Mapping[str, Any]) -> Variable:
+def _variable(entry: Mapping[str, Any]) -> KustomizeVariable:
     target, source = entry.get("objref") or {}, entry.get("fieldref") or {}
     group, slash, version = str(target.get("apiVersion") or "").partition("/")
     group, version = (group, version) if slash else ("", group)
-    return Variable(
+    return KustomizeVariable(
         name=str(entry.get("name") or ""),
         group=group or str(target.get("group") or ""),
         version=version or str(target.get("version") or ""),
@@ -174,7 +174,7 @@ def _keys(path: str) -> Iterator[str | int]:
         yield from indexes
 
 
-class _Replacer:
+class _VariableReplacer:
     def __init__(self, values: Mapping[str, Any]) -> None:
         self._values = values
         self.used: set[str] = set()

@@ -17,7 +17,7 @@ from sampan.cli.kubectl.errors import ErrorAggregate, KubectlError
 from sampan.cli.kubectl.objects.targets import ResourceInfo
 
 _POLICIES = {"background": "Background", "foreground": "Foreground", "orphan": "Orphan"}
-_LONGEST_WAIT_S = 168 * 3600.0
+_MAX_WAIT_S = 168 * 3600.0
 _POLL_S = 0.1
 
 
@@ -116,7 +116,7 @@ def wait_until_deleted(
     session: Session, deleted: Iterable[tuple[ResourceInfo, str]], timeout_s: float, errors: ErrorAggregate
 ) -> None:
     """Wait until each object is gone, or another one with its name has replaced it. A timeout is added to `errors`."""
-    deadline = time.monotonic() + (timeout_s or _LONGEST_WAIT_S)
+    deadline = time.monotonic() + (timeout_s or _MAX_WAIT_S)
     for info, uid in deleted:
         delay_s = 0.02
         while is_present(session, info, uid):

@@ -16,9 +16,9 @@ from sampan.cli.kubectl.errors import ErrorAggregate, KubectlError
 STDIN = "STDIN"
 _ENDINGS = (".json", ".yaml", ".yml")
 _NEXT_DOCUMENT = re.compile(r"^---(?:[ \t].*)?$\n?", re.MULTILINE)
-TURN_OFF_ADVICE = "if you choose to ignore these errors, turn validation off with --validate=false"
+SKIP_VALIDATION_ADVICE = "if you choose to ignore these errors, turn validation off with --validate=false"
 _URL_ATTEMPTS = 3
-_LARGEST_DOWNLOAD = 64 << 20
+_MAX_DOWNLOAD_BYTES = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,8 +174,8 @@ def download(url: str, *, attempts: int = _URL_ATTEMPTS) -> str:
             time.sleep(1)
         try:
             with urllib.request.urlopen(url, timeout=30) as response:
-                data = response.read(_LARGEST_DOWNLOAD + 1)
-                if len(data) > _LARGEST_DOWNLOAD:
+                data = response.read(_MAX_DOWNLOAD_BYTES + 1)
+                if len(data) > _MAX_DOWNLOAD_BYTES:
                     raise KubectlError(f"unable to read URL {quote_text(url)}: it has more than 64 MiB")
                 return _decode_text(data)
         except urllib.error.HTTPError as error:
@@ -230,13 +230,13 @@ def _validate(source: str, value: Any) -> None:
     if not isinstance(value, dict):
         raise KubectlError(
             f"error validating {quote_text(source)}: error validating data: invalid object to validate; "
-            f"{TURN_OFF_ADVICE}"
+            f"{SKIP_VALIDATION_ADVICE}"
         )
     missing = [f"{field} not set" for field in ("apiVersion", "kind") if not value.get(field)]
     if missing:
         message = missing[0] if len(missing) == 1 else f"[{', '.join(missing)}]"
         raise KubectlError(
-            f"error validating {quote_text(source)}: error validating data: {message}; {TURN_OFF_ADVICE}"
+            f"error validating {quote_text(source)}: error validating data: {message}; {SKIP_VALIDATION_ADVICE}"
         )
 
 

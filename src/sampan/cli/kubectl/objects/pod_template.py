@@ -33,7 +33,7 @@ class ObjectChangeError(KubectlError):
         return f"{self.message}\n"
 
 
-_WITH_TEMPLATE = ("ReplicationController", "Deployment", "DaemonSet", "ReplicaSet", "StatefulSet", "Job")
+_POD_TEMPLATE_KINDS = ("ReplicationController", "Deployment", "DaemonSet", "ReplicaSet", "StatefulSet", "Job")
 
 
 def pod_spec_of(value: dict[str, Any], info: ResourceInfo) -> dict[str, Any]:
@@ -43,7 +43,7 @@ def pod_spec_of(value: dict[str, Any], info: ResourceInfo) -> dict[str, Any]:
         path: tuple[str, ...] = ("spec",)
     elif kind == "CronJob":
         path = ("spec", "jobTemplate", "spec", "template", "spec")
-    elif kind in _WITH_TEMPLATE and info.kind.group in ("", "apps", "batch", "extensions"):
+    elif kind in _POD_TEMPLATE_KINDS and info.kind.group in ("", "apps", "batch", "extensions"):
         path = ("spec", "template", "spec")
     else:
         shown = f"*{info.kind.version}.{kind}"

@@ -12,7 +12,7 @@ from sampan.cli.kubectl.client.resource_types import ResourceTypes, UnknownResou
 from sampan.cli.kubectl.client.session import JSON, ConnectionFailure, ServerError, Session
 from sampan.cli.kubectl.errors import ErrorAggregate, KubectlError
 from sampan.cli.kubectl.objects.manifests import (
-    TURN_OFF_ADVICE,
+    SKIP_VALIDATION_ADVICE,
     FilenameFlags,
     ManifestObject,
     manifest_objects,
@@ -29,7 +29,7 @@ Example resource specifications include:
    '--filename=rsrc.json'
    '<resource> <name>'
    '<resource>'"""
-_LOCAL_WITHOUT_FILES = """\
+_LOCAL_WITHOUT_FILES_MESSAGE = """\
 error: you must specify resources by --filename when --local is set.
 Example resource specifications include:
    '-f rsrc.yaml'
@@ -191,7 +191,7 @@ class ResourceBuilder:
     def check(self) -> None:
         """Raise KubectlError for words, files and selectors that exclude each other."""
         if self._is_local and not self._files:
-            raise KubectlError(_LOCAL_WITHOUT_FILES)
+            raise KubectlError(_LOCAL_WITHOUT_FILES_MESSAGE)
         slashed = ["/" in word for word in self._words]
         if any(slashed) and not all(slashed):
             raise KubectlError(_SEPARATE)
@@ -322,7 +322,7 @@ class ResourceBuilder:
         if not self._validates:
             return error.add_context(f"unable to recognize {source}", "/api?timeout=32s")
         what = f"error validating {source}: error validating data: failed to download openapi"
-        return error.add_context(what, "/openapi/v2?timeout=32s", f"; {TURN_OFF_ADVICE}")
+        return error.add_context(what, "/openapi/v2?timeout=32s", f"; {SKIP_VALIDATION_ADVICE}")
 
     def _namespace_for(self, manifest: ManifestObject) -> str:
         own, requested = manifest.namespace, self._factory.namespace

@@ -9,7 +9,7 @@ from typing import Any
 
 from sampan.api.go_compat import gotext
 
-_PLAIN_KEY = re.compile(r"[^\W](?:[\w./-]*[\w])?")
+_UNQUOTED_KEY_PATTERN = re.compile(r"[^\W](?:[\w./-]*[\w])?")
 _AMBIGUOUS = re.compile(
     r"null|t|f|true|false|y|yes|on|n|no|off|[+-]?[0-9._]+(?:e[+-]?\d+)?|0[xob][0-9a-f_]+|\d{4}-\d\d?-\d\d?.*|nan|inf|infinity",
     re.IGNORECASE,
@@ -57,7 +57,7 @@ def _items(values: list[Any], depth: int) -> Iterator[str]:
 
 
 def _key(key: str) -> str:
-    return key if _PLAIN_KEY.fullmatch(key) and not _AMBIGUOUS.fullmatch(key) else _quote(key)
+    return key if _UNQUOTED_KEY_PATTERN.fullmatch(key) and not _AMBIGUOUS.fullmatch(key) else _quote(key)
 
 
 def _scalar(value: Any, depth: int) -> str:

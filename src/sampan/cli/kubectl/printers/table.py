@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 _GAP = 3
-_LEAST = 6
+_MIN_COLUMN_WIDTH = 6
 _EVENT_TYPES = {"ADDED": "ADDED   ", "MODIFIED": "MODIFIED", "DELETED": "DELETED ", "ERROR": "ERROR   "}
 
 
@@ -29,7 +29,7 @@ def table_lines(rows: Sequence[Sequence[str]], widths: list[int] | None = None) 
     column_widths += [0] * (count - len(column_widths))
     for row in rows:
         for column, cell in enumerate(row):
-            column_widths[column] = max(column_widths[column], len(cell) + _GAP, _LEAST)
+            column_widths[column] = max(column_widths[column], len(cell) + _GAP, _MIN_COLUMN_WIDTH)
     return [
         "".join(cell.ljust(column_widths[column]) for column, cell in enumerate(row[:-1])) + row[-1] if row else ""
         for row in rows

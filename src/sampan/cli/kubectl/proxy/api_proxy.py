@@ -34,7 +34,7 @@ _TARGET = re.compile(r"/(?:[!-\"$&-~]|%[0-9A-Fa-f]{2})*")
 """A request target of printable ASCII characters without a fragment. Servers differ in whether a fragment is part of
 the path."""
 _CHUNK_SIZE = re.compile(rb"[0-9A-Fa-f]{1,8}")
-_HOP_BY_HOP = frozenset({"connection", "keep-alive", "proxy-connection", "te", "host"})
+_HOP_BY_HOP_HEADERS = frozenset({"connection", "keep-alive", "proxy-connection", "te", "host"})
 
 
 def _patterns(text: str) -> list[re2._Regexp[str]]:
@@ -246,7 +246,7 @@ class ApiProxy:
     def _upstream_head(self, head: RequestHead, target: str) -> bytes:
         """Return the head for the API server: with its host name and the credentials, and with a single request on
         the connection."""
-        headers = [(name, value) for name, value in head.headers if name.lower() not in _HOP_BY_HOP]
+        headers = [(name, value) for name, value in head.headers if name.lower() not in _HOP_BY_HOP_HEADERS]
         own = [(name, value) for name, value in self._session.identity() if not head.header(name.lower())]
         connection = "Upgrade" if head.is_upgrade else "close"
         lines = [("Host", self._endpoint.host_header), ("Connection", connection), *headers, *own]

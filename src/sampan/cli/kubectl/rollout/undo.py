@@ -27,7 +27,7 @@ from sampan.cli.kubectl.rollout.revisions import (
     workload_at,
 )
 
-_KEPT_ANNOTATIONS = frozenset(
+_DEPLOYMENT_ANNOTATIONS = frozenset(
     (
         LAST_APPLIED,
         REVISION,
@@ -91,7 +91,7 @@ def _rollback_deployment(session: Session, info: ResourceInfo, revision: int, dr
         key: text
         for source, is_kept in ((deployment, True), (replica_set, False))
         for key, text in (source["metadata"].get("annotations") or {}).items()
-        if (key in _KEPT_ANNOTATIONS) == is_kept
+        if (key in _DEPLOYMENT_ANNOTATIONS) == is_kept
     }
     patch = [
         {"op": "replace", "path": "/spec/template", "value": template},

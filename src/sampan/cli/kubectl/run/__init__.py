@@ -103,7 +103,7 @@ def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None
     if not words or context.meta[ARGS_BEFORE_DASH] == 0:
         raise UsageError("NAME is required for run")
     _check_flags(options, dry_run)
-    creator = _Creator(factory, options, dry_run)
+    creator = _ObjectCreator(factory, options, dry_run)
     pod = creator.create(with_overrides(pod_of_flags(words[0], words[1:], options), options))
     created = [pod]
     errors = ErrorAggregate()
@@ -209,7 +209,7 @@ def _service(name: str, options: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-class _Creator:
+class _ObjectCreator:
     """Creates the objects of a `kubectl run` command. With a client-side dry run it sends no request."""
 
     def __init__(self, factory: Factory, options: dict[str, Any], dry_run: str) -> None:

@@ -31,7 +31,7 @@ FEATURES: Mapping[str, tuple[str, Sequence[str]]] = {
     "subject": ("subject", ()),
 }
 """The module and the aliases of each subcommand of `kubectl set`."""
-LOCAL_WITHOUT_FILES = """\
+LOCAL_WITHOUT_FILES_MESSAGE = """\
 error: you must specify resources by --filename when --local is set.
 Example resource specifications include:
    '-f rsrc.yaml'
@@ -71,7 +71,7 @@ def select_objects(factory: Factory, words: Sequence[str], options: Mapping[str,
     """Return the objects that the words or files name. The first error ends the command."""
     is_local = options["local"]
     if is_local and words:
-        raise KubectlError(LOCAL_WITHOUT_FILES)
+        raise KubectlError(LOCAL_WITHOUT_FILES_MESSAGE)
     builder = factory.resources(
         words=words,
         files=filename_flags(options),

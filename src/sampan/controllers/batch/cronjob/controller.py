@@ -21,7 +21,7 @@ from sampan.controllers.batch.cronjob.due import wait_s
 from sampan.controllers.batch.job.conditions import finished_condition, has_succeeded
 from sampan.controllers.namespace_phase import is_namespace_terminating
 from sampan.machinery import errors
-from sampan.machinery.client import Client, Delete, resource_of
+from sampan.machinery.client import Client, DeleteParameters, resource_of
 from sampan.machinery.clock import Clock
 from sampan.machinery.control_loop.controller import Watch
 from sampan.machinery.control_loop.own_writes import OwnWrites
@@ -30,7 +30,7 @@ from sampan.machinery.events import NORMAL, WARNING, EventRecorder, reference
 from sampan.machinery.informer import InformerFactory
 from sampan.machinery.object_key import NamespacedName, key_of
 
-_BACKGROUND = Delete(propagation="Background")
+_BACKGROUND = DeleteParameters(propagation="Background")
 _Timing = tuple[str, str | None]
 """The schedule and the time zone of a CronJob."""
 

@@ -65,7 +65,9 @@ _UNSUPPORTED = (
     "CRON_TZ or TZ used in schedule {} is not officially supported, "
     "see https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/ for more details"
 )
-_TOO_MANY = "too many missed start times. Set or decrease .spec.startingDeadlineSeconds or check clock skew"
+_TOO_MANY_MISSED_MESSAGE = (
+    "too many missed start times. Set or decrease .spec.startingDeadlineSeconds or check clock skew"
+)
 _FORBIDDEN = "Not starting job because prior execution is running and concurrency policy is Forbid"
 
 
@@ -150,7 +152,7 @@ def _decide(cron: CronJob, now: float, next_after: Next, decision: CronJobDecisi
 def _decide_start(cron: CronJob, now: float, due: DueTime, time: float, events: list[CronJobEvent]) -> float | None:
     """Return the scheduled time if a job is to be started for it, or None."""
     if due.missed is MissedSchedules.MANY:
-        events.append(CronJobEvent(WARNING, "TooManyMissedTimes", _TOO_MANY))
+        events.append(CronJobEvent(WARNING, "TooManyMissedTimes", _TOO_MANY_MISSED_MESSAGE))
     deadline = cron.spec.startingDeadlineSeconds
     if deadline is not None and time + deadline < now:
         events.append(CronJobEvent(WARNING, "MissSchedule", f"Missed scheduled time to start a job: {_rfc1123(time)}"))

@@ -10,7 +10,7 @@ from sampan.api.values.times import parse_time
 Next = Callable[[float], float | None]
 """Return the first scheduled time after a moment, or None if there is none within years."""
 
-MANY = 100
+MISSED_WARNING_THRESHOLD = 100
 """If more scheduled times than this were missed, a warning is recorded."""
 MARGIN_S = 0.1
 """Seconds after the scheduled time at which a job is started, to allow for clock skew."""
@@ -89,7 +89,7 @@ def _find_last_of_many(since: float, first: float, second: float, now: float, ne
         raise InvalidSchedule(_IMPOSSIBLE)
     count = int(now - first) // apart + 1
     last = _find_last_time(now, first + (count - 2) * apart, next_after)
-    return DueTime(since, last, MissedSchedules.MANY if count > MANY else MissedSchedules.FEW)
+    return DueTime(since, last, MissedSchedules.MANY if count > MISSED_WARNING_THRESHOLD else MissedSchedules.FEW)
 
 
 def _find_last_time(now: float, start: float, next_after: Next) -> float | None:

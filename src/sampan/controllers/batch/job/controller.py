@@ -19,7 +19,7 @@ from sampan.controllers.batch.job.pod_state import (
     INDEXED,
     NON_INDEXED,
     TRACKING,
-    Failures,
+    JobFailures,
     is_ours,
     is_suspended,
     is_tracked,
@@ -50,14 +50,14 @@ BATCH_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Orphan:
+class OrphanPodKey:
     """Key of a pod that has the tracking finalizer but no job that would count it."""
 
     pod: NamespacedName
 
 
 @dataclass(frozen=True, slots=True)
-class Leftovers:
+class DeletedJobKey:
     """Key for the pods of a deleted job, by the job's UID."""
 
     uid: str
@@ -67,7 +67,7 @@ class Leftovers:
 class _JobMemory:
     """The state that is kept for a job between syncs."""
 
-    failures: Failures
+    failures: JobFailures
     generation: int
     looked: float
     """Monotonic time of the last sync."""
@@ -93,12 +93,12 @@ class JobController:
         jobs.subscribe(self._forget_job)
         self.watches = (Watch(resource_of(Job), self._job_keys), Watch(resource_of(Pod), self._pod_keys))
 
-    async def reconcile(self, key: NamespacedName | Orphan | Leftovers) -> float | None:
-        if isinstance(key, Orphan):
+    async def reconcile(self, key: NamespacedName | OrphanPodKey | DeletedJobKey) -> float | None:
+        if isinstance(key, OrphanPodKey):
             pod = self._pods.get_by_key(key.pod)
             await self._release([pod] if pod is not None and self._is_orphaned(pod) else [])
             return None
-        if isinstance(key, Leftovers):
+        if isinstance(key, DeletedJobKey):
             await self._release(self._pods.find(by_controller_or_orphan, key.uid))
             return None
         job = self._jobs.get_by_key(key)
@@ -126,7 +126,7 @@ class JobController:
         if job.status.startTime is None and not is_suspended(job):
             job.status.startTime = format_time(now)
         released = {pod.metadata.uid for pod in pods if self._writes.is_stale(pod)}
-        failures = memory.failures if memory is not None else Failures()
+        failures = memory.failures if memory is not None else JobFailures()
         view = view_of(job, pods, released=released, failures=failures, now=now)
         sync = JobSync(view=view, is_caught_up=is_caught_up, changes=self._changes, writer=writer, events=self._events)
         try:
@@ -153,12 +153,12 @@ class JobController:
         key = key_of(job)
         present = self._jobs.get_by_key(key)
         if present is None or present.metadata.uid != job.metadata.uid:
-            yield Leftovers(job.metadata.uid)
+            yield DeletedJobKey(job.metadata.uid)
         yield key
 
     def _pod_keys(self, pod: Any) -> Iterable[Hashable]:
         if is_tracked(pod) and self._is_orphaned(pod):
-            yield Orphan(key_of(pod))
+            yield OrphanPodKey(key_of(pod))
         yield from self._owners.keys(pod)
 
     def _is_orphaned(self, pod: Pod) -> bool:

@@ -8,7 +8,7 @@ from sampan.api.semantics.pods import is_terminating
 from sampan.api.types.batch_v1 import Job
 from sampan.api.types.core_v1 import Pod
 from sampan.controllers.batch.job.pod_state import (
-    Indexes,
+    CompletionIndexes,
     completion_index,
     completions_of,
     has_limit_per_index,
@@ -21,7 +21,7 @@ from sampan.controllers.batch.job.view import JobView, has_valid_index, indexes_
 from sampan.controllers.ownership.deletion_order import plain_order
 from sampan.controllers.ownership.pods import BURST
 
-MOST_AT_ONCE = BURST
+MAX_PODS_PER_SYNC = BURST
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,11 +40,11 @@ def pods_wanted(view: JobView) -> PodPlan:
     if is_suspended(job):
         return PodPlan(remove=_pods_to_delete(job, view.active, active))
     desired = _active_wanted(view)
-    remove = _pods_to_delete(job, view.active, max(active - desired, 0))[:MOST_AT_ONCE]
+    remove = _pods_to_delete(job, view.active, max(active - desired, 0))[:MAX_PODS_PER_SYNC]
     if remove:
         return PodPlan(remove=remove)
     waited_for = view.terminating if replaces_only_failed(job) else 0
-    missing = min(desired - waited_for - active, MOST_AT_ONCE)
+    missing = min(desired - waited_for - active, MAX_PODS_PER_SYNC)
     return _creations(view, missing) if missing > 0 else PodPlan()
 
 
@@ -77,7 +77,7 @@ def _independent_creations(view: JobView, indexes: Sequence[int]) -> PodPlan:
 
 def _next_indexes(view: JobView, count: int) -> list[int]:
     """Return the first indexes that have neither finished nor an active pod."""
-    unavailable = view.succeeded_indexes | indexes_of(view.active) | (view.failed_indexes or Indexes())
+    unavailable = view.succeeded_indexes | indexes_of(view.active) | (view.failed_indexes or CompletionIndexes())
     if replaces_only_failed(view.job):
         unavailable |= indexes_of([pod for pod in view.pods if is_terminating(pod)])
     return list(islice(unavailable.iterate_missing(completions_of(view.job)), count))

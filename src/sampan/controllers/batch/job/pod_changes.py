@@ -30,7 +30,7 @@ from sampan.machinery.client import Client
 from sampan.machinery.control_loop.own_writes import OwnWrites
 
 INDEX_VARIABLE = "JOB_COMPLETION_INDEX"
-_LONGEST_PREFIX = 58
+_MAX_PREFIX_LENGTH = 58
 """Maximum length of the generateName prefix, to which the API server appends five characters."""
 
 
@@ -80,14 +80,14 @@ def _failure_counts(job: Job, replaced: Pod | None) -> dict[str, Any]:
 
 def _prefix(name: str, index: int) -> str:
     end = f"-{index}-"
-    return f"{name[: _LONGEST_PREFIX - len(end)]}{end}"
+    return f"{name[: _MAX_PREFIX_LENGTH - len(end)]}{end}"
 
 
 _RELEASE = {"metadata": {"$deleteFromPrimitiveList/finalizers": [TRACKING]}}
 
 
 @dataclass(slots=True)
-class Effect:
+class PodChangeResult:
     """The pod counts after the changes, and the first error."""
 
     active: int
@@ -110,17 +110,17 @@ class PodChanges:
             writes,
         )
 
-    async def carry_out(self, view: JobView, plan: PodPlan) -> Effect:
-        effect = Effect(len(view.active), view.terminating, view.ready)
+    async def carry_out(self, view: JobView, plan: PodPlan) -> PodChangeResult:
+        effect = PodChangeResult(len(view.active), view.terminating, view.ready)
         if plan.remove:
             await self._remove(view.job, plan.remove, effect)
         elif plan.create:
             await self._create(view, plan.create, effect)
         return effect
 
-    async def end(self, view: JobView) -> Effect:
+    async def end(self, view: JobView) -> PodChangeResult:
         """Delete the active pods, which keep their finalizers until they are counted."""
-        effect = Effect(len(view.active), view.terminating, view.ready)
+        effect = PodChangeResult(len(view.active), view.terminating, view.ready)
         pods = view.active
 
         async def delete(at: int) -> None:
@@ -155,7 +155,7 @@ class PodChanges:
         except errors.NotFound:
             return
 
-    async def _remove(self, job: Job, pods: Sequence[Pod], effect: Effect) -> None:
+    async def _remove(self, job: Job, pods: Sequence[Pod], effect: PodChangeResult) -> None:
         """Delete surplus pods. Their finalizers are removed first, so that they are not counted."""
         owner = job.metadata.uid
         self._expectations.expect(owner, deletions=[pod.metadata.uid for pod in pods])
@@ -174,7 +174,7 @@ class PodChanges:
 
         effect.error = await run_concurrently(len(pods), remove)
 
-    async def _create(self, view: JobView, indexes: Sequence[int | None], effect: Effect) -> None:
+    async def _create(self, view: JobView, indexes: Sequence[int | None], effect: PodChangeResult) -> None:
         job = view.job
         self._expectations.expect(job.metadata.uid, creations=len(indexes))
 

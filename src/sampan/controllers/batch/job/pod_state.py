@@ -20,7 +20,7 @@ IGNORED_FAILURES = "batch.kubernetes.io/job-index-ignored-failure-count"
 """`FAILURES` and `IGNORED_FAILURES` are pod annotations with the number of earlier failures of the pod's index: those
 that count against the limit, and those that a pod failure policy ignores."""
 INDEXED, NON_INDEXED = "Indexed", "NonIndexed"
-_MOST = 2**31 - 1
+_MAX_INT32 = 2**31 - 1
 
 
 def is_ours(job: Job) -> bool:
@@ -78,7 +78,7 @@ def _count(pod: Pod, annotation: str) -> int:
     text = pod.metadata.annotations.get(annotation, "")
     digits = text.removeprefix("+")
     count = int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 20 else 0
-    return count if count <= _MOST else 0
+    return count if count <= _MAX_INT32 else 0
 
 
 COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
@@ -89,21 +89,21 @@ Span = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Indexes:
+class CompletionIndexes:
     spans: tuple[Span, ...] = ()
     """Pairs of first and last index, ascending, with a gap between neighbours."""
 
     @classmethod
-    def from_indexes(cls, indexes: Iterable[int]) -> "Indexes":
+    def from_indexes(cls, indexes: Iterable[int]) -> "CompletionIndexes":
         return cls(_merge_spans((index, index) for index in indexes))
 
     @classmethod
-    def parse(cls, text: str, completions: int) -> "Indexes":
+    def parse(cls, text: str, completions: int) -> "CompletionIndexes":
         """Return the indexes below `completions`; parts that cannot be parsed are ignored."""
         return cls(_merge_spans(_spans(text, completions)))
 
-    def __or__(self, other: "Indexes") -> "Indexes":
-        return Indexes(_merge_spans((*self.spans, *other.spans))) if other.spans else self
+    def __or__(self, other: "CompletionIndexes") -> "CompletionIndexes":
+        return CompletionIndexes(_merge_spans((*self.spans, *other.spans))) if other.spans else self
 
     def __contains__(self, index: int) -> bool:
         position = bisect_left(self.spans, index, key=lambda span: span[1])
@@ -115,7 +115,7 @@ class Indexes:
     def __str__(self) -> str:
         return ",".join(_text(first, last) for first, last in self.spans)
 
-    def overlap(self, other: "Indexes") -> int:
+    def overlap(self, other: "CompletionIndexes") -> int:
         """Return the number of indexes in both sets."""
         return len(self) + len(other) - len(self | other)
 
@@ -163,7 +163,7 @@ def completion_index(pod: Any) -> int | None:
     return index if index is not None and index >= 0 else None
 
 
-FIRST_S, MOST_S = 10.0, 600.0
+INITIAL_BACKOFF_S, MAX_BACKOFF_S = 10.0, 600.0
 
 
 _SKEW_S = 60.0
@@ -173,7 +173,7 @@ is not waited for.
 
 
 @dataclass(frozen=True, slots=True)
-class Failures:
+class JobFailures:
     """The failures of a job since its last successful pod."""
 
     count: int = 0
@@ -184,14 +184,14 @@ class Failures:
         return _wait_s(self.count, self.last, now)
 
 
-def update_failures(known: Failures, succeeded: Sequence[Pod], failed: Sequence[Pod]) -> Failures:
+def update_failures(known: JobFailures, succeeded: Sequence[Pod], failed: Sequence[Pod]) -> JobFailures:
     """Return the failures updated with the pods that have finished since."""
     times = sorted(finish_time(pod) for pod in failed)
     if not succeeded:
-        return Failures(known.count + len(times), times[-1]) if times else known
+        return JobFailures(known.count + len(times), times[-1]) if times else known
     success = max(finish_time(pod) for pod in succeeded)
     later = [time for time in times if time > success]
-    return Failures(len(later), later[-1]) if later else Failures()
+    return JobFailures(len(later), later[-1]) if later else JobFailures()
 
 
 def index_wait_s(last_failed: Pod | None, now: float) -> float:
@@ -204,7 +204,7 @@ def index_wait_s(last_failed: Pod | None, now: float) -> float:
 def _wait_s(failures: int, last: float | None, now: float) -> float:
     if not failures or last is None or last - now > _SKEW_S:
         return 0.0
-    pause_s = min(FIRST_S * 2.0 ** min(failures - 1, 32), MOST_S)
+    pause_s = min(INITIAL_BACKOFF_S * 2.0 ** min(failures - 1, 32), MAX_BACKOFF_S)
     return max(last + pause_s - now, 0.0)
 
 

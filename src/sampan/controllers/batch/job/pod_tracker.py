@@ -8,7 +8,7 @@ from sampan.api.types.batch_v1 import JobCondition, JobStatus, UncountedTerminat
 from sampan.api.types.core_v1 import Pod
 from sampan.controllers.batch.job.conditions import SUCCESS_MET
 from sampan.controllers.batch.job.pod_state import (
-    Indexes,
+    CompletionIndexes,
     completion_index,
     has_failed,
     has_limit_per_index,
@@ -17,7 +17,7 @@ from sampan.controllers.batch.job.pod_state import (
 from sampan.controllers.batch.job.policies import match_failure_policy
 from sampan.controllers.batch.job.view import JobView, has_valid_index
 
-MOST_UNCOUNTED = 500
+MAX_UNCOUNTED_PODS = 500
 """The maximum number of UIDs in the status at a time, which keeps the object small."""
 
 
@@ -39,7 +39,7 @@ def record_pods_to_count(view: JobView, finished: JobCondition | None, status: J
         batch.release.append(pod)
         if pod.metadata.uid not in known:
             _record_pod(view, pod, finished, uncounted, new_indexes)
-        if len(new_indexes) + len(uncounted.succeeded) + len(uncounted.failed) >= MOST_UNCOUNTED:
+        if len(new_indexes) + len(uncounted.succeeded) + len(uncounted.failed) >= MAX_UNCOUNTED_PODS:
             batch.is_full = True
             break
     if is_indexed(view.job):
@@ -109,7 +109,7 @@ def _counts_as_failed(view: JobView, pod: Pod, finished: JobCondition | None) ->
 
 
 def _record_indexes(view: JobView, new: set[int], status: JobStatus) -> None:
-    done = view.succeeded_indexes | Indexes.from_indexes(new)
+    done = view.succeeded_indexes | CompletionIndexes.from_indexes(new)
     status.succeeded, status.completedIndexes = len(done), str(done)
     status.failedIndexes = None if view.failed_indexes is None else str(view.failed_indexes)
 

@@ -12,14 +12,14 @@ from sampan.api.types.batch_v1 import (
     SuccessPolicyRule,
 )
 from sampan.api.types.core_v1 import ContainerStatus, Pod, PodCondition
-from sampan.controllers.batch.job.pod_state import Indexes
+from sampan.controllers.batch.job.pod_state import CompletionIndexes
 
 IGNORE, FAIL_INDEX, FAIL_JOB, COUNT = "Ignore", "FailIndex", "FailJob", "Count"
 _ACTIONS = (IGNORE, FAIL_INDEX, FAIL_JOB, COUNT)
 
 
 @dataclass(frozen=True, slots=True)
-class Match:
+class PodFailureMatch:
     action: str | None = None
     """The action of the first matching rule; None if no rule matches."""
     message: str = ""
@@ -31,17 +31,17 @@ class Match:
         return self.action != IGNORE
 
 
-_NONE = Match()
+_NONE = PodFailureMatch()
 
 
-def match_failure_policy(policy: PodFailurePolicy | None, pod: Pod) -> Match:
+def match_failure_policy(policy: PodFailurePolicy | None, pod: Pod) -> PodFailureMatch:
     if policy is None:
         return _NONE
     for index, rule in enumerate(policy.rules or ()):
         reason = _match_message(rule, pod) if rule.action in _ACTIONS else None
         if reason is not None:
             message = f"{reason} matching {rule.action} rule at index {index}" if rule.action == FAIL_JOB else ""
-            return Match(rule.action, message)
+            return PodFailureMatch(rule.action, message)
     return _NONE
 
 
@@ -77,7 +77,7 @@ def _condition(pod: Pod, patterns: Iterable[PodFailurePolicyOnPodConditionsPatte
     return next((condition for condition in pod.status.conditions if (condition.type, condition.status) in pairs), None)
 
 
-def match_success_policy(policy: SuccessPolicy | None, completions: int, succeeded: Indexes) -> str | None:
+def match_success_policy(policy: SuccessPolicy | None, completions: int, succeeded: CompletionIndexes) -> str | None:
     """Return the message for the first rule that is met, or None if none is."""
     if policy is None or not succeeded.spans:
         return None
@@ -87,10 +87,10 @@ def match_success_policy(policy: SuccessPolicy | None, completions: int, succeed
     return None
 
 
-def _is_met(rule: SuccessPolicyRule, completions: int, succeeded: Indexes) -> bool:
+def _is_met(rule: SuccessPolicyRule, completions: int, succeeded: CompletionIndexes) -> bool:
     count = rule.succeededCount
     if rule.succeededIndexes is None:
         return count is not None and len(succeeded) >= count
-    required = Indexes.parse(rule.succeededIndexes, completions)
+    required = CompletionIndexes.parse(rule.succeededIndexes, completions)
     count_met = required.overlap(succeeded)
     return bool(required.spans) and (count_met == len(required) or (count is not None and count_met >= count))

@@ -8,7 +8,7 @@ from sampan.api.values.times import format_time
 from sampan.controllers.batch.job.conditions import COMPLETE, FINAL, SUSPENDED, condition, ensure, make_final_condition
 from sampan.controllers.batch.job.finish import deadline_s, finish_condition, is_complete, make_success_met_condition
 from sampan.controllers.batch.job.parallelism import pods_wanted
-from sampan.controllers.batch.job.pod_changes import Effect, PodChanges
+from sampan.controllers.batch.job.pod_changes import PodChangeResult, PodChanges
 from sampan.controllers.batch.job.pod_state import is_suspended
 from sampan.controllers.batch.job.pod_tracker import count_recorded_pods, is_all_counted, record_pods_to_count
 from sampan.controllers.batch.job.view import JobView
@@ -67,16 +67,16 @@ class JobSync:
         waits = (self._wait_s, deadline_s(self._writer.job, self._view.now))
         return min((wait for wait in waits if wait is not None and wait > 0), default=None)
 
-    async def _terminate_pods(self) -> Effect:
+    async def _terminate_pods(self) -> PodChangeResult:
         effect = await self._changes.end(self._view)
         if effect.active or not self._is_caught_up:
             self._finished = None  # Some pods may not have been deleted yet.
         return effect
 
-    async def _manage(self) -> Effect:
+    async def _manage(self) -> PodChangeResult:
         view, job = self._view, self._view.job
         may_act = self._is_caught_up and job.metadata.deletionTimestamp is None
-        effect = Effect(len(view.active), view.terminating, view.ready)
+        effect = PodChangeResult(len(view.active), view.terminating, view.ready)
         if may_act:
             plan = pods_wanted(view)
             self._wait_s = plan.wait_s
@@ -97,7 +97,7 @@ class JobSync:
             self._events.event(job, NORMAL, "Resumed", "Job resumed")
             status.startTime = format_time(now)
 
-    async def _count(self, effect: Effect) -> None:
+    async def _count(self, effect: PodChangeResult) -> None:
         """Count the finished pods, then finish the job if its outcome is decided and all pods are counted."""
         uncounted = {pod.metadata.uid for pod in self._view.tracked}
         count_recorded_pods(self._status, uncounted)

@@ -7,8 +7,8 @@ from sampan.api.semantics.pods import SUCCEEDED, is_active, is_ready, is_termina
 from sampan.api.types.batch_v1 import Job, UncountedTerminatedPods
 from sampan.api.types.core_v1 import Pod
 from sampan.controllers.batch.job.pod_state import (
-    Failures,
-    Indexes,
+    CompletionIndexes,
+    JobFailures,
     all_failures_before,
     completion_index,
     completions_of,
@@ -37,17 +37,17 @@ class JobView:
     """Succeeded pods, or indexes of an indexed job, including those about to be counted."""
     failed: int
     """Pods whose failure counts against the backoff limit."""
-    failures: Failures
-    counted_indexes: Indexes
+    failures: JobFailures
+    counted_indexes: CompletionIndexes
     """Succeeded indexes that the status already contains."""
-    succeeded_indexes: Indexes
-    failed_indexes: Indexes | None
+    succeeded_indexes: CompletionIndexes
+    failed_indexes: CompletionIndexes | None
     """None unless the job sets backoffLimitPerIndex."""
     held: dict[int, Pod]
     """The last failed pod per index. It is kept until its replacement has taken over the failure count."""
 
 
-def view_of(job: Job, pods: Sequence[Pod], *, released: Set[str], failures: Failures, now: float) -> JobView:
+def view_of(job: Job, pods: Sequence[Pod], *, released: Set[str], failures: JobFailures, now: float) -> JobView:
     """Return the view of a job.
 
     `released` are the UIDs of pods whose finalizer was removed although the cached pods may still show it; `failures`
@@ -87,8 +87,8 @@ def has_valid_index(job: Job, pod: Pod) -> bool:
     return index is not None and index < completions_of(job)
 
 
-def indexes_of(pods: Sequence[Pod]) -> Indexes:
-    return Indexes.from_indexes(index for pod in pods if (index := completion_index(pod)) is not None)
+def indexes_of(pods: Sequence[Pod]) -> CompletionIndexes:
+    return CompletionIndexes.from_indexes(index for pod in pods if (index := completion_index(pod)) is not None)
 
 
 def _select_unlisted(pods: Sequence[Pod], known: Sequence[str], fits: Callable[[Pod], bool]) -> list[Pod]:
@@ -97,17 +97,17 @@ def _select_unlisted(pods: Sequence[Pod], known: Sequence[str], fits: Callable[[
     return [pod for pod in pods if pod.metadata.uid not in uids and fits(pod)]
 
 
-def _indexes(job: Job, pods: Sequence[Pod]) -> tuple[Indexes, Indexes, Indexes | None]:
+def _indexes(job: Job, pods: Sequence[Pod]) -> tuple[CompletionIndexes, CompletionIndexes, CompletionIndexes | None]:
     """Return the indexes counted as succeeded, all succeeded indexes, and the failed indexes."""
     if not is_indexed(job):
-        return Indexes(), Indexes(), None
+        return CompletionIndexes(), CompletionIndexes(), None
     completions, status = completions_of(job), job.status
     valid = [pod for pod in pods if is_tracked(pod) and has_valid_index(job, pod)]
-    counted = Indexes.parse(status.completedIndexes, completions)
+    counted = CompletionIndexes.parse(status.completedIndexes, completions)
     done = counted | indexes_of([pod for pod in valid if pod.status.phase == SUCCEEDED])
     if not has_limit_per_index(job):
         return counted, done, None
-    lost = Indexes.parse(status.failedIndexes or "", completions)
+    lost = CompletionIndexes.parse(status.failedIndexes or "", completions)
     return counted, done, lost | indexes_of([pod for pod in valid if _fails_index(job, pod)])
 
 
@@ -119,7 +119,7 @@ def _fails_index(job: Job, pod: Pod) -> bool:
     return match.action == FAIL_INDEX or (match.is_counted and failures_before(pod) >= limit)
 
 
-def _find_last_failed_pods(job: Job, pods: Sequence[Pod], settled: Indexes) -> dict[int, Pod]:
+def _find_last_failed_pods(job: Job, pods: Sequence[Pod], settled: CompletionIndexes) -> dict[int, Pod]:
     """Return the last failed pod of each index that has neither finished nor an active pod."""
     latest: dict[int, Pod] = {}
     for pod in pods:

@@ -24,7 +24,12 @@ from sampan.controllers.ownership import (
 from sampan.controllers.ownership.pods import FIRST, FailureBackoff, run_concurrently
 from sampan.controllers.ownership.revisions import RevisionHistory
 from sampan.controllers.workloads.daemonset.history import DaemonHistory, RevisionKeys
-from sampan.controllers.workloads.daemonset.nodes import Placements, daemon_template, pin_to_node, template_generation
+from sampan.controllers.workloads.daemonset.nodes import (
+    DaemonPlacements,
+    daemon_template,
+    pin_to_node,
+    template_generation,
+)
 from sampan.controllers.workloads.daemonset.rollout import manage, plan_rolling_update
 from sampan.controllers.workloads.daemonset.view import (
     ROLLING_UPDATE,
@@ -37,7 +42,7 @@ from sampan.controllers.workloads.daemonset.view import (
 from sampan.machinery import errors
 from sampan.machinery.client import Client, resource_of
 from sampan.machinery.clock import Clock
-from sampan.machinery.control_loop.controller import Watch, soonest
+from sampan.machinery.control_loop.controller import Watch, min_delay
 from sampan.machinery.control_loop.own_writes import OwnWrites
 from sampan.machinery.events import NORMAL, WARNING, EventRecorder
 from sampan.machinery.informer import InformerFactory
@@ -64,7 +69,7 @@ class DaemonSetController:
         history = RevisionHistory(client=client, owners=DaemonSet, lister=revisions)
         self._history = DaemonHistory(client=client, history=history)
         self._pod_control = PodControl(client=client, events=self._events)
-        self._placements = Placements(sets=self._sets, nodes=self._nodes)
+        self._placements = DaemonPlacements(sets=self._sets, nodes=self._nodes)
         self._failures, self._writes = FailureBackoff(), OwnWrites()
         self._expectations = Expectations(clock=clock)
         self._expectations.follow(informers.for_kind(Pod), informers.for_kind(DaemonSet))
@@ -97,7 +102,7 @@ class DaemonSetController:
         uid = daemon_set.metadata.uid
         view = self._view(daemon_set, pods, revisions.hash)
         if not self._expectations.is_satisfied(uid):
-            return soonest(await self._report(view, has_acted=False), self._expectations.expires_in(uid))
+            return min_delay(await self._report(view, has_acted=False), self._expectations.expires_in(uid))
         changes = self._decide(view)
         failure = await self._carry_out(view, changes)
         if failure is None:
@@ -108,7 +113,7 @@ class DaemonSetController:
         available_s = await self._report(view, has_acted=True)
         if failure is not None:
             raise failure
-        return soonest(changes.again_s, available_s)
+        return min_delay(changes.again_s, available_s)
 
     def _view(self, daemon_set: DaemonSet, pods: Sequence[Pod], hash: str) -> DaemonSetView:
         nodes, placement = self._nodes.list(), self._placements.get_placement(daemon_set)
@@ -189,7 +194,7 @@ class DaemonSetController:
         if not (least := daemon_set.spec.minReadySeconds):
             return None
         pods = (pod for on_node in view.pods.values() for pod in on_node)
-        return soonest(*(available_in_s(pod, least, view.now) for pod in pods))
+        return min_delay(*(available_in_s(pod, least, view.now) for pod in pods))
 
 
 def _failure_key(view: DaemonSetView, node: str) -> str:

@@ -21,7 +21,7 @@ from sampan.machinery.object_key import NamespacedName
 
 
 @dataclass(frozen=True, slots=True)
-class Revisions:
+class DaemonSetRevisions:
     current: ControllerRevision
     old: Sequence[ControllerRevision]
     """Old revisions from oldest to newest."""
@@ -78,7 +78,7 @@ class DaemonHistory:
     def __init__(self, *, client: Client, history: RevisionHistory) -> None:
         self._sets, self._pods, self._history = client.for_kind(DaemonSet), client.for_kind(Pod), history
 
-    async def find(self, daemon_set: DaemonSet, selector: Selector, pods: Sequence[Pod]) -> Revisions:
+    async def find(self, daemon_set: DaemonSet, selector: Selector, pods: Sequence[Pod]) -> DaemonSetRevisions:
         """Return the revisions, after adopting orphans and recording the template if it is new."""
         history = [
             await self._ensure_hash_label(revision)
@@ -87,11 +87,11 @@ class DaemonHistory:
         current, old = split(history, daemon_set)
         number = revisions.next_number(old)
         if not current:
-            return Revisions(await self._record(daemon_set, number), old)
+            return DaemonSetRevisions(await self._record(daemon_set, number), old)
         kept = await self._deduplicate(current, pods)
         if kept.revision < number:
             kept = await self._history.renumber(kept, number)
-        return Revisions(kept, old)
+        return DaemonSetRevisions(kept, old)
 
     async def truncate(self, daemon_set: DaemonSet, old: Sequence[ControllerRevision], pods: Sequence[Pod]) -> None:
         limit = daemon_set.spec.revisionHistoryLimit

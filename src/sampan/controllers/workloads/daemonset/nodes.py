@@ -30,7 +30,7 @@ HASH_LABEL = "controller-revision-hash"
 """The label of pods and ControllerRevisions with the hash of the pod template."""
 
 _NODE = "node.kubernetes.io/"
-_TOLERATED = (
+_TOLERATED_TAINTS = (
     ("not-ready", "NoExecute"),
     ("unreachable", "NoExecute"),
     ("disk-pressure", "NoSchedule"),
@@ -38,13 +38,13 @@ _TOLERATED = (
     ("pid-pressure", "NoSchedule"),
     ("unschedulable", "NoSchedule"),
 )
-_TOLERATED_ON_HOST_NETWORK = ("network-unavailable", "NoSchedule")
+_HOST_NETWORK_TAINT = ("network-unavailable", "NoSchedule")
 
 
 def daemon_tolerations(spec: PodSpec) -> list[Toleration]:
     """Return the template's tolerations and those that all daemon pods have."""
     tolerations = list(spec.tolerations)
-    taints = (*_TOLERATED, _TOLERATED_ON_HOST_NETWORK) if spec.hostNetwork else _TOLERATED
+    taints = (*_TOLERATED_TAINTS, _HOST_NETWORK_TAINT) if spec.hostNetwork else _TOLERATED_TAINTS
     for name, effect in taints:
         _put(tolerations, Toleration(key=f"{_NODE}{name}", operator="Exists", effect=effect))
     return tolerations
@@ -127,7 +127,7 @@ class NodeEligibility(NamedTuple):
 _NO, _STAYS, _YES = NodeEligibility(False, False), NodeEligibility(False, True), NodeEligibility(True, True)
 
 
-class Placement:
+class DaemonPlacement:
     """The node requirements of one pod template. The decision about a node is cached until the node changes."""
 
     def __init__(self, spec: PodSpec) -> None:
@@ -166,19 +166,19 @@ class Placement:
         return _STAYS if NO_SCHEDULE in effects else _YES
 
 
-class Placements:
+class DaemonPlacements:
     """The placement of each DaemonSet, built once per generation."""
 
     def __init__(self, *, sets: Lister[DaemonSet], nodes: Lister[Node]) -> None:
         self._sets, self._nodes = sets, nodes
-        self._cache: dict[NamespacedName, tuple[str, int, Placement]] = {}
+        self._cache: dict[NamespacedName, tuple[str, int, DaemonPlacement]] = {}
 
-    def get_placement(self, daemon_set: DaemonSet) -> Placement:
+    def get_placement(self, daemon_set: DaemonSet) -> DaemonPlacement:
         meta, key = daemon_set.metadata, key_of(daemon_set)
         cached = self._cache.get(key)
         if cached is not None and cached[:2] == (meta.uid, meta.generation):
             return cached[2]
-        placement = Placement(daemon_set.spec.template.spec)
+        placement = DaemonPlacement(daemon_set.spec.template.spec)
         self._cache[key] = (meta.uid, meta.generation, placement)
         return placement
 

@@ -9,7 +9,7 @@ from sampan.api.semantics.pods import is_available, is_ready, is_terminal
 from sampan.api.types.apps_v1 import DaemonSet, DaemonSetStatus
 from sampan.api.types.core_v1 import Node, Pod
 from sampan.api.values.int_or_string import scale_int_or_percent
-from sampan.controllers.workloads.daemonset.nodes import Placement, is_updated, target_node
+from sampan.controllers.workloads.daemonset.nodes import DaemonPlacement, is_updated, target_node
 
 ROLLING_UPDATE = "RollingUpdate"
 
@@ -18,7 +18,7 @@ ROLLING_UPDATE = "RollingUpdate"
 class DaemonSetView:
     daemon_set: DaemonSet
     nodes: Sequence[Node]
-    placement: Placement
+    placement: DaemonPlacement
     pods: Mapping[str, Sequence[Pod]]
     """Pods by the node that they are bound or pinned to, without terminated pods that are being deleted."""
     hash: str

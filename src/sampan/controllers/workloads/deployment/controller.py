@@ -13,7 +13,7 @@ from sampan.api.values.times import format_time
 from sampan.controllers.namespace_phase import is_namespace_terminating
 from sampan.controllers.ownership import ClaimControl, Expectations, OwnerIndex, candidates, claim
 from sampan.controllers.ownership.adoption import by_controller_or_orphan, selector_or_nothing
-from sampan.controllers.workloads.deployment.decision import Rollback, RolloutStep, decide
+from sampan.controllers.workloads.deployment.decision import RollbackDecision, RolloutStep, decide
 from sampan.controllers.workloads.deployment.replicasets import RECREATE, deadline_s, is_same_template, size
 from sampan.controllers.workloads.deployment.status import (
     CREATE_ERROR,
@@ -175,7 +175,7 @@ class DeploymentController:
         except errors.NotFound:
             return  # The Deployment was deleted meanwhile.
 
-    async def _roll_back(self, deployment: Deployment, rollback: Rollback) -> None:
+    async def _roll_back(self, deployment: Deployment, rollback: RollbackDecision) -> None:
         self._writes.record_write(await self._client.update(rollback.deployment))
         self._events.event(deployment, rollback.type, rollback.reason, rollback.message)
 

@@ -65,7 +65,7 @@ DONE = "DeploymentRollback"
 
 
 @dataclass(frozen=True, slots=True)
-class Rollback:
+class RollbackDecision:
     deployment: Deployment
     """The Deployment to write, without the annotation that requested the rollback."""
     type: str
@@ -78,21 +78,21 @@ def rollback_revision(deployment: Deployment) -> int | None:
     return number(deployment.metadata.annotations.get(ROLLBACK_TO, ""))
 
 
-def rollback(deployment: Deployment, sets: ReplicaSets) -> Rollback:
+def rollback(deployment: Deployment, sets: ReplicaSets) -> RollbackDecision:
     revision = rollback_revision(deployment) or find_previous_revision(sets.all)
     if not revision:
-        return Rollback(_clear_rollback_to(deployment), WARNING, NOT_FOUND, "Unable to find last revision.")
+        return RollbackDecision(_clear_rollback_to(deployment), WARNING, NOT_FOUND, "Unable to find last revision.")
     target = next((rs for rs in sets.all if revision_of(rs) == revision), None)
     if target is None:
-        return Rollback(
+        return RollbackDecision(
             _clear_rollback_to(deployment), WARNING, NOT_FOUND, "Unable to find the revision to rollback to."
         )
     name = quote(deployment.metadata.name)
     if is_same_template(deployment.spec.template, target.spec.template):
         message = f"The rollback revision contains the same template as current deployment {name}"
-        return Rollback(_clear_rollback_to(deployment), WARNING, UNCHANGED, message)
+        return RollbackDecision(_clear_rollback_to(deployment), WARNING, UNCHANGED, message)
     message = f"Rolled back deployment {name} to revision {revision}"
-    return Rollback(_clear_rollback_to(_restore_template(deployment, target)), NORMAL, DONE, message)
+    return RollbackDecision(_clear_rollback_to(_restore_template(deployment, target)), NORMAL, DONE, message)
 
 
 def _restore_template(deployment: Deployment, rs: ReplicaSet) -> Deployment:
@@ -123,7 +123,7 @@ class RolloutStep:
     changes: Sequence[ReplicaSet] = ()
     """The desired state of the ReplicaSets to update."""
     deletions: Sequence[ReplicaSet] = ()
-    rollback: Rollback | None = None
+    rollback: RollbackDecision | None = None
     again_s: float | None = None
     """Seconds until the next sync if the step changes nothing."""
 

@@ -19,14 +19,21 @@ from sampan.controllers.ownership.revisions import template_hash
 REVISION = "deployment.kubernetes.io/revision"
 HISTORY = "deployment.kubernetes.io/revision-history"
 """Annotation of a ReplicaSet that was rolled back to: its earlier revisions."""
-DESIRED = "deployment.kubernetes.io/desired-replicas"
-MOST = "deployment.kubernetes.io/max-replicas"
+DESIRED_REPLICAS_ANNOTATION = "deployment.kubernetes.io/desired-replicas"
+MAX_REPLICAS_ANNOTATION = "deployment.kubernetes.io/max-replicas"
 ROLLBACK_TO = "deprecated.deployment.rollback.to"
 NOT_COPIED = frozenset(
-    {"kubectl.kubernetes.io/last-applied-configuration", REVISION, HISTORY, DESIRED, MOST, ROLLBACK_TO}
+    {
+        "kubectl.kubernetes.io/last-applied-configuration",
+        REVISION,
+        HISTORY,
+        DESIRED_REPLICAS_ANNOTATION,
+        MAX_REPLICAS_ANNOTATION,
+        ROLLBACK_TO,
+    }
 )
-_LONGEST_HISTORY = 2000
-_LONGEST_NAME = 253
+_MAX_HISTORY_LENGTH = 2000
+_MAX_NAME_LENGTH = 253
 
 
 def number(text: str) -> int | None:
@@ -65,7 +72,10 @@ def with_annotations(rs: ReplicaSet, annotations: Mapping[str, str]) -> ReplicaS
 
 def sizes(deployment: Deployment) -> dict[str, str]:
     """Return the annotations that record the Deployment's desired and maximum size."""
-    return {DESIRED: str(desired_replicas(deployment)), MOST: str(max_replicas(deployment))}
+    return {
+        DESIRED_REPLICAS_ANNOTATION: str(desired_replicas(deployment)),
+        MAX_REPLICAS_ANNOTATION: str(max_replicas(deployment)),
+    }
 
 
 def resize_replica_set(rs: ReplicaSet, replicas: int, deployment: Deployment) -> ReplicaSet:
@@ -105,13 +115,13 @@ def _history(present: str, before: str) -> str:
     """Return the history with the previous revision appended; the oldest are dropped if it gets too long."""
     numbers = present.split(",") if present else []
     numbers.append(before)
-    while len(",".join(numbers)) > _LONGEST_HISTORY and len(numbers) > 1:
+    while len(",".join(numbers)) > _MAX_HISTORY_LENGTH and len(numbers) > 1:
         del numbers[0]
     return ",".join(numbers)
 
 
 def replica_set_name(deployment: str, hash: str) -> str:
-    return f"{deployment[: _LONGEST_NAME - len(hash) - 1]}-{hash}"
+    return f"{deployment[: _MAX_NAME_LENGTH - len(hash) - 1]}-{hash}"
 
 
 def new_replica_set(deployment: Deployment, replicas: int, revision: int) -> ReplicaSet:

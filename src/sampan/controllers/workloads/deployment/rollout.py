@@ -8,8 +8,8 @@ from sampan.api.semantics.workloads import desired_replicas
 from sampan.api.types.apps_v1 import Deployment, ReplicaSet
 from sampan.api.types.core_v1 import Pod
 from sampan.controllers.workloads.deployment.replicasets import (
-    DESIRED,
-    MOST,
+    DESIRED_REPLICAS_ANNOTATION,
+    MAX_REPLICAS_ANNOTATION,
     ReplicaSets,
     age_key,
     count_of,
@@ -27,7 +27,7 @@ from sampan.controllers.workloads.deployment.replicasets import (
 
 def is_scaling(deployment: Deployment, sets: ReplicaSets) -> bool:
     """Whether an active ReplicaSet was sized for another number of replicas."""
-    counts = (count_of(rs, DESIRED) for rs in select_active(sets.all))
+    counts = (count_of(rs, DESIRED_REPLICAS_ANNOTATION) for rs in select_active(sets.all))
     return any(count is not None and count != desired_replicas(deployment) for count in counts)
 
 
@@ -58,7 +58,9 @@ def _find_only_active_or_latest(sets: ReplicaSets) -> ReplicaSet | None:
 def is_saturated(deployment: Deployment, rs: ReplicaSet | None) -> bool:
     """Whether the ReplicaSet was sized for all desired replicas and they are available."""
     count = desired_replicas(deployment)
-    return rs is not None and size(rs) == count_of(rs, DESIRED) == rs.status.availableReplicas == count
+    return (
+        rs is not None and size(rs) == count_of(rs, DESIRED_REPLICAS_ANNOTATION) == rs.status.availableReplicas == count
+    )
 
 
 def _distribute_change(deployment: Deployment, replica_sets: Sequence[ReplicaSet]) -> Sequence[ReplicaSet]:
@@ -92,7 +94,7 @@ def _share(rs: ReplicaSet, deployment: Deployment, to_add: int, added: int) -> i
 def _fraction(rs: ReplicaSet, deployment: Deployment) -> int:
     if desired_replicas(deployment) == 0:
         return -size(rs)
-    before = count_of(rs, MOST) or deployment.status.replicas
+    before = count_of(rs, MAX_REPLICAS_ANNOTATION) or deployment.status.replicas
     if not before:
         return 0
     exact = size(rs) * max_replicas(deployment) / before

@@ -26,7 +26,7 @@ AVAILABLE, PROGRESSING, REPLICA_FAILURE = "Available", "Progressing", "ReplicaFa
 CREATED, NEW_REPLICA_SET_FOUND, CREATE_ERROR = "NewReplicaSetCreated", "FoundNewReplicaSet", "ReplicaSetCreateError"
 UPDATED, COMPLETE, TIMED_OUT = "ReplicaSetUpdated", "NewReplicaSetAvailable", "ProgressDeadlineExceeded"
 PAUSED, RESUMED = "DeploymentPaused", "DeploymentResumed"
-ENOUGH, TOO_FEW = "MinimumReplicasAvailable", "MinimumReplicasUnavailable"
+MINIMUM_REPLICAS_AVAILABLE, MINIMUM_REPLICAS_UNAVAILABLE = "MinimumReplicasAvailable", "MinimumReplicasUnavailable"
 
 
 def condition(type: str, status: str, reason: str, message: str, stamp: str) -> DeploymentCondition:
@@ -75,9 +75,9 @@ def calculate_status(deployment: Deployment, sets: ReplicaSets, now: float) -> D
     all_sets = sets.all
     available = total_available(all_sets)
     if available >= desired_replicas(deployment) - max_unavailable(deployment):
-        availability = (TRUE, ENOUGH, "Deployment has minimum availability.")
+        availability = (TRUE, MINIMUM_REPLICAS_AVAILABLE, "Deployment has minimum availability.")
     else:
-        availability = (FALSE, TOO_FEW, "Deployment does not have minimum availability.")
+        availability = (FALSE, MINIMUM_REPLICAS_UNAVAILABLE, "Deployment does not have minimum availability.")
     return DeploymentStatus(
         observedGeneration=deployment.metadata.generation,
         replicas=total_actual_replicas(all_sets),

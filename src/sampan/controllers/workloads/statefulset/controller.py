@@ -22,9 +22,9 @@ from sampan.controllers.ownership import (
 from sampan.controllers.ownership.pods import FIRST, FailureBackoff
 from sampan.controllers.ownership.revisions import RevisionHistory, template_of
 from sampan.controllers.workloads.statefulset.identity import is_member
-from sampan.controllers.workloads.statefulset.members import Members
+from sampan.controllers.workloads.statefulset.members import StatefulPodControl
 from sampan.controllers.workloads.statefulset.replica_plan import (
-    Action,
+    ReplicaAction,
     ReplicaStep,
     StatefulSetPlan,
     StatefulSetView,
@@ -35,13 +35,13 @@ from sampan.controllers.workloads.statefulset.revisions import RevisionFinder, S
 from sampan.machinery import errors
 from sampan.machinery.client import Client, resource_of
 from sampan.machinery.clock import Clock
-from sampan.machinery.control_loop.controller import Watch, soonest
+from sampan.machinery.control_loop.controller import Watch, min_delay
 from sampan.machinery.control_loop.own_writes import OwnWrites
 from sampan.machinery.events import EventRecorder
 from sampan.machinery.informer import InformerFactory
 from sampan.machinery.object_key import NamespacedName, key_of
 
-MOST_HELD_S = 30.0
+MAX_BACKOFF_S = 30.0
 """The maximum backoff, in seconds, for replacing a pod that terminates repeatedly."""
 
 
@@ -60,12 +60,12 @@ class StatefulSetController:
             client=client, owners=StatefulSet, lister=informers.for_kind(ControllerRevision).lister
         )
         self._revisions = RevisionFinder(history=history)
-        self._members = Members(
+        self._members = StatefulPodControl(
             client=client,
             known_claims=informers.for_kind(PersistentVolumeClaim).lister,
             events=events,
         )
-        self._failures = FailureBackoff(MOST_HELD_S)
+        self._failures = FailureBackoff(MAX_BACKOFF_S)
         self._writes, self._expectations = OwnWrites(), Expectations(clock=clock)
         self._expectations.follow(informers.for_kind(Pod), informers.for_kind(StatefulSet))
         self._writes.follow(informers.for_kind(StatefulSet))
@@ -102,7 +102,7 @@ class StatefulSetController:
         await self._revisions.truncate(revisions.surplus(sset, pods))
         if failure is not None and not is_namespace_terminating(failure):
             raise failure
-        return soonest(plan.again_s, _available_s(sset, plan.status, pods, now))
+        return min_delay(plan.again_s, _available_s(sset, plan.status, pods, now))
 
     def _view(self, sset: StatefulSet, revisions: SetRevisions, pods: Sequence[Pod], now: float) -> StatefulSetView:
         namespace = sset.metadata.namespace
@@ -135,7 +135,7 @@ class StatefulSetController:
 
     def _note_ended(self, plan: StatefulSetPlan, sset: StatefulSet) -> None:
         for step in plan.steps:
-            if step.action is Action.DELETE and is_terminal(step.pod):
+            if step.action is ReplicaAction.DELETE and is_terminal(step.pod):
                 self._failures.note(_failure_key(sset, step.pod.metadata.name), self._clock.monotonic())
 
     # -- effects -----------------------------------------------------------------------------------------------------
@@ -151,8 +151,8 @@ class StatefulSetController:
         uid, pending = sset.metadata.uid, dict.fromkeys(map(id, steps))
         self._expectations.expect(
             uid,
-            sum(step.action is Action.CREATE for step in steps),
-            [step.pod.metadata.uid for step in steps if step.action is Action.DELETE],
+            sum(step.action is ReplicaAction.CREATE for step in steps),
+            [step.pod.metadata.uid for step in steps if step.action is ReplicaAction.DELETE],
         )
 
         async def carry_out(step: ReplicaStep) -> None:
@@ -167,9 +167,9 @@ class StatefulSetController:
     def _drop_expectations(self, uid: str, steps: Sequence[ReplicaStep]) -> None:
         """Drop the expectations of steps that were not carried out."""
         for step in steps:
-            if step.action is Action.CREATE:
+            if step.action is ReplicaAction.CREATE:
                 self._expectations.lower_creations(uid)
-            elif step.action is Action.DELETE:
+            elif step.action is ReplicaAction.DELETE:
                 self._expectations.drop_deletion(uid, step.pod.metadata.uid)
 
     async def _write_status(self, sset: StatefulSet, status: StatefulSetStatus) -> None:

@@ -18,7 +18,7 @@ POD_NAME_LABEL = "statefulset.kubernetes.io/pod-name"
 INDEX_LABEL = "apps.kubernetes.io/pod-index"
 REVISION_LABEL = "controller-revision-hash"
 
-_MOST_INT32 = 2**31 - 1
+_MAX_INT32 = 2**31 - 1
 _parts = re.compile(r"(.*)-([0-9]+)", re.DOTALL).fullmatch
 
 
@@ -28,7 +28,7 @@ def parent_and_ordinal(pod_name: str) -> tuple[str, int]:
     if match is None:
         return "", -1
     ordinal = int(match[2])
-    return match[1], ordinal if ordinal <= _MOST_INT32 else -1
+    return match[1], ordinal if ordinal <= _MAX_INT32 else -1
 
 
 def ordinal_of(pod: Pod) -> int:

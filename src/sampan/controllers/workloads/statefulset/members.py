@@ -10,7 +10,7 @@ from sampan.controllers.workloads.statefulset.identity import (
     has_storage,
     ordinal_of,
 )
-from sampan.controllers.workloads.statefulset.replica_plan import Action, ReplicaStep
+from sampan.controllers.workloads.statefulset.replica_plan import ReplicaAction, ReplicaStep
 from sampan.controllers.workloads.statefulset.volume_claims import (
     has_other_controller,
     has_right_owners,
@@ -18,29 +18,29 @@ from sampan.controllers.workloads.statefulset.volume_claims import (
     with_owners,
 )
 from sampan.machinery import errors
-from sampan.machinery.client import Client, Delete
+from sampan.machinery.client import Client, DeleteParameters
 from sampan.machinery.events import NORMAL, WARNING, EventRecorder
 from sampan.machinery.informer import Lister
 
 _CONFLICTING = "ConflictingController"
 
 
-class Members:
+class StatefulPodControl:
     def __init__(self, *, client: Client, known_claims: Lister[PersistentVolumeClaim], events: EventRecorder) -> None:
         self._pods, self._claims = client.for_kind(Pod), client.for_kind(PersistentVolumeClaim)
         self._known_claims, self._events = known_claims, events
 
     async def carry_out(self, step: ReplicaStep, sset: StatefulSet) -> None:
         match step.action:
-            case Action.CREATE:
+            case ReplicaAction.CREATE:
                 await self._create(sset, step.pod)
-            case Action.DELETE:
+            case ReplicaAction.DELETE:
                 await self._delete(sset, step.pod)
-            case Action.ADD_CLAIMS:
+            case ReplicaAction.ADD_CLAIMS:
                 await self._add_claims(sset, step.pod)
-            case Action.OWN_CLAIMS:
+            case ReplicaAction.OWN_CLAIMS:
                 await self._correct_claim_owners(sset, step.pod)
-            case Action.CORRECT:
+            case ReplicaAction.CORRECT:
                 await self._correct(sset, step.pod)
 
     def claim(self, name: str, namespace: str) -> PersistentVolumeClaim | None:
@@ -61,7 +61,7 @@ class Members:
         """Delete the pod by UID, as a successor may already have the name."""
         meta = pod.metadata
         try:
-            await self._pods.delete(meta.name, meta.namespace, options=Delete(uid=meta.uid))
+            await self._pods.delete(meta.name, meta.namespace, options=DeleteParameters(uid=meta.uid))
         except errors.Conflict:
             return
         except errors.NotFound:

@@ -32,7 +32,7 @@ from sampan.controllers.workloads.statefulset.volume_claims import has_right_own
 PARALLEL = "Parallel"
 
 
-class Action(Enum):
+class ReplicaAction(Enum):
     CREATE = auto()
     """Create the pod and its missing claims."""
     DELETE = auto()
@@ -46,7 +46,7 @@ class Action(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ReplicaStep:
-    action: Action
+    action: ReplicaAction
     pod: Pod
 
 
@@ -84,14 +84,14 @@ class StatefulSetPlan:
 
     @property
     def deletes_running_pods(self) -> bool:
-        return any(step.action is Action.DELETE and not is_terminal(step.pod) for step in self.steps)
+        return any(step.action is ReplicaAction.DELETE and not is_terminal(step.pod) for step in self.steps)
 
 
 def decide(view: StatefulSetView) -> StatefulSetPlan:
-    return _Planner(view).plan()
+    return _ReplicaPlanner(view).plan()
 
 
-class _Planner:
+class _ReplicaPlanner:
     def __init__(self, view: StatefulSetView) -> None:
         self.view, self.sset = view, view.sset
         self.desired_ordinals = desired = ordinals(view.sset)
@@ -147,19 +147,19 @@ class _Planner:
     def _plan_replica(self, pod: Pod) -> tuple[list[ReplicaStep], bool]:
         """Return the steps for a desired pod, and whether its successors must wait."""
         if not _is_created(pod):
-            return ([] if self._has_stale_claim(pod) else [ReplicaStep(Action.CREATE, pod)]), True
+            return ([] if self._has_stale_claim(pod) else [ReplicaStep(ReplicaAction.CREATE, pod)]), True
         if is_terminal(pod):
             return self._plan_ended(pod), True
         steps: list[ReplicaStep] = []
         if pod.status.phase == PENDING and self._lacks_claims(pod):
-            steps.append(ReplicaStep(Action.ADD_CLAIMS, pod))
+            steps.append(ReplicaStep(ReplicaAction.ADD_CLAIMS, pod))
         is_late = _is_terminating(pod) or not is_running_and_ready(pod) or not self._is_available(pod)
         if is_late and not self.is_parallel:
             if pod.status.phase == PENDING and not self._owns_claims(pod):
-                steps.append(ReplicaStep(Action.OWN_CLAIMS, pod))
+                steps.append(ReplicaStep(ReplicaAction.OWN_CLAIMS, pod))
             return steps, True
         if not (has_identity(self.sset, pod) and has_storage(self.sset, pod) and self._owns_claims(pod)):
-            steps.append(ReplicaStep(Action.CORRECT, pod))
+            steps.append(ReplicaStep(ReplicaAction.CORRECT, pod))
         return steps, False
 
     def _plan_ended(self, pod: Pod) -> list[ReplicaStep]:
@@ -168,10 +168,10 @@ class _Planner:
         if (backoff_s := self.view.held_s(pod.metadata.name)) > 0:
             self.waits.append(backoff_s)
             return []
-        return [ReplicaStep(Action.DELETE, pod)]
+        return [ReplicaStep(ReplicaAction.DELETE, pod)]
 
     def _plan_claims_of_condemned(self, pod: Pod) -> tuple[list[ReplicaStep], bool]:
-        return ([] if self._owns_claims(pod) else [ReplicaStep(Action.OWN_CLAIMS, pod)]), False
+        return ([] if self._owns_claims(pod) else [ReplicaStep(ReplicaAction.OWN_CLAIMS, pod)]), False
 
     def _plan_condemned(self, pod: Pod) -> tuple[list[ReplicaStep], bool]:
         if _is_terminating(pod):
@@ -179,7 +179,7 @@ class _Planner:
         is_well = is_running_and_ready(pod) and self._is_available(pod)
         # A terminated pod never becomes available, so that it must not be waited for.
         may_go = is_well or is_terminal(pod) or self.is_parallel or pod is self._first_unavailable
-        return ([ReplicaStep(Action.DELETE, pod)] if may_go else []), True
+        return ([ReplicaStep(ReplicaAction.DELETE, pod)] if may_go else []), True
 
     def _plan_update(self) -> ReplicaStep | None:
         """Return the deletion of the highest outdated pod, provided that all above it are available."""
@@ -192,7 +192,7 @@ class _Planner:
             if pod is None:
                 return None  # The missing pod is about to be created.
             if revision_of(pod) != self.view.update and not _is_terminating(pod):
-                return ReplicaStep(Action.DELETE, pod)
+                return ReplicaStep(ReplicaAction.DELETE, pod)
             if self._is_unavailable(pod):
                 return None
         return None

@@ -14,7 +14,7 @@ from sampan.api.types.core_v1 import Pod
 from sampan.kubelet.admission import is_critical
 from sampan.kubelet.agent.config import AgentConfig
 from sampan.kubelet.agent.eviction import rules
-from sampan.kubelet.agent.eviction.rules import Observation, Shortage, Threshold
+from sampan.kubelet.agent.eviction.rules import EvictionThreshold, SignalObservation, SignalShortage
 from sampan.kubelet.node_status import DISK_PRESSURE, ConditionValue
 from sampan.kubelet.pod_events import PodEvents
 from sampan.kubelet.pod_status import PodFailure
@@ -22,15 +22,15 @@ from sampan.kubelet.records import ACTIVE, NodeRecord, PodQueue, Records
 from sampan.kubelet.volumes.usage import VolumeUsage
 from sampan.machinery.clock import Clock
 from sampan.machinery.events import WARNING
-from sampan.runtimes.contract import Runtime, RuntimeFailure, Usage
+from sampan.runtimes.contract import ContainerUsage, Runtime, RuntimeFailure
 
 log = logging.getLogger(__name__)
 
-_PATIENCE_S = 30.0
+_TERMINATION_TIMEOUT_S = 30.0
 IMMEDIATE_S = 1.0
 """Grace period of an immediate eviction."""
 
-Observe = Callable[[], dict[str, Observation]]
+Observe = Callable[[], dict[str, SignalObservation]]
 Evict = Callable[[Pod, PodFailure, float], None]
 """A function that evicts a pod with a failure and a grace period in seconds."""
 Volumes = Callable[[Pod], Awaitable[Sequence[VolumeUsage]]]
@@ -82,7 +82,7 @@ class EvictionManager:
         )
         self._observe = observe or (lambda: observe_machine(config.root, config.images))
         self._thresholds = rules.thresholds(config)
-        self._met_at: dict[Threshold, float] = {}
+        self._met_at: dict[EvictionThreshold, float] = {}
         """Monotonic time since which each threshold has been met."""
         self._last: dict[str, float] = {}
         """Monotonic time at which each condition was last observed."""
@@ -110,7 +110,7 @@ class EvictionManager:
         """Wait until the evicted pods have terminated. Their resources must be free before the next check, or further
         pods would be evicted for the same shortage.
         """
-        until, pause_s = self._clock.monotonic() + _PATIENCE_S, min(self._config.eviction_period_s, 1.0)
+        until, pause_s = self._clock.monotonic() + _TERMINATION_TIMEOUT_S, min(self._config.eviction_period_s, 1.0)
         while self._clock.monotonic() < until and not all(self._has_terminated(pod) for pod in pods):
             await self._clock.sleep(pause_s)
 
@@ -127,7 +127,7 @@ class EvictionManager:
             return evicted
         return await self._relieve(short[0]) if short else []
 
-    def _update_shortages(self, observed: dict[str, Observation]) -> list[Shortage]:
+    def _update_shortages(self, observed: dict[str, SignalObservation]) -> list[SignalShortage]:
         """Return the shortages that have lasted for their grace period."""
         now = self._clock.monotonic()
         shortages = {
@@ -140,7 +140,7 @@ class EvictionManager:
             self._last[short.condition] = now
         return [short for threshold, short in shortages.items() if self._is_due(threshold, now)]
 
-    def _is_due(self, threshold: Threshold, now: float) -> bool:
+    def _is_due(self, threshold: EvictionThreshold, now: float) -> bool:
         return threshold in self._met_at and now - self._met_at[threshold] >= threshold.grace_s
 
     # -- local storage limits ----------------------------------------------------------------------------------------
@@ -158,7 +158,7 @@ class EvictionManager:
 
     # -- resource pressure -------------------------------------------------------------------------------------------
 
-    async def _relieve(self, shortage: Shortage) -> list[Pod]:
+    async def _relieve(self, shortage: SignalShortage) -> list[Pod]:
         self._record_event(f"Attempting to reclaim {shortage.resource}")
         if shortage.condition == DISK_PRESSURE and await self._reclaim(shortage):
             return []
@@ -174,7 +174,7 @@ class EvictionManager:
         log.warning("eviction manager: node is under %s pressure, but no pod can be evicted", shortage.resource)
         return []
 
-    async def _reclaim(self, shortage: Shortage) -> bool:
+    async def _reclaim(self, shortage: SignalShortage) -> bool:
         """Free disk space without evicting pods. Return whether all thresholds are respected again."""
         try:
             await self._reclaim_disk(shortage.signal)
@@ -187,20 +187,20 @@ class EvictionManager:
         most, own = self._config.eviction_max_pod_grace_s, pod.spec.terminationGracePeriodSeconds
         return float(most if own is None else min(most, own))
 
-    async def _volume_usage(self, pod: Pod) -> list[Usage]:
+    async def _volume_usage(self, pod: Pod) -> list[ContainerUsage]:
         """Return the disk usage of those volumes of the pod that are on the node's disk."""
         volumes = rules.counted_volumes(pod, await self._volumes(pod))
         size, inodes = sum(volume.used_bytes for volume in volumes), sum(volume.used_inodes for volume in volumes)
-        return [Usage("", 0, 0, disk_bytes=size, inodes=inodes)]
+        return [ContainerUsage("", 0, 0, disk_bytes=size, inodes=inodes)]
 
-    async def _usages(self, pod: Pod) -> Sequence[Usage]:
+    async def _usages(self, pod: Pod) -> Sequence[ContainerUsage]:
         try:
             return await self._runtime.stats(pod)
         except RuntimeFailure:
             return ()
 
 
-def observe_machine(root: Path, images: Path | None = None) -> dict[str, Observation]:
+def observe_machine(root: Path, images: Path | None = None) -> dict[str, SignalObservation]:
     """Return an observation per eviction signal. `root` is the directory of the kubelet's data; `images` is the
     directory of images and containers if it is a different one.
     """
@@ -208,14 +208,16 @@ def observe_machine(root: Path, images: Path | None = None) -> dict[str, Observa
     most = int(Path("/proc/sys/kernel/pid_max").read_text())
     running = int(Path("/proc/loadavg").read_text().split()[3].partition("/")[2])
     observations = {
-        "memory.available": Observation(memory.get("MemAvailable", 0), memory.get("MemTotal", 0)),
-        "pid.available": Observation(most - running, most),
+        "memory.available": SignalObservation(memory.get("MemAvailable", 0), memory.get("MemTotal", 0)),
+        "pid.available": SignalObservation(most - running, most),
     }
     for name, path in (("nodefs", root), ("imagefs", images if images is not None and images.exists() else root)):
         disk = os.statvfs(path)
-        observations[f"{name}.available"] = Observation(disk.f_bavail * disk.f_frsize, disk.f_blocks * disk.f_frsize)
+        observations[f"{name}.available"] = SignalObservation(
+            disk.f_bavail * disk.f_frsize, disk.f_blocks * disk.f_frsize
+        )
         if disk.f_files:  # Some file systems allocate inodes dynamically and report none.
-            observations[f"{name}.inodesFree"] = Observation(disk.f_favail, disk.f_files)
+            observations[f"{name}.inodesFree"] = SignalObservation(disk.f_favail, disk.f_files)
     return observations
 
 

@@ -20,7 +20,7 @@ from sampan.kubelet.agent.machine import threshold_value
 from sampan.kubelet.node_status import DISK_PRESSURE, MEMORY_PRESSURE, PID_PRESSURE, ConditionValue
 from sampan.kubelet.pod_status import PodFailure
 from sampan.kubelet.volumes.usage import VolumeUsage
-from sampan.runtimes.contract import Usage
+from sampan.runtimes.contract import ContainerUsage
 
 EVICTED = "Evicted"
 _RESOURCES = {
@@ -40,13 +40,13 @@ _MEMORY_TAINT = Taint(key=MEMORY_PRESSURE_TAINT, effect=NO_SCHEDULE)
 
 
 @dataclass(frozen=True, slots=True)
-class Observation:
+class SignalObservation:
     available: int
     capacity: int
 
 
 @dataclass(frozen=True, slots=True)
-class Threshold:
+class EvictionThreshold:
     signal: str
     limit: str
     """The threshold: an amount of the resource, or a percentage of its capacity."""
@@ -57,7 +57,7 @@ class Threshold:
 
 
 @dataclass(frozen=True, slots=True)
-class Shortage:
+class SignalShortage:
     """An eviction signal that is below its threshold."""
 
     signal: str
@@ -74,21 +74,23 @@ class Shortage:
         return _RESOURCES[self.signal][1]
 
 
-def thresholds(config: AgentConfig) -> list[Threshold]:
+def thresholds(config: AgentConfig) -> list[EvictionThreshold]:
     """Return the thresholds in the order of their priority: memory first, hard before soft ones."""
     reclaim, grace_s = config.eviction_minimum_reclaim, config.eviction_soft_grace_s
     result = []
     for signal in _RESOURCES:
         more = reclaim.get(signal, "")
         if signal in config.eviction_hard:
-            result.append(Threshold(signal, config.eviction_hard[signal], reclaim=more))
+            result.append(EvictionThreshold(signal, config.eviction_hard[signal], reclaim=more))
         if signal in config.eviction_soft:
             limit = config.eviction_soft[signal]
-            result.append(Threshold(signal, limit, grace_s.get(signal, 0.0), is_hard=False, reclaim=more))
+            result.append(EvictionThreshold(signal, limit, grace_s.get(signal, 0.0), is_hard=False, reclaim=more))
     return result
 
 
-def shortage(threshold: Threshold, observed: Mapping[str, Observation], *, with_reclaim: bool) -> Shortage | None:
+def shortage(
+    threshold: EvictionThreshold, observed: Mapping[str, SignalObservation], *, with_reclaim: bool
+) -> SignalShortage | None:
     """Return the shortage if the signal is below its threshold, or None. With `with_reclaim` the minimum reclaim must
     be available too, which is required for the end of an earlier shortage.
     """
@@ -99,7 +101,7 @@ def shortage(threshold: Threshold, observed: Mapping[str, Observation], *, with_
     least = limit + (threshold_value(threshold.reclaim, now.capacity) if with_reclaim and threshold.reclaim else 0)
     if limit <= 0 or now.available >= least:
         return None
-    return Shortage(threshold.signal, limit, now.available, threshold.is_hard)
+    return SignalShortage(threshold.signal, limit, now.available, threshold.is_hard)
 
 
 def conditions(types: Sequence[str]) -> dict[str, ConditionValue]:
@@ -117,12 +119,14 @@ def admission_failure(pod: Pod, types: Sequence[str]) -> PodFailure | None:
     return PodFailure(reason=EVICTED, message=f"The node had condition: [{' '.join(types)}]. ")
 
 
-def rank_pods(pods: Sequence[tuple[Pod, Sequence[Usage]]], resource: str) -> list[tuple[Pod, Sequence[Usage]]]:
+def rank_pods(
+    pods: Sequence[tuple[Pod, Sequence[ContainerUsage]]], resource: str
+) -> list[tuple[Pod, Sequence[ContainerUsage]]]:
     """Return the pods in the order of their eviction: those that exceed their requests first, then by lower priority,
     then by the amount in excess. Process IDs cannot be requested, so for them exceeding the request does not count.
     """
 
-    def key(row: tuple[Pod, Sequence[Usage]]) -> tuple[bool, int, int]:
+    def key(row: tuple[Pod, Sequence[ContainerUsage]]) -> tuple[bool, int, int]:
         pod, usages = row
         over = total_usage(usages, resource) - pod_request(pod, resource)
         return over <= 0 and resource != "pids", pod.spec.priority or 0, -over
@@ -130,7 +134,7 @@ def rank_pods(pods: Sequence[tuple[Pod, Sequence[Usage]]], resource: str) -> lis
     return sorted((row for row in pods if not is_critical(row[0])), key=key)
 
 
-def total_usage(usages: Sequence[Usage], resource: str) -> int:
+def total_usage(usages: Sequence[ContainerUsage], resource: str) -> int:
     """Return the usage of a resource by the pod. Memory and processes are those measured for the whole pod, if
     available. Disk usage is always the sum over all entries, because the entry of the pod excludes its containers.
     """
@@ -138,7 +142,7 @@ def total_usage(usages: Sequence[Usage], resource: str) -> int:
     return whole[0] if whole and whole[0] else sum(container_usage(usage, resource) for usage in usages)
 
 
-def container_usage(usage: Usage, resource: str) -> int:
+def container_usage(usage: ContainerUsage, resource: str) -> int:
     match resource:
         case "memory":
             return usage.memory_bytes
@@ -163,7 +167,7 @@ STARVED = "starved_resource"
 _REQUESTABLE = ("memory", "ephemeral-storage")
 
 
-def eviction_failure(pod: Pod, usages: Sequence[Usage], shortage: Shortage) -> PodFailure:
+def eviction_failure(pod: Pod, usages: Sequence[ContainerUsage], shortage: SignalShortage) -> PodFailure:
     """Return the failure of an evicted pod, whose message names the containers that exceed their requests if usage
     figures are available.
     """
@@ -184,7 +188,7 @@ def eviction_failure(pod: Pod, usages: Sequence[Usage], shortage: Shortage) -> P
     return PodFailure(reason=EVICTED, message=text, disruption=text, annotations=annotations)
 
 
-def _pod_usage(pod: Pod, usages: Sequence[Usage], resource: str) -> tuple[Quantity, Quantity] | None:
+def _pod_usage(pod: Pod, usages: Sequence[ContainerUsage], resource: str) -> tuple[Quantity, Quantity] | None:
     """Return usage and request of the whole pod, or None without a pod-level memory request."""
     request = pod.spec.resources.requests.get(resource) if pod.spec.resources is not None else None
     if request is None or resource != "memory":
@@ -192,7 +196,9 @@ def _pod_usage(pod: Pod, usages: Sequence[Usage], resource: str) -> tuple[Quanti
     return _bytes(total_usage(usages, resource)), parse(request)
 
 
-def _containers_over_request(pod: Pod, usages: Sequence[Usage], resource: str) -> list[tuple[str, Quantity, Quantity]]:
+def _containers_over_request(
+    pod: Pod, usages: Sequence[ContainerUsage], resource: str
+) -> list[tuple[str, Quantity, Quantity]]:
     """Return name, usage and request of each container that exceeds its request."""
     if resource not in _REQUESTABLE:
         return []
@@ -223,7 +229,7 @@ def has_storage_limit(pod: Pod) -> bool:
     return STORAGE in effective_limits(pod.spec)
 
 
-def storage_excess(pod: Pod, usages: Sequence[Usage], volumes: Sequence[VolumeUsage]) -> str | None:
+def storage_excess(pod: Pod, usages: Sequence[ContainerUsage], volumes: Sequence[VolumeUsage]) -> str | None:
     """Return the eviction message if the pod exceeds a limit of local ephemeral storage, or None. The pod's limit
     applies to its files, logs and volumes together, the limit of a container to its files and logs.
     """
@@ -254,5 +260,5 @@ def _is_counted(volume: Volume) -> bool:
     return volume.configMap is not None
 
 
-def _written_bytes(usage: Usage) -> int:
+def _written_bytes(usage: ContainerUsage) -> int:
     return (usage.disk_bytes or 0) + (usage.log_bytes or 0)

@@ -13,7 +13,7 @@ from sampan.kubelet.agent.shutdown.logind import ShutdownInhibitor
 from sampan.kubelet.node_status import READY, ConditionValue
 from sampan.kubelet.pod_events import PodEvents
 from sampan.kubelet.pod_status import PodFailure
-from sampan.kubelet.records import ENDED, NodeRecord, PodQueue, PodRecord, PodSyncState, Records
+from sampan.kubelet.records import ENDED_STATES, NodeRecord, PodQueue, PodRecord, PodSyncState, Records
 from sampan.machinery.clock import Clock
 
 _MESSAGE = "Pod was terminated in response to imminent node shutdown."
@@ -106,7 +106,7 @@ class NodeShutdownManager:
     async def _terminate(self, records: Sequence[PodRecord], grace_s: float) -> None:
         now = self._clock.monotonic()
         for record in records:
-            if record.state in ENDED:
+            if record.state in ENDED_STATES:
                 continue
             own_s = record.pod.spec.terminationGracePeriodSeconds
             by = now + min(grace_s, own_s if own_s is not None else _DEFAULT_GRACE_S)

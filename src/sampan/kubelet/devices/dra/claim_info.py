@@ -130,13 +130,13 @@ class ClaimInfo(msgspec.Struct, kw_only=True):
                     yield driver, device
 
 
-class _Data(msgspec.Struct, kw_only=True):
+class _CheckpointData(msgspec.Struct, kw_only=True):
     kind: str = _KIND
     apiVersion: str = _VERSION
     ClaimInfoStateList: list[ClaimInfo] | None
 
 
-class _File(msgspec.Struct, kw_only=True):
+class _CheckpointFile(msgspec.Struct, kw_only=True):
     Data: str
     Checksum: int
 
@@ -152,10 +152,10 @@ class PreparedClaims:
 
     def read(self) -> None:
         try:
-            checkpoint = msgspec.json.decode(self._file.read_bytes(), type=_File)
+            checkpoint = msgspec.json.decode(self._file.read_bytes(), type=_CheckpointFile)
             if zlib.crc32(checkpoint.Data.encode()) != checkpoint.Checksum:
                 raise ValueError("the checksum does not match the content")
-            data = msgspec.json.decode(checkpoint.Data, type=_Data)
+            data = msgspec.json.decode(checkpoint.Data, type=_CheckpointData)
         except FileNotFoundError:
             return
         except (OSError, ValueError) as error:
@@ -165,9 +165,9 @@ class PreparedClaims:
 
     def write(self) -> None:
         """Write the checkpoint atomically. Raise OSError if that fails."""
-        text = msgspec.json.encode(_Data(ClaimInfoStateList=list(self._all.values())))
+        text = msgspec.json.encode(_CheckpointData(ClaimInfoStateList=list(self._all.values())))
         fresh = self._file.with_name(f".{self._file.name}")
-        fresh.write_bytes(msgspec.json.encode(_File(Data=text.decode(), Checksum=zlib.crc32(text))))
+        fresh.write_bytes(msgspec.json.encode(_CheckpointFile(Data=text.decode(), Checksum=zlib.crc32(text))))
         os.replace(fresh, self._file)
 
     def get(self, namespace: str, name: str) -> ClaimInfo | None:

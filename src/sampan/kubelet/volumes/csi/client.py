@@ -23,7 +23,7 @@ _MODES = {
     "ReadWriteMany": "MULTI_NODE_MULTI_WRITER",
     "ReadWriteOncePod": "SINGLE_NODE_WRITER",
 }
-_MODES_BY_WRITERS = {
+_MULTI_WRITER_MODES = {
     **_MODES,
     "ReadWriteOnce": "SINGLE_NODE_MULTI_WRITER",
     "ReadWriteOncePod": "SINGLE_NODE_SINGLE_WRITER",
@@ -140,7 +140,7 @@ class CsiDriverClient:
 
     async def _capability(self, volume: CsiVolume) -> Message:
         schema = csi()
-        modes = _MODES_BY_WRITERS if await self.can(MULTI_WRITER) else _MODES
+        modes = _MULTI_WRITER_MODES if await self.can(MULTI_WRITER) else _MODES
         if volume.mode not in modes:
             raise VolumeOperationError(f"unknown access mode {volume.mode}")
         mode = schema.AccessMode(mode=getattr(schema.AccessMode, modes[volume.mode]))

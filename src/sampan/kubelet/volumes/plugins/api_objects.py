@@ -23,38 +23,40 @@ from sampan.api.types.core_v1 import (
 from sampan.kubelet.container_config.downward import DownwardApiContext, FieldUnknown, field_value, resource_value
 from sampan.kubelet.objects import NotSynced
 from sampan.kubelet.volumes import atomic
-from sampan.kubelet.volumes.atomic import File, Payload
+from sampan.kubelet.volumes.atomic import FileProjection, Payload
 from sampan.kubelet.volumes.contract import ReadyVolume, VolumeOperationError, VolumePluginBase, VolumeSpec
 from sampan.kubelet.volumes.ownership import give_to_group
 from sampan.kubelet.volumes.plugins.empty_dir import DISK, MEMORY, MediumDirectories
 from sampan.kubelet.volumes.volume_host import VolumeHost
 from sampan.machinery.worker_thread import run_in_thread
 
-_NOTHING = DownwardApiContext()
+_EMPTY_CONTEXT = DownwardApiContext()
 _WRAPPED = "wrapped_"
 
 
 def files_of_config_map(
     config_map: ConfigMap, items: Sequence[KeyToPath], mode: int | None, *, optional: bool
-) -> dict[str, File]:
+) -> dict[str, FileProjection]:
     data = {name: text.encode() for name, text in config_map.data.items()} | dict(config_map.binaryData)
     return _select_files(data, items, mode, optional, "configmap references non-existent config key")
 
 
-def files_of_secret(secret: Secret, items: Sequence[KeyToPath], mode: int | None, *, optional: bool) -> dict[str, File]:
+def files_of_secret(
+    secret: Secret, items: Sequence[KeyToPath], mode: int | None, *, optional: bool
+) -> dict[str, FileProjection]:
     return _select_files(dict(secret.data), items, mode, optional, "references non-existent secret key")
 
 
 def _select_files(
     data: Mapping[str, bytes], items: Sequence[KeyToPath], mode: int | None, optional: bool, missing: str
-) -> dict[str, File]:
+) -> dict[str, FileProjection]:
     mode = default_mode(mode)
     if not items:
-        return {name: File(content, mode) for name, content in data.items()}
+        return {name: FileProjection(content, mode) for name, content in data.items()}
     files = {}
     for item in items:
         if item.key in data:
-            files[item.path] = File(data[item.key], mode if item.mode is None else item.mode)
+            files[item.path] = FileProjection(data[item.key], mode if item.mode is None else item.mode)
         elif not optional:
             raise VolumeOperationError(f"{missing}: {item.key}")
     return files
@@ -62,7 +64,7 @@ def _select_files(
 
 def files_of_downward_api(
     pod: Pod, items: Sequence[DownwardAPIVolumeFile], mode: int | None, allocatable: Mapping[str, str]
-) -> dict[str, File]:
+) -> dict[str, FileProjection]:
     mode = default_mode(mode)
     files, errors = {}, []
     for item in items:
@@ -72,14 +74,14 @@ def files_of_downward_api(
             errors.append(str(error))
             continue
         path = str(PurePosixPath(item.path))
-        files[path] = File(text.encode(), mode if item.mode is None else item.mode)
+        files[path] = FileProjection(text.encode(), mode if item.mode is None else item.mode)
     raise_errors(errors)
     return files
 
 
 def _downward_api_value(pod: Pod, item: DownwardAPIVolumeFile, allocatable: Mapping[str, str]) -> str:
     if item.fieldRef is not None:
-        return field_value(pod, item.fieldRef.fieldPath, _NOTHING)
+        return field_value(pod, item.fieldRef.fieldPath, _EMPTY_CONTEXT)
     if item.resourceFieldRef is not None:
         selector = item.resourceFieldRef
         return resource_value(_container(pod, selector.containerName), selector, allocatable)
@@ -193,7 +195,7 @@ class ConfigMapPlugin(FilesPlugin):
 
 async def config_map_files(
     host: VolumeHost, spec: VolumeSpec, source: ConfigMapVolumeSource | ConfigMapProjection, mode: int | None
-) -> dict[str, File]:
+) -> dict[str, FileProjection]:
     optional = bool(source.optional)
     try:
         config_map = await host.objects.config_map(spec.pod.metadata.namespace, source.name)
@@ -222,7 +224,7 @@ class SecretPlugin(FilesPlugin):
 
 async def secret_files(
     host: VolumeHost, spec: VolumeSpec, name: str, items: Sequence[KeyToPath], mode: int | None, *, optional: bool
-) -> dict[str, File]:
+) -> dict[str, FileProjection]:
     try:
         secret = await host.objects.secret(spec.pod.metadata.namespace, name)
     except NotSynced as error:

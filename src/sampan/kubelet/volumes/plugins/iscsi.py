@@ -25,7 +25,7 @@ NAME = "kubernetes.io/iscsi"
 Source = ISCSIVolumeSource | ISCSIPersistentVolumeSource
 Command = Sequence[str]
 _PORT = 3260
-_LOGGED_IN, _NO_SESSION = 15, 21
+_SESSION_EXISTS, _NO_SESSION = 15, 21
 _DISKS = Path("/dev/disk/by-path")
 _WAIT_S = 1.0
 _LOOKS = 10
@@ -77,7 +77,7 @@ class IscsiPlugin(VolumePluginBase):
         for portal in _portals(source):
             try:
                 for command in login(source, portal, secret):
-                    await _run_iscsiadm(command, _LOGGED_IN)
+                    await _run_iscsiadm(command, _SESSION_EXISTS)
                 return await self._disk(portal, source)
             except VolumeOperationError as error:
                 last_error = error

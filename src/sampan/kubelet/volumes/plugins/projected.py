@@ -10,7 +10,7 @@ from sampan.api.selectors.label_selector import selector_of
 from sampan.api.semantics.pods import all_containers
 from sampan.api.types.certificates_v1beta1 import ClusterTrustBundle
 from sampan.api.types.core_v1 import ClusterTrustBundleProjection, Pod, ProjectedVolumeSource, VolumeProjection
-from sampan.kubelet.volumes.atomic import File, Payload
+from sampan.kubelet.volumes.atomic import FileProjection, Payload
 from sampan.kubelet.volumes.contract import VolumeOperationError, VolumeSpec
 from sampan.kubelet.volumes.plugins.api_objects import (
     FilesPlugin,
@@ -44,7 +44,7 @@ class ProjectedPlugin(FilesPlugin):
     async def payload(self, spec: VolumeSpec) -> tuple[Payload, float | None]:
         source = spec.volume.projected or ProjectedVolumeSource()
         mode = default_mode(source.defaultMode)
-        files: dict[str, File] = {}
+        files: dict[str, FileProjection] = {}
         errors: list[str] = []
         again: list[float] = []
         for part in source.sources or ():
@@ -59,7 +59,9 @@ class ProjectedPlugin(FilesPlugin):
         raise_errors(errors)
         return files, min(again, default=None)
 
-    async def _part(self, spec: VolumeSpec, part: VolumeProjection, mode: int) -> tuple[dict[str, File], float | None]:
+    async def _part(
+        self, spec: VolumeSpec, part: VolumeProjection, mode: int
+    ) -> tuple[dict[str, FileProjection], float | None]:
         if part.secret is not None:
             projection = part.secret
             optional = bool(projection.optional)
@@ -77,7 +79,9 @@ class ProjectedPlugin(FilesPlugin):
             raise VolumeOperationError("unimplemented")  # Kubernetes has podCertificate disabled by default too.
         return {}, None
 
-    async def _token(self, spec: VolumeSpec, part: VolumeProjection, mode: int) -> tuple[dict[str, File], float | None]:
+    async def _token(
+        self, spec: VolumeSpec, part: VolumeProjection, mode: int
+    ) -> tuple[dict[str, FileProjection], float | None]:
         projection = part.serviceAccountToken
         assert projection is not None
         audiences = [projection.audience] if projection.audience else []
@@ -86,13 +90,13 @@ class ProjectedPlugin(FilesPlugin):
         return {projection.path: _make_restricted_file(spec, token.text.encode(), mode)}, again_s
 
 
-def _make_restricted_file(spec: VolumeSpec, content: bytes, mode: int) -> File:
+def _make_restricted_file(spec: VolumeSpec, content: bytes, mode: int) -> FileProjection:
     """Return a file with this content. If all containers run as one user, or if the pod has an fsGroup, other users may
     not read the file.
     """
     user = pod_user(spec.pod)
     is_closed = user is not None or spec.security.fsGroup is not None
-    return File(content, _OWNER_ONLY if is_closed else mode, user)
+    return FileProjection(content, _OWNER_ONLY if is_closed else mode, user)
 
 
 def pod_user(pod: Pod) -> int | None:

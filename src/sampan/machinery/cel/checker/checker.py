@@ -43,7 +43,7 @@ from sampan.machinery.cel.syntax.ast import (
     qualified_name,
 )
 
-_MOST_ISSUES = 100
+_MAX_ISSUES = 100
 _COMPARABLE: Final = frozenset(
     ("int", "uint", "double", "bool", "duration", "timestamp", "string", "bytes", "dyn", "any", "error", "parameter")
 )
@@ -83,7 +83,7 @@ class Checker:
     # -- helpers
 
     def _fail(self, offset: int, message: str) -> Type:
-        if len(self._issues) < _MOST_ISSUES:
+        if len(self._issues) < _MAX_ISSUES:
             self._issues.append(Issue(offset, message))
         return ERROR
 

@@ -10,7 +10,7 @@ from sampan.machinery.cel.checker.types import Type
 from sampan.machinery.cel.syntax.macros import Key, Macro
 
 if TYPE_CHECKING:
-    from sampan.machinery.cel.checker.estimate import Estimate, Estimator, Operand
+    from sampan.machinery.cel.checker.estimate import CallEstimate, CostEstimator, Operand
 
 Cost = Callable[..., int]
 """Returns the cost of a call, from its arguments; charged before the call."""
@@ -27,7 +27,7 @@ class Overload:
     is_method: bool = False
     cost: Cost | None = None
     """Computes the cost of a call; None means a cost of 1."""
-    estimate: Callable[[Estimator, Sequence[Operand]], Estimate] | None = None
+    estimate: Callable[[CostEstimator, Sequence[Operand]], CallEstimate] | None = None
     """Estimates the cost of a call and the size of its result; None means a cost of 1."""
     is_metered: bool = False
     """Whether `run` takes the frame as its first argument and charges the whole cost itself."""
@@ -54,7 +54,7 @@ def function(
     run: Callable[..., Any],
     id: str = "",
     cost: Cost | None = None,
-    estimate: Callable[[Estimator, Sequence[Operand]], Estimate] | None = None,
+    estimate: Callable[[CostEstimator, Sequence[Operand]], CallEstimate] | None = None,
     is_metered: bool = False,
     is_lenient: bool = False,
 ) -> Overload:
@@ -67,7 +67,7 @@ def method(
     run: Callable[..., Any],
     id: str = "",
     cost: Cost | None = None,
-    estimate: Callable[[Estimator, Sequence[Operand]], Estimate] | None = None,
+    estimate: Callable[[CostEstimator, Sequence[Operand]], CallEstimate] | None = None,
     is_metered: bool = False,
     is_lenient: bool = False,
 ) -> Overload:

@@ -23,7 +23,7 @@ from sampan.machinery.cel.syntax.ast import (
     StructNode,
 )
 
-MOST: Final = 2**64 - 1
+MAX_COST: Final = 2**64 - 1
 STRING_FACTOR: Final = 0.1
 REGEX_FACTOR: Final = 0.25
 _LIST_COST, _MAP_COST, _STRUCT_COST = 10, 30, 40
@@ -36,10 +36,10 @@ class Range(NamedTuple):
     max: int
 
     def add(self, other: Range) -> Range:
-        return Range(min(self.min + other.min, MOST), min(self.max + other.max, MOST))
+        return Range(min(self.min + other.min, MAX_COST), min(self.max + other.max, MAX_COST))
 
     def times(self, other: Range) -> Range:
-        return Range(min(self.min * other.min, MOST), min(self.max * other.max, MOST))
+        return Range(min(self.min * other.min, MAX_COST), min(self.max * other.max, MAX_COST))
 
     def scale(self, factor: float) -> Range:
         return Range(_scale(self.min, factor), _scale(self.max, factor))
@@ -49,14 +49,14 @@ class Range(NamedTuple):
 
 
 def _scale(value: int, factor: float) -> int:
-    return min(math.ceil(float(value) * factor), MOST)
+    return min(math.ceil(float(value) * factor), MAX_COST)
 
 
 def fixed_range(value: int) -> Range:
     return Range(value, value)
 
 
-UNKNOWN: Final = Range(0, MOST)
+UNKNOWN: Final = Range(0, MAX_COST)
 ZERO, UNIT = fixed_range(0), fixed_range(1)
 
 
@@ -67,7 +67,7 @@ class CostEntry(NamedTuple):
     value: Range
 
 
-class Estimate(NamedTuple):
+class CallEstimate(NamedTuple):
     """The estimate of a call: its own cost, without that of its arguments, and the size of its result if known."""
 
     cost: Range
@@ -86,16 +86,16 @@ class Operand(NamedTuple):
     """The size of the elements, if the operand is a list and that size is known."""
 
 
-class _Local(NamedTuple):
+class _LocalVariable(NamedTuple):
     declared: Type | None
     size: Range | None
     entry: CostEntry | None
 
 
-class Estimator:
+class CostEstimator:
     def __init__(self, variables: Mapping[str, Type]) -> None:
         self._variables = variables
-        self._locals: dict[str, list[_Local]] = {}
+        self._locals: dict[str, list[_LocalVariable]] = {}
         self._sizes: dict[int, Range] = {}
         self._entries: dict[int, CostEntry] = {}
         self._declared: dict[int, Type | None] = {}
@@ -124,7 +124,7 @@ class Estimator:
         local = self._local(node)
         return local.size if local is not None else None
 
-    def _local(self, node: ExpressionNode) -> _Local | None:
+    def _local(self, node: ExpressionNode) -> _LocalVariable | None:
         if isinstance(node, Ident):
             stack = self._locals.get(node.name)
             return stack[-1] if stack else None
@@ -187,7 +187,7 @@ class Estimator:
         total: Range | None = None
         size: Range | None = None
         for overload in node.overloads:
-            estimate = overload.estimate(self, operands) if overload.estimate is not None else Estimate(UNIT)
+            estimate = overload.estimate(self, operands) if overload.estimate is not None else CallEstimate(UNIT)
             total = estimate.cost if total is None else total.union(estimate.cost)
             if estimate.size is not None:
                 size = estimate.size if size is None else size.union(estimate.size)
@@ -304,8 +304,8 @@ class Estimator:
             key, value = INT, declared.parameters[0]
         elif declared is not None and kind == "map":
             key, value = declared.parameters
-        key_local = _Local(key, entry.key if entry else None, None)
-        value_local = _Local(value, entry.value if entry else None, None)
+        key_local = _LocalVariable(key, entry.key if entry else None, None)
+        value_local = _LocalVariable(value, entry.value if entry else None, None)
         if node.variable2 is None:
             self._locals.setdefault(node.variable, []).append(key_local if kind == "map" else value_local)
         else:
@@ -314,7 +314,7 @@ class Estimator:
 
     def _bind(self, node: BindNode) -> Range:
         total = fixed_range(_LIST_COST).add(self.cost(node.value))
-        local = _Local(self._declared.get(id(node.value)), self.size(node.value), self._entry(node.value))
+        local = _LocalVariable(self._declared.get(id(node.value)), self.size(node.value), self._entry(node.value))
         self._locals.setdefault(node.variable, []).append(local)
         total = total.add(self.cost(node.body))
         self._locals[node.variable].pop()
@@ -323,7 +323,7 @@ class Estimator:
 
     def _optional_map(self, node: OptionalMap) -> Range:
         target = self.cost(node.target)
-        self._locals.setdefault(node.variable, []).append(_Local(None, self.size(node.target), None))
+        self._locals.setdefault(node.variable, []).append(_LocalVariable(None, self.size(node.target), None))
         body = self.cost(node.body)
         self._locals[node.variable].pop()
         return target.add(UNIT).add(UNIT.union(target.add(body).add(fixed_range(_LIST_COST + 2))))
@@ -343,11 +343,11 @@ def _is_scalar(type_: Type) -> bool:
 
 
 def _all(predicate: Range, _: Range, __: bool) -> tuple[Range, Range]:
-    return UNIT, Range(3, min(3 + predicate.max, MOST))
+    return UNIT, Range(3, min(3 + predicate.max, MAX_COST))
 
 
 def _exists(predicate: Range, _: Range, __: bool) -> tuple[Range, Range]:
-    return UNIT, Range(4, min(4 + predicate.max, MOST))
+    return UNIT, Range(4, min(4 + predicate.max, MAX_COST))
 
 
 def _exists_one(predicate: Range, _: Range, __: bool) -> tuple[Range, Range]:
@@ -381,39 +381,39 @@ _LOOPS: Final[Mapping[str, Callable[[Range, Range, bool], tuple[Range, Range]]]]
 }
 """By macro: the function that returns its cost outside of the loop and the cost of one step, as if it were expanded
 into a fold."""
-_COSTS: Final[Mapping[str, Callable[[Estimator, Any], Range]]] = {
-    "literal": Estimator._literal,
-    "ident": Estimator._ident,
-    "select": Estimator._select,
-    "call": Estimator._call,
-    "logical": Estimator._logical,
-    "list": Estimator._list,
-    "map": Estimator._map,
-    "struct": Estimator._struct,
-    "comprehension": Estimator._comprehension,
-    "bind": Estimator._bind,
-    "optional_map": Estimator._optional_map,
+_COSTS: Final[Mapping[str, Callable[[CostEstimator, Any], Range]]] = {
+    "literal": CostEstimator._literal,
+    "ident": CostEstimator._ident,
+    "select": CostEstimator._select,
+    "call": CostEstimator._call,
+    "logical": CostEstimator._logical,
+    "list": CostEstimator._list,
+    "map": CostEstimator._map,
+    "struct": CostEstimator._struct,
+    "comprehension": CostEstimator._comprehension,
+    "bind": CostEstimator._bind,
+    "optional_map": CostEstimator._optional_map,
 }
 
 # -- estimates that several libraries use
 
 
-def traverse(factor: float = STRING_FACTOR, *, at: int = 0, keeps_size: bool = False) -> Callable[..., Estimate]:
+def traverse(factor: float = STRING_FACTOR, *, at: int = 0, keeps_size: bool = False) -> Callable[..., CallEstimate]:
     """Return the estimate of a traversal of one argument, whose size may also be that of the result."""
 
-    def estimate(_: Estimator, operands: Sequence[Operand]) -> Estimate:
+    def estimate(_: CostEstimator, operands: Sequence[Operand]) -> CallEstimate:
         size = operands[at].size
-        return Estimate(size.scale(factor), size if keeps_size else None)
+        return CallEstimate(size.scale(factor), size if keeps_size else None)
 
     return estimate
 
 
-def nominal(_: Estimator, operands: Sequence[Operand]) -> Estimate:
-    return Estimate(UNIT)
+def nominal(_: CostEstimator, operands: Sequence[Operand]) -> CallEstimate:
+    return CallEstimate(UNIT)
 
 
-def search_pattern(_: Estimator, operands: Sequence[Operand]) -> Estimate:
+def search_pattern(_: CostEstimator, operands: Sequence[Operand]) -> CallEstimate:
     """Estimate a search for a regular expression: the length of the text times that of the pattern."""
     text, pattern = operands[0].size, operands[1].size
     cost = text.add(UNIT).scale(STRING_FACTOR).times(pattern.scale(REGEX_FACTOR))
-    return Estimate(cost, Range(0, text.max))
+    return CallEstimate(cost, Range(0, text.max))

@@ -9,8 +9,8 @@ from typing import Any
 from sampan.machinery.cel.checker.declarations import Library, function, method
 from sampan.machinery.cel.checker.estimate import (
     STRING_FACTOR,
-    Estimate,
-    Estimator,
+    CallEstimate,
+    CostEstimator,
     Operand,
     Range,
     fixed_range,
@@ -24,7 +24,7 @@ from sampan.machinery.cel.runtime.values import Opaque
 IP, CIDR = opaque("net.IP"), opaque("net.CIDR")
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
-_LONGEST = 64
+_MAX_ADDRESS_LENGTH = 64
 """No address or network has more characters."""
 
 
@@ -66,7 +66,7 @@ class NetworkValue(Opaque):
 
 def _parse_address(text: str) -> Address:
     """Parse an address. Raise ValueError, also for zones and IPv4-mapped IPv6 addresses."""
-    if len(text) > _LONGEST or "%" in text:
+    if len(text) > _MAX_ADDRESS_LENGTH or "%" in text:
         raise ValueError(text)
     address = ipaddress.ip_address(text)
     if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
@@ -78,7 +78,7 @@ def _parse_network(text: str) -> NetworkValue:
     head, slash, prefix = text.rpartition("/")
     if (
         not slash
-        or len(text) > _LONGEST
+        or len(text) > _MAX_ADDRESS_LENGTH
         or not prefix.isascii()
         or not prefix.isdecimal()
         or (prefix[0] == "0" and prefix != "0")
@@ -169,16 +169,16 @@ def _cidr_cost(network: NetworkValue, other: Any) -> int:
 _BYTES = Range(4, 16)
 
 
-def _estimate_ip(_: Estimator, operands: Sequence[Operand]) -> Estimate:
+def _estimate_ip(_: CostEstimator, operands: Sequence[Operand]) -> CallEstimate:
     cost = _BYTES.add(_BYTES).scale(STRING_FACTOR)
     if operands[1].type.kind == "string":
         cost = cost.add(operands[1].size.scale(STRING_FACTOR))
-    return Estimate(cost)
+    return CallEstimate(cost)
 
 
-def _estimate_cidr(estimator: Estimator, operands: Sequence[Operand]) -> Estimate:
+def _estimate_cidr(estimator: CostEstimator, operands: Sequence[Operand]) -> CallEstimate:
     cost = _estimate_ip(estimator, operands).cost
-    return Estimate(cost.add(_BYTES.scale(STRING_FACTOR)).add(fixed_range(1)))
+    return CallEstimate(cost.add(_BYTES.scale(STRING_FACTOR)).add(fixed_range(1)))
 
 
 def _declare_ip_method(run: Any, result: Any = BOOL) -> list[Any]:

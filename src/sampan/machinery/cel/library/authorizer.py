@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from sampan.machinery.cel.checker.declarations import Library, Overload, method
-from sampan.machinery.cel.checker.estimate import Estimate, fixed_range
+from sampan.machinery.cel.checker.estimate import CallEstimate, fixed_range
 from sampan.machinery.cel.checker.types import BOOL, STRING, opaque
 from sampan.machinery.cel.runtime.values import Opaque
 
@@ -23,7 +23,7 @@ _CHECK_COST = 350_000
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class AccessAttributes:
     """The attributes of a check: a path, or a resource with its selectors, for a service account or for the request's
     user."""
 
@@ -47,62 +47,62 @@ class DecisionValue(Opaque):
         self.is_allowed, self.reason, self.error = is_allowed, reason, error
 
 
-Ask = Callable[[Question], DecisionValue]
+Ask = Callable[[AccessAttributes], DecisionValue]
 
 
-class _Asking(Opaque):
+class _AccessCheckValue(Opaque):
     __slots__ = ("ask", "question")
 
-    def __init__(self, ask: Ask, question: Question) -> None:
+    def __init__(self, ask: Ask, question: AccessAttributes) -> None:
         self.ask, self.question = ask, question
 
     def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and isinstance(other, _Asking) and self.question == other.question
+        return type(self) is type(other) and isinstance(other, _AccessCheckValue) and self.question == other.question
 
     def __hash__(self) -> int:
         return hash(self.question)
 
 
-class AuthorizerValue(_Asking):
+class AuthorizerValue(_AccessCheckValue):
     """The value of the variable `authorizer`."""
 
     __slots__ = ()
     type_name = AUTHORIZER.name
 
-    def __init__(self, ask: Ask, question: Question | None = None) -> None:
-        super().__init__(ask, question or Question())
+    def __init__(self, ask: Ask, question: AccessAttributes | None = None) -> None:
+        super().__init__(ask, question or AccessAttributes())
 
 
-class _PathCheck(_Asking):
+class _PathCheck(_AccessCheckValue):
     __slots__ = ()
     type_name = PATH_CHECK.name
 
 
-class _GroupCheck(_Asking):
+class _GroupCheck(_AccessCheckValue):
     __slots__ = ()
     type_name = GROUP_CHECK.name
 
 
-class ResourceCheckValue(_Asking):
+class ResourceCheckValue(_AccessCheckValue):
     """The value of the variable `authorizer.requestResource`, and of checks under construction."""
 
     __slots__ = ()
     type_name = RESOURCE_CHECK.name
 
 
-def _make_setter(kind: type[_Asking], field: str) -> Callable[[_Asking, str], _Asking]:
-    def run(asking: _Asking, value: str) -> _Asking:
+def _make_setter(kind: type[_AccessCheckValue], field: str) -> Callable[[_AccessCheckValue, str], _AccessCheckValue]:
+    def run(asking: _AccessCheckValue, value: str) -> _AccessCheckValue:
         changed = replace(asking.question, **{field: value})  # type: ignore[arg-type]
         return kind(asking.ask, changed)
 
     return run
 
 
-def _service_account(asking: _Asking, namespace: str, name: str) -> _Asking:
+def _service_account(asking: _AccessCheckValue, namespace: str, name: str) -> _AccessCheckValue:
     return AuthorizerValue(asking.ask, replace(asking.question, service_account=(namespace, name)))
 
 
-def _check(asking: _Asking, verb: str) -> DecisionValue:
+def _check(asking: _AccessCheckValue, verb: str) -> DecisionValue:
     return asking.ask(replace(asking.question, verb=verb))
 
 
@@ -113,7 +113,7 @@ def _check_row(kind: Any) -> Overload:
         result=DECISION,
         run=_check,
         cost=lambda *_: _CHECK_COST,
-        estimate=lambda *_: Estimate(fixed_range(_CHECK_COST)),
+        estimate=lambda *_: CallEstimate(fixed_range(_CHECK_COST)),
     )
 
 

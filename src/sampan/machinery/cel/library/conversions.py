@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from sampan.machinery.cel.checker.declarations import Library, Overload, function
-from sampan.machinery.cel.checker.estimate import STRING_FACTOR, Estimate, Estimator, Operand, Range
+from sampan.machinery.cel.checker.estimate import STRING_FACTOR, CallEstimate, CostEstimator, Operand, Range
 from sampan.machinery.cel.checker.types import BOOL, BYTES, DOUBLE, DURATION, INT, STRING, TIMESTAMP, UINT, Type
 from sampan.machinery.cel.errors import EvaluationError
 from sampan.machinery.cel.runtime import operators
@@ -148,14 +148,14 @@ def _string_cost(value: Any) -> int:
     return _tenth(len(value)) if isinstance(value, bytes) else 1
 
 
-def _estimate_to_bytes(_: Estimator, operands: Sequence[Operand]) -> Estimate:
+def _estimate_to_bytes(_: CostEstimator, operands: Sequence[Operand]) -> CallEstimate:
     size = operands[0].size
-    return Estimate(size.scale(STRING_FACTOR), Range(size.min, min(size.max * 4, 2**64 - 1)))
+    return CallEstimate(size.scale(STRING_FACTOR), Range(size.min, min(size.max * 4, 2**64 - 1)))
 
 
-def _estimate_to_string(_: Estimator, operands: Sequence[Operand]) -> Estimate:
+def _estimate_to_string(_: CostEstimator, operands: Sequence[Operand]) -> CallEstimate:
     size = operands[0].size
-    return Estimate(size.scale(STRING_FACTOR), Range(size.min // 4, size.max))
+    return CallEstimate(size.scale(STRING_FACTOR), Range(size.min // 4, size.max))
 
 
 def _conversions(run: Callable[[Any], Any], result: Type, *sources: Type) -> list[Overload]:

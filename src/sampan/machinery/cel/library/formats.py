@@ -11,7 +11,14 @@ from typing import Final
 
 from sampan.api import names
 from sampan.machinery.cel.checker.declarations import Library, Overload, function, method
-from sampan.machinery.cel.checker.estimate import REGEX_FACTOR, STRING_FACTOR, Estimate, Estimator, Operand, fixed_range
+from sampan.machinery.cel.checker.estimate import (
+    REGEX_FACTOR,
+    STRING_FACTOR,
+    CallEstimate,
+    CostEstimator,
+    Operand,
+    fixed_range,
+)
 from sampan.machinery.cel.checker.types import STRING, list_of, opaque, optional_of
 from sampan.machinery.cel.library.urls import parse_url
 from sampan.machinery.cel.runtime.meter import Frame, charge
@@ -19,7 +26,7 @@ from sampan.machinery.cel.runtime.values import NONE, Opaque, OptionalValue, par
 
 FORMAT = opaque("kubernetes.NamedFormat")
 _UUID = re.compile(r"(?i)[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}")
-_LARGEST_PATTERN = 60
+_MAX_PATTERN_LENGTH = 60
 
 
 class FormatValue(Opaque):
@@ -83,11 +90,11 @@ _CHECKS: Final[Mapping[str, tuple[Callable[[str], Sequence[str]], int]]] = {
     "dns1123SubdomainPrefix": (lambda text: names.dns1123_subdomain(text, prefix=True), 60),
     "dns1035LabelPrefix": (lambda text: names.dns1035_label(text, prefix=True), 30),
     "labelValue": (names.label_value, 40),
-    "uri": (_uri, _LARGEST_PATTERN),
-    "uuid": (_uuid, _LARGEST_PATTERN),
-    "byte": (_byte, _LARGEST_PATTERN),
-    "date": (_date, _LARGEST_PATTERN),
-    "datetime": (_datetime, _LARGEST_PATTERN),
+    "uri": (_uri, _MAX_PATTERN_LENGTH),
+    "uuid": (_uuid, _MAX_PATTERN_LENGTH),
+    "byte": (_byte, _MAX_PATTERN_LENGTH),
+    "date": (_date, _MAX_PATTERN_LENGTH),
+    "datetime": (_datetime, _MAX_PATTERN_LENGTH),
 }
 _FORMATS: Final = {name: FormatValue(name, check, size) for name, (check, size) in _CHECKS.items()}
 
@@ -103,9 +110,9 @@ def _named(name: str) -> OptionalValue:
     return NONE if form is None else OptionalValue(form)
 
 
-def _estimate(_: Estimator, operands: Sequence[Operand]) -> Estimate:
-    pattern = fixed_range(_LARGEST_PATTERN).scale(REGEX_FACTOR)
-    return Estimate(operands[1].size.scale(STRING_FACTOR).times(pattern))
+def _estimate(_: CostEstimator, operands: Sequence[Operand]) -> CallEstimate:
+    pattern = fixed_range(_MAX_PATTERN_LENGTH).scale(REGEX_FACTOR)
+    return CallEstimate(operands[1].size.scale(STRING_FACTOR).times(pattern))
 
 
 def _constant(form: FormatValue) -> list[Overload]:

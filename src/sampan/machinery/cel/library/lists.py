@@ -9,11 +9,11 @@ from typing import Any, Final
 
 from sampan.machinery.cel.checker.declarations import Library, Overload, function, method
 from sampan.machinery.cel.checker.estimate import (
-    MOST,
+    MAX_COST,
     STRING_FACTOR,
     UNIT,
-    Estimate,
-    Estimator,
+    CallEstimate,
+    CostEstimator,
     Operand,
     Range,
     fixed_range,
@@ -194,18 +194,18 @@ _COMPARABLE_NAMES: Final = frozenset(
 # -- estimates
 
 
-def _estimate_traversal(_: Estimator, operands: Sequence[Operand]) -> Estimate:
+def _estimate_traversal(_: CostEstimator, operands: Sequence[Operand]) -> CallEstimate:
     """Return an estimate of 1 for each element of a list, and of a traversal of each element that is a string."""
     values = operands[0]
     element = UNIT
     inner = values.type.parameters[0] if values.type.kind == "list" else DYN
     if inner.kind in ("string", "bytes"):
-        element = element.add((values.element or Range(0, MOST)).scale(STRING_FACTOR))
-    return Estimate(values.size.times(element))
+        element = element.add((values.element or Range(0, MAX_COST)).scale(STRING_FACTOR))
+    return CallEstimate(values.size.times(element))
 
 
-def _estimate_allocation(size: Range, factor: float = 1.0, result: Range | None = None) -> Estimate:
-    return Estimate(size.scale(factor).add(fixed_range(_ALLOCATION)), result or size)
+def _estimate_allocation(size: Range, factor: float = 1.0, result: Range | None = None) -> CallEstimate:
+    return CallEstimate(size.scale(factor).add(fixed_range(_ALLOCATION)), result or size)
 
 
 def _number(operand: Operand, otherwise: int) -> int:
@@ -215,25 +215,25 @@ def _number(operand: Operand, otherwise: int) -> int:
     return otherwise
 
 
-def _estimate_slice(_: Estimator, operands: Sequence[Operand]) -> Estimate:
+def _estimate_slice(_: CostEstimator, operands: Sequence[Operand]) -> CallEstimate:
     start, end = _number(operands[1], 0), _number(operands[2], operands[0].size.max)
     return _estimate_allocation(fixed_range(max(end - start, 0)))
 
 
-def _estimate_range(_: Estimator, operands: Sequence[Operand]) -> Estimate:
-    return _estimate_allocation(fixed_range(_number(operands[0], MOST)))
+def _estimate_range(_: CostEstimator, operands: Sequence[Operand]) -> CallEstimate:
+    return _estimate_allocation(fixed_range(_number(operands[0], MAX_COST)))
 
 
-def _estimate_copy(_: Estimator, operands: Sequence[Operand]) -> Estimate:
+def _estimate_copy(_: CostEstimator, operands: Sequence[Operand]) -> CallEstimate:
     return _estimate_allocation(operands[0].size)
 
 
-def _estimate_flatten(_: Estimator, operands: Sequence[Operand]) -> Estimate:
-    depth = _number(operands[1], MOST) if len(operands) > 1 else 1
+def _estimate_flatten(_: CostEstimator, operands: Sequence[Operand]) -> CallEstimate:
+    depth = _number(operands[1], MAX_COST) if len(operands) > 1 else 1
     return _estimate_allocation(operands[0].size, float(depth), operands[0].size)
 
 
-def _estimate_pairs(_: Estimator, operands: Sequence[Operand]) -> Estimate:
+def _estimate_pairs(_: CostEstimator, operands: Sequence[Operand]) -> CallEstimate:
     size = operands[0].size
     inner = operands[0].type.parameters[0].kind if operands[0].type.kind == "list" else "dyn"
     return _estimate_allocation(size.times(size), 2.1 if inner in ("string", "bytes") else 2.0, size)

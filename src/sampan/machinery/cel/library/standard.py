@@ -10,8 +10,8 @@ from sampan.machinery.cel.checker.declarations import Library, Overload, functio
 from sampan.machinery.cel.checker.estimate import (
     STRING_FACTOR,
     UNIT,
-    Estimate,
-    Estimator,
+    CallEstimate,
+    CostEstimator,
     Operand,
     Range,
     search_pattern,
@@ -81,9 +81,9 @@ def _inequality(frame: Frame, left: Any, right: Any) -> bool:
     return not _equality(frame, left, right)
 
 
-def _estimate_comparison(_: Estimator, operands: Sequence[Operand]) -> Estimate:
+def _estimate_comparison(_: CostEstimator, operands: Sequence[Operand]) -> CallEstimate:
     most = min(operands[0].size.max, operands[1].size.max)
-    return Estimate(Range(1 if most else 0, most).scale(STRING_FACTOR))
+    return CallEstimate(Range(1 if most else 0, most).scale(STRING_FACTOR))
 
 
 def _comparisons(test: Callable[[Any, Any], bool], name: str) -> list[Overload]:
@@ -125,13 +125,13 @@ def _add_int(left: int, right: int) -> int:
     raise EvaluationError("integer overflow")
 
 
-def _estimate_sum(_: Estimator, operands: Sequence[Operand]) -> Estimate:
+def _estimate_sum(_: CostEstimator, operands: Sequence[Operand]) -> CallEstimate:
     size = operands[0].size.add(operands[1].size)
-    return Estimate(size.scale(STRING_FACTOR), size)
+    return CallEstimate(size.scale(STRING_FACTOR), size)
 
 
-def _estimate_list_sum(_: Estimator, operands: Sequence[Operand]) -> Estimate:
-    return Estimate(UNIT, operands[0].size.add(operands[1].size))
+def _estimate_list_sum(_: CostEstimator, operands: Sequence[Operand]) -> CallEstimate:
+    return CallEstimate(UNIT, operands[0].size.add(operands[1].size))
 
 
 def _arithmetic(run: Callable[..., Any], *kinds: tuple[Type, Type, Type]) -> list[Overload]:
@@ -189,9 +189,9 @@ def _contains_cost(text: str, part: str) -> int:
     return _tenth(len(text)) * _tenth(len(part))
 
 
-def _estimate_contains(_: Estimator, operands: Sequence[Operand]) -> Estimate:
+def _estimate_contains(_: CostEstimator, operands: Sequence[Operand]) -> CallEstimate:
     text, part = (operand.size.scale(STRING_FACTOR) for operand in operands)
-    return Estimate(text.times(part))
+    return CallEstimate(text.times(part))
 
 
 def _target_length(text: Any, _: Any) -> int:
@@ -232,7 +232,7 @@ LIBRARY = Library(
                 result=BOOL,
                 run=_is_in_list,
                 is_metered=True,
-                estimate=lambda _, operands: Estimate(operands[1].size),
+                estimate=lambda _, operands: CallEstimate(operands[1].size),
             ),
             function(A, map_of(A, B), result=BOOL, run=_is_in_map),
         ],

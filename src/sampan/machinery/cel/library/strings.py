@@ -8,10 +8,10 @@ from typing import Any, Final
 
 from sampan.machinery.cel.checker.declarations import Library, function, method
 from sampan.machinery.cel.checker.estimate import (
-    MOST,
+    MAX_COST,
     STRING_FACTOR,
-    Estimate,
-    Estimator,
+    CallEstimate,
+    CostEstimator,
     Operand,
     Range,
     fixed_range,
@@ -127,7 +127,7 @@ def quote(text: str) -> str:
 
 # -- format
 
-_MOST_PRECISION = 1_000
+_MAX_PRECISION = 1_000
 _DEFAULT_PRECISION = 6
 
 
@@ -168,8 +168,8 @@ def _precision(template: str, at: int) -> tuple[int | None, int]:
     digits = template[at + 1 : end]
     if end >= len(template):
         raise EvaluationError("could not find end of precision specifier")
-    if len(digits) > 4 or int(digits or "0") > _MOST_PRECISION:
-        raise EvaluationError(f"precision exceeds maximum allowed precision: {_MOST_PRECISION}")
+    if len(digits) > 4 or int(digits or "0") > _MAX_PRECISION:
+        raise EvaluationError(f"precision exceeds maximum allowed precision: {_MAX_PRECISION}")
     return int(digits or "0"), end
 
 
@@ -297,54 +297,54 @@ _CLAUSES: Final[Mapping[str, Callable[[Frame, Any, int | None], str]]] = {
 # -- estimates
 
 
-def _estimate_search(estimator: Estimator, operands: Sequence[Operand]) -> Estimate:
-    return Estimate(operands[0].size.scale(STRING_FACTOR))
+def _estimate_search(estimator: CostEstimator, operands: Sequence[Operand]) -> CallEstimate:
+    return CallEstimate(operands[0].size.scale(STRING_FACTOR))
 
 
-def _estimate_replace(_: Estimator, operands: Sequence[Operand]) -> Estimate:
+def _estimate_replace(_: CostEstimator, operands: Sequence[Operand]) -> CallEstimate:
     """Estimate a replacement. The result is longest if the shortest parts are replaced by the longest text as often as
     possible."""
     size, old, new = (operand.size for operand in operands[:3])
     most_count, kept_most = _replacements(size.max, old.min, new.max <= old.min)
     least_count, kept_least = _replacements(size.min, old.max, old.max <= new.min)
     result = Range(least_count, most_count).times(new).add(Range(kept_least, kept_most))
-    return Estimate(size.scale(2 * STRING_FACTOR), result)
+    return CallEstimate(size.scale(2 * STRING_FACTOR), result)
 
 
 def _replacements(size: int, old: int, keeps_size: bool) -> tuple[int, int]:
     """Return the number of replacements, and of characters that are kept."""
     if old == 0:
-        return min(size + 1, MOST), size
+        return min(size + 1, MAX_COST), size
     if keeps_size:
         return 0, size
     return -(-size // old), 0
 
 
-def _estimate_split(_: Estimator, operands: Sequence[Operand]) -> Estimate:
+def _estimate_split(_: CostEstimator, operands: Sequence[Operand]) -> CallEstimate:
     size = operands[0].size
     most = size.max
     limit = operands[2].node if len(operands) > 2 else None
     if isinstance(limit, Literal) and isinstance(limit.value, int) and limit.value >= 0:
         most = limit.value
-    return Estimate(size.scale(2 * STRING_FACTOR), Range(0, most))
+    return CallEstimate(size.scale(2 * STRING_FACTOR), Range(0, most))
 
 
-def _estimate_join(_: Estimator, operands: Sequence[Operand]) -> Estimate:
+def _estimate_join(_: CostEstimator, operands: Sequence[Operand]) -> CallEstimate:
     count = operands[0].size
-    size = count.times(operands[0].element or Range(0, MOST))
+    size = count.times(operands[0].element or Range(0, MAX_COST))
     if len(operands) > 1:
         gaps = Range(max(count.min - 1, 0), max(count.max - 1, 0))
         size = size.add(operands[1].size.times(gaps))
-    return Estimate(size.scale(STRING_FACTOR), size)
+    return CallEstimate(size.scale(STRING_FACTOR), size)
 
 
-def _estimate_quote(_: Estimator, operands: Sequence[Operand]) -> Estimate:
+def _estimate_quote(_: CostEstimator, operands: Sequence[Operand]) -> CallEstimate:
     size = operands[0].size
-    return Estimate(size.scale(STRING_FACTOR), size.times(Range(1, 2)).add(fixed_range(2)))
+    return CallEstimate(size.scale(STRING_FACTOR), size.times(Range(1, 2)).add(fixed_range(2)))
 
 
-def _estimate_format(_: Estimator, operands: Sequence[Operand]) -> Estimate:
-    return Estimate(operands[0].size.scale(STRING_FACTOR).add(fixed_range(1)))
+def _estimate_format(_: CostEstimator, operands: Sequence[Operand]) -> CallEstimate:
+    return CallEstimate(operands[0].size.scale(STRING_FACTOR).add(fixed_range(1)))
 
 
 _keeping = traverse(keeps_size=True)

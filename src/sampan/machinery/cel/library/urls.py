@@ -12,7 +12,7 @@ from sampan.machinery.cel.errors import EvaluationError
 from sampan.machinery.cel.runtime.values import Opaque
 
 URL = opaque("kubernetes.URL")
-_MOST_QUERY_FIELDS = 10_000
+_MAX_QUERY_FIELDS = 10_000
 
 
 class UrlValue(Opaque):
@@ -55,7 +55,7 @@ def _url(text: str) -> UrlValue:
 
 def _query(url: UrlValue) -> dict[str, list[str]]:
     try:
-        return parse_qs(url.parts.query, keep_blank_values=True, max_num_fields=_MOST_QUERY_FIELDS)
+        return parse_qs(url.parts.query, keep_blank_values=True, max_num_fields=_MAX_QUERY_FIELDS)
     except ValueError:
         raise EvaluationError("URL query has too many fields") from None
 

@@ -18,7 +18,7 @@ _SEMVER = re.compile(
     rf"{_NUMBER}\.{_NUMBER}\.{_NUMBER}(?:-([0-9A-Za-z-]++(?:\.[0-9A-Za-z-]++)*+))?(?:\+([0-9A-Za-z-]++(?:\.[0-9A-Za-z-]++)*+))?",
     re.ASCII,
 )
-_LONGEST = 256
+_MAX_VERSION_LENGTH = 256
 
 
 @total_ordering
@@ -53,9 +53,9 @@ def _part(text: str) -> tuple[bool, int, str]:
 
 def version_value(text: str) -> SemverValue:
     """Return the value for a variable. Raise ValueError."""
-    match = _SEMVER.fullmatch(text) if len(text) <= _LONGEST else None
+    match = _SEMVER.fullmatch(text) if len(text) <= _MAX_VERSION_LENGTH else None
     if match is None:
-        raise ValueError(f'invalid semantic version "{text[:_LONGEST]}"')
+        raise ValueError(f'invalid semantic version "{text[:_MAX_VERSION_LENGTH]}"')
     return SemverValue(text, (int(match[1]), int(match[2]), int(match[3])), match[4] or "")
 
 

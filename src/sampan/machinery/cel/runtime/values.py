@@ -19,7 +19,7 @@ INT_MAX: Final = 2**63 - 1
 UINT_MAX: Final = 2**64 - 1
 NANOSECONDS: Final = 1_000_000_000
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_LEAST_SECOND, _LAST_SECOND = -62135596800, 253402300799
+_MIN_TIMESTAMP_S, _MAX_TIMESTAMP_S = -62135596800, 253402300799
 
 
 class Uint(int):
@@ -119,7 +119,7 @@ class Timestamp:
     __slots__ = ("nanoseconds",)
 
     def __init__(self, nanoseconds: int) -> None:
-        if not _LEAST_SECOND <= nanoseconds // NANOSECONDS <= _LAST_SECOND:
+        if not _MIN_TIMESTAMP_S <= nanoseconds // NANOSECONDS <= _MAX_TIMESTAMP_S:
             raise EvaluationError("range error: timestamp overflow")
         self.nanoseconds = nanoseconds
 
@@ -158,7 +158,7 @@ _UNITS: Final = {
     "m": 60 * NANOSECONDS,
     "h": 3600 * NANOSECONDS,
 }
-_LONGEST_DURATION = 256
+_MAX_DURATION_LENGTH = 256
 _TIMESTAMP = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,64}))?([Zz]|[+-]\d\d:\d\d)", re.ASCII
 )
@@ -170,7 +170,7 @@ def parse_duration(text: str) -> Duration:
     if body == "0":
         return Duration(0)
     total = at = 0
-    while at < len(body) and len(text) <= _LONGEST_DURATION:
+    while at < len(body) and len(text) <= _MAX_DURATION_LENGTH:
         match = _DURATION.match(body, at)
         if match is None or not (match[1] or match[2]):
             break

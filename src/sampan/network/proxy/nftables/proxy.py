@@ -28,7 +28,7 @@ from sampan.network.proxy.conntrack import node_addresses
 from sampan.network.proxy.health import ProxyHealth
 from sampan.network.proxy.metrics import ProxyMetrics
 from sampan.network.proxy.nftables.nfnetlink import TransactionFailed
-from sampan.network.proxy.nftables.proxy_table import ForeignTable, Generation, RefusedServices
+from sampan.network.proxy.nftables.proxy_table import ForeignTable, RefusedServices, RulesetGeneration
 from sampan.network.proxy.nftables.table_sync import TableSync
 from sampan.network.proxy.services import HEADLESS, SERVICE_PROXY_NAME, ServicePortState
 from sampan.network.proxy.tracker import ServiceChange, ServiceObserver, ServiceTracker
@@ -42,12 +42,12 @@ PROXIED = Selection(labels=f"!{SERVICE_PROXY_NAME},!{HEADLESS}")
 CHECK_S = 2.0
 """The time between two checks whether another program has changed rules."""
 _RETRY_S = 5.0
-_CHANGES_AT_A_TIME = 200
+_CHANGE_BATCH_SIZE = 200
 REFUSED_REASON = "ProxyRulesRefused"
 """The reason of the event about a service whose rules the kernel refuses."""
 
 
-class Proxy:
+class NftablesProxy:
     """The nftables proxy of one node. `run()` proxies until it is cancelled.
 
     The rules stay in the kernel afterwards, so that a restart interrupts nothing, unless `ProxyConfig.removes_rules` is
@@ -74,7 +74,7 @@ class Proxy:
         self._metrics, self._health, self._events, self._observers = metrics, health, events, observers
         self._thread = namespace.executor(f"kube-proxy {node_name}")
         self._tracker = ServiceTracker(node_name=node_name, families=config.families, notify=self._on_change)
-        generation = Generation()
+        generation = RulesetGeneration()
         self._tables = [
             TableSync(family=family, config=config, generation=generation, monotonic=clock.monotonic)
             for family in config.families
@@ -193,7 +193,7 @@ class Proxy:
         """Return all changes since the last call. Other tasks run in between if there are many."""
         changes: list[ServiceChange] = []
         while self._tracker.pending_count:
-            changes += self._tracker.take_changes(limit=_CHANGES_AT_A_TIME)
+            changes += self._tracker.take_changes(limit=_CHANGE_BATCH_SIZE)
             await asyncio.sleep(0)
         self._metrics.on_taken()
         return changes

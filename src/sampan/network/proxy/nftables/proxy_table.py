@@ -67,7 +67,7 @@ RefusedServices = dict[NamespacedName, str]
 """Services that the kernel refused, and the reasons."""
 
 
-class Generation:
+class RulesetGeneration:
     """The number of transactions of the network namespace that this process expects. Another number means that another
     program has changed rules, not necessarily those of the proxy."""
 
@@ -83,7 +83,9 @@ class Generation:
 class ProxyTable:
     """The table of one IP family in the kernel. `monotonic` returns the current time in seconds."""
 
-    def __init__(self, *, compiler: ServiceCompiler, generation: Generation, monotonic: Callable[[], float]) -> None:
+    def __init__(
+        self, *, compiler: ServiceCompiler, generation: RulesetGeneration, monotonic: Callable[[], float]
+    ) -> None:
         self._socket = NftSocket(compiler.family.number)
         self._encoder = OperationEncoder(compiler.family)
         self._generation, self._monotonic = generation, monotonic

@@ -31,7 +31,7 @@ Owned = tuple[NamespacedName | None, Operation]
 """An operation on the table, and the service that needs it."""
 
 
-class _Claim(NamedTuple):
+class _ElementClaim(NamedTuple):
     """The claim of a service to an element, with the verdict that the service gives the element. Of several claims the
     least one decides."""
 
@@ -64,7 +64,7 @@ class TableUpdate:
     """Chains without rules and references, to be deleted later."""
     active_chains: list[str] = field(default_factory=list)
     """Chains that were added or written."""
-    claims: dict[ElementKey, tuple[_Claim, ...]] = field(default_factory=dict)
+    claims: dict[ElementKey, tuple[_ElementClaim, ...]] = field(default_factory=dict)
     """The new claims on the elements that the services have or had."""
 
     @property
@@ -78,7 +78,7 @@ class TableState:
     def __init__(self, compiler: ServiceCompiler) -> None:
         self.compiler = compiler
         self._services: dict[NamespacedName, tuple[ServicePortState, ...]] = {}
-        self._claims: dict[ElementKey, tuple[_Claim, ...]] = {}
+        self._claims: dict[ElementKey, tuple[_ElementClaim, ...]] = {}
 
     @property
     def services(self) -> ServiceStates:
@@ -121,7 +121,7 @@ class TableState:
                 continue
             claims = update.claims.get(key, self._claims.get(key, ()))
             others = tuple(claim for claim in claims if claim.service != service)
-            own = () if action is None else (_Claim(rank, new.created, service, action),)
+            own = () if action is None else (_ElementClaim(rank, new.created, service, action),)
             update.claims[key] = tuple(sorted((*others, *own)))
 
     def _element_operations(self, update: TableUpdate) -> Iterator[Owned]:

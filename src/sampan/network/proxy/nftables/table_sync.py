@@ -11,7 +11,7 @@ from sampan.network.proxy.config import NodeFacts, ProxyConfig
 from sampan.network.proxy.nftables.compiler import ServiceCompiler
 from sampan.network.proxy.nftables.families import FAMILIES_BY_NAME
 from sampan.network.proxy.nftables.layout import TABLE
-from sampan.network.proxy.nftables.proxy_table import Generation, ProxyTable, RefusedServices
+from sampan.network.proxy.nftables.proxy_table import ProxyTable, RefusedServices, RulesetGeneration
 from sampan.network.proxy.nftables.table_state import ServiceStates
 
 log = logging.getLogger(__name__)
@@ -29,7 +29,7 @@ class TableSync:
     """The table of one IP family. `monotonic` returns the current time in seconds."""
 
     def __init__(
-        self, *, family: str, config: ProxyConfig, generation: Generation, monotonic: Callable[[], float]
+        self, *, family: str, config: ProxyConfig, generation: RulesetGeneration, monotonic: Callable[[], float]
     ) -> None:
         self.family = family
         self._config, self._generation, self._monotonic = config, generation, monotonic
@@ -128,7 +128,7 @@ def remove_tables(*, only_temporary: bool = False) -> None:
     have ended with their proxy."""
     config = ProxyConfig(removes_rules=only_temporary)
     for family in FAMILIES_BY_NAME:
-        sync = TableSync(family=family, config=config, generation=Generation(), monotonic=lambda: 0.0)
+        sync = TableSync(family=family, config=config, generation=RulesetGeneration(), monotonic=lambda: 0.0)
         try:
             sync.remove()
         finally:

@@ -13,7 +13,7 @@ from sampan.machinery.clock import Clock
 from sampan.machinery.linux.network_namespace import NetworkNamespace
 from sampan.network.proxy.services import TCP, EndpointInfo, ServicePortInfo, ServicePortName, ServicePortState
 
-_MOST_SESSIONS = 10_000
+_MAX_SESSIONS = 10_000
 
 _PortKey = tuple[ServicePortName, str]
 """A service port in one IP family."""
@@ -49,7 +49,7 @@ class EndpointBalancer:
             return
         key = ((info.name, info.family), client)
         self._sessions.pop(key, None)
-        if len(self._sessions) >= _MOST_SESSIONS:
+        if len(self._sessions) >= _MAX_SESSIONS:
             del self._sessions[next(iter(self._sessions))]
         until = self._clock.monotonic() + info.affinity_timeout_s
         self._sessions[key] = ((endpoint.address, endpoint.port), until)

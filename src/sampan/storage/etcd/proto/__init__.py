@@ -3,7 +3,7 @@
 from functools import cache
 from pathlib import Path
 
-from sampan.machinery.proto import Method, ProtoSchema
+from sampan.machinery.proto import ProtoSchema, RpcMethod
 
 
 @cache
@@ -11,4 +11,4 @@ def load() -> ProtoSchema:
     return ProtoSchema.read(Path(__file__).with_name("etcd.proto"))
 
 
-__all__ = ["Method", "ProtoSchema", "load"]
+__all__ = ["ProtoSchema", "RpcMethod", "load"]

@@ -74,7 +74,7 @@ def _policy(type: str, value: int) -> HPAScalingPolicy:
     return HPAScalingPolicy(type=type, value=value, periodSeconds=_PERIOD_S)
 
 
-_SHOWN_MOST = 2
+_MAX_SHOWN_METRICS = 2
 _UNKNOWN = "<unknown>"
 
 
@@ -83,8 +83,8 @@ def targets(metrics: Sequence[MetricSpec], current: Sequence[MetricStatus]) -> s
         return NONE
     states = [*current, *([None] * len(metrics))]
     shown = [_metric(metric, state) for metric, state in zip(metrics, states, strict=False)]
-    text = ", ".join(shown[:_SHOWN_MOST])
-    return f"{text} + {len(shown) - _SHOWN_MOST} more..." if len(shown) > _SHOWN_MOST else text
+    text = ", ".join(shown[:_MAX_SHOWN_METRICS])
+    return f"{text} + {len(shown) - _MAX_SHOWN_METRICS} more..." if len(shown) > _MAX_SHOWN_METRICS else text
 
 
 def _metric(metric: MetricSpec, state: MetricStatus | None) -> str:

@@ -183,7 +183,7 @@ _SOURCES: dict[str, Callable[[Any, str], FieldErrors]] = {
 
 _CHOICES = ("Disabled", "Max", "Min")
 _POLICY_TYPES = ("Percent", "Pods")
-_WINDOW_MOST_S, _PERIOD_MOST_S = 3600, 1800
+_MAX_WINDOW_S, _MAX_PERIOD_S = 3600, 1800
 
 
 def validate_behavior(behavior: HorizontalPodAutoscalerBehavior, at: str) -> FieldErrors:
@@ -197,8 +197,8 @@ def _validate_scaling_rules(rules: HPAScalingRules, at: str) -> FieldErrors:
     window, path = rules.stabilizationWindowSeconds or 0, f"{at}.stabilizationWindowSeconds"
     if window < 0:
         yield FieldError.invalid(path, window, "must be greater than or equal to zero")
-    if window > _WINDOW_MOST_S:
-        yield FieldError.invalid(path, window, f"must be less than or equal to {_WINDOW_MOST_S}")
+    if window > _MAX_WINDOW_S:
+        yield FieldError.invalid(path, window, f"must be less than or equal to {_MAX_WINDOW_S}")
     yield from validate_optional_one_of(rules.selectPolicy, _CHOICES, f"{at}.selectPolicy")
     if not rules.policies:
         yield FieldError.required(f"{at}.policies", "must specify at least one Policy")
@@ -212,6 +212,6 @@ def _validate_scaling_policy(policy: HPAScalingPolicy, at: str) -> FieldErrors:
     yield from validate_optional_one_of(policy.type, _POLICY_TYPES, f"{at}.type")
     yield from validate_positive(policy.value, f"{at}.value")
     yield from validate_positive(policy.periodSeconds, f"{at}.periodSeconds")
-    if policy.periodSeconds > _PERIOD_MOST_S:
-        text = f"must be less than or equal to {_PERIOD_MOST_S}"
+    if policy.periodSeconds > _MAX_PERIOD_S:
+        text = f"must be less than or equal to {_MAX_PERIOD_S}"
         yield FieldError.invalid(f"{at}.periodSeconds", policy.periodSeconds, text)

@@ -34,14 +34,14 @@ from sampan.apiserver.registry.workloads import IMMUTABLE, validate_immutable_se
 _ACTIONS = ("Count", "FailIndex", "FailJob", "Ignore")
 _OPERATORS = ("In", "NotIn")
 _STATUSES = ("False", "True", "Unknown")
-_RULES_MOST, _VALUES_MOST, _PATTERNS_MOST = 20, 255, 20
-_INDEXES_MOST = 64 * 1024
+_MAX_RULES, _MAX_EXIT_CODES, _MAX_PATTERNS = 20, 255, 20
+_MAX_INDEXES_LENGTH = 64 * 1024
 
 
 def validate_failure_policy(spec: JobSpec, at: str) -> FieldErrors:
     rules = (spec.podFailurePolicy.rules or []) if spec.podFailurePolicy is not None else []
-    if len(rules) > _RULES_MOST:
-        yield FieldError.too_many(f"{at}.rules", len(rules), _RULES_MOST)
+    if len(rules) > _MAX_RULES:
+        yield FieldError.too_many(f"{at}.rules", len(rules), _MAX_RULES)
     template = spec.template.spec
     names = {container.name for container in init_and_main_containers(template)}
     for index, rule in enumerate(rules):
@@ -72,8 +72,8 @@ def _validate_one_of(value: str, allowed: Sequence[str], at: str) -> FieldErrors
 
 
 def _validate_pod_conditions(patterns: Sequence[PodFailurePolicyOnPodConditionsPattern], at: str) -> FieldErrors:
-    if len(patterns) > _PATTERNS_MOST:
-        yield FieldError.too_many(at, len(patterns), _PATTERNS_MOST)
+    if len(patterns) > _MAX_PATTERNS:
+        yield FieldError.too_many(at, len(patterns), _MAX_PATTERNS)
     for index, pattern in enumerate(patterns):
         yield from validate_qualified_name(pattern.type, f"{at}[{index}].type")
         yield from _validate_one_of(pattern.status, _STATUSES, f"{at}[{index}].status")
@@ -87,8 +87,8 @@ def _validate_exit_codes(codes: PodFailurePolicyOnExitCodesRequirement, names: C
     values, path = codes.values or [], f"{at}.values"
     if not values:
         yield FieldError.invalid(path, codes.values, "at least one value is required")
-    elif len(values) > _VALUES_MOST:
-        yield FieldError.too_many(path, len(values), _VALUES_MOST)
+    elif len(values) > _MAX_EXIT_CODES:
+        yield FieldError.too_many(path, len(values), _MAX_EXIT_CODES)
     exit_codes: set[int] = set()
     for index, value in enumerate(values):
         if codes.operator == "In" and value == 0:
@@ -105,8 +105,8 @@ def validate_success_policy(spec: JobSpec, at: str) -> FieldErrors:
     if not rules:
         text = "at least one rules must be specified when the successPolicy is specified"
         yield FieldError.required(f"{at}.rules", text)
-    if len(rules) > _RULES_MOST:
-        yield FieldError.too_many(f"{at}.rules", len(rules), _RULES_MOST)
+    if len(rules) > _MAX_RULES:
+        yield FieldError.too_many(f"{at}.rules", len(rules), _MAX_RULES)
     for index, rule in enumerate(rules):
         yield from _validate_success_rule(rule, spec.completions or 0, f"{at}.rules[{index}]")
 
@@ -118,8 +118,8 @@ def _validate_success_rule(rule: SuccessPolicyRule, completions: int, at: str) -
     total = 0
     if rule.succeededIndexes is not None:
         path = f"{at}.succeededIndexes"
-        if len(rule.succeededIndexes) > _INDEXES_MOST:
-            yield FieldError.too_long(path, _INDEXES_MOST)
+        if len(rule.succeededIndexes) > _MAX_INDEXES_LENGTH:
+            yield FieldError.too_long(path, _MAX_INDEXES_LENGTH)
         try:
             total = status.count_indexes(rule.succeededIndexes, completions)
         except status.IndexesError as error:
@@ -141,10 +141,10 @@ def _validate_success_count(rule: SuccessPolicyRule, completions: int, total: in
 
 INDEXED = "Indexed"
 _MODES = ("NonIndexed", INDEXED)
-_MANAGER_MOST = 63
-_MANY, _HIGH = 100_000, 10_000
-"""Limits of indexed jobs: parallelism and maxFailedIndexes are at most `_MANY`, and at most `_HIGH` if there are more
-than `_MANY` completions with a backoffLimitPerIndex.
+_MAX_MANAGER_BYTES = 63
+_MAX_INDEXED_COUNT, _MAX_COUNT_AT_HIGH_COMPLETIONS = 100_000, 10_000
+"""Limits of indexed jobs: parallelism and maxFailedIndexes are at most `_MAX_INDEXED_COUNT`, and at most
+`_MAX_COUNT_AT_HIGH_COMPLETIONS` if there are more than `_MAX_INDEXED_COUNT` completions with a backoffLimitPerIndex.
 """
 _NEEDS_INDEXES = "requires indexed completion mode"
 _NUMBERS = ("parallelism", "completions", "activeDeadlineSeconds", "backoffLimit", "ttlSecondsAfterFinished")
@@ -155,8 +155,8 @@ def validate_job_spec(spec: JobSpec, options: PodValidationOptions, at: str) -> 
     yield from _validate_numbers(spec, at)
     if spec.managedBy is not None:
         yield from domain_prefixed_path(spec.managedBy, f"{at}.managedBy")
-        if len(spec.managedBy.encode()) > _MANAGER_MOST:
-            yield FieldError.too_long(f"{at}.managedBy", _MANAGER_MOST)
+        if len(spec.managedBy.encode()) > _MAX_MANAGER_BYTES:
+            yield FieldError.too_long(f"{at}.managedBy", _MAX_MANAGER_BYTES)
     yield from validate_optional_one_of(spec.completionMode, _MODES, f"{at}.completionMode")
     if spec.completionMode == INDEXED:
         yield from _validate_indexed_job(spec, at)
@@ -178,25 +178,29 @@ def _validate_indexed_job(spec: JobSpec, at: str) -> FieldErrors:
     completions, parallelism, failed = spec.completions, spec.parallelism or 0, spec.maxFailedIndexes
     if completions is None:
         yield FieldError.required(f"{at}.completions", f"when completion mode is {INDEXED}")
-    if parallelism > _MANY:
-        text = f"must be less than or equal to {_MANY} when completion mode is {INDEXED}"
+    if parallelism > _MAX_INDEXED_COUNT:
+        text = f"must be less than or equal to {_MAX_INDEXED_COUNT} when completion mode is {INDEXED}"
         yield FieldError.invalid(f"{at}.parallelism", parallelism, text)
     if failed is not None and completions is not None and failed > completions:
         yield FieldError.invalid(f"{at}.maxFailedIndexes", failed, "must be less than or equal to completions")
-    if failed is not None and failed > _MANY:
-        yield FieldError.invalid(f"{at}.maxFailedIndexes", failed, f"must be less than or equal to {_MANY}")
-    if completions is not None and completions > _MANY and spec.backoffLimitPerIndex is not None:
+    if failed is not None and failed > _MAX_INDEXED_COUNT:
+        yield FieldError.invalid(
+            f"{at}.maxFailedIndexes", failed, f"must be less than or equal to {_MAX_INDEXED_COUNT}"
+        )
+    if completions is not None and completions > _MAX_INDEXED_COUNT and spec.backoffLimitPerIndex is not None:
         yield from _validate_index_limits(parallelism, failed, at)
 
 
 def _validate_index_limits(parallelism: int, failed: int | None, at: str) -> FieldErrors:
     if failed is None:
-        text = f"must be specified when completions is above {_MANY}"
+        text = f"must be specified when completions is above {_MAX_INDEXED_COUNT}"
         yield FieldError.required(f"{at}.maxFailedIndexes", text)
     for field, value in (("parallelism", parallelism), ("maxFailedIndexes", failed or 0)):
-        if value > _HIGH:
-            text = f"when completions are above {_MANY} and used with backoff limit per index"
-            yield FieldError.invalid(f"{at}.{field}", value, f"must be less than or equal to {_HIGH} {text}")
+        if value > _MAX_COUNT_AT_HIGH_COMPLETIONS:
+            text = f"when completions are above {_MAX_INDEXED_COUNT} and used with backoff limit per index"
+            yield FieldError.invalid(
+                f"{at}.{field}", value, f"must be less than or equal to {_MAX_COUNT_AT_HIGH_COMPLETIONS} {text}"
+            )
 
 
 def _validate_non_indexed_job(spec: JobSpec, at: str) -> FieldErrors:

@@ -106,8 +106,8 @@ _ORPHANS = (
     "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set "
     "propagationPolicy=Orphan to suppress this warning"
 )
-_MANY_COMPLETIONS, _MUCH_PARALLELISM = 100_000, 10_000
-_TOO_MANY = (
+_COMPLETIONS_SOFT_LIMIT, _PARALLELISM_SOFT_LIMIT = 100_000, 10_000
+_LARGE_JOB_WARNING = (
     "In Indexed Jobs with a number of completions higher than 10^5 and a parallelism higher than 10^4, Kubernetes "
     "might not be able to track completedIndexes when a big number of indexes fail"
 )
@@ -148,9 +148,9 @@ class JobStrategy(TemplateStrategy):
 
 
 def size_warnings(spec: JobSpec, at: str) -> Iterator[str]:
-    is_large = (spec.completions or 0) > _MANY_COMPLETIONS and (spec.parallelism or 0) > _MUCH_PARALLELISM
+    is_large = (spec.completions or 0) > _COMPLETIONS_SOFT_LIMIT and (spec.parallelism or 0) > _PARALLELISM_SOFT_LIMIT
     if is_large and spec.completionMode == INDEXED:
-        yield f"{at}: {_TOO_MANY}"
+        yield f"{at}: {_LARGE_JOB_WARNING}"
 
 
 def _validate_spec(spec: JobSpec, old: JobSpec | None, options: PodValidationOptions) -> FieldErrors:

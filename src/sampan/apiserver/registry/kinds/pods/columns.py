@@ -26,7 +26,7 @@ def _ready(pod: Pod, now: float) -> str:
 
 def _list_readiness(pod: Pod, sidecars: set[str]) -> Iterator[bool]:
     for status in pod.status.initContainerStatuses:
-        if _is_past(status, sidecars):
+        if _allows_next_container(status, sidecars):
             yield status.name in sidecars and status.started is True and status.ready and not _has_succeeded(status)
         else:
             break
@@ -40,7 +40,7 @@ def _has_succeeded(status: ContainerStatus) -> bool:
     return status.state.terminated is not None and status.state.terminated.exitCode == 0
 
 
-def _is_past(status: ContainerStatus, sidecars: set[str]) -> bool:
+def _allows_next_container(status: ContainerStatus, sidecars: set[str]) -> bool:
     """Whether the init container has completed or, as a sidecar, started, so that the next container may start."""
     return _has_succeeded(status) or (status.name in sidecars and status.started is True)
 
@@ -48,7 +48,7 @@ def _is_past(status: ContainerStatus, sidecars: set[str]) -> bool:
 def _find_starting_init_container(pod: Pod, sidecars: set[str]) -> tuple[int, ContainerStatus] | None:
     """Return index and status of the first init container that has not completed or, as a sidecar, started."""
     for index, status in enumerate(pod.status.initContainerStatuses):
-        if not _is_past(status, sidecars):
+        if not _allows_next_container(status, sidecars):
             return index, status
     return None
 

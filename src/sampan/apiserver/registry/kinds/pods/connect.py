@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from aiohttp import web
 
     from sampan.apiserver.endpoints import ApiEndpoints
-    from sampan.apiserver.proxy.upstream import Upstream
+    from sampan.apiserver.proxy.upstream import UpstreamClient
     from sampan.apiserver.request.call import Call, Query
 
 
@@ -111,7 +111,7 @@ async def _pod(endpoints: ApiEndpoints, namespace: str, name: str) -> Pod:
     return pod
 
 
-async def _find_upstream(endpoints: ApiEndpoints, pod: Pod) -> Upstream:
+async def _find_upstream(endpoints: ApiEndpoints, pod: Pod) -> UpstreamClient:
     node = pod.spec.nodeName
     nodes = endpoints.registry.open_store_of("", "v1", "Node")
     if await nodes.cacher.get("", node) is None:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _MESSAGE = "Cannot evict pod as it would violate the pod's disruption budget."
 _CONDITION = "DisruptionAllowed"
 _CAUSE = "DisruptionBudget"
-_DISRUPTED_MOST = 2000
+_MAX_DISRUPTED_PODS = 2000
 
 
 def is_guarded(pod: Pod, budget: PodDisruptionBudget) -> bool:
@@ -56,7 +56,7 @@ def allow_disruption(budget: PodDisruptionBudget, pod: str, now: str) -> None:
         raise still_processed_error(budget)
     if status.disruptionsAllowed < 0:
         raise _forbidden(name, "pdb disruptions allowed is negative")
-    if len(status.disruptedPods) > _DISRUPTED_MOST:
+    if len(status.disruptedPods) > _MAX_DISRUPTED_PODS:
         raise _forbidden(name, "DisruptedPods map too big - too many evictions not confirmed by PDB controller")
     if status.disruptionsAllowed == 0:
         raise _refusal(_explain_refusal(budget))
@@ -107,7 +107,7 @@ def _set_condition(budget: PodDisruptionBudget, now: str) -> None:
 
 _EVICTION = GroupVersionKind(group="policy", version="v1", kind="Eviction")
 _UNSUPPORTED = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
-_ENDED = ("Succeeded", "Failed")
+_TERMINAL_PHASES = ("Succeeded", "Failed")
 _ATTEMPTS = 20
 
 
@@ -195,12 +195,12 @@ def _pin_resource_version(deletion: DeleteOptions, pod: Pod) -> DeleteOptions:
 
 
 def _may_get_ready(pod: Pod) -> bool:
-    return pod.metadata.deletionTimestamp is None and pod.status.phase not in _ENDED
+    return pod.metadata.deletionTimestamp is None and pod.status.phase not in _TERMINAL_PHASES
 
 
 def _ignores_budgets(pod: Pod) -> bool:
     """Whether budgets do not apply, because the pod is pending, terminated or being deleted."""
-    return pod.metadata.deletionTimestamp is not None or pod.status.phase in ("Pending", *_ENDED)
+    return pod.metadata.deletionTimestamp is not None or pod.status.phase in ("Pending", *_TERMINAL_PHASES)
 
 
 async def _budget(endpoints: ApiEndpoints, pod: Pod) -> PodDisruptionBudget | None:

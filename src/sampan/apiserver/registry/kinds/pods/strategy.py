@@ -20,9 +20,9 @@ from sampan.apiserver.registry.podspec.spec import validate_pod_create
 from sampan.apiserver.registry.podspec.validation_options import PodValidationOptions
 from sampan.apiserver.registry.podspec.warnings import address_warnings, warnings_for
 from sampan.apiserver.registry.strategy import Context, Strategy
-from sampan.machinery.apply import Except, Only
+from sampan.machinery.apply import ExcludedFieldsFilter, IncludedFieldsFilter
 
-_ENDED = ("Failed", "Succeeded")
+_TERMINAL_PHASES = ("Failed", "Succeeded")
 
 
 class PodStrategy(Strategy):
@@ -70,7 +70,7 @@ class PodStrategy(Strategy):
         return row_conditions(obj)
 
     def grace_s(self, ctx: Context, obj: Pod, requested_s: int | None) -> int | None:
-        if not obj.spec.nodeName or obj.status.phase in _ENDED:
+        if not obj.spec.nodeName or obj.status.phase in _TERMINAL_PHASES:
             return 0
         period = requested_s if requested_s is not None else obj.spec.terminationGracePeriodSeconds or 0
         return 1 if period < 0 else period
@@ -85,7 +85,7 @@ class PodStatusStrategy(PodStrategy):
 
     counts_generation = False
     validates_whole = False
-    reset_fields = Except("spec", "metadata.deletionTimestamp", "metadata.ownerReferences")
+    reset_fields = ExcludedFieldsFilter("spec", "metadata.deletionTimestamp", "metadata.ownerReferences")
 
     def prepare_for_update(self, ctx: Context, obj: Pod, old: Pod) -> None:
         obj.spec = old.spec
@@ -125,7 +125,7 @@ def _keep_observed_generations(new: PodStatus, old: PodStatus) -> None:
 class EphemeralContainersStrategy(PodStrategy):
     """The ephemeralcontainers subresource, which changes only the ephemeral containers."""
 
-    reset_fields = Only("spec.ephemeralContainers")
+    reset_fields = IncludedFieldsFilter("spec.ephemeralContainers")
 
     def prepare_for_update(self, ctx: Context, obj: Pod, old: Pod) -> None:
         drop_disabled_fields(obj.spec, ctx)
@@ -141,7 +141,7 @@ class EphemeralContainersStrategy(PodStrategy):
 class ResizeStrategy(PodStrategy):
     """The resize subresource, which changes only the resources and resize policies."""
 
-    reset_fields = Only(
+    reset_fields = IncludedFieldsFilter(
         "spec.containers.*.resources",
         "spec.containers.*.resizePolicy",
         "spec.initContainers.*.resources",

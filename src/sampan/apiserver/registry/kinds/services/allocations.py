@@ -142,7 +142,7 @@ log = logging.getLogger(__name__)
 
 async def allocate(ctx: Context, service: Service, old: Service | None) -> FinishFunc | None:
     if old is not None:
-        service_types.keep_given(service, old)
+        service_types.keep_allocated_values(service, old)
     service_types.match_addresses(service, old)
     if field_errors := families.set_ip_families(service, old, ctx.registry.addresses.families):
         raise errors.invalid("Service", service.metadata.name, field_errors)

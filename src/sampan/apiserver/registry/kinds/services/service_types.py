@@ -85,7 +85,7 @@ def _default_load_balancer(service: Service) -> None:
             ingress.ipMode = "VIP"
 
 
-def keep_given(new: Service, old: Service) -> None:
+def keep_allocated_values(new: Service, old: Service) -> None:
     """Keep allocated cluster IPs and node ports if the client omits them, as when a manifest is applied again."""
     if not is_external_name(old) and not is_external_name(new):
         if not new.spec.clusterIP:

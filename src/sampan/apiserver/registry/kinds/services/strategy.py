@@ -17,17 +17,17 @@ from sampan.apiserver.tables.columns import AGE, NAME
 from sampan.machinery import errors
 
 _MODES = ("Proxy", "VIP")
-_AT = "status.loadBalancer.ingress"
+_INGRESS_PATH = "status.loadBalancer.ingress"
 
 
 def validate_load_balancer_status(service: Service, old: Service) -> FieldErrors:
     ingresses = service.status.loadBalancer.ingress
     if ingresses and not is_load_balancer(service):
-        yield FieldError.forbidden(_AT, "may only be used when `spec.type` is 'LoadBalancer'")
+        yield FieldError.forbidden(_INGRESS_PATH, "may only be used when `spec.type` is 'LoadBalancer'")
         return
     before = {ingress.ip for ingress in old.status.loadBalancer.ingress}
     for index, ingress in enumerate(ingresses):
-        at = f"{_AT}[{index}]"
+        at = f"{_INGRESS_PATH}[{index}]"
         if ingress.ip and ingress.ip not in before:
             yield from addresses.legacy_ip(ingress.ip, f"{at}.ip")
         yield from _validate_ingress(ingress, at)

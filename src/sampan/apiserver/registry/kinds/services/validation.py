@@ -27,7 +27,7 @@ from sampan.apiserver.registry.validation import (
 
 _TYPES = (CLUSTER_IP, EXTERNAL_NAME, LOAD_BALANCER, NODE_PORT)
 _AFFINITIES = ("ClientIP", NONE)
-_LONGEST_AFFINITY_S = 86400
+_MAX_AFFINITY_TIMEOUT_S = 86400
 _PROTOCOLS = ("SCTP", "TCP", "UDP")
 _POLICIES = ("Cluster", "Local")
 _DISTRIBUTIONS = ("PreferClose", "PreferSameZone", "PreferSameNode")
@@ -128,8 +128,8 @@ def _validate_session_affinity(spec: ServiceSpec) -> FieldErrors:
         yield FieldError.not_supported("spec.sessionAffinity", spec.sessionAffinity, _AFFINITIES)
     elif spec.sessionAffinity == "ClientIP" and spec.sessionAffinityConfig and spec.sessionAffinityConfig.clientIP:
         seconds = spec.sessionAffinityConfig.clientIP.timeoutSeconds or 0
-        if not 0 < seconds <= _LONGEST_AFFINITY_S:
-            text = f"must be greater than 0 and less than {_LONGEST_AFFINITY_S}"
+        if not 0 < seconds <= _MAX_AFFINITY_TIMEOUT_S:
+            text = f"must be greater than 0 and less than {_MAX_AFFINITY_TIMEOUT_S}"
             yield FieldError.invalid("spec.sessionAffinityConfig.clientIP.timeoutSeconds", seconds, text)
 
 

@@ -10,7 +10,7 @@ from sampan.api.types.core_v1 import DownwardAPIVolumeFile, KeyToPath, Volume, V
 from sampan.apiserver.registry.podspec.volumes.projected import is_token_source
 
 
-class _File(NamedTuple):
+class _VolumeFile(NamedTuple):
     path: str
     source: str
     """The kind and name of the source, empty if the volume has only one."""
@@ -21,7 +21,7 @@ class _File(NamedTuple):
 
 
 def overlap_warnings(volumes: Sequence[Volume]) -> Iterator[str]:
-    pairs_left = limits.WARNINGS_OF_PAIRS
+    pairs_left = limits.PAIR_WARNINGS
     for volume in volumes:
         if volume.projected is not None and is_token_source(volume.projected):
             continue
@@ -35,7 +35,7 @@ def overlap_warnings(volumes: Sequence[Volume]) -> Iterator[str]:
                     yield f"volume {gotext.quote(volume.name)} (Projected) has no sources provided"
 
 
-def _files(volume: Volume) -> Iterator[tuple[str, list[_File]]]:
+def _files(volume: Volume) -> Iterator[tuple[str, list[_VolumeFile]]]:
     if volume.configMap is not None:
         yield f"ConfigMap {gotext.quote(volume.configMap.name)}", _list_files(volume.configMap.items, "")
     if volume.secret is not None:
@@ -46,7 +46,7 @@ def _files(volume: Volume) -> Iterator[tuple[str, list[_File]]]:
         yield "Projected", [file for source in volume.projected.sources or () for file in _list_projected_files(source)]
 
 
-def _list_projected_files(source: VolumeProjection) -> list[_File]:
+def _list_projected_files(source: VolumeProjection) -> list[_VolumeFile]:
     if source.configMap is not None and source.configMap.items:
         return _list_files(source.configMap.items, f"ConfigMap {gotext.quote(source.configMap.name)}")
     if source.secret is not None and source.secret.items:
@@ -54,12 +54,12 @@ def _list_projected_files(source: VolumeProjection) -> list[_File]:
     if source.downwardAPI is not None and source.downwardAPI.items:
         return _list_files(source.downwardAPI.items, "DownwardAPI")
     if source.serviceAccountToken is not None:
-        return [_File(source.serviceAccountToken.path.rstrip("/"), "ServiceAccountToken")]
+        return [_VolumeFile(source.serviceAccountToken.path.rstrip("/"), "ServiceAccountToken")]
     return []
 
 
-def _list_files(items: Sequence[KeyToPath | DownwardAPIVolumeFile], source: str) -> list[_File]:
-    return [_File(item.path.rstrip("/"), source) for item in items]
+def _list_files(items: Sequence[KeyToPath | DownwardAPIVolumeFile], source: str) -> list[_VolumeFile]:
+    return [_VolumeFile(item.path.rstrip("/"), source) for item in items]
 
 
 class _PathNode:
@@ -76,7 +76,7 @@ class _PathNode:
         """The indexes of the files so far with this path or one below it."""
 
 
-def _find_overlaps(files: Sequence[_File]) -> Iterator[tuple[_File, _File]]:
+def _find_overlaps(files: Sequence[_VolumeFile]) -> Iterator[tuple[_VolumeFile, _VolumeFile]]:
     """Yield each file with every earlier one at, above or below its path, in order.
 
     The cost is that of sorting the files plus that of the results, so a caller that stops early does not pay for the
@@ -101,7 +101,7 @@ def _find_overlaps(files: Sequence[_File]) -> Iterator[tuple[_File, _File]]:
             yield file, files[other]
 
 
-def _path_nodes(files: Sequence[_File]) -> dict[str, _PathNode]:
+def _path_nodes(files: Sequence[_VolumeFile]) -> dict[str, _PathNode]:
     """Return the tree nodes of all paths. Sorted with a trailing slash, a path is followed by those below it."""
     places: dict[str, _PathNode] = {}
     above: list[tuple[str, _PathNode]] = []

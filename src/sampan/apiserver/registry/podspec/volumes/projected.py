@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from sampan.apiserver.registry.podspec.validation_options import PodValidationOptions
 
 
-_LEAST_S, _MOST_S = 600, 2**32
+_MIN_EXPIRATION_S, _MAX_EXPIRATION_S = 600, 2**32
 _CONFLICT = "conflicting duplicate paths"
 
 
@@ -114,10 +114,10 @@ def _validate_token_projection(
     token: ServiceAccountTokenProjection, options: PodValidationOptions, here: str, at: str
 ) -> FieldErrors:
     life_s = token.expirationSeconds or 0
-    if life_s < _LEAST_S:
+    if life_s < _MIN_EXPIRATION_S:
         text = "may not specify a duration less than 10 minutes"
         yield FieldError.invalid(f"{here}.expirationSeconds", life_s, text)
-    if life_s > _MOST_S:
+    if life_s > _MAX_EXPIRATION_S:
         text = "may not specify a duration larger than 2^32 seconds"
         yield FieldError.invalid(f"{here}.expirationSeconds", life_s, text)
     if not token.path:

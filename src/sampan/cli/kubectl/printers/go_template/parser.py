@@ -46,7 +46,7 @@ _ESCAPE = re.compile(
     r"""\\(?:(?P<short>[abfnrtv\\'"])|x(?P<x>[0-9a-fA-F]{2})|u(?P<u>[0-9a-fA-F]{4})|U(?P<U>[0-9a-fA-F]{8})"""
     r"""|(?P<octal>[0-3][0-7]{2}))"""
 )
-_SHORT = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
+_ESCAPED_CHARACTERS = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 _INVALID_SYNTAX = "invalid syntax"
 
 
@@ -402,7 +402,7 @@ class Parser:
 
 def _escape_bytes(match: re.Match[str]) -> bytes:
     if match["short"]:
-        return _SHORT.get(match["short"], match["short"]).encode()
+        return _ESCAPED_CHARACTERS.get(match["short"], match["short"]).encode()
     if match["x"]:
         return bytes([int(match["x"], 16)])
     if match["octal"]:

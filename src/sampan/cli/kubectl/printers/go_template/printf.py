@@ -16,10 +16,10 @@ from sampan.cli.kubectl.printers.go_template.values import (
     unwrap,
 )
 
-_MOST = 1_000_000
+_MAX_WIDTH = 1_000_000
 """The largest width or precision that Go takes from an argument. In a format, it is the largest number to which Go
 appends another digit."""
-_MOST_DIGITS = len(str(_MOST)) + 1
+_MAX_WIDTH_DIGITS = len(str(_MAX_WIDTH)) + 1
 _DIRECTIVE = re.compile(
     r"%(?P<flags>[-+# 0]*)(?:\[(?P<width_index>\d+)\])?(?P<width>\*|\d+)?"
     r"(?P<point>\.(?:\[(?P<precision_index>\d+)\])?(?P<precision>\*|\d+)?)?(?:\[(?P<index>\d+)\])?(?P<verb>.)?",
@@ -110,7 +110,7 @@ class _Format:
             return int(text.lstrip("0") or "0"), ""
         value = self._values[self._at] if 0 <= self._at < len(self._values) else None
         self._at += 1
-        if isinstance(value, int) and not isinstance(value, bool) and abs(value) <= _MOST:
+        if isinstance(value, int) and not isinstance(value, bool) and abs(value) <= _MAX_WIDTH:
             return int(value), ""
         return 0, f"%!({error})"
 
@@ -118,7 +118,7 @@ class _Format:
 def _is_too_large(number: str | None) -> bool:
     """Whether a width or precision exceeds Go's limit. Go then parses the rest of the format as part of the number."""
     digits = (number or "").lstrip("0")
-    return len(digits) > _MOST_DIGITS or (len(digits) == _MOST_DIGITS and int(digits[:-1]) > _MOST)
+    return len(digits) > _MAX_WIDTH_DIGITS or (len(digits) == _MAX_WIDTH_DIGITS and int(digits[:-1]) > _MAX_WIDTH)
 
 
 class _Directive:
