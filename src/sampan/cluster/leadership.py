@@ -79,4 +79,4 @@ class Leadership:
             try:
                 return await elector.run(work)
             except LeadershipLost as lost:
-                log.warning("lost the leader election, becoming a candidate again: %s", lost)
+                log.warning("lost the leader election of %s, becoming a candidate again: %s", name, lost)

@@ -153,7 +153,7 @@ class _Parser:
         """Parse a map field, which is a repeated pair on the wire."""
         _, key, _, value, _ = self._take(5)
         field = self._field(message, "")
-        pair = message.nested_type.add(name=f"{_camel(field.name)}Entry")
+        pair = message.nested_type.add(name=f"{_to_camel_case(field.name)}Entry")
         pair.options.map_entry = True
         for number, (name, type_name) in enumerate((("key", key), ("value", value)), start=1):
             self._add_field(pair, name, number, type_name)
@@ -203,6 +203,6 @@ class _Parser:
         field.type_name = f".{self._file.package}.{scope}{field.type_name}"
 
 
-def _camel(name: str) -> str:
-    """Return the name that protoc gives to the pair type of a map field."""
+def _to_camel_case(name: str) -> str:
+    """Return the name of a field in camel case, as protoc writes it in the name of the pair type of a map field."""
     return "".join(part[:1].upper() + part[1:] for part in name.split("_"))

@@ -16,7 +16,7 @@ _KIND, _VERSION = "Policy", "audit.k8s.io/v1"
 
 
 class AuditPolicyError(ValueError):
-    """A policy is invalid."""
+    """The audit policy is invalid."""
 
 
 class AuditLevel(IntEnum):

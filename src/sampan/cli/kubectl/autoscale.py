@@ -43,7 +43,7 @@ _is_number = re.compile(r"[+-]?(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][+-]?[0
 @click.argument("words", nargs=-1)
 @record_option()
 @output_options()
-@click.option("--min", "minimum", type=click.INT, default=-1, metavar="N", help="Least number of pods.")
+@click.option("--min", "minimum", type=click.INT, default=-1, metavar="N", help="Minimum number of pods.")
 @click.option(
     "--max", "maximum", type=click.INT, default=-1, required=True, metavar="N", help="Largest number of pods."
 )

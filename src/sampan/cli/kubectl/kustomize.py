@@ -29,7 +29,7 @@ _REFUSED = ("enable_alpha_plugins", "enable_helm", "enable_exec", "enable_star",
 @click.option("--enable-alpha-plugins", is_flag=True, hidden=True, help="Plug-ins of kustomizations are refused.")
 @click.option("--enable-helm", is_flag=True, hidden=True, help="Helm charts in kustomizations are refused.")
 @click.option(
-    "--enable-managedby-label", is_flag=True, hidden=True, help="The label that names kustomize is not added."
+    "--enable-managedby-label", is_flag=True, hidden=True, help="Has no effect: the label managed-by is not added."
 )
 @click.option("--network", is_flag=True, hidden=True, help="Plug-ins with network access are refused.")
 @click.pass_context

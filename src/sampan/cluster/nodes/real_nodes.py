@@ -122,8 +122,8 @@ class RealNodes:
             await self._queue.serve(self._work, _MAX_CONCURRENT_SYNCS)
 
     async def ready(self) -> None:
-        """Wait until the nodes are registered and their DNS and Ingress servers accept connections, up
-        to a time limit."""
+        """Wait until the nodes are registered and their DNS and Ingress servers accept connections, up to a
+        time limit."""
         try:
             async with asyncio.timeout(_READY_TIMEOUT_S):
                 await self._has_started.wait()
@@ -132,7 +132,7 @@ class RealNodes:
             async with asyncio.timeout(_DNS_TIMEOUT_S):
                 await self._networks.ready()
         except TimeoutError:
-            log.warning("some real nodes are not ready yet")
+            log.warning("some nodes are not ready yet, or their DNS and Ingress servers do not accept connections")
 
     # -- changes -----------------------------------------------------------------------------------------------------
 

@@ -196,7 +196,7 @@ class StreamConnection:
         except errors.ApiError as error:
             await self.send(error_message(identifier, error))
         except Exception:
-            log.exception("a subscription of the dashboard failed")
+            log.exception("dashboard: %s failed", type(subscription).__name__)
             failure = errors.internal_error("the subscription failed unexpectedly")
             await self.send(error_message(identifier, failure))
 

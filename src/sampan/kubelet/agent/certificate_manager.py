@@ -127,7 +127,8 @@ class CertificateManager:
                     "the CertificateSigningRequest for %s was not signed in time", self._request.content.common_name
                 )
             except (RequestDenied, errors.ApiError, ConnectionFailed) as error:
-                log.warning("cannot request a certificate: %s; retrying in %g s", error, pause_s)
+                name = self._request.content.common_name
+                log.warning("cannot request a certificate for %s: %s; retrying in %g s", name, error, pause_s)
             await self._clock.sleep(pause_s)
             pause_s = min(pause_s * 2, _MAX_BACKOFF_S)
 
@@ -147,7 +148,7 @@ class CertificateStore:
 
     @property
     def current(self) -> Path:
-        """Path of the current pair, which may not exist yet."""
+        """The path of the current certificate and its key. The file may not exist yet."""
         return self._directory / f"{self._name}-current.pem"
 
     def read(self) -> KeyPair | None:

@@ -207,13 +207,13 @@ class ResourceClient(Generic[T]):
 class WarningLog:
     """Logs each distinct warning once, up to a limit."""
 
-    _MOST = 1000
+    _MAX_WARNINGS = 1000
 
     def __init__(self) -> None:
         self._warned: set[str] = set()
 
     def __call__(self, text: str) -> None:
-        if text not in self._warned and len(self._warned) < self._MOST:
+        if text not in self._warned and len(self._warned) < self._MAX_WARNINGS:
             self._warned.add(text)
             log.info("warning from the API server: %s", text)
 

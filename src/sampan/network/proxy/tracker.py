@@ -243,7 +243,7 @@ class ServiceTracker:
         return changes
 
     def _creation_time(self, key: NamespacedName) -> str:
-        """Return when a service was created: at the start, older services precede newer ones."""
+        """Return the creation time of a service, by which services are sorted at the start: older ones come first."""
         service = self._objects.get(key)
         return (service.metadata.creationTimestamp or "") if service is not None else ""
 

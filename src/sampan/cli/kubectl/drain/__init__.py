@@ -39,7 +39,7 @@ Pod = dict[str, Any]
     type=click.INT,
     default=-1,
     metavar="SECONDS",
-    help="Time for graceful termination; negative for that of the pod.",
+    help="Time for graceful termination; a negative time stands for that of the pod.",
 )
 @click.option("--timeout", "timeout_s", type=DURATION, default=0.0, metavar="TIME", help="Time limit; 0 for none.")
 @click.option("--pod-selector", default="", metavar="SELECTOR", help="Label selector of the pods to evict.")

@@ -42,7 +42,7 @@ def deletion_options(*, waits: bool) -> Decorator:
             type=click.INT,
             default=-1,
             metavar="SECONDS",
-            help="Time for graceful termination; negative for that of the object, 0 only with --force.",
+            help="Time for graceful termination; a negative time stands for that of the object, 0 needs --force.",
         ),
         click.option(
             "--timeout",
