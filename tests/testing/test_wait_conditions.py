@@ -38,18 +38,18 @@ POD: dict[str, Any] = {
         (lambda pod: pod["spec"]["containers"][0], False),
     ],
 )
-def test_is_met(condition: Any, is_met: bool) -> None:
-    assert WaitCondition(condition).is_met(POD) is is_met
+def test_evaluate(condition: Any, is_met: bool) -> None:
+    assert WaitCondition(condition).evaluate(POD) is is_met
 
 
 @pytest.mark.parametrize(("condition", "is_met"), [("delete", True), ("create", False), ("Ready", False)])
-def test_is_met_without_an_object(condition: str, is_met: bool) -> None:
-    assert WaitCondition(condition).is_met(None) is is_met
+def test_evaluate_without_an_object(condition: str, is_met: bool) -> None:
+    assert WaitCondition(condition).evaluate(None) is is_met
 
 
 def test_missing_field_error_of_a_function_is_kept() -> None:
     check = WaitCondition(lambda pod: pod["status"]["podIP"])
-    check.is_met(POD)
+    check.evaluate(POD)
     assert check.last_error == "KeyError: 'podIP'"
 
 
@@ -58,7 +58,7 @@ def test_errors_other_than_missing_fields_are_raised() -> None:
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        WaitCondition(fail).is_met(POD)
+        WaitCondition(fail).evaluate(POD)
 
 
 @pytest.mark.parametrize("text", ["phase=Running", "jsonpath=.status.phase=Running", "jsonpath={.status[}=1"])

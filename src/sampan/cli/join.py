@@ -202,7 +202,7 @@ def _join(where: ClusterDir, options: Mapping[str, Any]) -> JoinRecord:
     _report_checks([preflight.check_clock(discovered.server_time, time.time())], ignored)
     context = discovery.create_tls_context(discovered.ca_pem)
     discovery.get(server, "/version", context)
-    large = preflight.has_large_response(server, context)
+    large = preflight.probe_large_response(server, context)
     existing = preflight.fetch_node(server, context, token, node)
     _report_checks([preflight.check_mtu(link, has_large_response=large), preflight.check_name(node, existing)], ignored)
     access = Access(server=server.url, ca_pem=discovered.ca_pem, token=token.bearer)

@@ -51,7 +51,7 @@ class StaticFiles:
         each view of the page has a path of its own."""
         if request.method not in ("GET", "HEAD"):
             return text_response("405 method not allowed\n", code=405)
-        if not self._is_built():
+        if not self._load_build():
             return text_response(_NOT_BUILT, code=503)
         is_asset = path.startswith("assets/")
         if is_asset and path not in self._names:
@@ -71,7 +71,8 @@ class StaticFiles:
             headers["Content-Encoding"] = file.encoding
         return web.Response(body=file.content, headers=headers)
 
-    def _is_built(self) -> bool:
+    def _load_build(self) -> bool:
+        """Read the names of the files if the page was built since. Return False if it has not been built."""
         try:
             build = (self._directory / _INDEX).stat().st_mtime_ns
         except OSError:

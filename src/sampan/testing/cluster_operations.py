@@ -135,7 +135,7 @@ class ClusterOperations(ABC):
         check = WaitCondition(condition)
         values = []
         for reference in await self._resolve(target, namespace):
-            while not check.is_met(value := await reference.read(self._objects)):
+            while not check.evaluate(value := await reference.read(self._objects)):
                 if asyncio.get_running_loop().time() >= deadline:
                     raise WaitTimeout(await self._wait_failure(reference, check, value, timeout_s))
                 await asyncio.sleep(_POLL_S)

@@ -13,7 +13,7 @@ Condition: TypeAlias = "str | Predicate"
 
 
 class WaitCondition:
-    """A condition of one object. `is_met` takes None while the object does not exist."""
+    """A condition of one object. `evaluate` takes None while the object does not exist."""
 
     def __init__(self, condition: Condition) -> None:
         """`condition` is a function of the object, `create`, `delete`, `condition=TYPE[=STATUS]`,
@@ -25,7 +25,7 @@ class WaitCondition:
         """The error that the condition function raised when it was called last."""
         self._predicate = condition if callable(condition) else _parse(condition)
 
-    def is_met(self, value: Object | None) -> bool:
+    def evaluate(self, value: Object | None) -> bool:
         if self.text == "delete":
             return value is None
         if value is None:

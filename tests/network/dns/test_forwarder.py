@@ -334,7 +334,7 @@ def test_resolver_that_forwards_back_is_not_used() -> None:
             holder: list[Forwarder] = []
 
             def loop_back(query: dns.message.Message, _: str) -> dns.message.Message:
-                assert holder[0].is_probe(name_bytes(query.question[0].name.to_text()))
+                assert holder[0].detect_probe(name_bytes(query.question[0].name.to_text()))
                 return reply(query)
 
             upstream.handler = loop_back

@@ -227,7 +227,7 @@ async def _network(
 ) -> AsyncIterator[NodeNetwork]:
     """Run the network of the node for the duration of the block. Network policies are enforced if the runtime supports
     it and the credentials of the kubelet permit to read the policies."""
-    from sampan.cluster.nodes.node_network import NodeNetworks, can_enforce_policies, may_read_policies
+    from sampan.cluster.nodes.node_network import NodeNetworks, can_enforce_policies, check_policy_access
     from sampan.network.nodes import NodeAttachment
 
     clock = RealClock()
@@ -238,7 +238,7 @@ async def _network(
         client_for=lambda user: client,
         clock=clock,
         activity=Activity(),
-        has_policies=can_enforce and await may_read_policies(client),
+        has_policies=can_enforce and await check_policy_access(client),
     )
     attachment = NodeAttachment(node=places.node, directory=places.directory, namespace=places.namespace, addresses=())
     async with networks:

@@ -53,7 +53,7 @@ def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None
 
 def attach_to(factory: Factory, pod: Pod, options: dict[str, Any]) -> None:
     """Attach to a container of a pod with the flags of the command."""
-    from sampan.cli.kubectl.client.container_terminal import detach_sequence, run, uses_terminal
+    from sampan.cli.kubectl.client.container_terminal import check_terminal, detach_sequence, run
 
     try:
         container = default_container(pod, options["container"], is_quiet=options["quiet"])
@@ -62,7 +62,7 @@ def attach_to(factory: Factory, pod: Pod, options: dict[str, Any]) -> None:
     has_tty = _has_tty(pod, container)
     if options["tty"] and not has_tty and not options["quiet"]:
         click.echo(f"error: Unable to use a TTY - container {container} did not allocate one", err=True)
-    is_raw = uses_terminal(has_stdin=options["stdin"], has_tty=has_tty, is_quiet=options["quiet"])
+    is_raw = check_terminal(has_stdin=options["stdin"], has_tty=has_tty, is_quiet=options["quiet"])
     if not options["quiet"]:
         click.echo(_NOTICE, err=True)
     metadata = pod["metadata"]

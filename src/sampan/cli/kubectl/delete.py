@@ -74,7 +74,7 @@ def command(factory: Factory, /, words: tuple[str, ...], **options: Any) -> None
         if not preview:
             click.echo("No resources found")
             return
-        if not _is_confirmed(preview):
+        if not _ask_for_confirmation(preview):
             click.echo("deletion is cancelled")
             return
         infos = iter(preview)
@@ -112,7 +112,8 @@ def _check_flags(options: dict[str, Any], grace_period: int) -> None:
         raise KubectlError("--force and --grace-period greater than 0 cannot be specified together")
 
 
-def _is_confirmed(infos: list[ResourceInfo]) -> bool:
+def _ask_for_confirmation(infos: list[ResourceInfo]) -> bool:
+    """Print what will be deleted, and return whether the user agrees."""
     click.echo(f"You are about to delete the following {len(infos)} resource(s):")
     for info in infos:
         click.echo(info.qualified_name)

@@ -102,7 +102,7 @@ class PodExplainer:
                 try:
                     obj = self._session.get(target.kind.object(self._session.namespace, name))
                 except ServerError as error:
-                    if not (is_pod and error.is_not_found and self._has_explained_deleted(name)):
+                    if not (is_pod and error.is_not_found and self._explain_deleted(name)):
                         raise
                     continue
                 if is_pod:
@@ -110,7 +110,7 @@ class PodExplainer:
                 else:
                     self._members(obj, f"{target.kind.qualified}/{name}")
 
-    def _has_explained_deleted(self, name: str) -> bool:
+    def _explain_deleted(self, name: str) -> bool:
         """Print why a pod that does not exist any more was removed. Return False if there is no trace of it."""
         lines = asyncio.run(self._disruptions.explain_deleted(self._session.namespace, name))
         if not lines:

@@ -1,6 +1,6 @@
 """Check a machine against the server that it is about to join, and explain what is wrong.
 
-The functions `check_*` are pure; `read_link`, `used_ports`, `has_large_response` and `fetch_node` look at the machine
+The functions `check_*` are pure; `read_link`, `used_ports`, `probe_large_response` and `fetch_node` look at the machine
 and the network.
 """
 
@@ -164,7 +164,7 @@ def _is_used(port: int) -> bool:
     return False
 
 
-def has_large_response(server: ServerAddress, context: ssl.SSLContext) -> bool:
+def probe_large_response(server: ServerAddress, context: ssl.SSLContext) -> bool:
     """Whether the server responds to a request that needs several full packets. If not, large packets are lost on the
     way."""
     try:

@@ -251,7 +251,7 @@ def can_enforce_policies(runtime: str) -> bool:
     return runtime in (CRI, DOCKER, OCI) and not unsupported_reason()
 
 
-async def may_read_policies(client: Client) -> bool:
+async def check_policy_access(client: Client) -> bool:
     """Whether a client has the permissions that the enforcement of network policies needs."""
     try:
         async with asyncio.timeout(_PERMISSION_CHECK_S):

@@ -45,7 +45,7 @@ def copy_images(source: Path, target: Path) -> list[str]:
         path = images.blobs.path(f"sha256:{digest}")
         path.parent.mkdir(parents=True, exist_ok=True)
         _link_or_copy(source / "blobs/sha256" / digest, path)
-    if (source / "layers").is_dir() and not _has_linked_tree(source / "layers", target / "layers"):
+    if (source / "layers").is_dir() and not _link_tree(source / "layers", target / "layers"):
         shutil.rmtree(target / "layers", ignore_errors=True)
     return image_names(target)
 
@@ -72,7 +72,7 @@ def _link_or_copy(source: Path, target: Path) -> None:
         _copy_file(source, target, 0o600)
 
 
-def _has_linked_tree(source: Path, target: Path) -> bool:
+def _link_tree(source: Path, target: Path) -> bool:
     """Link all files below a directory into a copy of its directory tree. Return False if a file cannot be linked."""
     about = os.lstat(source)
     target.mkdir(mode=0o700)
@@ -83,7 +83,7 @@ def _has_linked_tree(source: Path, target: Path) -> bool:
             path = target / entry.name
             if not entry.is_dir(follow_symlinks=False):
                 os.link(entry.path, path, follow_symlinks=False)
-            elif not _has_linked_tree(Path(entry.path), path):
+            elif not _link_tree(Path(entry.path), path):
                 return False
         for name in os.listxattr(source, follow_symlinks=False):
             os.setxattr(target, name, os.getxattr(source, name, follow_symlinks=False), follow_symlinks=False)

@@ -126,14 +126,14 @@ def relocate_objects(path: Path, relocation: Relocation) -> None:
 async def _relocate(path: Path, relocation: Relocation) -> None:
     async with _open_backend(path) as backend:
         async for entry, value in _read_objects(backend, _VOLUMES):
-            if _has_moved(value, relocation):
+            if _relocate_paths(value, relocation):
                 await backend.put(entry.key, msgspec.json.encode(value), expected=entry.revision)
         async for entry, value in _read_objects(backend, _NODES):
             if _is_hollow(value):
                 continue
             if relocation.drops_other_nodes and value["metadata"]["name"] not in relocation.local_nodes:
                 await backend.delete(entry.key, expected=entry.revision)
-            elif _has_lost_cidrs(value):
+            elif _remove_pod_cidrs(value):
                 await backend.put(entry.key, msgspec.json.encode(value), expected=entry.revision)
 
 
@@ -152,7 +152,7 @@ async def _read_objects(backend: Backend, prefix: str) -> AsyncIterator[tuple[Ke
             yield entry, value
 
 
-def _has_moved(value: dict[str, Any], relocation: Relocation) -> bool:
+def _relocate_paths(value: dict[str, Any], relocation: Relocation) -> bool:
     """Change the path of a persistent volume of the default storage class. Return whether the object is one and was
     changed."""
     spec = value.get("spec")
@@ -172,7 +172,8 @@ def _is_hollow(value: dict[str, Any]) -> bool:
     return isinstance(annotations, dict) and annotations.get(RUNTIME_ANNOTATION) == HOLLOW
 
 
-def _has_lost_cidrs(value: dict[str, Any]) -> bool:
+def _remove_pod_cidrs(value: dict[str, Any]) -> bool:
+    """Remove the pod CIDRs of a node. Return whether it had any."""
     spec = value.get("spec")
     if not isinstance(spec, dict) or not ({"podCIDR", "podCIDRs"} & set(spec)):
         return False

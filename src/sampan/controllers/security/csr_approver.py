@@ -231,7 +231,7 @@ class CsrApprovingController:
         tried = []
         for way in find_recognizers(request, subject):
             tried.append(way.subresource)
-            if await self._is_allowed(request, way):
+            if await self._review_access(request, way):
                 await self._decide(request, way.message)
                 return
         if tried:
@@ -239,7 +239,8 @@ class CsrApprovingController:
                 "CertificateSigningRequest %s matches %s, but its requester is not authorized for it", key.name, tried
             )
 
-    async def _is_allowed(self, request: CertificateSigningRequest, way: Recognizer) -> bool:
+    async def _review_access(self, request: CertificateSigningRequest, way: Recognizer) -> bool:
+        """Return whether the requester may have such certificates approved, by a SubjectAccessReview."""
         review = await self._reviews.create(review_of(request, way.subresource))
         return bool(review.status.allowed)
 

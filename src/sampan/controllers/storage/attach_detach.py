@@ -190,7 +190,7 @@ class AttachDetachController:
                 )
         for name, attachment in attached.items():
             error = attachment.status.attachError
-            if error is not None and name in desired_volumes and self._is_news(node, name, error.message):
+            if error is not None and name in desired_volumes and self._record_error(node, name, error.message):
                 text = f": {error.message}"
                 self._record_event(
                     desired_volumes[name], WARNING, "FailedAttachVolume", "AttachVolume.Attach failed", text
@@ -203,7 +203,7 @@ class AttachDetachController:
             self._events.event(pod, type, reason, f'{start} for volume "{want.volume.metadata.name}" {end}')
 
     def _record_blocked(self, want: DesiredAttachment, node: Node) -> None:
-        if not self._is_news(node, attachments.unique_name(want.volume), "blocked"):
+        if not self._record_error(node, attachments.unique_name(want.volume), "blocked"):
             return
         ref = want.volume.spec.claimRef
         users = self._pods.find(by_claim, NamespacedName(ref.namespace, ref.name)) if ref is not None else ()
@@ -211,7 +211,8 @@ class AttachDetachController:
         for pod in want.pods:
             self._events.event(pod, WARNING, "FailedAttachVolume", attachments.multi_attach_message(want, pod, others))
 
-    def _is_news(self, node: Node, name: str, text: str) -> bool:
+    def _record_error(self, node: Node, name: str, text: str) -> bool:
+        """Remember the error of a volume on a node. Return whether it differs from the last one."""
         messages = self._reported_errors.setdefault(node.metadata.name, {})
         if messages.get(name) == text:
             return False

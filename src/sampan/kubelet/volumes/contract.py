@@ -161,7 +161,7 @@ class NodeVolumePlugin(Protocol):
     async def device(self, spec: VolumeSpec) -> DeviceMount | None:
         """Return the shared mount of the volume, or None if every pod has a mount of its own."""
 
-    async def wait_for_attach(self, spec: VolumeSpec) -> None:
+    async def check_attached(self, spec: VolumeSpec) -> None:
         """Return if the volume is attached to the node. Raise NotAttached otherwise."""
 
     async def is_exhausted(self, spec: VolumeSpec) -> bool:
@@ -193,7 +193,7 @@ class VolumePluginBase:
     async def device(self, spec: VolumeSpec) -> DeviceMount | None:
         return None
 
-    async def wait_for_attach(self, spec: VolumeSpec) -> None:
+    async def check_attached(self, spec: VolumeSpec) -> None:
         return None
 
     async def is_exhausted(self, spec: VolumeSpec) -> bool:

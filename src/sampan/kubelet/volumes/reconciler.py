@@ -121,7 +121,7 @@ class Reconciler:
             if device.is_attachable:
                 await self.report_in_use()
                 self._check_attached(device)
-                await plugin.wait_for_attach(spec)
+                await plugin.check_attached(spec)
             if device.unique_name in self._mounted:
                 return
             try:

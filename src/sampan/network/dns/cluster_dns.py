@@ -69,9 +69,10 @@ class KnownClients:
         return True
 
     def _is_known(self, address: Address) -> bool:
-        return any(address in network for network in self._networks) or self._is_of_node(address)
+        return any(address in network for network in self._networks) or self._look_up_node(address)
 
-    def _is_of_node(self, address: Address) -> bool:
+    def _look_up_node(self, address: Address) -> bool:
+        """Return whether a node has the address. The addresses of the nodes are read again from time to time."""
         if self._monotonic() >= self._read_after:
             self._read_after = self._monotonic() + _NODES_S
             self._read_nodes()
@@ -112,7 +113,7 @@ class ClusterDns:
         trace = PodAddressTrace(recorder=recorder, component="dns", action="add to DNS")
         self.source = RecordSource(table=self.table, informers=informers, trace=trace)
         self.responder = Responder(
-            table=self.table, is_synced=self.source.synced.is_set, on_probe=self.forwarder.is_probe
+            table=self.table, is_synced=self.source.synced.is_set, on_probe=self.forwarder.detect_probe
         )
         self._nodes = informers.for_kind(Node)
         self.servers: dict[str, NodeDns] = {}

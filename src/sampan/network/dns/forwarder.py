@@ -125,7 +125,7 @@ class Forwarder:
         entry = self._cache.get(_cache_key(query, query.name))
         if entry is not None:
             return self._respond_from_cache(query, entry)
-        if not self.choice.servers_for(query.name) or self._is_full(_cache_key(query, query.name)):
+        if not self.choice.servers_for(query.name) or self._count_if_full(_cache_key(query, query.name)):
             return response(query, rcode=REFUSED)
         return None
 
@@ -155,7 +155,8 @@ class Forwarder:
             self.counts.cache_hits += 1
         return client_response(query, entry[1], int(self._clock.monotonic() - entry[0]))
 
-    def _is_full(self, key: bytes) -> bool:
+    def _count_if_full(self, key: bytes) -> bool:
+        """Return whether no further query can be forwarded, and count the rejected query then."""
         if key in self._in_flight or len(self._in_flight) < self._config.max_in_flight:
             return False
         self.counts.rejected += 1
@@ -169,7 +170,7 @@ class Forwarder:
         key = _cache_key(query, name)
         task = self._in_flight.get(key)
         if task is None:
-            if self._tasks is None or self._is_full(key):
+            if self._tasks is None or self._count_if_full(key):
                 return None
             task = self._in_flight[key] = self._tasks.create_task(self._ask_all(query, question, name))
             task.add_done_callback(lambda _: self._in_flight.pop(key, None))
@@ -233,7 +234,7 @@ class Forwarder:
 
     # -- loops ---------------------------------------------------------------------------------------------------------
 
-    def is_probe(self, name: bytes) -> bool:
+    def detect_probe(self, name: bytes) -> bool:
         """Whether a query for this name is a loop check that this server has sent. If so, the resolver forwards to this
         server and is not used any more."""
         server = self._probes.get(name)

@@ -89,11 +89,12 @@ class LogFile:
         return open(self._path, "ab", buffering=0)
 
     def write(self, entries: list[LogEntry]) -> None:
-        new = [format_line(entry) for entry in entries if self._is_new(entry)]
+        new = [format_line(entry) for entry in entries if self._accept_entry(entry)]
         if new:
             self._file.write(b"".join(new))
 
-    def _is_new(self, entry: LogEntry) -> bool:
+    def _accept_entry(self, entry: LogEntry) -> bool:
+        """Return whether the entry is new, and advance the position in the log if so."""
         if entry.time < self.since or (entry.time == self.since and self._known):
             self._known -= entry.time == self.since
             return False

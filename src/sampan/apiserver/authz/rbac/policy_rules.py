@@ -244,7 +244,7 @@ class _MissingPermissions:
                     missing_verbs = [verb for verb in lacking for _ in range(counts[2][name])] * again
                     key = (group, resource, (name,) if rule.resourceNames else ())
                     self.verbs.setdefault(key, []).extend(missing_verbs)
-                    if not self._has_room(group, resource, name, *missing_verbs):
+                    if not self._take_room(group, resource, name, *missing_verbs):
                         return False
         return True
 
@@ -252,11 +252,12 @@ class _MissingPermissions:
         for url in parts[0]:
             for verb in parts[1]:
                 self.urls[url, verb] = None
-                if not self._has_room(url, verb):
+                if not self._take_room(url, verb):
                     return False
         return True
 
-    def _has_room(self, *words: str) -> bool:
+    def _take_room(self, *words: str) -> bool:
+        """Take the room for the words, and return whether any is left."""
         self.room -= sum(map(len, words)) + 4 * len(words)
         return self.room > 0
 

@@ -24,7 +24,7 @@ class DetachKeysPressed(Exception):
     """The user has typed the keys that end a session."""
 
 
-def uses_terminal(*, has_stdin: bool, has_tty: bool, is_quiet: bool) -> bool:
+def check_terminal(*, has_stdin: bool, has_tty: bool, is_quiet: bool) -> bool:
     """Whether the session runs on this terminal in raw mode. Print a message if a terminal is requested and standard
     input is none."""
     if not has_stdin or not has_tty:
@@ -47,7 +47,7 @@ def run(
     detach_keys: bytes = b"",
 ) -> None:
     """Run the process until it exits, and exit with its exit code. `query` names the container and the command."""
-    is_raw = uses_terminal(has_stdin=has_stdin, has_tty=has_tty, is_quiet=is_quiet)
+    is_raw = check_terminal(has_stdin=has_stdin, has_tty=has_tty, is_quiet=is_quiet)
     streams = [("stdin", "true")] if has_stdin else []
     streams.append(("tty", "true") if is_raw else ("stderr", "true"))
     try:

@@ -273,14 +273,15 @@ class NodeDrainer:
     def _wait(self, session: Session, pods: list[Pod], deadline: float, *, verb: str) -> None:
         """Wait until each pod is gone or another pod has taken its name, and report it."""
         while True:
-            pods = [pod for pod in pods if not self._is_gone(session, pod, verb)]
+            pods = [pod for pod in pods if not self._report_if_gone(session, pod, verb)]
             if not pods:
                 return
             if time.monotonic() > deadline:
                 raise KubectlError("context deadline exceeded")
             time.sleep(min(_POLL_S, max(0.0, deadline - time.monotonic())))
 
-    def _is_gone(self, session: Session, pod: Pod, verb: str) -> bool:
+    def _report_if_gone(self, session: Session, pod: Pod, verb: str) -> bool:
+        """Print a line and return True if the pod is gone, or if its deletion is not waited for any longer."""
         name = pod["metadata"]["name"]
         try:
             current = session.get(_path(pod))

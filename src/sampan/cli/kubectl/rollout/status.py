@@ -64,7 +64,7 @@ def _follow(session: Session, info: ResourceInfo, status_of: StatusOf, options: 
         items = response.get("items") or ()
         if not items:
             raise KubectlError("object has been deleted")
-        if _is_done(items[0], status_of, options):
+        if _print_status(items[0], status_of, options):
             return
         version = response["metadata"].get("resourceVersion", "")
         if _watch(session, info, {**query, "resourceVersion": version}, status_of, options, deadline):
@@ -91,7 +91,7 @@ def _watch(
         for event in session.lines(info.collection, query):
             if event["type"] == "DELETED":
                 raise KubectlError("object has been deleted")
-            if event["type"] in ("ADDED", "MODIFIED") and _is_done(event["object"], status_of, options):
+            if event["type"] in ("ADDED", "MODIFIED") and _print_status(event["object"], status_of, options):
                 return True
             if deadline is not None and time.monotonic() > deadline:
                 raise KubectlError("timed out waiting for the condition")
@@ -103,7 +103,8 @@ def _watch(
     return False
 
 
-def _is_done(workload: dict[str, Any], status_of: StatusOf, options: dict[str, Any]) -> bool:
+def _print_status(workload: dict[str, Any], status_of: StatusOf, options: dict[str, Any]) -> bool:
+    """Print the status of the rollout. Return whether the command is done with it."""
     text, is_done = status_of(workload, options["revision"])
     click.echo(text)
     return is_done or not options["watch"]

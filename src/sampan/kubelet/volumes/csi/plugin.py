@@ -70,7 +70,9 @@ class CsiPlugin(VolumePluginBase):
         source = spec.source.csi
         if source is None:
             return None
-        return self._device(source.driver, source.volumeHandle, is_attachable=await self._is_attached(source.driver))
+        return self._device(
+            source.driver, source.volumeHandle, is_attachable=await self._requires_attach(source.driver)
+        )
 
     def _device(self, driver: str, handle: str, *, is_attachable: bool) -> DeviceMount:
         directory = self._host.layout.plugin(NAME) / driver / hashlib.sha256(handle.encode()).hexdigest()
@@ -78,7 +80,7 @@ class CsiPlugin(VolumePluginBase):
             unique_name=f"{NAME}/{driver}^{handle}", path=directory / "globalmount", is_attachable=is_attachable
         )
 
-    async def wait_for_attach(self, spec: VolumeSpec) -> None:
+    async def check_attached(self, spec: VolumeSpec) -> None:
         source = spec.source.csi or CSIPersistentVolumeSource()
         name = attachment_name(source.volumeHandle, source.driver, self._host.config.node_name)
         try:
@@ -272,7 +274,7 @@ class CsiPlugin(VolumePluginBase):
 
     async def _get_publish_context(self, source: CSIPersistentVolumeSource) -> Mapping[str, str]:
         """Return the publish context that attaching the volume has produced."""
-        if not await self._is_attached(source.driver):
+        if not await self._requires_attach(source.driver):
             return {}
         name = attachment_name(source.volumeHandle, source.driver, self._host.config.node_name)
         return (await self._host.client.for_kind(VolumeAttachment).get(name)).status.attachmentMetadata
@@ -323,7 +325,7 @@ class CsiPlugin(VolumePluginBase):
         await informer.synced.wait()
         return informer.lister.get(driver)
 
-    async def _is_attached(self, driver: str) -> bool:
+    async def _requires_attach(self, driver: str) -> bool:
         """Whether volumes of the driver have to be attached to the node."""
         info = await self._info(driver)
         return info is None or info.spec.attachRequired is not False

@@ -209,10 +209,11 @@ class VolumeLimitUpdater:
         while True:
             await self._clock.sleep(_TICK_S)
             for name in self._drivers.names():
-                if await self._is_due(name):
+                if await self._check_due(name):
                     await self._update(name)
 
-    async def _is_due(self, name: str) -> bool:
+    async def _check_due(self, name: str) -> bool:
+        """Return whether the volume limit of the driver is due for an update."""
         informer = self._informers.for_kind(CSIDriver)
         await informer.synced.wait()
         period_s = update_period_s(informer.lister.get(name))

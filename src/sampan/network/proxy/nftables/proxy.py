@@ -287,7 +287,7 @@ class NftablesProxy:
         if is_audit_due:
             self._audit_due = self._clock.monotonic() + self._config.audit_period_s
         self._read_addresses()
-        is_changed = self._tables[0].is_changed_by_others()
+        is_changed = self._tables[0].detect_foreign_change()
         results = [self._check_table(table, is_changed, is_audit_due) for table in self._tables]
         return all(results)
 

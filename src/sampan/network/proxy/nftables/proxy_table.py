@@ -303,7 +303,7 @@ class ProxyTable:
 
     # -- checks ------------------------------------------------------------------------------------------------------
 
-    def is_changed_by_others(self) -> bool:
+    def detect_foreign_change(self) -> bool:
         """Return whether another program may have changed rules since the last call. Changes up to now are not reported
         again."""
         generation = self._socket.get(nl.GETGEN)

@@ -84,9 +84,9 @@ class TableSync:
         if self._table is not None and self._table.has_stale_chains:
             self._table.delete_stale_chains()
 
-    def is_changed_by_others(self) -> bool:
+    def detect_foreign_change(self) -> bool:
         """Return whether any rules of the network namespace were changed by another program since the last call."""
-        return self._table is not None and self._table.is_changed_by_others()
+        return self._table is not None and self._table.detect_foreign_change()
 
     def audit(self) -> bool:
         """Compare the whole table with the kernel, and return whether it is the same."""
