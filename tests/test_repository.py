@@ -57,6 +57,8 @@ NO_PARTICIPLES = frozenset({
 })
 # fmt: on
 """Verbs and nouns that only look like participles."""
+BANNED_IN_CONSTANTS = frozenset({"CHANCE", "KEPT", "LARGEST", "LEAST", "LONGEST", "MOST", "PATIENCE", "SHORTEST"})
+"""Words of constants for which there are usual ones: MAX, MIN, CACHED, TIMEOUT, RANDOM."""
 NAMED_ELSEWHERE = frozenset(
     {
         "_masked",  # of CEL's library, like _named
@@ -296,6 +298,18 @@ def _is_participle_or_preposition(name: str) -> bool:
     if "_" in name or name in NO_PARTICIPLES:
         return False
     return name in PREPOSITIONS | IRREGULAR_PARTICIPLES or name.endswith(("ed", "ing"))
+
+
+def test_constants_have_the_usual_words(repository: Path) -> None:
+    source = repository / "src/sampan"
+    names = [
+        f"{path}:{line}: {name}"
+        for path in source.rglob("*.py")
+        if source / "api/types" not in path.parents
+        for line, name, _ in _summary(path).definitions
+        if name.isupper() and BANNED_IN_CONSTANTS & set(name.split("_"))
+    ]
+    assert names == []
 
 
 def test_names_of_tests_begin_with_their_subject(repository: Path) -> None:
