@@ -78,7 +78,7 @@ async def test_volume_is_provisioned_on_the_node_of_its_first_consumer() -> None
         await client.for_kind(Pod).create(pod("p", "data", node="b"))
         await cluster.clock.advance(5)
         pod_ = await client.for_kind(Pod).get("p", "default")
-        assert (pod_.spec.nodeName, pod_.status.phase) == ("b", "RunningScheduler")
+        assert (pod_.spec.nodeName, pod_.status.phase) == ("b", "Running")
         bound = await client.for_kind(PersistentVolumeClaim).get("data", "default")
         assert (bound.status.phase, bound.metadata.annotations[SELECTED]) == ("Bound", "b")
         volume = await client.for_kind(PersistentVolume).get(bound.spec.volumeName)
