@@ -23,7 +23,7 @@ run_checkers() {
 }
 
 # The many programs that tests start, and the workers, which all import all tests, share what is compiled here; without
-# it, and where PYTHONDONTWRITEBYTECODE is set, each of them compiles everything anew.
+# it, and where PYTHONDONTWRITEBYTECODE is set, each of them compiles everything again.
 unset PYTHONDONTWRITEBYTECODE
 $bin/python -m compileall -q src
 run_checkers &

@@ -66,7 +66,7 @@ want ip iproute2 "some tests of the pod network will be skipped"
 say "installing Sampan and its tools into .venv"
 touch .venv/installing
 .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-input --editable '.[dev]'
-# What pip does for a package it copies: without it, and where Python may not write, each start compiles everything anew.
+# What pip does for a package it copies: without it, and where Python may not write, each start compiles everything again.
 .venv/bin/python -m compileall -q src
 rm .venv/installing
 touch .venv/ready

@@ -133,7 +133,7 @@ class Cluster(ClusterOperations):
         """Return another cluster that starts with the objects of this one, for `with cluster.fork() as fork:`.
 
         The fork has the same objects with the same UIDs and resource versions, the same history for watches, the same
-        time and the same arguments; from then on both are independent. Its controllers and nodes start anew: work
+        time and the same arguments; from then on both are independent. Its controllers and nodes are restarted: work
         queues, back-off and injected faults are not copied. Raise UnsupportedByCluster for a cluster whose store is not
         in memory, or with real nodes: their files and containers cannot be shared.
         """

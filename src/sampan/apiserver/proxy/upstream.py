@@ -35,7 +35,8 @@ _HOP_BY_HOP_HEADERS = {
     *("transfer-encoding", "upgrade"),
 }
 _UNFORWARDED_HEADERS = {"authorization", "host", "expect"}
-"""Request headers that are not forwarded, because they are meant for this server only or are set anew."""
+"""Request headers that are not forwarded, because they are for this server only, or because this server sets its own
+values."""
 _IMPERSONATION = "impersonate-"
 _REMOTE_USER = "x-remote-"
 _HANDSHAKE = {"connection", "upgrade", "sec-websocket-accept", "sec-websocket-protocol"}

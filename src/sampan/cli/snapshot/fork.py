@@ -25,7 +25,7 @@ def fork_command(new_name: str, data_dir: str | None, cluster: str | None, no_st
     """Copy a cluster under the name NEW, and start the copy in the background.
 
     The original may be running, and goes on. The fork has its objects, keys, images and volumes, a port and addresses
-    of its own, and a SQLite store; pods of real nodes start anew in it.
+    of its own, and a SQLite store; pods of real nodes are restarted in it.
     """
     where = require_cluster(select_cluster(data_dir, cluster))
     target = cluster_dir(None, new_name)

@@ -285,7 +285,7 @@ async def _send_body(head: RequestHead, reader: asyncio.StreamReader, writer: as
 
 
 async def _send_chunks(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Forward a chunked body. Chunks are written anew as they were parsed, without extensions and trailers."""
+    """Forward a chunked body. Each chunk is parsed and encoded again, which drops extensions and trailers."""
     while True:
         text = (await reader.readuntil(b"\r\n")).partition(b";")[0].rstrip()
         if not _CHUNK_SIZE.fullmatch(text):

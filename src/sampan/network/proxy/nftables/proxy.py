@@ -95,7 +95,7 @@ class NftablesProxy:
         self._synced_facts: dict[str, NodeFacts] | None = None
         """The facts of the last successful sync by IP family."""
         self._unobserved: list[ServiceChange] = []
-        """Changes that the observers have not been told of, as the sync of these changes has failed."""
+        """Changes that the observers have not received yet, because the sync of these changes has failed."""
         self._without_local_endpoints: dict[NamespacedName, tuple[ServicePortState, ...]] = {}
         self._refused: dict[tuple[str, NamespacedName], str] = {}
         self._errors: dict[str, str] = {}
