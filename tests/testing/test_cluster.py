@@ -120,7 +120,7 @@ class TestShutdown:
             assert directory.is_dir()
         assert not is_listening(url)
         assert not directory.exists()
-        assert set(threading.enumerate()) == threads
+        assert set(threading.enumerate()) <= threads  # a thread of an earlier test may have ended meanwhile
         with pytest.raises(RuntimeError, match="not running"):
             _ = cluster.url
 
