@@ -5,12 +5,13 @@ export PYTHON
 VENV := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help run stop test dashboard bench format soak official operators conformance clean
+.PHONY: help run stop test dashboard reference bench format soak official operators conformance clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 run: .venv/ready ## start a cluster in the background, see it at work, learn what to type next
+	@$(VENV)/python tools/build_backend.py || echo "The cluster starts without its dashboard."
 	@$(VENV)/python tools/show.py
 
 stop: .venv/ready ## end the cluster that `make run` started
@@ -19,8 +20,8 @@ stop: .venv/ready ## end the cluster that `make run` started
 test: .venv/ready ## lint, types, import contracts, tests; ARGS="-k name" goes to pytest
 	@tools/check.sh $(ARGS)
 
-dashboard: ## build the page of the dashboard, which needs Node 20.19 or later
-	@tools/dashboard.sh
+dashboard: .venv/ready ## build the page of the dashboard, with the Node of the machine or that of a Python package
+	@$(VENV)/python tools/build_backend.py
 
 reference: .venv/ready ## write docs/reference/ from the code
 	@$(VENV)/python tools/reference.py
@@ -38,7 +39,7 @@ official: .venv/ready ## our own forms of official conformance tests that `make 
 	@$(VENV)/python -m pytest -m official -n auto --dist loadfile $(ARGS) tests/e2e/conformance
 
 operators: .venv/ready ## the tests with real operators and with kubectl v1.36; builds those in Go, which `make test` does not
-	@SAMPAN_BUILD_OPERATORS=1 $(VENV)/python -m pytest -v $(ARGS) tests/operators tests/e2e/kubectl/test_comparison.py
+	@SAMPAN_BUILD_OPERATORS=1 $(VENV)/python -m pytest -v $(ARGS) tests/operators tests/machinery/cel/test_cel_rules.py tests/e2e/kubectl/test_comparison.py
 
 conformance: .venv/ready ## run the official conformance suite; FOCUS='sig-node', ARGS="--runtime cri --store etcd --kubectl sampan"
 	@tools/conformance.sh $(if $(FOCUS),--focus '$(FOCUS)') $(ARGS)

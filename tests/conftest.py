@@ -11,8 +11,10 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from sampan.api.kubernetes_version import MINOR_VERSION
 from tests import transports
 from tests.eventually import wait_until
+from tests.skips import summarize_skips
 
 pytest.register_assert_rewrite("sampan.testing.backend_conformance", "sampan.testing.runtime_conformance")
 
@@ -43,12 +45,9 @@ def repository() -> Path:
 
 
 @pytest.fixture(scope="session")
-def shared_dir() -> Path:
-    """Reference material that lies beside the repository (recordings, schemas, protobuf vectors), not part of it."""
-    path = Path(os.environ.get("SAMPAN_SHARED", ROOT.parent / "shared"))
-    if not path.is_dir():
-        pytest.skip("the reference material (../shared) is not here")
-    return path
+def reference_dir(repository: Path) -> Path:
+    """Schemas, protobuf fields and recorded responses of the Kubernetes that this is (`reference/README.md`)."""
+    return repository / "reference" / f"v{MINOR_VERSION}"
 
 
 transports.watch()
@@ -128,7 +127,12 @@ def _read(path: Path) -> str:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Report, above pytest's last line, what failed checkers printed that tools/check.sh runs beside the tests."""
+    """Report, above pytest's last line, what skipped tests lack, and what failed checkers printed that tools/check.sh
+    runs beside the tests."""
+    if skipped := terminalreporter.stats.get("skipped"):
+        terminalreporter.section(f"{len(skipped)} tests were skipped")
+        for line in summarize_skips(report.longrepr[2] for report in skipped):
+            terminalreporter.write_line(line)
     if not (directory := os.environ.get("CHECKS")):
         return
     wait_until(Path(directory, "complete").exists, timeout_s=_CHECKERS_S)

@@ -37,7 +37,7 @@ RUN_TIME_PATTERNS = {
 
 CANDIDATES = "a0-./ \nA_x\"'<>,=:$()\\%+e\t\r*Z@é["
 ENDS = ("", "!", "\n")
-SIZES = (8, 11, 14, 17, 20, 23, 26, 30, 36, 46, 64, 256, 1024, 4096)
+SIZES = (8, 11, 14, 17, 20, 23, 26, 30, 36, 46, 64, 256, 1024, 4096, 16384)
 """The steps are small at first: a large step takes minutes if the time doubles with each repetition."""
 SLOW_S = 0.02
 
@@ -241,16 +241,15 @@ def find_slow_text(expression: Expression) -> str:
 
 def _find_slow_size(compiled: re.Pattern[Any], method: str, prefix: str, repeated: str, end: str) -> int:
     """Return the number of repetitions at which the time grows more than linearly, or 0."""
-    before = 0.0
     for size in SIZES:
         took = _measure_time(compiled, method, prefix + repeated * size + end)
         if took > SLOW_S:
             if size <= 64:
                 return size
-            took = min(took, *(_measure_time(compiled, method, prefix + repeated * size + end) for _ in range(2)))
-            before = min(_measure_time(compiled, method, prefix + repeated * (size // 4) + end) for _ in range(3))
-            return size if took > SLOW_S and took > before * 9 else 0
-        before = took
+            texts = [prefix + repeated * count + end for count in (size // 4, size)]
+            rounds = [[_measure_time(compiled, method, text) for text in texts] for _ in range(6)]
+            quarter_s, whole_s = (min(times) for times in zip(*rounds, strict=True))
+            return size if whole_s > SLOW_S and whole_s > quarter_s * 8 else 0
     return 0
 
 

@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from sampan.api.kubernetes_version import MINOR_VERSION
+
 FORBIDDEN_NAMES = {"utils", "util", "helpers", "helper", "common", "misc"}
 
 BANNED_WORDS = frozenset({"told", "said", "folder", "folders", "fault", "faults", "verdict", "verdicts", "telling"})
@@ -88,15 +90,14 @@ FOREIGN_NAMES = frozenset({
 _VIRTUAL = "the loop of the test has virtual time"
 _RANDOM = "the random moment is what the test tries out"
 _SAMPLES = "it samples the process or the event loop at regular intervals"
-_AIOHTTP = "aiohttp closes connections some time after their session, without an event"
 SLEEPS = {
     "eventually.py": "the polling loop that all tests share",
     "apiserver/http/test_pump.py": _VIRTUAL,
-    "e2e/conformance/node/test_logs_exec_proxy.py": _AIOHTTP,
-    "e2e/exec_logs_port_forward/test_proxy.py": _AIOHTTP,
     "e2e/test_huge_counts_http.py": _SAMPLES,
     "e2e/test_loop_lag.py": _SAMPLES,
     "e2e/test_memory_soak.py": _SAMPLES + ", and writes for a given time",
+    "growth/loop_meter.py": _SAMPLES,
+    "growth/test_products.py": _SAMPLES,
     "kubelet/volumes/test_manager_restart.py": _RANDOM,
     "machinery/informer/test_informer.py": _RANDOM,
     "network/pods/test_bridge_crash.py": _RANDOM,
@@ -517,3 +518,36 @@ def test_import_contracts_catch(copied_package: Path, tmp_path: Path, edit: Edit
     edit(package)
     linted = _lint_imports(package)
     assert linted.returncode == 1, linted.stdout + linted.stderr
+
+
+def test_marks_have_types_of_their_own(repository: Path) -> None:
+    """The type checker distinguishes the members of an enum from values, but not a bare `object()`."""
+    marks = [
+        f"{path.relative_to(repository)}:{number}"
+        for path in (repository / "src/sampan").rglob("*.py")
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        if re.search(r"^\s*\w+(: [\w\[\], .]+)? = object\(\)", line)
+    ]
+    assert marks == []
+
+
+def test_version_of_kubernetes_is_written_once(repository: Path) -> None:
+    """Code derives the version from `sampan.api.kubernetes_version`; texts of docstrings and comments may name it."""
+    version = re.compile(rf"\bv?{re.escape(MINOR_VERSION)}(\.\d+)?\b")
+    places = [
+        f"{path.relative_to(repository)}:{line}"
+        for directory in ("src", "tools")
+        for path in (repository / directory).rglob("*.py")
+        if path.name != "kubernetes_version.py"
+        for line, text in find_texts_of_code(ast.parse(path.read_bytes()))
+        if version.search(text)
+    ]
+    assert places == []
+
+
+def find_texts_of_code(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Yield line and text of the strings that are no docstrings and do not stand alone."""
+    alone = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in alone:
+            yield node.lineno, node.value

@@ -3,7 +3,7 @@
 Joins the published field numbers with the facts about Go fields (tools/apigen/gofacts.json): the numbers say how a
 field is written, the Go type says when it is (a pointer only if set, a plain value always) and when JSON prints it.
 
-    python tools/apigen_protobuf.py ../shared/reference/protobuf-fields-v1.36.json > src/sampan/api/data/protobuf.json
+    python tools/apigen_protobuf.py reference/v1.36/protobuf-fields.json > src/sampan/api/data/protobuf.json
 
 The output holds `groups` (apiVersion -> package), `kinds` (package -> names that are whole objects) and `messages`
 (package -> message -> JSON field -> "NUMBER TYPE"). TYPE is string, bool, int32, int64, double, bytes or a message

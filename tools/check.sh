@@ -11,7 +11,7 @@ trap 'kill $(jobs -p) 2>/dev/null; rm -rf "$CHECKS"' EXIT
 
 check() {
     local name=$1; shift
-    "$@" >"$CHECKS/output" 2>&1 || mv "$CHECKS/output" "$CHECKS/failed $name"
+    "$@" >"$CHECKS/output $name" 2>&1 || mv "$CHECKS/output $name" "$CHECKS/failed $name"
 }
 
 run_checkers() {
@@ -19,6 +19,8 @@ run_checkers() {
     check "ruff format" $bin/python -m ruff format --check .
     check "import contracts" $bin/lint-imports --no-logo
     check "mypy" $bin/python -m mypy
+    check "page types" $bin/python tools/build_backend.py run --silent check
+    check "page unit tests" $bin/python tools/build_backend.py run --silent test
     touch "$CHECKS/complete"
 }
 
@@ -26,11 +28,11 @@ run_checkers() {
 # it, and where PYTHONDONTWRITEBYTECODE is set, each of them compiles everything again.
 unset PYTHONDONTWRITEBYTECODE
 $bin/python -m compileall -q src
-run_checkers &
 [ -d tests/__pycache__ ] || $bin/python -m pytest --collect-only >/dev/null 2>&1 &
 collection=$!
 tools/engines.sh
-timeout 45 tools/dashboard.sh || echo "dashboard: the page is not built; tests of it in a browser will be skipped"
+check "page build" $bin/python tools/build_backend.py
+run_checkers &
 wait $collection
 # Two workers more than there are cores, because tests wait for programs, timers and disks.
 $bin/python -m pytest -n $(($(nproc) + 2)) --dist loadfile --no-loadscope-reorder "$@"

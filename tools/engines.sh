@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs, as root on Debian or Ubuntu, the engines that tests use: containerd, Docker, crun, runc, CNI plug-ins, a static
-# busybox for their images; and Chromium for the page of the dashboard, where Node can build that. Tests start them in
+# busybox for their images; and Chromium for the page of the dashboard. Tests start them in
 # directories of their own; no service is started here. Where they cannot be had, those tests are skipped.
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -13,7 +13,7 @@ missing=()
 for program in "${!packages[@]}"; do
     PATH=$PATH:/usr/sbin:/sbin command -v "$program" >/dev/null || missing+=("${packages[$program]}")
 done
-command -v npm >/dev/null && ! command -v chromium >/dev/null && missing+=(chromium)
+command -v chromium >/dev/null || missing+=(chromium)
 [ -e /usr/lib/cni/bridge ] || missing+=(containernetworking-plugins)
 [ ${#missing[@]} = 0 ] && exit 0
 

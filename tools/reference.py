@@ -1,4 +1,5 @@
-"""Write the reference pages of the documentation from the code: the flags of every command, and the metrics.
+"""Write the reference pages of the documentation from the code: the flags of every command, the metrics and the feature
+gates.
 
 `python tools/reference.py` writes docs/reference/; with `--check` it only reports pages that are out of date.
 """
@@ -13,12 +14,15 @@ from pathlib import Path
 
 import click
 
+from sampan.api.feature_gates import IMPLEMENTED_GATES, LEVELS, FeatureGates, gate_history
+from sampan.api.kubernetes_version import MAJOR, MINOR_VERSION
+from sampan.cli.gates import describe_spec
 from sampan.cli.main import cli
 from sampan.testing import Cluster
 
 ROOT = Path(__file__).resolve().parent.parent
 DIRECTORY, SOURCE = ROOT / "docs/reference", ROOT / "src/sampan"
-_METRIC_TYPES = {"counter": "counter", "gauge": "gauge", "histogram": "histogram"}
+_METRIC_TYPES = {"counter": "counter", "gauge": "gauge", "histogram": "histogram", "distributions": "histogram"}
 _GENERATED = "<!-- Written by tools/reference.py from the code. Do not edit. -->"
 _HOME = re.compile(re.escape(str(Path.home())) + r"(?=/)")
 
@@ -29,6 +33,7 @@ def pages() -> dict[str, str]:
         "commands.md": commands_page(is_kubectl=False),
         "kubectl.md": commands_page(is_kubectl=True),
         "metrics.md": metrics_page(),
+        "feature-gates.md": feature_gates_page(),
     }
 
 
@@ -135,6 +140,28 @@ def _text(node: ast.expr | None, texts: Mapping[str, str]) -> str:
     if isinstance(node, ast.Name):
         return texts.get(node.id, "")
     return ""
+
+
+# -- feature gates ---------------------------------------------------------------------------------------------------
+
+
+def feature_gates_page() -> str:
+    """Return the page of the feature gates of all levels."""
+    levels = [dict(FeatureGates(level=level).specs()) for level in LEVELS]
+    versions = " | ".join(f"{MAJOR}.{level}" for level in LEVELS)
+    lines = [_GENERATED, "", "# Feature gates", ""]
+    lines += [
+        "The stage and the default of each feature gate in each version of Kubernetes. A gate that is not switchable",
+        f"can only have the default of v{MINOR_VERSION}, which Sampan implements. `sampan gates -o wide` also shows",
+        "older versions.",
+        "",
+        f"| gate | {versions} | switchable |",
+        f"|---|{'---|' * len(levels)}---|",
+    ]
+    for name in sorted(gate_history()):
+        states = (describe_spec(level[name]) if name in level else "" for level in levels)
+        lines.append(f"| {name} | {' | '.join(states)} | {'yes' if name in IMPLEMENTED_GATES else ''} |")
+    return "\n".join(lines) + "\n"
 
 
 def main() -> None:

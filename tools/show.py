@@ -49,6 +49,7 @@ def main() -> None:
         f"\nWhat to type next:\n  export KUBECONFIG={note.kubeconfig or where.kubeconfig}\n  kubectl get pods -n hello"
     )
     print(f"  make stop                 stops it; its data stay in {where.path}")
+    show_dashboard()
 
 
 def _runtime() -> list[str]:
@@ -68,6 +69,18 @@ def _port() -> int:
                 continue
             return int(probe.getsockname()[1])
     raise SystemExit("no free port")
+
+
+def show_dashboard() -> None:
+    """Print a link that logs in to the dashboard, or why there is none."""
+    command = [SAMPAN, "dashboard", "--no-browser"]
+    result = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    first = (result.stdout.splitlines() or [""])[0]
+    if result.returncode != 0:
+        print(f"\nThere is no dashboard: {first.removeprefix('Error: ')}")
+        return
+    print("\nThe dashboard, logged in (once, within a minute; `.venv/bin/sampan dashboard` prints another link):")
+    print(f"  {first.removeprefix('dashboard: ')}")
 
 
 class Api:

@@ -33,10 +33,10 @@ class RecordedResponse:
         return copied
 
 
-def recorded_responses(shared: Path, scenario_pattern: str = "*") -> Iterator[RecordedResponse]:
+def recorded_responses(reference_dir: Path, scenario_pattern: str = "*") -> Iterator[RecordedResponse]:
     """Yield every recorded response of the scenarios whose names match a shell pattern, in order."""
-    for path in sorted((shared / "golden/recorded").glob(f"{scenario_pattern}.json")):
-        scenario = yaml.load((shared / f"golden/scenarios/{path.stem}.yaml").read_text(), Loader=yaml.CSafeLoader)
+    for path in sorted((reference_dir / "recordings").glob(f"{scenario_pattern}.json")):
+        scenario = yaml.load((reference_dir / f"recordings/{path.stem}.yaml").read_text(), Loader=yaml.CSafeLoader)
         for step in json.loads(path.read_text()):
             ignored = tuple(scenario["steps"][step["step"]].get("ignore") or ())
             yield RecordedResponse(
@@ -60,6 +60,8 @@ def replace_placeholders(value: Any, key: str = "") -> Any:
 
 
 def _drop(value: Any, path: str) -> None:
+    if not isinstance(value, dict | list):
+        return
     head, _, rest = path.partition(".")
     keys: list[Any] = list(value) if isinstance(value, dict) else list(range(len(value))) if value else []
     for key in keys:

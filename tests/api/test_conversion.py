@@ -35,18 +35,20 @@ def objects_of(kind: type[Struct]) -> st.SearchStrategy[Any]:
     return values(schemas.schema_of(kind)).map(lambda value: codec.from_value(value, kind))
 
 
-def read_autoscalers(shared: Path, version: str, name: str, kind: type[Object]) -> list[Any]:
+def read_autoscalers(reference_dir: Path, version: str, name: str, kind: type[Object]) -> list[Any]:
     """Return the recorded autoscalers of that name, in order."""
     path = f"/apis/autoscaling/{version}/"
-    bodies = [response.body for response in recorded_responses(shared, "hpas-versions") if path in response.request]
+    bodies = [
+        response.body for response in recorded_responses(reference_dir, "hpas-versions") if path in response.request
+    ]
     named = [b for b in bodies if b.get("kind") == "HorizontalPodAutoscaler" and b["metadata"]["name"] == name]
     return [codec.decode(json.dumps(body).encode(), kind)[0] for body in named]
 
 
 @pytest.mark.parametrize(("name", "v2_index", "v1_index"), [("b", 0, 0), ("c", 0, 0), ("c", 1, 1), ("b", 1, 1)])
-def test_autoscaler_v2_to_v1_as_on_a_real_server(shared_dir: Path, name: str, v2_index: int, v1_index: int) -> None:
-    v2 = read_autoscalers(shared_dir, "v2", name, autoscaling_v2.HorizontalPodAutoscaler)[v2_index]
-    v1 = read_autoscalers(shared_dir, "v1", name, autoscaling_v1.HorizontalPodAutoscaler)[v1_index]
+def test_autoscaler_v2_to_v1_as_on_a_real_server(reference_dir: Path, name: str, v2_index: int, v1_index: int) -> None:
+    v2 = read_autoscalers(reference_dir, "v2", name, autoscaling_v2.HorizontalPodAutoscaler)[v2_index]
+    v1 = read_autoscalers(reference_dir, "v1", name, autoscaling_v1.HorizontalPodAutoscaler)[v1_index]
     if CONDITIONS in v1.metadata.annotations:
         v2.status.conditions[0].lastTransitionTime = "2026-01-02T03:04:05Z"
         v1.metadata.annotations[CONDITIONS] = v1.metadata.annotations[CONDITIONS].replace(
@@ -57,9 +59,9 @@ def test_autoscaler_v2_to_v1_as_on_a_real_server(shared_dir: Path, name: str, v2
     assert converted.metadata.annotations == v1.metadata.annotations
 
 
-def test_autoscaler_v1_to_v2_as_on_a_real_server(shared_dir: Path) -> None:
-    v1 = read_autoscalers(shared_dir, "v1", "c", autoscaling_v1.HorizontalPodAutoscaler)[1]
-    v2 = read_autoscalers(shared_dir, "v2", "c", autoscaling_v2.HorizontalPodAutoscaler)[1]
+def test_autoscaler_v1_to_v2_as_on_a_real_server(reference_dir: Path) -> None:
+    v1 = read_autoscalers(reference_dir, "v1", "c", autoscaling_v1.HorizontalPodAutoscaler)[1]
+    v2 = read_autoscalers(reference_dir, "v2", "c", autoscaling_v2.HorizontalPodAutoscaler)[1]
     converted = convert_object(v1, autoscaling_v2.HorizontalPodAutoscaler)
     assert (converted.spec, converted.status, converted.metadata.annotations) == (v2.spec, v2.status, {})
 

@@ -71,10 +71,10 @@ def find_cause_messages(value: Any) -> Iterator[str]:
             yield from find_cause_messages(inner)
 
 
-def recorded_errors(shared: Path) -> set[tuple[str, str]]:
+def recorded_errors(reference_dir: Path) -> set[tuple[str, str]]:
     """Return invalid values with the recorded messages of the real server."""
     errors = set()
-    for path in sorted((shared / "golden" / "recorded").glob("*.json")):
+    for path in sorted((reference_dir / "recordings").glob("*.json")):
         for message in find_cause_messages(json.loads(path.read_text())):
             if match := re.fullmatch(r'Invalid value: ("(?:[^"\\]|\\.)*"): (.*)', message, re.DOTALL):
                 errors.add((json.loads(match[1]), CALLER_PREFIX.sub("", match[2])))
@@ -95,8 +95,8 @@ def is_found(value: str, fault: str) -> bool:
     return any(fault in messages or fault == ",".join(messages) for messages in faults)
 
 
-def test_every_recorded_error_of_a_name_is_reported(shared_dir: Path) -> None:
-    recorded = {(value, fault) for value, fault in recorded_errors(shared_dir) if NAME_ERRORS.search(fault)}
+def test_every_recorded_error_of_a_name_is_reported(reference_dir: Path) -> None:
+    recorded = {(value, fault) for value, fault in recorded_errors(reference_dir) if NAME_ERRORS.search(fault)}
     assert len(recorded) > 40
     assert {pair for pair in recorded if not is_found(*pair)} == set()
 

@@ -14,8 +14,8 @@ from sampan.api.resources.table import OPTIONAL, SERVED
 from sampan.api.scheme import Scheme, builtin_scheme, type_for
 
 
-def read_steps(shared_dir: Path, name: str) -> list[dict[str, Any]]:
-    steps: list[dict[str, Any]] = json.loads((shared_dir / f"golden/recorded/{name}.json").read_text())
+def read_steps(reference_dir: Path, name: str) -> list[dict[str, Any]]:
+    steps: list[dict[str, Any]] = json.loads((reference_dir / f"recordings/{name}.json").read_text())
     return steps
 
 
@@ -23,9 +23,9 @@ def to_json_value(value: object) -> Any:
     return json.loads(msgspec.json.encode(value))
 
 
-def test_resource_lists_are_those_of_a_real_server(shared_dir: Path) -> None:
+def test_resource_lists_are_those_of_a_real_server(reference_dir: Path) -> None:
     scheme, compared = builtin_scheme(), 0
-    for step in read_steps(shared_dir, "discovery-core") + read_steps(shared_dir, "discovery-resources"):
+    for step in read_steps(reference_dir, "discovery-core") + read_steps(reference_dir, "discovery-resources"):
         body = step["body"]
         if not isinstance(body, dict) or body.get("kind") != "APIResourceList":
             continue
@@ -37,9 +37,9 @@ def test_resource_lists_are_those_of_a_real_server(shared_dir: Path) -> None:
     assert compared == 18
 
 
-def test_aggregated_discovery_is_that_of_a_real_server(shared_dir: Path) -> None:
+def test_aggregated_discovery_is_that_of_a_real_server(reference_dir: Path) -> None:
     scheme = builtin_scheme()
-    core, others = (step["body"]["items"] for step in read_steps(shared_dir, "discovery-aggregated")[:2])
+    core, others = (step["body"]["items"] for step in read_steps(reference_dir, "discovery-aggregated")[:2])
     actual = [
         {
             "metadata": {"name": group} if group else {},
@@ -53,8 +53,10 @@ def test_aggregated_discovery_is_that_of_a_real_server(shared_dir: Path) -> None
     assert actual == core + others
 
 
-def test_groups_are_in_the_order_of_a_real_server(shared_dir: Path) -> None:
-    groups = next(s["body"] for s in read_steps(shared_dir, "discovery-core") if s["request"] == "GET /apis")["groups"]
+def test_groups_are_in_the_order_of_a_real_server(reference_dir: Path) -> None:
+    groups = next(s["body"] for s in read_steps(reference_dir, "discovery-core") if s["request"] == "GET /apis")[
+        "groups"
+    ]
     scheme = builtin_scheme()
     actual = [
         {"name": name, "versions": scheme.versions(name)}

@@ -38,7 +38,7 @@ TYPES = all_types()
 KINDS = [type_ for type_ in TYPES if issubclass(type_, Object)]
 
 
-def test_generated_files_are_up_to_date(shared_dir: Path, repository: Path) -> None:
+def test_generated_files_are_up_to_date(reference_dir: Path, repository: Path) -> None:
     if importlib.util.find_spec("kubernetes_validate") is None:
         pytest.skip("kubernetes-validate, which the generator reads, is not installed")
     check = [sys.executable, str(repository / "tools/apigen/generate.py"), "--check"]

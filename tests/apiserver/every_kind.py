@@ -59,7 +59,9 @@ GOOD: dict[tuple[str, str], Content] = {
     ("admissionregistration.k8s.io", "MutatingAdmissionPolicy"): {
         "spec": {
             **_POLICY,
-            "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": "[]"}}],
+            "mutations": [
+                {"patchType": "JSONPatch", "jsonPatch": {"expression": '[JSONPatch{op: "remove", path: "/spec"}]'}}
+            ],
             "reinvocationPolicy": "Never",
         }
     },

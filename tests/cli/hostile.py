@@ -18,6 +18,7 @@ from typing import Any
 
 from sampan.cluster.pki import CA, Pki
 from sampan.machinery.pki.certificates import KeyPair, SigningRequest, issue, make_ca
+from sampan.machinery.pki.server_tls import read_peer
 from tests.cli.command import Sampan
 from tests.eventually import wait_until
 from tests.ports import free_port
@@ -121,13 +122,17 @@ def hostile_cluster(home: Path, *words: str) -> Iterator[HostileCluster]:
 
 
 @contextmanager
-def fake_kubelet(cluster: HostileCluster, certificate: str, location: str = "") -> Iterator[tuple[int, list[str]]]:
-    """Serve HTTPS that redirects to `location`, or answers 200 without one. Yields the port and the requests."""
+def fake_kubelet(
+    cluster: HostileCluster, certificate: str, location: str = "", *, host: str = "127.0.0.1"
+) -> Iterator[tuple[int, list[str]]]:
+    """Serve HTTPS that redirects to `location`, or answers 200 without one. Yields the port and the requests, with the
+    common name of the client if it sends a certificate."""
     requests: list[str] = []
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            requests.append(self.path)
+            peer = read_peer(self.connection.getpeercert() or {})
+            requests.append(f"{self.path} {peer.common_name}".rstrip())
             self.send_response(302 if location else 200)
             if location:
                 self.send_header("Location", location)
@@ -140,7 +145,9 @@ def fake_kubelet(cluster: HostileCluster, certificate: str, location: str = "") 
 
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(cluster.files / f"{certificate}.crt", cluster.files / f"{certificate}.key")
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    context.load_verify_locations(cluster.pki.certificate(CA))
+    context.verify_mode = ssl.CERT_OPTIONAL
+    server = http.server.ThreadingHTTPServer((host, 0), Handler)
     server.daemon_threads = True
     server.handle_error = lambda *args: None  # type: ignore[method-assign]  # clients break off handshakes
     server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)

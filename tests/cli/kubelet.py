@@ -15,6 +15,13 @@ from tests.cli.command import Sampan
 from tests.eventually import eventually
 
 CLASSIC_NODE = "classic"
+LOW_THRESHOLDS = (
+    "--eviction-hard",
+    "memory.available<1Mi,nodefs.available<1Mi,imagefs.available<1Mi",
+    "--image-gc-high-threshold",
+    "100",
+)
+"""Flags for a kubelet on a machine whose memory and disks may be rather full."""
 
 
 @contextmanager
@@ -23,9 +30,18 @@ def running_kubelet(sampan: Sampan, root: Path, *words: str) -> Iterator[None]:
 
     A kubelet leaves its monitor to the next kubelet; no kubelet follows in a test, so the monitor is stopped.
     """
-    common = ("--root-dir", str(root), "--runtime", "process", "--node-ip", "127.0.0.1", "--cgroups-per-qos=false")
+    common = (
+        "--root-dir",
+        str(root),
+        "--runtime",
+        "process",
+        "--node-ip",
+        "127.0.0.1",
+        "--cgroups-per-qos=false",
+        *LOW_THRESHOLDS,
+    )
     try:
-        with sampan.running_command("kubelet", *common, *words):
+        with sampan.running_command("kubelet", *common, *LOW_THRESHOLDS, *words):
             yield
     finally:
         asyncio.run(MonitorClient(root / "runtime" / "process" / "monitor").quit(kill=True))

@@ -6,6 +6,8 @@ import pytest
 from click.testing import CliRunner
 
 from sampan.cli import dashboard
+from sampan.cli.failures import CliError
+from sampan.dashboard.static_files import StaticFiles
 from sampan.machinery.client import kubeconfig
 from sampan.testing import Cluster
 from tests.dashboard.page import open_page
@@ -20,6 +22,21 @@ async def test_login_url_carries_the_kubeconfig_credentials() -> None:
             status, session = await page.log_in(code=code)
             assert status == 200
             assert "system:masters" in session["user"]["groups"]
+
+
+@pytest.mark.parametrize("options", [[], ["--port", "0"]], ids=["cluster", "loopback"])
+def test_no_link_is_printed_to_a_page_that_is_not_built(options: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(StaticFiles, "has_page", lambda files: False)
+    with Cluster(components=("apiserver",)) as cluster:
+        command = ["--kubeconfig", str(cluster.kubeconfig), "--no-browser"]
+        if not options:
+            with pytest.raises(CliError, match="make dashboard"):
+                dashboard._url_with_code(kubeconfig.load(cluster.kubeconfig))
+            return
+        result = CliRunner().invoke(dashboard.command, [*command, *options])
+    assert result.exit_code == 1
+    assert "make dashboard" in result.output
+    assert "http" not in result.output
 
 
 def test_cluster_that_is_not_running_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,14 +1,21 @@
 """`sampan doctor`, and its findings about clusters."""
 
 import json
+import re
+from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from sampan.cli import doctor
 from sampan.cli.doctor import check_cluster, finding_text, print_results
+from sampan.cli.local_cluster import rootless
 from sampan.cli.status.cluster_report import ClusterReport
-from sampan.cluster.machine.machine_checks import CheckLevel
+from sampan.cluster.machine.machine_checks import CheckLevel, CheckResult, check_machine
+from sampan.cluster.machine.machine_state import MachineState
 from tests.cli.command import Sampan
 
 HEALTHY = ClusterReport(
@@ -36,7 +43,7 @@ def test_healthy_cluster_passes_all_checks(capsys: pytest.CaptureFixture[str]) -
 @pytest.mark.parametrize(
     ("name", "level", "changes"),
     [
-        ("process", CheckLevel.WARNING, {"state": "stopped", "was_killed": True}),
+        ("process", CheckLevel.WARNING, {"state": "killed"}),
         ("process", CheckLevel.WARNING, {"state": "unreadable"}),
         ("data format", CheckLevel.ERROR, {"data_problem": "it was written by Sampan 9"}),
         ("api server", CheckLevel.ERROR, {"health": "etcd failed"}),
@@ -64,3 +71,35 @@ def test_table_and_json_output_agree(sampan: Sampan) -> None:
     assert table.stdout.startswith("CHECK")
     for check in summary["checks"]:
         assert any(line.startswith(check["name"]) for line in table.stdout.splitlines())
+
+
+def test_ports_are_those_of_the_machine_for_a_user_who_is_not_root(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other checks run in the namespaces of the user, where all ports are free."""
+    is_inside = False
+
+    def run_inside(check: Callable[[], None], *, has_outgoing: bool) -> int:
+        nonlocal is_inside
+        is_inside = True
+        check()
+        return 0
+
+    async def read_state(directory: Path) -> MachineState:
+        return MachineState()
+
+    monkeypatch.setattr(rootless, "is_possible", lambda: True)
+    monkeypatch.setattr(rootless, "shortcomings", lambda: [])
+    monkeypatch.setattr(rootless, "run_inside", run_inside)
+    monkeypatch.setattr(doctor, "read_state", read_state)
+    monkeypatch.setattr(doctor, "find_busy_ports", lambda: [] if is_inside else [6443])
+    output = CliRunner().invoke(doctor.command, []).output
+    assert re.search(r"ports +ok +6443 in use", output), output
+
+
+def test_full_disk_is_reported_with_the_eviction_threshold() -> None:
+    def check_disk(free_bytes: int) -> CheckResult:
+        results = check_machine(MachineState(disk_bytes=252 << 30, disk_free_bytes=free_bytes))
+        return next(result for result in results if result.name == "disk")
+
+    assert check_disk(3 << 30).level is CheckLevel.OK
+    assert check_disk(1 << 30).level is CheckLevel.WARNING
+    assert "below 200Mi (nodefs.available, imagefs.available) pods are evicted" in check_disk(1 << 30).cost

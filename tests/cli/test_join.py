@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 import socket
 import subprocess
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ import pytest
 from dns import message
 from dns import query as dnspython
 
+from sampan import __version__
 from sampan.machinery.linux.network_namespace import run_in_network
 from sampan.network.mesh.config import can_create
 from tests.cli.command import Sampan
@@ -175,6 +177,9 @@ def test_pods_of_joined_machines_reach_each_other(
         assert fetch(server, "pod-b", addresses["pod-a"]) == "200"
         assert fetch(server, "pod-a", "pod-b") == "200"
         assert fetch(server, "pod-b", "pod-a") == "200"
+    for target in ("machine-b:10250", "https:machine-b:10250", "http:machine-b:10250", "node-0:10250"):
+        raw = kubectl(server, "get", "--raw", f"/api/v1/nodes/{target}/proxy/pods")
+        assert json.loads(raw)["kind"] == "PodList", target
     assert resolve(machine)
     slices = json.loads(kubectl(server, "get", "endpointslices", "-n", "kube-system", "-o", "json"))["items"]
     assert "kube-dns-machine-b" in [item["metadata"]["name"] for item in slices]
@@ -195,7 +200,10 @@ def test_joined_machine_restarts_without_token_and_one_use_token_is_spent(
     secret = token.read_text().split("@")[0]
     for file in machine.sampan.directory().rglob("*"):
         assert not file.is_file() or secret not in file.read_bytes().decode("latin-1"), file
-    assert "machine-b" in machine.sampan("status")
+    output = machine.sampan("status")
+    assert "machine-b" in output
+    assert re.search(r"^certificates  client valid for 36[45] days", output, re.MULTILINE), output
+    assert output.splitlines()[1].split()[-2] == __version__
     machine.sampan("down")
     assert "is that of a node that joined" in machine.sampan.expect_failure("up", "--detach")
     assert "sampan leave" in machine.sampan.expect_failure("down", "--delete")

@@ -50,6 +50,17 @@ def test_hollow_nodes_are_added_listed_and_removed(sampan: Sampan) -> None:
     assert "is not run by this cluster's process" in sampan.expect_failure("node", "stop", "left")
 
 
+def test_one_hollow_node_is_the_default_and_stopped_nodes_are_marked(sampan: Sampan) -> None:
+    start_cluster(sampan)
+    assert list(get_nodes(sampan)) == ["node-0"]
+    sampan("node", "add")
+    assert "runtime       2 hollow" in sampan("status").splitlines()
+    sampan("node", "stop", "node-1")
+    rows = [line.split()[:2] for line in sampan("node", "ls").splitlines()[1:]]
+    assert rows == [["node-0", "Ready"], ["node-1", "Stopped"]]
+    assert "nodes         1 of 2 ready: node-0, node-1 (Stopped)" in sampan("status").splitlines()
+
+
 def write_manifest(sampan: Sampan, name: str) -> str:
     path = sampan.home / "node.json"
     path.write_text(json.dumps({"kind": "Node", "apiVersion": "v1", "metadata": {"name": name}}))
@@ -82,7 +93,7 @@ def test_invalid_node_flags_are_reported(sampan: Sampan, tmp_path: Path) -> None
     stages.write_text("stages: [{run: soon}]")
     error = sampan.expect_failure("up", "--hollow-stages", str(stages))
     assert "--hollow-stages: stage 1: want a time as in 5, 1m30s, 5s..10s or forever, not 'soon'" in error
-    assert "--hollow-stages: cannot read /nowhere" in sampan.expect_failure("up", "--hollow-stages", "/nowhere")
+    assert "--hollow-stages: /nowhere: cannot be read" in sampan.expect_failure("up", "--hollow-stages", "/nowhere")
 
 
 def create_running_pod(sampan: Sampan, name: str, node: str) -> dict[str, Any]:

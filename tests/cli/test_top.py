@@ -34,7 +34,7 @@ def test_top_shows_usage_of_nodes_and_pods() -> None:
         assert "busy" not in top("pods", "-l", "app=other")
 
 
-def test_the_tables_fit_into_80_columns() -> None:
+def test_tables_fit_into_80_columns_of_a_terminal_and_have_whole_names_elsewhere() -> None:
     node = NodeUsage(
         name="a" * 60,
         state="NotReady,SchedulingDisabled",
@@ -53,6 +53,8 @@ def test_the_tables_fit_into_80_columns() -> None:
         cpu_millicores=1000,
         memory_bytes=1 << 30,
     )
-    assert max(map(len, [*node_lines([node]), *pod_lines([pod])])) <= 80
+    assert max(map(len, [*node_lines([node], is_cut=True), *pod_lines([pod], is_cut=True)])) <= 80
+    for name in (node.name, pod.namespace, pod.name, pod.node):
+        assert any(name in line for line in [*node_lines([node], is_cut=False), *pod_lines([pod], is_cut=False)])
     assert fit_lines(["a", "b", "c", "d"], 3) == ["a", "b", "… and 2 more lines"]
     assert fit_lines(["a"], 3) == ["a"]

@@ -17,6 +17,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
+from sampan.cli.local_cluster import remembered_flags
 from sampan.cli.main import cli
 from sampan.cluster.assembly import Assembly
 from sampan.machinery.activity import Activity
@@ -126,7 +127,7 @@ class TestData:
         start_cluster(sampan, "--nodes", "0")
         sampan("kubectl", "create", "-f", str(_write_config_map(sampan.home)))
         _kill(sampan.read_running_file()["pid"])
-        assert sampan("status").splitlines()[1].split() == ["sampan", "stopped"]
+        assert sampan("status").splitlines()[1].split() == ["sampan", "killed"]
         start_cluster(sampan)
         assert "red" in sampan("kubectl", "get", "configmap", "settings", "-o", "yaml")
 
@@ -388,7 +389,7 @@ def test_hollow_nodes_of_an_earlier_run_take_no_real_pods(sampan: Sampan) -> Non
     assert "hollow.sampan.dev/hollow" in _list_taints(sampan, "another")
     sampan("down")
     start(sampan, "--runtime", "hollow")  # does not wait for node-0, a real node of the run before
-    assert "nodes are running so far" not in (sampan.directory() / "sampan.log").read_text()
+    assert "nodes are ready so far" not in (sampan.directory() / "sampan.log").read_text()
     assert "hollow.sampan.dev/hollow" not in _list_taints(sampan, "node-1")
     sampan("down")
 
@@ -431,10 +432,32 @@ def test_a_component_that_fails_ends_the_cluster(
         monkeypatch.setenv(name, str(path))
     words = ("up", "--nodes", "0", "--components", "apiserver,scheduler", "--secure-port", str(free_port()))
     done = CliRunner().invoke(cli, [*words, "--store", "memory"])
-    message = "unexpected ZeroDivisionError: division by zero in component scheduler; this is a bug in Sampan: "
+    message = "unexpected ZeroDivisionError: division by zero in component kube-scheduler; this is a bug in Sampan: "
     assert (done.exit_code, message in done.stderr) == (1, True), done.output
-    assert "component scheduler failed, the cluster stops: ZeroDivisionError: division by zero" in caplog.text
+    assert "component kube-scheduler failed, the cluster stops: ZeroDivisionError: division by zero" in caplog.text
     assert not (tmp_path / "clusters/sampan/running.json").exists()
+
+
+def test_another_port_is_chosen_if_the_chosen_one_was_taken_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The command runs in this process, so that the test can choose the port and end the cluster."""
+
+    async def fail(self: Assembly, activity: Activity) -> None:
+        await eventually((tmp_path / "clusters/sampan/running.json").exists)
+        raise ZeroDivisionError("division by zero")
+
+    monkeypatch.setattr(Assembly, "_schedule", fail)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    for name, path in {"HOME": tmp_path, "SAMPAN_HOME": tmp_path / "clusters"}.items():
+        monkeypatch.setenv(name, str(path))
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        ports = [other.getsockname()[1], free_port()]
+        chosen = iter((ports[0], ports[0], ports[1]))
+        monkeypatch.setattr(remembered_flags, "free_port", lambda *_: next(chosen))
+        words = ("up", "--nodes", "0", "--components", "apiserver,scheduler", "--store", "memory")
+        done = CliRunner().invoke(cli, words)
+    assert f"sampan is ready at https://127.0.0.1:{ports[1]} " in done.stdout, done.output
 
 
 def test_ci_profile_sets_defaults_that_flags_override(sampan: Sampan) -> None:

@@ -111,3 +111,37 @@ def test_a_data_directory_that_cannot_be_written_is_reported_in_one_line(sampan:
         "up", "--data-dir", str(small_disk / "c"), "--components", "apiserver", "--nodes", "0"
     )
     assert error == f"Error: --data-dir: cannot write to {small_disk / 'c'}: Read-only file system\n"
+
+
+@pytest.fixture
+def full_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 3 GB that is 89% full. The blocks of the filler are allocated, not written."""
+    if os.geteuid() != 0:
+        pytest.skip("mounting a file system needs root")
+    image, directory = tmp_path / "disk", tmp_path / "full"
+    directory.mkdir()
+    for words in (
+        ["truncate", "--size", "3G", str(image)],
+        ["mkfs.ext4", "-q", "-m", "0", str(image)],
+        ["mount", "-o", "loop", str(image), str(directory)],
+    ):
+        if subprocess.run(words, capture_output=True).returncode:
+            pytest.skip(f"{words[0]} does not work here: a loop device and mkfs.ext4 (e2fsprogs) are needed")
+    subprocess.run(["fallocate", "--length", "2600M", str(directory / "filler")], check=True)
+    yield directory
+    subprocess.run(["umount", "--lazy", str(directory)], check=True)
+
+
+def test_pods_run_on_a_machine_with_a_rather_full_disk(sampan: Sampan, full_disk: Path) -> None:
+    where = ("--data-dir", str(full_disk / "cluster"))
+    port = str(free_port())
+    sampan("up", "-d", *where, "--secure-port", port, "--bind-address", "127.0.0.1", "--runtime", "process")
+    try:
+        words = ("--image", "sampan.local/host", "--overrides", '{"spec": {"hostNetwork": true}}')
+        sampan("kubectl", "--name", "sampan", "run", "web", *words, "--command", "--", "sleep", "1000")
+        sampan("kubectl", "--name", "sampan", "wait", "--for=condition=Ready", "pod/web", "--timeout=60s")
+        # The thresholds are checked every 10 s, first when the kubelet starts.
+        node = sampan("kubectl", "--name", "sampan", "get", "node", "node-0", "-o", "yaml")
+        assert "KubeletHasNoDiskPressure" in node
+    finally:
+        sampan("down", *where)

@@ -220,6 +220,51 @@ def test_kubelet_address_of_a_hollow_node_of_another_process_is_not_contacted(cl
     assert reply.json["message"] == "the kubelet of hollow node simulated listens on no port"
 
 
+@pytest.mark.parametrize("target", ["node-0:10250", "https:node-0:10250", "http:node-0:10250", "node-0:"])
+def test_explicit_port_of_the_kubelet_in_this_process_reaches_it(cluster: HostileCluster, target: str) -> None:
+    """The official tests of the node proxy, of the metrics and of the clean-up of pods send such requests."""
+    for path in ("pods", "runningpods", "metrics", "metrics/resource", "stats/summary", "healthz"):
+        reply = cluster.send("GET", f"/api/v1/nodes/{target}/proxy/{path}")
+        assert reply.code == 200, (path, reply.body)
+
+
+def test_other_ports_of_a_hollow_node_reach_nothing(cluster: HostileCluster) -> None:
+    """The Node object names a server that listens in this test, and must not receive a request."""
+    serving = cluster.issue("edited-server", node_request("node-1", is_server=True))
+    with fake_kubelet(cluster, serving) as (port, requests):
+        status = {
+            "addresses": [{"type": "InternalIP", "address": find_default_route_address()}],
+            "daemonEndpoints": {"kubeletEndpoint": {"Port": port}},
+        }
+        merge, path = "application/merge-patch+json", "/api/v1/nodes/node-1"
+        assert cluster.send("PATCH", f"{path}/status", {"status": status}, media=merge).code == 200
+        own, other = cluster.send("GET", f"{path}:{port}/proxy/pods"), cluster.send("GET", f"{path}:1/proxy/pods")
+    assert (own.code, own.json["kind"], other.code, requests) == (200, "PodList", 503, [])
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "::ffff:127.0.0.1", "169.254.169.254"])
+def test_proxy_to_a_local_address_in_a_node_object_is_refused(cluster: HostileCluster, address: str) -> None:
+    serving = cluster.issue("local-server", node_request("local", is_server=True))
+    with fake_kubelet(cluster, serving) as (port, requests):
+        register_hostile_node(cluster, "local", address, port)
+        targets = ("local", f"local:{port}", f"https:local:{port}", f"http:local:{cluster.port}", "https:local:10250")
+        replies = [cluster.send("GET", f"/api/v1/nodes/{target}/proxy/pods") for target in targets]
+    assert [reply.code for reply in replies] == [400] * len(targets)
+    assert {reply.json["message"] for reply in replies} == {"address not allowed"}
+    assert requests == []
+
+
+def test_credentials_are_not_sent_to_another_port_of_a_node(cluster: HostileCluster) -> None:
+    """Only the kubelet's port of a node gets the client certificate of the API server, after the node's own one."""
+    serving = cluster.issue("owner-server", node_request("owner", is_server=True))
+    address = find_default_route_address()
+    with fake_kubelet(cluster, serving, host=address) as (port, requests):
+        for published, name in ((1, "owner"), (port, "owner"), (port, "stranger")):
+            register_hostile_node(cluster, name, address, published)
+            cluster.send("GET", f"/api/v1/nodes/https:{name}:{port}/proxy/{name}-{published}")
+    assert requests == ["/owner-1", f"/owner-{port} kube-apiserver-kubelet-client"]
+
+
 # -- signing requests ------------------------------------------------------------------------------------------------
 
 MASTERS, DEV = pem("alice", "system:masters"), pem("alice", "dev")

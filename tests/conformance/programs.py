@@ -9,8 +9,9 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
+from sampan.api.kubernetes_version import GIT_VERSION, MAJOR, MINOR
+
 HERE = Path(__file__).parent
-KUBERNETES_VERSION = "v1.36.4"
 _VERSION_PACKAGE = "k8s.io/component-base/version"
 
 
@@ -66,8 +67,7 @@ def build(program: Program, directory: Path) -> Path:
 
 
 def _linker_flags() -> str:
-    major, minor, _ = KUBERNETES_VERSION.removeprefix("v").split(".")
-    values = {"gitVersion": KUBERNETES_VERSION, "gitMajor": major, "gitMinor": minor}
+    values = {"gitVersion": GIT_VERSION, "gitMajor": MAJOR, "gitMinor": MINOR}
     return "-s -w " + " ".join(f"-X {_VERSION_PACKAGE}.{name}={value}" for name, value in values.items())
 
 

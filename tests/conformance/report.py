@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 
-from tests.conformance.programs import KUBERNETES_VERSION
+from sampan.api.kubernetes_version import GIT_VERSION
 from tests.conformance.record import merge_runs, read_record, write_record
 from tests.conformance.results import Configuration, Run, Summary, load, sig_of, summaries
 
@@ -42,7 +42,7 @@ def page_text(runs: Sequence[Run]) -> str:
     lines = [
         "# Conformance",
         "",
-        f"The official conformance suite of Kubernetes {KUBERNETES_VERSION} against a Sampan",
+        f"The official conformance suite of Kubernetes {GIT_VERSION} against a Sampan",
         "cluster of two nodes, or one with containerd (`cri`). `make conformance` writes this page from the last",
         "result of each test in the record, `tests/conformance/record.json`.",
         "",

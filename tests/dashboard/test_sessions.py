@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import cast
 
-from sampan.dashboard.sessions import CODE_LIFETIME_S, IDLE_S, LIFETIME_S, LoginSessions, OneTimeCodes, User
+from sampan.dashboard.sessions import (
+    CODE_LIFETIME_S,
+    IDLE_S,
+    LIFETIME_S,
+    MAX_SESSIONS,
+    LoginSessions,
+    OneTimeCodes,
+    User,
+)
 from sampan.machinery.client.user_api import UserApi
 from sampan.machinery.clock import VirtualClock
 
@@ -60,6 +68,26 @@ async def test_sessions_of_one_user_are_limited_and_do_not_end_other_users_sessi
     assert sessions.get(other) is not None
 
 
+async def test_service_accounts_of_a_tenant_do_not_end_sessions_of_others() -> None:
+    sessions = LoginSessions(clock=VirtualClock())
+    administrator, _ = await sessions.open(User("admin"), {"c": api()})
+    for account in range(30):
+        for _ in range(20):
+            await sessions.open(User(f"system:serviceaccount:team:{account}"), {"c": api()})
+    assert len(sessions) == 41
+    assert sessions.get(administrator) is not None
+
+
+async def test_many_tenants_lose_their_own_sessions_first() -> None:
+    sessions = LoginSessions(clock=VirtualClock())
+    administrator, _ = await sessions.open(User("admin"), {"c": api()})
+    for tenant in range(30):
+        for number in range(40):
+            await sessions.open(User(f"system:serviceaccount:team-{tenant}:{number}"), {"c": api()})
+    assert len(sessions) == MAX_SESSIONS
+    assert sessions.get(administrator) is not None
+
+
 async def test_session_identifiers_are_not_stored_in_plain_text() -> None:
     sessions = LoginSessions(clock=VirtualClock())
     identifier, session = await sessions.open(User("a"), {"c": api()})
@@ -86,3 +114,13 @@ def test_unused_one_time_codes_are_limited_in_number() -> None:
     for _ in range(1000):
         codes.issue({})
     assert codes.redeem(first) is None
+
+
+def test_codes_of_one_user_or_tenant_do_not_replace_those_of_others() -> None:
+    codes = OneTimeCodes(clock=VirtualClock())
+    apis = {"c": api()}
+    code = codes.issue(apis, "admin")
+    for number in range(2000):
+        codes.issue({}, "nobody")
+        codes.issue({}, f"system:serviceaccount:team-{number % 100}:{number}")
+    assert codes.redeem(code) is apis

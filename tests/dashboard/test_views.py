@@ -63,8 +63,9 @@ async def test_overview_marks_forbidden_sections(cluster: Cluster) -> None:
         await page.log_in(token=await token_of(admin, "nobody"))
         status, overview = await view(page, "overview")
         assert status == 200
-        assert overview["nodes"]["forbidden"] is True  # type: ignore[index]
-        assert overview["pods"]["forbidden"] is True  # type: ignore[index]
+        unreadable = {entry["resource"]: entry for entry in overview["unreadable"]}  # type: ignore[attr-defined]
+        assert unreadable["nodes"]["forbidden"] is True
+        assert 'cannot list resource "pods"' in unreadable["pods"]["message"]
         assert overview["problems"] == []
 
 

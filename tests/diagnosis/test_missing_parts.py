@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from sampan.diagnosis.missing_parts import list_missing_parts, state_of
 
 
@@ -41,3 +43,31 @@ def test_reasons_why_a_pod_is_not_ready() -> None:
         "Terminating",
         ["it is terminating: grace period until 2026-01-01T00:00:00Z; held by the finalizers a/b"],
     )
+
+
+@pytest.mark.parametrize(
+    ("reasons", "text"),
+    [
+        (["Pulling"], ', pulling image "nginx" since 2026-01-01T00:00:00Z'),
+        (["Pulled", "Pulling"], ', pulling image "nginx" since 2026-01-01T00:00:01Z'),
+        (["Pulling", "Pulled"], ""),
+        (["Pulling", "Failed"], ""),
+        ([], ""),
+    ],
+)
+def test_image_pull_in_progress_is_shown(reasons: list[str], text: str) -> None:
+    waiting = {"waiting": {"reason": "ContainerCreating"}}
+    events = [
+        {
+            "type": "Normal",
+            "reason": reason,
+            "message": 'Pulling image "nginx"',
+            "involvedObject": {"fieldPath": f"spec.containers{{{name}}}"},
+            "lastTimestamp": f"2026-01-01T00:00:{second:02}Z",
+        }
+        for second, reason in enumerate(reasons)
+        for name in ("c", "other")
+    ]
+    assert list_missing_parts(pod(phase="Pending", containerStatuses=[{"name": "c", "state": waiting}]), events) == [
+        f"container c: ContainerCreating{text}"
+    ]

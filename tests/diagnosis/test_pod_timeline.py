@@ -1,9 +1,18 @@
 """Timelines of pods: names of steps, waits, and the critical path."""
 
+from typing import Any
+
 import pytest
 
+from sampan.diagnosis.pod_cause import OwnerRecords
 from sampan.diagnosis.pod_timeline import STEPS, timeline, timeline_value
 from tests.diagnosis.recorded_pod import record, started_pod
+
+
+def report(start: float, end: float, state: str, outcome: str = "200") -> dict[str, Any]:
+    """A status update by a node without a flight recorder of its own: a hollow or a joined one."""
+    subject, actor = "pods/default/web/status", "system:node:node-0"
+    return record("apiserver", "patch", start, end, outcome, actor=actor, subject=subject, state=state)
 
 
 def test_steps_are_numbered_and_kubelet_writes_are_shown_once() -> None:
@@ -34,11 +43,12 @@ def test_the_critical_path_adds_up_to_the_time_to_running() -> None:
 
 
 def test_critical_path_starts_with_the_request_for_the_owner() -> None:
-    owners = [
-        record("apiserver", "create", -0.5, -0.4, "201", actor="admin", subject="deployments.apps/default/web"),
-        record("apiserver", "update", 0.5, 0.6, "200", subject="deployments.apps/default/web/status"),
+    subject = "deployments.apps/default/web"
+    changes = [
+        record("apiserver", "create", -0.5, -0.4, "201", actor="user", subject=subject, generation=1),
+        record("apiserver", "update", 0.5, 0.6, "200", subject=f"{subject}/status", generation=1),
     ]
-    line = timeline(started_pod(), owners)
+    line = timeline(started_pod(), [OwnerRecords(changes, [])])
     assert [step.name for step in line.path][:3] == ["create deployments", "wait", "store the pod"]
     assert sum(line.path.values()) == pytest.approx(1.5)
 
@@ -54,12 +64,28 @@ def test_a_pod_that_waits_for_a_node_has_no_critical_path() -> None:
 
 
 def test_status_update_of_a_hollow_node_ends_the_timeline() -> None:
-    node = "system:node:node-0"
     records = [
         record("apiserver", "create", 0.0, 0.1, "201", actor="admin"),
-        record("apiserver", "patch", 0.2, 0.3, "200", actor=node, subject="pods/default/web/status"),
+        report(0.2, 0.3, "Pending, web: ErrImagePull"),
+        report(1.2, 1.3, "Running"),
+        report(2.2, 2.3, "Running, ready"),
     ]
-    assert timeline(records).running == pytest.approx(100.3)
+    assert timeline(records[:2]).running is None
+    line = timeline(records)
+    assert line.running == pytest.approx(101.3)
+    assert line.ready == pytest.approx(102.3)
+    assert "wait for kubelet/node-0" in [f"{step.name} for {step.component}" for step in line.path]
+
+
+@pytest.mark.parametrize("outcome", ["409 Conflict", "200 dry run"])
+def test_status_update_without_effect_reports_nothing(outcome: str) -> None:
+    records = [record("apiserver", "create", 0.0, 0.1, "201", actor="admin"), report(0.2, 0.3, "", outcome)]
+    assert timeline(records).running is None
+
+
+def test_pod_that_was_stored_by_server_side_apply_has_the_same_steps() -> None:
+    records = [record("apiserver", "patch", 0.0, 0.1, "201", actor="admin"), report(0.2, 0.3, "Running")]
+    assert timeline(records).steps[0].name == "store the pod"
 
 
 def test_the_critical_path_to_a_hollow_node_leads_through_the_scheduler() -> None:
@@ -68,7 +94,7 @@ def test_the_critical_path_to_a_hollow_node_leads_through_the_scheduler() -> Non
         record("apiserver", "create", 0.0, 0.1, "201", actor="admin"),
         record("kube-scheduler", "schedule", 0.5, 0.6, "node-0", parts="wait in the queue=-300000+300000"),
         record("kube-scheduler", "bind", 0.6, 0.7, "node-0"),
-        record("apiserver", "patch", 0.8, 0.9, "200", actor="system:node:node-0", subject="pods/default/web/status"),
+        report(0.8, 0.9, "Running"),
     ]
     path = timeline(hollow).path
     names = [step.name for step in path if not step.is_wait]

@@ -1,120 +1,141 @@
-"""Runs the commands of a page of the documentation, and compares their output with the page.
+"""Performs the steps of a page of the documentation in a directory with clusters of its own.
 
-A block that begins with `$ ` contains commands and what they print. A YAML block after a line that ends with
-"as `NAME`:" is saved as that file. In the printed lines, numbers, ages and generated suffixes of names may differ, and
-a line `...` stands for any lines.
+In the printed lines that a page shows, numbers, ages and generated suffixes of names may differ, and a line `...` or
+`…` stands for any lines.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
+from types import TracebackType
 
+from tests.docs.pages import Action, Step
 from tests.eventually import wait_until
 
-_BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-_SAVED_AS = re.compile(r"as `([\w.-]+)`:\s*$")
-_SHOWS = re.compile(r"kubectl (get|describe|logs|top) |sampan (why|trace|status) ")
+_SHOWS = re.compile(r"kubectl (get|describe|logs|top) |sampan (why|trace|status)")
 """Commands that change nothing."""
-_ANY_LINES = "..."
+_ANY_LINES = ("...", "…")
 _TIMEOUT_S = 120.0
 _PAUSE_S = 0.2
+_ENVIRONMENT = ".environment"
+_INTERRUPTED = (0, 124, 130)
 
 
 class _OtherOutput(AssertionError):
     """A command has not printed what the page shows."""
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
-    """A command, or a file to save, with what the page shows of it."""
-
-    text: str
-    expected: tuple[str, ...] = ()
-    file: str = ""
-
-
-def steps(page: str) -> Iterator[Step]:
-    """Yield the steps of a page in Markdown."""
-    for block in _BLOCK.finditer(page):
-        language, body = block.groups()
-        if language == "yaml":
-            if saved := _SAVED_AS.search(page[: block.start()].rstrip()):
-                yield Step(body, file=saved[1])
-        elif body.startswith("$ "):
-            for command in re.split(r"^\$ ", body, flags=re.MULTILINE)[1:]:
-                line, *printed = command.splitlines()
-                while line.endswith("\\"):
-                    line = line[:-1] + printed.pop(0).removeprefix(">")
-                yield Step(line, tuple(printed))
-
-
 class Console:
     """A shell in a directory of its own, with a home of its own, in which `kubectl` is Sampan's."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, home: Path, directory: Path) -> None:
+        self._home = home
         self._directory = directory
-        programs = directory / "programs"
+        programs = home / "programs"
         programs.mkdir()
-        (programs / "kubectl").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m sampan kubectl "$@"\n')
-        (programs / "sampan").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m sampan "$@"\n')
-        for program in programs.iterdir():
-            program.chmod(0o755)
+        for name, command in {"sampan": "", "kubectl": "kubectl"}.items():
+            (programs / name).write_text(f'#!/bin/sh\nexec "{sys.executable}" -m sampan {command} "$@"\n')
+            (programs / name).chmod(0o755)
         self._environment = {
-            "PATH": f"{programs}:{os.environ['PATH']}",
-            "HOME": str(directory),
+            "PATH": f"{programs}:{Path(sys.executable).parent}:{os.environ['PATH']}",
+            "HOME": str(home),
             "LANG": "C.UTF-8",
         }
+        self._actions: dict[Action, Callable[[Step], None]] = {
+            Action.SAVE: self._save,
+            Action.RUN: self._run,
+            Action.COMPARE: self._compare,
+            Action.APPLY: self._apply,
+            Action.PYTHON: self._run_python,
+            Action.PYTEST: self._run_pytest,
+        }
 
-    def run(self, step: Step) -> None:
-        """Perform a step. Raise AssertionError if the output differs from the page. A command that only shows
-        something is repeated until the timeout, because it may need a moment to become true."""
-        if step.file:
-            (self._directory / step.file).write_text(step.text)
+    def __enter__(self) -> Console:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Stop and delete all clusters of the home."""
+        clusters = json.loads(self._run_script("sampan status -o json"))
+        for cluster in clusters:
+            self._run_script(f"sampan down --name {cluster['name']} --delete")
+
+    def perform(self, step: Step) -> None:
+        """Perform a step. Raise AssertionError if a command fails, or prints something else than the page shows."""
+        self._actions[step.action](step)
+
+    def _save(self, step: Step) -> None:
+        (self._directory / step.file).write_text(step.text)
+
+    def _run(self, step: Step) -> None:
+        if not step.timeout_s:
+            self._run_script(step.text)
             return
-        if step.text.startswith("export "):
-            self._export(step.text)
-            return
+        for line in step.text.splitlines():
+            self._interrupt(line, step.timeout_s)
+
+    def _compare(self, step: Step) -> None:
+        """Run the command and compare its output. A command that only shows something is repeated until the timeout,
+        because it may need a moment to become true."""
         ignore = (_OtherOutput,) if _SHOWS.match(step.text) else ()
-        wait_until(lambda: self._check(step), timeout_s=_TIMEOUT_S, poll_s=_PAUSE_S, ignore=ignore)
+        wait_until(lambda: self._prints(step), timeout_s=_TIMEOUT_S, poll_s=_PAUSE_S, ignore=ignore)
 
-    def _check(self, step: Step) -> bool:
-        done = self._shell(step.text)
-        printed = f"$ {step.text}\n{done.stdout}{done.stderr}"
-        assert done.returncode == 0, printed
-        if not matches(step.expected, done.stdout.splitlines()):
-            raise _OtherOutput(f"{printed}\nthe page has:\n" + "\n".join(step.expected))
+    def _prints(self, step: Step) -> bool:
+        printed = self._run_script(step.text)
+        if not matches(step.expected, printed.splitlines()):
+            raise _OtherOutput(f"$ {step.text}\n{printed}\nthe page has:\n" + "\n".join(step.expected))
         return True
 
-    def _export(self, command: str) -> None:
-        name, _, _ = command.removeprefix("export ").partition("=")
-        self._environment[name] = self._shell(f'{command} && printf %s "${name}"').stdout
+    def _apply(self, step: Step) -> None:
+        self._run_script(f"kubectl apply -f - <<'YAML'\n{step.text}YAML")
 
-    def _shell(self, command: str) -> subprocess.CompletedProcess[str]:
+    def _run_python(self, step: Step) -> None:
+        (self._directory / "script.py").write_text(step.text)
+        self._run_script("python script.py")
+
+    def _run_pytest(self, step: Step) -> None:
+        (self._directory / "test_page.py").write_text(step.text)
+        self._run_script("pytest -q -p no:cacheprovider test_page.py")
+
+    def _run_script(self, script: str) -> str:
+        """Run a script, keep the variables that it sets, as in one session of a shell, and return what it printed."""
+        file = self._home / _ENVIRONMENT
+        done = self._shell(f"set -ea -o pipefail\n{script}\nenv -0 >'{file}'", _TIMEOUT_S)
+        assert done.returncode == 0, f"$ {script}\n{done.stdout}{done.stderr}"
+        variables = file.read_text().removesuffix("\0").split("\0")
+        self._environment |= dict(variable.split("=", 1) for variable in variables)
+        return done.stdout
+
+    def _interrupt(self, line: str, timeout_s: float) -> None:
+        """Run a command that needs no end of its own, and interrupt it as a user does."""
+        self._environment["COMMAND"] = line
+        done = self._shell(f'timeout -s INT {timeout_s:g} bash -c "$COMMAND"', _TIMEOUT_S)
+        assert done.returncode in _INTERRUPTED, f"$ {line}\n{done.stdout}{done.stderr}"
+
+    def _shell(self, script: str, timeout_s: float) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            ["bash", "-c", command],
+            ["bash", "-c", script],
             cwd=self._directory,
             env=self._environment,
+            stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=_TIMEOUT_S,
+            timeout=timeout_s,
         )
-
-    @property
-    def environment(self) -> Mapping[str, str]:
-        return self._environment
 
 
 def matches(expected: tuple[str, ...], printed: list[str]) -> bool:
     """Return whether the printed lines match those of the page. A page without lines matches any output."""
     if not expected:
         return True
-    pattern = "".join(r"(?:[^\n]*\n)*" if line == _ANY_LINES else _line_pattern(line) + r"\n" for line in expected)
+    pattern = "".join(r"(?:[^\n]*\n)*" if line in _ANY_LINES else _line_pattern(line) + r"\n" for line in expected)
     return re.fullmatch(pattern, "".join(f"{line}\n" for line in printed)) is not None
 
 

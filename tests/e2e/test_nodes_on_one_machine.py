@@ -48,6 +48,14 @@ def start(machine: Machine) -> None:
     machine.sampan(*UP, "--node-network", "own", *ports)
 
 
+def test_host_name_of_a_pod_on_the_host_network_is_that_of_its_node(machine: Machine) -> None:
+    assert machine.pod_ip("h") == machine.node_ip("node-2")
+    for command in (["hostname"], ["cat", "/etc/hostname"]):
+        assert machine.sampan("kubectl", "exec", "h", "--", *command).strip() == "node-2"
+    assert machine.pod_ip("a")
+    assert machine.sampan("kubectl", "exec", "a", "--", "hostname").strip() == "a"
+
+
 def test_pods_of_all_nodes_reach_each_other(machine: Machine) -> None:
     a, b, h = (machine.pod_ip(name) for name in "abh")
     nodes = [machine.node_ip(f"node-{number}") for number in range(3)]
@@ -90,7 +98,10 @@ def test_processes_of_the_machine_reach_pods_and_kubelets(machine: Machine) -> N
     assert get(f"https://{machine.node_ip('node-1')}:10250/pods")[0] == 401
     url = machine.sampan.read_running_file()["insecure_url"]
     assert get(f"{url}/api/v1/namespaces/default/pods/b:{PORT}/proxy/")[1].startswith("b ")
-    assert get(f"{url}/api/v1/nodes/node-1/proxy/healthz") == (200, "ok")
+    for target in ("node-1", "node-1:10250", "https:node-1:10250", "http:node-1:10250"):
+        assert get(f"{url}/api/v1/nodes/{target}/proxy/healthz") == (200, "ok")
+    assert "nodeEligible" in get(f"{url}/api/v1/nodes/http:node-1:10256/proxy/healthz")[1]
+    assert get(f"{url}/api/v1/nodes/node-1:1/proxy/healthz")[0] == 503
 
 
 def test_nodes_are_added_stopped_started_and_removed(machine: Machine) -> None:

@@ -4,7 +4,6 @@ up."""
 import json
 import os
 import signal
-import socket
 import ssl
 import threading
 import urllib.error
@@ -18,6 +17,7 @@ import pytest
 
 from tests.cli.command import Sampan
 from tests.eventually import wait_until
+from tests.ports import free_port
 
 CLIENTS, ALLOWED = 50, 20
 TOKEN = "race"
@@ -35,9 +35,7 @@ def sampan(tmp_path: Path) -> Iterator[Sampan]:
 class Server:
     def __init__(self, sampan: Sampan) -> None:
         self._sampan = sampan
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self._port = probe.getsockname()[1]
+        self._port = free_port()
         self._tokens = sampan.home / "tokens.csv"
         self._tokens.write_text(f'{TOKEN},admin,1,"system:masters"\n')
         self._tls = ssl.create_default_context()

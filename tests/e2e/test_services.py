@@ -12,11 +12,11 @@ from sampan.machinery.linux.network_namespace import run_in_network
 from sampan.network.nft import run_nft
 from tests.cli.command import Sampan, get
 from tests.e2e.machine import NEEDS_NODE_NETWORKS, PORT, SERVER, Machine, wait_for
-from tests.ports import free_port
+from tests.ports import free_node_port, free_port
 
 pytestmark = NEEDS_NODE_NETWORKS
 
-NODE_PORT = 30987
+NODE_PORT = free_node_port()
 
 
 class ServiceMachine(Machine):

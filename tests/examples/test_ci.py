@@ -76,6 +76,15 @@ def test_gitlab_runs_the_same_commands() -> None:
     assert any("sampan envtest path" in line for line in gitlab["envtest"]["before_script"])
 
 
+def test_no_text_to_copy_installs_an_unpublished_name() -> None:
+    """Sampan is not on the Python Package Index: whoever registers the name there could run code on every reader's
+    machine."""
+    root = EXAMPLES.parents[1]
+    texts = [root / "README.md", *(root / "docs").rglob("*.md"), *(root / "examples").rglob("*.*")]
+    commands = re.compile(r"pip3? (?:install|download|wheel) (?:-\S+ )*['\"]?sampan['\"]?(?:\s|$)", re.MULTILINE)
+    assert [str(path) for path in texts if path.is_file() and commands.search(path.read_text(errors="replace"))] == []
+
+
 def test_the_commands_of_the_container_image_are_valid() -> None:
     text = (EXAMPLES / "Containerfile").read_text()
     commands = [json.loads(words) for words in re.findall(r"^.*CMD (\[.*\])$", text, re.MULTILINE)]

@@ -14,12 +14,13 @@ from typing import IO, Any, cast
 import msgspec
 
 from sampan.cluster.snapshot import SnapshotError, SnapshotManifest, read_archive, write_archive
+from sampan.machinery.linux.directory_trees import remove_tree
 from sampan.runtimes.images import manifests
 from sampan.runtimes.images.credentials import read_docker_config
 from sampan.runtimes.images.layers import LayerUnpacker
 from sampan.runtimes.images.manifests import BadImage, detect_platform
 from sampan.runtimes.images.reference import BadReference, parse_reference
-from sampan.runtimes.safe_paths import opened_root, remove_tree
+from sampan.runtimes.safe_paths import opened_root
 
 ERRORS = (BadImage, BadReference, ValueError)
 _DIGEST = "sha256:" + "0" * 64

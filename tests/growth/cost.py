@@ -8,8 +8,9 @@ import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import _lru_cache_wrapper, wraps
 from typing import Any
+
+from sampan.host.bounded_cache import BoundedCache
 
 FACTOR = 4
 """The larger input has this many times the items of the smaller one."""
@@ -23,8 +24,6 @@ half of the range; work above n log n exceeds it in both: n ** 1.5 takes 2.8 tim
 FLOOR_S = 0.06
 """The CPU time that the larger input may take, whatever its growth."""
 REPEATS = 5
-VALUE_CACHE_ITEMS = 1024
-"""Caches that may hold at least this many items are caches of values that clients send."""
 
 Work = Callable[[int], Awaitable[Any]]
 """Sends a request of that size. Everything that is not to be measured has been prepared before."""
@@ -73,27 +72,24 @@ def without_collector() -> Iterator[None]:
 
 @contextmanager
 def without_value_caches() -> Iterator[None]:
-    """Bypass the bounded caches of parsed values (quantities, times): values that fit into a cache are cheaper than
-    those of a larger input that do not, which is a step and no growth. Caches without a limit are about types."""
-    replaced = [
-        (module, name, value)
-        for module_name, module in list(sys.modules.items())
-        if module_name.startswith("sampan.")
-        for name, value in list(vars(module).items())
-        if isinstance(value, _lru_cache_wrapper) and (value.cache_parameters()["maxsize"] or 0) >= VALUE_CACHE_ITEMS
+    """Bypass the caches of parsed values (quantities, times): values that fit into a cache are cheaper than those of a
+    larger input that do not, which is a step and no growth."""
+    caches = [
+        value
+        for name, module in list(sys.modules.items())
+        if name.startswith("sampan.")
+        for value in vars(module).values()
+        if isinstance(value, BoundedCache)
     ]
-    for module, name, value in replaced:
-        setattr(module, name, _wrap_uncached(value.__wrapped__))
+    sizes = [cache.max_entries for cache in caches]
+    for cache in caches:
+        cache.max_entries = 0
+        cache.clear()
     try:
         yield
     finally:
-        for module, name, value in replaced:
-            setattr(module, name, value)
-
-
-def _wrap_uncached(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the function with the attribute `__wrapped__`, by which callers bypass the cache for long values."""
-    return wraps(function)(lambda *args, **options: function(*args, **options))
+        for cache, max_entries in zip(caches, sizes, strict=True):
+            cache.max_entries = max_entries
 
 
 async def cpu_time(work: Work, count: int) -> float:

@@ -7,6 +7,7 @@ import pytest
 from sampan.api.codec import json
 from sampan.api.types.core_v1 import Node, Pod
 from sampan.kubelet.admission import admit, amounts_of, ports_of
+from tests.input_cost import min_cpu_s
 
 
 def node(**fields: Any) -> Node:
@@ -101,3 +102,13 @@ def test_no_execute_taints_must_be_tolerated(toleration: dict[str, str] | None, 
     failure = admit(manifest, node(spec={"taints": taints}), {}, {}, 0)
     assert (failure is None) == is_admitted
     assert failure is None or failure.reason == "TaintToleration"
+
+
+def test_cost_of_host_ports_is_not_a_product() -> None:
+    ports = [{"containerPort": 80, "hostPort": number + 1} for number in range(20_000)]
+    manifest = pod(containers=[{"name": "c", "ports": ports}])
+    held = [("10.0.0.1", "TCP", 20_001 + number) for number in range(20_000)]
+    assert min_cpu_s(lambda: admit(manifest, node(), {}, {}, 0, held), 1.0) < 1.0  # comparing all pairs takes a minute
+    failure = admit(manifest, node(), {}, {}, 0, [("10.0.0.1", "TCP", 20_000)])
+    assert failure is not None
+    assert failure.reason == "NodePorts"

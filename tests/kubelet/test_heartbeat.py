@@ -3,10 +3,11 @@
 import itertools
 from collections import Counter
 
+from sampan.api.kubernetes_version import GIT_VERSION
 from sampan.api.types.coordination_v1 import Lease
 from sampan.api.types.core_v1 import Event, Node
 from sampan.api.values import times
-from sampan.kubelet.config import KUBELET_VERSION, KubeletConfig
+from sampan.kubelet.config import KubeletConfig
 from sampan.kubelet.hollow_nodes import RUNTIME, free_names
 from sampan.machinery.client import Selection
 from sampan.machinery.informer import InformerFactory
@@ -42,7 +43,7 @@ async def test_registered_node_has_labels_conditions_and_addresses() -> None:
             ("Ready", "True", "KubeletReady", "kubelet is posting ready status"),
         ]
         assert {address.type for address in status.addresses} == {"InternalIP", "Hostname"}
-        assert status.nodeInfo.kubeletVersion == KUBELET_VERSION
+        assert status.nodeInfo.kubeletVersion == GIT_VERSION
         assert status.daemonEndpoints.kubeletEndpoint.Port == 10250
 
 

@@ -1,6 +1,5 @@
 """Pods on hollow nodes, end to end on the virtual clock."""
 
-import asyncio
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from random import Random
@@ -8,10 +7,11 @@ from typing import Any
 
 import pytest
 
+from sampan.api.limits import HOLLOW_ANNOTATION_ERRORS, HOLLOW_CONTAINERS
 from sampan.api.types.coordination_v1 import Lease
 from sampan.api.types.core_v1 import (
     Container,
-    Event,
+    EnvVar,
     Node,
     Pod,
     PodReadinessGate,
@@ -23,27 +23,8 @@ from sampan.kubelet.hollow_nodes import POWER, hollow_node
 from sampan.machinery import errors
 from sampan.machinery.client import DeleteParameters
 from sampan.machinery.informer import InformerFactory
-from sampan.testing import builders
 from tests.controllers.cluster import Cluster, cluster
-
-HOLLOW = "hollow.sampan.dev/"
-ACCOUNTS = "serviceaccount-controller"
-
-
-def pod(name: str = "p", *, node: str = "node-0", **behaviour: str) -> Any:
-    manifest = builders.pod(name, node=node, namespace="default")
-    manifest.metadata.annotations = {HOLLOW + key.replace("_", "-"): text for key, text in behaviour.items()}
-    return manifest
-
-
-async def create(c: Cluster, manifest: Pod) -> Any:
-    await c.client.for_kind(Pod).create(manifest)
-    await c.clock.settle()
-    return await get(c, manifest.metadata.name)
-
-
-async def get(c: Cluster, name: str = "p") -> Any:
-    return await c.client.for_kind(Pod).get(name, "default")
+from tests.kubelet.hollow_pods import ACCOUNTS, create, events, get, pod, run
 
 
 async def get_after(c: Cluster, seconds: float, name: str = "p") -> Any:
@@ -53,20 +34,6 @@ async def get_after(c: Cluster, seconds: float, name: str = "p") -> Any:
 
 def conditions(pod: Pod) -> Mapping[str, tuple[str, str]]:
     return {condition.type: (condition.status, condition.reason) for condition in pod.status.conditions}
-
-
-async def events(c: Cluster, reason: str) -> list[Event]:
-    await c.clock.settle()
-    events_ = await c.client.for_kind(Event).list()
-    return [event for event in events_.items if event.reason == reason]
-
-
-def run(test: Any, *nodes: str) -> None:
-    async def main() -> None:
-        async with cluster() as c, c.running(ACCOUNTS), c.nodes(*(nodes or ("node-0",))):
-            await test(c)
-
-    asyncio.run(main())
 
 
 def test_pod_runs_at_once_and_keeps_running() -> None:
@@ -100,6 +67,21 @@ def test_start_and_ready_delays() -> None:
         assert conditions(pod_)["Ready"] == ("False", "ContainersNotReady")
         pod_ = await get_after(c, 3)
         assert conditions(pod_)["Ready"] == ("True", "")
+
+    run(test)
+
+
+def test_events_of_a_container_are_recorded_when_it_is_pulled_and_started() -> None:
+    async def test(c: Cluster) -> None:
+        await create(c, pod(pull="30s", start="2s"))
+        assert [event.message for event in await events(c, "Pulling")] == ['Pulling image "registry.k8s.io/pause:3.10"']
+        assert [await events(c, reason) for reason in ("Pulled", "Created", "Started")] == [[], [], []]
+        assert (await get_after(c, 32)).status.phase == "Running"
+        assert [event.message for event in await events(c, "Pulled")] == [
+            'Successfully pulled image "registry.k8s.io/pause:3.10" in 32s (32s including waiting). '
+            "Image size: 0 bytes."
+        ]
+        assert [len(await events(c, reason)) for reason in ("Created", "Started")] == [1, 1]
 
     run(test)
 
@@ -518,3 +500,71 @@ def regressions(known: dict[str, Pod], new: Pod | None) -> Iterator[str]:
     for status in after.containerStatuses:
         if status.restartCount < counts.get(status.name, 0):
             yield f"{name}: {status.restartCount} restarts after {counts[status.name]}"
+
+
+def with_containers(count: int, **fields: Any) -> Any:
+    manifest = pod()
+    is_init = fields.pop("is_init", False)
+    containers = [Container(name=f"c{number}", image="x", **fields) for number in range(count)]
+    setattr(manifest.spec, "initContainers" if is_init else "containers", containers)
+    return manifest
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        pytest.param({}, id="containers"),
+        pytest.param({"is_init": True}, id="init containers"),
+        pytest.param({"is_init": True, "restartPolicy": "Always"}, id="sidecars"),
+    ],
+)
+def test_pod_with_many_containers_runs_and_ends(fields: dict[str, Any]) -> None:
+    async def test(c: Cluster) -> None:
+        created = await create(c, with_containers(HOLLOW_CONTAINERS - 1, **dict(fields)))
+        assert created.status.phase == "Running"
+        assert (
+            len(created.status.containerStatuses) + len(created.status.initContainerStatuses) >= HOLLOW_CONTAINERS - 1
+        )
+        await c.client.for_kind(Pod).delete("p", "default", options=DeleteParameters(grace_period_s=5))
+        await c.clock.advance(60)
+        with pytest.raises(errors.NotFound):
+            await get(c)
+
+    run(test)
+
+
+def test_pod_with_too_many_containers_is_rejected() -> None:
+    async def test(c: Cluster) -> None:
+        rejected = await create(c, with_containers(HOLLOW_CONTAINERS + 1))
+        assert rejected.status.containerStatuses == []
+        assert (rejected.status.phase, rejected.status.reason) == ("Failed", "TooManyContainers")
+
+    run(test)
+
+
+def test_long_and_many_annotations_are_ignored_with_few_events() -> None:
+    async def test(c: Cluster) -> None:
+        manifest = pod(message="x" * 5_000)
+        manifest.metadata.annotations |= {f"hollow.sampan.dev/run.other{number}": "1" for number in range(1_000)}
+        created = await create(c, manifest)
+        assert created.status.phase == "Running"
+        texts = [event.message for event in await events(c, "InvalidHollowAnnotation")]
+        assert len(texts) <= HOLLOW_ANNOTATION_ERRORS
+        assert any("may not be longer than 4096 characters" in text for text in texts)
+
+    run(test)
+
+
+def test_status_that_is_too_large_is_written_without_the_containers() -> None:
+    async def test(c: Cluster) -> None:
+        manifest = with_containers(HOLLOW_CONTAINERS)
+        manifest.spec.containers[0].env = [EnvVar(name="V", value="x" * 1_400_000)]
+        created = await create(c, manifest)
+        assert created.status.phase == "Running"
+        assert created.status.containerStatuses == []
+        await c.client.for_kind(Pod).delete("p", "default", options=DeleteParameters(grace_period_s=1))
+        await c.clock.advance(60)
+        with pytest.raises(errors.NotFound):
+            await get(c)
+
+    run(test)

@@ -59,11 +59,14 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
             process.wait()
 
 
-def write_webhook_certificates(directory: Path) -> bytes:
-    """Write tls.crt, tls.key and ca.crt for a webhook server on the loopback address; return the CA certificate."""
+def write_webhook_certificates(directory: Path, *names: str) -> bytes:
+    """Write tls.crt, tls.key and ca.crt for a webhook server on the loopback address and under some DNS names; return
+    the CA certificate."""
     now = time.time()
     ca = make_ca("operator webhooks", now=now)
-    request = SigningRequest(common_name="operator", dns_names=["localhost"], addresses=["127.0.0.1"], is_server=True)
+    request = SigningRequest(
+        common_name="operator", dns_names=["localhost", *names], addresses=["127.0.0.1"], is_server=True
+    )
     pair = issue(ca, request, now=now)
     for name, content in (("tls.crt", pair.certificate), ("tls.key", pair.key), ("ca.crt", ca.certificate)):
         (directory / name).write_bytes(content)

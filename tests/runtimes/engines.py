@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import json
 import os
 import shutil
@@ -12,7 +13,7 @@ import subprocess
 import tempfile
 from collections.abc import Coroutine, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,11 +23,13 @@ from sampan.runtimes.cri.client import CriClient
 from sampan.runtimes.docker.client import DockerClient
 from sampan.runtimes.images import pause
 from tests.eventually import wait_until
+from tests.reservations import reserved_subnet
 from tests.runtimes.images.builders import Files, MadeImage, docker_archive
 
 BUSYBOX = "sampan.local/busybox:1"
 _START_S = 90.0
 _PLUGINS = Path("/usr/lib/cni")
+_CGROUPS = Path("/sys/fs/cgroup")
 _UNUSED = ("aufs", "btrfs", "devmapper", "zfs")
 _APPLETS = (
     *("awk", "cat", "chmod", "cut", "dd", "echo", "env", "false", "grep", "head", "hostname", "id", "ip", "kill", "ls"),
@@ -81,12 +84,14 @@ def scratch_directory() -> Iterator[Path]:
 @contextmanager
 def containerd(*, has_network: bool = True) -> Iterator[Engine]:
     """Run containerd. Without a network, the test must write a conflist."""
-    with scratch_directory() as directory:
+    with ExitStack() as stack:
+        stack.enter_context(_engine_cgroups("k8s.io"))
+        directory = stack.enter_context(scratch_directory())
         socket_path = directory / "c.sock"
         (directory / "config.toml").write_text(_containerd_config(directory, socket_path))
         (directory / "cni").mkdir()
         if has_network:
-            _write_network(directory)
+            _write_network(directory, stack.enter_context(reserved_subnet("198.18")))
         argv = ["containerd", "--config", str(directory / "config.toml"), "--log-level", "error"]
         with _running_daemon(argv, directory / "containerd.log", socket_path):
             ctr = ["ctr", "--address", str(socket_path), "--namespace", "k8s.io", "images", "import"]
@@ -96,13 +101,12 @@ def containerd(*, has_network: bool = True) -> Iterator[Engine]:
             finally:
                 _run_in_thread(_remove_sandboxes(socket_path))
         _remove_bridge(directory)
-    _remove_cgroups("k8s.io")
 
 
 @contextmanager
 def docker(*, has_network: bool = False) -> Iterator[Engine]:
     """Run Docker. With a network, it creates its bridge and its iptables rules, as for its own containers."""
-    with scratch_directory() as directory:
+    with _engine_cgroups("docker", "moby"), scratch_directory() as directory:
         socket_path = directory / "d.sock"
         argv = ["dockerd", "--host", f"unix://{socket_path}", "--data-root", str(directory / "data")]
         argv += ["--exec-root", str(directory / "exec"), "--pidfile", str(directory / "pid"), "--log-level", "error"]
@@ -113,7 +117,6 @@ def docker(*, has_network: bool = False) -> Iterator[Engine]:
         with _running_daemon(argv, directory / "dockerd.log", socket_path):
             _load(socket_path, _archive(directory))
             yield Engine(directory=directory, socket=socket_path)
-    _remove_cgroups("docker", "moby")
 
 
 def _run_in_thread(work: Coroutine[Any, Any, None]) -> None:
@@ -133,10 +136,24 @@ async def _remove_sandboxes(socket_path: Path) -> None:
         await client.close()
 
 
+@contextmanager
+def _engine_cgroups(*names: str) -> Iterator[None]:
+    """Remove the cgroups that engines share after the last engine of all tests: another engine may be about to create
+    the cgroup of a container in an empty one."""
+    lock = os.open(_CGROUPS, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_SH)
+        yield
+        with suppress(BlockingIOError):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _remove_cgroups(*names)
+    finally:
+        os.close(lock)
+
+
 def _remove_cgroups(*names: str) -> None:
-    """Remove the cgroups of an engine, unless another engine uses them."""
     for name in names:
-        for cgroup in Path("/sys/fs/cgroup").glob(f"*/{name}"):
+        for cgroup in _CGROUPS.glob(f"*/{name}"):
             with suppress(OSError):
                 cgroup.rmdir()
 
@@ -187,7 +204,7 @@ def _bridge(directory: Path) -> str:
     return f"st{directory.name[-10:]}"
 
 
-def _write_network(directory: Path) -> None:
+def _write_network(directory: Path, subnet: str) -> None:
     """Write a conflist with a bridge without masquerading: pods and the machine reach each other."""
     link = {
         "type": "bridge",
@@ -196,7 +213,7 @@ def _write_network(directory: Path) -> None:
         "ipam": {
             "type": "host-local",
             "dataDir": str(directory / "addresses"),
-            "ranges": [[{"subnet": f"198.18.{os.getpid() % 256}.0/24"}]],
+            "ranges": [[{"subnet": subnet}]],
         },
     }
     plugins = {"cniVersion": "0.4.0", "name": "tests", "plugins": [link]}

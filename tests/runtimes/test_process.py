@@ -13,6 +13,7 @@ from sampan.runtimes.images import host
 from sampan.runtimes.monitor.client import MonitorClient
 from sampan.runtimes.process import ProcessRuntime
 from sampan.testing.runtime_conformance import CHECKS, Check, Feature, Subject, run, skip_reason
+from tests.ports import free_port
 
 _SHARED = "plain processes share this with the machine"
 _WITHOUT = (
@@ -37,7 +38,7 @@ def test_conformance(check: Check, node: Path, tmp_path: Path) -> None:
     def open_runtime(on_change: PodCallback) -> ProcessRuntime:
         return ProcessRuntime(directory=node, clock=RealClock(), on_pod_change=on_change)
 
-    subject = Subject(open=open_runtime, directory=tmp_path, image=host.NAME, lacks=_LACKS)
+    subject = Subject(open=open_runtime, directory=tmp_path, image=host.NAME, lacks=_LACKS, port=free_port())
     if reason := skip_reason(check, subject):
         pytest.skip(reason)
     run(check, subject)

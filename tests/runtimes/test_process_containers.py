@@ -114,7 +114,7 @@ def test_exit_is_reported_although_its_record_cannot_be_saved(tmp_path: Path, ca
             (record,) = (tmp_path / "node/pods/u1/c").glob("*/record.json")
             record.unlink()
             (record / "in the way").mkdir(parents=True)
-            stream = await n.runtime.attach(POD, "c")
+            stream = await n.runtime.attach(POD, "c", has_stdin=True)
             await stream.write(b"\n")
             assert (await n.wait_for_exit()).exit_code == code
             await stream.close()
@@ -152,7 +152,8 @@ def test_unsupported_images_programs_and_volumes_are_rejected(tmp_path: Path) ->
             await n.start("/no/such/program")
         with pytest.raises(RuntimeFailure, match="cannot have a volume at /data"):
             await n.start("true", mounts=[Mount(source=tmp_path, target="/data")])
-        assert n.runtime.pod_report(POD).containers == []
+        (container,) = n.runtime.pod_report(POD).containers
+        assert (container.state, container.exit_code, container.reason) == ("exited", 128, "StartError")
 
     run_with_node(tmp_path, work)
 

@@ -14,11 +14,11 @@ from sampan.runtimes.safe_paths import RootDirectory, UnsafePath, open_file, ope
 
 @pytest.fixture(params=["openat2", "without openat2"])
 def root(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RootDirectory]:
-    def raise_not_implemented(directory: int, path: str, flags: int) -> int:
+    def raise_not_implemented(directory: int, path: str, flags: int, resolve: int = 0) -> int:
         raise OSError(38, "Function not implemented")
 
     if request.param == "without openat2":
-        monkeypatch.setattr(safe_paths, "_openat2", raise_not_implemented)
+        monkeypatch.setattr(safe_paths, "openat2", raise_not_implemented)
     (tmp_path / "secret").write_text("outside")
     place = tmp_path / "root"
     (place / "etc").mkdir(parents=True)
@@ -53,6 +53,18 @@ def test_no_link_leads_out_of_the_root(root: RootDirectory, tmp_path: Path, targ
     for name in ("etc/link", "etc/absolute", "../secret", f"{tmp_path}/secret", "etc/../../secret"):
         with pytest.raises(FileNotFoundError):
             root.read(name, 100)
+
+
+@pytest.mark.parametrize("target", ["/etc/file", "../../secret", "../etc/../../root/etc/file"])
+def test_a_strict_root_refuses_links_that_lead_out_of_it(root: RootDirectory, tmp_path: Path, target: str) -> None:
+    (tmp_path / "root/etc/link").symlink_to(target)
+    (tmp_path / "root/etc/good").symlink_to("../etc/./file")
+    strict = RootDirectory(root.fileno(), is_strict=True)
+    with pytest.raises(UnsafePath, match="leads out of the directory"):
+        strict.read("etc/link", 100)
+    with pytest.raises(UnsafePath, match="leads out of the directory"):
+        strict.read("../root/etc/file", 100)
+    assert strict.read("etc/good", 100) == strict.read("/etc/file", 100) == b"inside"
 
 
 @pytest.mark.parametrize("kind", ["pipe", "socket", "directory", "device", "large", "circle"])

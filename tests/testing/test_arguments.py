@@ -38,7 +38,7 @@ from sampan.testing.cluster import _simplify
         ),
         ({"level": "everything"}, ValueError, "level: there is no 'everything'; supported: api, controllers, nodes"),
         ({"hollow_stages": "f.yaml"}, TypeError, "hollow_stages: must be a pathlib.Path, not str"),
-        ({"hollow_stages": Path("/nowhere")}, FileNotFoundError, "/nowhere"),
+        ({"hollow_stages": Path("/nowhere")}, StageError, "/nowhere: cannot be read"),
         ({"runtime_config": "a"}, TypeError, "runtime_config: must be a mapping from API versions to booleans"),
         ({"runtime_config": {"a": 1}}, TypeError, "runtime_config: must be a mapping from API versions to booleans"),
         ({"runtime_config": {"a/b/c": True}}, ValueError, "runtime_config: "),

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import signal
 import socket
 import ssl
@@ -27,6 +28,8 @@ from sampan.testing.builders import config_map, pod
 from tests.eventually import wait_until
 from tests.storage.etcd_server import find, running_member
 
+_CERTIFICATES = re.compile(r"(?:certificate-authority|client-certificate|client-key)-data: .*")
+
 
 def is_listening(url: str) -> bool:
     host, _, port = url.rpartition("//")[2].partition(":")
@@ -49,14 +52,14 @@ def test_pod_can_be_created_right_after_start() -> None:
     assert created.spec.serviceAccountName == "default"
 
 
-def test_second_cluster_starts_within_2_s_of_cpu_time(sampan_cluster: Cluster) -> None:
-    """Keys are generated once per process. Wall time is measured by benchmarks/start_bench.py."""
-    began = time.process_time()
+def test_clusters_of_a_process_have_the_same_keys(sampan_cluster: Cluster) -> None:
+    """Keys are generated once per process, because that takes most of the start of a cluster."""
     with Cluster() as second:
-        took_s = time.process_time() - began
+        certificates, others = (set(_CERTIFICATES.findall(c.kubeconfig.read_text())) for c in (sampan_cluster, second))
+        assert len(certificates) == 3
+        assert certificates == others
         assert fetch(f"{second.url}/readyz", second) == "ok"
         assert second.url != sampan_cluster.url
-    assert took_s < 2
 
 
 def test_api_is_served_over_https(sampan_cluster: Cluster) -> None:

@@ -55,6 +55,13 @@ class TestObjects:
             cluster.apply(config_map("map", {"key": value}), namespace=namespace)
         assert cluster.get("cm/map", namespace=namespace)["data"] == {"key": "2"}
 
+    def test_misspelt_annotation_for_hollow_containers_is_rejected(self, cluster: Cluster, namespace: str) -> None:
+        web = pod("web")
+        web.metadata.annotations = {"hollow.sampan.dev/runn": "5s"}
+        with pytest.raises(ValueError, match=r"did you mean hollow[.]sampan[.]dev/run"):
+            cluster.apply(web, namespace=namespace)
+        assert cluster.list("pods", namespace=namespace) == []
+
     def test_names_can_be_generated(self, cluster: Cluster, namespace: str) -> None:
         (stored,) = cluster.apply(
             {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"generateName": "map-"}}, namespace=namespace
@@ -171,3 +178,15 @@ def test_asynchronous_operations() -> None:
             assert "-- recent writes" in await cluster.async_dump(namespace)
 
     asyncio.run(use())
+
+
+def test_cron_job_of_the_full_hour_runs_just_after_it() -> None:
+    template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "any"}]}}
+    spec = {"schedule": "0 * * * *", "jobTemplate": {"spec": {"template": template}}}
+    with Cluster(level="controllers", clock="virtual") as cluster:
+        assert cluster.clock.now() == 1767225600, "2026-01-01T00:00:00Z"
+        cluster.apply({"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "hourly"}, "spec": spec})
+        cluster.advance(hours=2)
+        assert len(cluster.list("jobs")) == 1
+        cluster.advance(seconds=1)
+        assert len(cluster.list("jobs")) == 2

@@ -195,11 +195,35 @@ def test_node_down_requires_a_hollow_node(cluster: Cluster) -> None:
         ({"error": 200}, "error: must be an HTTP status from 400 to 599"),
         ({"error": 500, "count": 0}, "count: must be at least 1"),
         ({"error": 500, "probability": 2.0}, "probability: must be between 0 and 1"),
+        ({"error": 500, "verb": "creat"}, "verb: there is no 'creat': did you mean 'create'?"),
+        (
+            {"error": 500, "verb": "get, x*"},
+            "verb: there is no 'x[*]': supported: create, delete, deletecollection",
+        ),
+        ({"error": 500, "resource": "podz"}, "resource: there is no 'podz': did you mean 'pods'?"),
+        ({"error": 500, "resource": "deployment"}, "resource: there is no 'deployment': did you mean 'deployments'?"),
+        ({"error": 500, "resource": "deploymentz.apps"}, "did you mean 'deployments.apps'?"),
+        ({"watch_drop": True, "resource": "podz"}, "resource: there is no 'podz'"),
+        ({"error": 500, "subresource": "statu"}, "subresource: there is no 'statu': did you mean 'status'?"),
+        (
+            {"error": 500, "resource": "configmaps", "subresource": "status"},
+            "subresource: there is no 'status': supported: ",
+        ),
     ],
 )
 def test_invalid_arguments_are_rejected(cluster: Cluster, arguments: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match=message.replace("?", "[?]")):
         cluster.fault(**arguments)
+
+
+@pytest.mark.parametrize(
+    "rule", [{"resource": "*s"}, {"resource": "widgets.example.com"}, {"resource": "*.apps"}, {"verb": "delete*"}]
+)
+def test_rules_with_wildcards_and_groups_that_are_not_served_are_accepted(
+    cluster: Cluster, rule: dict[str, Any]
+) -> None:
+    with cluster.fault(error=500, name="none", **rule) as fault:
+        assert fault.hits == 0
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from sampan.testing.builders import config_map
-from sampan.testing.manifests import read_manifests
+from sampan.testing.manifests import check_hollow_annotations, read_manifests
 
 MAP = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "map"}}
 TEXT = """
@@ -81,3 +81,33 @@ def test_invalid_manifests_are_rejected(source: Any, error: type[Exception], mes
 def test_directory_without_manifests_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"contains no \.json, \.yaml, \.yml files"):
         read_manifests(tmp_path)
+
+
+def make_annotated(kind: str, key: str, *path: str) -> dict[str, Any]:
+    """An object of the kind with an annotation for hollow containers at the path, and containers beside it."""
+    value: dict[str, Any] = {"metadata": {"annotations": {f"hollow.sampan.dev/{key}": "5s"}}}
+    value["spec"] = {"containers": [{"name": "web"}]}
+    for name in reversed(path):
+        value = {name: value}
+    return {**value, "kind": kind, "metadata": {**value.get("metadata", {}), "name": "a"}}
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (make_annotated("Pod", "run"), ""),
+        (make_annotated("Pod", "run.web"), ""),
+        (make_annotated("Pod", "runn"), "pod/a: annotation hollow.sampan.dev/runn is unknown .* did you mean"),
+        (make_annotated("Pod", "run.db"), "pod/a: .* the pod has no container 'db'; it has web"),
+        (make_annotated("Deployment", "run", "spec", "template"), ""),
+        (make_annotated("Deployment", "run-for", "spec", "template"), "deployment/a: .*/run-for is unknown"),
+        (make_annotated("CronJob", "red", "spec", "jobTemplate", "spec", "template"), "did you mean .*/ready"),
+        (make_annotated("Deployment", "run"), "annotation .*/run belongs in the metadata of spec.template"),
+        (make_annotated("Widget", "runn"), ""),
+    ],
+)
+def test_annotations_without_effect_on_hollow_containers_are_rejected(value: dict[str, Any], message: str) -> None:
+    if not message:
+        return check_hollow_annotations(value)
+    with pytest.raises(ValueError, match=message):
+        check_hollow_annotations(value)

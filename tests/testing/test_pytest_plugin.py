@@ -291,7 +291,7 @@ def test_unsupported_tests_are_skipped_with_an_external_cluster(
         def test_more_time(cluster):
             cluster.advance(minutes=1)
     """)
-    result = pytester.runpytest_subprocess("-q", "-rs", "--kubeconfig", str(loaded_cluster.kubeconfig))
+    result = pytester.runpytest_subprocess("-q", "-rs", "--sampan-kubeconfig", str(loaded_cluster.kubeconfig))
     result.assert_outcomes(passed=2, skipped=4)
     result.stdout.fnmatch_lines_random(
         [
@@ -300,3 +300,69 @@ def test_unsupported_tests_are_skipped_with_an_external_cluster(
             "*an external cluster cannot be started with clock",
         ]
     )
+
+
+OTHER_OPTION = """
+    import pytest
+
+    def pytest_addoption(parser):
+        parser.addoption("--kubeconfig", default="theirs")
+
+    @pytest.fixture
+    def kubeconfig_option(request):
+        return request.config.getoption("--kubeconfig")
+"""
+USES_OTHER_OPTION = """
+    def test_option(kubeconfig_option, request):
+        assert kubeconfig_option == "mine"
+        assert request.config.getoption("--sampan-kubeconfig") is None
+"""
+
+
+@pytest.mark.parametrize("place", ["conftest", "plugin loaded first", "plugin loaded later"])
+def test_options_of_projects_and_other_plugins_do_not_collide(pytester: pytest.Pytester, place: str) -> None:
+    pytester.makepyfile(USES_OTHER_OPTION)
+    if place == "conftest":
+        pytester.makeconftest(OTHER_OPTION)
+        words = []
+    else:
+        pytester.makepyfile(other_plugin=OTHER_OPTION)
+        pytester.syspathinsert()
+        order = ["other_plugin", "sampan.testing.pytest_plugin"]
+        # With the entry point disabled, the two plugins are loaded in the order of these arguments.
+        words = ["-p", "no:sampan"]
+        for name in order if place == "plugin loaded first" else reversed(order):
+            words += ["-p", name]
+    pytester.runpytest_subprocess("-q", "--kubeconfig=mine", *words).assert_outcomes(passed=1)
+
+
+def test_namespaces_of_modules_and_sessions_are_shared(pytester: pytest.Pytester) -> None:
+    module = """
+    def test_first(module_namespace, session_namespace, sampan_namespace, request, cluster):
+        cluster.get(f"namespace/{module_namespace}")
+        assert len({module_namespace, session_namespace, sampan_namespace}) == 3
+        print("names", module_namespace, session_namespace)
+
+    def test_second(module_namespace, session_namespace):
+        print("names", module_namespace, session_namespace)
+    """
+    pytester.makepyfile(test_a=module, test_b=module)
+    result = pytester.runpytest_inprocess("-q", "-s", "--sampan-level=api")
+    result.assert_outcomes(passed=4)
+    names = [line.split("names ")[1].split() for line in result.outlines if "names " in line]
+    assert len({module for module, _ in names}) == 2
+    assert len({session for _, session in names}) == 1
+    assert names[0] == names[1]
+
+
+def test_reports_of_rejected_objects_show_only_the_test(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("""
+        def test_rejected(cluster):
+            cluster.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "dat": {}})
+    """)
+    result = pytester.runpytest_inprocess("-q", "--sampan-level=api", "--sampan-dump=0")
+    result.assert_outcomes(failed=1)
+    lines = [line for line in result.outlines if "site-packages" in line or ".py:" in line]
+    assert [line for line in lines if "sampan/" in line] == []
+    assert len(lines) < 6
+    assert "field not declared in schema" in result.stdout.str()

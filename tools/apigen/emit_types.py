@@ -31,13 +31,15 @@ LOUD_ZERO = {"str": "TEXT", "bool": "FALSE", "Int32": "ZERO", "Int64": "ZERO", "
 QUIET_ZERO = {"str": '""', "bool": "False", "Int32": "0", "Int64": "0", "bytes": 'b""'}
 TELLS_EMPTY = {("HPAScalingRules", "policies")}
 """Lists that say something else when they are empty than when they are left out."""
+BASES = {"JSONSchemaProps": "SchemaNode"}
+"""The base classes of definitions that have a base class of their own."""
 ALIASES = {"bool": "Bool", "str": "Str", "int": "Int64"}
 """For classes with a field named like a built-in type."""
 
 SCALAR_IMPORTS = {"FieldsV1", "Int32", "Int64", "IntOrString", "MicroTime", "Quantity", "RawJSON", "Time"}
 BASE_IMPORTS = {
     *("DICT", "FALSE", "LIST", "NO_JSON", "NULL", "NULL_JSON", "TEXT", "ZERO", "ZERO_QUANTITY"),
-    *("Bool", "Object", "Str", "Struct", "always"),
+    *("Bool", "Object", "SchemaNode", "Str", "Struct", "always"),
 }
 
 
@@ -85,7 +87,8 @@ class _Module:
 
     def _class(self, definition: Definition) -> str:
         own = definition.own_kind
-        head = f"class {definition.short}({'Object' if own else 'Struct'}, kw_only=True):\n"
+        base = BASES.get(definition.short, "Object" if own else "Struct")
+        head = f"class {definition.short}({base}, kw_only=True):\n"
         if not definition.fields:
             return head + "    pass\n"
         shadowed = {ALIASES[f.wire] for f in definition.fields if f.wire in ALIASES}

@@ -19,7 +19,9 @@ import subprocess
 import sys
 import tempfile
 
-VERSION = "v0.36.0"
+from sampan.api.kubernetes_version import MINOR
+
+VERSION = f"v0.{MINOR}.0"
 MODULES = {
     "k8s.io/api": "io.k8s.api",
     "k8s.io/apimachinery": "io.k8s.apimachinery",

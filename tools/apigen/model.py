@@ -13,9 +13,11 @@ from typing import Any
 
 import go
 
+from sampan.api.kubernetes_version import DESCRIPTIONS_FILE, MINOR_VERSION
+
 HERE = Path(__file__).parent
 META = "io.k8s.apimachinery.pkg.apis.meta.v1"
-REFERENCE = HERE.parent.parent.parent / "shared/reference/openapi-v3-schemas-v1.36.json"
+REFERENCE = HERE.parent.parent / f"reference/v{MINOR_VERSION}/openapi-v3-schemas.json"
 
 SCALARS: dict[str, dict[str, Any]] = {
     "io.k8s.apimachinery.pkg.api.resource.Quantity": {"type": "string", "format": "quantity"},
@@ -210,7 +212,7 @@ class _Builder:
 
 
 def _optional_schemas() -> dict[str, Any]:
-    path = importlib.resources.files("kubernetes_validate") / "kubernetes-json-schema/v1.36.0-local/_definitions.json"
+    path = importlib.resources.files("kubernetes_validate") / DESCRIPTIONS_FILE
     return {name: _plain(node) for name, node in json.loads(path.read_text())["$defs"].items()}
 
 

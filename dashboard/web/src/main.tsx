@@ -9,9 +9,11 @@ import { App } from "./app/App";
 import { startRouter } from "./app/router";
 import { startShortcuts } from "./app/shortcuts";
 import { startSession } from "./app/session";
+import { startUnsavedGuard } from "./app/unsaved";
 
 startRouter();
 startShortcuts();
+startUnsavedGuard();
 void startSession().catch(() => undefined);
 const root = document.getElementById("app");
 if (root) render(<App />, root);

@@ -14,7 +14,7 @@ spec:
     spec:
       ttlSecondsAfterFinished: 600
       template:
-        metadata: {annotations: {hollow.sampan.dev/run-for: 5s}}
+        metadata: {annotations: {hollow.sampan.dev/run: 5s}}
         spec:
           restartPolicy: Never
           containers: [{name: report, image: "report:1.0"}]

@@ -8,11 +8,11 @@ form.
 
 import ipaddress
 import re
-from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 
 from sampan.api.field_errors import FieldError
 from sampan.api.go_compat import gotext
+from sampan.host.bounded_cache import BoundedCache
 
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
@@ -63,19 +63,21 @@ def interface_address(value: str, field: str) -> list[FieldError]:
     return [] if value == canonical else [_canonical_form_error(value, field, canonical)]
 
 
-@lru_cache(maxsize=4096)
-def _parse_short(value: str) -> Address | None:
+def _parse(value: str) -> Address | None:
     try:
         return ipaddress.ip_address(_strip_zeros("", value))
     except ValueError:
         return None
 
 
+_addresses = BoundedCache(_parse, max_entries=4096, max_entry_bytes=512)
+
+
 def parse(value: str) -> Address | None:
     """Return the address in any notation, ignoring leading zeros, or None if the value is not an address."""
     if len(value) > _MAX_ADDRESS_LENGTH:
         value = _strip_zeros("", value)
-    return _parse_short(value) if len(value) <= _MAX_ADDRESS_LENGTH and "%" not in value else None
+    return _addresses[value] if len(value) <= _MAX_ADDRESS_LENGTH and "%" not in value else None
 
 
 def parse_network(value: str) -> Network | None:
@@ -108,10 +110,10 @@ def url_host(host: str) -> str:
 
 def _is_plain(value: str) -> bool:
     """Whether an address has no superfluous leading zeros."""
-    return len(value) <= _MAX_ADDRESS_LENGTH and _is_plain_short(value)
+    return len(value) <= _MAX_ADDRESS_LENGTH and _are_plain[value]
 
 
-_is_plain_short = lru_cache(maxsize=4096)(is_address)
+_are_plain = BoundedCache(is_address, max_entries=4096, max_entry_bytes=512)
 
 
 def unmap_address(address: Address) -> Address:

@@ -31,10 +31,21 @@ INLINE_YAML_BYTES: Final = 4 << 10
 
 INLINE_BODY_BYTES: Final = 64 << 10
 """The largest JSON or protobuf body that is decoded on the event loop. It takes about a millisecond; larger bodies are
-handled in the worker thread, so that they do not delay other requests."""
+handled in a worker thread, so that they do not delay other requests."""
 
 INLINE_OBJECT_BYTES: Final = 128 << 10
 """The largest stored object that a write changes on the event loop; larger ones are handled in the worker thread."""
+
+LARGE_BODY_BYTES: Final = 256 << 10
+"""The largest JSON or protobuf body, and the largest stored object, that takes a worker thread less than a tenth of a
+second. Larger ones, and YAML above `INLINE_BODY_BYTES`, have a thread of their own."""
+
+WORKER_JOBS_PER_USER: Final = 32
+"""How many requests of one user may use or wait for one of the worker threads for large objects. They occupy seats of
+priority and fairness meanwhile, and the queue must not take all of them."""
+
+WORKER_BYTES_PER_USER: Final = 32 << 20
+"""How many bytes these requests may have together. Every body is in memory until its turn comes."""
 
 STRICT_ERRORS: Final = 100
 """How many unknown or duplicate fields of one body are reported. kube-apiserver's JSON decoder stops at 100 as well."""
@@ -42,6 +53,31 @@ STRICT_ERRORS: Final = 100
 STRICT_ERROR_LENGTH: Final = 4096
 """The longest field path in a strict decoding error, in characters. Keys can be as long as a body, and each of 100
 errors repeats them; a Warning header truncates anything longer than 4096 characters to 256 anyway."""
+
+QUERY_PARAMETERS: Final = 1_000
+"""The maximum number of parameters of a request, which are parsed on the event loop. Only the arguments of exec are as
+many."""
+
+ACCEPT_CHARACTERS: Final = 8 << 10
+"""How much of an Accept header is read. Each of its clauses is parsed and sorted on the event loop; headers of clients
+have a few hundred characters."""
+
+SELECTOR_CHARACTERS: Final = 16 << 10
+"""The longest label or field selector in text form. A request line has room for 128 kB, and a review for 3 MB, which
+would take a second to parse and megabytes for each watch."""
+
+SELECTOR_REQUIREMENTS: Final = 1_000
+"""How many requirements a selector may have. Selectors that people write have a few."""
+
+WATCHES_PER_USER: Final = 5_000
+"""How many watches a user may have open. Each takes memory for its connection and its queue."""
+
+WATCH_SELECTOR_CHARACTERS_PER_USER: Final = 256 << 10
+"""How long the long selectors of a user's open watches may be together. A character takes about 30 bytes of memory."""
+
+INLINE_SELECTOR_CHARACTERS: Final = 1 << 10
+"""The longest selector that is parsed on the event loop, which takes a millisecond; longer ones are parsed in a worker
+thread."""
 
 # -- patches ---------------------------------------------------------------------------------------------------------
 
@@ -92,7 +128,33 @@ COMPARED_LINES: Final = 1_000
 """The maximum length, in lines of JSON, of the parts of a pod for which a minimal diff is computed. Longer ones are
 compared at their ends only; a pod that people write has a few hundred lines."""
 
+OWNERS_PER_OBJECT: Final = 1_000
+"""How many owner references an object may have to be garbage collected. Each owner that does not exist has to be looked
+up, and an object has room for 15,000 of them. An object with more is kept, whatever becomes of its owners."""
+
 # -- roles -----------------------------------------------------------------------------------------------------------
+
+TOKEN_AUDIENCES: Final = 1_000
+"""How many audiences a TokenRequest or TokenReview may name. Every authenticator compares them, and lists them in
+errors."""
+
+TOKEN_AUDIENCE_CHARACTERS: Final = 64 << 10
+"""How long the audiences of a token may be together. A longer token would not fit into a header."""
+
+RBAC_ERROR_CHARACTERS: Final = 8 << 10
+"""How long the errors about missing roles may be, which are repeated in every refused request of a user."""
+
+INLINE_RULE_WORDS: Final = 4_000
+"""How many words the rules of a user and the granted ones may have together to be compared on the event loop, in up to
+10 milliseconds. The default roles have some 1,500 words."""
+
+RESOLVED_RULE_WORDS: Final = 20_000
+"""How many words the rules in a SelfSubjectRulesReview may have; the review is incomplete beyond that. A hundred
+bindings can repeat a role as large as an object; a user of a large cluster has a few thousand words."""
+
+REVIEWED_GROUPS: Final = 10_000
+"""How many groups an access review may name. Each is looked up several times; identity providers send a few thousand at
+most."""
 
 RBAC_COMPARISONS: Final = 200_000
 """The maximum number of rule comparisons in one check for privilege escalation. Rules that people write take a few
@@ -204,6 +266,19 @@ PATTERNS_CACHED: Final = 32
 SIGNING_REQUEST_BYTES: Final = 256 << 10
 """The largest PEM signing request. One with an RSA key of 16384 bits and a thousand names has about 100 kB."""
 
+# -- pods of hollow nodes --------------------------------------------------------------------------------------------
+
+HOLLOW_CONTAINERS: Final = 250
+"""How many containers a pod of a hollow node may have. Starting them one after the other, as init containers are, takes
+time in proportion to the square of their number; the status of a pod with 2,000 is too large to be stored."""
+
+HOLLOW_VALUE_CHARACTERS: Final = 4096
+"""The longest annotation that describes a hollow container, except for its log. It applies to each container of the
+pod, and the status of each may repeat it. A kubelet cuts termination messages at the same length."""
+
+HOLLOW_ANNOTATION_ERRORS: Final = 20
+"""How many invalid annotations of a pod for its hollow containers get an event."""
+
 # -- images and containers -------------------------------------------------------------------------------------------
 
 IMAGE_DOCUMENT_BYTES: Final = 4 << 20
@@ -297,6 +372,10 @@ HISTORY_REPLAYED: Final = 1_000
 SERVICE_ADDRESS_PORTS: Final = 50_000
 """How many pairs of a port and an address or source range of a service a node has rules for. kube-proxy multiplies them
 without a limit: a service of 80 KB can have 640,000 pairs, and one of the largest size a hundred million."""
+
+SERVICE_TARGET_PORTS: Final = 50_000
+"""How many ports the endpoints of a service have together, counting pods with the same ports once. Pods beyond that are
+left out. A service can have 15,000 ports, and each of its pods other numbers for them."""
 
 SERVICE_ENDPOINT_PORTS: Final = 30_000
 """How many pairs of a port and an endpoint of a service a node has rules for. A service with 1,000 endpoints may use 30

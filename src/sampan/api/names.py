@@ -5,10 +5,10 @@ valid. The checks of fully qualified names and domain-prefixed paths return fiel
 """
 
 import re
-from functools import lru_cache
 from typing import Final, Protocol
 
 from sampan.api.field_errors import FieldError
+from sampan.host.bounded_cache import BoundedCache
 
 LABEL_MAX: Final = 63
 SUBDOMAIN_MAX: Final = 253
@@ -151,18 +151,13 @@ _key_prefix = NameFormat(pattern=_SUBDOMAIN, message=dns1123_subdomain.message, 
 
 def label_key(value: str) -> list[str]:
     """Validate a qualified name: a name, or a DNS subdomain, a slash and a name."""
-    return [] if len(value) <= SUBDOMAIN_MAX + LABEL_MAX + 1 and _is_label_key(value) else _label_key_errors(value)
+    return list(_key_errors[value])
 
 
 qualified_name = label_key
 
 
-@lru_cache(maxsize=8192)
-def _is_label_key(value: str) -> bool:
-    return not _label_key_errors(value)
-
-
-def _label_key_errors(value: str) -> list[str]:
+def _list_key_errors(value: str) -> list[str]:
     *prefixes, name = value.split("/")
     if len(prefixes) > 1:
         return [
@@ -175,6 +170,9 @@ def _label_key_errors(value: str) -> list[str]:
     if not name:
         messages.append("name part must be non-empty")
     return messages + [f"name part {message}" for message in _key_name(name)]
+
+
+_key_errors = BoundedCache(_list_key_errors, max_entries=8192)
 
 
 c_identifier = NameFormat(

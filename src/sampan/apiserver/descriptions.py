@@ -15,6 +15,7 @@ from pathlib import Path
 
 import msgspec
 
+from sampan.api.kubernetes_version import DESCRIPTIONS_FILE
 from sampan.api.resources.resource import GroupVersionKind
 from sampan.api.schema import schemas
 from sampan.api.scheme import type_for
@@ -22,7 +23,6 @@ from sampan.api.scheme import type_for
 log = logging.getLogger(__name__)
 
 _PACKAGE = "kubernetes_validate"
-_FILE = "kubernetes-json-schema/v1.36.0-local/_definitions.json"
 
 
 MISSING = "This server has no descriptions. To install them: pip install kubernetes-validate, or sampan[descriptions]."
@@ -93,7 +93,7 @@ def _texts() -> Mapping[str, msgspec.Raw]:
     if spec is None or not spec.submodule_search_locations:
         return {}
     try:
-        data = Path(spec.submodule_search_locations[0], _FILE).read_bytes()
+        data = Path(spec.submodule_search_locations[0], DESCRIPTIONS_FILE).read_bytes()
         return msgspec.json.decode(data, type=_DefinitionsFile).definitions
     except FileNotFoundError:
         return {}

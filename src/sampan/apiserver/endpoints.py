@@ -15,6 +15,7 @@ from sampan.apiserver.admission.framework.chain import AdmissionChain
 from sampan.apiserver.admission.framework.contract import AdmissionAttributes, Operation
 from sampan.apiserver.authz import UnionAuthorizer
 from sampan.apiserver.fieldmanager import FieldOwnership, ScaleOwnership, is_reset_in_body, manager_name
+from sampan.apiserver.object_workers import ObjectWorkers
 from sampan.apiserver.registry import metadata
 from sampan.apiserver.registry.codec import ResourceCodec
 from sampan.apiserver.registry.custom.custom_schema import CustomSchema
@@ -35,7 +36,6 @@ from sampan.apiserver.response.responses import (
     success_status,
 )
 from sampan.machinery import errors
-from sampan.machinery.worker_thread import WorkerThread
 from sampan.storage.cacher import CacheItem
 
 if TYPE_CHECKING:
@@ -61,18 +61,13 @@ class ApiEndpoints:
         self.upstream = upstream
         self.versions, self.ownership = VersionConverter(registry), FieldOwnership(registry)
         self.scales = ScaleOwnership(self.ownership)
-        self._small_worker = WorkerThread("sampan-small-object")
-        """Handles small YAML bodies and small objects with CEL expressions. It is separate so that they do not wait for
-        large objects, each of which can take a second."""
-        self._worker = WorkerThread("sampan-large-object")
-        self._conversion_worker = WorkerThread("sampan-conversion")
-        """Handles objects that a webhook converts, which may block it."""
+        self._workers = ObjectWorkers(registry)
 
     async def compile_schema(self, resource: Resource) -> None:
         """Compile the schema of a custom resource, in a worker thread, before the first write needs it."""
         schema = resource.schema
         if isinstance(schema, CustomSchema) and not schema.is_complete:
-            await self._small_worker.run(schema.complete)
+            await self._workers.for_schemas().run(schema.complete)
 
     # -- get, list and watch -----------------------------------------------------------------------------------------
 
@@ -87,12 +82,12 @@ class ApiEndpoints:
 
     async def list(self, call: Call) -> ApiResponse:
         resource = _resource(call)
-        result = await self.registry.open_store(resource).cacher.list(options.list_query(call))
+        result = await self.registry.open_store(resource).cacher.list(await self.read_query(call, options.list_query))
         return ListResponse(resource, result)
 
     async def watch(self, call: Call) -> ApiResponse:
         resource = _resource(call)
-        query = options.watch_query(call)
+        query = await self.read_query(call, options.watch_query)
         return WatchResponse(resource, self.registry.open_store(resource).cacher.watch(query), query.timeout_s or 0)
 
     # -- create ------------------------------------------------------------------------------------------------------
@@ -155,6 +150,8 @@ class ApiEndpoints:
         if patch is None:
             return await self._apply(call, opts)
         ctx = self.context(call, opts.dry_run)
+        if patch.may_grow and ctx.worker is None:
+            ctx.worker = self._workers.for_growing_patch(call)
 
         def apply_patch(present: StoredObject) -> Any:
             live = self.versions.to_requested_value(resource, present.raw)
@@ -230,7 +227,7 @@ class ApiEndpoints:
 
     async def deletecollection(self, call: Call) -> ApiResponse:
         """Delete the objects that a list with these options returns. The response is that list, as it was before."""
-        resource, query = _resource(call), options.list_query(call)
+        resource, query = _resource(call), await self.read_query(call, options.list_query)
         opts, strategy = await self.delete_options(call), self.registry.behaviour(resource).strategy
         store = self.registry.open_store(resource)
         result = await store.cacher.list(query)
@@ -257,8 +254,13 @@ class ApiEndpoints:
 
     async def compute(self, call: Call, work: Callable[..., T], *args: Any) -> T:
         """Return the result of CPU-bound work on the body, in a worker thread if that may take long."""
-        worker = self._worker_for(call)
+        worker = self._workers.for_call(call)
         return work(*args) if worker is None else await worker.run(work, *args)
+
+    async def read_query(self, call: Call, read: Callable[[Call], T]) -> T:
+        """Return the options in the query string; long selectors are parsed in a worker thread."""
+        worker = self._workers.for_query(call)
+        return read(call) if worker is None else await worker.run(read, call)
 
     def codec(self, resource: Resource) -> ResourceCodec:
         return self.registry.codec_of(resource)
@@ -281,35 +283,12 @@ class ApiEndpoints:
             version=_resource(call).version,
             warn=call.warn,
             has_enough_warnings=call.has_enough_warnings,
-            worker=self._worker_for(call),
+            worker=self._workers.for_call(call),
         )
-
-    def _worker_for(self, call: Call) -> WorkerThread | None:
-        if call.resource is not None and self._is_converted_by_webhook(call.resource):
-            return self._conversion_worker
-        if len(call.body) > limits.INLINE_BODY_BYTES:
-            return self._worker
-        is_slow = bodies.is_large(call) or self._has_many_expressions(call.resource, len(call.body))
-        return self._small_worker if is_slow else None
-
-    def _is_converted_by_webhook(self, resource: Resource) -> bool:
-        version = self.registry.behaviour(resource).stored_version if resource.is_custom else None
-        return version is not None and version.conversion.needs_request
-
-    def _has_many_expressions(self, resource: Resource | None, size: int) -> bool:
-        """Whether an object of that size may contain CEL expressions that take too long to compile."""
-        if size <= limits.INLINE_EXPRESSIONS_BYTES or resource is None:
-            return False
-        return self.registry.behaviour(resource).strategy.has_expressions
 
     def _use_worker_if_large(self, ctx: Context, resource: Resource, present: StoredObject) -> None:
         """Process a large object in a worker thread even if the request that changes it is small."""
-        if ctx.worker is self._conversion_worker:
-            return
-        if len(present.raw) > limits.INLINE_OBJECT_BYTES:
-            ctx.worker = self._worker
-        elif ctx.worker is None and self._has_many_expressions(resource, len(present.raw)):
-            ctx.worker = self._small_worker
+        ctx.worker = self._workers.for_stored(ctx.worker, ctx.user, resource, len(present.raw))
 
     def attributes(self, operation: Operation, call: Call, obj: Any, old: Any, ctx: Context) -> AdmissionAttributes:
         return AdmissionAttributes(
@@ -324,6 +303,7 @@ class ApiEndpoints:
             subresource=call.subresource,
             dry_run=ctx.dry_run,
             warn=call.warn,
+            exclude_time=call.exclude_time,
             annotate=call.audit.annotate if call.audit is not None else _discard_annotation,
             options=partial(options.admission_options, operation, call),
         )
@@ -333,8 +313,10 @@ class ApiEndpoints:
 
     async def _admit(self, operation: Operation, call: Call, ctx: Context, obj: Any, old: Any) -> Any:
         """Return the object after mutating admission."""
-        managers = obj.metadata.managedFields
+        managers, namespace = obj.metadata.managedFields, obj.metadata.namespace
         await self.admission.admit(self.attributes(operation, call, obj, old, ctx))
+        if obj.metadata.namespace != namespace:
+            bodies.match_namespace(call, obj)
         if obj.metadata.managedFields is not managers:
             self._check_managers(call, obj, managers)
         bodies.drop_repeated_owners(call, obj, is_after_admission=True)

@@ -7,7 +7,6 @@ pure and are in `sampan.machinery.apply`. The counterpart is `k8s.io/apiserver/p
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from sampan.api import conversion
@@ -17,6 +16,7 @@ from sampan.api.types.meta_v1 import ManagedFieldsEntry
 from sampan.apiserver.request.bodies import media_type
 from sampan.apiserver.request.call import Call
 from sampan.apiserver.request.negotiation import JSON, YAML
+from sampan.host.bounded_cache import BoundedCache
 from sampan.machinery.apply import MissingVersion, SchemaMismatch
 from sampan.machinery.apply.atoms import Atom, build_object_atom
 from sampan.machinery.apply.field_manager import FieldManager
@@ -41,10 +41,9 @@ _MAX_MANAGER_BYTES = 128
 def manager_name(field_manager: str, user_agent: str) -> str:
     """Return the name of the field manager of a request: its fieldManager parameter, which has been validated, or else
     the name in its User-Agent header."""
-    return field_manager or _parse_client_name(user_agent)
+    return field_manager or _client_names[user_agent]
 
 
-@lru_cache(maxsize=256)
 def _parse_client_name(user_agent: str) -> str:
     """Return the printable characters before the first slash, truncated to the maximum length of a manager name in
     bytes."""
@@ -57,6 +56,9 @@ def _parse_client_name(user_agent: str) -> str:
             break
         name += char
     return name
+
+
+_client_names = BoundedCache(_parse_client_name, max_entries=256)
 
 
 _FIELD = b"managedFields"

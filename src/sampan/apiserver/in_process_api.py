@@ -8,6 +8,7 @@ audit apply to them as to requests from the network.
 from __future__ import annotations
 
 import base64
+import hashlib
 import os
 import ssl
 import tempfile
@@ -15,8 +16,10 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
+import msgspec
 from multidict import CIMultiDict
 
+from sampan.api.codec.errors import JSON_ERRORS
 from sampan.apiserver.http.connection import HttpConnection
 from sampan.apiserver.http.delegated_request import delegate
 from sampan.apiserver.http.http_request import FlowSeat
@@ -34,7 +37,7 @@ from sampan.apiserver.response.responses import (
 from sampan.machinery import errors
 from sampan.machinery.client.responses import BytesResponse
 from sampan.machinery.client.transport import Request
-from sampan.machinery.client.user_api import EventLines, PrepareResponse, UserCredentials
+from sampan.machinery.client.user_api import EventLines, PrepareResponse, UserApi, UserCredentials
 from sampan.machinery.pki.server_tls import PeerCertificate, read_peer
 from sampan.storage.cacher import CacheError
 
@@ -43,6 +46,18 @@ if TYPE_CHECKING:
 
 
 _HANDSHAKE_ROUNDS = 10
+
+
+class _SavedCredentials(msgspec.Struct):
+    """Credentials of a user as they are saved: the value of the Authorization header, or what a verified certificate
+    says, without its key. `authorities` identifies the CAs that the server trusted then."""
+
+    authorization: str
+    certificate: tuple[str, tuple[str, ...], float] | None
+    authorities: str
+
+
+_decode_saved = msgspec.json.Decoder(_SavedCredentials).decode
 
 
 class InProcessApi:
@@ -54,6 +69,14 @@ class InProcessApi:
     ) -> None:
         self._http, self._pipeline = http, pipeline
         self._authorization, self._certificate = authorization, certificate
+
+    @property
+    def authorization(self) -> str:
+        return self._authorization
+
+    @property
+    def certificate(self) -> PeerCertificate | None:
+        return self._certificate
 
     async def send(self, request: Request) -> BytesResponse:
         seat = _InProcessSeat(self._http, request)
@@ -159,6 +182,31 @@ class InProcessApiSource:
         if not authorization:
             raise errors.unauthorized()
         return self._api(authorization, None)
+
+    def save(self, api: UserApi) -> bytes:
+        """Return the credentials of an API. A private key is not among them: the certificate is verified already, and
+        stays valid for as long as the server trusts the same CAs."""
+        assert isinstance(api, InProcessApi)
+        peer = api.certificate
+        certificate = (peer.common_name, peer.organizations, peer.expires) if peer is not None else None
+        return msgspec.json.encode(_SavedCredentials(api.authorization, certificate, self._authorities()))
+
+    def restore(self, saved: bytes) -> InProcessApi:
+        try:
+            credentials = _decode_saved(saved)
+        except JSON_ERRORS:
+            raise errors.unauthorized() from None
+        if credentials.certificate is None:
+            return self._api(credentials.authorization, None)
+        if credentials.authorities != self._authorities():
+            raise errors.unauthorized()
+        return self._api("", PeerCertificate(*credentials.certificate))
+
+    def _authorities(self) -> str:
+        """Return a hash of the CAs that sign client certificates."""
+        context = self._tls()
+        certificates = sorted(context.get_ca_certs(binary_form=True)) if context is not None else []
+        return hashlib.sha256(b"".join(certificates)).hexdigest()
 
     def _api(self, authorization: str, certificate: PeerCertificate | None) -> InProcessApi:
         return InProcessApi(

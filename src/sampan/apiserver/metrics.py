@@ -6,17 +6,19 @@ adds. The metrics of watch caches are computed when /metrics is requested.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from sampan.apiserver.registry.registry import Registry
 from sampan.apiserver.request.call import Call
-from sampan.machinery.telemetry.metrics import Histogram, Labels, MetricNumber, Metrics
+from sampan.machinery.telemetry.metrics import DURATION_BUCKETS, Histogram, Labels, MetricNumber, Metrics
 from sampan.storage.cacher import CacherStats
 
 _REQUEST_LABELS = ("verb", "dry_run", "group", "version", "resource", "subresource", "scope", "component")
 _LONG_RUNNING_LABELS = ("verb", "group", "version", "resource", "subresource", "scope", "component")
 _RESOURCE_LABELS = ("group", "version", "resource")
+_SLI_BUCKETS = DURATION_BUCKETS[2:]
 _SIZES = tuple(1000.0 * 10**power for power in range(7))
 _VERBS = {
     "create": "POST",
@@ -39,11 +41,22 @@ _APISERVER = "apiserver"
 class _RequestSeries:
     """The metrics of requests with the same labels; each response code has a counter."""
 
-    __slots__ = ("codes", "duration", "labels", "size")
+    __slots__ = ("codes", "delays", "duration", "labels", "size")
 
     def __init__(self, labels: tuple[str, ...], duration: Histogram, size: Histogram) -> None:
         self.labels, self.duration, self.size = labels, duration, size
         self.codes: dict[int, MetricNumber] = {}
+        self.delays: Histogram | None = None
+        """What the durations without delays have more, or less, than the durations; None if no request was delayed."""
+
+    def exclude(self, seconds: float, excluded_s: float) -> None:
+        """Exclude a delay from the duration of a request, as far as the service level is concerned."""
+        if self.delays is None:
+            self.delays = Histogram(self.duration.bounds)
+        delays, bounds = self.delays, self.duration.bounds
+        delays.counts[bisect_left(bounds, seconds)] -= 1
+        delays.observe(seconds - excluded_s)
+        delays.total -= seconds
 
 
 class RequestMetrics:
@@ -57,6 +70,17 @@ class RequestMetrics:
             "apiserver_request_duration_seconds",
             "Duration of requests, without watches and other long-running requests.",
             _REQUEST_LABELS,
+        )
+        metrics.distributions(
+            "apiserver_request_sli_duration_seconds",
+            "Duration of requests without the time in queues of flow control and in admission webhooks.",
+            self._sum_sli_durations,
+            _LONG_RUNNING_LABELS,
+        )
+        self._terminations = metrics.counter(
+            "apiserver_request_terminations_total",
+            "Requests that the server has terminated in self-defense, with a timeout or because it was overloaded.",
+            (*_LONG_RUNNING_LABELS, "code"),
         )
         self._sizes = metrics.histogram(
             "apiserver_response_sizes", "Size of responses in bytes.", _LONG_RUNNING_LABELS, _SIZES
@@ -90,7 +114,24 @@ class RequestMetrics:
             counter = series.codes[code] = self._total.labels(*series.labels, str(code))
         counter.value += 1
         series.duration.observe(seconds)
+        if call.excluded_s:
+            series.exclude(seconds, call.excluded_s)
         series.size.observe(size)
+
+    def record_termination(self, call: Call, code: int) -> None:
+        """Record that the server has ended a request with a timeout, or rejected it because of its load."""
+        verb, _, *rest = self._find(call).labels
+        self._terminations.labels(verb, *rest, str(code)).inc()
+
+    def _sum_sli_durations(self) -> Iterator[tuple[Labels, Histogram]]:
+        """Yield the durations without delays, over dry runs and other requests."""
+        sums: dict[Labels, Histogram] = {}
+        for (verb, _, *rest), series in self._kept.items():
+            durations = sums.setdefault((verb, *rest), Histogram(_SLI_BUCKETS))
+            durations.add(series.duration)
+            if series.delays is not None:
+                durations.add(series.delays)
+        yield from sums.items()
 
     @contextmanager
     def watching(self, call: Call) -> Iterator[WatchCount]:

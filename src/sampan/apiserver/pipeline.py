@@ -10,10 +10,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Protocol
+from typing import Any, Protocol
 
 from sampan.api.resources.resource import Resource
 from sampan.api.scheme import Scheme
+from sampan.api.semantics.owners import controller_of
+from sampan.api.semantics.pods import describe_status
+from sampan.api.types.core_v1 import Pod
+from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.apiserver.authn.impersonation import Impersonation
 from sampan.apiserver.authz import AuthzDecision, UnionAuthorizer, attributes_of
 from sampan.apiserver.authz.authorizer import authorization_error
@@ -26,6 +30,7 @@ from sampan.apiserver.response.responses import ApiResponse, path_not_found
 from sampan.machinery import errors
 from sampan.machinery.telemetry.flight_recorder import FlightRecorder, StepParts, collect_parts
 
+_NO_METADATA = ObjectMeta()
 NonResourceHandler = Callable[[Call], Awaitable[ApiResponse]]
 """Serves a non-resource path: health, discovery, OpenAPI, metrics, version."""
 
@@ -168,17 +173,23 @@ class Pipeline:
                 took_s=time.perf_counter() - began,
             )
             raise
-        metadata = getattr(getattr(response, "obj", None), "metadata", None)
+        obj: Any = getattr(response, "obj", None)
+        is_dry_run = bool(call.query.get("dryRun"))
+        metadata = getattr(obj, "metadata", None) or _NO_METADATA
+        controller = controller_of(obj) if metadata.ownerReferences else None
         recorder.note(
             "apiserver",
             call.verb,
-            _subject(call, metadata.name if metadata is not None else ""),
+            _subject(call, metadata.name),
             actor=call.user.name,
-            uid=metadata.uid if metadata is not None else "",
-            revision=metadata.resourceVersion if metadata is not None else "",
-            outcome=f"{getattr(response, 'code', 200)}{' dry run' if call.query.get('dryRun') else ''}",
+            uid=metadata.uid,
+            revision=metadata.resourceVersion,
+            outcome=f"{getattr(response, 'code', 200)}{' dry run' if is_dry_run else ''}",
             took_s=time.perf_counter() - began,
             parts=str(parts or ""),
+            state=describe_status(obj.status) if _is_status_report(call, obj) and not is_dry_run else "",
+            owner=controller.uid if controller is not None else "",
+            generation=metadata.generation,
         )
         return response
 
@@ -237,6 +248,10 @@ def _is_heartbeat(call: Call) -> bool:
 def _is_pod_creation(call: Call) -> bool:
     resource = call.resource
     return resource is not None and resource.qualified == "pods" and call.verb == "create" and not call.subresource
+
+
+def _is_status_report(call: Call, obj: Any) -> bool:
+    return call.subresource == "status" and isinstance(obj, Pod)
 
 
 def _subject(call: Call, name: str = "") -> str:

@@ -8,7 +8,7 @@ import ipaddress
 import logging
 import os
 import socket
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
@@ -46,9 +46,10 @@ from sampan.apiserver.identity_lease import IdentityLease
 from sampan.apiserver.in_process_api import InProcessApiSource
 from sampan.apiserver.loopback import LoopbackTransport
 from sampan.apiserver.metrics import RequestMetrics, export_storage
-from sampan.apiserver.nonresource import HealthCheck, NonResourceHandler, nonresource_handlers
+from sampan.apiserver.nonresource import NonResourceHandler, nonresource_handlers
 from sampan.apiserver.nonresource.health import StorageReadiness
 from sampan.apiserver.nonresource.server_info import OpenIdHandler
+from sampan.apiserver.nonresource.start_checks import StartChecks, StartStep
 from sampan.apiserver.pipeline import Pipeline
 from sampan.apiserver.proxy.kubelets import KubeletAccess, Kubelets
 from sampan.apiserver.proxy.upstream import UpstreamClient
@@ -59,7 +60,10 @@ from sampan.apiserver.webhooks.client import WebhookClients
 from sampan.machinery.client import Client
 from sampan.machinery.clock import Clock, RealClock
 from sampan.machinery.pki.token_signer import TokenSigner
+from sampan.machinery.telemetry.build_info import export_build_info
+from sampan.machinery.telemetry.feature_gates import export_feature_gates
 from sampan.machinery.telemetry.flight_recorder import FlightRecorder
+from sampan.machinery.telemetry.health import HealthCheck
 from sampan.machinery.telemetry.loop_watchdog import LoopWatchdog
 from sampan.machinery.telemetry.metrics import LAG_INTERVAL_S, LoopLag, Metrics, export_process
 from sampan.storage.backend import Backend
@@ -94,11 +98,13 @@ class ApiServer:
         self.config, self.backend, self.clock = config, backend, clock
         self.scheme: Scheme = builtin_scheme(config.runtime_config)
         self.secure_port = self.insecure_port = 0
-        self._is_bootstrapped = False
         self._has_kubelets = asyncio.Event()
         self.recorder = FlightRecorder(clock=clock)
         self.debug: dict[str, NonResourceHandler] = {}
         """Debug handlers of components in this process, by path below /debug."""
+        self.component_failures: Callable[[], Mapping[str, str]] = dict
+        """Returns why each of the other components in this process is failed, or an empty string if it is not. They are
+        reported beside the health checks, and the server is ready without them."""
         self._tasks: _BackgroundTasks | None = None
         self._aggregation: AggregationController | None = None
         self._running = AsyncExitStack()
@@ -108,22 +114,30 @@ class ApiServer:
             clock=clock,
             start_task=self._start,
             event_ttl_s=config.event_ttl_s,
-            service_ranges=ServiceRanges.parse(config.service_cluster_ip_range, config.service_node_port_range),
+            service_ranges=ServiceRanges.parse(
+                config.service_cluster_ip_range, config.service_node_port_range, seed=config.service_allocation_seed
+            ),
             token_signer=_token_signer(config),
             encryption=config.encryption,
         )
         self._account_keys = account_keys(config)
         self._oidc = oidc_tokens(config, clock)
+        self.metrics = metrics or Metrics()
         self._authenticator = authenticators(
-            config, self.registry, self._account_keys, oidc=self._oidc, note=self._note_use
+            config,
+            self.registry,
+            self._account_keys,
+            oidc=self._oidc,
+            note=self._note_use,
+            metrics=self.metrics,
         )
         self.security = self.registry.security = self._make_security()
-        self.metrics = metrics or Metrics()
         self._audit_backends = _audit_backends(config.audit, clock, self.metrics) if config.audit is not None else None
         self.kubelets = Kubelets(registry=self.registry, access=config.kubelets or KubeletAccess())
-        self.upstream = UpstreamClient(kubelets=self.kubelets)
+        self.upstream = UpstreamClient(kubelets=self.kubelets, has_dashboard=config.has_dashboard)
         self.webhooks = self.registry.webhooks = WebhookClients(registry=self.registry, kubelets=self.kubelets)
         self._storage_readiness = StorageReadiness(registry=self.registry)
+        self._start_checks = StartChecks(has_fairness=config.has_fairness)
         self.pipeline = self._make_pipeline()
         self.fairness = Fairness(
             seats=config.max_in_flight + config.max_mutating_in_flight,
@@ -139,6 +153,8 @@ class ApiServer:
             fairness=self.fairness if config.has_fairness else None,
         )
         export_process(self.metrics)
+        export_build_info(self.metrics)
+        export_feature_gates(self.metrics, config.feature_gates)
         export_storage(self.metrics, self.registry)
         export_fairness(self.metrics, self.fairness)
 
@@ -159,6 +175,8 @@ class ApiServer:
                 self._start(file.run())
             running.push_async_callback(self._http.close)
             await self._listen()
+            finish = self._start_checks.finish
+            finish(StartStep.LISTENING)
             endpoints = self._endpoint_reconciler()
             system_objects = SystemObjects(
                 pipeline=self.pipeline,
@@ -172,6 +190,7 @@ class ApiServer:
                 await system_objects.ensure()
                 await trust.ensure()
                 await flow_control.ensure_defaults()
+            finish(StartStep.SYSTEM_OBJECTS, StartStep.TRUST, StartStep.FLOW_CONTROL)
             self._start(system_objects.run(RealClock()))
             self._start(trust.run())
             for certificates in make_reloading_certificates(
@@ -183,20 +202,26 @@ class ApiServer:
                 self._start(certificates.run())
             self._start(flow_control.run())
             await rbac_updater.wait_filled()
+            finish(StartStep.INFORMERS)
             if not self.config.has_system_objects:
                 await reconcile(self.pipeline, self.security.rules)
+            finish(StartStep.ROLES)
             self._start(AllocationRepair(registry=self.registry, clock=RealClock()).run())
             self._start(self._run_metrics())
-            self._start_aggregation()
+            aggregation = self._start_aggregation()
+            finish(StartStep.ALLOCATION_REPAIR, StartStep.AGGREGATION)
             definitions = DefinitionController(
                 pipeline=self.pipeline, metrics=CustomResourceMetrics(metrics=self.metrics)
             )
             self._start(definitions.run())
             await definitions.wait_synced()
-            self._is_bootstrapped = True
+            finish(StartStep.DEFINITIONS)
             await self._storage_readiness.run()
             if not self.config.has_system_objects:
                 self._start(self._identity_lease().run())
+            finish(StartStep.IDENTITY)
+            await aggregation.wait_registered()
+            finish(StartStep.REGISTRATION)
             if endpoints is not None and self.backend.is_shared:
                 running.push_async_callback(endpoints.withdraw)
             self._running = running.pop_all()
@@ -238,13 +263,16 @@ class ApiServer:
         summaries = KubeletSummaries(upstream=self.upstream, clock=self.clock)
         await MetricsApi(pipeline=self.pipeline, summaries=summaries).run(self._has_kubelets)
 
-    def _start_aggregation(self) -> None:
+    def _start_aggregation(self) -> AggregationController:
         client = self.config.proxy_client
-        aggregation = AggregationController(pipeline=self.pipeline, upstream=self.upstream, client=client)
+        aggregation = AggregationController(
+            pipeline=self.pipeline, upstream=self.upstream, client=client, metrics=self.metrics
+        )
         self.pipeline.aggregation = self._aggregation = aggregation
         if client is not None:
             self._start(make_reloading_proxy_client(client, aggregation.renew_client).run())
         self._start(aggregation.run())
+        return aggregation
 
     def user_api_source(self) -> InProcessApiSource:
         """Return the API for servers in this process that act with the rights of their users."""
@@ -293,11 +321,11 @@ class ApiServer:
                 self.registry,
                 address=self._host_port,
                 openid=self._openid(),
-                checks=[HealthCheck("poststarthook/bootstrap", self._check_bootstrap, is_transient=True)],
-                ready_checks=[
-                    self._storage_readiness.check(),
-                    HealthCheck("shutdown", self._check_stopping, is_transient=True),
-                ],
+                checks=self._start_checks.hooks(self._storage_readiness.check()),
+                live_checks=[HealthCheck("loopback-serving-certificate", _need_no_certificate)],
+                first_ready_checks=[self._start_checks.informer_sync()],
+                last_ready_checks=[HealthCheck("shutdown", self._check_stopping, is_transient=True)],
+                component_failures=lambda: self.component_failures(),
                 metrics=self.metrics,
                 recorder=self.recorder,
                 debug=self.debug,
@@ -344,10 +372,6 @@ class ApiServer:
             tolerations=config.tolerations,
         )
         return AdmissionChain(plugins)
-
-    async def _check_bootstrap(self) -> None:
-        if not self._is_bootstrapped:
-            raise RuntimeError("not finished")
 
     async def _check_stopping(self) -> None:
         if self._http.is_stopping:
@@ -411,6 +435,10 @@ class _BackgroundTasks:
         for task in list(self._tasks):
             task.cancel()
         await self._group.__aexit__(None, None, None)
+
+
+async def _need_no_certificate() -> None:
+    """Succeed always: clients in the process of the server use no connection, so there is no certificate to expire."""
 
 
 async def _close_later(chain: UnionAuthorizer) -> None:

@@ -6,14 +6,30 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
 from typing import Any
 
 import click
 
+_SIMILARITY = 0.6
 _SYNONYMS = (("ls", "list"), ("rm", "remove", "delete"), ("add", "create"))
 
 
-class AliasGroup(click.Group):
+class SuggestingGroup(click.Group):
+    """A command group that answers an unknown subcommand with those of similar names."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            similar = get_close_matches(args[0], self.list_commands(ctx), cutoff=_SIMILARITY)
+            hint = f" Did you mean {' or '.join(map(repr, similar))}?" if similar else ""
+            raise click.UsageError(error.message + hint, ctx) from None
+
+
+class AliasGroup(SuggestingGroup):
     """A command group whose subcommands also answer to their usual aliases, for example `ls` and `list`, or `rm`,
     `remove` and `delete`."""
 

@@ -73,7 +73,7 @@ def command(
         return
     where = select_cluster(data_dir, cluster)
     if where.read_note_if_running() is None:
-        raise CliError(f"cluster {where.path.name} is not running; `sampan up` starts it")
+        raise CliError(f"cluster {where.name} is not running; `sampan up` starts it")
     accesses = _accesses([where.kubeconfig], ())
     if port is not None:
         _serve(accesses, port, opens_browser=not no_browser)
@@ -115,6 +115,7 @@ def _path_name(context: str) -> str:
 def _url_with_code(access: Access) -> str:
     from sampan.cli.kubectl.client.session import ServerError, Session
     from sampan.dashboard.loopback_server import login_url
+    from sampan.dashboard.static_files import NOT_BUILT
 
     session = Session(access, "default")
     try:
@@ -125,6 +126,8 @@ def _url_with_code(access: Access) -> str:
         raise
     finally:
         session.close()
+    if not value.get("hasPage", True):
+        raise CliError(NOT_BUILT)
     return login_url(access.server.rstrip("/"), str(value["code"]))
 
 
@@ -140,6 +143,10 @@ def _redirecting_file(url: str) -> Iterator[Path]:
 
 
 def _serve(accesses: dict[str, Access], port: int, *, opens_browser: bool) -> None:
+    from sampan.dashboard.static_files import NOT_BUILT, StaticFiles
+
+    if not StaticFiles().has_page():
+        raise CliError(NOT_BUILT)
     try:
         asyncio.run(_run(accesses, port, opens_browser=opens_browser))
     except AccessError as error:

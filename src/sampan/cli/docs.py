@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
@@ -15,18 +15,48 @@ _INSTALLED = "share/doc/sampan/README.md"
 _SUFFIX = ".md"
 
 
+_MAX_LINES_OF_PAGE = 3
+_COMMENT_START, _COMMENT_END = "<!--", "-->"
+_HINTS = (
+    "`sampan docs PAGE` shows a page, for example `sampan docs tutorial`.",
+    "`sampan docs WORD...` searches all pages for lines with these words.",
+)
+
+
 @click.command("docs")
-@click.argument("page", required=False)
-def command(page: str | None) -> None:
-    """Show a page of the documentation; without PAGE list the pages and where they are."""
+@click.argument("words", nargs=-1, metavar="[PAGE | WORD...]")
+def command(words: tuple[str, ...]) -> None:
+    """Show a page of the documentation, or search all pages for lines with all of the words; without an argument list
+    the pages and where they are."""
     directory = docs_directory()
-    if page is None:
+    pages = _pages(directory)
+    if not words:
         click.echo("\n".join(_index(directory)))
-        return
-    path = _pages(directory).get(page.removesuffix(_SUFFIX))
-    if path is None:
-        raise CliError(f"there is no page {page!r}; `sampan docs` lists the pages")
-    click.echo_via_pager(path.read_text(encoding="utf-8"))
+    elif len(words) == 1 and (path := pages.get(words[0].removesuffix(_SUFFIX))) is not None:
+        click.echo_via_pager(_read(path))
+    elif matches := list(_search(pages, words)):
+        click.echo_via_pager("\n".join(matches))
+    else:
+        raise CliError(f"no page is called or mentions {' '.join(words)!r}; `sampan docs` lists the pages")
+
+
+def _read(path: Path) -> str:
+    """Return a page without its comments, which are for the tests that run it."""
+    first, *parts = path.read_text(encoding="utf-8").split(_COMMENT_START)
+    return first + "".join(part.partition(_COMMENT_END)[2].removeprefix("\n") for part in parts)
+
+
+def _search(pages: Mapping[str, Path], words: Sequence[str]) -> Iterator[str]:
+    """Yield the pages with lines that have all words, those with the most lines first, and their first lines."""
+    lines = {name: _lines_with(_read(path), words) for name, path in pages.items()}
+    for name in sorted((name for name in lines if lines[name]), key=lambda name: (-len(lines[name]), name)):
+        yield f"{name}  {_title(pages[name])} ({len(lines[name])})"
+        yield from (f"    {line}" for line in lines[name][:_MAX_LINES_OF_PAGE])
+
+
+def _lines_with(text: str, words: Sequence[str]) -> list[str]:
+    needles = [word.lower() for word in words]
+    return [line.strip() for line in text.splitlines() if all(word in line.lower() for word in needles)]
 
 
 def docs_directory() -> Path:
@@ -58,7 +88,7 @@ def _index(directory: Path) -> list[str]:
     rows = [f"{name:<{width}}  {title}" for name, title in pages.items()]
     examples = next((path for path in (directory / "examples", directory.parent / "examples") if path.is_dir()), None)
     ends = ["", f"pages     {directory}", *([f"examples  {examples}"] if examples is not None else [])]
-    return [*rows, *ends, "", "`sampan docs PAGE` shows a page, for example `sampan docs tutorial`."]
+    return [*rows, *ends, "", *_HINTS]
 
 
 def _title(path: Path) -> str:

@@ -17,10 +17,10 @@ import click
 import msgspec
 
 from sampan.cli.local_cluster import rootless
-from sampan.cli.local_cluster.cluster_dir import ClusterDir, cluster_dir, cluster_options, list_clusters
-from sampan.cli.status.cluster_report import ClusterReport, cluster_report, size_text
+from sampan.cli.local_cluster.cluster_dir import ClusterDir, cluster_options, find_cluster, list_clusters
+from sampan.cli.status.cluster_report import STOPPED, ClusterReport, cluster_report, size_text
 from sampan.cluster.machine.machine_checks import CheckLevel, CheckResult, check_machine, errors_in
-from sampan.cluster.machine.machine_state import read_state
+from sampan.cluster.machine.machine_state import find_busy_ports, read_state
 
 _WIDTH = 80
 _NAME, _LEVEL = 17, 9
@@ -45,13 +45,13 @@ def command(context: click.Context, output: str, data_dir: str | None, name: str
     and --data-dir all clusters are checked. The exit code is 1 if there is an error: this machine cannot run nodes with
     containers, or a cluster does not work.
     """
-    where = cluster_dir(data_dir, name)
+    where = find_cluster(data_dir, name)
     is_selected = any(
         context.get_parameter_source(parameter) is not click.core.ParameterSource.DEFAULT
         for parameter in ("data_dir", "name")
     )
     clusters = _check_clusters([where] if is_selected else list(list_clusters()))
-    check = partial(_check, where.path, output, clusters)
+    check = partial(_check, where.path, output, clusters, find_busy_ports())
     if rootless.is_possible():  # the machine as a cluster of this user would see it
         raise SystemExit(rootless.run_inside(partial(check, rootless.shortcomings()), has_outgoing=True))
     check()
@@ -59,13 +59,18 @@ def command(context: click.Context, output: str, data_dir: str | None, name: str
 
 def _check_clusters(clusters: Sequence[ClusterDir]) -> dict[str, list[CheckResult]]:
     existing = [where for where in clusters if where.is_cluster or where.is_unreadable]
-    return {where.path.name: check_cluster(cluster_report(where, is_detailed=True)) for where in existing}
+    return {where.name: check_cluster(cluster_report(where, is_detailed=True)) for where in existing}
 
 
 def _check(
-    directory: Path, output: str, clusters: Mapping[str, Sequence[CheckResult]], shortcomings: Sequence[str] = ()
+    directory: Path,
+    output: str,
+    clusters: Mapping[str, Sequence[CheckResult]],
+    busy_ports: Sequence[int],
+    shortcomings: Sequence[str] = (),
 ) -> None:
-    state = replace(asyncio.run(read_state(directory)), rootless_shortcomings=shortcomings)
+    """`busy_ports` are those of the machine: in the namespaces of a user they are always free."""
+    state = replace(asyncio.run(read_state(directory)), rootless_shortcomings=shortcomings, busy_ports=busy_ports)
     machine = check_machine(state)
     has_errors = any(errors_in([*machine, *(result for results in clusters.values() for result in results)]))
     if output == "json":
@@ -147,7 +152,7 @@ def _check_process(report: ClusterReport) -> CheckResult:
             cost="nothing is known about it",
             remedy="sudo sampan doctor",
         )
-    if report.was_killed:
+    if report.state == "killed":
         return CheckResult(
             name=name,
             level=CheckLevel.WARNING,
@@ -187,9 +192,10 @@ def _check_health(report: ClusterReport) -> CheckResult | None:
 def _check_nodes(report: ClusterReport) -> CheckResult | None:
     if not report.nodes:
         return None
-    not_ready = sorted(node for node, state in report.nodes.items() if not state.startswith("Ready"))
+    not_ready = sorted(node for node, state in report.nodes.items() if state.startswith("NotReady"))
     if not not_ready:
-        return _ok("nodes", f"{len(report.nodes)} ready")
+        stopped = sum(state.startswith(STOPPED) for state in report.nodes.values())
+        return _ok("nodes", f"{len(report.nodes) - stopped} ready" + (f", {stopped} stopped" if stopped else ""))
     return CheckResult(
         name="nodes",
         level=CheckLevel.WARNING,

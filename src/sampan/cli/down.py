@@ -14,13 +14,21 @@ from pathlib import Path
 import click
 
 from sampan.cli.failures import CliError
-from sampan.cli.local_cluster.cluster_dir import ClusterDir, cluster_dir, cluster_options
+from sampan.cli.local_cluster.cluster_dir import (
+    ClusterDir,
+    cluster_options,
+    find_cluster,
+    list_clusters_of_name,
+)
+from sampan.cli.local_cluster.cluster_registry import unregister_cluster
+from sampan.cli.local_cluster.owner_process import watched_exit
 from sampan.cluster import kubeconfig
 from sampan.runtimes.names import OCI
 
 _STOP_TIMEOUT_S = 120
 """How long to wait for the process of the cluster to exit before it is killed, in seconds. Stopping many pods takes a
 while."""
+_EXIT_TIMEOUT_S = 10
 
 
 @click.command("down")
@@ -29,13 +37,19 @@ while."""
 def command(data_dir: str | None, name: str, delete: bool) -> None:
     """Stop a cluster.
 
-    The data of the cluster are kept, so that `sampan up` starts it again, unless --delete is given.
+    The data of the cluster are kept, so that `sampan up` starts it again, unless --delete is given. The exit code is 0
+    if the cluster was stopped already, and 1 if there is no such cluster.
     """
-    where = cluster_dir(data_dir, name)
-    if delete and where.is_joined:
-        raise CliError(f"--delete: {where.path} is that of a node that joined a cluster; `sampan leave` removes it")
+    where = find_cluster(data_dir, name)
     if delete and os.path.exists(where.path):
         where.check()
+    _check_exists(where, data_dir, name)
+    name = where.name
+    if delete and data_dir is None and len(list_clusters_of_name(name)) > 1:
+        raise CliError(f"--delete: several clusters have the name {name}; choose one with --data-dir")
+    if delete and where.is_joined:
+        raise CliError(f"--delete: {where.path} is that of a node that joined a cluster; `sampan leave` removes it")
+    if delete:
         _check_owner(where)
     note = where.read_note() if where.is_cluster else None
     stopped = stop(where)
@@ -50,11 +64,20 @@ def command(data_dir: str | None, name: str, delete: bool) -> None:
     _finish(where, name, delete=delete, stopped=stopped)
 
 
+def _check_exists(where: ClusterDir, data_dir: str | None, name: str) -> None:
+    if where.is_cluster or os.path.lexists(where.path / "lock"):
+        return
+    if os.path.exists(where.path) and where.is_unreadable:
+        raise CliError(f"--data-dir: cannot read {where.path}: Permission denied{_other_users_hint()}")
+    place = f"--name: there is no cluster {name!r}" if data_dir is None else f"--data-dir: {where.path} has no cluster"
+    raise CliError(f"{place}; `sampan status` lists the clusters{_other_users_hint()}")
+
+
 def _check_owner(where: ClusterDir) -> None:
     """Raise CliError if root has run nodes of the cluster, whose data only root can remove."""
     owners = {os.lstat(path).st_uid for path in (where.pki, where.path / "nodes") if os.path.lexists(path)}
     if os.geteuid() != 0 and 0 in owners:
-        raise CliError(f"--delete: root has run {where.path.name}; `sudo sampan down --delete` removes its data")
+        raise CliError(f"--delete: root has run {where.name}; `sudo sampan down --delete` removes its data")
 
 
 def _has_containers(where: ClusterDir) -> bool:
@@ -99,7 +122,7 @@ def _remove_mesh(where: ClusterDir) -> None:
     from sampan.cluster.join.record import read_record
 
     if (record := read_record(where.join_record)) is not None:
-        node = JoinedNode(where=where, name=where.path.name, record=record, on_ready=lambda note: None)
+        node = JoinedNode(where=where, name=where.name, record=record, on_ready=lambda note: None)
         asyncio.run(node.remove_network())
 
 
@@ -109,7 +132,9 @@ def remove_data(where: ClusterDir) -> list[str]:
     if not lock.acquire():
         raise CliError(f"--data-dir: {where.path} is in use by a process that has just started")
     try:
-        return where.remove()
+        remaining = where.remove()
+        unregister_cluster(where.path)
+        return remaining
     finally:
         lock.release()
 
@@ -125,14 +150,17 @@ def stop(where: ClusterDir) -> bool:
     note = where.read_note()
     if note is None:
         raise CliError(f"{where.path} is in use by a process that is still starting; try again")
-    _signal(where, note.pid, signal.SIGTERM)
-    deadline = time.monotonic() + _STOP_TIMEOUT_S
-    while time.monotonic() < deadline:
-        if lock.acquire():
-            lock.release()
-            return True
-        time.sleep(0.02)
-    _signal(where, note.pid, signal.SIGKILL)
+    with watched_exit(note.pid) as wait_for_exit:
+        _signal(where, note.pid, signal.SIGTERM)
+        deadline = time.monotonic() + _STOP_TIMEOUT_S
+        while time.monotonic() < deadline:
+            if lock.acquire():
+                lock.release()
+                wait_for_exit(_EXIT_TIMEOUT_S)  # until then its ports are in use
+                return True
+            time.sleep(0.02)
+        _signal(where, note.pid, signal.SIGKILL)
+        wait_for_exit(_EXIT_TIMEOUT_S)
     return True
 
 
@@ -142,7 +170,7 @@ def _signal(where: ClusterDir, pid: int, number: int) -> None:
             os.kill(pid, number)
     except PermissionError:
         raise CliError(
-            f"{where.path.name} is run by process {pid} of another user; `sudo sampan down` stops a cluster of root"
+            f"{where.name} is run by process {pid} of another user; `sudo sampan down` stops a cluster of root"
         ) from None
 
 
@@ -170,7 +198,6 @@ def stop_abandoned_nodes(where: ClusterDir) -> list[str]:
 def _remove_network(root: Path) -> None:
     """Remove the network namespaces, links and rules of the cluster's nodes from this machine, and those of clusters
     that no longer exist."""
-    from sampan.cluster.machine.host_locks import held_bridges
     from sampan.network.leftovers import remove_leftovers
     from sampan.network.nodes import NodeNetworkError, remove_bridge
 
@@ -178,7 +205,7 @@ def _remove_network(root: Path) -> None:
         remove_bridge(root)
     except NodeNetworkError as error:
         raise CliError(f"what the nodes have left in the network of this machine cannot be removed: {error}") from None
-    remove_leftovers(held_bridges())
+    remove_leftovers()
 
 
 def _nodes(root: Path) -> Iterator[Path]:

@@ -19,6 +19,8 @@ from sampan.cli.failures import CliError
 from sampan.cli.flags import parsers
 from sampan.cli.local_cluster import detached_process
 from sampan.cli.local_cluster.cluster_dir import ClusterDir, RunningCluster, cluster_dir, cluster_options
+from sampan.cli.local_cluster.cluster_registry import register_cluster
+from sampan.cli.local_cluster.owner_process import acquire_lock, is_exiting
 from sampan.cli.local_cluster.server_process import run_loop, set_up_logs
 from sampan.cli.node import labels_of
 from sampan.cluster.join.record import JoinRecord, read_record, write_record
@@ -90,7 +92,7 @@ def command(**options: Any) -> None:
     where.check()
     if where.is_cluster and not where.is_joined:
         raise CliError(f"--data-dir: {where.path} is that of a cluster of this machine; --name names another directory")
-    if (note := where.read_note_if_running()) is not None:
+    if (note := where.read_note_if_running()) is not None and not is_exiting(note.pid):
         click.echo(
             f"{note.nodes} is already running (pid {note.pid}); `sampan down` stops it, `sampan leave` undoes it"
         )
@@ -109,14 +111,13 @@ def command(**options: Any) -> None:
 def _run(where: ClusterDir, name: str, record: JoinRecord, began: float) -> None:
     from sampan.cli.joined_node import JoinedNode
 
-    lock = where.lock()
-    if not lock.acquire(makes_file=True):
-        raise CliError(f"--data-dir: {where.path} is in use by another process")
+    lock = acquire_lock(where, makes_file=True)
     try:
         where.remove_note()
 
         def on_ready(note: RunningCluster) -> None:
             where.write_note(note)
+            register_cluster(name, where.path)
             _report(note, time.monotonic() - began)
 
         run_loop(JoinedNode(where=where, name=name, record=record, on_ready=on_ready).run())

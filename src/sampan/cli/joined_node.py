@@ -15,6 +15,7 @@ from ipaddress import ip_network
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sampan import __version__
 from sampan.api.addresses import join_host_port
 from sampan.cli.components.component_port import tls_of
 from sampan.cli.components.kubelet_access import KubeletIdentity, keep_client_certificate, keep_serving_certificate
@@ -28,7 +29,7 @@ from sampan.cluster.join.record import JoinRecord
 from sampan.cluster.machine.host_locks import HostLocks
 from sampan.cluster.nodes.abandoned_node import root_cgroup_of
 from sampan.kubelet.agent.certificate_manager import CertificateStore
-from sampan.kubelet.agent.config import AgentConfig
+from sampan.kubelet.agent.config import IMAGE_GC_OFF, LOCAL_HARD_EVICTION, AgentConfig
 from sampan.kubelet.agent.machine import find_machine_addresses
 from sampan.kubelet.server.ports import PortsConfig
 from sampan.machinery.activity import Activity
@@ -249,6 +250,7 @@ class JoinedNode:
                 components=list(COMPONENTS),
                 started=self._began,
                 nodes=f"{record.node} ({kubelet.runtime.name})",
+                version=__version__,
             )
         )
 
@@ -280,6 +282,8 @@ class JoinedNode:
             port=record.port,
             cgroup_root=root_cgroup_of(self._files.nodes, record.node),
             has_cgroups_per_qos=os.geteuid() == 0,
+            eviction_hard=LOCAL_HARD_EVICTION,
+            image_gc_high=IMAGE_GC_OFF,
             images=self._where.images if record.runtime == OCI else None,
             cluster_dns=cluster_dns(record.service_cidrs),
             cluster_domain=record.dns_domain,

@@ -12,7 +12,7 @@ from sampan.cli.down import remove_data, stop, stop_abandoned_nodes
 from sampan.cli.failures import CliError
 from sampan.cli.flags import parsers
 from sampan.cli.joined_node import JoinedNode, JoinedNodeFiles
-from sampan.cli.local_cluster.cluster_dir import ClusterDir, cluster_dir, cluster_options
+from sampan.cli.local_cluster.cluster_dir import ClusterDir, cluster_options, find_cluster
 from sampan.cluster.join.departure import delete_node, drain
 from sampan.cluster.join.discovery import JoinError
 from sampan.cluster.join.record import JoinRecord, read_record
@@ -37,7 +37,7 @@ def command(is_drained: bool, timeout: str, data_dir: str | None, name: str) -> 
 
     All pods of the node are stopped, its Node object is deleted, and links, routes, rules and files are removed.
     """
-    where = cluster_dir(data_dir, name)
+    where = find_cluster(data_dir, name)
     record = read_record(where.join_record)
     if record is None:
         raise CliError(f"{where.path}: this machine has not joined a cluster")

@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from sampan import __version__
-from sampan.cli.command_classes import HelpFormatter
+from sampan.cli.command_classes import HelpFormatter, SuggestingGroup
 from sampan.cli.failures import call_with_cli_errors
 
 COMMANDS = {
@@ -33,6 +33,7 @@ COMMANDS = {
     "dashboard": ("sampan.cli.dashboard", "Open the dashboard of a cluster in the browser."),
     "top": ("sampan.cli.top", "Show nodes and pods by their use of CPU and memory."),
     "doctor": ("sampan.cli.doctor", "Check this machine and its clusters."),
+    "gates": ("sampan.cli.gates", "List the feature gates of Kubernetes."),
     "envtest": ("sampan.cli.envtest", "Run envtest suites of Go projects on Sampan."),
     "service": ("sampan.cli.service", "Run a cluster as a systemd service."),
     "upgrade": ("sampan.cli.upgrade", "Show what an upgrade changes."),
@@ -57,7 +58,7 @@ _GROUPS = (
     ("Clusters", ("up", "down", "status", "kubeconfig", "logs", "snapshot", "store", "upgrade")),
     ("Work with a cluster", ("kubectl", "dashboard", "why", "trace", "top", "image", "node")),
     ("Several machines", ("token", "join", "leave")),
-    ("This machine", ("doctor", "service", "envtest", "completion", "docs", "help")),
+    ("This machine", ("doctor", "service", "envtest", "gates", "completion", "docs", "help")),
     ("Single components, with the flags of the real ones", _COMPONENTS),
 )
 
@@ -70,7 +71,7 @@ a collection of 100,000 objects takes 15 ms."""
 click.Context.formatter_class = HelpFormatter
 
 
-class LazyGroup(click.Group):
+class LazyGroup(SuggestingGroup):
     """A group that imports a subcommand when it is invoked, and reports exceptions in one line."""
 
     def invoke(self, ctx: click.Context) -> Any:

@@ -23,6 +23,7 @@ from sampan.cli.kubectl.client.session import Session
 from sampan.cli.kubectl.get import TABLE
 from sampan.cli.kubectl.printers.table import cell_text, table_lines
 from sampan.cli.local_cluster.cluster_dir import running_cluster_options, select_cluster
+from sampan.cli.status.cluster_report import STOPPED
 from sampan.kubelet import hollow_nodes
 from sampan.machinery.client import kubeconfig
 
@@ -142,16 +143,24 @@ def start(names: tuple[str, ...], data_dir: str | None, cluster: str | None) -> 
 def list_nodes(data_dir: str | None, cluster: str | None, output: str | None) -> None:
     """List the nodes of the cluster, as `kubectl get nodes`."""
     session = _open(data_dir, cluster)
-    table = session.get(_NODES, {"includeObject": "None"}, accept=TABLE)
+    table = session.get(_NODES, {"includeObject": "Metadata"}, accept=TABLE)
     definitions = table["columnDefinitions"]
     shown = [at for at, column in enumerate(definitions) if output == "wide" or not column["priority"]]
     columns = [definitions[at]["name"].upper() for at in shown]
-    rows = [[cell_text(row["cells"][at]) for at in shown] for row in table.get("rows") or []]
+    rows = [[cell_text(cells[at]) for at in shown] for cells in map(_cells, table.get("rows") or [])]
     if not rows:
         click.echo("there are no nodes; `sampan node add` adds one")
         return
     for line in table_lines([columns, *rows]):
         click.echo(line.rstrip())
+
+
+def _cells(row: dict[str, Any]) -> list[Any]:
+    """Return the cells of a node. One that was stopped is Ready in the API until its lease has expired."""
+    cells = list(row["cells"])
+    if _is_powered_off(row["object"]):
+        cells[1] = ",".join([STOPPED, *str(cells[1]).split(",")[1:]])
+    return cells
 
 
 # -- internals -------------------------------------------------------------------------------------------------------
@@ -160,7 +169,7 @@ def list_nodes(data_dir: str | None, cluster: str | None, output: str | None) ->
 def _open(data_dir: str | None, cluster: str | None) -> Session:
     where = select_cluster(data_dir, cluster)
     if where.read_note_if_running() is None:
-        raise CliError(f"{where.path.name} is not running; `sampan up` starts it")
+        raise CliError(f"{where.name} is not running; `sampan up` starts it")
     try:
         session = Session(kubeconfig.load(where.kubeconfig), "default")
     except kubeconfig.KubeconfigError as error:
@@ -186,6 +195,10 @@ def _check(session: Session, name: str) -> None:
 def _runtime_of(node: dict[str, Any]) -> str:
     runtime: str = node["metadata"].get("annotations", {}).get(hollow_nodes.RUNTIME, "")
     return runtime
+
+
+def _is_powered_off(node: dict[str, Any]) -> bool:
+    return bool(node["metadata"].get("annotations", {}).get(hollow_nodes.POWER) == hollow_nodes.OFF)
 
 
 def _runtime(session: Session, requested: str | None) -> str:

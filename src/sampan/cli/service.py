@@ -16,6 +16,7 @@ from pathlib import Path
 import click
 from click.core import ParameterSource
 
+from sampan.cli.command_classes import AliasGroup
 from sampan.cli.failures import CliError
 from sampan.cli.local_cluster.cluster_dir import ClusterDir, RunningCluster, cluster_dir, cluster_options
 from sampan.machinery.pki.private_files import write_private
@@ -74,7 +75,7 @@ def _user_option(function: click.decorators.FC) -> click.decorators.FC:
     )(function)
 
 
-@click.group("service")
+@click.group("service", cls=AliasGroup)
 def command() -> None:
     """Run a cluster as a systemd service."""
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from sampan.cli.command_classes import AliasGroup
 from sampan.cli.failures import CliError
 from sampan.cli.flags import parsers
 from sampan.cluster.cluster_config import StoreConfig
@@ -15,7 +16,7 @@ from sampan.machinery.clock import RealClock
 _EVENT_TTL_S = 3600.0
 
 
-@click.group("store")
+@click.group("store", cls=AliasGroup)
 def command() -> None:
     """Copy the objects of a stopped cluster to another store."""
 

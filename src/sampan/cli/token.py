@@ -259,7 +259,7 @@ def _cluster(options: Mapping[str, Any]) -> ClusterAccess:
         where = select_cluster(options["data_dir"], options["cluster"])
         note = where.read_note_if_running()
         if note is None or where.is_joined:
-            raise CliError(f"{where.path.name} is not a cluster that runs on this machine; `sampan up` starts one")
+            raise CliError(f"{where.name} is not a cluster that runs on this machine; `sampan up` starts one")
         access = load(where.kubeconfig)
     except KubeconfigError as error:
         raise CliError(f"--kubeconfig: {error}") from None

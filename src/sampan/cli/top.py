@@ -70,7 +70,8 @@ class PodUsage:
 def command(kind: str, selector: str, sort_by: str, once: bool, interval: float, output: str, **options: Any) -> None:
     """Show nodes and pods by their use of CPU and memory.
 
-    On a terminal the tables are refreshed until Ctrl-C; otherwise, and with --once, they are printed once.
+    On a terminal the tables are refreshed until Ctrl-C, and long names are cut; otherwise, and with --once, the tables
+    are printed once.
     """
     is_scoped = bool(options.get("namespace"))
     session = open_session(options)
@@ -80,7 +81,7 @@ def command(kind: str, selector: str, sort_by: str, once: bool, interval: float,
         click.echo(as_json(_value(kind, source)))
         return
     if once or not sys.stdout.isatty():
-        for line in screen(kind, source, sort_by):
+        for line in screen(kind, source, sort_by, is_cut=sys.stdout.isatty()):
             click.echo(line)
         return
     _refresh(kind, source, sort_by, interval)
@@ -91,7 +92,7 @@ def _refresh(kind: str, source: UsageSource, sort_by: str, interval_s: float) ->
         while True:
             size = shutil.get_terminal_size()
             try:
-                lines = screen(kind, source, sort_by)
+                lines = screen(kind, source, sort_by, is_cut=True)
             except ServerError as error:
                 lines = [error.format_message()]
             except CliError as error:  # the API server may restart
@@ -187,17 +188,17 @@ def _pod_usage(pod: Mapping[str, Any], metrics: Mapping[str, Any] | None) -> Pod
 # -- output ----------------------------------------------------------------------------------------------------------
 
 
-def screen(kind: str, source: UsageSource, sort_by: str) -> list[str]:
-    """Return the lines of the tables, in at most 80 columns."""
+def screen(kind: str, source: UsageSource, sort_by: str, *, is_cut: bool) -> list[str]:
+    """Return the lines of the tables, in at most 80 columns if `is_cut`."""
     lines: list[str] = []
     if kind in ("all", "nodes"):
         nodes = sorted(source.nodes(), key=lambda node: (*_order(node, sort_by), node.name))
-        lines += node_lines(nodes)
+        lines += node_lines(nodes, is_cut=is_cut)
     if kind == "all":
         lines.append("")
     if kind in ("all", "pods"):
         pods = sorted(source.pods(), key=lambda pod: (*_order(pod, sort_by), pod.namespace, pod.name))
-        lines += pod_lines(pods)
+        lines += pod_lines(pods, is_cut=is_cut)
     return lines
 
 
@@ -207,13 +208,13 @@ def _order(usage: NodeUsage | PodUsage, sort_by: str) -> tuple[int, ...]:
     return (-(usage.cpu_millicores if sort_by == "cpu" else usage.memory_bytes),)
 
 
-def node_lines(nodes: Sequence[NodeUsage]) -> list[str]:
+def node_lines(nodes: Sequence[NodeUsage], *, is_cut: bool) -> list[str]:
     if not nodes:
         return ["There are no nodes."]
     rows = [["NODE", "STATUS", "PODS", "CPU", "", "MEMORY", ""]]
     rows += [
         [
-            _truncate(node.name, 15),
+            _truncate(node.name, 15, is_cut),
             node.state.replace("SchedulingDisabled", "cordoned"),
             str(node.pods),
             f"{node.cpu_millicores}m",
@@ -226,15 +227,15 @@ def node_lines(nodes: Sequence[NodeUsage]) -> list[str]:
     return [line.rstrip() for line in _table(rows)]
 
 
-def pod_lines(pods: Sequence[PodUsage]) -> list[str]:
+def pod_lines(pods: Sequence[PodUsage], *, is_cut: bool) -> list[str]:
     if not pods:
         return ["There are no pods."]
     rows = [["NAMESPACE", "POD", "NODE", "STATUS", "RESTARTS", "CPU", "MEMORY"]]
     rows += [
         [
-            _truncate(pod.namespace, 12),
-            _truncate(pod.name, 22),
-            _truncate(pod.node, 10),
+            _truncate(pod.namespace, 12, is_cut),
+            _truncate(pod.name, 22, is_cut),
+            _truncate(pod.node, 10, is_cut),
             pod.state,
             str(pod.restarts),
             f"{pod.cpu_millicores}m",
@@ -256,8 +257,8 @@ def _bar(percent: int) -> str:
     return f"{'█' * full}{'░' * (_BAR - full)} {percent}%"
 
 
-def _truncate(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[: most - 1]}…"
+def _truncate(text: str, max_length: int, is_cut: bool) -> str:
+    return text if not is_cut or len(text) <= max_length else f"{text[: max_length - 1]}…"
 
 
 def _value(kind: str, source: UsageSource) -> dict[str, Any]:

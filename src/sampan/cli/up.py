@@ -32,21 +32,30 @@ from sampan.cli.flags.store import store_config
 from sampan.cli.flags.table import add_flags, switch
 from sampan.cli.local_cluster import detached_process, rootless
 from sampan.cli.local_cluster.cluster_dir import ClusterDir, RunningCluster, cluster_dir, cluster_options
+from sampan.cli.local_cluster.cluster_registry import register_cluster
 from sampan.cli.local_cluster.data_version import check_version, write_version
 from sampan.cli.local_cluster.listen_addresses import (
     certificate_names,
     kubelet_address,
     server_addresses,
 )
+from sampan.cli.local_cluster.owner_process import acquire_lock
 from sampan.cli.local_cluster.ready_report import describe_cluster, print_ready, ready_text
 from sampan.cli.local_cluster.remembered_flags import SECURE_PORT, RememberedFlags
 from sampan.cli.local_cluster.rootless import OuterProcess
-from sampan.cli.local_cluster.server_process import exit_process, serve, set_up_logs
+from sampan.cli.local_cluster.server_process import PortInUseError, exit_process, serve, set_up_logs
 from sampan.cli.local_cluster.start_progress import PrintedProgress, process_start
 from sampan.cli.local_cluster.sudo_user import hand_over, sudo_user
 from sampan.cluster import kubeconfig
 from sampan.cluster.assembly import Assembly
-from sampan.cluster.cluster_config import APISERVER, COMPONENTS, KUBELET, ClusterConfig, StoreConfig
+from sampan.cluster.cluster_config import (
+    APISERVER,
+    COMPONENTS,
+    KUBELET,
+    ClusterConfig,
+    DashboardConfig,
+    StoreConfig,
+)
 from sampan.cluster.leadership import LeadershipConfig
 from sampan.cluster.machine.loopback_range import loopback_addresses
 from sampan.cluster.nodes.node_summary import node_summary
@@ -57,6 +66,8 @@ log = logging.getLogger(__name__)
 
 _SERVICE_NAMES = tuple("kubernetes" + end for end in ("", ".default", ".default.svc"))
 
+
+_MAX_PORT_RETRIES = 5
 
 _GROUPS = (
     ("Flags that most clusters need", ("name", "nodes", "runtime", "is_detached", SECURE_PORT, "merge_kubeconfig")),
@@ -203,18 +214,15 @@ def _report(where: ClusterDir, options: dict[str, Any], note: RunningCluster, to
 
 def _run(where: ClusterDir, options: dict[str, Any], began: float, undo: Callable[[], None]) -> None:
     """Run the cluster in this process. `undo` is called if it fails to start."""
-    lock = where.lock()
-    if not lock.acquire(makes_file=True):
-        raise CliError(_in_use_message(where))
+    lock = acquire_lock(where, makes_file=True)
     is_up = False
     merged = _find_user_kubeconfig() if options["merge_kubeconfig"] else None
     try:
         where.remove_note()  # the process ID in an old note may be that of another process now
         outer = rootless.outer_process()
         remembered = RememberedFlags(where.flags, outer.network if outer is not None else NetworkNamespace())
-        options = remembered.complete(options, forgets=options["forget_flags"])
         set_up_logs(options["verbosity"])
-        config = _config(where, options, outer)
+        completed, config = _complete(where, remembered, options, outer)
 
         kept: list[Assembly] = []
 
@@ -223,24 +231,34 @@ def _run(where: ClusterDir, options: dict[str, Any], began: float, undo: Callabl
             kept.append(cluster)  # keep the objects of the cluster from being freed before the lock is released
             nodes = await node_summary(cluster.client("up"), cluster.config.nodes)
             note = describe_cluster(where, options["name"], cluster, nodes, outer)
+            if note.pods_warning:
+                log.warning("%s", note.pods_warning)
             note.merged_kubeconfig, note.recalled_flags = str(merged or ""), remembered.recalled
-            write = partial(_write_kubeconfigs, where, options, note.url or note.insecure_url, merged)
+            write = partial(_write_kubeconfigs, where, completed, note.url or note.insecure_url, merged)
             write()
-            names = server_names(options, config.server.service_cluster_ip_range)
+            names = server_names(completed, config.server.service_cluster_ip_range)
             config.renewals.add(PkiRenewal(pki=Pki(where.pki), names=names, on_renewed=write))
+            register_cluster(options["name"], where.path)
+            remembered.save()
             try:
-                where.write_note(note)
                 write_version(where)
+                where.write_note(note)  # the last file: a process in the foreground waits for it
             except OSError as error:  # with a full disk the cluster can run, and objects can be deleted
                 log.warning("cannot record the running process in %s: %s", where.path, error.strerror)
-            remembered.save()
             where.hand_over()
             is_up = True
             print_ready(note, time.monotonic() - began)
 
         progress = PrintedProgress()
         progress.add("set-up", time.monotonic() - began)  # the time for imports, flags and certificates
-        serve(config, on_ready, progress)
+        for is_last in (*[False] * _MAX_PORT_RETRIES, True):
+            try:
+                serve(config, on_ready, progress)
+                break
+            except PortInUseError:  # another program has taken the port since it was chosen
+                if is_last or not remembered.has_chosen_port:
+                    raise
+                completed, config = _complete(where, remembered, options, outer)
     finally:
         where.remove_note()
         if is_up and merged is not None:
@@ -251,11 +269,17 @@ def _run(where: ClusterDir, options: dict[str, Any], began: float, undo: Callabl
     exit_process()
 
 
+def _complete(
+    where: ClusterDir, remembered: RememberedFlags, options: dict[str, Any], outer: OuterProcess | None
+) -> tuple[dict[str, Any], ClusterConfig]:
+    """Return the options with remembered values and a free port, and the configuration of the cluster."""
+    completed = remembered.complete(options, forgets=options["forget_flags"])
+    return completed, _config(where, completed, outer)
+
+
 def _start_detached(where: ClusterDir, undo: Callable[[], None], *, shows_steps: bool) -> RunningCluster | None:
     """Start the cluster in the background. Return None in the new process, which has to run the cluster."""
-    lock = where.lock()
-    if not lock.acquire():
-        raise CliError(_in_use_message(where))
+    lock = acquire_lock(where)
     lock.release()
     where.remove_note()
     try:
@@ -315,6 +339,7 @@ def _config(where: ClusterDir, options: dict[str, Any], outer: OuterProcess | No
         leader_election=_election(options, store),
         dns=dns_config(options),
         ingress=ingress_config(options, components, nodes),
+        dashboard=DashboardConfig(cluster_name=options["name"], sessions=where.dashboard_sessions),
     )
 
 
@@ -359,12 +384,6 @@ def _write_kubeconfigs(where: ClusterDir, options: dict[str, Any], url: str, mer
     if merged is not None:
         kubeconfig.merge(merged, config)
         hand_over([merged.parent, merged])
-
-
-def _in_use_message(where: ClusterDir) -> str:
-    note = where.read_note()
-    who = f"by process {note.pid} at {note.url or note.insecure_url}" if note else "by another process"
-    return f"--data-dir: {where.path} is in use {who}; `sampan down` stops it, --name starts another cluster"
 
 
 def _format_cluster_flag(options: dict[str, Any]) -> str:

@@ -38,7 +38,7 @@ def command(data_dir: str | None, cluster: str | None, output: str) -> None:
         raise CliError(f"--name: there is no cluster in {where.path}; `sampan status` lists the clusters")
     recorded = read_version(where)
     report = {
-        "cluster": where.path.name,
+        "cluster": where.name,
         "dataDir": str(where.path),
         "writtenBy": recorded.version,
         "thisVersion": __version__,

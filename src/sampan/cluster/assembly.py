@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import functools
 import logging
-from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from importlib import import_module
 from os import geteuid
 from socket import gethostname
@@ -26,7 +26,7 @@ from sampan.cluster.cluster_config import (
 )
 from sampan.cluster.errors import ClusterError
 from sampan.cluster.leadership import Leadership
-from sampan.cluster.machine.host_locks import HostLocks, held_bridges
+from sampan.cluster.machine.host_locks import HostLocks
 from sampan.cluster.nodes.local_kubelets import LocalKubelets
 from sampan.cluster.nodes.node_summary import settle_hollow_taints
 from sampan.cluster.scheduler_settings import policy_of_map
@@ -35,7 +35,15 @@ from sampan.cluster.store_dump import StoreDump
 from sampan.machinery import errors
 from sampan.machinery.activity import Activity
 from sampan.machinery.client import ADDED, Client, Selection
+from sampan.machinery.client.request_metrics import ClientRequestMetrics
 from sampan.machinery.clock import Clock, Idle, RealClock, VirtualClock
+from sampan.machinery.control_loop.supervision import (
+    NoSupervision,
+    Supervision,
+    Supervisor,
+    Work,
+    describe_failure,
+)
 
 if TYPE_CHECKING:
     from sampan.apiserver.request.call import Call
@@ -46,6 +54,7 @@ if TYPE_CHECKING:
     from sampan.controllers.manager import ControllerManager
     from sampan.kubelet.fleet import Fleet
     from sampan.machinery.informer import InformerFactory
+    from sampan.network.mesh.agent import MeshAgent
     from sampan.network.nodes import NodeAttachments
     from sampan.scheduler.config import SchedulerConfig
     from sampan.scheduler.scheduler import Scheduler
@@ -53,15 +62,24 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _ACCOUNT_TIMEOUT_S = 10
-_SCHEDULER_USER = "system:kube-scheduler"
+_SCHEDULER = "kube-scheduler"
+_SCHEDULER_USER = f"system:{_SCHEDULER}"
+_NODES, _HOLLOW_NODES = "nodes", "hollow-nodes"
 
 _POLICY_RETRY_S = 2.0
 _SHARED_STORE_SETTLE_S = 5.0
 """How long another API server on the same etcd may take to observe the deletion of a namespace."""
 
 
+class ComponentFailed(Exception):
+    """A component of this process has failed and will be restarted."""
+
+
 class Assembly:
     """`async with Assembly(config=…, clock=…) as cluster:` runs the components for the duration of the block.
+
+    The API server and the store end the block if they fail. Other components are restarted, and the API server reports
+    them meanwhile, unless the configuration says otherwise.
 
     If the service account controller runs, the default service account exists when the block is entered, so that pods
     can be created at once.
@@ -76,6 +94,9 @@ class Assembly:
         self.backend = config.store.open(clock)
         self.server = ApiServer(config=self.config.server, backend=self.backend, clock=clock)
         self.transport = self.server.loopback()
+        self._requests = ClientRequestMetrics()
+        """The metrics of the requests of all components whose metrics are among those of the API server."""
+        self._requests.export(self.server.metrics)
         self.fleet: Fleet | None = None
         """The hollow nodes; None until their code is loaded."""
         self.real_nodes: RealNodes | None = None
@@ -84,10 +105,13 @@ class Assembly:
         """The scheduler; None until its code is loaded, and while it is not the leader."""
         self.controllers: ControllerManager | None = None
         """The controllers; None while they are not the leader."""
+        self._supervisor = Supervisor(clock=clock)
+        self._supervision: Supervision = self._supervisor if config.restarts_components else NoSupervision()
         self.leadership = Leadership(config=config.leader_election, clock=clock, metrics=self.server.metrics)
         self.server.kubelets.local = LocalKubelets(clock=clock, fleet=lambda: self.fleet, real=lambda: self.real_nodes)
         self._cloud: dict[str, Any] = {}
         """The provider of load balancers as a field of ControllerConfig; empty if there is none."""
+        self.server.component_failures = self._supervisor.failures
         self._running = AsyncExitStack()
 
     async def __aenter__(self) -> Assembly:
@@ -100,9 +124,9 @@ class Assembly:
             if self.config.server.has_dashboard and self.server.secure_port:
                 from sampan.cluster.dashboard import serve_dashboard
 
-                serve_dashboard(self.server)
+                serve_dashboard(self.server, self.config.dashboard)
             await running.enter_async_context(
-                _in_background("certificate renewal", self.config.renewals.run(RealClock()))
+                self._in_background("certificate-renewal", lambda: self.config.renewals.run(RealClock()))
             )
             self.server.debug[STORE_DUMP_PATH] = StoreDump(self.backend).handle
             await self._make_roles()
@@ -145,7 +169,7 @@ class Assembly:
 
     def client(self, component: str) -> Client:
         """Return a client that calls the API server of this process directly."""
-        return Client(transport=self.transport, clock=self.clock, component=component)
+        return Client(transport=self.transport, clock=self.clock, component=component, metrics=self._requests)
 
     def has_controller(self, name: str) -> bool:
         from sampan.controllers.manager import select_controllers
@@ -162,10 +186,10 @@ class Assembly:
         activity = Activity()
         self._hold_clock_while_busy(running, activity.idle)
         transport = self.transport.as_user(UserInfo(PROXY_USER, groups=(AUTHENTICATED,)))
-        client = Client(transport=transport, clock=self.clock, component="load-balancer")
+        client = Client(transport=transport, clock=self.clock, component="load-balancer", metrics=self._requests)
         balancers = ClusterLoadBalancers(client=client, nodes=self.config.nodes, clock=self.clock, activity=activity)
         self._cloud = {"cloud": balancers.provider}
-        await running.enter_async_context(_in_background("load balancer", balancers.run()))
+        await running.enter_async_context(self._in_background("load-balancer", balancers.run))
 
     async def _run_controllers(self, running: AsyncExitStack) -> None:
         from sampan.cluster import controller_queues
@@ -176,15 +200,33 @@ class Assembly:
         export_controllers(self.server.metrics, lambda: self.controllers.runners if self.controllers else ())
         self.server.debug[controller_queues.PATH] = controller_queues.handler(lambda: self.controllers)
         self._hold_clock_while_busy(running, self._controllers_idle)
-        work = self.leadership.run(COMPONENT, self._controller_client(""), self._run_controller_term)
-        await running.enter_async_context(_in_background("controllers", work))
-        self.server.registry.components["controller-manager"] = _is_running
+        client = self._controller_client("")
+
+        async def lead() -> None:
+            await self.leadership.run(COMPONENT, client, self._run_controller_term)
+
+        await running.enter_async_context(self._in_background(COMPONENT, lead))
+        self.server.registry.components["controller-manager"] = self._probe_of(COMPONENT)
         if self.has_controller("serviceaccount-controller"):
             await wait_for_default_account(self.client("up"), "default")
         if self.config.has_default_storage_class:
             from sampan.cluster.default_storage_class import ensure_default_storage_class
 
             await ensure_default_storage_class(self.client("up"))
+
+    def _in_background(self, component: str, work: Work) -> AbstractAsyncContextManager[None]:
+        """Run a component under supervision for the duration of the block."""
+        return _in_background(component, self._supervision.run(component, work))
+
+    def _probe_of(self, component: str) -> Callable[[], Awaitable[None]]:
+        """Return the health check of a component of this process. It fails while the component is failed; otherwise a
+        response proves that the process, and with it the component, runs."""
+
+        async def probe() -> None:
+            if reason := self._supervisor.failures().get(component):
+                raise ComponentFailed(reason)
+
+        return probe
 
     async def _run_controller_term(self) -> None:
         """Run the controllers for one term of leadership."""
@@ -199,7 +241,7 @@ class Assembly:
 
     def _make_controllers(self) -> ControllerManager:
         from sampan.controllers.descriptor import ControllerConfig
-        from sampan.controllers.manager import ControllerManager
+        from sampan.controllers.manager import COMPONENT, ControllerManager
 
         return ControllerManager(
             client_for=self._controller_client,
@@ -213,6 +255,7 @@ class Assembly:
                 **{**self._cloud, **self.config.controller_settings},
             ),
             recorder=self.server.recorder,
+            supervision=self._supervision.narrow_to(COMPONENT),
         )
 
     def _signing_files(self) -> dict[str, Any]:
@@ -231,28 +274,36 @@ class Assembly:
 
         user = service_account_user(NAMESPACE, account_of(name)) if name else UserInfo(MANAGER, groups=(AUTHENTICATED,))
         transport = self.transport.as_user(user)
-        return Client(transport=transport, clock=self.clock, component=COMPONENT)
+        return Client(transport=transport, clock=self.clock, component=COMPONENT, metrics=self._requests)
 
     async def _run_nodes(self, running: AsyncExitStack) -> None:
-        """Start the nodes, and wait until the initial ones are running. Without initial nodes do not wait for their
-        code to load; in a copied store they exist, and their kubelets start in the background."""
+        """Start the nodes, and wait until the initial ones are Ready. Without initial nodes do not wait for their
+        code to load; in a copied store they exist and are Ready, and their kubelets start in the background."""
         self.server.serve_metrics()
         activity, is_created = Activity(), asyncio.Event()
         self._hold_clock_while_busy(running, activity.idle)
-        await running.enter_async_context(_in_background("hollow nodes", self._run_fleet(activity, is_created)))
+        await running.enter_async_context(
+            self._in_background(_HOLLOW_NODES, lambda: self._run_fleet(activity, is_created))
+        )
         if self.config.nodes.real_count:
             await self._run_real_nodes(running)
         if self.config.nodes.hollow_count and self.config.store.memory is None:
             await is_created.wait()
-            from sampan.cluster.nodes.hollow_nodes import start_nodes
+            from sampan.cluster.nodes.hollow_nodes import wait_for_nodes
 
             assert self.fleet is not None
-            await start_nodes(self.fleet, self.config.nodes)
+            await wait_for_nodes(self.fleet)
 
     async def _run_fleet(self, activity: Activity, is_created: asyncio.Event) -> None:
         with activity:
             module = await asyncio.to_thread(import_module, "sampan.cluster.nodes.hollow_nodes")
-        self.fleet = module.fleet_of(self.config.nodes, transport=self.transport, clock=self.clock, activity=activity)
+        self.fleet = module.fleet_of(
+            self.config.nodes,
+            transport=self.transport,
+            clock=self.clock,
+            activity=activity,
+            supervision=self._supervision.narrow_to(_HOLLOW_NODES),
+        )
         is_created.set()
         await self.fleet.run()
 
@@ -261,39 +312,45 @@ class Assembly:
         from sampan.cluster.nodes.hollow_nodes import FLEET, node_user
 
         module = await asyncio.to_thread(import_module, "sampan.cluster.nodes.real_nodes")
-        activity = Activity()
+        activity, is_created = Activity(), asyncio.Event()
         self._hold_clock_while_busy(running, activity.idle)
 
         def client_of(user: UserInfo) -> Client:
             return Client(transport=self.transport.as_user(user), clock=self.clock, component=KUBELET)
 
-        self.real_nodes = module.RealNodes(
-            config=self.config.nodes,
-            client=client_of(FLEET),
-            client_for=lambda name: client_of(node_user(name)),
-            clock=self.clock,
-            activity=activity,
-            recorder=self.server.recorder,
-            locks=self._locks,
-            attachments=self._make_attachments(),
-            networks=self._make_node_networks(activity),
-            make_ports=self._make_ports(),
-        )
-        await running.enter_async_context(_in_background("nodes", self.real_nodes.run()))
+        async def run() -> None:
+            self.real_nodes = module.RealNodes(
+                config=self.config.nodes,
+                client=client_of(FLEET),
+                client_for=lambda name: client_of(node_user(name)),
+                clock=self.clock,
+                activity=activity,
+                recorder=self.server.recorder,
+                locks=self._locks,
+                attachments=self._make_attachments(),
+                networks=self._make_node_networks(activity),
+                make_ports=self._make_ports(),
+                supervision=self._supervision.narrow_to(_NODES),
+            )
+            is_created.set()
+            await self.real_nodes.run()
+
+        await running.enter_async_context(self._in_background(_NODES, run))
         await self._run_mesh(running, client_of(FLEET))
+        await is_created.wait()
+        assert self.real_nodes is not None
         await self.real_nodes.ready()
-        await running.enter_async_context(_in_background("removal of leftovers", _remove_leftovers()))
+        await running.enter_async_context(self._in_background("removal-of-leftovers", _remove_leftovers))
 
     def _make_attachments(self) -> NodeAttachments:
         from sampan.kubelet.agent.machine import find_machine_addresses
         from sampan.network.load_balancer.addresses import pool_cidr
-        from sampan.network.nodes import HostAttachments, NodeBridge, NodeBridgeConfig, bridge_of_nodes
+        from sampan.network.nodes import HostAttachments, NodeBridge, NodeBridgeConfig
 
         nodes = self.config.nodes
         assert nodes.root is not None
         if not nodes.node_cidrs:
             return HostAttachments(root=nodes.root, addresses=find_machine_addresses())
-        self._locks.acquire_bridge(bridge_of_nodes(nodes.root))
         config = NodeBridgeConfig(
             root=nodes.root,
             node_cidrs=nodes.node_cidrs,
@@ -310,17 +367,18 @@ class Assembly:
             return
         from sampan.cluster.machine.machine_mesh import machine_mesh, remove_machine_mesh
 
-        backend = self.config.nodes.pod_network
-        mesh = machine_mesh(
-            root=root,
-            ca=ca,
-            backend=backend,
-            cluster_cidrs=self.config.nodes.cluster_cidrs,
-            client=client,
-            clock=self.clock,
-        )
+        def make() -> MeshAgent:
+            return machine_mesh(
+                root=root,
+                ca=ca,
+                backend=self.config.nodes.pod_network,
+                cluster_cidrs=self.config.nodes.cluster_cidrs,
+                client=client,
+                clock=self.clock,
+            )
+
         running.push_async_callback(asyncio.to_thread, remove_machine_mesh, root)
-        await running.enter_async_context(_in_background("mesh of nodes", mesh.run()))
+        await running.enter_async_context(self._in_background("mesh-of-nodes", lambda: make().run()))
 
     def _make_node_networks(self, activity: Activity) -> NodeNetworks:
         from sampan.cluster.nodes.node_network import NodeNetworks
@@ -353,6 +411,7 @@ class Assembly:
             dns=self.config.dns if DNS in self.config.components else None,
             ingress=self.config.ingress,
             recorder=self.server.recorder,
+            supervision=self._supervisor,
         )
 
     def _make_ports(self) -> MakePorts | None:
@@ -372,14 +431,14 @@ class Assembly:
         it."""
         activity = Activity()
         self._hold_clock_while_busy(running, activity.idle)
-        await running.enter_async_context(_in_background("scheduler", self._schedule(activity)))
-        self.server.registry.components["scheduler"] = _is_running
+        await running.enter_async_context(_in_background(_SCHEDULER, self._schedule(activity)))
+        self.server.registry.components["scheduler"] = self._probe_of(_SCHEDULER)
 
     async def _schedule(self, activity: Activity) -> None:
         with activity:
             module, measuring, serving = await asyncio.to_thread(_scheduler_modules)
         transport = self.transport.as_user(UserInfo(_SCHEDULER_USER, groups=(AUTHENTICATED,)))
-        client = Client(transport=transport, clock=self.clock, component=module.COMPONENT)
+        client = Client(transport=transport, clock=self.clock, component=module.COMPONENT, metrics=self._requests)
         metrics = measuring.SchedulerMetrics(self.server.metrics)
         explain = serving.ExplainEndpoint(lambda: self.scheduler, self.clock.now)
         self.server.debug |= dict.fromkeys((serving.WHY, serving.DECISIONS), functools.partial(_explain, explain))
@@ -399,7 +458,7 @@ class Assembly:
             finally:
                 self.scheduler = None
 
-        await self.leadership.run(module.COMPONENT, client, term)
+        await self._supervision.run(_SCHEDULER, lambda: self.leadership.run(_SCHEDULER, client, term))
 
     async def _scheduler_config(self) -> SchedulerConfig | None:
         """Return the scheduler configuration. If the policy is in a ConfigMap, wait for it, as it can be created only
@@ -443,12 +502,7 @@ async def _remove_leftovers() -> None:
     """Remove the bridges and rules on this machine of clusters whose data directory is gone."""
     from sampan.network.leftovers import remove_leftovers
 
-    await asyncio.to_thread(remove_leftovers, held_bridges())
-
-
-async def _is_running() -> None:
-    """Report a component of this process as healthy: a response proves that the process, and with it the component,
-    runs."""
+    await asyncio.to_thread(remove_leftovers)
 
 
 async def wait_for_default_account(client: Client, namespace: str) -> None:
@@ -492,6 +546,6 @@ async def _run_component(component: str, work: Coroutine[Any, Any, None]) -> Non
     try:
         await work
     except Exception as error:
-        log.error("component %s failed, the cluster stops: %s: %s", component, type(error).__name__, error)
+        log.error("component %s failed, the cluster stops: %s", component, describe_failure(error))
         error.add_note(f"in component {component}")
         raise

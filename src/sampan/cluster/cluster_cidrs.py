@@ -10,6 +10,7 @@ from itertools import islice
 from pathlib import Path
 
 from sampan.cluster.machine.host_locks import HostLocks
+from sampan.machinery.durable_files import write_durably
 
 _FILE = "pod-range"
 _NODES = 256
@@ -31,7 +32,7 @@ def cluster_cidr(root: Path | None, locks: HostLocks) -> str:
     cidr = free_cidr([cidr for cidr in candidates(str(root)) if cidr not in others], "", locks.acquire)
     if file is not None:
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(f"{cidr}\n")
+        write_durably(file, f"{cidr}\n".encode(), mode=0o644)
     return cidr
 
 
@@ -51,7 +52,7 @@ def node_cidr(root: Path, locks: HostLocks) -> str:
     cidr = free_cidr([*kept, *rotate_candidates(_NODE_CIDRS, str(root))], bridge, locks.acquire)
     if [cidr] != kept:
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(f"{cidr}\n")
+        write_durably(file, f"{cidr}\n".encode(), mode=0o644)
     return cidr
 
 

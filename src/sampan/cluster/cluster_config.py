@@ -73,6 +73,14 @@ class StoreConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DashboardConfig:
+    cluster_name: str = "sampan"
+    """The name of the cluster on the page and in its URL paths."""
+    sessions: Path | None = None
+    """The file with the sessions, which then survive a restart; None keeps them in memory."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterConfig:
     server: ServerConfig
     store: StoreConfig
@@ -98,8 +106,12 @@ class ClusterConfig:
     dns: ClusterDnsConfig = field(default_factory=ClusterDnsConfig)
     ingress: IngressConfig | None = None
     """The Ingress controller of the real nodes; None if there is none."""
+    dashboard: DashboardConfig = field(default_factory=DashboardConfig)
     leader_election: LeadershipConfig | None = None
     """Leader election of the controllers and the scheduler, for several processes that share a store."""
+    restarts_components: bool = True
+    """Whether components other than the API server are restarted when they fail. Otherwise the failure of one ends the
+    cluster, so that tests notice it."""
 
 
 def resolve_config(config: ClusterConfig, locks: HostLocks) -> ClusterConfig:

@@ -29,6 +29,8 @@ from sampan.machinery.client import Client
 log = logging.getLogger(__name__)
 
 FLEET_USER: Final = "system:sampan:fleet"
+_REFERENCES_ROLE: Final = "system:sampan:fleet-references"
+"""A role of its own, because an existing role of an earlier version is never changed."""
 POLICY_USER: Final = "system:sampan:network-policy"
 DNS_USER: Final = "system:kube-dns"
 INGRESS_USER: Final = "system:sampan:ingress"
@@ -50,12 +52,20 @@ def roles() -> list[ClusterRole]:
         PolicyRule(apiGroups=[group], resources=resources, verbs=["get", "list", "watch"])
         for group, resources in (("", ["namespaces", "pods"]), (_NETWORKING, ["networkpolicies"]))
     ]
+    check_references = [
+        PolicyRule(apiGroups=[""], resources=["configmaps", "secrets"], verbs=["get", "list", "watch"]),
+        PolicyRule(
+            apiGroups=[""], resources=["persistentvolumeclaims", "persistentvolumes", "serviceaccounts"], verbs=["get"]
+        ),
+        PolicyRule(apiGroups=[_CSR], resources=["clustertrustbundles"], verbs=["get", "list"]),
+    ]
     resolve = PolicyRule(apiGroups=[""], resources=["services", "namespaces", "nodes"], verbs=["list", "watch"])
     follow_slices = PolicyRule(apiGroups=[_DISCOVERY], resources=["endpointslices"], verbs=["list", "watch"])
     return [
         _role(POLICY_USER, *isolate, report),
         _role(INGRESS_USER, *_ingress_rules(), follow_slices, report),
         _role(FLEET_USER, follow, report, taint),
+        _role(_REFERENCES_ROLE, *check_references),
         _role(_SELF_NODE_SERVER, serve),
         _role(_DNS_ROLE, resolve, follow_slices),
     ]
@@ -78,6 +88,7 @@ def bindings() -> list[ClusterRoleBinding]:
     certificates = Subject(kind="ServiceAccount", namespace="kube-system", name="certificate-controller")
     return [
         _binding(FLEET_USER, FLEET_USER, fleet),
+        _binding(_REFERENCES_ROLE, _REFERENCES_ROLE, fleet),
         *(
             _binding(user, user, Subject(apiGroup=_RBAC, kind="User", name=user))
             for user in (POLICY_USER, INGRESS_USER)

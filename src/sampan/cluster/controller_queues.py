@@ -41,10 +41,10 @@ def _value(runner: ControllerRunner) -> dict[str, Any]:
         "delayed": queue.delayed,
         "adds": queue.stats.adds,
         "retries": queue.stats.retries,
-        "waitedSeconds": queue.stats.waited_s,
+        "waitedSeconds": queue.stats.waits.total,
         "reconciles": stats.reconciles,
         "errors": stats.errors,
-        "busySeconds": stats.busy_s,
+        "busySeconds": stats.work.total,
         "recent": [
             {"time": entry.time, "key": str(entry.key), "tookSeconds": entry.took_s, "error": entry.error[:300]}
             for entry in reversed(runner.recent)

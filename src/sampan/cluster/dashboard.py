@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sampan.apiserver.server import ApiServer
+from sampan.cluster.cluster_config import DashboardConfig
 from sampan.machinery.clock import RealClock
 
 if TYPE_CHECKING:
@@ -19,27 +20,25 @@ if TYPE_CHECKING:
 
     from sampan.dashboard.site import DashboardSite
 
-CLUSTER = "sampan"
-"""The name of the cluster in the URL paths of its own dashboard."""
 _PREFIX = "ui"
 
 
-def serve_dashboard(server: ApiServer) -> None:
-    server.serve_site(_PREFIX, DashboardOnDemand(server))
+def serve_dashboard(server: ApiServer, config: DashboardConfig) -> None:
+    server.serve_site(_PREFIX, DashboardOnDemand(server, config))
 
 
 class DashboardOnDemand:
     """Serves the dashboard, which is created with the first request."""
 
-    def __init__(self, server: ApiServer) -> None:
-        self._server = server
+    def __init__(self, server: ApiServer, config: DashboardConfig) -> None:
+        self._server, self._config = server, config
         self._site: DashboardSite | None = None
 
     async def serve(self, request: web.BaseRequest) -> web.StreamResponse:
         if self._site is None:
             await asyncio.to_thread(import_module, "sampan.dashboard.views.table")
         if self._site is None:  # another request may have created it in the meantime
-            self._site = _make_site(self._server)
+            self._site = _make_site(self._server, self._config)
         return await self._site.serve(request)
 
     async def close(self) -> None:
@@ -47,8 +46,9 @@ class DashboardOnDemand:
             await self._site.close()
 
 
-def _make_site(server: ApiServer) -> DashboardSite:
+def _make_site(server: ApiServer, config: DashboardConfig) -> DashboardSite:
     from sampan.dashboard.request_checks import is_address_or_localhost
+    from sampan.dashboard.session_file import SessionFile
     from sampan.dashboard.sessions import OneTimeCodes
     from sampan.dashboard.site import DashboardSite, cookie_of_port
     from sampan.dashboard.static_files import StaticFiles
@@ -56,8 +56,10 @@ def _make_site(server: ApiServer) -> DashboardSite:
 
     clock, tls = RealClock(), server.config.tls
     names = CertificateNames(tls.certificate) if tls is not None else None
+    source, name, path = server.user_api_source(), config.cluster_name, config.sessions
     return DashboardSite(
-        clusters={CLUSTER: server.user_api_source()},
+        clusters={name: source},
+        archive=SessionFile(path, cluster=name, source=source, clock=clock) if path is not None else None,
         clock=clock,
         is_own_host=lambda host: is_address_or_localhost(host) or (names is not None and host in names),
         cookie_name=cookie_of_port,

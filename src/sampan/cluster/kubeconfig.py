@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from sampan.cluster.errors import ClusterError
+from sampan.machinery.config_file import ConfigFileError, read_config_file
 from sampan.machinery.pki.private_files import write_private
 
 _PARTS = ("clusters", "users", "contexts")
@@ -45,17 +46,15 @@ def write(path: Path, config: dict[str, Any]) -> None:
 
 def merge(path: Path, config: dict[str, Any]) -> None:
     """Add the cluster to a kubeconfig and make it the current context. Other entries are kept."""
-    import yaml
-
     merged: dict[str, Any] = {}
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.exists():
-            merged = yaml.safe_load(path.read_text()) or {}
+            merged = read_config_file(path, is_strict=False) or {}
     except OSError as error:
-        raise ClusterError(f"--merge-kubeconfig: cannot read {path}: {error.strerror}") from None
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
-        raise ClusterError(f"--merge-kubeconfig: {path} is not YAML: {error}") from None
+        raise ClusterError(f"--merge-kubeconfig: cannot create {path.parent}: {error.strerror}") from None
+    except ConfigFileError as error:
+        raise ClusterError(f"--merge-kubeconfig: {path}: {error}") from None
     if not _is_config(merged):
         raise ClusterError(f"--merge-kubeconfig: {path} is not a kubeconfig")
     for part in _PARTS:
@@ -69,11 +68,9 @@ def merge(path: Path, config: dict[str, Any]) -> None:
 def unmerge(path: Path, name: str) -> None:
     """Remove a cluster, its context and its administrator from a kubeconfig, if it has them. A file that cannot be read
     or is not a kubeconfig is left unchanged."""
-    import yaml
-
     try:
-        config = yaml.safe_load(path.read_text())
-    except (OSError, yaml.YAMLError, UnicodeDecodeError, RecursionError):
+        config = read_config_file(path, is_strict=False)
+    except ConfigFileError:
         return
     if not _is_config(config):
         return

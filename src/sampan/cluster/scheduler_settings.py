@@ -44,9 +44,9 @@ async def policy_of_map(client: Client, where: tuple[str, str]) -> SchedulerConf
 
 def parse_and_check_config(where: str, text: str, parse: Callable[[str], SchedulerConfig]) -> SchedulerConfig:
     """Parse a configuration, and instantiate its plug-ins once, so that invalid arguments are reported now."""
-    from sampan.scheduler.config.config_file import ConfigError
+    from sampan.machinery.config_file import ConfigFileError
     from sampan.scheduler.config.plugin_args import ArgumentError
-    from sampan.scheduler.config.policy import PolicyFileError
+    from sampan.scheduler.framework.plugin_failure import PluginFailure
     from sampan.scheduler.plugins.registry import UnknownSchedulerPlugin
     from sampan.scheduler.simulation import Simulation
 
@@ -54,6 +54,6 @@ def parse_and_check_config(where: str, text: str, parse: Callable[[str], Schedul
         config = parse(text)
         for profile in config.profiles:
             Simulation(profile=profile)
-    except (ConfigError, PolicyFileError, ArgumentError, UnknownSchedulerPlugin) as error:
+    except (ConfigFileError, ArgumentError, PluginFailure, UnknownSchedulerPlugin) as error:
         raise ClusterError(f"{where}: {error}") from None
     return config

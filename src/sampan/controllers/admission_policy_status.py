@@ -94,7 +94,9 @@ def _type_errors(
     from sampan.machinery.cel.schemas import declared_type
 
     declared = declared_type(schema, kind.kind, is_resource=True)
-    compiler = validating_compiler(has_params=spec.paramKind is not None, obj=declared)
+    compiler = validating_compiler(
+        has_params=spec.paramKind is not None, has_variables=bool(spec.variables), obj=declared
+    )
 
     for variable in spec.variables:
         with suppress(CelError):

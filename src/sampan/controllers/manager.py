@@ -10,6 +10,7 @@ from sampan.machinery.activity import Activity
 from sampan.machinery.client import Client
 from sampan.machinery.clock import Clock
 from sampan.machinery.control_loop.controller import ControllerRunner
+from sampan.machinery.control_loop.supervision import NoSupervision, Supervision
 from sampan.machinery.events import EventRecorder
 from sampan.machinery.informer import InformerFactory
 from sampan.machinery.telemetry.flight_recorder import FlightRecorder
@@ -47,7 +48,10 @@ COMPONENT = "kube-controller-manager"
 
 
 class ControllerManager:
-    """Runs the enabled controllers. `client_for("")` returns the client of the shared informers."""
+    """Runs the enabled controllers. `client_for("")` returns the client of the shared informers.
+
+    Controllers, informers and event recorders are supervised one by one: the failure of one leaves the others running.
+    """
 
     def __init__(
         self,
@@ -58,12 +62,14 @@ class ControllerManager:
         config: ControllerConfig | None = None,
         recorder: FlightRecorder | None = None,
         table: Sequence[ControllerDescriptor] = CONTROLLERS,
+        supervision: Supervision | None = None,
     ) -> None:
+        self._supervision = supervision or NoSupervision()
         self.activity = Activity()
         """Pending work of queues and informers, for which a virtual clock waits."""
-        self.informers = InformerFactory(client=client_for(""), activity=self.activity)
+        self.informers = InformerFactory(client=client_for(""), activity=self.activity, supervision=self._supervision)
         self._clock, self._client_for, self._recorder = clock, client_for, recorder
-        self._events: list[EventRecorder] = []
+        self._events: list[tuple[str, EventRecorder]] = []
         enabled = set(select_controllers(names, table))
         controllers = [
             (row, row.build(self._context(row, config or ControllerConfig()))) for row in table if row.name in enabled
@@ -97,16 +103,17 @@ class ControllerManager:
         """Run the controllers until cancelled."""
         log.info("starting controllers: %s", ", ".join(runner.controller.name for runner in self.runners) or "none")
         async with self.informers, asyncio.TaskGroup() as group:
-            for events in self._events:
-                group.create_task(events.run())
+            for name, events in self._events:
+                group.create_task(self._supervision.run(f"events of {name}", events.run))
             for runner in self.runners:
-                group.create_task(runner.run(), name=runner.controller.name)
+                name = runner.controller.name
+                group.create_task(self._supervision.run(name, runner.run), name=name)
 
     def _events_for(self, name: str, source: str) -> EventRecorder:
         recorder = EventRecorder(
             client=self._client_for(name), clock=self._clock, component=source, activity=self.activity
         )
-        self._events.append(recorder)
+        self._events.append((name, recorder))
         return recorder
 
 

@@ -1,8 +1,8 @@
 """storage-version-migrator-controller, which rewrites all objects of a resource in its current storage version, and
 then removes the other versions from `status.storedVersions` of its CustomResourceDefinition.
 
-It runs only where the API server serves StorageVersionMigrations, which is off by default. The counterpart is
-`pkg/controller/storageversionmigrator`.
+It runs only where the API server serves StorageVersionMigrations, which is off by default; alone, only with the feature
+gate StorageVersionMigrator. The counterpart is `pkg/controller/storageversionmigrator`.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ class StorageVersionMigratorController:
         await self._write(migration, SUCCEEDED)
 
     async def _require_storage_version(self, resource: Resource) -> None:
-        """Raise NotYet if the API server does not yet store a custom resource in the version that its definition names.
+        """Raise RetryLater if the API server does not store a custom resource in the version that its definition names.
 
         An object that is rewritten before that would stay in the old version.
         """

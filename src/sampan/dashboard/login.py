@@ -4,27 +4,34 @@ from __future__ import annotations
 
 import base64
 import binascii
+import hashlib
 import ipaddress
 import re
 from collections import OrderedDict, deque
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
+from sampan.api import addresses
 from sampan.api.codec import json as json_codec
+from sampan.api.codec import yaml as yaml_codec
 from sampan.dashboard.sessions import OneTimeCodes, User
-from sampan.dashboard.yaml_text import from_yaml
 from sampan.machinery import errors
 from sampan.machinery.client.transport import ConnectionFailed, Request
 from sampan.machinery.client.user_api import UserApi, UserApiSource, UserCredentials
 from sampan.machinery.clock import Clock
+from sampan.machinery.worker_thread import WorkerThread
 
-KUBECONFIG_BYTES = 256 << 10
+KUBECONFIG_CHARACTERS = 16 << 10
+"""The longest kubeconfig, which is parsed before anything is known about its sender. One with a CA, a certificate and a
+key has about 8 kB."""
+_MAX_WAITING_KUBECONFIGS = 8
 _TOKEN_LENGTH = 16 << 10
 _FAILURES, _FAILURE_WINDOW_S = 10, 60.0
 _ADDRESSES = 4096
+_SHARED_ADDRESSES = frozenset(map(ipaddress.ip_address, ("127.0.0.1", "::1")))
 _ANONYMOUS = "system:anonymous"
 _REVIEW_PATH = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 _REVIEW = b'{"apiVersion":"authentication.k8s.io/v1","kind":"SelfSubjectReview"}'
@@ -39,8 +46,15 @@ class LoginRequest(msgspec.Struct):
     """The name of the cluster to log in to; empty for the first cluster. A one-time code is valid for every cluster."""
 
 
+class LoginAttempt(NamedTuple):
+    source: str
+    """The network for which a failure counts, or the hash of the credential."""
+    started_at: float
+
+
 class LoginLimiter:
-    """Counts failed attempts by address. IPv6 clients usually have a whole /64 network, which counts as one.
+    """Counts failed attempts by address. IPv6 clients usually have a whole /64 network, which counts as one. All users
+    of the machine share 127.0.0.1 and ::1, for which attempts with the same credential count.
 
     An attempt counts as failed until it has succeeded, so that attempts at the same time are limited as well.
     """
@@ -49,12 +63,11 @@ class LoginLimiter:
         self._clock = clock
         self._failures: OrderedDict[str, deque[float]] = OrderedDict()
 
-    def start(self, address: str) -> float:
-        """Count an attempt, and return its time, which `record_success` needs. Raise TooManyRequests if the address had
-        too many failed attempts."""
-        network, now = _network(address), self._clock.monotonic()
-        failures = self._failures.setdefault(network, deque(maxlen=_FAILURES))
-        self._failures.move_to_end(network)
+    def start(self, address: str, credential: str) -> LoginAttempt:
+        """Count an attempt. Raise TooManyRequests if there were too many failed ones from the same source."""
+        source, now = _source(address, credential), self._clock.monotonic()
+        failures = self._failures.setdefault(source, deque(maxlen=_FAILURES))
+        self._failures.move_to_end(source)
         if len(self._failures) > _ADDRESSES:
             self._failures.popitem(last=False)
         while failures and failures[0] <= now - _FAILURE_WINDOW_S:
@@ -63,34 +76,29 @@ class LoginLimiter:
             wait_s = int(failures[0] + _FAILURE_WINDOW_S - now) + 1
             raise errors.too_many_requests("Too many failed log-ins, please try again later.", retry_after_s=wait_s)
         failures.append(now)
-        return now
+        return LoginAttempt(source, now)
 
-    def record_success(self, address: str, started_at: float) -> None:
+    def record_success(self, attempt: LoginAttempt) -> None:
         """Remove an attempt from the count, because it has not failed."""
-        failures = self._failures.get(_network(address))
+        failures = self._failures.get(attempt.source)
         if failures is not None:
             with suppress(ValueError):
-                failures.remove(started_at)
+                failures.remove(attempt.started_at)
 
 
 class Login:
     def __init__(self, *, clusters: Mapping[str, UserApiSource], codes: OneTimeCodes, clock: Clock) -> None:
         self._clusters, self._codes = clusters, codes
         self._limiter = LoginLimiter(clock=clock)
+        self._kubeconfigs = KubeconfigReader()
 
     async def log_in(self, request: LoginRequest, address: str) -> tuple[User, Mapping[str, UserApi]]:
         """Return the user and an API for each cluster, by name. Raise Unauthorized for invalid credentials."""
-        started_at = self._limiter.start(address)
-        has_failed = False
-        try:
-            apis = await self._apis(request)
-            return await self._identify_or_close(apis), apis
-        except errors.Unauthorized:
-            has_failed = True
-            raise
-        finally:
-            if not has_failed:  # any other error does not mean that the credentials are invalid
-                self._limiter.record_success(address, started_at)
+        attempt = self._limiter.start(address, "\0".join((request.token, request.kubeconfig, request.code)))
+        apis = await self._apis(request)
+        user = await self._identify_or_close(apis)
+        self._limiter.record_success(attempt)
+        return user, apis
 
     async def _identify_or_close(self, apis: Mapping[str, UserApi]) -> User:
         try:
@@ -107,7 +115,7 @@ class Login:
                 raise errors.unauthorized("The code is not valid: it was used before, or it is older than a minute.")
             return apis
         if request.kubeconfig:
-            credentials = await kubeconfig_credentials(request.kubeconfig)
+            credentials = await self._kubeconfigs.read_credentials(request.kubeconfig)
         else:
             credentials = UserCredentials(token=_check_token(request.token))
         name = request.cluster or next(iter(self._clusters))
@@ -137,13 +145,33 @@ async def identify(api: UserApi) -> User:
     return User(username, tuple(map(str, status.get("groups") or ())))
 
 
-async def kubeconfig_credentials(text: str) -> UserCredentials:
+class KubeconfigReader:
+    """Reads kubeconfigs one after the other, in a thread: everybody may send them."""
+
+    def __init__(self) -> None:
+        self._worker = WorkerThread("sampan-kubeconfig")
+        self._waiting = 0
+
+    async def read_credentials(self, text: str) -> UserCredentials:
+        if len(text) > KUBECONFIG_CHARACTERS:
+            raise errors.bad_request(
+                f"the kubeconfig has more than {KUBECONFIG_CHARACTERS} characters; "
+                "`kubectl config view --minify --flatten` leaves out other contexts"
+            )
+        if self._waiting >= _MAX_WAITING_KUBECONFIGS:
+            raise errors.too_many_requests("Too many log-ins, please try again later.", retry_after_s=1)
+        self._waiting += 1
+        try:
+            return await self._worker.run(kubeconfig_credentials, text)
+        finally:
+            self._waiting -= 1
+
+
+def kubeconfig_credentials(text: str) -> UserCredentials:
     """Return the credentials of the current context of a kubeconfig. Only those in the text itself count: a file or a
     program that it names would be one of the server's machine, and its server address is ignored."""
-    if len(text) > KUBECONFIG_BYTES:
-        raise errors.bad_request("the kubeconfig is too large")
     try:
-        content = await from_yaml(text)
+        content = yaml_codec.decode(text.encode("utf-8", "replace")).value
     except ValueError:
         raise errors.bad_request("the kubeconfig is not valid YAML") from None
     if not isinstance(content, dict):
@@ -192,11 +220,13 @@ def _check_token(token: str) -> str:
     return token
 
 
-def _network(address: str) -> str:
+def _source(address: str, credential: str) -> str:
     try:
         parsed = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
         return address
+    if addresses.unmap_address(parsed) in _SHARED_ADDRESSES:
+        return hashlib.sha256(credential.encode("utf-8", "replace")).hexdigest()
     if isinstance(parsed, ipaddress.IPv6Address) and parsed.ipv4_mapped is None:
         return str(ipaddress.ip_network(f"{parsed}/64", strict=False))
     return str(parsed)

@@ -18,7 +18,7 @@ from sampan.dashboard.login import Login, LoginRequest, identify
 from sampan.dashboard.pass_through import pass_through
 from sampan.dashboard.request_checks import IsOwnHost, forbidden, read_json_body
 from sampan.dashboard.responses import error_response, json_response, text_response
-from sampan.dashboard.sessions import CODE_LIFETIME_S, LoginSession, LoginSessions, OneTimeCodes
+from sampan.dashboard.sessions import CODE_LIFETIME_S, LoginSession, LoginSessions, OneTimeCodes, SessionArchive
 from sampan.dashboard.static_files import StaticFiles
 from sampan.dashboard.stream import StreamConnection
 from sampan.dashboard.stream.changes import ChangeBudget
@@ -27,12 +27,13 @@ from sampan.machinery import errors
 from sampan.machinery.client.transport import ConnectionFailed
 from sampan.machinery.client.user_api import UserApi, UserApiSource
 from sampan.machinery.clock import Clock
+from sampan.machinery.http.session_cookies import make_session_cookie_name
 
 log = logging.getLogger(__name__)
 
 PREFIX = "ui"
 _API = "/ui/api/"
-_LOGIN_BYTES = 1 << 20
+_LOGIN_BYTES = 128 << 10
 _MAX_STREAMS_PER_SESSION = 16
 _SESSION_CHECK_S = 15.0
 _decode_login = msgspec.json.Decoder(LoginRequest).decode
@@ -44,7 +45,7 @@ View = Callable[[web.BaseRequest, UserApi], Awaitable[web.StreamResponse]]
 class DashboardSite:
     """Routes requests below /ui/. `clusters` are the clusters by name; the page shows the first one first.
     `is_own_host` says whether a name in a Host header means this server. `views` are served below the path of a
-    cluster, by name."""
+    cluster, by name. With an `archive`, sessions survive a restart."""
 
     def __init__(
         self,
@@ -57,16 +58,19 @@ class DashboardSite:
         views: Mapping[str, View],
         subscriptions: dict[str, MakeSubscription],
         files: StaticFiles,
+        archive: SessionArchive | None = None,
     ) -> None:
         self._clusters, self._is_own_host, self._cookie_name = clusters, is_own_host, cookie_name
         self._codes, self._views, self._subscriptions, self._files = codes, views, subscriptions, files
-        self._sessions = LoginSessions(clock=clock)
+        self._sessions = LoginSessions(clock=clock, archive=archive)
+        self._is_stopping = False
         self._login = Login(clusters=clusters, codes=codes, clock=clock)
         self._features = ClusterFeatures(clock=clock)
         self._budget = ChangeBudget()
 
     async def close(self) -> None:
-        await self._sessions.close_all()
+        self._is_stopping = True
+        await self._sessions.stop()
 
     async def serve(self, request: web.BaseRequest) -> web.StreamResponse:
         try:
@@ -91,15 +95,19 @@ class DashboardSite:
         if path == "code":
             return await self._issue_code(request)
         request_checks.check_origin(request)
+        if self._is_stopping:  # the page must not take an unknown session for the end of its own
+            raise errors.service_unavailable("the server is stopping")
+        await self._sessions.load()
         if path == "login":
             return await self._log_in(request)
         session = self._session(request)
         request_checks.check_csrf_token(request, session)
         if path == "session":
             return await self._describe(request, session)
-        self._sessions.touch(self._cookie(request))
         if path == "logout":
             return await self._log_out(request, session)
+        self._sessions.touch(self._cookie(request))
+        await self._sessions.save_activity()
         root, _, rest = path.partition("/")
         cluster, _, rest = rest.partition("/")
         api = session.apis.get(cluster) if root == "clusters" else None
@@ -139,8 +147,9 @@ class DashboardSite:
         if any(name in request.headers for name in ("Origin", "Sec-Fetch-Site", "Cookie")):
             raise forbidden("a code cannot be requested by a page")
         apis = {name: await source.open_for_request(request) for name, source in self._clusters.items()}
-        await identify(next(iter(apis.values())))
-        return json_response({"code": self._codes.issue(apis), "expiresInSeconds": int(CODE_LIFETIME_S)}, code=201)
+        user = await identify(next(iter(apis.values())))
+        code = {"code": self._codes.issue(apis, user.username), "expiresInSeconds": int(CODE_LIFETIME_S)}
+        return json_response(code | {"hasPage": self._files.has_page()}, code=201)
 
     async def _log_in(self, request: web.BaseRequest) -> web.StreamResponse:
         body = await read_json_body(request, _LOGIN_BYTES)
@@ -242,12 +251,10 @@ class DashboardSite:
 
 
 def cookie_of_port(request: web.BaseRequest) -> str:
-    """Return the name of the session's cookie. It contains the port: browsers send cookies to all ports of a host, and
-    several clusters on one machine need different names. With TLS, a prefix of the name makes browsers refuse a cookie
-    of this name from another host or path, or over plain HTTP."""
+    """Return the name of the session's cookie, for the port at which the request has arrived."""
     address = request.transport.get_extra_info("sockname") if request.transport is not None else None
     port = address[1] if isinstance(address, tuple) else 0
-    return f"__Host-sampan-{port}" if request.scheme == "https" else f"sampan-{port}"
+    return make_session_cookie_name(port, is_secure=request.scheme == "https")
 
 
 def _redirect_to_page() -> web.StreamResponse:

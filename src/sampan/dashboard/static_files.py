@@ -11,7 +11,7 @@ from aiohttp import web
 from sampan.dashboard.responses import SECURITY_HEADERS, text_response
 
 BUILT_PAGE = Path(__file__).parent / "static"
-_NOT_BUILT = "The page of the dashboard is not built: run `make dashboard` in the source tree (it needs Node.js).\n"
+NOT_BUILT = "the page of the dashboard is not built: `make dashboard` builds it in a source tree, and wheels contain it"
 _INDEX = "index.html"
 _ENCODINGS = (("br", ".br"), ("gzip", ".gz"))
 """Content codings with the suffixes of their files, in the order of preference."""
@@ -52,7 +52,7 @@ class StaticFiles:
         if request.method not in ("GET", "HEAD"):
             return text_response("405 method not allowed\n", code=405)
         if not self._load_build():
-            return text_response(_NOT_BUILT, code=503)
+            return text_response(f"{NOT_BUILT}\n", code=503)
         is_asset = path.startswith("assets/")
         if is_asset and path not in self._names:
             return text_response("404 page not found\n", code=404)
@@ -70,6 +70,10 @@ class StaticFiles:
         if file.encoding:
             headers["Content-Encoding"] = file.encoding
         return web.Response(body=file.content, headers=headers)
+
+    def has_page(self) -> bool:
+        """Whether the page is built."""
+        return (self._directory / _INDEX).is_file()
 
     def _load_build(self) -> bool:
         """Read the names of the files if the page was built since. Return False if it has not been built."""

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from sampan.api.selectors.label_selector import selector_of
 from sampan.api.values.ages import format_age
 from sampan.diagnosis.cluster_reader import RECORDS_PATH, ClusterReader, Object, read_items
+from sampan.diagnosis.node_pressure import read_pressure_lines
 
 PREEMPTED = "Preempted"
 EVENT_REASONS = (PREEMPTED, "Evicted", "Preempting", "TaintManagerEviction", "DeviceTaintManagerEviction")
@@ -177,6 +178,8 @@ class DisruptionSource:
         metadata = pod["metadata"]
         lines = disruption_lines(pod, events, preemptor=await self._preemptor(events))
         lines += await self._taints(lines, pod.get("spec", {}).get("nodeName", ""))
+        if pod.get("status", {}).get("reason") == "Evicted":
+            lines += await self._pressure(pod.get("spec", {}).get("nodeName", ""))
         preemptions = await read_items(self._reader, "/api/v1/events", {"fieldSelector": f"reason={PREEMPTED}"})
         lines += victim_lines(pod, preemptions)
         path = f"/apis/policy/v1/namespaces/{metadata['namespace']}/poddisruptionbudgets"
@@ -217,6 +220,10 @@ class DisruptionSource:
             return []
         value = await self._reader.get(f"/api/v1/nodes/{node}")
         return taint_lines(value) if value is not None else [f"node {node} does not exist any more"]
+
+    async def _pressure(self, node: str) -> list[str]:
+        value = await self._reader.get(f"/api/v1/nodes/{node}") if node else None
+        return await read_pressure_lines(self._reader, value) if value is not None else []
 
     async def _preemptor(self, events: Sequence[Object]) -> Object | None:
         related = next((event.get("related") for event in reversed(events) if event.get("reason") == PREEMPTED), None)

@@ -31,7 +31,7 @@ def list_missing_parts(pod: Object, events: Sequence[Object] = (), claims: Seque
     """Return one line for each missing prerequisite; empty if none is known."""
     if pod["metadata"].get("deletionTimestamp"):
         return _termination(pod)
-    reasons = [*_claims(claims), *_containers(pod), *_gates(pod)]
+    reasons = [*_claims(claims), *_containers(pod, events), *_gates(pod)]
     warnings = _warnings(events) if not is_healthy(pod) else []
     return reasons + [line for line in warnings if line not in reasons]
 
@@ -51,19 +51,24 @@ def _claims(claims: Sequence[Object]) -> list[str]:
     ]
 
 
-def _containers(pod: Object) -> list[str]:
+def _containers(pod: Object, events: Sequence[Object]) -> list[str]:
     status = pod.get("status", {})
     both = (("initContainerStatuses", "init container"), ("containerStatuses", "container"))
-    texts = [_container(what, container_status) for key, what in both for container_status in status.get(key) or ()]
+    texts = [
+        _container(what, container_status, events) for key, what in both for container_status in status.get(key) or ()
+    ]
     return [line for line in texts if line]
 
 
-def _container(what: str, container: Object) -> str:
+def _container(what: str, container: Object, events: Sequence[Object]) -> str:
     state = container.get("state") or {}
     name = f"{what} {container['name']}"
     if waiting := state.get("waiting"):
-        message = waiting.get("message")
-        return f"{name}: {waiting.get('reason', 'waiting')}" + (f": {message}" if message else _restart_text(container))
+        reason = f"{name}: {waiting.get('reason', 'waiting')}"
+        if message := waiting.get("message"):
+            return f"{reason}: {message}"
+        pull = _pull_in_progress(container["name"], events) if waiting.get("reason") in _STARTING else ""
+        return f"{reason}{pull}{_restart_text(container)}"
     if (ended := state.get("terminated")) and ended.get("exitCode"):
         return (
             f"{name}: exited with code {ended['exitCode']} ({ended.get('reason', 'Error')}){_restart_text(container)}"
@@ -73,6 +78,22 @@ def _container(what: str, container: Object) -> str:
     if "running" in state and what == "init container" and not container.get("started"):
         return f"{name}: still running"
     return ""
+
+
+_STARTING = ("ContainerCreating", "PodInitializing")
+_PULL_ENDS = ("Pulled", "Failed", "Created", "Started")
+
+
+def _pull_in_progress(container: str, events: Sequence[Object]) -> str:
+    """Return the image that is being pulled for the container, from the last of its events; empty if none is."""
+    reasons = ("Pulling", *_PULL_ENDS)
+    paths = tuple(f"spec.{field}{{{container}}}" for field in ("initContainers", "containers"))
+    own = (event for event in reversed(events) if event.get("involvedObject", {}).get("fieldPath") in paths)
+    last = next((event for event in own if event.get("reason") in reasons), None)
+    if last is None or last["reason"] != "Pulling":
+        return ""
+    image = str(last.get("message", "")).removeprefix("Pulling image ")
+    return f", pulling image {image} since {last.get('lastTimestamp') or last.get('eventTime')}"
 
 
 def _restart_text(container: Object) -> str:

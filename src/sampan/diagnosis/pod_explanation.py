@@ -9,6 +9,7 @@ from typing import Any
 from sampan.diagnosis.cluster_reader import ClusterReader, Object, read_items
 from sampan.diagnosis.disruptions import DisruptionSource
 from sampan.diagnosis.missing_parts import list_missing_parts, state_of
+from sampan.diagnosis.node_pressure import read_pending_lines
 
 _TERMINAL_PHASES = ("Succeeded", "Failed")
 
@@ -34,10 +35,12 @@ def is_schedulable(pod: Object) -> bool:
 
 async def explain_pod(reader: ClusterReader, pod: Object) -> PodExplanation:
     events = await read_events(reader, pod)
+    has_no_node = is_schedulable(pod) and not pod.get("spec", {}).get("nodeName")
+    pressure = await read_pending_lines(reader) if has_no_node else []
     return PodExplanation(
         pod=f"{pod['metadata']['namespace']}/{pod['metadata']['name']}",
         state=state_of(pod),
-        lacks=list_missing_parts(pod, events, await _claims(reader, pod)),
+        lacks=list_missing_parts(pod, events, await _claims(reader, pod)) + pressure,
         disruption=await DisruptionSource(reader).explain(pod, events),
     )
 

@@ -1,9 +1,10 @@
-"""The timeline of a pod from the request that created it until its services lead to it, computed from records of the
+"""The timeline of a pod from the cause of its creation until its services lead to it, computed from records of the
 flight recorder.
 
 Fourteen steps have a number, which is the same for every pod. Other records appear between them without a number. The
-critical path is the chain of steps and waits without which the pod would have been Running earlier; a step that ran
-beside it is not part of it. Steps can have parts, such as the plug-ins and webhooks that admitted the pod.
+changes that made a controller create the pod come first (`pod_cause`). The critical path is the chain of steps and
+waits without which the pod would have been Running earlier; a step that ran beside it is not part of it. Steps can have
+parts, such as the plug-ins and webhooks that admitted the pod.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from sampan.diagnosis.cluster_reader import RECORDS_PATH, ClusterReader, Object
+from sampan.diagnosis.pod_cause import OwnerRecords, describe_cause, find_cause
 from sampan.machinery.telemetry.flight_recorder import QUEUE, parse_parts
 
 STEPS = (
@@ -35,15 +36,15 @@ _NUMBERS = {name: number for number, name in enumerate(STEPS, start=1)}
 _ORDER: Mapping[str, float] = {**_NUMBERS, QUEUE: 1.5}
 """The order in which steps have their effects. A pod is stored before it is queued, and queued before a node is
 chosen."""
-_REPORT, _FIRST_PUBLICATION = 11, 12
+_FIRST_PUBLICATION = 12
 _MAX_PUBLICATION_S = 60.0
 """The maximum time between the readiness of a pod and its publication as a part of its start. A later publication
 belongs to a service that was created later."""
 _MIN_WAIT_S = 0.001
 """Shorter gaps between two steps are not shown as waits."""
 CONTROLLER_ACCOUNTS = "system:serviceaccount:kube-system:"
+_NODE_USER = "system:node:"
 _DONE = ("Running", "Succeeded", "Failed")
-_MAX_OWNERS = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +57,10 @@ class TimelineStep:
     """Seconds since the Unix epoch."""
     end: float
     detail: str = ""
+    actor: str = ""
+    """The user who requested the step from the API server."""
+    state: str = ""
+    """The state of the pod that the step reported to the API server, such as `Running, ready`."""
     is_wait: bool = False
     parts: tuple[TimelineStep, ...] = ()
     """The parts of the step, in the order of time."""
@@ -87,11 +92,16 @@ class PodTimeline:
     """The critical path to Running, in the order of time: the seconds by which each step delayed it. It is empty unless
     the pod has reached Running."""
     running: float | None = None
-    """The time at which the API server knew that the containers were running or had ended."""
+    """The time at which the API server knew that the pod was Running or had ended."""
     ready: float | None = None
     published: float | None = None
     """The time at which the last of EndpointSlices, proxy rules and DNS first had the pod, if that was part of its
     start."""
+
+    first_state: str = ""
+    """The state of the pod at the time `running`."""
+    state: str = ""
+    """The last reported state of the pod."""
 
     @property
     def start(self) -> float:
@@ -118,24 +128,28 @@ class PodTimeline:
         return self.path.get(step, 0.0) / (self.running - self.start)
 
 
-def timeline(records: Sequence[Mapping[str, Any]], owners: Sequence[Mapping[str, Any]] = ()) -> PodTimeline:
-    """Return the timeline of a pod. `owners` are the records of the objects that own it, such as a Deployment. Of
-    these, only creations that ended before the pod was stored become steps."""
+def timeline(records: Sequence[Mapping[str, Any]], owners: Sequence[OwnerRecords] = ()) -> PodTimeline:
+    """Return the timeline of a pod. `owners` have the records of the objects that own it, such as a Deployment."""
     steps = [step for record in records for step in _steps(record)]
-    created = next((step for step in steps if step.number == 1), None)
-    if created is not None:
-        requests = [_step(record) for record in owners if record["action"] == "create"]
-        steps += [step for step in requests if step.end <= created.end]
+    creation = next((record for record in records if _name(record) == STEPS[0]), None)
+    if creation is not None:
+        steps += [replace(_step(record), name=describe_cause(record)) for record in find_cause(creation, owners)]
     steps = sorted(_drop_covered(steps), key=lambda step: (step.start, step.end))
-    last = next((step for step in steps if _has_reached(step, *_DONE)), None)
-    ready = next((step.end for step in steps if _has_reached(step, "Running, ready")), None)
-    published = _find_publication_time(steps, ready)
+    reports = [step for step in steps if step.state]
+    last = next((step for step in reports if step.state.startswith(_DONE)), None)
+    ready = next((step.end for step in reports if step.state.startswith("Running, ready")), None)
+    line = PodTimeline(
+        steps=steps,
+        ready=ready,
+        published=_find_publication_time(steps, ready),
+        state=reports[-1].state if reports else "",
+    )
     if last is None:
-        return PodTimeline(steps=steps, ready=ready, published=published)
+        return line
     path = _critical_path(steps, last)
     waits = [step for step in path if step.is_wait]
     shown = sorted([*steps, *waits], key=lambda step: (step.start, step.end))
-    return PodTimeline(steps=shown, path=path, running=last.end, ready=ready, published=published)
+    return replace(line, steps=shown, path=path, running=last.end, first_state=last.state)
 
 
 def _find_publication_time(steps: Sequence[TimelineStep], ready: float | None) -> float | None:
@@ -164,8 +178,21 @@ def _step(record: Mapping[str, Any]) -> TimelineStep:
         for name, start_s, took_s in parse_parts(str(record.get("parts", "")))
     )
     return TimelineStep(
-        name=_name(record), component=component, start=start, end=record["time"], detail=_detail(record), parts=parts
+        name=_name(record),
+        component=component,
+        start=start,
+        end=record["time"],
+        detail=_detail(record),
+        actor=str(record.get("actor", "")),
+        state=_state(record),
+        parts=parts,
     )
+
+
+def _state(record: Mapping[str, Any]) -> str:
+    """Return the state of the pod that a write of its status has reported, whoever wrote it."""
+    is_report = record["component"].startswith("kubelet/") and record["action"] == STEPS[10]
+    return str(record.get("outcome" if is_report else "state", ""))
 
 
 def _name(record: Mapping[str, Any]) -> str:
@@ -179,9 +206,10 @@ def _name(record: Mapping[str, Any]) -> str:
         return str(action)
     if parts[0] != "pods" or len(parts) > 4:
         return f"{action} {parts[0].partition('.')[0]}"
-    if action == "create" and len(parts) == 3:
+    is_creation = action == "create" or record.get("outcome") == "201"  # a server-side apply is a patch
+    if is_creation and len(parts) == 3:
         return STEPS[0]
-    if action == "patch" and parts[3:] == ["status"] and str(record.get("actor", "")).startswith("system:node:"):
+    if action == "patch" and parts[3:] == ["status"] and str(record.get("actor", "")).startswith(_NODE_USER):
         return STEPS[10]
     return " ".join([str(action), *parts[3:]])
 
@@ -189,7 +217,7 @@ def _name(record: Mapping[str, Any]) -> str:
 def _detail(record: Mapping[str, Any]) -> str:
     actor, outcome = str(record.get("actor", "")).removeprefix(CONTROLLER_ACCOUNTS), str(record.get("outcome", ""))
     if record["component"] == "apiserver":
-        outcome = "" if outcome.startswith("2") and " " not in outcome else outcome
+        outcome = str(record.get("state", "")) if outcome.startswith("2") and " " not in outcome else outcome
     return " ".join(part for part in (outcome, f"by {actor}" if actor else "") if part)
 
 
@@ -205,14 +233,6 @@ def _drop_covered(steps: Sequence[TimelineStep]) -> list[TimelineStep]:
     return [step for step in steps if not is_covered(step)]
 
 
-def _has_reached(step: TimelineStep, *phases: str) -> bool:
-    """Whether the step reported one of the phases to the API server. Records of status writes by hollow nodes have no
-    phase and always count."""
-    if step.number != _REPORT:
-        return False
-    return step.component == "apiserver" or step.detail.startswith(phases)
-
-
 def _critical_path(steps: Sequence[TimelineStep], last: TimelineStep) -> dict[TimelineStep, float]:
     """Return the critical path, found by walking back from the last step: each step had to wait for the step that ended
     latest before it started.
@@ -224,11 +244,20 @@ def _critical_path(steps: Sequence[TimelineStep], last: TimelineStep) -> dict[Ti
     while (before := _predecessor(steps, current)) is not None:
         end = min(before.end, current.start)
         if current.start - end > _MIN_WAIT_S:
-            wait = TimelineStep(name="wait", component=current.component, start=end, end=current.start, is_wait=True)
+            wait = TimelineStep(name="wait", component=_origin(current), start=end, end=current.start, is_wait=True)
             path[wait] = wait.took_s
         path[before] = end - before.start
         current = before
     return dict(reversed(path.items()))
+
+
+def _origin(step: TimelineStep) -> str:
+    """Return the component that started the step, for which the step has waited: the API server only serves it."""
+    if step.component != "apiserver" or not step.actor:
+        return step.component
+    if step.actor.startswith(_NODE_USER):
+        return f"kubelet/{step.actor.removeprefix(_NODE_USER)}"
+    return step.actor.rpartition(":")[2]
 
 
 def _predecessor(steps: Sequence[TimelineStep], current: TimelineStep) -> TimelineStep | None:
@@ -240,7 +269,7 @@ def _predecessor(steps: Sequence[TimelineStep], current: TimelineStep) -> Timeli
         step
         for step in steps
         if step.start < current.start
-        and step.number != _REPORT
+        and not step.state
         and not step.is_publication
         and (step.end <= latest or 0 < step.order < current.order)
     ]
@@ -252,33 +281,14 @@ def _predecessor(steps: Sequence[TimelineStep], current: TimelineStep) -> Timeli
     return max(earlier, key=rank, default=None)
 
 
-async def read_records(reader: ClusterReader, uid: str) -> list[Object]:
-    return await reader.lines(RECORDS_PATH, {"uid": uid})
-
-
-async def read_owner_records(reader: ClusterReader, value: Object) -> list[Object]:
-    """Return the records of the controllers that own the object, directly and indirectly."""
-    records: list[Object] = []
-    namespace = value["metadata"].get("namespace", "")
-    for _ in range(_MAX_OWNERS):
-        references = value["metadata"].get("ownerReferences") or ()
-        owner = next((reference for reference in references if reference.get("controller")), None)
-        if owner is None:
-            break
-        records += await read_records(reader, owner["uid"])
-        path = await reader.object_path(owner["apiVersion"], owner["kind"], namespace, owner["name"])
-        owner_value = await reader.get(path) if path else None
-        if owner_value is None:
-            break
-        value = owner_value
-    return records
-
-
 def timeline_value(line: PodTimeline) -> dict[str, Any]:
     """Return the timeline as a value for JSON. Times are seconds since the first step."""
     value: dict[str, Any] = {"start": line.start, "steps": [_step_value(line, step) for step in line.steps]}
+    if line.state:
+        value["state"] = line.state
     if line.running is not None:
-        value["runningAfterSeconds"] = line.running - line.start
+        key = "failedAfterSeconds" if line.first_state.startswith("Failed") else "runningAfterSeconds"
+        value[key] = line.running - line.start
     if line.ready is not None:
         value["readyAfterSeconds"] = line.ready - line.start
     if line.published is not None:

@@ -118,12 +118,14 @@ def _shortage_failure(name: str, requested: int, used: int, has: int) -> PodFail
 
 
 def _have_conflict(ports: Iterable[tuple[str, str, int]], held: Iterable[tuple[str, str, int]]) -> bool:
-    held_ports = list(held)
-    return any(
-        (protocol, port) == (other[1], other[2]) and (address == other[0] or "0.0.0.0" in (address, other[0]))
-        for address, protocol, port in ports
-        for other in held_ports
-    )
+    addresses: dict[tuple[str, int], set[str]] = {}
+    for address, protocol, port in held:
+        addresses.setdefault((protocol, port), set()).add(address)
+    for address, protocol, port in ports:
+        others = addresses.get((protocol, port))
+        if others is not None and (address == "0.0.0.0" or address in others or "0.0.0.0" in others):
+            return True
+    return False
 
 
 def _tolerates(pod: Pod, node: Node) -> bool:

@@ -20,6 +20,7 @@ from sampan.api.semantics.pod_resources import BEST_EFFORT, GUARANTEED, effectiv
 from sampan.api.semantics.pods import init_and_main_containers
 from sampan.api.types.core_v1 import Container, Pod
 from sampan.kubelet.container_config.resources import quota, shares
+from sampan.kubelet.metrics import KubeletMetrics
 from sampan.runtimes.config import ContainerResources
 
 log = logging.getLogger(__name__)
@@ -165,7 +166,15 @@ class PodCgroups:
     limits.
     """
 
-    def __init__(self, *, root: str = "", hierarchy: CgroupHierarchy | None = None, pids: int = 0) -> None:
+    def __init__(
+        self,
+        *,
+        root: str = "",
+        hierarchy: CgroupHierarchy | None = None,
+        pids: int = 0,
+        metrics: KubeletMetrics | None = None,
+    ) -> None:
+        self._metrics = metrics or KubeletMetrics()
         self._hierarchy = hierarchy or CgroupHierarchy()
         self._top = f"{root.rstrip('/')}/{PODS}"
         self._root = root.rstrip("/")
@@ -204,8 +213,9 @@ class PodCgroups:
         uid, desired = pod.metadata.uid, (self.parent(pod), pod_limits(pod, pids=self._pids))
         if self._written.get(uid) == desired:
             return
-        self._hierarchy.make(desired[0])
-        self._hierarchy.limit(*desired)
+        with self._metrics.change_cgroup("create"):
+            self._hierarchy.make(desired[0])
+            self._hierarchy.limit(*desired)
         self._written[uid] = desired
         self._set_burstable_shares()
 
@@ -217,7 +227,8 @@ class PodCgroups:
         if not self.is_usable or before is None:
             return
         desired = pod_limits(pod, pids=self._pids)
-        self._hierarchy.limit(before[0], select_larger_limits(before[1], desired))
+        with self._metrics.change_cgroup("update"):
+            self._hierarchy.limit(before[0], select_larger_limits(before[1], desired))
         self._written[pod.metadata.uid] = (before[0], select_larger_limits(before[1], desired))
 
     def remove(self, uid: str) -> None:
@@ -225,11 +236,12 @@ class PodCgroups:
         if not self.is_usable:
             return
         self._written.pop(uid, None)
-        for qos in ("", *_QOS_CLASSES):
-            cgroup = f"{self._top}/{qos}/pod{uid}"
-            if not self._hierarchy.remove(cgroup):
-                _kill(self._hierarchy.processes(cgroup))
-                self._hierarchy.remove(cgroup)
+        with self._metrics.change_cgroup("destroy"):
+            for qos in ("", *_QOS_CLASSES):
+                cgroup = f"{self._top}/{qos}/pod{uid}"
+                if not self._hierarchy.remove(cgroup):
+                    _kill(self._hierarchy.processes(cgroup))
+                    self._hierarchy.remove(cgroup)
         self._set_burstable_shares()
 
     def list_pod_uids(self) -> set[str]:

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-KUBELET_VERSION = "v1.36.4"
 PORT = 10250
 
 

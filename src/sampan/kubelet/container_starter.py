@@ -11,8 +11,9 @@ from sampan.kubelet.pod_lifecycle import PodLifecycle, ReportedFailure
 from sampan.kubelet.records import FIRST_S, BackOff, PodRecord
 from sampan.machinery.clock import Clock
 from sampan.machinery.events import WARNING
+from sampan.machinery.time_slice import TimeSlice
 from sampan.runtimes import contract
-from sampan.runtimes.contract import ContainerReport, PodReport, RuntimeFailure
+from sampan.runtimes.contract import PodReport, RuntimeFailure
 
 CONFIG_ERROR, RUN_ERROR = "CreateContainerConfigError", "RunContainerError"
 CRASH_LOOP, PULL_BACK_OFF = "CrashLoopBackOff", "ImagePullBackOff"
@@ -37,12 +38,14 @@ class ContainerStarter:
             return _PREPARE_RETRY_S
         if actions.needs_sandbox and not await self._run_sandbox(record):
             return _SANDBOX_RETRY_S
+        current = self._lifecycle.report(record) if actions.needs_sandbox else report
         pauses = [
-            *[
-                await self._start_after_back_off(record, container, report.container(container.name))
-                for container in actions.start
-            ],
-            *[await self._start(record, container) for container in ephemeral_to_start(record.pod, report)],
+            await self._start_after_back_off(record, container, report, next_attempt(record, current, container.name))
+            async for container in TimeSlice().iterate(actions.start)
+        ]
+        pauses += [
+            await self._start(record, container, next_attempt(record, current, container.name))
+            async for container in TimeSlice().iterate(ephemeral_to_start(record.pod, report))
         ]
         return min((pause_s for pause_s in pauses if pause_s is not None), default=None)
 
@@ -68,8 +71,9 @@ class ContainerStarter:
         return True
 
     async def _start_after_back_off(
-        self, record: PodRecord, container: Container, last: ContainerReport | None
+        self, record: PodRecord, container: Container, report: PodReport, attempt: int
     ) -> float | None:
+        last = report.container(container.name)
         if last is not None and last.state == contract.EXITED:
             back_off = record.progress.back_off(container.name, self._longest_pause_s)
             now = self._clock.monotonic()
@@ -77,7 +81,7 @@ class ContainerStarter:
             if (left_s := back_off.remaining_s(failed_at, now)) > 0:
                 return self._crash_loop(record, container, back_off, left_s)
             back_off.lengthen(failed_at, now)
-        return await self._start(record, container)
+        return await self._start(record, container, attempt)
 
     def _crash_loop(self, record: PodRecord, container: Container, back_off: BackOff, left_s: float) -> float:
         pause = durations.format_duration(int(back_off.pause_s * 1e9))
@@ -86,9 +90,8 @@ class ContainerStarter:
         self._events.record_back_off(record.node, record.pod, container)
         return left_s
 
-    async def _start(self, record: PodRecord, container: AnyContainer) -> float | None:
+    async def _start(self, record: PodRecord, container: AnyContainer, attempt: int) -> float | None:
         now = self._clock.monotonic()
-        attempt = next_attempt(record, self._lifecycle.report(record), container.name)
         try:
             await self._lifecycle.start_container(record, container, attempt)
         except RuntimeFailure as failure:

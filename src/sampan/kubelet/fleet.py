@@ -17,6 +17,7 @@ from sampan.kubelet.admission import with_api_source
 from sampan.kubelet.config import KubeletConfig
 from sampan.kubelet.heartbeat import Heartbeat
 from sampan.kubelet.hollow_pod_lifecycle import HollowPodLifecycle
+from sampan.kubelet.hollow_references import HollowReferences
 from sampan.kubelet.node_status import NodeMachine
 from sampan.kubelet.pod_events import PodEvents, PodTrace
 from sampan.kubelet.records import NodeRecord, PodQueue, Records
@@ -26,6 +27,7 @@ from sampan.machinery import errors
 from sampan.machinery.activity import Activity
 from sampan.machinery.client import Client, ConnectionFailed, PatchType
 from sampan.machinery.clock import Clock
+from sampan.machinery.control_loop.supervision import Supervision
 from sampan.machinery.control_loop.workqueue import Backoff, WorkQueue
 from sampan.machinery.events import EventRecorder
 from sampan.machinery.hollow import NODE_RANGE
@@ -58,6 +60,7 @@ class Fleet:
         names: Sequence[str] = (),
         real_nodes: Collection[str] = (),
         activity: Activity | None = None,
+        supervision: Supervision | None = None,
     ) -> None:
         """`real_nodes` are the names of real nodes, which the fleet does not run, even if a Node object of an earlier
         run says that they are hollow. If there are real nodes, all nodes of the fleet are tainted to keep out pods that
@@ -72,7 +75,7 @@ class Fleet:
         """Activity of the queues and informers, which a virtual clock waits for."""
         self._world = HollowWorld(clock=clock, stages=stages)
         self._addresses = AddressRange(NODE_RANGE)
-        self._informers = InformerFactory(client=client, activity=self.activity)
+        self._informers = InformerFactory(client=client, activity=self.activity, supervision=supervision)
         self._nodes = self._informers.for_kind(Node)
         self._pods: Informer[Pod] | None = None
         """The pod informer. It is created with the first node, so that a fleet without nodes costs next to nothing."""
@@ -82,10 +85,14 @@ class Fleet:
         self.statuses = StatusManager(
             records=records, clock=clock, activity=self.activity, workers=workers, trace=trace
         )
+        queue = PodQueue(records=records, clock=clock, activity=self.activity)
+        references = HollowReferences(
+            client=client, informers=self._informers, clock=clock, on_change=queue.request_sync
+        )
         self.sync_loop = SyncLoop(
-            lifecycle=HollowPodLifecycle(events=events, clock=clock),
+            lifecycle=HollowPodLifecycle(events=events, clock=clock, references=references),
             records=records,
-            queue=PodQueue(records=records, clock=clock, activity=self.activity),
+            queue=queue,
             statuses=self.statuses,
             events=events,
             clock=clock,
@@ -163,9 +170,21 @@ class Fleet:
         nodes whose Node object is that of a real node.
         """
         await self._nodes.synced.wait()
-        while not all(name in self._running or self._is_excluded(name) for name in names):
-            self._changed.clear()
-            await self._changed.wait()
+        for name in names:
+            while not self._is_settled(name):
+                self._changed.clear()
+                await self._changed.wait()
+
+    async def initial_names(self) -> list[str]:
+        """Return the names of the nodes that the fleet runs from its start: those that it creates, and those that have
+        Node objects."""
+        await self._nodes.synced.wait()
+        present = [node.metadata.name for node in self._nodes.lister if self._should_run(node)]
+        return list(dict.fromkeys([*self.names, *present]))
+
+    def list_missing(self, names: Iterable[str]) -> list[str]:
+        """Return those of the named nodes that do not run yet, although the fleet should run them."""
+        return [name for name in names if not self._is_settled(name)]
 
     # -- changes -----------------------------------------------------------------------------------------------------
 
@@ -301,6 +320,9 @@ class Fleet:
         if node is None or node.metadata.name in self._real_nodes:
             return False
         return hollow_nodes.is_hollow(node) and hollow_nodes.is_powered_on(node)
+
+    def _is_settled(self, name: str) -> bool:
+        return name in self._running or self._is_excluded(name)
 
     def _is_excluded(self, name: str) -> bool:
         """Whether the Node object exists, but the fleet does not run the node."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sampan.api.codec import json
+from sampan.api.kubernetes_version import GIT_VERSION
 from sampan.api.semantics.conditions import is_true
 from sampan.api.types.core_v1 import (
     ContainerImage,
@@ -21,7 +22,7 @@ from sampan.api.types.core_v1 import (
     NodeSystemInfo,
 )
 from sampan.api.values import times
-from sampan.kubelet.config import KUBELET_VERSION, PORT
+from sampan.kubelet.config import PORT
 
 READY, MEMORY_PRESSURE, DISK_PRESSURE, PID_PRESSURE = "Ready", "MemoryPressure", "DiskPressure", "PIDPressure"
 _CONDITIONS = (
@@ -154,7 +155,7 @@ def _system_info(node: Node, machine: NodeMachine) -> NodeSystemInfo:
         kernelVersion=_KERNEL,
         osImage=machine.os_image,
         containerRuntimeVersion=machine.runtime,
-        kubeletVersion=KUBELET_VERSION,
+        kubeletVersion=GIT_VERSION,
         kubeProxyVersion="",
         operatingSystem=OS,
         architecture=ARCH,

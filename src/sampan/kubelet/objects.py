@@ -8,11 +8,11 @@ own watch. Immutable objects are no longer watched once they are known. (Kuberne
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from sampan.api.semantics.pod_references import config_map_names, secret_names
-from sampan.api.types.core_v1 import ConfigMap, Pod, Secret
+from sampan.api.types.core_v1 import ConfigMap, Container, Pod, Secret
 from sampan.machinery.client import Selection, resource_of
 from sampan.machinery.informer import InformerFactory
 
@@ -31,6 +31,15 @@ class ObjectKey(NamedTuple):
 
 class NotSynced(Exception):
     """The API server did not return the object in time."""
+
+
+class ObjectSource(Protocol):
+    """Reads the objects that pods refer to. The result is None if there is no such object; NotSynced is raised if that
+    is not known."""
+
+    async def config_map(self, namespace: str, name: str) -> ConfigMap | None: ...
+
+    async def secret(self, namespace: str, name: str) -> Secret | None: ...
 
 
 class PodObjects:
@@ -128,3 +137,21 @@ def references(pod: Pod) -> Iterator[ObjectKey]:
         yield ObjectKey(Secret, namespace, name)
     for name in config_map_names(pod.spec):
         yield ObjectKey(ConfigMap, namespace, name)
+
+
+async def read_variable_objects(
+    objects: ObjectSource, pod: Pod, container: Container
+) -> tuple[Mapping[str, ConfigMap | None], Mapping[str, Secret | None]]:
+    """Read the config maps and secrets from which the container's environment variables are taken."""
+    sources = [
+        variable.valueFrom for variable in container.env if variable.valueFrom is not None and not variable.value
+    ]
+    maps = {source.configMapRef.name for source in container.envFrom if source.configMapRef is not None}
+    maps |= {source.configMapKeyRef.name for source in sources if source.configMapKeyRef is not None}
+    secrets = {source.secretRef.name for source in container.envFrom if source.secretRef is not None}
+    secrets |= {source.secretKeyRef.name for source in sources if source.secretKeyRef is not None}
+    namespace = pod.metadata.namespace
+    return (
+        {name: await objects.config_map(namespace, name) for name in maps},
+        {name: await objects.secret(namespace, name) for name in secrets},
+    )

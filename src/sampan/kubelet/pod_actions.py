@@ -114,7 +114,7 @@ def stop_order(pod: Pod, report: PodReport) -> Sequence[str]:
         for container_report in report.containers
         if container_report.state in (contract.RUNNING, contract.CREATED)
     }
-    sidecars = [container.name for container in sidecars_of(pod.spec)]
+    sidecars = {container.name: None for container in sidecars_of(pod.spec)}
     others = [
         container_report.name
         for container_report in report.containers

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 from sampan.api.go_compat import gotext
 from sampan.api.semantics.pods import AnyContainer
 from sampan.api.types.core_v1 import ObjectReference, Pod
+from sampan.api.values import durations
 from sampan.kubelet.records import NodeRecord
 from sampan.machinery.events import NORMAL, WARNING, EventRecorder, reference
 from sampan.machinery.telemetry.flight_recorder import FlightRecorder, collect_parts
@@ -52,6 +53,13 @@ class PodEvents:
         text = f"Container image {gotext.quote(container.image)} already present on machine"
         self._record_container_event(node, pod, container, NORMAL, "Pulled", text)
 
+    def record_pull_done(
+        self, node: NodeRecord, pod: Pod, container: AnyContainer, size: int, *, took_s: float, waited_s: float = 0.0
+    ) -> None:
+        whole, took = (durations.format_duration(int(s * 1000) * 1_000_000) for s in (waited_s + took_s, took_s))
+        text = f"Successfully pulled image {gotext.quote(container.image)} in {took} ({whole} including waiting)."
+        self._record_container_event(node, pod, container, NORMAL, "Pulled", f"{text} Image size: {size} bytes.")
+
     def record_created(self, node: NodeRecord, pod: Pod, container: AnyContainer) -> None:
         self._record_container_event(node, pod, container, NORMAL, "Created", "Container created")
 
@@ -82,6 +90,10 @@ class PodEvents:
 
     def record_failed(self, node: NodeRecord, pod: Pod, container: AnyContainer, why: str) -> None:
         self._record_container_event(node, pod, container, WARNING, "Failed", f"Error: {why}")
+
+    def record_missing_pull_secrets(self, node: NodeRecord, pod: Pod, names: Sequence[str]) -> None:
+        text = f"Unable to retrieve some image pull secrets ({', '.join(names)}); attempting to pull the image"
+        self.record_pod_event(node, pod, WARNING, "FailedToRetrieveImagePullSecret", f"{text} may not succeed.")
 
     def record_pull_back_off(self, node: NodeRecord, pod: Pod, container: AnyContainer) -> None:
         text = f"Back-off pulling image {gotext.quote(container.image)}"

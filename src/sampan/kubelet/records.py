@@ -167,6 +167,8 @@ class BackOff:
 class PodProgress:
     """The work that the kubelet has done for a pod so far, and the work in progress."""
 
+    seen_at: float | None = None
+    """Monotonic time at which the kubelet has seen the pod for the first time; None once the pod has run."""
     requests: Amounts | None = None
     """Requests of the pod while they are included in the node's `used`."""
     waiting: dict[str, tuple[str, str]] | None = None
@@ -215,6 +217,8 @@ class PublishedStatus:
     """The last status that the API server has accepted, until the pod as delivered by the watch reflects it."""
     version: int = 0
     """Resource version of `written`."""
+    is_too_large: bool = False
+    """Whether the API server has refused a status as too large, so that those of the containers are left out."""
 
 
 class PodRecord:

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from sampan.api.codec import json
+from sampan.api.semantics.pods import describe_status
 from sampan.api.types.core_v1 import Pod, PodCondition, PodStatus
 from sampan.kubelet.pod_conditions import TEMPORARY_CONDITIONS
 from sampan.kubelet.pod_events import PodTrace
@@ -24,6 +25,9 @@ from sampan.machinery.control_loop.workqueue import Backoff, WorkQueue
 
 log = logging.getLogger(__name__)
 
+_TOO_LARGE = "request is too large"
+"""Part of the message with which an API server refuses an object that its store cannot hold."""
+
 
 class StatusManager:
     def __init__(self, *, records: Records, clock: Clock, activity: Activity, workers: int, trace: PodTrace) -> None:
@@ -34,6 +38,8 @@ class StatusManager:
         """Set the status to publish. `may_run` tells whether a container of the pod may still run."""
         old = record.status
         status = merge_statuses(old, status, may_run=may_run)
+        if record.published.is_too_large:
+            status = without_containers(status)
         if status != old:
             record.published.pending = status
             self._queue.add(record.uid)
@@ -77,12 +83,26 @@ class StatusManager:
         except errors.NotFound:
             pass  # The pod source will report the removal.
         except (errors.ApiError, ConnectionFailed) as error:
+            if _is_too_large(error):
+                return self._shrink(record)
             pause_s = self._queue.retry(uid)
             log.warning(
                 "cannot update the status of pod %s: %s; retrying in %g s", record.pod.metadata.name, error, pause_s
             )
         else:
             self._queue.forget(uid)
+
+    def _shrink(self, record: PodRecord) -> None:
+        """Leave the containers out of a status that is too large, from now on, or give up one that has none."""
+        name, published = record.pod.metadata.name, record.published
+        if published.is_too_large or published.pending is None:
+            log.error("the status of pod %s is too large to be stored", name)
+            published.pending = published.written
+        else:
+            log.error("the status of pod %s is too large: it is written without the containers", name)
+            published.is_too_large, published.pending = True, without_containers(published.pending)
+        self._queue.forget(record.uid)
+        self._queue.add(record.uid)
 
     async def _write(self, record: PodRecord) -> None:
         """Patch the status on the API server if it has changed. Until the watch delivers the patched pod, `written` and
@@ -98,7 +118,7 @@ class StatusManager:
             record.published.pending = status if record.spec.is_static else record.published.written
             return
         body = {"metadata": {"uid": meta.uid}, "status": patch}
-        with self._trace.step(pod, "report status", _summary(status)):
+        with self._trace.step(pod, "report status", describe_status(status)):
             patched = await record.node.client.for_kind(Pod).patch(
                 meta.name, body, meta.namespace, subresource="status"
             )
@@ -116,9 +136,14 @@ class StatusManager:
         await record.node.client.for_kind(Pod).delete(meta.name, meta.namespace, options=options)
 
 
-def _summary(status: PodStatus) -> str:
-    is_ready = any(condition.type == "Ready" and condition.status == "True" for condition in status.conditions)
-    return f"{status.phase}, ready" if is_ready else status.phase
+def without_containers(status: PodStatus) -> PodStatus:
+    return msgspec.structs.replace(
+        status, containerStatuses=[], initContainerStatuses=[], ephemeralContainerStatuses=[]
+    )
+
+
+def _is_too_large(error: Exception) -> bool:
+    return isinstance(error, errors.ApiError) and (error.code == 413 or _TOO_LARGE in str(error))
 
 
 _FIELDS = msgspec.structs.fields(PodStatus)

@@ -14,13 +14,14 @@ from sampan.api.semantics.pods import find_container, termination_grace_period_s
 from sampan.api.types.core_v1 import Container, Pod
 from sampan.kubelet.admission import PodAdmitter
 from sampan.kubelet.container_starter import ContainerStarter
+from sampan.kubelet.metrics import KubeletMetrics
 from sampan.kubelet.pod_actions import (
     compute_pod_actions,
     ephemeral_to_start,
     restarts_all,
     stop_order,
 )
-from sampan.kubelet.pod_conditions import TERMINAL
+from sampan.kubelet.pod_conditions import PENDING, RUNNING, TERMINAL
 from sampan.kubelet.pod_events import PodEvents
 from sampan.kubelet.pod_lifecycle import ContainerKill, PodLifecycle
 from sampan.kubelet.pod_status import (
@@ -44,6 +45,7 @@ from sampan.kubelet.records import (
 from sampan.kubelet.status_manager import StatusManager
 from sampan.machinery.clock import Clock
 from sampan.machinery.events import NORMAL, WARNING
+from sampan.machinery.time_slice import TimeSlice
 from sampan.runtimes import contract
 from sampan.runtimes.contract import PodReport
 
@@ -66,6 +68,7 @@ class SyncLoop:
         clock: Clock,
         workers: int,
         longest_pause_s: float = MAX_BACKOFF_S,
+        metrics: KubeletMetrics | None = None,
     ) -> None:
         self._lifecycle, self._records, self._queue = lifecycle, records, queue
         self._statuses, self._events, self._clock = statuses, events, clock
@@ -76,6 +79,7 @@ class SyncLoop:
             lifecycle=lifecycle, records=records, statuses=statuses, events=events, clock=clock
         )
         self._workers = workers
+        self._metrics = metrics or KubeletMetrics()
         self._termination_listeners: list[Callable[[PodRecord], None]] = []
 
     def on_terminated(self, listener: Callable[[PodRecord], None]) -> None:
@@ -97,6 +101,8 @@ class SyncLoop:
 
     def handle_pod_additions(self, record: PodRecord) -> None:
         self._records[record.uid] = record
+        if record.pod.status.phase == PENDING:
+            record.progress.seen_at = self._clock.monotonic()
         if record.pod.status.phase in TERMINAL:
             record.move_to(PodSyncState.TERMINATED)
             self._finish(record)
@@ -167,14 +173,17 @@ class SyncLoop:
             await self._remove(record)
             return None
         if record.state in ACTIVE:
-            again_s = await self.sync_pod(record)
+            with self._metrics.sync_pod("sync"):
+                again_s = await self.sync_pod(record)
             if record.state in ACTIVE:
                 return again_s
         if record.state is PodSyncState.TERMINATING:
-            again_s = await self.sync_terminating_pod(record)
+            with self._metrics.sync_pod("kill"):
+                again_s = await self.sync_terminating_pod(record)
             if record.state is PodSyncState.TERMINATING:
                 return again_s
-        await self.sync_terminated_pod(record)
+        with self._metrics.sync_pod("terminate"):
+            await self.sync_terminated_pod(record)
         return None
 
     # -- running pods ------------------------------------------------------------------------------------------------
@@ -193,6 +202,7 @@ class SyncLoop:
             if not are_removed:
                 self._publish(record, report)
                 return report.changes_in_s
+        time_slice = TimeSlice()
         while retry_s is None:
             actions = compute_pod_actions(pod, report)
             if actions.kill_pod or self._must_terminate(record):
@@ -204,6 +214,7 @@ class SyncLoop:
             retry_s = await self._starter.carry_out(record, actions, report)
             if is_quiet:
                 break
+            await time_slice.pause_if_used_up()
             report = lifecycle.report(record)
         running_s = await lifecycle.sync_running(record, report)
         await self._kill(record, lifecycle.containers_to_kill(record, report))
@@ -281,7 +292,7 @@ class SyncLoop:
     async def _kill(self, record: PodRecord, kills: Sequence[ContainerKill]) -> None:
         """Stop single containers of a pod that keeps running, each at most once."""
         killed = record.progress.killed = record.progress.killed or set()
-        for kill in kills:
+        async for kill in TimeSlice().iterate(kills):
             if kill.id in killed:
                 continue
             killed.add(kill.id)
@@ -294,9 +305,9 @@ class SyncLoop:
     async def sync_terminating_pod(self, record: PodRecord) -> float | None:
         """Stop all containers within the grace period."""
         pod, lifecycle = record.pod, self._lifecycle
-        report = lifecycle.report(record)
+        report, time_slice = lifecycle.report(record), TimeSlice()
         while names := self._containers_to_stop(record, report):
-            for name in names:
+            async for name in time_slice.iterate(names):
                 await self._stop(record, name)
             report = lifecycle.report(record)
         if may_run(report):
@@ -380,4 +391,7 @@ class SyncLoop:
         status = self._lifecycle.extend_status(record.pod, status)
         if is_terminal:
             status = final_status(record.pod, status)
+        if status.phase == RUNNING and progress.seen_at is not None:
+            self._metrics.record_pod_start(self._clock.monotonic() - progress.seen_at)
+            progress.seen_at = None
         self._statuses.set_pod_status(record, status, may_run=may_run(report))

@@ -358,9 +358,18 @@ def generic(
     message = _generic_message(code, text)
     if subject := " ".join(part for part in (_qualify(resource, group), name) if part):
         message += f" ({verb.lower()} {subject})"
-    causes = [{"reason": "UnexpectedServerResponse", "message": text}] if is_unexpected else []
+    causes = [{"reason": _UNEXPECTED, "message": text}] if is_unexpected else []
     details = _details(resource, name, group, causes=causes, retryAfterSeconds=retry_after_s)
     return cls(message, code=code, details=details)
+
+
+def response_text(error: ApiError) -> str:
+    """Return the text of a response that was not a Status, such as a list of health checks; otherwise the message."""
+    causes = error.details.get("causes", ())
+    return next((cause["message"] for cause in causes if cause.get("reason") == _UNEXPECTED), error.message)
+
+
+_UNEXPECTED = "UnexpectedServerResponse"
 
 
 def _generic_message(code: int, text: str) -> str:
@@ -374,3 +383,12 @@ def _generic_message(code: int, text: str) -> str:
     if code >= 500:
         return f"an error on the server ({gotext.quote(text)}) has prevented the request from succeeding"
     return f"the server responded with the status code {code} but did not return more information"
+
+
+def release_frames(error: BaseException | None) -> None:
+    """Drop the tracebacks of a handled error and of its causes. A frame that refers to the error that it raised is only
+    freed by the garbage collector, with all that it refers to, such as the body of the request."""
+    while error is not None and error.__traceback__ is not None:
+        error.__traceback__ = None
+        release_frames(error.__cause__)
+        error = error.__context__

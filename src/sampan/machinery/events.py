@@ -15,19 +15,18 @@ import logging
 from collections import OrderedDict, deque
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import msgspec
 
 from sampan.api.types.core_v1 import Event, EventSource, ObjectReference
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.api.values import times
+from sampan.host.bounded_cache import BoundedCache
 from sampan.machinery import errors
 from sampan.machinery.activity import Activity
 from sampan.machinery.client import Client, ConnectionFailed
 from sampan.machinery.clock import Clock
-
-V = TypeVar("V")
 
 COMBINED = "(combined from similar events): "
 
@@ -84,32 +83,17 @@ class _TokenBucket:
     last: float
 
 
-class _LruDict(Generic[V]):
-    """A bounded LRU dictionary."""
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._values: OrderedDict[Hashable, V] = OrderedDict()
-
-    def get(self, key: Hashable) -> V | None:
-        value = self._values.get(key)
-        if value is not None:
-            self._values.move_to_end(key)
-        return value
-
-    def put(self, key: Hashable, value: V) -> None:
-        self._values[key] = value
-        self._values.move_to_end(key)
-        if len(self._values) > self._most:
-            self._values.popitem(last=False)
+def _make_cache(max_entries: int) -> BoundedCache[Hashable, Any]:
+    return BoundedCache(max_entries=max_entries, max_entry_bytes=32 << 10, max_bytes=16 << 20)
 
 
 class EventCorrelator:
     def __init__(self, config: CorrelatorConfig | None = None) -> None:
         self._config = config or CorrelatorConfig()
-        self._recorded: _LruDict[_RecordedEvent] = _LruDict(self._config.remembered)
-        self._similar: _LruDict[_SimilarEvents] = _LruDict(self._config.remembered)
-        self._buckets: _LruDict[_TokenBucket] = _LruDict(self._config.remembered)
+        most = self._config.remembered
+        self._recorded: BoundedCache[Hashable, _RecordedEvent] = _make_cache(most)
+        self._similar: BoundedCache[Hashable, _SimilarEvents] = _make_cache(most)
+        self._buckets: BoundedCache[Hashable, _TokenBucket] = _make_cache(most)
 
     def correlate(self, event: Event, now: float) -> CorrelatedEvent | None:
         """Return how to store the event: as a new one, or as an update of an existing one. Return None to drop it."""
@@ -121,7 +105,7 @@ class EventCorrelator:
 
     def record_stored(self, key: Hashable, event: Event) -> None:
         """Record the event as the server stored it."""
-        self._recorded.put(key, _RecordedEvent(event.count, event.metadata.name, event.firstTimestamp))
+        self._recorded.keep(key, _RecordedEvent(event.count, event.metadata.name, event.firstTimestamp))
 
     def _aggregate(self, event: Event, now: float) -> tuple[Event, Hashable]:
         """Return the event, or its aggregate, and the key that identifies repetitions of it."""
@@ -131,7 +115,7 @@ class EventCorrelator:
             similar = _SimilarEvents(OrderedDict(), now)
         similar.last = now
         similar.messages[event.message] = None
-        self._similar.put(alike, similar)
+        self._similar.keep(alike, similar)
         if len(similar.messages) < self._config.similar:
             return event, (*alike, event.message)
         similar.messages.popitem(last=False)
@@ -142,14 +126,14 @@ class EventCorrelator:
         if last is not None:
             metadata = msgspec.structs.replace(event.metadata, name=last.name)
             event = msgspec.structs.replace(event, metadata=metadata, count=last.count + 1, firstTimestamp=last.first)
-        self._recorded.put(key, _RecordedEvent(event.count, event.metadata.name, event.firstTimestamp))
+        self._recorded.keep(key, _RecordedEvent(event.count, event.metadata.name, event.firstTimestamp))
         return event, last is not None
 
     def _take_token(self, event: Event, now: float) -> bool:
         """Take a token from the bucket of the source and object of the event; return whether the bucket had a token."""
         config, key = self._config, _source_and_object_key(event)
         bucket = self._buckets.get(key) or _TokenBucket(config.burst, now)
-        self._buckets.put(key, bucket)
+        self._buckets.keep(key, bucket)
         bucket.tokens = min(config.burst, bucket.tokens + (now - bucket.last) * config.per_s)
         bucket.last = now
         if bucket.tokens < 1:

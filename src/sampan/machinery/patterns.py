@@ -11,10 +11,10 @@ The library is imported with the first pattern (8 ms, 1.6 MB).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import lru_cache
 from typing import Any
 
 from sampan.api.limits import PATTERN_CHARACTERS, PATTERN_MEMORY_BYTES, PATTERNS_CACHED
+from sampan.host.bounded_cache import BoundedCache
 
 
 class PatternError(ValueError):
@@ -50,13 +50,12 @@ class Pattern:
 
 
 def compile_pattern(text: str) -> Pattern:
-    """Compile a pattern; raise PatternError with the message of RE2."""
+    """Compile a pattern; raise PatternError with the message of Go."""
     if len(text) > PATTERN_CHARACTERS:
         raise PatternError(f"pattern too long: {len(text)} characters, at most {PATTERN_CHARACTERS}")
-    return _compile(text)
+    return _patterns[text]
 
 
-@lru_cache(maxsize=PATTERNS_CACHED)
 def _compile(text: str) -> Pattern:
     import re2
 
@@ -68,7 +67,19 @@ def _compile(text: str) -> Pattern:
         return Pattern(text, re2.compile(_encode_text(text), options))
     except re2.error as error:
         message = error.args[0] if error.args else ""
-        raise PatternError(message.decode() if isinstance(message, bytes) else str(message)) from None
+        raise PatternError(_describe_as_go(message.decode() if isinstance(message, bytes) else str(message))) from None
+
+
+_patterns = BoundedCache(_compile, max_entries=PATTERNS_CACHED, max_entry_bytes=80 << 10)
+
+_GO_DESCRIPTIONS = {"missing )": "missing closing )", "missing ]": "missing closing ]"}
+"""The errors that RE2 and Go describe in different words."""
+
+
+def _describe_as_go(message: str) -> str:
+    """Return an error of RE2 as Go's `regexp` writes it."""
+    reason, _, part = message.partition(": ")
+    return f"{_GO_DESCRIPTIONS.get(reason, reason)}: `{part}`" if part else message
 
 
 def _encode_text(text: str) -> bytes:

@@ -56,12 +56,16 @@ class WorkerThread:
             must_start, self._is_running = not self._is_running, True
         if must_start:
             threading.Thread(target=self._work, name=self._name, daemon=True).start()
-        return await future
+        try:
+            return await future
+        finally:
+            del future  # the traceback of its exception refers to this frame, and so to the arguments
 
     def _work(self) -> None:
         while (job := self._take_job()) is not None:
             if not job.future.cancelled():
                 _carry_out(job)
+            del job
 
     def _take_job(self) -> _Job | None:
         with self._lock:
@@ -76,8 +80,11 @@ def _carry_out(job: _Job) -> None:
         result = job.work(*job.args)
     except BaseException as raised:
         error = raised
-    with suppress(RuntimeError):  # the loop has been closed in the meantime
-        job.loop.call_soon_threadsafe(_finish, job.future, result, error)
+    try:
+        with suppress(RuntimeError):  # the loop has been closed in the meantime
+            job.loop.call_soon_threadsafe(_finish, job.future, result, error)
+    finally:
+        del error  # its traceback refers to this frame, and so to the arguments
 
 
 def _finish(future: asyncio.Future[Any], result: Any, error: BaseException | None) -> None:

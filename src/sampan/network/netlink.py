@@ -33,6 +33,7 @@ _IFLA_ADDRESS, _IFLA_IFNAME, _IFLA_MTU, _IFLA_MASTER, _IFLA_LINKINFO = 1, 3, 4, 
 _IFLA_IFALIAS, _IFLA_GROUP, _IFLA_NET_NS_FD = 20, 27, 28
 _INFO_KIND, _INFO_DATA, _INFO_SLAVE_KIND, _INFO_SLAVE_DATA = 1, 2, 4, 5
 _VETH_INFO_PEER, _BRPORT_MODE = 1, 4
+_IFLA_BR_MULTI_BOOLOPT, _NO_LL_LEARN = 46, 1
 _IFA_ADDRESS, _IFA_LOCAL = 1, 2
 _RTA_DST, _RTA_OIF, _RTA_PRIORITY, _RTA_GATEWAY = 1, 4, 6, 5
 _FRA_DST, _FRA_IIFNAME, _FRA_PRIORITY = 1, 3, 6
@@ -76,6 +77,16 @@ def encode_bridge_creation(name: str, *, mtu: int, hardware: str) -> NetlinkMess
         body=link_body(name=name, mtu=mtu, hardware=hardware)
         + attribute(_IFLA_LINKINFO, text_attribute(_INFO_KIND, "bridge")),
         flags=_CREATE | _EXCLUSIVE,
+    )
+
+
+def encode_reserved_learning_off(index: int) -> NetlinkMessage:
+    """Encode the option that a bridge learns no address from frames to reserved addresses. They pass no hook, so that a
+    pod could direct the frames for another pod to itself."""
+    data = attribute(_INFO_DATA, attribute(_IFLA_BR_MULTI_BOOLOPT, struct.pack("=II", _NO_LL_LEARN, _NO_LL_LEARN)))
+    return NetlinkMessage(
+        type=_NEW_LINK,
+        body=link_body(index) + attribute(_IFLA_LINKINFO, text_attribute(_INFO_KIND, "bridge") + data),
     )
 
 

@@ -55,6 +55,15 @@ class SecurityProfile:
     """The path (seccomp) or name (AppArmor) of a Localhost profile."""
 
 
+MASKED_PATHS = (
+    *("/proc/asound", "/proc/acpi", "/proc/interrupts", "/proc/kcore", "/proc/keys", "/proc/latency_stats"),
+    *("/proc/timer_list", "/proc/timer_stats", "/proc/sched_debug", "/proc/scsi", "/sys/firmware"),
+    "/sys/devices/virtual/powercap",
+)
+"""The paths that a container with the default procMount does not see."""
+READ_ONLY_PATHS = ("/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerSecurity:
     user: int | None = None
@@ -128,6 +137,8 @@ class SandboxConfig:
     name: str
     attempt: int = 0
     hostname: str = ""
+    """The host name of the pod. If it is empty, as it usually is for a pod on the network of the node, the pod has that
+    of the machine."""
     dns: ResolverConfig | None = None
     """The content of resolv.conf; None to use that of the node."""
     ports: Sequence[PortMapping] = ()
@@ -172,7 +183,7 @@ class ContainerConfig:
     """The log file of the container, written in the CRI log format."""
     has_stdin: bool = False
     closes_stdin: bool = False
-    """Whether stdin is closed when the first attached client disconnects (stdinOnce)."""
+    """Whether stdin is closed when the input of the first attached client that sends input ends (stdinOnce)."""
     has_tty: bool = False
     stop_signal: str = ""
     """The signal that stops the container; empty for the stop signal of the image, or else SIGTERM."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 
 CREATED, RUNNING, EXITED, UNKNOWN = "created", "running", "exited", "unknown"
 COMPLETED, ERROR, OOM_KILLED = "Completed", "Error", "OOMKilled"
+START_ERROR, START_ERROR_CODE = "StartError", 128
+"""Reason and exit code of a container that was created but could not be started, as containerd reports them."""
+KILLED_CODE = 137
+"""Exit code of a process that was killed with SIGKILL, or whose exit code was lost."""
 
 PodCallback = Callable[[str], None]
 """A callback that takes the uid of a pod whose state has changed."""
@@ -63,7 +67,7 @@ class ContainerReport:
 
 @dataclass(slots=True)
 class PodReport:
-    """The state of all sandboxes and containers of a pod."""
+    """The state of all sandboxes and containers of a pod. The sequences must not be changed."""
 
     is_sandbox_ready: bool = False
     sandboxes: int = 0
@@ -78,14 +82,57 @@ class PodReport:
     `PodCallback`.
     """
 
+    _by_name: dict[str, ContainerReport] | None = field(default=None, init=False, repr=False, compare=False)
+    _previous_by_name: dict[str, ContainerReport] | None = field(default=None, init=False, repr=False, compare=False)
+
     def container(self, name: str) -> ContainerReport | None:
-        return next((report for report in self.containers if report.name == name), None)
+        if self._by_name is None:
+            self._by_name = {report.name: report for report in reversed(self.containers)}
+        return self._by_name.get(name)
 
     def previous(self, name: str) -> ContainerReport | None:
-        return next((report for report in self.before if report.name == name), None)
+        if self._previous_by_name is None:
+            self._previous_by_name = {report.name: report for report in reversed(self.before)}
+        return self._previous_by_name.get(name)
 
 
 EMPTY_REPORT = PodReport()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InterfaceCounters:
+    """The traffic of a network interface. Received and sent are bytes."""
+
+    name: str
+    received: int = 0
+    received_packets: int = 0
+    receive_errors: int = 0
+    receive_dropped: int = 0
+    sent: int = 0
+    sent_packets: int = 0
+    send_errors: int = 0
+    send_dropped: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CpuThrottling:
+    """How often the CPU limit of a container took effect."""
+
+    periods: int
+    throttled_periods: int
+    throttled_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiskCounters:
+    """What a container has read from and written to a disk."""
+
+    device: str
+    """The path of the device, such as /dev/sda."""
+    reads: int = 0
+    writes: int = 0
+    read_bytes: int = 0
+    written_bytes: int = 0
 
 
 @dataclass(slots=True)
@@ -111,6 +158,15 @@ class ContainerUsage:
     received_bytes: int | None = None
     """Bytes received over the network; reported for the sandbox only, like `sent_bytes`."""
     sent_bytes: int | None = None
+    interfaces: Sequence[InterfaceCounters] = ()
+    """The network interfaces of the sandbox except loopback; none if they are unknown."""
+    cache_bytes: int | None = None
+    """Page cache in bytes."""
+    swap_bytes: int | None = None
+    throttling: CpuThrottling | None = None
+    """None for a container without a CPU limit, too."""
+    disks: Sequence[DiskCounters] = ()
+    """The disks that the container has read or written; none if they are unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,6 +189,8 @@ class PullResult:
     reference: str
     credentials: RegistryCredentials | None = None
     """The credentials of the keyring that were accepted; None if the image was pulled anonymously."""
+    continues: bool = False
+    """Whether the image arrives only before the container runs, which simulated pulls do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -240,7 +298,12 @@ class Runtime(Protocol):
     async def start_container(
         self, pod: Pod, container: Container, attempt: int, config: ContainerConfig | None
     ) -> str:
-        """Create and start a container in the pod's sandbox, and return its id."""
+        """Create and start a container in the pod's sandbox, and return its id.
+
+        A failure with the reason RunContainerError means that the container was created but cannot be started, for
+        example because its command does not exist. It is reported as exited from then on, so that the restart policy
+        and the back-off apply to it. After any other failure there is no container.
+        """
 
     async def stop_container(self, pod: Pod, name: str, grace_s: float) -> None:
         """Send the stop signal to the container, and SIGKILL after the grace period. Returns at once, without waiting
@@ -259,8 +322,13 @@ class Runtime(Protocol):
     ) -> ProcessStream:
         """Start a command in a running container."""
 
-    async def attach(self, pod: Pod, container: str) -> ProcessStream:
-        """Connect to the main process of a running container."""
+    async def attach(self, pod: Pod, container: str, *, has_stdin: bool = False) -> ProcessStream:
+        """Connect to the main process of a running container.
+
+        With `has_stdin` the client sends input, which is ignored if the container has no stdin. When its input ends, or
+        when it disconnects, the stdin of a container with stdinOnce and without a terminal is closed. Any other
+        container keeps its stdin open for the next client, and the output for this client ends.
+        """
 
     async def connect(self, pod: Pod, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """Connect to a port on the loopback address of the pod."""
@@ -286,14 +354,14 @@ class ProcessStream(Protocol):
         """Write to stdin. Do nothing if stdin is closed."""
 
     async def close_input(self) -> None:
-        """Signal the end of input."""
+        """Signal the end of input. A process with a terminal does not notice it."""
 
     async def resize(self, width: int, height: int) -> None:
         """Set the size of the terminal in characters."""
 
     async def wait(self) -> int:
-        """Wait for the exit of the process, and return its exit code. For an attached container that keeps running,
-        wait for the end of its output."""
+        """Wait for the exit of the process, and return its exit code. For an attached container, wait for the end of
+        the output and return 0: its exit code is in its report."""
 
     async def close(self) -> None: ...
 

@@ -178,7 +178,10 @@ class EngineRuntime(ABC):
         try:
             await self._start(id)
         except RuntimeFailure:
-            await self._remove(id)
+            await self._view.refresh(uid)
+            observed = self._table.find(uid, id)
+            if observed is None or not observed.is_over:
+                await self._remove(id)
             raise
         finally:
             await self._view.refresh(uid)

@@ -117,6 +117,19 @@ def mounts_below(directory: Path) -> list[Path]:
     return mounts[::-1]
 
 
+def find_mount(path: Path) -> tuple[str, bool]:
+    """Return the mount point of the file system that contains the path, and whether mounts below it propagate to other
+    mount namespaces."""
+    real, mount = f"{os.path.realpath(path)}/", ("", False)
+    for line in Path("/proc/self/mountinfo").read_text().splitlines():
+        fields = line.split(" ")
+        point = fields[4].encode().decode("unicode_escape")
+        if real.startswith(f"{point.rstrip('/')}/") and len(point) >= len(mount[0]):
+            options = fields[6 : fields.index("-")]
+            mount = point, any(option.startswith("shared:") for option in options)
+    return mount
+
+
 def held_capabilities() -> int:
     """Return the effective capabilities of this process as a bit set."""
     try:

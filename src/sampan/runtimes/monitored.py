@@ -19,16 +19,14 @@ from sampan.runtimes import contract
 from sampan.runtimes.background import BackgroundWork
 from sampan.runtimes.config import ContainerConfig, SandboxConfig
 from sampan.runtimes.contract import PodCallback, PodReport, ProcessStream, RuntimeFailure, RuntimeStatus
-from sampan.runtimes.monitor.client import MonitorClient, MonitorError, MonitorStream
+from sampan.runtimes.monitor.client import MonitorClient, MonitorError
 from sampan.runtimes.pod_state import PodState, make_container_record, make_sandbox_record, report
 from sampan.runtimes.records import ContainerRecord, PodRecords
 
 log = logging.getLogger(__name__)
 
 _RECONNECT_S = 1.0
-KILLED = 137
 _ALIVE = (contract.RUNNING, contract.CREATED)
-_MAX_POLLS, _POLL_INTERVAL_S = 400, 0.025
 
 Self = TypeVar("Self", bound="MonitoredRuntime")
 
@@ -153,6 +151,15 @@ class MonitoredRuntime(ABC):
             record.state, record.started_at = contract.RUNNING, self._clock.now()
         self._records.save_container(pod.sandbox.uid, record)
 
+    async def _record_start_failure(self, pod: PodState, record: ContainerRecord, message: str) -> None:
+        """Record that a container that was created cannot be started. It has exited and never ran."""
+        record.state, record.finished_at = contract.EXITED, self._clock.now()
+        record.exit_code, record.reason = contract.START_ERROR_CODE, contract.START_ERROR
+        record.message = message
+        self._records.save_container(pod.sandbox.uid, record)
+        await self._clean_up(pod, record)
+        self._on_pod_change(pod.sandbox.uid)
+
     def _find_ready_pod(self, uid: str) -> PodState:
         """Return the pod if its sandbox is ready, that is, if containers can be started in it."""
         pod = self._pods.get(uid)
@@ -190,9 +197,9 @@ class MonitoredRuntime(ABC):
 
     # -- exec, attach, logs ------------------------------------------------------------------------------------------
 
-    async def attach(self, pod: Pod, container: str) -> ProcessStream:
+    async def attach(self, pod: Pod, container: str, *, has_stdin: bool = False) -> ProcessStream:
         _, record = self._find_running_container(pod, container)
-        return _AttachedContainer(await self._monitor.attach(record.id), record)
+        return await self._monitor.attach(record.id, has_stdin=has_stdin)
 
     def log_file(self, pod: Pod, container: str, *, previous: bool = False) -> Path | None:
         state = self._pods.get(pod.metadata.uid)
@@ -241,7 +248,7 @@ class MonitoredRuntime(ABC):
         record.finished_at = finished_at or self._clock.now()
         # The exit of a short-lived container may be seen before its start is recorded.
         record.started_at = min(record.started_at or record.finished_at, record.finished_at)
-        is_oom = code == KILLED and self._was_out_of_memory(record)
+        is_oom = code == contract.KILLED_CODE and self._was_out_of_memory(record)
         record.reason = contract.OOM_KILLED if is_oom else contract.ERROR if code else contract.COMPLETED
         try:
             self._records.save_container(pod.sandbox.uid, record)
@@ -270,7 +277,7 @@ class MonitoredRuntime(ABC):
         for record in running:
             await self._kill_process(record.id)
             if record.state in _ALIVE:
-                self._note_end(pod, record, KILLED, 0)
+                self._note_end(pod, record, contract.KILLED_CODE, 0)
 
     async def _kill_process(self, id: str) -> None:
         """Kill a process of the monitor with SIGKILL, and wait up to 10 seconds for its exit."""
@@ -309,32 +316,13 @@ class MonitoredRuntime(ABC):
                     self._note_end(pod, record, about["code"], about["finished_at"])
 
 
-class _AttachedContainer:
-    """An attached container. Its output may end shortly before its process exits, in which case the exit code is read
-    from the container's record once it is there."""
-
-    def __init__(self, stream: MonitorStream, record: ContainerRecord) -> None:
-        self._stream, self._record = stream, record
-        self.read, self.write, self.close_input = stream.read, stream.write, stream.close_input
-        self.resize, self.close = stream.resize, stream.close
-
-    async def wait(self) -> int:
-        if (code := await self._stream.code()) is not None:
-            return code
-        for _ in range(_MAX_POLLS):
-            if self._record.state not in _ALIVE:
-                return self._record.exit_code
-            await asyncio.sleep(_POLL_INTERVAL_S)
-        return 0
-
-
 def _read_exit(directory: Path) -> tuple[int, float]:
     """Return the exit code and time that the monitor wrote, or those of a killed process if it wrote none."""
     try:
         value = msgspec.json.decode((directory / "exit").read_bytes(), type=dict[str, Any])
         return int(value["code"]), float(value["finished_at"])
     except (OSError, msgspec.MsgspecError, KeyError):
-        return KILLED, 0.0
+        return contract.KILLED_CODE, 0.0
 
 
 def _signal_number(name: str) -> int:

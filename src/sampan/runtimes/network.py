@@ -89,6 +89,9 @@ class EngineNetwork(Protocol):
     async def apply(self, cidrs: Sequence[str]) -> None:
         """Configure the engine to allocate the addresses of new pods from these pod CIDRs."""
 
+    async def hold(self) -> None:
+        """Hold the pods that the engine has connected to their addresses. Return when that is in effect."""
+
     async def run(self) -> None:
         """Restore the configuration periodically, if other programs change it, until cancelled."""
 

@@ -33,7 +33,7 @@ from sampan.runtimes.contract import (
 )
 from sampan.runtimes.images import host
 from sampan.runtimes.images.credentials import Keyring
-from sampan.runtimes.monitor.client import MonitorError
+from sampan.runtimes.monitor.client import MonitorError, OperationFailed
 from sampan.runtimes.monitored import MonitoredRuntime
 from sampan.runtimes.network import connect_to_port
 from sampan.runtimes.pod_state import PodState
@@ -131,9 +131,13 @@ class ProcessRuntime(MonitoredRuntime):
         request = self._request(state, config, directory)
         try:
             record.pid = await self._monitor.run(record.id, _argv(config), **request)
+        except OperationFailed as error:
+            message = f"{' '.join(_argv(config)[:1])}: {error.message}"
+            await self._record_start_failure(state, record, message)
+            raise RuntimeFailure("RunContainerError", message) from None
         except MonitorError as error:
             await self._remove(state, record)
-            raise RuntimeFailure("RunContainerError", f"{' '.join(_argv(config)[:1])}: {error.message}") from None
+            raise RuntimeFailure("CreateContainerError", error.message) from None
         self._requests[record.id], record.user = request, _user(request)
         self._note_start(state, record)
         return f"{self.name}://{record.id}"

@@ -15,10 +15,11 @@ from typing import Any
 
 import msgspec
 
+from sampan.machinery.durable_files import write_durably
+from sampan.machinery.linux.directory_trees import remove_tree
 from sampan.runtimes import contract
 from sampan.runtimes.config import SandboxConfig
 from sampan.runtimes.contract import RuntimeFailure
-from sampan.runtimes.safe_paths import remove_tree
 
 
 class SandboxRecord(msgspec.Struct):
@@ -67,7 +68,12 @@ class ContainerRecord(msgspec.Struct):
 
 
 class PodRecords:
-    """Reads and writes records. Writes are atomic. Records are read only when the runtime starts."""
+    """Reads and writes records. Writes are atomic. Records are read only when the runtime starts.
+
+    Only the record of a container that has exited waits for the disk: its exit code and the number of its runs cannot
+    be had again. No sandbox and no running container survives a power failure, and an unreadable record of one is that
+    of an interrupted operation.
+    """
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -79,10 +85,11 @@ class PodRecords:
         return self.pod(uid) / "c" / id
 
     def save_sandbox(self, record: SandboxRecord) -> None:
-        _write(self.pod(record.uid) / "sandbox.json", msgspec.json.encode(record))
+        _write(self.pod(record.uid) / "sandbox.json", msgspec.json.encode(record), is_synced=False)
 
     def save_config(self, config: SandboxConfig) -> None:
-        _write(self.pod(config.uid) / "config.json", msgspec.json.encode(config, enc_hook=str))
+        content = msgspec.json.encode(config, enc_hook=str)
+        _write(self.pod(config.uid) / "config.json", content, is_synced=False)
 
     def config(self, uid: str) -> SandboxConfig | None:
         """Return the configuration that the pod's sandbox was created with, or None if it cannot be read."""
@@ -93,7 +100,8 @@ class PodRecords:
             return None
 
     def save_container(self, uid: str, record: ContainerRecord) -> None:
-        _write(self.container(uid, record.id) / "record.json", msgspec.json.encode(record))
+        path = self.container(uid, record.id) / "record.json"
+        _write(path, msgspec.json.encode(record), is_synced=record.state == contract.EXITED)
 
     def sandboxes(self) -> Iterator[SandboxRecord]:
         """Yield the records of all sandboxes. A record that cannot be read belongs to a pod whose creation or removal
@@ -126,11 +134,9 @@ def as_path(kind: type, value: Any) -> Any:
     return kind(value)
 
 
-def _write(path: Path, content: bytes) -> None:
+def _write(path: Path, content: bytes, *, is_synced: bool) -> None:
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o711)
-    scratch = path.with_name(f".{path.name}.new")
-    scratch.write_bytes(content)
-    os.replace(scratch, path)
+    write_durably(path, content, mode=0o600, is_synced=is_synced)
 
 
 class SandboxConfigs:
@@ -140,10 +146,9 @@ class SandboxConfigs:
 
     def keep(self, config: SandboxConfig) -> None:
         self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-        path = self._path(config.uid)
-        scratch = path.with_suffix(".new")
-        scratch.write_bytes(msgspec.json.encode(config, enc_hook=str))
-        os.replace(scratch, path)
+        # No sandbox survives a power failure, so the write need not wait for the disk.
+        content = msgspec.json.encode(config, enc_hook=str)
+        write_durably(self._path(config.uid), content, mode=0o600, is_synced=False)
         self._known[config.uid] = config
 
     def get(self, uid: str) -> SandboxConfig:

@@ -8,26 +8,27 @@ on the device.
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import os
-import shutil
 import stat
-import struct
-import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, Final
+
+from sampan.machinery.linux.directory_descriptors import (
+    RESOLVE_BENEATH,
+    RESOLVE_IN_ROOT,
+    RESOLVE_NO_MAGICLINKS,
+    UNSUPPORTED,
+    openat2,
+)
 
 _MAX_LINKS: Final = 40
 """The number of symbolic links that Linux follows in one path resolution."""
 _MAX_LEVELS: Final = 256
 """The maximum depth of a path that is resolved step by step. Each level holds a file descriptor open, and a process may
 have as few as 1024."""
-_SYS_OPENAT2: Final = 437
-"""This system call number is the same on all architectures."""
-_RESOLVE_NO_MAGICLINKS, _RESOLVE_IN_ROOT = 0x02, 0x10
 _PATH: Final = getattr(os, "O_PATH", os.O_RDONLY)
 """On systems other than Linux this module can be imported but not used."""
 _STEP: Final = _PATH | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -50,8 +51,10 @@ class RootDirectory:
     """An open directory, the root of paths with untrusted content. Its creator closes it; `opened_root` closes it at
     the end of a `with` block."""
 
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
+    def __init__(self, descriptor: int, *, is_strict: bool = False) -> None:
+        """With `is_strict`, absolute links and links that lead above the directory are refused. Otherwise they are
+        resolved as if the directory were the root of the file system."""
+        self._descriptor, self._is_strict = descriptor, is_strict
 
     def fileno(self) -> int:
         return self._descriptor
@@ -64,11 +67,15 @@ class RootDirectory:
 
     def open(self, path: str) -> BinaryIO:
         """Open a regular file. The caller closes it."""
-        held = self._resolve(path, _PATH | os.O_CLOEXEC)
+        held = self.hold(path)
         try:
             return _reopen(held, path)
         finally:
             os.close(held)
+
+    def hold(self, path: str) -> int:
+        """Return a descriptor that only identifies a file of any kind, without opening it. The caller closes it."""
+        return self._resolve(path, _PATH | os.O_CLOEXEC)
 
     def directory(self, parts: Sequence[str], *, mode: int | None = None) -> int:
         """Return the descriptor of a directory, which the caller closes. If `mode` is not None, missing directories are
@@ -83,12 +90,17 @@ class RootDirectory:
         return self._resolve_stepwise(parts, mode, is_directory=True)
 
     def _resolve(self, path: str, flags: int) -> int:
+        if "\0" in path:
+            raise UnsafePath(f"{path!r} has a null byte in it")
         try:
-            return _openat2(self._descriptor, path, flags)
+            scope = RESOLVE_BENEATH if self._is_strict else RESOLVE_IN_ROOT
+            return openat2(self._descriptor, path.lstrip("/"), flags, scope | RESOLVE_NO_MAGICLINKS)
         except OSError as error:
             if error.errno == errno.ELOOP:
                 raise UnsafePath(f"{path}: too many levels of symbolic links") from None
-            if error.errno not in (errno.ENOSYS, errno.EPERM, errno.EAGAIN, errno.EINVAL):
+            if error.errno == errno.EXDEV:
+                raise _escape(path) from None
+            if error.errno not in UNSUPPORTED:
                 raise
         return self._resolve_stepwise(_parts(path), None, is_directory=bool(flags & os.O_DIRECTORY))
 
@@ -102,6 +114,8 @@ class RootDirectory:
                 if name == "..":
                     if len(trail) > 1:
                         os.close(trail.pop())
+                    elif self._is_strict:
+                        raise _escape("/".join(parts))
                     continue
                 if len(trail) > _MAX_LEVELS:
                     raise UnsafePath(f"{'/'.join(parts)[:200]}: more than {_MAX_LEVELS} levels of directories")
@@ -120,6 +134,8 @@ class RootDirectory:
                 if links > _MAX_LINKS:
                     raise UnsafePath(f"{'/'.join(parts)}: too many levels of symbolic links")
                 if target.startswith("/"):
+                    if self._is_strict:
+                        raise _escape("/".join(parts))
                     while len(trail) > 1:
                         os.close(trail.pop())
                 remaining += reversed(_parts(target))
@@ -129,21 +145,25 @@ class RootDirectory:
                 os.close(descriptor)
 
 
+def _escape(path: str) -> UnsafePath:
+    return UnsafePath(f"{path[:200]} leads out of the directory")
+
+
 @contextmanager
-def opened_root(path: Path) -> Iterator[RootDirectory]:
+def opened_root(path: Path, *, is_strict: bool = False) -> Iterator[RootDirectory]:
     descriptor = os.open(path, _DIRECTORY)
     try:
-        yield RootDirectory(descriptor)
+        yield RootDirectory(descriptor, is_strict=is_strict)
     finally:
         os.close(descriptor)
 
 
-def open_file(path: Path) -> BinaryIO:
-    """Open a regular file at a trusted path with untrusted content; the caller closes it. The last component of the
-    path must not be a symbolic link."""
-    held = os.open(path, _STEP)
+def open_file(path: Path | str, *, dir_fd: int | None = None) -> BinaryIO:
+    """Open a regular file at a trusted path, or with this name in an open directory; the caller closes it. The last
+    component of the path must not be a symbolic link."""
+    held = os.open(path, _STEP, dir_fd=dir_fd)
     try:
-        return _reopen(held, path.name)
+        return _reopen(held, os.path.basename(path))
     finally:
         os.close(held)
 
@@ -188,34 +208,6 @@ def _open_component(directory: int, name: str, mode: int | None) -> int:
         os.close(descriptor)
 
 
-def _openat2(directory: int, path: str, flags: int) -> int:
-    how = struct.pack("QQQ", flags, 0, _RESOLVE_IN_ROOT | _RESOLVE_NO_MAGICLINKS)
-    result: int = _syscall()(
-        ctypes.c_long(_SYS_OPENAT2),
-        ctypes.c_int(directory),
-        ctypes.c_char_p(_encode(path)),
-        ctypes.c_char_p(how),
-        ctypes.c_size_t(len(how)),
-    )
-    if result < 0:
-        code = ctypes.get_errno()
-        raise OSError(code, os.strerror(code), path)
-    return result
-
-
-def _encode(path: str) -> bytes:
-    data = os.fsencode(path)
-    if b"\0" in data:
-        raise UnsafePath(f"{path!r} has a null byte in it")
-    return data or b"."
-
-
-def _syscall() -> ctypes._NamedFuncPointer:
-    call = ctypes.CDLL(None, use_errno=True).syscall
-    call.restype = ctypes.c_long
-    return call
-
-
 def _parts(path: str) -> list[str]:
     """Split a path. pathlib is not used because it treats two leading slashes as a separate root."""
     return [part for part in path.split("/") if part not in ("", ".")]
@@ -243,31 +235,3 @@ def resolve_inside(root: Path, path: str) -> Path:
             done = root
         remaining = _parts(target) + remaining
     return done
-
-
-def walk_tree(directory: Path) -> Iterator[os.DirEntry[str]]:
-    """Yield all entries below the directory. Symbolic links are not followed, and unreadable directories are
-    skipped."""
-    pending = [os.fspath(directory)]
-    while pending:
-        try:
-            children = list(os.scandir(pending.pop()))
-        except OSError:
-            continue
-        for entry in children:
-            yield entry
-            if entry.is_dir(follow_symlinks=False):
-                pending.append(entry.path)
-
-
-def remove_tree(directory: Path) -> None:
-    """Remove a directory tree. Raise OSError if a part of it cannot be removed."""
-    try:
-        shutil.rmtree(directory)
-    except (OSError, RecursionError):  # rm needs no stack frame per level, and ignores what vanishes
-        if not os.path.lexists(directory):
-            return
-        command = ["rm", "-rf", "--one-file-system", "--", os.fspath(directory)]
-        done = subprocess.run(command, capture_output=True, check=False, text=True)
-        if done.returncode:
-            raise OSError((done.stderr.strip().splitlines() or [f"{directory} cannot be removed"])[-1]) from None

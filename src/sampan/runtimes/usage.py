@@ -8,7 +8,7 @@ import contextlib
 from collections.abc import Sequence
 from pathlib import Path
 
-from sampan.runtimes.contract import ContainerUsage
+from sampan.runtimes.contract import ContainerUsage, InterfaceCounters
 
 _MIN_INTERVAL_S = 0.1
 """The shortest time over which a rate is computed. CPU times are counted in ticks of 10 ms, so a rate over a shorter
@@ -16,15 +16,19 @@ time would mean nothing."""
 
 
 class CpuRates:
-    """Computes CPU usage rates by container id. The first sample of an id yields 0."""
+    """Computes CPU usage rates by container id."""
 
     def __init__(self) -> None:
         self._last: dict[str, tuple[float, float, float]] = {}
         """The last sample by container id: its time, the CPU time in seconds that it showed, and the rate computed from
         it."""
 
-    def rate(self, id: str, used_s: float, now: float) -> float:
+    def rate(self, id: str, used_s: float, now: float, *, started_at: float | None = None) -> float:
+        """Return the rate since the last sample. That of the first sample is the average since `started_at`, or 0 if
+        that is None."""
         before = self._last.get(id)
+        if before is None and started_at is not None:
+            before = (started_at, 0.0, 0.0)
         elapsed_s = now - before[0] if before is not None else 0.0
         if before is None or used_s < before[1]:
             cores = 0.0
@@ -59,14 +63,31 @@ def pod_usage(containers: Sequence[ContainerUsage], *, pid: int, extra_processes
     )
     if pid:
         with contextlib.suppress(OSError):
-            counts = network_bytes(Path(f"/proc/{pid}/net/dev").read_text())
-            whole.received_bytes, whole.sent_bytes = counts or (None, None)
+            interfaces = whole.interfaces = parse_interfaces(Path(f"/proc/{pid}/net/dev").read_text())
+            if interfaces:
+                whole.received_bytes = sum(interface.received for interface in interfaces)
+                whole.sent_bytes = sum(interface.sent for interface in interfaces)
     return whole
 
 
-def network_bytes(net_dev: str) -> tuple[int, int] | None:
-    """Return the bytes received and sent by all interfaces except loopback, from the text of /proc/PID/net/dev. Return
-    None if there is no such interface."""
-    rows = [line.partition(":") for line in net_dev.splitlines() if ":" in line]
-    counts = [rest.split() for name, _, rest in rows if name.strip() != "lo"]
-    return (sum(int(row[0]) for row in counts), sum(int(row[8]) for row in counts)) if counts else None
+def parse_interfaces(net_dev: str) -> list[InterfaceCounters]:
+    """Return the counters of all interfaces except loopback, from the text of /proc/PID/net/dev."""
+    result = []
+    for line in net_dev.splitlines():
+        name, colon, rest = line.partition(":")
+        numbers = [int(number) for number in rest.split()] if colon else []
+        if len(numbers) >= 16 and name.strip() != "lo":
+            result.append(
+                InterfaceCounters(
+                    name=name.strip(),
+                    received=numbers[0],
+                    received_packets=numbers[1],
+                    receive_errors=numbers[2],
+                    receive_dropped=numbers[3],
+                    sent=numbers[8],
+                    sent_packets=numbers[9],
+                    send_errors=numbers[10],
+                    send_dropped=numbers[11],
+                )
+            )
+    return result

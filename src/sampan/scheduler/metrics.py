@@ -7,7 +7,6 @@ counters. `resource_text` renders the resource requests and limits of each pod (
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ from typing import NamedTuple
 from sampan.api.semantics.pod_resources import Amounts, effective_limits, effective_requests
 from sampan.api.types.core_v1 import Pod, PodSpec
 from sampan.machinery.telemetry.metrics import Metrics, Sample
+from sampan.machinery.time_slice import TimeSlice
 from sampan.scheduler.cache.node_table import NodeTable
 from sampan.scheduler.cache.pod_info import DEFAULT_SCHEDULER
 from sampan.scheduler.cache.scheduler_cache import SchedulerCache
@@ -181,7 +181,6 @@ RESOURCES = "/metrics/resources"
 _LABELS = ("namespace", "pod", "node", "scheduler", "priority", "resource", "unit")
 _UNITS = {"cpu": "cores", "memory": "bytes", "storage": "bytes", "ephemeral-storage": "bytes"}
 _TERMINAL_PHASES = ("Succeeded", "Failed")
-_YIELD_INTERVAL_S = 0.01
 _FAMILIES: tuple[tuple[str, str, Callable[[PodSpec], Amounts]], ...] = (
     ("kube_pod_resource_request", "Resources requested by pods, by pod and resource.", effective_requests),
     ("kube_pod_resource_limit", "Resource limits of pods, by pod and resource.", effective_limits),
@@ -191,14 +190,12 @@ _FAMILIES: tuple[tuple[str, str, Callable[[PodSpec], Amounts]], ...] = (
 async def resource_text(pods: Iterable[Pod]) -> str:
     """Return the metrics in text format, yielding to other tasks while collecting."""
     samples: dict[str, list[Sample]] = {name: [] for name, _, _ in _FAMILIES}
-    began = time.perf_counter()
+    time_slice = TimeSlice()
     for pod in pods:
         if pod.status.phase not in _TERMINAL_PHASES:
             for name, _, amounts in _FAMILIES:
                 samples[name] += _sample_resources(pod, amounts(pod.spec))
-        if time.perf_counter() - began > _YIELD_INTERVAL_S:
-            await asyncio.sleep(0)
-            began = time.perf_counter()
+        await time_slice.pause_if_used_up()
     return await asyncio.to_thread(_render_samples, samples)
 
 

@@ -38,6 +38,7 @@ from sampan.testing.keys import KEYS
 from sampan.testing.loop_thread import LoopThread
 from sampan.testing.temporary_directory import TemporaryDirectory
 
+__tracebackhide__ = True  # pytest leaves the frames of this module out of tracebacks
 if TYPE_CHECKING:
     from sampan.scheduler.config import SchedulerConfig
     from sampan.testing.cluster_dump import ClusterDump
@@ -206,7 +207,7 @@ class Cluster(ClusterOperations):
         )
         if self._faults is None:
             raise RuntimeError("the cluster is not running")
-        return Fault(rule=rule, effect=effect, injector=self._faults)
+        return self._faults.make_fault(rule, effect)
 
     @contextmanager
     def node_down(self, name: str) -> Iterator[None]:
@@ -331,7 +332,8 @@ class Cluster(ClusterOperations):
                 self._nodes = replace(self._nodes, runtime=choice.runtime, endpoint=choice.endpoint)
             pki = KEYS.write(self._home / "pki")
             assembly = Assembly(config=self._config(pki), clock=self.clock)
-            self._faults = FaultInjector(pipeline=assembly.server.pipeline, on_loop=self._call_on_loop)
+            server = assembly.server
+            self._faults = FaultInjector(pipeline=server.pipeline, scheme=server.scheme, on_loop=self._call_on_loop)
             with self._log_tail:
                 async with assembly as self._assembly:
                     yield
@@ -351,6 +353,7 @@ class Cluster(ClusterOperations):
             runtime_config=self._runtime_config,
             service_account_key=pki.key(ACCOUNTS),
             has_system_objects=self._is_fork,
+            service_allocation_seed=0,
         )
         return ClusterConfig(
             server=with_front_proxy(server, pki),
@@ -363,6 +366,7 @@ class Cluster(ClusterOperations):
             signing_ca=(pki.certificate(CA), pki.key(CA)),
             scheduler=self._scheduler,
             leader_election=self._leader_election,
+            restarts_components=False,
             nodes=replace(self._nodes, root=self._home / "nodes", images=self._home / "images"),
         )
 

@@ -23,10 +23,11 @@ from sampan.machinery.client import Client
 from sampan.machinery.clock import Clock, VirtualClock
 from sampan.testing.builders import manifest
 from sampan.testing.errors import UnsupportedByCluster, WaitTimeout
-from sampan.testing.manifests import Manifest, Object, Objects, read_manifests
+from sampan.testing.manifests import Manifest, Object, Objects, check_hollow_annotations, read_manifests
 from sampan.testing.untyped_objects import UntypedObjects
 from sampan.testing.wait_conditions import Condition, WaitCondition
 
+__tracebackhide__ = True  # pytest leaves the frames of this module out of tracebacks
 if TYPE_CHECKING:
     from sampan.testing.cluster_dump import ClusterDump
 
@@ -75,6 +76,7 @@ class ClusterOperations(ABC):
 
         The manifest is YAML or JSON text, the path of a file or directory, an object, or a list of these. `namespace`
         is for namespaced objects that name none. Definitions of custom resources are established when the call returns.
+        Raise ValueError for an annotation for hollow containers that has no effect.
         """
         return self.run(self.async_apply(manifest, namespace=namespace), TIMEOUT_S + _MARGIN_S)
 
@@ -82,6 +84,7 @@ class ClusterOperations(ABC):
         """Apply the objects of a manifest, as `apply` does."""
         objects = []
         for value in read_manifests(manifest):
+            check_hollow_annotations(value)
             stored = await self._objects.apply(value, namespace)
             if value["kind"] == "CustomResourceDefinition":
                 stored = (await self.async_wait_for(stored, "condition=Established"))[0]

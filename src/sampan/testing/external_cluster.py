@@ -20,6 +20,7 @@ from sampan.testing.errors import UnsupportedByCluster
 from sampan.testing.loop_thread import LoopThread
 from sampan.testing.temporary_directory import TemporaryDirectory
 
+__tracebackhide__ = True  # pytest leaves the frames of this module out of tracebacks
 T = TypeVar("T")
 
 

@@ -9,12 +9,15 @@ break the Deployment controller, which would also use up the count of the rule.
 from __future__ import annotations
 
 import asyncio
+import difflib
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from weakref import WeakKeyDictionary
 
+from sampan.api.resources.resource import Resource
+from sampan.api.scheme import Scheme
 from sampan.apiserver.pipeline import Execute, Pipeline
 from sampan.apiserver.request.call import Call
 from sampan.apiserver.response.responses import ApiResponse, WatchResponse
@@ -23,6 +26,7 @@ from sampan.storage.cacher import VersionExpired, Watcher
 
 _COMPONENT_PREFIX = "system:"
 _NOT_COMPONENTS = ("system:anonymous", "system:unsecured", "system:serviceaccount:")
+_VERBS = ("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection")
 _KUBE_SYSTEM_ACCOUNT = "system:serviceaccount:kube-system:"
 
 
@@ -53,13 +57,35 @@ class FaultRule:
             raise ValueError(f"probability: must be between 0 and 1, and is {self.probability}")
         if self.count is not None and self.count < 1:
             raise ValueError(f"count: must be at least 1, and is {self.count}")
+        for verb in self._verb_patterns:
+            _check_pattern("verb", verb, _VERBS)
+
+    @property
+    def _verb_patterns(self) -> list[str]:
+        return [verb.strip() for verb in self.verb.split(",")]
+
+    def check_resource(self, scheme: Scheme) -> None:
+        """Raise ValueError if the rule selects no resource or subresource that is served. The resources of a group that
+        is not served are accepted, because their definitions may be created later."""
+        _, _, group = self.resource.partition(".")
+        if group and not scheme.has_group(group):
+            return
+        _check_pattern("resource", self.resource, {name for item in scheme for name in (item.plural, item.qualified)})
+        if self.subresource:
+            selected = [item for item in scheme if self._selects_resource(item)]
+            _check_pattern(
+                "subresource", self.subresource, {part.name for item in selected for part in item.subresources}
+            )
+
+    def _selects_resource(self, resource: Resource) -> bool:
+        return any(fnmatchcase(name, self.resource) for name in (resource.plural, resource.qualified))
 
     def selects(self, call: Call) -> bool:
         if call.resource is None:
             return False
         return (
-            any(fnmatchcase(call.verb, verb.strip()) for verb in self.verb.split(","))
-            and any(fnmatchcase(name, self.resource) for name in (call.resource.plural, call.resource.qualified))
+            any(fnmatchcase(call.verb, verb) for verb in self._verb_patterns)
+            and self._selects_resource(call.resource)
             and (self.subresource is None or call.subresource == self.subresource)
             and fnmatchcase(call.namespace, self.namespace)
             and fnmatchcase(call.name, self.name)
@@ -118,13 +144,18 @@ class Fault:
 
 class FaultInjector:
     """The active faults of one API server. `on_loop` runs a function on the event loop of the server, and returns when
-    it is done."""
+    it is done. `scheme` has the resources that the server serves."""
 
-    def __init__(self, *, pipeline: Pipeline, on_loop: Callable[[Callable[[], None]], None]) -> None:
-        self._pipeline, self._on_loop = pipeline, on_loop
+    def __init__(self, *, pipeline: Pipeline, scheme: Scheme, on_loop: Callable[[Callable[[], None]], None]) -> None:
+        self._pipeline, self._scheme, self._on_loop = pipeline, scheme, on_loop
         self._faults: list[Fault] = []
         self._watches: WeakKeyDictionary[Watcher, Call] = WeakKeyDictionary()
         pipeline.interceptor = self
+
+    def make_fault(self, rule: FaultRule, effect: FaultEffect) -> Fault:
+        """Return a fault, which is not active yet. Raise ValueError if its rule selects no resource."""
+        self._on_loop(lambda: rule.check_resource(self._scheme))
+        return Fault(rule=rule, effect=effect, injector=self)
 
     def add(self, fault: Fault) -> None:
         self._on_loop(lambda: self._add(fault))
@@ -192,6 +223,16 @@ def _api_error(effect: FaultEffect, call: Call) -> errors.ApiError:
     if effect.retry_after_s:
         error.status.setdefault("details", {})["retryAfterSeconds"] = effect.retry_after_s
     return error
+
+
+def _check_pattern(argument: str, pattern: str, names: Iterable[str]) -> None:
+    """Raise ValueError, with the nearest name, if a pattern matches none of the names."""
+    known = sorted(names)
+    if any(fnmatchcase(name, pattern) for name in known):
+        return
+    nearest = difflib.get_close_matches(pattern, known, n=1, cutoff=0.5)
+    hint = f"did you mean {nearest[0]!r}?" if nearest else f"supported: {', '.join(known)}"
+    raise ValueError(f"{argument}: there is no {pattern!r}: {hint}")
 
 
 def _is_component(user: str) -> bool:

@@ -5,14 +5,21 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from contextlib import AbstractAsyncContextManager, suppress
 from typing import Any, TypeVar
+
+from sampan.machinery.control_loop.supervision import describe_failure
+from sampan.machinery.errors import ApiError
+
+__tracebackhide__ = True  # pytest leaves the frames of this module out of tracebacks
 
 T = TypeVar("T")
 
 _START_TIMEOUT_S = 60
 _STOP_TIMEOUT_S = 30
+_FAILURE_TIMEOUT_S = 5
+"""How long a cancelled call waits for the loop to end, in order to name the reason."""
 
 
 class LoopThread:
@@ -47,16 +54,31 @@ class LoopThread:
     def run(self, work: Coroutine[Any, Any, T], timeout_s: float) -> T:
         if self._loop is None or self._ended.done():
             work.close()
-            raise RuntimeError("the loop is not running")
+            raise self._stopped_error()
         if self.is_current():
             work.close()
             raise RuntimeError("this is the loop's own thread: await the coroutine instead")
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return future.result(timeout_s)
+        except ApiError as error:
+            # An answer of the API. How the server in this process came to it would hide the line of the test.
+            raise error.with_traceback(None) from None
+        except CancelledError as cancelled:  # the loop is ending, or the coroutine was cancelled on its own
+            with suppress(TimeoutError):
+                self._ended.exception(_FAILURE_TIMEOUT_S)
+            if self._ended.done():
+                raise self._stopped_error() from cancelled
+            raise
         except BaseException:
             future.cancel()
             raise
+
+    def _stopped_error(self) -> RuntimeError:
+        """Return an error that names the reason why the loop has ended, if it has one."""
+        failure = self._ended.exception() if self._ended.done() else None
+        text = "the loop is not running"
+        return RuntimeError(f"{text}: {describe_failure(failure)}" if failure is not None else text)
 
     def stop(self) -> None:
         """Leave the context manager and stop the thread. Raise any exception that occurred since it was entered."""

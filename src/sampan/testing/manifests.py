@@ -80,3 +80,43 @@ def _check_objects(values: Iterable[Any], source: str) -> Iterator[Object]:
             yield from _check_objects(value["items"], source)
         else:
             yield dict(value)
+
+
+_HOLLOW = "hollow.sampan.dev/"
+_TEMPLATE_PATHS: Mapping[str, Sequence[str]] = {
+    "Pod": (),
+    **dict.fromkeys(
+        ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job", "ReplicationController"), ("spec", "template")
+    ),
+    "CronJob": ("spec", "jobTemplate", "spec", "template"),
+    "PodTemplate": ("template",),
+}
+"""The kinds with a pod or a pod template, and its path."""
+
+
+def check_hollow_annotations(value: Object) -> None:
+    """Raise ValueError if an annotation for hollow containers has no effect, because it is misspelt, cannot be parsed,
+    or belongs in the pod template. A cluster only records an event about it."""
+    path = _TEMPLATE_PATHS.get(value["kind"])
+    if path is None:
+        return
+    subject = f"{str(value['kind']).lower()}/{_dig(value, 'metadata', 'name')}"
+    misplaced = [key for key in _dig(value, "metadata", "annotations") or () if path and str(key).startswith(_HOLLOW)]
+    if misplaced:
+        raise ValueError(f"{subject}: annotation {misplaced[0]} belongs in the metadata of {'.'.join(path)}")
+    annotations = _dig(value, *path, "metadata", "annotations") or {}
+    if any(str(key).startswith(_HOLLOW) for key in annotations):
+        from sampan.runtimes.hollow.behaviour import annotation_errors
+
+        spec = _dig(value, *path, "spec") or {}
+        containers = [*(spec.get("initContainers") or ()), *(spec.get("containers") or ())]
+        names = [str(container.get("name")) for container in containers]
+        texts = annotation_errors({str(key): str(text) for key, text in annotations.items()}, names)
+        if texts:
+            raise ValueError(f"{subject}: {'; '.join(texts)}")
+
+
+def _dig(value: Any, *path: str) -> Any:
+    for name in path:
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return value

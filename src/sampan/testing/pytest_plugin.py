@@ -68,15 +68,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="the maximum length of the dump of the cluster in the report of a failed test, in characters; 0: no dump",
     )
     group.addoption(
-        "--kubeconfig",
         "--sampan-kubeconfig",
-        dest="sampan_kubeconfig",
         type=Path,
         metavar="FILE",
         help="run the tests against the cluster of this kubeconfig; tests that need forks, faults or virtual time skip",
     )
     group.addoption(
-        "--sampan-context", default="", metavar="NAME", help="the context of --kubeconfig instead of the current one"
+        "--sampan-context",
+        default="",
+        metavar="NAME",
+        help="the context of --sampan-kubeconfig instead of the current one",
     )
     parser.addini("sampan_level", "the default of --sampan-level", default="controllers")
     parser.addini("sampan_short_names", "whether fixtures have short names, too", type="bool", default=True)
@@ -171,7 +172,7 @@ def sampan_pool(pytestconfig: pytest.Config) -> Iterator[ClusterPool]:
     """All clusters of the run, by their arguments."""
     from sampan.testing.cluster_pool import ClusterPool
 
-    kubeconfig, context = pytestconfig.getoption("sampan_kubeconfig"), pytestconfig.getoption("--sampan-context")
+    kubeconfig, context = pytestconfig.getoption("--sampan-kubeconfig"), pytestconfig.getoption("--sampan-context")
     with ClusterPool(kubeconfig=kubeconfig, context=context) as pool:
         yield pool
 
@@ -181,7 +182,8 @@ def sampan_cluster(
     request: pytest.FixtureRequest, sampan_pool: ClusterPool, sampan_options: dict[str, Any]
 ) -> ClusterOperations:
     """A cluster that all tests of the run share, except tests whose marker asks for another one; under pytest-xdist
-    each worker has its own. With --kubeconfig it is the cluster of that file."""
+    each worker has its own. With --sampan-kubeconfig it is the cluster of that
+    file."""
     from sampan.runtimes.choice import NoRuntime
 
     try:
@@ -216,6 +218,20 @@ def sampan_namespace(request: pytest.FixtureRequest, sampan_test_cluster: Cluste
     """The name of a namespace that only this test uses."""
     with sampan_test_cluster.namespace() as name:
         request.node.stash.setdefault(_NAMESPACES, []).append((sampan_test_cluster, name))
+        yield name
+
+
+@pytest.fixture(scope="module")
+def sampan_module_namespace(sampan_cluster: Cluster) -> Iterator[str]:
+    """The name of a namespace of `sampan_cluster` that the tests of a module share."""
+    with sampan_cluster.namespace() as name:
+        yield name
+
+
+@pytest.fixture(scope="session")
+def sampan_session_namespace(sampan_cluster: Cluster) -> Iterator[str]:
+    """The name of a namespace of `sampan_cluster` that all tests of the run share."""
+    with sampan_cluster.namespace() as name:
         yield name
 
 

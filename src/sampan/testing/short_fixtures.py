@@ -37,6 +37,18 @@ def namespace(sampan_namespace: str) -> str:
     return sampan_namespace
 
 
+@pytest.fixture(scope="module")
+def module_namespace(sampan_module_namespace: str) -> str:
+    """The name of a namespace that the tests of a module share: `sampan_module_namespace`."""
+    return sampan_module_namespace
+
+
+@pytest.fixture(scope="session")
+def session_namespace(sampan_session_namespace: str) -> str:
+    """The name of a namespace that all tests of the run share: `sampan_session_namespace`."""
+    return sampan_session_namespace
+
+
 @pytest.fixture
 def kubeconfig(sampan_kubeconfig: Path) -> Path:
     """A kubeconfig file with the namespace of the test: `sampan_kubeconfig`."""

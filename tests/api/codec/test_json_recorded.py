@@ -33,20 +33,20 @@ class Exchange:
 
 
 @pytest.fixture(scope="module")
-def scenarios(shared_dir: Path) -> dict[str, list[dict[str, Any]]]:
+def scenarios(reference_dir: Path) -> dict[str, list[dict[str, Any]]]:
     """The steps of all scenarios, by the name of the scenario."""
-    paths = sorted((shared_dir / "golden/scenarios").glob("*.yaml"))
+    paths = sorted((reference_dir / "recordings").glob("*.yaml"))
     return {path.stem: yaml.load(path.read_text(), Loader=yaml.CSafeLoader)["steps"] for path in paths}
 
 
 @pytest.fixture(scope="module")
-def exchanges(shared_dir: Path, scenarios: dict[str, list[dict[str, Any]]]) -> list[Exchange]:
+def exchanges(reference_dir: Path, scenarios: dict[str, list[dict[str, Any]]]) -> list[Exchange]:
     """Every recorded POST and PUT of JSON."""
-    return list(_exchanges(shared_dir, scenarios))
+    return list(_exchanges(reference_dir, scenarios))
 
 
-def _exchanges(shared: Path, scenarios: dict[str, list[dict[str, Any]]]) -> Iterator[Exchange]:
-    for path in sorted((shared / "golden/recorded").glob("*.json")):
+def _exchanges(reference_dir: Path, scenarios: dict[str, list[dict[str, Any]]]) -> Iterator[Exchange]:
+    for path in sorted((reference_dir / "recordings").glob("*.json")):
         for recorded in json.loads(path.read_text()):
             step = scenarios[path.stem][recorded["step"]]
             method, _, url = recorded["request"].partition(" ")
@@ -54,7 +54,7 @@ def _exchanges(shared: Path, scenarios: dict[str, list[dict[str, Any]]]) -> Iter
             if method not in ("POST", "PUT") or "json" not in types.get("content-type", "application/json"):
                 continue
             body = step.get("body", "")
-            text = (body if isinstance(body, str) else json.dumps(body)).replace("{ns}", f"golden-{path.stem}")
+            text = (body if isinstance(body, str) else json.dumps(body)).replace("{ns}", "<ns>")
             message = recorded["body"].get("message", "") if isinstance(recorded["body"], dict) else ""
             yield Exchange(
                 name=f"{path.stem} step {recorded['step']}",
@@ -84,24 +84,23 @@ def decoding_error(scheme: Scheme, exchange: Exchange, schema: Schema | None) ->
 
 @pytest.fixture(scope="module")
 def custom_schemas(scenarios: dict[str, list[dict[str, Any]]]) -> dict[str, Schema]:
-    """The schema of the first version of every CustomResourceDefinition in the scenarios, by plural.group."""
+    """The schema of every version of every CustomResourceDefinition in the scenarios, by its API path."""
     schemas: dict[str, Schema] = {}
     for steps in scenarios.values():
         for step in steps:
             body = step.get("body")
             if isinstance(body, dict) and body.get("kind") == "CustomResourceDefinition":
-                version = ((body.get("spec") or {}).get("versions") or [{}])[0]
-                source = (version.get("schema") or {}).get("openAPIV3Schema")
-                if isinstance(source, dict):
-                    schemas.setdefault(body["metadata"]["name"], from_openapi(source))
+                plural, _, group = body["metadata"]["name"].partition(".")
+                for version in (body.get("spec") or {}).get("versions") or ():
+                    source = (version.get("schema") or {}).get("openAPIV3Schema")
+                    if isinstance(source, dict):
+                        schemas.setdefault(f"/apis/{group}/{version['name']}/{plural}", from_openapi(source))
     return schemas
 
 
 def schema_for(schemas: dict[str, Schema], path: str) -> Schema | None:
-    parts = path.split("/")
-    return next(
-        (s for name, s in schemas.items() if name.split(".", 1)[1] in parts and name.split(".")[0] in parts), None
-    )
+    api_path = re.sub(r"/namespaces/[^/]+(?=/)", "", path)
+    return next((schema for prefix, schema in schemas.items() if f"{api_path}/".startswith(f"{prefix}/")), None)
 
 
 def test_rejected_bodies_have_the_recorded_messages(
@@ -118,7 +117,7 @@ def test_rejected_bodies_have_the_recorded_messages(
             differences.append(f"{exchange.name}: wanted {expected}, found {message}")
         counts["strict" if expected.startswith("strict") else "error"] += 1
     assert not differences, "\n".join(differences)
-    assert counts == {"strict": 23, "error": 17}
+    assert counts == {"strict": 47, "error": 56}
 
 
 def test_warnings_name_the_recorded_fields(exchanges: list[Exchange], custom_schemas: dict[str, Schema]) -> None:
@@ -134,7 +133,7 @@ def test_warnings_name_the_recorded_fields(exchanges: list[Exchange], custom_sch
         if message != ", ".join(expected):
             differences.append(f"{exchange.name}: wanted {expected}, found {message}")
     assert not differences, "\n".join(differences)
-    assert compared == 13
+    assert compared == 61
 
 
 def test_unreadable_bodies_have_the_recorded_messages(exchanges: list[Exchange]) -> None:
@@ -151,4 +150,4 @@ def test_unreadable_bodies_have_the_recorded_messages(exchanges: list[Exchange])
         if kind != unreadable[1]:
             differences.append(f"{exchange.name}: wanted {unreadable[1]}, found {kind}")
     assert not differences, "\n".join(differences)
-    assert compared == 8
+    assert compared == 9

@@ -67,9 +67,9 @@ def type_of(value: dict[str, Any]) -> type[Struct] | None:
     return type_for(GroupVersionKind(group=group, version=version, kind=value["kind"]))
 
 
-def test_recorded_objects_round_trip(shared_dir: Path) -> None:
+def test_recorded_objects_round_trip(reference_dir: Path) -> None:
     round_trip, steps, differences = RoundTrip(), 0, []
-    for response in recorded_responses(shared_dir):
+    for response in recorded_responses(reference_dir):
         steps += 1
         name = f"{response.scenario} step {response.step} ({response.request})"
         try:
@@ -80,8 +80,8 @@ def test_recorded_objects_round_trip(shared_dir: Path) -> None:
         if result != response.without_ignored_paths(response.body):
             differences.append(f"{name}: {first_difference(response.body, result)}")
     assert not differences, "\n".join(differences)
-    assert steps == 2793
-    assert round_trip.counts == {"typed": 2887, "items": 286, "events": 140, "custom": 96, "other": 80}
+    assert steps == 5452
+    assert round_trip.counts == {"typed": 5292, "items": 289, "events": 299, "custom": 662, "other": 137}
 
 
 def first_difference(expected: Any, actual: Any, path: str = "") -> str:

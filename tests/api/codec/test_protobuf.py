@@ -27,8 +27,8 @@ RECORDED_AT_TWO_REVISIONS = {"APIServiceList", "PriorityClassList"}
 """Lists whose JSON and protobuf were requested at different revisions."""
 
 
-def read_vectors(shared_dir: Path) -> list[dict[str, Any]]:
-    vectors: list[dict[str, Any]] = json.loads((shared_dir / "reference" / "protobuf-vectors.json").read_bytes())
+def read_vectors(reference_dir: Path) -> list[dict[str, Any]]:
+    vectors: list[dict[str, Any]] = json.loads((reference_dir / "protobuf-vectors.json").read_bytes())
     return vectors
 
 
@@ -57,16 +57,16 @@ def vector_name(vector: dict[str, Any]) -> str:
 
 
 class TestRecorded:
-    def test_every_vector_decodes_to_its_json(self, shared_dir: Path) -> None:
-        vectors = read_vectors(shared_dir)
+    def test_every_vector_decodes_to_its_json(self, reference_dir: Path) -> None:
+        vectors = read_vectors(reference_dir)
         for vector in vectors:
             decoded = to_json_value(protobuf.decode(b64decode(vector["protobuf"])))
             assert without_revision(decoded) == without_revision(vector["json"]), vector_name(vector)
         assert len(vectors) == 159
 
-    def test_every_vector_encodes_back(self, shared_dir: Path) -> None:
+    def test_every_vector_encodes_back(self, reference_dir: Path) -> None:
         differ = []
-        for vector in read_vectors(shared_dir):
+        for vector in read_vectors(reference_dir):
             encoded = protobuf.encode(vector["json"])
             assert to_json_value(protobuf.decode(encoded)) == vector["json"], vector_name(vector)
             if encoded != b64decode(vector["protobuf"]):
@@ -404,6 +404,6 @@ def load_generator(repository: Path) -> ModuleType:
     return module
 
 
-def test_protobuf_table_is_up_to_date(repository: Path, shared_dir: Path) -> None:
-    generated = load_generator(repository).main(shared_dir / "reference" / "protobuf-fields-v1.36.json")
+def test_protobuf_table_is_up_to_date(repository: Path, reference_dir: Path) -> None:
+    generated = load_generator(repository).main(reference_dir / "protobuf-fields.json")
     assert generated == (repository / "src/sampan/api/data/protobuf.json").read_text()

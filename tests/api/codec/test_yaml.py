@@ -51,10 +51,10 @@ def test_encoding_is_the_same_as_with_sigs_yaml() -> None:
     assert len(VECTORS["encode"]) > 400
 
 
-def test_strict_errors_have_the_recorded_messages(shared_dir: Path) -> None:
+def test_strict_errors_have_the_recorded_messages(reference_dir: Path) -> None:
     """Bodies of the scenario have the errors of the real server's responses."""
-    scenario = yaml.decode((shared_dir / "golden/scenarios/validation-yaml.yaml").read_bytes()).value
-    recording = json.loads((shared_dir / "golden/recorded/validation-yaml.json").read_bytes())
+    scenario = yaml.decode((reference_dir / "recordings/validation-yaml.yaml").read_bytes()).value
+    recording = json.loads((reference_dir / "recordings/validation-yaml.json").read_bytes())
     checked = 0
     for step, recorded in zip(scenario["steps"], recording, strict=True):
         message = recorded["body"].get("message", "") if isinstance(recorded["body"], dict) else ""

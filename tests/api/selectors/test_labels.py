@@ -19,6 +19,7 @@ from sampan.api.selectors.labels import (
     from_labels,
     parse,
 )
+from tests.input_cost import min_cpu_s
 
 VECTORS = json.loads((Path(__file__).parents[1] / "data" / "label_selector_vectors.json").read_text())
 
@@ -53,7 +54,7 @@ requirements = st.one_of(
     ),
     st.builds(Requirement, keys, st.sampled_from([Operator.GREATER_THAN, Operator.LESS_THAN]), st.tuples(integers)),
 )
-selectors = st.lists(requirements, max_size=5).map(Selector)
+selectors = (st.lists(requirements, max_size=5) | st.lists(requirements, min_size=9, max_size=14)).map(Selector)
 
 
 def is_met(requirement: Requirement, labels: Mapping[str, str]) -> bool:
@@ -145,20 +146,43 @@ def test_greater_and_less_than_compare_64_bit_integers(value: str, greater: bool
 
 
 def test_long_texts_are_not_cached() -> None:
-    before = labels._parse_kept.cache_info().currsize
-    parse(",".join(f"key-{number}" for number in range(5000)))
-    assert labels._parse_kept.cache_info().currsize == before
+    size = labels._selectors.bytes
+    parse(",".join(f"key-{number}" for number in range(500)))
+    assert labels._selectors.bytes == size
 
 
-def read_selectors(shared: Path, name: str, parameter: str) -> list[tuple[str, dict[str, Any]]]:
+def test_equal_long_texts_share_one_selector() -> None:
+    text = ",".join(f"shared-{number}" for number in range(500))
+    assert parse(text) is parse(text + "")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("a in (" + "v," * 8_200 + "v)", id="many characters"),
+        pytest.param(",".join(["a"] * 1_001), id="many requirements"),
+    ],
+)
+def test_selectors_are_bounded(text: str) -> None:
+    with pytest.raises(SelectorError, match=r"too long: may not be more than 16384|not have more than 1000"):
+        parse(text)
+
+
+def test_cost_of_matching_does_not_depend_on_the_number_of_requirements() -> None:
+    many = Selector(Requirement(f"key-{number}", Operator.DOES_NOT_EXIST) for number in range(1_000))
+    label_sets = [{"app": "a", "n": str(number)} for number in range(20_000)]
+    assert min_cpu_s(lambda: list(map(many.matches, label_sets)), 0.5) < 0.5  # each with each takes a second
+
+
+def read_selectors(reference_dir: Path, name: str, parameter: str) -> list[tuple[str, dict[str, Any]]]:
     """Return the selectors of a recording with their recorded steps."""
-    steps = json.loads((shared / "golden" / "recorded" / f"{name}.json").read_text())
+    steps = json.loads((reference_dir / "recordings" / f"{name}.json").read_text())
     queries = [(parse_qs(urlsplit(step["request"].split(" ")[1]).query), step) for step in steps]
     return [(query[parameter][0], step) for query, step in queries if parameter in query and step["status"] != 404]
 
 
-def test_recorded_errors(shared_dir: Path) -> None:
-    cases = read_selectors(shared_dir, "lists-labels-bad", "labelSelector")
+def test_recorded_errors(reference_dir: Path) -> None:
+    cases = read_selectors(reference_dir, "lists-labels-bad", "labelSelector")
     assert len(cases) > 15
     for text, step in cases:
         if step["status"] == 200:
@@ -169,10 +193,10 @@ def test_recorded_errors(shared_dir: Path) -> None:
         assert str(raised.value) == step["body"]["message"]
 
 
-def test_recorded_lists_contain_the_matching_objects(shared_dir: Path) -> None:
+def test_recorded_lists_contain_the_matching_objects(reference_dir: Path) -> None:
     cases = [
         (text, step["body"]["items"])
-        for text, step in read_selectors(shared_dir, "lists-labels", "labelSelector")
+        for text, step in read_selectors(reference_dir, "lists-labels", "labelSelector")
         if step["body"].get("kind") == "SecretList"
     ]
     known = {item["metadata"]["name"]: item["metadata"].get("labels", {}) for _, items in cases for item in items}
@@ -180,3 +204,7 @@ def test_recorded_lists_contain_the_matching_objects(shared_dir: Path) -> None:
     for text, items in cases:
         selected = {name for name, labels in known.items() if parse(text).matches(labels)}
         assert selected == {item["metadata"]["name"] for item in items}, text
+
+
+def test_usual_selectors_are_parsed_once() -> None:
+    assert parse("app in (a,b),tier!=x,!old,new") is parse("app in (a,b),tier!=x,!old,new")

@@ -179,10 +179,10 @@ def test_long_hostile_texts_are_rejected_at_a_bounded_cost(text: str) -> None:
 
 
 def test_long_texts_are_not_cached() -> None:
-    before = quantity._parse_short.cache_info().currsize
+    size = quantity._quantities.bytes + quantity._canonical_texts.bytes
     parse("0" * 100_000 + "1")
     canonical("0" * 100_000 + "1")
-    assert quantity._parse_short.cache_info().currsize == before
+    assert quantity._quantities.bytes + quantity._canonical_texts.bytes == size
 
 
 def test_formats() -> None:
@@ -204,12 +204,16 @@ def _resource_lists(value: Any) -> Any:
             yield from _resource_lists(inner)
 
 
-def test_recorded_quantities_are_canonical(shared_dir: Path) -> None:
+def test_recorded_quantities_are_canonical(reference_dir: Path) -> None:
     quantities = set()
-    for path in (shared_dir / "golden" / "recorded").glob("*.json"):
+    for path in (reference_dir / "recordings").glob("*.json"):
         for step in json.loads(path.read_text()):
             if step.get("status", 500) < 300:
                 quantities.update(_resource_lists(step.get("body")))
     texts = {text for text in quantities if not text.startswith("<")}
     assert len(texts) > 30
     assert {text: canonical(text) for text in texts} == {text: text for text in texts}
+
+
+def test_usual_quantities_are_parsed_once() -> None:
+    assert parse("250m") is parse("250m")

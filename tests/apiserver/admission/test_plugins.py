@@ -70,7 +70,12 @@ def test_configurations_are_read_inline_and_from_referenced_files(tmp_path: Path
 
 @pytest.mark.parametrize(
     ("text", "message"),
-    [("kind: Other", "kind must be"), ("[", "while parsing"), ("a", "not an object"), (None, "No such file")],
+    [
+        ("kind: Other", "kind must be"),
+        ("[", "did not find expected node content"),
+        ("a", "not an object"),
+        (None, "No such file"),
+    ],
 )
 def test_invalid_configuration_files_are_rejected(tmp_path: Path, text: str | None, message: str) -> None:
     file = tmp_path / "admission.yaml"

@@ -276,3 +276,25 @@ def test_invalid_configurations_are_rejected() -> None:
     for change in ({"kind": "Odd"}, {"limitedResources": [{"apiGroup": "x"}]}, {"more": 1}):
         with pytest.raises(ConfigurationError, match="ResourceQuota: "):
             ResourceQuotaAdmission.from_config({**LIMITED, **change})
+
+
+async def set_quota(cluster: Cluster, hard: dict[str, str], used: dict[str, str]) -> None:
+    """Write a status as the quota controller would after the quota was lowered below its usage."""
+    value = (await cluster.send("GET", f"{QUOTAS}/q")).json
+    value["status"] = {"hard": hard, "used": used}
+    assert (await cluster.send("PUT", f"{QUOTAS}/q/status", value)).code == 200
+
+
+def test_reductions_are_allowed_above_the_limit_and_not_released_by_admission() -> None:
+    async def work(cluster: Cluster) -> None:
+        await make_quota(cluster, "q", {"services.loadbalancers": "3"})
+        path = f"{NAMESPACE}/services"
+        spec = {"type": "LoadBalancer", "ports": [{"port": 80}]}
+        await cluster.make(path, {"metadata": {"name": "s"}, "spec": spec})
+        await set_quota(cluster, {"services.loadbalancers": "1"}, {"services.loadbalancers": "3"})
+        patch = {"spec": {"type": "ClusterIP"}, "metadata": {"labels": {"a": "b"}}}
+        reply = await cluster.send("PATCH", f"{path}/s", patch, "application/merge-patch+json")
+        assert reply.code == 200, reply.json
+        assert await get_usage(cluster) == {"services.loadbalancers": "3"}
+
+    run_in_cluster(work)

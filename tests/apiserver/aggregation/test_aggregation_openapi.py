@@ -23,6 +23,7 @@ NAME = f"apis/{GROUP}/{VERSION}"
 KIND = {"group": GROUP, "version": VERSION, "kind": "Flunder"}
 FLUNDER = "com.example.wardle.v1.Flunder"
 NAMESPACE = "/api/v1/namespaces/default"
+SLICES = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices"
 REGISTRATION = f"/apis/apiregistration.k8s.io/v1/apiservices/{VERSION}.{GROUP}"
 GVK = "x-kubernetes-group-version-kind"
 
@@ -148,7 +149,12 @@ class Client:
 
     async def register(self, port: int) -> None:
         ports = [{"name": "https", "port": 443}]
-        subset = {"addresses": [{"ip": find_default_route_address()}], "ports": [{"name": "https", "port": port}]}
+        endpoint_slice = {
+            "metadata": {"name": "wardle", "labels": {"kubernetes.io/service-name": "wardle"}},
+            "addressType": "IPv4",
+            "endpoints": [{"addresses": [find_default_route_address()]}],
+            "ports": [{"name": "https", "port": port}],
+        }
         spec = {
             "group": GROUP,
             "version": VERSION,
@@ -159,14 +165,14 @@ class Client:
         }
         for path, value in (
             (f"{NAMESPACE}/services", {"metadata": {"name": "wardle"}, "spec": {"ports": ports}}),
-            (f"{NAMESPACE}/endpoints", {"metadata": {"name": "wardle"}, "subsets": [subset]}),
+            (SLICES, endpoint_slice),
             (REGISTRATION.rpartition("/")[0], {"metadata": {"name": f"{VERSION}.{GROUP}"}, "spec": spec}),
         ):
             created = await self.send("POST", path, value)
             assert created.code == 201, created.text
 
     async def unregister(self) -> None:
-        for path in (REGISTRATION, f"{NAMESPACE}/endpoints/wardle", f"{NAMESPACE}/services/wardle"):
+        for path in (REGISTRATION, f"{SLICES}/wardle", f"{NAMESPACE}/services/wardle"):
             deleted = await self.send("DELETE", path)
             assert deleted.code in (200, 404), deleted.text
         await self.wait_for_index(is_listed=False)

@@ -22,13 +22,14 @@ from sampan.cluster.pki import ADMIN, CA, PROXY_CA, PROXY_CLIENT
 from sampan.machinery import errors
 from sampan.machinery.client.transport import Request as ClientRequest
 from sampan.machinery.pki.certificates import KeyPair, SigningRequest, issue
+from sampan.machinery.telemetry.metrics import Metrics
 from sampan.testing.keys import KEYS
 from tests.controllers.cluster import Cluster, cluster
 from tests.eventually import eventually
 
 METRICS = "/apis/metrics.k8s.io/v1beta1"
 SERVICE = "/api/v1/namespaces/kube-system/services"
-ENDPOINTS = "/api/v1/namespaces/kube-system/endpoints"
+SLICES = "/apis/discovery.k8s.io/v1/namespaces/kube-system/endpointslices"
 REGISTRATIONS = "/apis/apiregistration.k8s.io/v1/apiservices"
 REGISTRATION = "v1beta1.metrics.k8s.io"
 SERVICE_HOST = "metrics-server.kube-system.svc"
@@ -156,8 +157,22 @@ async def _view_role_includes(cluster_: Cluster, rule: Any) -> bool:
 async def register(cluster_: Cluster, port: int, **spec: Any) -> None:
     ports = [{"name": "https", "port": 443}]
     await send(cluster_, "POST", SERVICE, {"metadata": {"name": "metrics-server"}, "spec": {"ports": ports}})
-    subset = {"addresses": [{"ip": find_default_route_address()}], "ports": [{"name": "https", "port": port}]}
-    await send(cluster_, "POST", ENDPOINTS, {"metadata": {"name": "metrics-server"}, "subsets": [subset]})
+    await send(cluster_, "POST", SLICES, make_slice(port))
+    await register_apiservice(cluster_, **spec)
+
+
+def make_slice(port: int, *, name: str = "https", is_ready: bool = True) -> dict[str, Any]:
+    """Return a slice of the service as a user writes it: no controller adds another one or an Endpoints object."""
+    endpoint = {"addresses": [find_default_route_address()], "conditions": {"ready": is_ready}}
+    return {
+        "metadata": {"name": "metrics-server-1", "labels": {"kubernetes.io/service-name": "metrics-server"}},
+        "addressType": "IPv4",
+        "endpoints": [endpoint],
+        "ports": [{"name": name, "port": port}],
+    }
+
+
+async def register_apiservice(cluster_: Cluster, **spec: Any) -> None:
     apiservice_spec = {
         "group": "metrics.k8s.io",
         "version": "v1beta1",
@@ -224,7 +239,9 @@ async def test_renewed_proxy_client_certificate_is_used(tmp_path: Path) -> None:
         client = (tmp_path / "client.crt", tmp_path / "client.key")
         _copy_key_pair(tmp_path / "remote", ADMIN, client)
         server = cluster_.server
-        controller = AggregationController(pipeline=server.pipeline, upstream=server.upstream, client=client)
+        controller = AggregationController(
+            pipeline=server.pipeline, upstream=server.upstream, client=client, metrics=Metrics()
+        )
         async with asyncio.TaskGroup() as group:
             running = group.create_task(controller.run())
             await eventually(lambda: _sends_certificate_of(controller, remote, "kubernetes-admin"))
@@ -297,6 +314,89 @@ async def test_apiservice_with_unreachable_service_is_unavailable(
         assert message in available["message"]
         with pytest.raises(errors.ServiceUnavailable):
             await send(cluster_, "GET", f"{METRICS}/nodes")
+
+
+@pytest.mark.parametrize(
+    ("endpoint_slice", "reason", "message"),
+    [
+        (None, "EndpointsNotFound", 'cannot find endpointslices for service/metrics-server in "kube-system"'),
+        (make_slice(443, is_ready=False), "MissingEndpoints", 'have no addresses with port name "https"'),
+        (make_slice(443, name="http"), "MissingEndpoints", 'have no addresses with port name "https"'),
+    ],
+    ids=["no slice", "no ready endpoint", "no such port"],
+)
+async def test_apiservice_without_a_ready_endpoint_is_unavailable(
+    endpoint_slice: dict[str, Any] | None, reason: str, message: str
+) -> None:
+    async with cluster() as cluster_:
+        spec = {"ports": [{"name": "https", "port": 443}]}
+        await send(cluster_, "POST", SERVICE, {"metadata": {"name": "metrics-server"}, "spec": spec})
+        if endpoint_slice is not None:
+            await send(cluster_, "POST", SLICES, endpoint_slice)
+        await register_apiservice(cluster_)
+        available = await condition(cluster_)
+        assert available is not None
+        assert (available["status"], available["reason"]) == ("False", reason)
+        assert message in available["message"]
+        lines = cluster_.server.metrics.text().splitlines()
+        assert f'aggregator_unavailable_apiservice{{name="{REGISTRATION}"}} 1' in lines
+
+
+@needs_address
+async def test_apiservice_that_becomes_unavailable_is_counted(tmp_path: Path) -> None:
+    async with remote_server(tmp_path) as remote, cluster() as cluster_:
+        await register(cluster_, remote.port, insecureSkipTLSVerify=True)
+        metrics = Metrics()
+        server = cluster_.server
+        controller = AggregationController(pipeline=server.pipeline, upstream=server.upstream, metrics=metrics)
+        async with asyncio.TaskGroup() as group:
+            running = group.create_task(controller.run())
+
+            async def is_shown(line: str) -> bool:
+                return line in metrics.text().splitlines()
+
+            await eventually(lambda: is_shown(f'aggregator_unavailable_apiservice{{name="{REGISTRATION}"}} 0'))
+            await eventually(lambda: _is_followed(controller))
+            (remote_version,) = controller.remote_versions()["metrics.k8s.io"]
+            await remote_version.available.wait()
+            await send(cluster_, "DELETE", f"{SLICES}/metrics-server-1")
+            controller._use(remote_version, await controller._check(remote_version))
+            labels = f'name="{REGISTRATION}",reason="EndpointsNotFound"'
+            assert await is_shown(f"aggregator_unavailable_apiservice_total{{{labels}}} 1")
+            running.cancel()
+
+
+async def _is_followed(controller: AggregationController) -> bool:
+    return "metrics.k8s.io" in controller.remote_versions()
+
+
+async def test_dead_apiservice_blocks_the_deletion_of_a_namespace_as_in_kubernetes() -> None:
+    """namespace-controller empties the namespace, reports the API group that it cannot discover, and finalizes the
+    namespace once the group is available or unregistered."""
+    async with cluster() as cluster_, cluster_.running("namespace-controller"):
+        await register_apiservice(cluster_)
+        await send(cluster_, "POST", "/api/v1/namespaces", {"metadata": {"name": "n"}})
+        await send(cluster_, "POST", "/api/v1/namespaces/n/configmaps", {"metadata": {"name": "c"}})
+        await send(cluster_, "DELETE", "/api/v1/namespaces/n")
+        await cluster_.clock.settle()
+        assert (await send(cluster_, "GET", "/api/v1/namespaces/n/configmaps"))["items"] == []
+        namespace = await send(cluster_, "GET", "/api/v1/namespaces/n")
+        conditions = {
+            row["type"]: row["message"] for row in namespace["status"]["conditions"] if row["status"] == "True"
+        }
+        assert conditions == {
+            "NamespaceDeletionDiscoveryFailure": "Discovery failed for some groups, 1 failing: unable to retrieve the "
+            "complete list of server APIs: metrics.k8s.io/v1beta1: stale GroupVersion discovery: metrics.k8s.io/v1beta1"
+        }
+        await send(cluster_, "DELETE", f"{REGISTRATIONS}/{REGISTRATION}")
+        await eventually(lambda: _is_unregistered(cluster_))
+        await cluster_.clock.advance(60)
+        with pytest.raises(errors.NotFound):
+            await send(cluster_, "GET", "/api/v1/namespaces/n")
+
+
+async def _is_unregistered(cluster_: Cluster) -> bool:
+    return not await is_metrics_api_served(cluster_)
 
 
 async def test_apiservices_are_registered_for_builtin_and_custom_groups() -> None:

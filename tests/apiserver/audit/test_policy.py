@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 
-from sampan.apiserver.audit.policy import RECEIVED, STARTED, AuditLevel, AuditPolicyError, parse
+from sampan.apiserver.audit.policy import RECEIVED, STARTED, AuditLevel, parse
 from sampan.apiserver.authz.authorizer import Attributes
 from sampan.apiserver.request.call import UserInfo
+from sampan.machinery.config_file import ConfigFileError
 
 MAY = UserInfo("may", groups=("g1", "g2"))
 
@@ -104,6 +105,6 @@ def test_omitted_stages_and_managed_fields_of_policy_and_rule() -> None:
     ],
 )
 def test_an_invalid_policy_is_rejected(value: Any, message: str) -> None:
-    with pytest.raises(AuditPolicyError) as caught:
+    with pytest.raises(ConfigFileError) as caught:
         parse(value)
     assert message in str(caught.value)

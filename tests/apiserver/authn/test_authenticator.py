@@ -6,6 +6,7 @@ import pytest
 
 from sampan.apiserver.authn.authenticator import (
     SUBPROTOCOL,
+    AudienceAgnostic,
     CertificateAuthenticator,
     UnionAuthenticator,
     bearer_token,
@@ -15,6 +16,7 @@ from sampan.apiserver.authn.static_tokens import FileTokens
 from sampan.apiserver.request.call import Call, Query, UserInfo
 from sampan.machinery import errors
 from sampan.machinery.pki.server_tls import PeerCertificate
+from sampan.machinery.telemetry.metrics import Metrics
 
 ALICE = PeerCertificate("alice", ("dev", "ops"), 1000.0)
 BOB = UserInfo("bob", "2", ("system:authenticated",))
@@ -47,6 +49,17 @@ def test_client_certificate_that_expires_on_an_open_connection_is_rejected() -> 
     with pytest.raises(errors.Unauthorized):
         _authenticate(client_certificate=ALICE, now=1000.1)
     assert _authenticate("Bearer bob-token", client_certificate=ALICE, now=1000.1) is BOB
+
+
+def test_remaining_lifetimes_of_client_certificates_are_measured() -> None:
+    metrics = Metrics()
+    authenticator = CertificateAuthenticator(metrics=metrics, now=lambda: 1000.0 - 7200)
+    call = Call(method="GET", path="/", query=Query(""), headers={}, client_certificate=ALICE)
+    assert authenticator.authenticate(call) is not None
+    lines = metrics.text().splitlines()
+    assert 'apiserver_client_certificate_expiration_seconds_bucket{le="3600"} 0' in lines
+    assert 'apiserver_client_certificate_expiration_seconds_bucket{le="7200"} 1' in lines
+    assert "apiserver_client_certificate_expiration_seconds_sum 7200" in lines
 
 
 def test_bearer_token_authenticates_its_user() -> None:
@@ -137,3 +150,28 @@ def _protocol(token: bytes) -> str:
 def test_token_is_parsed_from_the_websocket_subprotocol(protocols: list[str], upgrade: str, token: str) -> None:
     call = _call(Sec_WebSocket_Protocol=", ".join(protocols), Upgrade=upgrade)
     assert subprotocol_token(call) == token
+
+
+@pytest.mark.parametrize(
+    ("audiences", "common"),
+    [
+        (("own", "other"), ("own",)),
+        (("other", "own", "second"), ("own", "second")),
+        (("other",), None),
+    ],
+)
+def test_tokens_without_audiences_are_valid_for_those_of_the_server(
+    audiences: tuple[str, ...], common: tuple[str, ...] | None
+) -> None:
+    tokens = AudienceAgnostic(FileTokens({"bob-token": BOB}), audiences=["own", "second"])
+    response = asyncio.run(tokens.authenticate_token("bob-token", audiences))
+    assert (response and response.audiences) == common
+    assert response is None or response.user is BOB
+    assert asyncio.run(tokens.authenticate_token("wrong", audiences)) is None
+
+
+def test_token_without_requested_audiences_is_authenticated() -> None:
+    tokens = AudienceAgnostic(FileTokens({"bob-token": BOB}), audiences=["own"])
+    response = asyncio.run(tokens.authenticate_token("bob-token"))
+    assert response is not None
+    assert response.user is BOB

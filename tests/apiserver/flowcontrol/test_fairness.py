@@ -5,9 +5,15 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 import aiohttp
+import pytest
 
+from sampan.api.codec import json as codec
+from sampan.api.types.flowcontrol_v1 import FlowSchema
+from sampan.apiserver.authz.authorizer import Attributes
 from sampan.apiserver.config.server_config import ServerConfig
 from sampan.apiserver.flowcontrol import FlowControlController
+from sampan.apiserver.flowcontrol.fairness import FlowSchemaMatcher
+from sampan.apiserver.request.call import UserInfo
 from sampan.apiserver.server import ApiServer
 from sampan.machinery.clock import RealClock
 from sampan.storage.memory import MemoryBackend
@@ -143,3 +149,31 @@ def test_large_lists_take_more_seats_and_dispatched_requests_are_counted() -> No
         assert 'apiserver_flowcontrol_current_executing_seats{priority_level="global-default"} 0' in text
 
     run_with_server(check)
+
+
+@pytest.mark.parametrize(
+    ("verb", "path", "matches"),
+    [
+        ("get", "/x", True),
+        ("get", "/y/z", True),
+        ("post", "/x", False),
+        ("get", "/z", False),
+        ("get", "/y", False),
+    ],
+)
+def test_rules_for_paths_match_only_their_verbs_and_paths(verb: str, path: str, matches: bool) -> None:
+    value = {
+        "metadata": {"name": "s"},
+        "spec": {
+            "priorityLevelConfiguration": {"name": "level"},
+            "rules": [
+                {
+                    "subjects": [{"kind": "User", "user": {"name": "*"}}],
+                    "nonResourceRules": [{"verbs": ["get"], "nonResourceURLs": ["/x", "/y/*"]}],
+                }
+            ],
+        },
+    }
+    matcher = FlowSchemaMatcher([codec.from_value(value, FlowSchema)])
+    flow = matcher.flow(Attributes(user=UserInfo("u"), verb=verb, path=path, is_resource=False))
+    assert (flow is not None) == matches

@@ -199,3 +199,16 @@ def test_level_with_borrowing_limit_zero_does_not_borrow() -> None:
     for _ in range(SAMPLES):
         borrowing.sample(levels)
     assert strict.seats == 10
+
+
+def test_borrowing_counts_the_queued_requests_of_the_next_period() -> None:
+    """The peak demand of a period starts with the requests that are executed or queued at its start."""
+    lender = PriorityLevel("lender", PriorityLevelLimits(50, lendable=40))
+    borrower = PriorityLevel("borrower", PriorityLevelLimits(10, 1, 1, 100))
+    levels, borrowing = {"lender": lender, "borrower": borrower}, SeatBorrowing(seats=60)
+    borrower.enter("flow")
+    borrower.seats_in_queue = 30
+    for _ in range(SAMPLES):
+        borrowing.sample(levels)
+    assert borrower.peak_demand == 31
+    assert lender.peak_demand == 0

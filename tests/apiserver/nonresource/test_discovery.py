@@ -18,9 +18,9 @@ SCENARIOS = ("discovery-core", "discovery-groups", "discovery-resources", "disco
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_discovery_documents_equal_recordings_of_kube_apiserver(shared_dir: Path, name: str) -> None:
-    scenario = yaml.safe_load((shared_dir / f"golden/scenarios/{name}.yaml").read_text())
-    recorded = json.loads((shared_dir / f"golden/recorded/{name}.json").read_text())
+def test_discovery_documents_equal_recordings_of_kube_apiserver(reference_dir: Path, name: str) -> None:
+    scenario = yaml.safe_load((reference_dir / f"recordings/{name}.yaml").read_text())
+    recorded = json.loads((reference_dir / f"recordings/{name}.json").read_text())
     assert len(recorded) == len(scenario["steps"])
 
     async def check() -> None:

@@ -1,5 +1,6 @@
 """OpenAPI documents: equal to those of kube-apiserver, complete, and cached by hash."""
 
+import asyncio
 import dataclasses
 import json
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ import pytest
 from sampan.api.schema.tree import from_openapi
 from sampan.api.scheme import builtin_scheme
 from sampan.apiserver import descriptions
+from sampan.apiserver.nonresource.openapi import handler
 from tests.apiserver.in_process_server import InProcessClient, in_process_client, run
 
 PROTOBUF = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
@@ -38,8 +40,8 @@ def _references(node: Any) -> Iterator[str]:
             yield from _references(child)
 
 
-def test_v3_schemas_equal_those_of_kube_apiserver(shared_dir: Path) -> None:
-    published = json.loads((shared_dir / "reference/openapi-v3-schemas-v1.36.json").read_text())
+def test_v3_schemas_equal_those_of_kube_apiserver(reference_dir: Path) -> None:
+    published = json.loads((reference_dir / "openapi-v3-schemas.json").read_text())
 
     async def check() -> None:
         async with in_process_client() as client:
@@ -242,3 +244,23 @@ def test_descriptions_come_from_the_installed_package() -> None:
             assert pod["properties"]["spec"]["description"]
 
     run(check())
+
+
+def test_concurrent_requests_share_one_generated_document(monkeypatch: pytest.MonkeyPatch) -> None:
+    generated: list[int] = []
+    generate = handler._v2_document
+
+    def count(*args: Any) -> dict[str, Any]:
+        generated.append(1)
+        return generate(*args)
+
+    monkeypatch.setattr(handler, "_v2_document", count)
+
+    async def check() -> None:
+        async with in_process_client() as client:
+            replies = await asyncio.gather(*(client.get("/openapi/v2") for _ in range(8)))
+            assert {reply.code for reply in replies} == {200}
+            assert len({reply.body for reply in replies}) == 1
+
+    run(check())
+    assert generated == [1]

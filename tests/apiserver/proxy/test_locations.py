@@ -5,13 +5,15 @@ import pytest
 from sampan.api.types.core_v1 import (
     Container,
     ContainerPort,
+    DaemonEndpoint,
     EndpointAddress,
-    EndpointPort,
     Endpoints,
     EndpointSubset,
     Node,
     NodeAddress,
+    NodeDaemonEndpoints,
     NodeStatus,
+    ObjectReference,
     Pod,
     PodIP,
     PodSpec,
@@ -20,6 +22,8 @@ from sampan.api.types.core_v1 import (
     ServicePort,
     ServiceSpec,
 )
+from sampan.api.types.core_v1 import EndpointPort as SubsetPort
+from sampan.api.types.discovery_v1 import Endpoint, EndpointConditions, EndpointPort, EndpointSlice
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.apiserver.proxy import locations
 from sampan.apiserver.proxy.locations import Location, ProxyTarget, target_of
@@ -78,12 +82,38 @@ def test_service_locations_follow_ports_and_endpoints() -> None:
     assert locations.service_port_name(service, ProxyTarget(name="s", port="tls")) == "tls"
     with pytest.raises(errors.ServiceUnavailable, match='no service port 81 found for service "s"'):
         locations.service_port_name(service, ProxyTarget(name="s", port="81"))
-    addresses = [EndpointAddress(ip="10.0.0.1"), EndpointAddress(ip="127.0.0.1"), EndpointAddress(ip="10.0.0.2")]
-    subset = EndpointSubset(addresses=addresses, ports=[EndpointPort(name="web", port=8080)])
-    candidates = locations.service_locations(Endpoints(subsets=[subset]), "web", ProxyTarget(name="s", port="80"))
+    slices = [
+        _slice("IPv6", "fd00::1"),
+        _slice("IPv4", "10.0.0.1", "127.0.0.1", "10.0.0.2"),
+        _slice("IPv4", "10.0.0.3", is_ready=False),
+        _slice("IPv4", "10.0.0.4", port="tls"),
+    ]
+    target = ProxyTarget(name="s", port="80")
+    candidates = locations.service_locations(slices, "web", target, ["IPv4", "IPv6"])
     assert [location.authority for location in candidates] == ["10.0.0.1:8080", "10.0.0.2:8080"]
+    assert len(locations.service_locations(slices, "web", target)) == 3
+    assert len(locations.service_locations(slices[:1], "web", target, ["IPv4"])) == 1
     with pytest.raises(errors.ServiceUnavailable, match='no endpoints available for service "s"'):
-        locations.service_locations(Endpoints(), "web", ProxyTarget(name="s"))
+        locations.service_locations([], "web", ProxyTarget(name="s"))
+
+
+def _slice(family: str, *addresses: str, port: str = "web", is_ready: bool | None = None) -> EndpointSlice:
+    conditions = EndpointConditions(ready=is_ready)
+    endpoints = [Endpoint(addresses=[address], conditions=conditions) for address in addresses]
+    return EndpointSlice(addressType=family, endpoints=endpoints, ports=[EndpointPort(name=port, port=8080)])
+
+
+def test_subsets_of_endpoints_are_read_as_slices() -> None:
+    pod = ObjectReference(kind="Pod", name="p")
+    addresses = [EndpointAddress(ip="10.0.0.1", targetRef=pod), EndpointAddress(ip="10.0.0.2")]
+    subset = EndpointSubset(addresses=addresses, ports=[SubsetPort(port=8080)])
+    endpoints = Endpoints(metadata=ObjectMeta(name="s", namespace="n"), subsets=[subset])
+    slices = locations.slices_of_endpoints(endpoints)
+    candidates = locations.service_locations(slices, "", ProxyTarget(name="s"))
+    assert [(location.authority, location.pod) for location in candidates] == [
+        ("10.0.0.1:8080", ("n", "p")),
+        ("10.0.0.2:8080", None),
+    ]
 
 
 def test_node_address_follows_the_preferred_address_types() -> None:
@@ -94,6 +124,16 @@ def test_node_address_follows_the_preferred_address_types() -> None:
     assert locations.kubelet_port(node) == 10250
     with pytest.raises(errors.ApiError, match="no preferred addresses found"):
         locations.node_address(node, ["ExternalIP"])
+
+
+@pytest.mark.parametrize(
+    ("published", "port", "is_kubelet"),
+    [(0, 0, True), (0, 10250, True), (0, 10249, False), (10251, 10251, True), (10251, 10250, True), (22, 6443, False)],
+)
+def test_port_of_the_kubelet_is_the_published_or_the_default_one(published: int, port: int, is_kubelet: bool) -> None:
+    endpoints = NodeDaemonEndpoints(kubeletEndpoint=DaemonEndpoint(Port=published))
+    node = Node(status=NodeStatus(daemonEndpoints=endpoints))
+    assert locations.is_kubelet_port(node, port) == is_kubelet
 
 
 @pytest.mark.parametrize(

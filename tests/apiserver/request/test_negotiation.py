@@ -120,3 +120,11 @@ def test_yaml_cannot_be_streamed() -> None:
     negotiation.check_stream(OutputFormat(PROTOBUF))
     with pytest.raises(errors.NotAcceptable, match="application/json;stream=watch, application/vnd"):
         negotiation.check_stream(OutputFormat(YAML))
+
+
+def test_only_the_start_of_a_long_header_is_read_and_nothing_is_kept() -> None:
+    size = negotiation._best_formats.bytes + negotiation._are_routed.bytes + negotiation._clauses.bytes
+    header = f"{negotiation.YAML}, " + "a/b, " * 20_000 + negotiation.JSON
+    assert negotiation.negotiate(header).media == negotiation.YAML
+    negotiation.routes(header, negotiation.OBJECT_MEDIA_TYPES)
+    assert negotiation._best_formats.bytes + negotiation._are_routed.bytes + negotiation._clauses.bytes == size

@@ -191,3 +191,17 @@ def test_patch_can_be_applied_to_several_objects() -> None:
     )
     first, second = patch.apply(POD), patch.apply({**POD, "metadata": {"name": "a"}})
     assert (first.metadata.labels, second.metadata.labels) == ({"l": "1", "m": "2"}, {"m": "2"})
+
+
+@pytest.mark.parametrize(
+    ("media", "body", "expected"),
+    [
+        (JSON_PATCH, b'[{"op":"copy","from":"/a","path":"/b"}]', True),
+        (JSON_PATCH, b'[{"op":"\\u0063opy","from":"/a","path":"/b"}]', True),
+        (JSON_PATCH, b'[{"op":"add","path":"/b","value":1}]', False),
+        (MERGE_PATCH, b'{"data":{"copy":"a"}}', False),
+    ],
+)
+def test_patches_that_copy_values_may_grow(media: str, body: bytes, expected: bool) -> None:
+    patch = patches.RequestPatch(media=media, body=body, codec=PODS, validation="Warn", warn=lambda text: None)
+    assert patch.may_grow is expected

@@ -98,12 +98,23 @@ def test_secure_port_serves_health_and_authorized_metrics(sampan: Sampan, cluste
         assert get(port, "/healthz") == (200, "ok")
         assert get(port, "/metrics") == (403, 'forbidden: User "system:anonymous" cannot get path "/metrics"\n')
         assert get(port, "/metrics", "wrong")[0] == 401
+        assert get(port, "/metrics/slis")[0] == 403
+        _, results = get(port, "/metrics/slis", token)
+        assert ',type="healthz",status="success"} ' in results
         code, text = get(port, "/metrics", token)
         assert code == 200
         assert "process_cpu_seconds_total" in text
         assert "leader_election_master_status" in text
         assert get(port, "/configz", token)[0] == 403
         assert get(port, "/healthz/nothing")[0] == 404
+
+
+def test_metrics_have_the_values_of_the_feature_gates(sampan: Sampan, cluster: Cluster) -> None:
+    flags = ("--authorization-always-allow-paths=/metrics", "--feature-gates=StorageVersionMigrator=true")
+    with running_manager(sampan, cluster, *ONE_CONTROLLER, *flags) as (port, _):
+        lines = get(port, "/metrics")[1].splitlines()
+        assert 'kubernetes_feature_enabled{name="StorageVersionMigrator",stage="BETA"} 1' in lines
+        assert 'kubernetes_feature_enabled{name="GenericWorkload",stage="ALPHA"} 0' in lines
 
 
 def test_authorization_always_allow_paths_skip_authorization(sampan: Sampan, cluster: Cluster) -> None:

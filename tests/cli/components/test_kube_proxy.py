@@ -22,7 +22,7 @@ from sampan.network.proxy.configuration import NFTABLES, KubeProxyConfiguration
 from sampan.testing import Cluster, builders
 from tests.cli.command import Sampan, get
 from tests.network.proxy.objects import endpoint, endpoint_slice, port, service
-from tests.ports import free_port
+from tests.ports import free_node_port, free_ports
 
 HEAD = "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n"
 NODE = "the-node"
@@ -152,12 +152,12 @@ async def make_node(cluster: Cluster, address: str) -> None:
 
 def test_userspace_mode_serves_services_health_and_metrics(sampan: Sampan, cluster: Cluster) -> None:
     """Without packet rules, a service is reachable on an address of the loopback network and by its node port."""
-    health, metrics, node_port = free_port(), free_port(), 31987
+    health, metrics, service_port, node_port = *free_ports(3), free_node_port()
     with server(b"hello") as number:
 
         async def make() -> str:
             await make_node(cluster, "127.0.0.1")
-            obj = service("web", port(8088, node_port=node_port), type="NodePort", ip=[])
+            obj = service("web", port(service_port, node_port=node_port), type="NodePort", ip=[])
             created = await cluster.client.for_kind(Service).create(obj)
             target = endpoint_slice("web", endpoint(_find_machine_address()), number=number)
             await cluster.client.for_kind(EndpointSlice).create(target)
@@ -173,7 +173,7 @@ def test_userspace_mode_serves_services_health_and_metrics(sampan: Sampan, clust
             assert process.stdout is not None
             assert f"kube-proxy has started: node {NODE}, mode userspace" in process.stdout.readline()
             loopback = f"127.{cluster_ip.partition('.')[2]}"
-            for address in (f"{loopback}:8088", f"127.0.0.1:{node_port}"):
+            for address in (f"{loopback}:{service_port}", f"127.0.0.1:{node_port}"):
                 assert get(f"http://{address}/") == (200, "hello")
             status = json.loads(get(f"http://127.0.0.1:{health}/healthz")[1])
             assert set(status) == {"lastUpdated", "currentTime", "nodeEligible"}
@@ -184,6 +184,7 @@ def test_userspace_mode_serves_services_health_and_metrics(sampan: Sampan, clust
             text = get(f"{base}/metrics")[1]
             assert 'kubeproxy_sync_proxy_rules_duration_seconds_count{ip_family="IPv4"}' in text
             assert "kubeproxy_network_programming_duration_seconds" in text
+            assert 'kubernetes_feature_enabled{name="NFTablesProxyMode",stage=""} 1' in text
 
 
 def _find_machine_address() -> str:

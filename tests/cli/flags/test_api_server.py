@@ -28,7 +28,10 @@ SWITCHES = (
             "--disable-admission-plugins: there is no admission plug-in 'Odd'",
         ),
         ("--enable-admission-plugins EventRateLimit", "EventRateLimit: needs a configuration"),
-        ("--admission-control-config-file /nowhere", "--admission-control-config-file: /nowhere: No such file"),
+        (
+            "--admission-control-config-file /nowhere",
+            "--admission-control-config-file: /nowhere: cannot be read",
+        ),
     ],
 )
 def test_unknown_admission_plugins_and_configurations_are_reported(

@@ -2,30 +2,45 @@
 
 import pytest
 
+from sampan.api.feature_gates import FeatureGates
 from sampan.cli.failures import CliError
-from sampan.cli.flags.feature_gates import DEFAULTS, RUNTIME_CONFIG_GATES, feature_gates
+from sampan.cli.flags.feature_gates import RUNTIME_CONFIG_GATES, feature_gates
 
 
 def test_default_values_and_switchable_gates_are_accepted() -> None:
     text = "SidecarContainers=true,EventedPLEG=false,StorageVersionMigrator=true,AllAlpha=false"
-    text += ",CRDObservedGenerationTracking=false,NativeHistograms=false"
-    assert feature_gates(text) == {
-        "CRDObservedGenerationTracking": False,
+    text += ",CRDObservedGenerationTracking=true,NativeHistograms=false"
+    gates = feature_gates(text)
+    assert gates.settings == {
+        "CRDObservedGenerationTracking": True,
         "NativeHistograms": False,
         "SidecarContainers": True,
         "EventedPLEG": False,
         "StorageVersionMigrator": True,
         "AllAlpha": False,
     }
-    assert feature_gates("") == {}
+    assert gates.is_enabled("StorageVersionMigrator")
+    assert feature_gates("") == FeatureGates()
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("Nonsense=true", "--feature-gates: unrecognized feature gate: Nonsense"),
-        ("SidecarContainers=false", "--feature-gates: SidecarContainers is always on in Sampan"),
+        ("KubeletPSI=true,Nonsense=true", "--feature-gates: unrecognized feature gate: Nonsense"),
+        (
+            "SidecarContainers=false",
+            "--feature-gates: cannot set feature gate SidecarContainers to false, feature is locked to true",
+        ),
+        (
+            "HPAGeneration=true",
+            "--feature-gates: cannot set feature gate HPAGeneration to true, feature is PreAlpha at emulated version "
+            "1.36, min compatibility version 1.35",
+        ),
+        ("EnvFiles=false", "--feature-gates: EnvFiles is always on in Sampan, as it is by default in Kubernetes v1.36"),
+        ("HPAScaleToZero=true", "--feature-gates: HPAScaleToZero is always off in Sampan"),
         ("AllAlpha=true", "--feature-gates: AllAlpha is always off in Sampan"),
+        ("AllBeta=false", "--feature-gates: AllBeta: APIResponseCompression is always on in Sampan"),
         ("SidecarContainers", "--feature-gates: want NAME=true or NAME=false"),
     ],
 )
@@ -34,5 +49,13 @@ def test_unknown_gates_and_fixed_gates_with_other_values_are_rejected(text: str,
         feature_gates(text)
 
 
-def test_switchable_gates_have_no_fixed_default() -> None:
-    assert not RUNTIME_CONFIG_GATES & DEFAULTS.keys()
+@pytest.mark.parametrize("value", ["true", "false"])
+def test_switchable_gates_accept_both_values(value: str) -> None:
+    gates = feature_gates(",".join(f"{name}={value}" for name in RUNTIME_CONFIG_GATES))
+    assert {gates.is_enabled(name) for name in RUNTIME_CONFIG_GATES} == {value == "true"}
+
+
+def test_every_gate_accepts_its_default() -> None:
+    for name, spec in FeatureGates().specs():
+        if name != "AllBeta":  # false turns all beta gates off, although false is its default
+            feature_gates(f"{name}={spec.default}")

@@ -11,7 +11,9 @@ import pytest
 
 from sampan.cli.kubectl import logs
 from sampan.cli.kubectl.client.session import Session
+from sampan.cli.kubectl.errors import KubectlError
 from sampan.cli.kubectl.logs import LogSource, LostLogError
+from sampan.cli.kubectl.objects.pod_selection import default_container
 from sampan.machinery.client.access import Access
 
 _HEAD = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -59,3 +61,14 @@ def test_lost_connection_without_follow_is_an_error() -> None:
         with pytest.raises(LostLogError, match="lost connection"):
             logs._consume(session, LogSource("/log", "web", "main"), {}, options, threading.Lock())
         session.close()
+
+
+def test_an_annotation_with_terminal_escapes_is_quoted(capsys: pytest.CaptureFixture[str]) -> None:
+    pod = {
+        "metadata": {"name": "web", "annotations": {"kubectl.kubernetes.io/default-container": "x\x1b[2Jy\n"}},
+        "spec": {"containers": [{"name": "main"}]},
+    }
+    assert logs._container(pod, "", is_quiet=False) == "main"
+    assert capsys.readouterr().err == 'Default container name "x\\x1b[2Jy\\n" not found in pod web\n'
+    with pytest.raises(KubectlError, match=r'container "x\\x1b\[2Jy\\n" is not valid for pod web'):
+        default_container(pod)

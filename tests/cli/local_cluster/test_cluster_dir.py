@@ -69,7 +69,16 @@ def test_invalid_cluster_name_is_rejected_before_any_file_is_touched(home: Path,
 
 @pytest.mark.parametrize("name", ["a", "0", "a-b", "x" * 63])
 def test_dns_labels_are_accepted_as_cluster_names(home: Path, name: str) -> None:
+    fill_cluster(home / name)
     assert run("down", "--name", name).exit_code == 0
+
+
+def test_down_of_a_cluster_that_does_not_exist_fails_and_creates_nothing(home: Path) -> None:
+    for words in (["--name", "none"], ["--data-dir", str(home / "none")], ["--name", "none", "--delete"]):
+        done = run("down", *words)
+        assert done.exit_code == 1
+        assert "no cluster" in done.stderr
+    assert not home.exists()
 
 
 def test_down_delete_with_an_empty_name_removes_no_clusters(home: Path) -> None:
@@ -248,3 +257,13 @@ def test_data_dir_below_a_file_is_rejected(tmp_path: Path) -> None:
         ClusterDir(tmp_path / "file/x").make()
     with pytest.raises(CliError, match="file is not a directory"):
         ClusterDir(tmp_path / "file").check()
+
+
+def test_volumes_are_hidden_from_other_users_in_a_directory_that_existed(tmp_path: Path) -> None:
+    """Volumes are open to every user that containers run as, and a directory that existed keeps its permissions."""
+    tmp_path.chmod(0o755)
+    where = ClusterDir(tmp_path)
+    where.volumes.mkdir(mode=0o755)
+    where.make()
+    assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o755
+    assert stat.S_IMODE(where.volumes.stat().st_mode) == 0o700

@@ -12,7 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from sampan.cli.local_cluster.listen_addresses import is_own
+from sampan.apiserver.config.server_config import ServerConfig
+from sampan.cli.local_cluster.listen_addresses import is_own, pods_warning
+from sampan.cluster.nodes.nodes_config import NodesConfig
 from sampan.kubelet.agent.machine import find_machine_addresses
 from sampan.machinery.linux.network_namespace import NetworkNamespace, is_network
 from tests.cli.command import TIMEOUT_S, Sampan, get, unwrap_lines
@@ -184,3 +186,24 @@ def test_kube_apiserver_listens_on_all_addresses_by_default(sampan: Sampan) -> N
     with sampan.running_forked_server("kube-apiserver", "--secure-port", str(port)) as process:
         assert any("is ready" in line for line in process.stdout)
         assert list_sockets(process.pid) == {("0.0.0.0", port)}
+
+
+@pytest.mark.parametrize(
+    ("bound", "advertised", "real_nodes", "is_reachable"),
+    [
+        pytest.param(["127.0.0.1"], "192.0.2.2", 1, False, id="loopback-only"),
+        pytest.param(["127.0.0.1", "::1"], "192.0.2.2", 1, False, id="both-loopback-addresses"),
+        pytest.param(["127.0.0.1"], "192.0.2.2", 0, True, id="no-real-nodes"),
+        pytest.param(["0.0.0.0"], "192.0.2.2", 1, True, id="every-address"),
+        pytest.param(["127.0.0.1", "192.0.2.2"], "192.0.2.2", 1, True, id="advertised-address"),
+        pytest.param(["192.0.2.3"], "192.0.2.2", 1, False, id="another-address"),
+    ],
+)
+def test_warning_if_pods_cannot_reach_the_server(
+    bound: list[str], advertised: str, real_nodes: int, is_reachable: bool
+) -> None:
+    config = ServerConfig(bind_address=bound[0], other_bind_addresses=bound[1:], advertise_address=advertised)
+    nodes = NodesConfig(count=real_nodes, runtime="oci")
+    assert (pods_warning(config, nodes) == "") == is_reachable
+    if not is_reachable:
+        assert "192.0.2.2" in pods_warning(config, nodes)

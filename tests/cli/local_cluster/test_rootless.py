@@ -20,10 +20,9 @@ from sampan.machinery.linux.user_namespace import is_in_user_namespace
 from sampan.network.nodes import bridge_of_nodes
 from tests.cli.command import Sampan, get
 from tests.eventually import wait_until
+from tests.ports import free_node_port, free_port
 
 USER = 65534
-NODE_PORT = 30100 + os.getpid() % 2600
-"""A node port of this process: tests that run at the same time share the loopback addresses of the machine."""
 AS_USER = f"""
 if [ -n "$PYTHON" ] && ! setpriv --reuid {USER} --clear-groups --regid {USER} test -x "$PYTHON"; then
     mount --bind "$PYTHON" "$PLACE" && mount -t tmpfs -o mode=755 none "$(echo "$PYTHON" | cut -d/ -f1-2)"
@@ -37,37 +36,41 @@ SERVER = (
     "class H(h.BaseHTTPRequestHandler):\n"
     "    def do_GET(self):\n"
     "        self.send_response(200); self.end_headers(); self.wfile.write(b'hello')\n"
-    "h.HTTPServer(('', 8080), H).serve_forever()\n"
+    "h.HTTPServer(('', PORT), H).serve_forever()\n"
 )
-OBJECTS: list[dict[str, Any]] = [
-    {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": "web", "labels": {"app": "web"}},
-        "spec": {
-            "terminationGracePeriodSeconds": 0,
-            "containers": [
-                {
-                    "name": "web",
-                    "image": "sampan.local/host",
-                    "command": ["sh", "-c", f'id -u; exec python3 -c "{SERVER}"'],
-                    "readinessProbe": {"tcpSocket": {"port": 8080}, "periodSeconds": 1},
-                    "resources": {"limits": {"memory": "200Mi", "cpu": "1"}},
-                }
-            ],
+
+
+def make_objects(port: int, node_port: int) -> list[dict[str, Any]]:
+    server = SERVER.replace("PORT", str(port))
+    return [
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": "web", "labels": {"app": "web"}},
+            "spec": {
+                "terminationGracePeriodSeconds": 0,
+                "containers": [
+                    {
+                        "name": "web",
+                        "image": "sampan.local/host",
+                        "command": ["sh", "-c", f'id -u; exec python3 -c "{server}"'],
+                        "readinessProbe": {"tcpSocket": {"port": port}, "periodSeconds": 1},
+                        "resources": {"limits": {"memory": "200Mi", "cpu": "1"}},
+                    }
+                ],
+            },
         },
-    },
-    {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": {"name": "web"},
-        "spec": {
-            "type": "NodePort",
-            "selector": {"app": "web"},
-            "ports": [{"port": 80, "targetPort": 8080, "nodePort": NODE_PORT}],
+        {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": {"name": "web"},
+            "spec": {
+                "type": "NodePort",
+                "selector": {"app": "web"},
+                "ports": [{"port": 80, "targetPort": port, "nodePort": node_port}],
+            },
         },
-    },
-]
+    ]
 
 
 def can_run_rootless() -> bool:
@@ -107,23 +110,26 @@ def kubectl(sampan: Sampan, *words: str) -> str:
     return done.stdout
 
 
-def start(sampan: Sampan, *words: str) -> None:
+def start(sampan: Sampan, *words: str) -> int:
+    """Start a cluster with a pod and a service, and return the node port of the service. Plain processes serve on the
+    network of the machine, and so do node ports: both ports are free ones."""
     sampan("up", "--detach", *words)
-    manifest = sampan.home / "objects.json"
-    manifest.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": OBJECTS}))
+    node_port, manifest = free_node_port(), sampan.home / "objects.json"
+    manifest.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": make_objects(free_port(), node_port)}))
     sampan("kubectl", "create", "-f", str(manifest))
     wait_until(lambda: "1/1" in kubectl(sampan, "get", "pod", "web"), poll_s=0.1)
+    return node_port
 
 
 @needs_users
 def test_pods_services_and_node_ports_work_in_a_user_namespace(sampan: Sampan) -> None:
     """Logs, exec, services by name, the API from a pod, and node ports work as for root."""
-    start(sampan)
+    node_port = start(sampan)
     assert "user namespace, as you are not root" in (sampan.directory() / "sampan.log").read_text()
     assert kubectl(sampan, "logs", "web") == "0\n"
     inside = "curl -sS -m 10 http://web.default/; echo; curl -sSk -m 10 -o /dev/null -w '%{http_code}' https://kubernetes/version"
     wait_until(lambda: kubectl(sampan, "exec", "web", "--", "sh", "-c", inside) == "hello\n200", poll_s=0.1)
-    assert get(f"http://127.0.0.1:{NODE_PORT}/") == (200, "hello")
+    assert get(f"http://127.0.0.1:{node_port}/") == (200, "hello")
     outer = sampan.read_running_file()["pid"]
     assert Path(f"/proc/{outer}").stat().st_uid in (0, USER)
     inner = processes_below(outer)
@@ -155,8 +161,9 @@ def _is_alive(pid: int) -> bool:
 
 @needs_users
 def test_process_runtime_serves_services_through_the_userspace_proxy(sampan: Sampan) -> None:
-    start(sampan, "--runtime", "process", "--nodes", "1")
-    assert get(f"http://127.0.0.1:{NODE_PORT}/") == (200, "hello")
+    node_port = start(sampan, "--runtime", "process", "--nodes", "1")
+    # the proxy learns of the endpoints of the service after the pod is ready
+    wait_until(lambda: get(f"http://127.0.0.1:{node_port}/") == (200, "hello"), ignore=(OSError,))
     address = json.loads(kubectl(sampan, "get", "service", "web", "-o", "json"))["spec"]["clusterIP"]
     loopback = f"http://127.{address.partition('.')[2]}:10080/"
     assert get(loopback) == (200, "hello")

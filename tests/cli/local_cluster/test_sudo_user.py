@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from sampan.cli.local_cluster.cluster_dir import ClusterDir, clusters_root, list_clusters
+from sampan.cli.local_cluster.cluster_dir import ClusterDir, list_clusters
+from sampan.cli.local_cluster.cluster_registry import clusters_root
 from sampan.cli.local_cluster.sudo_user import hand_over, sudo_user
 from sampan.cli.main import cli
 

@@ -1,7 +1,10 @@
 """`sampan snapshot` of a cluster that is running."""
 
 import json
+import ssl
 import stat
+import urllib.error
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -58,6 +61,28 @@ def test_save_restore_and_fork_of_a_running_cluster(sampan: Sampan, capfd: pytes
     assert config_map(sampan, "one") == '{"a":"b"}'
     assert (sampan.directory("three") / "volumes/pvc-1_default_data/file").read_text() == "content"
     assert "NEW: three exists" in fails(sampan, "snapshot", "fork", "three", "--name", "one")
+
+
+def test_cluster_with_new_keys_accepts_no_credentials_of_the_original(sampan: Sampan, tmp_path: Path) -> None:
+    file = str(tmp_path / "lesson.tar")
+    sampan("up", "--name", "lesson", "--detach", "--nodes", "0")
+    run(sampan, "kubectl", "--name", "lesson", "create", "configmap", "kept", "--from-literal=a=b")
+    token = run(sampan, "kubectl", "--name", "lesson", "create", "token", "default").strip()
+    run(sampan, "snapshot", "save", file, "--name", "lesson")
+    run(sampan, "snapshot", "restore", file, "--name", "ann", "--new-keys")
+    assert not (sampan.directory("ann") / "pki").exists()
+    sampan("up", "--name", "ann", "--detach", "--nodes", "0")
+    assert config_map(sampan, "ann") == '{"a":"b"}'
+    url = f"{sampan.read_running_file('ann')['url']}/api"
+    context = ssl.create_default_context(cafile=str(sampan.directory("ann") / "pki/ca.crt"))
+    with pytest.raises(urllib.error.HTTPError, match="401"):
+        urllib.request.urlopen(
+            urllib.request.Request(url, headers={"Authorization": f"Bearer {token}"}), context=context
+        ).close()
+    keys = sampan.directory("lesson") / "pki"
+    context.load_cert_chain(keys / "admin.crt", keys / "admin.key")
+    with pytest.raises(OSError, match=r"closed connection|unknown ca"):  # the server ends the TLS connection
+        urllib.request.urlopen(url, context=context).close()
 
 
 def test_invalid_snapshots_and_names_are_reported(sampan: Sampan, tmp_path: Path) -> None:

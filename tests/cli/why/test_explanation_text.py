@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from sampan.cli.why import explanation_text
 from sampan.cli.why.workload_pods import problem_conditions, selector_text
 
@@ -41,6 +43,32 @@ def test_unschedulable_pod_lists_rejections_by_node() -> None:
         "",
         "plug-ins that reject no node: NodeUnschedulable",
     ]
+
+
+@pytest.mark.parametrize(
+    ("resource", "amounts", "text"),
+    [
+        ("cpu", (64_000, 2_000, 300), "asks 64 cpu; a has 2, 0.3 requested"),
+        ("memory", (64 << 30, (4 << 30) + (300 << 20), 256 << 20), "asks 64Gi memory; a has 4.293Gi, 256Mi requested"),
+        ("example.com/gpu", (2, 1, 0), "asks 2 example.com/gpu; a has 1, 0 requested"),
+        ("pods", (1, 110, 110), "asks 1 pods; a has 110, 110 requested"),
+    ],
+)
+def test_amounts_behind_a_shortage_are_shown(resource: str, amounts: tuple[int, int, int], text: str) -> None:
+    request, allocatable, requested = amounts
+    shortage = {
+        "resource": resource,
+        "request": request,
+        "node": "a",
+        "allocatable": allocatable,
+        "requested": requested,
+    }
+    reason = "Too many pods" if resource == "pods" else f"Insufficient {resource}"
+    node = {"name": "a", "refusals": [rejection("NodeResourcesFit", reason)], "fits": False, "shortages": [shortage]}
+    value = UNSCHEDULABLE | {"nodes": [node], "count": 1, "shortages": [shortage]}
+    assert text in explanation_text.lines(value, is_wide=False)
+    wide = explanation_text.lines(value, is_wide=True)
+    assert any(f"{reason}: asks {text.split()[1]}, {text.partition('; a ')[2]}" in line for line in wide)
 
 
 def test_nodes_with_equal_rejections_share_their_lines() -> None:

@@ -58,9 +58,12 @@ def test_unschedulable_pod_is_explained(cluster: Cluster) -> None:
     assert text.startswith("pod default/big is Pending: no node yet\nlast tried ")
     assert "0/2 nodes are available: 2 Insufficient cpu." in text
     assert "node-0 and 1 more   NodeResourcesFit   Insufficient cpu" in text
+    assert "asks 1000 cpu; node-0 has 32, 0 requested; others that lack it have no more left" in " ".join(text.split())
+    wide = get_output(cluster, "why", "pod/big", "-o", "wide")
+    assert "Insufficient cpu: asks 1000, has 32, 0 requested" in wide
     value = json.loads(get_output(cluster, "why", "big", "-o", "json"))
     assert (value["state"], value["scheduling"]["count"]) == ("Pending", 2)
-    assert re.search("   schedule +kube-scheduler", get_output(cluster, "trace", "pod/big"))
+    assert re.search("schedule +kube-scheduler", get_output(cluster, "trace", "pod/big"))
 
 
 def test_scheduled_pod_and_service_are_explained(cluster: Cluster) -> None:
@@ -77,6 +80,18 @@ def test_scheduled_pod_and_service_are_explained(cluster: Cluster) -> None:
         input=json.dumps(service),
     )
     assert get_output(cluster, "why", "service/web").startswith("service/web: 1 pods\nPOD ")
+
+
+def test_image_pull_in_progress_is_shown_without_scores(cluster: Cluster) -> None:
+    pod = builders.pod("pulling", namespace="default")
+    pod.metadata.annotations = {"hollow.sampan.dev/pull": "1h"}
+    cluster.apply(pod)
+    wait_until(lambda: "pulling image" in get_output(cluster, "why", "pulling"))
+    first, *others = get_output(cluster, "why", "pod/pulling").splitlines()
+    assert first.startswith("pod default/pulling is Pending on node-")
+    assert " ".join(others).split()[:5] == ["container", "main:", "ContainerCreating,", "pulling", "image"]
+    assert "NODE" not in " ".join(others)
+    assert "NODE" in get_output(cluster, "why", "pod/pulling", "-o", "wide")
 
 
 def test_pod_template_of_a_file_is_simulated_without_being_created(cluster: Cluster, tmp_path: Path) -> None:

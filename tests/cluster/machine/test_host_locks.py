@@ -1,10 +1,9 @@
 import subprocess
 import sys
-from contextlib import closing
 
 import pytest
 
-from sampan.cluster.machine.host_locks import HostLocks, held_bridges
+from sampan.cluster.machine.host_locks import HostLocks
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="abstract socket names exist on Linux only")
 
@@ -26,10 +25,3 @@ def test_lock_is_released_when_its_process_exits() -> None:
     mine = HostLocks()
     assert mine.acquire("tests: exit")
     mine.close()
-
-
-def test_held_bridges_lists_bridges_of_running_processes() -> None:
-    with closing(HostLocks()) as locks:
-        locks.acquire_bridge("sn00ffee")
-        assert "sn00ffee" in held_bridges()
-    assert "sn00ffee" not in held_bridges()

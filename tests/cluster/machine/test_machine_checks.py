@@ -37,11 +37,13 @@ def test_complete_machine_has_no_findings() -> None:
         ("cgroups", CheckLevel.ERROR, {"cgroup_controllers": ["cpu", "pids"]}),
         ("cgroups", CheckLevel.WARNING, {"cgroup_controllers": ["cpu", "memory", "pids"]}),
         ("oci runtime", CheckLevel.ERROR, {"oci_programs": []}),
+        ("oci versions", CheckLevel.WARNING, {"oci_vulnerabilities": {"runc 1.1.5": ["CVE-2025-31133"]}}),
         ("engines", CheckLevel.WARNING, {"runtimes": DetectedRuntimes(errors={"cri": "no socket"})}),
         ("overlayfs", CheckLevel.ERROR, {"file_systems": ["ext4"]}),
         ("nftables", CheckLevel.ERROR, {"nft_error": "nft is not installed"}),
         ("bridge and veth", CheckLevel.ERROR, {"link_kinds": ["veth", "wireguard"]}),
         ("br_netfilter", CheckLevel.WARNING, {"has_bridge_netfilter": False}),
+        ("pod addresses", CheckLevel.WARNING, {"frame_error": "nft: Operation not supported"}),
         ("tunnels", CheckLevel.WARNING, {"link_kinds": ["bridge", "veth", "vxlan"]}),
         ("tunnels", CheckLevel.WARNING, {"link_kinds": ["bridge", "veth"]}),
         ("ip_forward", CheckLevel.WARNING, {"forwards": False}),
@@ -78,4 +80,4 @@ def test_drop_policy_of_docker_forward_chain_is_no_finding() -> None:
 async def test_the_state_of_this_machine_can_be_read(tmp_path: Path) -> None:
     state = await read_state(tmp_path / "not" / "there")
     assert state.disk_bytes > 0
-    assert len(check_machine(state)) == 19
+    assert len(check_machine(state)) == 21

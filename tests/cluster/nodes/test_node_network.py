@@ -9,6 +9,7 @@ import pytest
 
 from sampan.cluster.nodes.node_network import NodeNetwork, Worker
 from sampan.machinery.clock import VirtualClock
+from sampan.machinery.control_loop.supervision import Supervisor
 from sampan.machinery.linux.network_namespace import NetworkNamespace
 from sampan.network.nodes import NodeAttachment
 
@@ -20,7 +21,7 @@ class _Network(NodeNetwork):
         attachment = NodeAttachment(
             node="node-0", directory=Path("/none"), namespace=NetworkNamespace(), addresses=["192.0.2.1"]
         )
-        super().__init__(attachment=attachment, components=(), informers={}, clock=clock)
+        super().__init__(attachment=attachment, components=(), informers={}, supervision=Supervisor(clock=clock))
         self.steps: list[str] = []
         self.is_up = asyncio.Event()
 
@@ -48,4 +49,4 @@ def test_a_failed_component_is_restarted_and_all_stop_with_the_node(caplog: pyte
         return network.steps
 
     assert asyncio.run(main()) == ["start", "start", "stop"]
-    assert "node node-0: proxy failed; restarting in 5 s" in caplog.text
+    assert "proxy: node-0 failed, restarting in 1 s" in caplog.text

@@ -4,13 +4,15 @@ import io
 import os
 import stat
 import tarfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from sampan.api import limits
 from sampan.cluster.snapshot import SnapshotError, SnapshotManifest, read_archive, read_manifest, write_archive
 from sampan.cluster.snapshot.archive import count_skipped
+from sampan.machinery.linux.directory_trees import opened_position, remove_tree, walk_tree
 
 MANIFEST = SnapshotManifest(format=1, cluster="web", objects=3)
 BLOB = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
@@ -81,6 +83,54 @@ def test_file_that_shrinks_while_it_is_archived_is_padded(
     assert (tmp_path / "new/volumes/pvc_ns_data/sub/file").read_bytes() == b"data\0\0\0"
 
 
+@pytest.fixture
+def hostile_volume(cluster: Path) -> Iterator[Path]:
+    """A volume with a tree that is too deep for paths and for recursion, beside ordinary files."""
+    volume = cluster / "volumes/pvc_ns_data"
+    with opened_position(volume) as position:
+        for _ in range(1500):
+            os.mkdir("deep", dir_fd=position.descriptor)
+            position.enter("deep")
+            os.close(os.open("file", os.O_WRONLY | os.O_CREAT, dir_fd=position.descriptor))
+    yield volume
+    remove_tree(volume)
+
+
+def test_a_directory_that_is_too_deep_is_cut_off_and_counted(hostile_volume: Path, tmp_path: Path) -> None:
+    """One pod must not prevent the snapshot of a cluster, nor its restoration."""
+    cluster, target = hostile_volume.parent.parent, tmp_path / "new"
+    assert count_skipped(cluster / "volumes") == 2 + 2
+    content = archive_of(cluster)
+    assert read(content, target) == MANIFEST
+    copy = target / "volumes/pvc_ns_data"
+    assert (copy / "sub/file").read_bytes() == b"data"
+    depth = limits.IMAGE_PATH_DEPTH - 3
+    assert copy.joinpath(*["deep"] * depth, "file").exists()
+    assert len([entry for entry in walk_tree(copy) if entry.name == "deep"]) in (depth, depth + 1)
+
+
+def test_long_paths_are_left_out_and_counted(cluster: Path, tmp_path: Path) -> None:
+    volume = cluster / "volumes/pvc_ns_data"
+    with opened_position(volume) as position:
+        for _ in range(20):
+            os.mkdir("\u20ac" * 80, dir_fd=position.descriptor)
+            position.enter("\u20ac" * 80)
+    assert count_skipped(cluster / "volumes") == 2 + 1
+    read(archive_of(cluster), tmp_path / "new")
+    remove_tree(volume)
+    remove_tree(tmp_path / "new")
+
+
+def test_more_entries_than_a_reader_accepts_are_left_out_and_counted(
+    cluster: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(30):
+        (cluster / f"volumes/pvc_ns_data/{number}").touch()
+    monkeypatch.setattr("sampan.cluster.snapshot.archive.MAX_VOLUME_ENTRIES", 20)
+    assert count_skipped(cluster / "volumes") >= 15
+    read(archive_of(cluster), tmp_path / "new")
+
+
 def _with_larger_size(result: os.stat_result) -> os.stat_result:
     values = list(result)
     values[stat.ST_SIZE] += 3
@@ -149,7 +199,7 @@ def rename_entry(old: str, new: str) -> Callable[[bytes], bytes]:
         (add_entry("volumes/x/" + "y/" * 300 + "z"), "levels"),
         (add_entry("volumes/" + "y" * 300), "cannot be created: File name too long"),
         (add_entry("volumes/" + "y" * 300, tarfile.DIRTYPE), "cannot be created: File name too long"),
-        (add_entry("volumes/pvc_ns_data/sub/file/below"), "cannot be created: File exists"),
+        (add_entry("volumes/pvc_ns_data/sub/file/below"), "cannot be created: Not a directory"),
         (add_entry("volumes/pvc_ns_data/sub/file/below/it"), "cannot be created: Not a directory"),
         (remove_entry("checksums.json"), "it is incomplete"),
         (remove_entry("snapshot.json"), "its first entry is not snapshot.json"),

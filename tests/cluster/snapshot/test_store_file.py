@@ -9,7 +9,14 @@ from typing import Any
 
 import pytest
 
-from sampan.cluster.snapshot import Relocation, SnapshotError, copy_store_file, describe_store, relocate_objects
+from sampan.cluster.snapshot import (
+    Relocation,
+    SnapshotError,
+    copy_store_file,
+    describe_store,
+    relocate_objects,
+    remove_tokens,
+)
 from sampan.cluster.snapshot.store_file import build_store_file
 from sampan.machinery.clock import RealClock
 from sampan.storage.backend import KeyValue
@@ -97,6 +104,31 @@ def test_relocation_rewrites_volume_paths_and_pod_cidrs(tmp_path: Path, drops_ot
     assert (NODE + "far" in after) is not drops_other_nodes
     unchanged = (PV + "b", PV + "c", PV + "odd", PV + "list", PV + "secret", NODE + "hollow")
     assert {key: after[key] for key in unchanged} == {key: entries[key] for key in unchanged}
+
+
+def test_tokens_of_the_original_cluster_are_removed_with_their_history(tmp_path: Path) -> None:
+    prefix = "/registry/secrets/kube-system/"
+    entries = {
+        prefix + "join": encode("join", type="bootstrap.kubernetes.io/token", data={"token-secret": "b2xk"}),
+        prefix + "robot": encode(
+            "robot", type="kubernetes.io/service-account-token", data={"token": "b2xk", "extra": "eA=="}
+        ),
+        prefix + "empty": encode("empty", type="kubernetes.io/service-account-token"),
+        prefix + "plain": encode("plain", type="Opaque", data={"token": "b2xk"}),
+    }
+    path = tmp_path / "state.db"
+    values = [KeyValue(key=key, value=value, revision=0, create_revision=0) for key, value in entries.items()]
+    build_store_file(values, path, event_ttl_s=60)
+    remove_tokens(path)
+    after = asyncio.run(_read(path))
+    assert set(after) == set(entries) - {prefix + "join"}
+    assert json.loads(after[prefix + "robot"])["data"] == {"extra": "eA=="}
+    assert after[prefix + "plain"] == entries[prefix + "plain"]
+    assert after[prefix + "empty"] == entries[prefix + "empty"]
+    with sqlite3.connect(path) as connection:
+        bodies = [bytes(value) for (value,) in connection.execute("SELECT value FROM bodies") if value is not None]
+    connection.close()
+    assert [body for body in bodies if b"b2xk" in body] == [entries[prefix + "plain"]]
 
 
 async def _read(path: Path) -> dict[str, bytes]:

@@ -5,12 +5,12 @@ import hashlib
 import hmac
 from typing import Any
 
+from sampan.api.semantics.secret_types import BOOTSTRAP_TOKEN
 from sampan.api.types.core_v1 import ConfigMap, Secret
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.api.values import times
 from sampan.controllers.security.bootstrap_tokens import (
     BOOTSTRAP_TOKEN_SELECTION,
-    TYPE,
     BootstrapSignerController,
     TokenCleanerController,
     sign_data,
@@ -24,7 +24,7 @@ def bootstrap_secret(name: str, expires: float | None = None, **data: Any) -> Se
     if expires is not None:
         fields["expiration"] = times.format_time(expires)
     meta = ObjectMeta(name=f"bootstrap-token-{name}", namespace="kube-system")
-    return Secret(metadata=meta, type=TYPE, data={key: value.encode() for key, value in fields.items()})
+    return Secret(metadata=meta, type=BOOTSTRAP_TOKEN, data={key: value.encode() for key, value in fields.items()})
 
 
 async def test_expired_bootstrap_tokens_are_deleted() -> None:

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from sampan.api.semantics.secret_types import SERVICE_ACCOUNT_TOKEN
 from sampan.api.types.core_v1 import Secret, ServiceAccount
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.controllers.descriptor import ControllerConfig
@@ -19,7 +20,7 @@ def config(directory: Path) -> ControllerConfig:
 
 def token_secret(name: str, account: str, **labels: str) -> Secret:
     meta = ObjectMeta(name=name, namespace="default", annotations={account_tokens.NAME_KEY: account}, labels=labels)
-    return Secret(metadata=meta, type=account_tokens.TYPE)
+    return Secret(metadata=meta, type=SERVICE_ACCOUNT_TOKEN)
 
 
 async def account(c: Cluster, name: str = "robot") -> ServiceAccount:

@@ -1,5 +1,7 @@
 """replicaset-controller with the real API server; its plan and status as pure functions."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -19,6 +21,7 @@ from sampan.controllers.workloads.replicaset import (
 )
 from sampan.machinery.client.options import DeleteParameters
 from sampan.machinery.copies import copy_of
+from sampan.testing.faults import Fault, FaultEffect, FaultInjector, FaultRule
 from tests.controllers.cluster import Cluster, check_second_run_writes_nothing, names_of
 from tests.controllers.ownership.objects import NOW, owner, pod
 from tests.controllers.ownership.pod_cluster import pod_cluster
@@ -323,3 +326,45 @@ def test_replica_failure_condition(
         for condition in status.conditions
     ]
     assert summary == expected
+
+
+@asynccontextmanager
+async def rejected_deletions(c: Cluster, status: int, count: int | None = None) -> AsyncIterator[Fault]:
+    """Respond to the deletion of pods, by any user, with an error."""
+    injector = FaultInjector(pipeline=c.server.pipeline, scheme=c.server.scheme, on_loop=lambda call: call())
+    rule = FaultRule(verb="delete", resource="pods", user="*", count=count)
+    try:
+        with injector.make_fault(rule, FaultEffect(error=status, message="denied by a test")) as fault:
+            yield fault
+    finally:
+        c.server.pipeline.interceptor = None
+
+
+async def test_failed_deletion_does_not_block_the_next_one() -> None:
+    """The expectation of a deletion that failed is dropped at once, not after its expiry of five minutes."""
+    async with pod_cluster() as c, c.running(NAME):
+        await create(c, 2)
+        await pods_of(c)
+        async with rejected_deletions(c, 500, count=1) as fault:
+            await scale(c, 1)
+            await c.clock.settle()
+            await c.clock.advance(5)  # longer than the back-off
+            assert fault.hits == 1
+            assert len(await active_of(c)) == 1
+
+
+async def test_failed_deletions_are_reported_in_the_status_and_retried() -> None:
+    async with pod_cluster() as c, c.running(NAME):
+        await create(c, 2)
+        await pods_of(c)
+        async with rejected_deletions(c, 403) as fault:
+            await scale(c, 1)
+            (condition,) = (await get(c)).status.conditions
+            assert (condition.type, condition.status, condition.reason) == ("ReplicaFailure", "True", "FailedDelete")
+            assert "denied by a test" in condition.message
+            before = fault.hits
+            await c.clock.advance(60)
+            assert fault.hits > before
+        await c.clock.advance(1000)
+        assert len(await active_of(c)) == 1
+        assert (await get(c)).status.conditions == []

@@ -33,8 +33,10 @@ _KEYS = {
     "ArrowDown": ("ArrowDown", 40, ""),
     "ArrowUp": ("ArrowUp", 38, ""),
     "Space": ("Space", 32, " "),
+    "End": ("End", 35, ""),
 }
 """Code, number and text of keys that are not letters."""
+_NAMED_KEYS = {"\n": "Enter", " ": "Space", "\t": "Tab"}
 
 
 def _character_key(character: str) -> tuple[str, int, str]:
@@ -316,6 +318,10 @@ class Page:
             kind = "keyDown" if down else "rawKeyDown"
             self.send("Input.dispatchKeyEvent", type=kind, modifiers=modifiers, **common, **down)
             self.send("Input.dispatchKeyEvent", type="keyUp", modifiers=modifiers, **common)
+
+    def type_text(self, text: str) -> None:
+        """Type a text key by key into the element that has the focus."""
+        self.press(*(_NAMED_KEYS.get(character, character) for character in text))
 
     # -- the screen --------------------------------------------------------------------------------------------------
 

@@ -49,6 +49,19 @@ class Dashboard:
             role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": cluster_role}
             subject = {"kind": "ServiceAccount", "name": account, "namespace": "default"}
             self.api("POST", bindings, {"metadata": {"name": account}, "roleRef": role, "subjects": [subject]})
+        return self._request_token(account)
+
+    def token_for_namespace(self, account: str, namespace: str, cluster_role: str) -> str:
+        """Create a service account in namespace default, bind a role to it in one namespace, and return a token."""
+        self.api("POST", "/api/v1/namespaces/default/serviceaccounts", {"metadata": {"name": account}})
+        role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": cluster_role}
+        subject = {"kind": "ServiceAccount", "name": account, "namespace": "default"}
+        bindings = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}/rolebindings"
+        self.api("POST", bindings, {"metadata": {"name": account}, "roleRef": role, "subjects": [subject]})
+        return self._request_token(account)
+
+    def _request_token(self, account: str) -> str:
+        accounts = "/api/v1/namespaces/default/serviceaccounts"
         request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"audiences": []}}
         return str(self.api("POST", f"{accounts}/{account}/token", request)["status"]["token"])
 

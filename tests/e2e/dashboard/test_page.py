@@ -145,8 +145,36 @@ def create_boats(dashboard: Dashboard, namespace: str) -> None:
     dashboard.api("POST", path, boat | {"spec": {"captain": "Zheng He"}})
 
 
-def wait_for_kind(dashboard: Dashboard) -> None:
-    path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/boats.harbor.example.com"
+def test_scale_of_a_custom_kind_starts_at_its_replicas(
+    open_page: OpenPage, dashboard: Dashboard, namespace: str
+) -> None:
+    """The replicas of a custom kind are where its definition says, not in spec.replicas."""
+    group = f"fleet-{uuid.uuid4().hex[:6]}.example.com"
+    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    scale = {"specReplicasPath": ".spec.crew", "statusReplicasPath": ".status.crew"}
+    version = {"name": "v1", "served": True, "storage": True, "schema": schema, "subresources": {"scale": scale}}
+    names = {"plural": "tugs", "singular": "tug", "kind": "Tug"}
+    definition = {
+        "metadata": {"name": f"tugs.{group}"},
+        "spec": {"group": group, "scope": "Namespaced", "names": names, "versions": [version]},
+    }
+    dashboard.api("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition)
+    tug = {"apiVersion": f"{group}/v1", "kind": "Tug", "metadata": {"name": "a"}, "spec": {"crew": 5}}
+    path = f"/apis/{group}/v1/namespaces/{namespace}/tugs"
+    wait_for_kind(dashboard, f"tugs.{group}")
+    dashboard.api("POST", path, tug)
+    page = open_page(f"c/sampan/{group}~v1~tugs/{namespace}/a")
+    page.click(".actions button:not(:disabled)", "Scale")
+    page.wait_for("document.querySelector('dialog input[type=number]')?.value === '5'")
+    page.click("dialog button[aria-label='One more']")
+    page.wait_for("document.querySelector('dialog .diff-line.add')?.innerText.includes('6')")
+    page.click("dialog footer button:not(:disabled)", "Scale")
+    wait_until(lambda: dashboard.api("GET", f"{path}/a")["spec"]["crew"] == 6)
+    page.wait_for("!document.querySelector('dialog')")
+
+
+def wait_for_kind(dashboard: Dashboard, definition: str = "boats.harbor.example.com") -> None:
+    path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{definition}"
 
     def is_established() -> bool:
         conditions = dashboard.api("GET", path).get("status", {}).get("conditions") or []

@@ -11,7 +11,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-import aiohttp
 import pytest
 from yarl import URL
 
@@ -26,6 +25,7 @@ from sampan.api.types.core_v1 import (
     ServiceSpec,
 )
 from sampan.api.types.meta_v1 import ObjectMeta
+from tests.e2e.client_sessions import open_session
 from tests.e2e.exec_logs_port_forward.cluster import ADDRESS, TOKEN, StreamingCluster
 
 pytestmark = pytest.mark.skipif(ADDRESS.startswith("127."), reason="this machine has no address but its own")
@@ -124,7 +124,7 @@ def _request(cluster: StreamingCluster, path: str, method: str = "GET", **more: 
         context = ssl.create_default_context(cafile=str(cluster.directory / "pki" / "ca.crt"))
         headers = {"Authorization": f"Bearer {TOKEN}", **more.pop("headers", {})}
         async with (
-            aiohttp.ClientSession() as session,
+            open_session() as session,
             session.request(
                 method,
                 URL(cluster.url + path, encoded=True),
@@ -134,9 +134,7 @@ def _request(cluster: StreamingCluster, path: str, method: str = "GET", **more: 
                 **more,
             ) as response,
         ):
-            reply = _Reply(response.status, response.headers, await response.read())
-        await _wait_for_closed_connections()
-        return reply
+            return _Reply(response.status, response.headers, await response.read())
 
     return asyncio.run(main())
 
@@ -179,6 +177,20 @@ def test_proxy_forwards_method_path_query_and_body(cluster: StreamingCluster, mi
     assert _request(cluster, f"{base}/page").body == f'<a href="{base}/link">x</a>'.encode()
 
 
+@pytest.mark.parametrize("base", [f"{_PODS}/mirror/proxy", "/api/v1/nodes/plain:PORT/proxy"])
+def test_sessions_of_the_dashboard_are_not_forwarded_and_pages_have_another_origin(
+    cluster: StreamingCluster, mirror: int, base: str
+) -> None:
+    base = base.replace("PORT", str(mirror))
+    cookies = {"Cookie": "a=b; __Host-sampan-6443=secret"}
+    reply = _request(cluster, f"{base}/x", headers=cookies)
+    assert reply.json["headers"]["Cookie"] == "a=b"
+    assert reply.headers["Content-Security-Policy"].startswith("sandbox ")
+    assert _request(cluster, f"{base}/page").headers["Content-Security-Policy"].startswith("sandbox ")
+    behind_proxy = _request(cluster, f"{base}/x", headers={"X-Forwarded-For": "127.0.0.1"})
+    assert "Content-Security-Policy" not in behind_proxy.headers
+
+
 def test_proxy_to_a_pod_over_https(cluster: StreamingCluster, mirror: int) -> None:
     with _echo_server(cluster.directory / "pki") as port:
         reply = _request(cluster, f"{_PODS}/https:mirror:{port}/proxy/x", "POST", data=b"body")
@@ -206,9 +218,18 @@ def test_unreachable_proxy_targets_return_errors(cluster: StreamingCluster, mirr
 
 
 @pytest.mark.parametrize(
-    "base", ["/api/v1/nodes/plain/proxy", "/api/v1/proxy/nodes/plain", f"/api/v1/proxy/nodes/{ADDRESS}"]
+    "base",
+    [
+        "/api/v1/nodes/plain/proxy",
+        "/api/v1/nodes/plain:{port}/proxy",
+        "/api/v1/nodes/https:plain:{port}/proxy",
+        "/api/v1/nodes/http:plain:{port}/proxy",
+        "/api/v1/proxy/nodes/plain",
+        f"/api/v1/proxy/nodes/{ADDRESS}",
+    ],
 )
 def test_node_proxy_reaches_the_kubelet(cluster: StreamingCluster, mirror: int, base: str) -> None:
+    base = base.replace("{port}", str(cluster.kubelet_port))
     pods = _request(cluster, f"{base}/pods").json
     assert "mirror" in [pod["metadata"]["name"] for pod in pods["items"]]
     assert _request(cluster, f"{base}/healthz").body == b"ok"
@@ -220,19 +241,12 @@ async def test_node_proxy_forwards_websocket_upgrades(cluster: StreamingCluster,
     context = ssl.create_default_context(cafile=str(cluster.directory / "pki" / "ca.crt"))
     url = f"{cluster.url}/api/v1/nodes/plain/proxy/exec/default/mirror/main?command=cat&input=1&output=1"
     async with (
-        aiohttp.ClientSession(headers={"Authorization": f"Bearer {TOKEN}"}) as session,
-        session.ws_connect(url, protocols=["v4.channel.k8s.io"], ssl=context) as socket,
+        open_session(headers={"Authorization": f"Bearer {TOKEN}"}) as session,
+        session.ws_connect(url, protocols=["v4.channel.k8s.io"], ssl=context) as connection,
     ):
-        await socket.receive_bytes()
-        await socket.send_bytes(b"\0hello")
-        assert await socket.receive_bytes() == b"\1hello"
-    await _wait_for_closed_connections()
-
-
-async def _wait_for_closed_connections() -> None:
-    """Let the event loop close the connections of a session."""
-    for _ in range(20):
-        await asyncio.sleep(0.001)
+        await connection.receive_bytes()
+        await connection.send_bytes(b"\0hello")
+        assert await connection.receive_bytes() == b"\1hello"
 
 
 @pytest.mark.parametrize("page", HOSTILE)

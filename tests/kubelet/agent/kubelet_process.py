@@ -18,10 +18,10 @@ from sampan.network.pods import BridgeConfig, BridgeNetwork, bridge_for
 from sampan.runtimes import kernel
 from sampan.runtimes.monitor.client import MonitorClient
 from sampan.testing import Cluster
+from tests.cli.kubelet import LOW_THRESHOLDS
+from tests.reservations import reserved_subnet
 
 CGROUP = f"/sampan-test-{os.getpid()}"
-POD_CIDR = f"10.78.{os.getpid() % 256}.0/24"
-"""A range of its own for each test worker: the nodes of all workers have their bridges in one network namespace."""
 NODE = "victim"
 needs_oci_runtime = pytest.mark.skipif(
     os.geteuid() != 0 or not (shutil.which("crun") or shutil.which("runc")), reason="needs root, and crun or runc"
@@ -29,13 +29,16 @@ needs_oci_runtime = pytest.mark.skipif(
 
 
 class KubeletProcess:
-    def __init__(self, root: Path, kubeconfig: Path, *more: str) -> None:
-        self.root, self._kubeconfig, self._more = root, kubeconfig, more
+    """`pod_cidr` is a range that no other test uses: all nodes have their bridges in one network namespace."""
+
+    def __init__(self, root: Path, kubeconfig: Path, pod_cidr: str, *more: str) -> None:
+        self.root, self._kubeconfig, self._pod_cidr, self._more = root, kubeconfig, pod_cidr, more
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
         words = ["kubelet", "--kubeconfig", str(self._kubeconfig), "--root-dir", str(self.root)]
-        words += ["--hostname-override", NODE, "--cgroup-root", CGROUP, "--pod-cidr", POD_CIDR, "--port", "0"]
+        words += ["--hostname-override", NODE, "--cgroup-root", CGROUP, "--pod-cidr", self._pod_cidr, "--port", "0"]
+        words += LOW_THRESHOLDS
         words += self._more
         with (self.root.parent / "log").open("ab") as log:
             self._process = subprocess.Popen([sys.executable, "-m", "sampan", *words], stdout=log, stderr=log)
@@ -49,16 +52,17 @@ class KubeletProcess:
 
 @contextmanager
 def kubelet_process(cluster: Cluster, directory: Path, *more: str) -> Iterator[KubeletProcess]:
-    process = KubeletProcess(directory / "kubelet", cluster.kubeconfig, *more)
-    try:
-        yield process
-    finally:
-        process.kill(signal.SIGKILL)
-        if (process.root / "runtime").exists():
-            asyncio.run(_remove_monitor_and_bridge(process.root / "runtime"))
-        for path in kernel.mounts_below(directory):
-            kernel.unmount(path)
-        CgroupHierarchy().remove(CGROUP)
+    with reserved_subnet("10.78") as pod_cidr:
+        process = KubeletProcess(directory / "kubelet", cluster.kubeconfig, pod_cidr, *more)
+        try:
+            yield process
+        finally:
+            process.kill(signal.SIGKILL)
+            if (process.root / "runtime").exists():
+                asyncio.run(_remove_monitor_and_bridge(process.root / "runtime"))
+            for path in kernel.mounts_below(directory):
+                kernel.unmount(path)
+            CgroupHierarchy().remove(CGROUP)
 
 
 async def _remove_monitor_and_bridge(directory: Path) -> None:

@@ -12,12 +12,14 @@ from sampan.kubelet.agent.certificate_manager import (
     CertificateManager,
     CertificateStore,
     client_request,
+    export_certificate,
     renewal_time,
     serving_request,
 )
 from sampan.machinery.client import Client
 from sampan.machinery.copies import copy_of
 from sampan.machinery.pki.certificates import KeyPair, SigningRequest, issue, life, make_ca
+from sampan.machinery.telemetry.metrics import Metrics
 from tests.controllers.cluster import Cluster, cluster
 from tests.controllers.security.requests import APPROVING, SIGNING, config
 from tests.eventually import eventually
@@ -121,6 +123,11 @@ async def test_denied_csr_is_requested_again(tmp_path: Path) -> None:
                 await decide(c, newest.metadata.name, kind)
             await wait_for(c, lambda: len(used) == 1)
             task.cancel()
+        metrics = Metrics()
+        export_certificate(metrics, manager, ("lifetime", "errors"))
+        values = dict(line.split() for line in metrics.text().splitlines() if not line.startswith("#"))
+        remaining_s = life(used[0].certificate)[1] - c.clock.now()
+        assert values == {"lifetime": str(int(remaining_s)), "errors": "1"}
         names = x509.load_pem_x509_certificate(used[0].certificate).extensions.get_extension_for_class(
             x509.SubjectAlternativeName
         )

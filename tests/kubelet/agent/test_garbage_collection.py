@@ -1,12 +1,14 @@
 """Garbage collection of images: the order of removal, and failed removals."""
 
+import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from sampan.kubelet.agent.config import AgentConfig
-from sampan.kubelet.agent.garbage_collection import ImageGarbageCollector, select_images_to_remove
+from sampan.kubelet.agent.config import IMAGE_GC_OFF, AgentConfig
+from sampan.kubelet.agent.garbage_collection import ImageGarbageCollector, OrphanCollector, select_images_to_remove
 from sampan.machinery.clock import VirtualClock
 from sampan.runtimes.contract import ImageInfo, RuntimeFailure
 
@@ -49,6 +51,24 @@ async def test_failed_image_removal_does_not_stop_garbage_collection() -> None:
     assert messages == ["FreeDiskSpaceFailed"]
 
 
+async def test_images_are_kept_on_a_full_disk_if_garbage_collection_is_off() -> None:
+    """Only disk pressure removes them. Otherwise each image would be pulled again for each pod."""
+    runtime: Any = FakeRuntime()
+    clock = VirtualClock()
+    collector = ImageGarbageCollector(
+        config=replace(CONFIG, image_gc_high=IMAGE_GC_OFF),
+        runtime=runtime,
+        clock=clock,
+        in_use=set,
+        record_event=lambda reason, message: None,
+        forget=lambda present, before: None,
+        disk=lambda directory: (0, 100),
+    )
+    await clock.advance(3600)
+    assert await collector.collect() == []
+    assert len(runtime.remaining) == 2
+
+
 def test_images_unused_for_longest_are_removed_first() -> None:
     images = [ImageInfo(id=name, size=10) for name in ("old", "older", "used", "young")]
     images.append(ImageInfo(id="pinned", size=10, is_pinned=True))
@@ -58,3 +78,31 @@ def test_images_unused_for_longest_are_removed_first() -> None:
     assert [image.id for image in select_images_to_remove(images, used_at, {"used"}, bytes_to_free=5, old=5.0)] == [
         "older"
     ]
+
+
+async def test_logs_of_other_pods_stay_when_the_uid_of_an_orphan_is_a_pattern(tmp_path: Path) -> None:
+    """The author of a static pod chooses its UID."""
+    for directory in ("pods/*", "logs/ns_kept_u-1", "logs/ns_gone_*"):
+        (tmp_path / directory).mkdir(parents=True)
+    parts: Any = OrphanParts()
+    collector = OrphanCollector(
+        runtime=parts, volumes=parts, cgroups=parts, plugins=parts, root=tmp_path, logs=tmp_path / "logs"
+    )
+    assert await collector.remove({"u-1"}) == ["*"]
+    assert os.listdir(tmp_path / "logs") == ["ns_kept_u-1"]
+    assert os.listdir(tmp_path / "pods") == []
+
+
+class OrphanParts:
+    """The collaborators of the collector of orphans, which know no pods."""
+
+    def list_pod_uids(self) -> list[str]:
+        return []
+
+    async def remove_pod(self, uid: str) -> None: ...
+
+    async def unmount(self, uid: str) -> None: ...
+
+    async def keep_only(self, known: Any) -> None: ...
+
+    def remove(self, uid: str) -> None: ...

@@ -1,5 +1,6 @@
 """Records of image pulls: pods that may use an image which was pulled with a secret."""
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -69,7 +70,7 @@ def test_verification_policies(
 
 def test_records_survive_restarts(tmp_path: Path) -> None:
     assert ImagePullRecords(tmp_path).read(REF) is None
-    ImagePullRecords(tmp_path).write(REF, extend_record(None, REF, IMAGE, [OWN], 0))
+    ImagePullRecords(tmp_path).add_pull(REF, IMAGE, [OWN], 0)
     assert may_use_image(ImagePullRecords(tmp_path).read(REF), IMAGE, [OWN])
     (file,) = (tmp_path / "image_manager" / "pulled").iterdir()
     file.write_text("{")
@@ -91,8 +92,17 @@ def test_pulls_in_progress_survive_restarts(tmp_path: Path) -> None:
 def test_records_of_removed_images_are_pruned(tmp_path: Path) -> None:
     pulled = ImagePullRecords(tmp_path)
     for reference, at in (("kept", 100.0), ("gone", 100.0), ("fresh", 200.5)):
-        pulled.write(reference, extend_record(None, reference, IMAGE, [OWN], at))
+        pulled.add_pull(reference, IMAGE, [OWN], at)
     pulled.prune({"kept"}, 200.9)
     assert [pulled.read(name) is not None for name in ("kept", "gone", "fresh")] == [True, False, True]
     pulled.prune({"kept"}, 201.9)
     assert pulled.read("fresh") is None
+
+
+def test_concurrent_pulls_of_one_image_keep_each_others_secrets(tmp_path: Path) -> None:
+    records = ImagePullRecords(tmp_path)
+    secrets = [PullSecret(f"u{number}", "a", "key", f"hash-{number}") for number in range(32)]
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda secret: records.add_pull(REF, IMAGE, [secret], 0), secrets))
+    assert [secret for secret in secrets if not may_use_image(records.read(REF), IMAGE, [secret])] == []
+    assert len(list((tmp_path / "image_manager/pulled").iterdir())) == 1

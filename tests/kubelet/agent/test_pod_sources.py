@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import os
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 
 from sampan.api.types.core_v1 import Pod
 from sampan.kubelet.agent.config import AgentConfig
-from sampan.kubelet.agent.pod_sources import StaticPodSources
+from sampan.kubelet.agent.pod_sources import BadManifest, StaticPodSources, read_pods
 from sampan.machinery.clock import VirtualClock
 from tests.eventually import eventually
 from tests.kubelet.agent.manifest_server import POD, ManifestServer
@@ -125,3 +126,24 @@ async def test_manifest_url_that_responds_403_leaves_the_pods_unknown() -> None:
     async with site.serving() as url, sources(static_url=url) as (static_pods, changes, clock):
         await site.wait_for_next_request(clock)
         assert (changes.pods, static_pods.are_known) == ({}, False)
+
+
+@pytest.mark.parametrize(
+    ("spec", "name"),
+    [
+        ("containers: [{name: ../../../x, image: i}]", "../../../x"),
+        ("containers: [{name: c, image: i}], initContainers: [{name: a/b, image: i}]", "a/b"),
+        ("containers: [{name: c, image: i}], volumes: [{name: .., emptyDir: {}}]", ".."),
+    ],
+)
+def test_names_in_static_pods_that_lead_out_of_their_directories_are_refused(spec: str, name: str) -> None:
+    text = f"{{apiVersion: v1, kind: Pod, metadata: {{name: p}}, spec: {{{spec}}}}}"
+    with pytest.raises(BadManifest, match=re.escape(repr(name))):
+        read_pods(text, "http", "node", 0.0)
+
+
+@pytest.mark.parametrize("uid", ["../x", "..", "a/b"])
+def test_uids_of_static_pods_that_lead_out_of_their_directories_are_refused(uid: str) -> None:
+    text = f"{{apiVersion: v1, kind: Pod, metadata: {{name: p, uid: '{uid}'}}, spec: {{}}}}"
+    with pytest.raises(BadManifest, match="uid"):
+        read_pods(text, "http", "node", 0.0)

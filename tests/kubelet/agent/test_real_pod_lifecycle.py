@@ -76,8 +76,8 @@ async def check_failures(cluster: Cluster, kubelet: Kubelet) -> None:
     cases = (
         (
             missing_command,
-            "RunContainerError",
-            ["Pulling", "Pulled", "Created", "Failed"],
+            "CrashLoopBackOff",
+            ["Pulling", "Pulled", "Created", "Failed", "BackOff"],
             ("start container", "c failed: RunContainerError"),
         ),
         (
@@ -94,6 +94,30 @@ async def check_failures(cluster: Cluster, kubelet: Kubelet) -> None:
         lifecycle = steps(kubelet, name)
         assert lifecycle[lifecycle.index(("configure container", "c")) + 1] == expected_step
         assert await eventually(lambda name=name: reasons_with_failure(client, name)) == expected  # type: ignore[misc]
+
+
+async def check_missing_command(cluster: Cluster, kubelet: Kubelet) -> None:
+    """A container whose command does not exist has exited: the restart policy and the back-off apply to it."""
+    client = cluster.client
+    for name, policy in (("retried", "Always"), ("final", "Never")):
+        failing = pod(name)
+        failing.spec.restartPolicy = policy
+        (failing.spec.containers or [])[0].command = ["/no/such/program"]
+        await client.for_kind(Pod).create(failing)
+    await eventually(lambda: waiting_reason(kubelet, "retried") == "CrashLoopBackOff")
+    await eventually(lambda: phase(kubelet, "final") == "Failed")
+    retried, final = kubelet.find("default", "retried"), kubelet.find("default", "final")
+    assert retried is not None
+    assert final is not None
+    (status,), (last,) = retried.status.containerStatuses, final.status.containerStatuses
+    assert (status.restartCount, last.restartCount) == (1, 0)
+    for terminated in (status.lastState.terminated, last.state.terminated):
+        assert terminated is not None
+        assert (terminated.reason, terminated.exitCode) == ("StartError", 128)
+        assert "/no/such/program" in terminated.message
+    events = (await client.for_kind(Event).list()).items
+    pulls = [event for event in events if (event.involvedObject.name, event.reason) == ("retried", "Pulled")]
+    assert sum(event.count or 0 for event in pulls) == 2  # one for each start
 
 
 async def reasons_with_failure(client: Client, pod: str) -> list[str]:
@@ -130,6 +154,7 @@ async def test_flight_recorder_has_the_steps_of_a_pod_in_order(tmp_path: Path) -
             await kubelet.ready.wait()
             await check_steps(cluster, kubelet)
             await check_failures(cluster, kubelet)
+            await check_missing_command(cluster, kubelet)
             (manifests / "own.json").write_text(manifest("own"))
             await check_static_pod(kubelet)
             await line.cut()

@@ -2,6 +2,7 @@
 
 import asyncio
 import gzip
+import os
 from pathlib import Path
 
 import pytest
@@ -87,3 +88,21 @@ async def test_a_follower_of_a_rotated_log_misses_nothing(tmp_path: Path) -> Non
         names = _names(path.parent)
         assert names[0] == path.name
         assert 1 < len(names) <= 3
+
+
+@pytest.mark.parametrize("kind", ["pipe", "link"])
+async def test_a_pipe_or_a_link_in_place_of_an_older_log_is_removed_unread(tmp_path: Path, kind: str) -> None:
+    """Opening a pipe would block a thread of the kubelet for ever, and a link would disclose a file of the node."""
+    logs, secret = tmp_path / "logs", tmp_path / "secret"
+    logs.mkdir()
+    secret.write_text("secret")
+    path, older = logs / "0.log", logs / "0.log.19700101-000001"
+    path.write_text("text")
+    os.mkfifo(older) if kind == "pipe" else older.symlink_to(secret)
+
+    async def reopen() -> None:
+        path.write_text("new")
+
+    await rotate(path, files=4, now=5.0, reopen=reopen)
+    assert _names(logs) == ["0.log", "0.log.19700101-000005"]
+    assert secret.read_text() == "secret"

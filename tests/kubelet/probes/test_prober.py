@@ -9,6 +9,7 @@ import pytest
 from aiohttp import web
 
 from sampan.api.codec import json
+from sampan.api.kubernetes_version import MINOR_VERSION
 from sampan.api.types.core_v1 import Container, HTTPGetAction
 from sampan.kubelet.probes.prober import ProbeResult, headers_of, port_of, probe_grpc, probe_http, probe_tcp, url_of
 from tests.kubelet.probes.http_server import serving
@@ -51,7 +52,7 @@ def test_http(path: str, success: bool, text: str) -> None:
             probe_result = await probe_http(url_of(action, "127.0.0.1", port), headers_of(action), 60)
             assert probe_result.is_success is success
             assert text in probe_result.text
-            assert requests[0].headers["User-Agent"] == "kube-probe/1.36"
+            assert requests[0].headers["User-Agent"] == f"kube-probe/{MINOR_VERSION}"
             assert (requests[0].headers["X-Own"], requests[0].headers["Host"]) == ("1", "other.test")
 
     run_scenario(work)

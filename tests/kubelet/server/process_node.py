@@ -28,6 +28,7 @@ from sampan.kubelet.server.server import KubeletServer
 from sampan.kubelet.server.view import ServerSettings
 from sampan.kubelet.stats.collector import MachineReader, NodeStats, StatsCollector
 from sampan.machinery.clock import RealClock
+from sampan.machinery.telemetry.health import HealthMetrics
 from sampan.runtimes.contract import EXITED, RUNNING, ContainerReport, ContainerUsage, PodReport, ProcessStream
 from sampan.runtimes.hollow import HollowRuntime, HollowWorld
 from sampan.runtimes.monitor.client import MonitorClient
@@ -55,6 +56,7 @@ class PlainRuntime(HollowRuntime):
         argv = [*container.command, *container.args]
         log = self._log(pod, container.name, attempt)
         request = {"stdin": bool(container.stdin), "tty": bool(container.tty), "log": str(log)}
+        request["stdin_once"] = bool(container.stdinOnce)
         await self.monitor.run(id, argv, env=dict(os.environ), **request)
         if before is not None:
             self.ended.setdefault(pod.metadata.uid, {})[container.name] = before
@@ -89,8 +91,9 @@ class PlainRuntime(HollowRuntime):
         id = f"exec-{self._execs}"
         return await self.monitor.exec(id, list(command), env=dict(os.environ), stdin=has_stdin, tty=has_tty)
 
-    async def attach(self, pod: Pod, container: str) -> ProcessStream:
-        return await self.monitor.attach(self.reports[pod.metadata.uid][container].id.partition("://")[2])
+    async def attach(self, pod: Pod, container: str, *, has_stdin: bool = False) -> ProcessStream:
+        id = self.reports[pod.metadata.uid][container].id.partition("://")[2]
+        return await self.monitor.attach(id, has_stdin=has_stdin)
 
     async def connect(self, pod: Pod, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         return await asyncio.open_connection("127.0.0.1", port)
@@ -114,7 +117,7 @@ class PlainNode:
     """A KubeletView of a PlainRuntime; tests add the pods."""
 
     def __init__(self, directory: Path, name: str = "plain") -> None:
-        self.node = name
+        self.node, self.health_metrics = name, HealthMetrics()
         self.runtime = PlainRuntime(directory)
         self.known: dict[tuple[str, str], Pod] = {}
         machine = MachineReader(directory=directory)

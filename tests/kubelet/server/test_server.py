@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import aiohttp
@@ -90,6 +91,23 @@ def test_healthz_port(tmp_path: Path) -> None:
     _run_on_node(tmp_path, test)
 
 
+def test_results_of_health_checks_on_every_port_are_metrics_of_the_kubelet(tmp_path: Path) -> None:
+    async def test(node: PlainNode, url: str, session: aiohttp.ClientSession) -> None:
+        async with listen(HealthPort(view=node).handle, host="127.0.0.1", port=0, tls=None) as port:
+            await _text(session, f"http://127.0.0.1:{port}/healthz")
+            await _text(session, f"{url}/healthz?exclude=ping")
+            await _text(session, f"{url}/healthz/log")
+        _, metrics = await _text(session, f"{url}/metrics/slis")
+        assert 'kubernetes_healthcheck{name="syncloop",type="healthz"} 1\n' in metrics
+        assert 'kubernetes_healthchecks_total{name="syncloop",type="healthz",status="success"} 2\n' in metrics
+        assert 'kubernetes_healthchecks_total{name="ping",type="healthz",status="success"} 1\n' in metrics
+        async with session.delete(f"{url}/metrics/slis") as response:
+            assert await response.text() == "metrics reset\n"
+        assert "kubernetes_healthcheck" not in (await _text(session, f"{url}/metrics/slis"))[1]
+
+    _run_on_node(tmp_path, test)
+
+
 def test_exec_over_spdy(tmp_path: Path) -> None:
     async def test(node: PlainNode, url: str, session: aiohttp.ClientSession) -> None:
         await node.run(plain_pod("sleep", "1000"))
@@ -138,6 +156,55 @@ def test_attach_streams_output_and_detaches(tmp_path: Path) -> None:
                 assert await socket.receive_bytes() == b"\1" + word
 
     _run_on_node(tmp_path, test)
+
+
+@pytest.mark.parametrize("stdin_once", [False, True])
+def test_attach_ends_with_the_input_of_the_client(tmp_path: Path, stdin_once: bool) -> None:
+    """A container without stdinOnce keeps its stdin, and the client is detached; one with it sees the end of input.
+    Over SPDY and over WebSockets alike."""
+
+    async def test(node: PlainNode, url: str, session: aiohttp.ClientSession) -> None:
+        for attempt, attach in enumerate((_attach_over_spdy, _attach_over_websocket)):
+            name = f"p{attempt}"
+            await node.run(plain_pod("sh", "-c", "cat && echo closed", name=name, stdin=True, stdinOnce=stdin_once))
+            async with asyncio.timeout(60):
+                output, status = await attach(session, f"{url}/attach/default/{name}/main?input=1&output=1")
+            assert output == (b"abcd\nclosed\n" if stdin_once else b"abcd\n")
+            assert status == {"metadata": {}, "status": "Success"}
+
+    _run_on_node(tmp_path, test)
+
+
+async def _attach_over_spdy(session: aiohttp.ClientSession, url: str) -> tuple[bytes, Any]:
+    """Send a line, wait until it comes back, and end the input; return the output and the status."""
+    address = urlsplit(url)
+    reader, writer = await asyncio.open_connection(address.hostname, address.port)
+    headers = [("Host", "node"), ("Connection", "Upgrade"), ("Upgrade", SPDY)]
+    headers.append(("X-Stream-Protocol-Version", "v4.channel.k8s.io"))
+    writer.write(upgrade.request_head("POST", f"{address.path}?{address.query}", headers))
+    assert (await upgrade.read_response_head(reader)).code == 101
+    async with SpdyConnection(StreamWire(reader, writer), is_server=False) as client:
+        streams = {name: await client.open({"streamType": name}) for name in ("error", "stdin", "stdout")}
+        await streams["stdin"].write(b"abcd\n")
+        output = await streams["stdout"].read()
+        await streams["stdin"].close()
+        while data := await streams["stdout"].read():
+            output += data
+        return output, msgspec.json.decode(await streams["error"].read())
+
+
+async def _attach_over_websocket(session: aiohttp.ClientSession, url: str) -> tuple[bytes, Any]:
+    output, status = b"", b""
+    async with session.ws_connect(url.replace("http", "ws", 1), protocols=["v5.channel.k8s.io"]) as socket:
+        await socket.send_bytes(b"\0abcd\n")
+        async for message in socket:
+            if message.type is not aiohttp.WSMsgType.BINARY:
+                break
+            output += message.data[1:] if message.data[:1] == b"\1" else b""
+            status += message.data[1:] if message.data[:1] == b"\3" else b""
+            if message.data == b"\1abcd\n":
+                await socket.send_bytes(b"\xff\0")  # the end of channel 0
+    return output, msgspec.json.decode(status)
 
 
 def test_port_forward_over_websocket_channels(tmp_path: Path) -> None:

@@ -1,17 +1,28 @@
 """Usage of a node and its pods as summary, Prometheus metrics and cAdvisor documents."""
 
+import time
 from dataclasses import replace
 from pathlib import Path
+
+import pytest
 
 from sampan.api.types.core_v1 import Pod
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.kubelet.stats import cadvisor, metrics_text
-from sampan.kubelet.stats.collector import MachineReader, MachineStats, NodeStats, PodStats, interfaces
+from sampan.kubelet.stats.collector import MachineReader, MachineStats, NodeStats, PodStats
 from sampan.kubelet.stats.metrics_text import export_volumes
 from sampan.kubelet.stats.summary import summary, total
 from sampan.kubelet.volumes.usage import VolumeUsage
 from sampan.machinery.telemetry.metrics import Metrics
-from sampan.runtimes.contract import RUNNING, ContainerReport, ContainerUsage, PodReport
+from sampan.runtimes.contract import (
+    RUNNING,
+    ContainerReport,
+    ContainerUsage,
+    CpuThrottling,
+    DiskCounters,
+    InterfaceCounters,
+    PodReport,
+)
 
 _POD = Pod(metadata=ObjectMeta(name='p"1', namespace="ns", uid="u"))
 _REPORT = PodReport(containers=[ContainerReport("c", "x://id", RUNNING, 0, "image", "", started_at=5.0)])
@@ -78,19 +89,44 @@ def test_cadvisor_container_tree() -> None:
 
 def test_machine_reader(tmp_path: Path) -> None:
     machine = MachineReader(directory=tmp_path)
-    first = machine.read(1000.0)
+    now = time.time()
+    first = machine.read(now)
     assert first.memory > first.working_set > 0
-    assert (first.cpu_cores, first.cores > 0, first.processes > 0, first.root.capacity > 0) == (0.0, True, True, True)
-    assert machine.read(1010.0).cpu_cores >= 0
+    assert (first.cores > 0, first.processes > 0, first.root.capacity > 0) == (True, True, True)
+    assert first.cpu_cores == pytest.approx(first.cpu_s / (now - first.booted_at)), "the average since the boot"
+    assert first.cpu_cores > 0
+    assert machine.read(now + 10).cpu_cores >= 0
 
 
-def test_network_interfaces_are_parsed() -> None:
-    text = "head|x\n lo: 1 0 0 0 0 0 0 0 2 0 0 0 0 0 0 0\n eth0: 5 0 1 0 0 0 0 0 7 0 2 0 0 0 0 0\n"
-    (interface,) = interfaces(text)
-    assert (interface.name, interface.received, interface.receive_errors, interface.sent, interface.send_errors) == (
-        "eth0",
-        5,
-        1,
-        7,
-        2,
+def test_cadvisor_metrics_of_disks_throttling_memory_and_interfaces() -> None:
+    interface = InterfaceCounters(name="eth0", received=5, received_packets=2, receive_dropped=3, sent_packets=4)
+    container = ContainerUsage(
+        "c",
+        0.25,
+        2048,
+        cache_bytes=7,
+        swap_bytes=8,
+        throttling=CpuThrottling(periods=10, throttled_periods=4, throttled_s=0.5),
+        disks=[DiskCounters(device="/dev/sda", reads=1, writes=2, read_bytes=3, written_bytes=4)],
     )
+    whole = ContainerUsage("", 0.25, 2048, received_bytes=5, sent_bytes=0, interfaces=[interface])
+    lines = metrics_text.cadvisor_text(_node_stats(whole, container)).splitlines()
+    values = {
+        line.partition("{")[0]: float(line.split()[-2])
+        for line in lines
+        if 'container="c"' in line or 'interface="eth0"' in line
+    }
+    assert values["container_memory_cache"] == 7
+    assert values["container_memory_swap"] == 8
+    assert values["container_cpu_cfs_periods_total"] == 10
+    assert values["container_cpu_cfs_throttled_periods_total"] == 4
+    assert values["container_cpu_cfs_throttled_seconds_total"] == 0.5
+    assert values["container_fs_reads_total"] == 1
+    assert values["container_fs_writes_total"] == 2
+    assert values["container_fs_reads_bytes_total"] == 3
+    assert values["container_fs_writes_bytes_total"] == 4
+    assert values["container_network_receive_packets_total"] == 2
+    assert values["container_network_receive_packets_dropped_total"] == 3
+    assert values["container_network_transmit_packets_total"] == 4
+    assert values["container_network_transmit_packets_dropped_total"] == 0
+    assert any(line.startswith("container_fs_reads_total{") and 'device="/dev/sda"' in line for line in lines)

@@ -125,3 +125,14 @@ def test_any_sequence_of_payloads_is_written_exactly(
         )
         assert content_of(directory) == payload
         assert sum(name.startswith("..") for name in os.listdir(directory)) == 2
+
+
+def test_keys_with_paths_deeper_than_recursion_goes_are_written_and_removed(tmp_path: Path) -> None:
+    """A config map may name such a path in the items of a volume."""
+    volume, path = tmp_path / "volume", "a/" * 1500 + "file"
+    volume.mkdir()
+    assert write(volume, {path: FileProjection(b"1", 0o644)}, now=NOW, set_owner=lambda: None)
+    assert not write(volume, {path: FileProjection(b"1", 0o644)}, now=NOW, set_owner=lambda: None)
+    assert write(volume, {"b": FileProjection(b"2", 0o644)}, now=NOW + 1, set_owner=lambda: None)
+    assert sorted(os.listdir(volume / "..data")) == ["b"]
+    assert len([name for name in os.listdir(volume) if name.startswith("..2026")]) == 1

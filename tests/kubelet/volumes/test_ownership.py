@@ -1,11 +1,12 @@
 import os
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sampan.kubelet.volumes.ownership import ON_ROOT_MISMATCH, give_to_group
-from sampan.runtimes.safe_paths import remove_tree
+from sampan.machinery.linux.directory_trees import opened_position, remove_tree, walk_tree
 from tests.kubelet.volumes.volume_manager_node import needs_root
 
 
@@ -94,3 +95,25 @@ def test_a_volume_with_very_deep_directories_is_given_to_its_group(tmp_path: Pat
         assert deepest.stat().st_gid == directory.stat().st_gid == 4321
     finally:
         remove_tree(directory)
+
+
+@needs_root
+def test_files_below_deep_directories_get_the_group(tmp_path: Path) -> None:
+    """The paths of all directories together would take more memory than the node has."""
+    top = tmp_path / "volume"
+    top.mkdir()
+    with opened_position(top) as position:
+        for _ in range(3000):
+            os.mkdir("d" * 100, dir_fd=position.descriptor)
+            position.enter("d" * 100)
+        os.close(os.open("file", os.O_CREAT | os.O_WRONLY, dir_fd=position.descriptor))
+    tracemalloc.start()
+    give_to_group(top, 4321, is_read_only=False)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    entries = list(walk_tree(top))
+    assert len(entries) == 3001
+    assert {entry.status.st_gid for entry in entries} == {4321}
+    assert top.stat().st_gid == 4321
+    assert peak < 8 << 20
+    remove_tree(top)

@@ -7,7 +7,9 @@ import pytest
 
 from sampan.kubelet.volumes import subpaths
 from sampan.kubelet.volumes.mounter import Mounter
-from sampan.kubelet.volumes.subpaths import UnsafeSubpath
+from sampan.machinery.linux import directory_descriptors
+from sampan.runtimes import safe_paths
+from sampan.runtimes.safe_paths import UnsafePath
 from tests.kubelet.volumes.volume_manager_node import needs_root
 
 PLAIN = Mounter(can_mount=False)
@@ -50,10 +52,10 @@ def test_replaced_directory_is_bound_again(volume: Path, tmp_path: Path) -> None
 @pytest.mark.parametrize("link", ["/etc", "../secret", "../../..", "dir/sub/../../../secret"])
 def test_links_out_of_the_volume_are_rejected(volume: Path, tmp_path: Path, link: str) -> None:
     (volume / "link").symlink_to(link)
-    with pytest.raises((UnsafeSubpath, FileNotFoundError)):
+    with pytest.raises((UnsafePath, FileNotFoundError)):
         subpaths.bind(PLAIN, volume, "link", tmp_path / "t")
-    with pytest.raises((UnsafeSubpath, OSError)):
-        subpaths.make_directory(volume, "link/new")
+    with pytest.raises((UnsafePath, OSError)):
+        subpaths.ensure_exists(volume, "link/new")
     assert not (tmp_path / "new").exists()
 
 
@@ -62,27 +64,52 @@ def test_links_within_the_volume_are_followed(volume: Path, tmp_path: Path) -> N
     assert subpaths.bind(PLAIN, volume, "link", tmp_path / "t") == volume / "dir/sub"
 
 
-def test_link_swapped_in_during_resolution_is_rejected(
+def test_link_swapped_in_after_resolution_is_not_bound(
     volume: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """An attacker replaces the directory by a link after its path was resolved."""
-    resolve = Path.resolve
+    openat2 = directory_descriptors.openat2
 
-    def resolve_and_tamper(self: Path, strict: bool = False) -> Path:
-        path = resolve(self, strict)
-        if path == volume / "dir":
-            path.rename(volume / "away")
-            path.symlink_to(tmp_path)
-        return path
+    def resolve_and_tamper(directory: int, path: str, flags: int, resolve: int) -> int:
+        descriptor = openat2(directory, path, flags, resolve)
+        if path == "dir":
+            (volume / "dir").rename(volume / "away")
+            (volume / "dir").symlink_to(tmp_path)
+        return descriptor
 
-    monkeypatch.setattr(Path, "resolve", resolve_and_tamper)
-    with pytest.raises(UnsafeSubpath):
+    monkeypatch.setattr(safe_paths, "openat2", resolve_and_tamper)
+    assert subpaths.bind(PLAIN, volume, "dir", tmp_path / "t") == volume / "away"
+    monkeypatch.undo()
+    with pytest.raises(UnsafePath):
         subpaths.bind(PLAIN, volume, "dir", tmp_path / "t")
+
+
+@pytest.mark.parametrize("link", ["../{}", "{absolute}", "dir/../../{}"])
+def test_the_error_of_a_link_does_not_disclose_whether_its_target_exists(
+    volume: Path, tmp_path: Path, link: str
+) -> None:
+    errors = []
+    for name in ("secret", "missing"):
+        (volume / "link").symlink_to(link.format(name, absolute=tmp_path / name))
+        with pytest.raises(UnsafePath) as error:
+            subpaths.ensure_exists(volume, "link")
+        errors.append(str(error.value))
+        with pytest.raises(UnsafePath):
+            subpaths.ensure_exists(volume, "link/below")
+        (volume / "link").unlink()
+    assert errors[0] == errors[1]
+    assert sorted(os.listdir(tmp_path)) == ["secret", "volume"]
+
+
+def test_a_link_to_nothing_in_the_volume_is_refused(volume: Path) -> None:
+    (volume / "link").symlink_to("nothing")
+    with pytest.raises(FileExistsError):
+        subpaths.ensure_exists(volume, "link")
 
 
 def test_created_directories_get_the_mode_of_the_volume(volume: Path) -> None:
     volume.chmod(0o2770)
-    subpaths.make_directory(volume, "dir/new/deep")
+    subpaths.ensure_exists(volume, "dir/new/deep")
     assert (volume / "dir/new/deep").stat().st_mode & 0o7777 == 0o2770
     assert (volume / "dir/new").stat().st_mode & 0o7777 == 0o2770
 
@@ -110,6 +137,13 @@ class Descriptors:
             self.held.remove(descriptor)
             closes(descriptor)
 
+        openat2 = directory_descriptors.openat2
+
+        def record_openat2(*args: Any) -> int:
+            self.held.add(descriptor := openat2(*args))
+            return descriptor
+
+        monkeypatch.setattr(safe_paths, "openat2", record_openat2)
         monkeypatch.setattr(os, "open", record_open)
         monkeypatch.setattr(os, "dup", record_dup)
         monkeypatch.setattr(os, "close", record_close)
@@ -121,7 +155,7 @@ def test_failed_subpath_creation_closes_only_its_own_descriptors(
 ) -> None:
     descriptors = Descriptors(monkeypatch)
     try:
-        subpaths.make_directory(volume, subpath)
+        subpaths.ensure_exists(volume, subpath)
     except OSError as error:
         assert error.errno in (errno.ENAMETOOLONG, errno.ENOTDIR)  # noqa: PT017
     assert (descriptors.held, descriptors.wrong) == (set(), [])
@@ -137,5 +171,5 @@ def test_a_subpath_of_many_levels_holds_few_descriptors(volume: Path, monkeypatc
         mkdir(*args, **options)
 
     monkeypatch.setattr(os, "mkdir", count_and_mkdir)
-    subpaths.make_directory(volume, "a/" * 200)
+    subpaths.ensure_exists(volume, "a/" * 200)
     assert most <= 3

@@ -9,12 +9,13 @@ from typing import Any, NamedTuple
 import pytest
 import yaml
 
+from sampan.api.kubernetes_version import MINOR_VERSION
 from sampan.api.schema.tree import from_openapi
 from sampan.machinery.cel import CelError, Environment
 from sampan.machinery.cel.checker.types import Type
 from sampan.machinery.cel.schemas import declared_type
 
-GOLDEN = Path(__file__).parents[4] / "shared" / "golden"
+RECORDINGS = Path(__file__).parents[3] / f"reference/v{MINOR_VERSION}/recordings"
 RULE_COST = 10_000_000
 _PREFIX = "compilation failed: "
 
@@ -29,8 +30,8 @@ class Rule(NamedTuple):
 
 def steps(name: str) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
     """Yield requests with their recorded responses. Preparatory steps have no record, because they succeeded."""
-    requests = yaml.safe_load((GOLDEN / "scenarios" / f"{name}.yaml").read_text())["steps"]
-    recorded = {entry["step"]: entry for entry in json.loads((GOLDEN / "recorded" / f"{name}.json").read_text())}
+    requests = yaml.safe_load((RECORDINGS / f"{name}.yaml").read_text())["steps"]
+    recorded = {entry["step"]: entry for entry in json.loads((RECORDINGS / f"{name}.json").read_text())}
     for index, step in enumerate(requests):
         yield step, recorded.get(index, {"step": index, "status": 201, "body": {}})
 
@@ -62,8 +63,6 @@ def rule_error(rule: Rule) -> str:
 
 
 def cases() -> Iterator[Any]:
-    if not GOLDEN.exists():
-        return
     for name in ("crd-cel-invalid", "crd-cel"):
         for request, recorded in steps(name):
             body = request.get("body")

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from sampan.machinery.cel import CelError, Environment, EvaluationError
+from sampan.machinery.cel import CelError, Environment
 from sampan.machinery.cel.checker.types import (
     DYN,
     INT,
@@ -178,7 +178,7 @@ MACROS = [
     ("[].all(e, e > 0) && ![].exists(e, true)", True),
     ("[0, 7].all(e, 6 / e > 2)", False),
     ("[0, 1].exists(e, 1 / e == 1)", True),
-    ("[1, 2, 2].exists_one(e, e == 1) && ![2, 2].existsOne(e, e == 2)", True),
+    ("[1, 2, 2].exists_one(e, e == 1) && ![2, 2].existsOne(i, e, e == 2)", True),
     ("[1, 2, 3].map(e, e * 2)", [2, 4, 6]),
     ("[1, 2, 3].map(e, e > 1, e * 2)", [4, 6]),
     ("[1, 2, 3].filter(e, e > 1)", [2, 3]),
@@ -270,7 +270,7 @@ LIBRARIES = [
     ("[{'n': 2}, {'n': 1}].sortBy(e, e.n).map(e, e.n)", [1, 2]),
     ("[1, 2, 3].reverse() + [1, 1, 2].distinct() + [1, 2, 3].slice(1, 2)", [3, 2, 1, 1, 2, 2]),
     ("quantity('1.5Gi').asApproximateFloat() > 1e9 && quantity('5').asInteger() == 5", True),
-    ("quantity('1').add(quantity('500m')).compareTo(quantity('1500m')) == 0 && quantity('2').sub(1).sign() == 1", True),
+    ("quantity('1').add(quantity('500m')).compareTo(quantity('1500m')) == 0 && sign(quantity('2').sub(1)) == 1", True),
     ("quantity('1Ki') == quantity('1024') && !quantity('500m').isInteger()", True),
     ("semver('v1.2', true).minor() == 2 && isSemver('v1.2.3', true) && !isSemver('v1.2.3')", True),
     ("semver('1.0.0-rc.1').isLessThan(semver('1.0.0')) && semver('1.0.0-2').isLessThan(semver('1.0.0-10'))", True),
@@ -330,7 +330,7 @@ def test_value(text: str, expected: object) -> None:
         ("x.m['z']", "no such key: z"),
         ("x.l[3]", "index out of bounds: 3"),
         ("x.l[-1]", "index out of bounds: -1"),
-        ("x.n.y", "no such overload"),
+        ("x.n.y", "no such key: y"),
         ("x.n + 'a'", "no such overload"),
         ("x.s < 1", "no such overload"),
         ("x.n && true", "no such overload"),
@@ -352,7 +352,7 @@ def test_value(text: str, expected: object) -> None:
         ("'%d'.format(['a'])", "decimal clause can only be used on integers"),
         ("'%s %s'.format(['a'])", "index 1 out of range"),
         ("'%q'.format(['a'])", "unrecognized formatting clause"),
-        ("'a'.matches(x.s + '(')", "missing \\)"),
+        ("'a'.matches(x.s + '(')", "missing closing \\)"),
         ("[].min()", "min called on empty list"),
         ("[1, 2].slice(1, 5)", "list is length 2"),
         ("quantity('1.5').asInteger()", "cannot convert value to integer"),
@@ -361,7 +361,7 @@ def test_value(text: str, expected: object) -> None:
     ],
 )
 def test_evaluation_error(text: str, message: str) -> None:
-    with pytest.raises(EvaluationError, match=message):
+    with pytest.raises(CelError, match=message):
         ENV.compile(text).evaluate(VALUES)
 
 

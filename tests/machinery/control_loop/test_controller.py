@@ -143,6 +143,20 @@ def test_failures_back_off_and_are_reported(caplog: pytest.LogCaptureFixture) ->
     assert "Operation cannot be fulfilled" not in caplog.text, "conflicts are not logged"
 
 
+async def test_objects_that_are_not_found_are_reported_if_that_does_not_end(caplog: pytest.LogCaptureFixture) -> None:
+    clock, controller = VirtualClock(), RecordingController()
+    controller.raises = [errors.not_found("configmaps", "other") for _ in range(13)]
+    async with running_api_server(clock) as server:
+        await server.client().for_kind(ConfigMap).create(config_map("m"))
+        async with running_controller(server, controller):
+            await clock.advance(1)
+            assert len(controller.keys) > 5
+            assert "not found" not in caplog.text
+            await clock.advance(100)
+            assert len(controller.keys) == 14
+    assert caplog.text.count('configmaps "other" not found') == 1
+
+
 async def test_key_is_reconciled_again_after_the_returned_delay() -> None:
     clock, controller = VirtualClock(), RecordingController()
     controller.requeue_after_s = [3600, 60]

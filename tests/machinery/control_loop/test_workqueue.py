@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sampan.machinery import time_slice
 from sampan.machinery.activity import Activity
-from sampan.machinery.clock import VirtualClock
+from sampan.machinery.clock import RealClock, VirtualClock
 from sampan.machinery.control_loop.workqueue import Backoff, ShutDown, WorkQueue
 
 Body = Callable[[VirtualClock, WorkQueue[str]], Awaitable[None]]
@@ -164,7 +165,7 @@ def test_statistics() -> None:
         await clock.advance(3)
         await queue.get()
         queue.retry("a")
-        assert (queue.stats.adds, queue.stats.retries, queue.stats.waited_s) == (1, 1, 3.0)
+        assert (queue.stats.adds, queue.stats.retries, queue.stats.waits.total) == (1, 1, 3.0)
         assert (queue.active, queue.delayed) == (1, 1)
 
     run(body)
@@ -252,3 +253,28 @@ def test_delay_that_follows_the_wall_clock_is_recomputed_after_a_jump(jump_s: in
         assert await queue.get() == "deadline"
 
     run(body)
+
+
+async def test_other_tasks_run_while_many_keys_are_processed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time_slice, "SLICE_S", -1.0)
+    queue: WorkQueue[int] = WorkQueue(clock=RealClock())
+    for key in range(100):
+        queue.add(key)
+    turns = 0
+
+    async def work(key: int) -> None:
+        if key == 99:
+            queue.shut_down()
+
+    async def count_turns() -> None:
+        nonlocal turns
+        while not queue.is_shut_down:
+            turns += 1
+            await asyncio.sleep(0)
+
+    async with asyncio.TaskGroup() as group:
+        group.create_task(count_turns())
+        serving = group.create_task(queue.serve(work, 5))
+        await queue.wait_until_drained()
+        serving.cancel()
+    assert turns > 50

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from sampan.api.types.core_v1 import ConfigMap
 from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.machinery import time_slice
 from sampan.machinery.informer import InformerFactory
-from sampan.machinery.informer import informer as module
 from sampan.machinery.object_key import NamespacedName
 from sampan.scheduler.simulation import Simulation
 
@@ -62,9 +62,9 @@ def test_handler_sees_no_outdated_state_while_objects_change(
         informer._put(NamespacedName("x", "late"), config_map_of("late", 1))
         assert "late" not in known
 
-    before = module._YIELD_INTERVAL_S
-    module._YIELD_INTERVAL_S = -1.0
+    before = time_slice.SLICE_S
+    time_slice.SLICE_S = -1.0
     try:
         asyncio.run(main())
     finally:
-        module._YIELD_INTERVAL_S = before
+        time_slice.SLICE_S = before

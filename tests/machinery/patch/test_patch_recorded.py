@@ -80,10 +80,9 @@ Steps = list[tuple[dict[str, Any], dict[str, Any] | None]]
 
 
 @pytest.fixture(params=SCENARIOS)
-def steps(request: pytest.FixtureRequest, shared_dir: Path) -> Steps:
-    golden = shared_dir / "golden"
-    scenario = yaml.safe_load((golden / "scenarios" / f"{request.param}.yaml").read_bytes())
-    recorded = json.loads((golden / "recorded" / f"{request.param}.json").read_bytes())
+def steps(request: pytest.FixtureRequest, reference_dir: Path) -> Steps:
+    scenario = yaml.safe_load((reference_dir / "recordings" / f"{request.param}.yaml").read_bytes())
+    recorded = json.loads((reference_dir / "recordings" / f"{request.param}.json").read_bytes())
     responses = {response["step"]: response for response in recorded}
     return [(step, responses.get(i)) for i, step in enumerate(scenario["steps"])]
 

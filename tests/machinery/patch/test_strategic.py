@@ -228,3 +228,26 @@ def test_malformed_patches_are_rejected() -> None:
     assert p.check_strategic_patch(None) == {}
     with pytest.raises(p.MalformedPatch, match="cannot unmarshal array into Go value"):
         p.check_strategic_patch([])
+
+
+def test_order_with_a_replacement_of_the_list_ends() -> None:
+    patch = [{"$patch": "replace"}, {"name": "x"}]
+    directives: dict[str, Any] = {"$setElementOrder/containers": named_items("x")}
+    assert patch_containers(patch, **directives) == "x"
+
+
+@pytest.mark.parametrize(
+    ("metadata", "deleted", "result"),
+    [
+        ({}, ["a"], {}),
+        ({"finalizers": ["a", "b"]}, ["a"], {"finalizers": ["b"]}),
+        ({"finalizers": ["a"]}, "a", {"finalizers": ["a"]}),
+        ({"finalizers": ["a"]}, {"a": "b"}, {"finalizers": ["a"]}),
+        ({}, "a", {}),
+        ({"finalizers": ["a"], "name": "n"}, None, {"name": "n"}),
+        ({}, None, {}),
+    ],
+)
+def test_deletion_from_a_list_of_primitives(metadata: Any, deleted: Any, result: Any) -> None:
+    patch = {"metadata": {"$deleteFromPrimitiveList/finalizers": deleted}}
+    assert p.apply_strategic_patch({"metadata": metadata}, patch, POD) == {"metadata": result}

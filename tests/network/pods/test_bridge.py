@@ -217,7 +217,7 @@ def test_without_bridge_filtering_redirected_connections_are_masqueraded(
 ) -> None:
     pod, other = lab.add_namespace("one"), lab.add_namespace("two")
     monkeypatch.setattr("sampan.network.pods.sysctls.enable_bridge_netfilter", lambda: False)
-    monkeypatch.setattr("sampan.network.pods.host_network.HostNetwork._route_frames", lambda self: False)
+    monkeypatch.setattr("sampan.network.pods.frame_rules.FrameRules.install", lambda self, router: False)
 
     def hide_bridged() -> None:
         for name in ("iptables", "ip6tables"):
@@ -278,6 +278,7 @@ def test_pod_networks_are_restored_after_kubelet_restart(lab: Lab) -> None:
             await net.attach(name, pods[name], ports if name == "one" else [])
         await net._run_in_thread(net._machine.close)
         net._thread.shutdown()
+        net._mark.clear()
 
     async def run_after_restart() -> None:
         config = BridgeConfig(bridge="tst0")

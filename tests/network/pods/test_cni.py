@@ -14,7 +14,7 @@ import pytest
 
 from sampan.machinery.clock import RealClock, VirtualClock
 from sampan.network.pods import BridgeConfig, CniNetwork
-from sampan.network.pods.cni import PLUGIN_DIRECTORIES, conflist, missing_plugins, portmap_removal
+from sampan.network.pods.cni import PLUGIN_DIRECTORIES, conflist, missing_plugins, parse_result, portmap_removal
 from sampan.network.pods.nft import run_nft
 from sampan.runtimes.contract import RuntimeFailure
 from tests.eventually import eventually
@@ -190,3 +190,37 @@ def _call(command: str, namespace: Path, plugin_config: dict[str, Any]) -> dict[
     )
     assert process.returncode == 0, process.stdout
     return json.loads(process.stdout) if process.stdout else None
+
+
+RESULT = {
+    "kind": "cniCacheV1",
+    "ifName": "eth0",
+    "networkName": "sampan-tst0",
+    "result": {
+        "interfaces": [
+            {"name": "tst0", "mac": "0a:58:0a:4d:00:01"},
+            {"name": "veth1a2b3c4d", "mac": "02:00:00:00:00:01"},
+            {"name": "eth0", "mac": "02:00:00:00:00:02", "sandbox": "/var/run/netns/cni-1"},
+            {"name": "bwpabc", "mac": "02:00:00:00:00:03"},
+        ],
+        "ips": [{"address": "10.77.0.2/24", "interface": 2}, {"address": "fd77::2/64", "interface": 2}],
+    },
+}
+
+
+def test_the_addresses_of_a_pod_are_read_from_the_result_of_the_plugins() -> None:
+    assert [(source.link, source.hardware, str(source.ip)) for source in parse_result(RESULT)] == [
+        ("veth1a2b3c4d", "02:00:00:00:00:02", ip) for ip in ("10.77.0.2", "fd77::2", "fe80::ff:fe00:2")
+    ]
+
+
+@needs_network
+async def test_damaged_results_are_left_out(lab: Lab, tmp_path: Path) -> None:
+    for name, text in (("a", json.dumps(RESULT)), ("b", "{"), ("c", "[]"), ("d", '{"result": {"interfaces": [1]}}')):
+        (tmp_path / f"sampan-tst0-{name}-eth0").write_text(text)
+    (tmp_path / "other-x-eth0").write_text(json.dumps(RESULT))
+    network = CniNetwork(
+        config=BridgeConfig(bridge="tst0"), state=tmp_path / "state", clock=VirtualClock(), results=tmp_path
+    )
+    await network.hold()  # another network connects the pods
+    assert len(network._read_sources()) == 3

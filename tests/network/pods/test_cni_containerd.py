@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import os
 import socket
 from pathlib import Path
 
@@ -11,16 +13,21 @@ import pytest
 from sampan.machinery.clock import RealClock
 from sampan.machinery.linux.network_namespace import run_in_network
 from sampan.network.pods import BridgeConfig, CniNetwork
-from sampan.network.pods.cni import missing_plugins
+from sampan.network.pods.cni import RESULT_DIRECTORY, missing_plugins
+from sampan.network.pods.config import hardware_for
+from sampan.network.pods.nft import run_nft
 from sampan.runtimes.config import PortMapping
 from sampan.runtimes.cri import CriRuntime
 from sampan.testing.runtime_conformance import Subject
 from sampan.testing.runtime_conformance.bench import open_bench
 from tests.eventually import eventually
+from tests.network.pods import frames
 from tests.network.pods.lab import NODE_IP, OUTSIDE_IP, Lab, listening, needs_network
 from tests.runtimes import engines, leftovers
 
 _MISSING = engines.missing_requirement("containerd", "runc", "iptables")
+_BRIDGE = f"t{os.getpid():x}"
+"""A name of this process: the results of the plug-ins, which name the bridge, are in one directory of the machine."""
 _GREETING = "echo hello | nc -l -p 80"
 
 pytestmark = [
@@ -36,21 +43,21 @@ def test_containerd_connects_a_pod_by_the_conflist(lab: Lab, tmp_path: Path) -> 
     async def main() -> None:
         with engines.containerd() as engine:
             network = CniNetwork(
-                config=BridgeConfig(bridge="tst0"),
+                config=BridgeConfig(bridge=_BRIDGE),
                 state=tmp_path / "addresses",
                 clock=RealClock(),
                 directory=engine.directory / "cni",
             )
             (engine.directory / "cni" / "10-tests.conflist").unlink()
             await network.apply(["10.77.0.0/24"])
-            await _check_pod(lab, engine, tmp_path)
+            await _check_pod(lab, engine, tmp_path, network)
             await network.remove_all()
 
     lab.run(main)
     assert lab.links() == before
 
 
-async def _check_pod(lab: Lab, engine: engines.Engine, directory: Path) -> None:
+async def _check_pod(lab: Lab, engine: engines.Engine, directory: Path, network: CniNetwork) -> None:
     subject = Subject(
         open=lambda on_change: CriRuntime(
             endpoint=str(engine.socket),
@@ -59,6 +66,7 @@ async def _check_pod(lab: Lab, engine: engines.Engine, directory: Path) -> None:
             clock=RealClock(),
             on_pod_change=on_change,
             relist_s=0.1,
+            network=network,
         ),
         directory=directory,
         image=engines.BUSYBOX,
@@ -67,6 +75,7 @@ async def _check_pod(lab: Lab, engine: engines.Engine, directory: Path) -> None:
     async with open_bench(subject) as bench:
         pod = await bench.sandbox(ports=[PortMapping(container_port=80, host_port=8080)])
         assert list(bench.runtime.pod_report(pod).ips) == ["10.77.0.2"]
+        await asyncio.to_thread(_check_that_the_pod_is_held, lab)
         await bench.start(pod, f"while true; do {_GREETING}; done")
         for namespace, to in (
             (lab.node, ("10.77.0.2", 80)),
@@ -80,6 +89,18 @@ async def _check_pod(lab: Lab, engine: engines.Engine, directory: Path) -> None:
             client.close()
             assert source[0] == f"::ffff:{NODE_IP}"
             await request
+
+
+def _check_that_the_pod_is_held(lab: Lab) -> None:
+    [file] = RESULT_DIRECTORY.glob(f"sampan-{_BRIDGE}-*")
+    own = json.loads(file.read_bytes())["result"]["interfaces"][2]
+    node = hardware_for("10.77.0.1")
+    run_in_network(lab.node, lambda: run_nft("list", "table", "bridge", f"sampan-frames-{_BRIDGE}"))
+    with listening(lab.node, 9, socket.SOCK_DGRAM) as server, frames.wires(Path(own["sandbox"])) as (wire,):
+        for source in ("10.77.0.200", "10.77.0.2"):
+            packet = frames.udp(source, "10.77.0.1", source.encode())
+            wire.send(frames.ethernet(own["mac"], node, frames.IPV4, packet))
+        assert server.recvfrom(20)[0] == b"10.77.0.2"
 
 
 async def _receive(namespace: Path, to: tuple[str, int]) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -23,7 +24,7 @@ def test_delete_continues_past_a_link_that_the_kernel_has_removed(lab: Lab, monk
     def work() -> list[str]:
         for name in ("left0", "left1"):
             subprocess.run(["ip", "link", "add", name, "type", "veth", "peer", "name", f"{name}p"], check=True)
-        pod_links = PodLinks("br0", "test")
+        pod_links = PodLinks("br0", Path("/test"))
         try:
             pod_links.delete("gone0", "left0", "left1")
         finally:

@@ -87,10 +87,8 @@ def test_settings_come_from_the_section_of_the_mode() -> None:
 def test_unknown_and_duplicate_fields_are_logged(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         assert read("foo: 1\nmode: nftables\nmode: userspace\nconntrack: {bar: 1}\n").mode == USERSPACE
-    assert (
-        'strict decoding error: key "mode" already set in map, unknown field "foo", unknown field "conntrack.bar"'
-        in caplog.text
-    )
+    errors = 'line 5: key "mode" already set in map, unknown field "foo", unknown field "conntrack.bar"'
+    assert f"strict decoding error: {errors}" in caplog.text
 
 
 PREFIX = "failed to decode: json: cannot unmarshal"

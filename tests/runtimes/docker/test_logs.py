@@ -2,6 +2,7 @@
 
 import struct
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from hypothesis import given
@@ -64,7 +65,7 @@ def test_log_continues_without_duplicates_after_a_restart(tmp_path: Path) -> Non
     with path.open("ab") as file:
         file.write(b"half a li")
     second = LogFile(path)
-    assert second.since == TIMES[1]
+    assert second.resume_time < TIMES[1]
     second.write(entries[1:])
     second.prepare_resume()
     second.write([*entries[3:], _entry(TIMES[3], "e")])
@@ -83,3 +84,44 @@ def test_log_continues_without_duplicates_after_rotation(tmp_path: Path) -> None
     again.write([_entry(TIMES[0], "a"), _entry(TIMES[1], "b")])
     again.close()
     assert path.read_text() == f"{TIMES[1]} stdout F b\n"
+
+
+def _write_twice(path: Path, first: list[LogEntry], second: list[LogEntry]) -> list[bytes]:
+    """Write a stream, and then one of a restarted kubelet; return the lines of the file."""
+    for entries in (first, second):
+        file = LogFile(path)
+        file.prepare_resume()
+        file.write(entries)
+        file.close()
+    return path.read_bytes().splitlines()
+
+
+def test_entries_of_both_channels_may_be_out_of_order(tmp_path: Path) -> None:
+    """The engine stamps an entry of one channel before, and stores it after, an entry of the other one."""
+    entries = [
+        LogEntry(TIMES[0], STDOUT, b"a", True),
+        LogEntry(TIMES[3], STDERR, b"b", True),
+        LogEntry(TIMES[2], STDOUT, b"c", True),
+        LogEntry(TIMES[1], STDERR, b"clock set back", True),
+        LogEntry(TIMES[1], STDERR, b"again", True),
+    ]
+    file = LogFile(tmp_path / "0.log")
+    file.write(entries)
+    file.close()
+    assert (tmp_path / "0.log").read_bytes() == b"".join(map(format_line, entries))
+
+
+@given(st.integers(0, 6))
+def test_continued_log_has_each_entry_once(written: int) -> None:
+    """The engine repeats all entries since the time from which the log is read again."""
+    entries = [
+        LogEntry(TIMES[0], STDOUT, b"a", True),
+        LogEntry(TIMES[2], STDERR, b"b", True),
+        LogEntry(TIMES[1], STDOUT, b"c", True),
+        LogEntry(TIMES[2], STDOUT, b"d", True),
+        LogEntry(TIMES[2], STDERR, b"e", True),
+        LogEntry(TIMES[3], STDOUT, b"f", True),
+    ]
+    with TemporaryDirectory() as directory:
+        lines = _write_twice(Path(directory) / "0.log", entries[:written], entries)
+    assert lines == [format_line(entry).rstrip(b"\n") for entry in entries]

@@ -2,7 +2,6 @@
 
 import asyncio
 import ipaddress
-import os
 import socket
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
@@ -20,6 +19,7 @@ from sampan.testing.runtime_conformance import Subject
 from sampan.testing.runtime_conformance.bench import RuntimeBench, open_bench
 from tests.eventually import eventually
 from tests.ports import free_ports
+from tests.reservations import reserved_subnet
 from tests.runtimes import engines, leftovers
 from tests.runtimes.engines import BUSYBOX, Engine
 
@@ -27,7 +27,12 @@ _NEEDED = ("dockerd", "containerd", "runc")
 pytestmark = pytest.mark.skipif(
     bool(engines.missing_requirement(*_NEEDED)), reason=engines.missing_requirement(*_NEEDED)
 )
-_SUBNET = f"198.19.{os.getpid() % 256}.0/24"
+
+
+@pytest.fixture
+def subnet() -> Iterator[str]:
+    with reserved_subnet("198.19") as subnet:
+        yield subnet
 
 
 @pytest.fixture(scope="module")
@@ -63,13 +68,13 @@ def run_with_bench(
 
 
 @pytest.fixture
-def own_network(engine: Engine) -> Iterator[str]:
+def own_network(engine: Engine, subnet: str) -> Iterator[str]:
     """Create a Docker network with its own bridge, because the default bridge may be in use."""
     body = {
         "Name": "checks",
         "Driver": "bridge",
         "Options": {"com.docker.network.bridge.name": f"sd{engine.directory.name[-8:]}"},
-        "IPAM": {"Config": [{"Subnet": _SUBNET}]},
+        "IPAM": {"Config": [{"Subnet": subnet}]},
     }
 
     async def call(method: str) -> None:
@@ -86,13 +91,13 @@ def own_network(engine: Engine) -> Iterator[str]:
     asyncio.run(call("delete"))
 
 
-def test_pod_on_a_docker_network_is_reachable(engine: Engine, own_network: str, tmp_path: Path) -> None:
+def test_pod_on_a_docker_network_is_reachable(engine: Engine, own_network: str, subnet: str, tmp_path: Path) -> None:
     (port,) = free_ports(1)
 
     async def work(bench: RuntimeBench) -> None:
         pod = await bench.sandbox(ports=[PortMapping(container_port=80, host_port=port, host_ip="127.0.0.1")])
         (ip,) = bench.runtime.pod_report(pod).ips
-        assert ipaddress.ip_address(ip) in ipaddress.ip_network(_SUBNET)
+        assert ipaddress.ip_address(ip) in ipaddress.ip_network(subnet)
         await bench.start(pod, "exec busybox nc -ll -p 80 -e busybox cat")
         assert await _echo("127.0.0.1", port) == b"hello\n"
         assert await _echo(ip, 80) == b"hello\n"

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from sampan.api.types.core_v1 import Container, Pod, PodSpec
+from sampan.api.types.core_v1 import Container, ContainerPort, Pod, PodSpec, Probe
 from sampan.api.types.meta_v1 import ObjectMeta, OwnerReference
 from sampan.runtimes.hollow import NO_STAGES, StageError, read_stages
 from sampan.runtimes.hollow.behaviour import FOREVER, BehaviourError, annotation_errors, run_span, span
@@ -67,16 +67,34 @@ def test_invalid_annotations_are_ignored() -> None:
     ("hollow_pod", "is_init", "expected"),
     [
         (pod(), False, FOREVER),
-        (pod(policy="Never"), False, FOREVER),
+        (pod(owner="Workflow"), False, FOREVER),
+        (pod(policy="Never"), False, 1),
+        (pod(policy="OnFailure"), False, 1),
         (pod(), True, 0),
         (pod(policy="Never", owner="Job"), False, 1),
-        (pod(policy="Never", owner="ReplicaSet"), False, FOREVER),
+        (pod(policy="Never", owner="Workflow"), False, 1),
+        (pod(policy="Never", run="1m"), False, 60),
         (pod(policy="Never", owner="Job", run="forever"), False, FOREVER),
     ],
 )
 def test_default_run_time_of_containers(hollow_pod: Pod, is_init: bool, expected: float) -> None:
     behaviour = NO_STAGES.behaviour(hollow_pod, "main")
     assert run_span(behaviour, hollow_pod, Container(name="main"), is_init=is_init).least_s == expected
+
+
+@pytest.mark.parametrize(
+    "server",
+    [
+        Container(name="main", ports=[ContainerPort(containerPort=80)]),
+        Container(name="main", readinessProbe=Probe()),
+        Container(name="main", livenessProbe=Probe()),
+        Container(name="main", startupProbe=Probe()),
+    ],
+)
+def test_server_runs_forever_unless_a_job_owns_its_pod(server: Container) -> None:
+    behaviour = NO_STAGES.behaviour(pod(), "main")
+    assert run_span(behaviour, pod(policy="OnFailure"), server, is_init=False).least_s == FOREVER
+    assert run_span(behaviour, pod(policy="OnFailure", owner="Job"), server, is_init=False).least_s == 1
 
 
 def test_sidecar_runs_forever_by_default() -> None:
@@ -142,7 +160,5 @@ def test_invalid_stages_are_rejected(tmp_path: Path, text: str, message: str) ->
     ],
 )
 def test_annotations_without_effect_are_reported(annotation: str, value: str, message: str) -> None:
-    misspelt = pod()
-    misspelt.metadata.annotations = {f"hollow.sampan.dev/{annotation}": value, "other.dev/runn": "1s"}
-    errors = annotation_errors(misspelt)
+    errors = annotation_errors({f"hollow.sampan.dev/{annotation}": value, "other.dev/runn": "1s"}, ["main"])
     assert (errors == []) if not message else (len(errors) == 1 and message in errors[0])

@@ -7,6 +7,8 @@ import pytest
 
 from sampan.runtimes.images.host import host_root, is_host
 
+PUBLIC = ("etc/ssl/certs/ca.pem", "etc/java-17-openjdk/java.security", "etc/maven/m2.conf", "etc/fonts/fonts.conf")
+
 
 @pytest.fixture
 def machine(tmp_path: Path) -> Path:
@@ -21,6 +23,9 @@ def machine(tmp_path: Path) -> Path:
         "run",
         "etc/ssl/certs",
         "etc/ssl/private",
+        "etc/java-17-openjdk/management",
+        "etc/maven",
+        "etc/fonts",
     ):
         (root / name).mkdir(parents=True)
     (root / "bin").symlink_to("usr/bin")
@@ -31,13 +36,17 @@ def machine(tmp_path: Path) -> Path:
         "run/token",
         "etc/shadow",
         "etc/ssl/private/k",
+        "etc/java-17-openjdk/management/jmxremote.password",
+        "etc/maven/settings.xml",
+        "etc/wgetrc",
     )
     for name in (*secrets, "etc/passwd", "etc/ssl/certs/server.key", "etc/machine-id", "etc/hosts"):
         (root / name).write_text("private")
     (root / "etc/services").write_text("http 80/tcp\n")
     (root / "etc/nsswitch.conf").write_text("private")
     (root / "etc/nsswitch.conf").chmod(0o600)
-    (root / "etc/ssl/certs/ca.pem").write_text("public")
+    for name in PUBLIC:
+        (root / name).write_text("public")
     return root
 
 
@@ -46,7 +55,7 @@ def test_host_image_contains_no_private_files(machine: Path, tmp_path: Path) -> 
     texts = [path.read_text() for path in root.base.rglob("*") if path.is_file() and not path.is_symlink()]
     assert not any("private" in text for text in texts)
     assert (root.base / "etc/services").read_text() == "http 80/tcp\n"
-    assert (root.base / "etc/ssl/certs/ca.pem").read_text() == "public"
+    assert [name for name in PUBLIC if not (root.base / name).exists()] == []
     assert os.readlink(root.base / "bin") == "usr/bin"
     assert [(directory.source, directory.target) for directory in root.shown] == [
         (machine / "usr", "/usr"),
@@ -64,6 +73,23 @@ def test_host_image_of_this_machine_contains_no_private_files(tmp_path: Path) ->
     assert users == {"root", "daemon", "nobody"}
     assert (base / "root").stat().st_mode & 0o777 == 0o700
     assert (base / "tmp").stat().st_mode & 0o7777 == 0o1777
+
+
+def test_configuration_that_programs_refer_to_is_in_the_host_image(tmp_path: Path) -> None:
+    """What links in /usr/lib lead to is there, for example the configuration of Java and of the system's libraries."""
+    base = host_root(tmp_path / "base").base
+    targets = {os.readlink(link) for link in list_links(Path("/usr/lib/jvm"), Path("/usr/share/java"))}
+    needed = {target for target in targets if target.startswith("/etc/") and is_readable(Path(target))}
+    assert [target for target in sorted(needed) if not os.path.lexists(base / target[1:])] == []
+
+
+def list_links(*directories: Path) -> list[Path]:
+    return [path for directory in directories for path in directory.rglob("*") if path.is_symlink()]
+
+
+def is_readable(path: Path) -> bool:
+    """Whether every user may read the file."""
+    return path.exists() and bool(path.stat().st_mode & 0o004)
 
 
 def test_host_image_is_rebuilt_when_the_machine_changes(machine: Path, tmp_path: Path) -> None:

@@ -18,12 +18,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sampan.api import limits
+from sampan.machinery.linux.directory_trees import remove_tree
 from sampan.runtimes.images import ImageStore, manifests
 from sampan.runtimes.images.archives import load
 from sampan.runtimes.images.layers import LayerStore
 from sampan.runtimes.images.manifests import BadImage
 from sampan.runtimes.images.tar_reader import TarReader
-from sampan.runtimes.safe_paths import remove_tree
 from tests.input_cost import check_cost
 from tests.runtimes.images.builders import Files, MadeImage, digest, docker_archive, layer
 

@@ -61,6 +61,10 @@ async def wait_for_exit(client: MonitorClient, id: str) -> dict[str, Any]:
             await task
 
 
+async def has_no_processes(client: MonitorClient) -> bool:
+    return await client.list() == []
+
+
 def lines(path: Path) -> list[tuple[bytes, bytes, bytes]]:
     rows = []
     for line in path.read_bytes().splitlines():
@@ -121,7 +125,7 @@ def test_another_client_can_attach_to_a_running_process(tmp_path: Path) -> None:
         other = MonitorClient(tmp_path / "m")
         await other.ensure()
         assert [entry["id"] for entry in await other.list()] == ["a"]
-        stream = await other.attach("a")
+        stream = await other.attach("a", has_stdin=True)
         await stream.write(b"hello\n")
         code, out, _ = await collect_output(stream)
         assert (code, out) == (0, b"got hello\n")
@@ -159,6 +163,30 @@ def test_exec_with_large_input_and_slowly_read_output(tmp_path: Path) -> None:
     run_with_monitor(tmp_path, work)
 
 
+def test_input_after_the_exit_of_an_exec_does_not_lose_its_output_and_exit_code(tmp_path: Path) -> None:
+    async def work(client: MonitorClient) -> None:
+        stream = await client.exec("x", shell("echo out; exit 5"), stdin=True)
+        await eventually(lambda: has_no_processes(client))
+        for _ in range(3):
+            await stream.write(b"late input\n")
+            await client.list()  # the monitor has received the input
+        assert await collect_output(stream) == (5, b"out\n", b"")
+
+    run_with_monitor(tmp_path, work)
+
+
+def test_exec_does_not_succeed_if_the_monitor_is_killed(tmp_path: Path) -> None:
+    async def work(client: MonitorClient) -> None:
+        stream = await client.exec("x", shell("echo $PPID; read line"), stdin=True)
+        piece = await stream.read()
+        assert piece is not None
+        os.kill(int(piece[1]), signal.SIGKILL)
+        code, _, _ = await collect_output(stream)
+        assert code == 137
+
+    run_with_monitor(tmp_path, work)
+
+
 def test_exec_with_a_terminal(tmp_path: Path) -> None:
     async def work(client: MonitorClient) -> None:
         script = "test -t 0 && test -t 1 && read x; stty size; echo got $x"
@@ -182,6 +210,23 @@ def test_closing_an_exec_stream_ends_its_process(tmp_path: Path) -> None:
         await stream.close()
         await eventually(lambda: not os.path.exists(f"/proc/{pid}"))
         assert await client.list() == []
+
+    run_with_monitor(tmp_path, work)
+
+
+def test_exec_that_is_abandoned_before_its_launcher_exits_is_killed(tmp_path: Path) -> None:
+    pid_file, draft, may_exit = tmp_path / "pid", tmp_path / "draft", tmp_path / "may-exit"
+
+    async def work(client: MonitorClient) -> None:
+        launcher = f"sleep 600 & echo $! > {draft}; until [ -e {may_exit} ]; do sleep 0.01; done; mv {draft} {pid_file}"
+        starting = asyncio.create_task(client.exec("x", shell(launcher), pid_file=str(pid_file)))
+        await eventually(draft.exists)
+        starting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await starting
+        await client.list()  # the monitor has seen the end of the connection
+        may_exit.touch()
+        await eventually(lambda: has_no_processes(client))
 
     run_with_monitor(tmp_path, work)
 
@@ -221,7 +266,7 @@ def test_reopen_log_after_rotation(tmp_path: Path) -> None:
     async def work(client: MonitorClient) -> None:
         log = tmp_path / "log"
         await client.run("a", shell("echo one; read x; echo two"), stdin=True, log=str(log))
-        stream = await client.attach("a")
+        stream = await client.attach("a", has_stdin=True)
         await eventually(lambda: log.read_bytes().endswith(b"one\n"))
         log.rename(tmp_path / "log.1")
         await client.reopen_log("a")

@@ -1,12 +1,15 @@
 """A node with an OCI runtime and one pod."""
 
 import asyncio
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from sampan.machinery.clock import RealClock
-from sampan.runtimes import contract
+from sampan.runtimes import contract, kernel
 from sampan.runtimes.config import ContainerConfig, SandboxConfig
 from sampan.runtimes.contract import ContainerReport, collect_output
 from sampan.runtimes.images import ImageStore, host
@@ -37,8 +40,14 @@ class Node:
         )
 
     def sandbox(self, **fields: Any) -> SandboxConfig:
+        """Return the configuration of a sandbox with a cgroup of its own: every test has a pod with the same uid."""
         config = SandboxConfig(
-            uid="u1", namespace="ns", name="p", hostname="boat", log_directory=self.directory / "logs"
+            uid="u1",
+            namespace="ns",
+            name="p",
+            hostname="boat",
+            log_directory=self.directory / "logs",
+            cgroup_parent=f"/sampan-test-{os.getpid()}-{self.directory.name}",
         )
         return replace(config, **fields)
 
@@ -84,3 +93,23 @@ class Node:
 
 def shell(text: str) -> tuple[str, str, str]:
     return ("/bin/sh", "-c", text)
+
+
+@asynccontextmanager
+async def node(directory: Path) -> AsyncIterator[Node]:
+    node = Node(directory)
+    async with node.runtime:
+        try:
+            yield node
+        finally:
+            await node.runtime.shut_down()
+    assert kernel.mounts_below(directory) == []
+    assert not (directory / "node/pods").exists() or list((directory / "node/pods").iterdir()) == []
+
+
+def run_with_node(directory: Path, work: Callable[[Node], Awaitable[None]]) -> None:
+    async def main() -> None:
+        async with asyncio.timeout(150), node(directory) as n:
+            await work(n)
+
+    asyncio.run(main())

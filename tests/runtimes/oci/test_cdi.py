@@ -45,11 +45,11 @@ def test_later_directories_override_and_conflicts_in_a_directory_are_errors(tmp_
 
 
 def test_yaml_files_are_read_and_unreadable_files_are_skipped(tmp_path: Path) -> None:
-    (tmp_path / "a.yaml").write_text("kind: vendor.com/gpu\ndevices: [{name: y, containerEdits: {env: [Y=1]}}]\n")
+    (tmp_path / "a.yaml").write_text("kind: vendor.com/gpu\ndevices: [{name: g, containerEdits: {env: [Y=1]}}]\n")
     (tmp_path / "broken.json").write_text("{")
     (tmp_path / "broken.yaml").write_text("a: [")
     (tmp_path / "odd.json").write_text("[1]")
-    assert collect_edits(["vendor.com/gpu=y"], [tmp_path, tmp_path / "none"])[-1] == {"env": ["Y=1"]}
+    assert collect_edits(["vendor.com/gpu=g"], [tmp_path, tmp_path / "none"])[-1] == {"env": ["Y=1"]}
 
 
 def test_edits_are_applied_to_the_container_spec() -> None:

@@ -1,19 +1,18 @@
 """Real containers by crun or runc."""
 
-import asyncio
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
-from sampan.runtimes import contract, kernel
-from sampan.runtimes.config import ContainerResources, ContainerSecurity, Mount, NamespaceOptions
+from sampan.runtimes import contract
+from sampan.runtimes.config import ContainerResources, ContainerSecurity, Mount, NamespaceOptions, SecurityProfile
 from sampan.runtimes.contract import RuntimeFailure, collect_output
 from tests.eventually import eventually
-from tests.runtimes.oci.oci_node import POD, PROGRAMS, Node, shell
+from tests.runtimes.oci.oci_node import POD, PROGRAMS, Node, run_with_node, shell
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0 or not PROGRAMS, reason="needs root, and crun or runc")
 
@@ -24,26 +23,6 @@ class Echo(socketserver.StreamRequestHandler):
         self.wfile.write(self.rfile.readline())
 socketserver.TCPServer(("127.0.0.1", 8080), Echo).serve_forever()
 """
-
-
-@asynccontextmanager
-async def node(directory: Path) -> AsyncIterator[Node]:
-    node = Node(directory)
-    async with node.runtime:
-        try:
-            yield node
-        finally:
-            await node.runtime.shut_down()
-    assert kernel.mounts_below(directory) == []
-    assert not (directory / "node/pods").exists() or list((directory / "node/pods").iterdir()) == []
-
-
-def run_with_node(directory: Path, work: Callable[[Node], Awaitable[None]]) -> None:
-    async def main() -> None:
-        async with asyncio.timeout(150), node(directory) as n:
-            await work(n)
-
-    asyncio.run(main())
 
 
 def test_pod_lifecycle(tmp_path: Path) -> None:
@@ -90,6 +69,19 @@ def test_container_sees_no_private_files_of_the_machine(tmp_path: Path) -> None:
     run_with_node(tmp_path, work)
 
 
+@pytest.mark.skipif(shutil.which("keytool") is None, reason="not installed: a Java runtime (openjdk-17-jre-headless)")
+def test_java_programs_of_the_machine_run(tmp_path: Path) -> None:
+    """Java reads its security configuration and the certificates of the system below /etc."""
+
+    async def work(n: Node) -> None:
+        await n.runtime.run_sandbox(POD, n.sandbox())
+        code, lines = await n.run(*shell("java -version 2>&1 && keytool -list -cacerts -storepass changeit 2>&1"))
+        assert code == 0, lines
+        assert any("trustedCertEntry" in line for line in lines)
+
+    run_with_node(tmp_path, work)
+
+
 def test_writes_do_not_reach_the_machine(tmp_path: Path) -> None:
     async def work(n: Node) -> None:
         await n.runtime.run_sandbox(POD, n.sandbox())
@@ -126,7 +118,7 @@ def test_attach_with_a_terminal(tmp_path: Path) -> None:
     async def work(n: Node) -> None:
         await n.runtime.run_sandbox(POD, n.sandbox())
         await n.start(*shell("test -t 0 && read x && echo got $x"), has_stdin=True, has_tty=True)
-        stream = await n.runtime.attach(POD, "c")
+        stream = await n.runtime.attach(POD, "c", has_stdin=True)
         await stream.write(b"hello\n")
         while (piece := await stream.read()) is not None:
             if b"got hello" in piece[1]:
@@ -187,7 +179,40 @@ def test_mounts_and_shared_process_namespace(tmp_path: Path) -> None:
         _, lines = await n.run(*shell(script), mounts=mounts, namespaces=NamespaceOptions(pid="pod"))
         assert (tmp_path / "data/pid").read_text() != "1\n"
         assert "Read-only" in lines[0]
-        assert lines[1:] == ["sh", "boat"]
+        assert lines[1:] == ["pause", "boat"]
+
+    run_with_node(tmp_path, work)
+
+
+@pytest.mark.parametrize("type", ["RuntimeDefault", "Localhost"])
+def test_an_apparmor_profile_that_is_not_loaded_is_refused(
+    tmp_path: Path, type: Literal["RuntimeDefault", "Localhost"], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sampan.runtimes.oci.runtime.loaded_profiles", lambda: ["another"])
+
+    async def work(n: Node) -> None:
+        await n.runtime.run_sandbox(POD, n.sandbox())
+        profile = SecurityProfile(type=type, local="sampan-test-missing")
+        with pytest.raises(RuntimeFailure, match="apparmor profile") as failure:
+            await n.start("/bin/true", security=ContainerSecurity(apparmor=profile))
+        assert failure.value.reason == "CreateContainerError"
+
+    run_with_node(tmp_path, work)
+
+
+@pytest.mark.parametrize("program", list(PROGRAMS))
+def test_containers_see_no_cgroups_of_the_machine(tmp_path: Path, program: str) -> None:
+    async def work(n: Node) -> None:
+        sandbox = n.sandbox(handler=program)
+        await n.runtime.run_sandbox(POD, sandbox)
+        script = "cat /proc/self/cgroup; touch /sys/fs/cgroup/x 2> /dev/null || echo refused"
+        _, lines = await n.run(*shell(script))
+        assert lines[-1] == "refused"
+        assert not [line for line in lines if sandbox.cgroup_parent in line]
+        assert "memory:/" in "".join(lines) or "0::/" in lines
+        script = "grep -c . /sys/fs/cgroup/memory/cgroup.procs /sys/fs/cgroup/cgroup.procs 2> /dev/null"
+        _, [line] = await n.run(*shell(script), attempt=1)
+        assert line.split(":")[1] in "12", "the processes of this container alone"
 
     run_with_node(tmp_path, work)
 
@@ -213,10 +238,12 @@ def test_failed_start_raises_runtime_failure(tmp_path: Path) -> None:
         await n.runtime.run_sandbox(POD, n.sandbox())
         with pytest.raises(RuntimeFailure, match="no/such") as failure:
             await n.start("/no/such/program")
-        assert failure.value.reason in ("RunContainerError", "CreateContainerError")
-        assert n.runtime.pod_report(POD).containers == []
+        assert failure.value.reason == "RunContainerError"
+        (failed,) = n.runtime.pod_report(POD).containers
+        assert (failed.state, failed.exit_code, failed.reason) == ("exited", 128, "StartError")
         with pytest.raises(RuntimeFailure, match="there is no image"):
             await n.start("x", image="none", image_ref="")
+        assert n.runtime.pod_report(POD).containers == [failed]
 
     run_with_node(tmp_path, work)
 
@@ -231,7 +258,7 @@ def test_containers_survive_a_kubelet_restart(tmp_path: Path) -> None:
         async with n.runtime:
             assert (n.report().id, n.report().state) == (id, contract.RUNNING)
             assert (await n.exec("true"))[0] == 0
-            stream = await n.runtime.attach(POD, "c")
+            stream = await n.runtime.attach(POD, "c", has_stdin=True)
             await stream.write(b"\n")
             await stream.close()
             assert (await n.wait_for_exit()).exit_code == 4

@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
+from sampan.machinery.config_file import ConfigFileError
 from sampan.scheduler.config import DEFAULT_PLUGINS
-from sampan.scheduler.config.config_file import API_VERSION, ConfigError, parse_config, parse_text
+from sampan.scheduler.config.config_file import API_VERSION, parse_config, parse_text
 from sampan.scheduler.config.plugin_args import ArgumentError
 from sampan.scheduler.plugins.registry import UnknownSchedulerPlugin
 from sampan.scheduler.simulation import Simulation
@@ -121,7 +122,7 @@ def test_only_enabled_plugins_run_when_all_are_disabled() -> None:
     ],
 )
 def test_invalid_files_are_rejected(document: dict[str, Any], message: str) -> None:
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises(ConfigFileError) as caught:
         parse_config(document)
     assert message in str(caught.value)
 
@@ -244,5 +245,5 @@ def test_percentage_of_nodes_to_score_is_accepted_and_logged(caplog: pytest.LogC
 def test_parse_text() -> None:
     text = f"apiVersion: {API_VERSION}\nkind: KubeSchedulerConfiguration\npodMaxBackoffSeconds: 60\n"
     assert parse_text(text).queue.most_backoff_s == 60
-    with pytest.raises(ConfigError, match="line 2"):
+    with pytest.raises(ConfigFileError, match="line 1"):
         parse_text("a: [")

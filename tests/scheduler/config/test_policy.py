@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 import yaml
 
+from sampan.machinery.config_file import ConfigFileError
 from sampan.scheduler.config.policy import (
     PREDICATES,
     PRIORITIES,
     PROVIDERS,
-    PolicyFileError,
     config_of,
     parse_policy,
     profile_of,
@@ -156,12 +156,12 @@ PREDICATE, PRIORITY = "predicates[0]", "priorities[0]"
     ],
 )
 def test_errors_name_the_field(policy: dict[str, Any], message: str) -> None:
-    with pytest.raises(PolicyFileError) as caught:
+    with pytest.raises(ConfigFileError) as caught:
         config_of(parse_policy(yaml.safe_dump(policy)))
     assert message in str(caught.value)
 
 
 def test_policy_may_be_json() -> None:
     assert parse_policy('{"predicates": [{"name": "PodFitsHost"}]}').predicates is not None
-    with pytest.raises(PolicyFileError, match="line 2"):
+    with pytest.raises(ConfigFileError, match="line 1"):
         parse_policy("{")

@@ -8,7 +8,7 @@ from sampan.api.codec import json
 from sampan.api.types.core_v1 import Pod, Taint
 from sampan.scheduler.explain.explain import explain_by_plugins, inspect
 from sampan.scheduler.explain.explain_endpoint import DECISIONS, WHY, ExplainEndpoint
-from sampan.scheduler.explain.report import Explanation
+from sampan.scheduler.explain.report import Explanation, ResourceShortage
 from tests.scheduler.random_clusters import Situation, few, rejections, requests_nothing_else, situations
 from tests.scheduler.running_scheduler import RunningScheduler, running_scheduler
 
@@ -62,6 +62,19 @@ async def test_explanation_of_an_unschedulable_pod() -> None:
         by_name = {node.name: [refusal.plugin for refusal in node.refusals] for node in explanation.nodes}
         assert by_name == {"a": ["NodeResourcesFit"], "b": ["TaintToleration", "NodeResourcesFit"]}
         assert (explanation.count, explanation.feasible, explanation.best) == (2, 0, "")
+
+
+async def test_amounts_of_resources_that_nodes_lack() -> None:
+    async with running_scheduler() as cluster:
+        await cluster.node("a", cpu="1")
+        await cluster.node("b", cpu="3")
+        await cluster.create(cluster.pod("used", cpu="1500m"))
+        pod = await cluster.create(cluster.pod("big", cpu="8"))
+        await cluster.settle()
+        explanation = explain_pod(cluster, pod)
+        assert [msgspec.structs.astuple(entry) for entry in explanation.shortages] == [("cpu", 8000, "b", 3000, 1500)]
+        by_node = {report.name: report.shortages for report in explanation.nodes}
+        assert by_node == {"a": [ResourceShortage("cpu", 8000, "a", 1000, 0)], "b": explanation.shortages}
 
 
 async def test_explanation_of_a_bound_pod() -> None:

@@ -14,9 +14,10 @@ import pytest
 from sampan.api.types.core_v1 import Node, Pod, ResourceRequirements
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.api.types.scheduling_v1 import PriorityClass
+from sampan.machinery.config_file import ConfigFileError
 from sampan.machinery.pki import certificates
 from sampan.scheduler.config import SchedulerConfig
-from sampan.scheduler.config.config_file import API_VERSION, KIND, ConfigError, parse_config
+from sampan.scheduler.config.config_file import API_VERSION, KIND, parse_config
 from sampan.scheduler.explain.explain import explain
 from tests.scheduler.extenders.fake_extender import FakeExtender, running_extender
 from tests.scheduler.running_scheduler import RunningScheduler, running_scheduler
@@ -301,7 +302,7 @@ def test_explanation_includes_extender_rejections_and_scores() -> None:
     ],
 )
 def test_invalid_extender_settings_are_rejected(extender: dict[str, Any], message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
+    with pytest.raises(ConfigFileError, match=message):
         config({"urlPrefix": "https://127.0.0.1:1", **extender})
 
 

@@ -5,9 +5,19 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
+from sampan.api.types.core_v1 import Pod
 from sampan.scheduler.config import ProfileConfig
 from sampan.scheduler.config.scheduler_config import DEFAULT_PLUGINS, PluginChoice
-from sampan.scheduler.framework import CycleState, Handle, PluginScope, Rows, Status, extension_points
+from sampan.scheduler.framework import (
+    CycleState,
+    Handle,
+    NodeView,
+    PluginScope,
+    Rows,
+    ScalarPlugin,
+    Status,
+    extension_points,
+)
 from sampan.scheduler.framework.extension_points import (
     METHODS,
     POINTS,
@@ -248,6 +258,19 @@ def test_a_misspelt_extension_point_is_reported() -> None:
     message = "plug-in 'Misspelt' has a method 'prefilter', which is not an extension point; did you mean 'pre_filter'?"
     with pytest.raises(UnknownSchedulerPlugin, match=re.escape(message)):
         simulation_with_plugin("Misspelt")
+
+
+class MisspeltScalar(ScalarPlugin):
+    name = "MisspeltScalar"
+
+    def scoer_node(self, pod: Pod, node: NodeView) -> int:
+        return 1
+
+
+def test_a_misspelt_method_of_a_base_class_is_reported() -> None:
+    message = "'MisspeltScalar' has a method 'scoer_node', which is not an extension point; did you mean 'score_node'?"
+    with pytest.raises(UnknownSchedulerPlugin, match=re.escape(message)):
+        simulation_with_plugin("MisspeltScalar")
 
 
 def test_a_plugin_may_have_other_methods() -> None:

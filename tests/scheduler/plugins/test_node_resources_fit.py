@@ -5,9 +5,11 @@ from typing import Any
 
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 from sampan.api.semantics.pod_resources import effective_requests
-from sampan.api.types.core_v1 import Node
+from sampan.api.types.core_v1 import Container, Node, NodeStatus, Pod, PodSpec, ResourceRequirements
+from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.scheduler.config.plugin_args import ArgumentError
 from sampan.scheduler.simulation import Simulation
 from tests.scheduler.plugins.resource_oracle import amount, requested_amount, used_amount
@@ -49,6 +51,38 @@ def expected_rejections(situation: Situation, ignored: str = "") -> Rejections:
         if reasons:
             expected[node.metadata.name] = (tuple(reasons), is_final)
     return expected
+
+
+MANY = [f"example.com/r{number:03}" for number in range(200)]
+
+
+@st.composite
+def situations_with_many_resources(draw: Any) -> Situation:
+    """A pod that requests 60 to 200 resources, of which each node lacks a few."""
+    requested = MANY[: draw(st.integers(60, len(MANY)))]
+    resources = ResourceRequirements(requests=dict.fromkeys(requested, "2"), limits=dict.fromkeys(requested, "2"))
+    pod = Pod(
+        metadata=ObjectMeta(name="p", namespace="x", uid="p"),
+        spec=PodSpec(containers=[Container(name="c", image="i", resources=resources)]),
+    )
+    nodes = []
+    for number in range(8):
+        lacking = draw(st.sets(st.sampled_from([*requested, *requested[-2:] * 20, *requested[60:64] * 10]), max_size=3))
+        has = {name: draw(st.sampled_from("01")) if name in lacking else "2" for name in requested}
+        nodes.append(
+            Node(
+                metadata=ObjectMeta(name=f"n{number}"),
+                status=NodeStatus(allocatable={**has, "pods": draw(st.sampled_from(["0", "9"]))}),
+            )
+        )
+    return Situation(nodes=nodes, pods=[], pod=pod, namespaces={})
+
+
+@few
+@given(situations_with_many_resources())
+def test_each_of_many_resources_is_checked(situation: Situation) -> None:
+    actual = rejections(situation.simulation("NodeResourcesFit"), "NodeResourcesFit", situation.pod)
+    assert actual == expected_rejections(situation)
 
 
 ASSUMED = {"cpu": "100m", "memory": "200Mi"}
@@ -131,7 +165,15 @@ def test_invalid_arguments_are_rejected(args: dict[str, Any], message: str) -> N
 
 
 def test_ignored_resource_groups_are_not_checked() -> None:
-    profile = profile_with("NodeResourcesFit", ignoredResourceGroups=["example.com"])
+    check_ignored_resource(ignoredResourceGroups=["example.com"])
+
+
+def test_ignored_resources_are_not_checked() -> None:
+    check_ignored_resource(ignoredResources=[GPU])
+
+
+def check_ignored_resource(**args: Any) -> None:
+    profile = profile_with("NodeResourcesFit", **args)
 
     @few
     @given(situations())
@@ -140,3 +182,16 @@ def test_ignored_resource_groups_are_not_checked() -> None:
         assert actual == expected_rejections(situation, ignored=GPU)
 
     check()
+
+
+@pytest.mark.parametrize("args", [{"ignoredResources": ["other.com/gpu"]}, {"ignoredResourceGroups": ["other.com"]}])
+def test_other_extended_resources_are_checked_beside_ignored_ones(args: dict[str, Any]) -> None:
+    resources = ResourceRequirements(requests={GPU: "2"}, limits={GPU: "2"})
+    pod = Pod(
+        metadata=ObjectMeta(name="p", namespace="x", uid="p"),
+        spec=PodSpec(containers=[Container(name="c", image="i", resources=resources)]),
+    )
+    node = Node(metadata=ObjectMeta(name="n"), status=NodeStatus(allocatable={"pods": "9", GPU: "1"}))
+    situation = Situation(nodes=[node], pods=[], pod=pod, namespaces={})
+    simulation = situation.simulation(profile=profile_with("NodeResourcesFit", **args))
+    assert rejections(simulation, "NodeResourcesFit", pod) == {"n": ((f"Insufficient {GPU}",), True)}

@@ -5,6 +5,7 @@ from typing import Any
 
 import hypothesis
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,6 +22,8 @@ from sampan.api.types.core_v1 import (
 )
 from sampan.api.types.meta_v1 import LabelSelector, ObjectMeta
 from sampan.scheduler.config import ProfileConfig
+from sampan.scheduler.framework.cluster_event import EventResource
+from sampan.scheduler.simulation import Simulation
 from tests.scheduler.plugins.selector_oracle import has_untolerated_taints, is_empty, matches_required_affinity, selects
 from tests.scheduler.random_clusters import (
     HOSTNAME,
@@ -30,6 +33,7 @@ from tests.scheduler.random_clusters import (
     draw_nodes,
     few,
     fill_informers,
+    plugin_of,
     profile_with,
     rejections,
     scores,
@@ -301,3 +305,81 @@ def test_system_default_constraints_spread_over_nodes_and_zones() -> None:
     assert by_node is not None
     assert sorted(by_node, key=lambda node: -by_node[node]) == ["n3", "n2", "n1", "n0"]
     assert len(set(by_node.values())) == len(zones)
+
+
+def make_spread_pod(name: str, node: str = "", namespace: str = "x", app: str = "a") -> Pod:
+    pod = Pod(
+        metadata=ObjectMeta(name=name, namespace=namespace, uid=name, labels={"app": app}),
+        spec=PodSpec(nodeName=node, containers=[Container(name="c")]),
+    )
+    pod.spec.topologySpreadConstraints = [
+        TopologySpreadConstraint(
+            maxSkew=1,
+            topologyKey=ZONE,
+            whenUnsatisfiable="DoNotSchedule",
+            labelSelector=LabelSelector(matchLabels={"app": "a"}),
+        )
+    ]
+    return pod
+
+
+def make_zone_node(name: str, zone: str) -> Node:
+    return Node(metadata=ObjectMeta(name=name, labels={ZONE: zone, HOSTNAME: name}))
+
+
+def test_domains_are_counted_again_after_changes_of_nodes() -> None:
+    """The sums of domains are cached by signature. After each change the result is that of a new simulation."""
+    nodes = {"n0": make_zone_node("n0", "a")}
+    simulation = Simulation(profile=profile_with("PodTopologySpread"))
+    simulation.add_node(nodes["n0"])
+    scheduled: list[Pod] = []
+
+    def check(number: int) -> None:
+        pod = make_spread_pod(f"new-{number}")
+        fresh = Simulation(profile=profile_with("PodTopologySpread"))
+        for node in nodes.values():
+            fresh.add_node(node)
+        for other in scheduled:
+            fresh.add_pod(other)
+        assert rejections(simulation, "PodTopologySpread", pod) == rejections(fresh, "PodTopologySpread", pod)
+        if home := simulation.schedule(pod):
+            scheduled.append(make_spread_pod(pod.metadata.name, home))
+
+    check(0)
+    check(1)
+    nodes["n1"] = make_zone_node("n1", "b")
+    simulation.add_node(nodes["n1"])
+    check(2)
+    assert scheduled[-1].spec.nodeName == "n1"
+    nodes["n2"] = make_zone_node("n2", "c")
+    simulation.add_node(nodes["n2"])
+    for number in range(3, 6):
+        check(number)
+    nodes["n1"] = make_zone_node("n1", "c")  # relabelled
+    simulation.add_node(nodes["n1"])
+    for number in range(6, 10):
+        check(number)
+    nodes["n3"] = make_zone_node("n3", "d")
+    simulation.add_node(nodes["n3"])
+    for number in range(10, 14):
+        check(number)
+
+
+@pytest.mark.parametrize(
+    ("event", "is_helpful"),
+    [
+        ((make_spread_pod("p", "n"), None), True),
+        ((None, make_spread_pod("p", "n")), True),
+        ((make_spread_pod("p", "n", app="b"), make_spread_pod("p", "n", app="a")), True),
+        ((make_spread_pod("p", "n", namespace="y"), None), False),
+        ((make_spread_pod("p", "n", app="b"), None), False),
+        ((None, make_spread_pod("p", "n", app="b")), False),
+    ],
+)
+def test_changes_of_matching_pods_wake_a_waiting_pod(event: tuple[Pod | None, Pod | None], is_helpful: bool) -> None:
+    simulation = Simulation(profile=profile_with("PodTopologySpread"))
+    info = simulation.pods.info(make_spread_pod("waiting"))
+    plugin = plugin_of(simulation, "PodTopologySpread")
+    hints = [hint for event_, hint in plugin.events_to_register() if event_.resource is EventResource.ASSIGNED_POD]
+    assert len(hints) == 3
+    assert [hint(info, *event) for hint in hints] == [is_helpful] * 3

@@ -180,10 +180,11 @@ def _comparable(value: Any) -> Any:
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
-def test_recorded_requests_get_the_recorded_responses(shared_dir: Path, scenario: str) -> None:
-    golden = shared_dir / "golden"
-    steps = yaml.safe_load((golden / "scenarios" / f"{scenario}.yaml").read_text())["steps"]
-    recorded = {step["step"]: step for step in json.loads((golden / "recorded" / f"{scenario}.json").read_text())}
+def test_recorded_requests_get_the_recorded_responses(reference_dir: Path, scenario: str) -> None:
+    steps = yaml.safe_load((reference_dir / "recordings" / f"{scenario}.yaml").read_text())["steps"]
+    recorded = {
+        step["step"]: step for step in json.loads((reference_dir / "recordings" / f"{scenario}.json").read_text())
+    }
     with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
         runner.run(_replay(steps, recorded))
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sampan.storage.cacher.errors import UndecipherableValue
-from sampan.storage.cacher.item import ItemMaker, replace_version, splice
+from sampan.storage.cacher.item import CacheItem, ItemMaker, replace_version, splice
 from tests.storage.cacher.cacher_store import PODS
 
 HEAD = b'{"kind":"Pod","apiVersion":"v1",'
@@ -100,3 +100,20 @@ def test_splice_changes_only_the_resource_version(
     assert json.loads(head + body) == expected
     expected["metadata"] = {**meta, "resourceVersion": str(later)}
     assert json.loads(head + replace_version(body, revision, later)) == expected
+
+
+def test_replaced_item_has_no_decoded_object_and_decodes_on_each_call() -> None:
+    decoded: list[bytes] = []
+
+    def decode(raw: bytes) -> dict[str, str]:
+        decoded.append(raw)
+        return {"name": "a"}
+
+    item = CacheItem("/registry/pods/default/a", "default", 7, HEAD, b'"metadata":{"resourceVersion":"7"}}', {}, ())
+    shared = item.object(decode)
+    assert item.object(decode) is shared is item.decoded
+    item.replace()
+    assert item.decoded is None
+    assert item.object(decode) == shared
+    assert item.decoded is None
+    assert decoded == [item.raw, item.raw]

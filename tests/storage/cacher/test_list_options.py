@@ -93,8 +93,8 @@ def _options(request: str) -> ListWatchOptions:
 
 
 @pytest.mark.parametrize("recording", ["lists-versions", "lists-paging", "watch-bad", "watch-stream-list"])
-def test_validation_errors_equal_recorded_errors(shared_dir: Path, recording: str) -> None:
-    steps: list[dict[str, Any]] = json.loads((shared_dir / "golden" / "recorded" / f"{recording}.json").read_text())
+def test_validation_errors_equal_recorded_errors(reference_dir: Path, recording: str) -> None:
+    steps: list[dict[str, Any]] = json.loads((reference_dir / "recordings" / f"{recording}.json").read_text())
     rejected = 0
     for step in steps:
         errors = validate_options(apply_defaults(_options(step["request"])))

@@ -22,6 +22,7 @@ from sampan.storage.cacher import (
     UnsupportedField,
     VersionExpired,
     WatchClosed,
+    Watcher,
     WatchLimits,
     WatchQuery,
 )
@@ -503,3 +504,22 @@ async def test_equal_queries_share_a_group_that_ends_with_its_last_watcher() -> 
         assert (len(routes), len(routes._groups)) == (0, 0)
         assert [len(table) for table in tables] == [0] * 5
         assert routes._everything == {}
+
+
+@run_in_virtual_time
+async def test_a_backlog_of_several_batches_is_delivered_once_and_leaves_nothing_queued() -> None:
+    size, count = Watcher.BATCH_BYTES // 16, 40
+    config = CacherConfig(watch=WatchLimits(events=count, bytes=1 << 30))
+    async with open_pod_store(config) as store, store.watch() as watcher:
+        assert pop_ready_events(watcher) == []
+        for number in range(count):
+            await store.put(f"p{number:04}", padding="x" * size)
+        batches = []
+        while events := watcher.pop_ready():
+            batches.append(events)
+        assert len(batches) == 3
+        names = [name for batch in batches for _, name in summarize_events(batch)]
+        assert names == [f"p{number:04}" for number in range(count)]
+        assert (watcher.queued, watcher.queued_bytes) == (0, 0)
+        await store.put("last")
+        assert summarize_events(watcher.pop_ready()) == [(ADDED, "last")]

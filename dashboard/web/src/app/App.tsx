@@ -16,6 +16,7 @@ import { forgetDiscovery } from "./resources";
 const t = catalog({
   noView: ["There is no such page", "页面不存在"],
   home: ["Go to the overview", "前往概览"],
+  noCluster: ["There is no cluster {name} here", "这里没有集群 {name}"],
 });
 
 export function App() {
@@ -30,19 +31,22 @@ export function App() {
   });
   const isHome = segments.length === 0 || segments[0] === "login" || (segments[0] === "c" && segments.length <= 2);
   useEffect(() => {
-    if (current && isHome) navigate(current && query["next"]?.startsWith("/ui/c/") ? query["next"] : href(["c", segments[1] ?? currentCluster(), "overview"]), { replace: true });
+    if (current && isHome) navigate(query["next"]?.startsWith("/ui/c/") ? query["next"] : href(["c", segments[1] ?? currentCluster(), "overview"]), { replace: true });
   }, [current, isHome]);
 
   if (current === undefined) return <main class="start"><Loading rows={3} /></main>;
   const login = views.find((view) => view.id === "login");
   if (current === null) return login ? <Lazy load={login.load} props={{ cluster: "", params: {}, query }} /> : null;
   const match = findView(views, segments);
-  const cluster = match?.params["cluster"] ?? currentCluster();
+  const named = match?.params["cluster"];
+  const isKnown = named === undefined || current.clusters.some(({ name }) => name === named);
+  const cluster = named !== undefined && isKnown ? named : currentCluster();
   return (
     <Shell cluster={cluster} view={match?.view ?? null}>
-      {match && !isHome
+      {!isKnown && !isHome && <Empty title={t("noCluster", { name: named ?? "" })}><a href={href(["c", cluster, "overview"])}>{t("home")}</a></Empty>}
+      {match && isKnown && !isHome
         ? <Lazy key={`${match.view.id}/${cluster}`} load={match.view.load} props={{ cluster, params: match.params, query }} />
-        : !isHome && <Empty title={t("noView")}><a href={href(["c", cluster, "overview"])}>{t("home")}</a></Empty>}
+        : isKnown && !isHome && <Empty title={t("noView")}><a href={href(["c", cluster, "overview"])}>{t("home")}</a></Empty>}
     </Shell>
   );
 }

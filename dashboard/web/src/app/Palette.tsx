@@ -155,7 +155,7 @@ function commandEntries(): Entry[] {
     ...LANGUAGES.map(([tag, name]) => command(`language-${tag}`, name, () => setLanguage(tag))),
     ...(clusters.length > 1 ? clusters.map(({ name }) => command(`cluster-${name}`, t("switchCluster", { name }), () => navigate(sameView(name)))) : []),
     command("shortcuts", t("shortcuts"), () => { isHelpOpen.value = true; }),
-    command("logout", t("logout"), () => void logout()),
+    command("logout", t("logout"), () => logout()),
   ];
 }
 

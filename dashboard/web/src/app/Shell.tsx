@@ -12,6 +12,7 @@ import { Notices } from "./Notices";
 import { discovery, listHref, listPath, rediscover, type Resource, routeName, type Section, SECTIONS } from "./resources";
 import { href, location, navigate, setQuery } from "./router";
 import { hasFeature, logout, session } from "./session";
+import { LeaveQuestion } from "./LeaveQuestion";
 import { addShortcuts, shortcuts } from "./shortcuts";
 import { useChanges, useLiveObjects } from "./stream";
 import { nextTheme, setTheme, theme, THEMES, type Theme } from "./theme";
@@ -116,6 +117,7 @@ export function Shell({ cluster, view, children }: ShellProps) {
       <Notices />
       {isPaletteOpen.value && <Lazy load={loadPalette} props={{ cluster, onClose: () => { isPaletteOpen.value = false; } }} />}
       {isHelpOpen.value && <ShortcutHelp />}
+      <LeaveQuestion />
     </div>
   );
 }
@@ -161,11 +163,14 @@ function ClusterSelect({ cluster }: { cluster: string }) {
 }
 
 export function chooseNamespace(chosen: string): void {
-  namespace.value = chosen;
   const { segments } = location.peek();
-  // From the details of an object the choice leads to the list of its kind.
-  if (segments.length >= 5 && segments[2]?.includes("~")) navigate(href(segments.slice(0, 3), { namespace: chosen }));
-  else if (isListAddress(segments) || segments[2] === "overview") setQuery({ namespace: chosen });
+  // From the details of an object the choice leads to the list of its kind, whose address sets the namespace.
+  if (segments.length >= 5 && segments[2]?.includes("~")) {
+    navigate(href(segments.slice(0, 3), { namespace: chosen }));
+    return;
+  }
+  namespace.value = chosen;
+  if (isListAddress(segments) || segments[2] === "overview") setQuery({ namespace: chosen });
 }
 
 function NamespaceSelect({ cluster }: { cluster: string }) {
@@ -235,7 +240,7 @@ function AccountMenu() {
       <Button icon="person" look="quiet" label={t("account")} onClick={() => setOpen(true)} />
       {isOpen && (
         <Dialog title={t("account")} size="small" onClose={() => setOpen(false)}
-          footer={<Button look="danger" onClick={() => void logout()}>{t("logout")}</Button>}>
+          footer={<Button look="danger" onClick={() => { setOpen(false); logout(); }}>{t("logout")}</Button>}>
           <p class="account-name">{user?.username}</p>
           <p class="muted">{t("groups")}: {user?.groups?.join(", ") || "–"}</p>
           <Select label={t("theme")} value={theme.value} options={THEMES.map((name) => [name, THEME_TITLES[name]()])} onChange={(name) => setTheme(name as Theme)} />

@@ -1,5 +1,6 @@
 /** Client-side routes: every view has a real path below `/ui/`, and the query carries its filters. */
 import { signal } from "@preact/signals";
+import { askToLeave, hasUnsaved } from "./unsaved";
 
 export const BASE = "/ui/";
 
@@ -34,15 +35,29 @@ export function href(segments: readonly string[], query: Readonly<Record<string,
 
 export const location = signal<Location>(parseLocation(window.location.pathname, window.location.search));
 
+/** The path that is shown, and its place in the history of the tab: the browser changes the address before it says so. */
+let shownPath = window.location.pathname;
+let shownAddress = window.location.pathname + window.location.search;
+let place = 0;
+/** Whether the next step through the history restores or leaves the page after a question, and needs none. */
+let isStepExpected = false;
+
 function readAddress(): void {
+  shownPath = window.location.pathname;
+  shownAddress = window.location.pathname + window.location.search;
   location.value = parseLocation(window.location.pathname, window.location.search);
 }
 
+/** Goes to an address of the page. If that leaves unsaved text, the person is asked first. */
 export function navigate(address: string, options: { replace?: boolean } = {}): void {
-  if (options.replace) history.replaceState(null, "", address);
-  else history.pushState(null, "", address);
-  readAddress();
-  if (!options.replace) window.scrollTo(0, 0);
+  const go = (): void => {
+    if (options.replace) history.replaceState({ place }, "", address);
+    else history.pushState({ place: ++place }, "", address);
+    readAddress();
+    if (!options.replace) window.scrollTo(0, 0);
+  };
+  if (new URL(address, window.location.href).pathname === shownPath) go();
+  else askToLeave(go);
 }
 
 /** Changes some values of the query and keeps the others; an empty value removes its key. */
@@ -62,7 +77,33 @@ function followLink(event: MouseEvent): void {
   navigate(link.pathname + link.search);
 }
 
+/** Back and forward: the browser has changed the address already, which is undone while the person is asked. */
+function followHistory(event: PopStateEvent): void {
+  const target = (event.state as { readonly place?: number } | null)?.place ?? 0;
+  const steps = target - place;
+  if (isStepExpected || !hasUnsaved() || window.location.pathname === shownPath) {
+    isStepExpected = false;
+    place = target;
+    readAddress();
+    return;
+  }
+  if (steps === 0) {
+    const address = window.location.pathname + window.location.search;
+    history.replaceState({ place }, "", shownAddress);
+    navigate(address);
+    return;
+  }
+  isStepExpected = true;
+  place = target;
+  history.go(-steps);
+  askToLeave(() => {
+    isStepExpected = true;
+    history.go(steps);
+  });
+}
+
 export function startRouter(): void {
-  window.addEventListener("popstate", readAddress);
+  place = (history.state as { readonly place?: number } | null)?.place ?? 0;
+  window.addEventListener("popstate", followHistory);
   document.addEventListener("click", followLink);
 }

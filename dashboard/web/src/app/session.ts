@@ -1,7 +1,8 @@
 /** Who is logged in, to which clusters, and when the server ends the session of an idle page. */
 import { signal } from "@preact/signals";
-import { ApiError, onSessionEnd, request, setCsrf } from "./http";
+import { ApiError, csrfToken, onSessionEnd, request, setCsrf } from "./http";
 import { href, location, navigate } from "./router";
+import { askToLeave } from "./unsaved";
 
 export interface Cluster {
   readonly name: string;
@@ -64,9 +65,16 @@ export async function login(credentials: Credentials): Promise<void> {
   accept(await request<Session>("session"));
 }
 
-export async function logout(): Promise<void> {
-  await endSession("chosen");
-  navigate(href(["login"]));
+export function logout(): void {
+  askToLeave(() => void endSession("chosen").then(() => navigate(href(["login"]))));
+}
+
+/** Asks whether the session still lives. Another page of the browser may have logged in again meanwhile. */
+export async function checkSession(): Promise<void> {
+  const next = await request<Session>("session");
+  if (!session.peek() || next.csrf === csrfToken()) return;
+  setCsrf(next.csrf);
+  session.value = next;
 }
 
 async function endSession(reason: LogoutReason): Promise<void> {

@@ -42,15 +42,21 @@ export function matchKeys(sequence: string, known: readonly Shortcut[]): { compl
   };
 }
 
-function isField(target: EventTarget | null): boolean {
-  return target instanceof HTMLElement && (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName));
+/** Where keys make text: fields, editable content, and everything inside of an editor or terminal. */
+const TEXT_INPUTS = "input, textarea, select, [contenteditable]:not([contenteditable=false]), [role=textbox], [role=combobox], [data-editor], .xterm";
+
+/** The elements that a key goes through, from the inmost one. At the document, the target itself is only the host of the shadow root that has the focus. */
+export function elementsOf(event: Pick<Event, "composedPath" | "target">): readonly Element[] {
+  const path = event.composedPath();
+  return (path.length ? path : [event.target]).filter((target): target is Element => target instanceof Element);
 }
 
 function handle(event: KeyboardEvent): void {
-  if (event.defaultPrevented || /^(Control|Shift|Alt|Meta)$/.test(event.key)) return;
+  if (event.defaultPrevented || event.isComposing || /^(Control|Shift|Alt|Meta|Dead|Process)$/.test(event.key)) return;
   const name = keyName(event);
-  if ((name === "Enter" || name === "Space") && event.target instanceof Element && event.target.closest("a, button, summary, input")) return;
-  const inField = isField(event.target) || document.querySelector("dialog[open]") !== null;
+  const elements = elementsOf(event);
+  if ((name === "Enter" || name === "Space") && elements.some((element) => element.matches("a, button, summary, input"))) return;
+  const inField = elements.some((element) => element.matches(TEXT_INPUTS)) || document.querySelector("dialog[open]") !== null;
   const known = inField ? shortcuts.peek().filter((shortcut) => shortcut.inFields) : shortcuts.peek();
   const isSequence = pressed !== "" && Date.now() - pressedAt < SEQUENCE_MS;
   for (const sequence of isSequence ? [`${pressed} ${name}`, name] : [name]) {

@@ -4,8 +4,9 @@
  */
 import { signal, type Signal } from "@preact/signals";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { ApiError, cluster, request } from "./http";
+import { ApiError, cluster } from "./http";
 import type { KubernetesObject, ObjectMeta, Status, TableColumn } from "./kubernetes";
+import { checkSession } from "./session";
 
 export interface Row {
   readonly key: string;
@@ -123,7 +124,9 @@ export class StreamClient {
   private open(): void {
     const socket = this.connect();
     this.socket = socket;
+    let wasOpen = false;
     socket.onopen = () => {
+      wasOpen = true;
       this.failures = 0;
       this.state.value = "open";
       for (const [id, { request }] of this.subscriptions) this.sendSubscription(id, request);
@@ -131,7 +134,9 @@ export class StreamClient {
     socket.onmessage = (event: MessageEvent<string>) => this.receive(event.data);
     socket.onclose = (event) => {
       if (this.socket !== socket) return;
-      if (event.code === LOGGED_OUT) void request<unknown>("session").catch(() => undefined); // A 401 ends the session here too.
+      // A handshake that is refused says no more than that it failed: the server may have been restarted and not know the
+      // session any more. A 401 ends the session here too.
+      if (event.code === LOGGED_OUT || !wasOpen) void checkSession().catch(() => undefined);
       this.scheduleRetry();
     };
   }

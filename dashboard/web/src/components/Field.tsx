@@ -55,7 +55,11 @@ export function Select({ label, value, options, onChange, hideLabel, disabled }:
   return (
     <div class={`field ${hideLabel ? "inline" : ""}`}>
       <label for={id} class={hideLabel ? "visually-hidden" : ""}>{label}</label>
-      <select id={id} value={value} disabled={disabled ?? false} onChange={(event) => onChange(event.currentTarget.value)}>
+      <select id={id} value={value} disabled={disabled ?? false} onChange={(event) => {
+        const chosen = event.currentTarget.value;
+        event.currentTarget.value = value; // The choice is shown when the caller has taken it over, who may ask first.
+        onChange(chosen);
+      }}>
         {options.map(([option, text]) => <option key={option} value={option}>{text}</option>)}
       </select>
     </div>

@@ -7,8 +7,8 @@ import { podReader } from "../../src/views/map/pods";
 import { crossings, layout } from "../../src/views/map/layout";
 import { controllerState, sortControllers } from "../../src/views/queues";
 import { matrix } from "../../src/views/schedule/matrix";
-import { byNode, histogram, isNoise, merged, podsAt, type RecorderRecord } from "../../src/views/timeline/replay";
-import { formatSeconds, fromBirth, waterfall } from "../../src/views/trace/waterfall";
+import { byNode, histogram, isNoise, knownSince, merged, MOST_RECORDS, podsAt, type RecorderRecord, UNKNOWN_NODE } from "../../src/views/timeline/replay";
+import { formatSeconds, fromBirth, hasBirth, waterfall } from "../../src/views/trace/waterfall";
 
 function object(name: string, metadata: object = {}, rest: object = {}): KubernetesObject {
   return { metadata: { name, namespace: "n", uid: name, ...metadata }, ...rest } as KubernetesObject;
@@ -27,6 +27,7 @@ describe("waterfall", () => {
     const late = { start: 0, runningAfterSeconds: 101, steps: [step("create deployments", "apiserver", 0, 1), { ...step("store the pod", "apiserver", 100, 1), number: 1 }] };
     expect(fromBirth(late)).toMatchObject({ start: 100, runningAfterSeconds: 1, steps: [{ startSeconds: 0 }] });
     expect(fromBirth(trace)).toBe(trace);
+    expect([hasBirth(late), hasBirth(trace)]).toEqual([true, false]);
     const part = (name: string, durationSeconds: number) => ({ name, startSeconds: 100.1, durationSeconds });
     const admitted = { ...late, readyAfterSeconds: 101, publishedAfterSeconds: 101.5, steps: [{ ...late.steps[1]!, number: 1, parts: [part("Priority", 0.0001), part("webhook a.example.com", 0.0001), part("write to the store", 0.5)] }, { ...step("add to DNS", "dns", 101.5, 0, false), number: 14 }, { ...step("add to DNS", "dns", 900, 0, false), number: 14 }] };
     expect(waterfall(fromBirth(admitted)).map((row) => [row.step.name, row.lane, row.isPart])).toEqual([["store the pod", "apiserver", false], ["webhook a.example.com", "apiserver", true], ["write to the store", "apiserver", true], ["add to DNS", "network", false]]);
@@ -130,8 +131,25 @@ describe("replay", () => {
   });
 
   it("shows pods of hollow nodes, which have no kubelet's records", () => {
-    const hollow = [records[0]!, records[1]!, record(3, "apiserver", "patch", "pods/n/web/status", "200", "system:node:node-1")];
-    expect(podsAt(hollow, 5)[0]).toMatchObject({ phase: "running", node: "node-1" });
+    const patch = record(3, "apiserver", "patch", "pods/n/web/status", "200", "system:node:node-1");
+    const phases = ["Pending, main: ErrImagePull", "Running", "Running, ready", "Failed"].map((state) => podsAt([records[0]!, records[1]!, { ...patch, state }], 5)[0]?.phase);
+    expect(phases).toEqual(["bound", "running", "ready", "ended"]);
+  });
+
+  it("says where pods are only as far as the records tell", () => {
+    const patched = { ...record(1, "apiserver", "patch", "pods/n/old/status", "200", "system:node:node-2"), state: "Running" };
+    expect(podsAt([patched], 5)).toMatchObject([{ phase: "running", node: "node-2" }]);
+    const reporting = [record(1, "kubelet/node-2", "report status", "pods/n/other", "Pending"), { ...patched, number: 2, time: 2 }];
+    expect(podsAt(reporting, 5)).toEqual([]);
+    const deleted = record(1, "apiserver", "delete", "pods/n/old", "200");
+    expect([...byNode(podsAt([deleted], 2)).keys()]).toEqual([UNKNOWN_NODE]);
+  });
+
+  it("knows the past from where the recorder begins", () => {
+    expect(knownSince(records, 100, null)).toBe(100);
+    expect(knownSince(records, 100, 50)).toBe(100);
+    expect(knownSince(records, 100, 150)).toBe(150);
+    expect(knownSince(Array.from({ length: MOST_RECORDS }, () => ({ ...records[0]!, time: 180 })), 100, 50)).toBe(180);
   });
 
   it("adds only new records and counts them", () => {

@@ -8,7 +8,8 @@ duplicate keys are suspected.
 
 import re
 from collections.abc import Iterable
-from typing import Any
+from enum import Enum, auto
+from typing import Any, Final
 
 from msgspec import Raw, json
 
@@ -24,7 +25,13 @@ _RAW = ("io.k8s.apimachinery.pkg.apis.meta.v1.FieldsV1", "io.k8s.apimachinery.pk
 INT32 = range(-(2**31), 2**31)
 INT64 = range(-(2**63), 2**63)
 ZEROS: dict[str, Any] = {"string": "", "integer": 0, "number": 0.0, "boolean": False}
-_MISSING = object()
+
+
+class _Absence(Enum):
+    MISSING = auto()
+
+
+_MISSING: Final = _Absence.MISSING
 
 
 def decode(value: Any, schema: Schema) -> tuple[Any, list[str]]:

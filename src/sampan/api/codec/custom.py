@@ -17,6 +17,7 @@ from sampan.api.codec.errors import DecodeError
 from sampan.api.go_compat import gotext
 from sampan.api.schema.tree import Schema, copy_value
 from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.api.values import json_numbers
 
 META_FIELDS = ("apiVersion", "kind", "metadata")
 """Fields that every complete object has, whether its schema lists them or not."""
@@ -112,7 +113,7 @@ def embedded_objects(value: Any, schema: Schema | None, path: str = "") -> Itera
         for key, member in list(value.items()):
             if isinstance(member, dict | list) and (child := schema.child(key)) is not None:
                 step = f"[{key}]" if key not in schema.properties else f".{key}" if path else key
-                yield from embedded_objects(value[key], child, _extend_path(path, step))
+                yield from embedded_objects(value.get(key), child, _extend_path(path, step))
     elif isinstance(value, list):
         for index, item in enumerate(value):
             yield from embedded_objects(item, schema.items, _extend_path(path, f"[{index}]"))
@@ -128,6 +129,7 @@ def decode(body: bytes, schema: Schema) -> tuple[dict[str, Any], list[str]]:
     """Return the object without the fields that the schema does not have, and the strict errors: duplicate fields, then
     unknown ones. Raise JsonSyntaxError or DecodeError as for typed objects."""
     value, strict = json.decode_any(body)
+    value = json_numbers.normalize_decoded(body, value)
     if not isinstance(value, dict):
         raise DecodeError(f"json: cannot unmarshal {kind(value)} into Go value of type map[string]interface {{}}")
     unknown = normalize(value, schema)
@@ -140,20 +142,56 @@ def normalize(value: dict[str, Any], schema: Schema) -> list[str]:
     unknown = _normalize_metadata(value, "")
     unknown += prune(value, schema)
     drop_nulls(value, schema)
+    embedded: list[str] = []
     for path, inner in embedded_objects(value, schema):
-        unknown += _normalize_embedded(inner, path)
-    return unknown
+        embedded += _normalize_embedded(inner, path)
+    return unknown + nsmallest(limits.STRICT_ERRORS, embedded)
+
+
+def repair(value: dict[str, Any], schema: Schema) -> None:
+    """Remove from a stored custom object, in place, what its schema does not allow. It may have been stored with
+    another schema, so that malformed fields of the metadata of embedded objects are removed instead of refused."""
+    prune(value, schema)
+    drop_nulls(value, schema)
+    for _, inner in embedded_objects(value, schema):
+        _repair_embedded(inner)
+
+
+def _repair_embedded(inner: dict[str, Any]) -> None:
+    for key in ("apiVersion", "kind"):
+        if key in inner and not isinstance(inner[key], str):
+            del inner[key]
+    metadata = inner.get("metadata")
+    if isinstance(metadata, dict):
+        inner["metadata"] = json.to_value(_read_metadata(metadata))
+
+
+def _read_metadata(value: dict[str, Any]) -> ObjectMeta:
+    """Return the metadata of an embedded object without malformed fields."""
+    try:
+        return json.decode_value(value, ObjectMeta)[0]
+    except DecodeError:
+        readable = {field: member for field, member in value.items() if _is_readable(field, member)}
+        return json.decode_value(readable, ObjectMeta)[0]
+
+
+def _is_readable(field: str, value: Any) -> bool:
+    try:
+        json.decode_value({field: value}, ObjectMeta)
+    except DecodeError:
+        return False
+    return True
 
 
 def _normalize_embedded(inner: dict[str, Any], path: str) -> list[str]:
     for key in ("apiVersion", "kind"):
         if key in inner and not isinstance(inner[key], str):
-            shown = json.encode(inner[key]).decode()
+            shown = gotext.json_text(inner[key])
             raise DecodeError(f"{path}.{key}: Invalid value: {shown}: must be a string")
-    shown = json.encode(inner.get("metadata")).decode()
     try:
         return _normalize_metadata(inner, path)
     except DecodeError as error:
+        shown = gotext.json_text(inner["metadata"])
         raise DecodeError(f"{path}.metadata: Invalid value: {shown}: {error}") from None
 
 

@@ -16,6 +16,7 @@ from sampan.api.codec import careful, parsed, pieces, syntax
 from sampan.api.codec.errors import BodyTooLargeError, DecodeError, JsonSyntaxError
 from sampan.api.schema import schemas
 from sampan.api.types.base import Object, Struct
+from sampan.api.values import json_numbers
 from sampan.api.values.scalars import decode_hook
 
 T = TypeVar("T", bound=Struct)
@@ -178,7 +179,7 @@ _kind_decoder = msgspec.json.Decoder(_TypeMeta)
 
 
 def _number(text: str) -> int | float:
-    return parsed.number(float(text))
+    return json_numbers.from_float(float(text))
 
 
 _any_decoder = msgspec.json.Decoder(float_hook=_number)

@@ -10,6 +10,7 @@ import msgspec
 
 from sampan.api.codec import syntax
 from sampan.api.codec.errors import JsonSyntaxError
+from sampan.api.values import json_numbers
 
 INT64 = range(-(2**63), 2**63)
 
@@ -55,12 +56,7 @@ def to_plain(value: Any) -> Any:
         return [to_plain(item) for item in value]
     if isinstance(value, str):
         return text(value)
-    return number(value) if isinstance(value, float) else value
-
-
-def number(value: float) -> int | float:
-    """Return a decimal as it comes back from storage: a whole number becomes an integer."""
-    return int(value) if value.is_integer() and abs(value) < 1e21 else float(value)
+    return json_numbers.from_float(value) if isinstance(value, float) else value
 
 
 def text(value: str) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import math
 import re
 import struct
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
@@ -30,6 +31,15 @@ _TYPE_NAMES: dict[type, str] = {
     dict: "map[string]interface {}",
     list: "[]interface {}",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class GoValue:
+    """A value that JSON does not have, as Go formats it with `%v`, `%#v` and `%T`."""
+
+    text: str
+    syntax: str
+    type: str
 
 
 def quote(text: str) -> str:
@@ -58,7 +68,7 @@ def value(json: Any) -> str:
         return "map[" + " ".join(f"{key}:{value(json[key])}" for key in sorted(json)) + "]"
     if isinstance(json, list):
         return "[" + " ".join(map(value, json)) + "]"
-    return _scalar(json)
+    return json.text if isinstance(json, GoValue) else _scalar(json)
 
 
 def text(json: Any) -> str:
@@ -99,7 +109,7 @@ def type_name(json: Any) -> str:
     """Return the type that Go decodes a JSON value into."""
     if json is None:
         return "%!s(<nil>)"
-    return _TYPE_NAMES[type(json)]
+    return json.type if isinstance(json, GoValue) else _TYPE_NAMES[type(json)]
 
 
 def _scalar(json: bool | int | float | None) -> str:

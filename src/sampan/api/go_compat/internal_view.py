@@ -6,6 +6,7 @@ like in the security context.
 
 import difflib
 import re
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -84,7 +85,23 @@ def _view_struct(part: msgspec.Struct) -> Any:
     if kind.__module__.endswith(".meta_v1"):
         return _view_metadata(part)
     special = _RBD_NAMES if kind.__name__ == "RBDVolumeSource" else {}
-    return {special.get(name) or _name(name): internal_view(getattr(part, name)) for name in _fields(kind)}
+    nullable = _nullable_fields(kind)
+    view = {}
+    for name in _fields(kind):
+        value = getattr(part, name)
+        is_empty_list = value == [] and name in nullable
+        view[special.get(name) or _name(name)] = [] if is_empty_list else internal_view(value)
+    return view
+
+
+@cache
+def _nullable_fields(kind: type[msgspec.Struct]) -> frozenset[str]:
+    """Return the fields that distinguish null from an empty list, as a field of the internal type does."""
+    return frozenset(
+        field.name
+        for field in msgspec.structs.fields(kind)
+        if field.default is None or field.default_factory is type(None)
+    )
 
 
 def _view_metadata(part: msgspec.Struct) -> dict[str, Any]:

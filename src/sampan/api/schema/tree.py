@@ -85,6 +85,8 @@ class SchemaSource(Protocol):
 
 
 ANY = Schema(preserve_unknown=True)
+UNSPECIFIED = Schema(nullable=True)
+"""The schema of the values below `additionalProperties: true`."""
 
 _STRATEGIES = ("merge", "retainKeys", "replace")
 _FIELD_BY_KEYWORD = {
@@ -118,7 +120,7 @@ def from_openapi(source: Mapping[str, Any]) -> Schema:
     if isinstance(additional, Mapping):
         node.additional = from_openapi(additional)
     elif additional is True:
-        node.additional = ANY
+        node.additional = UNSPECIFIED
     if isinstance(source.get("items"), Mapping):
         node.items = from_openapi(source["items"])
     return node

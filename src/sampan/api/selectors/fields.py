@@ -2,13 +2,15 @@
 
 import re
 from collections.abc import Collection, Mapping
-from functools import lru_cache
 from typing import Final, NamedTuple
 
+from sampan.api.limits import SELECTOR_CHARACTERS, SELECTOR_REQUIREMENTS
+from sampan.host.bounded_cache import BoundedCache
+
+_MAX_SHORT_LENGTH = 512
 METADATA_FIELDS: Final = ("metadata.name", "metadata.namespace")
 """The fields that every kind supports in selectors."""
 
-_MAX_CACHED_LENGTH = 512
 _term_text = re.compile(r"((?:[^\\,]|\\.?)*)(,?)", re.DOTALL)
 _operator = re.compile(r"!=|==|=")
 
@@ -64,16 +66,21 @@ class FieldSelector(NamedTuple):
 
 
 def parse(text: str) -> FieldSelector:
-    return _parse_kept(text) if len(text) <= _MAX_CACHED_LENGTH else _parse(text)
+    if len(text) > SELECTOR_CHARACTERS:
+        raise FieldSelectorError(f"the selector is too long: may not be more than {SELECTOR_CHARACTERS} characters")
+    return (_selectors if len(text) <= _MAX_SHORT_LENGTH else _long_selectors)[text]
 
 
 def _parse(text: str) -> FieldSelector:
     parts = sorted(filter(None, _split(text)), key=lambda part: part.encode("utf-8", "surrogatepass"))
+    if len(parts) > SELECTOR_REQUIREMENTS:
+        raise FieldSelectorError(f"the selector may not have more than {SELECTOR_REQUIREMENTS} requirements")
     terms = [_term(text, part) for part in parts]
     return FieldSelector(tuple(term for term in terms if term.field or term.value))
 
 
-_parse_kept = lru_cache(maxsize=2048)(_parse)
+_selectors = BoundedCache(_parse, max_entries=2048, max_entry_bytes=8 << 10)
+_long_selectors = BoundedCache(_parse, max_entries=16, max_entry_bytes=1 << 20)
 
 
 def _split(text: str) -> list[str]:

@@ -1,7 +1,8 @@
 """LabelSelector objects (matchLabels and matchExpressions): their selectors and their validation."""
 
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from threading import Lock
 from typing import Protocol
 
 from sampan.api import names
@@ -9,6 +10,7 @@ from sampan.api.field_errors import FieldError
 from sampan.api.go_compat import gotext
 from sampan.api.selectors.label_grammar import SelectorError
 from sampan.api.selectors.labels import EVERYTHING, NOTHING, Operator, Requirement, Selector
+from sampan.host.bounded_cache import BoundedCache
 
 OPERATORS = {
     "In": Operator.IN,
@@ -18,7 +20,9 @@ OPERATORS = {
 }
 
 _MAX_CACHED_PARTS = 50
-"""Selectors with more parts are not cached, or they could fill the memory."""
+"""Selectors with more parts are cached apart from the others, or they could fill the memory."""
+_MAX_LARGE_PARTS = 50_000
+"""How many parts the cached large selectors have together. A part takes about 300 bytes."""
 
 
 class SelectorExpression(Protocol):
@@ -48,13 +52,18 @@ def selector_of(source: LabelSelector | None) -> Selector:
     if not labels and not expressions:
         return EVERYTHING
     terms = tuple((e.key, e.operator, tuple(e.values)) for e in expressions)
-    is_small = len(labels) + sum(1 + len(values) for _, _, values in terms) <= _MAX_CACHED_PARTS
-    return (_selector_kept if is_small else _selector)(tuple(labels.items()), terms)
+    parts = len(labels) + sum(1 + len(values) for _, _, values in terms)
+    if parts <= _MAX_CACHED_PARTS:
+        return _selectors[tuple(labels.items()), terms]
+    return _large.get(source, parts) or _large.put(source, _make_selector((tuple(labels.items()), terms)), parts)
 
 
-def _selector(
-    labels: tuple[tuple[str, str], ...], expressions: tuple[tuple[str, str, tuple[str, ...]], ...]
-) -> Selector:
+_Terms = tuple[tuple[tuple[str, str], ...], tuple[tuple[str, str, tuple[str, ...]], ...]]
+"""Labels, and expressions as key, operator and values."""
+
+
+def _make_selector(terms: _Terms) -> Selector:
+    labels, expressions = terms
     requirements = [Requirement(key, Operator.EQUALS, (value,)) for key, value in labels]
     for requirement in requirements:
         requirement.check()
@@ -66,7 +75,33 @@ def _selector(
     return Selector(requirements)
 
 
-_selector_kept = lru_cache(maxsize=4096)(_selector)
+_selectors = BoundedCache(_make_selector, max_entries=4096, max_entry_bytes=8 << 10, max_bytes=8 << 20)
+
+
+class _LargeSelectors:
+    """The selectors of the objects with many parts that were used last. They are found by the identity of the object,
+    since hashing its parts would cost as much as most uses of the selector."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[int, tuple[LabelSelector, Selector, int]] = OrderedDict()
+        self._parts = 0
+        self._lock = Lock()
+
+    def get(self, source: LabelSelector, parts: int) -> Selector | None:
+        kept = self._kept.get(id(source))
+        return kept[1] if kept is not None and kept[0] is source and kept[2] == parts else None
+
+    def put(self, source: LabelSelector, selector: Selector, parts: int) -> Selector:
+        with self._lock:
+            replaced = self._kept.pop(id(source), None)
+            self._kept[id(source)] = source, selector, parts
+            self._parts += parts - (replaced[2] if replaced is not None else 0)
+            while self._parts > _MAX_LARGE_PARTS:
+                self._parts -= self._kept.popitem(last=False)[1][2]
+        return selector
+
+
+_large = _LargeSelectors()
 
 
 def is_selected(labels: Mapping[str, str], source: LabelSelector | None) -> bool:

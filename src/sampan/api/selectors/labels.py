@@ -4,20 +4,21 @@ The grammar of the text is in `label_grammar`; LabelSelector objects are in `lab
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
-from functools import lru_cache
 from typing import Final, NamedTuple, Protocol
 
 from sampan.api import names
 from sampan.api.field_errors import FieldError, join_messages
+from sampan.api.limits import SELECTOR_CHARACTERS, SELECTOR_REQUIREMENTS
 from sampan.api.selectors.label_grammar import LabelSelectorParser, SelectorError
+from sampan.host.bounded_cache import BoundedCache
 
 _MIN, _MAX = -(2**63), 2**63 - 1
 _is_integer = re.compile(r"[+-]?[0-9]{1,4000}").fullmatch
 
-_MAX_CACHED_LENGTH = 512
-"""Longer texts are not cached, or a client could fill the memory with them."""
+_MAX_SHORT_LENGTH = 512
+"""Of longer texts only the last few are cached, so that watches with equal selectors share them."""
 
 __all__ = ["EVERYTHING", "NOTHING", "Operator", "Requirement", "Selector", "SelectorError", "from_labels", "parse"]
 
@@ -44,6 +45,8 @@ _SETS = (Operator.IN, Operator.NOT_IN)
 _SINGLE = (Operator.EQUALS, Operator.DOUBLE_EQUALS, Operator.NOT_EQUALS)
 _ORDER = (Operator.GREATER_THAN, Operator.LESS_THAN)
 _BARE = (Operator.EXISTS, Operator.DOES_NOT_EXIST)
+_NEGATIVE = (Operator.NOT_IN, Operator.NOT_EQUALS, Operator.DOES_NOT_EXIST)
+"""The operators that are satisfied by label sets without the key."""
 _EXACT = (Operator.EQUALS, Operator.DOUBLE_EQUALS, Operator.IN)
 
 
@@ -131,13 +134,17 @@ def _order(key: str, operator: Operator, values: tuple[str, ...]) -> LabelPredic
     limit = _int64(values[0]) if len(values) == 1 else None
     if limit is None:
         return never
-    low, high = (limit + 1, _MAX) if operator is Operator.GREATER_THAN else (_MIN, limit - 1)
+    low, high = _order_bounds(operator, limit)
 
     def test(labels: Mapping[str, str]) -> bool:
         number = _int64(labels.get(key, ""))
         return number is not None and low <= number <= high
 
     return test
+
+
+def _order_bounds(operator: Operator, limit: int) -> tuple[int, int]:
+    return (limit + 1, _MAX) if operator is Operator.GREATER_THAN else (_MIN, limit - 1)
 
 
 def _int64(text: str) -> int | None:
@@ -176,6 +183,58 @@ def _combine_tests(tests: list[LabelPredicate]) -> LabelPredicate:
     return test
 
 
+_FEW_REQUIREMENTS = 8
+
+
+def _compile(requirements: tuple[Requirement, ...]) -> LabelPredicate:
+    if len(requirements) <= _FEW_REQUIREMENTS:
+        return _combine_tests([predicate_of(requirement) for requirement in requirements])
+    return _combine_many(requirements)
+
+
+def _combine_many(requirements: tuple[Requirement, ...]) -> LabelPredicate:
+    """Return a function that costs as much as the label set is large, however many requirements there are. Two or more
+    requirements of one key are evaluated as one, and only for a label set that has the key."""
+    of_keys: dict[str, list[Requirement]] = {}
+    for requirement in requirements:
+        of_keys.setdefault(requirement.key, []).append(requirement)
+    required = {key for key, terms in of_keys.items() if any(term.operator not in _NEGATIVE for term in terms)}
+    tests = {key: _test_of_value(terms) for key, terms in of_keys.items()}
+
+    def test(labels: Mapping[str, str]) -> bool:
+        if len(required) > len(labels) or not all(key in labels for key in required):
+            return False
+        return all(key not in tests or tests[key](value) for key, value in labels.items())
+
+    return test
+
+
+def _test_of_value(requirements: list[Requirement]) -> Callable[[str], bool]:
+    """Return a function that evaluates requirements with the same key on the value of that key."""
+    allowed: frozenset[str] | None = None
+    refused: set[str] = set()
+    low, high = _MIN, _MAX
+    for _, operator, values in requirements:
+        if operator is Operator.DOES_NOT_EXIST:
+            allowed = frozenset()
+        elif operator in (Operator.NOT_IN, Operator.NOT_EQUALS):
+            refused.update(values)
+        elif operator in _ORDER:
+            limit = _int64(values[0]) if len(values) == 1 else None
+            bounds = _order_bounds(operator, limit) if limit is not None else (_MAX, _MIN)
+            low, high = max(low, bounds[0]), min(high, bounds[1])
+        elif operator is not Operator.EXISTS:
+            allowed = frozenset(values) if allowed is None else allowed & frozenset(values)
+    is_ordered = any(requirement.operator in _ORDER for requirement in requirements)
+
+    def test(value: str) -> bool:
+        if (allowed is not None and value not in allowed) or value in refused:
+            return False
+        return not is_ordered or ((number := _int64(value)) is not None and low <= number <= high)
+
+    return test
+
+
 class Selector:
     """Requirements that must all hold for a label set to match. Immutable; compares by its requirements.
 
@@ -193,9 +252,7 @@ class Selector:
     def __init__(self, requirements: Iterable[Requirement] = (), *, is_nothing: bool = False) -> None:
         self.requirements = tuple(sorted(requirements, key=lambda requirement: requirement.key))
         self.is_nothing = is_nothing
-        self.matches = (
-            never if is_nothing else _combine_tests([predicate_of(requirement) for requirement in self.requirements])
-        )
+        self.matches = never if is_nothing else _compile(self.requirements)
 
     def __str__(self) -> str:
         return ",".join(map(str, self.requirements))
@@ -234,7 +291,9 @@ NOTHING: Final = Selector(is_nothing=True)
 
 def parse(text: str) -> Selector:
     """Parse the text form. Raise `SelectorError`."""
-    return _parse_kept(text) if len(text) <= _MAX_CACHED_LENGTH else _parse(text)
+    if len(text) > SELECTOR_CHARACTERS:
+        raise SelectorError(f"the selector is too long: may not be more than {SELECTOR_CHARACTERS} characters")
+    return (_selectors if len(text) <= _MAX_SHORT_LENGTH else _long_selectors)[text]
 
 
 def _parse(text: str) -> Selector:
@@ -244,11 +303,14 @@ def _parse(text: str) -> Selector:
             requirements.append(_requirement(grammar))
         except SelectorError as error:
             raise SelectorError(f"unable to parse requirement: {error}") from None
+        if len(requirements) > SELECTOR_REQUIREMENTS:
+            raise SelectorError(f"the selector may not have more than {SELECTOR_REQUIREMENTS} requirements")
         grammar.separator()
     return Selector(requirements)
 
 
-_parse_kept = lru_cache(maxsize=2048)(_parse)
+_selectors = BoundedCache(_parse, max_entries=2048, max_entry_bytes=8 << 10)
+_long_selectors = BoundedCache(_parse, max_entries=16, max_entry_bytes=1 << 20)
 
 
 def _requirement(grammar: LabelSelectorParser) -> Requirement:

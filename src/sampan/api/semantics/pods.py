@@ -6,14 +6,25 @@ Times are in seconds since the epoch.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 
 from sampan.api.semantics.conditions import READY, TRUE, find_condition, with_condition
 from sampan.api.semantics.conditions import is_true as is_condition_true
-from sampan.api.types.core_v1 import Container, EphemeralContainer, Pod, PodCondition, PodSpec, PodStatus
+from sampan.api.types.core_v1 import (
+    Container,
+    ContainerStatus,
+    EphemeralContainer,
+    Pod,
+    PodCondition,
+    PodSpec,
+    PodStatus,
+)
 from sampan.api.values.times import parse_time
 
 PENDING, RUNNING, SUCCEEDED, FAILED = "Pending", "Running", "Succeeded", "Failed"
 DEFAULT_GRACE_PERIOD_S = 30
+ACCESS_VOLUME_PREFIX = "kube-api-access-"
+"""The start of the name of the volume with a service account token that the API server adds to pods."""
 
 AnyContainer = Container | EphemeralContainer
 
@@ -146,6 +157,27 @@ def available_in_s(pod: Pod, min_ready_seconds: int, now: float) -> float | None
         return None
     remaining_s = since + min_ready_seconds - now
     return remaining_s if remaining_s > 0 else None
+
+
+_NORMAL_WAITS = ("", "ContainerCreating", "PodInitializing")
+_MAX_DESCRIBED_CONTAINERS, _MAX_REASON = 3, 64
+
+
+def describe_status(status: PodStatus) -> str:
+    """Return the phase, whether the pod is ready, and the first containers that wait because of an error or have
+    failed, such as `Running, ready` or `Pending, web: ErrImagePull`."""
+    parts = [status.phase, *(["ready"] if is_condition_true(status.conditions, READY) else [])]
+    parts += [status.reason[:_MAX_REASON]] if status.reason else []
+    statuses = (*status.initContainerStatuses, *status.containerStatuses)
+    problems = (f"{entry.name}: {reason}" for entry in statuses if (reason := _problem_of(entry)))
+    return ", ".join([*parts, *islice(problems, _MAX_DESCRIBED_CONTAINERS)])
+
+
+def _problem_of(container: ContainerStatus) -> str:
+    waiting, terminated = container.state.waiting, container.state.terminated
+    if waiting is not None and waiting.reason not in _NORMAL_WAITS:
+        return waiting.reason[:_MAX_REASON]
+    return (terminated.reason or "Error")[:_MAX_REASON] if terminated is not None and terminated.exitCode else ""
 
 
 def restart_counts(pod: Pod) -> tuple[int, int]:

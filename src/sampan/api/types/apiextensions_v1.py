@@ -5,7 +5,7 @@ from typing import Any
 from msgspec import field
 
 from sampan.api.types import meta_v1
-from sampan.api.types.base import DICT, FALSE, LIST, NULL, TEXT, Object, Struct, always
+from sampan.api.types.base import DICT, FALSE, LIST, NULL, TEXT, Object, SchemaNode, Struct, always
 from sampan.api.values.scalars import Int32, Int64, Time
 
 PACKAGE = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1"
@@ -81,7 +81,7 @@ class ValidationRule(Struct, kw_only=True):
     optionalOldSelf: bool | None = None
 
 
-class JSONSchemaProps(Struct, kw_only=True):
+class JSONSchemaProps(SchemaNode, kw_only=True):
     id: str = ""
     schema: str = field(name="$schema", default="")
     ref: str | None = field(name="$ref", default=None)

@@ -9,9 +9,25 @@ from typing import Any
 import msgspec
 from msgspec import Raw, field
 
+from sampan.api.values import json_numbers
+
 
 class Struct(msgspec.Struct, kw_only=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
     """A part of an API object. Trees of these hold no cycles, so the collector need not look at them."""
+
+
+class SchemaNode(Struct, kw_only=True):
+    """A JSON schema, whose numbers are as a client reads them back."""
+
+    def __post_init__(self) -> None:
+        for name in ("maximum", "minimum", "multipleOf"):
+            bound = getattr(self, name)
+            if bound is not None:
+                setattr(self, name, json_numbers.from_float(float(bound)))
+        for name in ("default", "enum", "example"):
+            value = getattr(self, name)
+            if value is not None and type(value) not in (str, bool):
+                setattr(self, name, json_numbers.normalize(value))
 
 
 class Object(Struct, kw_only=True):

@@ -8,12 +8,12 @@ import re
 import zoneinfo
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
-from functools import lru_cache
 from typing import Final
 from zoneinfo import ZoneInfo
 
 from sampan.api.go_compat import gotext
 from sampan.api.values import durations
+from sampan.host.bounded_cache import BoundedCache
 
 _MAX_YEARS_AHEAD = 5
 
@@ -256,10 +256,9 @@ def time_zone(name: str) -> ZoneInfo:
     """Return the time zone with exactly this IANA name. Raise UnknownTimeZone."""
     if not all(_is_part(part) and part not in (".", "..") for part in name.split("/")):
         raise UnknownTimeZone(f"unknown time zone {name}")
-    return _load_zone(name)
+    return _zones[name]
 
 
-@lru_cache(maxsize=1024)
 def _load_zone(name: str) -> ZoneInfo:
     try:
         return ZoneInfo(name)
@@ -267,3 +266,6 @@ def _load_zone(name: str) -> ZoneInfo:
         raise UnknownTimeZone(f"unknown time zone {name}") from None
     except ValueError:
         raise UnknownTimeZone("malformed time zone information") from None
+
+
+_zones = BoundedCache(_load_zone, max_entries=1024)

@@ -12,8 +12,10 @@ Two quirks of Kubernetes are kept, because clients see them:
 import re
 from collections.abc import Mapping
 from enum import StrEnum
-from functools import lru_cache, total_ordering
+from functools import total_ordering
 from typing import Final
+
+from sampan.host.bounded_cache import BoundedCache
 
 PATTERN: Final = r"^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$"
 MAX_INT64: Final = 2**63 - 1
@@ -28,7 +30,6 @@ _SCAN = re.compile(
 _EXPONENT = re.compile(r"[eE]([+-]?[0-9]+)")
 _SPACES = " \u0085\u00a0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
 _NANO = -9
-_MAX_CACHED_LENGTH = 40
 """Longer texts are not cached, or a client could fill the memory with them."""
 _MAX_PLAIN_DIGITS = 18
 _NO_DIGITS = ("", "+", "-", ".", "+.", "-.")
@@ -152,7 +153,7 @@ class Quantity:
 
 def parse(text: str) -> Quantity:
     """Parse a quantity, without stripping whitespace. Raise QuantityError."""
-    return _parse_short(text) if len(text) <= _MAX_CACHED_LENGTH else _parse(text)
+    return _quantities[text]
 
 
 def _parse(text: str) -> Quantity:
@@ -171,12 +172,14 @@ def _parse(text: str) -> Quantity:
     return _parse_rounded(text, whole + fraction, len(fraction), exponent, format)
 
 
-_parse_short = lru_cache(maxsize=16384)(_parse)
+_quantities = BoundedCache(_parse, max_entries=16384, max_entry_bytes=512)
 
 
-@lru_cache(maxsize=16384)
-def _canonical_short(text: str) -> str:
+def _canonicalize(text: str) -> str:
     return str(parse(text.strip(_SPACES)))
+
+
+_canonical_texts = BoundedCache(_canonicalize, max_entries=16384, max_entry_bytes=512)
 
 
 def are_equal(first: Mapping[str, str], other: Mapping[str, str]) -> bool:
@@ -192,7 +195,7 @@ def from_json(value: object) -> Quantity:
 def canonical(value: str | int | float) -> str:
     """Return the text in which the API server writes a quantity that it reads from this JSON value."""
     text = value if type(value) is str else _json_text(value)
-    return _canonical_short(text) if len(text) <= _MAX_CACHED_LENGTH else str(from_json(text))
+    return _canonical_texts[text]
 
 
 def _json_text(value: object) -> str:

@@ -4,12 +4,12 @@ At run time a quantity or time is a plain `str` in canonical form. The classes h
 decoder knows which strings to normalize (`decode_hook`).
 """
 
-from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 from msgspec import Meta, Raw
 
 from sampan.api.values import quantity, times
+from sampan.host.bounded_cache import BoundedCache
 
 Int32 = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
 Int64 = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
@@ -42,8 +42,8 @@ else:
         pass
 
 
-_time = lru_cache(maxsize=4096)(times.canonical_time)
-_micro_time = lru_cache(maxsize=4096)(times.canonical_micro_time)
+_times = BoundedCache(times.canonical_time, max_entries=4096, max_entry_bytes=512)
+_micro_times = BoundedCache(times.canonical_micro_time, max_entries=4096, max_entry_bytes=512)
 
 
 def decode_hook(kind: type, value: Any) -> Any:
@@ -53,4 +53,4 @@ def decode_hook(kind: type, value: Any) -> Any:
         return quantity.canonical(value)
     if not isinstance(value, str):
         raise ValueError(f"{value!r} needs a closer look")
-    return _time(value) if kind is Time else _micro_time(value)
+    return _times[value] if kind is Time else _micro_times[value]

@@ -6,16 +6,15 @@ seconds since the epoch. Durations (`1h2m3s`) are in `durations`.
 
 import re
 from datetime import date
-from functools import lru_cache
 from typing import Final, NamedTuple
+
+from sampan.host.bounded_cache import BoundedCache
 
 LAYOUT: Final = "2006-01-02T15:04:05Z07:00"
 MICRO_LAYOUT: Final = "2006-01-02T15:04:05.000000Z07:00"
 
 _EPOCH_DAY = date(1970, 1, 1).toordinal()
 _LAST_DAY = date.max.toordinal()
-_MAX_CACHED_LENGTH = 40
-"""Longer texts are not cached, or a client could fill the memory with them."""
 _CYCLE_YEARS, _CYCLE_DAYS = 400, 146_097
 
 _DAY = (
@@ -45,7 +44,7 @@ class Moment(NamedTuple):
 
 def canonical_time(text: str) -> str:
     """Return a Time as the API server writes it. Raise TimeError."""
-    return text if _is_plain(text) else _seconds(_parse(text, LAYOUT).second)
+    return text if _is_plain(text) else _seconds[_parse(text, LAYOUT).second]
 
 
 def canonical_micro_time(text: str) -> str:
@@ -53,16 +52,16 @@ def canonical_micro_time(text: str) -> str:
     if _is_plain_micro(text):
         return text
     moment = _parse(text, MICRO_LAYOUT)
-    return f"{_seconds(moment.second)[:-1]}.{moment.nanosecond // 1000:06d}Z"
+    return f"{_seconds[moment.second][:-1]}.{moment.nanosecond // 1000:06d}Z"
 
 
 def format_time(epoch: float) -> str:
-    return _seconds(int(epoch // 1))
+    return _seconds[int(epoch // 1)]
 
 
 def format_micro_time(epoch: float) -> str:
     second, micro = divmod(round(epoch * 1e6), 1_000_000)
-    return f"{_seconds(second)[:-1]}.{micro:06d}Z"
+    return f"{_seconds[second][:-1]}.{micro:06d}Z"
 
 
 def parse_time(text: str) -> float:
@@ -74,8 +73,7 @@ def parse_moment(text: str) -> Moment:
     return _parse(text, LAYOUT)
 
 
-@lru_cache(maxsize=1024)
-def _seconds(second: int) -> str:
+def _format_seconds(second: int) -> str:
     days, rest = divmod(second, 86_400)
     minutes, seconds = divmod(rest, 60)
     ordinal, years = days + _EPOCH_DAY, 0
@@ -89,13 +87,20 @@ def _seconds(second: int) -> str:
     return f"{sign}{abs(year):04d}-{day.month:02d}-{day.day:02d}T{minutes // 60:02d}:{minutes % 60:02d}:{seconds:02d}Z"
 
 
+_seconds = BoundedCache(_format_seconds, max_entries=1024)
+
+
 def _parse(text: str, layout: str) -> Moment:
-    return _parse_short(text, layout) if len(text) <= _MAX_CACHED_LENGTH else _Reader(text=text, layout=layout).read()
+    return _moments[text, layout]
 
 
-@lru_cache(maxsize=4096)
-def _parse_short(text: str, layout: str) -> Moment:
+def _read(text_and_layout: tuple[str, str]) -> Moment:
+    text, layout = text_and_layout
     return _Reader(text=text, layout=layout).read()
+
+
+_moments = BoundedCache(_read, max_entries=4096, max_entry_bytes=512)
+"""Times by their text and layout."""
 
 
 def quote(text: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -55,11 +56,13 @@ class EventLimit:
     qps: int
     burst: int
     keys_kept: int
-    _buckets: OrderedDict[str, TokenBucket] = field(default_factory=OrderedDict)
+    _buckets: OrderedDict[bytes, TokenBucket] = field(default_factory=OrderedDict)
+    """The buckets by the hash of their keys, which clients may make as long as an object."""
 
     def accepts(self, key: str, now: float) -> bool:
-        bucket = self._buckets.pop(key, None) or TokenBucket(self.qps, self.burst, self.burst, now)
-        self._buckets[key] = bucket
+        digest = hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest()
+        bucket = self._buckets.pop(digest, None) or TokenBucket(self.qps, self.burst, self.burst, now)
+        self._buckets[digest] = bucket
         if len(self._buckets) > self.keys_kept:
             self._buckets.popitem(last=False)
         return bucket.take(now)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from sampan.api.resources.resource import Resource
 from sampan.api.types.core_v1 import Pod
 from sampan.apiserver.admission.framework.configuration import ConfigurationError
 from sampan.apiserver.admission.framework.contract import AdmissionAttributes, Operation, is_pod
+from sampan.host.bounded_cache import BoundedCache
 from sampan.machinery import errors
 from sampan.machinery.client.access import Access
 from sampan.machinery.client.transport import ConnectionFailed, Request
@@ -20,7 +20,6 @@ from sampan.machinery.client.transport import ConnectionFailed, Request
 FAILED_OPEN = "alpha.image-policy.k8s.io/failed-open"
 """The annotation of pods that were admitted because the webhook could not be reached."""
 _ANNOTATION_INFIX = ".image-policy.k8s.io/"
-_CACHE_SIZE = 1024
 _MAX_TTL_S = 30 * 60
 
 
@@ -33,7 +32,9 @@ class ImagePolicyWebhook:
         self._allow_s = _parse_ttl_s(policy, "allowTTL", 5 * 60)
         self._deny_s = _parse_ttl_s(policy, "denyTTL", 30)
         self._allows_by_default = bool(policy.get("defaultAllow"))
-        self._responses: OrderedDict[bytes, tuple[float, dict[str, Any]]] = OrderedDict()
+        self._responses: BoundedCache[bytes, tuple[float, dict[str, Any]]] = BoundedCache(
+            max_entries=1024, max_entry_bytes=16 << 10
+        )
         """The expiry time and the status of each cached response, by review spec."""
 
     def handles(self, operation: Operation, resource: Resource, subresource: str) -> bool:
@@ -58,9 +59,7 @@ class ImagePolicyWebhook:
             return status
         status = await _request_review(self._access, question)
         kept_s = self._allow_s if status.get("allowed") else self._deny_s
-        self._responses[question] = (now + kept_s, status)
-        if len(self._responses) > _CACHE_SIZE:
-            self._responses.popitem(last=False)
+        self._responses.keep(question, (now + kept_s, status))
         return status
 
 

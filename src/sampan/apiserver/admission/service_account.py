@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from sampan.api.resources.resource import Resource
 from sampan.api.semantics.pod_references import is_mirror_pod, secret_names
-from sampan.api.semantics.pods import init_and_main_containers
+from sampan.api.semantics.pods import ACCESS_VOLUME_PREFIX, init_and_main_containers
 from sampan.api.types.core_v1 import (
     Container,
     EphemeralContainer,
@@ -24,7 +24,6 @@ from sampan.apiserver.registry.podspec.defaults import name_service_account
 from sampan.apiserver.registry.podspec.volumes.projected import TOKEN_PATH, token_source
 
 DEFAULT = "default"
-_VOLUME = "kube-api-access-"
 _ENFORCE = "kubernetes.io/enforce-mountable-secrets"
 _TRUE = ("1", "t", "T", "true", "TRUE", "True")
 _ATTEMPTS, _PAUSE_S = 50, 0.02
@@ -102,8 +101,8 @@ def _mounts_token(account: ServiceAccount, pod: Pod) -> bool:
 def _mount_token(pod: Pod) -> None:
     """Mount the token in all containers that have no mount at its path."""
     spec = pod.spec
-    token_volume = next((volume.name for volume in spec.volumes if volume.name.startswith(_VOLUME)), "")
-    name = token_volume or generate_name(_VOLUME)
+    token_volume = next((volume.name for volume in spec.volumes if volume.name.startswith(ACCESS_VOLUME_PREFIX)), "")
+    name = token_volume or generate_name(ACCESS_VOLUME_PREFIX)
     is_needed = False
     for container in init_and_main_containers(spec):
         if all(mount.mountPath != TOKEN_PATH for mount in container.volumeMounts):

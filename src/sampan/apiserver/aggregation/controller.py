@@ -5,15 +5,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from sampan.api.semantics.conditions import find_condition
+from sampan.api.semantics.endpoint_slices import has_ready_endpoint
 from sampan.api.types.apiregistration_v1 import APIService, APIServiceCondition
-from sampan.api.types.core_v1 import Endpoints, Service
+from sampan.api.types.core_v1 import Service
 from sampan.api.types.meta_v1 import APIResource
 from sampan.api.values import times
 from sampan.apiserver.aggregation.discovery_documents import InvalidDiscovery, resource_list
@@ -21,10 +22,12 @@ from sampan.apiserver.aggregation.openapi_documents import InvalidOpenApi, Remot
 from sampan.apiserver.aggregation.registrations import LocalRegistrations
 from sampan.apiserver.aggregation.remote_api import ClientFiles, RemoteApi, download_openapi
 from sampan.apiserver.bootstrap import SYSTEM
+from sampan.apiserver.proxy.proxied import list_slices
 from sampan.apiserver.request.call import Call, Query
 from sampan.apiserver.request.patches import MERGE_PATCH
 from sampan.apiserver.response.responses import ApiResponse, RawResponse
 from sampan.machinery import errors
+from sampan.machinery.telemetry.metrics import Metrics, Sample
 from sampan.storage.backend import StorageError
 from sampan.storage.cacher import CacheError, WatchQuery
 
@@ -73,12 +76,25 @@ class RemoteGroupVersion:
 
 
 class AggregationController:
-    def __init__(self, *, pipeline: Pipeline, upstream: UpstreamClient, client: ClientFiles | None = None) -> None:
+    def __init__(
+        self, *, pipeline: Pipeline, upstream: UpstreamClient, client: ClientFiles | None = None, metrics: Metrics
+    ) -> None:
         """`client` is the certificate and key of this server as a front proxy."""
         self._pipeline, self._upstream, self._client = pipeline, upstream, client
         self._registry = pipeline.endpoints.registry
         self._remotes: dict[tuple[str, str], RemoteGroupVersion] = {}
         self._registrations = LocalRegistrations(pipeline=pipeline)
+        metrics.function(
+            "aggregator_unavailable_apiservice",
+            "Whether an APIService is unavailable (1) or available (0).",
+            self._sample_availability,
+            ("name",),
+        )
+        self._failures = metrics.counter(
+            "aggregator_unavailable_apiservice_total",
+            "How often APIServices became unavailable, by name and reason.",
+            ("name", "reason"),
+        )
         self.generation = 0
         """Incremented with every change of the discovery documents."""
 
@@ -122,6 +138,10 @@ class AggregationController:
 
     def _make_api(self, service: APIService) -> RemoteApi:
         return RemoteApi(registry=self._registry, upstream=self._upstream, service=service, client=self._client)
+
+    async def wait_registered(self) -> None:
+        """Wait until every group version of this server has its APIService."""
+        await self._registrations.completed.wait()
 
     # -- APIServices -------------------------------------------------------------------------------------------------
 
@@ -189,6 +209,7 @@ class AggregationController:
                 remote.available.set()
             else:
                 remote.available.clear()
+                self._failures.labels(remote.service.metadata.name, condition.reason).inc()
             self.generation += 1
 
     async def _check(self, remote: RemoteGroupVersion) -> APIServiceCondition:
@@ -203,16 +224,21 @@ class AggregationController:
             row = next((row for row in service.spec.ports if row.port == port), None)
             if row is None:
                 return _make_unavailable_condition("ServicePortError", f"{where} is not listening on port {port}")
-            endpoints = await self._find("Endpoints", namespace, name)
-            if not isinstance(endpoints, Endpoints):
-                return _make_unavailable_condition("EndpointsNotFound", f"cannot find endpoints for {where}")
-            if not any(
-                subset.addresses and any(other.name == row.name for other in subset.ports)
-                for subset in endpoints.subsets
-            ):
-                text = f'endpoints for {where} have no addresses with port name "{row.name}"'
+            slices = await list_slices(self._registry, namespace, name)
+            if not slices:
+                return _make_unavailable_condition("EndpointsNotFound", f"cannot find endpointslices for {where}")
+            if not has_ready_endpoint(slices, row.name):
+                text = f'endpointslices for {where} have no addresses with port name "{row.name}"'
                 return _make_unavailable_condition("MissingEndpoints", text)
         return await self._discover(remote)
+
+    def _sample_availability(self) -> Iterator[Sample]:
+        store = self._registry.open_store_of(GROUP, VERSION, KIND)
+        for item in store.cacher.peek_all():
+            service: APIService = item.object(store.codec.decode)
+            condition = find_condition(service.status.conditions, AVAILABLE)
+            if condition is not None:
+                yield (service.metadata.name,), float(condition.status != "True")
 
     async def _discover(self, remote: RemoteGroupVersion) -> APIServiceCondition:
         """Read the discovery document of a service, which proves that it responds."""

@@ -41,6 +41,8 @@ class LocalRegistrations:
         self._pipeline, self._registry = pipeline, pipeline.endpoints.registry
         self._scheme = self._registry.scheme
         self._changed = asyncio.Event()
+        self.completed = asyncio.Event()
+        """Set once every group version that is served at the start has its APIService."""
 
     async def run(self) -> None:
         """Create missing and delete obsolete APIServices until cancelled."""
@@ -56,6 +58,7 @@ class LocalRegistrations:
                     existing = {item.name: item.object(store.codec.decode) for item in store.cacher.peek_all()}
                     await self._sync(existing, is_first=is_first)
                     is_first = False
+                    self.completed.set()
                 except (errors.ApiError, CacheError, StorageError) as error:
                     log.warning("cannot register the served API groups, retrying: %s", error)
                     await asyncio.sleep(_RETRY_S)

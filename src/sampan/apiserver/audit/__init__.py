@@ -9,14 +9,13 @@ delays a request and never makes one fail: events that cannot be written are cou
 from sampan.apiserver.audit.auditor import PolicyAuditor, RequestAudit
 from sampan.apiserver.audit.buffer import AuditBackends
 from sampan.apiserver.audit.log import AuditLog, AuditLogFile
-from sampan.apiserver.audit.policy import AuditPolicy, AuditPolicyError, read_policy
+from sampan.apiserver.audit.policy import AuditPolicy, read_policy
 
 __all__ = [
     "AuditBackends",
     "AuditLog",
     "AuditLogFile",
     "AuditPolicy",
-    "AuditPolicyError",
     "PolicyAuditor",
     "RequestAudit",
     "read_policy",

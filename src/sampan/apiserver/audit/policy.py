@@ -9,14 +9,11 @@ from typing import Any
 import msgspec
 
 from sampan.apiserver.authz.authorizer import Attributes
+from sampan.machinery.config_file import ConfigFileError, convert_config, read_config_file
 
 RECEIVED, STARTED, COMPLETE, PANIC = "RequestReceived", "ResponseStarted", "ResponseComplete", "Panic"
 _STAGES = (RECEIVED, STARTED, COMPLETE, PANIC)
 _KIND, _VERSION = "Policy", "audit.k8s.io/v1"
-
-
-class AuditPolicyError(ValueError):
-    """The audit policy is invalid."""
 
 
 class AuditLevel(IntEnum):
@@ -117,24 +114,16 @@ _NO_AUDIT_CONFIG = RequestAuditConfig(AuditLevel.NONE)
 
 
 def read_policy(path: Path) -> AuditPolicy:
-    """Return the policy. Raise `AuditPolicyError` if it is invalid, or OSError if the file cannot be read."""
-    import yaml
-
-    try:
-        return parse(yaml.load(path.read_bytes(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise AuditPolicyError(f"it is not YAML: {str(error).splitlines()[0]}") from None
+    """Return the policy. Raise ConfigFileError if it is invalid or cannot be read."""
+    return parse(read_config_file(path))
 
 
 def parse(value: Any) -> AuditPolicy:
-    try:
-        policy_file = msgspec.convert(value, _PolicyFile)
-    except msgspec.ValidationError as error:
-        raise AuditPolicyError(str(error)) from None
+    policy_file = convert_config(value, _PolicyFile)
     if (policy_file.apiVersion, policy_file.kind) != (_VERSION, _KIND):
-        raise AuditPolicyError(f"want kind {_KIND} of apiVersion {_VERSION}")
+        raise ConfigFileError(f"want kind {_KIND} of apiVersion {_VERSION}")
     if not policy_file.rules:
-        raise AuditPolicyError("rules: at least one is required")
+        raise ConfigFileError("rules: at least one is required")
     _check_stages(policy_file.omitStages, "omitStages")
     for at, rule in enumerate(policy_file.rules):
         _check(rule, f"rules[{at}]")
@@ -148,18 +137,18 @@ def _audit_config(rule: AuditPolicyRule, policy: _PolicyFile) -> RequestAuditCon
 
 def _check(rule: AuditPolicyRule, path: str) -> None:
     if rule.level not in LEVELS:
-        raise AuditPolicyError(f"{path}.level: want one of {', '.join(LEVELS)}")
+        raise ConfigFileError(f"{path}.level: want one of {', '.join(LEVELS)}")
     _check_stages(rule.omitStages, f"{path}.omitStages")
     for url in rule.nonResourceURLs:
         if url != "*" and (not url.startswith("/") or "*" in url[:-1]):
-            raise AuditPolicyError(f"{path}.nonResourceURLs: {url!r} must begin with '/', and have '*' only at its end")
+            raise ConfigFileError(f"{path}.nonResourceURLs: {url!r} must begin with '/', and have '*' only at its end")
     if rule.nonResourceURLs and (rule.resources or rule.namespaces):
-        raise AuditPolicyError(f"{path}.nonResourceURLs: rules cannot apply to both resources and non-resource URLs")
+        raise ConfigFileError(f"{path}.nonResourceURLs: rules cannot apply to both resources and non-resource URLs")
     for resources in rule.resources:
         if resources.resourceNames and not resources.resources:
-            raise AuditPolicyError(f"{path}.resources: resourceNames requires at least one resource")
+            raise ConfigFileError(f"{path}.resources: resourceNames requires at least one resource")
         if "/" in resources.group:
-            raise AuditPolicyError(
+            raise ConfigFileError(
                 f"{path}.resources: {resources.group!r} is not an API group (it must not contain a version)"
             )
 
@@ -167,7 +156,7 @@ def _check(rule: AuditPolicyRule, path: str) -> None:
 def _check_stages(stages: list[str], path: str) -> None:
     for stage in stages:
         if stage not in _STAGES:
-            raise AuditPolicyError(f"{path}: there is no stage {stage!r}; supported: {', '.join(_STAGES)}")
+            raise ConfigFileError(f"{path}: there is no stage {stage!r}; supported: {', '.join(_STAGES)}")
 
 
 def _matches_resource(word: str, attributes: Attributes) -> bool:

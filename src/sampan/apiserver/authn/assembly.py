@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from sampan.apiserver.config.server_config import ServerConfig
     from sampan.apiserver.registry.registry import Registry
     from sampan.machinery.clock import Clock
+    from sampan.machinery.telemetry.metrics import Metrics
 
 
 def account_keys(config: ServerConfig) -> tuple[VerificationKey, ...]:
@@ -55,22 +56,23 @@ def authenticators(
     *,
     oidc: OidcTokens | None,
     note: RecordTokenUse,
+    metrics: Metrics,
 ) -> UnionAuthenticator:
     """Return the chain of authenticators. `note` records the last use of a token on its secret."""
     return UnionAuthenticator(
-        list(_make_request_authenticators(config)),
+        list(_make_request_authenticators(config, metrics)),
         tokens=list(_tokens(config, registry, keys, oidc, note)),
         allows_anonymous=config.allows_anonymous,
         anonymous_paths=config.anonymous_paths,
     )
 
 
-def _make_request_authenticators(config: ServerConfig) -> Iterator[RequestAuthenticator]:
+def _make_request_authenticators(config: ServerConfig, metrics: Metrics) -> Iterator[RequestAuthenticator]:
     if config.front_proxy is not None:
         from sampan.apiserver.authn.front_proxy import FrontProxyAuthenticator
 
         yield FrontProxyAuthenticator(config.front_proxy)
-    yield CertificateAuthenticator()
+    yield CertificateAuthenticator(metrics=metrics)
     if config.basic_users:
         yield BasicAuthenticator(config.basic_users)
 

@@ -12,11 +12,12 @@ import binascii
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Protocol, runtime_checkable
 
 from sampan.apiserver.request.call import ANONYMOUS, AUTHENTICATED, UNAUTHENTICATED, Call, UserInfo
+from sampan.host.bounded_cache import BoundedCache
 from sampan.machinery import errors
+from sampan.machinery.telemetry.metrics import Metrics
 
 _ANONYMOUS = UserInfo(ANONYMOUS, "", (UNAUTHENTICATED,))
 INVALID_TOKEN = "invalid bearer token"
@@ -166,6 +167,13 @@ def _decode_base64url(text: str) -> str:
         return ""
 
 
+_LIFETIME_BUCKETS = (
+    0,
+    *(hours * 3600.0 for hours in (0.5, 1, 2, 6, 12)),
+    *(days * 86400.0 for days in (1, 2, 4, 7, 30, 90, 180, 360)),
+)
+
+
 class CertificateAuthenticator:
     """Authenticates by the client certificate that TLS has verified against the client CA.
 
@@ -173,21 +181,36 @@ class CertificateAuthenticator:
     certificate is still valid is checked at each request, so that an open connection does not outlive it.
     """
 
-    def __init__(self, *, now: Callable[[], float] = time.time) -> None:
+    def __init__(self, *, metrics: Metrics | None = None, now: Callable[[], float] = time.time) -> None:
         self._now = now
+        self._lifetimes = (
+            (metrics or Metrics())
+            .histogram(
+                "apiserver_client_certificate_expiration_seconds",
+                "Remaining lifetime of the client certificates that authenticate requests.",
+                buckets=_LIFETIME_BUCKETS,
+            )
+            .labels()
+        )
 
     def authenticate(self, call: Call) -> UserInfo | None:
         peer = call.client_certificate
         if peer is None:
             return None
-        if peer.expires < self._now():
+        lifetime_s = peer.expires - self._now()
+        if lifetime_s < 0:
             raise errors.unauthorized()
-        return _user(peer.common_name, peer.organizations)
+        self._lifetimes.observe(lifetime_s)
+        return _users[peer.common_name, peer.organizations]
 
 
-@lru_cache(maxsize=4096)
-def _user(name: str, organizations: tuple[str, ...]) -> UserInfo | None:
+def _make_user(subject: tuple[str, tuple[str, ...]]) -> UserInfo | None:
+    name, organizations = subject
     return UserInfo(name, "", (*organizations, AUTHENTICATED)) if name else None
+
+
+_users = BoundedCache(_make_user, max_entries=4096)
+"""The users of certificates by common name and organizations."""
 
 
 class AudienceAgnostic:

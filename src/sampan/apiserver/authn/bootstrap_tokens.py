@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from sampan.api.semantics.secret_types import BOOTSTRAP_TOKEN
 from sampan.api.values import times
 from sampan.apiserver.authn.authenticator import AuthenticationResponse, TokenError
 from sampan.apiserver.authn.service_account_tokens import TokenObjectGetter
@@ -16,7 +17,6 @@ from sampan.apiserver.request.call import AUTHENTICATED, UserInfo
 from sampan.machinery.clock import Clock
 
 _TOKEN = re.compile(r"([a-z0-9]{6})\.([a-z0-9]{16})")
-_TYPE = "bootstrap.kubernetes.io/token"
 _GROUP = "system:bootstrappers"
 _EXTRA_GROUP = re.compile(r"system:bootstrappers:[a-z0-9:-]{0,255}[a-z0-9]")
 
@@ -31,7 +31,9 @@ class BootstrapTokens:
             return None
         name, secret = match.groups()
         token_secret = await self._objects.find("Secret", "kube-system", f"bootstrap-token-{name}")
-        if token_secret is None or token_secret.type != _TYPE or token_secret.metadata.deletionTimestamp is not None:
+        if token_secret is None or token_secret.type != BOOTSTRAP_TOKEN:
+            return None
+        if token_secret.metadata.deletionTimestamp is not None:
             return None
         data = {key: _text(value) for key, value in token_secret.data.items()}
         if not self._is_good(data, name, secret):

@@ -9,13 +9,14 @@ is returned.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from urllib.parse import unquote
 
 import msgspec
 
 from sampan.api import names
+from sampan.api.field_errors import FieldError
 from sampan.api.go_compat import gotext
 from sampan.apiserver.authz.authorizer import Attributes, UnionAuthorizer, attributes_of, forbidden_error
 from sampan.apiserver.request.call import (
@@ -29,6 +30,7 @@ from sampan.apiserver.request.call import (
     service_account_groups,
     split_service_account,
 )
+from sampan.host.bounded_cache import BoundedCache
 from sampan.machinery import errors
 
 _PREFIX, _EXTRA = "impersonate-", "impersonate-extra-"
@@ -36,7 +38,6 @@ _NODE = "system:node:"
 _AUTHENTICATION = "authentication.k8s.io"
 _WILDCARD_CHECK_THRESHOLD = 4
 """From this number of groups or extra values on, the permission for all of them (`*`) is checked first."""
-_MAX_CACHED_MODES = 4096
 _BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
 
@@ -100,7 +101,7 @@ def node_of(username: str) -> str:
 class Impersonation:
     def __init__(self, *, authorizer: UnionAuthorizer) -> None:
         self._authorizer = authorizer
-        self._last: dict[tuple[str, tuple[str, ...]], str] = {}
+        self._last: BoundedCache[tuple[str, tuple[str, ...]], str] = BoundedCache(max_entries=4096)
 
     async def apply(self, call: Call) -> None:
         """Set the user of a classified request to the impersonated one. Raise Forbidden if that is not allowed."""
@@ -116,9 +117,8 @@ class Impersonation:
             except errors.Forbidden as refused:
                 first = first or refused
                 continue
-            if len(self._last) >= _MAX_CACHED_MODES:
-                self._last.clear()
-            self._last[key] = mode
+            if self._last.get(key) != mode:
+                self._last.keep(key, mode)
             return user
         raise first or errors.internal_error("all impersonation modes failed")
 
@@ -248,10 +248,17 @@ def _add_group(groups: list[str], group: str) -> list[str]:
     return groups if group in groups else [*groups, group]
 
 
+def _join_errors(invalid: Sequence[FieldError]) -> str:
+    texts = [*dict.fromkeys(map(str, invalid))]
+    return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
+
+
 def _extra_error(extra: dict[str, list[str]]) -> str:
     for key, values in extra.items():
         if not key:
             return "impersonating the empty string key in extra is not allowed"
+        if invalid := names.domain_prefixed_path(key, "extra.key"):
+            return f"impersonating an invalid key in extra is not allowed: {_join_errors(invalid)}"
         if "" in values:
             return "impersonating the empty string value in extra is not allowed"
     return ""

@@ -4,7 +4,6 @@ on each request."""
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
@@ -15,6 +14,7 @@ from sampan.apiserver.authn.authenticator import AuthenticationResponse, TokenEr
 from sampan.apiserver.authn.jwt_keys import VerificationKey, issuer_of, verify_token
 from sampan.apiserver.authz.rbac.policy_rules import quote_list
 from sampan.apiserver.request.call import service_account_user, service_account_username
+from sampan.host.bounded_cache import BoundedCache
 from sampan.machinery.clock import Clock
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ _LEEWAY_S = 60
 """The tolerated clock skew."""
 _DELETION_LEEWAY_S = 60
 """How long after its deletion timestamp an object still validates the tokens bound to it."""
-_CACHE_SIZE = 10_000
 _INVALIDATED = "service account token has been invalidated"
 
 
@@ -89,7 +88,9 @@ class ServiceAccountTokensConfig:
 class ServiceAccountTokens:
     def __init__(self, *, config: ServiceAccountTokensConfig, objects: TokenObjectGetter, clock: Clock) -> None:
         self._config, self._objects, self._clock = config, objects, clock
-        self._verified: OrderedDict[str, ServiceAccountClaims] = OrderedDict()
+        self._verified: BoundedCache[str, ServiceAccountClaims] = BoundedCache(
+            max_entries=10_000, max_entry_bytes=8 << 10, max_bytes=16 << 20
+        )
 
     async def authenticate_token(self, token: str, audiences: Sequence[str] = ()) -> AuthenticationResponse | None:
         claims = self._verified.get(token)
@@ -97,9 +98,10 @@ class ServiceAccountTokens:
             claims = self._read(token)
             if claims is None:
                 return None
-            self._keep(token, claims)
+            self._verified.keep(token, claims)
         targets = audiences or self._config.audiences
-        common = [word for word in claims.audiences if word in targets]
+        accepted = set(targets)
+        common = [word for word in claims.audiences if word in accepted]
         if not common:
             actual, expected = quote_list(claims.audiences), quote_list(targets)
             raise TokenError(f"token audiences {actual} is invalid for the target audiences {expected}")
@@ -116,11 +118,6 @@ class ServiceAccountTokens:
             return msgspec.convert(verify_token(token, self._config.keys), ServiceAccountClaims)
         except msgspec.ValidationError as error:
             raise TokenError(str(error)) from None
-
-    def _keep(self, token: str, claims: ServiceAccountClaims) -> None:
-        self._verified[token] = claims
-        if len(self._verified) > _CACHE_SIZE:
-            self._verified.popitem(last=False)
 
     def _check_time(self, claims: ServiceAccountClaims) -> None:
         now = self._clock.now()

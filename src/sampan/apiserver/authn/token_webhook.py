@@ -95,7 +95,8 @@ def authentication_response(
     """Return the identity in the status of a review. A webhook that returns no audiences is assumed to have checked
     those of this server."""
     good_for = status.get("audiences") or own
-    common = tuple(word for word in audiences if word in good_for)
+    known = set(good_for)
+    common = tuple(word for word in audiences if word in known)
     if audiences and not common:
         return None
     if not status.get("authenticated"):

@@ -15,10 +15,11 @@ from sampan.api.values import durations
 from sampan.apiserver.authz.authorizer import AuthzDecision
 from sampan.apiserver.authz.modes import Mode
 from sampan.apiserver.authz.webhook import WebhookSettings, compile_condition
-from sampan.apiserver.config.config_file import ConfigFileError, raise_errors, read_config
+from sampan.apiserver.config.config_file import raise_errors, read_config
 from sampan.apiserver.webhooks.remote_webhook import RetryPolicy
 from sampan.machinery.cel.errors import CelError
 from sampan.machinery.client.access import Access
+from sampan.machinery.config_file import ConfigFileError
 
 GROUP, KIND = "apiserver.config.k8s.io", "AuthorizationConfiguration"
 VERSIONS = ("v1", "v1beta1", "v1alpha1")

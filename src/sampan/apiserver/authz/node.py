@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias, get_args
 
 from sampan.api.selectors import fields
 from sampan.apiserver.authz.authorizer import ALLOW, NO_OPINION, Attributes, AuthzDecision, AuthzResult
-from sampan.apiserver.authz.rbac.authorizer import Grants
+from sampan.apiserver.authz.rbac.authorizer import RuleIndex
 from sampan.apiserver.authz.rbac.bootstrap_policy import default_objects
 
 if TYPE_CHECKING:
@@ -147,7 +147,7 @@ _NODE_OBJECT_VERBS = frozenset({"get", "create", "update", "patch", "delete"})
 class NodeAuthorizer:
     def __init__(self, *, relations: NodeGraph) -> None:
         self._relations = relations
-        self._rules: Grants | None = None
+        self._rules: RuleIndex | None = None
         self._rules_by_resource: dict[tuple[str, str], Callable[[str, Attributes], ResultOrAwaitable]] = {
             ("", "secrets"): self._read_one,
             ("", "configmaps"): self._read_one,
@@ -175,12 +175,11 @@ class NodeAuthorizer:
 
     def _authorize_by_rules(self, attributes: Attributes) -> AuthzResult:
         if self._rules is None:
-            self._rules = Grants()
             (role,) = (
                 obj for obj in default_objects() if (obj.kind, obj.metadata.name) == ("ClusterRole", "system:node")
             )
-            self._rules.add(role.rules, ALLOW)
-        return self._rules.authorize(attributes) or NO_OPINION
+            self._rules = RuleIndex(role.rules)
+        return ALLOW if self._rules.allows(attributes) else NO_OPINION
 
     # -- objects that pods use ---------------------------------------------------------------------------------------
 

@@ -6,15 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-import msgspec
-
 from sampan.api.field_errors import FieldError
+from sampan.machinery.config_file import ConfigFileError, convert_config, read_config_file
 
 Content = TypeVar("Content")
-
-
-class ConfigFileError(ValueError):
-    """A configuration file is invalid. The message starts with the field."""
 
 
 def raise_errors(field_errors: Sequence[FieldError]) -> None:
@@ -26,20 +21,9 @@ def raise_errors(field_errors: Sequence[FieldError]) -> None:
 
 def read_config(path: Path, form: type[Content], *, group: str, versions: Sequence[str], kind: str) -> Content:
     """Return the decoded file. Raise `ConfigFileError` if it cannot be decoded, or is of another kind or version."""
-    import yaml
-
-    try:
-        text = path.read_text(encoding="utf-8")
-        value = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    except OSError as error:
-        raise ConfigFileError(f"cannot be read: {error.strerror}") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ConfigFileError(f"cannot be read: {error}") from None
+    value = read_config_file(path)
     _check_kind(value, group, versions, kind)
-    try:
-        return msgspec.convert(value, form)
-    except msgspec.ValidationError as error:
-        raise ConfigFileError(_field_first(error)) from None
+    return convert_config(value, form)
 
 
 def _check_kind(value: Any, group: str, versions: Sequence[str], kind: str) -> None:
@@ -49,9 +33,3 @@ def _check_kind(value: Any, group: str, versions: Sequence[str], kind: str) -> N
     if value.get("kind") != kind or value.get("apiVersion") not in api_versions:
         actual = f"a {value.get('kind')} of {value.get('apiVersion')}"
         raise ConfigFileError(f"want a {kind} of {' or '.join(api_versions)}, not {actual}")
-
-
-def _field_first(error: msgspec.ValidationError) -> str:
-    """Return the error with the field first: `jwt[0].issuer: Expected ...`."""
-    what, _, where = str(error).partition(" - at `$")
-    return f"{where.rstrip('`').lstrip('.')}: {what}" if where.rstrip("`") else what

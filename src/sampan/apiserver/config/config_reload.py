@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from sampan.apiserver.authn.cluster_authentication_trust import trust_data
-from sampan.apiserver.config.config_file import ConfigFileError
 from sampan.apiserver.http.tls import tls_context
 from sampan.machinery.clock import Clock, RealClock
+from sampan.machinery.config_file import ConfigFileError
 
 if TYPE_CHECKING:
     from sampan.apiserver.authn.configuration import AuthenticationSettings

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sampan.api.feature_gates import FeatureGates
 from sampan.apiserver.admission.default_toleration_seconds import TolerationDefaults
 from sampan.apiserver.classic.abac import AbacPolicy
 from sampan.apiserver.request.call import UserInfo
@@ -71,6 +72,7 @@ class ServerConfig:
     advertise_address: str = ""
     """The address at which clients in the cluster reach the server; empty: detected."""
     tls: TlsFiles | None = None
+    feature_gates: FeatureGates = field(default_factory=FeatureGates)
     tokens: Mapping[str, UserInfo] = field(default_factory=dict)
     allows_anonymous: bool = True
     anonymous_paths: Sequence[str] = ()
@@ -92,6 +94,9 @@ class ServerConfig:
     """The AuthorizationConfiguration file with the modes, which is reloaded when it changes."""
     service_cluster_ip_range: str = "10.96.0.0/16"
     service_node_port_range: tuple[int, int] = (30000, 32767)
+    service_allocation_seed: int | None = None
+    """The start of the random numbers by which addresses and ports of services are allocated; None for unpredictable
+    ones."""
     runtime_config: Mapping[str, bool] = field(default_factory=dict)
     has_system_objects: bool = False
     """Whether the store is known to contain the objects that every server creates or updates when it starts, because

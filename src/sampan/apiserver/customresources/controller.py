@@ -158,9 +158,9 @@ class DefinitionController:
         self._withdraw(name)
         conversion, resources = self._conversion(definition), []
         for version in definition.spec.versions:
-            if version.name not in schemas:
+            if not version.served:
                 continue
-            custom = declare_resource(definition, version, schemas[version.name], conversion)
+            custom = declare_resource(definition, version, schemas, conversion)
             if self._is_builtin(custom):
                 log.warning("custom resource definition %s is not served: the resource is built in", name)
                 continue
@@ -174,13 +174,11 @@ class DefinitionController:
     async def _schemas(
         self, definition: ResourceDefinition, served: _ServedDefinition | None
     ) -> dict[str, CustomSchema]:
-        """Return the schemas of the served versions. A schema that has not changed remains the same object, so that it
-        is not compiled again. Large schemas are compressed in a thread."""
+        """Return the schemas of all versions: objects may be stored in one that is not served. A schema that has not
+        changed remains the same object, so that it is not compiled again. Large schemas are compressed in a thread."""
         present = {part.resource.version: part.resource.schema for part in served.resources} if served else {}
         schemas: dict[str, CustomSchema] = {}
         for version in definition.spec.versions:
-            if not version.served:
-                continue
             source, kept = version.schema_json, present.get(version.name)
             is_large = len(source) > _INLINE_SCHEMA_BYTES
             schema = await asyncio.to_thread(CustomSchema, source) if is_large else CustomSchema(source)

@@ -168,13 +168,15 @@ def _set(conditions: Conditions, name: str, is_true: bool, reason: str, message:
 
 def set_condition(conditions: Conditions, name: str, status: str, reason: str, message: str, now: str) -> None:
     """Set a condition in the list, in place; the transition time changes with the status only."""
-    condition = CustomResourceDefinitionCondition(
-        type=name, status=status, lastTransitionTime=now, reason=reason, message=message
-    )
     for index, present in enumerate(conditions):
         if present.type == name:
-            if present.status == status:
-                condition.lastTransitionTime = present.lastTransitionTime
-            conditions[index] = condition
+            since = present.lastTransitionTime if present.status == status else now
+            conditions[index] = msgspec.structs.replace(
+                present, status=status, lastTransitionTime=since, reason=reason, message=message
+            )
             return
-    conditions.append(condition)
+    conditions.append(
+        CustomResourceDefinitionCondition(
+            type=name, status=status, lastTransitionTime=now, reason=reason, message=message
+        )
+    )

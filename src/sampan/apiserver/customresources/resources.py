@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from sampan.api.resources.resource import GroupVersionKind, Resource, SelectableField, Subresource
@@ -34,9 +34,13 @@ class CustomResource(NamedTuple):
 
 
 def declare_resource(
-    definition: ResourceDefinition, version: DefinitionVersion, schema: CustomSchema, conversion: ValueConversion
+    definition: ResourceDefinition,
+    version: DefinitionVersion,
+    schemas: Mapping[str, CustomSchema],
+    conversion: ValueConversion,
 ) -> CustomResource:
-    """Return the resource of one version of a definition, whose names are accepted."""
+    """Return the resource of one version of a definition, whose names are accepted. `schemas` are those of all
+    versions, by their names."""
     spec, names = definition.spec, definition.status.acceptedNames
     kind = GroupVersionKind(group=spec.group, version=version.name, kind=names.kind)
     resource = Resource(
@@ -54,16 +58,15 @@ def declare_resource(
         storage=kind,
         storage_prefix=f"/registry/{spec.group}/{names.plural}",
         advertised_storage=GroupVersionKind(group=spec.group, version=spec.storage_version, kind=names.kind),
-        schema=schema,
+        schema=schemas[version.name],
         declared_list_kind=names.listKind,
     )
     stored_version = StoredVersion(
         kind=names.kind,
         api_version=resource.api_version,
         storage_version=f"{spec.group}/{spec.storage_version}",
-        schema=schema,
+        schemas={f"{spec.group}/{name}": schema for name, schema in schemas.items()},
         conversion=conversion,
-        is_only_version=len(spec.versions) == 1,
     )
     return CustomResource(resource, declare_behaviour(definition, version, resource, stored_version))
 
@@ -139,14 +142,15 @@ AGE = Column("Age", cells.age, type="date", field="metadata.creationTimestamp")
 
 
 def columns_of(definitions: Sequence[CustomResourceColumnDefinition], resource: str) -> Sequence[Column]:
-    """Return the columns of a version. With an invalid path it has the generic columns of every kind."""
+    """Return the columns of a version, up to the first that has an invalid path."""
+    if not definitions:
+        return (NAME, AGE)
+    columns = [NAME]
     try:
-        return (NAME, *(_column(definition) for definition in definitions)) if definitions else (NAME, AGE)
+        columns += map(_column, definitions)
     except JsonPathError as error:
-        log.warning(
-            "custom resource %s has an invalid printer column, showing the generic columns: %s", resource, error
-        )
-        return ()
+        log.warning("custom resource %s has an invalid printer column, showing those before it: %s", resource, error)
+    return columns
 
 
 def _column(definition: CustomResourceColumnDefinition) -> Column:

@@ -21,9 +21,8 @@ from sampan.apiserver.authz.authorizer import Attributes, attributes_of
 from sampan.apiserver.flowcontrol.priority_level import PriorityLevel, PriorityLevelLimits, SeatBorrowing
 from sampan.apiserver.registry.registry import Registry
 from sampan.apiserver.request.call import Call, UserInfo, split_service_account
+from sampan.host.bounded_cache import BoundedCache
 from sampan.machinery.telemetry.metrics import Metrics, Sample
-
-_MAX_CACHED_USERS = 4096
 
 
 class Flow(msgspec.Struct, frozen=True):
@@ -40,7 +39,9 @@ class FlowSchemaMatcher:
 
     def __init__(self, schemas: Iterable[FlowSchema]) -> None:
         self._schemas = sorted(schemas, key=lambda schema: (schema.spec.matchingPrecedence, schema.metadata.name))
-        self._of_users: dict[tuple[str, tuple[str, ...]], list[tuple[FlowSchema, list[PolicyRulesWithSubjects]]]] = {}
+        self._of_users: BoundedCache[
+            tuple[str, tuple[str, ...]], list[tuple[FlowSchema, list[PolicyRulesWithSubjects]]]
+        ] = BoundedCache(max_entries=4096, max_entry_bytes=16 << 10, measure=lambda matches, limit: 200 * len(matches))
 
     def flow(self, attributes: Attributes) -> Flow | None:
         for schema, rules in self._select_for_user(attributes.user):
@@ -52,13 +53,12 @@ class FlowSchemaMatcher:
         key = (user.name, user.groups)
         matches = self._of_users.get(key)
         if matches is None:
-            if len(self._of_users) >= _MAX_CACHED_USERS:
-                self._of_users.clear()
             every = (
                 (flow_schema, [rule for rule in flow_schema.spec.rules if _is_for(rule, user)])
                 for flow_schema in self._schemas
             )
-            matches = self._of_users[key] = [(schema, rules) for schema, rules in every if rules]
+            matches = [(schema, rules) for schema, rules in every if rules]
+            self._of_users.keep(key, matches)
         return matches
 
 
@@ -175,13 +175,18 @@ _MAX_SEATS = 10
 
 
 def count_seats(call: Call, registry: Registry) -> int:
-    if call.verb != "list" or call.resource is None or call.name:
+    if call.resource is None or call.name or not (call.verb == "list" or _wants_initial_events(call)):
         return 1
     count = registry.count(call.resource)
     limit = parse_int64(call.query.get("limit"))
     if limit is not None and 0 < limit < count:
         count = limit
     return min(max(math.ceil(count / _OBJECTS_PER_SEAT), 1), _MAX_SEATS)
+
+
+def _wants_initial_events(call: Call) -> bool:
+    """Whether the request is a watch that begins with all objects."""
+    return call.verb == "watch" and call.query.get("resourceVersion") in ("", "0")
 
 
 _VALUES: Sequence[tuple[str, str, str, Callable[[PriorityLevel], float]]] = (

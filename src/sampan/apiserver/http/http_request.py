@@ -1,8 +1,9 @@
 """From an HTTP request to a call: decoding of path and query, flow control, and reading the body within limits.
 
 Limits on concurrent requests apply unless API Priority and Fairness is enabled. Long-running requests (watches, streams
-into containers) do not count, and members of system:masters are never rejected. The counterpart is
-`k8s.io/apiserver/pkg/server/filters/maxinflight.go`.
+into containers) do not count, and members of system:masters are never rejected. A watch occupies seats of priority and
+fairness until it has started. The counterparts are `maxinflight.go` and `priority-and-fairness.go` in
+`k8s.io/apiserver/pkg/server/filters`.
 """
 
 from __future__ import annotations
@@ -10,17 +11,20 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass
+from time import perf_counter
 from urllib.parse import unquote
 
 from aiohttp import http_exceptions, web
 from aiohttp.web_protocol import RequestPayloadError
 
+from sampan.api import limits
 from sampan.api.values import durations
 from sampan.apiserver.flowcontrol.fairness import Fairness, Flow
 from sampan.apiserver.flowcontrol.priority_level import PriorityLevel
 from sampan.apiserver.http.connection import HttpConnection
 from sampan.apiserver.http.connection_limits import HttpLimits
 from sampan.apiserver.http.delegated_request import DelegatedRequest
+from sampan.apiserver.http.watch_quota import OpenWatch, WatchQuota
 from sampan.apiserver.metrics import RequestMetrics
 from sampan.apiserver.request.call import MASTERS, PROXIED_SUBRESOURCES, Call, Query
 from sampan.machinery import errors
@@ -39,7 +43,8 @@ def is_long_running(call: Call) -> bool:
 
 class InFlightLimiter:
     def __init__(self, *, limits: HttpLimits, metrics: RequestMetrics, fairness: Fairness | None = None) -> None:
-        self.fairness = fairness
+        self.fairness, self.metrics = fairness, metrics
+        self.watches = WatchQuota()
         self._reading = _InFlightLimit(limits.reading, metrics.read_only)
         self._writing = _InFlightLimit(limits.writing, metrics.mutating)
 
@@ -76,11 +81,12 @@ class InvalidTarget(ValueError):
 class FlowSeat:
     """The place of one request in flow control."""
 
-    __slots__ = ("_entered", "_in_flight", "_level", "_width", "flow")
+    __slots__ = ("_entered", "_in_flight", "_level", "_watch", "_width", "flow")
 
     def __init__(self, in_flight: InFlightLimiter) -> None:
         self._in_flight = in_flight
         self._entered: MetricNumber | None = None
+        self._watch: OpenWatch | None = None
         self._level: PriorityLevel | None = None
         """The priority level in which the request occupies seats."""
         self._width = 1
@@ -88,10 +94,20 @@ class FlowSeat:
         self.flow: Flow | None = None
 
     def enter(self, call: Call) -> Awaitable[None] | None:
+        try:
+            return self._enter(call)
+        except errors.TooManyRequests as error:
+            self._in_flight.metrics.record_termination(call, error.code)
+            raise
+
+    def _enter(self, call: Call) -> Awaitable[None] | None:
         self._entered = self._in_flight.enter(call)
+        is_watch = call.verb == "watch"
+        if is_watch:
+            self._watch = self._in_flight.watches.open(call)
         fairness = self._in_flight.fairness
         self.flow = fairness.flow(call) if fairness is not None else None
-        if fairness is None or self.flow is None or is_long_running(call):
+        if fairness is None or self.flow is None or (is_long_running(call) and not is_watch):
             return None
         level = fairness.levels.get(self.flow.level)
         if level is None:
@@ -99,18 +115,31 @@ class FlowSeat:
         self._width = fairness.width(call)
         waiting = level.enter(self.flow.key, self._width)
         if waiting is not None:
-            return self._await_seat(level, waiting)
+            return self._await_seat(call, level, waiting)
         self._level = level
         return None
 
-    async def _await_seat(self, level: PriorityLevel, waiting: Awaitable[None]) -> None:
-        await waiting
+    async def _await_seat(self, call: Call, level: PriorityLevel, waiting: Awaitable[None]) -> None:
+        start = perf_counter()
+        try:
+            await waiting
+        except errors.TooManyRequests as error:
+            self._in_flight.metrics.record_termination(call, error.code)
+            raise
+        finally:
+            call.exclude_time(perf_counter() - start)
         self._level = level
 
     def leave(self) -> None:
         """Release the seats and counters when the request has finished."""
         self._in_flight.leave(self._entered)
         self._entered = None
+        self.release_seats()
+        if self._watch is not None:
+            self._watch.close()
+            self._watch = None
+
+    def release_seats(self) -> None:
         if self._level is not None:
             self._level.leave(self._width)
             self._level = None
@@ -131,6 +160,8 @@ class HttpRequest(FlowSeat):
         """Return the call, whose body is not read yet. Raise `InvalidTarget` if the path is invalid."""
         request = self._request
         url = request.rel_url
+        if url.raw_query_string.count("&") >= limits.QUERY_PARAMETERS:
+            raise InvalidTarget(f"more than {limits.QUERY_PARAMETERS} parameters")
         client_certificate, proxy_certificate = _certificates(request)
         return Call(
             method=request.method,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable
-from functools import lru_cache
 from http import HTTPStatus
 
 from aiohttp import web
@@ -13,6 +12,7 @@ from aiohttp.helpers import rfc822_formatted_time
 from sampan.apiserver.http.delegated_request import DelegatedRequest
 from sampan.apiserver.request.call import Call
 from sampan.apiserver.response.renderer import RenderedResponse, gzip_chunks
+from sampan.host.bounded_cache import BoundedCache
 
 _NO_CACHE = "no-cache, private"
 _CONTROL = dict.fromkeys((*range(32), 127))
@@ -121,7 +121,7 @@ async def _send(request: web.BaseRequest, rendered: RenderedResponse, body: byte
     transport = request.transport
     if transport is None or transport.is_closing():
         raise ConnectionResetError("the client closed the connection")
-    head = _head(rendered.code, rendered.content_type, *rendered.headers.items())
+    head = _heads[rendered.code, rendered.content_type, tuple(rendered.headers.items())]
     data = b"%bContent-Length: %d\r\nDate: %b\r\n\r\n%b" % (head, len(body), rfc822_formatted_time().encode(), body)
     transport.write(data)
     request.writer.output_size += len(data)
@@ -129,9 +129,12 @@ async def _send(request: web.BaseRequest, rendered: RenderedResponse, body: byte
     return SentResponse(rendered.code, len(body))
 
 
-@lru_cache(maxsize=1024)
-def _head(code: int, content_type: str, *headers: tuple[str, str]) -> bytes:
-    """Return the cached head of a response, up to the Content-Length."""
+_HeadParts = tuple[int, str, tuple[tuple[str, str], ...]]
+
+
+def _make_head(parts: _HeadParts) -> bytes:
+    """Return the head of a response, up to the Content-Length, from its code, content type and headers."""
+    code, content_type, headers = parts
     lines = [f"HTTP/1.1 {code} {_phrase(code)}"]
     if content_type:
         lines.append(f"Content-Type: {content_type}")
@@ -139,6 +142,9 @@ def _head(code: int, content_type: str, *headers: tuple[str, str]) -> bytes:
         lines.append(f"Cache-Control: {_NO_CACHE}")
     lines += [f"{name}: {value.translate(_CONTROL)}" for name, value in headers]
     return "".join(f"{line}\r\n" for line in lines).encode()
+
+
+_heads = BoundedCache(_make_head, max_entries=1024)
 
 
 def _phrase(code: int) -> str:

@@ -189,9 +189,12 @@ class HttpServer:
                 response = await response_writer.respond(request, call, rendered)
         except errors.ApiError as error:
             rendered = _with_request_headers(await self.renderer.error(error, call), call, http_request)
+            errors.release_frames(error)
             response = await response_writer.respond(request, call, rendered)
         except TimeoutError:
             rendered, response = await self._time_out(request, call)
+        finally:
+            call.body = b""
         size = response.size if isinstance(response, response_writer.SentResponse) else response.body_length
         self._metrics.record_request(call, rendered.code, time.perf_counter() - started, size)
         return response
@@ -256,6 +259,7 @@ class HttpServer:
     async def _time_out(self, request: web.BaseRequest, call: Call) -> tuple[RenderedResponse, web.StreamResponse]:
         """Report a timeout, or abort the connection if the response has been started."""
         rendered = await self.renderer.error(errors.timeout(_TIMEOUT_MESSAGE), call)
+        self._metrics.record_termination(call, rendered.code)
         if request.writer.output_size > 0:
             if request.transport is not None:
                 request.transport.abort()

@@ -63,6 +63,7 @@ class WatchServer:
             response.enable_chunked_encoding()
         try:
             async with watch.watcher as watcher:
+                _release_seats(call)
                 await response.prepare(request)
                 await self._send(request, call, watcher, frames.wrap_frames(ChunkEncoder) if is_chunked else frames)
                 error, is_stalled = watcher.error, watcher.blocked_at is not None
@@ -83,6 +84,7 @@ class WatchServer:
     ) -> web.StreamResponse:
         try:
             async with watch.watcher as watcher:
+                _release_seats(call)
                 socket = await websocket.open_socket(request)
                 with self._open(watcher), self._metrics.watching(call) as count:
                     await websocket.send(socket, watcher, frames, count)
@@ -123,6 +125,11 @@ class WatchServer:
                 congested_s=self._congested_s,
             )
             await stream.run()
+
+
+def _release_seats(call: Call) -> None:
+    if call.transport is not None:
+        call.transport.release_seats()
 
 
 class _WatchStream:

@@ -5,7 +5,6 @@ until the set of resources changes; nothing is generated at the start. The count
 packages of `k8s.io/apiserver/pkg/server` and `k8s.io/apiserver/pkg/endpoints/discovery`.
 """
 
-from sampan.apiserver.nonresource.health import HealthCheck
 from sampan.apiserver.nonresource.routes import NonResourceHandler, nonresource_handlers
 
-__all__ = ["HealthCheck", "NonResourceHandler", "nonresource_handlers"]
+__all__ = ["NonResourceHandler", "nonresource_handlers"]

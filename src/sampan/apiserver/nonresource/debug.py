@@ -17,6 +17,7 @@ from sampan.apiserver.request.call import Call
 from sampan.apiserver.response.responses import ApiResponse, RawResponse, ValueResponse, path_not_found
 from sampan.machinery import errors
 from sampan.machinery.telemetry.flight_recorder import FlightRecord, FlightRecorder
+from sampan.machinery.telemetry.health import RESET_TEXT, HealthMetrics
 from sampan.machinery.telemetry.metrics import CONTENT_TYPE, Metrics
 from sampan.storage.backend import StorageError
 
@@ -61,6 +62,10 @@ class FlightRecorderHandler:
             raise errors.bad_request(f"after: {after!r} is not the number of a record")
         uid, subject = call.query.get("uid"), call.query.get("subject")
         records = self._recorder.records_about(uid, after=number) if uid else self._recorder.records_since(number)
+        if owner := call.query.get("owner"):
+            records = (record for record in records if record.owner == owner)
+        if action := call.query.get("action"):
+            records = (record for record in records if record.action == action)
         if subject:
             records = (record for record in records if f"{record.subject}/".startswith(f"{subject}/"))
         selected = self._select_records(call, records)
@@ -89,11 +94,21 @@ def _number(call: Call, name: str) -> float | None:
     return float(text)
 
 
+SLIS_PATH = "/metrics/slis"
+
+
 class MetricsHandler:
-    def __init__(self, *, metrics: Metrics) -> None:
-        self._metrics = metrics
+    """Serves /metrics, and the results of health checks at /metrics/slis, which a DELETE resets."""
+
+    def __init__(self, *, metrics: Metrics, slis: HealthMetrics) -> None:
+        self._metrics, self._slis = metrics, slis
 
     async def handle(self, call: Call) -> RawResponse:
+        if call.path == SLIS_PATH:
+            if call.method == "DELETE":
+                self._slis.reset()
+                return RawResponse(RESET_TEXT.encode())
+            return RawResponse(self._slis.text().encode(), CONTENT_TYPE)
         if call.path != "/metrics":
             return path_not_found()
         return RawResponse(self._metrics.text().encode(), CONTENT_TYPE)

@@ -11,14 +11,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 
-from sampan.api.go_compat import gotext
 from sampan.api.resources.resource import Resource
 from sampan.apiserver.registry.registry import Registry
-from sampan.apiserver.request.call import Call
+from sampan.apiserver.request.call import AUTHENTICATED, Call
 from sampan.apiserver.response.responses import RawResponse, path_not_found
+from sampan.machinery.telemetry.health import COMPONENT_PREFIX, HealthCheck, HealthMetrics, HealthPath
 from sampan.storage.backend import Backend, StorageError
 
 log = logging.getLogger(__name__)
@@ -27,24 +26,7 @@ _STORE_TIMEOUT_S = 2.0
 _NO_SNIFF = {"X-Content-Type-Options": "nosniff"}
 
 
-@dataclass(frozen=True, slots=True)
-class HealthCheck:
-    name: str
-    """A unique name, which may contain slashes (`poststarthook/bootstrap`)."""
-    probe: Callable[[], Awaitable[None]]
-    """Raises an exception if the check fails."""
-    is_transient: bool = False
-    """Whether failures during start and shutdown are expected and not logged as warnings."""
-
-
-async def _always_succeed() -> None:
-    """Succeed always: the response itself proves that the server works."""
-
-
-ALWAYS = (HealthCheck("ping", _always_succeed), HealthCheck("log", _always_succeed))
-
-
-def store_check(backend: Backend) -> HealthCheck:
+def store_check(backend: Backend, name: str = "etcd") -> HealthCheck:
     """Return a check that reads from the storage backend. It is named "etcd", whatever the backend, as operators
     expect."""
 
@@ -52,83 +34,69 @@ def store_check(backend: Backend) -> HealthCheck:
         async with asyncio.timeout(_STORE_TIMEOUT_S):
             await backend.current_revision()
 
-    return HealthCheck("etcd", probe)
+    return HealthCheck(name, probe)
 
 
-def writable_store_check(backend: Backend) -> HealthCheck:
+def writable_store_check(backend: Backend, name: str = "etcd") -> HealthCheck:
     """Return a check that also fails while the storage rejects writes, for lack of space or because the disk is
     read-only."""
-    readable = store_check(backend)
+    readable = store_check(backend, name)
 
     async def probe() -> None:
         await readable.probe()
         if reason := backend.write_failure:
             raise RuntimeError(f"writes are refused: {reason}")
 
-    return HealthCheck(readable.name, probe)
+    return HealthCheck(name, probe)
 
 
 class HealthHandler:
-    def __init__(self, *, checks: Iterable[HealthCheck] = (), ready_checks: Iterable[HealthCheck] = ()) -> None:
-        """A readiness check replaces another check with the same name."""
-        live = (*ALWAYS, *checks)
-        ready = {check.name: check for check in (*live, *ready_checks)}
-        self.checks: dict[str, Sequence[HealthCheck]] = {
-            "healthz": live,
-            "livez": live,
-            "readyz": tuple(ready.values()),
-        }
-        """The checks by path, in the order in which they are reported."""
+    """Serves /healthz, /livez and /readyz, and each of their checks below them."""
+
+    def __init__(
+        self,
+        *,
+        live: Sequence[HealthCheck] = (),
+        ready: Sequence[HealthCheck] = (),
+        component_failures: Callable[[], Mapping[str, str]] = dict,
+        metrics: HealthMetrics | None = None,
+    ) -> None:
+        """`live` are the checks of /healthz and /livez, `ready` those of /readyz. `component_failures` returns why
+        each other component in this process is failed, or an empty string if it is not; /readyz lists them, but the
+        server is ready without them, as kube-apiserver does not depend on controllers either."""
+        metrics = metrics or HealthMetrics()
+
+        def list_ready() -> Sequence[HealthCheck]:
+            return (*ready, *(_component_check(*item) for item in component_failures().items()))
+
+        paths = (
+            HealthPath("healthz", lambda: live, metrics=metrics),
+            HealthPath("livez", lambda: live, metrics=metrics),
+            HealthPath("readyz", list_ready, metrics=metrics),
+        )
+        self.paths = {path.path: path for path in paths}
 
     async def handle(self, call: Call) -> RawResponse:
-        name, slash, single = call.path[1:].partition("/")
-        checks = self.checks[name]
-        if not slash:
-            return await self._run_checks(name, checks, call)
-        health_check = next((check for check in checks if check.name == single), None)
-        return await _run_check(health_check) if health_check is not None else path_not_found()
-
-    async def _run_checks(self, name: str, checks: Sequence[HealthCheck], call: Call) -> RawResponse:
-        left_out = set(call.query.get_all("exclude"))
-        results = [(check.name, await _result(check, left_out)) for check in checks]
-        lines = [f"[{'-' if failure else '+'}]{check} {text}" for check, (failure, text) in results]
-        if unknown := sorted(left_out - {check.name for check in checks}):
-            names = ", ".join(gotext.quote(exclusion) for exclusion in unknown)
-            lines.append(f"warn: some health checks cannot be excluded: no matches for {names}")
-        if failed := [(check, failure) for check, (failure, _) in results if failure]:
-            transient = {check.name for check in checks if check.is_transient}
-            level = logging.DEBUG if all(check in transient for check, _ in failed) else logging.WARNING
-            log.log(level, "%s check failed: %s", name, "; ".join(f"{check}: {failure}" for check, failure in failed))
-            return _text("\n".join([*lines, f"{name} check failed", ""]), 500)
-        if "verbose" not in call.query:
-            return _text("ok")
-        return _text("\n".join([*lines, f"{name} check passed", ""]))
+        path, slash, name = call.path[1:].partition("/")
+        if slash and not name:
+            return path_not_found()
+        response = await self.paths[path].run(
+            name,
+            excluded=set(call.query.get_all("exclude")),
+            is_verbose="verbose" in call.query,
+            shows_reasons=call.user is not None and AUTHENTICATED in call.user.groups,
+        )
+        if response is None:
+            return path_not_found()
+        return RawResponse(response.text.encode(), code=response.code, headers=dict(_NO_SNIFF))
 
 
-async def _result(check: HealthCheck, left_out: set[str]) -> tuple[str, str]:
-    """Return the error, empty if there is none, and the reported text. The reason is withheld, because the paths are
-    open to everybody."""
-    if check.name in left_out:
-        return "", "excluded: ok"
-    failure = await _failure_of(check)
-    return failure, "failed: reason withheld" if failure else "ok"
+def _component_check(component: str, failure: str) -> HealthCheck:
+    async def probe() -> None:
+        if failure:
+            raise RuntimeError(failure)
 
-
-async def _failure_of(check: HealthCheck) -> str:
-    try:
-        await check.probe()
-    except Exception as error:
-        return str(error) or type(error).__name__
-    return ""
-
-
-async def _run_check(check: HealthCheck) -> RawResponse:
-    failure = await _failure_of(check)
-    return _text(f"internal server error: {failure}\n", 500) if failure else _text("ok")
-
-
-def _text(text: str, code: int = 200) -> RawResponse:
-    return RawResponse(text.encode(), code=code, headers=dict(_NO_SNIFF))
+    return HealthCheck(f"{COMPONENT_PREFIX}{component}", probe, is_required=False)
 
 
 _CACHE_SYNC_TIMEOUT_S = 60.0

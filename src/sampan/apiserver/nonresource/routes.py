@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from sampan.apiserver.nonresource.debug import (
     FLIGHT_RECORDER_PATH,
+    SLIS_PATH,
     STORE_STATUS_PATH,
     DebugHandler,
     FlightRecorderHandler,
@@ -14,10 +15,11 @@ from sampan.apiserver.nonresource.debug import (
     StoreStatusHandler,
 )
 from sampan.apiserver.nonresource.discovery import DiscoveryHandler, RemoteGroups
-from sampan.apiserver.nonresource.health import HealthCheck, HealthHandler, store_check, writable_store_check
+from sampan.apiserver.nonresource.health import HealthHandler, store_check, writable_store_check
 from sampan.apiserver.nonresource.openapi import OpenApiHandler
 from sampan.apiserver.nonresource.openapi.handler import RemoteDocuments
 from sampan.apiserver.nonresource.server_info import CONFIGURATION, KEYS, IndexHandler, OpenIdHandler, version
+from sampan.machinery.telemetry.health import LOG, PING, HealthCheck, HealthMetrics
 
 if TYPE_CHECKING:
     from sampan.apiserver.registry.registry import Registry
@@ -38,8 +40,11 @@ def nonresource_handlers(
     registry: Registry,
     *,
     address: Callable[[], str] = lambda: "",
-    checks: Iterable[HealthCheck] = (),
-    ready_checks: Iterable[HealthCheck] = (),
+    checks: Sequence[HealthCheck] = (),
+    live_checks: Sequence[HealthCheck] = (),
+    first_ready_checks: Sequence[HealthCheck] = (),
+    last_ready_checks: Sequence[HealthCheck] = (),
+    component_failures: Callable[[], Mapping[str, str]] = dict,
     metrics: Metrics | None = None,
     recorder: FlightRecorder | None = None,
     debug: Mapping[str, NonResourceHandler] | None = None,
@@ -47,13 +52,25 @@ def nonresource_handlers(
     remote: Callable[[], AggregatedServers | None] = lambda: None,
 ) -> Mapping[str, NonResourceHandler]:
     """Return the handlers by the first element of their path. `address` returns where clients reach the server
-    (host:port); `checks` are additional health checks, `ready_checks` only apply to readiness. `debug` are further
+    (host:port); `checks` are additional health checks, `live_checks` do not apply to readiness, and the ready checks
+    only to that, before or after the others. `component_failures` is that of `HealthHandler`. `debug` are further
     handlers below /debug by their full path, looked up on each request. `remote` returns the other servers that
     serve API groups."""
     discovery = DiscoveryHandler(scheme=registry.scheme, address=address, remote=remote)
+    backend, slis = registry.backend, HealthMetrics()
     health = HealthHandler(
-        checks=[store_check(registry.backend), *checks],
-        ready_checks=[writable_store_check(registry.backend), *ready_checks],
+        live=[PING, LOG, *live_checks, store_check(backend), *checks],
+        ready=[
+            PING,
+            LOG,
+            writable_store_check(backend),
+            writable_store_check(backend, "etcd-readiness"),
+            *first_ready_checks,
+            *checks,
+            *last_ready_checks,
+        ],
+        component_failures=component_failures,
+        metrics=slis,
     )
     handlers: dict[str, NonResourceHandler] = {
         "api": discovery.core,
@@ -65,7 +82,7 @@ def nonresource_handlers(
         "version": version,
     }
     if metrics is not None:
-        handlers["metrics"] = MetricsHandler(metrics=metrics).handle
+        handlers["metrics"] = MetricsHandler(metrics=metrics, slis=slis).handle
     if recorder is not None:
         handlers["debug"] = DebugHandler(
             {
@@ -76,6 +93,8 @@ def nonresource_handlers(
         ).handle
     if openid is not None:
         handlers["openid"] = handlers[".well-known"] = openid.handle
-    more = (["/metrics"] if metrics is not None else []) + ([CONFIGURATION, KEYS] if openid is not None else [])
+    more = ["/metrics", SLIS_PATH] if metrics is not None else []
+    if openid is not None:
+        more += [CONFIGURATION, KEYS]
     handlers[""] = IndexHandler(scheme=registry.scheme, health=health, more=more).handle
     return handlers

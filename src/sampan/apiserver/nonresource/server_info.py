@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Callable, Sequence
-from functools import cache
 
-from sampan import __version__
 from sampan.api.codec import json as json_codec
 from sampan.api.scheme import Scheme
-from sampan.api.types.version import Info
 from sampan.apiserver.authn.jwt_keys import VerificationKey
 from sampan.apiserver.nonresource.health import HealthHandler
 from sampan.apiserver.request import negotiation
@@ -18,6 +14,7 @@ from sampan.apiserver.request.negotiation import JSON
 from sampan.apiserver.response.renderer import pretty
 from sampan.apiserver.response.responses import ApiResponse, RawResponse, path_not_found
 from sampan.machinery import errors
+from sampan.machinery.telemetry.build_info import info
 
 _ALWAYS = ("/api", "/apis", "/apis/", "/openapi/v2", "/openapi/v3", "/openapi/v3/", "/version")
 
@@ -37,13 +34,9 @@ class IndexHandler:
         for group in self._scheme.groups():
             start = f"/apis/{group}" if group else "/api"
             paths |= {start, *(f"{start}/{version}" for version in self._scheme.versions(group))}
-        for name, checks in self._health.checks.items():
-            paths |= {f"/{name}", *(f"/{name}/{check.name}" for check in checks)}
+        for path in self._health.paths.values():
+            paths |= {f"/{path.path}", *(f"/{path.path}/{check.name}" for check in path.checks())}
         return sorted(paths)
-
-
-MAJOR, MINOR, GIT_VERSION = "1", "36", "v1.36.4"
-"""The version of the API, which clients compare with their own."""
 
 
 async def version(call: Call) -> ApiResponse:
@@ -53,31 +46,6 @@ async def version(call: Call) -> ApiResponse:
         raise errors.generic(405)
     negotiation.routes(call.headers.get("Accept", ""), (JSON,))
     return RawResponse(pretty(json_codec.encode(info())), JSON)
-
-
-@cache
-def info() -> Info:
-    return Info(
-        major=MAJOR,
-        minor=MINOR,
-        emulationMajor=MAJOR,
-        emulationMinor=MINOR,
-        minCompatibilityMajor=MAJOR,
-        minCompatibilityMinor=str(int(MINOR) - 1),
-        gitVersion=GIT_VERSION,
-        gitCommit=f"sampan-{__version__}",
-        gitTreeState="clean",
-        buildDate="1970-01-01T00:00:00Z",
-        goVersion=f"python{platform.python_version()}",
-        compiler=platform.python_implementation().lower(),
-        platform=f"{platform.system().lower()}/{_machine()}",
-    )
-
-
-def _machine() -> str:
-    """Return the architecture as Go names it."""
-    machine = platform.machine().lower()
-    return {"x86_64": "amd64", "aarch64": "arm64"}.get(machine, machine)
 
 
 CONFIGURATION, KEYS = "/.well-known/openid-configuration", "/openid/v1/jwks"

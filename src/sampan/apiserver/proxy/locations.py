@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ipaddress
 import ssl
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from sampan.api import addresses
 from sampan.api.addresses import is_address
-from sampan.api.types.core_v1 import EndpointAddress, Node, Pod, Service
-from sampan.api.types.core_v1 import Endpoints as CoreEndpoints
+from sampan.api.semantics.endpoint_slices import numbered_ports, ready_endpoints
+from sampan.api.types.core_v1 import Endpoints, Node, Pod, Service
+from sampan.api.types.discovery_v1 import Endpoint, EndpointPort, EndpointSlice
 from sampan.api.values.integers import parse_int64, parse_port
 from sampan.machinery import errors
 
@@ -75,6 +76,13 @@ def kubelet_port(node: Node) -> int:
     return node.status.daemonEndpoints.kubeletEndpoint.Port or KUBELET_PORT
 
 
+def is_kubelet_port(node: Node, port: int) -> bool:
+    """Whether a port in a request to a node in this process names its kubelet: 0 for none, the one that the node
+    publishes, or the default port, which clients use without reading the node. Nodes that share an address have other
+    ports."""
+    return port in (0, kubelet_port(node), KUBELET_PORT)
+
+
 def pod_location(pod: Pod, target: ProxyTarget) -> Location:
     port = target.port or next(
         (
@@ -102,27 +110,46 @@ def service_port_name(service: Service, target: ProxyTarget) -> str:
     raise errors.service_unavailable(f'no service port {target.port} found for service "{target.name}"')
 
 
-def service_locations(endpoints: CoreEndpoints, port_name: str, target: ProxyTarget) -> list[Location]:
-    """Return all endpoints of the port, from which the caller chooses."""
-    locations = [
-        Location(host=address.ip, port=port.port, is_tls=target.scheme == "https", pod=_pod_of(endpoints, address))
+def service_locations(
+    slices: Sequence[EndpointSlice], port_name: str, target: ProxyTarget, families: Sequence[str] = ()
+) -> list[Location]:
+    """Return the ready endpoints of the port, from which the caller chooses; only those of the first IP family in
+    `families` if it has any."""
+    primary = [endpoint_slice for endpoint_slice in slices if endpoint_slice.addressType in families[:1]]
+    for candidates in (primary, slices):
+        if locations := list(_locate_endpoints(candidates, port_name, target)):
+            return locations
+    service = target.text if slices else target.name
+    raise errors.service_unavailable(f'no endpoints available for service "{service}"')
+
+
+def _locate_endpoints(slices: Iterable[EndpointSlice], port_name: str, target: ProxyTarget) -> Iterator[Location]:
+    for endpoint_slice in slices:
+        numbers = [number for port, number in numbered_ports(endpoint_slice) if (port.name or "") == port_name]
+        for endpoint, address in ready_endpoints(endpoint_slice):
+            if is_reachable(address):
+                pod = _pod_of(endpoint_slice, endpoint)
+                for number in numbers:
+                    yield Location(host=address, port=number, is_tls=target.scheme == "https", pod=pod)
+
+
+def slices_of_endpoints(endpoints: Endpoints) -> list[EndpointSlice]:
+    """Return the subsets of an Endpoints object as EndpointSlices."""
+    return [
+        EndpointSlice(
+            metadata=endpoints.metadata,
+            endpoints=[Endpoint(addresses=[row.ip], targetRef=row.targetRef) for row in subset.addresses],
+            ports=[EndpointPort(name=port.name, port=port.port) for port in subset.ports],
+        )
         for subset in endpoints.subsets
-        for port in subset.ports
-        if port.name == port_name
-        for address in subset.addresses
-        if is_reachable(address.ip)
     ]
-    if not locations:
-        service = target.text if endpoints.subsets else target.name
-        raise errors.service_unavailable(f'no endpoints available for service "{service}"')
-    return locations
 
 
-def _pod_of(endpoints: CoreEndpoints, address: EndpointAddress) -> tuple[str, str] | None:
-    target = address.targetRef
+def _pod_of(endpoint_slice: EndpointSlice, endpoint: Endpoint) -> tuple[str, str] | None:
+    target = endpoint.targetRef
     if target is None or target.kind != "Pod":
         return None
-    return target.namespace or endpoints.metadata.namespace, target.name
+    return target.namespace or endpoint_slice.metadata.namespace, target.name
 
 
 def unreachable_error(text: str) -> errors.ApiError:
@@ -153,9 +180,10 @@ __all__ = [
     "Location",
     "ProxyTarget",
     "check_reachable",
+    "is_kubelet_port",
     "is_reachable",
     "kubelet_port",
     "node_address",
     "pod_location",
 ]
-__all__ += ["service_locations", "service_port_name", "target_of", "unreachable_error"]
+__all__ += ["service_locations", "service_port_name", "slices_of_endpoints", "target_of", "unreachable_error"]

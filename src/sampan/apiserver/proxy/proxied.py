@@ -6,20 +6,26 @@ import random
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from sampan.api.selectors import labels
+from sampan.api.semantics.endpoint_slices import SERVICE_NAME
 from sampan.api.types.core_v1 import NodeProxyOptions, PodProxyOptions, ServiceProxyOptions
+from sampan.api.types.discovery_v1 import EndpointSlice
 from sampan.api.values.integers import parse_port
 from sampan.apiserver.proxy.locations import (
     Location,
     ProxyTarget,
+    is_kubelet_port,
     pod_location,
     service_locations,
     service_port_name,
+    slices_of_endpoints,
     target_of,
     unreachable_error,
 )
 from sampan.apiserver.response.responses import ApiResponse, StreamedResponse
 from sampan.machinery import errors
 from sampan.machinery.multiplex import handshake
+from sampan.storage.cacher import ObjectSelection
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -38,17 +44,15 @@ _RANDOM = random.Random()
 async def proxy_to_node(endpoints: ApiEndpoints, call: Call) -> ApiResponse:
     target, upstream = target_of("node", call.name), _upstream(endpoints)
     await endpoints.admit_connection(call, NodeProxyOptions(path=call.tail))
+    port = parse_port(target.port) if target.port else 0
+    if port is None:
+        raise errors.bad_request(f'invalid node request "{call.name}"')
     name = await _node_name(endpoints, target.name)
-    if upstream.kubelets.local(name) is not None:
-        if target.port:
-            raise errors.bad_request("address not allowed")
+    if upstream.kubelets.local(name) is not None and is_kubelet_port(await upstream.kubelets.node(name), port):
         return StreamedResponse(lambda request: _local(request, upstream, name))
     location = await upstream.kubelets.location(name)
     await upstream.kubelets.check_reachable(location.host)
-    if target.port not in ("", str(location.port)):
-        port = parse_port(target.port)
-        if port is None:
-            raise errors.bad_request(f'invalid node request "{call.name}"')
+    if port not in (0, location.port):
         location = Location(host=location.host, port=port, is_tls=target.scheme == "https")
     return _make_proxy_response(upstream, location)
 
@@ -69,11 +73,11 @@ async def proxy_to_service(endpoints: ApiEndpoints, call: Call) -> ApiResponse:
     port = target.port
     if port.isascii() and port.isdecimal():
         port = service_port_name(await _object(endpoints, "Service", call.namespace, target.name), target)
-    service_endpoints = await _object(endpoints, "Endpoints", call.namespace, target.name)
-    upstream = _upstream(endpoints)
-    location = await choose_location(
-        endpoints.registry, upstream.kubelets, service_locations(service_endpoints, port, target)
-    )
+    registry, upstream = endpoints.registry, _upstream(endpoints)
+    slices = await list_slices(registry, call.namespace, target.name)
+    if not slices:
+        slices = slices_of_endpoints(await _object(endpoints, "Endpoints", call.namespace, target.name))
+    location = await choose_location(registry, upstream.kubelets, service_locations(slices, port, target))
     return _make_proxy_response(upstream, location)
 
 
@@ -85,8 +89,17 @@ async def locate_service(registry: Registry, kubelets: Kubelets, *, namespace: s
     if service.spec.type == "ExternalName":
         return Location(host=service.spec.externalName, port=port, is_tls=True)
     port_name = service_port_name(service, target)
-    endpoints = await _read_object(registry, "Endpoints", namespace, name)
-    return await choose_location(registry, kubelets, service_locations(endpoints, port_name, target))
+    slices = await list_slices(registry, namespace, name)
+    locations = service_locations(slices, port_name, target, service.spec.ipFamilies)
+    return await choose_location(registry, kubelets, locations)
+
+
+async def list_slices(registry: Registry, namespace: str, service: str) -> list[EndpointSlice]:
+    """Return the EndpointSlices of a service."""
+    store = registry.open_store_of("discovery.k8s.io", "v1", "EndpointSlice")
+    await store.cacher.wait_ready()
+    selection = ObjectSelection(namespace=namespace, labels=labels.from_labels({SERVICE_NAME: service}))
+    return [item.object(store.codec.decode) for item in store.cacher.peek_selected(selection)]
 
 
 async def choose_location(registry: Registry, kubelets: Kubelets, locations: Sequence[Location]) -> Location:

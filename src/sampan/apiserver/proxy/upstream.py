@@ -19,6 +19,7 @@ from yarl import URL
 
 from sampan.api import limits
 from sampan.apiserver.http.delegated_request import DelegatedRequest
+from sampan.apiserver.proxy.browser_isolation import isolate_page, remove_origin_rights, remove_session_cookies
 from sampan.apiserver.proxy.kubelets import Kubelets, make_unverified_context
 from sampan.apiserver.proxy.locations import Location, unreachable_error
 from sampan.apiserver.proxy.logs import kubelet_error
@@ -67,8 +68,10 @@ class RedirectForbidden(ConnectionError):
 class UpstreamClient:
     """A client for kubelets, pods and services, which must be closed with `close()`."""
 
-    def __init__(self, *, kubelets: Kubelets) -> None:
-        self.kubelets = kubelets
+    def __init__(self, *, kubelets: Kubelets, has_dashboard: bool) -> None:
+        """With `has_dashboard`, pages of pods and services get an origin of their own in browsers, because this server
+        serves the dashboard on its origin."""
+        self.kubelets, self._has_dashboard = kubelets, has_dashboard
         self._session: HttpSession | None = None
         self._unverified = make_unverified_context()
         self._page_turns = asyncio.Semaphore(_MAX_CONCURRENT_REWRITES)
@@ -97,7 +100,13 @@ class UpstreamClient:
             headers["X-Forwarded-Uri"] = prefix + target.partition("?")[0]
         upstream_response = await self._send(request, location, target, headers)
         try:
-            return await _relay(request, upstream_response, _rewriter(request, location, prefix), self._page_turns)
+            return await _relay(
+                request,
+                upstream_response,
+                _rewriter(request, location, prefix),
+                self._page_turns,
+                is_isolated=prefix is not None and self._has_dashboard,
+            )
         finally:
             upstream_response.release()
 
@@ -301,6 +310,7 @@ def _request_headers(request: web.BaseRequest) -> CIMultiDict[str]:
         if name.lower() not in _HOP_BY_HOP_HEADERS | named and _is_passed(name)
     )
     headers["Host"] = request.headers.get("Host", "")
+    remove_session_cookies(headers)
     _add_forwarded(headers, request)
     return headers
 
@@ -311,6 +321,7 @@ def _upgrade_headers(request: web.BaseRequest) -> Iterator[tuple[str, str]]:
     headers.popall(handshake.WEBSOCKET_PROTOCOL, None)
     if protocols:  # a bearer token among the subprotocols has been removed
         headers[handshake.WEBSOCKET_PROTOCOL] = ", ".join(protocols)
+    remove_session_cookies(headers)
     yield "Host", request.headers.get("Host", "")
     _add_forwarded(headers, request)
     yield from headers.items()
@@ -344,8 +355,9 @@ def _let_continue(request: web.BaseRequest) -> None:
 def _encode_head(head: upgrade.ResponseHead, *, is_delegated: bool) -> bytes:
     """Return the head as bytes. A site that delegates its requests shares its origin with the response, so that only
     the headers of the handshake are passed, and never a cookie."""
-    headers = [pair for pair in head.headers if not is_delegated or pair[0].lower() in _HANDSHAKE]
-    lines = [f"HTTP/1.1 {head.code} {head.phrase}", *(f"{name}: {value}" for name, value in headers), "", ""]
+    headers = CIMultiDict(pair for pair in head.headers if not is_delegated or pair[0].lower() in _HANDSHAKE)
+    remove_origin_rights(headers)
+    lines = [f"HTTP/1.1 {head.code} {head.phrase}", *(f"{name}: {value}" for name, value in headers.items()), "", ""]
     return "\r\n".join(lines).encode("utf-8", "surrogateescape")
 
 
@@ -365,7 +377,9 @@ def _response_headers(headers: Iterable[tuple[str, str]]) -> CIMultiDict[str]:
     pairs = list(headers)
     named = {word.strip().lower() for name, value in pairs if name.lower() == "connection" for word in value.split(",")}
     left_out = _HOP_BY_HOP_HEADERS | named | _CORS | {"content-length"}
-    return CIMultiDict((name, value) for name, value in pairs if name.lower() not in left_out)
+    kept = CIMultiDict((name, value) for name, value in pairs if name.lower() not in left_out)
+    remove_origin_rights(kept)
+    return kept
 
 
 def _rewriter(request: web.BaseRequest, location: Location, prefix: str | None) -> LinkRewriter | None:
@@ -379,8 +393,12 @@ async def _relay(
     upstream_response: aiohttp.ClientResponse,
     rewriter: LinkRewriter | None,
     page_turns: asyncio.Semaphore,
+    *,
+    is_isolated: bool,
 ) -> web.StreamResponse:
     headers = _response_headers(upstream_response.headers.items())
+    if is_isolated:
+        isolate_page(request, headers)
     if rewriter is not None:
         if "Location" in headers:
             headers["Location"] = rewriter.link(headers["Location"])

@@ -72,7 +72,7 @@ class ResourceCodec:
 
 def _check_title(value: dict[str, Any]) -> None:
     for field in ("apiVersion", "kind"):
-        if not isinstance(value.get(field, ""), str):
+        if not isinstance(value.get(field), str | None):
             kind = kind_of_value(value[field])
             raise codec.DecodeError(f"json: cannot unmarshal {kind} into Go struct field .{field} of type string")
 

@@ -7,7 +7,7 @@ from sampan.api import names
 from sampan.api.field_errors import FieldError, FieldPath
 from sampan.api.go_compat import gotext
 from sampan.api.selectors.label_selector import label_errors
-from sampan.api.types.meta_v1 import ObjectMeta, OwnerReference
+from sampan.api.types.meta_v1 import ManagedFieldsEntry, ObjectMeta, OwnerReference
 from sampan.machinery import errors
 
 _RANDOM = random.Random()
@@ -29,6 +29,7 @@ ValidateName = Callable[[str, bool], list[str]]
 
 METADATA = FieldPath("metadata")
 _MAX_ANNOTATIONS_BYTES = 256 * 1024
+_MAX_MANAGER_BYTES, _MAX_SUBRESOURCE_BYTES = 128, 256
 _FOREGROUND, _ORPHAN = "foregroundDeletion", "orphan"
 _IMMUTABLE = ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds")
 _DESCRIPTIVE = ("deletionTimestamp", "generation", "labels", "annotations", "finalizers", "ownerReferences")
@@ -68,7 +69,7 @@ def validate_object_meta_update(
     It validates the new metadata, then the update, then the update again as a part of the kind's own validation.
     """
     change, body = _validate_immutable_fields(meta, old), validate_labels_and_references(meta)
-    whole = [*_validate_generate_name(meta.generateName, _path_segment), *body]
+    whole = [*_validate_generate_name(meta.generateName, validate_path_segment), *body]
     if meta.finalizers:
         whole += _validate_finalizers(meta.finalizers)
         own = _validate_finalizer_names(meta.finalizers) if needs_qualified_finalizers else []
@@ -107,7 +108,7 @@ def _validate_generate_name(prefix: str, validate_name: ValidateName) -> list[Fi
     return [FieldError.invalid(METADATA / "generateName", prefix, text) for text in validate_name(prefix, True)]
 
 
-def _path_segment(name: str, is_prefix: bool) -> list[str]:
+def validate_path_segment(name: str, is_prefix: bool) -> list[str]:
     return names.path_segment(name, prefix=is_prefix)
 
 
@@ -198,7 +199,7 @@ def _validate_owner_references(owners: Sequence[OwnerReference]) -> list[FieldEr
 def _validate_owner_reference(owner: OwnerReference, at: FieldPath) -> list[FieldError]:
     field_errors: list[FieldError] = []
     version = owner.apiVersion.rpartition("/")[2]
-    if not version:
+    if not version or owner.apiVersion.count("/") > 1:
         field_errors.append(FieldError.invalid(at / "apiVersion", owner.apiVersion, "version must not be empty"))
     field_errors += [
         FieldError.invalid(at / field, "", "must not be empty")
@@ -207,6 +208,22 @@ def _validate_owner_reference(owner: OwnerReference, at: FieldPath) -> list[Fiel
     ]
     if (owner.kind, owner.apiVersion) == ("Event", "v1"):
         field_errors.append(FieldError.invalid(at, owner, "/v1, Kind=Event is disallowed from being an owner"))
+    return field_errors
+
+
+def validate_managed_fields(entries: Sequence[ManagedFieldsEntry]) -> list[FieldError]:
+    """Return the errors of the managed fields of an embedded object; those of other objects are not validated."""
+    field_errors: list[FieldError] = []
+    for index, entry in enumerate(entries):
+        at = (METADATA / "managedFields")[index]
+        if entry.operation not in ("Apply", "Update"):
+            field_errors.append(FieldError.invalid(at / "operation", entry.operation, "must be `Apply` or `Update`"))
+        if entry.fieldsType not in ("", "FieldsV1"):
+            field_errors.append(FieldError.invalid(at / "fieldsType", entry.fieldsType, "must be `FieldsV1`"))
+        if len(entry.manager.encode()) > _MAX_MANAGER_BYTES:
+            field_errors.append(FieldError.too_long(at / "manager", _MAX_MANAGER_BYTES))
+        if len(entry.subresource.encode()) > _MAX_SUBRESOURCE_BYTES:
+            field_errors.append(FieldError.too_long(at / "subresource", _MAX_SUBRESOURCE_BYTES))
     return field_errors
 
 

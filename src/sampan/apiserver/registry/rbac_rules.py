@@ -4,9 +4,10 @@ or binding requires all of its permissions, or the verb `escalate` or `bind` on 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from sampan.api import names
+from sampan.api import limits, names
 from sampan.api.field_errors import FieldError
 from sampan.api.go_compat import gotext
 from sampan.api.go_compat.internal_view import encode_error_value
@@ -168,10 +169,10 @@ async def _check_role(security: AuthServices, ctx: Context, obj: Any, old: Any |
     name = meta.name if old is not None else ""
     if await security.authorizer.is_allowed(_attributes(ctx, "escalate", GROUP, plural, name)):
         return
-    if message := escalation_error(security.rules, ctx.user, ctx.namespace, obj.rules or ()):
+    if message := await find_escalation(security, ctx.user, ctx.namespace, obj.rules or ()):
         raise errors.forbidden(plural, meta.name, message, group=GROUP)
     aggregates = any(getattr(role, "aggregationRule", None) is not None for role in (obj, old))
-    if aggregates and escalation_error(security.rules, ctx.user, "", _ALL_PERMISSIONS):
+    if aggregates and await find_escalation(security, ctx.user, "", _ALL_PERMISSIONS):
         raise errors.forbidden(plural, meta.name, _AGGREGATES, group=GROUP)
 
 
@@ -182,7 +183,7 @@ async def _check_binding(security: AuthServices, ctx: Context, obj: Any) -> None
         if await security.authorizer.is_allowed(request):
             return
     rules = _rules(security.rules, ref, ctx.namespace, plural)
-    if message := escalation_error(security.rules, ctx.user, ctx.namespace, rules):
+    if message := await find_escalation(security, ctx.user, ctx.namespace, rules):
         raise errors.forbidden(plural, obj.metadata.name, message, group=GROUP)
 
 
@@ -193,12 +194,34 @@ def _rules(index: RbacIndex, ref: RoleRef, namespace: str, plural: str) -> Seque
         raise errors.not_found(plural, ref.name, group=GROUP) from None
 
 
-def escalation_error(index: RbacIndex, user: UserInfo, namespace: str, rules: Sequence[PolicyRule]) -> str:
-    """Return why the user may not grant these rules in the namespace; empty if it may."""
+async def find_escalation(security: AuthServices, user: UserInfo, namespace: str, rules: Sequence[PolicyRule]) -> str:
+    """Return why the user may not grant these rules in the namespace; empty if it may. Many rules are compared in a
+    thread: a small binding can refer to a role as large as an object."""
+    index = security.rules
     grants = [index.grants(user, "")] + ([index.grants(user, namespace)] if namespace else [])
+    held = [rule for grant in grants for rule in grant.list_distinct_rules()]
+    resolution_errors = [error for grant in grants for error in grant.errors]
+    if _have_few_words(chain(held, rules)):
+        return _escalation_error(user, held, rules, resolution_errors)
+    return await security.worker.run(_escalation_error, user, held, rules, resolution_errors)
+
+
+def _have_few_words(rules: Iterable[PolicyRule]) -> bool:
+    words = 0
+    for rule in rules:
+        words += len(rule.verbs or ()) + len(rule.apiGroups) + len(rule.resources) + len(rule.resourceNames)
+        words += len(rule.nonResourceURLs)
+        if words > limits.INLINE_RULE_WORDS:
+            return False
+    return True
+
+
+def _escalation_error(
+    user: UserInfo, held: Sequence[PolicyRule], rules: Sequence[PolicyRule], resolution_errors: Sequence[str]
+) -> str:
     who = f"user {gotext.quote(user.name)} (groups={policy_rules.quote_list(user.groups)})"
     try:
-        missing = policy_rules.find_uncovered_rules([rule for grant in grants for rule in grant.rules], rules)
+        missing = policy_rules.find_uncovered_rules(held, rules)
     except policy_rules.TooComplex:
         return f"{who} is attempting to grant RBAC permissions that are too complex to be compared with those held"
     if not missing:
@@ -207,7 +230,6 @@ def escalation_error(index: RbacIndex, user: UserInfo, namespace: str, rules: Se
     if not missing.is_complete:
         descriptions.append("...")
     text = "\n".join(descriptions)
-    resolution_errors = [error for grant in grants for error in grant.errors]
     more = f"; resolution errors: [{' '.join(resolution_errors)}]" if resolution_errors else ""
     return f"{who} is attempting to grant RBAC permissions not currently held:\n{text}{more}"
 

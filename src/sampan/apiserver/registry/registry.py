@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 from sampan.api.resources.resource import GroupVersionKind, Resource, SelectableField
@@ -27,6 +28,7 @@ from sampan.apiserver.registry.stored_object import StoredObjects
 from sampan.apiserver.registry.strategy import Strategy
 from sampan.machinery.clock import Clock
 from sampan.machinery.linux.process_resources import MemoryTrimmer
+from sampan.machinery.worker_thread import WorkerThread
 from sampan.storage.backend import Backend
 from sampan.storage.cacher import CachedField, CachedResource, Cacher, HistoryBudget, WatchBudget
 from sampan.storage.cacher.item import ItemMaker
@@ -46,6 +48,8 @@ class AuthServices:
     tokens: UnionTokenAuthenticator = field(default_factory=lambda: UnionTokenAuthenticator(()))
     audiences: Sequence[str] = ()
     """The audiences of tokens for this server."""
+    worker: WorkerThread = field(default_factory=lambda: WorkerThread("sampan-role-comparison"))
+    """Compares the rules of large roles."""
 
 
 StartTask = Callable[[Any], asyncio.Task[None]]
@@ -77,8 +81,9 @@ class Registry:
         """Health checks of other control plane components by name, for ComponentStatus. A check raises an exception if
         the component is unhealthy."""
         ranges = service_ranges or ServiceRanges()
-        self.addresses = AddressAllocator(registry=self, ranges=ranges)
-        self.node_ports = NodePortAllocator(backend=backend, ports=ranges.node_ports)
+        random = Random(ranges.seed)
+        self.addresses = AddressAllocator(registry=self, ranges=ranges, random=random)
+        self.node_ports = NodePortAllocator(backend=backend, ports=ranges.node_ports, random=random)
         self._start_task = start_task
         self._encryption = encryption
         self._event_ttl_s = event_ttl_s
@@ -187,7 +192,10 @@ class Registry:
         convert = None if resource.is_custom else partial(_convert_stored_value, stored)
         strategy = self.behaviour(resource).strategy
         decode_value = _decode_custom_value if resource.is_custom else partial(_decode_builtin_value, codec, strategy)
-        backend, is_stale = self._wrap_in_conversion(resource, *self._wrap_in_encryption(resource))
+        backend, is_stale = self._wrap_in_encryption(resource)
+        converting = self._make_converting_backend(resource, backend)
+        if converting is not None:
+            backend, is_stale = converting, _any_of(is_stale, converting.is_stale)
         cacher = Cacher(
             backend=backend,
             shape=shape,
@@ -210,6 +218,7 @@ class Registry:
             clock=self.clock,
             ttl_s=self._event_ttl_s if is_event else None,
             is_stale=is_stale,
+            read_back=converting.read_back if converting is not None else None,
         )
 
     def _wrap_in_encryption(self, resource: Resource) -> tuple[Backend, IsStale | None]:
@@ -224,21 +233,20 @@ class Registry:
         backend = EncryptingBackend(inner=self.backend, values=values)
         return backend, backend.is_stale
 
-    def _wrap_in_conversion(
-        self, resource: Resource, inner: Backend, is_stale: IsStale | None
-    ) -> tuple[Backend, IsStale | None]:
-        """Return the backend that shows a custom resource in its version, and the check for outdated values."""
+    def _make_converting_backend(self, resource: Resource, inner: Backend) -> ConvertingBackend | None:
+        """Return the backend that shows a custom resource in its version."""
         version = self.behaviour(resource).stored_version
-        if version is None:
-            return inner, is_stale
-        backend = ConvertingBackend(inner=inner, version=version)
-        if is_stale is None:
-            return backend, backend.is_stale
+        return ConvertingBackend(inner=inner, version=version) if version is not None else None
 
-        async def is_any_stale(key: str) -> bool:
-            return await is_stale(key) or await backend.is_stale(key)
 
-        return backend, is_any_stale
+def _any_of(first: IsStale | None, second: IsStale) -> IsStale:
+    if first is None:
+        return second
+
+    async def is_any_stale(key: str) -> bool:
+        return await first(key) or await second(key)
+
+    return is_any_stale
 
 
 def _store_key(resource: Resource) -> str:

@@ -6,13 +6,13 @@ The counterparts are `pkg/registry/authentication` and `pkg/registry/authorizati
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from sampan.api import names
+from sampan.api import limits, names
 from sampan.api.codec import json
 from sampan.api.field_errors import FieldError
 from sampan.api.selectors import fields, labels
@@ -27,7 +27,7 @@ from sampan.api.types.authorization_v1 import (
     SubjectAccessReviewStatus,
 )
 from sampan.api.types.meta_v1 import ObjectMeta
-from sampan.apiserver.authz import Attributes, AuthzDecision, UnionAuthorizer
+from sampan.apiserver.authz import Attributes, AuthzDecision, AuthzResult
 from sampan.apiserver.fieldmanager import manager_name
 from sampan.apiserver.request import bodies, options
 from sampan.apiserver.request.call import UserInfo
@@ -55,15 +55,16 @@ async def review_access(
     """Serve an access review: set its status to the decision about `user_of(spec)`."""
     review = await read_review(endpoints, call)
     await check(endpoints, call, GROUP, partial(validate, review))
-    review.status = await status_of(security_of(endpoints).authorizer, review.spec, user_of(review.spec))
+    attributes, selector_errors = await endpoints.compute(
+        call, lambda: (_attributes_of(review.spec, user_of(review.spec)), _selector_errors(review.spec))
+    )
+    result = await security_of(endpoints).authorizer.authorize(attributes)
+    review.status = _status_of(result, selector_errors)
     return await review_response(endpoints, call, review)
 
 
-async def status_of(authorizer: UnionAuthorizer, spec: Spec, user: UserInfo) -> SubjectAccessReviewStatus:
-    result = await authorizer.authorize(_attributes_of(spec, user))
-    evaluation_errors = [result.error] if result.error else []
-    if spec.resourceAttributes is not None:
-        evaluation_errors += _selector_errors(spec.resourceAttributes)
+def _status_of(result: AuthzResult, selector_errors: Sequence[str]) -> SubjectAccessReviewStatus:
+    evaluation_errors = [*([result.error] if result.error else []), *selector_errors]
     return SubjectAccessReviewStatus(
         allowed=result.decision is AuthzDecision.ALLOW,
         denied=result.decision is AuthzDecision.DENY,
@@ -96,8 +97,12 @@ def _attributes_of(spec: Spec, user: UserInfo) -> Attributes:
     )
 
 
-def _selector_errors(attributes: ResourceAttributes) -> Iterator[str]:
-    """Yield an error for each selector of which authorizers cannot use all requirements."""
+def _selector_errors(spec: Spec) -> list[str]:
+    """Return an error for each selector of which authorizers cannot use all requirements."""
+    return list(_list_unusable_selectors(spec.resourceAttributes)) if spec.resourceAttributes is not None else []
+
+
+def _list_unusable_selectors(attributes: ResourceAttributes) -> Iterator[str]:
     for name, selector, parse, is_valid in (
         ("fieldSelector", attributes.fieldSelector, fields.parse, _is_field_term),
         ("labelSelector", attributes.labelSelector, labels.parse, _label_term),
@@ -165,6 +170,8 @@ def validate_attributes(spec: Spec) -> Iterator[FieldError]:
 def validate_subject(spec: SubjectAccessReviewSpec) -> Iterator[FieldError]:
     if not spec.user and not spec.groups:
         yield FieldError.invalid("spec.user", "", "at least one of user or group must be specified")
+    if len(spec.groups) > limits.REVIEWED_GROUPS:
+        yield FieldError.too_many("spec.groups", len(spec.groups), limits.REVIEWED_GROUPS)
 
 
 def validate_selectors(attributes: ResourceAttributes | None) -> Iterator[FieldError]:

@@ -41,7 +41,10 @@ MakeUpdated = Callable[[StoredObject], Awaitable[Any]]
 """A function from the stored state to the updated object, which it does not keep; called again after a conflict."""
 MakeNew = Callable[[], Awaitable[Any]]
 IsStale = Callable[[str], Awaitable[bool]]
-"""Whether the value of a key must be rewritten even if the object is unchanged, because its encryption is outdated."""
+"""Whether the value of a key must be rewritten even if the object is unchanged, because its encryption or its version
+is outdated."""
+ReadBack = Callable[[bytes], Awaitable[bytes]]
+"""A function from an encoded object to what a read returns after it was stored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +74,12 @@ class Store:
         clock: Clock,
         ttl_s: float | None = None,
         is_stale: IsStale | None = None,
+        read_back: ReadBack | None = None,
     ) -> None:
         self.resource, self.strategy = resource, strategy
         self.backend, self.cacher, self.codec, self.clock = backend, cacher, codec, clock
         self.stored_objects, self._ttl_s = stored_objects, ttl_s
-        self._is_stale = is_stale
+        self._is_stale, self._read_back = is_stale, read_back
 
     def key(self, namespace: str, name: str) -> str:
         return self.cacher.shape.key(namespace, name)
@@ -153,13 +157,15 @@ class Store:
         if ctx.dry_run:
             if (entry := (await self.backend.get(key))[0]) is not None:
                 raise StoreConflict(key, entry)
-            return WriteResult(obj, self.codec.encode(obj), created=True)
+            obj, raw = await self._see_as_stored(obj, self.codec.encode(obj))
+            return WriteResult(obj, raw, created=True)
         metadata.refuse_version_of_new(meta.resourceVersion)
         meta.resourceVersion = ""
         raw = await ctx.compute(self.codec.encode, obj)
         _check_size(raw)
         with step_part("write to the store"):
             revision = await self._put(key, raw, expected=0)
+        obj, raw = await self._see_as_stored(obj, raw)
         return self._make_result(obj, raw, revision, created=True)
 
     def _already_exists_error(self, meta: Any, entry: KeyValue | None) -> errors.ApiError:
@@ -275,12 +281,13 @@ class Store:
         unchanged = self._splice_revision(raw, stored.revision)
         if ctx.dry_run or (unchanged == stored.raw and not await self._is_to_be_rewritten(stored)):
             await self.stored_objects.check_current(stored)
-            meta.resourceVersion = str(stored.revision)
-            return WriteResult(obj, unchanged)
+            obj, raw = await self._see_as_stored(obj, raw)
+            return self._make_result(obj, raw, stored.revision)
         if meta.deletionTimestamp is None:  # the deletion of an object that is stored already must remain possible
             _check_size(raw)
         key = stored.item.key
         revision = await self._put(key, raw, expected=stored.revision)
+        obj, raw = await self._see_as_stored(obj, raw)
         return self._make_result(obj, raw, revision)
 
     async def _is_to_be_rewritten(self, stored: StoredObject) -> bool:
@@ -375,6 +382,13 @@ class Store:
             if TOO_LARGE_MESSAGE in str(error):  # etcd's own limit may be lower, and it includes escapes
                 raise errors.unexpected_error(TOO_LARGE_MESSAGE) from error
             raise
+
+    async def _see_as_stored(self, obj: Any, raw: bytes) -> tuple[Any, bytes]:
+        """Return an object and its bytes as a read returns them after they were stored."""
+        if self._read_back is None:
+            return obj, raw
+        stored = await self._read_back(raw)
+        return (obj, raw) if stored is raw else (self.codec.decode(stored), stored)
 
     def _invalid(self, obj: Any, field_errors: list[FieldError]) -> errors.ApiError:
         return errors.invalid(self.resource.kind, obj.metadata.name, field_errors, group=self.resource.group)

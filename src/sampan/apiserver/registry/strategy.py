@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from sampan.apiserver.registry.store import Store
     from sampan.apiserver.request.call import UserInfo
     from sampan.machinery.apply import FieldFilter
-    from sampan.machinery.worker_thread import WorkerThread
+    from sampan.machinery.fair_worker import UserWorker
 
 T = TypeVar("T")
 
@@ -62,8 +62,8 @@ class Context:
     warn: Callable[[str], None] = field(default=lambda _: None)
     has_enough_warnings: Callable[[], bool] = field(default=lambda: False)
     """Whether further warnings would be dropped."""
-    worker: WorkerThread | None = None
-    """The thread that processes a large object, so that it does not block the event loop."""
+    worker: UserWorker | None = None
+    """The share of the user in the thread that processes a large object, so that it does not block the event loop."""
 
     def warn_all(self, texts: Iterable[str]) -> None:
         """Add warnings until the response has no room for more; the rest is not computed."""

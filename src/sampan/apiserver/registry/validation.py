@@ -6,7 +6,6 @@ The counterparts are `apimachinery/pkg/api/validation` and the common part of `p
 
 import ipaddress
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -17,6 +16,7 @@ from sampan.api.go_compat.gotext import quote
 from sampan.api.go_compat.internal_view import encode_error_value
 from sampan.api.types.meta_v1 import Condition
 from sampan.api.values.integers import parse_int64
+from sampan.host.bounded_cache import BoundedCache
 
 FieldErrors = Iterator[FieldError]
 
@@ -202,12 +202,11 @@ _MAX_ADDRESS_LENGTH = 64
 
 def validate_endpoint_ip(text: str, at: str) -> Iterator[FieldError]:
     """Yield an error if the text is not an IP address that an endpoint can have."""
-    for detail in _endpoint_details(text) if len(text) <= _MAX_ADDRESS_LENGTH else ("must be a valid IP address",):
+    for detail in _endpoint_details[text] if len(text) <= _MAX_ADDRESS_LENGTH else ("must be a valid IP address",):
         yield FieldError.invalid(at, text, detail)
 
 
-@lru_cache(maxsize=8192)
-def _endpoint_details(text: str) -> tuple[str, ...]:
+def _list_endpoint_details(text: str) -> tuple[str, ...]:
     parsed = addresses.parse(text)
     if parsed is None:
         return ("must be a valid IP address",)
@@ -224,14 +223,16 @@ def _endpoint_details(text: str) -> tuple[str, ...]:
     return tuple(detail for is_so, detail in rules if is_so)
 
 
+_endpoint_details = BoundedCache(_list_endpoint_details, max_entries=8192)
+
+
 def ip_warnings(text: str, at: str) -> Iterator[str]:
     """Yield a warning if the IP address is accepted although it is not in canonical form."""
-    if warning := _ip_warning(text) if len(text) <= _MAX_ADDRESS_LENGTH else "":
+    if warning := _ip_warnings[text] if len(text) <= _MAX_ADDRESS_LENGTH else "":
         yield f"{at}: {warning}"
 
 
-@lru_cache(maxsize=8192)
-def _ip_warning(text: str) -> str:
+def _find_ip_warning(text: str) -> str:
     address = addresses.parse(text)
     if address is None or text == str(address):
         return ""
@@ -241,14 +242,16 @@ def _ip_warning(text: str) -> str:
     return f"IPv6 address {quote(text)} should be in RFC 5952 canonical format ({quote(str(address))})"
 
 
+_ip_warnings = BoundedCache(_find_ip_warning, max_entries=8192)
+
+
 def cidr_warnings(text: str, at: str) -> Iterator[str]:
     """Yield warnings if the CIDR is accepted although it is ambiguous or not in canonical form."""
-    for warning in _cidr_warnings(text) if len(text) <= _MAX_ADDRESS_LENGTH else ():
+    for warning in _cidr_warnings[text] if len(text) <= _MAX_ADDRESS_LENGTH else ():
         yield f"{at}: {warning}"
 
 
-@lru_cache(maxsize=4096)
-def _cidr_warnings(text: str) -> tuple[str, ...]:
+def _list_cidr_warnings(text: str) -> tuple[str, ...]:
     start, _, bits = text.partition("/")
     address = addresses.parse(start)
     prefix = parse_int64(bits) if bits.isdigit() else None
@@ -265,3 +268,6 @@ def _cidr_warnings(text: str) -> tuple[str, ...]:
         canonical = f"should be in RFC 5952 canonical format ({quote(str(network))})"
         warnings.append(f"IPv6 CIDR value {quote(text)} {canonical}")
     return tuple(warnings)
+
+
+_cidr_warnings = BoundedCache(_list_cidr_warnings, max_entries=4096)

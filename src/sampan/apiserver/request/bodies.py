@@ -5,6 +5,7 @@ The error messages are those of kube-apiserver.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -32,19 +33,38 @@ def is_large(call: Call) -> bool:
     size = len(call.body)
     if size <= limits.INLINE_YAML_BYTES:
         return False
-    return size > limits.INLINE_BODY_BYTES or "yaml" in call.headers.get("Content-Type", "").lower()
+    return size > limits.INLINE_BODY_BYTES or is_yaml(call)
+
+
+def is_yaml(call: Call) -> bool:
+    return "yaml" in call.headers.get("Content-Type", "").lower()
 
 
 def media_type(call: Call) -> str:
     """Return the media type of the body; an empty Content-Type means JSON. Raise UnsupportedMediaType for any other
     type."""
     declared = call.headers.get("Content-Type", "")
-    media = declared.partition(";")[0].strip().lower()
-    if not media:
-        media = JSON
-    if media not in OBJECT_MEDIA_TYPES:
+    media, _, parameters = declared.partition(";")
+    media = media.strip().lower() or JSON
+    if media not in OBJECT_MEDIA_TYPES or not _are_valid_parameters(f";{parameters}"):
         raise errors.unsupported_media_type(OBJECT_MEDIA_TYPES)
     return media
+
+
+_TOKEN = r"[!#$%&'*+\-.^_`|~0-9A-Za-z]++"
+_PARAMETER = re.compile(rf'\s*+;\s*+({_TOKEN})\s*+=\s*+({_TOKEN}|"(?:[^"\\]|\\.)*+")')
+
+
+def _are_valid_parameters(text: str) -> bool:
+    """Whether the parameters of a media type are `name=value` with different names, as Go's package mime demands."""
+    known: dict[str, str] = {}
+    end = 0
+    while (match := _PARAMETER.match(text, end)) is not None:
+        name, value = match[1].lower(), match[2]
+        if known.setdefault(name, value) != value:
+            return False
+        end = match.end()
+    return text[end:].strip() in ("", ";")
 
 
 def read_object(call: Call, codec: ResourceCodec, validation: str) -> Any:

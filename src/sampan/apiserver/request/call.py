@@ -153,6 +153,9 @@ class RequestTransport(Protocol):
     async def read_body(self, call: Call) -> None:
         """Read the body, once the request is authorized."""
 
+    def release_seats(self) -> None:
+        """Let other requests run: a watch has started, and costs little from now on."""
+
 
 class Warnings(list[str]):
     """The texts of a response's Warning headers, in order and each only once.
@@ -229,9 +232,16 @@ class Call:
     is_classic_watch: bool = False
     """Whether the path is one of the deprecated watch paths, /api/v1/watch/…"""
     warnings: Warnings = field(default_factory=Warnings)
+    excluded_s: float = 0.0
+    """The time that the request has spent in queues of flow control and in admission webhooks, which does not count
+    towards the service level of this server."""
 
     def warn(self, text: str) -> None:
         self.warnings.add(text)
+
+    def exclude_time(self, seconds: float) -> None:
+        """Exclude a time from the duration that counts towards the service level."""
+        self.excluded_s += seconds
 
     def has_enough_warnings(self) -> bool:
         """Whether further warnings are dropped."""

@@ -6,8 +6,9 @@ quality and takes the first that it supports, conversions included ("only the fo
 """
 
 from dataclasses import dataclass
-from functools import lru_cache
 
+from sampan.api import limits
+from sampan.host.bounded_cache import BoundedCache
 from sampan.machinery import errors
 
 JSON, YAML, PROTOBUF = "application/json", "application/yaml", "application/vnd.kubernetes.protobuf"
@@ -19,7 +20,7 @@ STREAM_MEDIA_TYPES = (*OBJECT_MEDIA_TYPES, *WATCH_FORMS)
 TABLE, PARTIAL, PARTIAL_LIST = "Table", "PartialObjectMetadata", "PartialObjectMetadataList"
 _NO_CONVERSIONS, _METADATA_CONVERSIONS, _ALL_CONVERSIONS = (), (PARTIAL, PARTIAL_LIST), (PARTIAL, PARTIAL_LIST, TABLE)
 """The kinds that a response can be converted to."""
-_CACHE_SIZE = 128
+_CACHE_SIZE, _MAX_ENTRY_BYTES = 128, 8 << 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +65,20 @@ class AcceptClause:
 
 def clauses(accept: str) -> tuple[AcceptClause, ...]:
     """Return the clauses of an Accept header by descending quality; of equal quality wildcards come last."""
-    return _clauses(accept[: 1 << 13])
+    return _clauses[accept]
 
 
-@lru_cache(maxsize=_CACHE_SIZE)
-def _clauses(accept: str) -> tuple[AcceptClause, ...]:
-    parsed_clauses = [clause for part in accept.split(",") if (clause := _clause(part)) is not None]
+def _parse_clauses(accept: str) -> tuple[AcceptClause, ...]:
+    parsed_clauses = [clause for part in _split(accept) if (clause := _clause(part)) is not None]
     return tuple(sorted(parsed_clauses, key=lambda clause: (-clause.quality, clause.media.endswith("/*"))))
+
+
+_clauses = BoundedCache(_parse_clauses, max_entries=_CACHE_SIZE, max_entry_bytes=_MAX_ENTRY_BYTES)
+
+
+def _split(accept: str) -> list[str]:
+    """Return the clauses of a header; what exceeds its maximum length is ignored."""
+    return accept[: limits.ACCEPT_CHARACTERS].split(",")
 
 
 def _clause(part: str) -> AcceptClause | None:
@@ -98,14 +106,17 @@ def _quality(text: str) -> float:
 
 def routes(accept: str, offered: tuple[str, ...]) -> None:
     """Raise 406 unless the header names one of the offered media types."""
-    if accept and not _is_routed(accept, offered):
+    if accept and not _are_routed[accept, offered]:
         raise errors.generic(406, f"406: Not Acceptable\n\nAvailable representations: {', '.join(offered)}")
 
 
-@lru_cache(maxsize=_CACHE_SIZE)
-def _is_routed(accept: str, offered: tuple[str, ...]) -> bool:
-    named = [part.partition(";")[0].strip() for part in accept.split(",")]
+def _is_routed(header_and_offer: tuple[str, tuple[str, ...]]) -> bool:
+    accept, offered = header_and_offer
+    named = [part.partition(";")[0].strip() for part in _split(accept)]
     return any(media == "*/*" or media in offered for media in named)
+
+
+_are_routed = BoundedCache(_is_routed, max_entries=_CACHE_SIZE, max_entry_bytes=_MAX_ENTRY_BYTES)
 
 
 def negotiate(accept: str, *, is_custom: bool = False, has_tables: bool = True) -> OutputFormat:
@@ -117,7 +128,7 @@ def negotiate(accept: str, *, is_custom: bool = False, has_tables: bool = True) 
         CUSTOM_FORMS if is_custom else OBJECT_MEDIA_TYPES,
         _ALL_CONVERSIONS if has_tables else _METADATA_CONVERSIONS,
     )
-    output_format = _find_best_format(accept, offered, kinds)
+    output_format = _best_formats[accept, offered, kinds]
     if output_format is None:
         raise errors.not_acceptable(OBJECT_MEDIA_TYPES)
     return output_format
@@ -125,7 +136,7 @@ def negotiate(accept: str, *, is_custom: bool = False, has_tables: bool = True) 
 
 def negotiate_plain(accept: str, offered: tuple[str, ...] = OBJECT_MEDIA_TYPES) -> OutputFormat:
     """Return the form of a response that cannot be converted, such as discovery or a review."""
-    output_format = _find_best_format(accept, offered, _NO_CONVERSIONS) if accept else DEFAULT_FORMAT
+    output_format = _best_formats[accept, offered, _NO_CONVERSIONS] if accept else DEFAULT_FORMAT
     if output_format is None:
         raise errors.not_acceptable(offered)
     return output_format
@@ -133,7 +144,7 @@ def negotiate_plain(accept: str, offered: tuple[str, ...] = OBJECT_MEDIA_TYPES) 
 
 def form_of_error(accept: str) -> OutputFormat:
     """Return the form of a Status; JSON if the client accepts no supported media type."""
-    return (_find_best_format(accept, OBJECT_MEDIA_TYPES, _NO_CONVERSIONS) if accept else None) or DEFAULT_FORMAT
+    return (_best_formats[accept, OBJECT_MEDIA_TYPES, _NO_CONVERSIONS] if accept else None) or DEFAULT_FORMAT
 
 
 def check_stream(output_format: OutputFormat) -> None:
@@ -141,15 +152,19 @@ def check_stream(output_format: OutputFormat) -> None:
         raise errors.not_acceptable(WATCH_FORMS)
 
 
-@lru_cache(maxsize=_CACHE_SIZE)
-def _find_best_format(accept: str, offered: tuple[str, ...], kinds: tuple[str, ...]) -> OutputFormat | None:
+def _find_best_format(offer: tuple[str, tuple[str, ...], tuple[str, ...]]) -> OutputFormat | None:
     """Return the best supported form. `offered` limits only unconverted responses: PartialObjectMetadata has a protobuf
     form whatever the kind."""
-    for clause in _clauses(accept):
+    accept, offered, kinds = offer
+    for clause in _clauses[accept]:
         for media in OBJECT_MEDIA_TYPES:
             if clause.takes(media) and (output_format := _form(clause, media, offered, kinds)) is not None:
                 return output_format
     return None
+
+
+_best_formats = BoundedCache(_find_best_format, max_entries=_CACHE_SIZE, max_entry_bytes=_MAX_ENTRY_BYTES)
+"""The best supported forms by header, offered media types and kinds of conversion."""
 
 
 def _form(clause: AcceptClause, media: str, offered: tuple[str, ...], kinds: tuple[str, ...]) -> OutputFormat | None:

@@ -153,7 +153,8 @@ def _selectable(resource: Resource | None) -> list[str] | None:
     """Return the supported field selector fields; None for a built-in kind without specific ones."""
     if resource is None or not (resource.selectable or resource.is_custom):
         return None
-    return [*fields.METADATA_FIELDS, *[field.label for field in resource.selectable]]
+    metadata = ("metadata.name",) if resource.is_custom and not resource.namespaced else fields.METADATA_FIELDS
+    return [*metadata, *[field.label for field in resource.selectable]]
 
 
 def parse_list_options(call: Call, *, is_watch: bool) -> list_options.ListWatchOptions:
@@ -188,8 +189,10 @@ def list_query(call: Call) -> ListQuery:
 
 
 def watch_query(call: Call) -> WatchQuery:
-    options = parse_list_options(call, is_watch=True)
+    # a path below /watch/ is a watch without the parameter, but its options are validated as those of a list then
+    options = parse_list_options(call, is_watch=call.query.flag("watch"))
     timeout = int_parameter(call.query, "timeoutSeconds") or 0
+    int_parameter(call.query, "limit")
     return WatchQuery(
         selection=selection_of(call),
         resource_version=options.resource_version,

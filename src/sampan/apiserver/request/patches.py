@@ -11,6 +11,7 @@ from typing import Any
 from sampan.api.codec import json as json_codec
 from sampan.api.field_errors import FieldError
 from sampan.api.go_compat import conversion_errors, gotext
+from sampan.api.values import json_numbers
 from sampan.apiserver.fieldmanager import is_reset_in_value
 from sampan.apiserver.registry.codec import ResourceCodec
 from sampan.apiserver.request.bodies import kind_mismatch
@@ -23,16 +24,18 @@ MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 APPLY_YAML = "application/apply-patch+yaml"
 _ANY_KIND = (JSON_PATCH, MERGE_PATCH, APPLY_YAML)
+_BUILTIN = (JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_YAML)
 
 Value = dict[str, Any]
 
 
 def patch_type(call: Call, *, is_custom: bool) -> str:
-    media = call.headers.get("Content-Type", "").partition(";")[0]
-    if media in _ANY_KIND or (media == STRATEGIC_PATCH and not is_custom):
+    declared = call.headers.get("Content-Type", "")
+    media, offered = declared.partition(";")[0], _ANY_KIND if is_custom else _BUILTIN
+    if media in offered:
         return media
-    if is_custom:
-        raise errors.unsupported_media_type(_ANY_KIND)
+    if is_custom or any(part.partition(";")[0].strip(" ") in offered for part in declared.split(",")):
+        raise errors.unsupported_media_type(offered)
     raise errors.generic(415, "415: Unsupported Media Type")
 
 
@@ -62,6 +65,11 @@ class RequestPatch:
         self.resets_managers = False
         """Whether the object of the last `apply` asks to reset the managed fields."""
 
+    @property
+    def may_grow(self) -> bool:
+        """Whether the patch may copy values, so that a small one makes an object as large as a body may be."""
+        return self._media == JSON_PATCH and (b"copy" in self._body or b"\\u" in self._body)
+
     def apply(self, current: Value) -> Any:
         """Return the object that results from applying the patch to the current value."""
         try:
@@ -84,8 +92,10 @@ class RequestPatch:
             raise errors.request_entity_too_large(str(error)) from None
         except json_codec.DecodeError as problem:
             raise errors.bad_request(str(problem) if is_strategic else f"error decoding patch: {problem}") from None
+        if self._codec.type is None:
+            self._value = json_numbers.normalize_decoded(self._body, self._value)
         if self._media == JSON_PATCH:
-            operations = patch.check_json_patch(self._value)
+            operations = patch.with_texts(patch.check_json_patch(self._value), self._body)
             self._strict = [*patch.unknown_parts(operations), *(f"json patch {problem}" for problem in repeated)]
             self._apply = lambda current: patch.apply_json_patch(current, operations)
             return
@@ -113,11 +123,31 @@ class RequestPatch:
             )
             raise self._invalid(patched, why) from None
         # kube-apiserver gives the result of a strategic merge patch the type of the path, whatever its kind is
+        if self._codec.type is None:
+            self._check_custom_kind(patched, obj)
         other = kind_mismatch(obj.apiVersion, obj.kind, self._codec.kind)
         if other and self._media != STRATEGIC_PATCH:
             raise self._invalid(patched, other)
         obj.kind, obj.apiVersion = self._codec.kind.kind, self._codec.kind.api_version
         return obj, unknown
+
+    def _check_custom_kind(self, patched: Value, obj: Any) -> None:
+        """Raise the error for a custom object of another kind or version, which has that kind in its title."""
+        if not obj.kind:
+            text = gotext.json_text(patched)
+            raise self._invalid(patched, f"Object 'Kind' is missing in '{text}'")
+        expected = self._codec.kind
+        field_errors = [
+            FieldError.invalid(field, value, f"must be {valid}")
+            for field, value, valid in (
+                ("kind", obj.kind, expected.kind),
+                ("apiVersion", obj.apiVersion, expected.api_version),
+            )
+            if value != valid
+        ]
+        if field_errors:
+            group = obj.apiVersion.rpartition("/")[0]
+            raise errors.invalid(obj.kind, obj.metadata.name, field_errors, group=group)
 
     def _has_version(self, patched: Any) -> bool:
         """Whether the result names an API version. Raise Invalid if it is not an object, or its kind is no text."""
@@ -145,6 +175,8 @@ class RequestPatch:
     def _format_result(self, patched: Any) -> str:
         """Return the result as kube-apiserver prints it: the objects that the patch has touched are sorted by key, the
         others are in the order of the type."""
+        if self._codec.type is None:
+            return gotext.json_text(patched)
         touched = self._value if self._media == MERGE_PATCH else _build_touched_tree(self._value)
         if isinstance(patched, dict) and isinstance(metadata := patched.get("metadata"), dict):
             patched = {**patched, "metadata": _with_version_after_uid(metadata)}

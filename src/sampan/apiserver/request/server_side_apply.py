@@ -8,6 +8,7 @@ from sampan.api.codec import json as json_codec
 from sampan.api.codec.careful import kind as kind_of_value
 from sampan.api.go_compat import conversion_errors
 from sampan.api.resources.resource import Resource
+from sampan.api.values import json_numbers
 from sampan.apiserver.fieldmanager import FieldOwnership
 from sampan.apiserver.registry.codec import ResourceCodec
 from sampan.apiserver.registry.stored_object import StoredObject
@@ -96,7 +97,7 @@ def read(body: bytes) -> tuple[dict[str, Any], list[str]]:
         except json_codec.DecodeError:
             return _read_yaml(body)
         if not repeated:
-            return value, []
+            return json_numbers.normalize_decoded(body, value), []
     return _read_yaml(body)
 
 

@@ -66,6 +66,8 @@ def check_partial_kind(output_format: OutputFormat, resource: Resource, *, is_li
     if is_list and output_format.as_kind == PARTIAL:
         raise _mismatch(f"you requested {PARTIAL}, but the requested object is a list ({_go_type(resource, 'List')})")
     if not is_list and output_format.as_kind == PARTIAL_LIST:
+        if resource.is_custom:
+            raise errors.unexpected_error("content is not a list")
         raise _mismatch(f"you requested {PARTIAL_LIST}, but the requested object is not a list ({_go_type(resource)})")
 
 

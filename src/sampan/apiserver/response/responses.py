@@ -57,6 +57,8 @@ class ValueResponse:
     value: Any
     code: int = 200
     headers: dict[str, str] = field(default_factory=dict)
+    obj: Any = None
+    """The stored object that the request has changed, if it is known; read-only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +87,11 @@ def path_not_found() -> RawResponse:
     return RawResponse(b"404 page not found\n", code=404, headers={"X-Content-Type-Options": "nosniff"})
 
 
-def created_status() -> ValueResponse:
-    """Return the response of a subresource that creates no object: binding, eviction."""
-    return ValueResponse({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}, 201)
+def created_status(obj: Any = None) -> ValueResponse:
+    """Return the response of a subresource that creates no object: binding, eviction. `obj` is the object that the
+    request has changed."""
+    value = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
+    return ValueResponse(value, 201, obj=obj)
 
 
 def success_status(resource: Resource, name: str, uid: str) -> ValueResponse:

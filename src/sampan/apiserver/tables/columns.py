@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -11,6 +10,7 @@ from sampan.api.resources.resource import GroupVersionKind
 from sampan.apiserver import descriptions
 from sampan.apiserver.registry.strategy import Column
 from sampan.apiserver.tables import cells
+from sampan.host.bounded_cache import BoundedCache
 
 NAME = Column("Name", cells.name, format="name", field="metadata.name")
 AGE = Column("Age", cells.age, field="metadata.creationTimestamp")
@@ -38,12 +38,15 @@ SCALE = (
 
 def definitions(columns: Sequence[Column], kind: GroupVersionKind) -> bytes:
     """Return the columnDefinitions of a table of that kind, as JSON."""
-    return _definitions(tuple(columns), kind)
+    return _definitions[tuple(columns), kind]
 
 
-@lru_cache(maxsize=256)
-def _definitions(columns: tuple[Column, ...], kind: GroupVersionKind) -> bytes:
+def _encode_definitions(columns_and_kind: tuple[tuple[Column, ...], GroupVersionKind]) -> bytes:
+    columns, kind = columns_and_kind
     return msgspec.json.encode([_definition(column, kind) for column in columns])
+
+
+_definitions = BoundedCache(_encode_definitions, max_entries=256, max_entry_bytes=64 << 10)
 
 
 def _definition(column: Column, kind: GroupVersionKind) -> dict[str, Any]:

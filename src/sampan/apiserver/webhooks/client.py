@@ -11,8 +11,6 @@ from __future__ import annotations
 import asyncio
 import posixpath
 import ssl
-from collections import OrderedDict
-from functools import lru_cache
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urlsplit
 
@@ -20,6 +18,7 @@ from yarl import URL
 
 from sampan.api import limits
 from sampan.apiserver.proxy.locations import Location
+from sampan.host.bounded_cache import BoundedCache
 from sampan.machinery import errors
 from sampan.machinery.client.access import verifying_context
 
@@ -31,7 +30,8 @@ if TYPE_CHECKING:
 
 _HTTPS = 443
 _HEADERS = "Content-Type: application/json\r\nAccept: application/json\r\nUser-Agent: sampan\r\n"
-_MAX_CACHED_CONTEXTS = 256
+_CONTEXT_BYTES = 64 << 10
+"""The memory that a TLS context takes, which cannot be measured."""
 """The number of CA bundles whose connections are kept."""
 _KEEP_S = 30.0
 _CONNECTIONS_PER_HOST = 100
@@ -42,19 +42,21 @@ class WebhookFailed(Exception):
     """The webhook did not return a response with status 200; the message is that of kube-apiserver."""
 
 
-@lru_cache(maxsize=1024)
-def _url_location(url: str) -> tuple[Location, str]:
+def _parse_location(url: str) -> tuple[Location, str]:
     """Return the location of a URL's server, and the name that its certificate must have."""
     parts = urlsplit(url)
     host = parts.hostname or ""
     return Location(host=host, port=parts.port or _HTTPS, is_tls=True), host
 
 
-@lru_cache(maxsize=1024)
-def _request_head(url: str) -> bytes:
+def _make_head(url: str) -> bytes:
     """Return the request line and the headers of a review, except its length."""
     parts = URL(url)
     return f"POST {parts.raw_path_qs} HTTP/1.1\r\nHost: {parts.raw_authority}\r\n{_HEADERS}".encode()
+
+
+_locations = BoundedCache(_parse_location, max_entries=1024)
+_heads = BoundedCache(_make_head, max_entries=1024)
 
 
 class WebhookClients:
@@ -64,7 +66,13 @@ class WebhookClients:
         self._registry, self._kubelets = registry, kubelets
         self._connections: KeptConnections | None = None
         self._is_closed = False
-        self._contexts: OrderedDict[bytes, ssl.SSLContext] = OrderedDict()
+        self._contexts: BoundedCache[bytes, ssl.SSLContext] = BoundedCache(
+            _tls_context,
+            max_entries=256,
+            max_entry_bytes=512 << 10,
+            max_bytes=32 << 20,
+            measure=lambda context, limit: _CONTEXT_BYTES,
+        )
 
     async def close(self) -> None:
         """Close all connections. Webhooks cannot be called any more."""
@@ -78,7 +86,7 @@ class WebhookClients:
         try:
             async with asyncio.timeout(timeout_s):
                 location, server_name = await self._destination(config)
-                return await self._post(url, location, server_name, self._context(config.caBundle), body)
+                return await self._post(url, location, server_name, self._contexts.use(config.caBundle), body)
         except TimeoutError:
             raise WebhookFailed(f'Post "{url}": context deadline exceeded') from None
         except errors.ApiError as error:
@@ -89,7 +97,7 @@ class WebhookClients:
         service = config.service
         if service is not None:
             return await self._service_location(service), f"{service.name}.{service.namespace}.svc"
-        return _url_location(config.url or "")
+        return _locations[config.url or ""]
 
     async def _service_location(self, reference: WebhookService) -> Location:
         from sampan.apiserver.proxy.proxied import locate_service
@@ -112,7 +120,7 @@ class WebhookClients:
         from sampan.apiserver.webhooks.connections import Destination, DialFailed, ExchangeFailed
 
         destination = Destination(location.host, location.port, server_name, context)
-        request = b"%sContent-Length: %d\r\n\r\n%s" % (_request_head(url), len(body), body)
+        request = b"%sContent-Length: %d\r\n\r\n%s" % (_heads[url], len(body), body)
         try:
             response = await self._open().post(destination, request)
         except DialFailed as error:
@@ -136,15 +144,6 @@ class WebhookClients:
                 limits=ResponseLimits(limits.WEBHOOK_RESPONSE_BYTES, _ERROR_TEXT_BYTES),
             )
         return self._connections
-
-    def _context(self, bundle: bytes) -> ssl.SSLContext:
-        context = self._contexts.get(bundle)
-        if context is None:
-            context = self._contexts[bundle] = _tls_context(bundle)
-            if len(self._contexts) > _MAX_CACHED_CONTEXTS:
-                self._contexts.popitem(last=False)
-        self._contexts.move_to_end(bundle)
-        return context
 
 
 def _tls_context(bundle: bytes) -> ssl.SSLContext:

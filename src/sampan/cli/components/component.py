@@ -10,11 +10,14 @@ import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import click
 
+from sampan.api.feature_gates import FeatureGates
 from sampan.cli.components.component_port import OPEN_PATHS, ComponentPort, Page, serve_port, tls_of
 from sampan.cli.failures import CliError
 from sampan.cli.flags import parsers, server_tls
@@ -24,10 +27,14 @@ from sampan.machinery.client import Client
 from sampan.machinery.client.access import Access
 from sampan.machinery.client.http import HttpTransport
 from sampan.machinery.client.kubeconfig import KubeconfigError, load, load_in_cluster
+from sampan.machinery.client.request_metrics import ClientRequestMetrics
 from sampan.machinery.clock import Clock, RealClock
 from sampan.machinery.control_loop.leader_election import ElectionConfig, LeaderElector, LeadershipLost
 from sampan.machinery.http.delegation import DelegatedAuth
 from sampan.machinery.pki.server_tls import ServerTlsSettings
+from sampan.machinery.telemetry.build_info import export_build_info
+from sampan.machinery.telemetry.feature_gates import export_feature_gates
+from sampan.machinery.telemetry.health import HealthCheck
 from sampan.machinery.telemetry.metrics import Metrics, export_process
 
 ACCESS_FLAGS = (
@@ -126,6 +133,7 @@ class ComponentConfig:
     key: Path | None = None
     tls: ServerTlsSettings = field(default_factory=ServerTlsSettings)
     open_paths: Sequence[str] = OPEN_PATHS
+    feature_gates: FeatureGates = field(default_factory=FeatureGates)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,8 +147,16 @@ class Component:
     pages: dict[str, Page] = field(default_factory=dict)
     """Additional paths of the component's port, which require authorization."""
 
+    requests: ClientRequestMetrics = field(default_factory=ClientRequestMetrics)
+    """The metrics of the requests of all clients."""
+    checks: dict[str, Sequence[HealthCheck]] = field(default_factory=dict)
+    """The health checks by path, such as readyz. A path without any succeeds."""
+
+    def list_checks(self, path: str) -> Sequence[HealthCheck]:
+        return self.checks.get(path, ())
+
     def client(self, name: str) -> Client:
-        return Client(transport=self.transport, clock=self.clock, component=name)
+        return Client(transport=self.transport, clock=self.clock, component=name, metrics=self.requests)
 
 
 Work = Callable[[Component], Awaitable[None]]
@@ -200,8 +216,17 @@ async def _run(config: ComponentConfig, work: Work, shown: Mapping[str, object],
     try:
         async with AsyncExitStack() as stack:
             transport = await stack.enter_async_context(HttpTransport(config.access))
-            component = Component(transport=transport, access=config.access, clock=clock, pages=dict(pages))
+            component = Component(
+                transport=transport,
+                access=config.access,
+                clock=clock,
+                pages=dict(pages),
+                requests=ClientRequestMetrics(host=urlsplit(config.access.server).netloc),
+            )
             export_process(component.metrics)
+            export_build_info(component.metrics)
+            component.requests.export(component.metrics)
+            export_feature_gates(component.metrics, config.feature_gates)
             if config.port:
                 await stack.enter_async_context(_port(config, component, shown))
             on_signals(loop, task.cancel)
@@ -221,7 +246,7 @@ def _port(config: ComponentConfig, component: Component, shown: Mapping[str, obj
     served = ComponentPort(
         metrics=component.metrics,
         delegation=DelegatedAuth(client=component.client(config.name), clock=component.clock),
-        check=lambda: "",
+        health={path: partial(component.list_checks, path) for path in ("healthz", "livez", "readyz")},
         config=shown,
         pages=component.pages,
         open_paths=config.open_paths,

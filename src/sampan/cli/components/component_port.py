@@ -17,16 +17,13 @@ from sampan.machinery import errors
 from sampan.machinery.client import ConnectionFailed
 from sampan.machinery.http.delegation import ANONYMOUS, DelegatedAuth
 from sampan.machinery.pki.server_tls import ServerTlsSettings, server_context
+from sampan.machinery.telemetry.health import RESET_TEXT, HealthCheck, HealthMetrics, HealthPath
 from sampan.machinery.telemetry.metrics import CONTENT_TYPE, Metrics
 
 _HEALTH = ("/healthz", "/readyz", "/livez")
 OPEN_PATHS = tuple(path for check in _HEALTH for path in (check, f"{check}/*"))
 """Paths that need no authentication and authorization by default. A path that ends with * stands for all paths with
 that prefix."""
-
-Check = Callable[[], str]
-"""A health check, which returns an empty string or the reason for being unhealthy."""
-
 
 Page = Callable[[str, str, Mapping[str, str], bytes], Awaitable[web.Response]]
 """A handler for a method, path, query and body."""
@@ -38,14 +35,17 @@ class ComponentPort:
         *,
         metrics: Metrics,
         delegation: DelegatedAuth | None,
-        check: Check,
+        health: Mapping[str, Callable[[], Sequence[HealthCheck]]],
         config: Mapping[str, object],
         pages: Mapping[str, Page] | None = None,
         open_paths: Sequence[str] = OPEN_PATHS,
     ) -> None:
         """Serve the paths of a component. If `delegation` is None, everything is accessible without authorization.
+        `health` has the checks of each health path, such as healthz, at the time of a request.
         `pages` are additional handlers by path, to which more may be added at any time."""
-        self._metrics, self._delegation, self._check, self._config = metrics, delegation, check, config
+        self._metrics, self._delegation, self._config = metrics, delegation, config
+        self._slis = HealthMetrics()
+        self._health = {path: HealthPath(path, checks, metrics=self._slis) for path, checks in health.items()}
         self._open_paths = frozenset(path for path in open_paths if not path.endswith("*"))
         self._open_prefixes = tuple(path[:-1] for path in open_paths if path.endswith("*"))
         self._pages = pages if pages is not None else {}
@@ -58,18 +58,28 @@ class ComponentPort:
                 return refusal
         if path in self._pages and request.method in ("GET", "POST"):
             return await self._pages[path](request.method, path, request.query, await request.read())
+        if path == "/metrics/slis" and request.method == "DELETE":
+            self._slis.reset()
+            return web.Response(text=RESET_TEXT)
         if request.method not in ("GET", "HEAD"):
             return web.Response(status=405, text="405 method not allowed\n")
-        return self._standard_page(path)
+        return await self._health_page(request) or self._standard_page(path)
+
+    async def _health_page(self, request: web.BaseRequest) -> web.Response | None:
+        first, slash, check = request.path[1:].partition("/")
+        if first not in self._health or (slash and not check):
+            return None
+        excluded = set(request.query.getall("exclude", ()))
+        response = await self._health[first].run(check, excluded=excluded, is_verbose="verbose" in request.query)
+        return web.Response(status=response.code, text=response.text) if response is not None else None
 
     def _standard_page(self, path: str) -> web.Response:
         if path == "/metrics":
             return web.Response(body=self._metrics.text().encode(), headers={"Content-Type": CONTENT_TYPE})
         if path == "/configz":
             return web.Response(body=msgspec.json.encode(self._config), content_type="application/json")
-        if path in _HEALTH:
-            error = self._check()
-            return web.Response(text=f"{error}\n" if error else "ok", status=500 if error else 200)
+        if path == "/metrics/slis":
+            return web.Response(body=self._slis.text().encode(), headers={"Content-Type": CONTENT_TYPE})
         return web.Response(status=404, text="404 page not found\n")
 
     async def _refusal(self, request: web.BaseRequest) -> web.Response | None:

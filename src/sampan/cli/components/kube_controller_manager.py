@@ -20,6 +20,7 @@ from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.cli.components.component import Component, component_config, component_options, run_component
 from sampan.cli.flags import parsers
 from sampan.cli.flags.controllers import controller_config, controller_options
+from sampan.cli.flags.feature_gates import feature_gates
 from sampan.cli.flags.node_controllers import node_controller_options, node_controller_settings
 from sampan.cli.flags.table import switch
 from sampan.cli.flags.without_effect import ComponentCommand
@@ -30,6 +31,7 @@ from sampan.machinery import errors
 from sampan.machinery.client import Client, ConnectionFailed
 from sampan.machinery.client.access import Access
 from sampan.machinery.client.http import HttpTransport
+from sampan.machinery.telemetry.health import PING, HealthCheck
 
 NAME = "kube-controller-manager"
 log = logging.getLogger(__name__)
@@ -72,11 +74,15 @@ def command(**options: Any) -> None:
         from sampan.machinery.control_loop.controller import export_controllers
 
         manager = ControllerManager(client_for=client_for, clock=component.clock, names=names, config=config)
+        component.checks["healthz"] = [HealthCheck(runner.controller.name, PING.probe) for runner in manager.runners]
         export_controllers(component.metrics, lambda: manager.runners)
         await manager.run()
 
     shown = {"controllers": names, **dataclasses.asdict(config)}
-    run_component(component_config(NAME, options), work, shown={"kubecontrollermanager.config.k8s.io": shown})
+    component = dataclasses.replace(
+        component_config(NAME, options), feature_gates=feature_gates(options["feature_gates"])
+    )
+    run_component(component, work, shown={"kubecontrollermanager.config.k8s.io": shown})
 
 
 class ControllerAccounts:
@@ -100,7 +106,12 @@ class ControllerAccounts:
                 access = dataclasses.replace(self._component.access, client_cert_pem=b"", client_key_pem=b"", token="")
                 access.token = await self._token(name)
                 transport = await running.enter_async_context(HttpTransport(access))
-                self._clients[name] = Client(transport=transport, clock=self._component.clock, component=COMPONENT)
+                self._clients[name] = Client(
+                    transport=transport,
+                    clock=self._component.clock,
+                    component=COMPONENT,
+                    metrics=self._component.requests,
+                )
                 renewing = tasks.create_task(self._renew(name, access))
                 running.callback(renewing.cancel)
             self._running = running.pop_all()

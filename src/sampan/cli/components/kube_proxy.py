@@ -8,9 +8,11 @@ import os
 import socket
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import click
 
+from sampan.api.feature_gates import FeatureGates
 from sampan.api.types.core_v1 import Node
 from sampan.cli.components.component import access_of
 from sampan.cli.failures import CliError
@@ -21,10 +23,13 @@ from sampan.cli.local_cluster.server_process import on_signals, run_loop, set_up
 from sampan.machinery.client import Client, Selection
 from sampan.machinery.client.access import Access
 from sampan.machinery.client.http import HttpTransport
+from sampan.machinery.client.request_metrics import ClientRequestMetrics
 from sampan.machinery.clock import RealClock
 from sampan.machinery.informer import InformerFactory
 from sampan.machinery.linux.network_namespace import NetworkNamespace
 from sampan.machinery.loopback_services import LoopbackServices, lowest_unprivileged_port
+from sampan.machinery.telemetry.build_info import export_build_info
+from sampan.machinery.telemetry.feature_gates import export_feature_gates
 from sampan.machinery.telemetry.metrics import Metrics, export_process
 from sampan.network.nft import nft_program
 from sampan.network.proxy.configuration import NFTABLES, USERSPACE, KubeProxyConfiguration, as_yaml
@@ -77,8 +82,8 @@ def _write(configuration: KubeProxyConfiguration, path: str) -> None:
 def _clean_up(lack: str, masquerade_bit: int) -> None:
     """Remove all nftables tables of kube-proxy, and the rules that it added to other firewalls. `lack` says why
     nftables cannot be used."""
+    from sampan.network.nfnetlink import TransactionFailed
     from sampan.network.proxy.firewall import ServiceForwardRules
-    from sampan.network.proxy.nftables.nfnetlink import TransactionFailed
     from sampan.network.proxy.nftables.table_sync import remove_tables
 
     if os.geteuid() != 0:
@@ -118,6 +123,8 @@ async def _run(configuration: KubeProxyConfiguration, access: Access) -> None:
     name = configuration.hostnameOverride or socket.gethostname().lower()
     metrics = Metrics()
     export_process(metrics)
+    export_build_info(metrics)
+    export_feature_gates(metrics, FeatureGates())
     is_privileged = os.geteuid() == 0
     config = NodeProxyConfig(
         node_name=name,
@@ -127,7 +134,9 @@ async def _run(configuration: KubeProxyConfiguration, access: Access) -> None:
     )
     try:
         async with HttpTransport(access) as transport:
-            client = Client(transport=transport, clock=clock, component=NAME)
+            requests = ClientRequestMetrics(host=urlsplit(access.server).netloc)
+            requests.export(metrics)
+            client = Client(transport=transport, clock=clock, component=NAME, metrics=requests)
             async with InformerFactory(client=client) as informers, asyncio.TaskGroup() as group:
                 proxy = NodeProxy(
                     config=config,

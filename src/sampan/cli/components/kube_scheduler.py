@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from socket import gethostname
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from sampan.cli.flags.without_effect import ComponentCommand
 from sampan.cli.local_cluster.server_process import set_up_logs
 from sampan.cluster.scheduler_settings import SchedulerSettings, policy_of_map
 from sampan.machinery import errors
+from sampan.machinery.telemetry.health import PING, HealthCheck
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from sampan.api.types.core_v1 import Pod
     from sampan.scheduler.config import SchedulerConfig
     from sampan.scheduler.explain.explain_endpoint import ExplainEndpoint
+    from sampan.scheduler.scheduler import Scheduler
 
 NAME = "kube-scheduler"
 
@@ -53,11 +56,20 @@ def command(**options: Any) -> None:
         )
         page = _page(ExplainEndpoint(lambda: scheduler, component.clock.now))
         component.pages.update({WHY: page, DECISIONS: page, RESOURCES: _resources(scheduler.living_pods)})
+        component.checks["readyz"] = [
+            HealthCheck("shutdown", PING.probe),
+            HealthCheck("sched-handler-sync", partial(_probe_handlers, scheduler), is_transient=True),
+        ]
         await scheduler.run()
 
     _take_from_file(options, settings)
     shown = {"kubescheduler.config.k8s.io": {"profiles": _names(settings)}}
     run_component(component_config(NAME, options), work, shown=shown, pages={RESOURCES: _resources(tuple)})
+
+
+async def _probe_handlers(scheduler: Scheduler) -> None:
+    if scheduler.informers.list_unsynced():
+        raise RuntimeError("handlers are not fully synchronized")
 
 
 def _take_from_file(options: dict[str, Any], settings: SchedulerSettings) -> None:

@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import click
 
@@ -32,6 +33,7 @@ from sampan.kubelet.server.view import ServerSettings
 from sampan.machinery.activity import Activity
 from sampan.machinery.client import Client
 from sampan.machinery.client.http import HttpTransport
+from sampan.machinery.client.request_metrics import ClientRequestMetrics
 from sampan.machinery.clock import RealClock
 from sampan.machinery.pki.server_tls import ServerTlsSettings, UnknownTlsName, server_context
 from sampan.runtimes.choice import RuntimeChoice
@@ -200,7 +202,12 @@ async def _run(
             _network(places, runtime, transport, options["network_policy"]) as network,
             build_kubelet(
                 config=config,
-                client=Client(transport=transport, clock=clock, component=NAME),
+                client=Client(
+                    transport=transport,
+                    clock=clock,
+                    component=NAME,
+                    metrics=ClientRequestMetrics(host=urlsplit(identity.access.server).netloc),
+                ),
                 clock=clock,
                 make_runtime=runtime_maker(runtime.runtime, replace(places, isolation=network.isolation), clock),
             ) as kubelet,

@@ -15,6 +15,7 @@ from sampan.kubelet.agent.certificate_manager import (
     CertificateManager,
     CertificateStore,
     client_request,
+    export_certificate,
     serving_request,
 )
 from sampan.machinery.client import Client
@@ -146,6 +147,13 @@ def _with_key_pair(access: Access, pair: KeyPair) -> Access:
 # -- rotation --------------------------------------------------------------------------------------------------------
 
 
+_CLIENT_METRICS = (
+    "kubelet_certificate_manager_client_ttl_seconds",
+    "kubelet_certificate_manager_client_expiration_renew_errors",
+)
+_SERVER_METRICS = ("kubelet_certificate_manager_server_ttl_seconds", "kubelet_server_expiration_renew_errors")
+
+
 async def keep_client_certificate(identity: KubeletIdentity, kubelet: Kubelet, transport: HttpTransport) -> None:
     """Request and rotate the client certificate until cancelled. Return at once if there is nothing to do."""
     if not identity.rotates and (identity.present is not None or identity.bootstrap is None):
@@ -161,7 +169,7 @@ async def keep_client_certificate(identity: KubeletIdentity, kubelet: Kubelet, t
                 _write(identity.kubeconfig, identity.access, store.current)
             has_own = True
 
-        await CertificateManager(
+        manager = CertificateManager(
             request=client_request(kubelet.config.name),
             client=lambda: kubelet.client if has_own else joining,
             store=store,
@@ -169,7 +177,9 @@ async def keep_client_certificate(identity: KubeletIdentity, kubelet: Kubelet, t
             use=use,
             present=identity.present,
             rotates=identity.rotates,
-        ).run()
+        )
+        export_certificate(kubelet.metrics.registry, manager, _CLIENT_METRICS)
+        await manager.run()
 
 
 async def keep_serving_certificate(identity: KubeletIdentity, kubelet: Kubelet, context: ssl.SSLContext) -> None:
@@ -192,14 +202,16 @@ async def keep_serving_certificate(identity: KubeletIdentity, kubelet: Kubelet, 
         request = serving_request(node, [machine.hostname or node], [machine.address, *machine.more_addresses])
     else:
         request = serving_request(node, [kubelet_server_name(node)], [])
-    await CertificateManager(
+    manager = CertificateManager(
         request=request,
         client=lambda: kubelet.client,
         store=store,
         clock=kubelet.clock,
         use=use,
         present=present,
-    ).run()
+    )
+    export_certificate(kubelet.metrics.registry, manager, _SERVER_METRICS)
+    await manager.run()
 
 
 def _write(path: Path, access: Access, pair: Path) -> None:

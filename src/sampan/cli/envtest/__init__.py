@@ -14,10 +14,11 @@ from __future__ import annotations
 
 import click
 
+from sampan.cli.command_classes import AliasGroup
 from sampan.cli.failures import CliError
 
 
-@click.group("envtest")
+@click.group("envtest", cls=AliasGroup)
 def command() -> None:
     """Run envtest suites of Go projects on Sampan.
 

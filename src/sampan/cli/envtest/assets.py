@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
-import tempfile
 from pathlib import Path
 from shlex import quote
 
 from sampan import __version__
 from sampan.cli.envtest import etcd, kube_apiserver
+from sampan.machinery.durable_files import write_durably
 
 _SCRIPT = """\
 #!/bin/sh
@@ -75,9 +75,6 @@ def _is_current(path: Path, text: str) -> bool:
 
 
 def _write(path: Path, text: str) -> None:
-    """Replace a script atomically, because another process may be about to run it."""
-    number, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
-    with os.fdopen(number, "w") as file:
-        file.write(text)
-    os.chmod(name, 0o755)
-    os.replace(name, path)
+    """Replace a script atomically, because another process may be about to run it. It is checked at each use, and so it
+    need not be on disk."""
+    write_durably(path, text.encode(), mode=0o755, is_synced=False)

@@ -160,5 +160,5 @@ def controller_config(options: Mapping[str, Any]) -> ControllerConfig:
     return ControllerConfig(
         **config_fields(_FLAGS, options),
         **parse_signing_flags(options),
-        serves_storage_migration=gates.get(STORAGE_VERSION_MIGRATOR, False),
+        serves_storage_migration=gates.is_enabled(STORAGE_VERSION_MIGRATOR),
     )

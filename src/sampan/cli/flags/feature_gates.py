@@ -1,107 +1,45 @@
-"""The feature gates of Kubernetes v1.36, and which of their values Sampan accepts.
+"""The flag --feature-gates, and which values of gates Sampan accepts.
 
-Sampan behaves as a real server with the default values does. A gate can therefore be set to its default, as
-configurations for several versions do, but not to another value: the component would not do what was asked.
+Sampan behaves as a real server with the default values does. Any gate can therefore be set to its default, as
+configurations for several versions do, but to another value only if Sampan implements it: otherwise the component would
+not do what was asked.
 """
 
 from __future__ import annotations
 
+from sampan.api.feature_gates import BLANKET_GATES, IMPLEMENTED_GATES, FeatureGateError, FeatureGates
+from sampan.api.kubernetes_version import MINOR_VERSION
 from sampan.cli.failures import CliError
 from sampan.cli.flags import parsers
 
 FLAG = "--feature-gates"
 STORAGE_VERSION_MIGRATOR = "StorageVersionMigrator"
 """The gate of the controller of StorageVersionMigrations, which the API server must serve."""
-RUNTIME_CONFIG_GATES = frozenset(
-    (
-        STORAGE_VERSION_MIGRATOR,
-        "ClusterTrustBundle",
-        "ClusterTrustBundleProjection",
-        "GangScheduling",
-        "GenericWorkload",
-    )
-)
+RUNTIME_CONFIG_GATES = frozenset(IMPLEMENTED_GATES)
 """The feature gates that accept any value. Their features work once --runtime-config enables their resources."""
-_ENABLED_GATES = """
-APIResponseCompression APIServerIdentity APIServerTracing AggregatedDiscoveryRemoveBetaType
-AllowParsingUserUIDFromCertAuth AllowServiceExternalIPs AnonymousAuthConfigurableEndpoints AnyVolumeDataSource
-AtomicFIFO AuthorizeNodeWithSelectors AuthorizePodWebsocketUpgradeCreatePermission AuthorizeWithSelectors
-BtreeWatchCache CPUManagerPolicyBetaOptions CPUManagerPolicyOptions CRDValidationRatcheting
-CSIServiceAccountTokenSecrets ClearingNominatedNodeNameAfterBinding ClientsAllowCARotation ClientsAllowTLSCacheGC
-ComponentFlagz ComponentStatusz ConsistentListFromCache ConstrainedImpersonation ContainerCheckpoint
-ContainerRestartRules ContextualLogging CustomCPUCFSQuotaPeriod CustomResourceFieldSelectors DRAAdminAccess
-DRAConsumableCapacity DRADeviceBindingConditions DRADeviceTaints DRAExtendedResource DRAPartitionableDevices
-DRAPrioritizedList DRAResourceClaimDeviceStatus DRAResourceClaimGranularStatusAuthorization DRASchedulerFilterTimeout
-DeclarativeValidation DeclarativeValidationBeta DeploymentReplicaSetTerminatingReplicas DetectCacheInconsistency
-DisableAllocatorDualWrite DisableCPUQuotaWithExclusiveCPUs DisableNodeKubeProxyVersion DynamicResourceAllocation
-EnvFiles ExecProbeTimeout ExtendWebSocketsToKubelet ExternalServiceAccountTokenSigner GracefulNodeShutdown
-GracefulNodeShutdownBasedOnPodPriority HPAConfigurableTolerance HostnameOverride ImageMaximumGCAge ImageVolume
-InOrderInformers InOrderInformersBatchProcess InPlacePodLevelResourcesVerticalScaling InPlacePodVerticalScaling
-InPlacePodVerticalScalingInitContainers InformerResourceVersion JobBackoffLimitPerIndex JobManagedBy
-JobPodReplacementPolicy JobSuccessPolicy KubeletCgroupDriverFromCRI KubeletCrashLoopBackOffMax
-KubeletEnsureSecretPulledImages KubeletFineGrainedAuthz KubeletPSI KubeletPodResourcesDynamicResources
-KubeletPodResourcesGet KubeletPodResourcesListUseActivePods KubeletSeparateDiskGC
-KubeletServiceAccountTokenForCredentialProviders KubeletTracing ListFromCacheSnapshot LogarithmicScaleDown
-LoggingBetaOptions MatchLabelKeysInPodAffinity MatchLabelKeysInPodTopologySpread
-MatchLabelKeysInPodTopologySpreadSelectorMerge MultiCIDRServiceAllocator MutableCSINodeAllocatableCount
-MutablePodResourcesForSuspendedJobs MutableSchedulingDirectivesForSuspendedJobs MutatingAdmissionPolicy
-NFTablesProxyMode NodeDeclaredFeatures NodeInclusionPolicyInPodTopologySpread NodeLogQuery NodeSwap
-NominatedNodeNameForExpectation OpenAPIEnums OpportunisticBatching OrderedNamespaceDeletion PLEGOnDemandRelist
-PodDeletionCost PodLevelResources PodLifecycleSleepAction PodLifecycleSleepActionAllowZero
-PodObservedGenerationTracking PodReadyToStartContainersCondition PodSchedulingReadiness PodTopologyLabelsAdmission
-PortForwardWebsockets PreferSameTrafficDistribution PreventStaticPodAPIReferences ProcMountType
-RecoverVolumeExpansionFailure RecursiveReadOnlyMounts RelaxedDNSSearchValidation RelaxedEnvironmentVariableValidation
-RelaxedServiceNameValidation ReloadKubeletClientCAFile ReloadKubeletServerCertificateFile RemoteRequestHeaderUID
-ResilientWatchCacheInitialization ResourceHealthStatus ResourceHealthStatusMessage
-RestartAllContainersOnContainerExits RetryGenerateName RotateKubeletServerCertificate SELinuxChangePolicy
-SELinuxMountReadWriteOncePod SchedulerAsyncPreemption SchedulerPopFromBackoffQ SchedulerQueueingHints
-SeparateTaintEvictionController ServiceAccountNodeAudienceRestriction ServiceAccountTokenJTI
-ServiceAccountTokenNodeBinding ServiceAccountTokenNodeBindingValidation ServiceAccountTokenPodNodeInfo
-ServiceCIDRStatusFieldWiping SidecarContainers SizeBasedListCostEstimate StaleControllerConsistencyDaemonSet
-StaleControllerConsistencyJob StaleControllerConsistencyReplicaSet StaleControllerConsistencyStatefulSet
-StatefulSetSemanticRevisionComparison StorageNamespaceIndex StorageVersionHash StreamingCollectionEncodingToJSON
-StreamingCollectionEncodingToProtobuf StrictIPCIDRValidation StructuredAuthenticationConfiguration
-StructuredAuthenticationConfigurationEgressSelector StructuredAuthenticationConfigurationJWKSMetrics
-SupplementalGroupsPolicy SystemdWatchdog TokenRequestServiceAccountUIDValidation TopologyManagerPolicyBetaOptions
-TopologyManagerPolicyOptions TranslateStreamCloseWebsocketRequests UnauthenticatedHTTP2DOSMitigation
-UnknownVersionInteroperabilityProxy UnlockWhileProcessingFIFO UserNamespacesSupport VolumeAttributesClass
-WatchCacheInitializationPostStartHook WatchList WatchListClient WinDSR WinOverlay WindowsGracefulNodeShutdown
-"""
-_DISABLED_GATES = """
-AllAlpha AllBeta
-APIServingWithRoutine AllowDNSOnlyNodeCSR AllowInsecureKubeletCertificateSigningRequests
-AllowOverwriteTerminationGracePeriodSeconds AllowUnsafeMalformedObjectDeletion CBORServingAndStorage
-CPUManagerPolicyAlphaOptions CRDObservedGenerationTracking CRIListStreaming CSIVolumeHealth
-ChangeContainerStatusOnKubeletRestart ClientsAllowCBOR ClientsPreferCBOR
-CloudControllerManagerWatchBasedRoutesReconciliation CloudControllerManagerWebhook ConcurrentWatchObjectDecode
-ContainerStopSignals ControllerManagerReleaseLeaderElectionLockOnExit CoordinatedLeaderElection
-CrossNamespaceVolumeDataSource DRADeviceTaintRules DRAListTypeAttributes DRANodeAllocatableResources
-DRAResourcePoolStatus DRAWorkloadResourceClaims DeclarativeValidationTakeover EventedPLEG GitRepoVolumeDriver
-HPAScaleToZero ImageVolumeWithDigest InPlacePodVerticalScalingExclusiveCPUs InPlacePodVerticalScalingExclusiveMemory
-KMSv1 KubeletInUserNamespace KubeletRegistrationGetOnExistsOnly LocalStorageCapacityIsolationFSQuotaMonitoring
-LoggingAlphaOptions ManifestBasedAdmissionControlConfig MaxUnavailableStatefulSet MemoryQoS MutablePVNodeAffinity
-NativeHistograms
-PersistentVolumeClaimUnusedSinceTime PodAndContainerStatsFromCRI PodCertificateRequest PodLevelResourceManagers
-PodLogsQuerySplitStreams PodsAPI QOSReserved ReduceDefaultCrashLoopBackOffDecay RuntimeClassInImageCriApi SELinuxMount
-SchedulerAsyncAPICalls SeparateCacheWatchRPC ShardedListAndWatch StorageCapacityScoring StorageVersionAPI
-TaintTolerationComparisonOperators TopologyAwareWorkloadScheduling TopologyManagerPolicyAlphaOptions
-UserNamespacesHostNetworkSupport VolumeLimitScaling WindowsCPUAndMemoryAffinity WindowsHostNetwork
-WorkloadAwarePreemption WorkloadWithJob
-"""
-DEFAULTS = {**dict.fromkeys(_ENABLED_GATES.split(), True), **dict.fromkeys(_DISABLED_GATES.split(), False)}
-"""The default values of all feature gates that accept only their default."""
 
 
-def feature_gates(text: str) -> dict[str, bool]:
-    """Parse `NAME=true,NAME=false`. Raise CliError for gates that do not exist, and for those that Sampan cannot
-    switch."""
-    gates = parsers.switches(FLAG, text)
-    for name, is_on in gates.items():
-        if name in RUNTIME_CONFIG_GATES:
-            continue
-        if name not in DEFAULTS:
-            raise CliError(f"{FLAG}: unrecognized feature gate: {name}")
-        if DEFAULTS[name] != is_on:
-            state = "on" if DEFAULTS[name] else "off"
-            raise CliError(f"{FLAG}: {name} is always {state} in Sampan, as it is by default in Kubernetes v1.36")
+def feature_gates(text: str) -> FeatureGates:
+    """Parse `NAME=true,NAME=false`. Raise CliError for gates that do not exist, and for values that Kubernetes or
+    Sampan does not support."""
+    try:
+        gates = FeatureGates(parsers.switches(FLAG, text))
+    except FeatureGateError as error:
+        raise CliError(f"{FLAG}: {error}") from None
+    _check_changes(gates)
     return gates
+
+
+def _check_changes(gates: FeatureGates) -> None:
+    """Raise CliError for a gate that does not have its default although Sampan implements only that one. Gates that are
+    set by name come first; others have another value through AllAlpha or AllBeta."""
+    if not gates.settings:
+        return
+    specs = dict(gates.specs())
+    for name in (*gates.settings, *specs):
+        default = specs[name].default
+        if gates.is_enabled(name) == default or name in RUNTIME_CONFIG_GATES:
+            continue
+        cause = "" if name in gates.settings else f"{BLANKET_GATES[specs[name].stage]}: "
+        state, version = "on" if default else "off", f"Kubernetes v{MINOR_VERSION}"
+        raise CliError(f"{FLAG}: {cause}{name} is always {state} in Sampan, as it is by default in {version}")

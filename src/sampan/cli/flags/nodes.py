@@ -29,7 +29,6 @@ _CRI_SINGLE_NODE_MESSAGE = (
 _MAX_REAL_NODES = 100
 """A real node costs a kubelet, a proxy, a monitor process and a network namespace: thousands stop the machine."""
 _SIMULATE = f"--runtime {HOLLOW} simulates thousands"
-_NO_HOLLOW_NODE = "there is no node: `sampan node add` adds simulated ones, and so does --nodes N at the start"
 
 
 def node_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -37,7 +36,8 @@ def node_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--nodes",
             type=int,
-            help="Number of nodes to run. Default: one real node if this machine can run containers, otherwise none.",
+            help="Number of nodes to run. Default: one if this machine can run containers or with --runtime hollow, "
+            "otherwise none.",
         ),
         click.option(
             "--runtime",
@@ -102,7 +102,7 @@ def nodes_config(options: Mapping[str, Any], components: Sequence[str], where: C
         pod_network=options["pod_network"],
     )
     if runtime == HOLLOW and count is None and KUBELET in components:
-        return replace(common, note=_NO_HOLLOW_NODE)
+        return replace(common, count=1)
     if runtime == HOLLOW or count == 0 or KUBELET not in components:
         return replace(common, count=count or 0)
     choice, why_not = find_usable_runtime(runtime, options["container_runtime_endpoint"] or "")
@@ -141,8 +141,6 @@ def _stages(path: str | None) -> Path | None:
     flag = "--hollow-stages"
     try:
         read_stages(Path(path))
-    except OSError as error:
-        raise CliError(f"{flag}: cannot read {path}: {error.strerror}") from None
     except StageError as error:
         raise CliError(f"{flag}: {error}") from None
     return Path(path).absolute()

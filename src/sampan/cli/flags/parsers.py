@@ -162,26 +162,24 @@ def access(flag: str, path: str) -> Access:
 def encryption(flag: str, path: str | None) -> EncryptionRules | None:
     if not path:
         return None
-    from sampan.storage.encryption import EncryptionConfigError, read_encryption_config
+    from sampan.machinery.config_file import ConfigFileError
+    from sampan.storage.encryption import read_encryption_config
 
     try:
         return read_encryption_config(Path(path))
-    except OSError as error:
-        raise CliError(f"{flag}: cannot read {path}: {error.strerror}") from None
-    except EncryptionConfigError as error:
+    except ConfigFileError as error:
         raise CliError(f"{flag}: {path}: {error}") from None
 
 
 def audit_policy(flag: str, path: str | None) -> AuditPolicy | None:
     if not path:
         return None
-    from sampan.apiserver.audit.policy import AuditPolicyError, read_policy
+    from sampan.apiserver.audit.policy import read_policy
+    from sampan.machinery.config_file import ConfigFileError
 
     try:
         return read_policy(Path(path))
-    except OSError as error:
-        raise CliError(f"{flag}: cannot read {path}: {error.strerror}") from None
-    except AuditPolicyError as error:
+    except ConfigFileError as error:
         raise CliError(f"{flag}: {path}: {error}") from None
 
 

@@ -17,10 +17,10 @@ _SILENT = frozenset(("allow-privileged", "storage-backend", "vmodule"))
 _COMMON = frozenset(
     (
         "allow-metric-labels", "allow-metric-labels-manifest", "contention-profiling", "disable-http2-serving",
-        "disabled-metrics", "emulated-version", "emulation-forward-compatible", "http2-max-streams-per-connection",
+        "disabled-metrics", "emulation-forward-compatible", "http2-max-streams-per-connection",
         "kube-api-burst", "kube-api-content-type", "kube-api-qps", "log-flush-frequency", "log-json-info-buffer-size",
         "log-json-split-stream", "log-text-info-buffer-size", "log-text-split-stream", "logging-format",
-        "min-compatibility-version", "permit-address-sharing", "permit-port-sharing", "profiling",
+        "permit-address-sharing", "permit-port-sharing", "profiling",
         "show-hidden-metrics-for-version", "vmodule",
     )
 )
@@ -100,16 +100,20 @@ _FLAGS_BY_COMPONENT = {
     "kubelet": _COMMON | _KUBELET,
     "kube-proxy": _COMMON | {"boot-id-file", "machine-id-file"},
 }
+_VERSIONS: dict[str, tuple[str, ...]] = {"emulated-version": ("",), "min-compatibility-version": ("",)}
 _DEFAULTS_ONLY: dict[str, dict[str, tuple[str, ...]]] = {
     "kube-apiserver": {
+        **_VERSIONS,
         "egress-selector-config-file": ("",), "kubernetes-service-node-port": ("0",),
         "max-connection-bytes-per-sec": ("0",), "service-account-signing-endpoint": ("",),
     },
     "kube-controller-manager": {
+        **_VERSIONS,
         "allow-untagged-cloud": ("false",), "cloud-config": ("",), "cloud-provider": ("", "external"),
         "disable-attach-detach-reconcile-sync": ("false",), "disable-force-detach-on-timeout": ("false",),
         "enable-leader-migration": ("false",), "external-cloud-volume-plugin": ("",),
     },
+    "kube-scheduler": _VERSIONS,
     "kubelet": {
         "cloud-config": ("",), "cloud-provider": ("",), "cpu-cfs-quota": ("true",), "cpu-manager-policy": ("none",),
         "cpu-manager-policy-options": ("",), "enable-controller-attach-detach": ("true",), "enable-server": ("true",),

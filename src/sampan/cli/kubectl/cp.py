@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import io
 import os
 import posixpath
 import tarfile
+import tempfile
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, TYPE_CHECKING, Any
 
 import click
 
@@ -21,7 +21,12 @@ from sampan.cli.kubectl.errors import KubectlError, SilentExit
 from sampan.cli.kubectl.objects.pod_selection import check_container, default_container
 from sampan.cli.kubectl.printers.go_template.values import quote
 
+if TYPE_CHECKING:
+    from sampan.runtimes.images.tar_reader import TarEntry
+
 _PIECE = 32 << 10
+_STDERR = 2
+_MAX_ERROR_BYTES = 1 << 20
 _BAD_FORMAT = "filespec must match the canonical format: [[namespace/]pod:]file/path"
 
 
@@ -98,37 +103,43 @@ class _RemoteTar:
         self._path = f"/api/v1/namespaces/{namespace}/pods/{spec.pod}/exec"
         self._query = [("container", container), ("stdout", "true"), ("stderr", "true")]
 
-    def run(self, words: list[str], stdin: bytes | None = None) -> tuple[int, bytes, bytes]:
-        """Run a program in the container. Return its exit code, its standard output and its standard error."""
+    def run(
+        self, words: list[str], *, stdin: IO[bytes] | None = None, stdout: IO[bytes] | None = None
+    ) -> tuple[int, bytes]:
+        """Run a program in the container, and write its standard output to `stdout`. Return its exit code and the
+        beginning of its standard error."""
         import asyncio
 
         query = [*(("command", word) for word in words), *self._query]
         query += [("stdin", "true")] if stdin is not None else []
-        return asyncio.run(_run(self._session, self._path, query, stdin))
+        return asyncio.run(_run(self._session, self._path, query, stdin, stdout))
 
 
 async def _run(
-    session: Session, path: str, query: list[tuple[str, str]], stdin: bytes | None
-) -> tuple[int, bytes, bytes]:
+    session: Session, path: str, query: list[tuple[str, str]], stdin: IO[bytes] | None, stdout: IO[bytes] | None
+) -> tuple[int, bytes]:
     from sampan.cli.kubectl.client.container_terminal import finish
     from sampan.cli.kubectl.client.sockets import run_process
     from sampan.machinery.multiplex.remote_command import exit_code
 
-    outputs = {1: bytearray(), 2: bytearray()}
+    errors = bytearray()
 
     def output(number: int, data: bytes) -> None:
-        outputs[number] += data
+        if number == _STDERR:
+            errors.extend(data[: _MAX_ERROR_BYTES - len(errors)])
+        elif stdout is not None:
+            stdout.write(data)
 
     status = await run_process(session, path, query, output, stdin=_pieces(stdin) if stdin is not None else None)
     code = exit_code(status)
     if code is None:
         finish(status)
-    return code or 0, bytes(outputs[1]), bytes(outputs[2])
+    return code or 0, bytes(errors)
 
 
-async def _pieces(data: bytes) -> AsyncIterator[bytes]:
-    for at in range(0, len(data), _PIECE):
-        yield data[at : at + _PIECE]
+async def _pieces(file: IO[bytes]) -> AsyncIterator[bytes]:
+    while piece := file.read(_PIECE):
+        yield piece
 
 
 def _check(code: int, errors: bytes) -> None:
@@ -148,18 +159,30 @@ def _send(remote: _RemoteTar, source: Path, target: str, no_preserve: bool) -> N
         target = posixpath.join(target, Path(os.path.abspath(source)).name)
     directory, name = posixpath.split(posixpath.normpath(target))
     words = ["tar", "--no-same-permissions", "--no-same-owner", "-xmf", "-"] if no_preserve else ["tar", "-xmf", "-"]
-    archive = io.BytesIO()
-    with tarfile.open(fileobj=archive, mode="w") as tar:
-        tar.add(source, arcname=name)
-    code, _, errors = remote.run([*words, "-C", directory] if directory else words, archive.getvalue())
+    with tempfile.TemporaryFile() as archive:
+        with tarfile.open(fileobj=archive, mode="w") as tar:
+            tar.add(source, arcname=name)
+        archive.seek(0)
+        code, errors = remote.run([*words, "-C", directory] if directory else words, stdin=archive)
     _check(code, errors)
 
 
 def _fetch(remote: _RemoteTar, source: FileSpec, target: Path, retries: int) -> None:
+    with tempfile.TemporaryFile() as archive:
+        _fetch_archive(remote, source.path, archive, retries)
+        path = posixpath.normpath(source.path)
+        if target.is_dir():
+            target = target / posixpath.basename(path)
+        unpack(archive, path, target, namespace=source.namespace, pod=source.pod)
+
+
+def _fetch_archive(remote: _RemoteTar, path: str, archive: IO[bytes], retries: int) -> None:
     attempt = 0
     while True:
         try:
-            code, data, errors = remote.run(["tar", "cf", "-", source.path])
+            archive.seek(0)
+            archive.truncate()
+            code, errors = remote.run(["tar", "cf", "-", path], stdout=archive)
             break
         except (ServerError, KubectlError, ConnectionError):
             if 0 <= retries <= attempt:
@@ -171,37 +194,45 @@ def _fetch(remote: _RemoteTar, source: FileSpec, target: Path, retries: int) -> 
     if code:
         click.echo(f"command terminated with exit code {code}", err=True)
         raise SilentExit(code)
-    path = posixpath.normpath(source.path)
-    if target.is_dir():
-        target = target / posixpath.basename(path)
-    unpack(data, path, target, namespace=source.namespace, pod=source.pod)
+    archive.seek(0)
 
 
-def unpack(data: bytes, source: str, target: Path, *, namespace: str, pod: str) -> None:
+def unpack(archive: IO[bytes], source: str, target: Path, *, namespace: str, pod: str) -> None:
     """Extract an archive of a container. Nothing is written outside of the target: entries that would leave it, links
-    and special files are skipped."""
-    prefix = _strip_path_shortcuts(source.lstrip("/"))
-    has_warned = False
-    with tarfile.open(fileobj=io.BytesIO(data)) as tar:
-        for member in tar:
-            name = member.name.lstrip("/")
-            if not name.startswith(prefix if prefix != "." else ""):
-                raise KubectlError("tar contents corrupted")
-            path = _path_inside(target, name[len(prefix) :] if prefix != "." else name)
-            if path is None:
-                click.echo(
-                    f"warning: file {quote(str(target) + '/' + name)} is outside target destination, skipping", err=True
-                )
-            elif member.issym():
+    and special files are skipped. So are sparse files, because a small archive can contain sparse files of any size,
+    and tar only writes them if it is asked to."""
+    from sampan.runtimes.images import tar_reader
+    from sampan.runtimes.images.manifests import BadImage
+
+    reader, has_warned = tar_reader.TarReader(archive), False
+    try:
+        for entry in reader:
+            if (path := _path_of(entry, source, target)) is None:
+                outside = quote(f"{target}/{entry.name.lstrip('/')}")
+                click.echo(f"warning: file {outside} is outside target destination, skipping", err=True)
+            elif entry.kind == tar_reader.SYMBOLIC_LINK:
                 hint = "" if has_warned else _link_hint(namespace, pod, source)
-                click.echo(f"warning: skipping symlink: {quote(str(path))} -> {quote(member.linkname)}{hint}", err=True)
+                click.echo(f"warning: skipping symlink: {quote(str(path))} -> {quote(entry.link_name)}{hint}", err=True)
                 has_warned = True
-            elif member.isdir():
+            elif entry.extents is not None:
+                click.echo(f"warning: skipping sparse file: {quote(str(path))}", err=True)
+            elif entry.kind == tar_reader.DIRECTORY:
                 path.mkdir(parents=True, exist_ok=True)
-            elif member.isfile() and (content := tar.extractfile(member)) is not None:
+            elif entry.kind == tar_reader.REGULAR:
                 path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_bytes(content.read())
-                path.chmod(member.mode & 0o777)
+                with path.open("wb") as file:
+                    file.writelines(data for _, data in reader.pieces())
+                path.chmod(entry.mode & 0o777)
+    except BadImage as error:
+        raise KubectlError(f"tar contents corrupted: {error}") from None
+
+
+def _path_of(entry: TarEntry, source: str, target: Path) -> Path | None:
+    """Return the local path of an entry; None if it is outside of the target."""
+    prefix, name = _strip_path_shortcuts(source.lstrip("/")), entry.name.lstrip("/")
+    if not name.startswith(prefix if prefix != "." else ""):
+        raise KubectlError("tar contents corrupted")
+    return _path_inside(target, name[len(prefix) :] if prefix != "." else name)
 
 
 def _strip_path_shortcuts(path: str) -> str:

@@ -27,6 +27,7 @@ from sampan.cli.kubectl.objects.pod_selection import (
     print_default_container,
     target_object,
 )
+from sampan.cli.kubectl.printers.go_template.values import quote
 
 _SELECTOR_TAIL_LINES = 10
 _RETRY_INTERVAL_S = 1.0
@@ -207,7 +208,7 @@ def _container(pod: Pod, requested: str, *, is_quiet: bool) -> str:
     if not requested and (annotated := annotated_container(pod)):
         if annotated in container_names(pod, "containers", "initContainers", "ephemeralContainers"):
             return annotated
-        click.echo(f'Default container name "{annotated}" not found in pod {pod["metadata"]["name"]}', err=True)
+        click.echo(f"Default container name {quote(annotated)} not found in pod {pod['metadata']['name']}", err=True)
     if requested:
         return check_container(pod, requested)
     name = container_names(pod, "containers")[0]

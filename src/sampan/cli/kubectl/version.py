@@ -11,11 +11,11 @@ from typing import Any
 import click
 import msgspec
 
+from sampan.api.kubernetes_version import GIT_VERSION, MAJOR, MINOR
 from sampan.cli.kubectl.client.factory import Factory
 from sampan.cli.kubectl.command_line.command import KubectlCommand
 from sampan.cli.kubectl.errors import KubectlError
 
-CLIENT_VERSION = "v1.36.4"
 """The version of kubectl that the commands implement."""
 _KUSTOMIZE_VERSION = "v5.8.1"
 _MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
@@ -51,17 +51,16 @@ def command(factory: Factory, /, words: tuple[str, ...], is_client_only: bool, o
 def client_version() -> dict[str, str]:
     from sampan import __version__
 
-    major, minor = CLIENT_VERSION.removeprefix("v").split(".")[:2]
     machine = platform.machine()
     return {
         "buildDate": "1970-01-01T00:00:00Z",
         "compiler": sys.implementation.name,
         "gitCommit": f"sampan-{__version__}",
         "gitTreeState": "clean",
-        "gitVersion": CLIENT_VERSION,
+        "gitVersion": GIT_VERSION,
         "goVersion": f"python{platform.python_version()}",
-        "major": major,
-        "minor": minor,
+        "major": MAJOR,
+        "minor": MINOR,
         "platform": f"{sys.platform}/{_MACHINES.get(machine, machine)}",
     }
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import pwd
 import re
 import shutil
 import sys
@@ -20,7 +19,13 @@ import click
 import msgspec
 
 from sampan.cli.failures import CliError
-from sampan.cli.local_cluster.sudo_user import hand_over, sudo_user
+from sampan.cli.local_cluster.cluster_registry import (
+    clusters_root,
+    list_registered_clusters,
+    list_roots,
+    registered_name,
+)
+from sampan.cli.local_cluster.sudo_user import hand_over
 from sampan.machinery.pki.private_files import write_private
 
 DEFAULT_NAME = "sampan"
@@ -33,6 +38,7 @@ _NAME_RULE = (
 _CLUSTER_ENTRIES = frozenset(
     {
         "admin.kubeconfig",
+        "dashboard-sessions.json",
         "flags.json",
         "images",
         "join.json",
@@ -70,6 +76,8 @@ class RunningCluster(msgspec.Struct, omit_defaults=True):
     started: float = 0
     nodes: str = ""
     """The runtime of the real nodes, or why there are none."""
+    runtime_reason: str = ""
+    """Why the runtime of the real nodes was chosen, or why there are none."""
     join_address: str = ""
     """The address and port at which other machines reach the API server; empty if they cannot."""
     dns: str = ""
@@ -82,6 +90,8 @@ class RunningCluster(msgspec.Struct, omit_defaults=True):
     """The version of Sampan."""
     recalled_flags: str = ""
     """The flags of an earlier start that this start has taken over, as on a command line."""
+    pods_warning: str = ""
+    """Why the pods of real nodes cannot reach the API server; empty if they can."""
     merged_kubeconfig: str = ""
     """The kubeconfig of the user that has the cluster as a context; empty if there is none."""
 
@@ -89,6 +99,15 @@ class RunningCluster(msgspec.Struct, omit_defaults=True):
 @dataclass(frozen=True, slots=True)
 class ClusterDir:
     path: Path
+
+    @property
+    def name(self) -> str:
+        """The name under which the cluster was last started."""
+        return registered_name(self.path) or self.path.name
+
+    @property
+    def is_running(self) -> bool:
+        return not self.is_unreadable and self.read_note_if_running() is not None
 
     @property
     def database(self) -> Path:
@@ -124,6 +143,11 @@ class ClusterDir:
     def volumes(self) -> Path:
         """The directory with the volumes of the default storage class."""
         return self.path / "volumes"
+
+    @property
+    def dashboard_sessions(self) -> Path:
+        """The file with the sessions of people who are logged in to the dashboard."""
+        return self.path / "dashboard-sessions.json"
 
     @property
     def _note(self) -> Path:
@@ -185,6 +209,8 @@ class ClusterDir:
             reason = os.strerror(errno.EROFS if is_read_only else errno.EACCES)
             raise CliError(f"--data-dir: cannot write to {self.path}: {reason}")
         hand_over(missing)
+        with suppress(FileNotFoundError):
+            self.volumes.chmod(0o700)  # volumes are open to every user that containers run as
 
         def undo() -> None:
             with suppress(OSError):
@@ -309,26 +335,6 @@ class ClusterLock:
             self._file = None
 
 
-def clusters_root() -> Path:
-    """Return the parent of the data directories of clusters without --data-dir."""
-    base = os.environ.get("SAMPAN_HOME")
-    if base:
-        return Path(base).absolute()
-    user = sudo_user()
-    home = Path.home() if user is None else Path(user.pw_dir)
-    data = os.environ.get("XDG_DATA_HOME") or home / ".local/share"
-    return Path(data).absolute() / "sampan"
-
-
-def _list_roots() -> list[Path]:
-    """Return the directories in which clusters are looked for. If the process runs through sudo, they include the
-    directory of root."""
-    roots = [clusters_root()]
-    if sudo_user() is not None and not os.environ.get("SAMPAN_HOME"):
-        roots.append(Path(pwd.getpwuid(0).pw_dir) / ".local/share/sampan")
-    return roots
-
-
 def cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the flags that name a cluster to a command."""
     name = click.option(
@@ -360,29 +366,55 @@ def _data_dir_option(command: Callable[..., Any]) -> Callable[..., Any]:
 def select_cluster(data_dir: str | None, name: str | None) -> ClusterDir:
     """Return the cluster that the flags select. Without flags it is the one named sampan if it exists, or else the only
     one that is running."""
-    where = cluster_dir(data_dir, DEFAULT_NAME if name is None else name)
+    where = find_cluster(data_dir, DEFAULT_NAME if name is None else name)
     if data_dir is not None or name is not None or where.is_cluster:
         return where
-    running = [
-        cluster
-        for cluster in list_clusters()
-        if not cluster.is_unreadable and cluster.read_note_if_running() is not None
-    ]
+    running = [cluster for cluster in list_clusters() if cluster.is_running]
     if len(running) > 1:
-        names = ", ".join(cluster.path.name for cluster in running)
+        names = ", ".join(cluster.name for cluster in running)
         raise CliError(f"--name: several clusters are running: {names}; choose one")
     return running[0] if running else where
 
 
 def cluster_dir(data_dir: str | None, name: str) -> ClusterDir:
-    """Return the data directory selected by --data-dir or --name. Raise CliError for invalid values."""
+    """Return the data directory that the flags select for a start: --data-dir, the directory in which the cluster of
+    that name was started before, or the default one. The default name always stands for the default directory, since a
+    cluster without a name and with --data-dir has it too. Raise CliError for invalid values."""
+    if data_dir is None and name == DEFAULT_NAME:
+        return ClusterDir(clusters_root() / name)
+    return find_cluster(data_dir, name)
+
+
+def find_cluster(data_dir: str | None, name: str) -> ClusterDir:
+    """Return the cluster with that data directory or name. Of several with the same name, it is the only one that is
+    running, or else the one in the default directory. If there is none, return the default directory. Raise CliError
+    for invalid values, and for a name that several clusters have."""
     check_name(name)
     if data_dir is None:
-        return ClusterDir(clusters_root() / name)
+        return _choose_cluster(name, list_clusters_of_name(name)) or ClusterDir(clusters_root() / name)
     if not data_dir:
         raise CliError("--data-dir: must not be empty")
     path = Path(data_dir).absolute()
     return ClusterDir(Path(os.path.realpath(path)) if ".." in path.parts else path)
+
+
+def list_clusters_of_name(name: str) -> list[ClusterDir]:
+    """Return the clusters with that name: the one in the default directory, and those started with --data-dir."""
+    paths = [clusters_root() / name]
+    paths += [Path(entry.data_dir) for entry in list_registered_clusters() if entry.name == name]
+    return [where for where in map(ClusterDir, dict.fromkeys(paths)) if where.is_cluster]
+
+
+def _choose_cluster(name: str, clusters: list[ClusterDir]) -> ClusterDir | None:
+    running = [where for where in clusters if where.is_running] if len(clusters) > 1 else []
+    default = [where for where in clusters if where.path == clusters_root() / name]
+    for choice in (clusters, running, default):
+        if len(choice) == 1:
+            return choice[0]
+    if not clusters:
+        return None
+    directories = ", ".join(str(where.path) for where in clusters)
+    raise CliError(f"--name: several clusters have the name {name}, in {directories}; choose one with --data-dir")
 
 
 def check_name(name: str) -> None:
@@ -393,8 +425,10 @@ def check_name(name: str) -> None:
 
 
 def list_clusters() -> Iterator[ClusterDir]:
-    """Yield the clusters below the default directory, sorted by name."""
-    for root in _list_roots():
+    """Yield the clusters below the default directory, sorted by name, and then those that were started with
+    --data-dir."""
+    known = set()
+    for root in list_roots():
         try:
             paths = sorted(root.iterdir())
         except FileNotFoundError:
@@ -404,7 +438,13 @@ def list_clusters() -> Iterator[ClusterDir]:
         for path in paths:
             where = ClusterDir(path)
             if os.path.isdir(path) and (where.is_cluster or where.is_unreadable):
+                known.add(path)
                 yield where
+    for entry in list_registered_clusters():
+        where = ClusterDir(Path(entry.data_dir))
+        if where.path not in known and where.is_cluster:
+            known.add(where.path)
+            yield where
 
 
 def _is_scratch(name: str) -> bool:

@@ -16,7 +16,9 @@ from sampan.cli.failures import CliError
 from sampan.cli.local_cluster.cluster_dir import ClusterDir, RunningCluster
 from sampan.cli.local_cluster.start_progress import is_step_line
 
-_START_TIMEOUT_S = 60
+_SILENCE_TIMEOUT_S = 90
+"""How long a start may add nothing to its log before it is stopped. It reports by itself, and earlier, if its nodes
+are not ready."""
 _POLL_S = 0.01
 _MARK = "Error: "
 _MAX_DESCRIPTORS = 1 << 16
@@ -78,9 +80,11 @@ def _become_background_process(log: BinaryIO) -> None:
 
 
 def _wait_until_ready(where: ClusterDir, began: int, pid: int, *, shows_steps: bool) -> RunningCluster:
-    deadline, steps = time.monotonic() + _START_TIMEOUT_S, _StepLines(where, began)
+    changed_at, size, steps = time.monotonic(), 0, _StepLines(where, began)
     try:
-        while time.monotonic() < deadline:
+        while time.monotonic() < changed_at + _SILENCE_TIMEOUT_S:
+            if (new_size := where.log.stat().st_size) != size:
+                changed_at, size = time.monotonic(), new_size
             note = where.read_note()
             if shows_steps:
                 steps.print_new()
@@ -98,7 +102,7 @@ def _wait_until_ready(where: ClusterDir, began: int, pid: int, *, shows_steps: b
         os.waitpid(pid, 0)
         raise
     os.kill(pid, signal.SIGTERM)
-    raise CliError(f"the cluster was not ready within {_START_TIMEOUT_S} s; see {where.log}")
+    raise CliError(f"the start of the cluster made no progress for {_SILENCE_TIMEOUT_S} s; see {where.log}")
 
 
 class _StepLines:

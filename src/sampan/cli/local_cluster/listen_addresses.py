@@ -62,6 +62,22 @@ def join_address(config: ServerConfig, port: int) -> str:
     return join_host_port(str(best), port)
 
 
+def pods_warning(config: ServerConfig, nodes: NodesConfig) -> str:
+    """Return why the pods of real nodes cannot reach the API server, or an empty string if they can.
+
+    Pods reach it at the advertised address, to which the service `kubernetes` leads."""
+    bound = [ipaddress.ip_address(address) for address in (config.bind_address, *config.other_bind_addresses)]
+    if not nodes.real_count or not config.advertise_address or any(address.is_unspecified for address in bound):
+        return ""
+    if ipaddress.ip_address(config.advertise_address) in bound:
+        return ""
+    return (
+        f"pods cannot reach the API server: the service kubernetes leads to {config.advertise_address}, but the server "
+        f"listens only on {', '.join(map(str, bound))}; start without --bind-address, or with an address of this "
+        "machine that is not loopback"
+    )
+
+
 def certificate_names(options: Mapping[str, Any]) -> list[str]:
     """Return the addresses other than loopback for the serving certificate, through which clients may reach the API
     server."""

@@ -13,7 +13,7 @@ from sampan import __version__
 from sampan.api.addresses import join_host_port
 from sampan.apiserver.config.server_config import ServerConfig
 from sampan.cli.local_cluster.cluster_dir import ClusterDir, RunningCluster
-from sampan.cli.local_cluster.listen_addresses import join_address
+from sampan.cli.local_cluster.listen_addresses import join_address, pods_warning
 from sampan.cli.local_cluster.rootless import OuterProcess
 from sampan.cluster.assembly import Assembly
 from sampan.cluster.cluster_config import DNS, StoreConfig
@@ -40,10 +40,12 @@ def describe_cluster(
         components=list(cluster.config.components),
         started=time.time(),
         nodes=nodes,
+        runtime_reason=cluster.config.nodes.about or cluster.config.nodes.note,
         join_address=join_address(config, server.secure_port) if outer is None else "",
         pod_cidrs=list(cluster.config.controller_settings.get("cluster_cidr") or ()),
         service_cidrs=config.service_cluster_ip_range.split(","),
         dns=_dns(cluster),
+        pods_warning=pods_warning(config, cluster.config.nodes),
         store=_store_text(cluster.config.store),
         version=__version__,
     )
@@ -97,6 +99,7 @@ def print_ready(note: RunningCluster, took_s: float) -> None:
     rows = [
         ("also", f"{note.insecure_url}, without authentication" if note.insecure_url and note.url else ""),
         ("listen", ", ".join(note.listening)),
+        ("warn", note.pods_warning),
         ("nodes", note.nodes),
         ("dns", note.dns),
         (

@@ -62,6 +62,11 @@ class RememberedFlags:
         self.recalled = ""
         """The flags that were taken over from an earlier start, as text of a command line."""
 
+    @property
+    def has_chosen_port(self) -> bool:
+        """Whether neither the command line nor an earlier one gave the port."""
+        return _CHOSEN_PORT in self._values
+
     def complete(self, options: Mapping[str, Any], *, forgets: bool) -> dict[str, Any]:
         """Return the options, with remembered values for those that the command line does not set. With `forgets`,
         ignore the remembered flags."""

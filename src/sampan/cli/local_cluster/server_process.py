@@ -25,6 +25,11 @@ from sampan.machinery.linux.process_resources import raise_descriptor_limit
 
 log = logging.getLogger(__name__)
 
+
+class PortInUseError(CliError):
+    """Another program listens on the port of the API server."""
+
+
 _LEVELS = {0: logging.WARNING, 1: logging.WARNING, 2: logging.INFO, 3: logging.INFO}
 
 
@@ -114,7 +119,7 @@ def _listen_failure(error: ListenError) -> CliError:
     port_flag, address_flag = f"--{kind}-port", "--bind-address" if error.is_secure else "--insecure-bind-address"
     where = join_host_port(error.host, error.port)
     if error.errno == errno.EADDRINUSE:
-        return CliError(f"{port_flag}: {where} is in use; give another port")
+        return PortInUseError(f"{port_flag}: {where} is in use; give another port")
     if error.errno in (errno.EACCES, errno.EPERM):
         return CliError(f"{port_flag}: no permission to listen on {where}")
     if error.errno in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT):

@@ -75,7 +75,7 @@ def _fork(where: ClusterDir, target: ClusterDir) -> None:
     target.hand_over()
     took = time.monotonic() - began
     counts = f"{store.objects} objects, {len(images)} images, {len(volumes)} volumes"
-    click.echo(f"forked {where.path.name} to {target.path.name} in {took:.2f} s: {counts}")
+    click.echo(f"forked {where.name} to {target.name} in {took:.2f} s: {counts}")
     if store.is_encrypted:
         flag = "--encryption-provider-config"
-        raise CliError(f"objects are encrypted: `sampan up --name {target.path.name}` needs the {flag} of the original")
+        raise CliError(f"objects are encrypted: `sampan up --name {target.name}` needs the {flag} of the original")

@@ -5,6 +5,7 @@ refer to the original data directory.
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 import time
 from collections.abc import Collection
@@ -19,6 +20,7 @@ from sampan.api.codec.errors import JSON_ERRORS
 from sampan.cli.failures import CliError
 from sampan.cli.local_cluster import rootless
 from sampan.cli.local_cluster.cluster_dir import ClusterDir, cluster_dir
+from sampan.cli.local_cluster.cluster_registry import register_cluster
 from sampan.cli.snapshot.save import contents
 from sampan.cluster.snapshot import (
     Relocation,
@@ -28,6 +30,7 @@ from sampan.cluster.snapshot import (
     read_archive,
     read_manifest,
     relocate_objects,
+    remove_tokens,
 )
 from sampan.cluster.snapshot.manifest import FLAGS, STORE
 from sampan.machinery.pki.private_files import write_private
@@ -45,7 +48,13 @@ HOST_FLAGS = frozenset({"secure_port", "chosen_port", "cluster_cidr", "bind_addr
 @click.option("--name", envvar="SAMPAN_NAME", help="Name of the new cluster. Default: that of the saved cluster.")
 @click.option("--data-dir", envvar="SAMPAN_DATA_DIR", metavar="DIR", help="Data directory of the new cluster.")
 @click.option("--replace", is_flag=True, help="Replace the data of a cluster that exists and is stopped.")
-def restore_command(file: str, name: str | None, data_dir: str | None, replace: bool) -> None:
+@click.option(
+    "--new-keys",
+    is_flag=True,
+    help="Give the cluster a CA and keys of its own, and remove the tokens in its secrets, so that it does not accept "
+    "credentials of the saved cluster.",
+)
+def restore_command(file: str, name: str | None, data_dir: str | None, replace: bool, new_keys: bool) -> None:
     """Restore a cluster from FILE.
 
     The cluster is new, or with --replace one that is stopped, whose data are removed. `sampan up` starts it. Restore
@@ -55,7 +64,8 @@ def restore_command(file: str, name: str | None, data_dir: str | None, replace: 
     manifest = _manifest(path)
     where = cluster_dir(data_dir, name if name is not None else manifest.cluster)
     _check_target(where, replace=replace)
-    restore = partial(_restore, path, where, data_dir)
+    new_name = name if name is not None else manifest.cluster
+    restore = partial(_restore, path, where, new_name, data_dir, has_new_keys=new_keys)
     if manifest.volumes and os.geteuid() != 0 and rootless.is_possible():  # volume files have several owners
         raise SystemExit(rootless.run_inside(restore, has_outgoing=False))
     restore()
@@ -74,19 +84,19 @@ def _check_target(where: ClusterDir, *, replace: bool) -> None:
     if where.is_joined:
         raise CliError(f"--data-dir: {where.path} is that of a node that joined a cluster")
     if where.is_cluster and not replace:
-        raise CliError(f"--name: {where.path.name} exists; --replace removes its data, or choose another --name")
+        raise CliError(f"--name: {where.name} exists; --replace removes its data, or choose another --name")
 
 
-def _restore(path: Path, where: ClusterDir, data_dir: str | None) -> None:
+def _restore(path: Path, where: ClusterDir, name: str, data_dir: str | None, *, has_new_keys: bool) -> None:
     began = time.monotonic()
     undo = where.make()
     lock = where.lock()
     if not lock.acquire(makes_file=True):
-        raise CliError(f"--name: {where.path.name} is running; `sampan down --name {where.path.name}` stops it")
+        raise CliError(f"--name: {where.name} is running; `sampan down --name {where.name}` stops it")
     is_done = False
     try:
         with tempfile.TemporaryDirectory(dir=where.path, prefix=".state.db.") as scratch:
-            manifest = _unpack(path, Path(scratch), where)
+            manifest = _unpack(path, Path(scratch), where, has_new_keys=has_new_keys)
             where.replace_data(Path(scratch))
         is_done = True
     finally:
@@ -94,13 +104,14 @@ def _restore(path: Path, where: ClusterDir, data_dir: str | None) -> None:
             undo()
         lock.release()
     where.hand_over()
-    click.echo(f"restored {where.path.name} from {path} in {time.monotonic() - began:.2f} s")
+    register_cluster(name, where.path)
+    click.echo(f"restored {name} from {path} in {time.monotonic() - began:.2f} s")
     for line in contents(manifest):
         click.echo(f"  {line}")
     click.echo(f"  start     {up_command(where, data_dir)}")
 
 
-def _unpack(path: Path, scratch: Path, where: ClusterDir) -> SnapshotManifest:
+def _unpack(path: Path, scratch: Path, where: ClusterDir, *, has_new_keys: bool) -> SnapshotManifest:
     try:
         with open_file(path) as stream:
             manifest = read_archive(stream, scratch, most_bytes=free_bytes(scratch))
@@ -113,8 +124,13 @@ def _unpack(path: Path, scratch: Path, where: ClusterDir) -> SnapshotManifest:
         raise CliError(f"{path}: {error}") from None
     except RecursionError:
         raise CliError(f"{path}: {FLAGS} is nested too deeply") from None
+    if has_new_keys:
+        if is_encrypted:
+            raise CliError(f"--new-keys: objects of {path} are encrypted, and tokens in them cannot be removed")
+        shutil.rmtree(scratch / "pki")  # the next start makes new ones
+        remove_tokens(scratch / STORE)
     relocate(scratch / STORE, manifest, where, drops_other_nodes=False)
-    for name, mode in (("images", 0o711), ("volumes", 0o755)):
+    for name, mode in (("images", 0o711), ("volumes", 0o700)):
         if (scratch / name).is_dir():
             (scratch / name).chmod(mode)
     if is_encrypted:
@@ -147,7 +163,7 @@ def relocate(store: Path, manifest: SnapshotManifest, where: ClusterDir, *, drop
 
 
 def up_command(where: ClusterDir, data_dir: str | None) -> str:
-    return f"sampan up --data-dir {data_dir}" if data_dir is not None else f"sampan up --name {where.path.name}"
+    return f"sampan up --name {where.name}" + (f" --data-dir {data_dir}" if data_dir is not None else "")
 
 
 def free_bytes(path: Path) -> int:

@@ -20,10 +20,10 @@ from sampan.cli.local_cluster import rootless
 from sampan.cli.local_cluster.cluster_dir import (
     ClusterDir,
     RunningCluster,
-    clusters_root,
     running_cluster_options,
     select_cluster,
 )
+from sampan.cli.local_cluster.cluster_registry import clusters_root
 from sampan.cli.local_cluster.sudo_user import hand_over
 from sampan.cli.status.cluster_report import size_text
 from sampan.cluster.snapshot import SnapshotManifest, copy_store_file, describe_store, write_archive
@@ -32,6 +32,7 @@ from sampan.cluster.snapshot.data_copy import image_names
 from sampan.cluster.snapshot.manifest import FORMAT
 from sampan.cluster.snapshot.store_file import StoreSummary, build_store_file
 from sampan.machinery.client import kubeconfig
+from sampan.machinery.durable_files import open_new_file
 from sampan.storage.backend import KeyValue
 
 _EVENT_TTL_S = 3600.0
@@ -75,7 +76,7 @@ def needs_user_namespace(where: ClusterDir) -> bool:
 
 def _default_file(where: ClusterDir) -> Path:
     moment = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
-    return snapshots_directory() / f"{where.path.name}-{moment}.tar"
+    return snapshots_directory() / f"{where.name}-{moment}.tar"
 
 
 def _save(where: ClusterDir, target: Path, *, has_images: bool, has_volumes: bool) -> None:
@@ -93,7 +94,7 @@ def _save(where: ClusterDir, target: Path, *, has_images: bool, has_volumes: boo
         _write(where, target, manifest, store, has_images=has_images, has_volumes=has_volumes)
     hand_over([target])
     took = time.monotonic() - began
-    click.echo(f"saved {where.path.name} to {target}")
+    click.echo(f"saved {where.name} to {target}")
     for line in [*contents(manifest), f"size      {size_text(target.stat().st_size)}, written in {took:.2f} s"]:
         click.echo(f"  {line}")
     click.echo(f"  restore   sampan snapshot restore {target} --name NAME")
@@ -104,22 +105,16 @@ def _write(
 ) -> None:
     """Write the snapshot to a temporary file, and rename it to `target` when it is complete."""
     try:
-        with tempfile.NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}.", delete=False) as out:
-            try:
-                write_archive(
-                    out,
-                    manifest,
-                    store=store,
-                    directory=where.path,
-                    has_images=has_images,
-                    has_volumes=has_volumes,
-                )
-                out.flush()
-                os.fsync(out.fileno())
-                os.replace(out.name, target)  # keeps the mode: readable only by its owner
-            except BaseException:
-                os.unlink(out.name)
-                raise
+        with open_new_file(target.parent, mode=0o600) as new:
+            write_archive(
+                new.stream,
+                manifest,
+                store=store,
+                directory=where.path,
+                has_images=has_images,
+                has_volumes=has_volumes,
+            )
+            new.publish(target)
     except OSError as error:
         raise CliError(f"cannot write {target}: {error.strerror}: {error.filename or target}") from None
 
@@ -132,7 +127,7 @@ def contents(manifest: SnapshotManifest) -> list[str]:
     if manifest.volumes:
         lines.append(f"volumes   {_names([name.partition('_')[2] or name for name in manifest.volumes])}")
     if manifest.skipped:
-        lines.append(f"left out  {manifest.skipped} links and special files in volumes")
+        lines.append(f"left out  {manifest.skipped} links, special files and too long paths in volumes")
     return lines
 
 
@@ -197,7 +192,7 @@ def describe(where: ClusterDir, store: StoreSummary) -> SnapshotManifest:
     """Describe a cluster, without its images and volumes."""
     return SnapshotManifest(
         format=FORMAT,
-        cluster=where.path.name,
+        cluster=where.name,
         version=__version__,
         created=time.time(),
         store_format=store.format,

@@ -11,7 +11,7 @@ from sampan.api.values.ages import format_age
 from sampan.cli.failures import CliError
 from sampan.cli.kubectl.printers.objects import as_json
 from sampan.cli.kubectl.printers.table import table_lines
-from sampan.cli.local_cluster.cluster_dir import DEFAULT_NAME, ClusterDir, cluster_dir, list_clusters
+from sampan.cli.local_cluster.cluster_dir import DEFAULT_NAME, ClusterDir, find_cluster, list_clusters
 from sampan.cli.status.cluster_report import ClusterReport, cluster_report, size_text
 
 
@@ -30,7 +30,7 @@ def command(data_dir: str | None, name: str | None, output: str) -> None:
     """
     is_selected = data_dir is not None or name is not None
     if is_selected:
-        where = cluster_dir(data_dir, DEFAULT_NAME if name is None else name)
+        where = find_cluster(data_dir, DEFAULT_NAME if name is None else name)
         if not where.is_cluster:
             _refuse(where, data_dir)
         clusters = [where]
@@ -96,7 +96,7 @@ def details(report: ClusterReport) -> list[str]:
     lines = [line for title, text in rows if text for line in wrap_beside_title(title, text)]
     for warning in report.warnings:
         lines += wrap_beside_title("WARNING", warning)
-    if report.state == "stopped" and not report.joined:
+    if report.state in ("stopped", "killed") and not report.joined:
         name = "" if report.name == DEFAULT_NAME else f" --name {report.name}"
         lines += wrap_beside_title("start", f"sampan up{name}")
     return ["", *lines] if lines else []
@@ -137,4 +137,10 @@ def _data(report: ClusterReport) -> str:
 
 
 def _certificates(report: ClusterReport) -> str:
-    return f"valid for {int(report.certificate_expires_s / 86400)} days" if report.certificate_expires_s > 0 else ""
+    if report.certificates:
+        return ", ".join(f"{title} {_validity(end)}" for title, end in report.certificates.items())
+    return _validity(report.certificate_expires_s) if report.certificate_expires_s else ""
+
+
+def _validity(expires_s: float) -> str:
+    return f"valid for {int(expires_s / 86400)} days" if expires_s > 0 else "expired"

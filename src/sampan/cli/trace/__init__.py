@@ -25,7 +25,8 @@ from sampan.cli.session_reader import SessionReader
 from sampan.cli.trace.timeline_svg import timeline_svg
 from sampan.cli.trace.timeline_text import duration, timeline_text
 from sampan.diagnosis.cluster_reader import RECORDS_PATH
-from sampan.diagnosis.pod_timeline import CONTROLLER_ACCOUNTS, PodTimeline, read_owner_records, timeline, timeline_value
+from sampan.diagnosis.pod_cause import read_owner_records
+from sampan.diagnosis.pod_timeline import CONTROLLER_ACCOUNTS, PodTimeline, timeline, timeline_value
 
 _POLL_S = 0.2
 _PUBLICATION_S = 1.0
@@ -37,7 +38,7 @@ Record = dict[str, Any]
 
 
 @click.command("trace")
-@click.argument("words", nargs=-1, required=True, metavar="KIND/NAME")
+@click.argument("words", nargs=-1, required=True, metavar="[KIND/]NAME")
 @click.option("-n", "--namespace", default="", metavar="NS", help="Namespace of the object.")
 @click.option(
     "-o",
@@ -67,6 +68,7 @@ def command(words: tuple[str, ...], output: str, follow: bool, **options: Any) -
     if output not in _OUTPUTS:
         raise CliError(f"-o: there is no {output!r}; supported: wide, json, svg")
     session = open_session(options)
+    words = ("pod", *words) if len(words) == 1 and "/" not in words[0] else words
     for target in targets(ResourceTypes(session), words):
         if not target.names:
             raise CliError(f"name the object, for example {target.kind.singular}/NAME")
@@ -142,10 +144,8 @@ class ObjectTrace:
 
 
 def _has_settled(line: PodTimeline) -> bool:
-    """Whether the pod is ready, or has ended without becoming ready."""
-    if line.ready is not None:
-        return True
-    return any(step.number == 11 and step.detail.startswith(("Succeeded", "Failed")) for step in line.steps)
+    """Whether the pod has become ready, or has ended."""
+    return line.ready is not None or line.state.startswith(("Succeeded", "Failed"))
 
 
 def _title(pod: Record) -> str:

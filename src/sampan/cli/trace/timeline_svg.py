@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from xml.sax.saxutils import escape
 
-from sampan.cli.trace.timeline_text import duration, step_name, summary
+from sampan.cli.trace.timeline_text import duration, summary
 from sampan.diagnosis.pod_timeline import PodTimeline, TimelineStep
 
-_LABEL_WIDTH, _CHART_WIDTH, _ROW_HEIGHT, _TOP = 330, 560, 24, 64
+_LABEL_WIDTH, _CHART_WIDTH, _ROW_HEIGHT, _TOP = 330, 560, 24, 86
 _MARGIN = 16
+_TITLE_LETTER_WIDTH = 9
+_MAX_NAME, _MAX_COMPONENT = 27, 22
+"""The number of letters for which there is room before the chart; the tooltip has the whole text."""
 _TICKS = 5
 _STYLE = """\
 .paper { fill: #ffffff; }
@@ -28,14 +31,16 @@ text { font: 13px system-ui, "Segoe UI", "DejaVu Sans", sans-serif; fill: #1f2d3
 def timeline_svg(title: str, line: PodTimeline) -> str:
     line = line.started
     height = _TOP + _ROW_HEIGHT * len(line.steps) + _MARGIN
-    width = _LABEL_WIDTH + _CHART_WIDTH + 3 * _MARGIN
-    heading = f"{title}: {summary(line)}"
+    times = summary(line)
+    text_width = _TITLE_LETTER_WIDTH * max(len(title), len(times))
+    width = max(_LABEL_WIDTH + _CHART_WIDTH + 3 * _MARGIN, text_width + 2 * _MARGIN)
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img">',
-        f"<title>{escape(heading)}</title>",
+        f"<title>{escape(f'{title}: {times}')}</title>",
         f"<style>{_STYLE}</style>",
         f'<rect class="paper" width="{width}" height="{height}"/>',
-        f'<text class="title" x="{_MARGIN}" y="26">{escape(heading)}</text>',
+        f'<text class="title" x="{_MARGIN}" y="26">{escape(title)}</text>',
+        f'<text x="{_MARGIN}" y="46">{escape(times)}</text>',
         *_axis(line, height),
         *(part for row, step in enumerate(line.steps) for part in _row(line, step, _TOP + row * _ROW_HEIGHT)),
         "</svg>",
@@ -60,8 +65,12 @@ def _row(line: PodTimeline, step: TimelineStep, y: int) -> list[str]:
     style = "wait" if step.is_wait else "path" if step in line.path else "step"
     tip = " ".join(part for part in (step.name, duration(step.took_s), step.component, step.detail) if part)
     return [
-        f'<text x="{_MARGIN}" y="{y + 14}">{escape(step_name(step).strip())}</text>',
-        f'<text class="small" x="{_MARGIN + 190}" y="{y + 14}">{escape(step.component)}</text>',
+        f'<text x="{_MARGIN}" y="{y + 14}">{escape(_cut(step.name, _MAX_NAME))}</text>',
+        f'<text class="small" x="{_MARGIN + 190}" y="{y + 14}">{escape(_cut(step.component, _MAX_COMPONENT))}</text>',
         f'<rect class="{style}" x="{x:.1f}" y="{y + 3}" width="{width:.1f}" height="{_ROW_HEIGHT - 10}" rx="2">'
         f"<title>{escape(tip)}</title></rect>",
     ]
+
+
+def _cut(text: str, limit: int) -> str:
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"

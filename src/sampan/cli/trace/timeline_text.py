@@ -24,7 +24,7 @@ def timeline_text(title: str, line: PodTimeline, *, is_wide: bool) -> str:
     header = ["STEP", "COMPONENT", "AT", "TOOK", "TIMELINE", *(["DETAIL"] if is_wide else [])]
     rows = [header]
     for step in line.steps:
-        rows.append(_row(line, step, step_name(step), is_wide))
+        rows.append(_row(line, step, step.name, is_wide))
         parts = [part for part in step.parts if is_wide or part.took_s >= _MIN_PART_S]
         rows += [_row(line, part, _part_name(part, is_wide), is_wide) for part in parts]
     lines = [row.rstrip() for row in table_lines(rows)]
@@ -32,12 +32,21 @@ def timeline_text(title: str, line: PodTimeline, *, is_wide: bool) -> str:
     return "\n".join([f"{title}: {summary(line)}", *lines, *_largest(line), *more])
 
 
+_FIRST_PHASES = {"Running": "running", "Succeeded": "succeeded", "Failed": "failed"}
+
+
 def summary(line: PodTimeline) -> str:
+    """Return when the pod was running, ready and reachable, and its last state if it was not ready."""
+    problem = line.state.partition(", ")[2] if line.ready is None else ""
     if line.running is None:
-        return "not running yet"
-    text = f"running after {duration(line.running - line.start)}"
+        return f"not running yet: {problem}" if problem else "not running yet"
+    first_phase = line.first_state.partition(",")[0]
+    text = f"{_FIRST_PHASES[first_phase]} after {duration(line.running - line.start)}"
     if line.ready is not None:
         text += f", ready after {duration(line.ready - line.start)}"
+    elif line.state.startswith("Running"):
+        text += ", not ready yet"
+    text += f": {problem}" if problem else ""
     return text if line.published is None else f"{text}, reachable after {duration(line.published - line.start)}"
 
 
@@ -47,13 +56,9 @@ def duration(seconds: float) -> str:
     return f"{seconds * 1000:.0f}ms" if seconds < 1 else f"{seconds:.2f}s"
 
 
-def step_name(step: TimelineStep) -> str:
-    return f"{step.number:>2} {step.name}" if step.number else f"   {step.name}"
-
-
 def _part_name(part: TimelineStep, is_wide: bool) -> str:
     is_cut = not is_wide and len(part.name) > _PART_WIDTH
-    return f"     {part.name[: _PART_WIDTH - 1]}…" if is_cut else f"     {part.name}"
+    return f"  {part.name[: _PART_WIDTH - 1]}…" if is_cut else f"  {part.name}"
 
 
 def _row(line: PodTimeline, step: TimelineStep, name: str, is_wide: bool) -> list[str]:

@@ -150,8 +150,10 @@ class PodExplainer:
             self._pod(ill)
 
     def _pod(self, pod: Mapping[str, Any]) -> None:
-        scheduling = self._fetch(pod, is_there=True) if is_schedulable(pod) else None
         explanation = asyncio.run(explain_pod(self._reader, pod))
+        lacks = [line for line in explanation.lacks if not line.startswith(_DISRUPTIONS)]
+        has_other_problem = bool(lacks) and is_placed(pod) and not is_healthy(pod) and not self._output
+        scheduling = self._fetch(pod, is_there=True) if is_schedulable(pod) and not has_other_problem else None
         if self._output == "json":
             click.echo(as_json(explanation.value(scheduling)))
             return
@@ -159,7 +161,6 @@ class PodExplainer:
         where = f" on {pod['spec']['nodeName']}" if is_placed(pod) else ": no node yet"
         click.echo(f"pod {explanation.pod} is {explanation.state}{where}")
         _echo_details(explanation.disruption)
-        lacks = [line for line in explanation.lacks if not line.startswith(_DISRUPTIONS)]
         _echo_details(lacks)
         self._print(scheduling)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -44,6 +45,7 @@ def lines(explanation: Explained, *, is_wide: bool) -> list[str]:
     refused = [node for node in shown if not node["fits"]]
     if refused:
         output += [""] * any(node["fits"] for node in shown) + _refusals(refused, is_wide)
+        output += [] if is_wide else _shortage_lines(explanation, refused)
     output += _omission_lines(explanation, len(shown), is_wide)
     output += ["", *explanation["notes"]] if explanation.get("notes") else []
     return output + (_matrix(explanation, shown) if is_wide else [])
@@ -140,10 +142,53 @@ def _refusals(nodes: Sequence[Mapping[str, Any]], is_wide: bool) -> list[str]:
         name = alike[0]["name"] + (f" and {len(alike) - 1} more" if len(alike) > 1 else "")
         for refusal in alike[0].get("refusals", ()):
             for reason in refusal["reasons"]:
+                reason = f"{reason}{_describe_shortage(alike[0], reason)}" if is_wide else reason
                 may = "would not help" if refusal.get("isFinal") else "may help"
                 rows.append([name, refusal["plugin"], reason, *([may] * is_wide)])
                 name = ""
     return list(table_lines(rows))
+
+
+def _shortage_lines(explanation: Explained, refused: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the amounts behind the reasons of NodeResourcesFit, one line for each resource. Of several nodes, the one
+    that has most left is shown."""
+    reasons = {reason for node in refused for refusal in node.get("refusals", ()) for reason in refusal["reasons"]}
+    texts = [
+        f"asks {_format_amount(entry, 'request')} {entry['resource']}; {entry['node']} {_describe_capacity(entry)}"
+        + ("; others that lack it have no more left" if explanation.get("count", 0) > 1 else "")
+        for entry in explanation.get("shortages", ())
+        if _reason_of(entry) in reasons
+    ]
+    return ["", *(line for text in texts for line in wrap(text))] if texts else []
+
+
+def _describe_shortage(node: Mapping[str, Any], reason: str) -> str:
+    """Return the amounts of a node behind a reason; empty for a reason that is no shortage."""
+    entry = next((entry for entry in node.get("shortages", ()) if _reason_of(entry) == reason), None)
+    return f": asks {_format_amount(entry, 'request')}, {_describe_capacity(entry)}" if entry is not None else ""
+
+
+def _describe_capacity(shortage: Mapping[str, Any]) -> str:
+    return f"has {_format_amount(shortage, 'allocatable')}, {_format_amount(shortage, 'requested')} requested"
+
+
+def _reason_of(shortage: Mapping[str, Any]) -> str:
+    return "Too many pods" if shortage["resource"] == "pods" else f"Insufficient {shortage['resource']}"
+
+
+_BINARY = ("memory", "ephemeral-storage", "hugepages-")
+_SUFFIXES = ("", "Ki", "Mi", "Gi", "Ti", "Pi")
+
+
+def _format_amount(shortage: Mapping[str, Any], field: str) -> str:
+    """Return an amount of a shortage as a quantity with four digits."""
+    amount, resource = float(shortage[field]), shortage["resource"]
+    if resource == "cpu":
+        return f"{amount / 1000:.4g}"
+    if not resource.startswith(_BINARY):
+        return f"{amount:.0f}"
+    power = min(int(math.log(amount, 1024)), len(_SUFFIXES) - 1) if amount >= 1 else 0
+    return f"{amount / 1024**power:.4g}{_SUFFIXES[power]}"
 
 
 def _omission_lines(explanation: Explained, shown: int, is_wide: bool) -> list[str]:

@@ -8,7 +8,6 @@ them. A token without a hash is accepted if the ConfigMap has a valid signature,
 from __future__ import annotations
 
 import base64
-import binascii
 import hmac
 import http.client
 import ipaddress
@@ -20,13 +19,13 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
-import yaml
 
 from sampan.api.addresses import join_host_port
 from sampan.api.codec.errors import JSON_ERRORS
 from sampan.cluster.errors import ClusterError
 from sampan.cluster.join.token import JoinToken
 from sampan.controllers.security.bootstrap_tokens import KUBECONFIG, SIGNATURE, signature
+from sampan.machinery.config_file import decode_config
 from sampan.machinery.pki.certificates import public_key_hash
 from sampan.machinery.pki.pem import CERTIFICATE, read_blocks
 
@@ -133,9 +132,9 @@ def certificates_in(pem: bytes) -> list[bytes]:
 
 def _certificates(kubeconfig: str) -> list[bytes]:
     try:
-        cluster = yaml.safe_load(kubeconfig)["clusters"][0]["cluster"]
+        cluster = decode_config(kubeconfig, is_strict=False)["clusters"][0]["cluster"]
         return certificates_in(base64.b64decode(cluster["certificate-authority-data"], validate=True))
-    except (yaml.YAMLError, LookupError, TypeError, ValueError, binascii.Error):
+    except (LookupError, TypeError, ValueError):  # ConfigFileError and binascii.Error are ValueErrors
         return []
 
 

@@ -28,6 +28,7 @@ from sampan.controllers.security.bootstrap_tokens import (
 )
 from sampan.machinery import errors
 from sampan.machinery.client import Client
+from sampan.machinery.config_file import ConfigFileError, decode_config
 from sampan.machinery.copies import copy_of
 
 CLUSTER_CONFIG: Final = "kubeadm-config"
@@ -145,8 +146,8 @@ def cluster_config(networks: ClusterNetworks) -> ConfigMap:
 def read_cluster_config(config_map: ConfigMap) -> ClusterNetworks:
     """Return the networks in the ConfigMap kubeadm-config; a network that it lacks is empty."""
     try:
-        content = yaml.safe_load(config_map.data.get(CLUSTER_CONFIG_KEY, ""))
-    except yaml.YAMLError:
+        content = decode_config(config_map.data.get(CLUSTER_CONFIG_KEY, ""), is_strict=False)
+    except ConfigFileError:
         content = None
     networking = content.get("networking") if isinstance(content, dict) else None
     values = networking if isinstance(networking, dict) else {}

@@ -14,10 +14,11 @@ import string
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from sampan.api.semantics.secret_types import BOOTSTRAP_TOKEN
 from sampan.api.types.core_v1 import Secret
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.api.values.times import format_time
-from sampan.controllers.security.bootstrap_tokens import NAMESPACE, ONE_USE_GROUP, TYPE, text_of
+from sampan.controllers.security.bootstrap_tokens import NAMESPACE, ONE_USE_GROUP, text_of
 
 DEFAULT_GROUP = "system:bootstrappers:kubeadm:default-node-token"
 """The group to which kubeadm grants the permissions that a node needs in order to join."""
@@ -95,7 +96,7 @@ def token_secret(
         data["auth-extra-groups"] = ",".join([*groups, *([ONE_USE_GROUP] if is_one_use else [])])
     return Secret(
         metadata=ObjectMeta(name=secret_name(token.id), namespace=NAMESPACE),
-        type=TYPE,
+        type=BOOTSTRAP_TOKEN,
         data={key: value.encode() for key, value in data.items()},
     )
 

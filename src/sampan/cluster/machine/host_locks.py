@@ -9,18 +9,8 @@ from __future__ import annotations
 
 import errno
 import socket
-from pathlib import Path
 
 _PREFIX = "sampan "
-_BRIDGE = "bridge "
-_SOCKETS = Path("/proc/thread-self/net/unix")
-
-
-def held_bridges() -> set[str]:
-    """Return the names of the bridges that belong to running processes of this machine."""
-    marker = f"@{_PREFIX}{_BRIDGE}"
-    lines = _SOCKETS.read_text().splitlines() if _SOCKETS.exists() else []
-    return {line.partition(marker)[2] for line in lines if marker in line}
 
 
 class HostLocks:
@@ -42,10 +32,6 @@ class HostLocks:
             return error.errno != errno.EADDRINUSE
         self._locks[name] = lock
         return True
-
-    def acquire_bridge(self, bridge: str) -> None:
-        """Mark a bridge as belonging to a running process, so that `held_bridges` returns it."""
-        self.acquire(f"{_BRIDGE}{bridge}")
 
     def close(self) -> None:
         while self._locks:

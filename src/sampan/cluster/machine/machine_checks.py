@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from sampan.cluster.machine.machine_state import MachineState
+from sampan.kubelet.agent.config import LOCAL_HARD_EVICTION
 from sampan.runtimes.names import CRI, DOCKER, OCI
 
 _MIN_DISK_BYTES = 2 << 30
 _NEEDED_CONTROLLERS = ("cpu", "memory", "pids")
 _WANTED_CONTROLLERS = ("cpuset", "io")
-_MIN_DISK_SHARE = 0.05
 _MIN_DESCRIPTORS = 4096
 
 
@@ -119,6 +119,19 @@ def _check_oci(state: MachineState) -> CheckResult:
     )
 
 
+def _check_oci_versions(state: MachineState) -> CheckResult:
+    name = "oci versions"
+    if not state.oci_vulnerabilities:
+        return _ok(name, "no known vulnerabilities")
+    programs = [f"{program}: {', '.join(names)}" for program, names in state.oci_vulnerabilities.items()]
+    return _warning(
+        name,
+        f"known vulnerabilities of {'; '.join(programs)}",
+        cost="a hostile image or pod may become root on this machine",
+        remedy="install runc 1.2.8, 1.3.3 or newer, crun 1.20 or newer, or a package with the fixes",
+    )
+
+
 def _check_engines(state: MachineState) -> CheckResult:
     name = "engines"
     descriptions = [state.runtimes.usable[kind][1] for kind in (CRI, DOCKER) if kind in state.runtimes.usable]
@@ -179,6 +192,18 @@ def _check_bridged(state: MachineState) -> CheckResult:
         "the kernel has no br_netfilter",
         cost="connections between pods of one node through a service are masqueraded",
         remedy="modprobe br_netfilter",
+    )
+
+
+def _check_frames(state: MachineState) -> CheckResult:
+    name = "pod addresses"
+    if not state.frame_error:
+        return _ok(name, "pods are held to their addresses")
+    return _warning(
+        name,
+        f"the kernel or nft rejects rules for frames: {state.frame_error}",
+        cost="a pod with a raw socket uses addresses of other pods, and so passes network policies",
+        remedy="modprobe nf_tables_bridge; nftables 1.0.3 or newer",
     )
 
 
@@ -253,12 +278,13 @@ def _check_resolv_conf(state: MachineState) -> CheckResult:
 def _check_disk(state: MachineState) -> CheckResult:
     name, free = "disk", state.disk_free_bytes
     share = free / state.disk_bytes if state.disk_bytes else 0.0
-    detail = f"{free / (1 << 30):.1f} GiB ({share:.0%}) free in {state.data_directory}"
-    if free < _MIN_DISK_BYTES or share < _MIN_DISK_SHARE:
+    detail = f"{free / 1e9:.0f} GB ({share:.0%}) free in {state.data_directory}"
+    if free < _MIN_DISK_BYTES:
+        limit = LOCAL_HARD_EVICTION["nodefs.available"]
         return _warning(
             name,
             detail,
-            cost="image pulls may fail, and pods may be evicted",
+            cost=f"image pulls may fail, and below {limit} (nodefs.available, imagefs.available) pods are evicted",
             remedy="free disk space, or use --data-dir on another file system",
         )
     return _ok(name, detail)
@@ -341,11 +367,13 @@ CHECKS: Sequence[Check] = (
     _check_root,
     _check_cgroups,
     _check_oci,
+    _check_oci_versions,
     _check_engines,
     _check_overlay,
     _check_nftables,
     _check_links,
     _check_bridged,
+    _check_frames,
     _check_tunnels,
     _check_forwarding,
     _check_forward_policy,

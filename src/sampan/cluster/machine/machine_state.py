@@ -10,7 +10,7 @@ import os
 import resource
 import shutil
 import socket
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -37,11 +37,15 @@ class MachineState:
     link_kinds: Sequence[str] = ()
     """Those kinds of network links used by Sampan that the kernel can create."""
     nft_error: str = ""
+    frame_error: str = ""
+    """The reason why pods cannot be held to their addresses; empty if they can."""
     has_bridge_netfilter: bool = True
     forwards: bool = True
     dropping_chains: Sequence[str] = ()
     """Netfilter chains of other programs that drop forwarded packets by policy."""
     oci_programs: Sequence[str] = ()
+    oci_vulnerabilities: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """The known vulnerabilities of the installed versions of these programs, by program and version."""
     runtimes: DetectedRuntimes = field(default_factory=DetectedRuntimes)
     user_namespaces: int = 0
     """The maximum number of user namespaces."""
@@ -70,6 +74,7 @@ async def read_state(data_directory: Path) -> MachineState:
     would keep its data."""
     from sampan.network.mesh.config import can_create
     from sampan.runtimes.oci.binary import find_programs
+    from sampan.runtimes.oci.vulnerabilities import find_vulnerabilities
 
     nft_error, dropping = _read_nftables()
     nameservers = [line.split()[1] for line in _text("/etc/resolv.conf").splitlines() if _is_nameserver(line)]
@@ -84,10 +89,12 @@ async def read_state(data_directory: Path) -> MachineState:
         file_systems=[line.split()[-1] for line in _text("/proc/filesystems").splitlines() if line],
         link_kinds=[kind for kind in _LINK_KINDS if can_create(kind)],
         nft_error=nft_error,
+        frame_error="" if nft_error else _read_frame_error(),
         has_bridge_netfilter=bool(_text("/proc/sys/net/bridge/bridge-nf-call-iptables")),
         forwards=_text("/proc/sys/net/ipv4/ip_forward") == "1",
         dropping_chains=dropping,
         oci_programs=[f"{name} ({path})" for name, path in find_programs().items()],
+        oci_vulnerabilities=await find_vulnerabilities(find_programs()),
         runtimes=await _detect_runtimes(),
         user_namespaces=int(_text("/proc/sys/user/max_user_namespaces") or 0),
         is_userns_restricted=_text("/proc/sys/kernel/apparmor_restrict_unprivileged_userns") == "1",
@@ -100,8 +107,13 @@ async def read_state(data_directory: Path) -> MachineState:
         descriptor_limit=_descriptor_limit(),
         silent_nameservers=await _silent_nameservers(nameservers),
         vanished_bridges=_vanished_bridges(),
-        busy_ports=[port for port in _PORTS if _is_busy(port)],
+        busy_ports=find_busy_ports(),
     )
+
+
+def find_busy_ports() -> list[int]:
+    """Return those of the default ports of a cluster that are in use in the network namespace of this process."""
+    return [port for port in _PORTS if _is_busy(port)]
 
 
 def _descriptor_limit() -> int:
@@ -139,10 +151,9 @@ def _responds(server: str) -> bool:
 
 
 def _vanished_bridges() -> list[str]:
-    from sampan.cluster.machine.host_locks import held_bridges
     from sampan.network.leftovers import find_leftovers
 
-    return find_leftovers(held_bridges())
+    return find_leftovers()
 
 
 async def _detect_runtimes() -> DetectedRuntimes:
@@ -183,6 +194,18 @@ def _read_nftables() -> tuple[str, list[str]]:
         return "", [str(chain) for chain in dropping_chains(list_rules("chains"), "")]
     except NftError as error:
         return str(error), []
+
+
+def _read_frame_error() -> str:
+    """Return why the kernel or nft rejects the table that holds pods to their addresses, without creating it."""
+    from sampan.network.nft import NftError, run_nft
+    from sampan.network.pods.frame_table import frame_table_text
+
+    try:
+        run_nft("-c", "-f", "-", text=frame_table_text("doctor", ()))
+    except NftError as error:
+        return str(error).splitlines()[0]
+    return ""
 
 
 def _is_nameserver(line: str) -> bool:

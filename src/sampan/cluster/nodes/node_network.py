@@ -26,6 +26,7 @@ from sampan.machinery.activity import Activity
 from sampan.machinery.client import Client
 from sampan.machinery.client.transport import ConnectionFailed
 from sampan.machinery.clock import Clock
+from sampan.machinery.control_loop.supervision import Supervision, Supervisor
 from sampan.machinery.informer import InformerFactory
 from sampan.machinery.telemetry.flight_recorder import FlightRecorder
 from sampan.network.dns.config import ClusterDnsConfig
@@ -46,10 +47,10 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 PROXY_USER = "system:kube-proxy"
-_USERS: Sequence[str] = (PROXY_USER, POLICY_USER, DNS_USER, INGRESS_USER)
-"""The users of the components, which need roles (`component_roles`)."""
+_PROXY, _POLICY, _DNS, _INGRESS = "kube-proxy", "network-policy", "kube-dns", "ingress"
+_USERS = {PROXY_USER: _PROXY, POLICY_USER: _POLICY, DNS_USER: _DNS, INGRESS_USER: _INGRESS}
+"""The components by their users, which need roles (`component_roles`)."""
 POLICY_TABLE = "sampan-netpol"
-_RESTART_S = 5.0
 _PERMISSION_CHECK_S = 5.0
 
 Worker = Callable[[], Awaitable[None]]
@@ -71,16 +72,27 @@ class NodeNetworks:
         dns: ClusterDnsConfig | None = None,
         ingress: IngressConfig | None = None,
         recorder: FlightRecorder | None = None,
+        supervision: Supervision | None = None,
     ) -> None:
         """`client_for` returns a client with the permissions of a user. `components` are the components of the cluster.
         `has_policies` says whether the nodes enforce network policies. `stops_pods` says whether pods stop with their
         node; if so, policies need not stay in effect. Without `make_proxies` the nodes have no service proxies, without
-        `dns` no DNS servers, without `ingress` no Ingress servers."""
+        `dns` no DNS servers, without `ingress` no Ingress servers. Failed components are restarted, by default without
+        a report to anybody."""
+        self._supervision = supervision or Supervisor(clock=clock)
         self._components, self._clock, self._stops_pods = components, clock, stops_pods
         self._policy_client = client_for(POLICY_USER) if has_policies else None
-        self._informers = {user: InformerFactory(client=client_for(user), activity=activity) for user in _USERS}
+        clients = {user: client_for(user) for user in _USERS}
+        self._informers = {
+            user: InformerFactory(
+                client=clients[user],
+                activity=activity,
+                supervision=self._supervision.narrow_to(component),
+            )
+            for user, component in _USERS.items()
+        }
         user = PROXY_USER
-        self._proxies = make_proxies(client_for(user), self._informers[user]) if make_proxies is not None else None
+        self._proxies = make_proxies(clients[user], self._informers[user]) if make_proxies is not None else None
         self._dns: ClusterDns | None = None
         if dns is not None:
             from sampan.network.dns.cluster_dns import ClusterDns
@@ -137,7 +149,7 @@ class NodeNetworks:
             attachment=attachment,
             components=self._components,
             informers=MappingProxyType(self._informers),
-            clock=self._clock,
+            supervision=self._supervision,
             policies=self._policies_of(attachment),
             stops_pods=self._stops_pods,
             proxies=self._proxies,
@@ -167,7 +179,7 @@ class NodeNetwork:
         attachment: NodeAttachment,
         components: Sequence[str],
         informers: Mapping[str, InformerFactory],
-        clock: Clock,
+        supervision: Supervision,
         policies: NetworkPolicyAgent | None = None,
         stops_pods: bool = False,
         proxies: NodeProxies | None = None,
@@ -176,7 +188,7 @@ class NodeNetwork:
     ) -> None:
         self.attachment, self._policies, self._proxies = attachment, policies, proxies
         self._dns, self._ingress, self._stops_pods = dns, ingress, stops_pods
-        self._components, self._informers, self._clock = components, informers, clock
+        self._components, self._informers, self._supervision = components, informers, supervision
 
     @property
     def isolation(self) -> PodIsolation:
@@ -192,7 +204,11 @@ class NodeNetwork:
                 if self._stops_pods:
                     stack.push_async_callback(self._policies.remove_all)
             group = await stack.enter_async_context(asyncio.TaskGroup())
-            tasks = [group.create_task(self._run_and_restart(name, worker)) for name, worker in self._workers().items()]
+            node, supervision = self.attachment.node, self._supervision
+            tasks = [
+                group.create_task(supervision.narrow_to(name).run(node, worker))
+                for name, worker in self._workers().items()
+            ]
             try:
                 yield
             finally:
@@ -200,34 +216,25 @@ class NodeNetwork:
                     task.cancel()
 
     def _workers(self) -> dict[str, Worker]:
-        """Return the coroutine functions of the node's components by name. Each runs until it is cancelled."""
+        """Return the coroutine functions of the components of the node by name. Each runs until it is cancelled."""
         workers: dict[str, Worker] = {}
         if self._policies is not None:
-            workers["network policies"] = self._policies.run
+            workers[_POLICY] = self._policies.run
         if self._proxies is not None:
-            workers["kube-proxy"] = partial(self._proxies.run, self.attachment)
+            workers[_PROXY] = partial(self._proxies.run, self.attachment)
         if self._dns is not None:
-            workers["dns"] = self._dns.server_of(
+            workers[_DNS] = self._dns.server_of(
                 node=self.attachment.node,
                 namespace=self.attachment.namespace,
                 addresses=self.attachment.addresses,
             ).run
         if self._ingress is not None:
-            workers["ingress"] = self._ingress.server_of(
+            workers[_INGRESS] = self._ingress.server_of(
                 node=self.attachment.node,
                 namespace=self.attachment.namespace,
                 addresses=self.attachment.addresses,
             ).run
         return workers
-
-    async def _run_and_restart(self, name: str, worker: Worker) -> None:
-        """Run a component, and restart it if it fails: the node and its other components keep running."""
-        while True:
-            try:
-                await worker()
-            except Exception:
-                log.exception("node %s: %s failed; restarting in %g s", self.attachment.node, name, _RESTART_S)
-            await self._clock.sleep(_RESTART_S)
 
 
 def remove_host_rules(directory: Path) -> None:

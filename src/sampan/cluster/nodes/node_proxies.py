@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from contextlib import AsyncExitStack
 
 from sampan.api.addresses import join_host_port
+from sampan.api.feature_gates import FeatureGates
 from sampan.api.types.core_v1 import Node
 from sampan.cluster.machine.host_locks import HostLocks
 from sampan.cluster.machine.loopback_range import is_proxied_in_user_space, loopback_services
@@ -22,8 +23,11 @@ from sampan.machinery.events import EventRecorder
 from sampan.machinery.informer import InformerFactory
 from sampan.machinery.linux.network_namespace import NetworkNamespace
 from sampan.machinery.loopback_services import LoopbackServices
+from sampan.machinery.telemetry.build_info import export_build_info
+from sampan.machinery.telemetry.feature_gates import export_feature_gates
 from sampan.machinery.telemetry.flight_recorder import FlightRecorder
-from sampan.machinery.telemetry.metrics import Metrics
+from sampan.machinery.telemetry.metrics import Metrics, export_process
+from sampan.network.nfnetlink import TransactionFailed
 from sampan.network.nodes import NodeAttachment
 from sampan.network.proxy.configuration import (
     NFTABLES,
@@ -32,7 +36,6 @@ from sampan.network.proxy.configuration import (
     NftablesConfiguration,
     with_defaults,
 )
-from sampan.network.proxy.nftables.nfnetlink import TransactionFailed
 from sampan.network.proxy.nftables.table_sync import remove_tables
 from sampan.network.proxy.node_proxy import COMPONENT, NodeProxy, NodeProxyConfig
 from sampan.network.proxy.userspace.localhost_ports import LocalhostPorts
@@ -142,6 +145,11 @@ class NodeProxies:
         )
         health, metrics = ("", "") if is_on_host else (join_host_port(*row) for row in _listen_addresses(attachment))
         configuration.healthzBindAddress, configuration.metricsBindAddress = health, metrics
+        proxy_metrics = Metrics()
+        export_process(proxy_metrics)
+        export_build_info(proxy_metrics)
+        self._client.metrics.export(proxy_metrics)
+        export_feature_gates(proxy_metrics, FeatureGates())
         return NodeProxy(
             config=NodeProxyConfig(
                 node_name=attachment.node,
@@ -154,14 +162,14 @@ class NodeProxies:
             informers=self._informers,
             nodes=self._informers.for_kind(Node),
             clock=self._clock,
-            metrics=Metrics(),
+            metrics=proxy_metrics,
             machine_ports=self._ports,
             recorder=self._recorder,
         )
 
 
 def _listen_addresses(attachment: NodeAttachment) -> list[tuple[str, int]]:
-    """Return the addresses and ports of health checks and of metrics of a node with its own network namespace. Proxies
-    in the network of the machine serve neither: their ports could be in use, and would be reachable from other
-    machines."""
-    return [(attachment.addresses[0], HEALTH_PORT), ("127.0.0.1", METRICS_PORT)]
+    """Return the addresses and ports of health checks and of metrics of a node with its own network namespace, which
+    the machine and pods reach. Proxies in the network of the machine serve neither: their ports could be in use, and
+    would be reachable from other machines."""
+    return [(attachment.addresses[0], port) for port in (HEALTH_PORT, METRICS_PORT)]

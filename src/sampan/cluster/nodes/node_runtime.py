@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, closing, suppress
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
 
-from sampan.cluster.machine.host_locks import HostLocks
 from sampan.kubelet.agent.kubelet import MakeRuntime
 from sampan.machinery.clock import Clock
+from sampan.machinery.durable_files import write_durably
 from sampan.machinery.extras import require
 from sampan.machinery.linux.network_namespace import NetworkNamespace
+from sampan.network.bridge_marks import marked_bridge
 from sampan.runtimes.background import BackgroundWork
 from sampan.runtimes.contract import PodCallback, Runtime, RuntimeFailure
 from sampan.runtimes.images.supply import ImageSupply
@@ -66,7 +67,7 @@ def runtime_maker(name: str, config: RuntimeConfig, clock: Clock) -> MakeRuntime
     async def make(on_pod_change: PodCallback) -> AsyncIterator[Runtime]:
         config.directory.mkdir(parents=True, exist_ok=True)
         record = _record_file(config.directory)
-        record.write_bytes(msgspec.json.encode(RuntimeRecord(name, config.endpoint)))
+        write_durably(record, msgspec.json.encode(RuntimeRecord(name, config.endpoint)), mode=0o600)
         async with AsyncExitStack() as stack:
             runtime = await stack.enter_async_context(_MAKERS[name](config, clock, on_pod_change))
             try:
@@ -131,7 +132,7 @@ async def _cri(config: RuntimeConfig, clock: Clock, on_pod_change: PodCallback) 
         isolation=config.isolation,
     )
     async with AsyncExitStack() as stack:
-        await stack.enter_async_context(_held_bridge(bridge))
+        stack.enter_context(marked_bridge(bridge))
         if network is not None:
             if config.stops_pods:
                 stack.push_async_callback(network.remove_all)
@@ -214,14 +215,6 @@ async def _engine_network(config: RuntimeConfig, clock: Clock) -> EngineNetwork:
 
 
 @asynccontextmanager
-async def _held_bridge(bridge: str) -> AsyncIterator[None]:
-    """Mark a bridge as belonging to a running process, for the duration of the context."""
-    with closing(HostLocks()) as locks:
-        locks.acquire_bridge(bridge)
-        yield
-
-
-@asynccontextmanager
 async def _network(config: RuntimeConfig, clock: Clock) -> AsyncIterator[PodNetwork]:
     """Yield the pod network. If this machine does not support it, yield a network with only loopback interfaces."""
     from sampan.network.pods import BridgeConfig, BridgeNetwork, bridge_for, unsupported_reason
@@ -233,16 +226,13 @@ async def _network(config: RuntimeConfig, clock: Clock) -> AsyncIterator[PodNetw
     settings = BridgeConfig(
         bridge=bridge_for(str(config.directory)), cluster_cidrs=config.cluster_cidrs, mtu=config.mtu
     )
-    async with (
-        _held_bridge(settings.bridge),
-        BridgeNetwork(
-            directory=config.directory / "network",
-            config=settings,
-            clock=clock,
-            namespace=config.namespace,
-            isolation=config.isolation,
-        ) as network,
-    ):
+    async with BridgeNetwork(
+        directory=config.directory / "network",
+        config=settings,
+        clock=clock,
+        namespace=config.namespace,
+        isolation=config.isolation,
+    ) as network:
         checks = BackgroundWork()
         checks.start(network.run())
         try:

@@ -19,6 +19,9 @@ from sampan.runtimes.names import HOLLOW
 log = logging.getLogger(__name__)
 
 _NAMES_SHOWN = 3
+_MAX_NOT_READY_SHOWN = 5
+_READY_TIMEOUT_S = 60.0
+_NODES_PER_TIMEOUT = 1000
 
 
 async def settle_hollow_taints(client: Client, config: NodesConfig) -> None:
@@ -51,16 +54,31 @@ def summary(nodes: Sequence[Node], config: NodesConfig) -> str:
     runtimes = {node.metadata.name: node.metadata.annotations.get(RUNTIME, "kubelet") for node in nodes}
     counts = Counter(runtimes.values())
     counts[HOLLOW] = max(counts[HOLLOW], config.hollow_count)
-    parts = [config.about or config.note]
+    parts = [config.about or (config.note if not counts.total() else "")]
     if counts.total():
         parts.append(", ".join(f"{count} {runtime}" for runtime, count in sorted(counts.items()) if count))
     hollow = sorted(name for name, runtime in runtimes.items() if runtime == HOLLOW)
+    if counts.total() and not config.about and config.note:
+        parts.append(config.note.replace("there is no node:", "no real node:"))
     if config.real_count and hollow:
         parts.append(
             f"hollow nodes are tainted {HOLLOW_TAINT}:NoSchedule; `{_removal(hollow)}` removes "
             f"{'it' if len(hollow) == 1 else 'them'}"
         )
     return "; ".join(part for part in parts if part)
+
+
+def ready_timeout_s(count: int) -> float:
+    """Return how long the start of a cluster waits for so many nodes: a minute, or a minute for each 1,000 nodes."""
+    return _READY_TIMEOUT_S * max(1.0, count / _NODES_PER_TIMEOUT)
+
+
+def not_ready_text(names: Sequence[str], timeout_s: float, reason: str = "") -> str:
+    """Return the error of a start whose nodes are not ready in time. `reason` is that of the first node."""
+    others = len(names) - _MAX_NOT_READY_SHOWN
+    shown = ", ".join(names[:_MAX_NOT_READY_SHOWN]) + (f" and {others} more" if others > 0 else "")
+    cause = f"; {names[0]}: {reason}" if reason else ""
+    return f"not ready after {timeout_s:.0f} s: {'node' if len(names) == 1 else 'nodes'} {shown}{cause}"
 
 
 def _removal(names: Sequence[str]) -> str:

@@ -17,8 +17,10 @@ from pathlib import Path
 
 import msgspec
 
+from sampan.api.semantics.conditions import find_condition, is_true
 from sampan.api.types.core_v1 import Node
 from sampan.cluster.cluster_cidrs import cluster_cidr, pod_cidr_of
+from sampan.cluster.errors import ClusterError
 from sampan.cluster.machine.host_locks import HostLocks
 from sampan.cluster.machine.loopback_range import is_proxied_in_user_space, loopback_services
 from sampan.cluster.nodes.abandoned_node import (
@@ -30,8 +32,9 @@ from sampan.cluster.nodes.abandoned_node import (
 from sampan.cluster.nodes.kubelet_ports import MakePorts
 from sampan.cluster.nodes.node_network import NodeNetworks
 from sampan.cluster.nodes.node_runtime import RuntimeConfig, RuntimeRecord, runtime_maker
+from sampan.cluster.nodes.node_summary import not_ready_text, ready_timeout_s
 from sampan.cluster.nodes.nodes_config import NodesConfig
-from sampan.kubelet.agent.config import AgentConfig
+from sampan.kubelet.agent.config import IMAGE_GC_OFF, LOCAL_HARD_EVICTION, AgentConfig
 from sampan.kubelet.agent.garbage_collection import remove_directory
 from sampan.kubelet.agent.kubelet import Kubelet, build_kubelet
 from sampan.kubelet.config import PORT
@@ -40,6 +43,7 @@ from sampan.kubelet.server.ports import serve_kubelet
 from sampan.machinery.activity import Activity
 from sampan.machinery.client import Client
 from sampan.machinery.clock import Clock
+from sampan.machinery.control_loop.supervision import NoSupervision, Supervision
 from sampan.machinery.control_loop.workqueue import Backoff, WorkQueue
 from sampan.machinery.informer import InformerFactory
 from sampan.machinery.linux.user_namespace import is_in_user_namespace
@@ -49,13 +53,10 @@ from sampan.runtimes.contract import RuntimeFailure
 
 log = logging.getLogger(__name__)
 
-_READY_TIMEOUT_S = 60
 _DNS_TIMEOUT_S = 5
 _MAX_CONCURRENT_SYNCS = 4
 
 
-_EVICTION = {"memory.available": "100Mi", "nodefs.available": "1%", "imagefs.available": "1%"}
-"""Low eviction thresholds, as the disk of a personal machine is often rather full."""
 _NAMED = 100
 """The first number for nodes whose names do not contain one."""
 
@@ -76,17 +77,19 @@ class RealNodes:
         attachments: NodeAttachments,
         networks: NodeNetworks,
         make_ports: MakePorts | None = None,
+        supervision: Supervision | None = None,
     ) -> None:
         """`client` watches all nodes; the clients of `client_for` have the permissions of one node. Without
         `make_ports` only the API server of the same process can reach the kubelets."""
         assert config.root is not None
+        self._supervision = supervision or NoSupervision()
         self._config, self._root, self._locks, self._make_ports = config, config.root, locks, make_ports
         self._attachments, self._networks = attachments, networks
         self._own_pod_cidrs: dict[str, Sequence[str]] = {}
         """The pod CIDRs of running nodes by name, if no controller allocates them."""
         self._routes_due = asyncio.Event()
         self._client_for, self._clock, self._activity, self._recorder = client_for, clock, activity, recorder
-        self._informers = InformerFactory(client=client, activity=activity)
+        self._informers = InformerFactory(client=client, activity=activity, supervision=self._supervision)
         self._nodes = self._informers.for_kind(Node)
         self._first = [f"{NAME_PREFIX}{number}" for number in range(config.real_count)]
         """The initial nodes, which are run even before they have Node objects."""
@@ -97,6 +100,8 @@ class RealNodes:
         """The kubelets of the running nodes, as futures that complete when the kubelet is built."""
         self._queue: WorkQueue[str] = WorkQueue(clock=clock, backoff=Backoff(0.1, 10), activity=activity)
         self._has_started = asyncio.Event()
+        self._has_changed = asyncio.Event()
+        """Set when a Node object changes, for `ready`."""
         self._group: asyncio.TaskGroup | None = None
 
     @property
@@ -122,17 +127,38 @@ class RealNodes:
             await self._queue.serve(self._work, _MAX_CONCURRENT_SYNCS)
 
     async def ready(self) -> None:
-        """Wait until the nodes are registered and their DNS and Ingress servers accept connections, up to a
-        time limit."""
+        """Wait until the nodes are Ready and their DNS and Ingress servers accept connections. Raise ClusterError,
+        which names the other nodes, after the time limit of the nodes."""
+        timeout_s = ready_timeout_s(self._config.real_count)
         try:
-            async with asyncio.timeout(_READY_TIMEOUT_S):
+            async with asyncio.timeout(timeout_s):
                 await self._has_started.wait()
                 for kubelet in list(self._kubelets.values()):
                     await (await asyncio.shield(kubelet)).ready.wait()
+                while self._list_missing():
+                    self._has_changed.clear()
+                    await self._has_changed.wait()
+        except TimeoutError:
+            if missing := self._list_missing():
+                reason = _not_ready_reason(self._nodes.lister.get(missing[0]))
+                raise ClusterError(not_ready_text(missing, timeout_s, reason)) from None
+        try:
             async with asyncio.timeout(_DNS_TIMEOUT_S):
                 await self._networks.ready()
         except TimeoutError:
-            log.warning("some nodes are not ready yet, or their DNS and Ingress servers do not accept connections")
+            log.warning("the DNS and Ingress servers of some nodes do not accept connections yet")
+
+    def _list_missing(self) -> list[str]:
+        """Return the names of the nodes that should run, but are not Ready."""
+        present = [node.metadata.name for node in self._nodes.lister.list() if self._is_ours(node)]
+        names = dict.fromkeys([*self._first, *present])
+        nodes = {name: self._nodes.lister.get(name) for name in names}
+        return [
+            name
+            for name, node in nodes.items()
+            if (is_powered_on(node) if node is not None else name in self._unseen)
+            and (node is None or not is_true(node.status.conditions, "Ready"))
+        ]
 
     # -- changes -----------------------------------------------------------------------------------------------------
 
@@ -140,6 +166,7 @@ class RealNodes:
         node = new or old
         assert node is not None
         self._unseen.discard(node.metadata.name)
+        self._has_changed.set()
         if old is None or new is None or _route_inputs(old) != _route_inputs(new):
             self._routes_due.set()
         if self._is_ours(node):
@@ -179,21 +206,23 @@ class RealNodes:
 
     def _start(self, name: str) -> None:
         assert self._group is not None
-        kubelet = self._kubelets[name] = asyncio.get_running_loop().create_future()
-        self._running[name] = self._group.create_task(self._run_node(name, kubelet))
+        self._kubelets[name] = asyncio.get_running_loop().create_future()
+        self._running[name] = self._group.create_task(self._supervision.run(name, lambda: self._run_node(name)))
 
     async def _stop(self, name: str) -> None:
         """Stop a node as a power failure would: its containers are stopped, and the API server is not notified."""
-        task, kubelet = self._running.pop(name), self._kubelets.pop(name)
+        task = self._running.pop(name)
         task.cancel()
         await asyncio.wait([task])
-        kubelet.cancel()
+        self._kubelets.pop(name).cancel()
 
-    async def _run_node(self, name: str, built: asyncio.Future[Kubelet]) -> None:
+    async def _run_node(self, name: str) -> None:
         attachment = await self._attachments.attach(name)
         try:
-            await self._run_attached(attachment, built)
+            await self._run_attached(attachment)
         finally:
+            if self._kubelets[name].done():
+                self._kubelets[name] = asyncio.get_running_loop().create_future()
             await self._attachments.detach(name)
 
     async def _leave_other_networks(self) -> None:
@@ -215,7 +244,7 @@ class RealNodes:
         except (RuntimeFailure, OSError) as error:
             log.warning("node %s: cannot stop the pods that an earlier process has left: %s", directory.name, error)
 
-    async def _run_attached(self, attachment: NodeAttachment, built: asyncio.Future[Kubelet]) -> None:
+    async def _run_attached(self, attachment: NodeAttachment) -> None:
         config = agent_config(self._config, self._root, attachment, self._locks)
         self._own_pod_cidrs[config.name] = config.pod_cidrs
         self._routes_due.set()
@@ -230,10 +259,11 @@ class RealNodes:
                 activity=self._activity,
                 recorder=self._recorder,
                 make_runtime=runtime_maker(self._config.runtime, places, self._clock),
+                supervision=self._supervision.narrow_to(config.name),
             ) as kubelet,
             asyncio.TaskGroup() as group,
         ):
-            built.set_result(kubelet)
+            self._kubelets[config.name].set_result(kubelet)
             group.create_task(kubelet.run())
             if self._make_ports is not None:
                 group.create_task(self._serve(kubelet, attachment, self._make_ports))
@@ -247,6 +277,11 @@ class RealNodes:
         if node.spec.podCIDRs or not cidrs:
             return node
         return msgspec.structs.replace(node, spec=msgspec.structs.replace(node.spec, podCIDRs=list(cidrs)))
+
+
+def _not_ready_reason(node: Node | None) -> str:
+    condition = find_condition(node.status.conditions, "Ready") if node is not None else None
+    return condition.message if condition is not None else "it is not registered"
 
 
 def _route_inputs(node: Node) -> tuple[object, ...]:
@@ -283,14 +318,14 @@ def agent_config(config: NodesConfig, root: Path, attachment: NodeAttachment, lo
         name=name,
         root=root / name / "kubelet",
         logs=root / name / "logs",
+        host_name=name if has_own_network else "",
         annotations={RUNTIME: config.runtime},
         node_ips=attachment.addresses,
         port=PORT if has_own_network else _port(PORT + number, locks),
         cgroup_root=root_cgroup_of(root, name),
         has_cgroups_per_qos=os.geteuid() == 0 and not is_in_user_namespace(),
-        eviction_hard=_EVICTION,
-        image_gc_high=99,
-        image_gc_low=98,
+        eviction_hard=LOCAL_HARD_EVICTION,
+        image_gc_high=IMAGE_GC_OFF,
         images=config.images,
         ends_pods=True,
         needs_pod_cidr=config.has_pod_cidrs,

@@ -9,7 +9,13 @@ unpacked into an empty private directory, with no links, within limits, and chec
 from sampan.cluster.snapshot.archive import read_archive, read_manifest, write_archive
 from sampan.cluster.snapshot.data_copy import copy_images, copy_keys, copy_volumes
 from sampan.cluster.snapshot.manifest import SnapshotError, SnapshotManifest
-from sampan.cluster.snapshot.store_file import Relocation, copy_store_file, describe_store, relocate_objects
+from sampan.cluster.snapshot.store_file import (
+    Relocation,
+    copy_store_file,
+    describe_store,
+    relocate_objects,
+    remove_tokens,
+)
 
 __all__ = [
     "Relocation",
@@ -23,5 +29,6 @@ __all__ = [
     "read_archive",
     "read_manifest",
     "relocate_objects",
+    "remove_tokens",
     "write_archive",
 ]

@@ -8,12 +8,13 @@ import os
 import stat
 import tarfile
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, BinaryIO
 
 import msgspec
 
+from sampan.api import limits
 from sampan.api.codec.errors import JSON_ERRORS
 from sampan.cluster.snapshot.data_copy import blob_files, key_files
 from sampan.cluster.snapshot.manifest import (
@@ -23,6 +24,7 @@ from sampan.cluster.snapshot.manifest import (
     FLAGS,
     IMAGE_TABLE,
     MANIFEST,
+    MAX_VOLUME_ENTRIES,
     STORE,
     VOLUMES,
     SnapshotError,
@@ -32,9 +34,11 @@ from sampan.cluster.snapshot.manifest import (
     is_allowed_file,
     is_in_volume,
 )
+from sampan.machinery.linux.directory_descriptors import open_directory
+from sampan.machinery.linux.directory_trees import Step, TreeEntry, traverse_tree
 from sampan.runtimes.images.manifests import BadImage
 from sampan.runtimes.images.tar_reader import DIRECTORY, REGULAR, TarEntry, TarReader
-from sampan.runtimes.safe_paths import UnsafePath, open_file
+from sampan.runtimes.safe_paths import RootDirectory, UnsafePath, open_file, opened_root
 
 _WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _NAME_ERRNOS = frozenset({errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.EINVAL})
@@ -54,7 +58,7 @@ def write_archive(
     has_volumes: bool = True,
 ) -> None:
     """Write a snapshot of the cluster in a data directory, with a copy of its store. The manifest already contains the
-    number of links and special files that are left out, which `count_skipped` returns."""
+    number of entries of volumes that are left out, which `count_skipped` returns."""
     with tarfile.open(fileobj=stream, mode="w|", format=tarfile.PAX_FORMAT) as tar:
         archive = _ArchiveWriter(tar)
         archive.add_content(MANIFEST, msgspec.json.format(msgspec.json.encode(manifest), indent=2))
@@ -68,23 +72,34 @@ def write_archive(
             for path in blob_files(directory / "images"):
                 archive.add_file(f"images/blobs/sha256/{path.name}", path, is_private=True)
         if has_volumes:
-            archive.add_tree(directory, VOLUMES)
+            archive.add_volumes(directory / VOLUMES)
         archive.add_content(CHECKSUMS, msgspec.json.encode(archive.checksums))
 
 
 def count_skipped(volumes: Path) -> int:
     """Return the number of entries of volumes that a snapshot cannot have: those that are neither files nor
-    directories, and those whose names are not UTF-8."""
-    if not volumes.is_dir():
-        return 0
+    directories, those whose names are not UTF-8, and those that no reader of the archive would accept, because their
+    paths are too long or too deep."""
+    return sum(path is None for path, _ in _volume_entries(volumes)) if volumes.is_dir() else 0
+
+
+def _volume_entries(volumes: Path) -> Iterator[tuple[str | None, TreeEntry]]:
+    """Yield the entries of all volumes with their paths in the archive, which are None for entries that the snapshot
+    cannot have."""
     count = 0
-    for entry in os.scandir(volumes):
-        kind = entry.stat(follow_symlinks=False).st_mode
-        if stat.S_ISDIR(kind) and _is_text(entry.name):
-            count += count_skipped(Path(entry.path))
-        elif not stat.S_ISREG(kind) or not _is_text(entry.name):
+    for entry in traverse_tree(volumes, is_entered=lambda entry: _archive_path(entry) is not None):
+        if entry.step is Step.ENTRY:
+            path = _archive_path(entry) if count < MAX_VOLUME_ENTRIES else None
             count += 1
-    return count
+            yield path, entry
+
+
+def _archive_path(entry: TreeEntry) -> str | None:
+    if not (entry.is_directory or entry.is_file) or not _is_text(entry.name):
+        return None
+    path = "/".join((VOLUMES, *entry.names, entry.name))
+    is_short = len(path.encode()) <= limits.IMAGE_PATH_BYTES and path.count("/") < limits.IMAGE_PATH_DEPTH
+    return path if is_short else None
 
 
 def _is_text(name: str) -> bool:
@@ -103,8 +118,8 @@ class _ArchiveWriter:
         self.checksums[name] = hashlib.sha256(content).hexdigest()
         self._tar.addfile(info, _ContentReader(content))
 
-    def add_file(self, name: str, path: Path, *, is_private: bool = False) -> None:
-        with open_file(path) as file:
+    def add_file(self, name: str, path: Path | str, *, dir_fd: int | None = None, is_private: bool = False) -> None:
+        with open_file(path, dir_fd=dir_fd) as file:
             about = os.fstat(file.fileno())
             info = _info(name, about)
             info.size = about.st_size
@@ -114,25 +129,18 @@ class _ArchiveWriter:
             self._tar.addfile(info, reader)
         self.checksums[name] = reader.digest
 
-    def add_tree(self, directory: Path, name: str) -> None:
-        """Add a directory with all files below it. Files that a pod removes during the copy are left out."""
-        path = directory / name
-        if not path.is_dir():
-            return
-        if is_in_volume(name):
-            info = _info(name, os.lstat(path))
-            info.type = tarfile.DIRTYPE
-            self._tar.addfile(info)
-        for entry in sorted(os.scandir(path), key=lambda entry: entry.name):
-            below = f"{name}/{entry.name}"
-            try:
-                kind = entry.stat(follow_symlinks=False).st_mode
-                if stat.S_ISDIR(kind) and _is_text(entry.name):
-                    self.add_tree(directory, below)
-                elif stat.S_ISREG(kind) and _is_text(entry.name):
-                    self.add_file(below, path / entry.name)
-            except (FileNotFoundError, UnsafePath):
+    def add_volumes(self, volumes: Path) -> None:
+        """Add all directories and files of volumes. Files that a pod removes during the copy are left out."""
+        for path, entry in _volume_entries(volumes) if volumes.is_dir() else ():
+            if path is None:
                 continue
+            if entry.is_directory:
+                info = _info(path, entry.status)
+                info.type = tarfile.DIRTYPE
+                self._tar.addfile(info)
+            else:
+                with suppress(FileNotFoundError, UnsafePath):
+                    self.add_file(path, entry.name, dir_fd=entry.directory)
 
 
 def _info(name: str, about: os.stat_result) -> tarfile.TarInfo:
@@ -192,7 +200,8 @@ def read_archive(stream: IO[bytes], target: Path, *, most_bytes: int) -> Snapsho
     wrong. In that case the caller has to remove the directory.
     """
     try:
-        return _Unpacker(target, most_bytes).unpack(TarReader(stream))
+        with opened_root(target) as root:
+            return _Unpacker(root, most_bytes).unpack(TarReader(stream))
     except BadImage as error:
         raise SnapshotError(str(error)) from None
 
@@ -218,8 +227,8 @@ def _data(reader: TarReader, entry: TarEntry) -> Iterator[tuple[int, bytes]]:
 
 
 class _Unpacker:
-    def __init__(self, target: Path, most_bytes: int) -> None:
-        self._target, self._most_bytes = target, most_bytes
+    def __init__(self, root: RootDirectory, most_bytes: int) -> None:
+        self._root, self._most_bytes = root, most_bytes
         self._written = 0
         self._checksums: dict[str, str] = {}
         self._directories: list[TarEntry] = []
@@ -242,12 +251,32 @@ class _Unpacker:
             raise SnapshotError(f"it is incomplete: it has no {CHECKSUMS} at its end")
         self._compare(expected)
         for entry in reversed(self._directories):  # set last, as no file can be created in a read-only directory
-            _set_attributes(self._target / entry.name, entry, stat.S_ISGID)
+            self._finish_directory(entry)
         return manifest
+
+    def _finish_directory(self, entry: TarEntry) -> None:
+        with self._parent(entry) as (parent, name):
+            directory = open_directory(name, dir_fd=parent)
+            try:
+                _set_attributes(directory, entry, stat.S_ISGID)
+            finally:
+                os.close(directory)
+
+    @contextmanager
+    def _parent(self, entry: TarEntry) -> Iterator[tuple[int, str]]:
+        """Open the directory of an entry, which is created if it is missing, and yield it with the entry's name."""
+        *parts, name = entry.name.split("/")
+        parent = self._root.directory(parts, mode=0o700)
+        try:
+            yield parent, name
+        finally:
+            os.close(parent)
 
     def _create(self, reader: TarReader, entry: TarEntry) -> None:
         try:
             self._add(reader, entry)
+        except UnsafePath as error:
+            raise SnapshotError(f"{_quote_name(entry)} cannot be created: {error}") from None
         except OSError as error:
             if error.errno not in _NAME_ERRNOS:
                 raise
@@ -264,31 +293,30 @@ class _Unpacker:
             raise SnapshotError(f"{_quote_name(entry)} does not belong in a snapshot")
 
     def _make_directory(self, entry: TarEntry) -> None:
-        path = self._target / entry.name
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        try:
-            path.mkdir(mode=0o700)
-        except FileExistsError:
-            raise SnapshotError(f"{_quote_name(entry)} is in the snapshot twice") from None
+        with self._parent(entry) as (parent, name):
+            try:
+                os.mkdir(name, 0o700, dir_fd=parent)
+            except FileExistsError:
+                raise SnapshotError(f"{_quote_name(entry)} is in the snapshot twice") from None
         self._directories.append(entry)
 
     def _add_file(self, reader: TarReader, entry: TarEntry) -> None:
         self._written += entry.size
         if self._written > self._most_bytes:
             raise SnapshotError(f"it has more than {self._most_bytes} bytes of data, which do not fit on the disk")
-        path = self._target / entry.name
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with self._parent(entry) as (parent, name):
+            try:
+                file = os.open(name, _WRITE, 0o600, dir_fd=parent)
+            except FileExistsError:
+                raise SnapshotError(f"{_quote_name(entry)} is in the snapshot twice") from None
         digest = hashlib.sha256()
-        try:
-            file = os.open(path, _WRITE, 0o600)
-        except FileExistsError:
-            raise SnapshotError(f"{_quote_name(entry)} is in the snapshot twice") from None
         with open(file, "wb") as out:
             for _, data in _data(reader, entry):
                 digest.update(data)
                 out.write(data)
-        if is_in_volume(entry.name):
-            _set_attributes(path, entry, 0)
+            out.flush()
+            if is_in_volume(entry.name):
+                _set_attributes(file, entry, 0)
         self._checksums[entry.name] = digest.hexdigest()
         if (expected := digest_in_name(entry.name)) and expected != digest.hexdigest():
             raise SnapshotError(f"{entry.name} is damaged: its content has another digest")
@@ -309,14 +337,14 @@ def _decode_checksums(content: bytes) -> dict[str, str]:
         raise SnapshotError(f"{CHECKSUMS} cannot be read: {error}") from None
 
 
-def _set_attributes(path: Path, entry: TarEntry, special_bits: int) -> None:
-    """Set owner, permissions and time of an entry of a volume. Of its special permission bits only those in
-    `special_bits` are kept, so that no set-user-ID program comes out of a snapshot."""
+def _set_attributes(file: int, entry: TarEntry, special_bits: int) -> None:
+    """Set owner, permissions and time of an open file or directory of a volume. Of its special permission bits only
+    those in `special_bits` are kept, so that no set-user-ID program comes out of a snapshot."""
     if os.geteuid() == 0:
         with suppress(OSError):  # a user namespace does not map all owners
-            os.chown(path, entry.uid, entry.gid)
-    os.chmod(path, entry.mode & (0o777 | special_bits))
-    os.utime(path, (entry.mtime, entry.mtime))
+            os.chown(file, entry.uid, entry.gid)
+    os.chmod(file, entry.mode & (0o777 | special_bits))
+    os.utime(file, (entry.mtime, entry.mtime))
 
 
 def _quote_name(entry: TarEntry) -> str:

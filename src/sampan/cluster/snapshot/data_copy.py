@@ -10,14 +10,16 @@ import fcntl
 import os
 import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from sampan.machinery.linux.directory_trees import Step, TreeEntry, opened_position, remove_tree, traverse_tree
 from sampan.runtimes.images import ImageStore
 
 _CLONE = 0x40049409
 """FICLONE of ioctl_ficlone(2)."""
+_UNFINISHED_LAYER = ".new-"
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -46,7 +48,7 @@ def copy_images(source: Path, target: Path) -> list[str]:
         path.parent.mkdir(parents=True, exist_ok=True)
         _link_or_copy(source / "blobs/sha256" / digest, path)
     if (source / "layers").is_dir() and not _link_tree(source / "layers", target / "layers"):
-        shutil.rmtree(target / "layers", ignore_errors=True)
+        remove_tree(target / "layers")
     return image_names(target)
 
 
@@ -74,54 +76,82 @@ def _link_or_copy(source: Path, target: Path) -> None:
 
 def _link_tree(source: Path, target: Path) -> bool:
     """Link all files below a directory into a copy of its directory tree. Return False if a file cannot be linked."""
-    about = os.lstat(source)
-    target.mkdir(mode=0o700)
     try:
-        for entry in os.scandir(source):
-            if entry.name.startswith(".new-"):  # a layer that is being unpacked
-                continue
-            path = target / entry.name
-            if not entry.is_dir(follow_symlinks=False):
-                os.link(entry.path, path, follow_symlinks=False)
-            elif not _link_tree(Path(entry.path), path):
-                return False
-        for name in os.listxattr(source, follow_symlinks=False):
-            os.setxattr(target, name, os.getxattr(source, name, follow_symlinks=False), follow_symlinks=False)
-        _set_attributes(target, about)
+        _copy_tree(source, target, _link, is_entered=_is_finished, has_attributes=True)
     except OSError:
         return False
     return True
+
+
+def _is_finished(entry: TreeEntry) -> bool:
+    """Whether the directory is not that of a layer that is being unpacked."""
+    return not entry.name.startswith(_UNFINISHED_LAYER)
+
+
+def _link(entry: TreeEntry, directory: int) -> None:
+    os.link(entry.name, entry.name, src_dir_fd=entry.directory, dst_dir_fd=directory, follow_symlinks=False)
 
 
 def copy_volumes(source: Path, target: Path) -> list[str]:
     """Copy the volumes of a cluster, and return their names. Sockets, pipes and devices are left out."""
     if not source.is_dir():
         return []
-    _copy_tree(source, target)
-    return sorted(entry.name for entry in os.scandir(target))
+    _copy_tree(source, target, _copy_entry)
+    return sorted(os.listdir(target))
 
 
-def _copy_tree(source: Path, target: Path) -> None:
-    about = os.lstat(source)
+def _copy_entry(entry: TreeEntry, directory: int) -> None:
+    with suppress(FileNotFoundError):  # pods may remove files meanwhile
+        if stat.S_ISLNK(entry.status.st_mode):
+            os.symlink(os.readlink(entry.name, dir_fd=entry.directory), entry.name, dir_fd=directory)
+        elif entry.is_file:
+            _copy_file(entry.name, entry.name, None, source_fd=entry.directory, target_fd=directory)
+
+
+def _copy_tree(
+    source: Path,
+    target: Path,
+    copy: Callable[[TreeEntry, int], None],
+    *,
+    is_entered: Callable[[TreeEntry], bool] = lambda entry: True,
+    has_attributes: bool = False,
+) -> None:
+    """Copy a directory tree with owners, permissions and times of its directories, and with their extended attributes
+    if `has_attributes` is true. `copy` copies an entry that is not a directory into an open directory."""
     target.mkdir(mode=0o700)
-    for entry in os.scandir(source):
-        path = target / entry.name
-        with suppress(FileNotFoundError):  # pods may remove files meanwhile
-            kind = entry.stat(follow_symlinks=False).st_mode
-            if stat.S_ISDIR(kind):
-                _copy_tree(Path(entry.path), path)
-            elif stat.S_ISLNK(kind):
-                os.symlink(os.readlink(entry.path), path)
-            elif stat.S_ISREG(kind):
-                _copy_file(Path(entry.path), path, None)
-    _set_attributes(target, about)
+    with opened_position(target) as place:
+        for entry in traverse_tree(source, is_entered=is_entered):
+            if entry.step is Step.ENTER:
+                place.enter(entry.name)
+                if has_attributes:
+                    _copy_xattrs(entry.directory, place.descriptor)
+            elif entry.step is Step.LEAVE:
+                _set_attributes(place.descriptor, entry.status)
+                place.leave()
+            elif not entry.is_directory:
+                copy(entry, place.descriptor)
+            elif is_entered(entry):
+                os.mkdir(entry.name, 0o700, dir_fd=place.descriptor)
+        _set_attributes(place.descriptor, os.lstat(source))
 
 
-def _copy_file(source: Path, target: Path, mode: int | None) -> None:
+def _copy_xattrs(source: int, target: int) -> None:
+    for name in os.listxattr(source):
+        os.setxattr(target, name, os.getxattr(source, name))
+
+
+def _copy_file(
+    source: Path | str,
+    target: Path | str,
+    mode: int | None,
+    *,
+    source_fd: int | None = None,
+    target_fd: int | None = None,
+) -> None:
     """Copy a regular file. If `mode` is None, its owner, permissions and times are copied too."""
-    old = os.open(source, _READ)
+    old = os.open(source, _READ, dir_fd=source_fd)
     try:
-        new = os.open(target, _WRITE, 0o600 if mode is None else mode)
+        new = os.open(target, _WRITE, 0o600 if mode is None else mode, dir_fd=target_fd)
         try:
             try:
                 fcntl.ioctl(new, _CLONE, old)
@@ -136,7 +166,7 @@ def _copy_file(source: Path, target: Path, mode: int | None) -> None:
         os.close(old)
 
 
-def _set_attributes(target: Path | int, about: os.stat_result) -> None:
+def _set_attributes(target: int, about: os.stat_result) -> None:
     if os.geteuid() == 0:
         os.chown(target, about.st_uid, about.st_gid)
     os.chmod(target, stat.S_IMODE(about.st_mode))

@@ -17,6 +17,9 @@ VOLUMES = "volumes"
 DOCUMENT_BYTES = 4 << 20
 """The maximum size of the manifest, of the flags and of a key or certificate."""
 CHECKSUMS_BYTES = 256 << 20
+MAX_VOLUME_ENTRIES = 900_000
+"""The number of files and directories of volumes that a snapshot can have. The reader of archives refuses more than a
+million entries, of which other content may need some."""
 
 _KEY = re.compile(r"pki/[a-z0-9][a-z0-9.-]{0,100}", re.ASCII)
 _BLOB = re.compile(r"images/blobs/sha256/([0-9a-f]{64})", re.ASCII)
@@ -45,7 +48,7 @@ class SnapshotManifest(msgspec.Struct, kw_only=True, omit_defaults=True):
     local_nodes: list[str] = []
     """The nodes that the original cluster ran in its own process."""
     skipped: int = 0
-    """The number of links and special files in volumes that are not in the snapshot."""
+    """The number of links, special files and other entries of volumes that are not in the snapshot."""
 
 
 def decode_manifest(content: bytes) -> SnapshotManifest:

@@ -18,6 +18,7 @@ from typing import Any
 import msgspec
 
 from sampan.api.codec.errors import JSON_ERRORS
+from sampan.api.semantics.secret_types import BOOTSTRAP_TOKEN, SERVICE_ACCOUNT_TOKEN
 from sampan.cluster.snapshot.manifest import SnapshotError
 from sampan.machinery.clock import RealClock
 from sampan.machinery.hollow import HOLLOW, RUNTIME_ANNOTATION
@@ -26,7 +27,7 @@ from sampan.storage.sqlite import SqliteBackend, SqliteConfig
 from sampan.storage.sqlite.schema import APPLICATION_ID, STEPS
 
 _BUSY_S = 30.0
-_NODES, _VOLUMES = "/registry/minions/", "/registry/persistentvolumes/"
+_NODES, _VOLUMES, _SECRETS = "/registry/minions/", "/registry/persistentvolumes/", "/registry/secrets/"
 _ENCRYPTED = b"k8s:enc:"
 _TABLES = frozenset({"revisions", "bodies", "live", "meta"})
 
@@ -135,6 +136,23 @@ async def _relocate(path: Path, relocation: Relocation) -> None:
                 await backend.delete(entry.key, expected=entry.revision)
             elif _remove_pod_cidrs(value):
                 await backend.put(entry.key, msgspec.json.encode(value), expected=entry.revision)
+
+
+def remove_tokens(path: Path) -> None:
+    """Remove the tokens that the original cluster accepts: bootstrap tokens with their secrets, and the tokens of
+    service accounts in secrets, which the controller fills again. Their history is compacted."""
+    asyncio.run(_remove_tokens(path))
+
+
+async def _remove_tokens(path: Path) -> None:
+    async with _open_backend(path) as backend:
+        async for entry, value in _read_objects(backend, _SECRETS):
+            if value.get("type") == BOOTSTRAP_TOKEN:
+                await backend.delete(entry.key, expected=entry.revision)
+            elif value.get("type") == SERVICE_ACCOUNT_TOKEN and isinstance(value.get("data"), dict):
+                value["data"].pop("token", None)
+                await backend.put(entry.key, msgspec.json.encode(value), expected=entry.revision)
+        await backend.compact(await backend.current_revision())
 
 
 def _open_backend(path: Path) -> SqliteBackend:

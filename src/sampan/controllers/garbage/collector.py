@@ -33,6 +33,7 @@ from sampan.machinery.control_loop.controller import Watch
 from sampan.machinery.events import WARNING, EventRecorder
 from sampan.machinery.informer import InformerFactory
 from sampan.machinery.object_key import NamespacedName
+from sampan.machinery.time_slice import TimeSlice
 
 Discover = Callable[[], Awaitable[tuple[Sequence[Resource], str]]]
 """Return the served resources, in every version, and the discovery failure (empty if there was none)."""
@@ -140,7 +141,7 @@ class GarbageCollectorController:
             return None
         self._absent.add(resource, key, uid)
         if resource.namespaced and await self._objects.exists_in_any_namespace(resource, key.name, uid):
-            for dependent in node.dependents or ():
+            async for dependent in TimeSlice().iterate(list(node.dependents or ())):
                 self._report(dependent, uid)
         self.graph.remove_node(node)
         return None
@@ -195,7 +196,7 @@ class GarbageCollectorController:
 
     async def _owners(self, node: GraphNode, obj: OwnedObject) -> ClassifiedOwners:
         owners = ClassifiedOwners()
-        for ref in obj.owners:
+        async for ref in TimeSlice().iterate(obj.owners):
             owner = await self._owner(node, ref)
             if owner is None:
                 owners.absent.append(ref)
@@ -226,12 +227,14 @@ class GarbageCollectorController:
 
     async def _finish(self, node: GraphNode) -> None:
         """Remove the foregroundDeletion finalizer once no blocking dependent is left."""
-        blocking = node.list_blocking_dependents()
-        if not blocking:
-            return await self._objects.remove_finalizer(node.kind.resource, node.key, node.uid, FOREGROUND)
-        for dependent in blocking:
-            if not dependent.waits_for_dependents:
-                self._add(dependent)
+        is_blocked = False
+        async for dependent in TimeSlice().iterate(list(node.dependents or ())):
+            if dependent.blocks(node):
+                is_blocked = True
+                if not dependent.waits_for_dependents:
+                    self._add(dependent)
+        if not is_blocked:
+            await self._objects.remove_finalizer(node.kind.resource, node.key, node.uid, FOREGROUND)
 
     async def _orphan(self, node: GraphNode) -> None:
         """Remove the owner reference from all dependents, then the orphan finalizer from the owner."""

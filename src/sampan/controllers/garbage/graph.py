@@ -39,15 +39,9 @@ class GraphNode(msgspec.Struct, eq=False, gc=False):
         """Whether the node must be kept in the graph."""
         return bool(self.owners or self.dependents or self.waits_for_dependents or self.orphans_dependents)
 
-    def list_blocking_dependents(self) -> list[GraphNode]:
-        """Return the dependents whose owner reference blocks the deletion of this node."""
-        return [
-            dependent for dependent in self.dependents or () if any(_blocks(ref, self.uid) for ref in dependent.owners)
-        ]
-
-
-def _blocks(ref: OwnerRef, uid: str) -> bool:
-    return ref.uid == uid and bool(ref.blockOwnerDeletion)
+    def blocks(self, owner: GraphNode) -> bool:
+        """Whether an owner reference of this node blocks the deletion of the owner."""
+        return any(ref.uid == owner.uid and bool(ref.blockOwnerDeletion) for ref in self.owners)
 
 
 class ResourceNodes:
@@ -178,18 +172,22 @@ class DependencyGraph:
     def _change_owners(self, node: GraphNode, owners: tuple[OwnerRef, ...]) -> None:
         before = node.owners
         node.owners = owners
-        self._unlink(node, [ref for ref in before if ref not in owners])
+        kept = set(owners)
+        self._unlink(node, [ref for ref in before if ref not in kept])
         self._link(node, owners)
 
     def _link(self, node: GraphNode, owners: Iterable[OwnerRef]) -> None:
-        for ref in owners:
+        for number, ref in enumerate(owners):
             resource = self._kinds.get((ref.apiVersion, ref.kind))
             if resource is None:
                 self._unknown.setdefault((ref.apiVersion, ref.kind), set()).add(node)
             elif resource.namespaced and not node.key.namespace:
                 self._enqueue(node)  # A cluster-scoped object cannot have a namespaced owner.
             else:
-                self._add_dependent(node, self._owner(ref, resource, node))
+                owner = self._owner(ref, resource, node)
+                if number == 0:
+                    _share_owners(node, owner)
+                self._add_dependent(node, owner)
 
     def _owner(self, ref: OwnerRef, resource: Resource, dependent: GraphNode) -> GraphNode:
         nodes = self.nodes(resource)
@@ -202,12 +200,7 @@ class DependencyGraph:
         return owner
 
     def _add_dependent(self, node: GraphNode, owner: GraphNode) -> None:
-        if owner.dependents:
-            sibling = next(iter(owner.dependents))
-            if sibling.owners == node.owners:
-                node.owners = sibling.owners  # Siblings share one tuple to save memory.
-        else:
-            owner.dependents = set()
+        owner.dependents = owner.dependents or set()
         owner.dependents.add(node)
         if owner.waits_for_dependents:
             self._enqueue(node)
@@ -235,3 +228,10 @@ class DependencyGraph:
                 owner.kind.take_virtual(owner.key, owner.uid)
             else:
                 owner.kind.present.pop(owner.key, None)
+
+
+def _share_owners(node: GraphNode, owner: GraphNode) -> None:
+    """Let the node and a dependent of its first owner share one tuple of owner references to save memory."""
+    sibling = next(iter(owner.dependents or ()), None)
+    if sibling is not None and sibling.owners == node.owners:
+        node.owners = sibling.owners

@@ -4,6 +4,7 @@ from typing import Any
 
 import msgspec
 
+from sampan.api.limits import OWNERS_PER_OBJECT
 from sampan.api.resources.resource import GroupVersionKind
 from sampan.api.types.meta_v1 import ListMeta
 from sampan.machinery.client.codecs import ObjectCodec
@@ -56,7 +57,9 @@ class OwnedObject(msgspec.Struct, gc=False):
 
     @property
     def owners(self) -> tuple[OwnerRef, ...]:
-        return self.metadata.ownerReferences or ()
+        """The owner references; none for an object with too many, which is never collected."""
+        owners = self.metadata.ownerReferences or ()
+        return owners if len(owners) <= OWNERS_PER_OBJECT else ()
 
     @property
     def is_deleted(self) -> bool:

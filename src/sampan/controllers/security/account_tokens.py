@@ -9,6 +9,7 @@ from collections.abc import Hashable, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from sampan.api.semantics.secret_types import SERVICE_ACCOUNT_TOKEN
 from sampan.api.types.core_v1 import Secret, ServiceAccount
 from sampan.controllers.descriptor import ControllerContext
 from sampan.machinery import errors
@@ -18,9 +19,8 @@ from sampan.machinery.copies import copy_of
 from sampan.machinery.informer import InformerFactory
 from sampan.machinery.pki.token_signer import TokenSigner
 
-TYPE = "kubernetes.io/service-account-token"
 NAME_KEY, UID_KEY = "kubernetes.io/service-account.name", "kubernetes.io/service-account.uid"
-ACCOUNT_TOKEN_SELECTION = Selection(fields=f"type={TYPE}")
+ACCOUNT_TOKEN_SELECTION = Selection(fields=f"type={SERVICE_ACCOUNT_TOKEN}")
 ISSUER = "kubernetes/serviceaccount"
 _CA, _NAMESPACE, _TOKEN = "ca.crt", "namespace", "token"
 

@@ -11,6 +11,7 @@ from collections.abc import Hashable, Iterable, Mapping
 from typing import Any
 
 from sampan.api.codec import json
+from sampan.api.semantics.secret_types import BOOTSTRAP_TOKEN
 from sampan.api.types.certificates_v1 import CertificateSigningRequest
 from sampan.api.types.core_v1 import ConfigMap, Secret
 from sampan.api.values.times import format_time, parse_time
@@ -22,12 +23,12 @@ from sampan.machinery.copies import copy_of
 from sampan.machinery.informer import InformerFactory
 from sampan.machinery.object_key import NamespacedName, key_of
 
-TYPE, NAMESPACE = "bootstrap.kubernetes.io/token", "kube-system"
+NAMESPACE = "kube-system"
 USER_PREFIX = "system:bootstrap:"
 """The prefix of the name of a user that authenticates with a bootstrap token. The id of the token follows it."""
 ONE_USE_GROUP = "system:bootstrappers:sampan:one-use"
 """The group of users whose token is valid for one client certificate."""
-BOOTSTRAP_TOKEN_SELECTION = Selection(namespace=NAMESPACE, fields=f"type={TYPE}")
+BOOTSTRAP_TOKEN_SELECTION = Selection(namespace=NAMESPACE, fields=f"type={BOOTSTRAP_TOKEN}")
 _NAME = re.compile(r"bootstrap-token-([a-z0-9]{6})")
 
 

@@ -15,6 +15,7 @@ from sampan.controllers.services.pods import (
     Add,
     PodFeed,
     TriggerTimes,
+    has_many,
     is_headless,
     pods_of,
     takes_pods,
@@ -28,6 +29,7 @@ from sampan.machinery.copies import copy_of
 from sampan.machinery.events import WARNING, EventRecorder
 from sampan.machinery.informer import InformerFactory
 from sampan.machinery.object_key import NamespacedName, key_of
+from sampan.machinery.worker_thread import WorkerThread
 
 MANAGED_BY: Final = "endpoints.kubernetes.io/managed-by"
 MANAGER: Final = "endpoint-controller"
@@ -89,6 +91,7 @@ class EndpointsController:
         self._pods = informers.for_kind(Pod).lister
         self._informer = informers.for_kind(Endpoints)
         self._times, self._writes = TriggerTimes(), OwnWrites()
+        self._worker = WorkerThread("sampan-endpoints")
         self._deferred: set[NamespacedName] = set()
         """Services to sync again when the cache shows the last write of their Endpoints."""
         self._created: set[NamespacedName] = set()
@@ -139,7 +142,9 @@ class EndpointsController:
             self._created.discard(key)  # another client may have deleted the Endpoints before the cache showed them
             self._deferred.add(key)
             return _CREATION_TIMEOUT_S
-        endpoints = build_endpoints(service, pods, present, self._times.compute_trigger_time(service, pods))
+        arguments = (service, pods, present, self._times.compute_trigger_time(service, pods))
+        is_large = has_many(pods, service)
+        endpoints = await self._worker.run(build_endpoints, *arguments) if is_large else build_endpoints(*arguments)
         if endpoints is not None:
             await self._write(endpoints, is_new=present is None)
         return None

@@ -34,9 +34,11 @@ from sampan.machinery.control_loop.own_writes import DependentWrites
 from sampan.machinery.events import WARNING, EventRecorder
 from sampan.machinery.informer import InformerFactory
 from sampan.machinery.object_key import NamespacedName, key_of
+from sampan.machinery.worker_thread import WorkerThread
 
 MANAGER: Final = "endpointslicemirroring-controller.k8s.io"
 SKIP: Final = "endpointslice.kubernetes.io/skip-mirror"
+_INLINE_ITEMS: Final = 500
 _LEADER: Final = "control-plane.alpha.kubernetes.io/leader"
 _NOT_COPIED: Final = frozenset({LAST_CHANGE, "kubectl.kubernetes.io/last-applied-configuration"})
 
@@ -68,8 +70,10 @@ def is_mirrored(endpoints: Endpoints | None) -> bool:
 
 def mirror_endpoints(endpoints: Endpoints, most: int) -> MirroredEndpoints:
     result = MirroredEndpoints()
-    for subset in repack_subsets(endpoints.subsets):
+    subsets, result.skipped = repack_subsets(endpoints.subsets)
+    for subset in subsets:
         ports = [_port(port) for port in subset.ports]
+        content: dict[str, list[Endpoint]] = {}
         added = 0
         addresses = [(source, True) for source in subset.addresses] + [
             (source, False) for source in subset.notReadyAddresses
@@ -82,11 +86,19 @@ def mirror_endpoints(endpoints: Endpoints, most: int) -> MirroredEndpoints:
             if family is None:
                 result.invalid += 1
                 continue
+            content.setdefault(family, []).append(_endpoint(address, is_ready=is_ready))
+            added += 1
+        for family, family_endpoints in content.items():
             key = (family, ports_key(ports))
             result.ports[key] = ports
-            result.endpoints.setdefault(key, []).append(_endpoint(address, is_ready=is_ready))
-            added += 1
+            result.endpoints.setdefault(key, []).extend(family_endpoints)
     return result
+
+
+def _has_many_addresses(endpoints: Endpoints) -> bool:
+    """Whether the Endpoints must not be mirrored on the event loop."""
+    sizes = (len(subset.addresses) + len(subset.notReadyAddresses) + len(subset.ports) for subset in endpoints.subsets)
+    return sum(sizes) > _INLINE_ITEMS
 
 
 def plan(endpoints: Endpoints, existing: Sequence[EndpointSlice], desired: MirroredEndpoints) -> MirrorPlan:
@@ -184,6 +196,7 @@ class EndpointSliceMirroringController:
         self._informer = informers.for_kind(EndpointSlice)
         self._slices = self._informer.lister
         self._slices.add_index(by_mirrored_endpoints)
+        self._worker = WorkerThread("sampan-mirrored-slices")
         self.watches = (
             Watch(resource_of(Endpoints), lambda endpoints: (key_of(endpoints),)),
             Watch(resource_of(Service), lambda endpoints: (key_of(endpoints),)),
@@ -210,8 +223,12 @@ class EndpointSliceMirroringController:
             return None
         if wait_s := self._writes.defer(key):
             return wait_s
-        desired = mirror_endpoints(source, self._most)
-        changes = plan(source, existing, desired)
+
+        def compute() -> tuple[MirroredEndpoints, MirrorPlan]:
+            desired = mirror_endpoints(source, self._most)
+            return desired, plan(source, existing, desired)
+
+        desired, changes = await self._worker.run(compute) if _has_many_addresses(source) else compute()
         if changes.write or changes.delete:
             self._record_skipped(source, desired)
         await self._carry_out(key, changes)

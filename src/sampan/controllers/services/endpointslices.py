@@ -11,9 +11,10 @@ from sampan.api.types.discovery_v1 import EndpointSlice
 from sampan.controllers.descriptor import ControllerContext
 from sampan.controllers.fan_out import for_each, raise_first
 from sampan.controllers.namespace_phase import is_namespace_terminating
-from sampan.controllers.services.pods import Add, PodFeed, TriggerTimes, pods_of, takes_pods
+from sampan.controllers.services.pods import Add, PodFeed, TriggerTimes, has_many, pods_of, takes_pods
 from sampan.controllers.services.slice_content import (
     MANAGER,
+    DesiredEndpoints,
     SliceChanges,
     SliceContent,
     belongs_to_another,
@@ -32,6 +33,7 @@ from sampan.machinery.events import WARNING, EventRecorder
 from sampan.machinery.informer import InformerFactory
 from sampan.machinery.object_key import NamespacedName, key_of
 from sampan.machinery.telemetry.flight_recorder import PodAddressTrace
+from sampan.machinery.worker_thread import WorkerThread
 
 
 @dataclass(slots=True)
@@ -92,6 +94,7 @@ class EndpointSliceController:
         self._slices = self._informer.lister
         self._slices.add_index(by_service)
         self._times = TriggerTimes()
+        self._worker = WorkerThread("sampan-endpoint-slices")
         self._awaiting: dict[str, set[NamespacedName]] = {}
         """Services that omit pods because their node is not in the cache yet, by node name."""
         self.watches = (
@@ -125,28 +128,43 @@ class EndpointSliceController:
         if wait_s := self._feed.wait_s(key) or self._writes.defer(key):
             return wait_s
         try:
-            await self._carry_out(key, self._plan(key, service), service)
+            await self._carry_out(key, await self._plan(key, service), service)
         except Exception as error:
             message = f"Error updating Endpoint Slices for Service {key}: {error}"
             self._events.event(service, WARNING, "FailedToUpdateEndpointSlices", message)
             raise
         return None
 
-    def _plan(self, key: NamespacedName, service: Service) -> SlicePlan:
+    async def _plan(self, key: NamespacedName, service: Service) -> SlicePlan:
         pods = pods_of(service, self._pods)
         existing = [
             endpoint_slice
             for endpoint_slice in self._slices.find(by_service, key)
             if endpoint_slice.metadata.deletionTimestamp is None and not belongs_to_another(endpoint_slice, service)
         ]
+        changed_at = self._times.compute_trigger_time(service, pods)
+        desired = {}
         packings: dict[str, SliceChanges] = {}
-        for family in families_of(service):
-            desired = desired_endpoints(service, pods, family, self._nodes.get)
-            for name in desired.missing_nodes:
-                self._awaiting.setdefault(name, set()).add(key)
-            ours = [endpoint_slice for endpoint_slice in existing if endpoint_slice.addressType == family]
-            packings[family] = pack(ours, desired.groups, self._most)
-        return plan(service, existing, packings, self._times.compute_trigger_time(service, pods))
+
+        def pack_all() -> SlicePlan:
+            for family in families_of(service):
+                desired[family] = desired_endpoints(service, pods, family, self._nodes.get)
+                ours = [endpoint_slice for endpoint_slice in existing if endpoint_slice.addressType == family]
+                packings[family] = pack(ours, desired[family].groups, self._most)
+            return plan(service, existing, packings, changed_at)
+
+        result = await self._worker.run(pack_all) if has_many(pods, service) else pack_all()
+        for family_endpoints in desired.values():
+            self._report(key, service, family_endpoints)
+        return result
+
+    def _report(self, key: NamespacedName, service: Service, desired: DesiredEndpoints) -> None:
+        """Record which pods are omitted, and why."""
+        for name in desired.missing_nodes:
+            self._awaiting.setdefault(name, set()).add(key)
+        if desired.omitted:
+            text = f"{len(desired.omitted)} pods have no endpoints: the endpoints would have too many different ports"
+            self._events.event(service, WARNING, "TooManyPorts", text)
 
     async def _carry_out(self, key: NamespacedName, plan: SlicePlan, service: Service) -> None:
         async def write(endpoint_slice: EndpointSlice) -> None:

@@ -6,12 +6,13 @@ update.
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from ipaddress import ip_address
-from typing import Any, Final
+from typing import Any, Final, Generic, TypeVar
 
+from sampan.api.limits import SERVICE_TARGET_PORTS
 from sampan.api.semantics.pods import is_ready, is_sidecar
 from sampan.api.types.core_v1 import ContainerPort, Pod, Service, ServicePort
+from sampan.host.bounded_cache import BoundedCache
 from sampan.machinery.clock import Clock
 from sampan.machinery.informer import InformerFactory, Lister
 from sampan.machinery.object_key import NamespacedName, key_of
@@ -59,6 +60,9 @@ def takes_pods(service: Service) -> bool:
     return bool(service.spec.selector) and service.spec.type != "ExternalName"
 
 
+_Target = tuple[str, str]
+"""The name and the protocol of a container port."""
+_INLINE_ITEMS = 500
 IPV4, IPV6 = "IPv4", "IPv6"
 HEADLESS: Final = "service.kubernetes.io/headless"
 LAST_CHANGE: Final = "endpoints.kubernetes.io/last-change-trigger-time"
@@ -73,10 +77,9 @@ def may_serve(pod: Pod, *, with_terminating: bool) -> bool:
 
 
 def addresses_of(pod: Pod, family: str) -> list[str]:
-    return [_canonicalize_ip(pod_ip.ip) for pod_ip in pod.status.podIPs if (":" in pod_ip.ip) == (family == IPV6)]
+    return [_canonical_ips[pod_ip.ip] for pod_ip in pod.status.podIPs if (":" in pod_ip.ip) == (family == IPV6)]
 
 
-@lru_cache(maxsize=1 << 14)
 def _canonicalize_ip(text: str) -> str:
     """Return the canonical form of an IP address."""
     try:
@@ -85,15 +88,58 @@ def _canonicalize_ip(text: str) -> str:
         return text
 
 
-def port_number(pod: Pod, port: ServicePort) -> int | None:
-    """Return the target port number; a named port is resolved in the pod's containers."""
-    target = port.targetPort
-    if isinstance(target, int):
-        return target
-    for container_port in _ports(pod):
-        if container_port.name == target and (container_port.protocol or "TCP") == (port.protocol or "TCP"):
-            return container_port.containerPort
-    return None
+_canonical_ips = BoundedCache(_canonicalize_ip, max_entries=1 << 14, max_entry_bytes=512)
+
+
+P = TypeVar("P")
+
+
+class TargetPorts(Generic[P]):
+    """The ports of a service at its pods, made by `make` from a port of the service and the number at the pod.
+
+    Pods whose containers have the same ports under the names that the service targets share one list, so that the cost
+    is not the product of pods, ports of the service and ports of containers.
+    """
+
+    def __init__(self, service: Service, make: Callable[[ServicePort, int], P]) -> None:
+        self._ports, self._make = service.spec.ports, make
+        self._names = {_target(port) for port in self._ports if not isinstance(port.targetPort, int)}
+        self._lists: dict[frozenset[tuple[_Target, int]], list[P]] = {}
+        self._count = 0
+
+    def find(self, pod: Pod) -> list[P] | None:
+        """Return the ports at the pod, without those that its containers do not have. Return None for a pod whose
+        container ports differ from those of the others if `limits.SERVICE_TARGET_PORTS` is exceeded."""
+        numbers = self._resolve_names(pod) if self._names else {}
+        key = frozenset(numbers.items())
+        ports = self._lists.get(key)
+        if ports is None and (not self._lists or self._count + len(self._ports) <= SERVICE_TARGET_PORTS):
+            self._count += len(self._ports)
+            ports = self._lists[key] = list(self._list_ports(numbers))
+        return ports
+
+    def _resolve_names(self, pod: Pod) -> dict[_Target, int]:
+        numbers: dict[_Target, int] = {}
+        for port in _ports(pod):
+            target = (port.name, port.protocol or "TCP")
+            if target in self._names:
+                numbers.setdefault(target, port.containerPort)
+        return numbers
+
+    def _list_ports(self, numbers: Mapping[_Target, int]) -> Iterator[P]:
+        for port in self._ports:
+            number = port.targetPort if isinstance(port.targetPort, int) else numbers.get(_target(port))
+            if number is not None:
+                yield self._make(port, number)
+
+
+def _target(port: ServicePort) -> _Target:
+    return str(port.targetPort), port.protocol or "TCP"
+
+
+def has_many(pods: Sequence[Pod], service: Service) -> bool:
+    """Whether the endpoints of the service must not be computed on the event loop."""
+    return len(pods) + len(service.spec.ports) > _INLINE_ITEMS
 
 
 def _ports(pod: Pod) -> Iterator[ContainerPort]:

@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 
 from sampan.api.semantics.pods import is_ready
-from sampan.api.types.core_v1 import Node, ObjectReference, Pod, Service
+from sampan.api.types.core_v1 import Node, ObjectReference, Pod, Service, ServicePort
 from sampan.api.types.discovery_v1 import (
     Endpoint,
     EndpointConditions,
@@ -31,11 +31,11 @@ from sampan.controllers.services.pods import (
     IPV4,
     IPV6,
     LAST_CHANGE,
+    TargetPorts,
     addresses_of,
     hostname_of,
     is_headless,
     may_serve,
-    port_number,
 )
 from sampan.machinery.object_key import NamespacedName
 
@@ -61,6 +61,8 @@ class DesiredEndpoints:
     groups: dict[PortsKey, PortGroup] = field(default_factory=dict)
     missing_nodes: set[str] = field(default_factory=set)
     """Nodes that are not in the cache yet; their pods are omitted until they are."""
+    omitted: list[str] = field(default_factory=list)
+    """Pods that are omitted because the service would have too many ports."""
 
 
 def families_of(service: Service) -> Sequence[str]:
@@ -74,7 +76,9 @@ def families_of(service: Service) -> Sequence[str]:
 def desired_endpoints(
     service: Service, pods: Iterable[Pod], family: str, node_of: Callable[[str], Node | None]
 ) -> DesiredEndpoints:
-    desired = DesiredEndpoints()
+    desired, targets = DesiredEndpoints(), TargetPorts(service, _endpoint_port)
+    groups: dict[int, PortGroup] = {}
+    """The groups by the identity of the lists of `targets`, since it costs much to compare long lists."""
     for pod in pods:
         if not may_serve(pod, with_terminating=True) or not (addresses := addresses_of(pod, family)):
             continue
@@ -82,8 +86,11 @@ def desired_endpoints(
         if node is None and not service.spec.publishNotReadyAddresses:
             desired.missing_nodes.add(pod.spec.nodeName)
             continue
-        ports = _ports(service, pod)
-        group = desired.groups.setdefault(ports_key(ports), PortGroup(ports))
+        if (ports := targets.find(pod)) is None:
+            desired.omitted.append(pod.metadata.name)
+            continue
+        if (group := groups.get(id(ports))) is None:
+            group = groups[id(ports)] = desired.groups.setdefault(ports_key(ports), PortGroup(ports))
         endpoint = _endpoint(service, pod, addresses, node)
         group.endpoints[identity(endpoint)] = endpoint
     return desired
@@ -100,12 +107,8 @@ def identity(endpoint: Endpoint) -> Identity:
     return (tuple(endpoint.addresses or ()), endpoint.hostname or "", namespace, name)
 
 
-def _ports(service: Service, pod: Pod) -> list[EndpointPort]:
-    return [
-        EndpointPort(name=port.name, port=number, protocol=port.protocol, appProtocol=port.appProtocol)
-        for port in service.spec.ports
-        if (number := port_number(pod, port)) is not None
-    ]
+def _endpoint_port(port: ServicePort, number: int) -> EndpointPort:
+    return EndpointPort(name=port.name, port=number, protocol=port.protocol, appProtocol=port.appProtocol)
 
 
 def _endpoint(service: Service, pod: Pod, addresses: list[str], node: Node | None) -> Endpoint:

@@ -7,9 +7,18 @@ from typing import Final
 
 import msgspec
 
+from sampan.api.limits import SERVICE_TARGET_PORTS
 from sampan.api.semantics.pods import is_ready
-from sampan.api.types.core_v1 import EndpointAddress, EndpointPort, EndpointSubset, ObjectReference, Pod, Service
-from sampan.controllers.services.pods import addresses_of, hostname_of, may_serve, port_number
+from sampan.api.types.core_v1 import (
+    EndpointAddress,
+    EndpointPort,
+    EndpointSubset,
+    ObjectReference,
+    Pod,
+    Service,
+    ServicePort,
+)
+from sampan.controllers.services.pods import TargetPorts, addresses_of, hostname_of, may_serve
 
 CAPACITY: Final = 1000
 
@@ -27,11 +36,12 @@ def subsets_of(service: Service, pods: Iterable[Pod]) -> list[EndpointSubset]:
     """Return the subsets of a service. With publishNotReadyAddresses, unready and terminating pods count as ready."""
     publishes = service.spec.publishNotReadyAddresses
     entries: list[_PortSubset] = []
+    targets = TargetPorts(service, _endpoint_port)
     for pod in pods:
         if not may_serve(pod, with_terminating=publishes):
             continue
         address = _address(service, pod)
-        if address is not None and (ports := _ports(service, pod)) is not None:
+        if address is not None and (ports := _ports(service, targets, pod)) is not None:
             entries.append(_PortSubset(address, publishes or is_ready(pod), ports))
     return _pack_subsets(entries)
 
@@ -46,35 +56,54 @@ def _address(service: Service, pod: Pod) -> EndpointAddress | None:
     return EndpointAddress(ip=ips[0], nodeName=pod.spec.nodeName, targetRef=ref, hostname=hostname_of(pod, service))
 
 
-def _ports(service: Service, pod: Pod) -> list[EndpointPort] | None:
+def _endpoint_port(port: ServicePort, number: int) -> EndpointPort:
+    return EndpointPort(name=port.name, port=number, protocol=port.protocol, appProtocol=port.appProtocol)
+
+
+def _ports(service: Service, targets: TargetPorts[EndpointPort], pod: Pod) -> list[EndpointPort] | None:
     """Return the ports of the pod, or None if it has none of the service's; a headless service may have no ports."""
     if not service.spec.ports:
         return [] if service.spec.clusterIP == "None" else None
-    ports = [
-        EndpointPort(name=port.name, port=number, protocol=port.protocol, appProtocol=port.appProtocol)
-        for port in service.spec.ports
-        if (number := port_number(pod, port)) is not None
-    ]
-    return ports or None
+    return targets.find(pod) or None
 
 
-def repack_subsets(subsets: Iterable[EndpointSubset]) -> list[EndpointSubset]:
-    """Return the subsets in canonical form: each address is in one subset only, with all its ports."""
-    entries: dict[tuple[str, str, bool], _PortSubset] = {}
-    for subset in subsets:
+def repack_subsets(subsets: Sequence[EndpointSubset]) -> tuple[list[EndpointSubset], int]:
+    """Return the subsets in canonical form, where each address is in one subset only, with all its ports; and the
+    number of addresses that are left out because there would be too many ports.
+
+    Addresses that are in the same subsets share their list of ports.
+    """
+    subsets_of_address: dict[tuple[str, str, bool], tuple[EndpointAddress, list[int]]] = {}
+    for number, subset in enumerate(subsets):
         for is_usable, addresses in ((True, subset.addresses), (False, subset.notReadyAddresses)):
             for address in addresses:
-                entry = entries.setdefault((*_ip_and_uid(address), is_usable), _PortSubset(address, is_usable, []))
-                entry.ports += [port for port in subset.ports if port not in entry.ports]
-    return _pack_subsets(entries.values())
+                numbers = subsets_of_address.setdefault((*_ip_and_uid(address), is_usable), (address, []))[1]
+                if number not in numbers[-1:]:
+                    numbers.append(number)
+    lists: dict[tuple[int, ...], list[EndpointPort]] = {}
+    entries: list[_PortSubset] = []
+    count = 0
+    for (_, _, is_usable), (address, numbers) in subsets_of_address.items():
+        ports = lists.get(tuple(numbers))
+        if ports is None:
+            size = sum(len(subsets[number].ports) for number in numbers)
+            if lists and count + size > SERVICE_TARGET_PORTS:
+                continue
+            count += size
+            merged = {_order(port): port for number in numbers for port in subsets[number].ports}
+            ports = lists[tuple(numbers)] = list(merged.values())
+        entries.append(_PortSubset(address, is_usable, ports))
+    return _pack_subsets(entries), len(subsets_of_address) - len(entries)
 
 
-def _pack_subsets(_founds: Iterable[_PortSubset]) -> list[EndpointSubset]:
+def _pack_subsets(entries: Sequence[_PortSubset]) -> list[EndpointSubset]:
     groups: dict[tuple[_Port, ...], EndpointSubset] = {}
-    for entry in _founds:
-        ports = sorted(entry.ports, key=_order)
-        key = tuple(_order(port) for port in ports)
-        subset = groups.setdefault(key, EndpointSubset(ports=ports))
+    by_list: dict[int, EndpointSubset] = {}
+    for entry in entries:
+        if (subset := by_list.get(id(entry.ports))) is None:
+            ports = sorted(entry.ports, key=_order)
+            key = tuple(_order(port) for port in ports)
+            subset = by_list[id(entry.ports)] = groups.setdefault(key, EndpointSubset(ports=ports))
         (subset.addresses if entry.is_ready else subset.notReadyAddresses).append(entry.address)
     for subset in groups.values():
         subset.addresses.sort(key=_ip_and_uid)

@@ -12,7 +12,7 @@ from sampan.machinery.control_loop.controller import Watch
 from sampan.machinery.events import WARNING, EventRecorder
 from sampan.machinery.informer import InformerFactory
 from sampan.machinery.object_key import NamespacedName, key_of
-from sampan.machinery.volumes import by_claim, ephemeral_claim_name
+from sampan.machinery.volumes import ephemeral_claim_name
 
 
 def wants_claims(pod: Pod) -> bool:
@@ -44,20 +44,31 @@ def _ephemeral_pod_keys(pod: Pod) -> Iterable[Hashable]:
     return (key_of(pod),) if wants_claims(pod) else ()
 
 
+def _by_ephemeral_claim(pod: Pod) -> Iterable[Hashable]:
+    """Index pods that are not being deleted by the claims of their ephemeral volumes."""
+    if not wants_claims(pod):
+        return ()
+    return [
+        NamespacedName(pod.metadata.namespace, ephemeral_claim_name(pod, volume))
+        for volume in pod.spec.volumes
+        if volume.ephemeral is not None
+    ]
+
+
 class EphemeralVolumeController:
     name = "ephemeral-volume-controller"
 
     def __init__(self, *, client: Client, informers: InformerFactory, events: EventRecorder) -> None:
         self._claims, self._events = client.for_kind(PersistentVolumeClaim), events
         self._pods, self._known = informers.for_kind(Pod).lister, informers.for_kind(PersistentVolumeClaim).lister
-        self._pods.add_index(by_claim)
+        self._pods.add_index(_by_ephemeral_claim)
         self.watches = (
             Watch(resource_of(Pod), _ephemeral_pod_keys),
             Watch(resource_of(PersistentVolumeClaim), self._pod_keys_of_claim),
         )
 
     def _pod_keys_of_claim(self, claim: PersistentVolumeClaim) -> Iterable[Hashable]:
-        return [key_of(pod) for pod in self._pods.find(by_claim, key_of(claim)) if wants_claims(pod)]
+        return [key_of(pod) for pod in self._pods.find(_by_ephemeral_claim, key_of(claim))]
 
     async def reconcile(self, key: NamespacedName) -> None:
         pod = self._pods.get_by_key(key)

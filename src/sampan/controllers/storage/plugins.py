@@ -2,7 +2,6 @@
 
 import asyncio
 import re
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +19,7 @@ from sampan.api.types.core_v1 import (
     VolumeNodeAffinity,
 )
 from sampan.api.types.storage_v1 import StorageClass
+from sampan.machinery.linux.directory_trees import remove_tree
 from sampan.machinery.volumes import LOCAL_PATH, MIGRATED_TO, PROVISIONED_BY
 
 _BUILT_IN_PREFIX = "kubernetes.io/"
@@ -116,7 +116,7 @@ class HostPath:
         path = volume.spec.hostPath.path if volume.spec.hostPath is not None else ""
         if not _is_removable(path) or ".." in Path(path).parts:
             raise VolumeError(f"host_path deleter only supports /tmp/.+ but received provided {path}")
-        await asyncio.to_thread(shutil.rmtree, path, ignore_errors=True)
+        await asyncio.to_thread(_remove, Path(path))
 
 
 _PATH = "path"
@@ -158,8 +158,7 @@ class LocalPath:
 
 def _remove(path: Path) -> None:
     try:
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path)
+        remove_tree(path)
     except OSError as error:
         raise VolumeError(f"{path}: {error.strerror or error}") from error
 

@@ -14,7 +14,8 @@ from sampan.machinery.control_loop.controller import Watch
 from sampan.machinery.copies import copy_of
 from sampan.machinery.informer import InformerFactory
 from sampan.machinery.object_key import key_of
-from sampan.machinery.volumes import by_claim, claim_names_of, ephemeral_claim_name
+from sampan.machinery.time_slice import TimeSlice
+from sampan.machinery.volumes import by_claim, claim_name_of, claim_names_of, ephemeral_claim_name
 
 
 def is_deletion_candidate(obj: Any, finalizer: str) -> bool:
@@ -56,11 +57,17 @@ def is_shut_down(pod: Pod) -> bool:
     return pod.metadata.deletionTimestamp is not None and pod.metadata.deletionGracePeriodSeconds == 0
 
 
-def uses(pod: Pod, claim: PersistentVolumeClaim) -> bool:
-    """Whether the pod uses the claim. Unscheduled pods do not: no kubelet starts a pod whose claim is being deleted."""
-    if not pod.spec.nodeName:
-        return False
-    return any(_is_claim_of_volume(claim, volume, pod) for volume in pod.spec.volumes)
+async def find_used_claims(pods: Iterable[Pod], claims: Sequence[PersistentVolumeClaim]) -> set[str]:
+    """Return the names of the claims that the pods use. All are in one namespace. Unscheduled pods use no claim: no
+    kubelet starts a pod whose claim is being deleted."""
+    by_name = {claim.metadata.name: claim for claim in claims}
+    used: set[str] = set()
+    async for pod in TimeSlice().iterate(pod for pod in pods if pod.spec.nodeName):
+        for volume in pod.spec.volumes:
+            claim = by_name.get(claim_name_of(pod, volume))
+            if claim is not None and _is_claim_of_volume(claim, volume, pod):
+                used.add(claim.metadata.name)
+    return used
 
 
 def _is_claim_of_volume(claim: PersistentVolumeClaim, volume: Any, pod: Pod) -> bool:
@@ -105,17 +112,19 @@ class ClaimProtectionController:
         await self._release([claim for claim in claims if is_deletion_candidate(claim, CLAIM_FINALIZER)], key)
 
     async def _release(self, claims: Sequence[PersistentVolumeClaim], namespace: str) -> None:
-        unused = [claim for claim in claims if not self._is_known_used(claim)]
+        used = await find_used_claims(self._find_pods(claims), claims)
+        unused = [claim for claim in claims if claim.metadata.name not in used]
         if not unused:
             return
         pods = (await self._client.for_kind(Pod).list(Selection(namespace=namespace))).items
-        pods = [pod for pod in pods if pod.spec.nodeName and pod.spec.volumes]
+        used = await find_used_claims(pods, unused)
         for claim in unused:
-            if not any(uses(pod, claim) for pod in pods):
+            if claim.metadata.name not in used:
                 await release(self._claims, claim, CLAIM_FINALIZER)
 
-    def _is_known_used(self, claim: PersistentVolumeClaim) -> bool:
-        return any(uses(pod, claim) for pod in self._pods.find(by_claim, key_of(claim)))
+    def _find_pods(self, claims: Iterable[PersistentVolumeClaim]) -> Iterable[Pod]:
+        """Return the pods in the cache that name one of the claims."""
+        return {pod.metadata.name: pod for claim in claims for pod in self._pods.find(by_claim, key_of(claim))}.values()
 
 
 CLASS_FINALIZER = "kubernetes.io/vac-protection"

@@ -7,7 +7,6 @@ deletions, and `status_of` computes the status; both are pure. The counterparts 
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -34,6 +33,7 @@ from sampan.controllers.ownership import (
 from sampan.controllers.ownership.adoption import by_controller_or_orphan, selector_or_nothing
 from sampan.controllers.ownership.deletion_order import pods_to_delete
 from sampan.controllers.ownership.pods import BURST, FIRST, run_concurrently
+from sampan.host.bounded_cache import BoundedCache
 from sampan.machinery import errors
 from sampan.machinery.client import Client, resource_of
 from sampan.machinery.clock import Clock
@@ -59,13 +59,15 @@ def _replica_set_selector(owner: ReplicaSet) -> Selector:
     return selector_or_nothing(owner.spec.selector)
 
 
-@lru_cache(maxsize=1024)
-def _selector_of(pairs: tuple[tuple[str, str], ...]) -> Selector:
+def _make_selector(pairs: tuple[tuple[str, str], ...]) -> Selector:
     return labels.from_labels(dict(pairs))
 
 
+_selectors = BoundedCache(_make_selector, max_entries=1024, max_entry_bytes=8 << 10)
+
+
 def _replication_controller_selector(owner: ReplicationController) -> Selector:
-    return _selector_of(tuple(owner.spec.selector.items())) if owner.spec.selector else labels.NOTHING
+    return _selectors[tuple(owner.spec.selector.items())] if owner.spec.selector else labels.NOTHING
 
 
 REPLICA_SET = ReplicaKind(

@@ -48,7 +48,8 @@ _decode_versioned = msgspec.json.Decoder(_VersionedObject).decode
 class ObjectFollower(Generic[T]):
     """Lists and watches the objects of a kind. Calls `on_reset` before each list, `on_object` for each new or changed
     object, and `on_deleted` with the last state of a deleted object. Sets `is_forbidden` if the person may not list the
-    kind. A kind that the server does not have has no objects."""
+    kind, and `failure` for as long as the kind cannot be read, whatever the reason. A kind that the server does not
+    have has no objects."""
 
     def __init__(
         self,
@@ -66,7 +67,9 @@ class ObjectFollower(Generic[T]):
         self._decode = msgspec.json.Decoder(type).decode
         self._on_reset, self._on_object, self._on_deleted = on_reset, on_object, on_deleted
         self.is_forbidden = False
+        self.failure = ""
         self.synced = asyncio.Event()
+        """Set once the first list has been read or has failed."""
 
     async def run(self) -> None:
         version, retry_s = "", _FIRST_RETRY_S
@@ -80,12 +83,16 @@ class ObjectFollower(Generic[T]):
                 continue
             except errors.ApiError as error:
                 self.is_forbidden = error.code in (401, 403)
+                self.failure = (
+                    "" if error.code == 404 else error.message or f"the server responds with status {error.code}"
+                )
                 if error.code in _LASTING_CODES:
                     self._on_reset()
                     self.synced.set()
                     return
-            except (ConnectionFailed, msgspec.MsgspecError):
-                pass  # retried below with a new list
+            except (ConnectionFailed, msgspec.MsgspecError) as error:
+                self.failure = str(error) or type(error).__name__
+            self.synced.set()
             version = ""
             await asyncio.sleep(retry_s)
             retry_s = min(2 * retry_s, _MAX_RETRY_S)
@@ -104,6 +111,7 @@ class ObjectFollower(Generic[T]):
             count += len(page.items or ())
             continue_token = page.metadata.continue_
             if not continue_token or count >= self._most_objects:
+                self.failure = ""
                 self.synced.set()
                 return page.metadata.resourceVersion
             await asyncio.sleep(0)

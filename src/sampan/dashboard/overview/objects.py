@@ -3,12 +3,12 @@ take a fraction of a second and little memory."""
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any
 
 import msgspec
 
 from sampan.api.values.quantity import QuantityError, parse
+from sampan.host.bounded_cache import BoundedCache
 
 
 class OverviewMetadata(msgspec.Struct, gc=False):
@@ -94,6 +94,7 @@ class OverviewNodeInfo(msgspec.Struct, gc=False):
     kubeletVersion: str = ""
     operatingSystem: str = ""
     architecture: str = ""
+    bootID: str = ""
 
 
 class NodeStatus(msgspec.Struct, gc=False):
@@ -156,13 +157,19 @@ class OverviewEvent(msgspec.Struct, gc=False):
         return self.lastTimestamp or self.eventTime or self.metadata.creationTimestamp or ""
 
 
-@lru_cache(maxsize=4096)
 def milli(text: str) -> int:
     """Return a quantity in thousandths, 0 if it is invalid."""
+    return _thousandths[text]
+
+
+def _count_thousandths(text: str) -> int:
     try:
         return parse(text).milli_value()
     except QuantityError:
         return 0
+
+
+_thousandths = BoundedCache(_count_thousandths, max_entries=4096)
 
 
 def requests_of(pod: OverviewPod) -> tuple[int, int]:

@@ -33,6 +33,7 @@ _NODES = 200
 _PROBLEMS = 100
 _EVENTS = 50
 _MAX_EVENTS = 500
+_MAX_MESSAGE = 300
 
 
 class PodSummary(msgspec.Struct, gc=False, frozen=True):
@@ -55,12 +56,21 @@ class NodeSummary(msgspec.Struct, gc=False, frozen=True):
     kubelet: str
     platform: str
     has_pod_cidr: bool
+    boot_id: str
+    """The identity of the running kernel, which nodes on one machine share; empty if the node reports none."""
     problem: Problem | None
 
 
 class WorkloadSummary(msgspec.Struct, gc=False, frozen=True):
     health: str
     problem: Problem | None
+
+
+class UnreadableKind(msgspec.Struct, frozen=True):
+    """A kind that the overview cannot read, because the person may not list it or because the requests fail."""
+
+    is_forbidden: bool
+    message: str
 
 
 class ClusterState:
@@ -74,8 +84,6 @@ class ClusterState:
         self.components: list[dict[str, Any]] = []
         self.store: dict[str, Any] | None = None
         self.network: dict[str, Any] = {}
-        self.forbidden: set[str] = set()
-        """The kinds that the person may not list."""
         self.version = 0
         """A number that grows with every change of the state."""
 
@@ -115,6 +123,7 @@ class ClusterState:
                 kubelet=info.kubeletVersion if info is not None else "",
                 platform=f"{info.operatingSystem}/{info.architecture}".strip("/") if info is not None else "",
                 has_pod_cidr=bool(node.spec.podCIDRs),
+                boot_id=info.bootID if info is not None else "",
                 problem=node_problem(node),
             ),
         )
@@ -145,7 +154,9 @@ class ClusterState:
 
     # -- the overview ------------------------------------------------------------------------------------------------
 
-    def overview(self) -> dict[str, Any]:
+    def overview(self, unreadable: Mapping[str, UnreadableKind]) -> dict[str, Any]:
+        """Return the overview. `unreadable` are the resources that cannot be read: what is known about them may be
+        missing or old."""
         used: dict[str, list[int]] = {}
         phases: Counter[str] = Counter()
         not_ready = 0
@@ -160,31 +171,22 @@ class ClusterState:
                 sums[2] += 1
         return {
             "nodes": self._nodes(used),
-            "pods": {
-                "count": len(self.pods),
-                "phases": dict(phases),
-                "notReady": not_ready,
-                **self._forbidden("pods"),
-            },
+            "pods": {"count": len(self.pods), "phases": dict(phases), "notReady": not_ready},
             "workloads": {
-                resource: {
-                    "count": len(summaries),
-                    **_health_counts(summaries),
-                    **self._forbidden(resource),
-                }
+                resource: {"count": len(summaries), **_health_counts(summaries)}
                 for resource, summaries in self.workloads.items()
             },
             **self._problems(),
             "events": [_event_value(event) for event in self._latest_events()],
-            "eventsForbidden": "events" in self.forbidden,
+            "unreadable": [
+                {"resource": resource, "forbidden": kind.is_forbidden, "message": kind.message[:_MAX_MESSAGE]}
+                for resource, kind in unreadable.items()
+            ],
             "components": self.components,
-            **({} if "nodes" in self.forbidden else {"runtime": self._versions()}),
+            **({} if "nodes" in unreadable else {"runtime": self._versions()}),
             **({"store": self.store} if self.store is not None else {}),
-            "network": self.network | self._pod_cidrs(),
+            "network": self.network | ({} if "nodes" in unreadable else self._pod_cidrs()),
         }
-
-    def _forbidden(self, resource: str) -> dict[str, bool]:
-        return {"forbidden": True} if resource in self.forbidden else {}
 
     def _nodes(self, used: Mapping[str, list[int]]) -> dict[str, Any]:
         def rank(entry: tuple[str, NodeSummary]) -> tuple[bool, bool, float, str]:
@@ -194,21 +196,30 @@ class ClusterState:
             return node.is_ready, not node.pressures, -max(shares), name
 
         worst = heapq.nsmallest(_NODES, self.nodes.items(), key=rank)
+        machines = self._machines()
         return {
             "count": len(self.nodes),
             "ready": sum(node.is_ready for node in self.nodes.values()),
             "unschedulable": sum(node.is_unschedulable for node in self.nodes.values()),
+            "machines": len(machines),
             "allocatable": _amounts(
-                sum(node.cpu_milli for node in self.nodes.values()),
-                sum(node.memory_bytes for node in self.nodes.values()),
+                sum(max(self.nodes[name].cpu_milli for name in names) for names in machines),
+                sum(max(self.nodes[name].memory_bytes for name in names) for names in machines),
                 sum(node.pods for node in self.nodes.values()),
             ),
             "requests": _amounts(*(sum(sums[place] for sums in used.values()) for place in range(3))),
-            "usage": self._total_usage(),
+            "usage": self._total_usage(machines),
             "items": [self._node_value(name, node, used.get(name, [0, 0, 0])) for name, node in worst],
             "more": max(0, len(self.nodes) - len(worst)),
-            **self._forbidden("nodes"),
         }
+
+    def _machines(self) -> list[list[str]]:
+        """Return the names of the nodes on each machine. Each of several nodes on one machine reports the CPU and
+        memory of the whole machine, and their use."""
+        machines: dict[str, list[str]] = {}
+        for name, node in self.nodes.items():
+            machines.setdefault(node.boot_id or f"node {name}", []).append(name)
+        return list(machines.values())
 
     def _node_value(self, name: str, node: NodeSummary, sums: list[int]) -> dict[str, Any]:
         usage = self.node_usage.get(name)
@@ -222,11 +233,14 @@ class ClusterState:
             "usage": {"cpu": usage[0] / 1000, "memory": usage[1]} if usage is not None else None,
         }
 
-    def _total_usage(self) -> dict[str, float] | None:
+    def _total_usage(self, machines: list[list[str]]) -> dict[str, float] | None:
         if not self.node_usage:
             return None
-        usages = self.node_usage.values()
-        return {"cpu": sum(cpu for cpu, _ in usages) / 1000, "memory": sum(memory for _, memory in usages)}
+        by_machine = [[self.node_usage[name] for name in names if name in self.node_usage] for names in machines]
+        return {
+            "cpu": sum(max(cpu for cpu, _ in usages) for usages in by_machine if usages) / 1000,
+            "memory": sum(max(memory for _, memory in usages) for usages in by_machine if usages),
+        }
 
     def _problems(self) -> dict[str, Any]:
         sources: list[Mapping[str, PodSummary | NodeSummary | WorkloadSummary]] = [
@@ -251,8 +265,6 @@ class ClusterState:
         }
 
     def _pod_cidrs(self) -> dict[str, int]:
-        if "nodes" in self.forbidden:
-            return {}
         return {"nodesWithPodCidr": sum(node.has_pod_cidr for node in self.nodes.values())}
 
 
@@ -271,7 +283,7 @@ def _event_value(event: OverviewEvent) -> dict[str, Any]:
         "key": event.metadata.key,
         "time": event.time,
         "reason": event.reason or "",
-        "message": (event.message or "")[:300],
+        "message": (event.message or "")[:_MAX_MESSAGE],
         "count": event.count or 1,
         "object": {
             "apiVersion": involved.apiVersion or "",

@@ -14,7 +14,7 @@ from aiohttp import web
 from sampan.dashboard.overview.follower import ObjectFollower
 from sampan.dashboard.overview.objects import OverviewEvent, OverviewNode, OverviewPod, OverviewWorkload, milli
 from sampan.dashboard.overview.problems import WORKLOADS
-from sampan.dashboard.overview.state import ClusterState
+from sampan.dashboard.overview.state import ClusterState, UnreadableKind
 from sampan.dashboard.responses import bytes_response
 from sampan.dashboard.views.api_reader import ApiReader
 from sampan.diagnosis.cluster_reader import Object
@@ -105,12 +105,19 @@ class OverviewFollower:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the first lists of all kinds have been read."""
+        """Whether the first list of each kind has been read or has failed."""
         return all(follower.synced.is_set() for follower in self._followers.values())
 
     def value(self) -> dict[str, Any]:
-        self.state.forbidden = {name for name, follower in self._followers.items() if follower.is_forbidden}
-        return {**self.state.overview(), "isComplete": self.is_complete}
+        return {**self.state.overview(self.list_unreadable()), "isComplete": self.is_complete}
+
+    def list_unreadable(self) -> dict[str, UnreadableKind]:
+        """Return the kinds that cannot be read, by resource."""
+        return {
+            name: UnreadableKind(is_forbidden=follower.is_forbidden, message=follower.failure)
+            for name, follower in self._followers.items()
+            if follower.failure
+        }
 
     async def _poll(self) -> None:
         """Poll the data that cannot be watched or rarely changes: health checks of the API server, the store, the
@@ -136,7 +143,7 @@ class OverviewFollower:
         except errors.Forbidden:
             return []
         except errors.ApiError as error:
-            text = error.message
+            text = errors.response_text(error)
         except ConnectionFailed as error:
             return [{"name": "apiserver", "healthy": False, "message": str(error)}]
         return [
@@ -191,10 +198,12 @@ class OverviewSubscription:
     async def run(self) -> None:
         state = self._follower.state
         async with self._follower.running(_FIRST_S):
-            sent_version, sent_value, kind, was_complete = -1, b"", b"snapshot", False
+            sent, sent_value, kind, was_complete = None, b"", b"snapshot", False
             while True:
-                if state.version != sent_version or self._follower.is_complete != was_complete:
-                    sent_version, was_complete = state.version, self._follower.is_complete
+                was_complete = self._follower.is_complete
+                current = (state.version, was_complete, self._follower.list_unreadable())
+                if current != sent:
+                    sent = current
                     value = _encode(self._follower.value())
                     if value != sent_value:
                         await self._send(b'{"id":%d,"type":"%b","overview":%b}' % (self._id, kind, value))

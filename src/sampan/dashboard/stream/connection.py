@@ -105,10 +105,13 @@ class StreamConnection:
         return socket
 
     async def disconnect(self) -> None:
-        """Close the connection because the session has ended."""
+        """Close the connection because the session has ended or the server stops."""
         if self._socket is not None:
+            code, reason = (
+                (LOGGED_OUT, b"logged out") if self._session.is_logged_out else (WSCloseCode.GOING_AWAY, b"stopping")
+            )
             with suppress(ConnectionError):
-                await self._socket.close(code=LOGGED_OUT, message=b"logged out")
+                await self._socket.close(code=code, message=reason)
 
     async def send(self, message: bytes) -> None:
         """Send a message, and return when the connection has taken it."""

@@ -12,8 +12,9 @@ from aiohttp import web
 from sampan.dashboard.responses import json_response
 from sampan.dashboard.views.api_reader import ApiReader
 from sampan.diagnosis.cluster_reader import RECORDS_PATH, Object
+from sampan.diagnosis.pod_cause import read_owner_records
 from sampan.diagnosis.pod_explanation import explain_pod, is_schedulable
-from sampan.diagnosis.pod_timeline import read_owner_records, timeline, timeline_value
+from sampan.diagnosis.pod_timeline import timeline, timeline_value
 from sampan.machinery import errors
 from sampan.machinery.client.user_api import UserApi
 
@@ -26,7 +27,15 @@ async def trace(request: web.BaseRequest, api: UserApi) -> web.StreamResponse:
     pod = await _pod(request, reader)
     records = await reader.read_lines(RECORDS_PATH, {"uid": pod["metadata"]["uid"]})
     line = timeline(records, await read_owner_records(reader, pod))
-    return json_response({**timeline_value(line), "records": records})
+    begin = await read_recorder_begin(reader)
+    return json_response({**timeline_value(line), "records": records, "recorderBegin": begin})
+
+
+async def read_recorder_begin(reader: ApiReader) -> float | None:
+    """Return the time of the oldest record of the flight recorder, in seconds since the epoch; None if it has none.
+    What happened earlier is not known: the server did not run, or the records were overwritten."""
+    records = await reader.read_lines(RECORDS_PATH, {"limit": "1"})
+    return float(records[0]["time"]) if records else None
 
 
 async def why(request: web.BaseRequest, api: UserApi) -> web.StreamResponse:
@@ -69,23 +78,27 @@ _CONTROLLER_ACCOUNT = "system:serviceaccount:kube-system:"
 
 async def recorder(request: web.BaseRequest, api: UserApi) -> web.StreamResponse:
     """Return the records after a time (`since`, in seconds since the epoch) or a number (`after`), oldest first, at
-    most `limit` of them."""
+    most `limit` of them, and the time at which the recorder begins."""
     query = request.rel_url.query
     limit = min(int_of(request, "limit", _DEFAULT_RECORDS), _MAX_RECORDS)
     parameters = {"after": str(int_of(request, "after", 0)), "limit": str(limit)}
     for name in ("since", "uid", "subject"):
         if query.get(name):
             parameters[name] = query[name]
-    records = await ApiReader(api).read_lines(RECORDS_PATH, parameters)
-    return json_response({"records": records, "more": len(records) >= limit})
+    reader = ApiReader(api)
+    records = await reader.read_lines(RECORDS_PATH, parameters)
+    begin = await read_recorder_begin(reader)
+    return json_response({"records": records, "more": len(records) >= limit, "recorderBegin": begin})
 
 
 async def audit(request: web.BaseRequest, api: UserApi) -> web.StreamResponse:
     """Return the last writes to the API, the latest first, selected by `actor`, `namespace`, `resource`, `name` and
-    `failed`."""
+    `failed`, and the time since which writes are known."""
     query = request.rel_url.query
     limit = min(int_of(request, "limit", 200), _MAX_RECORDS)
-    records = await ApiReader(api).read_lines(RECORDS_PATH, {"component": "apiserver", "tail": str(_MAX_RECORDS)})
+    reader = ApiReader(api)
+    records = await reader.read_lines(RECORDS_PATH, {"component": "apiserver", "tail": str(_MAX_RECORDS)})
+    begin = records[0]["time"] if len(records) >= _MAX_RECORDS else await read_recorder_begin(reader)
     entries: list[dict[str, Any]] = []
     for record in reversed(records):
         entry = _audit_entry(record)
@@ -96,7 +109,7 @@ async def audit(request: web.BaseRequest, api: UserApi) -> web.StreamResponse:
             entries.append(entry)
         if len(entries) >= limit:
             break
-    return json_response({"entries": entries})
+    return json_response({"entries": entries, "recorderBegin": begin})
 
 
 def _audit_entry(record: Object) -> dict[str, Any]:

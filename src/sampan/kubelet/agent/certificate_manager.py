@@ -22,6 +22,7 @@ from sampan.machinery.clock import Clock
 from sampan.machinery.pki.certificates import KeyPair, SigningRequest, covers, life, make_key, make_request
 from sampan.machinery.pki.pem import CERTIFICATE, PRIVATE_KEY_SUFFIX, read_blocks
 from sampan.machinery.pki.private_files import write_private
+from sampan.machinery.telemetry.metrics import Metrics
 
 log = logging.getLogger(__name__)
 
@@ -84,6 +85,12 @@ class CertificateManager:
         """
         self._request, self._client, self._store, self._clock, self._use = request, client, store, clock, use
         self._present, self._rotates = present, rotates
+        self.failures = 0
+        """How often a certificate could not be requested, or was not signed in time."""
+
+    def remaining_s(self) -> float:
+        """Return the seconds until the certificate expires; infinity if there is none yet."""
+        return life(self._present.certificate)[1] - self._clock.now() if self._present is not None else float("inf")
 
     async def run(self) -> None:
         """Request and rotate certificates until cancelled, or until nothing is left to do."""
@@ -123,10 +130,12 @@ class CertificateManager:
             try:
                 return await self._issue_in_time()
             except WorkCancelled:
+                self.failures += 1
                 log.warning(
                     "the CertificateSigningRequest for %s was not signed in time", self._request.content.common_name
                 )
             except (RequestDenied, errors.ApiError, ConnectionFailed) as error:
+                self.failures += 1
                 name = self._request.content.common_name
                 log.warning("cannot request a certificate for %s: %s; retrying in %g s", name, error, pause_s)
             await self._clock.sleep(pause_s)
@@ -138,6 +147,13 @@ class CertificateManager:
             self._client(), make_request(key, request.content), request.signer, request.usages
         )
         return KeyPair(await run_until(self._clock.sleep(_SIGNING_TIMEOUT_S), signing), key)
+
+
+def export_certificate(metrics: Metrics, manager: CertificateManager, names: tuple[str, str]) -> None:
+    """Export the remaining lifetime of a certificate and its failed renewals under these two names."""
+    lifetime, failures = names
+    metrics.function(lifetime, "Seconds until the certificate expires.", manager.remaining_s)
+    metrics.function(failures, "Failed attempts to renew the certificate.", lambda: manager.failures, kind="counter")
 
 
 class CertificateStore:

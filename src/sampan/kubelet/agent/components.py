@@ -27,6 +27,7 @@ from sampan.kubelet.agent.image_pull_records import ImagePullRecords
 from sampan.kubelet.agent.machine import MachineFacts
 from sampan.kubelet.agent.node_plugins import NodePlugins
 from sampan.kubelet.agent.node_status_updater import NodeStatusUpdater
+from sampan.kubelet.agent.pod_files import measure_pod_files
 from sampan.kubelet.agent.pod_resizer import PodResizer
 from sampan.kubelet.agent.pod_sources import ApiPodSource, StaticPodSources
 from sampan.kubelet.agent.real_pod_lifecycle import PodLifecycleComponents, RealPodLifecycle
@@ -141,6 +142,7 @@ def build_components(services: KubeletServices) -> KubeletComponents:
         clock=clock,
         workers=workers,
         longest_pause_s=config.kubelet.longest_pause_s,
+        metrics=services.metrics,
     )
     static_pods = StaticPodManager(node=node, records=records, sync_loop=sync_loop, mirrors=mirrors)
     static_pod_sources = StaticPodSources(config=config, clock=clock, update=static_pods.update)
@@ -214,6 +216,7 @@ def _build_volumes(services: KubeletServices, evictor: PodEvictor) -> VolumeMana
         clock=services.clock,
         callbacks=callbacks,
         activity=services.activity,
+        metrics=services.metrics,
     )
 
 
@@ -303,6 +306,7 @@ def _node_settings(config: AgentConfig, machine: NodeMachine, facts: MachineFact
         root=config.root,
         logs=config.logs,
         node_name=config.name,
+        host_name=config.host_name,
         host_ips=(machine.address, *machine.more_addresses),
         node_memory=facts.memory_bytes,
         allocatable=machine.allocatable or {},
@@ -370,11 +374,13 @@ def _build_eviction(
         clock=services.clock,
         pods=lambda: [record.pod for record in records.values() if record.state in ACTIVE],
         volumes=volumes.usage,
+        files=lambda pod: measure_pod_files(config.root / "pods" / pod.metadata.uid),
         evict=evictor.evict,
         record_event=lambda message: services.warn_node("EvictionThresholdMet", message),
         reclaim_disk=reclaim_disk,
         on_change=services.status_due.set,
         has_terminated=has_terminated,
+        metrics=services.metrics,
     )
 
 
@@ -396,4 +402,5 @@ def _build_housekeeping(
             logs=config.logs,
         ),
         is_complete=lambda: sources.are_known,
+        metrics=services.metrics,
     )

@@ -17,6 +17,18 @@ HARD_EVICTION = {
     "imagefs.available": "15%",
     "imagefs.inodesFree": "5%",
 }
+"""The thresholds of the real kubelet, for machines that do nothing else."""
+LOCAL_HARD_EVICTION = {
+    "memory.available": "100Mi",
+    "nodefs.available": "200Mi",
+    "nodefs.inodesFree": "2000",
+    "imagefs.available": "200Mi",
+    "imagefs.inodesFree": "2000",
+}
+"""The thresholds of nodes on personal and CI machines, whose disks are often rather full. They are amounts, because a
+share of a large disk would be more than any pod needs."""
+IMAGE_GC_OFF = 100
+"""The value of `image_gc_high` that disables the removal of unused images before there is disk pressure."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +55,8 @@ class AgentConfig:
     annotations: Mapping[str, str] = field(default_factory=dict)
     taints: Sequence[Taint] = ()
     is_schedulable: bool = True
+    host_name: str = ""
+    """Host name of the node, if it is not that of the machine."""
     node_ips: Sequence[str] = ()
     """Addresses of the node; empty to use the address of the default route."""
     port: int = PORT

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from yarl import URL
 
 from sampan.api.go_compat import gotext
+from sampan.api.kubernetes_version import MINOR_VERSION
 from sampan.api.semantics.pods import AnyContainer, find_container
 from sampan.api.types.core_v1 import HTTPGetAction, LifecycleHandler, Pod
 from sampan.kubelet.cancellation import WorkCancelled, run_until
@@ -25,7 +26,7 @@ from sampan.runtimes.contract import Runtime, RuntimeFailure, collect_output
 
 _MAX_OUTPUT_BYTES = 10 << 10
 _CONNECT_S = 30.0
-AGENT = "kube-lifecycle/1.36"
+AGENT = f"kube-lifecycle/{MINOR_VERSION}"
 log = logging.getLogger(__name__)
 
 _MIN_GRACE_S = 2.0

@@ -11,19 +11,19 @@ import asyncio
 import contextlib
 import logging
 import os
-import shutil
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
-from sampan.kubelet.agent.config import AgentConfig
+from sampan.kubelet.agent.config import IMAGE_GC_OFF, AgentConfig
 from sampan.kubelet.agent.node_plugins import NodePlugins
 from sampan.kubelet.cgroups import PodCgroups
+from sampan.kubelet.metrics import KubeletMetrics
 from sampan.kubelet.records import ENDED_STATES, PodQueue, PodSyncState, Records
 from sampan.kubelet.volumes import VolumeManager
 from sampan.machinery.clock import Clock
+from sampan.machinery.linux.directory_trees import remove_tree
 from sampan.runtimes import kernel
 from sampan.runtimes.contract import ImageInfo, Runtime, RuntimeFailure
-from sampan.runtimes.safe_paths import remove_tree
 
 log = logging.getLogger(__name__)
 
@@ -97,7 +97,7 @@ class ImageGarbageCollector:
         images = [image for image in images if image.id not in removed_old]
         available, capacity = await asyncio.to_thread(self._disk, self._directory)
         percent = 100 - available * 100 // capacity if capacity else 0
-        is_full = percent >= self._config.image_gc_high
+        is_full = percent >= self._config.image_gc_high < IMAGE_GC_OFF
         excess = capacity * (100 - self._config.image_gc_low) // 100 - available if is_full else 0
         removed = await self._remove(images, in_use, excess, self._clock.monotonic() - self._config.image_min_age_s)
         await self._forget_absent(began)
@@ -230,20 +230,27 @@ class Housekeeping:
         clock: Clock,
         orphans: OrphanCollector,
         is_complete: Callable[[], bool],
+        metrics: KubeletMetrics,
     ) -> None:
         """`is_complete` tells whether every pod source has delivered its pods; until then nothing is considered
         orphaned.
         """
         self._config, self._records, self._queue, self._clock = config, records, queue, clock
-        self._orphans, self._is_complete = orphans, is_complete
+        self._orphans, self._is_complete, self._metrics = orphans, is_complete, metrics
 
     async def relist(self) -> None:
         """Request a sync of every pod that has not terminated, periodically until cancelled."""
+        last: float | None = None
         while True:
             await self._clock.sleep(self._config.relist_s)
+            began = self._clock.monotonic()
             for record in list(self._records.values()):
                 if record.state not in ENDED_STATES:
                     self._queue.add(record.uid)
+            duration_s = self._clock.monotonic() - began
+            interval_s = began - last if last is not None else None
+            self._metrics.record_relist(duration_s=duration_s, interval_s=interval_s, now=self._clock.now())
+            last = began
 
     async def run(self) -> None:
         """Remove orphans periodically until cancelled. Start this only once the pods of the API server are known."""
@@ -304,8 +311,10 @@ class OrphanCollector:
         self._cgroups.remove(uid)
         remove_directory(self._pods / uid)
         if self._logs.is_dir():
-            for directory in self._logs.glob(f"*_{uid}"):
-                shutil.rmtree(directory, ignore_errors=True)
+            for name in os.listdir(self._logs):
+                if name.rpartition("_")[2] == uid:
+                    with contextlib.suppress(OSError):
+                        remove_tree(self._logs / name)
 
 
 def remove_directory(directory: Path) -> None:

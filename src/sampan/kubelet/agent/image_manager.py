@@ -14,12 +14,10 @@ from typing import Any, NamedTuple
 from sampan.api.go_compat import gotext
 from sampan.api.semantics.pods import AnyContainer, as_container
 from sampan.api.types.core_v1 import Container, Pod, Secret
-from sampan.api.values import durations
 from sampan.kubelet.agent.image_pull_records import (
     NEVER_VERIFY_PRELOADED,
     ImagePullRecords,
     PullSecret,
-    extend_record,
     may_use_image,
     must_verify,
 )
@@ -116,11 +114,7 @@ class ImageManager:
             self._events.record_pull_failed(node, pod, container, failure.message)
             raise
         now = self._clock.monotonic()
-        text = (
-            f"Successfully pulled image {gotext.quote(container.image)} in {_format_seconds(now - turn)} "
-            f"({_format_seconds(now - began)} including waiting). Image size: {image.size} bytes."
-        )
-        self._events.record_container_event(node, pod, container, NORMAL, "Pulled", text)
+        self._events.record_pull_done(node, pod, container, image.size, took_s=now - turn, waited_s=turn - began)
         return image
 
     async def _pull_with(self, keyrings: Sequence[SecretKeyring], pod: Pod, container: AnyContainer) -> ImageInfo:
@@ -174,9 +168,7 @@ class ImageManager:
         """
         own = _applicable_secrets(keyrings, name) if by is not None else []
         used = [secret for secret in own if by is not None and secret.credentialHash == _digest(by)][:1]
-        record = await asyncio.to_thread(self._pulled.read, image.id)
-        fresh = extend_record(record, image.id, name, used, self._clock.now())
-        await asyncio.to_thread(self._pulled.write, image.id, fresh)
+        await asyncio.to_thread(self._pulled.add_pull, image.id, name, used, self._clock.now())
 
     async def check_pull_secrets(self, record: PodRecord) -> list[str]:
         """Return the names of the pod's image pull secrets that exist. A missing one produces an event."""
@@ -184,10 +176,7 @@ class ImageManager:
         names = [reference.name for reference in pod.spec.imagePullSecrets if reference.name]
         available = [name for name in names if await self._secret(pod, name) is not None]
         if missing := [name for name in names if name not in available]:
-            text = f"Unable to retrieve some image pull secrets ({', '.join(missing)}); attempting to pull the image"
-            self._events.record_pod_event(
-                record.node, pod, WARNING, "FailedToRetrieveImagePullSecret", f"{text} may not succeed."
-            )
+            self._events.record_missing_pull_secrets(record.node, pod, missing)
         return available
 
     async def _keyrings(self, pod: Pod) -> list[SecretKeyring]:
@@ -233,7 +222,3 @@ def _volumes(pod: Pod, container: AnyContainer) -> list[Container]:
     return [
         Container(image=source.reference, imagePullPolicy=source.pullPolicy) for source in images if source is not None
     ]
-
-
-def _format_seconds(seconds: float) -> str:
-    return durations.format_duration(int(seconds * 1000) * 1_000_000)

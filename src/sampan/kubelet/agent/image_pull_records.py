@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import threading
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -17,6 +18,7 @@ from typing import Any
 import msgspec
 
 from sampan.api.values import times
+from sampan.machinery.durable_files import write_durably
 from sampan.runtimes.images.reference import parse_reference
 
 log = logging.getLogger(__name__)
@@ -101,6 +103,7 @@ class ImagePullRecords:
         self._directory, self._intents = root / "image_manager" / "pulled", root / "image_manager" / "pulling"
         self._pulls: Counter[str] = Counter()
         """Number of pulls in progress by image name."""
+        self._lock = threading.Lock()
 
     def start_pull(self, image: str) -> None:
         """Record the intent to pull the image. Raise OSError if that fails."""
@@ -126,9 +129,12 @@ class ImagePullRecords:
             log.warning("cannot read the pull records of image %s: %s", reference, error)
             return {}
 
-    def write(self, reference: str, record: Mapping[str, Any]) -> None:
-        """Store the record. Raise OSError if that fails."""
-        _write(_file(self._directory, reference), record)
+    def add_pull(self, reference: str, image: str, used: Sequence[PullSecret], now: float) -> None:
+        """Add a pull of `image` with these secrets to the record of the image with that reference. Raise OSError if
+        that fails. It may be called from several threads: concurrent pulls of one image keep each other's secrets."""
+        with self._lock:
+            record = extend_record(self.read(reference), reference, image, used, now)
+            _write(_file(self._directory, reference), record)
 
     def prune(self, present: Collection[str], before: float) -> None:
         """Remove the records of absent images, except those updated since `before`, whose image may have just been
@@ -150,6 +156,4 @@ def _file(directory: Path, name: str) -> Path:
 
 def _write(path: Path, content: Mapping[str, Any]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    fresh = path.with_suffix(".new")
-    fresh.write_bytes(msgspec.json.encode(content))
-    fresh.replace(path)
+    write_durably(path, msgspec.json.encode(content), mode=0o600)

@@ -22,8 +22,10 @@ from sampan.kubelet.records import PodQueue, PodRecord, Records
 from sampan.machinery.activity import Activity
 from sampan.machinery.client import Client
 from sampan.machinery.clock import Clock
+from sampan.machinery.control_loop.supervision import Supervision
 from sampan.machinery.informer import InformerFactory
 from sampan.machinery.telemetry.flight_recorder import FlightRecorder
+from sampan.machinery.telemetry.health import HealthMetrics
 from sampan.runtimes.contract import PodCallback, Runtime, RuntimeFailure
 
 log = logging.getLogger(__name__)
@@ -43,6 +45,8 @@ class Kubelet:
         self.runtime, self.node, self.records = services.runtime, services.node, services.records
         self.volumes, self.shutdown = components.volumes, components.shutdown
         self.probe_metrics, self.recorder = components.probe_metrics, services.recorder
+        self.metrics = services.metrics
+        self.health_metrics = HealthMetrics()
         self.started = asyncio.Event()
         """Set once pods can run here, whether or not the API server is reachable."""
         self.ready = asyncio.Event()
@@ -130,6 +134,7 @@ async def build_kubelet(
     make_runtime: MakeRuntime,
     activity: Activity | None = None,
     recorder: FlightRecorder | None = None,
+    supervision: Supervision | None = None,
 ) -> AsyncIterator[Kubelet]:
     """Build the kubelet of this machine, whose runtime is open within the context. It does nothing until `run()`."""
     for directory, mode in ((config.root, 0o750), (config.logs, 0o755)):
@@ -138,7 +143,7 @@ async def build_kubelet(
     queue = PodQueue(records=records, clock=clock, activity=activity)
     async with (
         make_runtime(queue.request_sync) as runtime,
-        InformerFactory(client=client, activity=activity) as informers,
+        InformerFactory(client=client, activity=activity, supervision=supervision) as informers,
     ):
         services = await build_services(
             config=config,

@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from sampan.api.kubernetes_version import GIT_VERSION
 from sampan.api.types.core_v1 import NodeSystemInfo
 from sampan.api.values.quantity import parse
-from sampan.kubelet.config import KUBELET_VERSION
 from sampan.kubelet.node_status import ARCH, OS
 
 _ELSEWHERE = ("192.0.2.1", "2001:db8::1")
@@ -48,7 +48,7 @@ def read_facts(root: Path) -> MachineFacts:
             kernelVersion=platform.release(),
             osImage=_os_image(),
             containerRuntimeVersion="",
-            kubeletVersion=KUBELET_VERSION,
+            kubeletVersion=GIT_VERSION,
             kubeProxyVersion="",
             operatingSystem=OS,
             architecture=ARCH,

@@ -36,6 +36,7 @@ from sampan.kubelet.records import NodeRecord
 from sampan.machinery import errors
 from sampan.machinery.client import Client, ConnectionFailed
 from sampan.machinery.clock import Clock
+from sampan.machinery.durable_files import write_durably
 from sampan.runtimes.contract import ImageInfo, RuntimeFailure, RuntimeStatus
 
 log = logging.getLogger(__name__)
@@ -334,7 +335,5 @@ def read_pod_cidrs(root: Path) -> list[str]:
 
 
 def save_pod_cidrs(root: Path, pod_cidrs: Sequence[str]) -> None:
-    """Store the pod CIDRs atomically. Raise OSError if that fails."""
-    fresh = root / f".{_POD_CIDRS_FILE}"
-    fresh.write_text("".join(f"{cidr}\n" for cidr in pod_cidrs))
-    fresh.replace(root / _POD_CIDRS_FILE)
+    """Store the pod CIDRs. Raise OSError if that fails."""
+    write_durably(root / _POD_CIDRS_FILE, "".join(f"{cidr}\n" for cidr in pod_cidrs).encode(), mode=0o644)

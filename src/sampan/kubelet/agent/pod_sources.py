@@ -9,14 +9,15 @@ import asyncio
 import hashlib
 import logging
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-import yaml
 from yarl import URL
 
+from sampan.api import names
 from sampan.api.codec import json
 from sampan.api.semantics.pod_references import (
     CONFIG_HASH,
@@ -25,6 +26,7 @@ from sampan.api.semantics.pod_references import (
     is_mirror_pod,
     referenced_resource,
 )
+from sampan.api.semantics.pods import all_containers
 from sampan.api.types.core_v1 import Node, Pod, Service
 from sampan.api.types.node_v1 import RuntimeClass
 from sampan.api.values import times
@@ -36,6 +38,7 @@ from sampan.kubelet.records import NodeRecord
 from sampan.kubelet.sync_loop import SyncLoop
 from sampan.machinery.client import Selection
 from sampan.machinery.clock import Clock
+from sampan.machinery.config_file import ConfigFileError, decode_config
 from sampan.machinery.http.lean_aiohttp import aiohttp
 from sampan.machinery.http.session import HttpSession, get_following
 
@@ -197,6 +200,7 @@ def _state(place: Path) -> list[tuple[str, int, int]]:
 # -- manifests (`pkg/kubelet/config/common.go`) -----------------------------------------------------------------------
 
 FILE, HTTP = "file", "http"
+_NEXT_DOCUMENT = re.compile(r"^---(?:[ \t][^\n]*)?$", re.MULTILINE)
 
 
 class BadManifest(ValueError):
@@ -206,8 +210,8 @@ class BadManifest(ValueError):
 def read_pods(text: str, source: str, node: str, now: float) -> list[Pod]:
     """Parse a manifest: one pod, several YAML documents, or a PodList. Raise BadManifest if a part of it is invalid."""
     try:
-        documents = list(yaml.load_all(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
-    except (yaml.YAMLError, RecursionError) as error:
+        documents = [decode_config(document) for document in _NEXT_DOCUMENT.split(text)]
+    except ConfigFileError as error:
         raise BadManifest(f"neither JSON nor YAML: {error}") from None
     try:
         return [_static_pod(item, source, node, now) for document in documents for item in _items(document)]
@@ -260,6 +264,9 @@ def _static_pod(item: dict[str, Any], source: str, node: str, now: float) -> Pod
         raise BadManifest(f"pod {meta['name']}: {'; '.join(strict)}")
     if not pod.spec.containers:
         raise BadManifest(f"pod {meta['name']}: spec.containers: Required value")
+    for named in (*all_containers(pod.spec), *pod.spec.volumes):
+        if names.dns1123_label(named.name):  # The names become names of directories.
+            raise BadManifest(f"pod {meta['name']}: Invalid value: {named.name!r}: must be an RFC 1123 label")
     if kind := referenced_resource(pod.spec):
         raise BadManifest(f"pod {meta['name']}: static pods may not reference {kind}")
     return pod

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
-import shutil
 from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -33,6 +33,7 @@ from sampan.kubelet.probes import ProbeManager
 from sampan.kubelet.records import PodRecord
 from sampan.kubelet.volumes import LimitExceeded, StillWaiting, VolumeManager
 from sampan.machinery.events import NORMAL, WARNING
+from sampan.machinery.linux.directory_trees import remove_tree
 from sampan.runtimes import contract
 from sampan.runtimes.config import ContainerConfig
 from sampan.runtimes.contract import ContainerReport, ImageInfo, PodReport, Runtime, RuntimeFailure
@@ -214,6 +215,7 @@ class RealPodLifecycle:
         except RuntimeFailure as failure:
             if failure.reason == RUN_ERROR:  # A container that could not be started had still been created.
                 parts.events.record_created(node, pod, container)
+                await self._forget_older(pod, container.name, before)
             parts.events.record_failed(node, pod, container, failure.message)
             raise
         if isinstance(container, Container):
@@ -252,7 +254,9 @@ class RealPodLifecycle:
         pod, parts = record.pod, self._parts
         try:
             with parts.trace.step(pod, "post-start hook", container.name):
-                await parts.hooks.run(pod, container, hook)
+                await self._run_unless_terminating(record, parts.hooks.run(pod, container, hook))
+        except ReportedFailure:  # The container keeps running until the pod stops it.
+            return
         except HookFailed as failure:
             text = "PostStartHook failed"
             parts.events.record_container_event(record.node, pod, container, WARNING, "FailedPostStartHook", text)
@@ -292,7 +296,8 @@ class RealPodLifecycle:
         self._parts.trace.note(pod, "clean up")
 
     def _remove_directories(self, pod: Pod) -> None:
-        shutil.rmtree(self._parts.container_configs.log_directory(pod), ignore_errors=True)
+        with contextlib.suppress(OSError):
+            remove_tree(self._parts.container_configs.log_directory(pod))
         remove_directory(self._parts.container_configs.pod_directory(pod))
 
     # -- internals ---------------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from sampan.kubelet.agent import machine as machines
 from sampan.kubelet.agent.config import AgentConfig
 from sampan.kubelet.agent.node_status_updater import desired_node
 from sampan.kubelet.cgroups import PodCgroups
+from sampan.kubelet.metrics import KubeletMetrics, MeasuredRuntime
 from sampan.kubelet.node_status import NodeMachine
 from sampan.kubelet.objects import PodObjects
 from sampan.kubelet.pod_events import PodEvents
@@ -47,6 +48,7 @@ class KubeletServices:
     event_recorder: EventRecorder
     events: PodEvents
     cgroups: PodCgroups
+    metrics: KubeletMetrics
     status_due: asyncio.Event
     """Set when the node status must be written without waiting for the next period."""
 
@@ -69,6 +71,8 @@ async def build_services(
     informers: InformerFactory,
     runtime: Runtime,
 ) -> KubeletServices:
+    metrics = KubeletMetrics()
+    runtime = MeasuredRuntime(runtime, metrics)
     facts = await asyncio.to_thread(machines.read_facts, config.root)
     machine = machine_of(config, facts, runtime)
     event_recorder = EventRecorder(client=client, clock=clock, component=COMPONENT, host=config.name, activity=activity)
@@ -93,7 +97,8 @@ async def build_services(
         objects=PodObjects(informers=informers),
         event_recorder=event_recorder,
         events=PodEvents(event_recorder),
-        cgroups=await _build_cgroups(config, facts),
+        cgroups=await _build_cgroups(config, facts, metrics),
+        metrics=metrics,
         status_due=asyncio.Event(),
     )
 
@@ -114,8 +119,8 @@ def machine_of(config: AgentConfig, facts: machines.MachineFacts, runtime: Runti
     )
 
 
-async def _build_cgroups(config: AgentConfig, facts: machines.MachineFacts) -> PodCgroups:
-    cgroups = PodCgroups(root=config.cgroup_root, pids=config.pod_pids)
+async def _build_cgroups(config: AgentConfig, facts: machines.MachineFacts, metrics: KubeletMetrics) -> PodCgroups:
+    cgroups = PodCgroups(root=config.cgroup_root, pids=config.pod_pids, metrics=metrics)
     if config.has_cgroups_per_qos:
         memory = _memory_of_pods(config, facts.memory_bytes)
         await asyncio.to_thread(cgroups.start, cores=facts.cores, memory_bytes=memory)

@@ -12,7 +12,7 @@ from sampan.runtimes import contract
 from sampan.runtimes.contract import ContainerReport, PodReport, Runtime
 from sampan.runtimes.safe_paths import UnsafePath, open_file
 
-_MAX_MESSAGE_BYTES = 4096
+MAX_MESSAGE_BYTES = 4096
 _MAX_LOG_BYTES, _MAX_LOG_LINES = 2048, 80
 FALLBACK = "FallbackToLogsOnError"
 
@@ -61,7 +61,7 @@ class TerminationMessages:
 def _read_start(path: Path) -> str:
     try:
         with open_file(path) as file:
-            return file.read(_MAX_MESSAGE_BYTES).decode("utf-8", "replace")
+            return file.read(MAX_MESSAGE_BYTES).decode("utf-8", "replace")
     except (OSError, UnsafePath):
         return ""
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from sampan.api.semantics.pods import as_container, init_and_main_containers
-from sampan.api.types.core_v1 import ConfigMap, Container, EphemeralContainer, FileKeySelector, Pod, Secret, Service
+from sampan.api.types.core_v1 import Container, EphemeralContainer, FileKeySelector, Pod, Service
 from sampan.kubelet.container_config import network_files, resources, security
 from sampan.kubelet.container_config.downward import DownwardApiContext
 from sampan.kubelet.container_config.network_files import DnsConfig, HostName, host_name, kernel_name
@@ -24,7 +24,7 @@ from sampan.kubelet.container_config.variables import (
     service_variables,
 )
 from sampan.kubelet.devices.plugin import EMPTY_DEVICE_OPTIONS, DeviceRunOptions
-from sampan.kubelet.objects import NotSynced, PodObjects
+from sampan.kubelet.objects import NotSynced, ObjectSource, read_variable_objects
 from sampan.machinery.informer import Lister
 from sampan.machinery.loopback_services import LoopbackServices
 from sampan.runtimes.config import ContainerConfig, Device, Mount, PortMapping, SandboxConfig
@@ -32,6 +32,8 @@ from sampan.runtimes.contract import ImageInfo, RuntimeFailure
 from sampan.runtimes.safe_paths import UnsafePath, read_file
 
 CONFIG_ERROR = "CreateContainerConfigError"
+HOSTS_FILE, MESSAGES_DIRECTORY = "etc-hosts", "containers"
+"""The file and the directory that containers of a pod can write to, in the directory of the pod."""
 _SANDBOX_ERROR = "CreatePodSandboxError"
 HASH = "io.kubernetes.container.hash"
 _NAME, _NAMESPACE, _UID, _CONTAINER = (
@@ -48,6 +50,9 @@ class NodeSettings:
     logs: Path
     """Directory of the pod logs."""
     node_name: str
+    host_name: str = ""
+    """The host name of pods on the host network, if it is not that of the machine. As with other kubelets it is the
+    name of the operating system; a node in network namespaces of its own has the name of the Node."""
     host_ips: Sequence[str] = ()
     node_memory: int = 1 << 30
     allocatable: Mapping[str, str] = field(default_factory=dict)
@@ -92,7 +97,7 @@ class ContainerConfigBuilder:
         self,
         *,
         config: NodeSettings,
-        objects: PodObjects,
+        objects: ObjectSource,
         services: Lister[Service],
         cgroup_parent: Callable[[Pod], str] = lambda pod: "",
         handler: Callable[[Pod], str] = lambda pod: "",
@@ -110,7 +115,8 @@ class ContainerConfigBuilder:
             why = "can't set `spec.hostUsers: false`, runtime does not support user namespaces"
             raise RuntimeFailure(_SANDBOX_ERROR, why)
         try:
-            hostname = "" if pod.spec.hostNetwork else kernel_name(pod, self._host_name(pod))
+            is_of_node = pod.spec.hostNetwork
+            hostname = self._config.host_name if is_of_node else kernel_name(pod, self._host_name(pod))
         except ContainerConfigError as error:
             raise RuntimeFailure(_SANDBOX_ERROR, str(error)) from None
         whole = pod.spec.securityContext
@@ -188,7 +194,7 @@ class ContainerConfigBuilder:
 
     async def _variables(self, pod: Pod, container: Container, inputs: ContainerInputs) -> dict[str, str]:
         config, namespace = self._config, pod.metadata.namespace
-        maps, secrets = await self._read(pod, container)
+        maps, secrets = await read_variable_objects(self._objects, pod, container)
         has_links = pod.spec.enableServiceLinks is not False
         sources = VariableSources(
             config_map=maps.get,
@@ -209,21 +215,6 @@ class ContainerConfigBuilder:
         loopback = self._config.loopback_services
         services = self._services.list()
         return services if loopback is None else map(loopback.translate, services)
-
-    async def _read(
-        self, pod: Pod, container: Container
-    ) -> tuple[Mapping[str, ConfigMap | None], Mapping[str, Secret | None]]:
-        """Read the config maps and secrets from which the container's variables are taken."""
-        named = [source.valueFrom for source in container.env if source.valueFrom is not None and not source.value]
-        maps = {source.configMapRef.name for source in container.envFrom if source.configMapRef is not None}
-        maps |= {source.configMapKeyRef.name for source in named if source.configMapKeyRef is not None}
-        secrets = {source.secretRef.name for source in container.envFrom if source.secretRef is not None}
-        secrets |= {source.secretKeyRef.name for source in named if source.secretKeyRef is not None}
-        namespace = pod.metadata.namespace
-        return (
-            {name: await self._objects.config_map(namespace, name) for name in maps},
-            {name: await self._objects.secret(namespace, name) for name in secrets},
-        )
 
     def _prepare_kubelet_mounts(
         self, pod: Pod, container: Container, attempt: int, pod_ips: Sequence[str], mounted: Sequence[Mount]
@@ -246,7 +237,7 @@ class ContainerConfigBuilder:
             text = network_files.node_hosts_file(_text(self._config.node_hosts), aliases)
         else:
             text = network_files.hosts_file(pod_ips, self._host_name(pod), aliases)
-        path = self.pod_directory(pod) / "etc-hosts"
+        path = self.pod_directory(pod) / HOSTS_FILE
         path.parent.mkdir(parents=True, exist_ok=True)
         if not _has_content(path, text.encode()):
             path.write_text(text)
@@ -255,7 +246,7 @@ class ContainerConfigBuilder:
 
     def message_file(self, pod: Pod, name: str, attempt: int) -> Path:
         """Return the path of the termination message of this instance of the container."""
-        return self.pod_directory(pod) / "containers" / name / f"termination-log-{attempt}"
+        return self.pod_directory(pod) / MESSAGES_DIRECTORY / name / f"termination-log-{attempt}"
 
 
 def _make_empty_file(path: Path) -> Path:

@@ -15,16 +15,16 @@ from sampan.api.types.core_v1 import (
     SecurityContext,
 )
 from sampan.kubelet.container_config.variables import ContainerConfigError
-from sampan.runtimes.config import ContainerSecurity, NamespaceOptions, SecurityProfile
+from sampan.runtimes.config import (
+    MASKED_PATHS,
+    READ_ONLY_PATHS,
+    ContainerSecurity,
+    NamespaceOptions,
+    SecurityProfile,
+)
 from sampan.runtimes.contract import ImageInfo
 from sampan.runtimes.users import BadUser, parse_user
 
-MASKED = (
-    *("/proc/asound", "/proc/acpi", "/proc/interrupts", "/proc/kcore", "/proc/keys", "/proc/latency_stats"),
-    *("/proc/timer_list", "/proc/timer_stats", "/proc/sched_debug", "/proc/scsi", "/sys/firmware"),
-    "/sys/devices/virtual/powercap",
-)
-READ_ONLY = ("/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger")
 _OLD_APPARMOR = "container.apparmor.security.beta.kubernetes.io/"
 
 
@@ -60,8 +60,8 @@ def container_security(
         seccomp=_seccomp(own.seccompProfile or whole.seccompProfile, profiles, has_seccomp),
         apparmor=_apparmor(pod, container.name, own.appArmorProfile or whole.appArmorProfile),
         selinux=_selinux(own, whole),
-        masked_paths=MASKED if is_masked else (),
-        read_only_paths=READ_ONLY if is_masked else (),
+        masked_paths=MASKED_PATHS if is_masked else (),
+        read_only_paths=READ_ONLY_PATHS if is_masked else (),
     )
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import logging
-import os
 import zlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -17,6 +16,7 @@ import msgspec
 
 from sampan.api.types.core_v1 import Container, Pod
 from sampan.api.values import quantity
+from sampan.machinery.durable_files import write_durably
 
 log = logging.getLogger(__name__)
 
@@ -78,12 +78,11 @@ class DeviceAllocations:
         return sorted(checkpoint.Data.RegisteredDevices)
 
     def write(self, registered: Mapping[str, Collection[str]]) -> None:
-        """Write the checkpoint atomically."""
+        """Write the checkpoint. Raise OSError if that fails."""
         devices = {resource: sorted(names) for resource, names in registered.items()}
         data = _CheckpointData(PodDeviceEntries=list(self._all.values()), RegisteredDevices=devices)
-        fresh = self._file.with_name(f".{self._file.name}")
-        fresh.write_bytes(msgspec.json.encode(_CheckpointFile(Data=data, Checksum=_checksum(data))))
-        os.replace(fresh, self._file)
+        checkpoint = _CheckpointFile(Data=data, Checksum=_checksum(data))
+        write_durably(self._file, msgspec.json.encode(checkpoint), mode=0o600)
 
     def put(self, allocation: DeviceAllocation) -> None:
         self._all[allocation.uid, allocation.container, allocation.resource] = allocation

@@ -20,6 +20,7 @@ from pathlib import Path
 from sampan.api.types.core_v1 import Pod
 from sampan.machinery.clock import Clock
 from sampan.runtimes.contract import Runtime, RuntimeFailure
+from sampan.runtimes.safe_paths import UnsafePath, open_file
 
 log = logging.getLogger(__name__)
 
@@ -90,11 +91,14 @@ def _remove_and_compress(path: Path, files: int) -> None:
 def _compress(path: Path) -> None:
     scratch = path.with_name(path.name + _SCRATCH)
     try:
-        with path.open("rb") as source, scratch.open("wb") as file:
+        with open_file(path) as source, scratch.open("xb") as file:
             os.fchmod(file.fileno(), os.fstat(source.fileno()).st_mode & 0o777)
             with gzip.GzipFile(fileobj=file, mode="wb", compresslevel=6) as target:
                 shutil.copyfileobj(source, target, 1 << 20)
         scratch.rename(path.with_name(path.name + _COMPRESSED))
+        path.unlink()
+    except UnsafePath as error:
+        log.warning("cannot compress the log %s: %s", path, error)
         path.unlink()
     finally:
         scratch.unlink(missing_ok=True)

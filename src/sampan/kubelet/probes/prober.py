@@ -11,6 +11,7 @@ from typing import NamedTuple
 from yarl import URL
 
 from sampan.api.addresses import join_host_port, url_host
+from sampan.api.kubernetes_version import MINOR_VERSION
 from sampan.api.types.core_v1 import Container, HTTPGetAction, Pod, Probe
 from sampan.api.values import durations
 from sampan.kubelet.container_config.variables import expand
@@ -82,7 +83,7 @@ def os_error_text(error: OSError) -> str:
     return os.strerror(error.errno).lower() if error.errno else str(error)
 
 
-AGENT = "kube-probe/1.36"
+AGENT = f"kube-probe/{MINOR_VERSION}"
 _MAX_OUTPUT = 10 << 10
 
 
@@ -155,7 +156,7 @@ async def probe_grpc(host: str, port: int, service: str, timeout_s: float) -> Pr
     import grpc.aio  # type: ignore[import-untyped]
 
     target = join_host_port(host, port)
-    options = [("grpc.primary_user_agent", "kube-probe/1.36"), ("grpc.enable_http_proxy", 0)]
+    options = [("grpc.primary_user_agent", AGENT), ("grpc.enable_http_proxy", 0)]
     async with grpc.aio.insecure_channel(target, options=options) as channel:
         check = channel.unary_unary(_GRPC_METHOD)
         try:

@@ -4,17 +4,23 @@ usage is the sum of its pods.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from sampan.api.feature_gates import FeatureGates
 from sampan.api.types.core_v1 import Pod
 from sampan.api.values import quantity, times
 from sampan.kubelet.records import NodeRecord
+from sampan.kubelet.server.view import KubeletView
 from sampan.kubelet.stats.collector import MachineReader, MachineStats, NodeStats, StatsCollector
 from sampan.kubelet.stats.metrics_text import export_volumes
 from sampan.kubelet.volumes.usage import VolumeUsageCache
 from sampan.machinery.clock import Clock
-from sampan.machinery.telemetry.metrics import Metrics, export_process
+from sampan.machinery.telemetry.build_info import export_build_info
+from sampan.machinery.telemetry.feature_gates import export_feature_gates
+from sampan.machinery.telemetry.health import HealthMetrics
+from sampan.machinery.telemetry.metrics import Metrics, Sample, export_process
 from sampan.runtimes.contract import RUNNING, Runtime
 
 if TYPE_CHECKING:
@@ -54,6 +60,10 @@ class AgentView:
     def find(self, namespace: str, name: str) -> Pod | None:
         return self._kubelet.find(namespace, name)
 
+    @property
+    def health_metrics(self) -> HealthMetrics:
+        return self._kubelet.health_metrics
+
     def sync_loop_error(self) -> str:
         return "" if self._kubelet.started.is_set() else "the sync loop has not started yet"
 
@@ -61,7 +71,7 @@ class AgentView:
         return await self._collector.stats()
 
     def metrics_text(self) -> str:
-        return self._metrics.text()
+        return self._metrics.text() + self._kubelet.metrics.registry.text()
 
     def probe_metrics_text(self) -> str:
         return self._kubelet.probe_metrics.text()
@@ -103,28 +113,18 @@ class AgentView:
     def _build_metrics(self) -> Metrics:
         metrics = Metrics()
         export_process(metrics)
+        export_build_info(metrics)
+        export_feature_gates(metrics, FeatureGates())
         export_volumes(metrics, lambda: self._collector.latest)
+        export_pods(metrics, self)
         metrics.function(
-            "kubelet_node_name", "The name of the node as a label; the value is always 1.", self._name, ("node",)
+            "volume_manager_total_volumes",
+            "Volumes on the node by plug-in and state.",
+            lambda: self._kubelet.volumes.count_volumes().items(),
+            ("plugin_name", "state"),
         )
-        metrics.function("kubelet_running_pods", "Pods with a running sandbox.", self._sandboxes)
-        metrics.function(
-            "kubelet_running_containers", "Containers on the node by state.", self._containers, ("container_state",)
-        )
+        self._kubelet.client.metrics.export(metrics)
         return metrics
-
-    def _name(self) -> list[tuple[tuple[str, ...], float]]:
-        return [((self.node,), 1)]
-
-    def _sandboxes(self) -> float:
-        return sum(self.runtime.pod_report(pod).is_sandbox_ready for pod in self.pods())
-
-    def _containers(self) -> list[tuple[tuple[str, ...], float]]:
-        counts: dict[str, int] = {}
-        for pod in self.pods():
-            for container in self.runtime.pod_report(pod).containers:
-                counts[container.state] = counts.get(container.state, 0) + 1
-        return [((state,), count) for state, count in counts.items()]
 
 
 class HollowView:
@@ -132,7 +132,7 @@ class HollowView:
 
     def __init__(self, *, record: NodeRecord, pods: Callable[[], Sequence[Pod]], find: Find, clock: Clock) -> None:
         self._record, self._find, self._clock = record, find, clock
-        self.pods = pods
+        self.pods, self.health_metrics = pods, HealthMetrics()
         self._collector = StatsCollector(
             node=record.name, runtime=record.runtime, pods=pods, machine=self._machine, clock=clock
         )
@@ -165,7 +165,9 @@ class HollowView:
         )
 
     def metrics_text(self) -> str:
-        return ""
+        metrics = Metrics()
+        export_pods(metrics, self)
+        return metrics.text()
 
     def probe_metrics_text(self) -> str:
         return ""
@@ -185,6 +187,26 @@ class HollowView:
             working_set=used,
             booted_at=booted,
         )
+
+
+def export_pods(metrics: Metrics, view: KubeletView) -> None:
+    """Register the metrics of the node and its pods that every kubelet has."""
+
+    def count_containers() -> Iterable[Sample]:
+        states = (container.state for pod in view.pods() for container in view.runtime.pod_report(pod).containers)
+        return (((state,), count) for state, count in Counter(states).items())
+
+    metrics.gauge("kubelet_node_name", "The name of the node as a label; the value is always 1.", ("node",)).labels(
+        view.node
+    ).set(1)
+    metrics.function(
+        "kubelet_running_pods",
+        "Pods with a running sandbox.",
+        lambda: sum(view.runtime.pod_report(pod).is_sandbox_ready for pod in view.pods()),
+    )
+    metrics.function(
+        "kubelet_running_containers", "Containers on the node by state.", count_containers, ("container_state",)
+    )
 
 
 def _amount(text: str) -> float:

@@ -19,6 +19,7 @@ from sampan.kubelet.server.view import ErrorResponse, KubeletView, ServerSetting
 from sampan.kubelet.stats import cadvisor, metrics_text
 from sampan.kubelet.stats.summary import summary
 from sampan.machinery.clock import Clock
+from sampan.machinery.telemetry.health import LOG, PING, RESET_TEXT, HealthCheck, HealthPath
 from sampan.machinery.telemetry.metrics import CONTENT_TYPE
 from sampan.runtimes.contract import RUNNING
 
@@ -26,6 +27,7 @@ log = logging.getLogger(__name__)
 
 _DEBUGGING = ("run", "exec", "attach", "portForward", "containerLogs", "runningpods", "logs", "debug")
 _READERS = ("GET", "HEAD")
+_SLIS = "slis"
 
 
 class KubeletServer:
@@ -74,6 +76,9 @@ class KubeletServer:
             if not self._settings.has_debugging:
                 raise ErrorResponse(405, "Debug endpoints are disabled.\n")
             return await self._dispatch_debugging(first, rest, request)
+        if request.method == "DELETE" and first == "metrics" and rest == _SLIS:
+            self._view.health_metrics.reset()
+            return web.Response(text=RESET_TEXT)
         if request.method not in _READERS:
             raise ErrorResponse(405, "405: Method Not Allowed")
         return await self._read(first, rest.rstrip("/"), request)
@@ -82,7 +87,7 @@ class KubeletServer:
         if first == "pods" and not rest:
             return pod_list(self._view.pods())
         if first == "healthz":
-            return healthz(self._view, rest, request)
+            return await serve_healthz(self._view, rest, request)
         if first == "stats":
             return await serve_stats(self._view, rest, request)
         if first == "spec" and not rest:
@@ -168,6 +173,8 @@ async def serve_metrics(view: KubeletView, rest: str) -> web.StreamResponse:
     if rest == "":
         await view.stats()  # Some metrics are taken from the latest stats.
         return as_metrics(view.metrics_text())
+    if rest == _SLIS:
+        return as_metrics(view.health_metrics.text())
     if rest == "probes":
         return as_metrics(view.probe_metrics_text())
     if rest == "resource":
@@ -185,23 +192,22 @@ def as_metrics(text: str) -> web.Response:
     return web.Response(body=text.encode(), headers={"Content-Type": CONTENT_TYPE})
 
 
-_SYNC_LOOP = "syncloop"
-_CHECKS = ("ping", "log", _SYNC_LOOP)
-
-
-def healthz(view: KubeletView, check: str, request: web.BaseRequest) -> web.Response:
+async def serve_healthz(view: KubeletView, check: str, request: web.BaseRequest) -> web.Response:
     """Run the named health check, or all checks if the name is empty."""
-    if check and check not in _CHECKS:
+    path = HealthPath("healthz", lambda: (PING, LOG, _sync_loop_check(view)), metrics=view.health_metrics)
+    excluded = set(request.query.getall("exclude", ()))
+    response = await path.run(check, excluded=excluded, is_verbose="verbose" in request.query)
+    if response is None:
         raise ErrorResponse(404, "404 page not found\n")
-    problem = view.sync_loop_error() if check in ("", _SYNC_LOOP) else ""
-    status = 500 if problem else 200
-    if check:
-        return web.Response(status=status, text=f"internal server error: {problem}\n" if problem else "ok")
-    if not problem and "verbose" not in request.query:
-        return web.Response(text="ok")
-    last = f"[-]{_SYNC_LOOP} failed: reason withheld" if problem else f"[+]{_SYNC_LOOP} ok"
-    end = "healthz check failed" if problem else "healthz check passed"
-    return web.Response(status=status, text=f"[+]ping ok\n[+]log ok\n{last}\n{end}\n")
+    return web.Response(status=response.code, text=response.text)
+
+
+def _sync_loop_check(view: KubeletView) -> HealthCheck:
+    async def probe() -> None:
+        if problem := view.sync_loop_error():
+            raise RuntimeError(problem)
+
+    return HealthCheck("syncloop", probe, is_transient=True)
 
 
 class HealthPort:
@@ -215,6 +221,6 @@ class HealthPort:
         try:
             if first != "healthz" or request.method not in ("GET", "HEAD"):
                 raise ErrorResponse(404, "404 page not found\n")
-            return healthz(self._view, check, request)
+            return await serve_healthz(self._view, check, request)
         except ErrorResponse as refusal:
             return web.Response(status=refusal.code, text=refusal.text)

@@ -13,7 +13,7 @@ from sampan.machinery.multiplex import handshake, port_forward, remote_command
 from sampan.machinery.multiplex.handshake import NegotiatedProtocol, UpgradeRefused
 from sampan.machinery.multiplex.remote_command import Begin, NoStreams, RemoteCommandOptions, RemoteProcess
 from sampan.machinery.multiplex.upgrade import TakenOverResponse, UpgradedWire, take_over
-from sampan.runtimes.contract import RUNNING, ProcessStream, RuntimeFailure, collect_output
+from sampan.runtimes.contract import RUNNING, RuntimeFailure, collect_output
 
 
 async def handle_exec(view: KubeletView, request: web.BaseRequest, where: Sequence[str]) -> web.StreamResponse:
@@ -36,30 +36,10 @@ async def handle_attach(view: KubeletView, request: web.BaseRequest, where: Sequ
             stdin=streams.stdin, stdout=streams.stdout, stderr=streams.stderr, tty=bool(spec.tty)
         )
 
-    is_once = spec is not None and bool(spec.stdinOnce)
-
     async def begin() -> RemoteProcess:
-        return _AttachedProcess(await view.runtime.attach(pod, container), is_once=is_once)
+        return await view.runtime.attach(pod, container, has_stdin=streams.stdin)
 
     return await _serve(request, streams, begin, ())
-
-
-class _AttachedProcess:
-    """The main process of a container, for a client that attaches to it. Its stdin stays open when a client closes its
-    end, unless `is_once` is set. As with other kubelets, the client is not sent the exit code, which is in the status
-    of the pod."""
-
-    def __init__(self, stream: ProcessStream, *, is_once: bool) -> None:
-        self.read, self.write, self.resize, self.close = stream.read, stream.write, stream.resize, stream.close
-        self._stream, self._is_once = stream, is_once
-
-    async def close_input(self) -> None:
-        if self._is_once:
-            await self._stream.close_input()
-
-    async def wait(self) -> int:
-        await self._stream.wait()
-        return 0
 
 
 async def _serve(

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from sampan.api.semantics.pods import find_container
 from sampan.api.types.core_v1 import Container, EphemeralContainer, Pod
 from sampan.kubelet.stats.collector import NodeStats
+from sampan.machinery.telemetry.health import HealthMetrics
 from sampan.runtimes.contract import Runtime
 
 
@@ -30,6 +31,10 @@ class KubeletView(Protocol):
 
     def configuration(self) -> Mapping[str, Any]:
         """Return the effective KubeletConfiguration for /configz."""
+
+    @property
+    def health_metrics(self) -> HealthMetrics:
+        """The results of the health checks of this kubelet, whichever port served them."""
 
     def sync_loop_error(self) -> str:
         """Return the error of the sync loop, or an empty string if it is healthy."""

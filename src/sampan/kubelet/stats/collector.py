@@ -12,8 +12,15 @@ from pathlib import Path
 from sampan.api.types.core_v1 import Pod
 from sampan.kubelet.volumes.usage import VolumeUsage, VolumeUsageCache
 from sampan.machinery.clock import Clock
-from sampan.runtimes.contract import RUNNING, ContainerUsage, PodReport, Runtime, RuntimeFailure
-from sampan.runtimes.usage import CpuRates
+from sampan.runtimes.contract import (
+    RUNNING,
+    ContainerUsage,
+    InterfaceCounters,
+    PodReport,
+    Runtime,
+    RuntimeFailure,
+)
+from sampan.runtimes.usage import CpuRates, parse_interfaces
 
 _PROC = Path("/proc")
 _KIB = 1024
@@ -30,15 +37,6 @@ class FileSystem:
     used: int = 0
     inodes: int = 0
     inodes_free: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InterfaceCounters:
-    name: str
-    received: int = 0
-    receive_errors: int = 0
-    sent: int = 0
-    send_errors: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +65,8 @@ class MachineStats:
 
 
 class MachineReader:
-    """Reads the current usage of the machine at every call. CPU usage is available from the second call on."""
+    """Reads the current usage of the machine at every call. The CPU usage is that since the last call; at the first
+    call it is the average since the machine was booted."""
 
     def __init__(self, *, directory: Path, proc: Path = _PROC) -> None:
         self._directory, self._proc = directory, proc
@@ -75,7 +74,7 @@ class MachineReader:
 
     def read(self, now: float) -> MachineStats:
         stat, memory, vmstat = self._stat(), self._pairs("meminfo"), self._pairs("vmstat")
-        cpu_s = _cpu_s(stat.get("cpu", []))
+        cpu_s, booted_at = _cpu_s(stat.get("cpu", [])), float(stat.get("btime", ["0"])[0])
         total, free = memory.get("MemTotal:", 0) * _KIB, memory.get("MemFree:", 0) * _KIB
         inactive = memory.get("Inactive(file):", 0) * _KIB
         working_set = max(total - free - inactive, 0)
@@ -84,7 +83,7 @@ class MachineReader:
             at=now,
             cores=os.cpu_count() or 1,
             cpu_s=cpu_s,
-            cpu_cores=self._rates.rate("machine", cpu_s, now),
+            cpu_cores=self._rates.rate("machine", cpu_s, now, started_at=booted_at or None),
             memory=total,
             memory_used=total - free,
             memory_available=max(total - working_set, 0),
@@ -96,9 +95,9 @@ class MachineReader:
             swap_used=swap - memory.get("SwapFree:", 0) * _KIB,
             processes=sum(name.isdecimal() for name in os.listdir(self._proc)),
             max_processes=self._number("sys/kernel/pid_max"),
-            booted_at=float(stat.get("btime", ["0"])[0]),
+            booted_at=booted_at,
             root=file_system(self._directory),
-            interfaces=interfaces(self._text("net/dev")),
+            interfaces=parse_interfaces(self._text("net/dev")),
         )
 
     def _stat(self) -> Mapping[str, list[str]]:
@@ -138,22 +137,6 @@ def file_system(directory: Path) -> FileSystem:
         inodes=status.f_files,
         inodes_free=status.f_ffree,
     )
-
-
-def interfaces(text: str) -> list[InterfaceCounters]:
-    """Parse /proc/net/dev; the loopback interface is omitted."""
-    result = []
-    for line in text.splitlines():
-        name, colon, rest = line.partition(":")
-        numbers = rest.split()
-        if colon and len(numbers) >= 16 and name.strip() != "lo":
-            received, errors, sent, lost = (int(numbers[column]) for column in (0, 2, 8, 10))
-            result.append(
-                InterfaceCounters(
-                    name=name.strip(), received=received, receive_errors=errors, sent=sent, send_errors=lost
-                )
-            )
-    return result
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
 from sampan.kubelet.stats.collector import NodeStats, PodStats
-from sampan.kubelet.stats.summary import total
+from sampan.kubelet.stats.summary import interfaces_of, total
 from sampan.machinery.telemetry.metrics import Metrics, escape_label
-from sampan.runtimes.contract import ContainerUsage
+from sampan.runtimes.contract import ContainerUsage, InterfaceCounters
 
 Sample = tuple[str, Mapping[str, str], float]
 """Name, labels and value."""
@@ -28,8 +28,29 @@ _HELP = {
     "container_memory_rss": ("gauge", "Size of RSS in bytes."),
     "container_fs_usage_bytes": ("gauge", "Number of bytes that are consumed by the container on this filesystem."),
     "container_processes": ("gauge", "Number of processes running inside the container."),
+    "container_memory_cache": ("gauge", "Number of bytes of page cache memory."),
+    "container_memory_swap": ("gauge", "Container swap usage in bytes."),
+    "container_cpu_cfs_periods_total": ("counter", "Number of elapsed enforcement period intervals."),
+    "container_cpu_cfs_throttled_periods_total": ("counter", "Number of throttled period intervals."),
+    "container_cpu_cfs_throttled_seconds_total": ("counter", "Total time duration the container has been throttled."),
+    "container_fs_reads_total": ("counter", "Cumulative count of reads completed"),
+    "container_fs_writes_total": ("counter", "Cumulative count of writes completed"),
+    "container_fs_reads_bytes_total": ("counter", "Cumulative count of bytes read"),
+    "container_fs_writes_bytes_total": ("counter", "Cumulative count of bytes written"),
     "container_network_receive_bytes_total": ("counter", "Cumulative count of bytes received"),
+    "container_network_receive_packets_total": ("counter", "Cumulative count of packets received"),
+    "container_network_receive_errors_total": ("counter", "Cumulative count of errors encountered while receiving"),
+    "container_network_receive_packets_dropped_total": (
+        "counter",
+        "Cumulative count of packets dropped while receiving",
+    ),
     "container_network_transmit_bytes_total": ("counter", "Cumulative count of bytes transmitted"),
+    "container_network_transmit_packets_total": ("counter", "Cumulative count of packets transmitted"),
+    "container_network_transmit_errors_total": ("counter", "Cumulative count of errors encountered while transmitting"),
+    "container_network_transmit_packets_dropped_total": (
+        "counter",
+        "Cumulative count of packets dropped while transmitting",
+    ),
     "machine_cpu_cores": ("gauge", "Number of logical CPU cores."),
     "machine_memory_bytes": ("gauge", "Amount of memory installed on the machine."),
     "resource_scrape_error": ("gauge", "1 if there was an error while getting container metrics, 0 otherwise"),
@@ -73,12 +94,11 @@ def _cadvisor(node_stats: NodeStats) -> Iterator[Sample]:
     yield "machine_cpu_cores", {}, machine.cores
     yield "machine_memory_bytes", {}, machine.memory
     root = {"container": "", "id": "/", "image": "", "name": "", "namespace": "", "pod": ""}
-    whole = ContainerUsage("", machine.cpu_cores, machine.working_set, machine.cpu_s, machine.rss)
+    whole = ContainerUsage(
+        "", machine.cpu_cores, machine.working_set, machine.cpu_s, machine.rss, swap_bytes=machine.swap_used
+    )
     yield from _sample_container(root, whole, cpu="total")
-    for interface in machine.interfaces:
-        labels = {**root, "interface": interface.name}
-        yield "container_network_receive_bytes_total", labels, interface.received
-        yield "container_network_transmit_bytes_total", labels, interface.sent
+    yield from _sample_interfaces(root, machine.interfaces)
     for pod in node_stats.pods:
         yield from _sample_pod(pod)
 
@@ -99,14 +119,27 @@ def _sample_pod(pod: PodStats) -> Iterator[Sample]:
     whole = total(pod.usages)
     labels = {"container": "", "id": f"/kubepods/pod{uid}", "image": "", "name": "", **about}
     yield from _sample_container(labels, whole, cpu="total")
-    if whole.received_bytes is not None:
-        yield "container_network_receive_bytes_total", {**labels, "interface": "eth0"}, whole.received_bytes
-        yield "container_network_transmit_bytes_total", {**labels, "interface": "eth0"}, whole.sent_bytes or 0
+    yield from _sample_interfaces(labels, interfaces_of(whole))
+
+
+def _sample_interfaces(labels: Mapping[str, str], interfaces: Sequence[InterfaceCounters]) -> Iterator[Sample]:
+    for interface in interfaces:
+        about = {**labels, "interface": interface.name}
+        yield "container_network_receive_bytes_total", about, interface.received
+        yield "container_network_receive_packets_total", about, interface.received_packets
+        yield "container_network_receive_errors_total", about, interface.receive_errors
+        yield "container_network_receive_packets_dropped_total", about, interface.receive_dropped
+        yield "container_network_transmit_bytes_total", about, interface.sent
+        yield "container_network_transmit_packets_total", about, interface.sent_packets
+        yield "container_network_transmit_errors_total", about, interface.send_errors
+        yield "container_network_transmit_packets_dropped_total", about, interface.send_dropped
 
 
 def _sample_container(labels: Mapping[str, str], usage: ContainerUsage, *, cpu: str) -> Iterator[Sample]:
     more = {
         "container_memory_rss": usage.memory_rss_bytes,
+        "container_memory_cache": usage.cache_bytes,
+        "container_memory_swap": usage.swap_bytes,
         "container_fs_usage_bytes": usage.disk_bytes,
         "container_processes": usage.processes,
     }
@@ -117,6 +150,16 @@ def _sample_container(labels: Mapping[str, str], usage: ContainerUsage, *, cpu: 
     for name, value in more.items():
         if value is not None:
             yield name, labels, value
+    if (throttling := usage.throttling) is not None:
+        yield "container_cpu_cfs_periods_total", labels, throttling.periods
+        yield "container_cpu_cfs_throttled_periods_total", labels, throttling.throttled_periods
+        yield "container_cpu_cfs_throttled_seconds_total", labels, throttling.throttled_s
+    for disk in usage.disks:
+        about = {**labels, "device": disk.device}
+        yield "container_fs_reads_total", about, disk.reads
+        yield "container_fs_writes_total", about, disk.writes
+        yield "container_fs_reads_bytes_total", about, disk.read_bytes
+        yield "container_fs_writes_bytes_total", about, disk.written_bytes
 
 
 def _containers(usages: Sequence[ContainerUsage]) -> Iterator[ContainerUsage]:

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from sampan.api.values import times
-from sampan.kubelet.stats.collector import FileSystem, InterfaceCounters, MachineStats, NodeStats, PodStats
+from sampan.kubelet.stats.collector import FileSystem, MachineStats, NodeStats, PodStats
 from sampan.kubelet.volumes.usage import VolumeUsage
-from sampan.runtimes.contract import ContainerUsage
+from sampan.runtimes.contract import ContainerUsage, InterfaceCounters
 
 _NANO = 1_000_000_000
 
@@ -64,8 +64,7 @@ def _pod(pod_stats: PodStats, machine: MachineStats, is_short: bool) -> dict[str
     if is_short:
         return stats
     if whole.received_bytes is not None:
-        sent = whole.sent_bytes or 0
-        stats["network"] = _network(time, [InterfaceCounters(name="eth0", received=whole.received_bytes, sent=sent)])
+        stats["network"] = _network(time, interfaces_of(whole))
     disk = [usage.disk_bytes or 0 for usage in containers] + [usage.log_bytes or 0 for usage in containers]
     stats["ephemeral-storage"] = _file_system(time, machine.root) | {"usedBytes": sum(disk)}
     if pod_stats.volumes:
@@ -121,6 +120,13 @@ def total(usages: Sequence[ContainerUsage]) -> ContainerUsage:
         major_page_faults=_sum_whole(usage.major_page_faults for usage in usages),
         processes=_sum_whole(usage.processes for usage in usages),
     )
+
+
+def interfaces_of(whole: ContainerUsage) -> Sequence[InterfaceCounters]:
+    """Return the network interfaces of a pod, from the usage of the whole pod; none if its traffic is unknown."""
+    if whole.interfaces or whole.received_bytes is None:
+        return whole.interfaces
+    return [InterfaceCounters(name="eth0", received=whole.received_bytes, sent=whole.sent_bytes or 0)]
 
 
 def _sum(values: Iterable[float | None]) -> float | None:

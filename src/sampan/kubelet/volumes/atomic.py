@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import os
 import random
-import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from sampan.api.go_compat import gotext
 from sampan.kubelet.volumes.contract import VolumeOperationError
-from sampan.runtimes.safe_paths import UnsafePath, read_file
+from sampan.machinery.linux.directory_trees import TreePosition, opened_position, remove_tree, walk_tree
+from sampan.runtimes.safe_paths import RootDirectory, UnsafePath, opened_root
 
 _RANDOM = random.Random()
 """A random number generator of this module, because tests may seed the global one."""
@@ -53,7 +54,7 @@ def write(volume: Path, payload: Payload, *, now: float, set_owner: Callable[[],
         if "/" not in path:
             (volume / path).unlink()
     if is_changed and before is not None:
-        shutil.rmtree(before)
+        remove_tree(before)
     return is_changed
 
 
@@ -63,13 +64,14 @@ def _write_payload(
     timestamped = _make_timestamped_directory(volume, now)
     try:
         for path, file in files.items():
-            _write_file(timestamped / path, file)
+            with opened_position(timestamped) as position:
+                _write_file(position, path.split("/"), file)
         set_owner()
         (volume / _NEW).unlink(missing_ok=True)
         (volume / _NEW).symlink_to(timestamped.name)
         (volume / _NEW).rename(volume / _DATA)
     except BaseException:
-        shutil.rmtree(timestamped)
+        remove_tree(timestamped)
         raise
 
 
@@ -85,11 +87,14 @@ def _make_timestamped_directory(volume: Path, now: float) -> Path:
         return directory
 
 
-def _write_file(path: Path, file: FileProjection) -> None:
-    if not path.parent.exists():
-        path.parent.mkdir(parents=True)
-        path.parent.chmod(0o755)
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+def _write_file(position: TreePosition, parts: Sequence[str], file: FileProjection) -> None:
+    for name in parts[:-1]:
+        with suppress(FileExistsError):
+            os.mkdir(name, dir_fd=position.descriptor)
+            os.chmod(name, 0o755, dir_fd=position.descriptor)
+        position.enter(name)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+    descriptor = os.open(parts[-1], flags, 0o600, dir_fd=position.descriptor)
     try:
         os.write(descriptor, file.content) if len(file.content) < 4096 else _write_all(descriptor, file.content)
         os.fchmod(descriptor, file.mode)
@@ -122,11 +127,7 @@ def _current_directory(volume: Path) -> Path | None:
 
 
 def _paths(directory: Path) -> set[str]:
-    paths = set()
-    for parent, directories, files in os.walk(directory):
-        inside = os.path.relpath(parent, directory)
-        paths |= {name if inside == "." else f"{inside}/{name}" for name in (*directories, *files)}
-    return paths
+    return {"/".join((*entry.names, entry.name)) for entry in walk_tree(directory)}
 
 
 def _with_parents(paths: Mapping[str, FileProjection]) -> set[str]:
@@ -139,13 +140,14 @@ def _iter_with_parents(path: str) -> Iterator[str]:
 
 
 def _is_same(before: Path, files: Mapping[str, FileProjection]) -> bool:
-    return all(_has_content(before / path, file.content) for path, file in files.items())
+    with opened_root(before) as root:
+        return all(_has_content(root, path, file.content) for path, file in files.items())
 
 
-def _has_content(path: Path, content: bytes) -> bool:
+def _has_content(root: RootDirectory, path: str, content: bytes) -> bool:
     try:
-        return read_file(path, len(content)) == content
-    except (FileNotFoundError, UnsafePath):
+        return root.read(path, len(content)) == content
+    except (OSError, UnsafePath):
         return False
 
 

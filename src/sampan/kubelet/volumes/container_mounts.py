@@ -16,11 +16,10 @@ from sampan.kubelet.container_config.variables import expand
 from sampan.kubelet.volumes import subpaths
 from sampan.kubelet.volumes.contract import ReadyVolume
 from sampan.kubelet.volumes.state import ActualState, PodVolumeKey
-from sampan.kubelet.volumes.subpaths import UnsafeSubpath
 from sampan.kubelet.volumes.volume_host import VolumeHost
 from sampan.runtimes.config import Device, Mount, Propagation
 from sampan.runtimes.contract import RuntimeFailure
-from sampan.runtimes.safe_paths import opened_root
+from sampan.runtimes.safe_paths import UnsafePath, opened_root
 
 CONFIG_ERROR = "CreateContainerConfigError"
 _PROPAGATIONS: Mapping[str, Propagation] = {
@@ -81,13 +80,12 @@ class ContainerMounts:
         """
         where = f'subPath{{}} for volumeMount "{name}" of container "{container}"'
         try:
-            if not (ready.path / subpath).exists():
-                subpaths.make_directory(ready.path, subpath)
-        except (OSError, UnsafeSubpath) as error:
+            subpaths.ensure_exists(ready.path, subpath)
+        except (OSError, UnsafePath) as error:
             raise _config_error(f"failed to create {where.format(' directory')}") from error
         try:
             return subpaths.bind(self._host.mounter, ready.path, subpath, target)
-        except (OSError, UnsafeSubpath) as error:
+        except (OSError, UnsafePath) as error:
             raise _config_error(f"failed to prepare {where.format('')}") from error
 
 

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, replace
 
 from sampan.api.semantics.pods import AnyContainer
 from sampan.api.types.core_v1 import FileKeySelector, Node, Pod, PodStatus
+from sampan.kubelet.metrics import KubeletMetrics
 from sampan.kubelet.objects import ObjectKey, PodObjects
 from sampan.kubelet.volumes.claim_resolver import ClaimResolver
 from sampan.kubelet.volumes.container_mounts import ContainerMounts, env_file_value, with_mount_statuses
@@ -53,7 +55,30 @@ log = logging.getLogger(__name__)
 FAILED_MOUNT, FAILED_UNMOUNT = "FailedMount", "FailedUnMount"
 LIMIT_EXCEEDED = "VolumeAttachmentLimitExceeded"
 _BACKOFF = Backoff(0.5, 122.0)
+ACTUAL_STATE, DESIRED_STATE = "actual_state_of_world", "desired_state_of_world"
+_NO_PLUGIN = "N/A"
 _DEADLINE_EXCEEDED = "context deadline exceeded"
+
+
+_UNABLE_TO_MOUNT = "Unable to attach or mount volumes"
+
+
+def describe_volume_failure(inner: str, error: Exception) -> str:
+    """Return the message of the event about a volume that cannot be mounted. `inner` is its name on disk."""
+    step = error.step if isinstance(error, VolumeOperationError) else SET_UP
+    return f'{step} for volume "{inner}" : {error}'
+
+
+def describe_missing_volumes(desired: DesiredPod, missing: Iterable[str], unattached: Iterable[str]) -> str:
+    names = (" ".join(sorted(group)) for group in (missing, unattached, desired.claim_errors))
+    parts = zip(("unmounted volumes", "unattached volumes", "failed to process volumes"), names, strict=True)
+    return ", ".join(f"{title}=[{text}]" for title, text in parts)
+
+
+def describe_claim_errors(desired: DesiredPod, missing: Iterable[str], unattached: Iterable[str] = ()) -> str:
+    """Return the message of the event about volumes of which claims cannot be used."""
+    reasons = "; ".join(desired.claim_errors.values())
+    return f"{_UNABLE_TO_MOUNT}: {describe_missing_volumes(desired, missing, unattached)}: {reasons}"
 
 
 class StillWaiting(RuntimeFailure):
@@ -96,6 +121,7 @@ class VolumeManager:
         callbacks: VolumeCallbacks,
         activity: Activity | None = None,
         mounter: Mounter | None = None,
+        metrics: KubeletMetrics | None = None,
     ) -> None:
         """`client` has the identity of the node."""
         self._config, self._clock, self._objects, self._callbacks = config, clock, objects, callbacks
@@ -128,6 +154,7 @@ class VolumeManager:
             ),
             actual=self._actual,
             node=lambda: self._node.get(config.node_name),
+            metrics=metrics or KubeletMetrics(),
         )
         self._disk = VolumeDirectories(host=self._host, plugins=self._plugins, actual=self._actual)
         self._mounts = ContainerMounts(
@@ -200,13 +227,16 @@ class VolumeManager:
         desired.claim_errors.clear()
         while missing := self._find_missing_volumes(desired):
             if desired.claim_errors:
-                why = "; ".join(desired.claim_errors.values())
-                message = self._missing_volumes_message(desired, missing, why)
+                names = [key.name for key in missing]
+                message = describe_claim_errors(
+                    desired, names, [key.name for key in missing if self._is_unattached(key)]
+                )
                 self._callbacks.warn(pod, FAILED_MOUNT, message)
                 raise RuntimeFailure(FAILED_MOUNT, message)
             if not await wait_for_event(self._clock, self._changes.get_event(pod.metadata.uid), until):
                 await self._check_limits(desired, missing)
-                raise StillWaiting(FAILED_MOUNT, self._missing_volumes_message(desired, missing, _DEADLINE_EXCEEDED))
+                text = self._describe_missing_volumes(desired, missing)
+                raise StillWaiting(FAILED_MOUNT, f"{_UNABLE_TO_MOUNT}: {text}: {_DEADLINE_EXCEEDED}")
 
     async def _check_limits(self, desired: DesiredPod, missing: Sequence[PodVolumeKey]) -> None:
         """Raise LimitExceeded if a missing volume cannot be attached because the node has reached its limit."""
@@ -274,6 +304,21 @@ class VolumeManager:
     def list_volumes_in_use(self) -> Sequence[str]:
         """Return the value of volumesInUse in the node status, which must be written whenever it changes."""
         return self._actual.list_volumes_in_use()
+
+    def count_volumes(self) -> Mapping[tuple[str, str], int]:
+        """Return the number of volumes by plug-in and state: those that are set up, and those that pods need. A volume
+        that has not been set up yet has no plug-in."""
+        counts: Counter[tuple[str, str]] = Counter()
+        for uid, desired in self._desired.items():
+            for name in desired.volumes:
+                volume = self._actual.get(PodVolumeKey(uid, name))
+                counts[volume.plugin.name if volume is not None else _NO_PLUGIN, DESIRED_STATE] += 1
+        for uid in self._actual.pods():
+            for key in self._actual.volumes_of_pod(uid):
+                volume = self._actual.get(key)
+                if volume is not None and volume.ready is not None:
+                    counts[volume.plugin.name, ACTUAL_STATE] += 1
+        return counts
 
     async def usage(self, pod: Pod) -> Sequence[VolumeUsage]:
         """Return the usage of those volumes that can be measured."""
@@ -350,9 +395,8 @@ class VolumeManager:
         log.info("cannot mount or unmount volume %s of pod %s: %s; retrying in %g s", key.name, key.uid, error, pause_s)
         if desired is None or (isinstance(error, NotAttached) and not error.text):
             return
-        step = error.step if isinstance(error, VolumeOperationError) else SET_UP
         inner = desired.inner.get(key.name, key.name)
-        self._callbacks.warn(desired.pod, FAILED_MOUNT, f'{step} for volume "{inner}" : {error}')
+        self._callbacks.warn(desired.pod, FAILED_MOUNT, describe_volume_failure(inner, error))
 
     def _record_claim_error(self, key: PodVolumeKey, error: ClaimError) -> None:
         self._queue.retry(key)
@@ -413,15 +457,9 @@ class VolumeManager:
 
     # -- messages ----------------------------------------------------------------------------------------------------
 
-    def _missing_volumes_message(self, desired: DesiredPod, missing: Sequence[PodVolumeKey], why: str) -> str:
-        return f"Unable to attach or mount volumes: {self._describe_missing_volumes(desired, missing)}: {why}"
-
     def _describe_missing_volumes(self, desired: DesiredPod, missing: Sequence[PodVolumeKey]) -> str:
-        unmounted = " ".join(sorted(key.name for key in missing))
-        unattached = " ".join(sorted(key.name for key in missing if self._is_unattached(key)))
-        unknown = " ".join(sorted(desired.claim_errors))
-        parts = f"unattached volumes=[{unattached}], failed to process volumes=[{unknown}]"
-        return f"unmounted volumes=[{unmounted}], {parts}"
+        unattached = [key.name for key in missing if self._is_unattached(key)]
+        return describe_missing_volumes(desired, [key.name for key in missing], unattached)
 
     def _is_unattached(self, key: PodVolumeKey) -> bool:
         volume, node = self._actual.get(key), self._node.get(self._config.node_name)

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from sampan.kubelet.volumes.contract import VolumeOperationError
 from sampan.machinery.linux import programs
+from sampan.machinery.linux.directory_trees import remove_tree
 from sampan.runtimes import kernel
-from sampan.runtimes.safe_paths import remove_tree
 
 _NOFOLLOW = 8
 _MOUNTINFO = Path("/proc/self/mountinfo")

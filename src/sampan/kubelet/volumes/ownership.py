@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
 import stat
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
-from sampan.runtimes.safe_paths import RootDirectory, UnsafePath, opened_root
+from sampan.machinery.linux.directory_descriptors import open_directory
+from sampan.machinery.linux.directory_trees import Step, traverse_tree
 
 log = logging.getLogger(__name__)
 
@@ -24,55 +22,23 @@ def give_to_group(volume: Path, group: int | None, *, is_read_only: bool, policy
     """
     if group is None or (policy == ON_ROOT_MISMATCH and _is_fit(volume, group, is_read_only)):
         return
-    with opened_root(volume) as root:
-        visited, pending = list[str](), [""]
-        while pending:
-            visited.append(path := pending.pop())
-            with _open_directory(root, path) as directory:
-                pending += _change_files(directory, path, group, is_read_only)
-        # The root comes last, because OnRootMismatch takes it as proof that everything else is done.
-        for path in reversed(visited):
-            with _open_directory(root, path) as directory:
-                _change(".", directory, group, is_read_only)
-
-
-@contextmanager
-def _open_directory(root: RootDirectory, place: str) -> Iterator[int | None]:
-    """Yield the open directory, or None if it is gone or has been replaced. A process that writes to the volume
-    concurrently cannot redirect the change to files outside of it.
-    """
+    for entry in traverse_tree(volume):
+        if entry.step is Step.LEAVE:
+            _change(".", entry.directory, group, is_read_only)
+        elif entry.step is Step.ENTRY and not entry.is_directory:
+            _change(entry.name, entry.directory, group, is_read_only)
+    # The root comes last, because OnRootMismatch takes it as proof that everything else is done.
+    root = open_directory(volume)
     try:
-        directory = root.directory(place.split("/") if place else ())
-    except (OSError, UnsafePath) as error:
-        log.warning("cannot change the group ownership of %s: %s", place, error)
-        yield None
-        return
-    try:
-        yield directory
+        _change(".", root, group, is_read_only)
     finally:
-        os.close(directory)
+        os.close(root)
 
 
-def _change_files(directory: int | None, place: str, group: int, is_read_only: bool) -> list[str]:
-    """Change the files of one directory. Return its subdirectories."""
-    directories: list[str] = []
-    if directory is None:
-        return directories
-    with contextlib.suppress(OSError), os.scandir(f"/proc/self/fd/{directory}/") as entries:
-        for entry in entries:
-            if entry.is_dir(follow_symlinks=False):
-                directories.append(f"{place}/{entry.name}" if place else entry.name)
-            else:
-                _change(entry.name, directory, group, is_read_only)
-    return directories
-
-
-def _change(name: str, directory: int | None, group: int, is_read_only: bool) -> None:
+def _change(name: str, directory: int, group: int, is_read_only: bool) -> None:
     """Change one file, and log errors, since not all file systems support this. The mode is set through the open file,
     so that a replacement of the same name is not affected.
     """
-    if directory is None:
-        return
     try:
         held = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
         try:

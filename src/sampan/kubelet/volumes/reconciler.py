@@ -9,6 +9,7 @@ from pathlib import Path
 
 from sampan.api.types.core_v1 import Node
 from sampan.api.values.integers import parse_int64
+from sampan.kubelet.metrics import KubeletMetrics
 from sampan.kubelet.volumes import subpaths
 from sampan.kubelet.volumes.claim_resolver import ClaimResolver, check_node
 from sampan.kubelet.volumes.contract import (
@@ -42,9 +43,10 @@ class Reconciler:
         expander: NodeExpander,
         actual: ActualState,
         node: Callable[[], Node | None],
+        metrics: KubeletMetrics,
     ) -> None:
         self._host, self._plugins, self._claims, self._actual, self._node = host, plugins, claims, actual, node
-        self._expander = expander
+        self._expander, self._metrics = expander, metrics
         self._locks = KeyedLocks()
         """Locks by shared mount, so that only one pod changes it at a time."""
         self._mounted: set[str] = set()
@@ -71,7 +73,8 @@ class Reconciler:
         if device is not None:
             self._check_single_pod(key, spec, device)
             await self._mount_device(spec, plugin, device)
-        ready = await self._set_up(plugin, spec)
+        with self._metrics.change_volume(plugin.name, "volume_mount"):
+            ready = await self._set_up(plugin, spec)
         await self._expander.on_mount(spec, plugin, ready, device)
         actual_volume.ready = ready
         return ready.again_s
@@ -155,7 +158,8 @@ class Reconciler:
         volume.ready = None
         layout = self._host.layout
         await run_in_thread(subpaths.clean, self._host.mounter, layout.subpaths(key.uid) / volume.inner)
-        await volume.plugin.tear_down(key.uid, volume.inner)
+        with self._metrics.change_volume(volume.plugin.name, "volume_unmount"):
+            await volume.plugin.tear_down(key.uid, volume.inner)
         self._actual.remove(key)
         self._expander.forget(volume.inner)
         remove_empty(layout.volume(key.uid, volume.plugin.name, volume.inner).parent, layout.pod(key.uid))

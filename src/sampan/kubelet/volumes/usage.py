@@ -10,9 +10,7 @@ from pathlib import Path
 from sampan.api.types.core_v1 import Pod, Volume
 from sampan.api.values import quantity
 from sampan.machinery.clock import Clock
-from sampan.runtimes.safe_paths import walk_tree
-
-_BLOCK = 512
+from sampan.machinery.linux.directory_trees import TreeMeter
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,16 +25,16 @@ class VolumeUsage:
     claim: str = ""
 
 
-def measure(name: str, path: Path, *, is_file_system: bool, claim: str = "") -> VolumeUsage:
+def measure(name: str, path: Path, meter: TreeMeter, *, is_file_system: bool, claim: str = "") -> VolumeUsage:
     """Measure the usage of a volume. `is_file_system` says whether the volume is a file system of its own; otherwise
-    its files are counted.
+    `meter` counts its files.
     """
     whole = os.statvfs(path)
     capacity, available = whole.f_blocks * whole.f_frsize, whole.f_bavail * whole.f_frsize
     if is_file_system:
         used, files = capacity - whole.f_bfree * whole.f_frsize, whole.f_files - whole.f_ffree
     else:
-        used, files = disk_usage(path)
+        used, files = meter.measure(path)
     return VolumeUsage(
         name=name,
         used_bytes=used,
@@ -47,26 +45,6 @@ def measure(name: str, path: Path, *, is_file_system: bool, claim: str = "") -> 
         free_inodes=whole.f_ffree,
         claim=claim,
     )
-
-
-def disk_usage(directory: Path) -> tuple[int, int]:
-    """Return bytes on disk and number of files. Other file systems mounted below are excluded, hard links count
-    once.
-    """
-    top = os.lstat(directory)
-    inodes: set[int] = set()
-    total, count = top.st_blocks * _BLOCK, 1
-    for entry in walk_tree(directory):
-        try:
-            status = entry.stat(follow_symlinks=False)
-        except OSError:
-            continue
-        if status.st_dev != top.st_dev or status.st_ino in inodes:
-            continue
-        if status.st_nlink > 1 and not entry.is_dir(follow_symlinks=False):  # Only hard links can occur again.
-            inodes.add(status.st_ino)
-        total, count = total + status.st_blocks * _BLOCK, count + 1
-    return total, count
 
 
 def list_size_limits(pod: Pod) -> list[tuple[Volume, int]]:

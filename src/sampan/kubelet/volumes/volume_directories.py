@@ -20,6 +20,7 @@ from sampan.kubelet.volumes.volume_host import VolumeConfig, VolumeHost, wait_fo
 from sampan.machinery import errors
 from sampan.machinery.client import ConnectionFailed
 from sampan.machinery.clock import Clock
+from sampan.machinery.linux.directory_trees import TreeMeter
 from sampan.machinery.worker_thread import run_in_thread
 
 log = logging.getLogger(__name__)
@@ -31,6 +32,7 @@ CLAIMS = "claims"
 class VolumeDirectories:
     def __init__(self, *, host: VolumeHost, plugins: VolumePlugins, actual: ActualState) -> None:
         self._host, self._plugins, self._actual = host, plugins, actual
+        self._meter = TreeMeter(clock=host.clock)
 
     def restore(self) -> None:
         """Record all volumes and shared mounts found on disk. Those that are desired will be adopted, the others
@@ -64,7 +66,7 @@ class VolumeDirectories:
             if ready is None:
                 continue
             with contextlib.suppress(OSError):  # The volume may be unmounted concurrently.
-                if message := usage.excess(volume, limit, usage.disk_usage(ready.path)[0]):
+                if message := usage.excess(volume, limit, self._meter.measure(ready.path).size):
                     messages.append(message)
         return messages
 
@@ -81,7 +83,9 @@ class VolumeDirectories:
                 self._host.mounter.is_mounted(ready.path),
             )
             try:
-                usages.append(usage.measure(volume.name, ready.path, is_file_system=is_file_system, claim=claim))
+                usages.append(
+                    usage.measure(volume.name, ready.path, self._meter, is_file_system=is_file_system, claim=claim)
+                )
             except OSError as error:
                 log.info("cannot measure the usage of volume %s of pod %s: %s", volume.name, pod.metadata.uid, error)
         return usages

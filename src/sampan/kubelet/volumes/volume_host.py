@@ -12,7 +12,7 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from sampan.api.types.authentication_v1 import (
     BoundObjectReference,
@@ -22,7 +22,7 @@ from sampan.api.types.authentication_v1 import (
 )
 from sampan.api.types.core_v1 import Pod, ServiceAccount
 from sampan.api.values import times
-from sampan.kubelet.objects import PodObjects
+from sampan.kubelet.objects import ObjectSource
 from sampan.kubelet.volumes.contract import VolumeOperationError
 from sampan.kubelet.volumes.mounter import Mounter
 from sampan.machinery import errors
@@ -51,6 +51,14 @@ class TokenKey(NamedTuple):
     account: str
     audiences: tuple[str, ...]
     expiration_s: int | None
+
+
+class TokenSource(Protocol):
+    async def get(self, pod: Pod, audiences: Sequence[str], expiration_s: int | None) -> ServiceAccountToken:
+        """Return a valid service account token of the pod. Raise VolumeOperationError if there is none."""
+
+    def forget(self, uid: str) -> None:
+        """Drop the tokens of a pod."""
 
 
 class TokenManager:
@@ -188,8 +196,8 @@ class VolumeHost:
     mounter: Mounter
     client: Client
     informers: InformerFactory
-    objects: PodObjects
-    tokens: TokenManager
+    objects: ObjectSource
+    tokens: TokenSource
     clock: Clock
 
 

@@ -7,21 +7,19 @@ An element is its text: equal elements have equal texts, which `canonical` ensur
 import heapq
 import re
 from collections.abc import Collection
-from functools import lru_cache
 from typing import Any
 
 import msgspec
 
 from sampan.api.go_compat import gotext
 from sampan.api.values.integers import parse_int64
+from sampan.host.bounded_cache import BoundedCache
 
 SELF = "."
 
 _ESCAPED = re.compile('[\x00-\x1f"\\\\<>&\u2028\u2029]')
 _NAMED = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _ORDER = {"f": 0, "k": 1, "v": 2, "i": 3}
-_MAX_CACHED_LENGTH = 256
-"""The longest element whose forms are cached, because clients may send elements of any length."""
 _SORT_CHUNK_SIZE = 16_384
 """How many names one call of `sorted` sorts, because it holds the interpreter lock."""
 
@@ -47,19 +45,19 @@ def _text(json: str) -> str:
     return f'"{_ESCAPED.sub(lambda match: _NAMED.get(match[0]) or f"{chr(92)}u{ord(match[0]):04x}", json)}"'
 
 
-_known_text = lru_cache(maxsize=4096)(_text)
+_texts = BoundedCache(_text, max_entries=4096)
 
 
 def json_text(json: Any) -> str:
     """Return the JSON text of a value inside an element, encoded like kube-apiserver's JSON library."""
     if type(json) is not str:
         return gotext.json_text(json)
-    return _known_text(json) if len(json) <= _MAX_CACHED_LENGTH else _text(json)
+    return _texts[json]
 
 
 def canonical(element: str) -> str | None:
     """Return the canonical form of an element, or None for an unknown type of element. Raise BadElement."""
-    return _known_canonical(element) if len(element) <= _MAX_CACHED_LENGTH else _canonical(element)
+    return _canonical_forms[element]
 
 
 def _canonical(element: str) -> str | None:
@@ -83,7 +81,7 @@ def _canonical(element: str) -> str | None:
     return None
 
 
-_known_canonical = lru_cache(maxsize=4096)(_canonical)
+_canonical_forms = BoundedCache(_canonical, max_entries=4096)
 
 
 def _decode(text: str) -> Any:
@@ -125,7 +123,7 @@ def sort_names(names: Collection[str]) -> list[str]:
 
 
 def _rank_element(element: str) -> tuple[Any, ...]:
-    return _known_rank(element) if len(element) <= _MAX_CACHED_LENGTH else _rank(element)
+    return _ranks[element]
 
 
 def _rank(element: str) -> tuple[Any, ...]:
@@ -143,7 +141,7 @@ def _rank(element: str) -> tuple[Any, ...]:
     )
 
 
-_known_rank = lru_cache(maxsize=4096)(_rank)
+_ranks = BoundedCache(_rank, max_entries=4096)
 
 
 def _value_rank(json: Any) -> tuple[Any, ...]:

@@ -13,9 +13,9 @@ A set is adapted when the schema has changed since it was written.
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any
 
+from sampan.host.bounded_cache import BoundedCache
 from sampan.machinery.apply import elements, items, sets
 from sampan.machinery.apply.atoms import Atom, MissingVersion, VersionedSchemas
 from sampan.machinery.apply.elements import SELF
@@ -95,9 +95,10 @@ def _collect_list_fields(value: list[Any], atom: Atom) -> Fields:
     return sort_level(out)
 
 
-_MAX_CACHED_SETS = 256
-_MAX_CACHED_SET_BYTES = 8 * 1024
-"""The largest encoded set that is cached, in bytes; a decoded set takes about ten times as much memory."""
+_BYTES_OF_SET = 12
+"""The memory that a set takes for each byte of its encoded form."""
+_CachedSet = tuple[Fields, bytes]
+"""A set, and the bytes that this server would write for it."""
 
 
 class FieldSetCache:
@@ -105,35 +106,34 @@ class FieldSetCache:
 
     def __init__(self, forms: VersionedSchemas) -> None:
         self._forms = forms
-        self._known: dict[tuple[bytes, str], tuple[Fields, bytes]] = {}
+        self._known: BoundedCache[tuple[bytes, str], _CachedSet] = BoundedCache(
+            self._decode, max_entries=256, max_entry_bytes=100 << 10, measure=_measure_set
+        )
 
     def read(self, raw: bytes, api_version: str) -> tuple[Fields, bytes]:
         """Return the set that the bytes of a FieldsV1 contain, and the bytes that this server would write for it. Raise
         BadFields."""
-        entry = self._known.get((raw, api_version))
-        if entry is None:
-            fields = self._reconcile(sets.decode(raw), api_version)
-            entry = fields, sets.encode(fields)
-            self._keep(raw, api_version, entry)
-        return entry
+        return self._known[raw, api_version]
 
     def store(self, raw: bytes, api_version: str, fields: Fields) -> None:
         """Cache a set under the bytes that encode it."""
-        self._keep(raw, api_version, (fields, raw))
+        if (raw, api_version) not in self._known:
+            self._known.keep((raw, api_version), (fields, raw))
 
-    def _keep(self, raw: bytes, api_version: str, fields: tuple[Fields, bytes]) -> None:
-        if len(raw) > _MAX_CACHED_SET_BYTES:
-            return
-        if len(self._known) >= _MAX_CACHED_SETS:
-            with suppress(KeyError, RuntimeError):  # the worker thread for large objects may have removed it
-                del self._known[next(iter(self._known))]
-        self._known[raw, api_version] = fields
+    def _decode(self, raw_and_version: tuple[bytes, str]) -> _CachedSet:
+        raw, api_version = raw_and_version
+        fields = self._reconcile(sets.decode(raw), api_version)
+        return fields, sets.encode(fields)
 
     def _reconcile(self, fields: Fields, api_version: str) -> Fields:
         try:
             return reconcile_fields(fields, self._forms.atom(api_version))
         except MissingVersion:
             return fields
+
+
+def _measure_set(entry: _CachedSet, limit: int) -> int:
+    return _BYTES_OF_SET * len(entry[1])
 
 
 def reconcile_fields(fields: Fields, atom: Atom) -> Fields:

@@ -84,7 +84,7 @@ def _validate_scalar(value: Any, atom: Atom) -> str:
             return f"expected string, got &value.valueUnstructured{{Value:{_format_go_syntax(value)}}}"
         case "boolean" if not isinstance(value, bool):
             return f"expected boolean, got {_format_pointer(value)}"
-        case "untyped" if isinstance(value, dict | list):
+        case "untyped" if not isinstance(value, str | bool | int | float):
             return f"expected any scalar, got {_format_pointer(value)}"
     return ""
 
@@ -131,4 +131,6 @@ def _format_go_syntax(value: Any) -> str:
         return f"[]interface {{}}{{{', '.join(map(_format_go_syntax, value))}}}"
     if value is None:
         return "interface {}(nil)"
+    if isinstance(value, gotext.GoValue):
+        return value.syntax
     return gotext.quote(value) if isinstance(value, str) else gotext.value(gotext.with_float_numbers(value))

@@ -34,7 +34,7 @@ class CostBudget:
             result = program.run(variables, self._left)
         except CostLimitExceeded:
             raise BudgetExceeded from None
-        self._left -= result.cost
+        self._left -= result.cost + result.work
         return result.value
 
 

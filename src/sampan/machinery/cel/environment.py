@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, Final, NamedTuple
 
 from sampan.api.limits import CEL_CACHED_CHARACTERS, CEL_COST
+from sampan.host.bounded_cache import BoundedCache
 from sampan.machinery.cel.checker.checker import Checker
 from sampan.machinery.cel.checker.declarations import Library, merge
 from sampan.machinery.cel.checker.estimate import CostEstimator, Range
+from sampan.machinery.cel.checker.format_calls import find_format_issue
 from sampan.machinery.cel.checker.types import ObjectType, Type
-from sampan.machinery.cel.errors import CompileError, CostLimitExceeded, EvaluationError, Issue, format_issues
+from sampan.machinery.cel.errors import (
+    CompileError,
+    CostLimitExceeded,
+    EvaluationError,
+    InstantiationError,
+    Issue,
+    format_issues,
+)
 from sampan.machinery.cel.library import kubernetes
 from sampan.machinery.cel.runtime.compiler import Compiler, Run
+from sampan.machinery.cel.runtime.meter import FIRST_SLOT, WORK
 from sampan.machinery.cel.runtime.operators import NO_OVERLOAD, BoolKey, key_value
 from sampan.machinery.cel.runtime.values import parse_duration, parse_timestamp
 from sampan.machinery.cel.syntax.ast import CallNode, ExpressionNode, Literal
@@ -35,6 +43,8 @@ ValueError."""
 class EvaluationResult(NamedTuple):
     value: Any
     cost: int
+    work: int = 0
+    """What the evaluation did beyond its cost, for the time that it takes."""
 
 
 class Program:
@@ -76,7 +86,9 @@ class Program:
                 run = compiler.compile(self.tree)
             except RecursionError:
                 raise CompileError(format_issues(self.text, [Issue(0, _RECURSION_ERROR)])) from None
-            self._locals = [None] * (compiler.slots - 2 - len(self._names))
+            if compiler.failure is not None:
+                raise InstantiationError(f"program instantiation failed: {compiler.failure}")
+            self._locals = [None] * (compiler.slots - FIRST_SLOT - len(self._names))
             self._has_bool_keys = compiler.has_bool_keys
             self._run = run
         return self._run
@@ -91,7 +103,7 @@ class Program:
         limit = self._limit if cost_limit is None else cost_limit
         evaluate = self._run or self.compile()
         try:
-            frame: list[Any] = [0, limit, *[variables[name] for name in self._names], *self._locals]
+            frame: list[Any] = [0, limit, 0, *[variables[name] for name in self._names], *self._locals]
         except KeyError as error:
             raise EvaluationError(f"no such attribute(s): {error.args[0]}") from None
         try:
@@ -103,33 +115,16 @@ class Program:
             raise EvaluationError(_RECURSION_ERROR) from None
         if frame[0] > limit:
             raise CostLimitExceeded
-        return EvaluationResult(_restore_bool_keys(value) if self._has_bool_keys else value, frame[0])
+        return EvaluationResult(_restore_bool_keys(value) if self._has_bool_keys else value, frame[0], frame[WORK])
 
 
-class _ProgramCache:
-    """The programs that were used last, as many as their sources fit into a number of characters: a program takes up to
-    400 bytes of memory for each character of its source. Several threads may use the cache."""
+_BYTES_OF_CHARACTER = 400
+"""The memory that a program takes for each character of its source, at most."""
+_CACHE_BYTES = CEL_CACHED_CHARACTERS * _BYTES_OF_CHARACTER
 
-    def __init__(self, most_characters: int) -> None:
-        self._room = most_characters
-        self._programs: OrderedDict[str, Program] = OrderedDict()
-        self._lock = threading.Lock()
 
-    def get(self, source: str) -> Program | None:
-        with self._lock:
-            program = self._programs.get(source)
-            if program is not None:
-                self._programs.move_to_end(source)
-            return program
-
-    def add(self, source: str, program: Program) -> None:
-        with self._lock:
-            if self._programs.setdefault(source, program) is not program:
-                return
-            self._room -= len(source)
-            while self._room < 0:
-                oldest, _ = self._programs.popitem(last=False)
-                self._room += len(oldest)
+def _measure(program: Program, limit: int) -> int:
+    return _BYTES_OF_CHARACTER * len(program.text)
 
 
 class Environment:
@@ -152,7 +147,9 @@ class Environment:
         self._variables = dict(variables)
         self._library = _merge_libraries(tuple(libraries)).with_types((*types, *objects))
         self._cost_limit, self._is_homogeneous = cost_limit, is_homogeneous
-        self._programs = _ProgramCache(CEL_CACHED_CHARACTERS)
+        self._programs: BoundedCache[str, Program] = BoundedCache(
+            self._check_source, max_entries=4096, max_entry_bytes=_CACHE_BYTES, max_bytes=_CACHE_BYTES, measure=_measure
+        )
 
     def compile(self, source: str) -> Program:
         """Return the compiled program of a source, cached by source. Raise CompileError.
@@ -166,14 +163,13 @@ class Environment:
     def check(self, source: str) -> Program:
         """Return the program of a source with its type and estimated cost, as `compile` does, but do not compile it:
         most rules of stored schemas are never evaluated."""
-        program = self._programs.get(source)
-        if program is None:
-            try:
-                program = self._check(source)
-            except RecursionError:
-                raise CompileError(format_issues(source, [Issue(0, _RECURSION_ERROR)])) from None
-            self._programs.add(source, program)
-        return program
+        return self._programs.use(source)
+
+    def _check_source(self, source: str) -> Program:
+        try:
+            return self._check(source)
+        except RecursionError:
+            raise CompileError(format_issues(source, [Issue(0, _RECURSION_ERROR)])) from None
 
     def _check(self, source: str) -> Program:
         tree = parse(source, self._library.macros)
@@ -211,7 +207,11 @@ def check_literals(source: str, tree: ExpressionNode) -> None:
     """Validate the literals of an expression. Raise CompileError."""
     issues = []
     for node in tree.walk():
-        if not isinstance(node, CallNode) or node.function not in _LITERAL_CHECKS:
+        if not isinstance(node, CallNode):
+            continue
+        if node.function == "format" and (issue := find_format_issue(node)):
+            issues.append(issue)
+        if node.function not in _LITERAL_CHECKS:
             continue
         count, check = _LITERAL_CHECKS[node.function]
         operands = node.children()

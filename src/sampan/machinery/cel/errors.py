@@ -15,6 +15,10 @@ class CompileError(CelError):
     """The expression has syntax or type errors; the message lists each with its position in the source."""
 
 
+class InstantiationError(CelError):
+    """The expression is valid, but the conversion of a constant in it fails."""
+
+
 class EvaluationError(CelError):
     """The evaluation failed. `&&`, `||` and the macros `all` and `exists` may absorb the error."""
 

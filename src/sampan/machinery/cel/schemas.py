@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from sampan.api.limits import REQUEST_BODY_BYTES
-from sampan.api.schema.tree import Schema
+from sampan.api.schema.tree import UNSPECIFIED, Schema
 from sampan.machinery.cel.checker.types import (
     BOOL,
     BYTES,
@@ -34,13 +34,15 @@ from sampan.machinery.cel.runtime.values import UnorderedList, parse_duration, p
 _MAX_STRING_BYTES = REQUEST_BODY_BYTES - 2
 _SCALARS: Final[Mapping[str, tuple[Type, int]]] = {"boolean": (BOOL, 4), "number": (DOUBLE, 1), "integer": (INT, 1)}
 _FORMATS: Final[Mapping[str, tuple[Type, int, int]]] = {
-    "duration": (DURATION, 4, 32),
+    "duration": (DURATION, 3, 32),
     "date": (TIMESTAMP, 12, 12),
-    "date-time": (TIMESTAMP, 22, 37),
-    "micro-time": (TIMESTAMP, 22, 37),
+    "date-time": (TIMESTAMP, 21, 32),
+    "micro-time": (TIMESTAMP, 21, 32),
 }
 """By format of a string: the type of its values, and the minimum and maximum size of a value in JSON."""
 _TEXT = Schema(type="string")
+_KEY = limit_size(STRING, 0)
+"""The type of the keys of maps, whose sizes count as 0."""
 
 
 class DeclaredType(NamedTuple):
@@ -63,7 +65,9 @@ def declare(schema: Schema, name: str, *, is_resource: bool = False) -> Declared
     if schema.type == "array":
         return _declare_list(schema, name)
     if schema.type == "object":
-        return _declare_map(schema, name) if schema.is_map else _declare_object(schema, name, is_resource=is_resource)
+        if schema.is_map and schema.additional is not UNSPECIFIED:
+            return _declare_map(schema, name)
+        return _declare_object(schema, name, is_resource=is_resource)
     if schema.type == "string":
         return _declare_string(schema)
     scalar = _SCALARS.get(schema.type)
@@ -71,7 +75,7 @@ def declare(schema: Schema, name: str, *, is_resource: bool = False) -> Declared
 
 
 def _declare_list(schema: Schema, name: str) -> DeclaredType | None:
-    items = None if schema.items is None else declare(schema.items, f"{name}.@items", is_resource=schema.items.embedded)
+    items = None if schema.items is None else declare(schema.items, f"{name}.@idx", is_resource=schema.items.embedded)
     if items is None:
         return None
     size = _read_limit(schema, "maxItems", _MAX_STRING_BYTES // (items.min_size + 1))
@@ -80,17 +84,17 @@ def _declare_list(schema: Schema, name: str) -> DeclaredType | None:
 
 def _declare_map(schema: Schema, name: str) -> DeclaredType | None:
     assert schema.additional is not None
-    values = declare(schema.additional, f"{name}.@values", is_resource=schema.additional.embedded)
+    values = declare(schema.additional, f"{name}.@elem", is_resource=schema.additional.embedded)
     if values is None:
         return None
     size = _read_limit(schema, "maxProperties", _MAX_STRING_BYTES // (values.min_size + 6))
-    return DeclaredType(map_of(STRING, values.type, max_size=size), 2)
+    return DeclaredType(map_of(_KEY, values.type, max_size=size), 2)
 
 
 def _declare_object(schema: Schema, name: str, *, is_resource: bool) -> DeclaredType:
     properties = _with_metadata(schema.properties) if is_resource else schema.properties
     min_size = 2
-    for field in schema.required:
+    for field in set(schema.required):
         value = properties.get(field)
         if value is None or not isinstance(value.default, type(_TEXT.default)):
             continue
@@ -106,7 +110,9 @@ def _declare_string(schema: Schema) -> DeclaredType:
     if schema.format in _FORMATS:
         type_, least, largest = _FORMATS[schema.format]
         return DeclaredType(limit_size(type_, largest), least)
-    longest = max((len(value.encode()) for value in schema.enum if isinstance(value, str)), default=_MAX_STRING_BYTES)
+    longest = _MAX_STRING_BYTES
+    if schema.enum:
+        longest = max((len(value.encode()) for value in schema.enum if isinstance(value, str)), default=0)
     return DeclaredType(limit_size(STRING, _max_length(schema, longest)), 2)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
@@ -23,6 +23,7 @@ from sampan.machinery.client.options import (
     WriteParameters,
     non_empty,
 )
+from sampan.machinery.client.request_metrics import ClientRequestMetrics
 from sampan.machinery.client.transport import ConnectionFailed, Events, ListPage, Request, Response, Transport
 from sampan.machinery.clock import Clock
 
@@ -242,8 +243,10 @@ class Client:
         component: str,
         retry: RetryConfig | None = None,
         on_warning: OnWarning | None = None,
+        metrics: ClientRequestMetrics | None = None,
     ) -> None:
         self._transport, self._clock = transport, clock
+        self.metrics = metrics or ClientRequestMetrics()
         self._on_warning = on_warning or WarningLog()
         self._user_agent = f"{component}/sampan"
         self._retry = retry or RetryConfig()
@@ -262,7 +265,7 @@ class Client:
         request = self._add_user_agent(request)
         for attempt in range(1, self._retry.attempts):
             try:
-                return self._report_warnings(await self._transport.send(request))
+                return await self._send(request)
             except errors.ApiError as error:
                 if not (error.retry_after_s > 0 and _is_retriable(error)):
                     raise
@@ -273,13 +276,22 @@ class Client:
                 pause_s = self._retry.connection_pause_s * 2 ** (attempt - 1)
             log.debug("%s %s: retrying in %g s", request.method, request.path, pause_s)
             await self._clock.sleep(pause_s)
-        return self._report_warnings(await self._transport.send(request))
+        return await self._send(request)
 
-    def watch(self, request: Request, codec: ObjectCodec) -> AbstractAsyncContextManager[Events]:
-        """Start a watch. It is not retried: only the caller knows from which resource version to continue."""
-        return self._transport.watch(self._add_user_agent(request), codec)
+    @asynccontextmanager
+    async def watch(self, request: Request, codec: ObjectCodec) -> AsyncIterator[Events]:
+        """Run a watch for the duration of the block. It is not retried: only the caller knows from which resource
+        version to continue."""
+        async with AsyncExitStack() as running:
+            with self.metrics.measure(request.method):
+                watch = self._transport.watch(self._add_user_agent(request), codec)
+                events = await running.enter_async_context(watch)
+            yield events
 
-    def _report_warnings(self, response: Response) -> Response:
+    async def _send(self, request: Request) -> Response:
+        with self.metrics.measure(request.method) as measurement:
+            response = await self._transport.send(request)
+            measurement.code = response.status
         for text in response.warnings:
             self._on_warning(text)
         return response

@@ -52,9 +52,7 @@ class Discovery:
                 resources += parse_discovery_list(document, failures)
             else:
                 resources += await self._discover_by_version(document, failures)
-        return resources, f"Discovery failed for some groups, {len(failures)} failing: {'; '.join(failures)}" if (
-            failures
-        ) else ""
+        return resources, _describe_failures(failures)
 
     async def storage_version_hash(self, resource: Resource) -> str:
         """Return the hash of the version in which the server stores a resource; empty if the server publishes none.
@@ -84,6 +82,14 @@ class Discovery:
         return resources
 
 
+def _describe_failures(failures: Sequence[str]) -> str:
+    """Return the message about groups that failed, as in the condition of a terminating namespace."""
+    if not failures:
+        return ""
+    text = f"unable to retrieve the complete list of server APIs: {', '.join(sorted(failures))}"
+    return f"Discovery failed for some groups, {len(failures)} failing: {text}"
+
+
 def select_first_versions(resources: Iterable[Resource]) -> list[Resource]:
     """Return each resource once, in the version that comes first."""
     first: dict[tuple[str, str], Resource] = {}
@@ -99,7 +105,8 @@ def parse_discovery_list(document: Mapping[str, Any], failures: list[str]) -> li
         name = group.get("metadata", {}).get("name", "")
         for version in group.get("versions") or ():
             if version.get("freshness", "") not in _CURRENT:
-                failures.append(f"{name}/{version['version']}: stale GroupVersion discovery".lstrip("/"))
+                stale = f"{name}/{version['version']}".lstrip("/")
+                failures.append(f"{stale}: stale GroupVersion discovery: {stale}")
             resources += (_parse_resource(row, name, version["version"]) for row in version.get("resources") or ())
     return resources
 

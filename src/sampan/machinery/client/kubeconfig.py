@@ -6,6 +6,7 @@ import base64
 import binascii
 import functools
 import os
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ import yaml
 
 from sampan.api.addresses import join_host_port
 from sampan.machinery.client.access import Access
+from sampan.machinery.config_file import decode_config
 
 if TYPE_CHECKING:
     from sampan.machinery.client.exec_credentials import CredentialSource
@@ -32,6 +34,7 @@ _REMOVED_PROVIDERS = {
     "See https://kubernetes.io/docs/reference/access-authn-authz/authentication/#client-go-credential-plugins for "
     "further details",
 }
+_DATE = re.compile(r"[0-9]{4}-[0-9]")
 _NO_ENTRY: Entry = {}
 _PATHS = ("certificate-authority", "client-certificate", "client-key", "tokenFile")
 """The fields of a kubeconfig whose values are paths of files."""
@@ -186,13 +189,11 @@ def read_document(path: Path) -> Mapping[str, Any]:
 
 
 def _parse(text: str) -> Any:
-    """Return the value of a YAML text. A text that may contain anchors is read by `sampan.api.codec.yaml`, which limits
-    their expansion: a few hundred bytes of aliases can stand for a value that does not fit into memory. Other texts are
-    read without it, because it takes longer to import."""
-    if "&" in text:
-        from sampan.api.codec import yaml as bounded_yaml
-
-        return bounded_yaml.decode(text.encode("utf-8", "replace")).value
+    """Return the value of a YAML text. A text that may contain anchors or dates is read by `sampan.api.codec.yaml`: it
+    reads dates as text and limits the expansion of anchors, a few hundred bytes of which can stand for a value that
+    does not fit into memory. Other texts are read without it, because it takes longer to import."""
+    if "&" in text or _DATE.search(text):
+        return decode_config(text, is_strict=False)
     return yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
 
 

@@ -65,3 +65,13 @@ class UserApiSource(Protocol):
     async def open_for_request(self, request: web.BaseRequest) -> UserApi:
         """Return the API with the credentials that authenticate this very request: its bearer token or the client
         certificate of its connection. Raise Unauthorized if it has none."""
+
+
+class RestorableApiSource(UserApiSource, Protocol):
+    """A cluster whose `UserApi`s can be restored after a restart of the server."""
+
+    def save(self, api: UserApi) -> bytes:
+        """Return the credentials of an API that this source has opened. They are as secret as the credentials."""
+
+    def restore(self, saved: bytes) -> UserApi:
+        """Return the API with saved credentials. Raise Unauthorized if they are not valid any more."""

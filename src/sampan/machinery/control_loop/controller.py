@@ -21,15 +21,16 @@ from sampan.machinery.activity import Activity
 from sampan.machinery.client.options import EVERYTHING, Selection
 from sampan.machinery.client.transport import ConnectionFailed
 from sampan.machinery.clock import Clock
-from sampan.machinery.control_loop.workqueue import Backoff, WorkQueue
+from sampan.machinery.control_loop.workqueue import QUEUE_BUCKETS, Backoff, WorkQueue
 from sampan.machinery.informer import Informer, InformerFactory
 from sampan.machinery.telemetry.flight_recorder import FlightRecorder
-from sampan.machinery.telemetry.metrics import Labels, Metrics
+from sampan.machinery.telemetry.metrics import Histogram, Labels, Metrics
 
 log = logging.getLogger(__name__)
 
 _MAX_EXPECTED_FAILURES = 12
-"""After this many failures of a key in a row (20 s with the default backoff) even NotYet is logged as a warning."""
+"""After this many failures of a key in a row (20 s with the default backoff) even RetryLater is logged as a
+warning."""
 _RECENT = 8
 _NAMESPACE_TERMINATING = "NamespaceTerminating"
 """The cause in the API server's response when it rejects a create because the namespace is being deleted."""
@@ -107,8 +108,8 @@ class RunnerStats:
     errors: int = 0
     conflicts: int = 0
     """The errors that were conflicts with another writer; they are included in `errors`."""
-    busy_s: float = 0.0
-    """The total time spent in `reconcile`, measured by the event loop's clock."""
+    work: Histogram = field(default_factory=lambda: Histogram(QUEUE_BUCKETS))
+    """The times spent in `reconcile`, measured by the event loop's clock."""
 
 
 class ReconcileRecord(NamedTuple):
@@ -134,14 +135,20 @@ class ControllerRunner:
     ) -> None:
         self.controller, self._informers, self._recorder = controller, informers, recorder
         self._config = config or RunnerConfig()
-        self.queue: WorkQueue[Any] = WorkQueue(clock=clock, backoff=self._config.backoff, activity=activity)
+        self._clock, self._activity = clock, activity
+        self.queue = self._make_queue()
         self.stats = RunnerStats()
         self._now = clock.now
         self.recent: deque[ReconcileRecord] = deque(maxlen=_RECENT)
         """The most recent reconciles, oldest first."""
 
+    def _make_queue(self) -> WorkQueue[Any]:
+        return WorkQueue(clock=self._clock, backoff=self._config.backoff, activity=self._activity)
+
     async def run(self) -> None:
-        """Run the controller until cancelled."""
+        """Run the controller until cancelled. After an exception it may be called again, and begins with all keys."""
+        if self.queue.is_shut_down:
+            self.queue = self._make_queue()
         if isinstance(self.controller, KeySourceController):
             self.controller.feed(self.queue.add)
         informers = [self._informer(watch) for watch in self.controller.watches]
@@ -192,7 +199,7 @@ class ControllerRunner:
         finally:
             stats.reconciles += 1
             took_s = loop.time() - began
-            stats.busy_s += took_s
+            stats.work.observe(took_s)
             self.recent.append(ReconcileRecord(self._now(), key, took_s, failure))
 
     def _handle_failure(self, key: Any, error: Exception) -> None:
@@ -210,9 +217,10 @@ class ControllerRunner:
             log.error("%s: sync of %s failed; retrying in %g s", name, key, pause_s, exc_info=error)
 
     def _is_expected(self, key: Any, error: Exception) -> bool:
-        """Whether the error is part of normal operation: a conflict with another writer, a terminating namespace, or
-        NotYet as long as the key has not failed too often in a row."""
-        if isinstance(error, RetryLater):
+        """Whether the error is part of normal operation: a conflict with another writer or a terminating namespace. As
+        long as the key has not failed too often in a row, so are RetryLater and an object that was deleted after it was
+        read from the cache."""
+        if isinstance(error, RetryLater | errors.NotFound):
             return self.queue.failures(key) <= _MAX_EXPECTED_FAILURES
         if not isinstance(error, errors.ApiError):
             return False
@@ -229,16 +237,16 @@ _VALUES: Sequence[tuple[str, str, str, Callable[[ControllerRunner], float]]] = (
     ("workqueue_adds_total", "counter", "Keys that became ready.", lambda runner: runner.queue.stats.adds),
     ("workqueue_retries_total", "counter", "Keys that were put back.", lambda runner: runner.queue.stats.retries),
     (
-        "workqueue_queue_duration_seconds_sum",
-        "counter",
-        "Total time that keys waited in the work queue.",
-        lambda runner: runner.queue.stats.waited_s,
+        "workqueue_unfinished_work_seconds",
+        "gauge",
+        "Total time that workers have spent on keys that are not done yet.",
+        lambda runner: sum(runner.queue.active_times()),
     ),
     (
-        "workqueue_work_duration_seconds_sum",
-        "counter",
-        "Total time that workers spent on keys.",
-        lambda runner: runner.stats.busy_s,
+        "workqueue_longest_running_processor_seconds",
+        "gauge",
+        "Longest time that a worker has spent on a key that is not done yet.",
+        lambda runner: max(runner.queue.active_times(), default=0.0),
     ),
     ("sampan_reconcile_total", "counter", "Reconciled keys.", lambda runner: runner.stats.reconciles),
     ("sampan_reconcile_errors_total", "counter", "Reconciliations that failed.", lambda runner: runner.stats.errors),
@@ -253,3 +261,15 @@ def export_controllers(metrics: Metrics, runners: Callable[[], Sequence[Controll
 
     for name, kind, help, value in _VALUES:
         metrics.function(name, help, label_by_controller(value), ("name",), kind)
+    metrics.distributions(
+        "workqueue_queue_duration_seconds",
+        "Time that keys wait in the work queue.",
+        lambda: (((runner.controller.name,), runner.queue.stats.waits) for runner in runners()),
+        ("name",),
+    )
+    metrics.distributions(
+        "workqueue_work_duration_seconds",
+        "Time that workers spend on keys.",
+        lambda: (((runner.controller.name,), runner.stats.work) for runner in runners()),
+        ("name",),
+    )

@@ -13,11 +13,13 @@ import heapq
 import itertools
 from collections import deque
 from collections.abc import Awaitable, Callable, Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from sampan.machinery.activity import Activity
 from sampan.machinery.clock import Clock, wall_offset, was_wall_clock_set
+from sampan.machinery.telemetry.metrics import Histogram
+from sampan.machinery.time_slice import TimeSlice
 
 K = TypeVar("K", bound=Hashable)
 
@@ -32,13 +34,17 @@ class Backoff:
         return min(self.first_s * 2.0 ** min(failures, 64), self.most_s)
 
 
+QUEUE_BUCKETS = tuple(10.0**power for power in range(-8, 4))
+"""The buckets of client-go for times in work queues, in seconds."""
+
+
 @dataclass(slots=True)
 class QueueStats:
     adds: int = 0
     """The number of additions of keys that were not already waiting."""
     retries: int = 0
-    waited_s: float = 0.0
-    """The total time that keys were waiting before `get` returned them."""
+    waits: Histogram = field(default_factory=lambda: Histogram(QUEUE_BUCKETS))
+    """The times that keys were waiting before `get` returned them."""
 
 
 class ShutDown(Exception):
@@ -57,8 +63,9 @@ class WorkQueue(Generic[K]):
         self._waiting: dict[K, float] = {}
         """Keys to be processed, with the time at which they were added. Those that are not in `_active` are in
         `_ready`."""
-        self._active: set[K] = set()
-        """Keys being processed; those that are also in `_waiting` were added again in the meantime."""
+        self._active: dict[K, float] = {}
+        """Keys being processed, with the time at which `get` returned them. Those that are also in `_waiting` were
+        added again in the meantime."""
         self._failures: dict[K, int] = {}
         self._delayed: list[tuple[float, int, K]] = []
         self._due: dict[K, float] = {}
@@ -82,6 +89,11 @@ class WorkQueue(Generic[K]):
     @property
     def active(self) -> int:
         return len(self._active)
+
+    def active_times(self) -> list[float]:
+        """Return for how many seconds each of the keys has been processed."""
+        now = self._clock.monotonic()
+        return [now - start for start in self._active.values()]
 
     @property
     def delayed(self) -> int:
@@ -142,15 +154,15 @@ class WorkQueue(Generic[K]):
                 raise ShutDown
             await self._wait_for_key()
         key = self._ready.popleft()
-        self.stats.waited_s += self._clock.monotonic() - self._waiting.pop(key)
-        self._active.add(key)
+        now = self._active[key] = self._clock.monotonic()
+        self.stats.waits.observe(now - self._waiting.pop(key))
         self._rest.clear()
         self._activity.step()
         return key
 
     def done(self, key: K) -> None:
         """Mark the key as no longer being processed."""
-        self._active.discard(key)
+        self._active.pop(key, None)
         self._activity.step()
         if key in self._waiting:
             self._make_ready(key)
@@ -167,6 +179,10 @@ class WorkQueue(Generic[K]):
             if not getter.done():
                 getter.set_result(None)
 
+    @property
+    def is_shut_down(self) -> bool:
+        return self._is_shut
+
     async def wait_until_drained(self) -> None:
         """Wait until no key is ready or being processed."""
         while self._ready or self._active:
@@ -174,13 +190,16 @@ class WorkQueue(Generic[K]):
             await self._rest.wait()
 
     async def serve(self, work: Callable[[K], Awaitable[None]], workers: int) -> None:
-        """Process keys with the given number of workers until cancelled. An exception from `work` propagates."""
+        """Process keys with the given number of workers until cancelled. An exception from `work` propagates.
+
+        Other tasks run in between, even if no key has to wait for anything."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self.run())
             for _ in range(workers):
                 group.create_task(self._serve(work))
 
     async def _serve(self, work: Callable[[K], Awaitable[None]]) -> None:
+        time_slice = TimeSlice()
         while True:
             try:
                 key = await self.get()
@@ -190,6 +209,9 @@ class WorkQueue(Generic[K]):
                 await work(key)
             finally:
                 self.done(key)
+            if self._ready and time_slice.is_used_up:
+                with self._activity:
+                    await time_slice.pause_if_used_up()
 
     async def run(self) -> None:
         """Make delayed keys ready when they are due, until cancelled."""

@@ -10,6 +10,7 @@ from sampan.machinery.activity import Activity
 from sampan.machinery.client.client import Client, ResourceClient
 from sampan.machinery.client.codecs import resource_of
 from sampan.machinery.client.options import EVERYTHING, Selection
+from sampan.machinery.control_loop.supervision import NoSupervision, Supervision
 from sampan.machinery.informer.informer import Informer
 from sampan.machinery.informer.reflector import Reflector, ReflectorConfig, ReflectorSink
 
@@ -22,9 +23,15 @@ class InformerFactory:
     """`async with factory:` runs the informers that were requested, and those requested later; leaving stops them."""
 
     def __init__(
-        self, *, client: Client, activity: Activity | None = None, config: ReflectorConfig | None = None
+        self,
+        *,
+        client: Client,
+        activity: Activity | None = None,
+        config: ReflectorConfig | None = None,
+        supervision: Supervision | None = None,
     ) -> None:
         self._client, self._config = client, config
+        self._supervision = supervision or NoSupervision()
         self.activity = activity or Activity()
         self._informers: dict[_InformerKey, Informer[Any]] = {}
         self._running = AsyncExitStack()
@@ -70,6 +77,10 @@ class InformerFactory:
 
         return stop
 
+    def list_unsynced(self) -> list[str]:
+        """Return the resources of the informers that are not synced yet."""
+        return [informer.resource.qualified for informer in self._informers.values() if not informer.synced.is_set()]
+
     async def wait_synced(self) -> None:
         """Wait until every informer requested so far is synced."""
         for informer in list(self._informers.values()):
@@ -97,10 +108,12 @@ class InformerFactory:
 
     def _start(self, informer: Informer[Any]) -> None:
         if self._tasks is not None:
-            task = self._tasks.create_task(informer.run(), name=f"informer of {informer.resource.qualified}")
-            self._running_informers[informer] = task
+            name = f"informer of {informer.resource.qualified}"
+            work = self._supervision.run(name, informer.run)
+            self._running_informers[informer] = self._tasks.create_task(work, name=name)
 
     def _start_reflector(self, reflector: Reflector) -> None:
         if self._tasks is not None:
             name = f"reflector of {self._reflectors[reflector]}"
-            self._running_informers[reflector] = self._tasks.create_task(reflector.run(), name=name)
+            work = self._supervision.run(name, reflector.run)
+            self._running_informers[reflector] = self._tasks.create_task(work, name=name)

@@ -3,7 +3,6 @@ every change. All objects in the cache are shared and read-only."""
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
@@ -13,6 +12,7 @@ from sampan.machinery.client.client import ResourceClient
 from sampan.machinery.client.options import EVERYTHING, Selection
 from sampan.machinery.informer.reflector import Reflector, ReflectorConfig
 from sampan.machinery.object_key import NamespacedName, key_of
+from sampan.machinery.time_slice import TimeSlice
 
 T = TypeVar("T")
 
@@ -20,9 +20,6 @@ IndexFunction = Callable[[Any], Iterable[Hashable]]
 """Maps an object to the values under which an index lists it."""
 
 log = logging.getLogger(__name__)
-
-_YIELD_INTERVAL_S = 0.01
-"""How long `follow` calls the handler before it yields to other tasks."""
 
 Handler = Callable[[Any | None, Any | None], None]
 """Called with (None, new) for an addition, (old, new) for an update and (old, None) for a deletion, in the order of the
@@ -184,14 +181,12 @@ class Informer(Generic[T]):
         return lambda: self._handlers.remove(pass_on)
 
     async def _call_for_cached(self, handler: Handler, remaining: dict[NamespacedName, None]) -> None:
-        began = time.perf_counter()
+        time_slice = TimeSlice()
         while remaining:
             key = next(iter(remaining))
             del remaining[key]
             _call(handler, None, self._cache.get_by_key(key))
-            if time.perf_counter() - began > _YIELD_INTERVAL_S:
-                await asyncio.sleep(0)
-                began = time.perf_counter()
+            await time_slice.pause_if_used_up()
 
     async def run(self) -> None:
         """List and watch until cancelled."""

@@ -7,7 +7,6 @@ the reflector lists again, and the sink gets the difference. Pauses are measured
 import asyncio
 import logging
 import random
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -17,14 +16,13 @@ from sampan.machinery.client.client import ResourceClient
 from sampan.machinery.client.options import EVERYTHING, Selection
 from sampan.machinery.client.transport import BOOKMARK, DELETED, ConnectionFailed, Events, WatchEvent
 from sampan.machinery.object_key import NamespacedName, key_of
+from sampan.machinery.time_slice import TimeSlice
 
 _RANDOM = random.Random()
 """The random number generator for timeouts and pauses. It is not the shared one, because tests seed that."""
 
 log = logging.getLogger(__name__)
 
-_YIELD_INTERVAL_S = 0.01
-"""How long objects are passed to the sink before the reflector yields to other tasks."""
 _MIN_WATCH_S = 1.0
 """A watch without events that lasted less than this counts as a failure, or a server could keep the reflector in a busy
 loop."""
@@ -73,7 +71,15 @@ class Reflector:
         self.fills = 0
 
     async def run(self) -> None:
-        """List and watch until cancelled."""
+        """List and watch until cancelled. After an unexpected exception, such as one of the sink, it may be called
+        again, and begins with a list."""
+        try:
+            await self._list_and_watch()
+        except Exception:
+            self._version = ""
+            raise
+
+    async def _list_and_watch(self) -> None:
         while True:
             try:
                 await (self._follow() if self._version else self._fill())
@@ -113,16 +119,14 @@ class Reflector:
     async def _fill_by_stream(self, events: Events) -> None:
         keys: set[NamespacedName] = set()
         async for batch in events:
-            began = time.perf_counter()
+            time_slice = TimeSlice()
             for at, event in enumerate(batch):
                 if event.ends_initial_events:
                     self._complete(keys, event.resource_version)
                     await self._apply_batch(batch[at + 1 :])
                     return await self._apply_batches(events)
                 self._apply_initial_event(event, keys)
-                if time.perf_counter() - began > _YIELD_INTERVAL_S:
-                    await asyncio.sleep(0)
-                    began = time.perf_counter()
+                await time_slice.pause_if_used_up()
         raise ConnectionFailed("the watch was closed before all initial events were received", may_have_happened=False)
 
     def _apply_initial_event(self, event: WatchEvent, keys: set[NamespacedName]) -> None:
@@ -172,16 +176,14 @@ class Reflector:
 
     async def _apply_batch(self, batch: Sequence[WatchEvent]) -> None:
         """Pass a batch of events to the sink, yielding to other tasks in between."""
-        sink, began = self._sink, time.perf_counter()
+        sink, time_slice = self._sink, TimeSlice()
         for event in batch:
             if event.type == DELETED:
                 sink.remove(event.key)
             elif event.type != BOOKMARK:
                 sink.put(event.key, event.object)
             self._version = event.resource_version
-            if time.perf_counter() - began > _YIELD_INTERVAL_S:
-                await asyncio.sleep(0)
-                began = time.perf_counter()
+            await time_slice.pause_if_used_up()
 
     def _watch(self, *, resource_version: str = "", initial_events: bool | None = None) -> Any:
         return self._source.watch(

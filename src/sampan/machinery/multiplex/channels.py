@@ -49,8 +49,8 @@ class ChannelStream:
 
 
 class WebSocketChannels:
-    """`async with Channels(socket, count):` dispatches incoming messages until the block is left; the socket stays
-    open.
+    """`async with WebSocketChannels(socket, count):` dispatches incoming messages until the block is left; the socket
+    stays open.
 
     With `sends_close` this side, too, signals the end of a stream (as a client of version 5 does).
     """

@@ -11,7 +11,7 @@ are `apimachinery/pkg/util/strategicpatch` and `jsonmergepatch`.
 
 from sampan.machinery.patch.diff import json_diff, strategic_diff, three_way_strategic_diff
 from sampan.machinery.patch.errors import MalformedPatch, PatchError, RefusedPatch, TestFailed, TooManyOperations
-from sampan.machinery.patch.json_patch import Operation, apply_json_patch, check_json_patch, unknown_parts
+from sampan.machinery.patch.json_patch import Operation, apply_json_patch, check_json_patch, unknown_parts, with_texts
 from sampan.machinery.patch.merge import apply_merge_patch, check_merge_patch, merge_diff, three_way_merge_diff
 from sampan.machinery.patch.strategic import apply_strategic_patch, check_strategic_patch, join_strategic_patches
 
@@ -35,4 +35,5 @@ __all__ = [
     "three_way_merge_diff",
     "three_way_strategic_diff",
     "unknown_parts",
+    "with_texts",
 ]

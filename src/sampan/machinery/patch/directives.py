@@ -6,7 +6,8 @@ so new items are as far to the front as the patch allows.
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from enum import Enum, auto
+from typing import Any, Final
 
 from sampan.api.go_compat import gotext
 from sampan.api.schema.tree import ANY, Schema
@@ -91,7 +92,12 @@ DELETE_FROM = "$deleteFromPrimitiveList"
 SET_ORDER = "$setElementOrder"
 """The directive that gives the order of the items of a list; /FIELD follows and names the list."""
 
-OMITTED = object()
+
+class _Omission(Enum):
+    OMITTED = auto()
+
+
+OMITTED: Final = _Omission.OMITTED
 """The result of `without_directives` for a value that is a directive itself."""
 
 

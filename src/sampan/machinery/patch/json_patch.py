@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from sampan.api import limits
+from sampan.api.go_compat import gotext
 from sampan.api.schema.tree import copy_value
 from sampan.api.values.integers import parse_int64
 from sampan.machinery.patch.errors import (
@@ -29,6 +30,54 @@ MAX_COPIED_BYTES = 3 * 1024 * 1024
 Operation = dict[str, Any]
 _PARTS = ("op", "path", "from", "value")
 _INDEX = re.compile(r"[+-]?[0-9]+")
+
+
+class JsonText:
+    """The text of the value that a `test` operation expects.
+
+    kube-apiserver compares the texts of numbers and strings, so that 1 is not equal to 1.0 or 1e0.
+    """
+
+    def __init__(self, text: bytes) -> None:
+        self._text = text
+
+    def is_text_of(self, value: Any) -> bool:
+        """Whether the value, encoded as kube-apiserver does it, has this text."""
+        return _has_text(value, self._text)
+
+
+_decode_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_decode_items = msgspec.json.Decoder(list[msgspec.Raw]).decode
+
+
+def _has_text(value: Any, text: bytes) -> bool:
+    if isinstance(value, dict):
+        members = _decode_members(text) if text.startswith(b"{") else None
+        return (
+            members is not None
+            and value.keys() == members.keys()
+            and all(_has_text(value[key], bytes(member)) for key, member in members.items())
+        )
+    if isinstance(value, list):
+        items = _decode_items(text) if text.startswith(b"[") else None
+        return items is not None and len(value) == len(items) and all(map(_has_text, value, map(bytes, items)))
+    return gotext.json_text(value).encode() == text
+
+
+def with_texts(operations: list[Operation], body: bytes) -> list[Operation]:
+    """Return the operations of a patch with the texts in its body instead of the values that they test."""
+    if not any(operation.get("op") == "test" for operation in operations):
+        return operations
+    try:
+        texts = msgspec.json.decode(body, type=list[dict[str, msgspec.Raw] | None])
+    except (msgspec.MsgspecError, UnicodeDecodeError):  # only Go accepts such a text
+        return operations
+    return [
+        {**operation, "value": JsonText(bytes(members["value"]))}
+        if members and operation.get("op") == "test" and "value" in members
+        else operation
+        for operation, members in zip(operations, texts, strict=True)
+    ]
 
 
 def check_json_patch(patch: Any) -> list[Operation]:
@@ -153,7 +202,9 @@ class _PatchedDocument:
         path = _pointer(operation, "path", "test operation failed to decode path: " + _NO_PATH)
         missing = f"test operation does not apply: is missing path: {path}: missing value"
         actual = self._look_up(path, missing, f"error in test for path: '{path}'") if path else self.root
-        if not are_identical(actual, operation.get("value")):
+        expected = operation.get("value")
+        is_equal = expected.is_text_of(actual) if isinstance(expected, JsonText) else are_identical(actual, expected)
+        if not is_equal:
             raise TestFailed(f"testing value {path} failed: test failed")
 
     def _look_up(self, path: str, missing: str, failed: str) -> Any:

@@ -215,8 +215,10 @@ def _pem(certificate: x509.Certificate) -> bytes:
 
 
 def _key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+    """Encode a key as SEC 1 ("EC PRIVATE KEY"), like kubeadm and client-go. The Java client fabric8 cannot read
+    elliptic curve keys in PKCS #8."""
     return key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption()
     )
 
 

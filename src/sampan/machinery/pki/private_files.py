@@ -3,36 +3,22 @@
 from __future__ import annotations
 
 import os
-import secrets
 import stat
-from contextlib import suppress
 from pathlib import Path
 
-_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+from sampan.machinery.durable_files import write_durably
+
 _MODE = 0o600
 
 
 def write_private(path: Path, content: bytes) -> None:
     """Write a file that only its owner may read, atomically.
 
-    The content goes to a new file with a random name in the same directory, is synced to disk and then renamed. In a
-    directory that others may write to, such as /tmp, no other user can put a link or file in its place. A file that
-    already has the content and the mode is not written, so that a full disk does not keep a cluster from starting.
+    In a directory that others may write to, such as /tmp, no other user can put a link or file in its place. A file
+    that already has the content and the mode is not written, so that a full disk does not keep a cluster from starting.
     """
-    if _has_content(path, content):
-        return
-    scratch = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-    file = os.open(scratch, _FLAGS, _MODE)
-    try:
-        with os.fdopen(file, "wb") as out:
-            out.write(content)
-            out.flush()
-            os.fsync(out.fileno())
-        scratch.replace(path)
-    except BaseException:
-        with suppress(OSError):
-            scratch.unlink()
-        raise
+    if not _has_content(path, content):
+        write_durably(path, content, mode=_MODE)
 
 
 def _has_content(path: Path, content: bytes) -> bool:

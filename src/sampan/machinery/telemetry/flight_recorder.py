@@ -112,6 +112,12 @@ class FlightRecord(msgspec.Struct, omit_defaults=True, gc=False, frozen=True):
     """The duration of the action in seconds, which ended at `time`."""
     parts: str = ""
     """The parts of the action, in the form of `StepParts`; one text takes less memory than many records."""
+    state: str = ""
+    """The state of the pod that a write of its status reports, such as `Running, ready`."""
+    owner: str = ""
+    """The UID of the controller that owns the object."""
+    generation: int = 0
+    """The generation of the object after the action; it rises with each change of the spec."""
 
 
 class FlightRecorder:
@@ -132,13 +138,14 @@ class FlightRecorder:
         outcome: str = "",
         took_s: float = 0.0,
         parts: str = "",
+        state: str = "",
+        owner: str = "",
+        generation: int = 0,
     ) -> None:
         self._count += 1
-        now = self._clock.now()
-        record = FlightRecord(
-            self._count, now, component, action, subject, actor, uid, revision, outcome, took_s, parts
-        )
-        self._ring.append(record)
+        now, number = self._clock.now(), self._count
+        about = (subject, actor, uid, revision, outcome, took_s, parts, state, owner, generation)
+        self._ring.append(FlightRecord(number, now, component, action, *about))
 
     def __len__(self) -> int:
         return len(self._ring)

@@ -71,6 +71,12 @@ class Histogram:
         self.counts[bisect_left(self.bounds, value)] += 1
         self.total += value
 
+    def add(self, other: Histogram) -> None:
+        """Add the observations of a histogram that has at least the bounds of this one."""
+        for bound, count in zip((*other.bounds, float("inf")), other.counts, strict=True):
+            self.counts[bisect_left(self.bounds, bound)] += count
+        self.total += other.total
+
 
 C = TypeVar("C", MetricNumber, Histogram)
 
@@ -121,6 +127,10 @@ class LabelNames:
         return name
 
 
+ReadDistributions = Callable[[], Iterable[tuple[Labels, Histogram]]]
+"""Returns one distribution for each combination of labels."""
+
+
 class ComputedMetric:
     """A metric whose values are computed at each scrape."""
 
@@ -135,7 +145,21 @@ class ComputedMetric:
             yield _line(self.name, _labels(self.label_names, values), value)
 
 
-class _WritableMetric(Protocol):
+class ComputedHistogram:
+    """A histogram whose distributions are computed at each scrape."""
+
+    kind = "histogram"
+
+    def __init__(self, *, name: str, help: str, labels: Labels, read: ReadDistributions) -> None:
+        self.name, self.help, self.label_names = name, help, labels
+        self._read = read
+
+    def lines(self) -> Iterator[str]:
+        for values, distribution in sorted(self._read(), key=lambda sample: sample[0]):
+            yield from _distribution(self.name, _labels(self.label_names, values), distribution)
+
+
+class WritableMetric(Protocol):
     name: str
     kind: str
     help: str
@@ -145,7 +169,7 @@ class _WritableMetric(Protocol):
 
 class Metrics:
     def __init__(self) -> None:
-        self._families: dict[str, _WritableMetric] = {}
+        self._families: dict[str, WritableMetric] = {}
 
     def counter(self, name: str, help: str, labels: Labels = ()) -> MetricFamily[MetricNumber]:
         return self._add(MetricFamily(name=name, kind="counter", help=help, labels=labels, make=MetricNumber))
@@ -165,6 +189,14 @@ class Metrics:
         """Register a metric whose value `read` returns at each scrape."""
         self._add(ComputedMetric(name=name, kind=kind, help=help, labels=labels, read=read))
 
+    def distributions(self, name: str, help: str, read: ReadDistributions, labels: Labels = ()) -> None:
+        """Register a histogram whose distributions `read` returns at each scrape."""
+        self._add(ComputedHistogram(name=name, help=help, labels=labels, read=read))
+
+    def include(self, family: WritableMetric) -> None:
+        """Include a metric that was registered elsewhere."""
+        self._add(family)
+
     def text(self) -> str:
         lines: list[str] = []
         for name in sorted(self._families):
@@ -181,7 +213,7 @@ class Metrics:
         return family
 
 
-F = TypeVar("F", bound=_WritableMetric)
+F = TypeVar("F", bound=WritableMetric)
 
 
 def _distribution(name: str, labels: list[str], distribution: Histogram) -> Iterator[str]:
@@ -224,13 +256,17 @@ def export_process(metrics: Metrics) -> None:
     metrics.function(
         "process_cpu_seconds_total", "User and system CPU time of the process in seconds.", _cpu_s, kind="counter"
     )
-    metrics.function(
-        "process_start_time_seconds", "Start time of the process in seconds since the Unix epoch.", lambda: _STARTED
-    )
+    export_start_time(metrics)
     metrics.function("process_resident_memory_bytes", "Resident memory in bytes.", lambda: _memory()[0])
     metrics.function("process_virtual_memory_bytes", "Virtual memory in bytes.", lambda: _memory()[1])
     metrics.function("process_open_fds", "Number of open file descriptors.", _open_files)
     metrics.function("process_max_fds", "Largest number of open file descriptors.", _max_open_files)
+
+
+def export_start_time(metrics: Metrics) -> None:
+    metrics.function(
+        "process_start_time_seconds", "Start time of the process in seconds since the Unix epoch.", lambda: _STARTED
+    )
 
 
 def _cpu_s() -> float:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeAlias
 
@@ -13,6 +12,7 @@ from sampan.api.types.discovery_v1 import EndpointSlice
 from sampan.machinery.informer import InformerFactory
 from sampan.machinery.object_key import NamespacedName, key_of
 from sampan.machinery.telemetry.flight_recorder import PodAddressTrace
+from sampan.machinery.time_slice import TimeSlice
 from sampan.network.dns.config import ZoneConfig
 from sampan.network.dns.records import (
     Names,
@@ -30,8 +30,6 @@ from sampan.network.dns.wire import PTR, RecordSet, parents_of
 log = logging.getLogger(__name__)
 
 SERVICE_NAME_LABEL = "kubernetes.io/service-name"
-_YIELD_INTERVAL_S = 0.005
-"""Seconds for which services are processed before other tasks run."""
 
 Owner: TypeAlias = NamespacedName
 
@@ -159,7 +157,7 @@ class RecordSource:
 
     async def _update(self) -> None:
         self._has_changed.clear()
-        began = time.perf_counter()
+        time_slice = TimeSlice()
         while self._changed:
             owner = next(iter(self._changed))
             del self._changed[owner]
@@ -167,9 +165,7 @@ class RecordSource:
                 self._update_service(owner)
             except Exception:
                 log.exception("cannot make the DNS records of service %s/%s", *owner)
-            if time.perf_counter() - began > _YIELD_INTERVAL_S:
-                await asyncio.sleep(0)
-                began = time.perf_counter()
+            await time_slice.pause_if_used_up()
 
     def _update_service(self, owner: Owner) -> None:
         service = self._services.lister.get_by_key(owner)

@@ -17,13 +17,13 @@ import ipaddress
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 
 from sampan.api.addresses import is_address
 from sampan.api.limits import SERVICE_SRV_RECORDS
 from sampan.api.semantics.endpoint_slices import numbered_ports
 from sampan.api.types.core_v1 import Service
 from sampan.api.types.discovery_v1 import EndpointSlice
+from sampan.host.bounded_cache import BoundedCache
 from sampan.network.dns.config import ZoneConfig
 from sampan.network.dns.wire import (
     AAAA,
@@ -117,7 +117,7 @@ def service_records(service: Service, slices: Iterable[SliceRecords], zone: Zone
     """Return the records of a service with these slices. A service whose names are not valid in DNS has no records."""
     metadata, spec = service.metadata, service.spec
     try:
-        name = _prepend_label(_services_domain(metadata.namespace, zone.domain), metadata.name)
+        name = _prepend_label(_services_domains[metadata.namespace, zone.domain], metadata.name)
         if spec.type == "ExternalName":
             return _external_name_records(name, spec.externalName, zone)
         if spec.clusterIP == "None":
@@ -236,7 +236,7 @@ def _srv_names(name: bytes, port: str, protocol: str) -> list[bytes]:
 
 def zone_records(zone: ZoneConfig, *, serial: int) -> tuple[Names, bytes]:
     """Return the records of the zone, and its SOA record as the authority section of negative responses has it."""
-    server = _prepend_label(_services_domain("kube-system", zone.domain), "kube-dns")
+    server = _prepend_label(_services_domains["kube-system", zone.domain], "kube-dns")
     soa = soa_data(
         name_server=server,
         mailbox=_prepend_label(zone.name, "hostmaster"),
@@ -254,7 +254,7 @@ def zone_records(zone: ZoneConfig, *, serial: int) -> tuple[Names, bytes]:
 
 def namespace_names(namespace: str, zone: ZoneConfig) -> tuple[bytes, bytes]:
     """Return the names that exist, without records, because the namespace exists."""
-    return _services_domain(namespace, zone.domain), _prepend_label(_prepend_label(zone.name, "pod"), namespace)
+    return _services_domains[namespace, zone.domain], _prepend_label(_prepend_label(zone.name, "pod"), namespace)
 
 
 def pod_address(label: bytes) -> bytes | None:
@@ -299,9 +299,13 @@ def record_key(name: bytes, type: int) -> bytes:
     return name + type.to_bytes(2, "big") + IN
 
 
-@lru_cache(maxsize=4096)
-def _services_domain(namespace: str, domain: str) -> bytes:
+def _encode_services_domain(zone: tuple[str, str]) -> bytes:
+    namespace, domain = zone
     return name_bytes(f"{namespace}.svc.{domain}")
+
+
+_services_domains = BoundedCache(_encode_services_domain, max_entries=4096)
+"""The DNS names below which services are, by namespace and cluster domain."""
 
 
 def _prepend_label(name: bytes, label: str) -> bytes:

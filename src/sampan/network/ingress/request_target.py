@@ -37,7 +37,19 @@ def parse_target(target: str, host_headers: Sequence[str]) -> RequestTarget:
         target = slash + path or "/"
     if not target.startswith("/") or "#" in target or any(ord(character) <= 0x20 for character in target):
         raise BadTarget(f"the request target {target[:80]!r} is not a path")
+    if _has_dot_segment(target.partition("?")[0]):
+        raise BadTarget(f"the path {target[:80]!r} has dot segments")
     return RequestTarget(host_of(authority), authority, target.partition("?")[0], target)
+
+
+def _has_dot_segment(path: str) -> bool:
+    """Whether a backend that decodes and normalizes the path could take it for a path other than the one compared
+    with the rules of Ingresses. Browsers and HTTP libraries remove such segments before they send a request."""
+    if "." not in path and "%2" not in path:
+        return False
+    decoded = path.replace("%2e", ".").replace("%2E", ".").replace("%2f", "/").replace("%2F", "/")
+    decoded = decoded.replace("%5c", "/").replace("%5C", "/").replace("\\", "/")
+    return any(segment.partition(";")[0] in (".", "..") for segment in decoded.split("/"))
 
 
 def host_of(authority: str) -> str:

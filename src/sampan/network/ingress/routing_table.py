@@ -4,8 +4,8 @@ The most specific host decides: the host itself, then a wildcard that stands for
 host. Among the paths of the host an exact one wins, then the longest prefix; prefixes end at element boundaries. If
 several Ingresses have the same host and path, the oldest one wins.
 
-Paths are compared as they are on the wire. Nothing is decoded or normalised, so that `/public/../admin` and
-`/public%2f..%2fadmin` stay with the rule of `/public` or of the host.
+Paths are compared as they are on the wire. Nothing is decoded or normalized. Requests for paths that a backend could
+normalize to another one, such as `/public/../admin` and `/public%2f..%2fadmin`, are refused before (`request_target`).
 """
 
 from __future__ import annotations

@@ -9,6 +9,8 @@ from collections.abc import Collection, Sequence
 from ipaddress import IPv4Network, IPv6Network, ip_address
 from pathlib import Path
 
+from sampan.machinery.durable_files import write_durably
+
 _FILE = "node-address"
 _FIRST = 2
 """The first address of a node CIDR is that of the machine; the nodes have the following ones."""
@@ -40,7 +42,7 @@ def node_addresses(root: Path, node: str, cidrs: Sequence[str]) -> list[str]:
         used = {kept for other in others if (kept := read_node_number(root, other, cidrs[0])) is not None}
         number = _free_number(cidrs[0], used)
         (root / node).mkdir(parents=True, exist_ok=True)
-        (root / node / _FILE).write_text(f"{_address_at(cidrs[0], number)}\n")
+        write_durably(root / node / _FILE, f"{_address_at(cidrs[0], number)}\n".encode(), mode=0o644)
     return _interfaces(cidrs, number)
 
 
@@ -90,11 +92,6 @@ def bridge_of_nodes(root: Path) -> str:
 
 def table_of_nodes(bridge: str) -> str:
     return f"sampan-nodes-{bridge}"
-
-
-def owner_of(root: Path) -> str:
-    """Return the alias of the cluster's bridge. The kernel limits it to 255 bytes."""
-    return f"sampan {root}"[:255]
 
 
 def namespace_file(directory: Path) -> Path:

@@ -21,6 +21,7 @@ from sampan.machinery.linux.network_namespace import (
     run_in_network,
 )
 from sampan.network import netlink
+from sampan.network.bridge_marks import alias_for, is_alias_of
 from sampan.network.netlink import LinkInfo
 from sampan.network.nodes import addresses
 from sampan.network.nodes.addresses import (
@@ -28,7 +29,6 @@ from sampan.network.nodes.addresses import (
     bridge_of_nodes,
     named_namespace,
     namespace_file,
-    owner_of,
     strip_prefix_length,
     table_of_nodes,
 )
@@ -93,7 +93,6 @@ class HostBridge:
     def __init__(self, config: NodeBridgeConfig) -> None:
         self._config = config
         self._bridge = bridge_of_nodes(config.root)
-        self._owner = owner_of(config.root)
         self._host_addresses = addresses.host_addresses(config.node_cidrs)
         self._versions = {ip_interface(address).version for address in self._host_addresses}
         self._forward_rules = ForwardRules(self._bridge)
@@ -210,7 +209,7 @@ class HostBridge:
         """Create the bridge, sysctls and rules of the machine."""
         sysctls.enable_host_forwarding(self._versions)
         info = self._bridge_info()
-        if info is not None and (info.kind != "bridge" or info.alias not in ("", self._owner)):
+        if info is not None and (info.kind != "bridge" or self._has_other_owner(info.alias)):
             raise NodeNetworkError(f"the link {self._bridge} belongs to {info.alias or info.kind!r}")
         if info is None:
             mtu = self._config.mtu or default_route_mtu()
@@ -221,7 +220,7 @@ class HostBridge:
         index = index_of(self._bridge)
         self._mtu = info.mtu if info is not None else mtu
         sysctls.configure_link(self._bridge, self._versions)
-        messages = [netlink.encode_alias(index, self._owner), netlink.encode_link_up(index)]
+        messages = [netlink.encode_alias(index, alias_for(self._config.root)), netlink.encode_link_up(index)]
         netlink.send_messages(
             self._open(), messages + [netlink.encode_address(index, address) for address in self._host_addresses]
         )
@@ -257,6 +256,9 @@ class HostBridge:
     def _bridge_info(self) -> LinkInfo | None:
         return next((info for info in list(netlink.list_links(self._open())) if info.name == self._bridge), None)
 
+    def _has_other_owner(self, alias: str) -> bool:
+        return bool(alias) and not is_alias_of(alias, self._config.root)
+
     def _delete(self, link: str) -> None:
         if index := index_of(link):
             netlink.send_messages(self._open(), [netlink.encode_link_deletion(index)])
@@ -279,8 +281,8 @@ def remove_bridge(root: Path) -> None:
         for directory in _directories(root):
             _remove_namespace(root, directory.name)
         with netlink.open_socket() as link:
-            owners = {info.alias for info in netlink.list_links(link) if info.name == bridge}
-            if owners - {"", owner_of(root)}:
+            aliases = {info.alias for info in netlink.list_links(link) if info.name == bridge} - {""}
+            if not all(is_alias_of(alias, root) for alias in aliases):
                 log.warning("bridge %s belongs to another cluster and is not removed", bridge)
                 return
             for index, name in socket.if_nameindex():

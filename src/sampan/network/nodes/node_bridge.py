@@ -10,6 +10,8 @@ from typing import TypeVar
 from sampan.api.types.core_v1 import Node
 from sampan.machinery.clock import Clock
 from sampan.machinery.linux.network_namespace import NetworkNamespace
+from sampan.network.bridge_marks import BridgeMark
+from sampan.network.nodes.addresses import bridge_of_nodes
 from sampan.network.nodes.attachment import NodeAttachment
 from sampan.network.nodes.host_bridge import HostBridge, NodeBridgeConfig, NodeNetworkError
 from sampan.network.nodes.routes import distant_pod_cidrs, pod_routes
@@ -29,8 +31,10 @@ class NodeBridge:
         self._config, self._clock = config, clock
         self._host = HostBridge(config)
         self._thread = NetworkNamespace().executor("node-network")
+        self._mark = BridgeMark(bridge_of_nodes(config.root))
 
     async def __aenter__(self) -> NodeBridge:
+        await self._run_in_thread(self._mark.set)
         return self
 
     async def __aexit__(self, *exc: object) -> None:
@@ -38,6 +42,7 @@ class NodeBridge:
             await self._run_in_thread(self._host.close)
         except NodeNetworkError as error:
             log.warning("cannot remove the network of the nodes: %s", error)
+        self._mark.clear()
         self._thread.shutdown()
 
     async def attach(self, node: str) -> NodeAttachment:

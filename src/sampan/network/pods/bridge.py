@@ -13,9 +13,11 @@ import msgspec
 
 from sampan.machinery.clock import Clock
 from sampan.machinery.linux.network_namespace import NetworkNamespace, is_network
+from sampan.network.bridge_marks import BridgeMark
 from sampan.network.pods import rules
 from sampan.network.pods.addresses import AddressPool, Network, NoAddressLeft, parse_cidrs
 from sampan.network.pods.config import BridgeConfig, link_for, network_failure, not_ready_failure
+from sampan.network.pods.frame_table import SourceAddress, source_addresses
 from sampan.network.pods.host_network import HostNetwork
 from sampan.network.pods.nft import NftChange
 from sampan.network.pods.records import PodNetworkRecord, PodNetworkRecords, host_port_mappings
@@ -59,15 +61,21 @@ class BridgeNetwork:
         self._earlier: tuple[Network, ...] = ()
         """Former pod CIDRs from which pods may still have addresses."""
         self._machine = HostNetwork(
-            config=config, owner=f"sampan {directory}", networks=self._networks, elements=self._elements
+            config=config,
+            owner=directory,
+            networks=self._networks,
+            elements=self._elements,
+            sources=self._sources,
         )
         self._thread = namespace.executor("pod-network")
+        self._mark = BridgeMark(config.bridge, namespace)
 
     async def __aenter__(self) -> BridgeNetwork:
         self._pods = {record.uid: record for record in self._records.load()}
         addresses = [address for record in self._pods.values() for address in record.addresses]
         self._pool = AddressPool(addresses)
         self._earlier = tuple(dict.fromkeys(ip_network(cidr, strict=False) for cidr in addresses))
+        await asyncio.to_thread(self._mark.set)
         await self._run_in_thread(self._take_over)
         for uid in self._pods:
             self._isolation.adopt(uid, self.addresses(uid))
@@ -77,6 +85,7 @@ class BridgeNetwork:
         """Release resources of this process; pods stay connected."""
         await self._run_in_thread(self._machine.close)
         self._thread.shutdown()
+        self._mark.clear()
 
     async def run(self) -> None:
         """Restore the network periodically, as other programs may remove it: a firewall reload may flush all tables."""
@@ -198,6 +207,10 @@ class BridgeNetwork:
     def _elements(self) -> Iterator[SetElement]:
         for record in list(self._pods.values()):
             yield from port_elements(record)
+
+    def _sources(self) -> Iterator[SourceAddress]:
+        for record in list(self._pods.values()):
+            yield from source_addresses(record)
 
     # -- effects -----------------------------------------------------------------------------------------------------
 

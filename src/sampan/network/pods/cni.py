@@ -17,21 +17,25 @@ import shlex
 import shutil
 import subprocess
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from sampan.machinery.clock import Clock
+from sampan.machinery.durable_files import write_durably
+from sampan.network.bridge_marks import announced_removal
 from sampan.network.pods.addresses import Network, gateway, parse_cidrs
 from sampan.network.pods.config import BridgeConfig, network_failure
+from sampan.network.pods.frame_table import SourceAddress, sources_of
 from sampan.network.pods.host_network import HostNetwork, default_route_mtu, unsupported_reason
 from sampan.runtimes.contract import RuntimeFailure
 
 log = logging.getLogger(__name__)
 
 CONFIG_DIRECTORY = Path("/etc/cni/net.d")
+RESULT_DIRECTORY = Path("/var/lib/cni/results")
 PLUGIN_DIRECTORIES = (Path("/opt/cni/bin"), Path("/usr/lib/cni"), Path("/usr/libexec/cni"))
 BANDWIDTH = "bandwidth"
 """A CNI plug-in that limits the bandwidth of pods with annotations for it. It is used if the container runtime has
@@ -67,7 +71,20 @@ def conflist(
     }
     ports = {"type": "portmap", "capabilities": {"portMappings": True}, "snat": True}
     limits = [{"type": BANDWIDTH, "capabilities": {"bandwidth": True}}] if limits_bandwidth else []
-    return {"cniVersion": _VERSION, "name": f"sampan-{config.bridge}", "plugins": [bridge, ports, *limits]}
+    return {"cniVersion": _VERSION, "name": network_name(config.bridge), "plugins": [bridge, ports, *limits]}
+
+
+def network_name(bridge: str) -> str:
+    return f"sampan-{bridge}"
+
+
+def parse_result(value: Mapping[str, Any]) -> list[SourceAddress]:
+    """Return the addresses of a pod in a result of the plug-ins, as runtimes keep it (libcni). Pure."""
+    result = value["result"]
+    interfaces = result["interfaces"]
+    [own] = [interface for interface in interfaces if interface.get("sandbox") and interface["name"] == value["ifName"]]
+    host_end = interfaces[1]["name"]  # the bridge plug-in lists the bridge, the host end and the end of the pod
+    return sources_of(host_end, own["mac"], [ip["address"] for ip in result["ips"]])
 
 
 def missing_plugins(directories: Sequence[Path] = PLUGIN_DIRECTORIES) -> list[str]:
@@ -93,15 +110,24 @@ class CniNetwork:
         clock: Clock,
         directory: Path | None = None,
         plugin_directories: Sequence[Path] = (),
+        results: Path = RESULT_DIRECTORY,
     ) -> None:
         self._config, self._state, self._clock = config, state, clock
         self._networks: Sequence[Network] = ()
         """The pod CIDRs that the runtime uses; none if another network connects the pods."""
         self._machine = HostNetwork(
-            config=config, owner=f"sampan {state}", networks=lambda: self._networks, elements=lambda: ()
+            config=config,
+            owner=state,
+            networks=lambda: self._networks,
+            elements=lambda: (),
+            sources=self._read_sources,
+            names_links=True,
         )
+        self._held: dict[SourceAddress, None] = {}
+        """The addresses to which links are held."""
         self._lock = threading.Lock()
         """Held by the thread that changes the machine."""
+        self._results = results
         self._directory, self._plugins = directory or CONFIG_DIRECTORY, list(plugin_directories) or PLUGIN_DIRECTORIES
 
     @property
@@ -115,6 +141,10 @@ class CniNetwork:
         except ValueError as error:
             raise network_failure(f"podCIDRs: {error}") from None
         await self._run_in_thread(lambda: self._apply(networks))
+
+    async def hold(self) -> None:
+        """Hold pods that the runtime has connected to their addresses, before their first containers start."""
+        await self._run_in_thread(self._hold)
 
     async def run(self) -> None:
         """Restore bridge, rules and configuration file periodically, as other programs may remove them, or add rules
@@ -148,6 +178,21 @@ class CniNetwork:
         self._machine.set_up()
         self._write_file()
 
+    def _hold(self) -> None:
+        if not self._networks:
+            return
+        before, present = self._held, self._read_sources()
+        self._machine.admit([source for source in present if source not in before])
+        self._machine.withdraw([source for source in before if source not in present])
+
+    def _read_sources(self) -> Collection[SourceAddress]:
+        """Return the addresses of all pods, from the results of the plug-ins that runtimes keep until a pod ends."""
+        self._held = {}
+        for file in sorted(self._results.glob(f"{network_name(self._config.bridge)}-*")):
+            with contextlib.suppress(OSError, ValueError, LookupError, TypeError, AttributeError):
+                self._held |= dict.fromkeys(parse_result(json.loads(file.read_bytes())))
+        return self._held
+
     def _check(self) -> None:
         if self._networks and self._find_foreign_configuration() is None:
             self._machine.check()
@@ -164,11 +209,12 @@ class CniNetwork:
                 continue
             if not file.name.startswith(_PREFIX):
                 return file
-            if not _is_left(file):
-                raise network_failure(
-                    f"the CRI runtime has the pod network of another node ({file}): it can serve only one"
-                )
-            file.unlink(missing_ok=True)
+            with announced_removal(file.stem.removeprefix(_PREFIX)) as is_unused:
+                if not is_unused or not _is_left(file):
+                    raise network_failure(
+                        f"the CRI runtime has the pod network of another node ({file}): it can serve only one"
+                    )
+                file.unlink(missing_ok=True)
         return None
 
     def _write_file(self) -> None:
@@ -178,9 +224,7 @@ class CniNetwork:
         if self.file.exists() and self.file.read_bytes() == text:
             return
         self._directory.mkdir(parents=True, exist_ok=True)
-        new = self.file.with_suffix(".new")  # Runtimes ignore files with this extension.
-        new.write_bytes(text)
-        os.replace(new, self.file)
+        write_durably(self.file, text, mode=0o644, is_synced=False)  # written again at each start
 
     def _remove_all(self) -> None:
         self._networks = ()

@@ -16,11 +16,12 @@ from sampan.network.pods import rules, sysctls
 from sampan.network.pods.addresses import Network, parse_cidrs
 from sampan.network.pods.config import BridgeConfig, is_link_of, network_failure, table_for
 from sampan.network.pods.firewall import ForwardRules
+from sampan.network.pods.frame_rules import FrameRules
+from sampan.network.pods.frame_table import SourceAddress, frame_table_for, source_addresses
 from sampan.network.pods.links import PodLinks, index_of, shaper_of
 from sampan.network.pods.nft import NftChange, RuleTransactions, list_rules, nft_program, run_nft
 from sampan.network.pods.records import PodNetworkRecord
-from sampan.network.pods.rules import SetElement, frame_table_for, frame_table_removal, frame_table_text
-from sampan.runtimes.contract import RuntimeFailure
+from sampan.network.pods.rules import SetElement
 
 log = logging.getLogger(__name__)
 
@@ -63,28 +64,31 @@ def _lines(path: str) -> list[str]:
 
 
 class HostNetwork:
-    """Applies the network to the machine. `networks` and `elements` return the current pod CIDRs and map elements."""
+    """Applies the network to the machine. `networks`, `elements` and `sources` return the current pod CIDRs, elements
+    of maps, and addresses to which pods are held."""
 
     def __init__(
         self,
         *,
         config: BridgeConfig,
-        owner: str,
+        owner: Path,
         networks: Callable[[], Sequence[Network]],
         elements: Callable[[], Iterable[SetElement]],
+        sources: Callable[[], Iterable[SourceAddress]],
+        names_links: bool = False,
     ) -> None:
         self._config, self._owner, self._networks, self._elements = config, owner, networks, elements
         self._cluster = networks_of(config.cluster_cidrs)
         self._transactions = RuleTransactions(self._render_table)
         self._forward_rules = ForwardRules(config.bridge)
+        self._frame_rules = FrameRules(config.bridge, sources, names_links=names_links)
         self._leaving: deque[str] = deque()
         self._links: PodLinks | None = None
         self._ready_for: Sequence[Network] = ()
         self._sees_bridged = True
-        self._routes_frames = False
-        """Whether frames between pods are handed to the routing of the node."""
 
     def close(self) -> None:
+        self._frame_rules.close()
         if self._links is not None:
             self._links.close()
             self._links = None
@@ -99,11 +103,20 @@ class HostNetwork:
     # -- pods --------------------------------------------------------------------------------------------------------
 
     def connect(self, record: PodNetworkRecord, change: NftChange | None) -> None:
+        """Connect a pod. It is held to its addresses before its link is up."""
         self.set_up()
+        self._frame_rules.admit(source_addresses(record))
         self._open().connect(record)
         if change is not None:
             self._transactions.commit(change)
             self._forget_flows(record)
+
+    def admit(self, sources: Iterable[SourceAddress]) -> None:
+        """Hold links that others have connected to their addresses."""
+        self._frame_rules.admit(sources)
+
+    def withdraw(self, sources: Iterable[SourceAddress]) -> None:
+        self._frame_rules.withdraw(sources)
 
     def schedule_deletion(self, link: str) -> None:
         """Schedule the deletion of a link with the next `disconnect`. May be called from any thread."""
@@ -113,6 +126,7 @@ class HostNetwork:
         if change is not None:
             self._transactions.commit(change)
             self._forget_flows(record)
+        self._frame_rules.withdraw(source_addresses(record))
         links = {record.link}
         while self._leaving:
             links.add(self._leaving.popleft())
@@ -135,26 +149,12 @@ class HostNetwork:
         sysctls.enable_host_forwarding({network.version for network in networks})
         has_bridge_filter = sysctls.enable_bridge_netfilter()
         self._open().ensure_bridge(networks, self._config.mtu)
-        self._sees_bridged = has_bridge_filter or self._route_frames()
+        router = "" if has_bridge_filter else self._open().hardware_address()
+        self._sees_bridged = self._frame_rules.install(router) or has_bridge_filter
         self._open().ensure_members()
         run_nft("-f", "-", text=self._render_table())
         self._forward_rules.ensure(list_rules("chains"))
         self._ready_for = networks
-
-    def _route_frames(self) -> bool:
-        """Hand frames between pods to the routing of the node; return whether the kernel supports it."""
-        bridge = self._config.bridge
-        try:
-            run_nft("-f", "-", text=frame_table_text(bridge, self._open().hardware_address()))
-        except RuntimeFailure as error:
-            log.warning(
-                "kernel modules br_netfilter and nf_tables_bridge are missing: connections between pods through host "
-                "ports are masqueraded, and network policies do not apply between pods of this node: %s",
-                error,
-            )
-            return False
-        self._routes_frames = True
-        return True
 
     def check(self) -> None:
         """Restore bridge and rules if other programs have removed them."""
@@ -163,7 +163,7 @@ class HostNetwork:
         chains = list_rules("chains")
         tables = {entry["chain"]["table"] for entry in chains["nftables"] if "chain" in entry}
         bridge = self._config.bridge
-        required = {table_for(bridge), *([frame_table_for(bridge)] if self._routes_frames else [])}
+        required = {table_for(bridge), *([frame_table_for(bridge)] if self._frame_rules.is_installed else [])}
         if not index_of(bridge) or not required <= tables:
             log.warning(
                 "bridge or nftables rules of %s were removed by another program; creating them again",
@@ -207,8 +207,7 @@ class HostNetwork:
             self._open().delete(self._config.bridge)
         if nft_program() is not None:
             run_nft("-f", "-", text=rules.removal(self._config.bridge))
-            if frame_table_for(self._config.bridge) in run_nft("list", "tables").decode():
-                run_nft("-f", "-", text=frame_table_removal(self._config.bridge))
+            self._frame_rules.remove()
             self._forward_rules.remove()
 
     def _belongs_to_another_node(self) -> bool:

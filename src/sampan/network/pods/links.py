@@ -19,6 +19,7 @@ from typing import Any
 
 from sampan.machinery.linux.network_namespace import run_in_network
 from sampan.network import netlink
+from sampan.network.bridge_marks import alias_for, is_alias_of
 from sampan.network.netlink import NetlinkMessage, attribute, link_body, number_attribute, text_attribute
 from sampan.network.pods import sysctls
 from sampan.network.pods.addresses import Network, gateway
@@ -95,7 +96,7 @@ def encode_redirection(index: int, shaper: int) -> list[NetlinkMessage]:
 
 
 class PodLinks:
-    def __init__(self, bridge: str, owner: str) -> None:
+    def __init__(self, bridge: str, owner: Path) -> None:
         from pyroute2 import IPRoute
 
         self._bridge, self._owner = bridge, owner
@@ -124,6 +125,7 @@ class PodLinks:
                 raise network_failure(f"the link {self._bridge} {owner}: choose another bridge name for this node")
             self._mtu = int(self._netlink.link("get", index=self._index)[0].get("mtu"))
             sysctls.configure_bridge(self._bridge, {network.version for network in networks})
+            netlink.send_messages(self._plain, [netlink.encode_reserved_learning_off(self._index)])
             self._netlink.link("set", index=self._index, state="up")
             self._ensure_gateways({gateway(network) for network in networks})
 
@@ -145,14 +147,14 @@ class PodLinks:
         hardware = hardware_for(gateway(networks[0]))
         self._netlink.link("add", ifname=self._bridge, kind="bridge", address=hardware, mtu=mtu)
         index = index_of(self._bridge)
-        self._netlink.link("set", index=index, ifalias=self._owner)
+        self._netlink.link("set", index=index, ifalias=alias_for(self._owner))
         return index
 
     def describe_other_owner(self) -> str:
         """Return the owner of the existing link of that name, or an empty string if it is this node's bridge."""
         link = self._netlink.link("get", index=index_of(self._bridge))[0]
         kind, owner = link.get(("linkinfo", "kind")), link.get("ifalias")
-        if owner not in (None, self._owner):
+        if owner is not None and not is_alias_of(owner, self._owner):
             return f"belongs to {owner!r}"
         return "" if kind == "bridge" else f"is a {kind or 'link'} that Sampan did not create"
 

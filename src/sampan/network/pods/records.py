@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import quote
 
 import msgspec
 
+from sampan.machinery.durable_files import remove_unfinished, write_durably
 from sampan.runtimes.config import PortMapping
 
 
@@ -41,8 +41,7 @@ class PodNetworkRecords:
 
     def load(self) -> list[PodNetworkRecord]:
         self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-        for partial in self._directory.glob("*.new"):
-            partial.unlink()
+        remove_unfinished(self._directory)
         records = (self._read(file) for file in sorted(self._directory.glob("*.json")))
         return [record for record in records if record is not None]
 
@@ -54,10 +53,8 @@ class PodNetworkRecords:
             return None
 
     def save(self, record: PodNetworkRecord) -> None:
-        file = self._file(record.uid)
-        new = file.with_suffix(".new")
-        new.write_bytes(msgspec.json.encode(record))
-        os.replace(new, file)
+        """Write the record, without waiting for the disk: no pod survives a power failure."""
+        write_durably(self._file(record.uid), msgspec.json.encode(record), mode=0o600, is_synced=False)
 
     def remove(self, uid: str) -> None:
         self._file(uid).unlink(missing_ok=True)

@@ -1,20 +1,16 @@
 """The nftables tables of a pod network as text for `nft -f -`, with host ports as elements of their maps. Pure and
-deterministic.
-
-Rules of the families ip, ip6 and inet see traffic between two pods of a bridge only if the kernel has br_netfilter.
-Where it does not, the frame table gives such frames the hardware address of the bridge: the node then routes the packet
-back to the bridge, through its forward hook and connection tracking.
+deterministic. The table of the bridge family is in `frame_table`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_interface
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from sampan.api.addresses import is_address
+from sampan.host.bounded_cache import BoundedCache
 from sampan.network.pods.addresses import Network
 from sampan.network.pods.config import table_for
 from sampan.network.pods.records import HostPortMapping, PodNetworkRecord
@@ -23,8 +19,6 @@ _PROTOCOLS = ("tcp", "udp", "sctp")
 _FAMILIES = {4: ("ip", "ipv4", "ipv4_addr"), 6: ("ip6", "ipv6", "ipv6_addr")}
 _EVERYONE = {4: "{ 224.0.0.0/4, 255.255.255.255 }", 6: "ff00::/8"}
 """Multicast and broadcast destinations, which are never masqueraded."""
-_UNICAST: Final = "ether daddr & 01:00:00:00:00:00 == 00:00:00:00:00:00"
-_NEIGHBOUR_DISCOVERY: Final = "icmpv6 type { nd-neighbor-solicit, nd-neighbor-advert }"
 
 
 class SetElement(NamedTuple):
@@ -47,16 +41,22 @@ def port_errors(ports: Iterable[HostPortMapping]) -> Iterator[str]:
             yield f"host port {port.host_port}: {port.host_ip!r} is not an IP address"
 
 
-@lru_cache(maxsize=1024)
 def port_elements(record: PodNetworkRecord) -> frozenset[SetElement]:
     """Return the elements of a pod in the maps: `ports` by port, `bound` by host IP and port, `own` for hairpin
     connections."""
+    return _port_elements[record]
+
+
+def _list_port_elements(record: PodNetworkRecord) -> frozenset[SetElement]:
     result: set[SetElement] = set()
     for ip in [ip_interface(address).ip for address in record.addresses if record.ports]:
         result.add(SetElement(f"own{ip.version}", f"{ip} . {ip}"))
         for port in record.ports:
             result.update(_host_port_elements(port, ip))
     return frozenset(result)
+
+
+_port_elements = BoundedCache(_list_port_elements, max_entries=1024, max_entry_bytes=64 << 10)
 
 
 def _host_port_elements(port: HostPortMapping, ip: IPv4Address | IPv6Address) -> Iterator[SetElement]:
@@ -166,13 +166,15 @@ def _nat_chain(hook: str) -> list[str]:
 
 
 def _guard_chain(bridge: str) -> list[str]:
-    """Return a chain that drops loopback addresses from pods.
+    """Return a chain that drops loopback addresses from pods, and packets that did not pass the bridge.
 
-    Host ports on 127.0.0.1 require route_localnet on the bridge, which pods must not be able to exploit.
+    Host ports on 127.0.0.1 require route_localnet on the bridge, which pods must not be able to exploit. Frames to some
+    reserved hardware addresses pass no hook of the bridge: the link of the pod delivers their packets to the node.
     """
     return [
         "  chain guard {",
         "    type filter hook prerouting priority -300; policy accept;",
+        f'    iifname "{bridge}-*" drop',
         f'    iifname "{bridge}" ip daddr 127.0.0.0/8 drop',
         f'    iifname "{bridge}" ip saddr 127.0.0.0/8 drop',
         "  }",
@@ -192,37 +194,3 @@ def _postrouting_chain(rules: PodNetworkRules) -> list[str]:
         beyond = f"{from_pods} != @cluster{version} {ip} daddr != {_EVERYONE[version]}"
         lines.append(f"{beyond} masquerade fully-random")
     return [*lines, "  }"]
-
-
-def frame_table_for(bridge: str) -> str:
-    return f"sampan-frames-{bridge}"
-
-
-def frame_table_text(bridge: str, hardware: str) -> str:
-    """Return the text that replaces the frame table. `hardware` is the hardware address of the bridge.
-
-    The table drops ICMP redirects, with which the node would tell pods to bypass it.
-    """
-    return frame_table_removal(bridge) + "\n".join(
-        [
-            f"table bridge {frame_table_for(bridge)} {{",
-            "  chain prerouting {",
-            "    type filter hook prerouting priority dstnat; policy accept;",
-            f'    iifname != "{bridge}-*" accept',
-            f"    {_NEIGHBOUR_DISCOVERY} accept",
-            f"    ether type {{ ip, ip6 }} {_UNICAST} ether daddr set {hardware} meta pkttype set host",
-            "  }",
-            "  chain output {",
-            "    type filter hook output priority filter; policy accept;",
-            f'    oifname "{bridge}-*" icmp type redirect drop',
-            f'    oifname "{bridge}-*" icmpv6 type nd-redirect drop',
-            "  }",
-            "}",
-            "",
-        ]
-    )
-
-
-def frame_table_removal(bridge: str) -> str:
-    name = frame_table_for(bridge)
-    return f"add table bridge {name}\ndelete table bridge {name}\n"

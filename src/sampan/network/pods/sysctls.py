@@ -54,11 +54,13 @@ def configure_bridge(bridge: str, versions: Collection[int]) -> None:
 def configure_link(link: str, versions: Collection[int]) -> None:
     """Configure a link before it is brought up; for a pod's link inside its network namespace.
 
-    Router advertisements are ignored, and duplicate address detection, which takes seconds, is disabled.
+    Router advertisements are ignored, duplicate address detection, which takes seconds, is disabled, and the link-local
+    address is derived from the hardware address.
     """
     if (_NET / "ipv6/conf" / link).exists():
         put(f"ipv6/conf/{link}/accept_ra", "0", is_logged=False)
         put(f"ipv6/conf/{link}/accept_dad", "0", is_logged=False)
+        put(f"ipv6/conf/{link}/addr_gen_mode", "0", is_logged=False)  # EUI-64, by which frames are checked
         if 6 in versions:
             put(f"ipv6/conf/{link}/disable_ipv6", "0", is_logged=False)
 

@@ -13,9 +13,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Final
 
+from sampan.host.bounded_cache import BoundedCache
 from sampan.machinery.object_key import NamespacedName
 from sampan.network.policy.pod_sets import VERSIONS, PodSets, digest, version_of
 from sampan.network.policy.pods import PodDirectory, PodEndpoint, canonical, with_addresses
@@ -230,7 +230,7 @@ class PolicyCompiler:
         for direction in DIRECTIONS:
             if any(direction in spec.rules for spec in selected.values()):
                 keys = tuple(sorted((key, direction) for key, spec in selected.items() if spec.rules.get(direction)))
-                actions[direction] = f"goto {_combination_name(keys)}" if keys else "drop"
+                actions[direction] = f"goto {_combination_names[keys]}" if keys else "drop"
                 if keys:
                     combinations.append(keys)
         return (
@@ -267,7 +267,7 @@ class PolicyCompiler:
         would cost as much as the number of pods times the number of policies of a namespace.
         """
         for keys in isolation.combinations:
-            name = _combination_name(keys)
+            name = _combination_names[keys]
             if self._count(name, 1) > 1:
                 continue
             for key in keys:
@@ -277,7 +277,7 @@ class PolicyCompiler:
 
     def _release(self, isolation: _PodIsolation) -> None:
         for keys in isolation.combinations:
-            name = _combination_name(keys)
+            name = _combination_names[keys]
             if self._count(name, -1):
                 continue
             self.table.remove_chain(name)
@@ -358,11 +358,19 @@ class PolicyCompiler:
         return TableChain(rules, hook)
 
 
-@lru_cache(maxsize=1 << 14)
 def _chain_name(key: _ChainKey) -> str:
+    return _chain_names[key]
+
+
+def _make_chain_name(key: _ChainKey) -> str:
     return f"{key[1]}-{digest(str(key[0]))}"
 
 
-@lru_cache(maxsize=128)
-def _combination_name(keys: tuple[_ChainKey, ...]) -> str:
+_chain_names = BoundedCache(_make_chain_name, max_entries=1 << 14, max_bytes=16 << 20)
+
+
+def _make_combination_name(keys: tuple[_ChainKey, ...]) -> str:
     return f"pods-{keys[0][1]}-{digest(' '.join(map(_chain_name, keys)))}"
+
+
+_combination_names = BoundedCache(_make_combination_name, max_entries=128, max_entry_bytes=64 << 10)

@@ -15,6 +15,7 @@ import msgspec
 
 from sampan.api.go_compat import gotext
 from sampan.api.values.durations import DurationError, canonical_duration, parse_duration
+from sampan.machinery.config_file import ConfigFileError, decode_leniently
 
 log = logging.getLogger(__name__)
 
@@ -32,7 +33,7 @@ HEALTHZ_PORT, METRICS_PORT = 10256, 10249
 MASQUERADE_BIT = 14
 
 
-class ProxyConfigurationError(ValueError):
+class ProxyConfigurationError(ConfigFileError):
     """The configuration of kube-proxy is invalid; the message is that of the real one."""
 
 
@@ -172,7 +173,10 @@ def decode(text: str) -> KubeProxyConfiguration:
     Unknown and duplicate fields are logged and ignored, as the real kube-proxy does for v1alpha1. Raise
     ProxyConfigurationError for everything else that is wrong.
     """
-    content, warnings = _parse_yaml(text)
+    try:
+        content, warnings = decode_leniently(text)
+    except ConfigFileError as error:
+        raise ProxyConfigurationError(f"failed to decode: error converting YAML to JSON: {error}") from None
     if not isinstance(content, dict):
         raise ProxyConfigurationError("failed to decode: couldn't get version/kind; json parse error: not an object")
     _check_kind(content)
@@ -187,29 +191,6 @@ def decode(text: str) -> KubeProxyConfiguration:
     except DurationError as error:
         raise ProxyConfigurationError(f"failed to decode: {error}") from None
     return configuration
-
-
-def _parse_yaml(text: str) -> tuple[Any, list[str]]:
-    """Return the content and one message for each key that is set twice in a map."""
-    import yaml
-
-    duplicates: list[str] = []
-
-    class Loader(yaml.SafeLoader):
-        pass
-
-    def construct(loader: yaml.SafeLoader, node: yaml.MappingNode) -> Any:
-        keys = [key.value for key, _ in node.value if isinstance(key.value, str)]
-        duplicates.extend(
-            f"key {gotext.quote(key)} already set in map" for i, key in enumerate(keys) if key in keys[:i]
-        )
-        return loader.construct_mapping(node, deep=True)
-
-    Loader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, construct)
-    try:
-        return yaml.load(text, Loader), duplicates
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise ProxyConfigurationError(f"failed to decode: error converting YAML to JSON: {error}") from None
 
 
 def _check_kind(content: Mapping[str, Any]) -> None:

@@ -11,6 +11,7 @@ import msgspec
 
 from sampan.machinery.clock import Clock
 from sampan.machinery.linux.network_namespace import NetworkNamespace
+from sampan.machinery.telemetry.health import RESET_TEXT, HealthMetrics, HealthPath
 from sampan.machinery.telemetry.metrics import CONTENT_TYPE, Histogram, MetricFamily, Metrics
 from sampan.network.http_port import bind_socket, serve_http
 from sampan.network.proxy.services import FAMILIES, ServicePortState
@@ -188,7 +189,16 @@ async def metrics_port(
     """Serve the port for the duration of the block. Raise OSError if it cannot be bound."""
     from aiohttp import web
 
+    slis = HealthMetrics()
+    health = HealthPath("healthz", tuple, metrics=slis)
+
     async def handle(request: web.BaseRequest) -> web.Response:
+        if request.path == "/metrics/slis":
+            if request.method == "DELETE":
+                slis.reset()
+                return web.Response(text=RESET_TEXT)
+            if request.method in ("GET", "HEAD"):
+                return web.Response(body=slis.text().encode(), headers={"Content-Type": CONTENT_TYPE})
         if request.method not in ("GET", "HEAD"):
             return web.Response(status=405, text="405 method not allowed\n")
         if request.path == "/metrics":
@@ -197,8 +207,13 @@ async def metrics_port(
             return web.Response(text=mode, headers={"X-Content-Type-Options": "nosniff"})
         if request.path == "/configz":
             return web.Response(body=msgspec.json.encode({GROUP: configuration}), content_type="application/json")
-        if request.path == "/healthz":
-            return web.Response(text="ok", headers={"X-Content-Type-Options": "nosniff"})
+        first, _, check = request.path[1:].partition("/")
+        if first == health.path:
+            excluded = set(request.query.getall("exclude", ()))
+            response = await health.run(check, excluded=excluded, is_verbose="verbose" in request.query)
+            if response is not None:
+                headers = {"X-Content-Type-Options": "nosniff"}
+                return web.Response(status=response.code, text=response.text, headers=headers)
         return web.Response(status=404, text="404 page not found\n")
 
     async with serve_http(bind_socket(namespace, address, port), handle):

@@ -3,6 +3,7 @@ serves its own API on the same socket."""
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 from collections.abc import Iterator, Sequence
 from functools import cache
@@ -46,6 +47,8 @@ class ContainerdImages:
 
     def __init__(self, *, channel: aio.Channel, clock: Clock, snapshotter: str) -> None:
         self._channel, self._clock, self._snapshotter = channel, clock, snapshotter
+        self._import_lock = asyncio.Lock()
+        """Containerd rejects a second writer of the same content, as when the first pods of a node start together."""
 
     async def import_bundle(self, bundle: ImageBundle) -> None:
         """Load an image. A lease protects its content from garbage collection until the image that refers to it
@@ -53,13 +56,14 @@ class ContainerdImages:
         lease = f"sampan-{secrets.token_hex(8)}"
         until = {"containerd.io/gc.expire": times.format_time(self._clock.now() + _LEASE_S)}
         try:
-            await self._call("CreateLease", _schema().CreateLeaseRequest(id=lease, labels=until))
-            try:
-                for blob, labels in _iter_blobs(bundle):
-                    await self._write(blob, labels, lease)
-                await self._create_image(bundle, lease)
-            finally:
-                await self._call("DeleteLease", _schema().DeleteLeaseRequest(id=lease))
+            async with self._import_lock:
+                await self._call("CreateLease", _schema().CreateLeaseRequest(id=lease, labels=until))
+                try:
+                    for blob, labels in _iter_blobs(bundle):
+                        await self._write(blob, labels, lease)
+                    await self._create_image(bundle, lease)
+                finally:
+                    await self._call("DeleteLease", _schema().DeleteLeaseRequest(id=lease))
         except aio.AioRpcError as error:
             raise RuntimeFailure(
                 _REASON, f"{bundle.name} cannot be imported into containerd: {error.details()}"

@@ -92,7 +92,7 @@ class CriRuntime(EngineRuntime):
             on_pod_change=self._on_pod_change,
             relist_s=self._relist_s,
         )
-        self._commands = CriCommands(client=client, view=self._view, background=self._background)
+        self._commands = CriCommands(client=client, background=self._background)
         await self._view.relist()
         for uid in self._table.uids():
             if addresses := self._addresses(uid):
@@ -151,10 +151,12 @@ class CriRuntime(EngineRuntime):
         await self._remove_empty_sandboxes(uid)
 
     async def _isolate(self, uid: str) -> None:
-        """Put the network policies of a pod into effect. If that fails, stop the sandbox, so that no container is
-        started in it."""
+        """Hold a pod to its addresses, and put its network policies into effect. If that fails, stop the sandbox, so
+        that no container is started in it."""
         try:
             if addresses := self._addresses(uid):
+                if self._network is not None:
+                    await self._network.hold()
                 await self._isolation.isolate(uid, addresses)
         except BaseException:
             await self._stop_sandboxes(uid)
@@ -271,10 +273,10 @@ class CriRuntime(EngineRuntime):
         id = self._find_running_container(pod, container).id
         return await self._commands.exec(id, command, has_stdin=has_stdin, has_tty=has_tty)
 
-    async def attach(self, pod: Pod, container: str) -> ProcessStream:
-        has_stdin, has_tty = get_stdin_and_tty(pod, container)
+    async def attach(self, pod: Pod, container: str, *, has_stdin: bool = False) -> ProcessStream:
+        keeps_stdin, has_tty = get_stdin_and_tty(pod, container)
         return await self._commands.attach(
-            self._find_running_container(pod, container).id, has_stdin=has_stdin, has_tty=has_tty
+            self._find_running_container(pod, container).id, has_stdin=has_stdin and keeps_stdin, has_tty=has_tty
         )
 
     async def connect(self, pod: Pod, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:

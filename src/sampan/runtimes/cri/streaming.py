@@ -10,7 +10,7 @@ import asyncio
 import json
 import socket
 import ssl
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from typing import Any
 from urllib.parse import urlsplit
@@ -27,19 +27,14 @@ from sampan.machinery.multiplex.port_forward import exchange_data
 from sampan.machinery.multiplex.remote_command import exit_code
 from sampan.machinery.multiplex.spdy import SpdyConnection, SpdyStream
 from sampan.machinery.multiplex.wire import StreamWire, close_writer
-from sampan.runtimes import contract
 from sampan.runtimes.background import BackgroundWork
 from sampan.runtimes.contract import STDERR, STDOUT, ProcessStream, RuntimeFailure
-from sampan.runtimes.cri import messages
 from sampan.runtimes.cri.client import CriClient
-from sampan.runtimes.cri.view import CriView
 
 Begin = Callable[[Coroutine[Any, Any, None]], object]
 _TYPE = "streamType"
 _CONNECT_TIMEOUT_S = 30.0
 _MAX_QUEUED_OUTPUTS = 16
-_UNKNOWN_CODE = 255
-_MAX_POLLS, _POLL_INTERVAL_S = 400, 0.025
 
 
 async def _open_wire(url: str, protocol: str) -> StreamWire:
@@ -173,18 +168,6 @@ class CriStream:
         self._closing.set()
 
 
-class AttachedStream(CriStream):
-    """A stream to the main process of a container, whose exit code is taken from the status of the container."""
-
-    def __init__(self, url: str, *, has_stdin: bool, has_tty: bool, ended: Callable[[], Awaitable[int]]) -> None:
-        super().__init__(url, has_stdin=has_stdin, has_tty=has_tty)
-        self._ended_with = ended
-
-    async def wait(self) -> int:
-        await super().wait()
-        return await self._ended_with()
-
-
 def _code(message: bytes) -> int:
     if not message:
         return 0
@@ -240,8 +223,8 @@ async def _forward(url: str, port: int, end: socket.socket, ready: asyncio.Futur
 
 
 class CriCommands:
-    def __init__(self, *, client: CriClient, view: CriView, background: BackgroundWork) -> None:
-        self._client, self._view, self._background = client, view, background
+    def __init__(self, *, client: CriClient, background: BackgroundWork) -> None:
+        self._client, self._background = client, background
 
     async def exec(self, id: str, command: Sequence[str], *, has_stdin: bool, has_tty: bool) -> ProcessStream:
         request = self._client.schema.ExecRequest(
@@ -257,23 +240,9 @@ class CriCommands:
             container_id=id, stdin=has_stdin, tty=has_tty, stdout=True, stderr=not has_tty
         )
         response = await self._client.runtime("Attach", request)
-
-        async def wait_for_exit() -> int:
-            return await self._exit_code(id)
-
-        stream = AttachedStream(response.url, has_stdin=has_stdin, has_tty=has_tty, ended=wait_for_exit)
+        stream = CriStream(response.url, has_stdin=has_stdin, has_tty=has_tty)
         await stream.start(self._background.start)
         return stream
-
-    async def _exit_code(self, id: str) -> int:
-        """Return the exit code of a container, or 0 if it keeps running. Its output may end shortly before the runtime
-        notices its exit, so wait for a while."""
-        for _ in range(_MAX_POLLS):
-            status = await self._view.status(id)
-            if status is None or messages.state(status.state) == contract.EXITED:
-                return int(status.exit_code) if status is not None else _UNKNOWN_CODE
-            await asyncio.sleep(_POLL_INTERVAL_S)
-        return 0
 
     async def connect(self, sandbox: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         request = self._client.schema.PortForwardRequest(pod_sandbox_id=sandbox, port=[port])

@@ -1,6 +1,6 @@
 """Convert the output of a container from the format of the Docker Engine to the CRI log format.
 
-Entries have timestamps. A restarted kubelet continues after the timestamp of the last line in the file.
+Entries have timestamps. A restarted kubelet continues after the timestamps of the last lines in the file.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ _MAX_ENTRY_BYTES = 16 << 10
 _TIME = 30
 """The length of a timestamp with all nanosecond digits."""
 _TAIL = 64 << 10
+_OVERLAP_S = 2
+"""How much of a log is read again when it is continued."""
 
 
 class LogEntry(NamedTuple):
@@ -72,6 +74,37 @@ def format_line(entry: LogEntry) -> bytes:
     return f"{entry.time} {name} {mark} ".encode() + entry.text + b"\n"
 
 
+class ChannelPosition:
+    """How far one channel of a log has been written: the timestamp of its last entry, and the number of entries with
+    that timestamp.
+
+    The engine reads the two channels of a container independently, stamps each entry when it reads it, and then stores
+    it. So the entries of one channel are in the order of their timestamps, but those of a log are not: with one
+    position for both, entries would be taken for old ones and lost.
+    """
+
+    def __init__(self, time: str = "", count: int = 0) -> None:
+        self.time, self._count = time, count
+        self._is_resuming, self._known = True, count
+
+    def prepare_resume(self) -> None:
+        """Expect a new stream, which may repeat entries."""
+        self._is_resuming, self._known = True, self._count
+
+    def accept(self, time: str) -> bool:
+        """Return whether an entry with this timestamp is new, and advance the position if so. After the first new entry
+        all entries of a stream are new, even if the clock of the machine was set back."""
+        if self._is_resuming and time < self.time:
+            return False
+        if self._is_resuming and time == self.time and self._known:
+            self._known -= 1
+            return False
+        self._is_resuming = False
+        self._count = self._count + 1 if time == self.time else 1
+        self.time = time
+        return True
+
+
 class LogFile:
     """The log file of one container."""
 
@@ -79,32 +112,29 @@ class LogFile:
         self._path = path
         path.parent.mkdir(parents=True, exist_ok=True)
         _truncate_incomplete_line(path)
-        self.since, self._count = _read_last_timestamp(path)
-        """The timestamp of the last entry written, and the number of entries with that timestamp."""
-        self._known = self._count
-        """The number of entries with that timestamp that are still to be skipped, as the engine sends them again."""
+        self._positions = _read_positions(path)
         self._file = self._open()
+
+    @property
+    def resume_time(self) -> str:
+        """The timestamp from which to read the log again: somewhat earlier than that of the last entry written, as
+        entries of the other channel that are older may not be stored yet. It is empty for an empty log."""
+        latest = max(position.time for position in self._positions.values())
+        oldest = min(position.time for position in self._positions.values())
+        return max(oldest, _subtract(latest, _OVERLAP_S)) if latest else ""
 
     def _open(self) -> io.FileIO:
         return open(self._path, "ab", buffering=0)
 
     def write(self, entries: list[LogEntry]) -> None:
-        new = [format_line(entry) for entry in entries if self._accept_entry(entry)]
+        new = [format_line(entry) for entry in entries if self._positions[entry.channel].accept(entry.time)]
         if new:
             self._file.write(b"".join(new))
 
-    def _accept_entry(self, entry: LogEntry) -> bool:
-        """Return whether the entry is new, and advance the position in the log if so."""
-        if entry.time < self.since or (entry.time == self.since and self._known):
-            self._known -= entry.time == self.since
-            return False
-        self._count = self._count + 1 if entry.time == self.since else 1
-        self.since, self._known = entry.time, 0
-        return True
-
     def prepare_resume(self) -> None:
-        """Prepare for a new stream that starts with the entries of the last timestamp."""
-        self._known = self._count
+        """Prepare for a new stream that starts at `resume_time`."""
+        for position in self._positions.values():
+            position.prepare_resume()
 
     def reopen(self) -> None:
         self._file.close()
@@ -121,12 +151,21 @@ async def follow(pieces: AsyncIterator[bytes], file: LogFile, *, has_tty: bool) 
         file.write(entries.feed(data))
 
 
-def _read_last_timestamp(path: Path) -> tuple[str, int]:
+def _read_positions(path: Path) -> dict[int, ChannelPosition]:
+    """Return the position of each channel. A channel without an entry in the last part of the file cannot have new
+    entries that are older than this part."""
     for file in (path, *_list_rotated_files(path)):
-        times = [row.split(b" ", 1)[0].decode("ascii", "replace") for row in _read_tail(file)]
-        if times:
-            return times[-1], times.count(times[-1])
-    return "", 0
+        rows = [row.split(b" ", 2) for row in _read_tail(file)]
+        times = [row[0].decode("ascii", "replace") for row in rows]
+        if not times:
+            continue
+        positions = {}
+        for channel, name in ((STDOUT, b"stdout"), (STDERR, b"stderr")):
+            own = [time for time, row in zip(times, rows, strict=True) if row[1:2] == [name]]
+            last = own[-1] if own else ""
+            positions[channel] = ChannelPosition(last, own.count(last)) if own else ChannelPosition(times[0])
+        return positions
+    return {STDOUT: ChannelPosition(), STDERR: ChannelPosition()}
 
 
 def _list_rotated_files(path: Path) -> list[Path]:
@@ -185,14 +224,14 @@ class LogCopies:
             await asyncio.wait((task,), timeout=_LAST_WORDS_S)
 
     async def _copy(self, container: ObservedContainer, *, has_tty: bool) -> None:
-        """Copy the log of a container. It is followed first, and then read again from the last entry, as the engine may
-        end a followed log before its last entries."""
+        """Copy the log of a container. It is followed first, and then its end is read again, as the engine may end a
+        followed log before its last entries."""
         file = self._files[container.id] = LogFile(Path(container.log_path))
         try:
             for follows in (1, 0):
                 query: Query = {"follow": follows, "stdout": 1, "stderr": 1, "timestamps": 1}
-                if file.since:
-                    query = {**query, "since": _seconds(file.since)}
+                if since := file.resume_time:
+                    query = {**query, "since": _seconds(since)}
                     file.prepare_resume()
                 pieces = self._client.pieces("GET", f"/containers/{container.id}/logs", query)
                 await follow(pieces, file, has_tty=has_tty)
@@ -212,6 +251,12 @@ class LogCopies:
         if (task := self._tasks.pop(id, None)) is not None:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
+
+
+def _subtract(time: str, seconds: int) -> str:
+    whole, _, rest = time.removesuffix("Z").partition(".")
+    earlier = times.format_time(times.parse_time(f"{whole}Z") - seconds)
+    return f"{earlier.removesuffix('Z')}.{rest or '0'}Z"
 
 
 def _seconds(time: str) -> str:

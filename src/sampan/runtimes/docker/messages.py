@@ -239,19 +239,24 @@ def sandbox(inspected: Inspected) -> ObservedSandbox:
 def container(inspected: Inspected) -> ObservedContainer:
     about, container_labels = inspected["State"], labels_of(inspected)
     code = int(about.get("ExitCode") or 0)
+    present, created_at = state(about["Status"]), _time(inspected.get("Created", ""))
+    reason = exit_reason(contract.OOM_KILLED if about.get("OOMKilled") else "", code)
+    finished_at = _time(about.get("FinishedAt", ""))
+    if present == contract.CREATED and code:  # The engine reports the failure of a start in this way.
+        present, reason, finished_at = contract.EXITED, contract.START_ERROR, created_at
     return ObservedContainer(
         id=inspected["Id"],
         sandbox=container_labels.get(SANDBOX, ""),
         name=container_labels.get(labels.CONTAINER_NAME, ""),
         attempt=_attempt(inspected),
-        state=state(about["Status"]),
+        state=present,
         image=container_labels.get(labels.IMAGE, ""),
         image_ref=inspected.get("Image", ""),
-        created_at=_time(inspected.get("Created", "")),
+        created_at=created_at,
         started_at=_time(about.get("StartedAt", "")),
-        finished_at=_time(about.get("FinishedAt", "")),
+        finished_at=finished_at,
         exit_code=code,
-        reason=exit_reason(contract.OOM_KILLED if about.get("OOMKilled") else "", code),
+        reason=reason,
         message=about.get("Error") or "",
         log_path=container_labels.get(LOG_PATH, ""),
         user=_container_user(inspected),

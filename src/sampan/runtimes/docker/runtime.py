@@ -228,7 +228,11 @@ class DockerRuntime(EngineRuntime):
         local = _profile(profile.local) if profile.type == "Localhost" else None
         score = kernel.clamp_oom_score(config.resources.oom_score_adjust)
         config = replace(config, resources=replace(config.resources, oom_score_adjust=score))
-        files = [Mount(source=self._resolver(around.uid), target="/etc/resolv.conf")] if around.dns is not None else []
+        files = (
+            [Mount(source=self._resolver(around.uid), target="/etc/resolv.conf", is_read_only=True)]
+            if around.dns is not None
+            else []
+        )
         body = messages.container_body(config, around, self._node, pause=sandbox, files=files, seccomp=local)
         name = messages.container_name(config, around)
         response = await self._client.post("/containers/create", {"name": name}, body, reason=reason)
@@ -264,8 +268,8 @@ class DockerRuntime(EngineRuntime):
         id = self._find_running_container_id(pod, container)
         return await self._commands.exec(id, command, has_stdin=has_stdin, has_tty=has_tty)
 
-    async def attach(self, pod: Pod, container: str) -> ProcessStream:
-        return await self._commands.attach(self._find_running_container_id(pod, container))
+    async def attach(self, pod: Pod, container: str, *, has_stdin: bool = False) -> ProcessStream:
+        return await self._commands.attach(self._find_running_container_id(pod, container), has_stdin=has_stdin)
 
     async def connect(self, pod: Pod, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         uid = pod.metadata.uid

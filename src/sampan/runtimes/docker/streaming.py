@@ -23,7 +23,6 @@ Resize = Callable[[int, int], Awaitable[None]]
 _DETACH_KEYS = "ctrl-^,ctrl-\\,ctrl-^,ctrl-\\"
 """The key sequence with which a client detaches. The engine's default would intercept a control key that shells use."""
 _MAX_EXIT_CODE_POLLS, _MAX_PID_POLLS, _POLL_INTERVAL_S = 500, 200, 0.01
-_END_S = 10.0
 
 
 class FrameSplitter:
@@ -45,8 +44,8 @@ class FrameSplitter:
 
 
 class DockerStream:
-    """A process with attached streams; see `contract.ProcessStream`. `ended` returns the exit code after the end of the
-    output; `given_up` is called if the stream is closed before the output ends."""
+    """A process with attached streams; see `contract.ProcessStream`. `ended` returns the exit code of an exec after the
+    end of the output; `given_up` is called if the stream is closed before the output ends."""
 
     def __init__(
         self,
@@ -55,7 +54,7 @@ class DockerStream:
         has_stdin: bool,
         has_tty: bool,
         resize: Resize,
-        ended: Callable[[], Awaitable[int]],
+        ended: Callable[[], Awaitable[int]] | None = None,
         given_up: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self._reader, self._writer = streams
@@ -97,7 +96,7 @@ class DockerStream:
     async def wait(self) -> int:
         while await self.read() is not None:
             pass
-        return await self._ended()
+        return await self._ended() if self._ended is not None else 0
 
     async def close(self) -> None:
         is_given_up, self._is_over = not self._is_over, True
@@ -130,20 +129,17 @@ class DockerCommands:
             streams, has_stdin=has_stdin, has_tty=has_tty, resize=resize, ended=wait_for_exit, given_up=kill_process
         )
 
-    async def attach(self, id: str) -> ProcessStream:
+    async def attach(self, id: str, *, has_stdin: bool) -> ProcessStream:
         path = f"/containers/{id}"
         about = (await self._client.get(f"{path}/json"))["Config"]
-        has_stdin, has_tty = bool(about["OpenStdin"]), bool(about["Tty"])
+        has_stdin, has_tty = has_stdin and bool(about["OpenStdin"]), bool(about["Tty"])
         query: Query = {"stream": 1, "stdin": int(has_stdin), "stdout": 1, "stderr": 1, "detachKeys": _DETACH_KEYS}
         streams = await self._client.take_over(f"{path}/attach", query)
 
         async def resize(width: int, height: int) -> None:
             await self._resize(path, width, height)
 
-        async def wait_for_exit() -> int:
-            return int((await self._client.post(f"{path}/wait", timeout_s=_END_S))["StatusCode"])
-
-        return DockerStream(streams, has_stdin=has_stdin, has_tty=has_tty, resize=resize, ended=wait_for_exit)
+        return DockerStream(streams, has_stdin=has_stdin, has_tty=has_tty, resize=resize)
 
     async def _resize(self, place: str, width: int, height: int) -> None:
         with contextlib.suppress(DockerError):

@@ -19,18 +19,23 @@ If several stages match, later ones override earlier ones; annotations of the po
 import difflib
 import zlib
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from sampan.api.limits import HOLLOW_ANNOTATION_ERRORS, HOLLOW_VALUE_CHARACTERS
 from sampan.api.selectors import labels
 from sampan.api.semantics.pods import is_sidecar
 from sampan.api.types.core_v1 import Container, Pod
 from sampan.api.values import durations, quantity
+from sampan.machinery.config_file import ConfigFileError, read_config_file
 
 PREFIX = "hollow.sampan.dev/"
 FOREVER = float("inf")
 _SIGTERM = 143
+_SHOWN_CONTAINERS = 10
 _MATCH = ("namespace", "labels", "container", "node")
 
 
@@ -155,6 +160,8 @@ def override_fields(behaviour: ContainerBehaviour, annotations: Mapping[str, str
         reader = _READERS.get(name)
         if reader is None:
             raise BehaviourError(f"there is no {name!r}; supported: {', '.join(_READERS)}")
+        if len(text) > HOLLOW_VALUE_CHARACTERS and name != "log":
+            raise BehaviourError(f"the value may not be longer than {HOLLOW_VALUE_CHARACTERS} characters")
         values[_FIELDS[name]] = reader(text)
     return replace(behaviour, **values) if values else behaviour
 
@@ -164,39 +171,34 @@ def apply_annotations(behaviour: ContainerBehaviour, pod: Pod, container: str) -
     annotations = pod.metadata.annotations
     if not annotations:
         return behaviour
-    for suffix in ("", container):
-        for key, text in annotations.items():
-            if not key.startswith(PREFIX):
-                continue
-            name, _, of = key.removeprefix(PREFIX).partition(".")
-            if of == suffix and name in _READERS:
-                try:
+    for suffix in ("", f".{container}"):
+        for name in _READERS:
+            text = annotations.get(f"{PREFIX}{name}{suffix}")
+            if text is not None:
+                with suppress(ValueError):
                     behaviour = override_fields(behaviour, {name: text})
-                except ValueError:
-                    continue
     return behaviour
 
 
-def annotation_errors(pod: Pod) -> list[str]:
-    """Return messages about the pod's invalid annotations for hollow containers: unknown names, with the nearest known
-    one, unknown containers, and values that cannot be parsed. Such annotations are ignored otherwise."""
-    names = [container.name for container in (*(pod.spec.initContainers or ()), *(pod.spec.containers or ()))]
-    texts = [
-        _annotation_error(key, text, names)
-        for key, text in sorted(pod.metadata.annotations.items())
-        if key.startswith(PREFIX)
-    ]
-    return [text for text in texts if text]
+def annotation_errors(annotations: Mapping[str, str], containers: Sequence[str]) -> list[str]:
+    """Return messages about invalid annotations of a pod for its hollow containers: unknown names, with the nearest
+    known one, unknown containers, and values that cannot be parsed. Such annotations are ignored otherwise. There are
+    at most `HOLLOW_ANNOTATION_ERRORS` messages."""
+    names = dict.fromkeys(containers)
+    texts = (_annotation_error(key, text, names) for key, text in sorted(annotations.items()) if key.startswith(PREFIX))
+    return list(islice(filter(None, texts), HOLLOW_ANNOTATION_ERRORS))
 
 
-def _annotation_error(key: str, text: str, containers: Sequence[str]) -> str:
+def _annotation_error(key: str, text: str, containers: Mapping[str, None]) -> str:
     name, _, container = key.removeprefix(PREFIX).partition(".")
     if name not in _READERS:
         nearest = difflib.get_close_matches(name, _READERS, n=1, cutoff=0.5)
         hint = f"did you mean {PREFIX}{nearest[0]}?" if nearest else f"supported: {', '.join(_READERS)}"
         return f"annotation {key} is unknown and ignored: {hint}"
     if container and container not in containers:
-        return f"annotation {key} is ignored: the pod has no container {container!r}; it has {', '.join(containers)}"
+        names = ", ".join(islice(containers, _SHOWN_CONTAINERS))
+        more = " and others" if len(containers) > _SHOWN_CONTAINERS else ""
+        return f"annotation {key} is ignored: the pod has no container {container!r}; it has {names}{more}"
     try:
         override_fields(DEFAULT, {name: text})
     except ValueError as error:
@@ -204,18 +206,27 @@ def _annotation_error(key: str, text: str, containers: Sequence[str]) -> str:
     return ""
 
 
-_JOB_RUN = DurationRange(1, 1)
+_COMPLETION = DurationRange(1, 1)
 
 
 def run_span(behaviour: ContainerBehaviour, pod: Pod, container: Container, *, is_init: bool) -> DurationRange:
     """Return how long the container runs unless it is stopped: 0 seconds for an init container, 1 second for a
-    container of a Job, and forever for all other containers, including sidecars."""
+    container that runs to completion, and forever for all other containers, including sidecars."""
     if behaviour.run is not None:
         return behaviour.run
     if is_init:
         return ENDLESS if is_sidecar(container) else ZERO_DURATION
+    return _COMPLETION if _runs_to_completion(pod, container) else ENDLESS
+
+
+def _runs_to_completion(pod: Pod, container: Container) -> bool:
+    """Whether the container has a task that ends. In a pod that may end, such as that of a workflow, a container with
+    ports or probes is a server, which has none; no container of a Job is one."""
+    if pod.spec.restartPolicy == "Always":
+        return False
     is_of_job = any(owner.kind == "Job" and owner.controller for owner in pod.metadata.ownerReferences)
-    return _JOB_RUN if is_of_job and pod.spec.restartPolicy != "Always" else ENDLESS
+    probes = (container.readinessProbe, container.livenessProbe, container.startupProbe)
+    return is_of_job or not (container.ports or any(probe is not None for probe in probes))
 
 
 def ready_span(container: Container) -> tuple[float, float]:
@@ -226,7 +237,7 @@ def ready_span(container: Container) -> tuple[float, float]:
     return started_s, max(started_s, float(readiness.initialDelaySeconds) if readiness is not None else 0.0)
 
 
-class StageError(ValueError):
+class StageError(ConfigFileError):
     """The stage file is invalid; the message gives the reason."""
 
 
@@ -263,11 +274,10 @@ NO_STAGES = HollowStages()
 
 
 def read_stages(path: Path) -> HollowStages:
-    import yaml
-
+    """Read a stage file. Raise StageError with the path if it is invalid or cannot be read."""
     try:
-        content = yaml.load(path.read_bytes(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    except yaml.YAMLError as error:
+        content = read_config_file(path)
+    except ConfigFileError as error:
         raise StageError(f"{path}: {error}") from None
     if not isinstance(content, dict) or set(content) != {"stages"} or not isinstance(content["stages"], list):
         raise StageError(f"{path}: want an object with the single field stages, a list")

@@ -208,7 +208,7 @@ class HollowRuntime:
         behaviour = self._world.stages.behaviour(pod, container.name)
         if behaviour.pull_error:
             raise RuntimeFailure("ErrImagePull", behaviour.pull_error)
-        return PullResult(containers.image_ref(container.image))
+        return PullResult(containers.image_ref(container.image), continues=behaviour.pull.most_s > 0)
 
     async def start_container(
         self, pod: Pod, container: Container, attempt: int, config: ContainerConfig | None = None
@@ -247,7 +247,7 @@ class HollowRuntime:
     ) -> ProcessStream:
         raise Unsupported("a hollow container runs no process: exec is not supported")
 
-    async def attach(self, pod: Pod, container: str) -> ProcessStream:
+    async def attach(self, pod: Pod, container: str, *, has_stdin: bool = False) -> ProcessStream:
         raise Unsupported("a hollow container runs no process: attach is not supported")
 
     async def connect(self, pod: Pod, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:

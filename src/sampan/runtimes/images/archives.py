@@ -18,6 +18,7 @@ from typing import Any, BinaryIO, Protocol, cast
 import msgspec
 
 from sampan.api import limits
+from sampan.machinery.durable_files import open_new_file
 from sampan.runtimes.images import manifests, tar_reader
 from sampan.runtimes.images.layers import diff_id_of
 from sampan.runtimes.images.manifests import BadImage, ImageDescriptor, Platform
@@ -276,16 +277,13 @@ def save(store: ImageStore, image: StoredImage, path: Path) -> None:
     }
     index = {"schemaVersion": 2, "mediaType": manifests.OCI_INDEX, "manifests": [described]}
     parts = [image.digest, image.manifest.config.digest, *(layer.digest for layer in image.manifest.layers)]
-    scratch = path.with_name(f".{path.name}.new")
-    try:
-        with tarfile.open(scratch, mode="w") as archive:
+    with open_new_file(path.parent, mode=0o644) as new:
+        with tarfile.open(fileobj=new.stream, mode="w") as archive:
             _add(archive, "oci-layout", b'{"imageLayoutVersion":"1.0.0"}')
             _add(archive, "index.json", json.dumps(index).encode())
             for digest in dict.fromkeys(parts):
                 archive.add(store.blobs.path(digest), arcname=_blob(digest))
-        os.replace(scratch, path)
-    finally:
-        scratch.unlink(missing_ok=True)
+        new.publish(path)
 
 
 def _add(archive: tarfile.TarFile, name: str, data: bytes) -> None:

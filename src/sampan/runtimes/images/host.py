@@ -43,12 +43,17 @@ _DIRECTORIES = {
     "root": 0o700,
 }
 _ETC = (
-    *("alternatives", "ca-certificates.conf", "debian_version", "gai.conf", "ld.so.cache", "ld.so.conf"),
-    *("ld.so.conf.d", "localtime", "lsb-release", "magic", "mime.types", "netconfig", "nsswitch.conf", "os-release"),
-    *("pki/ca-trust/extracted/pem", "profile", "protocols", "python3", "rpc", "services", "ssl/certs"),
-    *("ssl/openssl.cnf", "terminfo", "timezone"),
+    *("ImageMagick-*", "OpenCL/vendors", "R", "alternatives", "bash.bashrc", "ca-certificates.conf", "crypto-policies"),
+    *("debian_version", "ethertypes", "fonts", "gai.conf", "glvnd", "groff", "host.conf", "inputrc", "java", "java-*"),
+    *("ld.so.cache", "ld.so.conf", "ld.so.conf.d", "locale.alias", "locale.conf", "localtime", "lsb-release", "magic"),
+    *("magic.mime", "maven/logging", "maven/m2.conf", "mime.types", "mke2fs.conf", "netconfig", "networks"),
+    *("nsswitch.conf", "os-release", "perl", "pki/ca-trust/extracted", "pki/java", "pki/tls/cert.pem", "pki/tls/certs"),
+    *("pki/tls/openssl.cnf", "profile", "protocols", "python*", "redhat-release", "rpc", "services", "sgml"),
+    *("ssl/certs", "ssl/openssl.cnf", "system-release", "terminfo", "timezone", "vulkan", "xml"),
 )
-"""Files below /etc that programs use; those that do not exist are skipped."""
+"""Patterns of the files below /etc that programs and libraries in /usr refer to: their defaults, which packages
+install. Files in which administrators put credentials, such as those of package managers, Maven and wget, are not among
+them."""
 _MAX_FILE_BYTES = 4 << 20
 _PASSWD = (
     "root:x:0:0:root:/root:/bin/sh\ndaemon:x:1:1:daemon:/usr/sbin:/usr/sbin/nologin\n"
@@ -253,8 +258,9 @@ def _fill(root: Path, machine: Path) -> None:
             (root / name).mkdir()
     for name, text in (("passwd", _PASSWD), ("group", _GROUP), ("hosts", ""), ("resolv.conf", ""), ("hostname", "")):
         (root / "etc" / name).write_text(text)
-    for name in _ETC:
-        _copy(machine / "etc" / name, root / "etc" / name)
+    etc = machine / "etc"
+    for path in sorted(path for pattern in _ETC for path in etc.glob(pattern)):
+        _copy(path, root / path.relative_to(machine))
 
 
 def _copy(source: Path, target: Path) -> None:
@@ -277,5 +283,6 @@ def _copy(source: Path, target: Path) -> None:
 
 def _list_names_to_copy(directory: Path) -> Iterator[str]:
     """Yield the names of the files in a directory to copy. Private keys, which some systems store beside certificates,
-    are omitted."""
-    return (name for name in sorted(os.listdir(directory)) if name != "private" and not name.endswith(".key"))
+    and passwords, such as those of the remote management of Java, are omitted."""
+    names = sorted(os.listdir(directory))
+    return (name for name in names if name != "private" and not name.endswith((".key", ".password")))

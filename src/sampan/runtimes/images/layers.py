@@ -18,7 +18,6 @@ import gzip
 import hashlib
 import io
 import os
-import shutil
 import stat
 import sys
 import tempfile
@@ -33,12 +32,14 @@ from typing import IO, Final, cast
 import msgspec
 
 from sampan.api import limits
+from sampan.machinery.durable_files import write_durably
+from sampan.machinery.linux.directory_trees import remove_at, remove_tree
 from sampan.machinery.linux.user_namespace import is_in_user_namespace
 from sampan.runtimes.images import tar_reader
 from sampan.runtimes.images.manifests import BadImage
 from sampan.runtimes.images.reference import is_digest
 from sampan.runtimes.images.tar_reader import TarEntry, TarReader
-from sampan.runtimes.safe_paths import RootDirectory, UnsafePath, opened_root, remove_tree
+from sampan.runtimes.safe_paths import RootDirectory, UnsafePath, opened_root
 
 _WHITEOUT, _OPAQUE = ".wh.", ".wh..wh..opq"
 _OPAQUE_ATTRIBUTE, _USER_OPAQUE_ATTRIBUTE = "trusted.overlay.opaque", "user.overlay.opaque"
@@ -110,7 +111,7 @@ class LayerStore:
                     pass  # data after the end of the archive is part of the digest
                 _verify(stream.digest, diff_id)
             _sync_file_system(scratch)
-            _write_durably(self._whiteouts_file(diff_id), msgspec.json.encode(whiteouts))
+            write_durably(self._whiteouts_file(diff_id), msgspec.json.encode(whiteouts), mode=0o600)
             _put_in_place(scratch, target)
         finally:
             with contextlib.suppress(OSError):
@@ -138,7 +139,9 @@ class LayerStore:
             return False
 
     def _record_diff_id(self, blob_digest: str, diff_id: str) -> None:
-        _write_durably(self._directory / ".blobs" / _hex(blob_digest), diff_id.encode())
+        path = self._directory / ".blobs" / _hex(blob_digest)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_durably(path, diff_id.encode(), mode=0o600)
 
     def _whiteouts_file(self, diff_id: str) -> Path:
         return self._directory / f"{_hex(diff_id)}.json"
@@ -163,24 +166,6 @@ def _put_in_place(scratch: Path, target: Path) -> None:
     except OSError:
         if not target.is_dir():  # another process has put the same layer in place
             raise
-
-
-def _write_durably(path: Path, content: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".new-", delete=False) as file:
-        try:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-            os.replace(file.name, path)
-        except BaseException:
-            Path(file.name).unlink(missing_ok=True)
-            raise
-    directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)
 
 
 def _sync_file_system(directory: Path) -> None:
@@ -347,7 +332,7 @@ class LayerUnpacker:
         if kind == stat.S_IFDIR:
             if entry.kind == tar_reader.DIRECTORY:
                 return
-            shutil.rmtree(name, dir_fd=parent)
+            remove_at(parent, name)
         else:
             os.unlink(name, dir_fd=parent)
 

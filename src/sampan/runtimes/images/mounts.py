@@ -11,12 +11,13 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+from sampan.machinery.linux.directory_trees import TreeMeter, TreeUsage, remove_tree
 from sampan.machinery.linux.user_namespace import is_in_user_namespace
 from sampan.runtimes import kernel
 from sampan.runtimes.config import ContainerConfig, Mount
 from sampan.runtimes.contract import RuntimeFailure
 from sampan.runtimes.images.host import HostDirectory, HostRoot
-from sampan.runtimes.safe_paths import resolve_inside, walk_tree
+from sampan.runtimes.safe_paths import resolve_inside
 
 log = logging.getLogger(__name__)
 
@@ -103,7 +104,7 @@ class EngineImageVolumes:
 def _remove(directory: Path) -> None:
     if directory.exists():
         unmount_all(directory)
-        shutil.rmtree(directory)
+        remove_tree(directory)
 
 
 def mount_host(host: HostRoot, directory: Path) -> Path:
@@ -143,17 +144,7 @@ def _mount_without_owners(source: Path, place: Path, namespace: kernel.UserNames
         place.rmdir()
 
 
-def measure_writable_layers(directory: Path) -> tuple[int, int]:
-    """Return the bytes and inodes of the container's writable layers."""
-    size = count = 0
-    for upper in directory.glob("upper*"):
-        count += 1
-        for entry in walk_tree(upper):
-            count += 1
-            if entry.is_dir(follow_symlinks=False):
-                continue
-            try:
-                size += entry.stat(follow_symlinks=False).st_blocks * 512
-            except OSError:
-                continue
-    return size, count
+def measure_writable_layers(directory: Path, meter: TreeMeter) -> TreeUsage:
+    """Return the usage of the container's writable layers."""
+    usages = [meter.measure(upper) for upper in directory.glob("upper*")]
+    return TreeUsage(sum(usage.size for usage in usages), sum(usage.inodes for usage in usages))

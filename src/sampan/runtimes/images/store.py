@@ -8,7 +8,6 @@ import fcntl
 import hashlib
 import logging
 import os
-import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from typing import IO, BinaryIO
 import msgspec
 
 from sampan.api import limits
+from sampan.machinery.durable_files import open_new_file, write_durably
 from sampan.runtimes.images.layers import LayerStore
 from sampan.runtimes.images.manifests import BadImage, ImageConfig, ImageManifest, read_config, read_manifest
 from sampan.runtimes.images.reference import BadReference, ImageReference, is_digest, parse_reference
@@ -74,18 +74,12 @@ class BlobStore:
         """Store the content that is written within the block, or raise BadImage if its digest is not `expected`."""
         directory = self._directory / "sha256"
         directory.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=directory, prefix=".new-", delete=False) as file:
-            try:
-                blob = BlobWriter(file.file, most=limits.IMAGE_LAYER_BYTES if size is None else size)
-                yield blob
-                if expected and blob.digest != expected:
-                    raise BadImage(f"the content's digest is {blob.digest}, not {expected}")
-                file.flush()
-                os.fsync(file.fileno())
-                os.replace(file.name, self.path(blob.digest))
-            except BaseException:
-                Path(file.name).unlink(missing_ok=True)
-                raise
+        with open_new_file(directory, mode=0o600) as new:
+            blob = BlobWriter(new.stream, most=limits.IMAGE_LAYER_BYTES if size is None else size)
+            yield blob
+            if expected and blob.digest != expected:
+                raise BadImage(f"the content's digest is {blob.digest}, not {expected}")
+            new.publish(self.path(blob.digest))
 
     def put(self, data: bytes, expected: str = "") -> str:
         with self.writer(expected) as writer:
@@ -322,11 +316,7 @@ class ImageStore:
             self._write(table)
 
     def _write(self, table: _Table) -> None:
-        with tempfile.NamedTemporaryFile(dir=self._directory, prefix=".images-", delete=False) as file:
-            file.write(msgspec.json.encode(table))
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(file.name, self._file)
+        write_durably(self._file, msgspec.json.encode(table), mode=0o600)
 
 
 def _matches_reference(digest: str, entry: _ImageEntry, reference: ImageReference) -> bool:

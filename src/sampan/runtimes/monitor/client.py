@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from sampan.machinery.linux import programs
-from sampan.runtimes.contract import STDERR, STDOUT, RuntimeFailure
+from sampan.runtimes.contract import KILLED_CODE, STDERR, STDOUT, RuntimeFailure
 from sampan.runtimes.monitor import protocol
 from sampan.runtimes.monitor.__main__ import LOG, SOCKET
 from sampan.runtimes.monitor.protocol import MonitorFrames
@@ -27,6 +27,10 @@ Ended = Callable[[dict[str, Any]], None]
 class MonitorError(RuntimeFailure):
     def __init__(self, message: str) -> None:
         super().__init__("RunContainerError", message)
+
+
+class OperationFailed(MonitorError):
+    """The monitor responds that it cannot carry out the operation, such as starting a process."""
 
 
 class MonitorClient:
@@ -52,10 +56,11 @@ class MonitorClient:
 
     async def exec(self, id: str, argv: Sequence[str], **request: Any) -> MonitorStream:
         """Start a process that is killed when the stream is closed."""
-        return await self._stream({"do": "run", "id": id, "argv": list(argv), "attach": True, **request})
+        return await self._stream({"do": "run", "id": id, "argv": list(argv), "attach": True, **request}, KILLED_CODE)
 
-    async def attach(self, id: str) -> MonitorStream:
-        return await self._stream({"do": "attach", "id": id})
+    async def attach(self, id: str, *, has_stdin: bool = False) -> MonitorStream:
+        """Connect to a process; see `contract.Runtime.attach`."""
+        return await self._stream({"do": "attach", "id": id, "stdin": has_stdin})
 
     async def kill(self, id: str, signal: int, *, group: bool = False) -> None:
         await self._ask({"do": "kill", "id": id, "signal": signal, "group": group})
@@ -102,10 +107,10 @@ class MonitorClient:
             writer.close()
         raise MonitorError("the container monitor has exited")
 
-    async def _stream(self, request: dict[str, Any]) -> MonitorStream:
+    async def _stream(self, request: dict[str, Any], code: int = 0) -> MonitorStream:
         reader, writer = await self._connect()
         writer.write(protocol.message(request))
-        stream = MonitorStream(reader, writer)
+        stream = MonitorStream(reader, writer, code)
         try:
             await stream.start()
         except BaseException:
@@ -135,14 +140,15 @@ class MonitorClient:
 
 
 class MonitorStream:
-    """A process with attached streams; see `contract.ProcessStream`."""
+    """A process with attached streams; see `contract.ProcessStream`. `code` is the exit code if the connection is lost
+    before the monitor sends one."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, code: int) -> None:
         self._writer = writer
         self._frames = _frames(reader)
         self._early: list[tuple[int, bytes]] = []
         """Output that arrived before the response to the request."""
-        self._code: int | None = None
+        self._code = code
         self._is_over = False
 
     async def start(self) -> None:
@@ -163,7 +169,7 @@ class MonitorStream:
             if kind in (STDOUT, STDERR):
                 return kind, content
             if kind == protocol.JSON:
-                self._code = json.loads(content).get("code")
+                self._code = json.loads(content).get("code") or 0
                 break
         self._is_over = True
         return None
@@ -181,11 +187,6 @@ class MonitorStream:
         self._writer.write(protocol.frame(protocol.RESIZE, json.dumps([width, height]).encode()))
 
     async def wait(self) -> int:
-        return await self.code() or 0
-
-    async def code(self) -> int | None:
-        """Wait for the end of the output, and return the exit code, or None if the process keeps running or its exit is
-        not known yet."""
         while await self.read() is not None:
             pass
         return self._code
@@ -209,5 +210,5 @@ async def _frames(reader: asyncio.StreamReader) -> AsyncIterator[tuple[int, byte
 
 def _check_response(response: dict[str, Any]) -> dict[str, Any]:
     if "error" in response:
-        raise MonitorError(str(response["error"]))
+        raise OperationFailed(str(response["error"]))
     return response

@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from sampan.machinery.durable_files import write_durably
 from sampan.runtimes.monitor.logs import LogWriter
 from sampan.runtimes.monitor.protocol import STDERR, STDOUT
 
@@ -35,6 +36,7 @@ class MonitoredProcess:
     """A process that is started from a request with these fields:
 
     - `argv`, `env`, `cwd`: the command; `stdin`, `tty`: whether it has a stdin, a terminal;
+    - `stdin_once`: whether stdin is closed after the first client that sent input;
     - `log`: the path of the log file; `exit`: the path of the file that records the exit;
     - `pid_file`: `argv` is a launcher, which writes the pid of the actual process to this file before it exits;
     - `console`: the path of a socket on which the launcher passes the terminal that it created.
@@ -204,10 +206,7 @@ class MonitoredProcess:
         self.flush()
 
     def end_input(self) -> None:
-        """Signal the end of input: close the pipe, or send the end-of-file character to a terminal."""
-        if self._has_tty:
-            self.write_input(b"\x04")
-            return
+        """Close stdin, which is not a terminal, after everything in it has been written."""
         self._ends_input = True
         self.flush()
 
@@ -256,11 +255,9 @@ class MonitoredProcess:
         path = self.request.get("exit")
         if path:
             note = json.dumps({"code": code, "finished_at": self.finished_at, "pid": self.pid})
-            scratch = f"{path}.new"
             with contextlib.suppress(OSError):
-                with open(scratch, "w") as file:
-                    file.write(note)
-                os.replace(scratch, str(path))
+                # The kubelet syncs its record of the exit. Waiting for the disk here would block all containers.
+                write_durably(str(path), note.encode(), mode=0o600, is_synced=False)
 
     def close(self) -> None:
         """Release all descriptors. The process itself is not killed."""

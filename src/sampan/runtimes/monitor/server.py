@@ -35,10 +35,12 @@ class ConnectedClient:
         self.attached: MonitoredProcess | None = None
         self.kills_at_end = False
         """Whether the process was started for this connection and is killed with it."""
+        self.sends_input = False
+        """Whether the client sends input to a process that has a stdin."""
         self.listener: Any = None
         self.wants_events = False
         self.is_ending = False
-        """Whether to close the connection once everything has been sent."""
+        """Whether the output for the client ends once everything has been sent. Its further input is discarded."""
         self.is_paused = False
         """Whether reading from the client is paused, because its process does not consume its input."""
 
@@ -124,6 +126,8 @@ class Monitor:
             self._drop(client)
 
     def _on_frame(self, client: ConnectedClient, kind: int, content: bytes) -> None:
+        if client.is_ending:
+            return
         if kind == protocol.JSON:
             request = json.loads(content)
             try:
@@ -137,14 +141,26 @@ class Monitor:
         if process is None:
             raise protocol.BadMonitorFrame("nothing is attached")
         if kind == protocol.STDIN:
-            process.write_input(content)
-            client.is_paused = process.is_full
+            if client.sends_input:
+                process.write_input(content)
+                client.is_paused = process.is_full
         elif kind == protocol.END_OF_STDIN:
-            process.end_input()
+            if client.sends_input:
+                self._end_input(client, process)
         elif kind == protocol.RESIZE:
             process.resize(*json.loads(content))
         self._watch(process)
         self._watch_client(client)
+
+    def _end_input(self, client: ConnectedClient, process: MonitoredProcess) -> None:
+        """Handle the end of a client's input as containerd does. A container that keeps its stdin open for the next
+        client is detached from this one."""
+        if _ends_with_input_of(client, process):
+            process.end_input()
+        elif not client.kills_at_end:
+            process.listeners.remove(client.listener)
+            self._send_exit_code(client, process)
+        client.sends_input = False
 
     def _watch_client(self, client: ConnectedClient) -> None:
         """Select the events that matter for the client now, and unregister it if there are none."""
@@ -175,10 +191,19 @@ class Monitor:
         except OSError:
             return self._drop(client)
         if client.is_ending and not client.unsent:
-            return self._drop(client)
+            return self._finish(client)
         self._watch_client(client)
         if client.attached is not None and client.kills_at_end:
             self._watch(client.attached)
+
+    def _finish(self, client: ConnectedClient) -> None:
+        """End the output for the client, which then closes the connection. If the monitor closed it while the client
+        sends input, the client would lose output and the exit code that it has not read yet."""
+        client.is_paused = False
+        with contextlib.suppress(OSError):
+            client.connection.shutdown(socket.SHUT_WR)
+        self._detach(client)
+        self._watch_client(client)
 
     def _drop(self, client: ConnectedClient) -> None:
         if self._clients.pop(client.connection.fileno(), None) is None:
@@ -186,7 +211,11 @@ class Monitor:
         if client.connection in self._selector.get_map():
             self._selector.unregister(client.connection)
         client.connection.close()
-        process = client.attached
+        self._detach(client)
+
+    def _detach(self, client: ConnectedClient) -> None:
+        """Detach the client from its process, which is killed if it was started for this client."""
+        process, client.attached = client.attached, None
         if process is None:
             return
         if client.listener in process.listeners:
@@ -195,8 +224,9 @@ class Monitor:
             self._signal(process, signal.SIGKILL)
             if process.code is not None:
                 self._remove(process)
-        elif process.request.get("stdin_once"):
+        elif client.sends_input and _ends_with_input_of(client, process):
             process.end_input()
+            self._watch(process)
 
     # -- operations --------------------------------------------------------------------------------------------------
 
@@ -211,7 +241,7 @@ class Monitor:
         self._processes[process.id] = process
         if request.get("attach"):
             client.kills_at_end = True
-            self._attach_client(client, process)
+            self._attach_client(client, process, request)
         self._watch(process)
         if process.launched is not None:
             self._waiting_clients[process.id] = client
@@ -233,7 +263,7 @@ class Monitor:
 
     def _attach(self, client: ConnectedClient, request: dict[str, Any]) -> dict[str, Any]:
         process = self._find(request)
-        self._attach_client(client, process)
+        self._attach_client(client, process, request)
         return {"pid": process.pid}
 
     def _reopen(self, client: ConnectedClient, request: dict[str, Any]) -> dict[str, Any]:
@@ -262,7 +292,7 @@ class Monitor:
             raise StartFailed(f"there is no process {request['id']!r}")
         return process
 
-    def _attach_client(self, client: ConnectedClient, process: MonitoredProcess) -> None:
+    def _attach_client(self, client: ConnectedClient, process: MonitoredProcess, request: dict[str, Any]) -> None:
         def listen(channel: int, data: bytes) -> None:
             if data:
                 self._send(client, protocol.frame(channel, data))
@@ -270,16 +300,18 @@ class Monitor:
                 self._send_exit_code(client, process)
 
         client.attached, client.listener = process, listen
+        client.sends_input = bool(request.get("stdin") and process.request.get("stdin"))
         process.listeners.append(listen)
         if not process.outputs and process.code is not None:
             self._send_exit_code(client, process)
 
     def _send_exit_code(self, client: ConnectedClient, process: MonitoredProcess) -> None:
-        """Send the exit code after the end of the output, and close the connection."""
+        """Send the exit code after the end of the output. A client that has attached to a
+        container gets the code 0: the kubelet learns the exit code of the container from an event."""
         if process.code is None and client.kills_at_end:
-            return  # _on_ended() sends the code
+            return  # _on_process_exit() sends the code
         client.is_ending = True
-        self._send(client, protocol.message({"code": process.code}))
+        self._send(client, protocol.message({"code": process.code if client.kills_at_end else 0}))
 
     # -- processes ---------------------------------------------------------------------------------------------------
 
@@ -363,6 +395,8 @@ class Monitor:
             self._send(client, protocol.message(response))
         if "error" not in response and process.pid in self._early:
             self._on_process_exit(process, self._early[process.pid])
+        elif client is not None and client.kills_at_end and client.attached is None:
+            self._signal(process, signal.SIGKILL)  # the client was disconnected before the pid was known
         if all(other.launched is None for other in self._processes.values()):
             self._early.clear()
 
@@ -383,6 +417,12 @@ class Monitor:
     def _remove(self, process: MonitoredProcess) -> None:
         process.close()
         self._processes.pop(process.id, None)
+
+
+def _ends_with_input_of(client: ConnectedClient, process: MonitoredProcess) -> bool:
+    """Whether the process sees the end of this client's input."""
+    is_only_client = client.kills_at_end or process.request.get("stdin_once")
+    return bool(is_only_client) and not process.request.get("tty")
 
 
 def _is_slow(client: ConnectedClient) -> bool:

@@ -56,9 +56,13 @@ class OciBinary:
 
     async def detect_features(self) -> None:
         """Query the version and the features of the program. Raise RuntimeFailure if it does not work."""
-        text = await self._run([self.path, "--version"])
+        text = await self.describe_version()
         self.version = text.split("version", 1)[-1].split()[0] if "version" in text else text.split("\n")[0]
         self.has_recursive_read_only = await self._supports_mount_option("rro")
+
+    async def describe_version(self) -> str:
+        """Return the output of `--version`, which lists features in further lines."""
+        return await self._run([self.path, "--version"])
 
     async def _supports_mount_option(self, option: str) -> bool:
         """Whether the program supports a mount option. Older versions of crun have no `features` command, but support

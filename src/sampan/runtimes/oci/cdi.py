@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from sampan.machinery.config_file import decode_config
 from sampan.runtimes.contract import RuntimeFailure
 from sampan.runtimes.safe_paths import read_file
 
@@ -91,12 +92,7 @@ def _decode_file(file: Path) -> dict[str, Any]:
     if file.suffix == ".json":
         document: dict[str, Any] = msgspec.json.decode(content)
     else:
-        import yaml
-
-        try:
-            document = yaml.safe_load(content) or {}
-        except yaml.YAMLError as error:
-            raise ValueError(str(error)) from None
+        document = decode_config(content, is_strict=False) or {}
     return document
 
 

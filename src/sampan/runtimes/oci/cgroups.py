@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from sampan.machinery.clock import Clock
-from sampan.runtimes.contract import ContainerUsage
+from sampan.machinery.linux.directory_trees import TreeMeter
+from sampan.runtimes.contract import ContainerUsage, CpuThrottling, DiskCounters
 from sampan.runtimes.images.mounts import measure_writable_layers
 from sampan.runtimes.records import ContainerRecord
 from sampan.runtimes.usage import CpuRates
@@ -24,6 +27,10 @@ class GroupUsage:
     page_faults: int = 0
     major_page_faults: int = 0
     processes: int = 0
+    cache_bytes: int = 0
+    swap_bytes: int = 0
+    throttling: CpuThrottling | None = None
+    disks: Sequence[DiskCounters] = ()
 
 
 def is_unified() -> bool:
@@ -76,12 +83,21 @@ def _read_usage_v2(directory: Path) -> GroupUsage:
         page_faults=memory.get("pgfault", 0),
         major_page_faults=memory.get("pgmajfault", 0),
         processes=_number(directory / "pids.current"),
+        cache_bytes=memory.get("file", 0),
+        swap_bytes=_number(directory / "memory.swap.current"),
+        throttling=_read_throttling(directory / "cpu.stat") if _has_quota_v2(directory) else None,
+        disks=parse_io_stat(_text(directory / "io.stat")),
     )
+
+
+def _has_quota_v2(directory: Path) -> bool:
+    return not _text(directory / "cpu.max").startswith("max")
 
 
 def _read_usage_v1(cgroup: str) -> GroupUsage:
     memory = _pairs(_place("memory", cgroup) / "memory.stat")
     used = _number(_place("memory", cgroup) / "memory.usage_in_bytes")
+    cpu, blkio = _place("cpu", cgroup), _place("blkio", cgroup)
     return GroupUsage(
         cpu_s=_number(_place("cpuacct", cgroup) / "cpuacct.usage") / 1e9,
         memory_bytes=max(used - memory.get("total_inactive_file", 0), 0),
@@ -89,7 +105,69 @@ def _read_usage_v1(cgroup: str) -> GroupUsage:
         page_faults=memory.get("total_pgfault", 0),
         major_page_faults=memory.get("total_pgmajfault", 0),
         processes=_number(_place("pids", cgroup) / "pids.current"),
+        cache_bytes=memory.get("total_cache", 0),
+        swap_bytes=memory.get("total_swap", 0),
+        throttling=_read_throttling(cpu / "cpu.stat") if _number(cpu / "cpu.cfs_quota_us") > 0 else None,
+        disks=parse_blkio(
+            _text(blkio / "blkio.throttle.io_serviced_recursive"),
+            _text(blkio / "blkio.throttle.io_service_bytes_recursive"),
+        ),
     )
+
+
+def _read_throttling(path: Path) -> CpuThrottling:
+    values = _pairs(path)
+    return CpuThrottling(
+        periods=values.get("nr_periods", 0),
+        throttled_periods=values.get("nr_throttled", 0),
+        throttled_s=values.get("throttled_usec", 0) / 1e6 + values.get("throttled_time", 0) / 1e9,
+    )
+
+
+def parse_io_stat(text: str) -> list[DiskCounters]:
+    """Return the counters in an io.stat file of cgroup v2."""
+    disks = []
+    for device, *words in (line.split() for line in text.splitlines()):
+        values = dict(word.split("=", 1) for word in words if "=" in word)
+        if "rios" in values:
+            disks.append(
+                DiskCounters(
+                    device=_device_path(device),
+                    reads=int(values["rios"]),
+                    writes=int(values.get("wios", 0)),
+                    read_bytes=int(values.get("rbytes", 0)),
+                    written_bytes=int(values.get("wbytes", 0)),
+                )
+            )
+    return disks
+
+
+def parse_blkio(counts: str, sizes: str) -> list[DiskCounters]:
+    """Return the counters in the files of the blkio controller of cgroup v1: operations and bytes."""
+    number, size = _parse_blkio_file(counts), _parse_blkio_file(sizes)
+    return [
+        DiskCounters(
+            device=_device_path(device),
+            reads=number.get((device, "Read"), 0),
+            writes=number.get((device, "Write"), 0),
+            read_bytes=size.get((device, "Read"), 0),
+            written_bytes=size.get((device, "Write"), 0),
+        )
+        for device in dict.fromkeys(device for device, _ in number)
+    ]
+
+
+def _parse_blkio_file(text: str) -> dict[tuple[str, str], int]:
+    rows = [line.split() for line in text.splitlines()]
+    return {(row[0], row[1]): int(row[2]) for row in rows if len(row) == 3 and row[2].isdecimal()}
+
+
+@cache
+def _device_path(number: str) -> str:
+    """Return the path of a block device, such as /dev/sda for 8:0; the number if the device has no name."""
+    lines = _text(Path("/sys/dev/block") / number / "uevent").splitlines()
+    name = next((line.removeprefix("DEVNAME=") for line in lines if line.startswith("DEVNAME=")), "")
+    return f"/dev/{name}" if name else number
 
 
 def _place(controller: str, cgroup: str) -> Path:
@@ -97,30 +175,34 @@ def _place(controller: str, cgroup: str) -> Path:
 
 
 def _pairs(path: Path) -> dict[str, int]:
-    try:
-        rows = [line.split() for line in path.read_text().splitlines()]
-    except OSError:
-        return {}
+    rows = [line.split() for line in _text(path).splitlines()]
     return {row[0]: int(row[1]) for row in rows if len(row) == 2 and row[1].isdecimal()}
 
 
 def _number(path: Path) -> int:
     try:
-        return int(path.read_text())
-    except (OSError, ValueError):
+        return int(_text(path))
+    except ValueError:
         return 0
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text()
+    except OSError:
+        return ""
 
 
 class OciUsage:
     def __init__(self, *, clock: Clock) -> None:
-        self._clock, self._rates = clock, CpuRates()
+        self._clock, self._rates, self._meter = clock, CpuRates(), TreeMeter(clock=clock)
 
     def measure_container(self, record: ContainerRecord, directory: Path) -> ContainerUsage:
         """Return the usage of a container. `directory` is the directory of the container. The call blocks, so run it in
         a thread.
         """
         used = usage(record.cgroup)
-        size, inodes = measure_writable_layers(directory)
+        size, inodes = measure_writable_layers(directory, self._meter)
         return ContainerUsage(
             name=record.name,
             cpu_cores=self._rates.rate(record.id, used.cpu_s, self._clock.monotonic()),
@@ -130,17 +212,21 @@ class OciUsage:
             page_faults=used.page_faults,
             major_page_faults=used.major_page_faults,
             disk_bytes=size,
-            log_bytes=_size(record.log_path),
+            log_bytes=self._measure_logs(record),
             inodes=inodes,
             processes=used.processes,
+            cache_bytes=used.cache_bytes,
+            swap_bytes=used.swap_bytes,
+            throttling=used.throttling,
+            disks=used.disks,
         )
+
+    def _measure_logs(self, record: ContainerRecord) -> int:
+        """Return the size of all logs of the container, including those that have been rotated."""
+        try:
+            return self._meter.measure(Path(record.log_path).parent).size if record.log_path else 0
+        except OSError:
+            return 0
 
     def forget(self, record: ContainerRecord) -> None:
         self._rates.forget(record.id)
-
-
-def _size(path: str) -> int:
-    try:
-        return os.path.getsize(path)
-    except OSError:
-        return 0

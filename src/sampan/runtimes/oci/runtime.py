@@ -18,7 +18,14 @@ from sampan.machinery.linux.user_namespace import is_group_mapped
 from sampan.machinery.telemetry.flight_recorder import step_part
 from sampan.machinery.worker_thread import run_in_thread
 from sampan.runtimes import contract, kernel
-from sampan.runtimes.config import ContainerConfig, ContainerResources, ContainerSecurity, SandboxConfig, resolv_conf
+from sampan.runtimes.config import (
+    ContainerConfig,
+    ContainerResources,
+    ContainerSecurity,
+    Mount,
+    SandboxConfig,
+    resolv_conf,
+)
 from sampan.runtimes.contract import (
     ContainerUsage,
     ImageInfo,
@@ -36,13 +43,14 @@ from sampan.runtimes.images.manifests import BadImage, RunConfig
 from sampan.runtimes.images.mounts import unmount_all
 from sampan.runtimes.images.pull import ImagePuller
 from sampan.runtimes.images.supply import ImageSupply
-from sampan.runtimes.monitor.client import MonitorError
+from sampan.runtimes.monitor.client import MonitorError, OperationFailed
 from sampan.runtimes.monitored import MonitoredRuntime
 from sampan.runtimes.network import PodNetwork, bandwidth_of, connect_to_port
-from sampan.runtimes.oci import cdi, cgroups, sandbox
+from sampan.runtimes.oci import cdi, cgroups, pause, sandbox
 from sampan.runtimes.oci.binary import OciBinary, OciCommands, read_last_error
 from sampan.runtimes.oci.cgroups import OciUsage
 from sampan.runtimes.oci.images import OciImages
+from sampan.runtimes.oci.mandatory_access import apparmor_profile, check_selinux, has_selinux, loaded_profiles
 from sampan.runtimes.oci.spec import TTY_GROUP, SpecInputs, container_spec, linux_resources, user
 from sampan.runtimes.oci.users import identity
 from sampan.runtimes.pod_state import PodState
@@ -51,6 +59,12 @@ from sampan.runtimes.safe_paths import UnsafePath, read_file
 from sampan.runtimes.usage import pod_usage
 
 _LATEST_CAPABILITY = Path("/proc/sys/kernel/cap_last_cap")
+_CGROUP_NAMESPACE = Path("/proc/self/ns/cgroup")
+
+
+class _StartFailed(Exception):
+    """The OCI runtime program rejects the container, for example because its command does not exist. To programs that
+    prepare a process at their `create`, as to containerd, this is a failure of the start."""
 
 
 class OciRuntime(MonitoredRuntime):
@@ -138,8 +152,8 @@ class OciRuntime(MonitoredRuntime):
         sandbox.make_files(config, directory, resolv_conf(config.dns))
         if config.namespaces.pid == "pod":
             record.pause = f"pause-{record.uid}-{record.sandbox_count}"
-            pid = await self._monitor.run(record.pause, sandbox.PAUSE)
-            state.spaces["pid"] = await sandbox.find_pid_namespace(pid)
+            pid = await self._run_pause(state, config)
+            state.spaces["pid"] = await asyncio.to_thread(sandbox.pin_pid_namespace, pid, directory)
         if "network" in state.spaces:
             namespace, bandwidth = Path(state.spaces["network"]), bandwidth_of(config.annotations)
             with step_part("connect the network"):
@@ -147,11 +161,45 @@ class OciRuntime(MonitoredRuntime):
         record.is_ready = True
         self._records.save_sandbox(record)
 
+    async def _run_pause(self, pod: PodState, config: SandboxConfig) -> int:
+        """Start the pause container, and return its pid."""
+        id, directory = pod.sandbox.pause, self._records.pod(config.uid) / pause.DIRECTORY
+        container = pause.pause_config(id, directory)
+        around = SpecInputs(
+            root=await run_in_thread(pause.make_root, directory),
+            namespaces={**self._namespaces(pod, container), "pid": ""},
+            cgroup=f"{pod.sandbox.cgroup_parent.rstrip('/')}/{id}" if pod.sandbox.cgroup_parent else "",
+            identity=pause.pause_identity(),
+            has_tty_group=is_group_mapped(TTY_GROUP),
+            last_capability=_last_capability(),
+        )
+        spec = container_spec(container, config, RunConfig(), around)
+        (directory / "config.json").write_bytes(msgspec.json.encode(spec))
+        pid_file, log_file = directory / "pid", directory / "runtime.log"
+        words = ("create", "--bundle", str(directory), "--pid-file", str(pid_file), id)
+        try:
+            pid = await self._monitor.run(id, self._program(pod).argv(*words, log=log_file), pid_file=str(pid_file))
+        except MonitorError as error:
+            message = read_last_error(log_file) or error.message
+            raise RuntimeFailure("FailedCreatePodSandBox", f"pause container: {message}") from None
+        await self._program(pod).call("start", id)
+        await pause.wait_until_running(pid)
+        return pid
+
+    async def _end_pause(self, pod: PodState) -> None:
+        record = pod.sandbox
+        await self._kill_process(record.pause)
+        with contextlib.suppress(RuntimeFailure):
+            await self._program(pod).call("delete", "--force", record.pause)
+        await asyncio.to_thread(unmount_all, self._records.pod(record.uid) / pause.DIRECTORY)
+        if record.cgroup_parent:
+            await asyncio.to_thread(cgroups.remove, f"{record.cgroup_parent.rstrip('/')}/{record.pause}")
+
     async def _end_sandbox(self, pod: PodState) -> None:
         record, directory = pod.sandbox, self._records.pod(pod.sandbox.uid)
         await self._network.detach(record.uid)
         if record.pause:
-            await self._kill_process(record.pause)
+            await self._end_pause(pod)
         await asyncio.to_thread(unmount_all, directory / "ns")
         await asyncio.to_thread(unmount_all, directory / "files")
         record.is_ready, record.pause, pod.spaces = False, "", {}
@@ -183,36 +231,42 @@ class OciRuntime(MonitoredRuntime):
         assert config is not None
         state = self._find_ready_pod(pod.metadata.uid)
         record = self._create_container_record(state, config, attempt)
+        directory = self._records.container(state.sandbox.uid, record.id)
         try:
-            await self._create(state, record, config)
+            await self._prepare(state, record, config, directory)
+            record.pid = await self._create(state, record, config, directory)
+            self._records.save_container(state.sandbox.uid, record)
+            await self._start(state, record)
+        except _StartFailed as error:
+            await self._record_start_failure(state, record, str(error))
+            raise RuntimeFailure("RunContainerError", str(error)) from None
         except (OSError, BadImage, ImageUnknown, UnsafePath) as error:
             await self._remove(state, record)
             raise RuntimeFailure("CreateContainerError", str(error)) from None
         except BaseException:
             await self._remove(state, record)
             raise
-        await self._start(state, record)
+        self._note_start(state, record)
         return f"{self.name}://{record.id}"
 
-    async def _create(self, pod: PodState, record: ContainerRecord, config: ContainerConfig) -> None:
+    async def _prepare(self, pod: PodState, record: ContainerRecord, config: ContainerConfig, directory: Path) -> None:
+        """Mount the root file system and the volumes of the container, and write its OCI configuration."""
         assert pod.config is not None
-        directory = self._records.container(pod.sandbox.uid, record.id)
         async with self._images.unpack_slot(config):
             image, root = await run_in_thread(self._images.mount, record, config, directory)
             record.stop_signal = config.stop_signal or image.stop_signal
             config = await run_in_thread(self._images.mount_volumes, record, config, directory)
         if not self._has_cgroups:
             config = replace(config, resources=ContainerResources(oom_score_adjust=config.resources.oom_score_adjust))
+        await run_in_thread(_check_propagation, config.mounts)
         around = await run_in_thread(self._collect_spec_inputs, pod, record, config, image, root)
         spec = container_spec(_drop_rejected_settings(config), pod.config, image, around)
         if config.cdi_devices:
             spec = cdi.apply_edits(spec, await asyncio.to_thread(cdi.collect_edits, config.cdi_devices))
         pod.specs[record.id], record.user = spec["process"], user(spec)
         (directory / "config.json").write_bytes(msgspec.json.encode(spec))
-        record.pid = await self._run(pod, record, config, directory)
-        self._records.save_container(pod.sandbox.uid, record)
 
-    async def _run(self, pod: PodState, record: ContainerRecord, config: ContainerConfig, directory: Path) -> int:
+    async def _create(self, pod: PodState, record: ContainerRecord, config: ContainerConfig, directory: Path) -> int:
         """Create the container, whose first process waits until the container is started, and return its pid."""
         log_file, pid_file = directory / "runtime.log", directory / "pid"
         words = ("create", "--bundle", str(directory), "--pid-file", str(pid_file))
@@ -224,8 +278,10 @@ class OciRuntime(MonitoredRuntime):
             argv += ["--console-socket", request["console"]]
         try:
             return await self._monitor.run(record.id, [*argv, record.id], **request)
+        except OperationFailed as error:
+            raise _StartFailed(read_last_error(log_file) or error.message) from None
         except MonitorError as error:
-            raise RuntimeFailure("CreateContainerError", read_last_error(log_file) or error.message) from None
+            raise RuntimeFailure("CreateContainerError", error.message) from None
 
     async def _start(self, pod: PodState, record: ContainerRecord) -> None:
         try:
@@ -233,15 +289,14 @@ class OciRuntime(MonitoredRuntime):
         except RuntimeFailure as error:
             # a container that exits at once may be gone before the start command sees it
             if record.state != contract.EXITED:
-                await self._remove(pod, record)
-                raise RuntimeFailure("RunContainerError", error.message) from None
-        self._note_start(pod, record)
+                raise _StartFailed(error.message) from None
 
     def _collect_spec_inputs(
         self, pod: PodState, record: ContainerRecord, config: ContainerConfig, image: RunConfig, root: Path
     ) -> SpecInputs:
         assert pod.config is not None
         files = sandbox.make_files(pod.config, self._records.pod(pod.sandbox.uid), resolv_conf(pod.config.dns))
+        check_selinux(config.security, is_enabled=has_selinux())
         profile = config.security.seccomp
         local = _read_profile(Path(profile.local)) if profile.type == "Localhost" else None
         return SpecInputs(
@@ -251,9 +306,10 @@ class OciRuntime(MonitoredRuntime):
             files=files,
             identity=identity(config.security, image.user, root),
             has_tty_group=is_group_mapped(TTY_GROUP),
-            last_capability=int(_LATEST_CAPABILITY.read_text()),
+            last_capability=_last_capability(),
             held_capabilities=kernel.held_capabilities(),
             seccomp=local,
+            apparmor=apparmor_profile(config.security, loaded_profiles()),
         )
 
     def _namespaces(self, pod: PodState, config: ContainerConfig) -> dict[str, str]:
@@ -261,11 +317,15 @@ class OciRuntime(MonitoredRuntime):
         paths = {"mount": "", **{kind: path for kind, path in pod.spaces.items() if kind != "pid"}}
         if "network" not in paths and self._node_network is not None:
             paths["network"] = str(self._node_network)
+        if not config.security.is_privileged and _CGROUP_NAMESPACE.exists():
+            paths["cgroup"] = ""
         if modes.pid == "pod":
             paths["pid"] = pod.spaces.get("pid", "")
         elif modes.pid == "target":
             target = pod.containers.get(modes.target.removeprefix(f"{self.name}://"))
-            paths["pid"] = f"/proc/{target.pid}/ns/pid" if target is not None and target.pid else ""
+            if target is None or target.state != contract.RUNNING:  # its pid may be that of another process by now
+                raise RuntimeFailure("CreateContainerError", "the target container is not running")
+            paths["pid"] = f"/proc/{target.pid}/ns/pid"
         elif modes.pid == "container":
             paths["pid"] = ""
         return paths
@@ -314,17 +374,44 @@ class OciRuntime(MonitoredRuntime):
     def _was_out_of_memory(self, record: ContainerRecord) -> bool:
         return record.memory_bytes > 0 and cgroups.count_oom_kills(record.cgroup) > 0
 
+    def _on_exit(self, about: dict[str, Any]) -> None:
+        """Record an exit. Without its pause container a pod has no PID namespace: it needs a new sandbox."""
+        super()._on_exit(about)
+        for pod in self._pods.values():
+            if pod.sandbox.pause == about["id"] and pod.sandbox.is_ready:
+                pod.sandbox.is_ready = False  # which `_find_namespaces` also sets after a restart
+                self._on_pod_change(pod.sandbox.uid)
+
     async def _find_namespaces(self, pod: PodState, running: dict[str, dict[str, Any]]) -> None:
         record = pod.sandbox
         pod.spaces = sandbox.find_pinned_namespaces(self._records.pod(record.uid) / "ns")
-        if record.pause and (about := running.get(record.pause)) and about["code"] is None:
-            pod.spaces["pid"] = await sandbox.find_pid_namespace(about["pid"])
+        if record.pause:
+            about = running.get(record.pause)
+            if about is None or about["code"] is not None:
+                record.is_ready = False
+            elif "pid" not in pod.spaces:
+                directory = self._records.pod(record.uid)
+                pod.spaces["pid"] = await asyncio.to_thread(sandbox.pin_pid_namespace, about["pid"], directory)
         if record.is_ready and not record.host_network and "network" not in pod.spaces:
             record.is_ready = False  # the machine was rebooted
 
     def _program(self, pod: PodState) -> OciBinary:
         """Return the program that the pod was started with, or the default one if it is no longer installed."""
         return self._programs.get(pod.sandbox.program) or self._programs[self._usual]
+
+
+def _last_capability() -> int:
+    return int(_LATEST_CAPABILITY.read_text())
+
+
+def _check_propagation(mounts: Sequence[Mount]) -> None:
+    """Raise RuntimeFailure, as containerd does, if mounts of the container are to reach the node but cannot."""
+    for mount in mounts:
+        if mount.propagation == "rshared" and mount.source is not None:
+            point, is_shared = kernel.find_mount(Path(mount.source))
+            if not is_shared:
+                message = f'path "{mount.source}" is mounted on "{point}" but it is not a shared mount'
+                raise RuntimeFailure("CreateContainerError", message)
 
 
 def _read_profile(path: Path) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,11 +18,6 @@ _SCRIPT = (
     'h="$1"; shift; [ -z "$h" ] || echo "$h" > /proc/sys/kernel/hostname; for s; do echo "${s#*=}" > "${s%%=*}"; done'
 )
 _SANDBOX_FAILED = "FailedCreatePodSandBox"
-PAUSE = (
-    *("unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "/bin/sh", "-c"),
-    "trap 'exit 0' TERM INT; while :; do sleep 2147483647 & wait $!; done",
-)
-"""The command of the pause process: PID 1 of a shared PID namespace, which reaps orphaned processes."""
 
 
 async def make_namespaces(config: SandboxConfig, directory: Path) -> dict[str, str]:
@@ -47,6 +41,8 @@ def _namespaces_to_create(config: SandboxConfig) -> list[str]:
     kinds = []
     if config.namespaces.network != "node":
         kinds += ["network", "uts"]
+    elif config.hostname:
+        kinds.append("uts")
     if config.namespaces.ipc != "node":
         kinds.append("ipc")
     return kinds
@@ -63,12 +59,15 @@ async def _run(*argv: str) -> None:
 
 
 def make_files(config: SandboxConfig, directory: Path, resolv_conf: str) -> list[Mount]:
-    """Create resolv.conf, hostname and /dev/shm, and return their mounts."""
+    """Create resolv.conf, hostname and /dev/shm, and return their mounts. Containers can write to /dev/shm only, as no
+    limit of a container applies to files of the node."""
     files = directory / "files"
     files.mkdir(parents=True, exist_ok=True)
     (files / "resolv.conf").write_text(resolv_conf)
     (files / "hostname").write_text(f"{config.hostname or os.uname().nodename}\n")
-    mounts = [Mount(source=files / name, target=f"/etc/{name}") for name in ("resolv.conf", "hostname")]
+    mounts = [
+        Mount(source=files / name, target=f"/etc/{name}", is_read_only=True) for name in ("resolv.conf", "hostname")
+    ]
     return [*mounts, Mount(source=_mount_shared_memory(config, files), target="/dev/shm")]
 
 
@@ -89,15 +88,13 @@ def find_pinned_namespaces(directory: Path) -> dict[str, str]:
     return {name: str(directory / name) for name in names if os.path.ismount(directory / name)}
 
 
-async def find_pid_namespace(pid: int) -> str:
-    """Return the path of the PID namespace whose PID 1 is the only child of process `pid`, as seen from the node. Wait
-    until the child exists."""
-    for _ in range(500):
-        with contextlib.suppress(OSError, ValueError, IndexError):
-            return f"/proc/{_children(pid)[0]}/ns/pid"
-        await asyncio.sleep(0.002)
-    raise RuntimeFailure(_SANDBOX_FAILED, "the first process of the pod sandbox did not start")
+def pin_pid_namespace(pid: int, directory: Path) -> str:
+    """Pin the PID namespace of a pause process, and return its path. A path below /proc would lead to the namespace of
+    another process once the pause process has exited and its pid is used again.
 
-
-def _children(pid: int) -> list[int]:
-    return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    Earlier versions of Sampan recorded the parent of the first process of the namespace, whose children are in it.
+    """
+    file = directory / "ns" / "pid"
+    file.touch(mode=0o600)
+    kernel.mount(f"/proc/{pid}/ns/pid_for_children", file, flags=kernel.MS_BIND)
+    return str(file)

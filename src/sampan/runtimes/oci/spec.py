@@ -17,6 +17,9 @@ from sampan.runtimes.oci.users import ContainerIdentity
 _PROPAGATION = {"private": "rprivate", "rslave": "rslave", "rshared": "rshared"}
 _TERMINALS = ("nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620")
 TTY_GROUP = 5
+_CGROUPS = "/sys/fs/cgroup"
+"""With cgroup v1 this is a tmpfs above the hierarchies, which runc and crun leave writable unless it is a read-only
+path."""
 _DEVICES = (("null", 3), ("zero", 5), ("full", 7), ("random", 8), ("urandom", 9))
 
 
@@ -57,6 +60,8 @@ class SpecInputs:
     """The bit set of Sampan's own capabilities; only these can be passed on to containers."""
     seccomp: Mapping[str, Any] | None = None
     """The content of a Localhost profile, if there is one."""
+    apparmor: str = ""
+    """The name of the AppArmor profile, if there is one."""
     host_devices: Sequence[Device] = ()
     """All devices of the machine, for a privileged container."""
 
@@ -69,7 +74,7 @@ def container_spec(
         "ociVersion": "1.0.2",
         "process": process(config, sandbox, image, around),
         "root": {"path": str(around.root), "readonly": security.is_root_read_only},
-        **({} if sandbox.namespaces.network == "node" else {"hostname": sandbox.hostname}),
+        **({"hostname": sandbox.hostname} if "uts" in around.namespaces else {}),
         "mounts": _mounts(config, around),
         "annotations": dict(config.annotations),
         "linux": _linux(config, around),
@@ -99,8 +104,8 @@ def process(
         "noNewPrivileges": security.may_not_gain_privileges,
         "oomScoreAdj": config.resources.oom_score_adjust,
     }
-    if security.apparmor.type == "Localhost":
-        result["apparmorProfile"] = security.apparmor.local
+    if around.apparmor:
+        result["apparmorProfile"] = around.apparmor
     return result
 
 
@@ -152,7 +157,7 @@ def _mounts(config: ContainerConfig, around: SpecInputs) -> list[dict[str, Any]]
         _mount("devpts", "/dev/pts", "devpts", _terminal_options(around)),
         _mount("mqueue", "/dev/mqueue", "mqueue", own),
         _mount("sysfs", "/sys", "sysfs", [*own, writable]),
-        _mount("cgroup", "/sys/fs/cgroup", "cgroup", [*own, "relatime", writable]),
+        _mount("cgroup", _CGROUPS, "cgroup", [*own, "relatime", writable]),
     ]
     named = sorted((*around.files, *config.mounts), key=lambda mount: mount.target.count("/"))
     return mounts + [_bind(mount) for mount in _merge_by_target(named)]
@@ -186,7 +191,7 @@ def _linux(config: ContainerConfig, around: SpecInputs) -> dict[str, Any]:
         "resources": linux_resources(config.resources, security, (*config.devices, *around.host_devices)),
         "devices": [_device(device) for device in (*config.devices, *around.host_devices) if _device(device)],
         "maskedPaths": [] if security.is_privileged else list(security.masked_paths),
-        "readonlyPaths": [] if security.is_privileged else list(security.read_only_paths),
+        "readonlyPaths": [] if security.is_privileged else [*security.read_only_paths, _CGROUPS],
         "rootfsPropagation": _root_propagation(config.mounts),
     }
     if around.cgroup:

@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
-import yaml
 
 from sampan.api.field_errors import FieldError, FieldPath, join_messages
+from sampan.machinery.config_file import ConfigFileError, convert_config, decode_config
 from sampan.scheduler.cache.pod_info import DEFAULT_SCHEDULER
 from sampan.scheduler.config.scheduler_config import (
     DEFAULT_PLUGINS,
@@ -33,10 +33,6 @@ API_VERSION, KIND = "kubescheduler.config.k8s.io/v1", "KubeSchedulerConfiguratio
 
 _REMOVED_PLUGINS = ("AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits")
 """Plug-ins that existed in earlier versions of Kubernetes only."""
-
-
-class ConfigError(ValueError):
-    """An invalid configuration file; the message names the field and the reason."""
 
 
 class _StrictStruct(msgspec.Struct, forbid_unknown_fields=True):
@@ -100,29 +96,21 @@ class _ConfigurationFile(_StrictStruct):
 
 
 def parse_text(text: str) -> SchedulerConfig:
-    """Parse a YAML configuration file; raise ConfigError if it is invalid."""
-    try:
-        value = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    except yaml.YAMLError as error:
-        raise ConfigError(" ".join(str(error).split())) from error
-    return parse_config(value)
+    """Parse a YAML configuration file; raise ConfigFileError if it is invalid."""
+    return parse_config(decode_config(text))
 
 
 def parse_config(value: Any) -> SchedulerConfig:
     _check_kind(value)
-    try:
-        file = msgspec.convert(value, _ConfigurationFile)
-    except msgspec.ValidationError as error:
-        what, at, field = str(error).rpartition(" - at `$.")
-        raise ConfigError(f"{field.rstrip('`')}: {what}" if at else str(error)) from error
+    file = convert_config(value, _ConfigurationFile)
     errors = _check(file)
     if errors:
-        raise ConfigError(join_messages([str(field_error) for field_error in errors]))
+        raise ConfigFileError(join_messages([str(field_error) for field_error in errors]))
     _log_ignored_settings(file)
     return SchedulerConfig(
         profiles=[_profile(profile) for profile in file.profiles] or [ProfileConfig()],
         queue=QueueConfig(first_backoff_s=file.podInitialBackoffSeconds, most_backoff_s=file.podMaxBackoffSeconds),
-        extenders=read_extenders(file.extenders, ConfigError),
+        extenders=read_extenders(file.extenders, ConfigFileError),
         flags=_flags(file),
     )
 
@@ -148,7 +136,7 @@ def _flags(file: _ConfigurationFile) -> dict[str, Any]:
 def _check_kind(value: Any) -> None:
     type_meta = (value.get("apiVersion"), value.get("kind")) if isinstance(value, dict) else (None, None)
     if type_meta != (API_VERSION, KIND):
-        raise ConfigError(f"want {KIND} of {API_VERSION}, not {type_meta[1]} of {type_meta[0]}")
+        raise ConfigFileError(f"want {KIND} of {API_VERSION}, not {type_meta[1]} of {type_meta[0]}")
 
 
 def _log_ignored_settings(file: _ConfigurationFile) -> None:

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import msgspec
-import yaml
 
+from sampan.machinery.config_file import ConfigFileError, convert_config, decode_config
 from sampan.scheduler.config.scheduler_config import (
     DEFAULT_PLUGINS,
     PluginChoice,
@@ -21,10 +21,6 @@ from sampan.scheduler.config.scheduler_config import (
     SchedulerConfig,
 )
 from sampan.scheduler.extenders.extender_config import read_extenders
-
-
-class PolicyFileError(ValueError):
-    """An invalid policy; the message names the field."""
 
 
 class _StrictStruct(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
@@ -99,23 +95,10 @@ class LegacyPolicy(_StrictStruct):
 
 
 def parse_policy(text: str) -> LegacyPolicy:
-    try:
-        value = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    except yaml.YAMLError as error:
-        raise PolicyFileError(" ".join(str(error).split())) from error
-    try:
-        policy = msgspec.convert(value, LegacyPolicy)
-    except msgspec.ValidationError as error:
-        raise PolicyFileError(_put_field_first(str(error))) from error
+    policy = convert_config(decode_config(text), LegacyPolicy)
     if (policy.kind, policy.apiVersion) != ("Policy", "v1"):
-        raise PolicyFileError(f"kind: want Policy of v1, not {policy.kind} of {policy.apiVersion}")
+        raise ConfigFileError(f"kind: want Policy of v1, not {policy.kind} of {policy.apiVersion}")
     return policy
-
-
-def _put_field_first(text: str) -> str:
-    """Convert the message "what - at `$.field`" to "field: what"."""
-    what, at, field = text.rpartition(" - at `$.")
-    return f"{field.rstrip('`')}: {what}" if at else text
 
 
 PREDICATES: Mapping[str, tuple[str, ...]] = {
@@ -226,8 +209,8 @@ class _ProfileBuilder:
 
 
 def config_of(policy: LegacyPolicy) -> SchedulerConfig:
-    """Return the configuration; raise PolicyFileError for unknown names and for invalid arguments."""
-    extenders = read_extenders(policy.extenders, PolicyFileError)
+    """Return the configuration; raise ConfigFileError for unknown names and for invalid arguments."""
+    extenders = read_extenders(policy.extenders, ConfigFileError)
     return SchedulerConfig(profiles=[profile_of(policy)], extenders=extenders)
 
 
@@ -256,15 +239,15 @@ def _add_predicate(profile: _ProfileBuilder, predicate: PolicyPredicate, at: str
     if argument is None:
         if predicate.name in (LABELS_PRESENCE, SERVICE_AFFINITY):
             field = "labelsPresence" if predicate.name == LABELS_PRESENCE else "serviceAffinity"
-            raise PolicyFileError(f"{at}.argument.{field}: Required value: {predicate.name} needs it")
+            raise ConfigFileError(f"{at}.argument.{field}: Required value: {predicate.name} needs it")
         if predicate.name not in PREDICATES:
-            raise PolicyFileError(f"{at}.name: there is no predicate {predicate.name!r}")
+            raise ConfigFileError(f"{at}.name: there is no predicate {predicate.name!r}")
         for name in PREDICATES[predicate.name]:
             profile.filter(name)
     elif (argument.serviceAffinity is None) == (argument.labelsPresence is None):
-        raise PolicyFileError(f"{at}.argument: want exactly one of serviceAffinity and labelsPresence")
+        raise ConfigFileError(f"{at}.argument: want exactly one of serviceAffinity and labelsPresence")
     elif predicate.name in PREDICATES or predicate.name in profile.filters:
-        raise PolicyFileError(f"{at}.name: {predicate.name!r} has no argument")
+        raise ConfigFileError(f"{at}.name: {predicate.name!r} has no argument")
     elif argument.serviceAffinity is not None:
         profile.filter(predicate.name, "ServiceAffinity", labels=argument.serviceAffinity.labels)
     elif argument.labelsPresence is not None:
@@ -274,15 +257,15 @@ def _add_predicate(profile: _ProfileBuilder, predicate: PolicyPredicate, at: str
 def _add_priority(profile: _ProfileBuilder, priority: PolicyPriority, at: str) -> None:
     if not 0 < priority.weight < _HIGHEST_WEIGHT:
         detail = f"Priority {priority.name} should have a positive weight applied to it or it has overflown"
-        raise PolicyFileError(f"{at}.weight: {detail}")
+        raise ConfigFileError(f"{at}.weight: {detail}")
     if priority.argument is not None:
         _add_priority_argument(profile, priority, at)
         return
     if priority.name in (LABEL_PREFERENCE, CAPACITY_RATIO):
         field = "labelPreference" if priority.name == LABEL_PREFERENCE else "requestedToCapacityRatioArguments"
-        raise PolicyFileError(f"{at}.argument.{field}: Required value: {priority.name} needs it")
+        raise ConfigFileError(f"{at}.argument.{field}: Required value: {priority.name} needs it")
     if priority.name not in PRIORITIES:
-        raise PolicyFileError(f"{at}.name: there is no priority {priority.name!r}")
+        raise ConfigFileError(f"{at}.name: there is no priority {priority.name!r}")
     _add_score_plugin(profile, priority, PRIORITIES[priority.name])
 
 
@@ -301,9 +284,9 @@ def _add_priority_argument(profile: _ProfileBuilder, priority: PolicyPriority, a
     values = [value for value in msgspec.structs.asdict(argument).values() if value is not None]
     if len(values) != 1:
         named = ", ".join(argument.__struct_fields__)
-        raise PolicyFileError(f"{at}.argument: want exactly one of {named}")
+        raise ConfigFileError(f"{at}.argument: want exactly one of {named}")
     if priority.name in PRIORITIES or priority.name in profile.scores:
-        raise PolicyFileError(f"{at}.name: {priority.name!r} has no argument")
+        raise ConfigFileError(f"{at}.name: {priority.name!r} has no argument")
     if argument.serviceAntiAffinity is not None:
         label = argument.serviceAntiAffinity.label
         profile.score(priority.name, priority.weight, "ServiceAffinity", antiAffinityLabel=label)
@@ -329,5 +312,5 @@ def _set_symmetric_weight(profile: _ProfileBuilder, policy: LegacyPolicy) -> Non
     if weight is None:
         return
     if not 0 <= weight <= 100:
-        raise PolicyFileError(f"hardPodAffinitySymmetricWeight: Invalid value: {weight}: not in valid range [0-100]")
+        raise ConfigFileError(f"hardPodAffinitySymmetricWeight: Invalid value: {weight}: not in valid range [0-100]")
     profile.args["InterPodAffinity"] = {"hardPodAffinityWeight": weight}

@@ -75,7 +75,7 @@ class FailureHandler:
             log.warning(
                 "cannot handle the scheduling failure of pod %s: %s", cycle.info.full_name, error, exc_info=is_surprise
             )
-            result = PostFilterResult(message=str(error) or type(error).__name__)
+            result = PostFilterResult(message=framework.describe_failure(error))
         diagnosis.post_filter = result.message
         return result
 

@@ -121,7 +121,7 @@ class PodGroupCycle:
         except Exception as error:  # an error for one pod must not leave the others stuck between queue and node
             is_unexpected = not isinstance(error, ExtenderError)
             log.warning("cannot schedule pod %s: %s", queued.info.full_name, error, exc_info=is_unexpected)
-            status = Status(Code.ERROR, (str(error) or type(error).__name__,))
+            status = Status(Code.ERROR, (attempt.framework.describe_failure(error),))
             attempt.unschedulable.append(_UnschedulablePod(queued, cycle, status))
             return
         if result.diagnosis is not None:

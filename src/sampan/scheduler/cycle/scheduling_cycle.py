@@ -159,7 +159,8 @@ class SchedulingCycle:
             self._failures.handle_error(queued, str(error))
         except Exception as exception:
             log.exception("scheduling of pod %s failed unexpectedly", queued.info.full_name)
-            self._failures.handle_error(queued, str(exception) or type(exception).__name__)
+            framework = self._profiles.framework_for(queued.info)
+            self._failures.handle_error(queued, framework.describe_failure(exception))
 
     async def _schedule(self, queued: QueuedPodInfo) -> None:
         info = queued.info

@@ -17,7 +17,9 @@ from numpy.typing import NDArray
 
 from sampan.api.types.core_v1 import Node, Pod
 from sampan.scheduler.cache.arrays import Codes, Ints
+from sampan.scheduler.cache.node_table import NodeTable
 from sampan.scheduler.cache.pod_info import DEFAULT_SCHEDULER, PodInfo
+from sampan.scheduler.cache.pod_signature import PODS
 from sampan.scheduler.event_handlers import LIVING
 from sampan.scheduler.explain.report import (
     Explanation,
@@ -26,11 +28,13 @@ from sampan.scheduler.explain.report import (
     PluginRejection,
     PluginScore,
     QueueState,
+    ResourceShortage,
 )
 from sampan.scheduler.framework.contract import Code, CycleState, PreFilterResult, Status
 from sampan.scheduler.framework.diagnosis import NO_NODES, Diagnosis
 from sampan.scheduler.framework.framework import Framework, NominatedPods
 from sampan.scheduler.framework.signature_cache import Scorer
+from sampan.scheduler.plugins.node_resources_fit import NodeResourcesFit
 
 if TYPE_CHECKING:
     from sampan.scheduler.extenders.extender_chain import ExtenderChain, ExtenderResults
@@ -195,11 +199,17 @@ def find_pod(scheduler: Scheduler, namespace: str, name: str) -> Pod | None:
 
 
 async def explain(scheduler: Scheduler, pod: Pod, *, now: float, most_nodes: int = MAX_REPORTED_NODES) -> Explanation:
-    """Explain why the pod is on its node, or which node it would get; this changes nothing."""
+    """Explain why the pod is on its node, or which node it would get; this changes nothing. Raise PluginFailure if a
+    plugin fails."""
     framework = scheduler.profiles.get(pod.spec.schedulerName or DEFAULT_SCHEDULER)
-    if framework is not None:
-        await framework.prepare(framework.cycle(scheduler.pods.info(_as_unbound(pod)), now))
-    explanation, feasible_nodes = explain_by_plugins(scheduler, pod, now=now, most_nodes=most_nodes)
+    try:
+        if framework is not None:
+            await framework.prepare(framework.cycle(scheduler.pods.info(_as_unbound(pod)), now))
+        explanation, feasible_nodes = explain_by_plugins(scheduler, pod, now=now, most_nodes=most_nodes)
+    except Exception as error:
+        if framework is not None and (failure := framework.find_failure(error)) is not None:
+            raise failure from error
+        raise
     await add_extender_results(explanation, scheduler.extenders, _as_unbound(pod), feasible_nodes)
     return explanation
 
@@ -246,6 +256,33 @@ def _fill(
     explanation.nodes = [
         _node(row, inspection, framework, cycle) for row in _order_nodes(explanation, inspection, cycle, most)
     ]
+    if NodeResourcesFit.name in inspection.codes:
+        _add_shortages(explanation, cycle)
+
+
+def _add_shortages(explanation: Explanation, cycle: CycleState) -> None:
+    """Add the resources that nodes lack, to the report of each node and, for the node that has most left of those that
+    lack it, to the explanation."""
+    table = cycle.table
+    for name, request in {PODS: 1, **cycle.signature.requests}.items():
+        index = table.resource(name)
+        allocatable = table.allocatable[index, table.every_row]
+        left = allocatable - table.requested[index, table.every_row]
+        is_lacking = table.valid[table.every_row] & (left < request)
+        if name in table.device_resources:  # devices may provide the resource on nodes that do not have it
+            is_lacking &= allocatable > 0
+        if is_lacking.any():
+            most = int(np.argmax(np.where(is_lacking, left, np.iinfo(np.int64).min)))
+            explanation.shortages.append(_shortage(table, most, name, request))
+        for report in explanation.nodes:
+            if is_lacking[row := table.rows[report.name]]:
+                report.shortages.append(_shortage(table, row, name, request))
+
+
+def _shortage(table: NodeTable, row: int, resource: str, request: int) -> ResourceShortage:
+    index = table.resource(resource)
+    allocatable, requested = int(table.allocatable[index, row]), int(table.requested[index, row])
+    return ResourceShortage(resource, request, table.names[row], allocatable, requested)
 
 
 def _order_nodes(explanation: Explanation, inspection: NodeInspection, cycle: CycleState, most: int) -> list[int]:

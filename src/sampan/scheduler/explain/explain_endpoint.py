@@ -6,6 +6,7 @@ one; `GET /debug/scheduler/decisions` returns the last decisions as JSON lines, 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -17,9 +18,12 @@ from sampan.api.types.core_v1 import Pod
 from sampan.api.values.integers import parse_int64
 from sampan.scheduler.explain.explain import MAX_REPORTED_NODES, explain, find_pod
 from sampan.scheduler.explain.report import LastDecision
+from sampan.scheduler.framework.plugin_failure import PluginFailure
 
 if TYPE_CHECKING:
     from sampan.scheduler.scheduler import Scheduler
+
+log = logging.getLogger(__name__)
 
 WHY, DECISIONS = "/debug/scheduler/why", "/debug/scheduler/decisions"
 
@@ -60,7 +64,11 @@ class ExplainEndpoint:
         return await self._explain(scheduler, pod, limit)
 
     async def _explain(self, scheduler: Scheduler, pod: Pod, limit: int) -> EndpointResponse:
-        explanation = await explain(scheduler, pod, now=self._now(), most_nodes=limit)
+        try:
+            explanation = await explain(scheduler, pod, now=self._now(), most_nodes=limit)
+        except PluginFailure as error:
+            log.exception("cannot explain pod %s/%s", pod.metadata.namespace, pod.metadata.name)
+            return _failure(500, str(error))
         return EndpointResponse(200, msgspec.json.encode(explanation))
 
 

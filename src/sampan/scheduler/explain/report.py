@@ -24,10 +24,24 @@ class PluginScore(msgspec.Struct):
     weight: int
 
 
+class ResourceShortage(msgspec.Struct):
+    """A resource of which a node has less left than the pod requests. CPU is in millicores, everything else in whole
+    units."""
+
+    resource: str
+    request: int
+    """The request of the pod."""
+    node: str
+    allocatable: int
+    requested: int
+    """The sum of the requests of the pods on the node."""
+
+
 class NodeReport(msgspec.Struct, omit_defaults=True):
     name: str
     fits: bool
     refusals: list[PluginRejection] = []
+    shortages: list[ResourceShortage] = []
     scores: list[PluginScore] = []
     total: int = 0
 
@@ -92,6 +106,8 @@ class Explanation(msgspec.Struct, omit_defaults=True):
     """The filter plug-ins that were run, in their order."""
     skipped: list[str] = []
     """The plug-ins that skipped this pod."""
+    shortages: list[ResourceShortage] = []
+    """The resources that nodes lack, each for the node that has most left of those that lack it."""
     nodes: list[NodeReport] = []
     notes: list[str] = []
     """Errors that leave the explanation incomplete."""

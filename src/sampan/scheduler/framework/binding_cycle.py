@@ -20,6 +20,7 @@ from sampan.scheduler.framework.extension_points import (
     UnreservePlugin,
 )
 from sampan.scheduler.framework.metrics import PointMetrics
+from sampan.scheduler.framework.plugin_failure import find_plugin_failure
 
 P = TypeVar("P", bound=SchedulerPlugin)
 
@@ -168,4 +169,5 @@ def _add_plugin_to_status(point: str, plugin: SchedulerPlugin, status: Status) -
 
 def _error_status(point: str, plugin: SchedulerPlugin, error: Exception) -> Status:
     log.exception("scheduler plugin %s failed at %s", plugin.name, point)
-    return Status(Code.ERROR, (str(error) or type(error).__name__,))
+    failure = find_plugin_failure(error, lambda value: plugin.name if value is plugin else "")
+    return Status(Code.ERROR, (str(failure or error) or type(error).__name__,))

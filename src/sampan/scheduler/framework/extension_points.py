@@ -210,6 +210,8 @@ class PostBindPlugin(SchedulerPlugin, Protocol):
 
 # -- resolution -------------------------------------------------------------------------------------------------------
 
+_BASE_MODULES = ("sampan.scheduler.framework.scalar_plugin",)
+"""The modules with base classes, which plugins may extend instead of implementing the Protocols."""
 METHODS = frozenset(
     {
         "applies_to",
@@ -295,9 +297,11 @@ POINTS: Mapping[str, str] = {
 
 
 def check_spelling(plugin: SchedulerPlugin) -> None:
-    """Raise MisspeltExtensionPoint if a method of the plug-in looks like a misspelt extension point."""
+    """Raise MisspeltExtensionPoint if a method of the plugin looks like a misspelt extension point, or like a misspelt
+    method of a base class of the framework."""
+    known = METHODS.union(*(_public_methods(base) for base in type(plugin).__mro__ if base.__module__ in _BASE_MODULES))
     for method in _public_methods(type(plugin)):
-        if method not in METHODS and (similar := get_close_matches(method, METHODS, n=1, cutoff=0.8)):
+        if method not in known and (similar := get_close_matches(method, known, n=1, cutoff=0.8)):
             raise MisspeltExtensionPoint(
                 f"plug-in {plugin.name!r} has a method {method!r}, which is not an extension point; "
                 f"did you mean {similar[0]!r}?"

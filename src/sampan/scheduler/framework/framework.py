@@ -36,6 +36,7 @@ from sampan.scheduler.framework.extension_points import (
     SignatureCondition,
 )
 from sampan.scheduler.framework.metrics import PointMetrics, sampled_methods
+from sampan.scheduler.framework.plugin_failure import PluginFailure, find_plugin_failure
 from sampan.scheduler.framework.signature_cache import INFEASIBLE, LocalFilter, Scorer, SignatureCache
 
 _MAX_SIGNATURES = 1024
@@ -103,6 +104,15 @@ class Framework:
         self._conditions = [plugin for plugin in self.plugins if isinstance(plugin, SignatureCondition)]
         self._sampled = sampled_methods(points)
         self._signature_caches: OrderedDict[PodSignature, SignatureCache] = OrderedDict()
+
+    def find_failure(self, error: Exception) -> PluginFailure | None:
+        """Return the failure of the plugin that raised the exception, or None if no plugin did."""
+        names = {id(plugin): plugin.name for plugin in self.plugins}
+        return find_plugin_failure(error, lambda value: names.get(id(value), ""))
+
+    def describe_failure(self, error: Exception) -> str:
+        """Return the message of an exception, with the plugin, the file and the line if a plugin raised it."""
+        return str(self.find_failure(error) or error) or type(error).__name__
 
     def cycle(self, info: PodInfo, now: float) -> CycleState:
         return CycleState(info=info, table=self.table, rejections=self.rejections, framework=self, now=now)

@@ -6,8 +6,6 @@ plug-in evicts nothing; the scheduler acts on its result.
 
 from __future__ import annotations
 
-import asyncio
-import time
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -18,6 +16,7 @@ from sampan.api.selectors.label_selector import selector_of
 from sampan.api.semantics.conditions import find_condition
 from sampan.api.types.core_v1 import Pod
 from sampan.api.types.policy_v1 import PodDisruptionBudget
+from sampan.machinery.time_slice import TimeSlice
 from sampan.scheduler.cache.pod_info import PodInfo
 from sampan.scheduler.config.plugin_args import check_preemption, raise_if_invalid, read_args
 from sampan.scheduler.extenders.extender_chain import ExtenderChain
@@ -31,7 +30,6 @@ PREEMPTION_NEVER_MESSAGE = "not eligible due to preemptionPolicy=Never."
 NO_CANDIDATE = "no candidate node for preemption"
 TERMINATING = "not eligible due to a terminating pod on the nominated node."
 PREEMPTION_BY_SCHEDULER = "PreemptionByScheduler"
-_YIELD_INTERVAL_S = 0.01
 _OFFSET = 2**31
 
 
@@ -94,7 +92,7 @@ class DefaultPreemption:
         budgets = list(self._budgets)
         candidates: list[PreemptionCandidate] = []
         harmless = 0
-        began = time.perf_counter()
+        time_slice = TimeSlice()
         for row in rows:
             candidate = victims_on(cycle, int(row), budgets)
             if isinstance(candidate, PreemptionCandidate):
@@ -104,9 +102,7 @@ class DefaultPreemption:
                     break
             else:
                 codes[row] = candidate
-            if time.perf_counter() - began > _YIELD_INTERVAL_S:
-                await asyncio.sleep(0)
-                began = time.perf_counter()
+            await time_slice.pause_if_used_up()
         return candidates, codes
 
     def _rows_to_try(self, diagnosis: Diagnosis) -> np.ndarray[Any, np.dtype[np.intp]]:

@@ -28,6 +28,8 @@ from sampan.scheduler.plugins.resource_allocation import (
 )
 
 TOO_MANY_PODS = "Too many pods"
+_MAX_PATTERN_BITS = 31
+"""The number of resources that are added to the pattern of a node before the patterns are numbered again."""
 
 
 class ShapePoint(msgspec.Struct, forbid_unknown_fields=True):
@@ -124,17 +126,23 @@ class NodeResourcesFit:
 
 
 def _codes(cycle: CycleState, plugin: str, short: list[tuple[str, Any]], final: Any) -> Codes:
-    bits = np.zeros(len(final), dtype=np.int64)
-    for bit, (_, lacking) in enumerate(short):
-        bits |= lacking.astype(np.int64) << bit
+    """Return a code for each set of reasons, and none for the nodes that lack nothing."""
     codes = np.zeros(len(final), dtype=np.int32)
-    if not bits.any():
+    rejected = np.logical_or.reduce([lacking for _, lacking in short])
+    if not rejected.any():
         return codes
-    bits = bits * 2 + (final & (bits > 0))
-    for pattern in np.unique(bits):
-        if pattern > 1:
-            reasons = [reason for bit, (reason, _) in enumerate(short) if pattern >> (bit + 1) & 1]
-            codes[bits == pattern] = cycle.reject(plugin, *reasons, is_final=bool(pattern & 1))
+    patterns = final.astype(np.int64)
+    for position, (_, lacking) in enumerate(short, 1):
+        if position % _MAX_PATTERN_BITS == 0:  # number the patterns again, so that they stay below 2**63
+            patterns = np.unique(patterns, return_inverse=True)[1]
+        patterns <<= 1
+        patterns |= lacking
+    for pattern in np.unique(patterns):
+        nodes = patterns == pattern
+        first = int(nodes.argmax())
+        if rejected[first]:
+            reasons = [reason for reason, lacking in short if lacking[first]]
+            codes[nodes] = cycle.reject(plugin, *reasons, is_final=bool(final[first]))
     return codes
 
 

@@ -19,6 +19,7 @@ from sampan.scheduler.framework.extension_points import (
 )
 from sampan.scheduler.framework.framework import Framework, TieBreaker
 from sampan.scheduler.framework.metrics import PointMetrics
+from sampan.scheduler.framework.plugin_failure import PluginFailure, describe, find_plugin_failure
 from sampan.scheduler.metrics import SchedulerMetrics
 
 _PACKAGE = "sampan.scheduler.plugins"
@@ -69,6 +70,8 @@ def load(name: str) -> PluginFactory:
             factory: PluginFactory = getattr(import_module(module), attribute)
         except (ImportError, AttributeError) as error:
             raise UnknownSchedulerPlugin(f"plug-in {name!r} cannot be loaded: {error}") from error
+        except Exception as error:
+            raise PluginFailure(f"plugin {name!r} cannot be loaded: {describe(error)}") from error
         return factory
     for point in entry_points(group=ENTRY_POINTS, name=name):
         loaded: PluginFactory = point.load()
@@ -135,6 +138,12 @@ def _check(config: ProfileConfig, points: ExtensionPoints) -> None:
         raise ArgumentError(f"profile {config.scheduler_name}: at least one plug-in must bind")
 
 
+def _name_instance(value: object, choice: PluginChoice) -> str:
+    """Return the name of the choice if the value is an instance of its plugin, even a half-made one."""
+    is_instance = type(value) is load(choice.plugin or choice.name)
+    return choice.name if is_instance else ""
+
+
 def _make_plugin(choice: PluginChoice, config: ProfileConfig, handle: Handle) -> SchedulerPlugin:
     own = replace(handle, args=config.args.get(choice.name, {}), scheduler_name=config.scheduler_name)
     try:
@@ -144,6 +153,11 @@ def _make_plugin(choice: PluginChoice, config: ProfileConfig, handle: Handle) ->
         raise ArgumentError(f"arguments of {choice.name}: {error}") from error
     except MisspeltExtensionPoint as error:
         raise UnknownSchedulerPlugin(str(error)) from error
+    except UnknownSchedulerPlugin:
+        raise
+    except Exception as error:
+        failure = find_plugin_failure(error, lambda value: _name_instance(value, choice))
+        raise failure or PluginFailure(f"plugin {choice.name!r} cannot be made: {describe(error)}") from error
     if choice.plugin:
         plugin.name = choice.name
     return plugin

@@ -6,6 +6,7 @@ then on, and dropped when other labels are used more recently."""
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Set
+from itertools import islice
 from typing import NamedTuple
 
 from sampan.storage.cacher.history import CacheChange
@@ -14,6 +15,8 @@ from sampan.storage.cacher.keys import KeySpace
 from sampan.storage.cacher.object_fields import CachedResource
 from sampan.storage.cacher.selection import ItemMatcher
 
+_MAX_COMPARED_LABELS = 4
+"""For how many labels of a selector an index may be built."""
 Keys = set[str]
 _NONE: Keys = set()
 
@@ -142,6 +145,9 @@ class CacheContents:
         """Return the matching items in key order from `start` on, at most `limit` (0: all)."""
         if matcher.name and (matcher.namespace or not self.shape.is_namespaced):
             return self._select_by_name(matcher, start)
+        if matcher.name and not limit:
+            named = [key for key in self.keys.list_named(matcher.name) if key in self.items and key >= start]
+            return _select([named], self.items, matcher, limit)
         keys, is_exact = self._find_indexed_keys(matcher)
         if keys is None:
             return _select(self.keys.blocks(matcher.namespace, start), self.items, matcher, limit)
@@ -171,7 +177,7 @@ class CacheContents:
                     best, is_field = keys, True
         worth = len(best) if best is not None else self.keys.count(matcher.namespace)
         if worth > 64:
-            for label, value in matcher.required_labels.items():
+            for label, value in islice(matcher.required_labels.items(), _MAX_COMPARED_LABELS):
                 keys = self._labels.keys(label, value, self.items.values())
                 if len(keys) * 2 < worth:
                     best, worth = keys, len(keys)

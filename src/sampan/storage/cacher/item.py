@@ -10,7 +10,8 @@ field, without changing the fields themselves.
 
 import sys
 from collections.abc import Callable, Hashable
-from typing import Any, Protocol
+from enum import Enum, auto
+from typing import Any, Literal, Protocol
 
 import msgspec
 
@@ -67,8 +68,10 @@ _NEWLINE = b"\n"
 cost."""
 
 
-_REPLACED = object()
-"""Marks the decoded form of an item that only the history still references."""
+class _Retention(Enum):
+    """What takes the place of the decoded form of an item that only the history still references."""
+
+    BYTES_ONLY = auto()
 
 
 class CacheItem(msgspec.Struct, gc=False, eq=False):
@@ -86,7 +89,13 @@ class CacheItem(msgspec.Struct, gc=False, eq=False):
     """The rest of the object from the metadata on, with the resource version in place."""
     labels: Labels
     fields: tuple[str, ...]
-    decoded: Any = None
+    _decoded: object | Literal[_Retention.BYTES_ONLY] | None = None
+    """Only the methods of this class read it: it may hold a mark in place of an object."""
+
+    @property
+    def decoded(self) -> Any | None:
+        """The decoded object if the item has it, shared and read-only; otherwise None."""
+        return None if self._decoded is _Retention.BYTES_ONLY else self._decoded
 
     @property
     def name(self) -> str:
@@ -104,11 +113,11 @@ class CacheItem(msgspec.Struct, gc=False, eq=False):
 
     def object(self, decode: Callable[[bytes], Any]) -> Any:
         """Return the decoded object, shared and read-only; it is decoded once while the item is in the cache."""
-        if self.decoded is None:
-            self.decoded = decode(self.raw)
-        elif self.decoded is _REPLACED:
+        if self._decoded is _Retention.BYTES_ONLY:
             return decode(self.raw)
-        return self.decoded
+        if self._decoded is None:
+            self._decoded = decode(self.raw)
+        return self._decoded
 
     def replace(self) -> None:
         """Drop the decoded form when the item leaves the cache.
@@ -116,7 +125,7 @@ class CacheItem(msgspec.Struct, gc=False, eq=False):
         The history keeps only the bytes, because the decoded form is many times as large; a slow watcher decodes them
         again.
         """
-        self.decoded = _REPLACED
+        self._decoded = _Retention.BYTES_ONLY
 
 
 class ItemMaker:

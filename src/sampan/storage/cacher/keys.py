@@ -108,6 +108,10 @@ class KeySpace:
     def count(self, namespace: str = "", start: str = "") -> int:
         return sum([keys.count(start) for keys in self._list_spaces_from(namespace, start)])
 
+    def list_named(self, name: str) -> list[str]:
+        """Return the keys that objects of that name would have, in order, in all namespaces that have objects."""
+        return [scope + name for scope in self._scopes]
+
     def get_last(self, namespace: str = "") -> str:
         spaces = self._list_spaces_from(namespace, "")
         return spaces[-1].get_last() if spaces else ""

@@ -13,6 +13,8 @@ from typing import Any, NamedTuple, cast
 
 import msgspec
 
+from sampan.host.bounded_cache import BoundedCache
+
 
 @dataclass(frozen=True, slots=True)
 class CachedField:
@@ -98,8 +100,6 @@ class FieldExtractor:
     Equal label maps are returned as one shared dict, which must not be modified.
     """
 
-    _POOL = 10_000
-
     def __init__(self, shape: CachedResource) -> None:
         tree: dict[str, Any] = {"metadata": {"labels": msgspec.Raw, "resourceVersion": msgspec.Raw}}
         paths = [(path, field) for field in shape.fields for path in field.paths]
@@ -111,7 +111,9 @@ class FieldExtractor:
         self._get = attrgetter(*[_attribute(names, path) for path in all_paths])
         self._plan = [(len(field.paths), field.default) for field in shape.fields]
         self._paths = [([path.split(".") for path in field.paths], field.default) for field in shape.fields]
-        self._pool: dict[bytes, Labels] = {}
+        self._pool: BoundedCache[bytes, Labels] = BoundedCache(
+            self._intern_labels, max_entries=10_000, max_entry_bytes=8 << 10, max_bytes=16 << 20
+        )
 
     def __call__(self, value: bytes, like: tuple[str, ...] = ()) -> tuple[Labels, tuple[str, ...], bool]:
         """Extract from `value`; if the field values equal `like`, that tuple is returned so that it is shared."""
@@ -119,7 +121,7 @@ class FieldExtractor:
             raw, version, *values = self._get(self._decode(value))
         except (msgspec.ValidationError, AttributeError):  # a part of the path is null or has another type
             return self._extract_slowly(value)
-        labels = _NO_LABELS if raw is _EMPTY_RAW else self._intern_labels(bytes(raw))
+        labels = _NO_LABELS if raw is _EMPTY_RAW else self._pool[bytes(raw)]
         fields = tuple(values)
         if fields != like:
             fields = self._texts(values)
@@ -135,13 +137,7 @@ class FieldExtractor:
         )
 
     def _intern_labels(self, raw: bytes) -> Labels:
-        labels = self._pool.get(raw)
-        if labels is None:
-            labels = {intern(k): intern(v or "") for k, v in (_decode_labels(raw) or {}).items()}
-            if len(self._pool) >= self._POOL:
-                self._pool.clear()
-            self._pool[raw] = labels
-        return labels
+        return {intern(k): intern(v or "") for k, v in (_decode_labels(raw) or {}).items()}
 
     def _extract_slowly(self, value: bytes) -> tuple[Labels, tuple[str, ...], bool]:
         """Extract from an object with an unexpected type at a field path; such a field counts as not set."""

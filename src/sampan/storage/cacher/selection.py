@@ -45,11 +45,12 @@ class ItemMatcher:
         self.namespace = selection.namespace if shape.is_namespaced else ""
         self.name = selection.name
         self.equal: list[tuple[int, str]] = []
+        """The position and the value of each field that must have a certain value."""
         self.is_impossible = False
         """Whether two terms contradict each other, so that nothing can match."""
-        self._unequal: list[tuple[int, str]] = []
-        self._other_names: list[str] = []
-        self._other_namespaces: list[str] = []
+        self._unequal: dict[int, set[str]] = {}
+        self._other_names: set[str] = set()
+        self._other_namespaces: set[str] = set()
         self._labels = selection.labels
         self.required_labels = dict(selection.labels.required_labels()) if selection.labels is not None else {}
         for term in selection.fields:
@@ -68,8 +69,8 @@ class ItemMatcher:
         for position, value in self.equal:
             if fields[position] != value:
                 return False
-        for position, value in self._unequal:
-            if fields[position] == value:
+        for position, values in self._unequal.items():
+            if fields[position] in values:
                 return False
         if self._labels is not None and not self._labels.matches(item.labels):
             return False
@@ -87,19 +88,24 @@ class ItemMatcher:
             self._add_namespace(term, shape)
         elif (position := shape.positions.get(term.field)) is None:
             raise UnsupportedField(term.field)
+        elif term.is_negated:
+            self._unequal.setdefault(position, set()).add(term.value)
         else:
-            (self._unequal if term.is_negated else self.equal).append((position, term.value))
+            value = dict(self.equal).get(position)
+            self.is_impossible |= value not in (None, term.value)
+            if value is None:
+                self.equal.append((position, term.value))
 
     def _add_name(self, term: FieldTerm) -> None:
         if term.is_negated:
-            self._other_names.append(term.value)
+            self._other_names.add(term.value)
         else:
             self.is_impossible |= not term.value or bool(self.name and self.name != term.value)
             self.name = term.value
 
     def _add_namespace(self, term: FieldTerm, shape: CachedResource) -> None:
         if term.is_negated:
-            self._other_namespaces.append(term.value)
+            self._other_namespaces.add(term.value)
         elif not shape.is_namespaced:
             self.is_impossible |= bool(term.value)
         else:

@@ -7,19 +7,22 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sampan.machinery.config_file import ConfigFileError, decode_config, read_config_bytes
 from sampan.storage.encryption.backend import IDENTITY, EncryptionKey, ValueTransformer, key
 from sampan.storage.encryption.ciphers import CIPHERS
 
 _VERSION, _KIND = "apiserver.config.k8s.io/v1", "EncryptionConfiguration"
 _NO_API = frozenset({"apiserveripinfo", "serviceipallocations", "servicenodeportallocations"})
+_LINE = re.compile(r"\bline [0-9]+")
 
 
-class EncryptionConfigError(ValueError):
+class EncryptionConfigError(ConfigFileError):
     """The configuration is invalid."""
 
 
@@ -66,13 +69,13 @@ class ChangingEncryption(EncryptionRules):
 
 
 def read_encryption_config(path: Path) -> EncryptionRules:
-    """Read the file; raise `EncryptionConfigError`, or OSError if it cannot be read."""
-    import yaml
-
+    """Read the file; raise ConfigFileError if it is invalid or cannot be read."""
+    content = read_config_bytes(path)
     try:
-        value = yaml.load(path.read_bytes(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    except (yaml.YAMLError, UnicodeDecodeError):
-        raise EncryptionConfigError(f"{path} is not YAML") from None  # the parser's message could contain keys
+        value = decode_config(content)
+    except ConfigFileError as error:
+        line = _LINE.search(str(error))  # the rest of the message could contain keys
+        raise EncryptionConfigError(f"{f'{line[0]}: ' if line else ''}the file is not valid YAML") from None
     return parse(value)
 
 

@@ -121,16 +121,24 @@ async def exited_container_can_be_started_again(subject: Subject) -> None:
 
 @CHECKS.add(Feature.PROGRAMS)
 async def failed_container_start_raises_and_can_be_retried(subject: Subject) -> None:
-    """A container that fails to start does not block the next one."""
+    """A container whose command does not exist has exited, as the restart policy applies to it. One that cannot be
+    created leaves nothing."""
     async with open_bench(subject) as bench:
         pod = await bench.sandbox()
-        failure = await expect_failure(bench.start(pod, ["/no/such/program"]))
-        assert failure.reason in ("CreateContainerError", "RunContainerError")
-        report = bench.runtime.pod_report(pod).container("c")
-        assert report is None or report.state == contract.EXITED
         assert (await expect_failure(bench.start(pod, "true", image="sampan.local/no-such:1"))).reason
-        await bench.start(pod, FOREVER)
-        assert bench.report(pod).state == contract.RUNNING
+        assert bench.runtime.pod_report(pod).container("c") is None
+        failure = await expect_failure(bench.start(pod, ["/no/such/program"]))
+        assert failure.reason == "RunContainerError"
+        failed = bench.report(pod)
+        assert (failed.state, failed.attempt, failed.reason) == (contract.EXITED, 0, contract.START_ERROR)
+        assert failed.exit_code in (contract.START_ERROR_CODE, 127)  # Docker has an exit code of its own
+        assert "/no/such/program" in failed.message
+        assert time.time() - 60 <= failed.finished_at <= time.time() + 2
+        await bench.start(pod, FOREVER, attempt=1)
+        assert (bench.report(pod).state, bench.report(pod).attempt) == (contract.RUNNING, 1)
+        before = bench.runtime.pod_report(pod).previous("c")
+        assert before is not None
+        assert before.id == failed.id
 
 
 @CHECKS.add(Feature.LIMITS)

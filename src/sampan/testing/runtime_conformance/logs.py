@@ -9,6 +9,7 @@ from sampan.testing.runtime_conformance.subject import Checks, Feature, Subject
 
 CHECKS = Checks()
 _LINE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{1,9}(Z|[+-]\d\d:\d\d) (stdout|stderr) ([PF]) (.*)", re.DOTALL)
+_PAIRS = 1_000
 _LONG_LINE_LENGTH = 40_000
 
 
@@ -37,6 +38,18 @@ async def long_log_lines_are_split_into_partial_entries(subject: Subject) -> Non
         assert re.fullmatch("P+FF", marks), marks
         assert "".join(match[4] for match in rows[:-1]) == "x" * _LONG_LINE_LENGTH + "end"
         assert rows[-1][4] == "next"
+
+
+@CHECKS.add(Feature.PROGRAMS)
+async def lines_of_both_channels_are_complete(subject: Subject) -> None:
+    """Runtimes read the channels independently, so that lines of one may be stored after later lines of the other."""
+    async with open_bench(subject) as bench:
+        pod = await bench.sandbox()
+        script = f'i=0; while test $i -lt {_PAIRS}; do echo "out $i"; echo "err $i" >&2; i=$((i+1)); done'
+        lines = await bench.run(pod, script)
+        expected = {f"{name} {number}" for name in ("out", "err") for number in range(_PAIRS)}
+        assert expected - set(lines) == set()
+        assert len(lines) == len(expected)
 
 
 @CHECKS.add(Feature.PROGRAMS)

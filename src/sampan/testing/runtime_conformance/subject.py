@@ -63,6 +63,8 @@ class Subject:
     """Returns what the pod with this UID has left behind on the machine."""
     registry: str = ""
     """The address of a registry that has the image `busybox:pulled`, which may differ from `image`."""
+    port: int = 8097
+    """The port on which a container serves. It must be free on the machine if pods share the network of the machine."""
 
 
 Body = Callable[[Subject], Coroutine[None, None, None]]

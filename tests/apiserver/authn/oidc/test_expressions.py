@@ -12,9 +12,9 @@ from sampan.apiserver.authn.authenticator import TokenError
 from sampan.apiserver.authn.configuration import read_authentication
 from sampan.apiserver.authn.oidc import JwtIssuer
 from sampan.apiserver.authn.oidc import claim_mapping as claims_of
-from sampan.apiserver.config.config_file import ConfigFileError
 from sampan.apiserver.request.call import AUTHENTICATED, UserInfo
 from sampan.machinery.cel.cost_budget import UNLIMITED_COST
+from sampan.machinery.config_file import ConfigFileError
 from tests.apiserver.authn.oidc.jwt_issuer import write_config
 
 CREDENTIAL = "authentication.kubernetes.io/credential-id"

@@ -1,5 +1,6 @@
 """Which RBAC rules cover other rules, and descriptions of the rules that are not covered."""
 
+import gc
 from collections.abc import Iterator, Sequence
 from itertools import product
 from random import Random
@@ -162,3 +163,28 @@ def test_too_complex_comparison_of_rules_is_rejected() -> None:
         policy_rules.find_uncovered_rules(
             held, [PolicyRule(verbs=words, apiGroups=words, resources=words, resourceNames=words)]
         )
+
+
+@pytest.mark.parametrize("count", [2, 200, 20_000])
+def test_rule_with_repeated_words_is_compared_without_expansion(count: int) -> None:
+    """The product of the repetitions is a length that no memory has."""
+    requested = PolicyRule(
+        verbs=["d"] * count, apiGroups=["a"] * count, resources=["b"] * count, resourceNames=["c"] * count
+    )
+    uncovered = policy_rules.find_uncovered_rules([rule("get", "pods")], [requested])
+    assert uncovered.is_complete is (count == 2)
+    assert sum(len(part.verbs or ()) for part in uncovered.rules) == (16 if count == 2 else 0)
+
+
+def test_comparison_of_rules_leaves_no_garbage() -> None:
+    """Cycles of a large comparison would stay in memory until the cycle collector looks at old objects."""
+    large = [PolicyRule(verbs=["get"], apiGroups=[""], resources=[f"{at}-{n}" for n in range(100)]) for at in range(20)]
+    policy_rules.find_uncovered_rules(large, large)
+    gc.collect()
+    gc.disable()
+    try:
+        assert not policy_rules.find_uncovered_rules(large, large)
+        assert policy_rules.find_uncovered_rules(large[:5], large)
+        assert gc.collect() == 0
+    finally:
+        gc.enable()

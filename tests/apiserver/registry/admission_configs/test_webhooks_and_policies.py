@@ -17,7 +17,7 @@ MUTATING_BINDINGS = f"{BASE}/mutatingadmissionpolicybindings"
 HOOK = GOOD[GROUP, "MutatingWebhookConfiguration"]["webhooks"][0]
 POLICY = GOOD[GROUP, "MutatingAdmissionPolicy"]["spec"]
 RULE = POLICY["matchConstraints"]["resourceRules"][0]
-PATCH = {"patchType": "JSONPatch", "jsonPatch": {"expression": "[]"}}
+PATCH = {"patchType": "JSONPatch", "jsonPatch": {"expression": '[JSONPatch{op: "remove", path: "/spec"}]'}}
 
 
 def hook(**fields: Any) -> dict[str, Any]:

@@ -39,22 +39,22 @@ def test_leaked_allocations_are_released_by_the_third_repair(caplog: pytest.LogC
             for _ in range(2):
                 await repair.repair()
                 addresses, ports = await list_allocations(server)
-                assert ("10.96.200.1" in addresses, 31999 in ports) == (True, True)
+                assert ("10.96.0.200" in addresses, 30009 in ports) == (True, True)
             await repair.repair()
             assert await list_allocations(server) == expected
 
     with caplog.at_level(logging.WARNING):
         asyncio.run(work())
-    assert "releasing cluster IP 10.96.200.1" in caplog.text
+    assert "releasing cluster IP 10.96.0.200" in caplog.text
 
 
 async def leak(server: ApiServer) -> None:
     """Leave allocations without a service, as a server does that dies while it creates one."""
     labels = {"ipaddress.kubernetes.io/managed-by": "ipallocator.k8s.io"}
     parent = {"resource": "services", "namespace": "ns", "name": "gone"}
-    address = {"metadata": {"name": "10.96.200.1", "labels": labels}, "spec": {"parentRef": parent}}
+    address = {"metadata": {"name": "10.96.0.200", "labels": labels}, "spec": {"parentRef": parent}}
     await server.make(IP_ADDRESSES, address)
-    await server.registry.node_ports.change(lambda bitmap: bitmap.take(31999))
+    await server.registry.node_ports.change(lambda bitmap: bitmap.take(30009))
 
 
 async def test_ip_addresses_of_other_parents_are_not_released() -> None:

@@ -9,7 +9,7 @@ from sampan.apiserver.registry.custom.value_checks import UNCORRELATED
 
 def _messages(schema: dict[str, Any], value: Any, old: Any = UNCORRELATED) -> list[str]:
     validator = RuleValidator(from_openapi(schema), is_resource=False)
-    return [str(error) for error in validator.validate(value, old)]
+    return [str(error) for error in validator.validate(value, old).errors]
 
 
 def _number(*rules: dict[str, Any]) -> dict[str, Any]:
@@ -50,6 +50,12 @@ def test_an_unchanged_value_may_break_a_rule() -> None:
     schema = _number({"rule": "self > 1"})
     assert _messages(schema, {"n": 0}, {"n": 0}) == []
     assert _messages(schema, {"n": 0}, {"n": 1}) != []
+
+
+def test_fields_of_an_atomic_map_have_old_values() -> None:
+    schema = {**_number({"rule": "self == oldSelf", "message": "immutable"}), "x-kubernetes-map-type": "atomic"}
+    assert _messages(schema, {"n": 2}, {"n": 1}) == ["n: Invalid value: 2: immutable"]
+    assert _messages(schema, {"n": 1}, {"n": 1}) == []
 
 
 def test_entries_of_map_lists_are_compared_by_key() -> None:

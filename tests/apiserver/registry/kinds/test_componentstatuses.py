@@ -1,12 +1,12 @@
 """ComponentStatuses: the health of components."""
 
-import socket
 from typing import Any
 
 import pytest
 
 from sampan.apiserver.registry.kinds import componentstatuses
 from tests.apiserver.cluster import Cluster, run_in_cluster
+from tests.ports import free_port
 
 PATH = "/api/v1/componentstatuses"
 PARTIAL_METADATA = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
@@ -73,9 +73,7 @@ def test_selectors_and_partial_object_metadata() -> None:
 
 def test_components_of_other_processes_are_checked_at_their_ports(monkeypatch: pytest.MonkeyPatch) -> None:
     async def work(cluster: Cluster) -> None:
-        with socket.socket() as listener:
-            listener.bind(("127.0.0.1", 0))
-            port = listener.getsockname()[1]
+        port = free_port()
         monkeypatch.setitem(componentstatuses._PORTS, "scheduler", port)
         status = (await cluster.send("GET", f"{PATH}/scheduler")).json
         text = f'Get "https://127.0.0.1:{port}/healthz": dial tcp 127.0.0.1:{port}: connect: connection refused'

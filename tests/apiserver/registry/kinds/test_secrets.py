@@ -2,16 +2,18 @@
 
 import datetime
 import math
+from dataclasses import replace
 from functools import cache
 
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.asymmetric import ec, rsa, x25519
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
 from cryptography.x509.oid import NameOID
 
 from sampan.apiserver.registry.kinds.secrets import _find_json_object_error, find_key_pair_error
+from sampan.machinery.pki.pem import read_blocks
 
 Key = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
 
@@ -60,6 +62,45 @@ def test_invalid_certificate_or_key_is_reported() -> None:
         find_key_pair_error(certificate, broken.replace(b"CERTIFICATE", b"PRIVATE KEY"))
         == "tls: failed to parse private key"
     )
+
+
+@pytest.mark.parametrize("form", [PrivateFormat.PKCS8, PrivateFormat.TraditionalOpenSSL])
+@pytest.mark.parametrize("header", [b"PRIVATE KEY", b"RSA PRIVATE KEY", b"EC PRIVATE KEY"])
+@pytest.mark.parametrize("kind", ["rsa", "ec"])
+def test_encoding_of_a_key_does_not_depend_on_its_header(form: PrivateFormat, header: bytes, kind: str) -> None:
+    key = _rsa() if kind == "rsa" else ec.generate_private_key(ec.SECP256R1())
+    text = key.private_bytes(Encoding.PEM, form, NoEncryption())
+    for written in (b"RSA PRIVATE KEY", b"EC PRIVATE KEY", b"PRIVATE KEY"):
+        if b"-BEGIN " + written + b"-" in text:
+            text = text.replace(written, header)
+            break
+    assert find_key_pair_error(_certificate(key), text) == ""
+
+
+def test_certificate_with_the_serial_number_zero_is_accepted() -> None:
+    key = ec.generate_private_key(ec.SECP256R1())
+    der = _certificate(key)
+    block = next(read_blocks(der))
+    serial = block.content.index(b"\x02\x01\x01\x30") + 2
+    changed = replace(block, content=block.content[:serial] + b"\x00" + block.content[serial + 1 :])
+    assert find_key_pair_error(changed.encode(), _pem(key)) == ""
+
+
+@pytest.mark.parametrize(
+    ("size", "part"), [(0, "certificate"), (3, "certificate"), (20, "certificate")], ids=["empty", "head", "start"]
+)
+def test_truncated_certificate_is_malformed(size: int, part: str) -> None:
+    key = ec.generate_private_key(ec.SECP256R1())
+    block = next(read_blocks(_certificate(key)))
+    broken = replace(block, content=block.content[:size] or b"\x00")
+    assert find_key_pair_error(broken.encode(), _pem(key)) == f"x509: malformed {part}"
+
+
+def test_key_of_an_exchange_is_no_tls_key() -> None:
+    key = x25519.X25519PrivateKey.generate()
+    text = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    expected = "tls: found unknown private key type in PKCS#8 wrapping"
+    assert find_key_pair_error(_certificate(_rsa()), text) == expected
 
 
 def test_rsa_key_is_compared_without_primality_check() -> None:

@@ -114,3 +114,14 @@ async def test_token_lifetime_is_limited_to_the_configured_maximum() -> None:
         responses = [await request_token(server, {"expirationSeconds": seconds}) for seconds in (7200, 9000)]
         assert [response["spec"]["expirationSeconds"] for response in responses] == [7200, 7200]
         assert responses[0]["status"]["expirationTimestamp"] == responses[1]["status"]["expirationTimestamp"]
+
+
+@pytest.mark.parametrize("audiences", [[f"a{number}" for number in range(1001)], ["a" * 70_000]], ids=["many", "long"])
+def test_token_with_too_many_or_too_long_audiences_is_refused(audiences: list[str]) -> None:
+    async def work() -> None:
+        async with open_server(signer=TokenSigner(key_pem=pem(KEY), issuer=ISSUER), clock=VirtualClock()) as server:
+            await server.make(ACCOUNTS, {"metadata": {"name": "a"}})
+            code, response = await server.send("POST", f"{ACCOUNTS}/a/token", {"spec": {"audiences": audiences}})
+            assert (code, response["details"]["causes"][0]["field"]) == (422, "spec.audiences")
+
+    asyncio.run(work())

@@ -138,6 +138,25 @@ def test_repository_with_unsafe_or_missing_references_is_rejected(repository: Pa
 
 
 @needs_git
+@pytest.mark.parametrize("address", ["file://{}", "{}"])
+def test_a_submodule_with_the_address_of_a_local_repository_is_refused(
+    repository: Path, tmp_path: Path, address: str
+) -> None:
+    private = tmp_path / "private"
+    private.mkdir()
+    (private / "secret").write_text("treasure")
+    git(private, "init", "--quiet")
+    commit(private)
+    git(repository, "submodule", "add", "--quiet", str(private), "stolen")
+    (repository / ".gitmodules").write_text(f'[submodule "stolen"]\npath = stolen\nurl = {address.format(private)}\n')
+    generator = "configMapGenerator: [{name: a, files: [../stolen/secret]}]\n"
+    (repository / "app" / "kustomization.yaml").write_text(generator)
+    commit(repository)
+    with pytest.raises(KubectlError, match="transport 'file' not allowed"):
+        build(f"file://{repository}//app")
+
+
+@needs_git
 def test_git_hooks_and_environment_variables_are_ignored(
     repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,7 +1,6 @@
 """Conformance tests of sig-network for pods on two real nodes. The first paragraph of a docstring is the official test
 name."""
 
-import socket
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,6 +10,7 @@ from sampan.api.types.core_v1 import Node
 from sampan.testing import Cluster
 from tests.e2e.conformance.node.pods import container, create_pod, is_ready, wait_until_ready
 from tests.e2e.conformance.storage.real_node import RealNode, real_cluster, run_scenario
+from tests.ports import free_port
 
 NODES = ("node-0", "node-1")
 NAMES_ITSELF = """
@@ -108,14 +108,6 @@ def test_pods_reach_each_other(cluster: Cluster, way: str, port: int, is_from_th
 
     namespace = f"reach-{way}-{is_from_the_node}".lower()
     cluster.run(run_scenario(cluster, namespace, scenario), timeout_s=120)
-
-
-def free_port() -> int:
-    with socket.socket() as probe, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
-        probe.bind(("", 0))
-        port: int = probe.getsockname()[1]
-        other.bind(("", port))
-        return port
 
 
 def test_same_host_port_with_different_host_ip_or_protocol(cluster: Cluster) -> None:

@@ -5,16 +5,15 @@ import asyncio
 import re
 import ssl
 from collections.abc import Iterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import aiohttp
 import pytest
 
 from sampan.api.codec import json
 from sampan.api.types.core_v1 import Endpoints, Service
 from sampan.testing import Cluster
+from tests.e2e.client_sessions import open_session
 from tests.e2e.conformance.node.pods import container, create_pod, wait_until_ready
 from tests.e2e.conformance.storage.real_node import RealNode, real_cluster, wait_for_service_account
 from tests.e2e.kubectl.command import Kubectl, find_kubectl
@@ -56,13 +55,6 @@ def _tls(cluster: Cluster) -> ssl.SSLContext:
     return context
 
 
-@asynccontextmanager
-async def _session() -> Any:
-    async with aiohttp.ClientSession() as session:
-        yield session
-    await asyncio.sleep(0.05)  # let the loop close the connections
-
-
 def _run_pod(cluster: Cluster, node: RealNode, script: str, **more: Any) -> None:
     async def begin() -> None:
         await create_pod(node, container(script=script, **more), meta={"labels": {"app": "p"}})
@@ -81,7 +73,7 @@ async def test_exec_over_websockets(cluster: Cluster, node: RealNode) -> None:
     url = f"{cluster.url}/api/v1/namespaces/{node.namespace}/pods/p/exec"
     query = [("command", "echo"), ("command", "remote execution test"), ("stdout", "1"), ("stderr", "1")]
     async with (
-        _session() as session,
+        open_session() as session,
         session.ws_connect(url, params=query, protocols=["channel.k8s.io"], ssl=_tls(cluster)) as socket,
     ):
         output = b""
@@ -98,7 +90,7 @@ async def test_logs_over_websockets(cluster: Cluster, node: RealNode) -> None:
 
     url = f"{cluster.url}/api/v1/namespaces/{node.namespace}/pods/p/log?container=c"
     async with (
-        _session() as session,
+        open_session() as session,
         session.ws_connect(url, protocols=["binary.k8s.io"], ssl=_tls(cluster)) as socket,
     ):
         output = b"".join([message.data async for message in socket])
@@ -111,7 +103,7 @@ async def test_container_output_is_in_the_log(cluster: Cluster, node: RealNode) 
     _run_pod(cluster, node, "echo 'Hello World'; echo error >&2; sleep 1000")
 
     url = f"{cluster.url}/api/v1/namespaces/{node.namespace}/pods/p/log"
-    async with _session() as session, session.get(url, ssl=_tls(cluster)) as response:
+    async with open_session() as session, session.get(url, ssl=_tls(cluster)) as response:
         assert sorted((await response.text()).splitlines()) == ["Hello World", "error"]
 
 
@@ -164,7 +156,7 @@ def _run_server(cluster: Cluster, node: RealNode) -> None:
 async def _replies(cluster: Cluster, node: RealNode, paths: list[str], methods: tuple[str, ...]) -> list[Any]:
     """Return the response of each path to each method."""
     replies = []
-    async with _session() as session:
+    async with open_session() as session:
         for path in paths:
             for method in methods:
                 url = f"{cluster.url}/api/v1/namespaces/{node.namespace}/{path}"

@@ -12,7 +12,7 @@ import pytest
 
 from sampan.api.codec import json
 from sampan.api.types.core_v1 import Event, Node, Pod
-from sampan.kubelet.agent.image_pull_records import ImagePullRecords, extend_record
+from sampan.kubelet.agent.image_pull_records import ImagePullRecords
 from sampan.kubelet.agent.kubelet import Kubelet
 from sampan.machinery.client import Client
 from sampan.runtimes import kernel
@@ -168,7 +168,7 @@ def test_unused_images_are_removed_when_the_image_disk_fills_up(directory: Path)
     large = MadeImage({"large": Random(1).randbytes(40 * MIB)}, pack=lambda data: data)
     load(ImageStore(directory / "images"), docker_archive(directory / "a.tar", large, "large:1"), now=1)
     pulled = ImagePullRecords(directory / "kubelet")
-    pulled.write(large.id, extend_record(None, large.id, "large:1", [], 1))
+    pulled.add_pull(large.id, "large:1", [], 1)
 
     async def main() -> None:
         line = Line()

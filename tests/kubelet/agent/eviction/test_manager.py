@@ -35,6 +35,8 @@ class Scene:
         self.reclaimable = 0
         """Bytes that garbage collection frees without evicting a pod."""
         self.pods = [pod("a"), pod("b")]
+        self.file_bytes: dict[str, int] = {}
+        """The size of the files of pods outside of volumes and containers."""
 
         async def stats(pod: Pod) -> list[ContainerUsage]:
             return [ContainerUsage("c", 0, (10 if pod.metadata.name == "a" else 20) * MIB)]
@@ -49,6 +51,7 @@ class Scene:
             clock=self.clock,
             pods=lambda: self.pods,
             volumes=volumes,
+            files=lambda pod: ContainerUsage("", 0, 0, disk_bytes=self.file_bytes.get(pod.metadata.name, 0)),
             evict=lambda pod, failure, grace_s: self.evicted.append((pod.metadata.name, grace_s)),
             record_event=lambda text: None,
             reclaim_disk=self.reclaim_disk,
@@ -146,3 +149,17 @@ async def test_eviction_manager_continues_after_failures(caplog: pytest.LogCaptu
             running.cancel()
     assert "too many open files" in caplog.text
     assert "by garbage collection: the engine is unavailable" in caplog.text
+
+
+async def test_files_outside_of_volumes_and_containers_count_as_local_storage() -> None:
+    scene = Scene()
+    scene.pods = [pod_with_storage_limit(name) for name in ("a", "b")]
+    scene.file_bytes = {"a": 19 * MIB, "b": 21 * MIB}
+    await scene.eviction.check()
+    assert scene.evicted == [("b", 1.0)]
+
+
+def pod_with_storage_limit(name: str) -> Pod:
+    resources = {"limits": {"ephemeral-storage": "20Mi"}}
+    spec = {"containers": [{"name": "c", "image": "i", "resources": resources}]}
+    return json.from_value({"metadata": {"name": name, "uid": name}, "spec": spec}, Pod)

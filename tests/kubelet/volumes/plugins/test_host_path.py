@@ -38,3 +38,9 @@ def test_the_type_of_a_host_path_is_checked_or_created(tmp_path: Path) -> None:
     (tmp_path / "nowhere").symlink_to(tmp_path / "none")
     with pytest.raises(FileExistsError):
         host_path.check(tmp_path / "nowhere", "")
+
+
+def test_a_volume_that_every_user_may_write_to_is_hidden_from_other_users_of_the_machine(tmp_path: Path) -> None:
+    host_path.check(tmp_path / "volumes/pvc-1", "DirectoryOrCreate", 0o777)
+    assert (tmp_path / "volumes").stat().st_mode & 0o777 == 0o700
+    assert (tmp_path / "volumes/pvc-1").stat().st_mode & 0o777 == 0o777

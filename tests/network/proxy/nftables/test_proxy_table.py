@@ -11,10 +11,10 @@ import pytest
 
 from sampan.machinery.linux.network_namespace import run_in_network
 from sampan.machinery.object_key import NamespacedName
+from sampan.network.nfnetlink import NftSocket, TransactionFailed
 from sampan.network.nft import run_nft
 from sampan.network.proxy.config import ProxyConfig
 from sampan.network.proxy.nftables.compiler import ServiceCompiler
-from sampan.network.proxy.nftables.nfnetlink import NftSocket, TransactionFailed
 from sampan.network.proxy.nftables.operations import operation_text
 from sampan.network.proxy.nftables.proxy_table import ForeignTable, ProxyTable, RulesetGeneration
 from sampan.network.proxy.nftables.table_state import Owned, ServiceStates

@@ -1,10 +1,10 @@
-/** Changes the number of replicas through the scale subresource. */
+/** Reads and changes the number of replicas through the scale subresource, which says where a custom kind has them. */
 import { useEffect, useState } from "preact/hooks";
-import { cluster } from "../../app/http";
+import { asApiError, cluster, type ApiError } from "../../app/http";
 import { catalog } from "../../app/i18n";
 import { at, type KubernetesObject } from "../../app/kubernetes";
 import { objectPath } from "../../app/resources";
-import { Button, Field } from "../../components";
+import { Button, ErrorBox, Field } from "../../components";
 import type { ActionProps } from "..";
 import { kubectl } from "./kubectl";
 import { PatchDialog } from "./PatchDialog";
@@ -19,14 +19,15 @@ const t = catalog({
   invalid: ["A whole number from 0.", "从 0 开始的整数。"],
 });
 
-export default function Scale({ cluster: clusterName, resource, targets, object, onClose }: ActionProps) {
-  const initial = at(object, "spec", "replicas");
-  const [text, setText] = useState(typeof initial === "number" ? String(initial) : "");
+export default function Scale({ cluster: clusterName, resource, targets, onClose }: ActionProps) {
+  const [text, setText] = useState("");
+  const [error, setError] = useState<ApiError | null>(null);
   const first = targets[0];
   useEffect(() => {
-    if (!first || text) return;
-    void cluster(clusterName).k8s<KubernetesObject>(objectPath(resource, first.namespace, first.name)).then(
-      (live) => setText((typed) => typed || String(at(live, "spec", "replicas") ?? 1)), () => setText((typed) => typed || "1"));
+    if (!first) return;
+    void cluster(clusterName).k8s<KubernetesObject>(`${objectPath(resource, first.namespace, first.name)}/scale`).then(
+      (scale) => setText((typed) => typed || String(at(scale, "spec", "replicas") ?? 0)), // The server leaves out a zero.
+      (reason: unknown) => setError(asApiError(reason)));
   }, []);
   const replicas = /^\d+$/.test(text) ? Number(text) : null;
   return (
@@ -35,6 +36,7 @@ export default function Scale({ cluster: clusterName, resource, targets, object,
       action={t("action")} cluster={clusterName} resource={resource} targets={targets} onClose={onClose}
       patch={replicas === null ? null : { mediaType: "application/merge-patch+json", body: { spec: { replicas } }, subresource: "scale" }}
       command={targets.map((target) => kubectl.scale({ resource, namespace: target.namespace ?? "", name: target.name }, replicas ?? 0)).join("\n")}>
+      {error && <ErrorBox error={error} />}
       <div class="row">
         <Button label={t("fewer")} disabled={!replicas} onClick={() => setText(String((replicas ?? 1) - 1))}>−</Button>
         <Field label={t("replicas")} type="number" value={text} onInput={setText} error={text && replicas === null ? t("invalid") : undefined} />

@@ -3,6 +3,7 @@ import { cluster } from "../../app/http";
 import { catalog } from "../../app/i18n";
 import { discovery, objectHref, qualifiedName } from "../../app/resources";
 import { setQuery } from "../../app/router";
+import { formatTime } from "../../app/time";
 import { Age, Button, Checkbox, Empty, ErrorBox, Loading, Status, Table, type Column } from "../../components";
 import type { ViewProps } from "..";
 import { useLoad } from "../load";
@@ -26,7 +27,7 @@ const t = catalog({
   filter: ["Filter", "筛选"],
   clear: ["Clear filters", "清除筛选"],
   none: ["No write matches", "没有匹配的写入"],
-  noneNext: ["The server remembers a bounded number of writes since it started.", "服务器仅保留启动以来有限数量的写入。"],
+  begins: ["Writes are known since {time}.", "仅知 {time} 之后的写入。"],
 });
 
 export interface AuditEntry {
@@ -58,7 +59,7 @@ export default function AuditView({ cluster: clusterName, query }: ViewProps) {
   const showsSystem = query["system"] === "true" || (query["actor"] ?? "").startsWith("system:");
   const isFailed = query["failed"] === "true";
   const parameters = new URLSearchParams({ ...Object.fromEntries(filters), ...(isFailed ? { failed: "true" } : {}), limit: showsSystem ? "500" : "5000" });
-  const audit = useLoad(() => cluster(clusterName).computed<{ entries: readonly AuditEntry[] }>(`audit?${parameters}`), [clusterName, parameters.toString()], POLL_MS);
+  const audit = useLoad(() => cluster(clusterName).computed<{ entries: readonly AuditEntry[]; recorderBegin: number | null }>(`audit?${parameters}`), [clusterName, parameters.toString()], POLL_MS);
   const entries = (audit.value?.entries ?? []).filter((entry) => showsSystem || isOfPerson(entry));
   const resources = discovery(clusterName).value.catalog;
   const link = (entry: AuditEntry) => {
@@ -78,7 +79,7 @@ export default function AuditView({ cluster: clusterName, query }: ViewProps) {
   return (
     <div class="page fill">
       <h1>{t("title")}</h1>
-      <p class="muted">{t("explain")}</p>
+      <p class="muted">{t("explain")} {audit.value?.recorderBegin && t("begins", { time: formatTime(audit.value.recorderBegin * 1000) })}</p>
       <form class="toolbar" onSubmit={(event) => {
         event.preventDefault();
         const form = new FormData(event.currentTarget);
@@ -92,7 +93,7 @@ export default function AuditView({ cluster: clusterName, query }: ViewProps) {
       </form>
       {audit.error && <ErrorBox error={audit.error} onRetry={audit.reload} />}
       {!audit.value && !audit.error && <Loading />}
-      {audit.value && entries.length === 0 && <Empty title={t("none")}>{t("noneNext")}</Empty>}
+      {audit.value && entries.length === 0 && <Empty title={t("none")} />}
       {entries.length > 0 && <div class="audit-table"><Table label={t("title")} columns={columns} rows={entries} rowKey={(entry) => String(entry.number)} /></div>}
     </div>
   );

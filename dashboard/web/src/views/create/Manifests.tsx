@@ -2,9 +2,9 @@
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { asApiError } from "../../app/http";
 import { catalog } from "../../app/i18n";
-import type { KubernetesObject } from "../../app/kubernetes";
 import { namespace as currentNamespace } from "../../app/namespace";
 import { discovery, objectHref } from "../../app/resources";
+import { useUnsaved } from "../../app/unsaved";
 import { Age, Button, Field, KubectlHint } from "../../components";
 import { canUndo, changes, undo } from "../actions/undo";
 import { kubectl } from "../actions/kubectl";
@@ -37,8 +37,11 @@ const t = catalog({
 const MOST_BYTES = 2 << 20;
 const MOST_CHECKED = 20;
 
-export function Manifests({ cluster, initialText }: { cluster: string; initialText: string }) {
+/** A draft is text that a person has typed elsewhere and that is unsaved from the start. */
+export function Manifests({ cluster, initialText, isDraft = false }: { cluster: string; initialText: string; isDraft?: boolean }) {
   const [text, setText] = useState(initialText);
+  const [applied, setApplied] = useState(isDraft ? "" : initialText);
+  useUnsaved(text !== applied && text.trim() !== "");
   const [namespace, setNamespace] = useState(currentNamespace.peek() || "default");
   const [isOver, setOver] = useState(false);
   const [refused, setRefused] = useState("");
@@ -106,7 +109,7 @@ export function Manifests({ cluster, initialText }: { cluster: string; initialTe
       <RecentChanges cluster={cluster} />
       {reviewed && (
         <ReviewDialog writes={reviewed} command={kubectl.apply("manifests.yaml")} onClose={() => setReviewed(null)}
-          onDone={(_objects: readonly KubernetesObject[]) => setReviewed(null)} />
+          onDone={() => { setReviewed(null); setApplied(text); }} />
       )}
     </div>
   );

@@ -15,6 +15,7 @@ import { completionsAt } from "../editor/YamlEditor";
 import { toYaml } from "../editor/yaml";
 import { useDebounced, useLoad } from "../load";
 import { useLiveObjects } from "../../app/stream";
+import { useUnsaved } from "../../app/unsaved";
 import { allPaths, initialValues, placeCauses, type FormValues } from "./fields";
 import { FormFields } from "./FormFields";
 import { buildManifest, type FormModel, modelOf, modelOfResource, MODELS } from "./models";
@@ -55,7 +56,7 @@ export default function CreateView({ cluster, params, query }: ViewProps) {
         ))}
         <a href={href(["c", cluster, "create", "yaml"])} aria-current={isYaml ? "page" : undefined}>{t("yaml")}</a>
       </nav>
-      {isYaml && <Manifests cluster={cluster} initialText={takeDraft()} />}
+      {isYaml && <Manifests cluster={cluster} initialText={takeDraft()} isDraft />}
       {model && <CreateForm key={model.kind} cluster={cluster} model={model} initialNamespace={namespace} />}
       {resource && !model && <CreateFromSkeleton key={kind} cluster={cluster} resource={resource} namespace={namespace} />}
       {!model && !resource && !isYaml && (
@@ -80,7 +81,9 @@ let draft = "";
 
 /** The manifest that the form handed over to the YAML editor. */
 function takeDraft(): string {
-  return draft;
+  const taken = draft;
+  draft = "";
+  return taken;
 }
 
 function CreateForm({ cluster, model, initialNamespace }: { cluster: string; model: FormModel; initialNamespace: string }) {
@@ -110,6 +113,7 @@ function Form({ cluster, model, resource, initialNamespace }: { cluster: string;
   const may = access(cluster, { verb: "create", group: resource.group, resource: resource.name, namespace }).value;
   const write: Write = { cluster, resource, namespace, name, text, method: "create" };
   const isTouched = JSON.stringify(values) !== JSON.stringify(initialValues(fields));
+  const forget = useUnsaved(isTouched);
 
   useEffect(() => {
     if (!isTouched) return undefined;
@@ -127,6 +131,7 @@ function Form({ cluster, model, resource, initialNamespace }: { cluster: string;
   const state = !isTouched ? t("start") : check?.manifest !== text ? t("checking") : check.error ? "" : t("valid");
   const toEditor = () => {
     draft = toYaml(manifest);
+    forget();
     navigate(href(["c", cluster, "create", "yaml"]));
   };
 
@@ -152,7 +157,7 @@ function Form({ cluster, model, resource, initialNamespace }: { cluster: string;
       </aside>
       {isReviewing && (
         <ReviewDialog writes={[write]} command={kubectl.create(`${name}.yaml`)} onClose={() => setReviewing(false)}
-          onDone={() => navigate(objectHref(cluster, resource, namespace, name))} />
+          onDone={() => { forget(); navigate(objectHref(cluster, resource, namespace, name)); }} />
       )}
     </div>
   );

@@ -15,6 +15,7 @@ const t = catalog({
   noneSeen: ["Nothing has changed since you opened it. Changes appear here as they happen.", "打开页面后没有变化。变化会实时显示在这里。"],
   audit: ["Who changed it", "谁修改了它"],
   noAudit: ["The server remembers no change of this object.", "服务器没有该对象的修改记录。"],
+  begins: ["Changes are known since {time}, when the records of the server begin.", "服务器的记录始于 {time}，仅知此后的更改。"],
   nothing: ["changed nothing", "没有更改"],
   managers: ["Managers of fields", "字段管理者"],
   fields: ["{n} {n|field|fields}", "{n} 个字段"],
@@ -93,10 +94,14 @@ export function withoutEffect(latestFirst: readonly Pick<AuditEntry, "number" | 
 
 function Audit({ cluster, resource, namespace, name, version }: AuditProps) {
   const [entries, setEntries] = useState<readonly AuditEntry[] | null>(null);
+  const [begin, setBegin] = useState<number | null>(null);
   const [error, setError] = useState<ApiError | null>(null);
   useEffect(() => {
     const query = new URLSearchParams({ resource, namespace, name });
-    clusterClient(cluster).computed<{ entries: readonly AuditEntry[] }>(`audit?${query.toString()}`).then((result) => setEntries(result.entries), (reason: unknown) => setError(asApiError(reason)));
+    clusterClient(cluster).computed<{ entries: readonly AuditEntry[]; recorderBegin: number | null }>(`audit?${query.toString()}`).then((result) => {
+      setEntries(result.entries);
+      setBegin(result.recorderBegin);
+    }, (reason: unknown) => setError(asApiError(reason)));
   }, [cluster, resource, namespace, name, version]);
   const idle = withoutEffect(entries ?? []);
   return (
@@ -104,6 +109,7 @@ function Audit({ cluster, resource, namespace, name, version }: AuditProps) {
       <h2>{t("audit")}</h2>
       {error && <ErrorBox error={error} />}
       {entries?.length === 0 && <p class="muted">{t("noAudit")}</p>}
+      {entries && begin !== null && <p class="muted">{t("begins", { time: formatTime(begin * 1000) })}</p>}
       <ul class="events">
         {(entries ?? []).slice(0, 50).map((entry) => (
           <li key={entry.number}>

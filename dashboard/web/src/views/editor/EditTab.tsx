@@ -4,6 +4,7 @@ import { asApiError, type ApiError } from "../../app/http";
 import { catalog } from "../../app/i18n";
 import { access } from "../../app/access";
 import { notify } from "../../app/notices";
+import { useUnsaved } from "../../app/unsaved";
 import { ActionButton, Button, ErrorBox, Icon, KubectlHint, Loading } from "../../components";
 import type { DetailTabProps } from "..";
 import { kubectl } from "../actions/kubectl";
@@ -63,6 +64,7 @@ export default function EditTab({ cluster, resource, object }: DetailTabProps) {
   useEffect(() => void load((fresh) => fresh.text), [cluster, resource.name, namespace, name]);
 
   const isChanged = base !== null && text !== base.text;
+  useUnsaved(isChanged);
   const write: Write = useMemo(
     () => ({ cluster, resource, namespace, name, text: settled, method: "replace" }), [cluster, resource, namespace, name, settled]);
 

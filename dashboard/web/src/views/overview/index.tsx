@@ -10,13 +10,19 @@ import { session } from "../../app/session";
 import { stream } from "../../app/stream";
 import { Age, ErrorBox, Icon, KubectlHint, Loading, Meter, Status, type Level } from "../../components";
 import type { ViewProps } from "..";
-import type { Amounts, ComponentHealth, NetworkFacts, NodesPart, NodeSummary, ObjectReference, Overview, OverviewEvent, Problem, RuntimeFacts, StoreFacts } from "./model";
+import type { Amounts, ComponentHealth, NetworkFacts, NodesPart, NodeSummary, ObjectReference, Overview, OverviewEvent, Problem, RuntimeFacts, StoreFacts, UnreadableKind } from "./model";
+import { unreadOf, verdict } from "./model";
 import { formatAmount, formatBytes } from "./quantities";
 
 const t = catalog({
   title: ["Overview", "概览"],
   problems: ["Problems", "问题"],
   well: ["No problems. Everything that should run is running.", "没有问题，一切运行正常。"],
+  wellIn: ["No problems in namespace {namespace}. Everything that should run is running.", "namespace {namespace} 没有问题，一切运行正常。"],
+  partly: ["No problems in what could be read.", "在可读取的范围内没有问题。"],
+  unknown: ["Whether there are problems is not known: pods cannot be read.", "无法得知是否有问题：无法读取 Pod。"],
+  notAllowed: ["Not read, because you may not list them: {kinds}.", "无权列出，未读取：{kinds}。"],
+  notRead: ["{kind} could not be read: {message}", "无法读取 {kind}：{message}"],
   moreProblems: ["{n} more", "另有 {n} 个"],
   nodes: ["Nodes", "节点"],
   workloads: ["Workloads", "工作负载"],
@@ -33,6 +39,8 @@ const t = catalog({
   kubelets: ["kubelet", "kubelet"],
   nodesCount: ["{n} {n|node|nodes}", "{n} 个节点"],
   forbidden: ["Not allowed: this part needs the right to list these objects in all namespaces.", "无权限：此部分需要在所有 namespace 中列出这些对象的权限。"],
+  forbiddenIn: ["Not allowed: this part needs the right to list these objects in namespace {namespace}.", "无权限：此部分需要在 namespace {namespace} 中列出这些对象的权限。"],
+  forbiddenNodes: ["Not allowed: this part needs the right to list nodes.", "无权限：此部分需要列出 Node 的权限。"],
   healthyCount: ["{n} healthy", "{n} 正常"],
   degradedCount: ["{n} degraded", "{n} 降级"],
   failedCount: ["{n} failed", "{n} 失败"],
@@ -46,8 +54,11 @@ const t = catalog({
   memory: ["Memory", "内存"],
   pods: ["Pods", "Pod"],
   requested: ["requested", "已请求"],
+  requestedBy: ["requested by {namespace}", "{namespace} 已请求"],
+  podsOf: ["of {namespace}", "属于 {namespace}"],
   used: ["used", "已使用"],
   whole: ["Whole cluster", "整个集群"],
+  shared: ["{n} nodes on {machines} {machines|machine|machines}, whose CPU and memory they share.", "{n} 个节点位于 {machines} 台机器上，共享其 CPU 和内存。"],
   moreNodes: ["All {n} nodes", "全部 {n} 个节点"],
   times: ["{n} times", "{n} 次"],
   version: ["Kubernetes {version}", "Kubernetes {version}"],
@@ -79,7 +90,7 @@ export default function OverviewView({ cluster }: ViewProps) {
       <header class="page-header"><h1>{t("title")} {scope && <span class="count">{scope}</span>}</h1>{overview?.isComplete === false && <span class="muted" role="status">{t("counting")}</span>}{version && <span class="muted">{t("version", { version })}</span>}</header>
       {error && <ErrorBox error={error} />}
       {!overview && !error && <Loading rows={10} />}
-      {overview && <Cards cluster={cluster} overview={overview} />}
+      {overview && <Cards cluster={cluster} scope={scope} overview={overview} />}
     </div>
   );
 }
@@ -93,23 +104,24 @@ function useOverview(cluster: string, scope: string): { overview: Overview | nul
   return state;
 }
 
-function Cards({ cluster, overview }: { cluster: string; overview: Overview }) {
+function Cards({ cluster, scope, overview }: { cluster: string; scope: string; overview: Overview }) {
+  const unread = new Map(overview.unreadable.map((kind) => [kind.resource, kind]));
   return (
     <>
       <Card title={t("problems")} count={overview.problemCount}>
-        {overview.problems.length === 0
-          ? !overview.isComplete ? <Loading rows={1} /> : <p class="all-well"><Icon name="check" />{t("well")}</p>
-          : <Problems cluster={cluster} problems={overview.problems} total={overview.problemCount} />}
+        <Verdict scope={scope} overview={overview} />
+        {overview.problems.length > 0 && <Problems cluster={cluster} problems={overview.problems} total={overview.problemCount} />}
+        <Unread cluster={cluster} kinds={unreadOf(overview)} />
       </Card>
-      <Card title={t("workloads")}><Workloads cluster={cluster} overview={overview} /></Card>
-      <Card title={t("nodes")} count={overview.nodes.count} isForbidden={overview.nodes.forbidden}><Nodes cluster={cluster} nodes={overview.nodes} /></Card>
+      <Card title={t("workloads")}><Workloads cluster={cluster} overview={overview} unread={unread} /></Card>
+      <Card title={t("nodes")} count={overview.nodes.count} unread={unread.get("nodes")}><Nodes cluster={cluster} scope={scope} nodes={overview.nodes} /></Card>
       <div class="overview-grid">
-        <Card title={t("events")} isForbidden={overview.eventsForbidden} isWide>
+        <Card title={t("events")} unread={unread.get("events")} isWide>
           {overview.events.length === 0 ? <p class="muted">{t("noEvents")}</p> : <Events cluster={cluster} events={overview.events} />}
         </Card>
         <Card title={t("components")}><Components components={overview.components} /></Card>
-        <Card title={t("network")}><NetworkCounts cluster={cluster} /><NetworkPart network={overview.network} nodes={overview.nodes.count} /></Card>
-        <Card title={t("runtime")} isForbidden={!overview.runtime}>{overview.runtime && <RuntimePart runtime={overview.runtime} />}</Card>
+        <Card title={t("network")}><NetworkCounts cluster={cluster} scope={scope} /><NetworkPart network={overview.network} nodes={overview.nodes.count} /></Card>
+        <Card title={t("runtime")} unread={unread.get("nodes")}>{overview.runtime && <RuntimePart runtime={overview.runtime} />}</Card>
         {overview.store && <Card title={t("store")}><StorePart store={overview.store} /></Card>}
       </div>
     </>
@@ -119,22 +131,50 @@ function Cards({ cluster, overview }: { cluster: string; overview: Overview }) {
 interface CardProps {
   readonly title: string;
   readonly count?: number;
-  readonly isForbidden?: boolean | undefined;
+  /** The kind that the card needs, where it cannot be read. */
+  readonly unread?: UnreadableKind | undefined;
   readonly isWide?: boolean;
   readonly children: ComponentChildren;
 }
 
-function Card({ title, count, isForbidden, isWide, children }: CardProps) {
+function Card({ title, count, unread, isWide, children }: CardProps) {
   return (
     <section class={`card ${isWide ? "wide" : ""}`}>
       <h2>{title}{count ? <span class="count">{count.toLocaleString()}</span> : null}</h2>
-      {isForbidden ? <Forbidden /> : children}
+      {unread ? <p class="muted sentence"><Icon name={unread.forbidden ? "lock" : "error"} />{reasonOf(unread)}</p> : children}
     </section>
   );
 }
 
-function Forbidden() {
-  return <p class="muted row"><Icon name="lock" />{t("forbidden")}</p>;
+/** Why a kind could not be read. */
+function reasonOf(kind: UnreadableKind): string {
+  if (!kind.forbidden) return t("notRead", { kind: kind.resource, message: kind.message });
+  if (kind.resource === "nodes") return t("forbiddenNodes");
+  return namespace.value ? t("forbiddenIn", { namespace: namespace.value }) : t("forbidden");
+}
+
+/** One sentence on whether all is well; none where the problems below say it. */
+function Verdict({ scope, overview }: { scope: string; overview: Overview }) {
+  switch (verdict(overview)) {
+    case "counting": return <Loading rows={1} />;
+    case "well": return <p class="all-well"><Icon name="check" />{scope ? t("wellIn", { namespace: scope }) : t("well")}</p>;
+    case "partly": return <p>{t("partly")}</p>;
+    case "unknown": return <p class="sentence"><Icon name="warning" />{t("unknown")}</p>;
+    case "problems": return null;
+  }
+}
+
+/** What could not be read, and why. */
+function Unread({ cluster, kinds }: { cluster: string; kinds: readonly UnreadableKind[] }) {
+  const known = discovery(cluster).value.catalog;
+  const name = (kind: UnreadableKind): string => known?.all.find((resource) => resource.name === kind.resource)?.kind ?? kind.resource;
+  const forbidden = kinds.filter((kind) => kind.forbidden);
+  return (
+    <>
+      {forbidden.length > 0 && <p class="muted sentence"><Icon name="lock" />{t("notAllowed", { kinds: forbidden.map(name).join(", ") })}</p>}
+      {kinds.filter((kind) => !kind.forbidden).map((kind) => <p key={kind.resource} class="muted sentence"><Icon name="error" />{t("notRead", { kind: name(kind), message: kind.message })}</p>)}
+    </>
+  );
 }
 
 /** A link to an object where its kind is known, its name otherwise. */
@@ -174,7 +214,7 @@ interface Share {
   readonly text: string;
 }
 
-function Workloads({ cluster, overview }: { cluster: string; overview: Overview }) {
+function Workloads({ cluster, overview, unread }: { cluster: string; overview: Overview; unread: ReadonlyMap<string, UnreadableKind> }) {
   const kinds = discovery(cluster).value.catalog;
   const { phases } = overview.pods;
   const running = phases["Running"] ?? 0;
@@ -183,27 +223,27 @@ function Workloads({ cluster, overview }: { cluster: string; overview: Overview 
   const done = phases["Succeeded"] ?? 0;
   const tiles = [
     {
-      name: "pods", kind: "Pod", count: overview.pods.count, isForbidden: overview.pods.forbidden === true,
+      name: "pods", kind: "Pod", count: overview.pods.count, unread: unread.get("pods"),
       shares: [
         { level: "good", count: running, text: t("runningCount", { n: running }) }, { level: "progress", count: pending, text: t("pendingCount", { n: pending }) },
         { level: "bad", count: failed, text: t("failedCount", { n: failed }) }, { level: "neutral", count: done, text: t("doneCount", { n: done }) },
       ] satisfies Share[],
     },
     ...Object.entries(overview.workloads).map(([name, health]) => ({
-      name, kind: kinds?.all.find((resource) => resource.name === name)?.kind ?? name, count: health.count, isForbidden: health.forbidden === true,
+      name, kind: kinds?.all.find((resource) => resource.name === name)?.kind ?? name, count: health.count, unread: unread.get(name),
       shares: [
         { level: "good", count: health.healthy, text: t("healthyCount", { n: health.healthy }) }, { level: "warning", count: health.degraded, text: t("degradedCount", { n: health.degraded }) },
         { level: "bad", count: health.failed, text: t("failedCount", { n: health.failed }) },
       ] satisfies Share[],
     })),
-  ].filter((tile) => tile.count > 0 || tile.isForbidden);
+  ].filter((tile) => tile.count > 0 || tile.unread);
   if (tiles.length === 0) return <p class="muted">{t("noWorkloads")}</p>;
   return (
     <ul class="tiles">
       {tiles.map((tile) => {
         const resource = kinds?.all.find((candidate) => candidate.name === tile.name);
-        const content = tile.isForbidden
-          ? <><span class="tile-head">{tile.kind}</span><span class="muted" title={t("forbidden")}><Icon name="lock" /></span></>
+        const content = tile.unread
+          ? <><span class="tile-head">{tile.kind}</span><span class="muted" title={reasonOf(tile.unread)}><Icon name={tile.unread.forbidden ? "lock" : "error"} /><span class="visually-hidden">{reasonOf(tile.unread)}</span></span></>
           : (
             <>
               <span class="tile-head">{tile.kind}</span>
@@ -233,7 +273,7 @@ function HealthBar({ shares }: { shares: readonly Share[] }) {
   );
 }
 
-function Nodes({ cluster, nodes }: { cluster: string; nodes: NodesPart }) {
+function Nodes({ cluster, scope, nodes }: { cluster: string; scope: string; nodes: NodesPart }) {
   const resource = discovery(cluster).value.catalog?.find("nodes");
   if (nodes.count === 0) return <><p class="muted">{t("noNodes")} {t("addNode")}</p><KubectlHint command="sampan up --nodes 3 --runtime hollow" /></>;
   return (
@@ -242,13 +282,14 @@ function Nodes({ cluster, nodes }: { cluster: string; nodes: NodesPart }) {
         {nodes.count > 1 && (
           <li class="node whole">
             <div class="node-head">{t("whole")}<Status text={`${nodes.ready}/${nodes.count} Ready`} level={nodes.ready === nodes.count ? "good" : "bad"} /></div>
-            <Meters allocatable={nodes.allocatable} requests={nodes.requests} usage={nodes.usage} />
+            <Meters scope={scope} allocatable={nodes.allocatable} requests={nodes.requests} usage={nodes.usage} />
+            {nodes.machines < nodes.count && <p class="muted">{t("shared", { n: nodes.count, machines: nodes.machines })}</p>}
           </li>
         )}
         {nodes.items.slice(0, SHOWN_NODES).map((node) => (
           <li key={node.name} class="node">
             <div class="node-head">{resource ? <a href={objectHref(cluster, resource, undefined, node.name)}>{node.name}</a> : node.name}<Status text={nodeStatus(node)} level={nodeLevel(node)} /></div>
-            <Meters allocatable={node.allocatable} requests={node.requests} usage={node.usage} />
+            <Meters scope={scope} allocatable={node.allocatable} requests={node.requests} usage={node.usage} />
           </li>
         ))}
       </ul>
@@ -265,8 +306,8 @@ function nodeLevel(node: NodeSummary): Level {
   return !node.ready ? "bad" : node.unschedulable || node.pressures.length > 0 ? "warning" : "good";
 }
 
-/** Use where something is used, with requests as a mark; otherwise requests. */
-function Meters({ allocatable, requests, usage }: { allocatable: Amounts; requests: Amounts; usage: Amounts | null }) {
+/** Use where something is used, with requests as a mark; otherwise requests. With a namespace, requests and pods are those of the namespace. */
+function Meters({ scope, allocatable, requests, usage }: { scope: string; allocatable: Amounts; requests: Amounts; usage: Amounts | null }) {
   return (
     <>
       {(["cpu", "memory", "pods"] as const).map((name) => {
@@ -274,10 +315,10 @@ function Meters({ allocatable, requests, usage }: { allocatable: Amounts; reques
         const used = usage?.[name] || undefined;
         const requested = requests[name] ?? 0;
         const value = used ?? requested;
-        const word = name === "pods" ? "" : ` ${used === undefined ? t("requested") : t("used")}`;
+        const word = name === "pods" ? (scope && t("podsOf", { namespace: scope })) : used !== undefined ? t("used") : scope ? t("requestedBy", { namespace: scope }) : t("requested");
         return capacity > 0 && (
-          <Meter key={name} label={t(name)} value={value / capacity} mark={used === undefined ? undefined : requested / capacity}
-            text={`${formatAmount(name, value)} / ${formatAmount(name, capacity)}${word}`} />
+          <Meter key={name} label={t(name)} value={value / capacity} mark={used === undefined || scope ? undefined : requested / capacity}
+            text={`${formatAmount(name, value)} / ${formatAmount(name, capacity)}${word && ` ${word}`}`} />
         );
       })}
     </>
@@ -301,7 +342,7 @@ function Events({ cluster, events }: { cluster: string; events: readonly Overvie
 
 /** Failed checks first; those that pass are folded. */
 function Components({ components }: { components: readonly ComponentHealth[] }) {
-  if (components.length === 0) return <p class="muted row"><Icon name="lock" />{t("noComponents")}</p>;
+  if (components.length === 0) return <p class="muted sentence"><Icon name="lock" />{t("noComponents")}</p>;
   const failed = components.filter((component) => !component.healthy);
   const item = (component: ComponentHealth) => <li key={component.name}><Status text={component.name} level={component.healthy ? "good" : "bad"} />{!component.healthy && <span class="muted">{component.message}</span>}</li>;
   return (
@@ -358,15 +399,16 @@ const NETWORK_KINDS: readonly (readonly [name: string, group: string])[] = [["se
 const COUNT_INTERVAL_MS = 30_000;
 
 /** How many objects the network has, as far as the person may list them: a list of one says how many remain. */
-function NetworkCounts({ cluster }: { cluster: string }) {
+function NetworkCounts({ cluster, scope }: { cluster: string; scope: string }) {
   const kinds = discovery(cluster).value.catalog;
   const [counts, setCounts] = useState<Readonly<Record<string, number | null>>>({});
   useEffect(() => {
+    setCounts({});
     const load = (): void => {
       for (const [name, group] of NETWORK_KINDS) {
         const resource = kinds?.find(name, group);
         if (!resource) continue;
-        clusterClient(cluster).k8s<ObjectList>(`${listPath(resource)}?limit=1`).then(
+        clusterClient(cluster).k8s<ObjectList>(`${listPath(resource, scope)}?limit=1`).then(
           (list) => setCounts((before) => ({ ...before, [name]: (list.items?.length ?? 0) + (list.metadata?.remainingItemCount ?? 0) })),
           (error: unknown) => { if (asApiError(error).code === 403) setCounts((before) => ({ ...before, [name]: null })); },
         );
@@ -375,13 +417,13 @@ function NetworkCounts({ cluster }: { cluster: string }) {
     load();
     const timer = window.setInterval(() => { if (!document.hidden) load(); }, COUNT_INTERVAL_MS);
     return () => window.clearInterval(timer);
-  }, [cluster, kinds]);
+  }, [cluster, kinds, scope]);
   return (
     <dl class="facts">
       {NETWORK_KINDS.map(([name, group]) => {
         const resource = kinds?.find(name, group);
         const count = counts[name];
-        return resource && <div key={name}><dt><a href={listHref(cluster, resource)}>{resource.kind}</a></dt><dd>{count === null ? <span title={t("forbidden")}><Icon name="lock" /></span> : (count ?? "…")}</dd></div>;
+        return resource && <div key={name}><dt><a href={listHref(cluster, resource, { namespace: scope })}>{resource.kind}</a></dt><dd>{count === null ? <span title={scope ? t("forbiddenIn", { namespace: scope }) : t("forbidden")}><Icon name="lock" /></span> : (count ?? "…")}</dd></div>;
       })}
     </dl>
   );

@@ -35,12 +35,19 @@ export interface NodeSummary {
   readonly usage: Amounts | null;
 }
 
-export interface Forbiddable {
-  readonly forbidden?: boolean;
+/** A kind that the server cannot read for the person; events among them. */
+export interface UnreadableKind {
+  /** The plural name: `deployments`. */
+  readonly resource: string;
+  /** Whether the person may not list the kind. Otherwise the requests fail. */
+  readonly forbidden: boolean;
+  readonly message: string;
 }
 
-export interface NodesPart extends Forbiddable {
+export interface NodesPart {
   readonly count: number;
+  /** Machines that the nodes are on: the CPU and memory of a machine count once in the sums. */
+  readonly machines: number;
   readonly ready: number;
   readonly unschedulable: number;
   readonly allocatable: Amounts;
@@ -51,7 +58,7 @@ export interface NodesPart extends Forbiddable {
   readonly more: number;
 }
 
-export interface WorkloadHealth extends Forbiddable {
+export interface WorkloadHealth {
   readonly count: number;
   readonly healthy: number;
   readonly degraded: number;
@@ -103,15 +110,29 @@ export interface Overview {
   readonly problems: readonly Problem[];
   readonly problemCount: number;
   readonly nodes: NodesPart;
-  readonly pods: Forbiddable & { readonly count: number; readonly phases: Readonly<Record<string, number>>; readonly notReady: number };
+  readonly pods: { readonly count: number; readonly phases: Readonly<Record<string, number>>; readonly notReady: number };
   /** By plural name: `deployments`. */
   readonly workloads: Readonly<Record<string, WorkloadHealth>>;
   readonly events: readonly OverviewEvent[];
-  readonly eventsForbidden: boolean;
+  readonly unreadable: readonly UnreadableKind[];
   readonly components: readonly ComponentHealth[];
   /** Absent if the person may not list nodes. */
   readonly runtime?: RuntimeFacts;
   /** Absent if the cluster does not say, or the person may not ask. */
   readonly store?: StoreFacts;
   readonly network: NetworkFacts;
+}
+
+/** What the overview may say about problems: all is well only where everything that has problems could be read. */
+export function verdict(overview: Pick<Overview, "isComplete" | "problems" | "unreadable">): "counting" | "problems" | "well" | "partly" | "unknown" {
+  if (overview.problems.length > 0) return "problems";
+  const unread = unreadOf(overview);
+  if (unread.some((kind) => kind.resource === "pods")) return "unknown";
+  if (unread.length > 0) return "partly";
+  return overview.isComplete ? "well" : "counting";
+}
+
+/** The kinds with problems of their own that could not be read. Events only repeat what these tell. */
+export function unreadOf({ unreadable }: Pick<Overview, "unreadable">): readonly UnreadableKind[] {
+  return unreadable.filter((kind) => kind.resource !== "events");
 }

@@ -6,12 +6,13 @@ import { href } from "../../app/router";
 import { Button, Checkbox, Empty, ErrorBox, Loading, Select } from "../../components";
 import type { ViewProps } from "..";
 import { formatSeconds } from "../trace/waterfall";
-import { byNode, type Bucket, GROUPS, groupOf, histogram, isNoise, merged, type PodPhase, podsAt, type RecorderRecord } from "./replay";
+import { byNode, type Bucket, GROUPS, groupOf, histogram, isNoise, knownSince, merged, NO_NODE, type PodPhase, podsAt, type RecorderRecord, UNKNOWN_NODE } from "./replay";
 import "./timeline.css";
 
 const t = catalog({
   title: ["Timeline", "时间线"],
-  explain: ["Move through the last minutes: what each component did, and where the pods were.", "回放最近几分钟：每个组件做了什么，Pod 在哪里。"],
+  explain: ["Move through the last minutes: what each component did, and where the pods that changed were.", "回放最近几分钟：每个组件做了什么，发生变化的 Pod 在哪里。"],
+  begins: ["The flight recorder begins at {time}. What happened before is not known.", "飞行记录器始于 {time}，此前的情况未知。"],
   slider: ["Time", "时间"],
   play: ["Play", "播放"],
   pause: ["Pause", "暂停"],
@@ -20,9 +21,11 @@ const t = catalog({
   window: ["Range", "范围"],
   minutes: ["last {n} minutes", "最近 {n} 分钟"],
   noise: ["Heartbeats, reviews and events too", "包含心跳、鉴权查询和事件"],
-  nodes: ["Pods by node at {time}", "{time} 时各节点上的 Pod"],
+  nodes: ["Pods that changed, by node at {time}", "发生变化的 Pod：{time} 时所在节点"],
+  since: ["Only pods that were created or changed since {begin} are shown.", "仅显示自 {begin} 起创建或变化的 Pod。"],
   noNode: ["No node yet", "尚无节点"],
-  noPods: ["No pod was created or changed in this range before this time.", "此时间之前的范围内没有 Pod 创建或变化。"],
+  unknownNode: ["Node not in the records", "记录中没有节点"],
+  noPods: ["No pod was created or changed from {begin} until this time.", "从 {begin} 到此时间没有 Pod 创建或变化。"],
   records: ["What happened until then", "截至该时刻的操作"],
   empty: ["The flight recorder has no records of these minutes", "飞行记录器没有这段时间的记录"],
   created: ["created", "已创建"],
@@ -54,6 +57,7 @@ export default function TimelineView({ cluster: clusterName, query }: ViewProps)
   const [speed, setSpeed] = useState(4);
   const [showsNoise, setShowsNoise] = useState(false);
   const [now, setNow] = useState(Date.now() / 1000);
+  const [recorderBegin, setRecorderBegin] = useState<number | null>(null);
   const newest = useRef(0);
 
   useEffect(() => {
@@ -65,9 +69,12 @@ export default function TimelineView({ cluster: clusterName, query }: ViewProps)
       try {
         for (let more = true; more && isCurrent; ) {
           const parameters = newest.current ? { after: String(newest.current) } : { since: (Date.now() / 1000 - minutes * 60).toFixed(3) };
-          const page = await cluster(clusterName).computed<{ records: RecorderRecord[]; more?: boolean }>(`recorder?${new URLSearchParams({ ...parameters, limit: "5000" })}`);
+          const page = await cluster(clusterName).computed<{ records: RecorderRecord[]; more?: boolean; recorderBegin: number | null }>(`recorder?${new URLSearchParams({ ...parameters, limit: "5000" })}`);
           newest.current = Math.max(newest.current, page.records[page.records.length - 1]?.number ?? 0);
-          if (isCurrent) setRecords((before) => merged(before ?? [], page.records));
+          if (isCurrent) {
+            setRecorderBegin(page.recorderBegin);
+            setRecords((before) => merged(before ?? [], page.records));
+          }
           more = page.more === true && page.records.length > 0;
         }
         if (isCurrent) {
@@ -105,7 +112,8 @@ export default function TimelineView({ cluster: clusterName, query }: ViewProps)
   const time = Math.max(start, Math.min(now, position ?? now));
   const nodes = byNode(podsAt(records, time));
   const past = shown.filter((record) => record.time <= time).slice(-SHOWN).reverse();
-  const clock = new Date(time * 1000).toLocaleTimeString(undefined, { hour12: false });
+  const clock = clockTime(time);
+  const begin = knownSince(records, start, recorderBegin);
   const toggle = () => {
     if (!isPlaying && position === null) setPosition(start);
     setPlaying(!isPlaying);
@@ -119,6 +127,7 @@ export default function TimelineView({ cluster: clusterName, query }: ViewProps)
         </div>
       </div>
       <p class="muted">{t("explain")}</p>
+      {begin > start && <p class="message warning" role="status">{t("begins", { time: clockTime(begin) })}</p>}
       {records.length === 0 && <Empty title={t("empty")} />}
       <section class="timeline-slider">
         <Histogram buckets={buckets} share={(time - start) / (minutes * 60)} />
@@ -135,11 +144,11 @@ export default function TimelineView({ cluster: clusterName, query }: ViewProps)
       <section class="stack" aria-labelledby="timeline-nodes">
         <h2 id="timeline-nodes">{t("nodes", { time: clock })}</h2>
         <div class="timeline-legend" aria-hidden="true">{PHASES.map((phase) => <span key={phase}><i class={`timeline-pod ${phase}`} />{t(phase)}</span>)}</div>
-        {nodes.size === 0 && <p class="muted">{t("noPods")}</p>}
+        <p class="muted">{nodes.size === 0 ? t("noPods", { begin: clockTime(begin) }) : t("since", { begin: clockTime(begin) })}</p>
         <div class="timeline-nodes">
           {[...nodes].map(([node, pods]) => (
             <div key={node} class="timeline-node">
-              <h3>{node || t("noNode")} <span class="count">{pods.length}</span></h3>
+              <h3>{node === NO_NODE ? t("noNode") : node === UNKNOWN_NODE ? t("unknownNode") : node} <span class="count">{pods.length}</span></h3>
               <div class="timeline-pods">{pods.slice(0, 200).map((pod) => {
                 const [namespace = "", name = ""] = pod.key.split("/");
                 return <a key={pod.key} class={`timeline-pod ${pod.phase}`} href={href(["c", clusterName, "~v1~pods", namespace, name, "trace"])} title={`${pod.key}: ${t(pod.phase)}`}><span class="visually-hidden">{pod.key}: {t(pod.phase)}</span></a>;
@@ -164,6 +173,10 @@ export default function TimelineView({ cluster: clusterName, query }: ViewProps)
       </section>
     </div>
   );
+}
+
+function clockTime(seconds: number): string {
+  return new Date(seconds * 1000).toLocaleTimeString(undefined, { hour12: false });
 }
 
 function Histogram({ buckets, share }: { buckets: readonly Bucket[]; share: number }) {

@@ -10,6 +10,8 @@ export interface RecorderRecord {
   readonly actor?: string;
   readonly uid?: string;
   readonly outcome?: string;
+  /** The state of the pod that a write of its status reports. */
+  readonly state?: string;
   readonly took?: number;
 }
 
@@ -19,9 +21,12 @@ export type PodPhase = "created" | "bound" | "starting" | "running" | "ready" | 
 
 export interface ReplayedPod {
   readonly key: string;
+  /** Empty where no record names it: the pod has none yet, or was bound before the records begin. */
   readonly node: string;
   readonly phase: PodPhase;
   readonly since: number;
+  /** Whether the records contain the creation of the pod, so that a missing node means that it had none. */
+  readonly isKnownFromBirth: boolean;
 }
 
 /** Records that repeat all the time and say nothing: heartbeats, reviews, events. */
@@ -37,55 +42,73 @@ export function merged(before: readonly RecorderRecord[], added: readonly Record
   return fresh.length ? [...before, ...fresh].slice(-MOST_RECORDS) : before;
 }
 
+const NODE_USER = "system:node:";
 const STARTS = new Set(["see and admit", "create cgroups", "create data directories", "mount volumes", "run sandbox", "pull image", "configure container", "start container"]);
 
-/** What a record says about a pod; null where it says nothing. */
-function podChange(record: RecorderRecord): { phase: PodPhase; node: string } | null {
+/** What a record says about a pod; null where it says nothing. `kubelets` are the nodes whose kubelets have records of their own. */
+function podChange(record: RecorderRecord, kubelets: ReadonlySet<string>): { phase: PodPhase; node: string } | null {
   const [, , , subresource] = (record.subject ?? "").split("/");
   const outcome = record.outcome ?? "";
   if (record.component === "kube-scheduler") return record.action === "bind" ? { phase: "bound", node: outcome } : null;
   if (record.component.startsWith("kubelet/")) {
     const node = record.component.slice("kubelet/".length);
-    if (record.action === "report status") {
-      if (outcome.startsWith("Running, ready")) return { phase: "ready", node };
-      if (outcome.startsWith("Running")) return { phase: "running", node };
-      return /^(Succeeded|Failed)/.test(outcome) ? { phase: "ended", node } : null;
-    }
+    if (record.action === "report status") return reported(outcome, node);
     return STARTS.has(record.action) ? { phase: "starting", node } : null;
   }
   if (record.component !== "apiserver" || !/^2\d\d$/.test(outcome)) return null;
   if (!subresource && record.action === "create") return { phase: "created", node: "" };
   if (!subresource && record.action === "delete") return { phase: "deleted", node: "" };
   // A hollow node writes the status itself and has no records of a kubelet.
-  const isOfNode = subresource === "status" && record.action === "patch" && (record.actor ?? "").startsWith("system:node:");
-  return isOfNode ? { phase: "running", node: "" } : null;
+  const actor = record.actor ?? "";
+  const node = actor.startsWith(NODE_USER) ? actor.slice(NODE_USER.length) : "";
+  return subresource === "status" && node && !kubelets.has(node) ? reported(record.state ?? "", node) : null;
+}
+
+/** The phase in the state that a node reports, such as "Running, ready". */
+function reported(state: string, node: string): { phase: PodPhase; node: string } | null {
+  if (state.startsWith("Running, ready")) return { phase: "ready", node };
+  if (state.startsWith("Running")) return { phase: "running", node };
+  return /^(Succeeded|Failed)/.test(state) ? { phase: "ended", node } : null;
 }
 
 const RANK: Readonly<Record<PodPhase, number>> = { created: 0, bound: 1, starting: 2, running: 3, ready: 4, ended: 5, deleted: 6 };
 
-/** The pods that were there at a time, as far as the records reach back. */
+/** Since when everything is known: from the start of the range, unless the recorder begins later or records of the range were dropped. */
+export function knownSince(records: readonly RecorderRecord[], start: number, recorderBegin: number | null): number {
+  const kept = records.length >= MOST_RECORDS ? (records[0]?.time ?? start) : start;
+  return Math.max(start, kept, recorderBegin ?? start);
+}
+
+/** The pods that were created or changed until a time. Pods that did not change in the records are not known to them. */
 export function podsAt(records: readonly RecorderRecord[], time: number): ReplayedPod[] {
   const pods = new Map<string, ReplayedPod>();
+  const kubelets = new Set(records.flatMap(({ component }) => (component.startsWith("kubelet/") ? [component.slice("kubelet/".length)] : [])));
   for (const record of records) {
     if (record.time > time) break;
     const subject = record.subject ?? "";
     if (!subject.startsWith("pods/")) continue;
-    const change = podChange(record);
+    const change = podChange(record, kubelets);
     if (!change) continue;
     const key = subject.split("/").slice(1, 3).join("/");
     const before = pods.get(key);
     const isNew = change.phase === "created" || !before;
     const isAdvance = isNew || RANK[change.phase] > RANK[before.phase] || (before.phase === "ready" && change.phase === "running" && change.node !== "");
     if (!isAdvance) continue;
-    pods.set(key, { key, phase: change.phase, node: change.node || (isNew ? "" : before.node), since: record.time });
+    pods.set(key, { key, phase: change.phase, node: change.node || (isNew ? "" : before.node), since: record.time, isKnownFromBirth: change.phase === "created" || before?.isKnownFromBirth === true });
   }
   return [...pods.values()].filter((pod) => pod.phase !== "deleted" || time - pod.since < 2);
 }
 
-/** Pods by node, nodes by name; pods without a node come first. */
+/** The place of pods that have no node yet, and of those whose node no record names. */
+export const NO_NODE = " ", UNKNOWN_NODE = "?";
+
+/** Pods by node, nodes by name; pods without a node come first, then those whose node is not known. */
 export function byNode(pods: readonly ReplayedPod[]): ReadonlyMap<string, readonly ReplayedPod[]> {
   const nodes = new Map<string, ReplayedPod[]>();
-  for (const pod of pods) nodes.set(pod.node, [...(nodes.get(pod.node) ?? []), pod]);
+  for (const pod of pods) {
+    const node = pod.node || (pod.isKnownFromBirth ? NO_NODE : UNKNOWN_NODE);
+    nodes.set(node, [...(nodes.get(node) ?? []), pod]);
+  }
   return new Map([...nodes].toSorted(([a], [b]) => (a < b ? -1 : 1)).map(([node, own]) => [node, own.toSorted((a, b) => (a.key < b.key ? -1 : 1))]));
 }
 

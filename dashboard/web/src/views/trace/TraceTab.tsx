@@ -4,9 +4,10 @@ import { cluster } from "../../app/http";
 import { catalog } from "../../app/i18n";
 import { at, list } from "../../app/kubernetes";
 import { Checkbox, Empty, ErrorBox, KubectlHint, Loading } from "../../components";
+import { formatTime } from "../../app/time";
 import type { DetailTabProps } from "..";
 import { useLoad } from "../load";
-import { formatSeconds, fromBirth, type Lane, type Trace, waterfall, type WaterfallRow } from "./waterfall";
+import { formatSeconds, fromBirth, hasBirth, type Lane, type Trace, waterfall, type WaterfallRow } from "./waterfall";
 import "./trace.css";
 
 const t = catalog({
@@ -23,6 +24,9 @@ const t = catalog({
   chart: ["Time", "时间"],
   none: ["The flight recorder has no records of this pod", "飞行记录器没有该 Pod 的记录"],
   noneNext: ["It keeps the last 20,000 actions; this pod may be older.", "它保留最近 20000 条操作，该 Pod 可能更早。"],
+  begins: ["The recorder begins at {time}.", "记录器始于 {time}。"],
+  later: ["The creation of this pod ({created}) is not in the flight recorder, which begins at {time}. The steps below happened later, so how long the pod took to run is not known.", "飞行记录器始于 {time}，其中没有该 Pod 的创建（{created}）。以下步骤发生在之后，因此无法得知 Pod 启动耗时。"],
+  sinceFirst: ["Since the first record", "自首条记录起"],
   critical: ["on the critical path", "位于关键路径"],
   waitFor: ["wait for {component}", "等待 {component}"],
   apiserver: ["API server", "API server"],
@@ -69,17 +73,19 @@ export default function TraceTab({ cluster: clusterName, object }: DetailTabProp
   if (!trace.value) return <Loading />;
   const born = fromBirth(trace.value);
   const rows = waterfall(born, isWhole, hasAllParts);
-  if (!rows.length) return <Empty title={t("none")}>{t("noneNext")}</Empty>;
+  const begin = trace.value.recorderBegin ? formatTime(trace.value.recorderBegin * 1000) : "–";
+  if (!rows.length) return <Empty title={t("none")}>{t("noneNext")} {trace.value.recorderBegin && t("begins", { time: begin })}</Empty>;
   const { runningAfterSeconds, readyAfterSeconds, publishedAfterSeconds } = born;
   const slowest = rows.filter((row) => row.share > 0.05).toSorted((a, b) => b.share - a.share).slice(0, 3);
   return (
     <div class="stack">
-      <div class="row trace-summary">
+      {!hasBirth(trace.value) && <p class="message warning" role="status">{t("later", { time: begin, created: formatTime(Date.parse(object.metadata.creationTimestamp ?? "")) })}</p>}
+      {hasBirth(trace.value) && <div class="row trace-summary">
         <strong>{runningAfterSeconds === undefined ? t("notYet") : t("running", { time: formatSeconds(runningAfterSeconds) })}</strong>
         {readyAfterSeconds !== undefined && <strong>{t("ready", { time: formatSeconds(readyAfterSeconds) })}</strong>}
         {publishedAfterSeconds !== undefined && <strong>{t("reachable", { time: formatSeconds(publishedAfterSeconds) })}</strong>}
         {slowest.length > 0 && <span class="muted">{t("slowest", { steps: slowest.map((row) => `${stepName(row)} ${Math.round(row.share * 100)} %`).join(", ") })}</span>}
-      </div>
+      </div>}
       <div class="toolbar">
         <div class="row trace-legend" aria-hidden="true">{LANES.map((lane) => <span key={lane}><i class={`trace-mark ${lane}`} />{t(lane)}</span>)}</div>
         <Checkbox label={t("explain")} checked={isExplained} onChange={setExplained} />
@@ -88,7 +94,7 @@ export default function TraceTab({ cluster: clusterName, object }: DetailTabProp
       </div>
       <div class="trace-frame" tabIndex={0} role="group" aria-label={t("chart")}>
         <table class="trace">
-          <thead><tr><th scope="col">{t("step")}</th><th scope="col">{t("component")}</th><th scope="col" class="end">{t("started")}</th><th scope="col" class="end">{t("took")}</th><th scope="col" class="trace-chart">{t("chart")}</th></tr></thead>
+          <thead><tr><th scope="col">{t("step")}</th><th scope="col">{t("component")}</th><th scope="col" class="end" title={hasBirth(trace.value) ? undefined : t("sinceFirst")}>{t("started")}</th><th scope="col" class="end">{t("took")}</th><th scope="col" class="trace-chart">{t("chart")}</th></tr></thead>
           <tbody>{rows.map((row, index) => <Row key={index} row={row} isExplained={isExplained} />)}</tbody>
         </table>
       </div>

@@ -24,6 +24,13 @@ export interface Trace {
   readonly runningAfterSeconds?: number;
   readonly readyAfterSeconds?: number;
   readonly publishedAfterSeconds?: number;
+  /** When the flight recorder begins, in seconds since the epoch; null if it has no records. */
+  readonly recorderBegin?: number | null;
+}
+
+/** Whether the records contain the request that created the pod. Otherwise they say what happened later, such as after a restart of the server, and no duration since the creation is known. */
+export function hasBirth(trace: Trace): boolean {
+  return trace.steps.some((step) => step.number === 1);
 }
 
 export type Lane = "apiserver" | "scheduler" | "kubelet" | "controller" | "network" | "wait";

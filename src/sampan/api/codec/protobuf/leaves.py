@@ -7,7 +7,6 @@ time, hence the caches; only short values are cached, so that long ones cannot f
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -23,14 +22,13 @@ from sampan.api.codec.protobuf.wire import (
     text,
     varint,
 )
+from sampan.host.bounded_cache import BoundedCache
 
 FIRST_FIELD_TAG: Final = tag_bytes(1, BYTES)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _ZERO_TIME_S = -62135596800
 """Go's zero time, which is null in JSON."""
 _LAST_SECOND = 253402300799
-_CACHE_SIZE = 4096
-_MAX_CACHED_LENGTH = 40
 _JSON_DEPTH = 500
 
 
@@ -41,12 +39,10 @@ class LeafCodec(NamedTuple):
 
 
 def _cache_short_values(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    remembered = lru_cache(_CACHE_SIZE)(function)
+    results = BoundedCache(function, max_entries=4096, max_entry_bytes=512)
 
     def call(value: Any) -> Any:
-        if value.__class__ in (bytes, str) and len(value) <= _MAX_CACHED_LENGTH:
-            return remembered(value)
-        return function(value)
+        return results[value] if value.__class__ in (bytes, str) else function(value)
 
     return call
 

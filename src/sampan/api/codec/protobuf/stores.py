@@ -6,6 +6,7 @@ counts, so an empty value that JSON would not print removes an earlier one.
 
 from base64 import b64encode
 from collections.abc import Callable
+from enum import Enum, auto
 from typing import Any, Final
 
 from sampan.api.codec.protobuf.table import Field
@@ -28,7 +29,12 @@ Store = Callable[[JsonObject, bytes, int, int, int, Budget], None]
 Read = Callable[[bytes, int, int, int, Budget], Any]
 """Takes the buffer, the start and end of the content, depth and budget, and returns the value."""
 
-ABSENT: Final = object()
+
+class _Absence(Enum):
+    ABSENT = auto()
+
+
+ABSENT: Final = _Absence.ABSENT
 INTEGERS: Final[dict[str, Callable[[int], Any]]] = {"int32": signed32, "int64": signed64, "bool": bool}
 ZEROES: Final[dict[str, Any]] = {"string": "", "bool": False, "int32": 0, "int64": 0, "double": 0, "bytes": None}
 
@@ -39,7 +45,8 @@ def keeps_zero(field: Field) -> bool:
 
 
 def read_map_entry(buf: bytes, pos: int, stop: int, depth: int, budget: Budget, read: Read) -> tuple[str, Any]:
-    key, value = "", ABSENT
+    key = ""
+    value: Any = ABSENT
     while pos < stop:
         tag, pos = read_varint(buf, pos)
         if tag == 10:

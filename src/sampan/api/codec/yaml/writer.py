@@ -7,19 +7,19 @@ read it. Like the emitter, the writer keeps track of the content of the current 
 import math
 import re
 from collections.abc import Callable
-from functools import cmp_to_key, lru_cache
+from functools import cmp_to_key
 from typing import Any, Final, Literal
 
 from sampan.api.codec.yaml.nodes import MAX_DEPTH, YamlError
 from sampan.api.codec.yaml.scalars import needs_quotes
 from sampan.api.go_compat.gotext import float_text
+from sampan.host.bounded_cache import BoundedCache
 
 Style = Literal["plain", "single", "double", "literal"]
 
 _WIDTH: Final = 80
 _INDENT: Final = 2
 _MAX_SIMPLE_KEY: Final = 128
-_MAX_CACHED_LENGTH: Final = 64
 _MAX_UINT: Final = 2**64 - 1
 _MIN_INT: Final = -(2**63)
 
@@ -256,10 +256,11 @@ def _plain_text(value: Any) -> str:
 
 
 def _style(text: str, *, is_simple_key: bool) -> Style:
-    return (_remembered_style if len(text) <= _MAX_CACHED_LENGTH else _find_style)(text, is_simple_key)
+    return _styles[text, is_simple_key]
 
 
-def _find_style(text: str, is_simple_key: bool) -> Style:
+def _find_style(text_and_role: tuple[str, bool]) -> Style:
+    text, is_simple_key = text_and_role
     if not text:
         return "double"
     is_special = _UNPRINTABLE.search(text) is not None
@@ -270,8 +271,8 @@ def _find_style(text: str, is_simple_key: bool) -> Style:
     return "single" if text[0] == " " or text[-1] == " " or _INDICATOR.match(text) else "plain"
 
 
-_remembered_style = lru_cache(8192)(_find_style)
-"""Like `_find_style`, with a cache, because field names and common values occur again and again."""
+_styles = BoundedCache(_find_style, max_entries=8192, max_entry_bytes=512)
+"""The styles of field names and common values, which occur again and again, and whether they are simple keys."""
 
 
 def _find_multiline_style(text: str, *, is_special: bool, is_simple_key: bool) -> Style:

@@ -6,11 +6,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from sampan.machinery.config_file import ConfigFileError, read_config_file
+
 Configurations = Mapping[str, Mapping[str, Any]]
 """The configurations by plugin name."""
 
 
-class ConfigurationError(ValueError):
+class ConfigurationError(ConfigFileError):
     """A configuration is invalid; the message names the file or field and the reason."""
 
 
@@ -38,14 +40,10 @@ def resolve_kubeconfig_path(part: Mapping[str, Any], directory: Path) -> Mapping
 
 
 def _read(path: Path) -> Mapping[str, Any]:
-    import yaml
-
     try:
-        content = yaml.safe_load(path.read_text())
-    except OSError as error:
-        raise ConfigurationError(f"{path}: {error.strerror or error}") from None
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
-        raise ConfigurationError(f"{path}: {' '.join(str(error).split())}") from None
+        content = read_config_file(path)
+    except ConfigFileError as error:
+        raise ConfigurationError(f"{path}: {error}") from None
     if not isinstance(content, Mapping):
         raise ConfigurationError(f"{path}: is not an object")
     return content

@@ -65,6 +65,8 @@ class AdmissionAttributes:
     subresource: str = ""
     dry_run: bool = False
     warn: Callable[[str], None] = lambda _: None
+    exclude_time: Callable[[float], None] = lambda _: None
+    """Excludes seconds from the duration of the request that counts towards the service level."""
     annotate: Callable[[str, str], None] = lambda key, value: None
     """Adds an audit annotation to the request."""
     options: Callable[[], dict[str, Any] | None] = lambda: None

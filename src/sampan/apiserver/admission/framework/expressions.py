@@ -39,6 +39,12 @@ class ConditionFailure:
         return self.error
 
 
+def join_failures(failures: Sequence[ConditionFailure]) -> str:
+    """Return the text of all failures, in brackets if there are several different ones."""
+    texts = [*dict.fromkeys(map(str, failures))]
+    return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
+
+
 WORKER = WorkerThread("sampan-admission-expressions")
 """Compiles and evaluates expressions that would block the event loop for too long."""
 
@@ -158,7 +164,10 @@ async def conditions_match(
                 raise program
             value, _ = await expressions.evaluate(program, values)
         except CelError as error:
-            failures.append(ConditionFailure(name, str(error)))
+            text = str(error)
+            if not isinstance(program, CelError):
+                text = f"expression '{program.text}' resulted in error: {text}"
+            failures.append(ConditionFailure(name, text))
             continue
         if value is not True:
             return False, []

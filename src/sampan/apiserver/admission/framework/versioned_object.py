@@ -52,18 +52,21 @@ class VersionedObjects:
             return self._registry.open_store(self._resource).codec.encode(obj)
         return msgspec.json.encode(await self.value(obj))
 
-    async def replace(self, obj: Any, value: dict[str, Any]) -> None:
-        """Change the object in place to a value in the version of the resource, with defaults applied. Raise
-        DecodeError if the value is no such object, and ConversionFailed as `value` does."""
+    async def replace(self, obj: Any, value: dict[str, Any]) -> list[str]:
+        """Change the object in place to a value in the version of the resource, with defaults applied. Return the
+        unknown fields of the value. Raise DecodeError if the value is no such object, and ConversionFailed as `value`
+        does."""
         if not self._is_stored_kind(obj):
-            _overwrite(obj, json.decode_value(value, type(obj))[0])
-            return
+            decoded, unknown_fields = json.decode_value(value, type(obj))
+            _overwrite(obj, decoded)
+            return unknown_fields
         resource = self._resource_of(obj)
         codec = self._registry.codec_of(resource)
-        content, _ = codec.from_value(await self._convert(value, resource))
+        content, unknown_fields = codec.from_value(await self._convert(value, resource))
         stored = self._converter.to_storage_version(resource, content)
         self._registry.behaviour(resource).strategy.default(stored)
         _overwrite(obj, stored)
+        return unknown_fields
 
     async def _convert(self, value: dict[str, Any], resource: Resource) -> dict[str, Any]:
         """Return the value of a custom resource in the version of a resource; any other value as it is."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import NamedTuple
 
 from sampan.api.types.core_v1 import PodSpec
@@ -11,6 +10,7 @@ from sampan.apiserver.admission.pod_security import baseline, restricted
 from sampan.apiserver.admission.pod_security.policy import BASELINE, LATEST, PRIVILEGED, PodSecurityStandard
 from sampan.apiserver.admission.pod_security.restricted import exempt_user_namespaces, exempt_windows
 from sampan.apiserver.admission.pod_security.violations import Check, Violation
+from sampan.host.bounded_cache import BoundedCache
 
 
 class VersionedCheck(NamedTuple):
@@ -67,12 +67,11 @@ RESTRICTED_CHECKS = {
 
 
 def violations(standard: PodSecurityStandard, meta: ObjectMeta, spec: PodSpec) -> list[Violation]:
-    results = [check(meta, spec) for check in _checks(standard)]
+    results = [check(meta, spec) for check in _checks[standard]]
     return [violation for violation in results if violation is not None]
 
 
-@lru_cache(maxsize=256)
-def _checks(standard: PodSecurityStandard) -> tuple[Check, ...]:
+def _list_checks(standard: PodSecurityStandard) -> tuple[Check, ...]:
     if standard.level == PRIVILEGED:
         return ()
     strict = RESTRICTED_CHECKS if standard.level != BASELINE else {}
@@ -80,3 +79,6 @@ def _checks(standard: PodSecurityStandard) -> tuple[Check, ...]:
     rows = [row for name, row in BASELINE_CHECKS.items() if name not in replaced] + [*strict.values()]
     checks = [row.find_check(standard.minor) for row in rows]
     return tuple(check for check in checks if check is not None)
+
+
+_checks = BoundedCache(_list_checks, max_entries=256)

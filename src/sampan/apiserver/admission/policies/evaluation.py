@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from sampan.machinery.cel import Program
 
 
-_NAMESPACE_FIELDS = ("name", "generateName", "labels", "annotations", "uid", "creationTimestamp")
+_HIDDEN_NAMESPACE_FIELDS = ("managedFields", "ownerReferences", "selfLink")
 
 
 class PolicyRequest:
@@ -62,7 +62,7 @@ class PolicyRequest:
                 if namespace is not None:
                     value = json.to_value(namespace)
                     meta = value.get("metadata", {})
-                    value["metadata"] = {field: meta[field] for field in _NAMESPACE_FIELDS if field in meta}
+                    value["metadata"] = {name: meta[name] for name in meta if name not in _HIDDEN_NAMESPACE_FIELDS}
                     self._namespace = value
         return self._namespace
 
@@ -121,6 +121,16 @@ class ParamsError(ValueError):
     """The parameters of a binding cannot be determined."""
 
 
+class ParamKindError(ValueError):
+    """The kind of a policy's parameters does not exist."""
+
+
+def require_param_kind(kind: ParamKind | None, attributes: AdmissionAttributes) -> None:
+    """Raise ParamKindError if the kind of a policy's parameters does not exist."""
+    if kind is not None:
+        _resource_of(kind, attributes)
+
+
 async def params_of(
     kind: ParamKind | None, reference: ParamRef | None, attributes: AdmissionAttributes
 ) -> Sequence[Any] | None:
@@ -152,7 +162,7 @@ def _resource_of(kind: ParamKind, attributes: AdmissionAttributes) -> Resource:
     resource = attributes.registry.scheme.find_by_kind(group, version, kind.kind)
     if resource is None:
         shown = f"{kind.apiVersion}, Kind={kind.kind}"
-        raise ParamsError(f"failed to find resource referenced by paramKind: '{shown}'")
+        raise ParamKindError(f"failed to find resource referenced by paramKind: '{shown}'")
     return resource
 
 

@@ -14,6 +14,7 @@ import msgspec
 from sampan.api.resources.resource import Resource
 from sampan.api.types.admissionregistration_v1 import ValidatingAdmissionPolicy, Validation
 from sampan.apiserver.admission.framework.contract import AdmissionAttributes, Operation
+from sampan.apiserver.admission.framework.expressions import join_failures
 from sampan.apiserver.admission.framework.metrics import Action, AdmissionMetrics
 from sampan.apiserver.admission.framework.predicates import is_exempt
 from sampan.apiserver.admission.policies.definitions import (
@@ -22,7 +23,14 @@ from sampan.apiserver.admission.policies.definitions import (
     PolicyDefinitions,
     compile_or_error,
 )
-from sampan.apiserver.admission.policies.evaluation import ParamsError, PolicyEvaluation, PolicyRequest, params_of
+from sampan.apiserver.admission.policies.evaluation import (
+    ParamKindError,
+    ParamsError,
+    PolicyEvaluation,
+    PolicyRequest,
+    params_of,
+    require_param_kind,
+)
 from sampan.machinery import errors
 from sampan.machinery.cel.admission import compile_condition, policy_environment, validating_compiler
 from sampan.machinery.cel.errors import CelError
@@ -51,7 +59,8 @@ class CompiledValidatingPolicy:
 def compile_policy(policy: ValidatingAdmissionPolicy) -> CompiledValidatingPolicy:
     spec = policy.spec
     has_params = spec.paramKind is not None
-    compiler, conditions = validating_compiler(has_params=has_params), policy_environment(has_params=has_params)
+    compiler = validating_compiler(has_params=has_params, has_variables=bool(spec.variables))
+    conditions = policy_environment(has_params=has_params)
     return CompiledValidatingPolicy(
         variables={
             row.name: compile_or_error(partial(compiler.variable, row.name, row.expression)) for row in spec.variables
@@ -64,9 +73,7 @@ def compile_policy(policy: ValidatingAdmissionPolicy) -> CompiledValidatingPolic
             (
                 row,
                 compile_or_error(partial(compiler.expression, row.expression, ("bool",))),
-                compile_or_error(partial(compiler.expression, row.messageExpression, ("string",)))
-                if row.messageExpression
-                else None,
+                compile_or_error(partial(compiler.message, row.messageExpression)) if row.messageExpression else None,
             )
             for row in spec.validations
         ],
@@ -149,9 +156,10 @@ class _ValidationActions:
         self._metrics.record_validation(policy, binding, action, error=violation.error, seconds=violation.seconds)
 
     def deny(self, policy: str, binding: str, violation: PolicyViolation) -> None:
+        """Reject the request. `binding` is empty if the whole policy is invalid."""
         if self._first is None:
-            start = f"ValidatingAdmissionPolicy '{policy}' with binding '{binding}' denied request"
-            text = f"{start}: {violation.message}"
+            title = f"'{policy}' with binding '{binding}'" if binding else f"'{policy}'"
+            text = f"ValidatingAdmissionPolicy {title} denied request: {violation.message}"
             error = self._attributes.forbidden(text, causes=[{"message": text}])
             error.status |= {"reason": violation.reason, "code": _CODES.get(violation.reason, 422)}
             self._first = errors.from_status(error.status)
@@ -167,6 +175,13 @@ async def _validate(
     attributes = request.attributes
     resource = await bound.matcher.match(attributes)
     if resource is None:
+        return
+    try:
+        require_param_kind(bound.policy.spec.paramKind, attributes)
+    except ParamKindError as error:
+        if bound.policy.spec.failurePolicy != "Ignore":
+            violation = PolicyViolation(f"failed to configure policy: {error}")
+            denials.deny(bound.policy.metadata.name, "", violation)
         return
     variables: dict[str, Any] | None = None
     for binding in bound.bindings:
@@ -210,7 +225,8 @@ async def _violations(
     if not is_match:
         return []
     if failures:
-        return [PolicyViolation(str(failure), error=CelError(failure.error)) for failure in failures]
+        text = join_failures(failures)
+        return [PolicyViolation(text, error=CelError(text))]
     violations = []
     for index, (validation, program, message) in enumerate(compiled.validations):
         reason, start = validation.reason or "Invalid", time.perf_counter()
@@ -218,7 +234,7 @@ async def _violations(
             value = await evaluation.evaluate(program)
         except CelError as error:
             text = f"expression '{validation.expression}' resulted in error: {error}"
-            violations.append(PolicyViolation(text, reason, index, error, time.perf_counter() - start))
+            violations.append(PolicyViolation(text, "Invalid", index, error, time.perf_counter() - start))
             continue
         if value is not True:
             seconds, text = time.perf_counter() - start, await _message(validation, message, evaluation)

@@ -11,7 +11,7 @@ from typing import Any
 from sampan.api.codec import json
 from sampan.api.resources.resource import GroupVersionKind, Resource
 from sampan.apiserver.admission.framework.contract import AdmissionAttributes
-from sampan.apiserver.admission.framework.expressions import RequestExpressions, conditions_match
+from sampan.apiserver.admission.framework.expressions import RequestExpressions, conditions_match, join_failures
 from sampan.apiserver.admission.framework.metrics import AdmissionMetrics, AdmissionType, ErrorType
 from sampan.apiserver.admission.framework.predicates import find_matching_version
 from sampan.apiserver.admission.framework.versioned_object import VersionedObjects
@@ -119,6 +119,7 @@ class WebhookCaller:
             return {
                 "object": view.obj,
                 "oldObject": view.old,
+                "namespaceObject": None,  # declared for match conditions, but never set
                 "request": complete_request(view.request),
                 **self._expressions.authorizer_variables(),
             }
@@ -139,8 +140,7 @@ class WebhookCaller:
         if webhook.ignores_failures:
             log.warning("match conditions of webhook %s failed and are ignored: %s", webhook.name, failures[0])
             return False
-        text = ", ".join(str(failure) for failure in failures)
-        raise attributes.forbidden(text if len(failures) == 1 else f"[{text}]")
+        raise attributes.forbidden(join_failures(failures))
 
     async def review(self, invocation: WebhookInvocation) -> WebhookResponse:
         """Return the response of a webhook that admits the request. Raise an ApiError if it rejects the request or does
@@ -170,6 +170,7 @@ class WebhookCaller:
     def _record_call(self, webhook: CompiledWebhook, start: float, code: int, *, is_rejected: bool) -> None:
         operation, end = self._attributes.operation, time.perf_counter()
         seconds = end - start
+        self._attributes.exclude_time(seconds)
         if (parts := current_parts()) is not None:
             parts.add(f"{WEBHOOK}{webhook.name}", start, end)
         self._metrics.record_webhook_call(

@@ -16,6 +16,7 @@ from sampan.apiserver.authn.oidc.claim_mapping import Claims
 from sampan.apiserver.authn.oidc.issuers import JwtIssuer
 from sampan.apiserver.authn.oidc.keys import IssuerKeys, verify_token
 from sampan.apiserver.request.call import UserInfo
+from sampan.host.bounded_cache import BoundedCache
 from sampan.machinery import errors
 from sampan.machinery.cel.cost_budget import UNLIMITED_COST, BudgetExceeded, CostBudget
 from sampan.machinery.client.access import Access
@@ -26,7 +27,8 @@ from sampan.machinery.worker_thread import WorkerThread
 
 _NAMES, _SOURCES = "_claim_names", "_claim_sources"
 _TIMEOUT_S = 30.0
-_MAX_ISSUERS = 64
+_SIGNER_BYTES = 4 << 10
+"""The memory that an issuer and its keys take, roughly."""
 
 
 class DistributedGroups:
@@ -35,7 +37,9 @@ class DistributedGroups:
 
     def __init__(self, *, issuer: JwtIssuer, clock: Clock) -> None:
         self._issuer, self._claim, self._clock = issuer, issuer.groups_claim, clock
-        self._keys: dict[str, tuple[JwtIssuer, IssuerKeys]] = {}
+        self._keys: BoundedCache[str, tuple[JwtIssuer, IssuerKeys]] = BoundedCache(
+            self._make_signer, max_entries=64, max_entry_bytes=16 << 10, measure=lambda signer, limit: _SIGNER_BYTES
+        )
 
     async def expand(self, claims: dict[str, Any]) -> dict[str, Any]:
         """Return the claims, with the groups resolved if they are distributed."""
@@ -64,12 +68,11 @@ class DistributedGroups:
         if not url:
             claim = gotext.quote(self._claim)
             raise TokenError(f"getting untrusted issuer from endpoint {endpoint} failed for claim {claim}")
-        if url not in self._keys:
-            if len(self._keys) >= _MAX_ISSUERS:
-                self._keys.clear()
-            issuer = replace(self._issuer, url=url, discovery_url="")
-            self._keys[url] = issuer, IssuerKeys(issuer=issuer, clock=self._clock)
         return self._keys[url]
+
+    def _make_signer(self, url: str) -> tuple[JwtIssuer, IssuerKeys]:
+        issuer = replace(self._issuer, url=url, discovery_url="")
+        return issuer, IssuerKeys(issuer=issuer, clock=self._clock)
 
     async def _token(self, url: str, access_token: str) -> str:
         from sampan.machinery.client.http import HttpTransport

@@ -42,7 +42,8 @@ class UncoveredRules:
 def find_uncovered_rules(held: Sequence[PolicyRule], requested: Sequence[PolicyRule]) -> UncoveredRules:
     """Return the atoms of the requested rules that no held rule allows. Raise TooComplex if the comparison is too
     expensive."""
-    comparison = _RuleComparison(held, requested)
+    budget = _ComparisonBudget()
+    comparison = _RuleComparison(held, requested, budget)
     collected = _MissingPermissions()
     for rule in requested:
         verbs = comparison.verbs.classes(rule.verbs or ())
@@ -51,12 +52,12 @@ def find_uncovered_rules(held: Sequence[PolicyRule], requested: Sequence[PolicyR
         if rule.apiGroups and rule.resources:
             names = comparison.names.classes(rule.resourceNames) if rule.resourceNames else comparison.unnamed
             groups, resources = comparison.groups.classes(rule.apiGroups), comparison.resources.classes(rule.resources)
-            for parts in _RequestedRule((groups, resources, names, verbs), comparison.spend).find_uncovered():
+            for parts in _RequestedRule((groups, resources, names, verbs), budget.spend).find_uncovered():
                 if not collected.add_resources(rule, parts):
                     return collected.result(is_complete=False)
         if rule.nonResourceURLs:
             urls = comparison.urls.classes(rule.nonResourceURLs)
-            for parts in _RequestedRule((urls, verbs), comparison.spend).find_uncovered():
+            for parts in _RequestedRule((urls, verbs), budget.spend).find_uncovered():
                 if not collected.add_urls(parts):
                     return collected.result(is_complete=False)
     return collected.result(is_complete=True)
@@ -67,31 +68,38 @@ Classes = dict[int, list[str]]
 """Words by the set of held rules that contain them: bit n for rule n."""
 
 
-class _RuleComparison:
-    """The held rules, indexed by the words of the requested rules, and the number of comparisons that are still
-    allowed."""
+class _ComparisonBudget:
+    """The number of comparisons that are still allowed."""
 
-    def __init__(self, held: Sequence[PolicyRule], requested: Sequence[PolicyRule]) -> None:
+    def __init__(self) -> None:
+        self._left = limits.RBAC_COMPARISONS
+        self.weight = 1
+        """How many comparisons one of them counts as."""
+
+    def spend(self, comparisons: int) -> None:
+        self._left -= comparisons * self.weight
+        if self._left < 0:
+            raise TooComplex
+
+
+class _RuleComparison:
+    """The held rules, indexed by the words of the requested rules."""
+
+    def __init__(self, held: Sequence[PolicyRule], requested: Sequence[PolicyRule], budget: _ComparisonBudget) -> None:
         verbs = {word for rule in requested for word in rule.verbs or ()}
         resources = {word for rule in requested for word in rule.resources}
         held = [rule for rule in held if ALL in (rule.verbs or ()) or not verbs.isdisjoint(rule.verbs or ())]
-        self._left = limits.RBAC_COMPARISONS
-        self._weight = 1 + len(held) // 1024
-        self.verbs = _WordIndex([rule.verbs or () for rule in held], verbs, self.spend)
+        budget.weight = 1 + len(held) // 1024
+        self.verbs = _WordIndex([rule.verbs or () for rule in held], verbs, budget.spend)
         groups = {word for rule in requested for word in rule.apiGroups}
-        self.groups = _WordIndex([rule.apiGroups for rule in held], groups, self.spend)
+        self.groups = _WordIndex([rule.apiGroups for rule in held], groups, budget.spend)
         of_all = {_to_wildcard(word) for word in resources}
-        self.resources = _ResourceIndex([rule.resources for rule in held], resources | of_all, self.spend)
+        self.resources = _ResourceIndex([rule.resources for rule in held], resources | of_all, budget.spend)
         names = {word for rule in requested for word in rule.resourceNames}
-        self.names = _NameIndex([rule.resourceNames for rule in held], names, self.spend)
+        self.names = _NameIndex([rule.resourceNames for rule in held], names, budget.spend)
         self.unnamed: Classes = {self.names.always: [""]}
         urls = {word for rule in requested for word in rule.nonResourceURLs}
-        self.urls = _UrlIndex([rule.nonResourceURLs for rule in held], urls, self.spend)
-
-    def spend(self, comparisons: int) -> None:
-        self._left -= comparisons * self._weight
-        if self._left < 0:
-            raise TooComplex
+        self.urls = _UrlIndex([rule.nonResourceURLs for rule in held], urls, budget.spend)
 
 
 class _WordIndex:
@@ -232,33 +240,37 @@ class _MissingPermissions:
     room: int = limits.MISSING_RULES_CHARACTERS
 
     def add_resources(self, rule: PolicyRule, parts: Sequence[Sequence[str]]) -> bool:
-        """Add missing permissions for resources. Return False if there is no more room."""
+        """Add missing permissions for resources. Return False if there is no more room.
+
+        As in kube-apiserver, a verb is listed as often as the words of the rule repeat it. Room is taken before the
+        list is built: the product of repeated words can be as large as the memory.
+        """
         groups, resources, names, verbs = parts
         counts = Counter(rule.apiGroups), Counter(rule.resources), Counter(rule.resourceNames or ("",))
         absent = set(verbs)
         lacking = [verb for verb in rule.verbs or () if verb in absent]
+        characters = _count_characters(lacking)
         for group in groups:
             for resource in resources:
                 for name in names:
-                    again = counts[0][group] * counts[1][resource]
-                    missing_verbs = [verb for verb in lacking for _ in range(counts[2][name])] * again
-                    key = (group, resource, (name,) if rule.resourceNames else ())
-                    self.verbs.setdefault(key, []).extend(missing_verbs)
-                    if not self._take_room(group, resource, name, *missing_verbs):
+                    again, times = counts[0][group] * counts[1][resource], counts[2][name]
+                    if not self._take_room(_count_characters((group, resource, name)) + characters * again * times):
                         return False
+                    key = (group, resource, (name,) if rule.resourceNames else ())
+                    self.verbs.setdefault(key, []).extend([verb for verb in lacking for _ in range(times)] * again)
         return True
 
     def add_urls(self, parts: Sequence[Sequence[str]]) -> bool:
         for url in parts[0]:
             for verb in parts[1]:
                 self.urls[url, verb] = None
-                if not self._take_room(url, verb):
+                if not self._take_room(_count_characters((url, verb))):
                     return False
         return True
 
-    def _take_room(self, *words: str) -> bool:
-        """Take the room for the words, and return whether any is left."""
-        self.room -= sum(map(len, words)) + 4 * len(words)
+    def _take_room(self, characters: int) -> bool:
+        """Take the room for so many characters, and return whether any is left."""
+        self.room -= characters
         return self.room > 0
 
     def result(self, *, is_complete: bool) -> UncoveredRules:
@@ -272,6 +284,10 @@ class _MissingPermissions:
             ],
             is_complete,
         )
+
+
+def _count_characters(words: Collection[str]) -> int:
+    return sum(map(len, words)) + 4 * len(words)
 
 
 def format_rule(rule: PolicyRule) -> str:

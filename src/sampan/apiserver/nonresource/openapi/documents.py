@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from sampan.api.kubernetes_version import MAJOR, MINOR
 from sampan.api.resources.resource import Resource
 from sampan.api.resources.retired import RETIRED
 from sampan.api.resources.table import OPTIONAL, SERVED
@@ -17,7 +18,6 @@ from sampan.apiserver.nonresource.openapi.operations import (
     make_read_only_path,
     title_and_tag,
 )
-from sampan.apiserver.nonresource.server_info import MAJOR, MINOR
 from sampan.apiserver.registry.registry import Registry
 from sampan.apiserver.request.negotiation import JSON, OBJECT_MEDIA_TYPES
 

@@ -8,7 +8,6 @@ into the own document (v2); a document of this server takes precedence.
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import zlib
 from collections.abc import Callable, Mapping, Sequence
@@ -24,6 +23,8 @@ from sampan.apiserver.request.call import Call
 from sampan.apiserver.request.negotiation import JSON
 from sampan.apiserver.response import renderer
 from sampan.apiserver.response.responses import ApiResponse, RawResponse, path_not_found
+from sampan.machinery.keyed_locks import KeyedLocks
+from sampan.machinery.worker_thread import WorkerThread
 
 if TYPE_CHECKING:
     from sampan.apiserver.aggregation.openapi_documents import RemoteOpenApi
@@ -53,6 +54,7 @@ class RemoteDocuments(Protocol):
 class OpenApiHandler:
     def __init__(self, *, registry: Registry, remote: Callable[[], RemoteDocuments | None] = lambda: None) -> None:
         self._registry, self._remote = registry, remote
+        self._worker, self._turns = WorkerThread("sampan-openapi"), KeyedLocks()
         self._generation = -1
         self._contents: OpenApiContents | None = None
         self._kept: dict[str, tuple[str, bytes]] = {}
@@ -98,7 +100,7 @@ class OpenApiHandler:
         if _is_current(call, headers):
             return RawResponse(b"", JSON, 304, headers)
         packed = await self._document(f"v3 {name}", hash, lambda: converted or _v3_document(contents, name))
-        return _respond_packed(call, packed, JSON, headers)
+        return await self._respond_packed(call, packed, JSON, headers)
 
     async def _v2(self, call: Call) -> ApiResponse:
         from sampan.apiserver.aggregation.openapi_documents import encode_document
@@ -122,7 +124,7 @@ class OpenApiHandler:
         packed = await self._document(
             f"v2 {content_type}", hash, lambda: encode(_v2_document(contents, list(parts.values())))
         )
-        return _respond_packed(call, packed, content_type, headers)
+        return await self._respond_packed(call, packed, content_type, headers)
 
     def _remote_documents(self) -> Mapping[str, RemoteOpenApi]:
         remote = self._remote()
@@ -152,14 +154,26 @@ class OpenApiHandler:
         return digest
 
     async def _document(self, key: str, hash: str, make: Callable[[], bytes]) -> bytes:
-        """Return the compressed document; `make` generates it only if `hash`, the hash of its content, has changed."""
-        kept_hash, packed = self._kept.pop(key, ("", b""))
-        if kept_hash != hash:
-            packed = await asyncio.to_thread(lambda: zlib.compress(make(), 1, 16 + zlib.MAX_WBITS))
-            if len(self._kept) >= _CACHE_SIZE:
-                del self._kept[next(iter(self._kept))]
-        self._kept[key] = hash, packed
-        return packed
+        """Return the compressed document; `make` generates it only if `hash`, the hash of its content, has changed.
+        Concurrent requests share one document."""
+        async with self._turns.held(key):
+            kept_hash, packed = self._kept.pop(key, ("", b""))
+            if kept_hash != hash:
+                packed = await self._worker.run(lambda: zlib.compress(make(), 1, 16 + zlib.MAX_WBITS))
+                if len(self._kept) >= _CACHE_SIZE:
+                    del self._kept[next(iter(self._kept))]
+            self._kept[key] = hash, packed
+            return packed
+
+    async def _respond_packed(
+        self, call: Call, packed: bytes, content_type: str, headers: dict[str, str]
+    ) -> RawResponse:
+        """Return the compressed document to clients that accept gzip, and to others decompressed: in a thread, because
+        a document has megabytes."""
+        if renderer.wants_gzip(call.headers.get("Accept-Encoding", "")):
+            return RawResponse(packed, content_type, 200, {**headers, "Content-Encoding": "gzip"})
+        unpacked = await self._worker.run(zlib.decompress, packed, 16 + zlib.MAX_WBITS)
+        return RawResponse(unpacked, content_type, 200, headers)
 
 
 def _v3_document(contents: OpenApiContents, name: str) -> bytes:
@@ -199,13 +213,6 @@ def _respond_conditionally(call: Call, raw: bytes, content_type: str, headers: d
 def _is_current(call: Call, headers: dict[str, str]) -> bool:
     """Whether the client has the current version."""
     return headers["ETag"] in [tag.strip() for tag in call.headers.get("If-None-Match", "").split(",")]
-
-
-def _respond_packed(call: Call, packed: bytes, content_type: str, headers: dict[str, str]) -> RawResponse:
-    """Return the compressed document to clients that accept gzip, decompressed otherwise."""
-    if renderer.wants_gzip(call.headers.get("Accept-Encoding", "")):
-        return RawResponse(packed, content_type, 200, {**headers, "Content-Encoding": "gzip"})
-    return RawResponse(zlib.decompress(packed, 16 + zlib.MAX_WBITS), content_type, 200, headers)
 
 
 def _url(name: str, hash: str) -> str:

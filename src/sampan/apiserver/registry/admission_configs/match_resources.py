@@ -23,7 +23,7 @@ from sampan.apiserver.registry.validation import (
     validate_unique,
 )
 from sampan.machinery.cel.admission import compile_condition
-from sampan.machinery.cel.errors import CelError
+from sampan.machinery.cel.errors import CelError, InstantiationError
 
 if TYPE_CHECKING:
     from sampan.machinery.cel import Environment
@@ -157,4 +157,11 @@ def _validate_condition(text: str, at: str, environment: Callable[[], Environmen
     try:
         compile_condition(environment(), text)
     except CelError as error:
-        yield FieldError.invalid(at, text, str(error))
+        yield expression_error(at, text, error)
+
+
+def expression_error(at: str, text: str, error: CelError) -> FieldError:
+    """Return the validation error of an expression that cannot be compiled."""
+    if isinstance(error, InstantiationError):
+        return FieldError.internal(at, str(error))
+    return FieldError.invalid(at, text, str(error))

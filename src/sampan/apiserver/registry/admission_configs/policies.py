@@ -2,7 +2,7 @@
 share."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -25,6 +25,7 @@ from sampan.api.types.admissionregistration_v1 import (
 from sampan.apiserver.registry.admission_configs.match_resources import (
     FAILURE_POLICIES,
     default_resources,
+    expression_error,
     validate_match_conditions,
     validate_match_resources,
 )
@@ -39,6 +40,7 @@ from sampan.apiserver.registry.validation import (
 from sampan.apiserver.tables import cells
 from sampan.apiserver.tables.columns import AGE, NAME
 from sampan.machinery.cel.admission import PolicyExpressionCompiler, policy_environment
+from sampan.machinery.cel.environment import Program
 from sampan.machinery.cel.errors import CelError
 from sampan.machinery.cel.escapes import RESERVED
 
@@ -95,17 +97,16 @@ def validate_conditions_and_variables(
 
 
 def validate_expression(
-    compiler: PolicyExpressionCompiler, text: str, at: str, *, kinds: Sequence[str], missing: str = ""
+    compile_expression: Callable[[str], Program], text: str, at: str, *, missing: str = ""
 ) -> FieldErrors:
-    """Yield the error of an expression whose result must be of one of these kinds. `missing` is the message if it is
-    empty."""
+    """Yield the error of an expression. `missing` is the message if it is empty."""
     if not text.strip():
         yield FieldError.required(at, missing)
         return
     try:
-        compiler.expression(text, kinds)
+        compile_expression(text)
     except CelError as error:
-        yield FieldError.invalid(at, text, str(error))
+        yield expression_error(at, text, error)
 
 
 def _validate_match_constraints(match_resources: MatchResources, at: str) -> FieldErrors:
@@ -148,7 +149,7 @@ def _validate_variables(variables: Sequence[Variable], at: str, compiler: Policy
         try:
             compiler.variable(variable.name, variable.expression)
         except CelError as error:
-            yield FieldError.invalid(f"{path}.expression", variable.expression, str(error))
+            yield expression_error(f"{path}.expression", variable.expression, error)
 
 
 def param_kind(spec: PolicySpec) -> str:

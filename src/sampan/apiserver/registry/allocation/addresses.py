@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ipaddress
-import random
 from collections.abc import AsyncIterator
+from random import Random
 from typing import TYPE_CHECKING
 
 from sampan.api.types.core_v1 import Service
@@ -38,9 +38,8 @@ _CACHED = ListQuery(ObjectSelection(), resource_version="0")
 
 
 class AddressAllocator:
-    def __init__(self, *, registry: Registry, ranges: ServiceRanges) -> None:
-        self._registry, self._ranges = registry, ranges
-        self._random = random.Random()
+    def __init__(self, *, registry: Registry, ranges: ServiceRanges, random: Random) -> None:
+        self._registry, self._ranges, self._random = registry, ranges, random
 
     @property
     def families(self) -> tuple[str, ...]:

@@ -3,7 +3,6 @@ the order in which `addresses` tries the addresses of a network, which has such 
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Iterable, Iterator
 from ipaddress import IPv4Network, IPv6Network
 from random import Random
@@ -139,9 +138,8 @@ T = TypeVar("T")
 
 
 class NodePortAllocator:
-    def __init__(self, *, backend: Backend, ports: range) -> None:
-        self._backend, self._ports = backend, ports
-        self.random = random.Random()
+    def __init__(self, *, backend: Backend, ports: range, random: Random) -> None:
+        self._backend, self._ports, self.random = backend, ports, random
 
     async def change(self, decide: Callable[[PortBitmap], T], *, dry_run: bool = False) -> T:
         """Store the changes that `decide` makes to the bitmap, and return its result.

@@ -35,9 +35,13 @@ class ServiceRanges:
 
     networks: tuple[Network, ...] = field(default_factory=_default_networks)
     node_ports: range = range(30000, 32768)
+    seed: int | None = None
+    """The start of the random numbers by which addresses and ports are allocated; None for unpredictable ones."""
 
     @classmethod
-    def parse(cls, cluster_ip_range: str, node_ports: tuple[int, int] = (30000, 32767)) -> "ServiceRanges":
+    def parse(
+        cls, cluster_ip_range: str, node_ports: tuple[int, int] = (30000, 32767), *, seed: int | None = None
+    ) -> "ServiceRanges":
         """Return the ranges from --service-cluster-ip-range and the ends of --service-node-port-range.
 
         Raise ValueError if they are invalid.
@@ -48,7 +52,7 @@ class ServiceRanges:
         first, last = node_ports
         if not 0 < first <= last <= _LAST_PORT:
             raise ValueError(f"{first}-{last} is no range of ports")
-        return cls(networks=networks, node_ports=range(first, last + 1))
+        return cls(networks=networks, node_ports=range(first, last + 1), seed=seed)
 
     @property
     def families(self) -> tuple[str, ...]:

@@ -109,38 +109,32 @@ def validate_expressions(
     """Yield the errors of the expressions of a schema's rules.
 
     `cardinality` is the maximum number of values in a request to which the rules apply, None if the schema does not
-    bound it. `uncorrelated_at` is the path of the outermost list or map around the schema whose entries cannot be
+    bound it. `uncorrelated_at` is the path of the outermost list around the schema whose items cannot be
     related to those before an update; "" if there is none.
     """
     if not source.get(RULES):
         return
     scope = RuleScope(from_openapi(source), is_resource=is_resource)
+    if not scope.is_declared:
+        text = "failed to construct type information for x-kubernetes-validations rules: unable to convert structural"
+        yield FieldError.internal(f"{at}.{RULES}", f"internal error: {text} schema to CEL declarations")
+        return
     count = REQUEST_BODY_BYTES // (scope.min_size + 1) if cardinality is None else cardinality
     for index, rule in enumerate(source[RULES]):
         if rule.get("rule", "").strip():
-            checked = CheckedRule(rule, scope)
-            yield from _validate_costs(checked, f"{at}.{RULES}[{index}]", count, costs)
-            yield from _validate_rule(checked, f"{at}.{RULES}[{index}]", uncorrelated_at)
+            yield from _validate_rule(CheckedRule(rule, scope), f"{at}.{RULES}[{index}]", count, uncorrelated_at, costs)
 
 
-def _validate_costs(rule: CheckedRule, at: str, count: int, costs: RuleCosts) -> FieldErrors:
-    for field, name, program, times in (
-        ("rule", "estimated rule cost", rule.program, count),
-        ("messageExpression", "estimated messageExpression cost", rule.message_program, 1),
-    ):
-        if program is None:
-            continue
-        cost = min(program.estimated_cost.max * times, _MAX_COST)
-        if cost > CUSTOM_RULE_ESTIMATE:
-            yield FieldError.forbidden(f"{at}.{field}", _cost_message(name, cost, CUSTOM_RULE_ESTIMATE))
-        costs.add(f"{at}.{field}", cost)
-
-
-def _validate_rule(rule: CheckedRule, at: str, uncorrelated_at: str) -> FieldErrors:
+def _validate_rule(rule: CheckedRule, at: str, count: int, uncorrelated_at: str, costs: RuleCosts) -> FieldErrors:
     if rule.error:
         yield FieldError.invalid(f"{at}.rule", _format_rule(rule.source), rule.error)
+    elif rule.program is not None:
+        yield from _validate_cost(f"{at}.rule", "estimated rule cost", rule.program.estimated_cost.max * count, costs)
     if rule.message_error:
         yield FieldError.invalid(f"{at}.messageExpression", _format_rule(rule.source), rule.message_error)
+    elif rule.message_program is not None:
+        cost = rule.message_program.estimated_cost.max
+        yield from _validate_cost(f"{at}.messageExpression", "estimated messageExpression cost", cost, costs)
     if rule.uses_old:
         if uncorrelated_at:
             text = f"oldSelf cannot be used on the uncorrelatable portion of the schema within {uncorrelated_at}"
@@ -148,6 +142,12 @@ def _validate_rule(rule: CheckedRule, at: str, uncorrelated_at: str) -> FieldErr
     elif rule.source.get("optionalOldSelf") is not None:
         text = "may not be set if oldSelf is not used in rule"
         yield FieldError.invalid(f"{at}.optionalOldSelf", rule.source["optionalOldSelf"], text)
+
+
+def _validate_cost(at: str, name: str, cost: int, costs: RuleCosts) -> FieldErrors:
+    if cost > CUSTOM_RULE_ESTIMATE:
+        yield FieldError.forbidden(at, _cost_message(name, min(cost, _MAX_COST), CUSTOM_RULE_ESTIMATE))
+    costs.add(at, min(cost, _MAX_COST))
 
 
 def _format_rule(rule: Source) -> Any:

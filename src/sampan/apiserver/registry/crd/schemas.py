@@ -74,7 +74,7 @@ def _validate_structure(source: Source, at: str) -> FieldErrors:
     structural = validate_structural(source, at)
     yield from structural
     if not structural:
-        yield from _validate_defaults(source, at)
+        yield from _validate_defaults({**source, "x-kubernetes-embedded-resource": True}, at)
 
 
 # -- defaults --------------------------------------------------------------------------------------------------------
@@ -102,7 +102,7 @@ def _validate_default(source: Source, at: str) -> FieldErrors:
         return
     field_errors = SchemaValidator(source).validate(default)
     if not field_errors:
-        field_errors = RuleValidator(tree, is_resource=tree.embedded).validate(default)
+        field_errors = RuleValidator(tree, is_resource=tree.embedded).validate(default).errors
     for error in field_errors:
         yield replace_prefix(error, at)
 
@@ -130,7 +130,7 @@ class _SchemaPosition:
     cardinality: int | None = 1
     """How many values an object has here at most; None if the schema does not bound it."""
     uncorrelated_at: str = ""
-    """The path of the outermost list or map around the schema whose entries cannot be related to those before an
+    """The path of the outermost list around the schema whose items cannot be related to those before an
     update; "" if there is none."""
 
     def multiply_cardinality(self, count: int | None) -> int | None:
@@ -143,12 +143,16 @@ class _SchemaWalk:
 
     def __init__(self, *, evaluates_rules: bool) -> None:
         self._evaluates_rules, self.costs = evaluates_rules, RuleCosts()
+        self._schema_errors = 0
+        """The number of errors so far that are not those of expressions."""
 
     def validate(self, source: Source, at: str, place: _SchemaPosition) -> FieldErrors:
-        field_errors = list(self._validate_schema(source, at, place))
-        yield from field_errors
-        yield from validate_rule_fields(source, at)
-        if self._evaluates_rules and not field_errors:  # rules on an invalid schema have misleading errors
+        before = self._schema_errors
+        yield from self._validate_below(source, at, place)
+        for error in (*_validate_supported(source, at, place), *validate_rule_fields(source, at)):
+            self._schema_errors += 1
+            yield error
+        if self._evaluates_rules and self._schema_errors == before:  # rules on an invalid schema have misleading errors
             yield from validate_expressions(
                 source,
                 at,
@@ -158,11 +162,7 @@ class _SchemaWalk:
                 costs=self.costs,
             )
 
-    def _validate_schema(self, source: Source, at: str, place: _SchemaPosition) -> FieldErrors:
-        yield from _validate_supported(source, at, place)
-        if source.get("uniqueItems"):
-            text = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic"
-            yield FieldError.forbidden(f"{at}.uniqueItems", text)
+    def _validate_below(self, source: Source, at: str, place: _SchemaPosition) -> FieldErrors:
         below = replace(place, is_root=False) if place.is_root else place
         yield from self._validate_members(source, at, place, below)
         if isinstance(source.get("not"), dict):
@@ -179,18 +179,9 @@ class _SchemaWalk:
                 uncorrelated_at=place.uncorrelated_at if is_correlated else place.uncorrelated_at or at,
             )
             yield from self.validate(source["items"], f"{at}.items", inner)
-        if source.get("x-kubernetes-preserve-unknown-fields") is False:
-            yield FieldError.invalid(f"{at}.x-kubernetes-preserve-unknown-fields", False, "must be true or undefined")
-        yield from _validate_map_type(source, at)
-        yield from _validate_list_type(source, at)
 
     def _validate_members(self, source: Source, at: str, place: _SchemaPosition, below: _SchemaPosition) -> FieldErrors:
-        if source.get("x-kubernetes-map-type") == "atomic":
-            below = replace(below, uncorrelated_at=below.uncorrelated_at or at)
         additional = source.get("additionalProperties")
-        if additional is not None and additional is not True and source.get("properties"):
-            text = "additionalProperties and properties are mutual exclusive"
-            yield FieldError.forbidden(f"{at}.additionalProperties", text)
         if isinstance(additional, dict) and not is_plain_scalar(additional):
             inner = replace(below, cardinality=place.multiply_cardinality(source.get("maxProperties")))
             if place.is_inside_metadata:
@@ -223,6 +214,17 @@ def _validate_supported(source: Source, at: str, place: _SchemaPosition) -> Fiel
     if place.is_inside_metadata and source.get("x-kubernetes-embedded-resource"):
         text = "must not be used inside of resource meta"
         yield FieldError.forbidden(f"{at}.x-kubernetes-embedded-resource", text)
+    if source.get("uniqueItems"):
+        text = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic"
+        yield FieldError.forbidden(f"{at}.uniqueItems", text)
+    additional = source.get("additionalProperties")
+    if additional is not None and additional is not True and source.get("properties"):
+        text = "additionalProperties and properties are mutual exclusive"
+        yield FieldError.forbidden(f"{at}.additionalProperties", text)
+    if source.get("x-kubernetes-preserve-unknown-fields") is False:
+        yield FieldError.invalid(f"{at}.x-kubernetes-preserve-unknown-fields", False, "must be true or undefined")
+    yield from _validate_map_type(source, at)
+    yield from _validate_list_type(source, at)
 
 
 def _validate_map_type(source: Source, at: str) -> FieldErrors:
@@ -260,8 +262,11 @@ def _validate_list_type(source: Source, at: str) -> FieldErrors:
             yield FieldError.required(f"{at}.items", "must have a schema if x-kubernetes-list-type is map")
         if isinstance(items, dict):
             yield from _validate_map_keys(items, keys, key_at, f"{at}.items")
-    elif list_type == "set" and isinstance(items, dict):
+    elif list_type == "set" and isinstance(items, dict) and source.get("type") == "array":
         yield from _validate_set_items(items, f"{at}.items")
+    if list_type in ("map", "set") and isinstance(items, dict) and items.get("nullable"):
+        text = f"cannot be nullable when x-kubernetes-list-type is {list_type}"
+        yield FieldError.forbidden(f"{at}.items.nullable", text)
 
 
 def _validate_map_keys(items: Source, keys: list[str], at: str, items_at: str) -> FieldErrors:
@@ -287,10 +292,9 @@ def _validate_map_keys(items: Source, keys: list[str], at: str, items_at: str) -
 
 
 def _validate_set_items(items: Source, at: str) -> FieldErrors:
-    if items.get("nullable"):
-        text = 'cannot be nullable when x-kubernetes-list-type is "set"'
-        yield FieldError.forbidden(f"{at}.nullable", text)
-    key = {"array": "x-kubernetes-list-type", "object": "x-kubernetes-map-type"}.get(items.get("type", ""))
-    if key is not None and items.get(key) != "atomic":
-        text = "must be atomic as item of a list with x-kubernetes-list-type=set"
-        yield FieldError.invalid(f"{at}.{key}", items.get(key), text)
+    text = "must be atomic as item of a list with x-kubernetes-list-type=set"
+    list_type = items.get("x-kubernetes-list-type")
+    if items.get("type") == "array" and list_type not in (None, "atomic"):
+        yield FieldError.invalid(f"{at}.x-kubernetes-list-type", list_type, text)
+    elif items.get("type") == "object" and items.get("x-kubernetes-map-type") != "atomic":
+        yield FieldError.invalid(f"{at}.x-kubernetes-map-type", list_type, text)

@@ -30,6 +30,7 @@ _FORBIDDEN_BELOW: Final = {
     "x-kubernetes-list-map-keys": "must be empty to be structural",
     "x-kubernetes-list-type": "must be undefined to be structural",
     "x-kubernetes-map-type": "must be undefined to be structural",
+    "x-kubernetes-validations": "must be empty to be structural",
 }
 """Keywords that no schema inside of a combination may have."""
 _COMBINATIONS: Final = ("anyOf", "allOf", "oneOf")
@@ -137,7 +138,7 @@ def _validate_invariants(source: Source, level: str, at: str) -> FieldErrors:
     yield from _validate_values(source, at, *_int_or_string_exceptions(source))
     yield from _validate_type(source, level, at)
     if level == ROOT or source.get("x-kubernetes-embedded-resource"):
-        yield from _validate_object_fields(source, at)
+        yield from _validate_object_fields(source, level, at)
 
 
 def _validate_extensions(source: Source, at: str) -> FieldErrors:
@@ -172,7 +173,7 @@ def _validate_type(source: Source, level: str, at: str) -> FieldErrors:
         yield FieldError.invalid(f"{at}.type", declared, "must be object at the root")
 
 
-def _validate_object_fields(source: Source, at: str) -> FieldErrors:
+def _validate_object_fields(source: Source, level: str, at: str) -> FieldErrors:
     """Yield errors if a schema restricts apiVersion, kind or metadata, which every object has, more than is allowed."""
     properties = source.get("properties") or {}
     for name in ("kind", "apiVersion"):
@@ -182,6 +183,10 @@ def _validate_object_fields(source: Source, at: str) -> FieldErrors:
             )
     metadata = properties.get("metadata")
     if metadata is None:
+        return
+    if metadata.get("type") != "object":
+        yield FieldError.invalid(f"{at}.properties[metadata].type", metadata.get("type", ""), "must be object")
+    if level != ROOT:
         return
     rest = {key: value for key, value in metadata.items() if value and key not in ("type", "default", "properties")}
     if rest or {*(metadata.get("properties") or ())} - {"name", "generateName"}:
@@ -193,9 +198,8 @@ def _validate_object_fields(source: Source, at: str) -> FieldErrors:
 
 
 def _int_or_string_exceptions(source: Source) -> tuple[bool, bool]:
-    """Return whether anyOf, and whether the anyOf of the first allOf, only names the types of an int-or-string."""
-    if not source.get("x-kubernetes-int-or-string"):
-        return False, False
+    """Return whether anyOf, and whether the anyOf of the first allOf, only names the types of an int-or-string. Every
+    schema may have them, as in kube-apiserver."""
     first = (source.get("allOf") or [{}])[0]
     return source.get("anyOf") == _INT_OR_STRING, first.get("anyOf") == _INT_OR_STRING
 
@@ -224,10 +228,16 @@ def _validate_nested(source: Source, at: str, *, skips_any_of: bool = False) -> 
         if step != "additionalProperties":
             yield from _validate_nested(child, f"{at}.{step}")
     for key, text in _FORBIDDEN_BELOW.items():
-        if source.get(key):
+        if _is_set(source, key):
             yield FieldError.forbidden(f"{at}.{key}", text)
     if "metadata" in (source.get("properties") or ()):
         yield FieldError.forbidden(f"{at}.properties[metadata]", "must not be specified in a nested context")
+
+
+def _is_set(source: Source, key: str) -> bool:
+    if key == "default":
+        return source.get(key) is not None
+    return bool(source.get(key)) or (key == "additionalProperties" and source.get(key) == {})
 
 
 def _validate_mentioned(values: Source, structure: Source, at: str, values_at: str) -> FieldErrors:

@@ -4,8 +4,9 @@ kube-apiserver's internal type holds what all versions have in common at the top
 those fields; `hoist_shared_fields` does the same.
 """
 
+import re
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -195,15 +196,13 @@ def _validate_selectable_fields(
 
 
 def _validate_selectable_path(path: str, root: JSONSchemaProps, known_paths: set[str], at: str) -> FieldErrors:
-    parts = path.removeprefix(".").split(".")
-    leaf: JSONSchemaProps | None = root
-    for part in parts:
-        leaf = leaf.properties.get(part) if leaf is not None else None
-    if parts[0] == "metadata":
-        yield FieldError.invalid(at, path, "must not point to fields in metadata")
-    if leaf is None:
-        yield FieldError.invalid(at, path, "is an invalid path: does not refer to a valid field")
+    try:
+        steps, leaf = _find_selectable_field(path, root)
+    except _InvalidPath as error:
+        yield FieldError.invalid(at, path, f"is an invalid path: {error}")
         return
+    if steps[0] == "metadata":
+        yield FieldError.invalid(at, path, "must not point to fields in metadata")
     if leaf.type not in _SELECTABLE:
         text = (
             "must point to a field of type string, boolean or integer. Enum string fields and strings with formats are"
@@ -212,3 +211,31 @@ def _validate_selectable_path(path: str, root: JSONSchemaProps, known_paths: set
     if path in known_paths:
         yield FieldError.duplicate(at, path)
     known_paths.add(path)
+
+
+class _InvalidPath(Exception):
+    """The path does not lead to a field."""
+
+
+_PATH_TOKEN: Final = re.compile(r"'(?:[^'\\]|\\.)*+'|[.\[\]]|[^.\[\]]++")
+
+
+def _find_selectable_field(path: str, root: JSONSchemaProps) -> tuple[list[str], JSONSchemaProps]:
+    """Return the names in a path such as `.spec.name`, and the schema of the field. Values of maps are fields too."""
+    tokens = iter(_PATH_TOKEN.findall(path))
+    steps: list[str] = []
+    schema = root
+    for token in tokens:
+        if token == "[":
+            raise _InvalidPath("array notation is not allowed")
+        if token != ".":
+            raise _InvalidPath(f"expected [ or . but got: {token}")
+        step = next(tokens, None)
+        if step is None:
+            raise _InvalidPath("unexpected end of JSON path")
+        child = schema.properties.get(step) if schema.properties else schema.additionalProperties
+        if not isinstance(child, JSONSchemaProps):
+            raise _InvalidPath("does not refer to a valid field")
+        steps.append(step)
+        schema = child
+    return steps, schema

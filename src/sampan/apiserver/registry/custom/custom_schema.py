@@ -20,7 +20,7 @@ from sampan.api.go_compat import gotext
 from sampan.api.schema.tree import Schema, from_openapi
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.apiserver.registry import metadata
-from sampan.apiserver.registry.custom.rules import RuleValidator
+from sampan.apiserver.registry.custom.rules import RuleFailures, RuleValidator
 from sampan.apiserver.registry.custom.schema_validator import SchemaValidator
 from sampan.apiserver.registry.custom.value_checks import UNCORRELATED
 
@@ -58,8 +58,8 @@ class CompiledSchema:
         if self._has_lists and (old is None or not any(validate_list_types(old, self.tree))):
             yield from validate_list_types(value, self.tree)
 
-    def validate_rules(self, value: dict[str, Any], old: dict[str, Any] | None) -> list[FieldError]:
-        """Return the errors of rules that do not hold."""
+    def validate_rules(self, value: dict[str, Any], old: dict[str, Any] | None) -> RuleFailures:
+        """Return the errors and warnings of rules that do not hold."""
         return self._rules.validate(value, UNCORRELATED if old is None else old)
 
     @property
@@ -170,14 +170,32 @@ def _validate_list(value: Any, schema: Schema, path: str) -> Iterator[FieldError
 def _validate_object(value: Any, schema: Schema, path: str) -> Iterator[FieldError]:
     if not isinstance(value, dict) or not schema.embedded:
         return
-    if not value.get("apiVersion"):
-        yield FieldError.required(f"{path}.apiVersion")
-    if not value.get("kind"):
-        yield FieldError.required(f"{path}.kind")
-    elif messages := names.dns1035_label(str(value["kind"]).lower()):
-        text = f"may have mixed case, but should otherwise match: {','.join(messages)}"
-        yield FieldError.invalid(f"{path}.kind", value["kind"], text)
+    missing = [field for field in ("apiVersion", "kind") if field not in value]
+    yield from (FieldError.required(f"{path}.{field}") for field in missing)
+    for field, validate_text in (("apiVersion", _validate_api_version), ("kind", _validate_kind)):
+        text = value.get(field)
+        if text == "":
+            yield FieldError.invalid(f"{path}.{field}", text, "must not be empty")
+        elif isinstance(text, str) and (message := validate_text(text)):
+            yield FieldError.invalid(f"{path}.{field}", text, message)
     if isinstance(value.get("metadata"), dict):
-        meta = from_value(value["metadata"], ObjectMeta)
-        for error in metadata.validate_labels_and_references(meta):
+        for error in _validate_metadata(from_value(value["metadata"], ObjectMeta)):
             yield FieldError(error.type, f"{path}.{error.field}", error.bad_value, error.detail)
+
+
+def _validate_api_version(text: str) -> str:
+    return f"unexpected GroupVersion string: {text}" if text.count("/") > 1 else ""
+
+
+def _validate_kind(text: str) -> str:
+    messages = names.dns1035_label(text.lower())
+    return f"may have mixed case, but should otherwise match: {','.join(messages)}" if messages else ""
+
+
+def _validate_metadata(meta: ObjectMeta) -> list[FieldError]:
+    """Return the errors of the metadata of an embedded object. It needs no name, and its scope is not known."""
+    meta.name = meta.name or "unnamed"
+    field_errors = metadata.validate_object_meta(
+        meta, bool(meta.namespace), metadata.validate_path_segment, needs_qualified_finalizers=False
+    )
+    return [*field_errors, *metadata.validate_managed_fields(meta.managedFields)]

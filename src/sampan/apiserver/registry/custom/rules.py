@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sampan.api.field_errors import OMITTED, FieldError
 from sampan.api.limits import CEL_COST, CUSTOM_RULES_COST
@@ -36,6 +36,8 @@ class RuleScope:
         self._type: Type | None = declared.type if declared is not None else None
         self.min_size = declared.min_size if declared is not None else 0
         """The size of the smallest value in JSON, in bytes, from which the number of values in a request follows."""
+        self.is_declared = declared is not None
+        """Whether expressions can access the values of the schema."""
         self._environments: dict[bool, Environment] = {}
 
     def check(self, source: str, *, has_optional_old: bool) -> Program:
@@ -50,7 +52,7 @@ class RuleScope:
         from sampan.machinery.cel.environment import Environment
 
         if self._type is None:
-            raise CompileError("the schema does not declare the type of the value")
+            raise CompileError("unable to convert structural schema to CEL declarations")
         old_type = optional_of(self._type) if has_optional_old else self._type
         return Environment({"self": self._type, "oldSelf": old_type})
 
@@ -71,9 +73,12 @@ class CheckedRule:
                 self.error = "cel expression must evaluate to a bool"
         except CompileError as error:
             self.error = f"compilation failed: {error}"
+        self.uses_old = False
+        if self.program is None or self.error:
+            return
+        self.uses_old = _names_old_value(self.program)
         if message := source.get("messageExpression", "").strip():
             self._check_message(message, scope)
-        self.uses_old = self.program is not None and _names_old_value(self.program)
 
     def _check_message(self, source: str, scope: RuleScope) -> None:
         try:
@@ -109,14 +114,63 @@ class _BudgetExceeded(Exception):
     """The request has used up its cost budget, so that no further rules are evaluated."""
 
 
+class _Correlation:
+    """The value before an update that belongs to a value, from which follows whether the failures of its rules are
+    errors or, because nothing has changed, only warnings (`k8s.io/apiserver/pkg/cel/common.CorrelatedObject`)."""
+
+    __slots__ = ("_is_same", "_old", "_uncorrelated", "_value")
+
+    def __init__(self, value: Any, old: Any) -> None:
+        self._value, self._old = value, old
+        self._is_same: bool | None = None
+        self._uncorrelated: _UncorrelatedPart | None = None
+
+    def is_unchanged(self) -> bool:
+        if self._is_same is None:
+            self._is_same = self._old is not UNCORRELATED and is_same(self._value, self._old)
+        return self._is_same
+
+    def of_member(self, name: str, value: Any) -> _Correlation:
+        """Return the correlation of a property, or of an entry of a map."""
+        old = self._old.get(name, UNCORRELATED) if isinstance(self._old, dict) else UNCORRELATED
+        return self.of_part(value, old)
+
+    def of_part(self, value: Any, old: Any) -> _Correlation:
+        if old is not UNCORRELATED:
+            return _Correlation(value, old)
+        if self._uncorrelated is None:
+            self._uncorrelated = _UncorrelatedPart(self)
+        return self._uncorrelated
+
+
+class _UncorrelatedPart(_Correlation):
+    """A part whose value before the update is not known: it is unchanged if what contains it is."""
+
+    __slots__ = ("_whole",)
+
+    def __init__(self, whole: _Correlation) -> None:
+        super().__init__(None, UNCORRELATED)
+        self._whole = whole
+
+    def is_unchanged(self) -> bool:
+        return self._whole.is_unchanged()
+
+    def of_member(self, name: str, value: Any) -> _Correlation:
+        return self
+
+    def of_part(self, value: Any, old: Any) -> _Correlation:
+        return self
+
+
 class _Evaluation:
     """The state of the validation of one object."""
 
-    __slots__ = ("budget", "errors")
+    __slots__ = ("budget", "errors", "warnings")
 
     def __init__(self) -> None:
         self.budget = CUSTOM_RULES_COST
         self.errors: list[FieldError] = []
+        self.warnings: list[FieldError] = []
 
     def run(self, program: Program, variables: Mapping[str, Any]) -> Any:
         """Evaluate a program at the expense of the budget of the request."""
@@ -131,7 +185,14 @@ class _Evaluation:
         return result.value
 
 
-Validate = Callable[[Any, Any, str, _Evaluation], None]
+Validate = Callable[[Any, Any, _Correlation, str, _Evaluation], None]
+"""Validates a value, given the value of `oldSelf` (or `UNCORRELATED`), the correlation of the value and its path."""
+
+
+class RuleFailures(NamedTuple):
+    errors: list[FieldError]
+    warnings: list[FieldError]
+    """Failures of rules for values that an update has not changed."""
 
 
 class RuleValidator:
@@ -144,14 +205,13 @@ class RuleValidator:
     def has_rules(self) -> bool:
         return self._validate is not None
 
-    def validate(self, value: Any, old: Any = UNCORRELATED, path: str = "") -> list[FieldError]:
-        """Return the errors of a value. `old` is the value before an update."""
-        if self._validate is None:
-            return []
+    def validate(self, value: Any, old: Any = UNCORRELATED, path: str = "") -> RuleFailures:
+        """Return the failures of a value. `old` is the value before an update."""
         evaluation = _Evaluation()
-        with suppress(_BudgetExceeded):
-            self._validate(value, old, path, evaluation)
-        return evaluation.errors
+        if self._validate is not None:
+            with suppress(_BudgetExceeded):
+                self._validate(value, old, _Correlation(value, old), path, evaluation)
+        return RuleFailures(evaluation.errors, evaluation.warnings)
 
 
 def _compile(schema: Schema, *, is_resource: bool) -> Validate | None:
@@ -161,9 +221,9 @@ def _compile(schema: Schema, *, is_resource: bool) -> Validate | None:
     if rules is None or below is None:
         return rules or below
 
-    def validate(value: Any, old: Any, path: str, evaluation: _Evaluation) -> None:
-        rules(value, old, path, evaluation)
-        below(value, old, path, evaluation)
+    def validate(value: Any, old: Any, correlation: _Correlation, path: str, evaluation: _Evaluation) -> None:
+        rules(value, old, correlation, path, evaluation)
+        below(value, old, correlation, path, evaluation)
 
     return validate
 
@@ -180,18 +240,19 @@ def _compile_below(schema: Schema) -> Validate | None:
     other = _compile(additional, is_resource=additional.embedded) if additional is not None else None
     if not properties and other is None:
         return None
-    is_correlated = schema.map_type != "atomic"
 
-    def validate(value: Any, old: Any, path: str, evaluation: _Evaluation) -> None:
+    def validate(value: Any, old: Any, correlation: _Correlation, path: str, evaluation: _Evaluation) -> None:
         if not isinstance(value, dict):
             return
-        before: dict[str, Any] = old if is_correlated and isinstance(old, dict) else {}
+        before: dict[str, Any] = old if isinstance(old, dict) else {}
         for name, member in value.items():
             check = properties.get(name)
             if check is not None:
-                check(member, before.get(name, UNCORRELATED), f"{path}.{name}" if path else name, evaluation)
+                part, at = correlation.of_member(name, member), f"{path}.{name}" if path else name
+                check(member, before.get(name, UNCORRELATED), part, at, evaluation)
             elif other is not None and name not in schema.properties:
-                other(member, before.get(name, UNCORRELATED), f"{path}[{name}]", evaluation)
+                part, at = correlation.of_member(name, member), f"{path}[{name}]"
+                other(member, before.get(name, UNCORRELATED), part, at, evaluation)
 
     return validate
 
@@ -202,13 +263,13 @@ def _compile_items(schema: Schema, items: Schema) -> Validate | None:
         return None
     keys = schema.list_keys if schema.list_type == "map" else ()
 
-    def validate(value: Any, old: Any, path: str, evaluation: _Evaluation) -> None:
+    def validate(value: Any, old: Any, correlation: _Correlation, path: str, evaluation: _Evaluation) -> None:
         if not isinstance(value, list):
             return
         before = items_by_key(old, keys) if keys and isinstance(old, list) else {}
         for index, item in enumerate(value):
             old_item = before.get(key_of_item(item, keys), UNCORRELATED) if before else UNCORRELATED
-            check(item, old_item, f"{path}[{index}]", evaluation)
+            check(item, old_item, correlation.of_part(item, old_item), f"{path}[{index}]", evaluation)
 
     return validate
 
@@ -226,7 +287,7 @@ def _compile_rules(schema: Schema, *, is_resource: bool) -> Validate | None:
     adapt = value_adapter(schema) or _identity
     shown_type = schema.type or "object"
 
-    def validate(value: Any, old: Any, path: str, evaluation: _Evaluation) -> None:
+    def validate(value: Any, old: Any, correlation: _Correlation, path: str, evaluation: _Evaluation) -> None:
         if value is None:
             return
         if old is None:
@@ -235,9 +296,7 @@ def _compile_rules(schema: Schema, *, is_resource: bool) -> Validate | None:
         for rule in rules:
             if rule.uses_old and old is UNCORRELATED and not rule.has_optional_old:
                 continue
-            for error in _evaluate(rule, value, variables, path, shown_type, evaluation):
-                if rule.uses_old or old is UNCORRELATED or not is_same(value, old):
-                    evaluation.errors.append(error)
+            evaluation.errors += _evaluate(rule, value, variables, correlation, path, shown_type, evaluation)
             if evaluation.budget < 0:
                 raise _BudgetExceeded
 
@@ -264,9 +323,16 @@ class _Variables:
 
 
 def _evaluate(
-    rule: CheckedRule, value: Any, variables: _Variables, path: str, shown_type: str, evaluation: _Evaluation
+    rule: CheckedRule,
+    value: Any,
+    variables: _Variables,
+    correlation: _Correlation,
+    path: str,
+    shown_type: str,
+    evaluation: _Evaluation,
 ) -> Iterator[FieldError]:
-    """Yield the error of a rule that does not hold, or cannot be evaluated."""
+    """Yield the error of a rule that does not hold, or cannot be evaluated. For an unchanged value, a rule that does
+    not hold causes a warning instead, unless it compares the value with the one before."""
     at = path or _ROOT
     if rule.program is None or rule.error:
         yield FieldError.invalid(at, shown_type, f"rule compile error: {rule.error}")
@@ -292,7 +358,11 @@ def _evaluate(
             yield FieldError.invalid(at, shown_type, f"{error} evaluating rule: {rule.shown}")
         return
     shown_value = OMITTED if isinstance(value, dict | list) else value
-    yield _failure(rule, _join_paths(path, rule.source.get("fieldPath", "")), shown_value, variables, evaluation)
+    failure = _failure(rule, _join_paths(path, rule.source.get("fieldPath", "")), shown_value, variables, evaluation)
+    if not rule.uses_old and correlation.is_unchanged():
+        evaluation.warnings.append(failure)
+    else:
+        yield failure
 
 
 def _join_paths(path: str, field_path: str) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from sampan.api.codec import custom
@@ -67,13 +67,13 @@ class StoredVersion:
         kind: str,
         api_version: str,
         storage_version: str,
-        schema: SchemaSource,
+        schemas: Mapping[str, SchemaSource],
         conversion: ValueConversion,
-        is_only_version: bool,
     ) -> None:
+        """`schemas` are those of all versions of the definition, by apiVersion."""
         self.api_version, self._storage_version = api_version, storage_version
-        self._schema, self.conversion, self._is_only_version = schema, conversion, is_only_version
-        self._has_tree = False
+        self._schemas, self.conversion, self._is_only_version = schemas, conversion, len(schemas) == 1
+        self._has_trees = False
         self._head, self._storage_head = (
             b'{"kind":"%b","apiVersion":"%b",' % (kind.encode(), version.encode())
             for version in (api_version, storage_version)
@@ -89,45 +89,70 @@ class StoredVersion:
         schema of another one."""
         return self._is_only_version and value.startswith(self._head)
 
+    @property
+    def loses_fields(self) -> bool:
+        """Whether an object may have fields in this version that are not stored, because the storage version does not
+        have them. What a webhook does with them is not known in advance."""
+        return self._head != self._storage_head and not self.conversion.needs_request
+
     def convert_now(self, value: bytes) -> bytes | None:
-        """Return a stored value in this version, with the defaults of the current schema and without fields that the
-        schema does not have; None if a webhook has to convert it."""
-        decoded: Value = json_codec.read_any(value)
+        """Return a stored value in this version; None if a webhook has to convert it.
+
+        Fields that the schema of the stored version does not have are removed, and its defaults are applied; after the
+        conversion, the fields are removed that the schema of this version does not have. Defaults of this version are
+        not applied: only requests set them.
+        """
+        decoded = self._read_stored(value)
         if decoded.get("apiVersion") != self.api_version:
             if self.conversion.needs_request:
                 return None
-            decoded = self.conversion.convert_now(decoded, self.api_version)
-        return self._normalize(decoded, value)
+            decoded = self._finish(self.conversion.convert_now(decoded, self.api_version), self.api_version)
+        return _encode_unless_same(decoded, value)
 
     async def convert(self, values: Sequence[bytes]) -> list[bytes]:
         """Return stored values in this version; those in other versions are converted by one request."""
-        if values and not self._has_tree:  # creating the tree of a large schema takes long
-            await asyncio.to_thread(lambda: self._schema.tree)
-            self._has_tree = True
+        if values and not self._has_trees:  # creating the trees of large schemas takes long
+            await asyncio.to_thread(self._create_trees)
+            self._has_trees = True
         converted = [self.convert_now(value) for value in values]
         pending = [index for index, value in enumerate(converted) if value is None]
         if pending:
-            decoded = [json_codec.read_any(values[index]) for index in pending]
+            decoded = [self._read_stored(values[index]) for index in pending]
             results = await self.conversion.convert(decoded, self.api_version)
             for index, result in zip(pending, results, strict=True):
-                converted[index] = self._normalize(result, values[index])
+                finished = self._finish(result, self.api_version)
+                converted[index] = _encode_unless_same(finished, values[index])
         return [value for value in converted if value is not None]
 
     async def to_storage(self, value: bytes) -> bytes:
-        """Return a value of this version in the storage version."""
+        """Return a value of this version in the storage version, without the fields that its schema does not have."""
         if self._head == self._storage_head:
             return value
-        if not self.conversion.needs_request and value.startswith(self._head):
-            return self._storage_head + value[len(self._head) :]
         (converted,) = await self.conversion.convert([json_codec.read_any(value)], self._storage_version)
-        return json_codec.encode(_order_fields(converted))
+        return json_codec.encode(_order_fields(self._finish(converted, self._storage_version)))
 
-    def _normalize(self, decoded: Value, source: bytes) -> bytes:
-        tree = self._schema.tree
-        custom.prune(decoded, tree)
-        custom.apply_defaults(decoded, tree)
-        encoded = json_codec.encode(_order_fields(decoded))
-        return source if encoded == source else encoded
+    def _create_trees(self) -> None:
+        for schema in self._schemas.values():
+            _ = schema.tree
+
+    def _read_stored(self, value: bytes) -> Value:
+        decoded: Value = json_codec.read_any(value)
+        schema = self._schemas.get(decoded.get("apiVersion", ""))
+        if schema is not None:
+            custom.repair(decoded, schema.tree)
+            custom.apply_defaults(decoded, schema.tree)
+        return decoded
+
+    def _finish(self, converted: Value, api_version: str) -> Value:
+        """Remove from a converted object, in place, what the schema of its version does not allow."""
+        custom.repair(converted, self._schemas[api_version].tree)
+        return converted
+
+
+def _encode_unless_same(value: Value, source: bytes) -> bytes:
+    """Return the encoded object, as the same bytes if it is unchanged."""
+    encoded = json_codec.encode(_order_fields(value))
+    return source if encoded == source else encoded
 
 
 def _order_fields(value: Value) -> Value:
@@ -175,6 +200,13 @@ class ConvertingBackend(WrappedBackend):
         """Note that everything written so far has to be converted, since it is replayed from history."""
         self._replayed_revision = await self._inner.current_revision()
         return await super().replay_start(revisions)
+
+    async def read_back(self, value: bytes) -> bytes:
+        """Return a value as clients see it after it was stored."""
+        if not self._version.loses_fields:
+            return value
+        stored = await self._version.to_storage(value)
+        return (await self._version.convert([stored]))[0]
 
     async def is_stale(self, key: str) -> bool:
         """Whether the value should be rewritten without a change, because it is not in the storage version."""

@@ -59,17 +59,18 @@ class CustomStrategy(Strategy):
             obj.content.pop(_STATUS, None)
 
     def validate_create(self, ctx: Context, obj: Any) -> Iterable[FieldError]:
-        return self.validate(obj, None)
+        return self.validate(ctx, obj, None)
 
     def prepare_for_update(self, ctx: Context, obj: Any, old: Any) -> None:
         if self._has_status:
             _take_status(obj, old)
 
     def validate_update(self, ctx: Context, obj: Any, old: Any) -> Iterable[FieldError]:
-        return self.validate(obj, old)
+        return self.validate(ctx, obj, old)
 
-    def validate(self, obj: Unstructured, old: Unstructured | None) -> Iterable[FieldError]:
-        """Yield the errors of an object, except those of its metadata."""
+    def validate(self, ctx: Context, obj: Unstructured, old: Unstructured | None) -> Iterable[FieldError]:
+        """Yield the errors of an object, except those of its metadata. Rules that an unchanged value does not satisfy
+        cause warnings."""
         if self._schema is None:
             return
         compiled = self._schema.compile()
@@ -84,7 +85,9 @@ class CustomStrategy(Strategy):
         if any(error.type in _BLOCKING for error in field_errors):
             yield FieldError.invalid("<nil>", None, _UNCHECKED)
         else:
-            yield from compiled.validate_rules(value, before)
+            failures = compiled.validate_rules(value, before)
+            ctx.warn_all(map(str, failures.warnings))
+            yield from failures.errors
 
     def warnings(self, ctx: Context, obj: Any, old: Any | None) -> Iterable[str]:
         before = old.metadata.finalizers if old is not None else ()
@@ -117,7 +120,7 @@ class CustomStatusStrategy(StatusStrategy):
         metadata.keep_all_but_managed_fields(obj.metadata, old.metadata)
 
     def validate_update(self, ctx: Context, obj: Any, old: Any) -> Iterable[FieldError]:
-        return self._custom.validate(obj, old)
+        return self._custom.validate(ctx, obj, old)
 
 
 def _value_to_validate(obj: Unstructured) -> dict[str, Any]:

@@ -9,6 +9,7 @@ The signature of all checks, the errors that they collect and the equality of JS
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from enum import Enum, auto
 from typing import Any, Final
 
 from sampan.api.field_errors import FieldError
@@ -25,7 +26,13 @@ _TYPES: Final[Mapping[type, str]] = {
     float: "number",
 }
 Source = Mapping[str, Any]
-UNCORRELATED: Final = object()
+
+
+class _Correlation(Enum):
+    UNCORRELATED = auto()
+
+
+UNCORRELATED: Final = _Correlation.UNCORRELATED
 """The old value of a part that did not exist before, or for which it is unknown which old part it was."""
 NO_PATH: Final = "<nil>"
 """The path of an error that is about no field."""

@@ -53,7 +53,7 @@ async def serve(endpoints: ApiEndpoints, call: Call) -> ApiResponse:
             raise errors.not_found("componentstatus", call.name)
         component_status = await _status(call.name, probes[call.name])
         return ObjectResponse(call.resource, json.encode(component_status), obj=component_status)
-    selection = options.selection_of(call)
+    selection = await endpoints.read_query(call, options.selection_of)
     statuses = await asyncio.gather(*(_status(name, probe) for name, probe in sorted(probes.items())))
     return _list(endpoints, call, [status for status in statuses if _matches(status, selection)])
 

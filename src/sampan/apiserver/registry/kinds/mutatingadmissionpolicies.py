@@ -6,6 +6,7 @@ from sampan.api.field_errors import FieldError
 from sampan.api.types.admissionregistration_v1 import MutatingAdmissionPolicy, MutatingAdmissionPolicySpec, Mutation
 from sampan.apiserver.registry.admission_configs.match_resources import (
     REINVOCATION_POLICIES,
+    expression_error,
     validate_mutable_operations,
 )
 from sampan.apiserver.registry.admission_configs.policies import (
@@ -43,7 +44,7 @@ class MutatingAdmissionPolicyStrategy(PolicyStrategy):
 
 
 def _validate_spec(spec: MutatingAdmissionPolicySpec, old: MutatingAdmissionPolicySpec | None) -> FieldErrors:
-    compiler = mutating_compiler(has_params=spec.paramKind is not None)
+    compiler = mutating_compiler(has_params=spec.paramKind is not None, has_variables=bool(spec.variables))
     yield from validate_failure_policy_and_match(spec)
     if spec.matchConstraints is not None:
         yield from validate_mutable_operations(spec.matchConstraints, "spec.matchConstraints")
@@ -77,7 +78,7 @@ def _validate_patch(text: str, at: str, kind: str, compiler: PolicyExpressionCom
     try:
         compiler.mutation(text, kind)
     except CelError as error:
-        yield FieldError.invalid(at, text, str(error))
+        yield expression_error(at, text, error)
 
 
 BEHAVIOUR = ResourceBehaviour(strategy=MutatingAdmissionPolicyStrategy())

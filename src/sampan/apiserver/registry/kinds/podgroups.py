@@ -1,4 +1,4 @@
-"""PodGroup: pods that are scheduled together."""
+"""PodGroup: pods that are scheduled together. Its feature gate is GenericWorkload."""
 
 from sampan.apiserver.registry.behaviour import GenericStrategy, status_behaviour
 

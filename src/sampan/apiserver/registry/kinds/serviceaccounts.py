@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from sampan.api import limits
 from sampan.api.codec import json
 from sampan.api.field_errors import FieldError
 from sampan.api.resources.resource import GroupVersionKind
@@ -102,7 +103,11 @@ def _complete(request: TokenRequest, account: ServiceAccount, signer: TokenSigne
 
 
 def _check(request: TokenRequest) -> None:
-    seconds = request.spec.expirationSeconds or 0
+    seconds, audiences = request.spec.expirationSeconds or 0, request.spec.audiences or ()
+    if len(audiences) > limits.TOKEN_AUDIENCES:
+        raise _invalid("", FieldError.too_many("spec.audiences", len(audiences), limits.TOKEN_AUDIENCES))
+    if sum(map(len, audiences)) > limits.TOKEN_AUDIENCE_CHARACTERS:
+        raise _invalid("", FieldError.too_long("spec.audiences", limits.TOKEN_AUDIENCE_CHARACTERS, "character"))
     if seconds < _MIN_EXPIRATION_S:
         text = "may not specify a duration less than 10 minutes"
     elif seconds > _MAX_EXPIRATION_S:
@@ -124,9 +129,12 @@ def _invalid(name: str, error: FieldError) -> errors.ApiError:
 
 
 async def _resolve_bound_object(endpoints: ApiEndpoints, call: Call, ref: BoundObjectReference) -> _BoundObject:
-    group, _, version = ref.apiVersion.rpartition("/")
+    is_parsable = ref.apiVersion.count("/") < 2
+    group, _, version = ref.apiVersion.rpartition("/") if is_parsable else ("", "", "")
     if group or ref.kind not in ("Pod", "Node", "Secret"):
         raise errors.bad_request(f"cannot bind token to object of type {group}/{version}, Kind={ref.kind}")
+    if not ref.name:
+        raise errors.bad_request("Name parameter required.")
     obj = await _read(endpoints, ref.kind, "" if ref.kind == "Node" else call.namespace, ref.name)
     node = await _node_of(endpoints, obj, call.name) if ref.kind == "Pod" else None
     if ref.uid and ref.uid != obj.metadata.uid:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sampan.api import limits
 from sampan.api.types.authentication_v1 import TokenReview, TokenReviewStatus
 from sampan.apiserver.authn.authenticator import TokenError, UnionTokenAuthenticator
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
@@ -24,6 +25,8 @@ async def review(endpoints: ApiEndpoints, call: Call) -> ValueResponse:
         raise errors.bad_request("namespace is not allowed on this type: default")
     if not token_review.spec.token:
         raise errors.bad_request("token is required for TokenReview in authentication")
+    if len(token_review.spec.audiences) > limits.TOKEN_AUDIENCES:
+        raise errors.bad_request(f"a TokenReview may name at most {limits.TOKEN_AUDIENCES} audiences")
     security = security_of(endpoints)
     token_review.status = await _status(
         security.tokens, token_review.spec.token, token_review.spec.audiences or security.audiences

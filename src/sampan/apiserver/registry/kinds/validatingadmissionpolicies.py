@@ -1,6 +1,7 @@
 """ValidatingAdmissionPolicy: CEL expressions that validate requests on admission."""
 
 from collections.abc import Iterable
+from functools import partial
 
 from sampan.api.field_errors import FieldError
 from sampan.api.go_compat.internal_view import encode_error_value
@@ -74,7 +75,7 @@ class PolicyStatusStrategy(StatusStrategy):
 
 def _validate_policy(policy: ValidatingAdmissionPolicy, old: ValidatingAdmissionPolicySpec | None) -> FieldErrors:
     spec = policy.spec
-    compiler = validating_compiler(has_params=spec.paramKind is not None)
+    compiler = validating_compiler(has_params=spec.paramKind is not None, has_variables=bool(spec.variables))
     yield from validate_failure_policy_and_match(spec)
     yield from validate_conditions_and_variables(spec, old, compiler)
     if not spec.validations and not spec.auditAnnotations:
@@ -95,15 +96,14 @@ def _validate_policy(policy: ValidatingAdmissionPolicy, old: ValidatingAdmission
 
 def _validate_validation(validation: Validation, at: str, compiler: PolicyExpressionCompiler) -> FieldErrors:
     missing = "expression is not specified"
-    yield from validate_expression(
-        compiler, validation.expression, f"{at}.expression", kinds=("bool",), missing=missing
-    )
+    compile_bool = partial(compiler.expression, kinds=("bool",))
+    yield from validate_expression(compile_bool, validation.expression, f"{at}.expression", missing=missing)
     if validation.messageExpression and not validation.messageExpression.strip():
         text = "must be non-empty if specified"
         yield FieldError.invalid(f"{at}.messageExpression", validation.messageExpression, text)
     elif validation.messageExpression:
         message_at = f"{at}.messageExpression"
-        yield from validate_expression(compiler, validation.messageExpression, message_at, kinds=("string",))
+        yield from validate_expression(compiler.message, validation.messageExpression, message_at)
     message = validation.message.strip()
     if validation.message and not message:
         yield FieldError.invalid(f"{at}.message", validation.message, "must be non-empty if specified")
@@ -128,7 +128,8 @@ def _validate_audit_annotation(
         )
     else:
         value_at = f"{at}.valueExpression"
-        yield from validate_expression(compiler, annotation.valueExpression, value_at, kinds=("string", "null"))
+        compile_text = partial(compiler.expression, kinds=("string", "null"))
+        yield from validate_expression(compile_text, annotation.valueExpression, value_at)
 
 
 def _validate_expression_warning(checked: TypeChecking, at: str) -> FieldErrors:

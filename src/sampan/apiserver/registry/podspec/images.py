@@ -1,7 +1,8 @@
 """The default imagePullPolicy, which depends on the tag: "latest", also if implied, means Always."""
 
 import re
-from functools import lru_cache
+
+from sampan.host.bounded_cache import BoundedCache
 
 _PART = r"[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?"
 _HOST = rf"(?:{_PART}(?:\.{_PART})*|\[[a-fA-F0-9:]+\])(?::[0-9]+)?"
@@ -16,12 +17,14 @@ _MAX_REPOSITORY_LENGTH = 255
 
 def pull_policy(image: str) -> str:
     """Return the default imagePullPolicy of an image."""
-    return _pull_policy(image) if len(image) <= 2 * _MAX_REPOSITORY_LENGTH else _pull_policy.__wrapped__(image)
+    return _pull_policies[image]
 
 
-@lru_cache(maxsize=4096)
-def _pull_policy(image: str) -> str:
+def _find_pull_policy(image: str) -> str:
     return "Always" if _tag(image) == "latest" else "IfNotPresent"
+
+
+_pull_policies = BoundedCache(_find_pull_policy, max_entries=4096)
 
 
 def _tag(image: str) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from sampan.api import names
@@ -17,6 +16,7 @@ from sampan.api.types.core_v1 import PodResourceClaim, PodSpec, ResourceClaim, R
 from sampan.api.values import quantity
 from sampan.api.values.quantity import Quantity, parse
 from sampan.apiserver.registry.validation import NEGATIVE, FieldErrors, validate_dns_label
+from sampan.host.bounded_cache import BoundedCache
 
 if TYPE_CHECKING:
     from sampan.apiserver.registry.podspec.validation_options import PodValidationOptions
@@ -49,7 +49,7 @@ _STANDARD = (
 def round_up(amounts: dict[str, str]) -> None:
     """Round quantities up to a multiple of one thousandth, in place."""
     for name, text in amounts.items():
-        rounded = _rounded_short(text) if len(text) <= _MAX_CACHED_LENGTH else _round_up(text)
+        rounded = _rounded[text]
         if rounded != text:
             amounts[name] = rounded
 
@@ -58,7 +58,7 @@ def _round_up(text: str) -> str:
     return str(quantity.parse(text).round_up(MILLI))
 
 
-_rounded_short = lru_cache(maxsize=8192)(_round_up)
+_rounded = BoundedCache(_round_up, max_entries=8192, max_entry_bytes=512)
 
 
 def is_divisible(name: str, amount: Quantity) -> bool:

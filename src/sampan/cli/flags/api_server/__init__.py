@@ -255,7 +255,6 @@ def server_config(options: Mapping[str, Any], *, tls: TlsFiles | None, addresses
     bound, *others = addresses or [parsers.address("--bind-address", options["bind_address"] or "127.0.0.1")]
     if not (options["secure_port"] or options["insecure_port"]):
         raise CliError("--secure-port: 0 needs an --insecure-port, because the server would have no port to listen on")
-    feature_gates(options["feature_gates"])
     enabled = _plugins("--enable-admission-plugins", options["enable_admission_plugins"])
     disabled = _plugins("--disable-admission-plugins", options["disable_admission_plugins"])
     return ServerConfig(
@@ -265,6 +264,7 @@ def server_config(options: Mapping[str, Any], *, tls: TlsFiles | None, addresses
         bind_address=bound,
         other_bind_addresses=others,
         advertise_address=resolve_advertise_address(options),
+        feature_gates=feature_gates(options["feature_gates"]),
         tls=replace(tls, settings=server_tls.tls_settings(options)) if tls is not None else None,
         **identity.authentication(options),
         abac_policies=_policies(options),

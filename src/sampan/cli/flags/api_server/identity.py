@@ -169,7 +169,7 @@ def authorization(options: Mapping[str, Any]) -> dict[str, Any]:
         if options[name]:
             raise CliError(f"--authorization-config: cannot be given together with --{name.replace('_', '-')}")
     from sampan.apiserver.authz.configuration import read_authorization
-    from sampan.apiserver.config.config_file import ConfigFileError
+    from sampan.machinery.config_file import ConfigFileError
 
     try:
         return {"authorization_modes": read_authorization(path), "authorization_config": path}
@@ -219,7 +219,7 @@ def _read_authentication_config(
     path: Path, own_issuers: Sequence[str], issuer: JwtIssuer | None, anonymous: bool | None
 ) -> dict[str, Any]:
     from sampan.apiserver.authn.configuration import read_authentication
-    from sampan.apiserver.config.config_file import ConfigFileError
+    from sampan.machinery.config_file import ConfigFileError
 
     flag = "--authentication-config"
     try:

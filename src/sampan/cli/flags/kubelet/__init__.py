@@ -19,6 +19,7 @@ from sampan.cli.flags.kubelet.server import SERVER_FLAGS
 from sampan.cli.flags.table import Flag, add_flags
 from sampan.kubelet.agent.config import HARD_EVICTION, AgentConfig
 from sampan.kubelet.config import KubeletConfig
+from sampan.machinery.config_file import ConfigFileError, read_config_file
 
 log = logging.getLogger(__name__)
 
@@ -80,14 +81,10 @@ def read_config(path: str | None) -> dict[str, Any] | None:
     """Read a KubeletConfiguration file. Raise CliError for unknown fields."""
     if not path:
         return None
-    import yaml
-
     try:
-        content = yaml.safe_load(Path(path).read_text())
-    except OSError as error:
-        raise CliError(f"--config: cannot read {path}: {error.strerror}") from None
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
-        raise CliError(f"--config: {path} is not YAML: {error}") from None
+        content = read_config_file(Path(path))
+    except ConfigFileError as error:
+        raise CliError(f"--config: {path}: {error}") from None
     if not isinstance(content, dict) or (content.get("apiVersion"), content.get("kind")) != (_API_VERSION, _KIND):
         raise CliError(f"--config: {path}: want a {_KIND} of {_API_VERSION}")
     known_fields = {flag.config_field.partition(".")[0] for flag in FLAGS if flag.config_field} | _CHECKED_ELSEWHERE

@@ -12,6 +12,7 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from sampan.api.kubernetes_version import GIT_VERSION
 from sampan.cli.failures import CliError
 from sampan.cli.kubectl.client.factory import Factory
 from sampan.cli.kubectl.client.resource_type import ResourceType
@@ -20,7 +21,6 @@ from sampan.cli.kubectl.command_line.flag_parser import quote_text
 from sampan.cli.kubectl.errors import KubectlError
 from sampan.cli.kubectl.objects.object_writer import APPLY, ObjectWriter
 from sampan.cli.kubectl.objects.targets import ResourceInfo
-from sampan.cli.kubectl.version import CLIENT_VERSION
 
 _PREFIX = "applyset.kubernetes.io"
 TOOLING = f"{_PREFIX}/tooling"
@@ -192,7 +192,7 @@ class ApplySet:
     def _write_parent(self, kinds: set[str], namespaces: set[str]) -> None:
         parent = self._parent
         annotations = {
-            TOOLING: f"{_TOOL}/{CLIENT_VERSION}",
+            TOOLING: f"{_TOOL}/{GIT_VERSION}",
             KINDS: ",".join(sorted(kinds)),
             NAMESPACES: ",".join(sorted(namespaces - {parent.namespace})),
         }

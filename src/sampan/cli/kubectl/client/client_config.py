@@ -107,9 +107,9 @@ def kubeconfig_paths(options: Mapping[str, Any]) -> list[Path]:
 
 
 def _cluster_kubeconfig(name: str) -> Path:
-    from sampan.cli.local_cluster.cluster_dir import cluster_dir
+    from sampan.cli.local_cluster.cluster_dir import find_cluster
 
-    path = cluster_dir(None, name).kubeconfig
+    path = find_cluster(None, name).kubeconfig
     if not path.exists():
         raise KubectlError(f"--name: there is no cluster {name!r}; `sampan status` lists the clusters")
     return path
@@ -123,9 +123,9 @@ def _find_only_kubeconfig() -> list[Path]:
     clusters = [cluster for cluster in list_clusters() if not cluster.is_unreadable and cluster.kubeconfig.exists()]
     running = [cluster for cluster in clusters if cluster.read_note() is not None] or clusters
     if len(running) > 1:
-        default = [cluster for cluster in running if cluster.path.name == DEFAULT_NAME]
+        default = [cluster for cluster in running if cluster.name == DEFAULT_NAME]
         if not default:
-            names = ", ".join(cluster.path.name for cluster in running)
+            names = ", ".join(cluster.name for cluster in running)
             raise KubectlError(f"several clusters are running: {names}; choose one with --name")
         running = default
     return [cluster.kubeconfig for cluster in running]

@@ -12,7 +12,6 @@ import hashlib
 import os
 import re
 import stat
-import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +21,7 @@ import msgspec
 from sampan.api.codec.errors import JSON_ERRORS
 from sampan.cli.kubectl.client.resource_type import ResourceType
 from sampan.machinery.client.access import Access
+from sampan.machinery.durable_files import write_durably
 
 _FILE = "sampan-resources.json"
 _TTL_S = 6 * 3600
@@ -62,14 +62,7 @@ class DiscoveryCache:
         data = msgspec.json.encode(CachedTypes(self._ca_digest, types))
         try:
             self._path.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
-            handle, name = tempfile.mkstemp(prefix=f"{_FILE}.", dir=self._path.parent)
-            try:
-                with os.fdopen(handle, "wb") as file:
-                    file.write(data)
-                os.replace(name, self._path)
-            except BaseException:
-                os.unlink(name)
-                raise
+            write_durably(self._path, data, mode=0o600, is_synced=False)  # a cache
         except OSError:
             pass
 

@@ -65,13 +65,13 @@ class Factory:
 
 
 def _check_version(session: Session) -> None:
+    from sampan.api.kubernetes_version import GIT_VERSION
     from sampan.cli.kubectl.client.session import ConnectionFailure
     from sampan.cli.kubectl.errors import KubectlError
-    from sampan.cli.kubectl.version import CLIENT_VERSION
 
     try:
         version = session.get("/version", {"timeout": "32s"}).get("gitVersion")
     except ConnectionFailure as error:
         raise error.add_context("couldn't read version from server") from None
-    if version != CLIENT_VERSION:
-        raise KubectlError(f"server version ({version}) differs from client version ({CLIENT_VERSION})")
+    if version != GIT_VERSION:
+        raise KubectlError(f"server version ({version}) differs from client version ({GIT_VERSION})")

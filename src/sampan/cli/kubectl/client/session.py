@@ -6,6 +6,7 @@ import http.client
 import os
 import socket
 import ssl
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ import click
 import msgspec
 
 from sampan.api.codec.errors import JSON_ERRORS
+from sampan.cli.failures import CliError
 from sampan.cli.kubectl.client.client_config import DEFAULT_SERVER, load_access
 from sampan.cli.kubectl.command_line.flag_parser import quote_text
 from sampan.cli.kubectl.errors import ErrorAggregate, KubectlError, PlainError
@@ -27,7 +29,30 @@ if TYPE_CHECKING:
 
 JSON = "application/json"
 _CONNECT_TIMEOUT_S = 30
+_BODY_TIMED_OUT = "context deadline exceeded (Client.Timeout or context cancellation while reading body)"
+_LOOPBACK_HOSTS = ("localhost", "127.0.0.1", "::1")
 _NO_CLUSTER = "\nThere is no kubeconfig, and none of your Sampan clusters is running: `sampan up` starts one."
+
+
+def _hint_at_clusters(server: str) -> str:
+    """Return a hint at the running clusters of this user, for a server on this machine that does not answer."""
+    from sampan.cli.local_cluster.cluster_dir import list_clusters
+
+    if urlsplit(server).hostname not in _LOOPBACK_HOSTS:
+        return ""
+    try:
+        notes = [note for where in list_clusters() if where.is_running and (note := where.read_note()) is not None]
+    except (CliError, OSError):
+        return ""
+    has_kubeconfig = any(path.exists() for path in default_paths())
+    if server == DEFAULT_SERVER and not notes:
+        return "" if has_kubeconfig else _NO_CLUSTER
+    if not notes or server in [url for note in notes for url in (note.url, note.insecure_url)]:
+        return ""
+    names = ", ".join(sorted(note.name for note in notes))
+    is_without = server == DEFAULT_SERVER and not has_kubeconfig
+    cause = "There is no kubeconfig" if is_without else "The kubeconfig names no cluster that runs"
+    return f"\n{cause}. Your running Sampan clusters: {names}; --name NAME uses one of them."
 
 
 class ServerError(click.ClickException):
@@ -148,7 +173,7 @@ class Session:
     ) -> Any:
         """Send a request and return the decoded response. Print warnings. Raise ServerError for an error response."""
         response = self._open(method, path, query, body, content_type, accept)
-        data = response.read()
+        data = _read_body(response)
         if response.status >= 400:
             raise ServerError(_failure(response.status, data))
         try:
@@ -160,28 +185,49 @@ class Session:
         """Return the body of the response to a GET request for a path with an optional query."""
         path, _, query = path_and_query.partition("?")
         response = self._open("GET", path, query, None, JSON, "*/*")
-        data = response.read()
+        data = _read_body(response)
         if response.status >= 400:
             raise ServerError(_failure(response.status, data))
         return data
 
     def lines(self, path: str, query: Mapping[str, str], *, accept: str = JSON) -> Iterator[Any]:
-        """Yield the events of a watch, decoded from JSON, as they arrive."""
+        """Yield the events of a watch, decoded from JSON, as they arrive. The watch ends without an error when
+        --request-timeout is over, however many events arrive."""
+        deadline = None if self._timeout_s is None else time.monotonic() + self._timeout_s
         response = self._open("GET", path, query, None, JSON, accept)
         if response.status >= 400:
-            raise ServerError(_failure(response.status, response.read()))
-        while line := response.readline():
-            yield msgspec.json.decode(line)
-        response.read()  # read the end of the body, without which the connection cannot take another request
+            raise ServerError(_failure(response.status, _read_body(response)))
+        try:
+            while line := self._read_line(response, deadline):
+                yield msgspec.json.decode(line)
+            response.read()  # read the end of the body, without which the connection cannot take another request
+        except TimeoutError:
+            pass
+        if deadline is not None:
+            response.close()
+            self.close()  # its time limit was that of the watch
+
+    def _read_line(self, response: http.client.HTTPResponse, deadline: float | None) -> bytes:
+        """Return a line of a body, or b"" at its end. Raise TimeoutError at the deadline."""
+        if deadline is not None:
+            left_s = deadline - time.monotonic()
+            if left_s <= 0:
+                raise TimeoutError
+            if self._connection is not None and self._connection.sock is not None:
+                self._connection.sock.settimeout(left_s)
+        return response.readline()
 
     def pieces(self, path: str, query: Mapping[str, str], *, is_lines: bool = False) -> Iterator[bytes]:
         """Yield the body of a response, such as a log, as it arrives and without a timeout. Yield complete lines if
         `is_lines` is set."""
         response = self._open("GET", path, query, None, JSON, "*/*")
         if response.status >= 400:
-            raise ServerError(_failure(response.status, response.read()))
-        while piece := response.readline() if is_lines else response.read1(1 << 16):
-            yield piece
+            raise ServerError(_failure(response.status, _read_body(response)))
+        try:
+            while piece := response.readline() if is_lines else response.read1(1 << 16):
+                yield piece
+        except TimeoutError:
+            raise KubectlError(_BODY_TIMED_OUT) from None
 
     def open_another(self, *, timeout_s: float | None = None) -> Session:
         """Return a session with a separate connection to the same server. `timeout_s` replaces the time limit of this
@@ -233,8 +279,7 @@ class Session:
             self._connection = None
             url = quote_text(f"{self._url.scheme}://{self._url.netloc}{target}")
             name = self._access.tls_server_name
-            is_alone = self._access.server == DEFAULT_SERVER and not any(path.exists() for path in default_paths())
-            hint = _NO_CLUSTER if is_alone else ""
+            hint = _hint_at_clusters(self._access.server)
             request = f"{method.capitalize()} {url}"
             raise connection_failure(error, request, self._url, server_name=name, hint=hint) from None
         except ValueError as error:  # a token or name that is not valid in a header
@@ -276,6 +321,15 @@ class Session:
             raise KubectlError(str(error)) from None
         assert isinstance(context, ssl.SSLContext)
         return context
+
+
+def _read_body(response: http.client.HTTPResponse) -> bytes:
+    try:
+        return response.read()
+    except TimeoutError:
+        raise KubectlError(
+            f"unexpected error when reading response body. Please retry. Original error: {_BODY_TIMED_OUT}"
+        ) from None
 
 
 class PlainConnection(http.client.HTTPConnection):

@@ -41,6 +41,10 @@ _SETTINGS = {
     "submodule.fetchJobs": "1",
     "gc.auto": "0",
 }
+_PROTOCOLS = "file:http:https:ssh"
+_SUBMODULE_PROTOCOLS = "http:https:ssh"
+"""Without `file`, as the author of a repository chooses the addresses of its submodules, and must not be able to read
+repositories of the user."""
 _INHERITED_VARIABLES = (
     "GIT_ASKPASS",
     "GIT_SSH",
@@ -172,7 +176,7 @@ def fetch(address: RepositoryAddress, directory: Path) -> Path:
     git.run("fetch", "--depth=1", address.url, address.revision or "HEAD")
     git.run("checkout", "FETCH_HEAD")
     if address.has_submodules and (directory / ".gitmodules").is_file():
-        git.run("submodule", "update", "--init", "--recursive")
+        git.run("submodule", "update", "--init", "--recursive", protocols=_SUBMODULE_PROTOCOLS)
     return _root(address, directory)
 
 
@@ -196,13 +200,13 @@ class _GitRunner:
     directory: Path
     timeout_s: float
 
-    def run(self, *words: str) -> None:
+    def run(self, *words: str, protocols: str = _PROTOCOLS) -> None:
         """Run a command of git in the directory. Raise KubectlError with its output if it fails."""
         settings = [part for name, value in _SETTINGS.items() for part in ("-c", f"{name}={value}")]
         process = subprocess.Popen(
             [self.program, *settings, *words],
             cwd=self.directory,
-            env=_environment(os.environ),
+            env=_environment(os.environ, protocols),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -239,7 +243,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         process.stdout.close()
 
 
-def _environment(environment: Mapping[str, str]) -> dict[str, str]:
+def _environment(environment: Mapping[str, str], protocols: str) -> dict[str, str]:
     """Return the environment of git: without variables that change its repository, and with settings that disable
     prompts and other protocols."""
     kept = {
@@ -247,7 +251,7 @@ def _environment(environment: Mapping[str, str]) -> dict[str, str]:
         for name, value in environment.items()
         if not name.startswith("GIT_") or name in _INHERITED_VARIABLES
     }
-    own = {"GIT_TERMINAL_PROMPT": "0", "GIT_ALLOW_PROTOCOL": "file:http:https:ssh", "LC_ALL": "C"}
+    own = {"GIT_TERMINAL_PROMPT": "0", "GIT_ALLOW_PROTOCOL": protocols, "LC_ALL": "C"}
     return {"GIT_SSH_COMMAND": "ssh -o BatchMode=yes", **kept, **own}
 
 

@@ -12,6 +12,7 @@ import click
 from sampan.cli.kubectl.client.factory import Factory
 from sampan.cli.kubectl.client.session import Session
 from sampan.cli.kubectl.errors import KubectlError
+from sampan.cli.kubectl.printers.go_template.values import quote
 
 _DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
 _SELECTING = frozenset({"ReplicaSet", "ReplicationController", "StatefulSet", "DaemonSet", "Deployment", "Job"})
@@ -144,6 +145,7 @@ def check_container(pod: Mapping[str, Any], name: str) -> str:
     """Return the name of a container. Raise KubectlError if the pod has no such container."""
     if name not in container_names(pod, "containers", "initContainers", "ephemeralContainers"):
         pod_name = pod["metadata"]["name"]
+        name = name if name.isprintable() else quote(name)  # an annotation of the pod may have the name
         raise KubectlError(f"container {name} is not valid for pod {pod_name} out of: {all_container_names(pod)}")
     return name
 

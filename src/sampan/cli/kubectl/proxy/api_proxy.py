@@ -221,7 +221,7 @@ class ApiProxy:
         is_upgraded = asyncio.Event()
         try:
             self._set_keepalive(upstream_writer)
-            upstream_writer.write(self._upstream_head(head, target))
+            upstream_writer.write(self._upstream_head(head, target, _peer(writer)))
             sender = asyncio.create_task(_send(head, reader, upstream_writer, is_upgraded))
             try:
                 status = await upstream_reader.readuntil(b"\r\n")
@@ -243,16 +243,24 @@ class ApiProxy:
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, max(1, int(self._keepalive_s)))
 
-    def _upstream_head(self, head: RequestHead, target: str) -> bytes:
-        """Return the head for the API server: with its host name and the credentials, and with a single request on
-        the connection."""
+    def _upstream_head(self, head: RequestHead, target: str, client: str) -> bytes:
+        """Return the head for the API server: with its host name, the credentials and the address of the client, and
+        with a single request on the connection."""
         headers = [(name, value) for name, value in head.headers if name.lower() not in _HOP_BY_HOP_HEADERS]
         own = [(name, value) for name, value in self._session.identity() if not head.header(name.lower())]
+        if client:
+            own.append(("X-Forwarded-For", client))
         connection = "Upgrade" if head.is_upgrade else "close"
         lines = [("Host", self._endpoint.host_header), ("Connection", connection), *headers, *own]
         prefix = self._session.target("").rstrip("/") if self._appends_server_path else ""
         text = f"{head.method} {prefix}{target} HTTP/1.1\r\n" + "".join(f"{name}: {value}\r\n" for name, value in lines)
         return (text + "\r\n").encode("latin-1")
+
+
+def _peer(writer: asyncio.StreamWriter) -> str:
+    """Return the address of the client, or an empty string for a client of a Unix socket."""
+    address = writer.get_extra_info("peername")
+    return str(address[0]) if isinstance(address, tuple) else ""
 
 
 async def _send(

@@ -15,6 +15,7 @@ from sampan.kubelet.admission import is_critical
 from sampan.kubelet.agent.config import AgentConfig
 from sampan.kubelet.agent.eviction import rules
 from sampan.kubelet.agent.eviction.rules import EvictionThreshold, SignalObservation, SignalShortage
+from sampan.kubelet.metrics import STORAGE_LIMIT_SIGNAL, KubeletMetrics
 from sampan.kubelet.node_status import DISK_PRESSURE, ConditionValue
 from sampan.kubelet.pod_events import PodEvents
 from sampan.kubelet.pod_status import PodFailure
@@ -61,19 +62,25 @@ class EvictionManager:
         clock: Clock,
         pods: Callable[[], Sequence[Pod]],
         volumes: Volumes,
+        files: Callable[[Pod], ContainerUsage],
         evict: Evict,
         record_event: Callable[[str], None],
         reclaim_disk: Callable[[str], Awaitable[None]],
         on_change: Callable[[], None],
         has_terminated: Callable[[Pod], bool],
         observe: Observe | None = None,
+        metrics: KubeletMetrics | None = None,
     ) -> None:
-        """`record_event` records an event about a reclaim attempt; `reclaim_disk` frees disk space for a signal without
-        evicting; `on_change` is called when the node's pressure conditions have changed; `has_terminated` tells whether
-        a pod no longer uses any resources.
+        """`files` measures the files of a pod outside of volumes and containers, in a thread; `record_event` records an
+        event about a reclaim attempt; `reclaim_disk` frees disk space for a signal without evicting; `on_change` is
+        called when the node's pressure conditions have changed; `has_terminated` tells whether a pod no longer uses any
+        resources.
         """
         self._config, self._runtime, self._clock = config, runtime, clock
         self._pods, self._volumes, self._has_terminated = pods, volumes, has_terminated
+        self._files = files
+        self._file_usages: dict[str, ContainerUsage] = {}
+        """The usage of each pod's files outside of volumes and containers at the last check."""
         self._evict, self._record_event, self._reclaim_disk, self._on_change = (
             evict,
             record_event,
@@ -82,6 +89,7 @@ class EvictionManager:
         )
         self._observe = observe or (lambda: observe_machine(config.root, config.images))
         self._thresholds = rules.thresholds(config)
+        self._metrics = metrics or KubeletMetrics()
         self._met_at: dict[EvictionThreshold, float] = {}
         """Monotonic time since which each threshold has been met."""
         self._last: dict[str, float] = {}
@@ -123,9 +131,13 @@ class EvictionManager:
         self._published = self.types
         if self._published != before:
             self._on_change()
+        self._file_usages = await asyncio.to_thread(self._measure_files, self._pods())
         if evicted := await self._evict_for_storage_limits():
             return evicted
         return await self._relieve(short[0]) if short else []
+
+    def _measure_files(self, pods: Sequence[Pod]) -> dict[str, ContainerUsage]:
+        return {pod.metadata.uid: self._files(pod) for pod in pods}
 
     def _update_shortages(self, observed: dict[str, SignalObservation]) -> list[SignalShortage]:
         """Return the shortages that have lasted for their grace period."""
@@ -153,6 +165,7 @@ class EvictionManager:
             message = rules.storage_excess(pod, await self._usages(pod), await self._volumes(pod))
             if message is not None:
                 self._evict(pod, PodFailure(reason=rules.EVICTED, message=message), IMMEDIATE_S)
+                self._metrics.record_eviction(STORAGE_LIMIT_SIGNAL)
                 evicted.append(pod)
         return evicted
 
@@ -170,6 +183,7 @@ class EvictionManager:
         for pod, usages in rules.rank_pods(rows, shortage.resource)[:1]:
             failure = rules.eviction_failure(pod, usages, shortage)
             self._evict(pod, failure, IMMEDIATE_S if shortage.is_hard else self._soft_grace_s(pod))
+            self._metrics.record_eviction(shortage.signal)
             return [pod]
         log.warning("eviction manager: node is under %s pressure, but no pod can be evicted", shortage.resource)
         return []
@@ -194,8 +208,9 @@ class EvictionManager:
         return [ContainerUsage("", 0, 0, disk_bytes=size, inodes=inodes)]
 
     async def _usages(self, pod: Pod) -> Sequence[ContainerUsage]:
+        own = self._file_usages.get(pod.metadata.uid)
         try:
-            return await self._runtime.stats(pod)
+            return [*await self._runtime.stats(pod), *([own] if own is not None else ())]
         except RuntimeFailure:
             return ()
 

@@ -5,7 +5,6 @@ this node, in the format of the Kubernetes kubelet (`pkg/kubelet/cm/dra/claiminf
 from __future__ import annotations
 
 import logging
-import os
 import zlib
 from collections.abc import Collection, Iterator
 from pathlib import Path
@@ -18,6 +17,7 @@ from sampan.api.semantics.resource_claims import is_reserved_for
 from sampan.api.types.core_v1 import Container, Pod, PodResourceClaim
 from sampan.api.types.resource_v1 import ResourceClaim
 from sampan.api.values import quantity
+from sampan.machinery.durable_files import write_durably
 
 
 class ClaimNotPrepared(Exception):
@@ -164,11 +164,10 @@ class PreparedClaims:
         self._all = {(info.Namespace, info.ClaimName): info for info in data.ClaimInfoStateList or ()}
 
     def write(self) -> None:
-        """Write the checkpoint atomically. Raise OSError if that fails."""
+        """Write the checkpoint. Raise OSError if that fails."""
         text = msgspec.json.encode(_CheckpointData(ClaimInfoStateList=list(self._all.values())))
-        fresh = self._file.with_name(f".{self._file.name}")
-        fresh.write_bytes(msgspec.json.encode(_CheckpointFile(Data=text.decode(), Checksum=zlib.crc32(text))))
-        os.replace(fresh, self._file)
+        checkpoint = _CheckpointFile(Data=text.decode(), Checksum=zlib.crc32(text))
+        write_durably(self._file, msgspec.json.encode(checkpoint), mode=0o600)
 
     def get(self, namespace: str, name: str) -> ClaimInfo | None:
         return self._all.get((namespace, name))

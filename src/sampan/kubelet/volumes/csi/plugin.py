@@ -43,6 +43,7 @@ from sampan.kubelet.volumes.ownership import give_to_group
 from sampan.kubelet.volumes.volume_host import VolumeHost
 from sampan.machinery import errors
 from sampan.machinery.client import ConnectionFailed
+from sampan.machinery.durable_files import write_durably
 from sampan.machinery.worker_thread import run_in_thread
 
 log = logging.getLogger(__name__)
@@ -332,10 +333,7 @@ class CsiPlugin(VolumePluginBase):
 
 
 def _save(path: Path, data: Mapping[str, str]) -> None:
-    """Write the file atomically."""
-    fresh = path.with_name(f".{path.name}")
-    fresh.write_bytes(json.encode(dict(sorted(data.items()))) + b"\n")
-    fresh.replace(path)
+    write_durably(path, json.encode(dict(sorted(data.items()))) + b"\n", mode=0o600)
 
 
 def load(path: Path) -> dict[str, str] | None:

@@ -4,7 +4,10 @@ that projected volumes share with them (`pkg/volume/configmap`, `pkg/volume/secr
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+import posixpath
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
 from sampan.api.semantics.pods import all_containers, init_and_main_containers
@@ -29,6 +32,7 @@ from sampan.kubelet.volumes.ownership import give_to_group
 from sampan.kubelet.volumes.plugins.empty_dir import DISK, MEMORY, MediumDirectories
 from sampan.kubelet.volumes.volume_host import VolumeHost
 from sampan.machinery.worker_thread import run_in_thread
+from sampan.runtimes.safe_paths import UnsafePath, opened_root
 
 _EMPTY_CONTEXT = DownwardApiContext()
 _WRAPPED = "wrapped_"
@@ -134,8 +138,7 @@ class FilesPlugin(VolumePluginBase):
         uid = spec.pod.metadata.uid
         is_new = self._directories.make(uid, f"{_WRAPPED}{spec.inner}", path, self.medium)
         try:
-            for nested in nested_mount_points(spec.pod, spec.outer):
-                (path / nested).mkdir(parents=True, exist_ok=True, mode=0o755)
+            _make_mount_points(path, nested_mount_points(spec.pod, spec.outer))
             atomic.write(path, payload, now=self.host.clock.now(), set_owner=lambda: self._set_owner(spec, path))
         except BaseException:
             if is_new:
@@ -152,31 +155,45 @@ class FilesPlugin(VolumePluginBase):
         self._directories.remove(uid, f"{_WRAPPED}{inner}", self.host.layout.volume(uid, self.name, inner))
 
 
+def _make_mount_points(volume: Path, mount_points: Sequence[str]) -> None:
+    with opened_root(volume) as root:
+        for mount_point in mount_points:
+            try:
+                os.close(root.directory(mount_point.split("/"), mode=0o755))
+            except UnsafePath as error:
+                raise VolumeOperationError(f"cannot create the mount point {mount_point[:200]}: {error}") from None
+
+
 def nested_mount_points(pod: Pod, volume: str) -> list[str]:
     """Return the paths, relative to this volume, at which other volumes are mounted inside it. Their directories have
-    to be created in advance, because the volume is read-only. Pure.
+    to be created in advance, because the volume is read-only. A mount path that leads out of the volume by `..` is
+    inside the volume only if it leads back into it. Pure.
     """
     paths: dict[str, None] = {}
     for container in all_containers(pod.spec):
-        targets = sorted(str(PurePosixPath(mount.mountPath)) for mount in container.volumeMounts)
+        targets = sorted(_target_parts(mount.mountPath) for mount in container.volumeMounts)
         for mount in container.volumeMounts:
-            if mount.name == volume:
-                paths |= dict.fromkeys(
-                    _find_nested_targets(str(PurePosixPath(mount.mountPath)), mount.subPath, targets)
-                )
+            if mount.name == volume and not mount.subPath:
+                paths |= dict.fromkeys(_find_nested_targets(_target_parts(mount.mountPath), targets))
     return list(paths)
 
 
-def _find_nested_targets(target: str, subpath: str, targets: list[str]) -> list[str]:
-    if subpath or target == "/":
-        return []
-    paths: list[str] = []
-    for other in targets:
-        if other.startswith(f"{target}/"):
-            inner = other.removeprefix(f"{target}/")
-            if not any(inner.startswith(f"{before}/") for before in paths):
-                paths.append(inner)
-    return paths
+_Parts = tuple[str, ...]
+
+
+def _target_parts(path: str) -> _Parts:
+    """Return the components of a path in the container as runtimes resolve it: from the root directory, where `..`
+    stays in the root."""
+    return tuple(part for part in posixpath.normpath(f"/{path}").split("/") if part)
+
+
+def _find_nested_targets(target: _Parts, targets: Sequence[_Parts]) -> Iterator[str]:
+    """Yield the paths relative to `target` of the outermost of the sorted targets below it."""
+    position = bisect_right(targets, target) if target else len(targets)
+    while position < len(targets) and targets[position][: len(target)] == target:
+        other = targets[position]
+        yield "/".join(other[len(target) :])
+        position = bisect_left(targets, (*other[:-1], f"{other[-1]}\0"), position)
 
 
 class ConfigMapPlugin(FilesPlugin):

@@ -4,7 +4,6 @@ volumes build on it.
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 from sampan.api.semantics.pod_resources import effective_limits
@@ -14,6 +13,7 @@ from sampan.api.values import quantity
 from sampan.kubelet.volumes.contract import ReadyVolume, VolumeOperationError, VolumePluginBase, VolumeSpec
 from sampan.kubelet.volumes.ownership import give_to_group
 from sampan.kubelet.volumes.volume_host import VolumeHost
+from sampan.machinery.linux.directory_trees import remove_tree
 from sampan.machinery.worker_thread import run_in_thread
 
 NAME = "kubernetes.io/empty-dir"
@@ -83,8 +83,7 @@ class MediumDirectories:
 
     def remove(self, uid: str, name: str, path: Path) -> None:
         notes = self._layout.notes(uid, NAME, name)
-        if notes.exists():
-            shutil.rmtree(notes)
+        remove_tree(notes)
         self._mounter.remove(path)
 
 

@@ -51,9 +51,10 @@ def _mode(spec: VolumeSpec) -> int:
 
 def _make_directory(path: Path, mode: int) -> None:
     """Create the directory with this mode, regardless of the umask. If it has been created concurrently, its mode is
-    kept, and a symbolic link in its place is not followed.
+    kept, and a symbolic link in its place is not followed. A directory that every user may write to is hidden from
+    other users of the machine in a private parent directory; containers see it through a mount.
     """
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o755)
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700 if mode & stat.S_IWOTH else 0o755)
     try:
         path.mkdir()
     except FileExistsError:

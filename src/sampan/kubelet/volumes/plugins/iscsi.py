@@ -18,6 +18,7 @@ from sampan.kubelet.volumes.contract import (
 from sampan.kubelet.volumes.mounter import CommandError, run_program
 from sampan.kubelet.volumes.ownership import give_to_group
 from sampan.kubelet.volumes.volume_host import VolumeHost
+from sampan.machinery.durable_files import write_durably
 from sampan.machinery.keyed_locks import KeyedLocks
 from sampan.machinery.worker_thread import run_in_thread
 
@@ -49,8 +50,8 @@ class IscsiPlugin(VolumePluginBase):
 
     async def device(self, spec: VolumeSpec) -> DeviceMount | None:
         source = _source(spec)
-        portal = _portals(source)[0]
-        if any("/" in part or "\0" in part for part in (portal, source.iqn, _interface(source))):
+        portal, *others = _portals(source)
+        if any("/" in part or "\0" in part for part in (portal, *others, source.iqn, _interface(source))):
             raise VolumeOperationError(
                 "iSCSI portal, iqn and interface must not contain slashes: they become parts of a path"
             )
@@ -167,11 +168,8 @@ def _device_at(path: Path) -> DeviceMount:
 
 
 def _write(file: Path, text: str) -> None:
-    """Write the file atomically."""
     file.parent.mkdir(parents=True, exist_ok=True, mode=0o750)
-    fresh = file.with_name(f".{file.name}")
-    fresh.write_text(text)
-    fresh.replace(file)
+    write_durably(file, text.encode(), mode=0o600)
 
 
 def login(source: Source, portal: str, secret: Mapping[str, str]) -> list[Command]:

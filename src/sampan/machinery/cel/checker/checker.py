@@ -50,7 +50,8 @@ _COMPARABLE: Final = frozenset(
 
 
 class Checker:
-    """Checks one expression. `is_homogeneous` rejects lists and maps of mixed types, as Kubernetes does."""
+    """Checks one expression. `is_homogeneous` rejects lists and maps of mixed types, except in the arguments of
+    `format`, as Kubernetes does."""
 
     def __init__(
         self,
@@ -203,7 +204,10 @@ class Checker:
         name = node.function.removeprefix(".")
         overloads = self._library.functions.get(name)
         target = None if node.target is None else self._check(node.target)
+        is_homogeneous = self._is_homogeneous
+        self._is_homogeneous = is_homogeneous and name != "format"
         args = [self._check(arg) for arg in node.args]
+        self._is_homogeneous = is_homogeneous
         if overloads is None:
             return self._fail(node.offset, f"undeclared reference to '{name}' (in container '')")
         node.function = name

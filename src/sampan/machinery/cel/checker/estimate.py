@@ -7,7 +7,17 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from sampan.machinery.cel.checker.types import DYN, INT, SCALARS, ObjectType, Type
+from sampan.machinery.cel.checker.types import DYN, SCALARS, Type
+from sampan.machinery.cel.checker.value_paths import (
+    INDICES,
+    ITEMS,
+    KEYS,
+    VALUES,
+    ValuePath,
+    declared_type,
+    extend,
+    max_size,
+)
 from sampan.machinery.cel.syntax.ast import (
     BindNode,
     CallNode,
@@ -60,11 +70,16 @@ UNKNOWN: Final = Range(0, MAX_COST)
 ZERO, UNIT = fixed_range(0), fixed_range(1)
 
 
-class CostEntry(NamedTuple):
-    """The estimated sizes of the keys and of the values of a list or map."""
+class EntrySizes(NamedTuple):
+    """The estimated sizes of the keys and of the values of a list or map that an expression builds."""
 
+    kind: str
+    """Either list or map."""
     key: Range
     value: Range
+
+    def union(self, other: EntrySizes | None) -> EntrySizes | None:
+        return other and EntrySizes(self.kind, self.key.union(other.key), self.value.union(other.value))
 
 
 class CallEstimate(NamedTuple):
@@ -79,26 +94,31 @@ class Operand(NamedTuple):
 
     node: ExpressionNode
     type: Type
-    declared: Type | None
-    """The type that the schema declares for the value, with bounds on sizes, if the value comes from a variable."""
-    size: Range
-    element: Range | None
-    """The size of the elements, if the operand is a list and that size is known."""
+    path: ValuePath | None
+    known_size: Range | None
+
+    @property
+    def size(self) -> Range:
+        """The size, between 0 and the largest number if nothing is known about it."""
+        return UNKNOWN if self.known_size is None else self.known_size
 
 
 class _LocalVariable(NamedTuple):
-    declared: Type | None
+    path: ValuePath | None
     size: Range | None
-    entry: CostEntry | None
+    entries: EntrySizes | None
 
 
 class CostEstimator:
+    """Estimates one expression. Nodes are estimated in the order in which cel-go does, arguments before the target of a
+    method, because the paths that it records may change each other."""
+
     def __init__(self, variables: Mapping[str, Type]) -> None:
         self._variables = variables
         self._locals: dict[str, list[_LocalVariable]] = {}
         self._sizes: dict[int, Range] = {}
-        self._entries: dict[int, CostEntry] = {}
-        self._declared: dict[int, Type | None] = {}
+        self._entries: dict[int, EntrySizes] = {}
+        self._paths: dict[int, ValuePath] = {}
 
     def cost(self, node: ExpressionNode) -> Range:
         return _COSTS[node.kind](self, node)
@@ -107,22 +127,39 @@ class CostEstimator:
 
     def size(self, node: ExpressionNode) -> Range | None:
         """Return the size of the value: characters, bytes, elements or entries; 1 for scalars."""
-        computed = self._sizes.get(id(node))
-        if computed is not None:
-            return computed
+        known = self._sizes.get(id(node))
+        if known is not None:
+            return known
         if isinstance(node, Literal):
             return fixed_range(len(node.value)) if isinstance(node.value, str | bytes) else UNIT
         if isinstance(node, ListNode):
             return fixed_range(len(node.items))
         if isinstance(node, MapNode):
             return fixed_range(len(node.keys))
-        declared = self._declared.get(id(node))
-        if declared is not None and declared.max_size is not None:
-            return Range(0, declared.max_size)
+        declared = self._declared_size(self._path(node))
+        if declared is not None:
+            self._sizes[id(node)] = declared
+            return declared
         if _is_scalar(node.type or DYN):
             return UNIT
         local = self._local(node)
         return local.size if local is not None else None
+
+    def size_or_unknown(self, node: ExpressionNode) -> Range:
+        size = self.size(node)
+        return UNKNOWN if size is None else size
+
+    def element_size(self, operand: Operand) -> Range | None:
+        """Return the size of the elements of an operand; None if it is no list. Only the schema says it: elements of a
+        list that the expression builds have an unknown size."""
+        if not operand.type.parameters:
+            return None
+        return self._declared_size(operand.path and operand.path.element()) or UNKNOWN
+
+    def _declared_size(self, path: ValuePath | None) -> Range | None:
+        declared = None if path is None else declared_type(path, self._variables)
+        bound = None if declared is None else max_size(declared)
+        return None if bound is None else Range(0, bound)
 
     def _local(self, node: ExpressionNode) -> _LocalVariable | None:
         if isinstance(node, Ident):
@@ -130,216 +167,237 @@ class CostEstimator:
             return stack[-1] if stack else None
         return None
 
-    def size_or_unknown(self, node: ExpressionNode) -> Range:
-        size = self.size(node)
-        return UNKNOWN if size is None else size
-
-    def _entry(self, node: ExpressionNode) -> CostEntry | None:
-        computed = self._entries.get(id(node))
-        if computed is not None:
-            return computed
+    def _path(self, node: ExpressionNode) -> ValuePath | None:
         local = self._local(node)
-        return local.entry if local is not None else None
+        return local.path if local is not None else self._paths.get(id(node))
 
-    def operand(self, node: ExpressionNode) -> Operand:
-        declared = self._declared.get(id(node))
-        entry = self._entry(node)
-        element = entry.value if entry else None
-        if element is None and declared is not None and declared.kind == "list":
-            inner = declared.parameters[0]
-            if inner.max_size is not None:
-                element = Range(0, inner.max_size)
-        return Operand(node, node.type or DYN, declared, self.size_or_unknown(node), element)
+    def _entry_sizes(self, node: ExpressionNode) -> EntrySizes | None:
+        known = self._entries.get(id(node))
+        if known is not None:
+            return known
+        local = self._local(node)
+        return local.entries if local is not None else None
 
-    # -- nodes
+    def _set(self, node: ExpressionNode, size: Range | None, entries: EntrySizes | None = None) -> None:
+        if size is not None:
+            self._sizes[id(node)] = size
+        if entries is not None:
+            self._entries[id(node)] = entries
+
+    # -- leaves and selections
 
     def _literal(self, _: ExpressionNode) -> Range:
         return ZERO
 
     def _ident(self, node: Ident) -> Range:
         local = self._local(node)
-        self._declared[id(node)] = local.declared if local is not None else self._variables.get(node.name)
+        if local is None:
+            self._paths[id(node)] = ValuePath((node.name,))
+        elif local.path is not None:
+            self._paths[id(node)] = local.path
         return UNIT
 
     def _select(self, node: Select) -> Range:
-        if node.is_constant:
+        if node.is_constant or node.variable:
+            self._paths[id(node)] = ValuePath((node.variable or node.field,))
             return UNIT
-        if node.variable:
-            self._declared[id(node)] = self._variables.get(node.variable)
-            return UNIT
-        operand = self.cost(node.operand)
-        declared = self._declared.get(id(node.operand))
-        if declared is not None:
-            self._declared[id(node)] = _member(declared, node.field)
+        cost = self.cost(node.operand)
         if node.is_test:
-            return operand
+            return cost
+        if node.is_optional:
+            self.size(node.operand)
+            return cost.add(UNIT)
+        self._paths[id(node)] = extend(self._path(node.operand), node.field)
         kind = (node.operand.type or DYN).kind
-        return operand.add(UNIT) if kind in ("map", "object", "parameter") or node.is_optional else operand
+        return cost.add(UNIT) if kind in ("map", "object", "parameter") else cost
+
+    # -- calls
 
     def _call(self, node: CallNode) -> Range:
-        costs = [self.cost(child) for child in node.children()]
-        if node.function == "_?_:_":
-            return self._conditional(node, costs)
         if node.function == "dyn":
-            self._copy(node, node.args[0])
-            return costs[0].add(UNIT)
-        operands = [self.operand(child) for child in node.children()]
-        total: Range | None = None
+            cost = self.cost(node.args[0])
+            self._set(node, self.size(node.args[0]), self._entry_sizes(node.args[0]))
+            return cost.add(UNIT)
+        args = [self._argument(arg) for arg in node.args]
+        cost = ZERO
+        for argument_cost, _ in args:
+            cost = cost.add(argument_cost)
+        operands = [operand for _, operand in args]
+        if node.function == "_?_:_":
+            return self._conditional(node, [argument_cost for argument_cost, _ in args])
+        if node.target is not None:
+            target_cost, target = self._argument(node.target)
+            cost = cost.add(target_cost)
+            operands = [target, *operands]
+        own: Range | None = None
         size: Range | None = None
         for overload in node.overloads:
             estimate = overload.estimate(self, operands) if overload.estimate is not None else CallEstimate(UNIT)
-            total = estimate.cost if total is None else total.union(estimate.cost)
+            own = estimate.cost if own is None else own.union(estimate.cost)
             if estimate.size is not None:
                 size = estimate.size if size is None else size.union(estimate.size)
-        if node.function in ("_[_]", "_[?_]"):
-            size = self._index(node) or size
-        elif node.function == "_+_":
-            self._concatenation(node)
-        if size is None:
-            size = self.size(node)
-        if size is not None:
-            self._sizes[id(node)] = size
-        result = total or ZERO
-        for cost in costs:
-            result = result.add(cost)
-        return result
+            if node.function == "_[_]":
+                size = self._index(node, overload.parameters[0].kind)
+            if size is None:
+                size = self.size(node)
+        if node.function == "_+_":
+            self._concatenate(node)
+        self._set(node, size)
+        return cost.add(own or ZERO)
 
-    def _index(self, node: CallNode) -> Range | None:
-        container = node.args[0]
-        declared = self._declared.get(id(container))
-        if declared is not None and declared.kind in ("list", "map"):
-            self._declared[id(node)] = declared.parameters[-1]
-        entry = self._entry(container)
-        return entry.value if entry else None
+    def _argument(self, node: ExpressionNode) -> tuple[Range, Operand]:
+        cost = self.cost(node)
+        return cost, Operand(node, node.type or DYN, self._path(node), self.size(node))
 
-    def _concatenation(self, node: CallNode) -> None:
-        left, right = self._entry(node.args[0]), self._entry(node.args[1])
-        if left and right:
-            self._entries[id(node)] = CostEntry(left.key.union(right.key), left.value.union(right.value))
+    def _index(self, node: CallNode, container: str) -> Range | None:
+        """Record the path of the value at an index and return its size, if the container is one that the expression
+        builds."""
+        if container not in ("list", "map"):
+            return None
+        values = node.args[0]
+        self._paths[id(node)] = extend(self._path(values), ITEMS if container == "list" else VALUES)
+        entries = self._entry_sizes(values)
+        return entries.value if entries is not None else None
+
+    def _concatenate(self, node: CallNode) -> None:
+        left, right = (self._entry_sizes(arg) for arg in node.args)
+        if left is not None:
+            self._set(node, None, left.union(right))
 
     def _conditional(self, node: CallNode, costs: Sequence[Range]) -> Range:
         _, then, otherwise = node.args
-        self._sizes[id(node)] = self.size_or_unknown(then).union(self.size_or_unknown(otherwise))
-        self._concatenation_of(node, then, otherwise)
+        entries = self._entry_sizes(then)
+        size = self.size_or_unknown(then).union(self.size_or_unknown(otherwise))
+        self._set(node, size, entries and entries.union(self._entry_sizes(otherwise)))
         return costs[0].add(costs[1].union(costs[2]))
 
-    def _concatenation_of(self, node: ExpressionNode, left: ExpressionNode, right: ExpressionNode) -> None:
-        first, second = self._entry(left), self._entry(right)
-        if first and second:
-            self._entries[id(node)] = CostEntry(first.key.union(second.key), first.value.union(second.value))
-
     def _logical(self, node: Logical) -> Range:
-        costs = [self.cost(term) for term in node.terms]
-        most = ZERO
+        costs = []
+        for term in node.terms:
+            costs.append(self.cost(term))
+            self.size(term)
+        total = ZERO
         for cost in costs:
-            most = most.add(cost)
-        return Range(costs[0].min, most.max)
+            total = total.add(cost)
+        return Range(costs[0].min, total.max)
+
+    # -- aggregates
 
     def _list(self, node: ListNode) -> Range:
-        total = fixed_range(_LIST_COST)
-        for item in node.items:
-            total = total.add(self.cost(item))
-        value = self._union_of(node.items)
-        self._entries[id(node)] = CostEntry(UNIT, value)
-        return total
+        cost, size = self._union_of(node.items)
+        self._set(node, None, EntrySizes("list", UNIT, size))
+        return cost.add(fixed_range(_LIST_COST))
 
-    def _union_of(self, nodes: Sequence[ExpressionNode]) -> Range:
-        sizes = [self.size_or_unknown(node) for node in nodes]
-        return Range(min(size.min for size in sizes), max(size.max for size in sizes)) if sizes else ZERO
+    def _union_of(self, nodes: Sequence[ExpressionNode]) -> tuple[Range, Range]:
+        """Return the sum of the costs of nodes, and the union of their sizes."""
+        total, size = ZERO, Range(MAX_COST if nodes else 0, 0)
+        for node in nodes:
+            total = total.add(self.cost(node))
+            size = size.union(self.size_or_unknown(node))
+        return total, size
 
     def _map(self, node: MapNode) -> Range:
         total = fixed_range(_MAP_COST)
-        for part in node.children():
-            total = total.add(self.cost(part))
-        self._entries[id(node)] = CostEntry(self._union_of(node.keys), self._union_of(node.values))
+        keys = values = Range(MAX_COST if node.keys else 0, 0)
+        for key, value in zip(node.keys, node.values, strict=True):
+            total = total.add(self.cost(key)).add(self.cost(value))
+            keys, values = keys.union(self.size_or_unknown(key)), values.union(self.size_or_unknown(value))
+        self._set(node, None, EntrySizes("map", keys, values))
         return total
 
     def _struct(self, node: StructNode) -> Range:
-        total = fixed_range(_STRUCT_COST)
-        for value in node.values:
-            total = total.add(self.cost(value))
-        return total
-
-    def _copy(self, target: ExpressionNode, source: ExpressionNode) -> None:
-        size, entry = self.size(source), self._entry(source)
-        if size is not None:
-            self._sizes[id(target)] = size
-        if entry is not None:
-            self._entries[id(target)] = entry
+        return self._union_of(node.values)[0].add(fixed_range(_STRUCT_COST))
 
     # -- macros
 
     def _comprehension(self, node: Comprehension) -> Range:
         total = self.cost(node.range)
-        count = self.size_or_unknown(node.range)
+        if node.form == "sortBy":
+            return total.add(self._sort_by(node))
         self._push_iteration(node)
         predicate = ZERO if node.predicate is None else self.cost(node.predicate)
         transform = ZERO if node.transform is None else self.cost(node.transform)
-        element = None if node.transform is None else self.size_or_unknown(node.transform)
+        element = self._element_of_result(node)
         for name in (node.variable, node.variable2):
             if name is not None:
                 self._locals[name].pop()
-        form = node.form
-        fixed_cost, step = _LOOPS[form](predicate, transform, node.predicate is not None)
-        if form in ("filter", "map", "transformList", "sortBy"):
-            self._sizes[id(node)] = count
-            entry = self._entry(node.range) if form in ("filter", "sortBy") else None
-            if element is not None and form != "sortBy":
-                entry = CostEntry(UNIT, element)
-            if entry is not None:
-                self._entries[id(node)] = entry
-        elif form in ("transformMap", "transformMapEntry"):
-            self._sizes[id(node)] = count
-        total = total.add(fixed_cost).add(count.times(step))
-        if form == "sortBy":
-            total = total.add(count.times(UNIT)).add(fixed_range(10))
-        return total
+        count = self.size_or_unknown(node.range)
+        fixed_cost, step = _LOOPS[node.form](predicate, transform, node.predicate is not None)
+        if element is not None:
+            self._set(node, count, EntrySizes("list", UNIT, Range(0, element.max)))
+        else:
+            self._set(node, count if node.form in ("transformMap", "transformMapEntry") else UNIT)
+        return total.add(fixed_cost).add(count.times(step))
+
+    def _element_of_result(self, node: Comprehension) -> Range | None:
+        """Return the size of the elements of the list that a macro builds; None if it builds none."""
+        if node.form in ("map", "transformList"):
+            assert node.transform is not None
+            return self.size_or_unknown(node.transform)
+        if node.form != "filter":
+            return None
+        element = Ident(node.offset, node.variable)
+        parameters = (node.range.type or DYN).parameters
+        element.type = parameters[0] if parameters else DYN
+        size = self.size_or_unknown(element)
+        self._sizes.pop(id(element), None)
+        return size
+
+    def _sort_by(self, node: Comprehension) -> Range:
+        """Return the cost of sorting, without that of the list, as if it were
+        `cel.bind(l, list, l.sort(l.map(variable, transform)))`."""
+        assert node.transform is not None
+        self._push_iteration(node)
+        transform = self.cost(node.transform)
+        self._locals[node.variable].pop()
+        count = self.size_or_unknown(node.range)
+        fixed_cost, step = _LOOPS["map"](ZERO, transform, False)
+        pairs = count.times(count)
+        kind = (node.transform.type or DYN).kind
+        factors = (2.1, 2.1) if kind in ("string", "bytes") else (2.0, 2.1) if kind in ("dyn", "any") else (2.0, 2.0)
+        comparisons = pairs.scale(factors[0]).union(pairs.scale(factors[1])).add(fixed_range(_LIST_COST + 1))
+        self._set(node, pairs)
+        keys = fixed_cost.add(count.times(step)).add(UNIT)
+        return keys.add(comparisons).add(fixed_range(_LIST_COST + 1))
 
     def _push_iteration(self, node: Comprehension) -> None:
-        declared, entry = self._declared.get(id(node.range)), self._entry(node.range)
-        kind = declared.kind if declared is not None else (node.range.type or DYN).kind
-        key: Type | None = None
-        value: Type | None = None
-        if declared is not None and kind == "list":
-            key, value = INT, declared.parameters[0]
-        elif declared is not None and kind == "map":
-            key, value = declared.parameters
-        key_local = _LocalVariable(key, entry.key if entry else None, None)
-        value_local = _LocalVariable(value, entry.value if entry else None, None)
-        if node.variable2 is None:
-            self._locals.setdefault(node.variable, []).append(key_local if kind == "map" else value_local)
+        entries, path = self._entry_sizes(node.range), self._path(node.range)
+        is_list = (entries.kind if entries is not None else (node.range.type or DYN).kind) == "list"
+        key, value = (entries.key, entries.value) if entries is not None else (None, None)
+        if node.variable2 is not None:
+            self._push(node.variable, extend(path, INDICES if is_list else KEYS), key)
+            self._push(node.variable2, extend(path, ITEMS if is_list else VALUES), value)
+        elif is_list:
+            self._push(node.variable, extend(path, ITEMS), value)
         else:
-            self._locals.setdefault(node.variable, []).append(key_local)
-            self._locals.setdefault(node.variable2, []).append(value_local)
+            self._push(node.variable, extend(path, KEYS), key)
+
+    def _push(self, name: str, path: ValuePath | None, size: Range | None, entries: EntrySizes | None = None) -> None:
+        self._locals.setdefault(name, []).append(_LocalVariable(path, size, entries))
 
     def _bind(self, node: BindNode) -> Range:
         total = fixed_range(_LIST_COST).add(self.cost(node.value))
-        local = _LocalVariable(self._declared.get(id(node.value)), self.size(node.value), self._entry(node.value))
-        self._locals.setdefault(node.variable, []).append(local)
+        self._push(node.variable, self._path(node.value), self.size(node.value), self._entry_sizes(node.value))
         total = total.add(self.cost(node.body))
+        self._set(node, self.size(node.body), self._entry_sizes(node.body))
         self._locals[node.variable].pop()
-        self._copy(node, node.body)
         return total
 
     def _optional_map(self, node: OptionalMap) -> Range:
+        """Return the cost as if the macro were `target.hasValue() ? optional.of(body) : optional.none()`, with the
+        variable bound to `target.value()`."""
         target = self.cost(node.target)
-        self._locals.setdefault(node.variable, []).append(_LocalVariable(None, self.size(node.target), None))
+        self._push(node.variable, None, None)
         body = self.cost(node.body)
         self._locals[node.variable].pop()
-        return target.add(UNIT).add(UNIT.union(target.add(body).add(fixed_range(_LIST_COST + 2))))
-
-
-def _member(declared: Type, name: str) -> Type | None:
-    if isinstance(declared, ObjectType):
-        field = declared.fields.get(name)
-        return field.type if field is not None else None
-    return declared.parameters[1] if declared.kind == "map" else None
+        self._set(node, UNIT if _is_scalar(node.type or DYN) else UNKNOWN)
+        own = _LIST_COST + (1 if node.is_flat else 2)
+        return target.add(UNIT).add(UNIT.union(target.add(body).add(fixed_range(own))))
 
 
 def _is_scalar(type_: Type) -> bool:
-    """Whether the size of a value of this type is estimated as 1. Types as values count as scalars, too, as in
-    kube-apiserver."""
-    return type_.kind in SCALARS or type_.kind == "type" or (type_.is_optional and _is_scalar(type_.parameters[0]))
+    """Whether the size of a value of this type is estimated as 1."""
+    return type_.kind in SCALARS or (type_.is_optional and _is_scalar(type_.parameters[0]))
 
 
 def _all(predicate: Range, _: Range, __: bool) -> tuple[Range, Range]:
@@ -363,9 +421,12 @@ def _map(predicate: Range, transform: Range, has_predicate: bool) -> tuple[Range
     return fixed_range(11), predicate.add(step.union(UNIT)) if has_predicate else step
 
 
-def _map_entries(predicate: Range, transform: Range, has_predicate: bool) -> tuple[Range, Range]:
-    step = transform.add(fixed_range(3))
-    return fixed_range(31), predicate.add(step.union(UNIT)) if has_predicate else step
+def _map_entries(own: int) -> Callable[[Range, Range, bool], tuple[Range, Range]]:
+    def estimate(predicate: Range, transform: Range, has_predicate: bool) -> tuple[Range, Range]:
+        step = transform.add(fixed_range(own))
+        return fixed_range(31), predicate.add(step.union(UNIT)) if has_predicate else step
+
+    return estimate
 
 
 _LOOPS: Final[Mapping[str, Callable[[Range, Range, bool], tuple[Range, Range]]]] = {
@@ -375,9 +436,8 @@ _LOOPS: Final[Mapping[str, Callable[[Range, Range, bool], tuple[Range, Range]]]]
     "filter": _filter,
     "map": _map,
     "transformList": _map,
-    "sortBy": _map,
-    "transformMap": _map_entries,
-    "transformMapEntry": _map_entries,
+    "transformMap": _map_entries(3),
+    "transformMapEntry": _map_entries(2),
 }
 """By macro: the function that returns its cost outside of the loop and the cost of one step, as if it were expanded
 into a fold."""
@@ -412,8 +472,11 @@ def nominal(_: CostEstimator, operands: Sequence[Operand]) -> CallEstimate:
     return CallEstimate(UNIT)
 
 
-def search_pattern(_: CostEstimator, operands: Sequence[Operand]) -> CallEstimate:
+def match_pattern(_: CostEstimator, operands: Sequence[Operand]) -> CallEstimate:
     """Estimate a search for a regular expression: the length of the text times that of the pattern."""
     text, pattern = operands[0].size, operands[1].size
-    cost = text.add(UNIT).scale(STRING_FACTOR).times(pattern.scale(REGEX_FACTOR))
-    return CallEstimate(cost, Range(0, text.max))
+    return CallEstimate(text.add(UNIT).scale(STRING_FACTOR).times(pattern.scale(REGEX_FACTOR)))
+
+
+def find_pattern(estimator: CostEstimator, operands: Sequence[Operand]) -> CallEstimate:
+    return CallEstimate(match_pattern(estimator, operands).cost, Range(0, operands[0].size.max))

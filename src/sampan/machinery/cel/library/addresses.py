@@ -3,29 +3,33 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from sampan.api.go_compat import gotext
+from sampan.api.go_compat.address_errors import address_error, prefix_error
 from sampan.machinery.cel.checker.declarations import Library, function, method
 from sampan.machinery.cel.checker.estimate import (
     STRING_FACTOR,
+    UNIT,
     CallEstimate,
     CostEstimator,
     Operand,
     Range,
-    fixed_range,
     nominal,
     traverse,
 )
 from sampan.machinery.cel.checker.types import BOOL, INT, STRING, opaque
 from sampan.machinery.cel.errors import EvaluationError
+from sampan.machinery.cel.runtime.operators import overload_error
 from sampan.machinery.cel.runtime.values import Opaque
 
 IP, CIDR = opaque("net.IP"), opaque("net.CIDR")
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
-_MAX_ADDRESS_LENGTH = 64
-"""No address or network has more characters."""
+_MAX_ADDRESS_LENGTH = 256
+"""The longest text that an error shows in full."""
+_NETWORK_ERROR = "network address parse error during conversion from string"
 
 
 class AddressValue(Opaque):
@@ -65,41 +69,41 @@ class NetworkValue(Opaque):
 
 
 def _parse_address(text: str) -> Address:
-    """Parse an address. Raise ValueError, also for zones and IPv4-mapped IPv6 addresses."""
-    if len(text) > _MAX_ADDRESS_LENGTH or "%" in text:
-        raise ValueError(text)
+    """Parse an address. Raise ValueError with the message of the real server."""
+    shown = gotext.quote(text[:_MAX_ADDRESS_LENGTH])
+    if why := address_error(text):
+        raise ValueError(f"IP Address {shown} parse error during conversion from string: {why}")
     address = ipaddress.ip_address(text)
-    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
-        raise ValueError(text)
+    if isinstance(address, ipaddress.IPv6Address):
+        if address.scope_id is not None:
+            raise ValueError(f"IP address {shown} with zone value is not allowed")
+        if address.ipv4_mapped is not None:
+            raise ValueError(f"IPv4-mapped IPv6 address {shown} is not allowed")
     return address
 
 
 def _parse_network(text: str) -> NetworkValue:
-    head, slash, prefix = text.rpartition("/")
-    if (
-        not slash
-        or len(text) > _MAX_ADDRESS_LENGTH
-        or not prefix.isascii()
-        or not prefix.isdecimal()
-        or (prefix[0] == "0" and prefix != "0")
-    ):
-        raise ValueError(text)
-    return NetworkValue(_parse_address(head), ipaddress.ip_interface(text).network)
+    """Parse a network. Raise ValueError with the message of the real server."""
+    if why := prefix_error(text):
+        raise ValueError(f"{_NETWORK_ERROR}: {why}")
+    interface = ipaddress.ip_interface(text)
+    if isinstance(interface.ip, ipaddress.IPv6Address) and interface.ip.ipv4_mapped is not None:
+        raise ValueError(f"IPv4-mapped IPv6 address {gotext.quote(text)} is not allowed")
+    return NetworkValue(interface.ip, interface.network)
 
 
 def _ip(text: str) -> AddressValue:
     try:
         return AddressValue(_parse_address(text))
-    except ValueError:
-        raise EvaluationError(f'IP Address "{text[:100]}" parse error during conversion from string') from None
+    except ValueError as error:
+        raise EvaluationError(str(error)) from None
 
 
 def _cidr(text: str) -> NetworkValue:
     try:
         return _parse_network(text)
-    except ValueError:
-        shown = f'network address parse error during conversion from string: "{text[:100]}"'
-        raise EvaluationError(shown) from None
+    except ValueError as error:
+        raise EvaluationError(f"{_NETWORK_ERROR}: {error}") from None
 
 
 def _is_ip(text: str) -> bool:
@@ -120,6 +124,13 @@ def _is_cidr(text: str) -> bool:
 
 def _contains_ip(network: NetworkValue, address: AddressValue) -> bool:
     return address.address in network.network
+
+
+def _contains_ip_text(network: NetworkValue, text: str) -> bool:
+    try:
+        return _contains_ip(network, AddressValue(_parse_address(text)))
+    except ValueError:
+        raise overload_error() from None
 
 
 def _contains_cidr(network: NetworkValue, other: NetworkValue) -> bool:
@@ -169,16 +180,17 @@ def _cidr_cost(network: NetworkValue, other: Any) -> int:
 _BYTES = Range(4, 16)
 
 
-def _estimate_ip(_: CostEstimator, operands: Sequence[Operand]) -> CallEstimate:
-    cost = _BYTES.add(_BYTES).scale(STRING_FACTOR)
-    if operands[1].type.kind == "string":
-        cost = cost.add(operands[1].size.scale(STRING_FACTOR))
-    return CallEstimate(cost)
+def _estimate_containment(
+    compared: Range, *, parses: bool = False
+) -> Callable[[CostEstimator, Sequence[Operand]], CallEstimate]:
+    def estimate(_: CostEstimator, operands: Sequence[Operand]) -> CallEstimate:
+        return CallEstimate(compared.add(operands[1].size.scale(STRING_FACTOR)) if parses else compared)
+
+    return estimate
 
 
-def _estimate_cidr(estimator: CostEstimator, operands: Sequence[Operand]) -> CallEstimate:
-    cost = _estimate_ip(estimator, operands).cost
-    return CallEstimate(cost.add(_BYTES.scale(STRING_FACTOR)).add(fixed_range(1)))
+_IP_COST = _BYTES.add(_BYTES).scale(STRING_FACTOR)
+_CIDR_COST = _IP_COST.add(_BYTES.scale(STRING_FACTOR)).add(UNIT)
 
 
 def _declare_ip_method(run: Any, result: Any = BOOL) -> list[Any]:
@@ -210,25 +222,27 @@ LIBRARY = Library(
         "cidr": [function(STRING, result=CIDR, run=_cidr, cost=_traversal, estimate=traverse())],
         "isCIDR": [function(STRING, result=BOOL, run=_is_cidr, cost=_traversal, estimate=traverse())],
         "containsIP": [
-            method(CIDR, IP, result=BOOL, run=_contains_ip, cost=_ip_cost, estimate=_estimate_ip),
+            method(CIDR, IP, result=BOOL, run=_contains_ip, cost=_ip_cost, estimate=_estimate_containment(_IP_COST)),
             method(
                 CIDR,
                 STRING,
                 result=BOOL,
-                run=lambda network, text: _contains_ip(network, _ip(text)),
+                run=_contains_ip_text,
                 cost=_ip_cost,
-                estimate=_estimate_ip,
+                estimate=_estimate_containment(_IP_COST, parses=True),
             ),
         ],
         "containsCIDR": [
-            method(CIDR, CIDR, result=BOOL, run=_contains_cidr, cost=_cidr_cost, estimate=_estimate_cidr),
+            method(
+                CIDR, CIDR, result=BOOL, run=_contains_cidr, cost=_cidr_cost, estimate=_estimate_containment(_CIDR_COST)
+            ),
             method(
                 CIDR,
                 STRING,
                 result=BOOL,
                 run=lambda network, text: _contains_cidr(network, _cidr(text)),
                 cost=_cidr_cost,
-                estimate=_estimate_cidr,
+                estimate=_estimate_containment(_CIDR_COST, parses=True),
             ),
         ],
         "masked": [method(CIDR, result=CIDR, run=_masked, estimate=nominal)],

@@ -9,9 +9,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from sampan.api import names
 from sampan.machinery.cel.checker.declarations import Library, Overload, method
 from sampan.machinery.cel.checker.estimate import CallEstimate, fixed_range
 from sampan.machinery.cel.checker.types import BOOL, STRING, opaque
+from sampan.machinery.cel.errors import EvaluationError
 from sampan.machinery.cel.runtime.values import Opaque
 
 _PREFIX = "kubernetes.authorization"
@@ -99,7 +101,23 @@ def _make_setter(kind: type[_AccessCheckValue], field: str) -> Callable[[_Access
 
 
 def _service_account(asking: _AccessCheckValue, namespace: str, name: str) -> _AccessCheckValue:
+    if names.dns1123_subdomain(name):
+        raise EvaluationError("Invalid service account name")
+    if names.dns1123_label(namespace):
+        raise EvaluationError("Invalid service account namespace")
     return AuthorizerValue(asking.ask, replace(asking.question, service_account=(namespace, name)))
+
+
+def _resource(asking: _AccessCheckValue, resource: str) -> _AccessCheckValue:
+    if not resource.strip():
+        raise EvaluationError("resource must not be empty")
+    return ResourceCheckValue(asking.ask, replace(asking.question, resource=resource))
+
+
+def _path(asking: _AccessCheckValue, path: str) -> _AccessCheckValue:
+    if not path.strip():
+        raise EvaluationError("path must not be empty")
+    return _PathCheck(asking.ask, replace(asking.question, path=path))
 
 
 def _check(asking: _AccessCheckValue, verb: str) -> DecisionValue:
@@ -119,12 +137,10 @@ def _check_row(kind: Any) -> Overload:
 
 LIBRARY = Library(
     {
-        "path": [method(AUTHORIZER, STRING, result=PATH_CHECK, run=_make_setter(_PathCheck, "path"))],
+        "path": [method(AUTHORIZER, STRING, result=PATH_CHECK, run=_path)],
         "group": [method(AUTHORIZER, STRING, result=GROUP_CHECK, run=_make_setter(_GroupCheck, "group"))],
         "serviceAccount": [method(AUTHORIZER, STRING, STRING, result=AUTHORIZER, run=_service_account)],
-        "resource": [
-            method(GROUP_CHECK, STRING, result=RESOURCE_CHECK, run=_make_setter(ResourceCheckValue, "resource"))
-        ],
+        "resource": [method(GROUP_CHECK, STRING, result=RESOURCE_CHECK, run=_resource)],
         "subresource": [
             method(RESOURCE_CHECK, STRING, result=RESOURCE_CHECK, run=_make_setter(ResourceCheckValue, "subresource"))
         ],

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from sampan.machinery.cel.checker.declarations import Library, Overload, function
-from sampan.machinery.cel.checker.estimate import STRING_FACTOR, CallEstimate, CostEstimator, Operand, Range
+from sampan.machinery.cel.checker.estimate import MAX_COST, STRING_FACTOR, CallEstimate, CostEstimator, Operand, Range
 from sampan.machinery.cel.checker.types import BOOL, BYTES, DOUBLE, DURATION, INT, STRING, TIMESTAMP, UINT, Type
 from sampan.machinery.cel.errors import EvaluationError
 from sampan.machinery.cel.runtime import operators
@@ -83,7 +83,7 @@ def _to_bool(value: Any) -> bool:
         return True
     if value in ("false", "False", "FALSE", "f", "0"):
         return False
-    raise EvaluationError(f"type conversion error from 'string' to 'bool': {value}")
+    raise EvaluationError("type conversion error from 'string' to 'bool'")
 
 
 def format_double(value: float) -> str:
@@ -150,7 +150,7 @@ def _string_cost(value: Any) -> int:
 
 def _estimate_to_bytes(_: CostEstimator, operands: Sequence[Operand]) -> CallEstimate:
     size = operands[0].size
-    return CallEstimate(size.scale(STRING_FACTOR), Range(size.min, min(size.max * 4, 2**64 - 1)))
+    return CallEstimate(size.scale(STRING_FACTOR), Range(size.min, size.max * 4 % (MAX_COST + 1)))
 
 
 def _estimate_to_string(_: CostEstimator, operands: Sequence[Operand]) -> CallEstimate:

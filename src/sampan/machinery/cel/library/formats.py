@@ -17,7 +17,6 @@ from sampan.machinery.cel.checker.estimate import (
     CallEstimate,
     CostEstimator,
     Operand,
-    fixed_range,
 )
 from sampan.machinery.cel.checker.types import STRING, list_of, opaque, optional_of
 from sampan.machinery.cel.library.urls import parse_url
@@ -26,7 +25,7 @@ from sampan.machinery.cel.runtime.values import NONE, Opaque, OptionalValue, par
 
 FORMAT = opaque("kubernetes.NamedFormat")
 _UUID = re.compile(r"(?i)[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}")
-_MAX_PATTERN_LENGTH = 60
+_ESTIMATED_PATTERN_LENGTH = 128
 
 
 class FormatValue(Opaque):
@@ -90,11 +89,11 @@ _CHECKS: Final[Mapping[str, tuple[Callable[[str], Sequence[str]], int]]] = {
     "dns1123SubdomainPrefix": (lambda text: names.dns1123_subdomain(text, prefix=True), 60),
     "dns1035LabelPrefix": (lambda text: names.dns1035_label(text, prefix=True), 30),
     "labelValue": (names.label_value, 40),
-    "uri": (_uri, _MAX_PATTERN_LENGTH),
-    "uuid": (_uuid, _MAX_PATTERN_LENGTH),
-    "byte": (_byte, _MAX_PATTERN_LENGTH),
-    "date": (_date, _MAX_PATTERN_LENGTH),
-    "datetime": (_datetime, _MAX_PATTERN_LENGTH),
+    "uri": (_uri, 1103),
+    "uuid": (_uuid, 70),
+    "byte": (_byte, 84),
+    "date": (_date, 71),
+    "datetime": (_datetime, 71),
 }
 _FORMATS: Final = {name: FormatValue(name, check, size) for name, (check, size) in _CHECKS.items()}
 
@@ -111,8 +110,7 @@ def _named(name: str) -> OptionalValue:
 
 
 def _estimate(_: CostEstimator, operands: Sequence[Operand]) -> CallEstimate:
-    pattern = fixed_range(_MAX_PATTERN_LENGTH).scale(REGEX_FACTOR)
-    return CallEstimate(operands[1].size.scale(STRING_FACTOR).times(pattern))
+    return CallEstimate(operands[1].size.scale(STRING_FACTOR).scale(_ESTIMATED_PATTERN_LENGTH * REGEX_FACTOR))
 
 
 def _constant(form: FormatValue) -> list[Overload]:

@@ -35,7 +35,7 @@ from sampan.machinery.cel.checker.types import (
 )
 from sampan.machinery.cel.errors import EvaluationError
 from sampan.machinery.cel.runtime import operators
-from sampan.machinery.cel.runtime.meter import Frame, charge
+from sampan.machinery.cel.runtime.meter import Frame, charge, charge_work
 from sampan.machinery.cel.runtime.values import NONE, OptionalValue, is_list, is_map, type_name
 from sampan.machinery.cel.syntax import macros
 from sampan.machinery.cel.syntax.ast import Literal
@@ -149,7 +149,7 @@ def _flatten(frame: Frame, values: Sequence[Any], depth: int = 1) -> list[Any]:
 def _flatten_into(frame: Frame, flat: list[Any], values: Sequence[Any], depth: int) -> None:
     for value in values:
         if depth and is_list(value):
-            charge(frame, 1 + len(value) // 10)
+            charge_work(frame, 1 + len(value) // 10)
             _flatten_into(frame, flat, value, depth - 1)
         else:
             flat.append(value)
@@ -194,30 +194,30 @@ _COMPARABLE_NAMES: Final = frozenset(
 # -- estimates
 
 
-def _estimate_traversal(_: CostEstimator, operands: Sequence[Operand]) -> CallEstimate:
+def _estimate_traversal(estimator: CostEstimator, operands: Sequence[Operand]) -> CallEstimate:
     """Return an estimate of 1 for each element of a list, and of a traversal of each element that is a string."""
     values = operands[0]
-    element = UNIT
-    inner = values.type.parameters[0] if values.type.kind == "list" else DYN
-    if inner.kind in ("string", "bytes"):
-        element = element.add((values.element or Range(0, MAX_COST)).scale(STRING_FACTOR))
-    return CallEstimate(values.size.times(element))
+    size = estimator.element_size(values)
+    if size is None:
+        return CallEstimate(values.size.scale(STRING_FACTOR))
+    is_text = values.type.parameters[0].kind in ("string", "bytes")
+    return CallEstimate(values.size.times(UNIT.add(size.scale(STRING_FACTOR)) if is_text else UNIT))
 
 
-def _estimate_allocation(size: Range, factor: float = 1.0, result: Range | None = None) -> CallEstimate:
-    return CallEstimate(size.scale(factor).add(fixed_range(_ALLOCATION)), result or size)
+def _estimate_allocation(size: Range, factor: float = 1.0) -> CallEstimate:
+    return CallEstimate(size.scale(factor).add(fixed_range(_ALLOCATION)), size)
 
 
 def _number(operand: Operand, otherwise: int) -> int:
     node = operand.node
-    if isinstance(node, Literal) and isinstance(node.value, int) and node.value >= 0:
-        return node.value
+    if isinstance(node, Literal) and type(node.value) is int:
+        return max(node.value, 0)
     return otherwise
 
 
 def _estimate_slice(_: CostEstimator, operands: Sequence[Operand]) -> CallEstimate:
     start, end = _number(operands[1], 0), _number(operands[2], operands[0].size.max)
-    return _estimate_allocation(fixed_range(max(end - start, 0)))
+    return _estimate_allocation(fixed_range((end - start) % (MAX_COST + 1)))
 
 
 def _estimate_range(_: CostEstimator, operands: Sequence[Operand]) -> CallEstimate:
@@ -230,13 +230,17 @@ def _estimate_copy(_: CostEstimator, operands: Sequence[Operand]) -> CallEstimat
 
 def _estimate_flatten(_: CostEstimator, operands: Sequence[Operand]) -> CallEstimate:
     depth = _number(operands[1], MAX_COST) if len(operands) > 1 else 1
-    return _estimate_allocation(operands[0].size, float(depth), operands[0].size)
+    return _estimate_allocation(operands[0].size, float(depth))
 
 
 def _estimate_pairs(_: CostEstimator, operands: Sequence[Operand]) -> CallEstimate:
     size = operands[0].size
-    inner = operands[0].type.parameters[0].kind if operands[0].type.kind == "list" else "dyn"
-    return _estimate_allocation(size.times(size), 2.1 if inner in ("string", "bytes") else 2.0, size)
+    return _estimate_allocation(size.times(size), 2.0)
+
+
+def _estimate_text_pairs(_: CostEstimator, operands: Sequence[Operand]) -> CallEstimate:
+    size = operands[0].size
+    return _estimate_allocation(size.times(size), 2.1)
 
 
 def _traversals(run: Callable[..., Any], *, result: Type | None = None) -> list[Overload]:
@@ -295,7 +299,7 @@ LIBRARY = Library(
                 run=_sort,
                 is_metered=True,
                 is_lenient=True,
-                estimate=_estimate_pairs,
+                estimate=_estimate_text_pairs if kind in (STRING, BYTES) else _estimate_pairs,
             )
             for kind in _COMPARABLE
         ],

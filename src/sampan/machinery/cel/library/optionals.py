@@ -7,7 +7,7 @@ from typing import Any
 from sampan.machinery.cel.checker.declarations import Library, function, method
 from sampan.machinery.cel.checker.types import BOOL, INT, list_of, map_of, optional_of, parameter
 from sampan.machinery.cel.errors import EvaluationError
-from sampan.machinery.cel.runtime.meter import Frame, charge
+from sampan.machinery.cel.runtime.meter import Frame, charge, charge_work
 from sampan.machinery.cel.runtime.values import NONE, Duration, OptionalValue, Timestamp
 from sampan.machinery.cel.syntax import macros
 
@@ -35,7 +35,8 @@ def _value(optional: OptionalValue) -> Any:
 
 
 def _unwrap(frame: Frame, values: list[Any]) -> list[Any]:
-    charge(frame, 1 + len(values))
+    charge(frame, 1)
+    charge_work(frame, len(values))
     return [value.value for value in values if isinstance(value, OptionalValue) and value.has_value]
 
 

@@ -87,7 +87,7 @@ LIBRARY = Library(
     {
         "quantity": [function(STRING, result=QUANTITY, run=_quantity, cost=_traversal, estimate=traverse())],
         "isQuantity": [function(STRING, result=BOOL, run=_is_quantity, cost=_traversal, estimate=traverse())],
-        "sign": [method(QUANTITY, result=INT, run=lambda value: value.quantity.sign)],
+        "sign": [function(QUANTITY, result=INT, run=lambda value: value.quantity.sign)],
         "isGreaterThan": [method(QUANTITY, QUANTITY, result=BOOL, run=lambda left, right: _compare(left, right) > 0)],
         "isLessThan": [method(QUANTITY, QUANTITY, result=BOOL, run=lambda left, right: _compare(left, right) < 0)],
         "compareTo": [method(QUANTITY, QUANTITY, result=INT, run=_compare)],

@@ -14,7 +14,7 @@ from sampan.machinery.cel.checker.estimate import (
     CostEstimator,
     Operand,
     Range,
-    search_pattern,
+    match_pattern,
     traverse,
 )
 from sampan.machinery.cel.checker.types import (
@@ -84,6 +84,30 @@ def _inequality(frame: Frame, left: Any, right: Any) -> bool:
 def _estimate_comparison(_: CostEstimator, operands: Sequence[Operand]) -> CallEstimate:
     most = min(operands[0].size.max, operands[1].size.max)
     return CallEstimate(Range(1 if most else 0, most).scale(STRING_FACTOR))
+
+
+_UNIT_EQUALITY: Final = frozenset(
+    (
+        *("net.IP", "net.CIDR", "kubernetes.Quantity", "kubernetes.Semver"),
+        *(f"kubernetes.authorization.{name}" for name in ("Authorizer", "PathCheck", "GroupCheck", "ResourceCheck")),
+        "kubernetes.authorization.Decision",
+    )
+)
+"""The names of the types whose values are compared at a cost of 1."""
+_MAX_FORMAT_NAME_LENGTH = 64
+
+
+def _estimate_equality(estimator: CostEstimator, operands: Sequence[Operand]) -> CallEstimate:
+    left, right = operands
+    if left.type.kind == "opaque" and left.type == right.type:
+        if left.type.name in _UNIT_EQUALITY:
+            return CallEstimate(UNIT)
+        if left.type.name == "kubernetes.NamedFormat":
+            return CallEstimate(Range(1, _MAX_FORMAT_NAME_LENGTH).scale(STRING_FACTOR))
+        if left.type.name == "kubernetes.URL":
+            longest = right.known_size.max if right.known_size is not None else 1
+            return CallEstimate(Range(1, longest).scale(STRING_FACTOR))
+    return _estimate_comparison(estimator, operands)
 
 
 def _comparisons(test: Callable[[Any, Any], bool], name: str) -> list[Overload]:
@@ -201,7 +225,7 @@ def _target_length(text: Any, _: Any) -> int:
 LIBRARY = Library(
     {
         "_==_": [
-            function(A, A, result=BOOL, run=_equality, is_metered=True, is_lenient=True, estimate=_estimate_comparison)
+            function(A, A, result=BOOL, run=_equality, is_metered=True, is_lenient=True, estimate=_estimate_equality)
         ],
         "_!=_": [
             function(
@@ -263,8 +287,8 @@ LIBRARY = Library(
             method(STRING, STRING, result=BOOL, run=str.endswith, cost=_target_length, estimate=traverse(at=1))
         ],
         "matches": [
-            method(STRING, STRING, result=BOOL, run=matches, is_metered=True, estimate=search_pattern),
-            function(STRING, STRING, result=BOOL, run=matches, is_metered=True, estimate=search_pattern),
+            method(STRING, STRING, result=BOOL, run=matches, is_metered=True, estimate=match_pattern),
+            function(STRING, STRING, result=BOOL, run=matches, is_metered=True),
         ],
         "type": [function(A, result=type_of(A), run=lambda value: TypeValue(type_name(value)))],
         "dyn": [function(A, result=DYN, run=lambda value: value)],

@@ -10,17 +10,17 @@ from sampan.machinery.cel.checker.declarations import Library, function, method
 from sampan.machinery.cel.checker.estimate import (
     MAX_COST,
     STRING_FACTOR,
+    ZERO,
     CallEstimate,
     CostEstimator,
     Operand,
     Range,
-    fixed_range,
     traverse,
 )
 from sampan.machinery.cel.checker.types import DYN, INT, STRING, list_of
 from sampan.machinery.cel.errors import EvaluationError
 from sampan.machinery.cel.library.conversions import to_string
-from sampan.machinery.cel.runtime.meter import Frame, charge
+from sampan.machinery.cel.runtime.meter import Frame, charge, charge_work
 from sampan.machinery.cel.runtime.operators import key_value
 from sampan.machinery.cel.runtime.values import Duration, Timestamp, TypeValue, is_list, is_map, type_name
 from sampan.machinery.cel.syntax.ast import Literal
@@ -49,6 +49,10 @@ def _index_error(index: int) -> EvaluationError:
     return EvaluationError(f"index out of range: {index}")
 
 
+def _search_cost(text: str, *_: Any) -> int:
+    return len(text.encode("utf-8", "surrogatepass")) // 10
+
+
 def _char_at(text: str, index: int) -> str:
     if not 0 <= index <= len(text):
         raise _index_error(index)
@@ -68,9 +72,9 @@ def _last_index_of(text: str, part: str, offset: int | None = None) -> int:
         return len(text) if offset is None else offset
     if offset is None:
         return text.rfind(part)
-    if offset < 0 or offset > len(text):
+    if offset < 0:
         raise _index_error(offset)
-    return text.rfind(part, 0, offset + len(part))
+    return text.rfind(part, 0, offset + len(part)) if offset < len(text) else -1
 
 
 def _replace(frame: Frame, text: str, old: str, new: str, limit: int = -1) -> str:
@@ -79,7 +83,7 @@ def _replace(frame: Frame, text: str, old: str, new: str, limit: int = -1) -> st
     count = len(text) + 1 if not old else text.count(old)
     count = count if limit < 0 else min(count, limit)
     size = len(text) + count * (len(new) - len(old))
-    charge(frame, max(0, (size - 2 * len(text) + 9) // 10))
+    charge_work(frame, max(0, (size - 2 * len(text) + 9) // 10))
     return text.replace(old, new, limit)
 
 
@@ -90,7 +94,7 @@ def _split(frame: Frame, text: str, separator: str, limit: int = -1) -> list[str
         return []
     count = len(text) if not separator else text.count(separator) + 1
     count = count if limit < 0 else min(count, limit)
-    charge(frame, max(0, count - (len(text) * 2 + 9) // 10))
+    charge_work(frame, max(0, count - (len(text) * 2 + 9) // 10))
     if separator:
         return text.split(separator, limit - 1 if limit > 0 else -1)
     if 0 < limit < len(text):
@@ -112,7 +116,7 @@ def _substring(text: str, start: int, end: int | None = None) -> str:
 
 
 def _join(frame: Frame, values: Sequence[Any], separator: str = "") -> str:
-    charge(frame, len(values) // 10)
+    charge_work(frame, len(values) // 10)
     if not all(type(value) is str for value in values):
         raise EvaluationError("no such overload")
     size = sum(map(len, values)) + len(separator) * max(len(values) - 1, 0)
@@ -132,7 +136,8 @@ _DEFAULT_PRECISION = 6
 
 
 def _format(frame: Frame, template: str, args: Sequence[Any]) -> str:
-    charge(frame, 1 + (len(template) + 9) // 10)
+    charge(frame, (len(template) + 9) // 10)
+    charge_work(frame, 1)
     parts: list[str] = []
     at = used = 0
     while (mark := template.find("%", at)) >= 0:
@@ -152,7 +157,7 @@ def _format(frame: Frame, template: str, args: Sequence[Any]) -> str:
         if used >= len(args):
             raise EvaluationError(f"index {used} out of range")
         text = clause(frame, args[used], precision)
-        charge(frame, (len(text) + 9) // 10)
+        charge_work(frame, (len(text) + 9) // 10)
         parts.append(text)
         used += 1
     parts.append(template[at:])
@@ -194,9 +199,9 @@ def _format_string(frame: Frame, value: Any, _: int | None = None) -> str:
 
 def _format_element(frame: Frame, value: Any) -> str:
     """Return a value inside of a list or map as a literal of the language."""
-    charge(frame, 1)
+    charge_work(frame, 1)
     if isinstance(value, str):
-        charge(frame, len(value) // 10)
+        charge_work(frame, len(value) // 10)
         return quote(value)
     if isinstance(value, bytes):
         return f"b{quote(to_string(value))}"
@@ -211,7 +216,7 @@ def _format_element(frame: Frame, value: Any) -> str:
 
 def _format_list(frame: Frame, values: Sequence[Any]) -> str:
     parts = [_format_element(frame, value) for value in values]
-    charge(frame, sum(map(len, parts)) // 10)
+    charge_work(frame, sum(map(len, parts)) // 10)
     return f"[{', '.join(parts)}]"
 
 
@@ -219,7 +224,7 @@ def _format_map(frame: Frame, values: Any) -> str:
     parts = sorted(
         (_format_element(frame, key_value(key)), _format_element(frame, value)) for key, value in values.items()
     )
-    charge(frame, sum(len(key) + len(value) for key, value in parts) // 10)
+    charge_work(frame, sum(len(key) + len(value) for key, value in parts) // 10)
     return f"{{{', '.join(f'{key}:{value}' for key, value in parts)}}}"
 
 
@@ -273,7 +278,7 @@ def _hexadecimal(form: str) -> Callable[[Frame, Any, int | None], str]:
     def run(frame: Frame, value: Any, _: int | None) -> str:
         if isinstance(value, str | bytes):
             data = value.encode() if isinstance(value, str) else value
-            charge(frame, len(data) // 10)
+            charge_work(frame, len(data) // 10)
             text = data.hex()
             return text.upper() if form == "X" else text
         if isinstance(value, int) and not isinstance(value, bool):
@@ -317,21 +322,21 @@ def _replacements(size: int, old: int, keeps_size: bool) -> tuple[int, int]:
         return min(size + 1, MAX_COST), size
     if keeps_size:
         return 0, size
-    return -(-size // old), 0
+    return math.ceil(float(size) / float(old)), 0
 
 
 def _estimate_split(_: CostEstimator, operands: Sequence[Operand]) -> CallEstimate:
     size = operands[0].size
     most = size.max
     limit = operands[2].node if len(operands) > 2 else None
-    if isinstance(limit, Literal) and isinstance(limit.value, int) and limit.value >= 0:
-        most = limit.value
+    if isinstance(limit, Literal) and type(limit.value) is int:
+        most = limit.value % (MAX_COST + 1)
     return CallEstimate(size.scale(2 * STRING_FACTOR), Range(0, most))
 
 
-def _estimate_join(_: CostEstimator, operands: Sequence[Operand]) -> CallEstimate:
+def _estimate_join(estimator: CostEstimator, operands: Sequence[Operand]) -> CallEstimate:
     count = operands[0].size
-    size = count.times(operands[0].element or Range(0, MAX_COST))
+    size = count.times(estimator.element_size(operands[0]) or ZERO)
     if len(operands) > 1:
         gaps = Range(max(count.min - 1, 0), max(count.max - 1, 0))
         size = size.add(operands[1].size.times(gaps))
@@ -340,11 +345,12 @@ def _estimate_join(_: CostEstimator, operands: Sequence[Operand]) -> CallEstimat
 
 def _estimate_quote(_: CostEstimator, operands: Sequence[Operand]) -> CallEstimate:
     size = operands[0].size
-    return CallEstimate(size.scale(STRING_FACTOR), size.times(Range(1, 2)).add(fixed_range(2)))
+    quoted = Range((size.min + 2) % (MAX_COST + 1), (size.max * 2 + 2) % (MAX_COST + 1))
+    return CallEstimate(size.scale(STRING_FACTOR), quoted)
 
 
 def _estimate_format(_: CostEstimator, operands: Sequence[Operand]) -> CallEstimate:
-    return CallEstimate(operands[0].size.scale(STRING_FACTOR).add(fixed_range(1)))
+    return CallEstimate(operands[0].size.scale(STRING_FACTOR))
 
 
 _keeping = traverse(keeps_size=True)
@@ -354,12 +360,12 @@ LIBRARY = Library(
     {
         "charAt": [method(STRING, INT, result=STRING, run=_char_at)],
         "indexOf": [
-            method(STRING, STRING, result=INT, run=_index_of, cost=_traversal, estimate=_estimate_search),
-            method(STRING, STRING, INT, result=INT, run=_index_of, cost=_traversal, estimate=_estimate_search),
+            method(STRING, STRING, result=INT, run=_index_of, cost=_search_cost, estimate=_estimate_search),
+            method(STRING, STRING, INT, result=INT, run=_index_of, cost=_search_cost, estimate=_estimate_search),
         ],
         "lastIndexOf": [
-            method(STRING, STRING, result=INT, run=_last_index_of, cost=_traversal, estimate=_estimate_search),
-            method(STRING, STRING, INT, result=INT, run=_last_index_of, cost=_traversal, estimate=_estimate_search),
+            method(STRING, STRING, result=INT, run=_last_index_of, cost=_search_cost, estimate=_estimate_search),
+            method(STRING, STRING, INT, result=INT, run=_last_index_of, cost=_search_cost, estimate=_estimate_search),
         ],
         "lowerAscii": [
             method(STRING, result=STRING, run=lambda text: text.translate(_LOWER), cost=_traversal, estimate=_keeping)
@@ -388,11 +394,7 @@ LIBRARY = Library(
             method(list_of(STRING), result=STRING, run=_join, is_metered=True, estimate=_estimate_join),
             method(list_of(STRING), STRING, result=STRING, run=_join, is_metered=True, estimate=_estimate_join),
         ],
-        "strings.quote": [
-            function(
-                STRING, result=STRING, run=quote, cost=lambda text: (len(text) * 2 + 11) // 10, estimate=_estimate_quote
-            )
-        ],
+        "strings.quote": [function(STRING, result=STRING, run=quote, cost=_traversal, estimate=_estimate_quote)],
         "format": [
             method(STRING, list_of(DYN), result=STRING, run=_format, is_metered=True, estimate=_estimate_format)
         ],

@@ -6,6 +6,7 @@ import re
 from functools import total_ordering
 from typing import Any
 
+from sampan.api.go_compat import gotext
 from sampan.machinery.cel.checker.declarations import Library, function, method
 from sampan.machinery.cel.checker.estimate import traverse
 from sampan.machinery.cel.checker.types import BOOL, INT, STRING, opaque
@@ -18,6 +19,7 @@ _SEMVER = re.compile(
     rf"{_NUMBER}\.{_NUMBER}\.{_NUMBER}(?:-([0-9A-Za-z-]++(?:\.[0-9A-Za-z-]++)*+))?(?:\+([0-9A-Za-z-]++(?:\.[0-9A-Za-z-]++)*+))?",
     re.ASCII,
 )
+_IDENTIFIER = re.compile(r"[0-9A-Za-z-]+")
 _MAX_VERSION_LENGTH = 256
 
 
@@ -55,8 +57,42 @@ def version_value(text: str) -> SemverValue:
     """Return the value for a variable. Raise ValueError."""
     match = _SEMVER.fullmatch(text) if len(text) <= _MAX_VERSION_LENGTH else None
     if match is None:
-        raise ValueError(f'invalid semantic version "{text[:_MAX_VERSION_LENGTH]}"')
+        raise ValueError(_find_version_error(text[:_MAX_VERSION_LENGTH]))
     return SemverValue(text, (int(match[1]), int(match[2]), int(match[3])), match[4] or "")
+
+
+def _find_version_error(text: str) -> str:
+    """Return why a text is no semantic version."""
+    if not text:
+        return "Version string empty"
+    parts = text.split(".", 2)
+    if len(parts) < 3:
+        return "No Major.Minor.Patch elements found"
+    patch, _, build = parts[2].partition("+")
+    patch, dash, prerelease = patch.partition("-")
+    for name, number in (("major", parts[0]), ("minor", parts[1]), ("patch", patch)):
+        shown = gotext.quote(number)
+        if not number.isascii() or not (number or "0").isdigit():
+            return f"Invalid character(s) found in {name} number {shown}"
+        if len(number) > 1 and number[0] == "0":
+            return f"{name.capitalize()} number must not contain leading zeroes {shown}"
+        if not number:
+            return f"strconv.ParseUint: parsing {shown}: invalid syntax"
+        if int(number) >= 2**64:
+            return f"strconv.ParseUint: parsing {shown}: value out of range"
+    for part in prerelease.split(".") if dash else ():
+        if not part:
+            return "Prerelease is empty"
+        if part.isdigit() and part.isascii() and len(part) > 1 and part[0] == "0":
+            return f"Numeric PreRelease version must not contain leading zeroes {gotext.quote(part)}"
+        if not _IDENTIFIER.fullmatch(part):
+            return f"Invalid character(s) found in prerelease {gotext.quote(part)}"
+    for part in build.split("."):
+        if not part:
+            return "Build meta data is empty"
+        if not _IDENTIFIER.fullmatch(part):
+            return f"Invalid character(s) found in build meta data {gotext.quote(part)}"
+    return f"invalid semantic version {gotext.quote(text)}"
 
 
 def _normalize(text: str) -> str:
@@ -72,7 +108,7 @@ def _semver(text: str, is_normalized: bool = False) -> SemverValue:
     try:
         return version_value(_normalize(text) if is_normalized else text)
     except ValueError as error:
-        raise EvaluationError(f"semver parse error during conversion from string: {error}") from None
+        raise EvaluationError(str(error)) from None
 
 
 def _is_semver(text: str, is_normalized: bool = False) -> bool:

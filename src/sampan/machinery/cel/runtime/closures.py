@@ -42,6 +42,16 @@ def constant(value: Any, cost: int = 0) -> Run:
     return lambda frame: value
 
 
+def with_cost(run: Run, cost: int) -> Run:
+    """Return the closure with a cost added, which may be negative."""
+
+    def run_with_cost(frame: Frame) -> Any:
+        frame[0] += cost
+        return run(frame)
+
+    return run_with_cost
+
+
 def constant_list(node: ListNode) -> list[Any] | None:
     """Return the elements of a list of literals, which is built once and costs nothing, as in cel-go; None for other
     lists."""
@@ -61,10 +71,8 @@ def variable_field(slot: int, name: str) -> Run:
         frame[0] += 2
         try:
             return frame[slot][name]
-        except KeyError:
+        except (KeyError, TypeError, IndexError):
             raise EvaluationError(f"no such key: {name}") from None
-        except (TypeError, IndexError):
-            raise overload_error() from None
 
     return run
 
@@ -139,7 +147,6 @@ def alternative(target: Run, other: Run, *, is_value: bool) -> Run:
 
     def run(frame: Frame) -> Any:
         optional = target(frame)
-        frame[0] += 1
         if not isinstance(optional, OptionalValue):
             raise overload_error()
         if not optional.has_value:

@@ -34,6 +34,7 @@ from sampan.machinery.cel.syntax.ast import (
     Select,
     StructNode,
 )
+from sampan.machinery.patterns import PatternError, compile_pattern
 
 _LIST_COST, _MAP_COST, _STRUCT_COST = 10, 30, 40
 _FOLDED: Final = frozenset(("bool", "bytes", "double", "duration", "int", "string", "timestamp", "uint"))
@@ -48,6 +49,8 @@ class Compiler:
         self.slots = self._next
         """The number of variables in the frame of an evaluation."""
         self.has_bool_keys = False
+        self.failure: EvaluationError | None = None
+        """The first error of a conversion that is evaluated once because its argument is a constant."""
 
     def compile(self, node: ExpressionNode) -> Run:
         return _COMPILERS[node.kind](self, node)
@@ -78,7 +81,7 @@ class Compiler:
 
     def _ident(self, node: Ident) -> Run:
         if node.is_constant:
-            return closures.constant(node.constant, cost=1)
+            return closures.constant(node.constant)
         return self._variable(node.name, node.type)
 
     def _variable(self, name: str, type_: Type | None) -> Run:
@@ -92,7 +95,7 @@ class Compiler:
 
     def _select(self, node: Select) -> Run:
         if node.is_constant:
-            return closures.constant(node.constant, cost=1)
+            return closures.constant(node.constant)
         if node.variable:
             return self._variable(node.variable, node.type)
         operand, name = self.compile(node.operand), node.wire_name
@@ -101,6 +104,8 @@ class Compiler:
             return closures.presence_test(operand, name)
         if node.is_optional:
             return closures.optional_select(operand, name)
+        if not _is_attribute(node.operand):
+            operand = closures.with_cost(operand, 1)
         if operand_type.is_dyn or operand_type.is_optional:
 
             def run_dynamic(frame: Frame) -> Any:
@@ -117,10 +122,8 @@ class Compiler:
             frame[0] += 1
             try:
                 return value[name]
-            except KeyError:
+            except (KeyError, TypeError, IndexError):
                 raise EvaluationError(f"no such key: {name}") from None
-            except (TypeError, IndexError):
-                raise overload_error() from None
 
         return closures.convert_result(run, node.type)
 
@@ -132,6 +135,8 @@ class Compiler:
             return self._conditional(node)
         args = [self.compile(child) for child in node.children()]
         if name == "_[_]":
+            if not _is_attribute(node.args[0]):
+                args[0] = closures.with_cost(args[0], 1)
             return closures.convert_result(closures.index(*args), node.type)
         if name == "_[?_]":
             return closures.optional_index(*args)
@@ -143,16 +148,27 @@ class Compiler:
             and (elements := closures.constant_list(node.args[1])) is not None
         ):
             return closures.membership(args[0], elements)
+        if name in ("find", "findAll") and isinstance(node.args[0], Literal):
+            self._check_pattern(node.args[0].value)
         if name in _FOLDED and len(node.args) == 1 and isinstance(node.args[0], Literal):
             folded = self._fold(node, args)
             if folded is not None:
                 return folded
         return self._invoke(node, args)
 
+    def _check_pattern(self, pattern: Any) -> None:
+        try:
+            compile_pattern(pattern)
+        except PatternError as error:
+            self.failure = self.failure or EvaluationError(f"error parsing regexp: {error}")
+
     def _fold(self, node: CallNode, args: Sequence[Run]) -> Run | None:
         try:
-            return closures.constant(self._invoke(node, args)([0, 1_000]))
-        except (EvaluationError, CostLimitExceeded):
+            return closures.constant(self._invoke(node, args)([0, 1_000, 0]))
+        except EvaluationError as error:
+            self.failure = self.failure or error
+            return None
+        except CostLimitExceeded:
             return None
 
     def _invoke(self, node: CallNode, args: Sequence[Run]) -> Run:
@@ -173,6 +189,10 @@ class Compiler:
 
     def _conditional(self, node: CallNode) -> Run:
         condition, then, otherwise = (self.compile(arg) for arg in node.args)
+        if _is_attribute(node.args[1]) and not _is_conditional(node.args[1]):
+            then = closures.with_cost(then, -1)
+        if _is_attribute(node.args[2]) and not _is_conditional(node.args[2]):
+            otherwise = closures.with_cost(otherwise, -1)
 
         def run(frame: Frame) -> Any:
             chosen = condition(frame)
@@ -258,7 +278,12 @@ class Compiler:
                 entries[at] = value
             return entries
 
-        return run
+        if optional or not all(isinstance(part, Literal) for part in node.children()):
+            return run
+        try:
+            return closures.constant(run([0, 1_000, 0]))
+        except (EvaluationError, CostLimitExceeded):
+            return run
 
     def _struct(self, node: StructNode) -> Run:
         values, names, optional = [self.compile(value) for value in node.values], node.fields, node.optional
@@ -318,11 +343,23 @@ class Compiler:
             if not optional.has_value:
                 return NONE
             frame[slot] = optional.value
-            frame[0] += 2
+            frame[0] += 3 if is_flat else 4
             value = body(frame)
             return value if is_flat else OptionalValue(value)
 
         return run
+
+
+def _is_conditional(node: ExpressionNode) -> bool:
+    return isinstance(node, CallNode) and node.function == "_?_:_"
+
+
+def _is_attribute(node: ExpressionNode) -> bool:
+    """Whether cel-go evaluates the node as an attribute: a variable with fields and indices. An attribute that is a
+    branch of a conditional costs one less, and fields and indices of anything else cost one more."""
+    if isinstance(node, Ident | Select):
+        return not node.is_constant and not (isinstance(node, Select) and node.is_test)
+    return isinstance(node, CallNode) and node.function in ("_[_]", "_[?_]", "_?_:_")
 
 
 _COMPILERS: Final[Mapping[str, Callable[[Compiler, Any], Run]]] = {

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from sampan.machinery.cel.errors import CostLimitExceeded, EvaluationError
-from sampan.machinery.cel.runtime.meter import Frame, charge
+from sampan.machinery.cel.runtime.meter import Frame, charge_work
 from sampan.machinery.cel.runtime.operators import key_value, map_key, overload_error
 from sampan.machinery.cel.runtime.values import is_list, is_map
 
@@ -106,8 +106,6 @@ def _exists_one(steps: Steps, predicate: Run | None, _: Run | None) -> Run:
             if _is_true(condition(frame)):
                 frame[0] += 2
                 count += 1
-            else:
-                frame[0] += 1
         return count == 1
 
     return run
@@ -124,8 +122,6 @@ def _filter(steps: Steps, predicate: Run | None, _: Run | None) -> Run:
             if _is_true(condition(frame)):
                 frame[0] += 13
                 elements.append(element)
-            else:
-                frame[0] += 1
         return elements
 
     return run
@@ -142,8 +138,6 @@ def _map(steps: Steps, predicate: Run | None, transform: Run | None) -> Run:
             if condition is None or _is_true(condition(frame)):
                 frame[0] += 12
                 elements.append(make(frame))
-            else:
-                frame[0] += 1
         return elements
 
     return run
@@ -160,8 +154,6 @@ def _transform_map(steps: Steps, predicate: Run | None, transform: Run | None) -
             if condition is None or _is_true(condition(frame)):
                 frame[0] += 3
                 entries[map_key(key)] = make(frame)
-            else:
-                frame[0] += 1
         return entries
 
     return run
@@ -183,10 +175,8 @@ def _transform_entry(steps: Steps, predicate: Run | None, transform: Run | None)
                 for key, value in entry.items():
                     if key in entries:
                         raise EvaluationError(f"insert failed: key {key_value(key)} already exists")
-                    charge(frame, 1)
+                    charge_work(frame, 1)
                     entries[key] = value
-            else:
-                frame[0] += 1
         return entries
 
     return run

@@ -1,9 +1,10 @@
-"""The cost of an evaluation: the cost so far, the limit, and the slots of the variables.
+"""The cost of an evaluation: the cost and the work so far, the limit, and the slots of the variables.
 
 An evaluation has one frame, a list: closures access its entries faster than attributes of an object. The cost model is
-that of cel-go and of Kubernetes' libraries, with one addition: everything that builds a string or list costs at least
-in proportion to the size of the result, and is charged before it is built. That bounds the memory of an evaluation:
-with the limit of Kubernetes, all strings and lists that it builds have 10 million characters and elements in total.
+that of cel-go and of Kubernetes' libraries. What it does not charge in proportion to its time or memory is charged as
+work before it is done: everything that builds a string or list, and comparisons of structures. Work has a limit of its
+own, as large as that of the cost. That bounds the memory of an evaluation: with the limit of Kubernetes, all strings
+and lists that it builds have 20 million characters and elements in total.
 """
 
 from __future__ import annotations
@@ -12,15 +13,22 @@ from typing import Any
 
 from sampan.machinery.cel.errors import CostLimitExceeded
 
-FIRST_SLOT = 2
+WORK, FIRST_SLOT = 2, 3
 Frame = list[Any]
-"""The cost so far, the limit, then the values of the variables."""
+"""The cost so far, the limit, the work so far, then the values of the variables."""
 
 
 def charge(frame: Frame, cost: int) -> None:
     """Add to the cost. Raise CostLimitExceeded."""
     frame[0] += cost
     if frame[0] > frame[1]:
+        raise CostLimitExceeded
+
+
+def charge_work(frame: Frame, work: int) -> None:
+    """Add to the work, which is no part of the cost. Raise CostLimitExceeded."""
+    frame[2] += work
+    if frame[2] > frame[1]:
         raise CostLimitExceeded
 
 

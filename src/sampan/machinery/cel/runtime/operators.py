@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import Any, Final
 
-from sampan.machinery.cel.errors import CostLimitExceeded, EvaluationError
-from sampan.machinery.cel.runtime.meter import Frame, charge, charge_size
+from sampan.machinery.cel.errors import EvaluationError
+from sampan.machinery.cel.runtime.meter import Frame, charge, charge_size, charge_work
 from sampan.machinery.cel.runtime.values import (
     INT_MAX,
     INT_MIN,
@@ -38,7 +38,7 @@ def overload_error() -> EvaluationError:
 
 def equals(frame: Frame, left: Any, right: Any) -> bool:
     """Whether two values are equal. Numbers of different types are compared numerically; other values of different
-    types are not equal. The elements of lists and maps are charged as they are compared."""
+    types are not equal. The elements of lists and maps are charged as work as they are compared."""
     left_type, right_type = type(left), type(right)
     if left_type in _SIMPLE:
         if left_type is right_type:
@@ -74,7 +74,7 @@ def _are_equal_structures(frame: Frame, left: Any, right: Any) -> bool:
 
 def _are_equal_entries(frame: Frame, left: UnorderedList, right: Sequence[Any]) -> bool:
     """Whether two lists of the same length have equal entries in any order."""
-    charge(frame, (len(left) + 9) // 10)
+    charge_work(frame, (len(left) + 9) // 10)
     others = {left.identity(item): item for item in right}
     for item in left:
         identity = left.identity(item)
@@ -88,9 +88,7 @@ def _are_equal_lists(frame: Frame, left: Sequence[Any], right: Sequence[Any]) ->
     an expression of a few lines can build a list in which one inner list occurs a billion times."""
     for item, other in zip(left, right, strict=True):
         if type(item) is list and type(other) is list:
-            frame[0] += 3 + len(item) // 10
-            if frame[0] > frame[1]:
-                raise CostLimitExceeded
+            charge_work(frame, 3 + len(item) // 10)
             if len(item) != len(other) or not _are_equal_lists(frame, item, other):
                 return False
         elif not _are_equal_elements(frame, item, other):
@@ -99,9 +97,9 @@ def _are_equal_lists(frame: Frame, left: Sequence[Any], right: Sequence[Any]) ->
 
 
 def _are_equal_elements(frame: Frame, left: Any, right: Any) -> bool:
-    """Like `equals`, with an extra charge for nested lists and maps."""
+    """Like `equals`, with a charge for the work of nested lists and maps."""
     if type(left) not in _SIMPLE:
-        charge(frame, 3 + (len(left) // 10 if is_list(left) or is_map(left) else 0))
+        charge_work(frame, 3 + (len(left) // 10 if is_list(left) or is_map(left) else 0))
     return equals(frame, left, right)
 
 
@@ -179,7 +177,7 @@ def lookup(values: Any, key: Any) -> Any:
         if 0 <= key < len(values):
             return values[key]
         raise EvaluationError(f"index out of bounds: {int(key)}")
-    raise overload_error()
+    raise EvaluationError(f"no such key: {describe_key(key)}")
 
 
 def _name(value: Any) -> str:
@@ -205,7 +203,7 @@ def select(value: Any, name: str) -> Any:
         if not value.has_value or not has_field(value.value, name):
             return NONE
         return OptionalValue(select(value.value, name))
-    raise overload_error()
+    raise EvaluationError(f"no such key: {name}")
 
 
 def has_field(value: Any, name: str) -> bool:
@@ -213,7 +211,7 @@ def has_field(value: Any, name: str) -> bool:
         return name in value
     if isinstance(value, OptionalValue):
         return value.has_value and has_field(value.value, name)
-    raise overload_error()
+    return False
 
 
 # -- order

@@ -116,7 +116,6 @@ STANDARD: Final[Mapping[Key, Macro]] = {
     ("all", 2, True): _condition("all", 2),
     ("exists", 2, True): _condition("exists", 2),
     ("exists_one", 2, True): _condition("exists_one", 2),
-    ("existsOne", 2, True): _condition("exists_one", 2),
     ("filter", 2, True): _condition("filter", 2),
     ("map", 2, True): _map,
     ("map", 3, True): _map,

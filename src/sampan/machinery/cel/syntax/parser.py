@@ -305,7 +305,17 @@ class _Parser:
         self._expect("]")
         return self._deep(ListNode(bracket.offset, items, optional))
 
-    def _entries(self) -> tuple[list[ExpressionNode], list[ExpressionNode], list[int]]:
+    def _field_name(self) -> ExpressionNode:
+        """Parse the name of a field, which may be a reserved word."""
+        token = self._tokens[self._at]
+        if token.kind != IDENTIFIER or self._tokens[self._at + 1].text != ":":
+            return self._expression()
+        self._at += 1
+        return Ident(self._tokens[self._at].offset, token.text)  # errors about a field are located at its colon
+
+    def _entries(
+        self, *, has_field_names: bool = False
+    ) -> tuple[list[ExpressionNode], list[ExpressionNode], list[int]]:
         """Parse keys and values up to the closing brace; return them, and the indices of the optional entries."""
         keys: list[ExpressionNode] = []
         values: list[ExpressionNode] = []
@@ -314,7 +324,7 @@ class _Parser:
             if question := self._take("?"):
                 self._optional_syntax(question, "unsupported syntax '?'")
                 optional.append(len(keys))
-            keys.append(self._expression())
+            keys.append(self._field_name() if has_field_names else self._expression())
             self._expect(":")
             values.append(self._expression())
             if not self._take(","):
@@ -323,7 +333,7 @@ class _Parser:
         return keys, values, optional
 
     def _struct(self, name: str, offset: int) -> ExpressionNode:
-        keys, values, optional = self._entries()
+        keys, values, optional = self._entries(has_field_names=True)
         fields: list[tuple[str, int]] = []
         for key in keys:
             if not isinstance(key, Ident):

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from ipaddress import IPv4Network, IPv6Network
 
+from sampan.network.nfnetlink import attribute, nested_attribute, number, text
 from sampan.network.proxy.nftables.families import IPFamily
-from sampan.network.proxy.nftables.nfnetlink import attribute, nested_attribute, number, text
 
 _CONTINUED = 0x100000000
 ACTION_TYPE = 0xFFFFFF00

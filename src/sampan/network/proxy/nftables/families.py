@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 from dataclasses import dataclass
 
-from sampan.network.proxy.nftables.nfnetlink import IP, IP6
+from sampan.network.nfnetlink import IP, IP6
 from sampan.network.proxy.services import IPV4, IPV6
 
 

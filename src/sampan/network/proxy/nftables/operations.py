@@ -8,13 +8,13 @@ import struct
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from sampan.network import nfnetlink as nl
+from sampan.network.nfnetlink import NftMessage, attribute, nested_attribute, number, text
 from sampan.network.proxy.nftables import expressions as x
-from sampan.network.proxy.nftables import nfnetlink as nl
 from sampan.network.proxy.nftables.compiler import ElementKey
 from sampan.network.proxy.nftables.expressions import PROTOCOLS, AnonymousSet, Rule, rule_text
 from sampan.network.proxy.nftables.families import IPFamily
 from sampan.network.proxy.nftables.layout import ADDRESS, PORT, PROTOCOL, SETS_BY_NAME, TABLE, BaseChain, NamedSet
-from sampan.network.proxy.nftables.nfnetlink import NftMessage, attribute, nested_attribute, number, text
 
 _MAX_LIST = 60_000
 """The length of a list of elements in one message, whose length has 16 bits."""

@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from sampan.machinery.object_key import NamespacedName
-from sampan.network.proxy.nftables import nfnetlink as nl
+from sampan.network import nfnetlink as nl
+from sampan.network.nfnetlink import NftSocket, TransactionFailed, text
 from sampan.network.proxy.nftables.compiler import ElementKey, ServiceCompiler
 from sampan.network.proxy.nftables.layout import (
     AFFINITY_PREFIX,
@@ -29,7 +30,6 @@ from sampan.network.proxy.nftables.layout import (
     is_service_chain,
     static_rules,
 )
-from sampan.network.proxy.nftables.nfnetlink import NftSocket, TransactionFailed, text
 from sampan.network.proxy.nftables.operations import (
     AddBaseChain,
     AddChain,

@@ -126,8 +126,7 @@ async def evict(endpoints: ApiEndpoints, call: Call) -> ValueResponse:
     ctx = endpoints.context(call, deletion.dry_run)
     await endpoints.admission.admit(endpoints.attributes("CREATE", call, eviction, None, ctx))
     await endpoints.admission.validate(endpoints.attributes("CREATE", call, eviction, None, ctx))
-    await _evict(endpoints, ctx, call.name, deletion)
-    return created_status()
+    return created_status(await _evict(endpoints, ctx, call.name, deletion))
 
 
 def _delete_options(eviction: Eviction, name: str, is_dry_run: bool) -> DeleteOptions:
@@ -144,8 +143,8 @@ def _delete_options(eviction: Eviction, name: str, is_dry_run: bool) -> DeleteOp
     return replace(delete_options, dry_run=delete_options.dry_run or is_dry_run)
 
 
-async def _evict(endpoints: ApiEndpoints, ctx: Context, name: str, deletion: DeleteOptions) -> None:
-    """Delete the pod if the disruption budgets allow it.
+async def _evict(endpoints: ApiEndpoints, ctx: Context, name: str, deletion: DeleteOptions) -> Pod:
+    """Delete the pod if the disruption budgets allow it, and return it.
 
     A pod to which budgets do not apply is deleted, with retries if it changes in the meantime: nothing was taken from a
     budget that a retry could take again. If the client requires a resourceVersion, a conflict is returned instead.
@@ -164,10 +163,11 @@ async def _evict(endpoints: ApiEndpoints, ctx: Context, name: str, deletion: Del
         except errors.Conflict:
             if deletion.resource_version is not None or not attempts_left:
                 raise
+    raise AssertionError("the last attempt returns or raises")
 
 
-async def _evict_serving(endpoints: ApiEndpoints, ctx: Context, pod: Pod, deletion: DeleteOptions) -> None:
-    """Evict a pod to which a budget may apply.
+async def _evict_serving(endpoints: ApiEndpoints, ctx: Context, pod: Pod, deletion: DeleteOptions) -> Pod:
+    """Evict a pod to which a budget may apply, and return it.
 
     If its budget guards it, one disruption is taken from the budget first. Otherwise the pod is not ready, and is
     deleted only if it has not changed since: it may have become ready, and then its budget applies. Such a conflict
@@ -180,7 +180,7 @@ async def _evict_serving(endpoints: ApiEndpoints, ctx: Context, pod: Pod, deleti
         await _decrement(endpoints, ctx, name, budget.metadata.name)
         return await _delete(endpoints, ctx, name, deletion)
     try:
-        await _delete(endpoints, ctx, name, _pin_resource_version(deletion, pod))
+        return await _delete(endpoints, ctx, name, _pin_resource_version(deletion, pod))
     except errors.Conflict:
         if deletion.resource_version is not None:
             raise
@@ -223,8 +223,8 @@ async def _decrement(endpoints: ApiEndpoints, ctx: Context, pod: str, name: str)
     await store.update(ctx, name, change, strategy=_STRATEGY)
 
 
-async def _delete(endpoints: ApiEndpoints, ctx: Context, name: str, deletion: DeleteOptions) -> None:
-    """Set the DisruptionTarget condition in the pod's status, then delete the pod."""
+async def _delete(endpoints: ApiEndpoints, ctx: Context, name: str, deletion: DeleteOptions) -> Pod:
+    """Set the DisruptionTarget condition in the pod's status, then delete the pod and return it."""
     store = endpoints.registry.open_store_of("", "v1", "Pod")
 
     async def change(pod: Any) -> Any:
@@ -243,4 +243,5 @@ async def _delete(endpoints: ApiEndpoints, ctx: Context, name: str, deletion: De
         written = await store.update(ctx, name, change, strategy=_STRATEGY)
         if deletion.resource_version:
             deletion = replace(deletion, resource_version=written.obj.metadata.resourceVersion)
-    await store.delete(ctx, name, deletion)
+    deleted: Pod = (await store.delete(ctx, name, deletion)).obj
+    return deleted

@@ -1,0 +1,122 @@
+"""Feature gates: which exist at a version of Kubernetes, their stages, deerrors and locks, and their values.
+
+The table, data/feature_gates.json, is written by tools/feature_gates.py. A level is a minor version whose gates apply,
+such as 36. The counterpart is `k8s.io/component-base/featuregate`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Final, Literal
+
+import msgspec
+
+from sampan.api.kubernetes_version import MAJOR, MINOR
+
+LEVEL: Final = int(MINOR)
+"""The level of this version of Sampan."""
+LEVELS: Final = range(34, 38)
+"""The levels for which the table is complete."""
+IMPLEMENTED_GATES: Mapping[str, str] = {
+    "ClusterTrustBundle": "sampan.apiserver.registry.kinds.clustertrustbundles",
+    "ClusterTrustBundleProjection": "sampan.kubelet.volumes.plugins.projected",
+    "GangScheduling": "sampan.scheduler.plugins.gang_scheduling",
+    "GenericWorkload": "sampan.apiserver.registry.kinds.podgroups",
+    "StorageVersionMigrator": "sampan.controllers.storage_version_migration",
+}
+"""The gates that Sampan implements both on and off, each with the module that has its feature. All other gates can only
+have their default."""
+BLANKET_GATES: Mapping[str, str] = {"Alpha": "AllAlpha", "Beta": "AllBeta"}
+"""The gates that set all gates of a stage that are not set by name."""
+
+Stage = Literal["Alpha", "Beta", "GA", "Deprecated", "Removed"]
+
+
+class GateSpec(msgspec.Struct, frozen=True, gc=False):
+    """The state of a gate from a version on, until a later spec."""
+
+    since: int
+    """The minor version; 0 for all versions."""
+    stage: Stage
+    default: bool = False
+    locked: bool = False
+    min_compatibility: int = 0
+    """The lowest minimal compatibility version with which the spec applies."""
+
+
+class FeatureGateError(ValueError):
+    """A setting of a gate that kube-apiserver rejects, with its message."""
+
+
+@cache
+def gate_history() -> Mapping[str, tuple[GateSpec, ...]]:
+    """Return all specs of all gates, the oldest first."""
+    path = Path(__file__).with_name("data") / "feature_gates.json"
+    return msgspec.json.decode(path.read_bytes(), type=dict[str, tuple[GateSpec, ...]])
+
+
+class FeatureGates(msgspec.Struct, frozen=True):
+    """The values of all gates. Raises FeatureGateError for settings that are not possible at the level."""
+
+    settings: dict[str, bool] = msgspec.field(default_factory=dict)
+    """The gates that are set by name, AllAlpha and AllBeta among them."""
+    level: int = LEVEL
+    min_compatibility: int | None = None
+    """The minimal compatibility version; None: the version before `level`."""
+
+    def __post_init__(self) -> None:
+        for name in sorted(self.settings):
+            if not self._is_known(name):
+                raise FeatureGateError(f"unrecognized feature gate: {name}")
+        errors = list(self._find_errors())
+        if errors:
+            raise FeatureGateError(errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]")
+
+    def is_enabled(self, name: str) -> bool:
+        """Tell whether a gate is on. Raise KeyError if the table has no such gate."""
+        if name in self.settings:
+            return self.settings[name]
+        spec = self.find_spec(name)
+        if spec is None:
+            return False
+        return self.settings.get(BLANKET_GATES.get(spec.stage, ""), spec.default)
+
+    def find_spec(self, name: str) -> GateSpec | None:
+        """Return the newest spec of a gate that applies, or None if the gate is newer than the level. Raise KeyError if
+        the table has no such gate."""
+        compatibility = self._min_compatibility
+        for spec in reversed(gate_history()[name]):
+            if spec.since <= self.level and spec.min_compatibility <= compatibility:
+                return spec
+        return None
+
+    def specs(self) -> Iterator[tuple[str, GateSpec]]:
+        """Yield the gates that exist at the level, by name."""
+        for name in gate_history():
+            if self._is_known(name) and (spec := self.find_spec(name)) is not None:
+                yield name, spec
+
+    @property
+    def _min_compatibility(self) -> int:
+        return self.level - 1 if self.min_compatibility is None else self.min_compatibility
+
+    def _is_known(self, name: str) -> bool:
+        """Tell whether programs of the newer one of level and LEVEL have the gate: a removed gate does not come back
+        when an older version is emulated."""
+        specs = gate_history().get(name)
+        return specs is not None and (specs[-1].stage != "Removed" or specs[-1].since > max(self.level, LEVEL))
+
+    def _find_errors(self) -> Iterator[str]:
+        for name, value in sorted(self.settings.items()):
+            spec, intent = self.find_spec(name), f"cannot set feature gate {name} to {_text(value)}, feature is"
+            if spec is None:
+                versions = f"{MAJOR}.{self.level}, min compatibility version {MAJOR}.{self._min_compatibility}"
+                yield f"{intent} PreAlpha at emulated version {versions}"
+            elif spec.locked and value != spec.default:
+                yield f"{intent} locked to {_text(spec.default)}"
+
+
+def _text(value: bool) -> str:
+    return "true" if value else "false"
