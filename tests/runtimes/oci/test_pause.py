@@ -87,7 +87,8 @@ def test_process_1_is_in_the_cgroup_of_the_pod(run_in_pod: Callable[..., None], 
 
 def test_process_1_reaps_orphaned_processes(run_in_pod: Callable[..., None]) -> None:
     async def work(node: Node) -> None:
-        script = "sh -c 'true & exec true'; while grep -q 'State:.Z' /proc/[0-9]*/status; do :; done; echo reaped"
+        look = "grep -qs 'State:.Z' /proc/[0-9]*/status"  # processes end while it reads
+        script = f"sh -c 'true & exec true'; while {look}; do :; done; echo reaped"
         assert await node.run(*shell(script), namespaces=SHARED) == (0, ["reaped"])
 
     run_in_pod(work)

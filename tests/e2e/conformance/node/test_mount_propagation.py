@@ -31,7 +31,9 @@ until test -e /mnt/test/look; do sleep 0.1; done
 cd /mnt/test && for name in master slave private default host; do
   test -e $name/file && echo $name
 done > /dev/termination-log
-umount /mnt/test/{name}
+touch /mnt/test/{name}-looked
+until test -e /mnt/test/unmount; do sleep 0.1; done
+cd / && umount /mnt/test/{name}
 """
 
 
@@ -70,6 +72,8 @@ async def test_mounts_propagate_within_their_scopes(node: RealNode) -> None:
         await eventually(lambda: all((directory / f"{name}-mounted").exists() for name in MODES))
         mounts_of_node = {name for name in (*MODES, "host") if (directory / name / "file").exists()}
         (directory / "look").touch()
+        await eventually(lambda: all((directory / f"{name}-looked").exists() for name in MODES))
+        (directory / "unmount").touch()
         visible_mounts = {name: set(node.output_of(await node.wait_until_succeeded(name)).split()) for name in MODES}
         for name in MODES:
             await delete(node, name)
