@@ -6,8 +6,8 @@ import pytest
 from click.testing import CliRunner
 
 from sampan.cli import dashboard
-from sampan.cli.failures import CliError
 from sampan.dashboard.static_files import StaticFiles
+from sampan.machinery.cli_errors import CliError
 from sampan.machinery.client import kubeconfig
 from sampan.testing import Cluster
 from tests.dashboard.page import open_page

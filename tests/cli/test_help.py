@@ -10,8 +10,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from sampan import __version__
-from sampan.cli import kubectl
+from sampan import __version__, kubectl
 from sampan.cli.help import EXIT_CODES
 from sampan.cli.main import COMMANDS, cli
 

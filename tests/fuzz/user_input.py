@@ -21,8 +21,8 @@ from sampan.api.types.core_v1 import Pod
 from sampan.api.values import cron, durations, quantity, times
 from sampan.apiserver.registry.crd.schemas import validate_schema
 from sampan.apiserver.registry.custom.custom_schema import CompiledSchema
-from sampan.cli.kubectl.errors import KubectlError
-from sampan.cli.kubectl.kustomization import build
+from sampan.kubectl.errors import KubectlError
+from sampan.kubectl.kustomization import build
 from sampan.machinery import patch
 from sampan.machinery.apply import sets
 from sampan.machinery.cel import CelError, Environment

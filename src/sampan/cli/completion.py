@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 from click.shell_completion import get_completion_class
 
-from sampan.cli.failures import CliError
+from sampan.machinery.cli_errors import CliError
 
 _SHELLS = ("bash", "zsh", "fish")
 

@@ -17,8 +17,8 @@ from typing import Any
 
 import click
 
-from sampan.cli.failures import CliError
 from sampan.cli.local_cluster.cluster_dir import running_cluster_options, select_cluster
+from sampan.machinery.cli_errors import CliError
 from sampan.machinery.client import kubeconfig
 from sampan.machinery.client.access import Access, AccessError
 
@@ -113,9 +113,9 @@ def _path_name(context: str) -> str:
 
 
 def _url_with_code(access: Access) -> str:
-    from sampan.cli.kubectl.client.session import ServerError, Session
     from sampan.dashboard.loopback_server import login_url
     from sampan.dashboard.static_files import NOT_BUILT
+    from sampan.kubectl.client.session import ServerError, Session
 
     session = Session(access, "default")
     try:

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 import sampan
-from sampan.cli.failures import CliError
+from sampan.machinery.cli_errors import CliError
 
 _INSTALLED = "share/doc/sampan/README.md"
 _SUFFIX = ".md"

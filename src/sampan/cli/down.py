@@ -13,7 +13,6 @@ from pathlib import Path
 
 import click
 
-from sampan.cli.failures import CliError
 from sampan.cli.local_cluster.cluster_dir import (
     ClusterDir,
     cluster_options,
@@ -23,6 +22,7 @@ from sampan.cli.local_cluster.cluster_dir import (
 from sampan.cli.local_cluster.cluster_registry import unregister_cluster
 from sampan.cli.local_cluster.owner_process import watched_exit
 from sampan.cluster import kubeconfig
+from sampan.machinery.cli_errors import CliError
 from sampan.runtimes.names import OCI
 
 _STOP_TIMEOUT_S = 120

@@ -10,7 +10,7 @@ import click
 
 from sampan.api.feature_gates import IMPLEMENTED_GATES, LEVELS, FeatureGates, GateSpec, gate_history
 from sampan.api.kubernetes_version import MAJOR, MINOR_VERSION
-from sampan.cli.kubectl.printers.columns import align_columns
+from sampan.kubectl.printers.columns import align_columns
 
 _HEAD = ("NAME", "STAGE", "DEFAULT", "LOCKED", "SWITCHABLE")
 _WIDE_HEAD = (*_HEAD, "HISTORY")

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import click
 
-from sampan.cli.failures import CliError
+from sampan.machinery.cli_errors import CliError
 
 _WIDTH = 80
 _CODE, _COMMANDS = 11, 26

@@ -11,8 +11,8 @@ from typing import Any
 import click
 
 from sampan.cli.command_classes import AliasGroup
-from sampan.cli.failures import CliError
 from sampan.cli.local_cluster.cluster_dir import ClusterDir, running_cluster_options, select_cluster
+from sampan.machinery.cli_errors import CliError
 from sampan.runtimes.images import BadReference, ImageStore, ImageUnknown, parse_reference
 from sampan.runtimes.images.manifests import BadImage
 

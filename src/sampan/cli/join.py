@@ -15,7 +15,6 @@ import msgspec
 
 from sampan.api import names
 from sampan.cli.doctor import finding_text
-from sampan.cli.failures import CliError
 from sampan.cli.flags import parsers
 from sampan.cli.local_cluster import detached_process
 from sampan.cli.local_cluster.cluster_dir import ClusterDir, RunningCluster, cluster_dir, cluster_options
@@ -24,6 +23,7 @@ from sampan.cli.local_cluster.owner_process import acquire_lock, is_exiting
 from sampan.cli.local_cluster.server_process import run_loop, set_up_logs
 from sampan.cli.node import labels_of
 from sampan.cluster.join.record import JoinRecord, read_record, write_record
+from sampan.machinery.cli_errors import CliError
 from sampan.network.mesh.config import BACKENDS
 from sampan.runtimes.names import AUTO, HOLLOW, RUNTIMES
 

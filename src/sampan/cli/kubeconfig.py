@@ -6,8 +6,8 @@ import shlex
 
 import click
 
-from sampan.cli.failures import CliError
 from sampan.cli.local_cluster.cluster_dir import running_cluster_options, select_cluster
+from sampan.machinery.cli_errors import CliError
 
 
 @click.command("kubeconfig")

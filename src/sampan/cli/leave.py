@@ -9,7 +9,6 @@ from typing import TypeVar
 import click
 
 from sampan.cli.down import remove_data, stop, stop_abandoned_nodes
-from sampan.cli.failures import CliError
 from sampan.cli.flags import parsers
 from sampan.cli.joined_node import JoinedNode, JoinedNodeFiles
 from sampan.cli.local_cluster.cluster_dir import ClusterDir, cluster_options, find_cluster
@@ -17,6 +16,7 @@ from sampan.cluster.join.departure import delete_node, drain
 from sampan.cluster.join.discovery import JoinError
 from sampan.cluster.join.record import JoinRecord, read_record
 from sampan.machinery import errors
+from sampan.machinery.cli_errors import CliError
 from sampan.machinery.client import Client, ConnectionFailed
 from sampan.machinery.client.http import HttpTransport
 from sampan.machinery.clock import RealClock

@@ -11,8 +11,8 @@ from typing import BinaryIO
 
 import click
 
-from sampan.cli.failures import CliError
 from sampan.cli.local_cluster.cluster_dir import ClusterDir, running_cluster_options, select_cluster
+from sampan.machinery.cli_errors import CliError
 
 _PACKAGES = {
     "apiserver": ("sampan.apiserver", "sampan.storage"),

@@ -13,7 +13,7 @@ import click
 
 from sampan import __version__
 from sampan.cli.command_classes import HelpFormatter, SuggestingGroup
-from sampan.cli.failures import call_with_cli_errors
+from sampan.machinery.cli_errors import call_with_cli_errors
 
 COMMANDS = {
     "up": ("sampan.cli.up", "Start a cluster."),
@@ -49,7 +49,7 @@ COMMANDS = {
     "kube-dns": ("sampan.cli.components.kube_dns", "Run only the DNS server of this machine."),
     "kube-scheduler": ("sampan.cli.components.kube_scheduler", "Run only the scheduler."),
     "kube-proxy": ("sampan.cli.components.kube_proxy", "Run only the service proxy of this machine."),
-    "kubectl": ("sampan.cli.kubectl", "Work with a cluster: kubectl in Python."),
+    "kubectl": ("sampan.kubectl", "Work with a cluster: kubectl in Python."),
 }
 
 

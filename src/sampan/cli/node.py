@@ -18,13 +18,13 @@ from sampan.api.codec import json
 from sampan.api.types.core_v1 import NodeStatus, Taint
 from sampan.api.values import quantity
 from sampan.cli.command_classes import AliasGroup
-from sampan.cli.failures import CliError
-from sampan.cli.kubectl.client.session import Session
-from sampan.cli.kubectl.get import TABLE
-from sampan.cli.kubectl.printers.table import cell_text, table_lines
 from sampan.cli.local_cluster.cluster_dir import running_cluster_options, select_cluster
 from sampan.cli.status.cluster_report import STOPPED
+from sampan.kubectl.client.session import Session
+from sampan.kubectl.get import TABLE
+from sampan.kubectl.printers.table import cell_text, table_lines
 from sampan.kubelet import hollow_nodes
+from sampan.machinery.cli_errors import CliError
 from sampan.machinery.client import kubeconfig
 
 _NODES = "/api/v1/nodes"

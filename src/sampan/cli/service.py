@@ -17,8 +17,8 @@ import click
 from click.core import ParameterSource
 
 from sampan.cli.command_classes import AliasGroup
-from sampan.cli.failures import CliError
 from sampan.cli.local_cluster.cluster_dir import ClusterDir, RunningCluster, cluster_dir, cluster_options
+from sampan.machinery.cli_errors import CliError
 from sampan.machinery.pki.private_files import write_private
 
 _SYSTEM_UNITS = Path("/etc/systemd/system")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from sampan.cli.failures import CliError
-from sampan.cli.kubectl.client.resource_types import ResourceTypes
-from sampan.cli.kubectl.client.session import ServerError, Session
 from sampan.diagnosis.cluster_reader import Object
+from sampan.kubectl.client.resource_types import ResourceTypes
+from sampan.kubectl.client.session import ServerError, Session
+from sampan.machinery.cli_errors import CliError
 
 _TOLERATED = (403, 404, 503)
 """HTTP status codes for which a read returns nothing: the user may not read an optional source, or the server is not

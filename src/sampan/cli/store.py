@@ -8,9 +8,9 @@ from pathlib import Path
 import click
 
 from sampan.cli.command_classes import AliasGroup
-from sampan.cli.failures import CliError
 from sampan.cli.flags import parsers
 from sampan.cluster.cluster_config import StoreConfig
+from sampan.machinery.cli_errors import CliError
 from sampan.machinery.clock import RealClock
 
 _EVENT_TTL_S = 3600.0

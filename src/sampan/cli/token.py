@@ -15,9 +15,7 @@ import click
 
 from sampan.api.types.core_v1 import Secret
 from sampan.cli.command_classes import AliasGroup
-from sampan.cli.failures import CliError
 from sampan.cli.flags import parsers
-from sampan.cli.kubectl.printers.columns import align_columns
 from sampan.cli.local_cluster.cluster_dir import running_cluster_options, select_cluster
 from sampan.cluster.join import grants
 from sampan.cluster.join.token import (
@@ -42,7 +40,9 @@ from sampan.controllers.security.bootstrap_tokens import (
     expires_in_s,
     text_of,
 )
+from sampan.kubectl.printers.columns import align_columns
 from sampan.machinery import errors
+from sampan.machinery.cli_errors import CliError
 from sampan.machinery.client import Client
 from sampan.machinery.client.access import Access
 from sampan.machinery.client.http import HttpTransport

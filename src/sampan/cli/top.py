@@ -12,11 +12,11 @@ from typing import Any
 import click
 
 from sampan.api.values.quantity import Quantity
-from sampan.cli.failures import CliError
-from sampan.cli.kubectl.client.session import ServerError, Session, open_session
-from sampan.cli.kubectl.command_line.global_options import connection_options
-from sampan.cli.kubectl.printers.objects import as_json
-from sampan.cli.kubectl.top.metrics import PATH, RESOURCES, check_available, usage_of
+from sampan.kubectl.client.session import ServerError, Session, open_session
+from sampan.kubectl.command_line.global_options import connection_options
+from sampan.kubectl.printers.objects import as_json
+from sampan.kubectl.top.metrics import PATH, RESOURCES, check_available, usage_of
+from sampan.machinery.cli_errors import CliError
 
 _HOME_AND_CLEAR = "\033[H\033[J"
 _BAR = 7

@@ -19,7 +19,6 @@ from sampan.apiserver.bootstrap import first_address
 from sampan.apiserver.config.server_config import TlsFiles
 from sampan.apiserver.proxy.kubelets import KubeletAccess
 from sampan.cli.command_classes import GroupedCommand
-from sampan.cli.failures import CliError
 from sampan.cli.flags import parsers
 from sampan.cli.flags.api_server import BIND_LOOPBACK, server_config, server_options
 from sampan.cli.flags.dns import DNS_FLAGS, dns_config
@@ -60,6 +59,7 @@ from sampan.cluster.leadership import LeadershipConfig
 from sampan.cluster.machine.loopback_range import loopback_addresses
 from sampan.cluster.nodes.node_summary import node_summary
 from sampan.cluster.pki import ACCOUNTS, ADMIN, CA, KUBELET_CLIENT, SERVER, Pki, PkiRenewal, with_front_proxy
+from sampan.machinery.cli_errors import CliError
 from sampan.machinery.linux.network_namespace import NetworkNamespace
 
 log = logging.getLogger(__name__)

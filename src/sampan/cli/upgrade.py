@@ -9,11 +9,11 @@ from typing import Any
 import click
 
 from sampan import __version__
-from sampan.cli.failures import CliError
-from sampan.cli.kubectl.printers.objects import as_json
 from sampan.cli.local_cluster.cluster_dir import running_cluster_options, select_cluster
 from sampan.cli.local_cluster.data_version import DATA_FORMAT, data_problem, read_version, store_format
 from sampan.cli.status import wrap_beside_title
+from sampan.kubectl.printers.objects import as_json
+from sampan.machinery.cli_errors import CliError
 from sampan.storage.sqlite.schema import STEPS
 
 NOTES: Mapping[str, Sequence[str]] = {

@@ -17,11 +17,11 @@ from sampan.apiserver.request.call import AUTHENTICATED, MASTERS, UserInfo
 from sampan.cluster import kubeconfig
 from sampan.cluster.assembly import Assembly, wait_for_default_account
 from sampan.cluster.cluster_config import ClusterConfig, StoreConfig
-from sampan.cluster.errors import leaf_exceptions
 from sampan.cluster.leadership import LeadershipConfig
 from sampan.cluster.nodes.nodes_config import NodesConfig
 from sampan.cluster.pki import ACCOUNTS, ADMIN, CA, SERVER, Pki, with_front_proxy
 from sampan.cluster.scheduler_settings import SchedulerSettings
+from sampan.host.exception_groups import leaf_exceptions
 from sampan.kubelet.hollow_nodes import OFF, POWER
 from sampan.machinery.client import Client, PatchType
 from sampan.machinery.clock import Clock, VirtualClock

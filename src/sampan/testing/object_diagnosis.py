@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from sampan.cli.failures import CliError
 from sampan.cli.why import explanation_text
 from sampan.cli.why.workload_pods import selector_text
 from sampan.diagnosis.missing_parts import is_healthy, is_placed, list_missing_parts, state_of
 from sampan.machinery import errors
+from sampan.machinery.cli_errors import CliError
 from sampan.machinery.client import ConnectionFailed
 from sampan.testing.manifests import Object
 from sampan.testing.untyped_objects import KindNotServed, UntypedObjects

@@ -15,9 +15,9 @@ from click.testing import CliRunner
 
 from sampan.api.types.core_v1 import Node, Service
 from sampan.api.types.discovery_v1 import EndpointSlice
-from sampan.cli.failures import CliError
 from sampan.cli.flags.kube_proxy import kube_proxy_configuration, kube_proxy_options
 from sampan.cli.main import cli
+from sampan.machinery.cli_errors import CliError
 from sampan.network.proxy.configuration import NFTABLES, KubeProxyConfiguration
 from sampan.testing import Cluster, builders
 from tests.cli.command import Sampan, get

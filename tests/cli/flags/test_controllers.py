@@ -3,11 +3,11 @@
 import pytest
 
 from sampan.cli.components import kube_controller_manager
-from sampan.cli.failures import CliError
 from sampan.cli.flags.controllers import parse_signing_flags
 from sampan.controllers.security.csr_approver import (
     KUBELET_CLIENT,
 )
+from sampan.machinery.cli_errors import CliError
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,8 @@
 import pytest
 
 from sampan.api.feature_gates import FeatureGates
-from sampan.cli.failures import CliError
 from sampan.cli.flags.feature_gates import RUNTIME_CONFIG_GATES, feature_gates
+from sampan.machinery.cli_errors import CliError
 
 
 def test_default_values_and_switchable_gates_are_accepted() -> None:

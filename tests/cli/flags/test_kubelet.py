@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from sampan.cli.components import kubelet
-from sampan.cli.failures import CliError
 from sampan.cli.flags.kubelet import agent_config, flags_file, read_config, settings
 from sampan.kubelet.agent.config import HARD_EVICTION, ShutdownGroup
+from sampan.machinery.cli_errors import CliError
 
 CONFIG = """
 apiVersion: kubelet.config.k8s.io/v1beta1

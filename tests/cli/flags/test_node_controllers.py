@@ -4,9 +4,9 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from sampan.cli.failures import CliError
 from sampan.cli.flags.node_controllers import node_controller_options, node_controller_settings, range_options
 from sampan.controllers.descriptor import ControllerConfig
+from sampan.machinery.cli_errors import CliError
 from tests.cli.command import Sampan
 from tests.eventually import wait_until
 from tests.ports import free_port

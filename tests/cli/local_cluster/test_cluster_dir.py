@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from sampan.cli.failures import CliError
 from sampan.cli.local_cluster.cluster_dir import ClusterDir
 from sampan.cli.main import cli
+from sampan.machinery.cli_errors import CliError
 from tests.cli.command import Sampan
 from tests.ports import free_port
 

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from sampan.cli.failures import CliError
 from sampan.cli.local_cluster.cluster_dir import ClusterDir, cluster_dir, find_cluster, list_clusters
 from sampan.cli.local_cluster.cluster_registry import (
     clusters_root,
@@ -16,6 +15,7 @@ from sampan.cli.local_cluster.cluster_registry import (
     registered_name,
     unregister_cluster,
 )
+from sampan.machinery.cli_errors import CliError
 from tests.cli.command import Sampan
 from tests.ports import free_port
 

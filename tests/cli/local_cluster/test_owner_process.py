@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from sampan.cli.failures import CliError
 from sampan.cli.local_cluster import owner_process
 from sampan.cli.local_cluster.cluster_dir import ClusterDir
 from sampan.cli.local_cluster.owner_process import acquire_lock, is_exiting, wait_for_exit, watched_exit
+from sampan.machinery.cli_errors import CliError
 from tests.cli.command import Sampan
 from tests.eventually import wait_until
 from tests.ports import free_port

@@ -11,7 +11,6 @@ from typing import Any, cast
 
 import pytest
 
-from sampan.cli.kubectl.client.session import ServerError, Session
 from sampan.cli.local_cluster.cluster_dir import ClusterDir, RunningCluster
 from sampan.cli.status import details, table_row
 from sampan.cli.status.cluster_report import (
@@ -25,6 +24,7 @@ from sampan.cli.status.cluster_report import (
     size_text,
     warnings,
 )
+from sampan.kubectl.client.session import ServerError, Session
 from sampan.machinery import errors
 from sampan.machinery.pki.certificates import SigningRequest, issue, make_ca
 from tests.ports import free_port

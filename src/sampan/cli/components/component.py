@@ -19,10 +19,10 @@ import click
 
 from sampan.api.feature_gates import FeatureGates
 from sampan.cli.components.component_port import OPEN_PATHS, ComponentPort, Page, serve_port, tls_of
-from sampan.cli.failures import CliError
 from sampan.cli.flags import parsers, server_tls
 from sampan.cli.flags.table import Flag, add_flags
 from sampan.cli.local_cluster.server_process import on_signals, run_loop
+from sampan.machinery.cli_errors import CliError
 from sampan.machinery.client import Client
 from sampan.machinery.client.access import Access
 from sampan.machinery.client.http import HttpTransport

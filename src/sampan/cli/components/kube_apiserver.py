@@ -12,7 +12,6 @@ from typing import Any
 import click
 
 from sampan.apiserver.config.server_config import TlsFiles
-from sampan.cli.failures import CliError
 from sampan.cli.flags import parsers
 from sampan.cli.flags.api_server import BIND_ALL_ADDRESSES, server_config, server_options
 from sampan.cli.flags.store import store_config
@@ -24,6 +23,7 @@ from sampan.cluster.assembly import Assembly
 from sampan.cluster.certificate_renewal import CertificateRenewer
 from sampan.cluster.cluster_config import APISERVER, ClusterConfig, StoreConfig
 from sampan.cluster.pki import CA, SERVER, Pki, PkiRenewal
+from sampan.machinery.cli_errors import CliError
 
 _CERTIFICATE_FLAGS = (
     Flag(

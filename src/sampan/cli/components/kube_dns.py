@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sampan.cli.components.component import ACCESS_FLAGS, VERBOSITY_FLAG, access_of
-from sampan.cli.failures import CliError
 from sampan.cli.flags import parsers
 from sampan.cli.flags.dns import DNS_FLAGS, dns_config
 from sampan.cli.flags.table import Flag, add_flags
 from sampan.cli.local_cluster.server_process import on_signals, run_loop, set_up_logs
+from sampan.machinery.cli_errors import CliError
 from sampan.machinery.client import Client
 from sampan.machinery.client.http import HttpTransport
 from sampan.machinery.clock import RealClock

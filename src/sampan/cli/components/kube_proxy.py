@@ -15,11 +15,11 @@ import click
 from sampan.api.feature_gates import FeatureGates
 from sampan.api.types.core_v1 import Node
 from sampan.cli.components.component import access_of
-from sampan.cli.failures import CliError
 from sampan.cli.flags.kube_proxy import kube_proxy_configuration, kube_proxy_options
 from sampan.cli.flags.parsers import output_file
 from sampan.cli.flags.without_effect import ComponentCommand
 from sampan.cli.local_cluster.server_process import on_signals, run_loop, set_up_logs
+from sampan.machinery.cli_errors import CliError
 from sampan.machinery.client import Client, Selection
 from sampan.machinery.client.access import Access
 from sampan.machinery.client.http import HttpTransport

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sampan.cli.components.component import Component, component_config, component_options, run_component
-from sampan.cli.failures import CliError
 from sampan.cli.flags.scheduler import scheduler_options, scheduler_settings
 from sampan.cli.flags.without_effect import ComponentCommand
 from sampan.cli.local_cluster.server_process import set_up_logs
 from sampan.cluster.scheduler_settings import SchedulerSettings, policy_of_map
 from sampan.machinery import errors
+from sampan.machinery.cli_errors import CliError
 from sampan.machinery.telemetry.health import PING, HealthCheck
 
 if TYPE_CHECKING:

@@ -21,7 +21,6 @@ from sampan.cli.components.kubelet_access import (
     keep_client_certificate,
     keep_serving_certificate,
 )
-from sampan.cli.failures import CliError
 from sampan.cli.flags import parsers
 from sampan.cli.flags.kubelet import agent_config, flags_file, kubelet_options, read_config, settings
 from sampan.cli.flags.without_effect import ComponentCommand
@@ -31,6 +30,7 @@ from sampan.kubelet.agent.config import AgentConfig
 from sampan.kubelet.server.ports import PortsConfig
 from sampan.kubelet.server.view import ServerSettings
 from sampan.machinery.activity import Activity
+from sampan.machinery.cli_errors import CliError
 from sampan.machinery.client import Client
 from sampan.machinery.client.http import HttpTransport
 from sampan.machinery.client.request_metrics import ClientRequestMetrics

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sampan.cli.failures import CliError
 from sampan.cluster import kubeconfig
 from sampan.kubelet.agent.certificate_manager import (
     CertificateManager,
@@ -18,6 +17,7 @@ from sampan.kubelet.agent.certificate_manager import (
     export_certificate,
     serving_request,
 )
+from sampan.machinery.cli_errors import CliError
 from sampan.machinery.client import Client
 from sampan.machinery.client.access import Access
 from sampan.machinery.client.http import HttpTransport

@@ -15,7 +15,7 @@ from __future__ import annotations
 import click
 
 from sampan.cli.command_classes import AliasGroup
-from sampan.cli.failures import CliError
+from sampan.machinery.cli_errors import CliError
 
 
 @click.group("envtest", cls=AliasGroup)

@@ -18,7 +18,6 @@ import click
 
 from sampan.cli.components.kube_apiserver import ControlPlane, api_server_options, run_api_server
 from sampan.cli.envtest.etcd import STORE_PATH, UNSYNCED
-from sampan.cli.failures import call_with_cli_errors
 from sampan.cli.flags import parsers
 from sampan.cli.flags.feature_gates import RUNTIME_CONFIG_GATES
 from sampan.cli.flags.store import store_config
@@ -26,6 +25,7 @@ from sampan.cli.flags.without_effect import component_flags, drop_flags, warn_wi
 from sampan.cli.local_cluster.server_process import exit_process
 from sampan.cluster.cluster_config import APISERVER, CONTROLLERS, StoreConfig
 from sampan.cluster.pki import SERVER, Pki
+from sampan.machinery.cli_errors import call_with_cli_errors
 
 CONTROLLERS_VARIABLE = "SAMPAN_ENVTEST_CONTROLLERS"
 _STORE_TIMEOUT_S = 5

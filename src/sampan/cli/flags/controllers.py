@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sampan.cli.failures import CliError
 from sampan.cli.flags import parsers
 from sampan.cli.flags.feature_gates import STORAGE_VERSION_MIGRATOR, feature_gates
 from sampan.cli.flags.table import Flag, add_flags, config_fields
 from sampan.controllers.descriptor import ControllerConfig
+from sampan.machinery.cli_errors import CliError
 
 _SIGNERS = {
     "kube-apiserver-client": "kubernetes.io/kube-apiserver-client",

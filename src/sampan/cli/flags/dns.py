@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from sampan.cli.failures import CliError
 from sampan.cli.flags import parsers
 from sampan.cli.flags.table import Flag
+from sampan.machinery.cli_errors import CliError
 from sampan.network.dns.config import ClusterDnsConfig, DnsServerConfig, ForwarderConfig, ZoneConfig
 from sampan.network.dns.upstreams import UpstreamAddress, UpstreamConfig
 from sampan.network.dns.wire import MalformedMessage, name_bytes

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from sampan.api.feature_gates import BLANKET_GATES, IMPLEMENTED_GATES, FeatureGateError, FeatureGates
 from sampan.api.kubernetes_version import MINOR_VERSION
-from sampan.cli.failures import CliError
 from sampan.cli.flags import parsers
+from sampan.machinery.cli_errors import CliError
 
 FLAG = "--feature-gates"
 STORAGE_VERSION_MIGRATOR = "StorageVersionMigrator"

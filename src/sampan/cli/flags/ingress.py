@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from sampan.cli.failures import CliError
 from sampan.cli.flags import parsers
 from sampan.cli.flags.table import Flag
 from sampan.cluster.cluster_config import CONTROLLERS, KUBELET, PROXY
 from sampan.cluster.nodes.nodes_config import NodesConfig
+from sampan.machinery.cli_errors import CliError
 
 if TYPE_CHECKING:
     from sampan.network.ingress.publication import IngressConfig

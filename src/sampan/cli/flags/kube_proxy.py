@@ -12,9 +12,9 @@ from typing import Any
 
 import click
 
-from sampan.cli.failures import CliError
 from sampan.cli.flags import parsers
 from sampan.cli.flags.table import Flag, add_flags
+from sampan.machinery.cli_errors import CliError
 from sampan.network.proxy.configuration import (
     HEALTHZ_PORT,
     IPVS,

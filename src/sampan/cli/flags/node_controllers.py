@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sampan.cli.failures import CliError
 from sampan.cli.flags import parsers
 from sampan.cli.flags.table import Flag, add_flags, config_fields
 from sampan.controllers.descriptor import ControllerConfig
+from sampan.machinery.cli_errors import CliError
 
 _DEFAULT = ControllerConfig()
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sampan.cli.failures import CliError
 from sampan.cli.local_cluster.cluster_dir import ClusterDir
 from sampan.cluster.cluster_config import KUBELET
 from sampan.cluster.nodes.nodes_config import AUTO_NETWORK, NODE_NETWORKS, NodesConfig
+from sampan.machinery.cli_errors import CliError
 from sampan.network.mesh.config import BACKENDS
 from sampan.runtimes.names import AUTO, CRI, HOLLOW, RUNTIMES
 

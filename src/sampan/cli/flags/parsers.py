@@ -12,7 +12,7 @@ import click
 from sampan.api.values import durations
 from sampan.apiserver.authn.static_tokens import TokenFileError, read_user_file
 from sampan.apiserver.request.call import UserInfo
-from sampan.cli.failures import CliError
+from sampan.machinery.cli_errors import CliError
 
 if TYPE_CHECKING:
     from sampan.apiserver.audit.policy import AuditPolicy

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sampan.cli.failures import CliError
 from sampan.cli.flags.table import Flag, add_flags
 from sampan.cluster.scheduler_settings import SchedulerSettings, parse_and_check_config, policy_config
+from sampan.machinery.cli_errors import CliError
 
 if TYPE_CHECKING:
     from sampan.scheduler.config import SchedulerConfig

@@ -7,9 +7,9 @@ from typing import Any
 
 import click
 
-from sampan.cli.failures import CliError
 from sampan.cli.flags import parsers
 from sampan.cli.flags.table import Flag
+from sampan.machinery.cli_errors import CliError
 from sampan.machinery.pki.server_tls import DEFAULT_VERSION, VERSIONS, ServerTlsSettings, UnknownTlsName
 
 MIN_VERSION, CIPHER_SUITES = "--tls-min-version", "--tls-cipher-suites"

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from sampan.cli.failures import CliError
 from sampan.cli.flags import parsers
 from sampan.cli.flags.table import Flag
 from sampan.cluster.cluster_config import StoreConfig
+from sampan.machinery.cli_errors import CliError
 
 FLAGS = (
     Flag(

@@ -18,7 +18,6 @@ from typing import Any
 import click
 import msgspec
 
-from sampan.cli.failures import CliError
 from sampan.cli.local_cluster.cluster_registry import (
     clusters_root,
     list_registered_clusters,
@@ -26,6 +25,7 @@ from sampan.cli.local_cluster.cluster_registry import (
     registered_name,
 )
 from sampan.cli.local_cluster.sudo_user import hand_over
+from sampan.machinery.cli_errors import CliError
 from sampan.machinery.pki.private_files import write_private
 
 DEFAULT_NAME = "sampan"

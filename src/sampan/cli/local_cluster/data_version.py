@@ -13,8 +13,8 @@ from pathlib import Path
 import msgspec
 
 from sampan import __version__
-from sampan.cli.failures import CliError
 from sampan.cli.local_cluster.cluster_dir import ClusterDir
+from sampan.machinery.cli_errors import CliError
 from sampan.machinery.pki.private_files import write_private
 
 DATA_FORMAT = 1

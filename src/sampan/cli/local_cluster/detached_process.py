@@ -12,9 +12,9 @@ from typing import BinaryIO
 
 import click
 
-from sampan.cli.failures import CliError
 from sampan.cli.local_cluster.cluster_dir import ClusterDir, RunningCluster
 from sampan.cli.local_cluster.start_progress import is_step_line
+from sampan.machinery.cli_errors import CliError
 
 _SILENCE_TIMEOUT_S = 90
 """How long a start may add nothing to its log before it is stopped. It reports by itself, and earlier, if its nodes

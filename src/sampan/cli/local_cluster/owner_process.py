@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 
 import click
 
-from sampan.cli.failures import CliError
 from sampan.cli.local_cluster.cluster_dir import ClusterDir, ClusterLock, RunningCluster
+from sampan.machinery.cli_errors import CliError
 
 _ENDING_TIMEOUT_S = 15.0
 """How long a start waits for the end of the process that ran the cluster before."""

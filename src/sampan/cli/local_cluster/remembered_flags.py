@@ -18,8 +18,8 @@ import click
 import msgspec
 from click.core import ParameterSource
 
-from sampan.cli.failures import CliError
 from sampan.cli.flags import parsers
+from sampan.machinery.cli_errors import CliError
 from sampan.machinery.linux.network_namespace import NetworkNamespace
 from sampan.machinery.pki.private_files import write_private
 

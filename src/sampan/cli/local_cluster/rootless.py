@@ -27,8 +27,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
-from sampan.cli.failures import CliError
 from sampan.cluster.cluster_config import KUBELET
+from sampan.machinery.cli_errors import CliError
 from sampan.machinery.linux.network_namespace import bring_up_loopback
 from sampan.machinery.linux.outer_network import OuterNetwork, OuterSocketServer
 from sampan.network import netlink

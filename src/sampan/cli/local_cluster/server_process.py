@@ -16,10 +16,10 @@ from typing import Any, NoReturn
 
 from sampan.api.addresses import join_host_port
 from sampan.apiserver.server import ListenError
-from sampan.cli.failures import CliError
 from sampan.cli.local_cluster.start_progress import NoProgress, StartProgress
 from sampan.cluster.assembly import Assembly
 from sampan.cluster.cluster_config import ClusterConfig
+from sampan.machinery.cli_errors import CliError
 from sampan.machinery.clock import RealClock
 from sampan.machinery.linux.process_resources import raise_descriptor_limit
 

@@ -9,12 +9,12 @@ from functools import partial
 
 import click
 
-from sampan.cli.failures import CliError
 from sampan.cli.local_cluster import rootless
 from sampan.cli.local_cluster.cluster_dir import ClusterDir, cluster_dir, running_cluster_options, select_cluster
 from sampan.cli.snapshot.restore import HOST_FLAGS, STORE_FLAGS, relocate, up_command, write_flags
 from sampan.cli.snapshot.save import copy_store, describe, needs_user_namespace, require_cluster
 from sampan.cluster.snapshot import copy_images, copy_keys, copy_volumes, describe_store
+from sampan.machinery.cli_errors import CliError
 
 
 @click.command("fork")

@@ -17,7 +17,6 @@ import click
 import msgspec
 
 from sampan.api.codec.errors import JSON_ERRORS
-from sampan.cli.failures import CliError
 from sampan.cli.local_cluster import rootless
 from sampan.cli.local_cluster.cluster_dir import ClusterDir, cluster_dir
 from sampan.cli.local_cluster.cluster_registry import register_cluster
@@ -33,6 +32,7 @@ from sampan.cluster.snapshot import (
     remove_tokens,
 )
 from sampan.cluster.snapshot.manifest import FLAGS, STORE
+from sampan.machinery.cli_errors import CliError
 from sampan.machinery.pki.private_files import write_private
 from sampan.runtimes.safe_paths import open_file
 

@@ -14,8 +14,6 @@ from pathlib import Path
 import click
 
 from sampan import __version__
-from sampan.cli.failures import CliError
-from sampan.cli.kubectl.client.session import Session
 from sampan.cli.local_cluster import rootless
 from sampan.cli.local_cluster.cluster_dir import (
     ClusterDir,
@@ -31,6 +29,8 @@ from sampan.cluster.snapshot.archive import count_skipped
 from sampan.cluster.snapshot.data_copy import image_names
 from sampan.cluster.snapshot.manifest import FORMAT
 from sampan.cluster.snapshot.store_file import StoreSummary, build_store_file
+from sampan.kubectl.client.session import Session
+from sampan.machinery.cli_errors import CliError
 from sampan.machinery.client import kubeconfig
 from sampan.machinery.durable_files import open_new_file
 from sampan.storage.backend import KeyValue

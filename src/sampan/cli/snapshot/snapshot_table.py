@@ -9,12 +9,12 @@ from typing import Any
 import click
 
 from sampan.api.values.ages import format_age
-from sampan.cli.failures import CliError
-from sampan.cli.kubectl.printers.objects import as_json
-from sampan.cli.kubectl.printers.table import table_lines
 from sampan.cli.snapshot.save import snapshots_directory
 from sampan.cli.status.cluster_report import size_text
 from sampan.cluster.snapshot import SnapshotError, SnapshotManifest, read_manifest
+from sampan.kubectl.printers.objects import as_json
+from sampan.kubectl.printers.table import table_lines
+from sampan.machinery.cli_errors import CliError
 from sampan.runtimes.safe_paths import UnsafePath, open_file
 
 _HEAD = ["FILE", "CLUSTER", "AGE", "SIZE", "OBJECTS", "IMAGES", "VOLUMES"]

@@ -8,11 +8,11 @@ import textwrap
 import click
 
 from sampan.api.values.ages import format_age
-from sampan.cli.failures import CliError
-from sampan.cli.kubectl.printers.objects import as_json
-from sampan.cli.kubectl.printers.table import table_lines
 from sampan.cli.local_cluster.cluster_dir import DEFAULT_NAME, ClusterDir, find_cluster, list_clusters
 from sampan.cli.status.cluster_report import ClusterReport, cluster_report, size_text
+from sampan.kubectl.printers.objects import as_json
+from sampan.kubectl.printers.table import table_lines
+from sampan.machinery.cli_errors import CliError
 
 
 @click.command("status")

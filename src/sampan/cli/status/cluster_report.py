@@ -15,15 +15,15 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from sampan.cli.failures import CliError
-from sampan.cli.kubectl.client.session import ServerError, Session
 from sampan.cli.local_cluster.cluster_dir import ClusterDir, RunningCluster
 from sampan.cli.local_cluster.data_version import data_problem
 from sampan.cli.session_reader import SessionReader
 from sampan.diagnosis.cluster_reader import Object
 from sampan.diagnosis.node_pressure import pressure_conditions, read_pressure_lines
+from sampan.kubectl.client.session import ServerError, Session
 from sampan.kubelet import hollow_nodes
 from sampan.machinery import errors
+from sampan.machinery.cli_errors import CliError
 from sampan.machinery.client import kubeconfig
 from sampan.machinery.telemetry.health import COMPONENT_PREFIX
 

@@ -13,20 +13,20 @@ from typing import Any
 
 import click
 
-from sampan.cli.failures import CliError
-from sampan.cli.kubectl.client.resource_type import ResourceType
-from sampan.cli.kubectl.client.resource_types import ResourceTypes
-from sampan.cli.kubectl.client.session import ServerError, Session, open_session
-from sampan.cli.kubectl.command_line.global_options import connection_options
-from sampan.cli.kubectl.objects.targets import targets
-from sampan.cli.kubectl.printers.objects import as_json
-from sampan.cli.kubectl.printers.table import table_lines
 from sampan.cli.session_reader import SessionReader
 from sampan.cli.trace.timeline_svg import timeline_svg
 from sampan.cli.trace.timeline_text import duration, timeline_text
 from sampan.diagnosis.cluster_reader import RECORDS_PATH
 from sampan.diagnosis.pod_cause import read_owner_records
 from sampan.diagnosis.pod_timeline import CONTROLLER_ACCOUNTS, PodTimeline, timeline, timeline_value
+from sampan.kubectl.client.resource_type import ResourceType
+from sampan.kubectl.client.resource_types import ResourceTypes
+from sampan.kubectl.client.session import ServerError, Session, open_session
+from sampan.kubectl.command_line.global_options import connection_options
+from sampan.kubectl.objects.targets import targets
+from sampan.kubectl.printers.objects import as_json
+from sampan.kubectl.printers.table import table_lines
+from sampan.machinery.cli_errors import CliError
 
 _POLL_S = 0.2
 _PUBLICATION_S = 1.0

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from sampan.cli.kubectl.printers.table import table_lines
 from sampan.diagnosis.pod_timeline import PodTimeline, TimelineStep
+from sampan.kubectl.printers.table import table_lines
 
 _BAR_WIDTH = 15
 _MAX_SHOWN_SHARES = 3

@@ -16,20 +16,20 @@ from typing import Any
 import click
 import msgspec
 
-from sampan.cli.failures import CliError
-from sampan.cli.kubectl.client.resource_types import ResourceTypes
-from sampan.cli.kubectl.client.session import ServerError, Session, open_session
-from sampan.cli.kubectl.command_line.global_options import connection_options
-from sampan.cli.kubectl.objects.manifests import ManifestObject, read_manifests
-from sampan.cli.kubectl.objects.targets import targets
-from sampan.cli.kubectl.printers.objects import as_json
-from sampan.cli.kubectl.printers.table import table_lines
 from sampan.cli.session_reader import SessionReader
 from sampan.cli.why import explanation_text
 from sampan.cli.why.workload_pods import pods_of, problem_conditions
 from sampan.diagnosis.disruptions import EVENT_REASONS, DisruptionSource
 from sampan.diagnosis.missing_parts import is_healthy, is_placed, list_missing_parts, state_of
 from sampan.diagnosis.pod_explanation import explain_pod, is_schedulable, read_events
+from sampan.kubectl.client.resource_types import ResourceTypes
+from sampan.kubectl.client.session import ServerError, Session, open_session
+from sampan.kubectl.command_line.global_options import connection_options
+from sampan.kubectl.objects.manifests import ManifestObject, read_manifests
+from sampan.kubectl.objects.targets import targets
+from sampan.kubectl.printers.objects import as_json
+from sampan.kubectl.printers.table import table_lines
+from sampan.machinery.cli_errors import CliError
 from sampan.machinery.client.access import Access
 
 _LIMIT, _WIDE_LIMIT = 200, 1000

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sampan.api.values.ages import format_age
-from sampan.cli.kubectl.printers.table import table_lines
+from sampan.kubectl.printers.table import table_lines
 
 Explained = Mapping[str, Any]
 """`sampan.scheduler.explain.report.Explanation` decoded from JSON."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sampan.cli.failures import CliError
-from sampan.cli.kubectl.client.session import Session
+from sampan.kubectl.client.session import Session
+from sampan.machinery.cli_errors import CliError
 
 Object = Mapping[str, Any]
 

@@ -17,11 +17,11 @@ from sampan.apiserver.classic.abac import AbacPolicy, AbacPolicyError, read_poli
 from sampan.apiserver.config.server_config import ServerConfig, TlsFiles
 from sampan.apiserver.proxy.kubelets import ADDRESS_TYPES, KubeletAccess
 from sampan.apiserver.server import find_default_route_address
-from sampan.cli.failures import CliError
 from sampan.cli.flags import parsers, server_tls, store
 from sampan.cli.flags.api_server import audit, identity, service_accounts
 from sampan.cli.flags.feature_gates import feature_gates
 from sampan.cli.flags.table import Flag, add_flags, config_fields
+from sampan.machinery.cli_errors import CliError
 
 BIND_ALL_ADDRESSES = Flag(
     name="--bind-address",

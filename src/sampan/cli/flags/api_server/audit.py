@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sampan.apiserver.config.server_config import AuditConfig
-from sampan.cli.failures import CliError
 from sampan.cli.flags import parsers
 from sampan.cli.flags.table import Flag
+from sampan.machinery.cli_errors import CliError
 
 if TYPE_CHECKING:
     from sampan.apiserver.audit.webhook import AuditWebhookConfig

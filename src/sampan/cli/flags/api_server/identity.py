@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from sampan.apiserver.authz.modes import DEFAULT, MODES, WEBHOOK, Mode
-from sampan.cli.failures import CliError
 from sampan.cli.flags import parsers
 from sampan.cli.flags.table import Flag
+from sampan.machinery.cli_errors import CliError
 
 if TYPE_CHECKING:
     from sampan.apiserver.authn.front_proxy import FrontProxySettings

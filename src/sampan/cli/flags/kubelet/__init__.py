@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from sampan.api import names
-from sampan.cli.failures import CliError
 from sampan.cli.flags import parsers
 from sampan.cli.flags.kubelet.node import NODE_FLAGS
 from sampan.cli.flags.kubelet.pods import POD_FLAGS
@@ -19,6 +18,7 @@ from sampan.cli.flags.kubelet.server import SERVER_FLAGS
 from sampan.cli.flags.table import Flag, add_flags
 from sampan.kubelet.agent.config import HARD_EVICTION, AgentConfig
 from sampan.kubelet.config import KubeletConfig
+from sampan.machinery.cli_errors import CliError
 from sampan.machinery.config_file import ConfigFileError, read_config_file
 
 log = logging.getLogger(__name__)

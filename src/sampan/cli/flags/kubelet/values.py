@@ -7,10 +7,10 @@ from typing import Any
 
 from sampan.api.types.core_v1 import Taint
 from sampan.api.values.quantity import parse
-from sampan.cli.failures import CliError
 from sampan.cli.flags import parsers
 from sampan.kubelet.agent.config import ShutdownGroup
 from sampan.kubelet.agent.image_pull_records import POLICIES
+from sampan.machinery.cli_errors import CliError
 
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 

@@ -1,0 +1,95 @@
+"""Code that the commands of `kubectl top` share: flags, requests to the Metrics API, and the format of amounts
+(kubectl's pkg/metricsutil).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import click
+
+from sampan.api.values.quantity import Quantity, from_json
+from sampan.kubectl.client.session import Session
+from sampan.kubectl.command_line.flag_parser import quote_text
+from sampan.kubectl.command_line.shared_options import Decorator, combine_options, selector_option
+from sampan.kubectl.errors import KubectlError, UsageError
+from sampan.kubectl.printers.table import print_table
+
+PATH = "/apis/metrics.k8s.io/v1beta1"
+RESOURCES = ("cpu", "memory")
+SWAP = "swap"
+_VERSION = "v1beta1"
+_MIB = 1 << 20
+
+Usage = Mapping[str, Quantity]
+
+
+def check_available(session: Session) -> None:
+    """Raise KubectlError if the server has no Metrics API."""
+    for group in session.get("/apis").get("groups") or ():
+        versions = [entry.get("version") for entry in group.get("versions") or ()]
+        if group.get("name") == "metrics.k8s.io" and _VERSION in versions:
+            return
+    raise KubectlError("Metrics API not available")
+
+
+def top_options() -> Decorator:
+    """Return a decorator that adds the flags that all commands of `kubectl top` share."""
+    return combine_options(
+        selector_option(),
+        click.option("--sort-by", default="", metavar="cpu|memory", help="Sort by usage, highest first."),
+        click.option("--no-headers", is_flag=True, help="Print the table without the header line."),
+        click.option(
+            "--use-protocol-buffers",
+            is_flag=True,
+            default=True,
+            hidden=True,
+            help="Accepted without effect: requests use JSON.",
+        ),
+        click.option("--show-swap", is_flag=True, help="Show the usage of swap memory."),
+    )
+
+
+def name_of_words(command: str, words: Sequence[str], options: Mapping[str, Any]) -> str:
+    """Return the name of the object to show; empty for all objects. Raise UsageError for more than one name, and
+    KubectlError for an invalid --sort-by."""
+    if len(words) > 1:
+        raise UsageError(f"{command} [NAME | -l label]")
+    if options["sort_by"] not in ("", *RESOURCES):
+        raise KubectlError("--sort-by accepts only cpu or memory")
+    return words[0] if words else ""
+
+
+def shown_resources(options: Mapping[str, Any]) -> tuple[str, ...]:
+    return (*RESOURCES, SWAP) if options["show_swap"] else RESOURCES
+
+
+def get_metrics(session: Session, path: str, name: str, query: Mapping[str, str]) -> list[dict[str, Any]]:
+    if name:
+        if "/" in name or "%" in name:
+            raise KubectlError(
+                f"invalid resource name {quote_text(name)}: [may not contain '{'/' if '/' in name else '%'}']"
+            )
+        return [session.get(f"{path}/{name}")]
+    return list(session.get(path, {key: value for key, value in query.items() if value}).get("items") or ())
+
+
+def usage_of(values: Mapping[str, Any] | None) -> Usage:
+    return {name: from_json(amount) for name, amount in (values or {}).items()}
+
+
+def amount_text(resource: str, amount: Quantity | None) -> str:
+    quantity = amount if amount is not None else Quantity()
+    return f"{quantity.milli_value()}m" if resource == "cpu" else f"{quantity.value() // _MIB}Mi"
+
+
+def sort_key(usage: Usage, sort_by: str) -> int:
+    """Return a key that puts the highest usage first."""
+    amount = usage.get(sort_by)
+    return 0 if amount is None else -amount.milli_value()
+
+
+def print_rows(rows: Sequence[Sequence[str]]) -> None:
+    """Print a table whose lines end with spaces, as kubectl's do."""
+    print_table([[*row, ""] for row in rows])
