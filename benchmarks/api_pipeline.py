@@ -14,7 +14,7 @@ from sampan.apiserver.nonresource import nonresource_handlers
 from sampan.apiserver.pipeline import Pipeline
 from sampan.apiserver.registry.registry import Registry
 from sampan.apiserver.request.call import AUTHENTICATED, MASTERS, Call, Query, UserInfo
-from sampan.machinery.clock import RealClock
+from sampan.host.clock import RealClock
 from sampan.storage.memory import MemoryBackend
 
 PODS = "/api/v1/namespaces/default/pods"

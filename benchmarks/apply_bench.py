@@ -14,8 +14,8 @@ from sampan.api.types.core_v1 import Pod
 from sampan.apiserver.fieldmanager import FieldOwnership
 from sampan.apiserver.registry.kinds.pods import BEHAVIOUR
 from sampan.apiserver.registry.registry import Registry
+from sampan.host.clock import RealClock
 from sampan.machinery.apply import sets
-from sampan.machinery.clock import RealClock
 from sampan.storage.memory import MemoryBackend
 
 NOW = "2026-01-01T00:00:00Z"

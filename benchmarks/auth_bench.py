@@ -38,8 +38,8 @@ from sampan.apiserver.endpoints import ApiEndpoints
 from sampan.apiserver.pipeline import Authenticator, Pipeline
 from sampan.apiserver.registry.registry import Registry
 from sampan.apiserver.request.call import Call, Query, UserInfo, service_account_user
+from sampan.host.clock import RealClock
 from sampan.machinery.client.access import Access
-from sampan.machinery.clock import RealClock
 from sampan.machinery.pki.token_signer import TokenSigner
 
 BINDINGS, COUNT = 1000, 1000

@@ -13,7 +13,7 @@ import uvloop
 
 from benchmarks import Row
 from sampan.api.selectors.fields import FieldTerm
-from sampan.machinery.clock import RealClock
+from sampan.host.clock import RealClock
 from sampan.storage.backend import EventBatch, StoreEvent
 from sampan.storage.cacher import CachedField, CachedResource, Cacher, ListQuery, ObjectSelection, Watcher, WatchQuery
 from sampan.storage.memory import MemoryBackend

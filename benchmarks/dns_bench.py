@@ -9,8 +9,8 @@ from pathlib import Path
 
 from benchmarks import Row
 from benchmarks.processes import own_cpu_s
-from sampan.machinery.clock import RealClock
-from sampan.machinery.linux.network_namespace import NetworkNamespace
+from sampan.host.clock import RealClock
+from sampan.host.linux.network_namespace import NetworkNamespace
 from sampan.machinery.object_key import key_of
 from sampan.machinery.telemetry.metrics import Metrics
 from sampan.network.dns.cluster_dns import KnownClients

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from benchmarks import Row
 from benchmarks.processes import own_cpu_s
-from sampan.machinery.clock import RealClock
+from sampan.host.clock import RealClock
 from sampan.network.pods import BridgeConfig, BridgeNetwork, unsupported_reason
 from sampan.runtimes.config import PortMapping
 from tests.network.pods.lab import Lab

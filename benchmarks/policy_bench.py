@@ -9,8 +9,8 @@ from pathlib import Path
 from benchmarks import Row
 from benchmarks.processes import own_cpu_s
 from sampan.api.types.networking_v1 import NetworkPolicyIngressRule, NetworkPolicyPeer, NetworkPolicySpec
-from sampan.machinery.clock import RealClock
-from sampan.machinery.linux.network_namespace import NetworkNamespace
+from sampan.host.clock import RealClock
+from sampan.host.linux.network_namespace import NetworkNamespace
 from sampan.machinery.object_key import key_of
 from sampan.network.pods import unsupported_reason
 from sampan.network.policy.compiler import PolicyCompiler, PolicyConfig

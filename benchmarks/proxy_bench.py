@@ -13,7 +13,7 @@ from benchmarks import Row
 from benchmarks.processes import own_cpu_s, resident_mb
 from sampan.api.types.core_v1 import Service
 from sampan.api.types.discovery_v1 import EndpointSlice
-from sampan.machinery.linux.network_namespace import run_in_network
+from sampan.host.linux.network_namespace import run_in_network
 from sampan.network.nft import run_nft
 from sampan.network.pods import unsupported_reason
 from sampan.network.proxy.config import ProxyConfig, node_facts

@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeVar
 import uvloop
 
 from benchmarks import Row
-from sampan.machinery.clock import RealClock
+from sampan.host.clock import RealClock
 from sampan.storage.backend import EventBatch
 from sampan.storage.sqlite import SqliteBackend
 

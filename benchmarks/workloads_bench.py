@@ -15,7 +15,7 @@ from sampan.apiserver.config.server_config import ServerConfig
 from sampan.cluster.assembly import Assembly
 from sampan.cluster.cluster_config import COMPONENTS, ClusterConfig, StoreConfig
 from sampan.cluster.nodes.nodes_config import NodesConfig
-from sampan.machinery.clock import RealClock
+from sampan.host.clock import RealClock
 from sampan.testing import builders
 
 COUNT, REPLICAS, NODES = 1000, 3, 50

@@ -22,10 +22,10 @@ from sampan.apiserver.nonresource import nonresource_handlers
 from sampan.apiserver.pipeline import Pipeline
 from sampan.apiserver.registry.registry import Registry
 from sampan.apiserver.request.call import AUTHENTICATED, MASTERS, Call, UserInfo
+from sampan.host.clock import Clock, RealClock, VirtualClock
 from sampan.machinery.client import Client, Transport
 from sampan.machinery.client.access import Access
 from sampan.machinery.client.http import HttpTransport
-from sampan.machinery.clock import Clock, RealClock, VirtualClock
 from sampan.storage.memory import MemoryBackend
 from tests.shared_objects import modified_shared_objects
 

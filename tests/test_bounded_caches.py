@@ -35,7 +35,7 @@ OTHER_COLLECTIONS = {
     "dashboard/login.py": "addresses and hashes",
     "dashboard/views/completion.py": "keys are hashes, values a few documents of the API server",
     "host/bounded_cache.py": "the bounded cache",
-    "machinery/linux/directory_trees.py": "the position of one walk, and directories that are being measured",
+    "host/linux/directory_trees.py": "the position of one walk, and directories that are being measured",
     "machinery/multiplex/spdy_frames.py": "a buffer of one connection",
     "network/dns/cluster_dns.py": "IP addresses",
     "network/proxy/userspace/endpoint_sockets.py": "IP addresses and ports",

@@ -2,7 +2,7 @@
 
 Such a name must never become a part of a path that the operating system resolves: `..` and links would lead out of the
 directory, and deep trees exceed paths and recursion. It is resolved from an open directory (`runtimes.safe_paths`,
-`machinery.linux.directory_trees`). This test finds calls that resolve joined paths or recurse, and knows those whose
+`host.linux.directory_trees`). This test finds calls that resolve joined paths or recurse, and knows those whose
 names are chosen by Sampan itself, with the reason."""
 
 import ast

@@ -459,7 +459,7 @@ def test_generated_code_is_marked(repository: Path) -> None:
     assert "src/sampan/api/types/*_v*.py linguist-generated" in (repository / ".gitattributes").read_text()
 
 
-@pytest.mark.parametrize("module", ["api.scheme", "machinery.clock", "storage", "storage.cacher", "storage.sqlite"])
+@pytest.mark.parametrize("module", ["api.scheme", "host.clock", "storage", "storage.cacher", "storage.sqlite"])
 def test_importing_loads_no_large_library(module: str) -> None:
     heavy = {"aiohttp", "cryptography", "google.protobuf", "grpc", "numpy", "rich"}
     code = f"import sys, sampan.{module}; print(*({heavy!r} & set(sys.modules)))"
@@ -503,8 +503,9 @@ def _lint_imports(package: Path) -> "subprocess.CompletedProcess[str]":
 @pytest.mark.parametrize(
     "edit",
     [
-        pytest.param(add("api/schema/tree.py", "import sampan.machinery.clock"), id="api-machinery"),
-        pytest.param(add("machinery/clock.py", "import sampan.storage.backend"), id="machinery-storage"),
+        pytest.param(add("api/schema/tree.py", "import sampan.machinery.errors"), id="api-machinery"),
+        pytest.param(add("host/clock.py", "import sampan.api.names"), id="host-api"),
+        pytest.param(add("machinery/errors.py", "import sampan.storage.backend"), id="machinery-storage"),
         pytest.param(add("scheduler/queue.py", "import sampan.storage.backend"), id="scheduler-storage"),
         pytest.param(add("controllers/job.py", "import sampan.runtimes"), id="controllers-runtimes"),
         pytest.param(add("kubelet/sync.py", "import sampan.apiserver"), id="siblings"),

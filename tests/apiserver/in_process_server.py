@@ -16,8 +16,8 @@ from sampan.apiserver.admission.framework.contract import RegisteredPlugin
 from sampan.apiserver.request.call import Call, Query
 from sampan.apiserver.response.renderer import Renderer
 from sampan.apiserver.response.responses import StreamedResponse, WatchResponse
+from sampan.host.clock import VirtualClock
 from sampan.machinery import errors
-from sampan.machinery.clock import VirtualClock
 from tests.api_server import ADMIN, Server, running_api_server
 
 T = TypeVar("T")

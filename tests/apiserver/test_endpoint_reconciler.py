@@ -18,8 +18,8 @@ from sampan.apiserver.endpoint_reconciler import (
     server_leases,
 )
 from sampan.apiserver.server import ApiServer
+from sampan.host.clock import RealClock
 from sampan.machinery.client import Client
-from sampan.machinery.clock import RealClock
 from sampan.storage.etcd import EtcdBackend
 from sampan.storage.memory import MemoryBackend
 from tests.controllers.cluster import Cluster, cluster

@@ -8,7 +8,7 @@ import pytest
 from sampan.apiserver.config.server_config import ServerConfig
 from sampan.apiserver.response.responses import translate_storage_error
 from sampan.apiserver.server import ApiServer
-from sampan.machinery.clock import RealClock
+from sampan.host.clock import RealClock
 from sampan.storage.cacher.errors import TooLargeVersion
 from sampan.storage.memory import MemoryBackend
 from tests.apiserver.in_process_server import InProcessClient, Reply, in_process_client, run

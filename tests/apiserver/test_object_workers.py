@@ -8,7 +8,7 @@ from typing import Any
 from sampan.api import limits
 from sampan.apiserver.config.server_config import ServerConfig
 from sampan.apiserver.server import ApiServer
-from sampan.machinery.clock import RealClock
+from sampan.host.clock import RealClock
 from sampan.storage.memory import MemoryBackend
 from tests.apiserver.http.wire import Wire
 

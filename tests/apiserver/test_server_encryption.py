@@ -17,8 +17,8 @@ from sampan.apiserver.config.server_config import ServerConfig
 from sampan.apiserver.request.call import Call, Query
 from sampan.apiserver.response.responses import ObjectResponse, translate_storage_error
 from sampan.apiserver.server import ApiServer
+from sampan.host.clock import RealClock, VirtualClock
 from sampan.machinery.client import Client
-from sampan.machinery.clock import RealClock, VirtualClock
 from sampan.storage.cacher import CorruptValue
 from sampan.storage.encryption import ChangingEncryption, read_encryption_config
 from sampan.storage.encryption.config import parse

@@ -13,7 +13,7 @@ from sampan.apiserver.config.server_config import ServerConfig, TlsFiles
 from sampan.apiserver.request.call import MASTERS, UserInfo
 from sampan.apiserver.server import ApiServer
 from sampan.cluster.pki import ACCOUNTS, CA, SERVER, Pki
-from sampan.machinery.clock import RealClock
+from sampan.host.clock import RealClock
 from sampan.storage.memory import MemoryBackend
 from sampan.testing.keys import KEYS
 from sampan.testing.loop_thread import LoopThread

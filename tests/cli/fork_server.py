@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import IO, Any, NoReturn
 
 import sampan
-from sampan.machinery.linux.network_namespace import run_in_network
+from sampan.host.linux.network_namespace import run_in_network
 
 _ROOT = Path(__file__).parents[2]
 _STREAMS = 3
@@ -218,7 +218,7 @@ def _run(words: Sequence[str], surroundings: Surroundings) -> NoReturn:
 
 
 def _enter(surroundings: Surroundings) -> None:
-    from sampan.machinery.linux.network_namespace import enter_network
+    from sampan.host.linux.network_namespace import enter_network
 
     signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ.clear()

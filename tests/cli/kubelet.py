@@ -6,10 +6,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from sampan.api.types.core_v1 import Pod
+from sampan.host.clock import RealClock
 from sampan.machinery.client import Client, Selection
 from sampan.machinery.client.http import HttpTransport
 from sampan.machinery.client.kubeconfig import load
-from sampan.machinery.clock import RealClock
 from sampan.runtimes.monitor.client import MonitorClient
 from tests.cli.command import Sampan
 from tests.eventually import eventually

@@ -16,7 +16,7 @@ from dns import message
 from dns import query as dnspython
 
 from sampan import __version__
-from sampan.machinery.linux.network_namespace import run_in_network
+from sampan.host.linux.network_namespace import run_in_network
 from sampan.network.mesh.config import can_create
 from tests.cli.command import Sampan
 from tests.eventually import wait_until

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from sampan.cli.main import cli
 from sampan.cluster.assembly import Assembly
 from sampan.cluster.cluster_config import ClusterConfig
-from sampan.machinery.clock import RealClock
+from sampan.host.clock import RealClock
 from tests.cli.command import Sampan
 
 SERVERS = {

@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from sampan.cli.main import cli
-from sampan.machinery.clock import RealClock
+from sampan.host.clock import RealClock
 from sampan.storage.etcd import EtcdBackend
 from sampan.storage.sqlite import SqliteBackend
 from tests.storage.etcd_server import NO_ETCD, find, running_member

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 import pytest
 
 from sampan.cluster.join.token import parse_token
+from sampan.host.clock import RealClock
 from sampan.kubelet.agent.certificate_manager import RequestDenied, client_request, request_certificate
 from sampan.machinery import errors
 from sampan.machinery.client import Client
 from sampan.machinery.client.access import Access
 from sampan.machinery.client.http import HttpTransport
-from sampan.machinery.clock import RealClock
 from sampan.machinery.pki.certificates import make_key, make_request, public_key_hash
 from tests.cli.command import Sampan, get
 from tests.eventually import wait_until

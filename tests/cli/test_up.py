@@ -20,7 +20,7 @@ from click.testing import CliRunner
 from sampan.cli.local_cluster import remembered_flags
 from sampan.cli.main import cli
 from sampan.cluster.assembly import Assembly
-from sampan.machinery.activity import Activity
+from sampan.host.activity import Activity
 from tests.cli.command import Sampan, get, unwrap_lines, wait_until_ready
 from tests.eventually import eventually
 from tests.ports import free_port

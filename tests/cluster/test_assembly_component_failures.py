@@ -17,7 +17,7 @@ from sampan.cluster.assembly import Assembly
 from sampan.cluster.cluster_config import APISERVER, CONTROLLERS, SCHEDULER, ClusterConfig, StoreConfig
 from sampan.cluster.leadership import LeadershipConfig
 from sampan.controllers.manager import ControllerManager
-from sampan.machinery.clock import RealClock
+from sampan.host.clock import RealClock
 from sampan.machinery.control_loop.controller import ControllerRunner
 from sampan.machinery.errors import NotFound
 from sampan.scheduler.scheduler import Scheduler

@@ -21,10 +21,10 @@ from sampan.cluster.cluster_config import APISERVER, CONTROLLERS, ClusterConfig,
 from sampan.cluster.leadership import LeadershipConfig
 from sampan.controllers.identities import MANAGER
 from sampan.controllers.manager import COMPONENT
+from sampan.host.clock import RealClock
 from sampan.machinery import errors
 from sampan.machinery.client import Client
 from sampan.machinery.client.options import PatchType
-from sampan.machinery.clock import RealClock
 from sampan.testing.faults import Fault, FaultEffect, FaultInjector, FaultRule
 from tests.eventually import eventually
 

@@ -11,9 +11,9 @@ from cryptography import x509
 from sampan.cluster.certificate_renewal import BEFORE_S, CertificateRenewer
 from sampan.cluster.nodes.kubelet_ports import cluster_ports
 from sampan.cluster.pki import ACCOUNTS, ADMIN, CA, KUBELET_CLIENT, PROXY_CA, PROXY_CLIENT, SERVER, Pki, PkiRenewal
+from sampan.host.clock import VirtualClock
+from sampan.host.linux.network_namespace import NetworkNamespace
 from sampan.kubelet.agent.config import AgentConfig
-from sampan.machinery.clock import VirtualClock
-from sampan.machinery.linux.network_namespace import NetworkNamespace
 from sampan.machinery.pki.certificates import expiry
 from sampan.network.nodes import NodeAttachment
 

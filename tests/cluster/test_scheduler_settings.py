@@ -5,7 +5,7 @@ from typing import Any
 from sampan.api.types.core_v1 import ConfigMap, Pod
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.cluster.scheduler_settings import SchedulerSettings
-from sampan.machinery.clock import VirtualClock
+from sampan.host.clock import VirtualClock
 from sampan.testing import Cluster, builders
 
 

@@ -16,12 +16,12 @@ from sampan.apiserver.server import ApiServer
 from sampan.controllers.descriptor import ControllerConfig
 from sampan.controllers.identities import MANAGER, NAMESPACE, account_of
 from sampan.controllers.manager import ControllerManager
+from sampan.host.activity import Activity
+from sampan.host.clock import VirtualClock
 from sampan.kubelet.config import KubeletConfig
 from sampan.kubelet.fleet import Fleet
 from sampan.machinery import errors
-from sampan.machinery.activity import Activity
 from sampan.machinery.client import Client
-from sampan.machinery.clock import VirtualClock
 from sampan.machinery.informer import InformerFactory
 from sampan.runtimes.hollow import NO_STAGES, HollowStages
 from sampan.storage.memory import MemoryBackend, MemoryContent

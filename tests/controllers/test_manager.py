@@ -13,11 +13,11 @@ from sampan.apiserver.http.server import HttpServer, Listener
 from sampan.apiserver.server import INSECURE_USER, ApiServer
 from sampan.controllers.descriptor import ControllerConfig
 from sampan.controllers.manager import ControllerManager, UnknownController, resolve_enabled_names, select_controllers
+from sampan.host.clock import RealClock
 from sampan.machinery import errors
 from sampan.machinery.client import DELETED, Client, Selection
 from sampan.machinery.client.access import Access
 from sampan.machinery.client.http import HttpTransport
-from sampan.machinery.clock import RealClock
 from sampan.machinery.control_loop.leader_election import ElectionConfig, LeaderElector
 from sampan.storage.memory import MemoryBackend
 from tests.controllers.cluster import cluster

@@ -14,8 +14,8 @@ from yarl import URL
 
 from sampan.dashboard.loopback_server import loopback_dashboard
 from sampan.dashboard.views.completion import cursor_context
+from sampan.host.clock import RealClock
 from sampan.machinery.client import kubeconfig
-from sampan.machinery.clock import RealClock
 from sampan.testing import Cluster
 from tests.dashboard.page import Page, admin_page, inline_kubeconfig, open_page, token_of
 from tests.eventually import eventually

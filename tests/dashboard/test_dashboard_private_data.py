@@ -12,9 +12,9 @@ import msgspec
 import pytest
 
 from sampan.dashboard.loopback_server import loopback_dashboard
+from sampan.host.clock import RealClock
 from sampan.machinery.client import kubeconfig
 from sampan.machinery.client.access import Access
-from sampan.machinery.clock import RealClock
 from sampan.testing import Cluster
 from tests.dashboard.page import Page, account_token, admin_page, inline_kubeconfig, open_page
 

@@ -11,9 +11,9 @@ import pytest
 
 from sampan.dashboard.login import Login, LoginLimiter, LoginRequest, kubeconfig_credentials
 from sampan.dashboard.sessions import OneTimeCodes
+from sampan.host.clock import VirtualClock
 from sampan.machinery import errors
 from sampan.machinery.client.user_api import UserApi, UserCredentials
-from sampan.machinery.clock import VirtualClock
 
 LETTERS = "abcdefghijklmnop"
 

@@ -10,9 +10,9 @@ import pytest
 from aiohttp import web
 
 from sampan.dashboard.loopback_server import loopback_dashboard
+from sampan.host.clock import RealClock
 from sampan.machinery.client import kubeconfig
 from sampan.machinery.client.access import Access
-from sampan.machinery.clock import RealClock
 from sampan.testing import Cluster
 from tests.dashboard.page import Page
 

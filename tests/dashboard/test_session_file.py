@@ -18,9 +18,9 @@ from sampan.cluster.cluster_config import ClusterConfig, DashboardConfig
 from sampan.cluster.pki import Pki
 from sampan.dashboard.session_file import SessionFile
 from sampan.dashboard.sessions import IDLE_S, LIFETIME_S, MAX_SESSIONS, LoginSessions, User
+from sampan.host.clock import VirtualClock
 from sampan.machinery import errors
 from sampan.machinery.client.user_api import UserApi, UserCredentials
-from sampan.machinery.clock import VirtualClock
 from sampan.testing import Cluster
 from tests.dashboard.page import abort_connections, inline_kubeconfig, open_page
 

@@ -13,8 +13,8 @@ from sampan.dashboard.sessions import (
     OneTimeCodes,
     User,
 )
+from sampan.host.clock import VirtualClock
 from sampan.machinery.client.user_api import UserApi
-from sampan.machinery.clock import VirtualClock
 
 
 class ClosableApi:

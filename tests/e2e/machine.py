@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from sampan.machinery.linux.network_namespace import is_network
+from sampan.host.linux.network_namespace import is_network
 from sampan.network import netlink
 from sampan.network.nft import list_rules
 from sampan.network.nodes import bridge_of_nodes, unsupported_reason

@@ -11,8 +11,8 @@ from sampan.api.types.coordination_v1 import Lease
 from sampan.api.types.core_v1 import Node, Pod
 from sampan.api.values import times
 from sampan.cluster.leadership import LeadershipConfig
+from sampan.host.clock import VirtualClock
 from sampan.machinery.client import Selection
-from sampan.machinery.clock import VirtualClock
 from sampan.testing import Cluster
 
 HOUR = 3600.0

@@ -18,11 +18,11 @@ from sampan.api.types.coordination_v1 import Lease
 from sampan.api.types.core_v1 import Event, Pod
 from sampan.cluster import kubeconfig
 from sampan.cluster.pki import ACCOUNTS, ADMIN, CA, SERVER, Pki
+from sampan.host.clock import RealClock
 from sampan.kubelet.fleet import Fleet
 from sampan.machinery.client import Client, Selection
 from sampan.machinery.client import kubeconfig as kubeconfigs
 from sampan.machinery.client.http import HttpTransport
-from sampan.machinery.clock import RealClock
 from sampan.machinery.pki import certificates
 from tests.cli.command import Sampan, wait_until_ready
 from tests.ports import free_port

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from sampan.machinery.linux.directory_trees import measure_tree
+from sampan.host.linux.directory_trees import measure_tree
 from tests.cli.command import Sampan
 from tests.e2e.kubectl.command import Kubectl, find_kubectl
 from tests.ports import free_port

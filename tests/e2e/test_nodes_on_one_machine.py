@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from sampan.host.linux.network_namespace import is_network
 from sampan.kubelet.agent.machine import find_machine_addresses
-from sampan.machinery.linux.network_namespace import is_network
 from tests.cli.command import Sampan, get
 from tests.e2e.machine import NEEDS_NODE_NETWORKS, PORT, Machine, network_state, response, wait_for
 from tests.ports import free_port

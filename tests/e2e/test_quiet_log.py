@@ -12,9 +12,9 @@ from sampan.api.types.autoscaling_v2 import HorizontalPodAutoscaler
 from sampan.api.types.batch_v1 import CronJob, Job
 from sampan.api.types.core_v1 import ConfigMap, Namespace, PersistentVolumeClaim, Pod, Secret, Service
 from sampan.api.types.policy_v1 import PodDisruptionBudget
+from sampan.host.clock import VirtualClock
 from sampan.machinery import errors
 from sampan.machinery.client import Client, Selection
-from sampan.machinery.clock import VirtualClock
 from sampan.testing import Cluster
 
 ROUNDS = 3

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sampan.machinery.linux.network_namespace import run_in_network
+from sampan.host.linux.network_namespace import run_in_network
 from sampan.network.nft import run_nft
 from tests.cli.command import Sampan, get
 from tests.e2e.machine import NEEDS_NODE_NETWORKS, PORT, SERVER, Machine, wait_for

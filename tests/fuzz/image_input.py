@@ -14,7 +14,7 @@ from typing import IO, Any, cast
 import msgspec
 
 from sampan.cluster.snapshot import SnapshotError, SnapshotManifest, read_archive, write_archive
-from sampan.machinery.linux.directory_trees import remove_tree
+from sampan.host.linux.directory_trees import remove_tree
 from sampan.runtimes.images import manifests
 from sampan.runtimes.images.credentials import read_docker_config
 from sampan.runtimes.images.layers import LayerUnpacker

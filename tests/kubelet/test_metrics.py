@@ -4,8 +4,8 @@ import pytest
 
 from sampan.api.types.core_v1 import Pod
 from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.host.clock import VirtualClock
 from sampan.kubelet.metrics import KubeletMetrics, MeasuredRuntime
-from sampan.machinery.clock import VirtualClock
 from sampan.runtimes.contract import RuntimeFailure
 from sampan.runtimes.hollow.runtime import HollowRuntime, HollowWorld
 

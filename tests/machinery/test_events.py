@@ -9,9 +9,9 @@ import pytest
 from sampan.api.codec import json as json_codec
 from sampan.api.types.core_v1 import ConfigMap, Event, Namespace
 from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.host.clock import VirtualClock
 from sampan.machinery.client import Client, ConnectionFailed, Events, Request, Response
 from sampan.machinery.client.codecs import ObjectCodec
-from sampan.machinery.clock import VirtualClock
 from sampan.machinery.events import NORMAL, WARNING, EventRecorder
 from tests.api_server import Server, running_api_server
 

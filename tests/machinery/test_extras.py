@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from sampan.cluster.cluster_config import StoreConfig
+from sampan.host.clock import RealClock
 from sampan.kubelet.agent.shutdown import logind
 from sampan.kubelet.plugin_registry import calls
 from sampan.kubelet.probes.prober import probe_grpc
 from sampan.machinery import extras
 from sampan.machinery.cli_errors import expected_message
-from sampan.machinery.clock import RealClock
 from sampan.machinery.extras import MissingExtra, require
 from sampan.storage.encryption.ciphers import SecretBox
 

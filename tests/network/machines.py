@@ -10,7 +10,7 @@ import threading
 from ipaddress import ip_interface
 from pathlib import Path
 
-from sampan.machinery.linux.network_namespace import bring_up_loopback, run_in_network
+from sampan.host.linux.network_namespace import bring_up_loopback, run_in_network
 from sampan.runtimes.kernel import MS_BIND, mount, unmount
 
 _CLONE_NEWNET = 0x40000000

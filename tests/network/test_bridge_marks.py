@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sampan.machinery.linux.network_namespace import NetworkNamespace, run_in_network
+from sampan.host.linux.network_namespace import NetworkNamespace, run_in_network
 from sampan.network import bridge_marks
 from sampan.network.bridge_marks import (
     BridgeMark,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sampan.machinery.linux.network_namespace import run_in_network
+from sampan.host.linux.network_namespace import run_in_network
 from sampan.network import leftovers, netlink
 from sampan.network.bridge_marks import BridgeMark, alias_for
 from sampan.network.leftovers import remove_leftovers, vanished_bridges

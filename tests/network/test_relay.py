@@ -10,7 +10,7 @@ from typing import cast
 
 import pytest
 
-from sampan.machinery.linux.network_namespace import NetworkNamespace
+from sampan.host.linux.network_namespace import NetworkNamespace
 from sampan.network.http_port import bind_socket
 from sampan.network.relay import DatagramRelay, StreamRelay
 from tests.eventually import eventually

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from sampan.machinery.clock import RealClock
+from sampan.host.clock import RealClock
 from sampan.runtimes.contract import PodCallback
 from sampan.runtimes.cri import CriRuntime
 from sampan.testing.runtime_conformance import CHECKS, Check, Feature, Subject, run, skip_reason

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from sampan.machinery.clock import RealClock
+from sampan.host.clock import RealClock
 from sampan.runtimes import kernel
 from sampan.runtimes.contract import PodCallback
 from sampan.runtimes.docker import DockerRuntime

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sampan.api.types.core_v1 import Pod
-from sampan.machinery.clock import RealClock
+from sampan.host.clock import RealClock
 from sampan.runtimes.contract import PodCallback, Runtime
 from sampan.runtimes.hollow import HollowRuntime
 from sampan.runtimes.hollow.behaviour import PREFIX

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sampan.machinery.clock import RealClock
+from sampan.host.clock import RealClock
 from sampan.runtimes.contract import PodCallback, Runtime
 from sampan.runtimes.images import ImageStore
 from sampan.runtimes.images.archives import load

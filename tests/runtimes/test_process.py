@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sampan.machinery.clock import RealClock
+from sampan.host.clock import RealClock
 from sampan.runtimes.contract import PodCallback
 from sampan.runtimes.images import host
 from sampan.runtimes.monitor.client import MonitorClient

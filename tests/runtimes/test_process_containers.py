@@ -12,7 +12,7 @@ import pytest
 
 from sampan.api.codec import json
 from sampan.api.types.core_v1 import Container
-from sampan.machinery.clock import RealClock
+from sampan.host.clock import RealClock
 from sampan.runtimes import contract
 from sampan.runtimes.config import ContainerConfig, ContainerSecurity, Mount, SandboxConfig
 from sampan.runtimes.contract import ContainerReport, ContainerUser, RuntimeFailure, collect_output

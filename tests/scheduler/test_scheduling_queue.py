@@ -7,7 +7,7 @@ import pytest
 
 from sampan.api.types.core_v1 import Pod, PodSpec
 from sampan.api.types.meta_v1 import ObjectMeta
-from sampan.machinery.clock import VirtualClock
+from sampan.host.clock import VirtualClock
 from sampan.scheduler.cache.pod_info import PodInfo, PodInfoTable
 from sampan.scheduler.cache.scheduler_cache import Nominator
 from sampan.scheduler.framework.cluster_event import ActionType, ClusterEvent, EventResource

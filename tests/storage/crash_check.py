@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from sampan.machinery.clock import RealClock
+from sampan.host.clock import RealClock
 from sampan.storage.backend import KeyValue, StoreEvent
 from sampan.storage.sqlite import SqliteBackend
 

@@ -10,7 +10,7 @@ import os
 import sys
 from pathlib import Path
 
-from sampan.machinery.clock import RealClock
+from sampan.host.clock import RealClock
 from sampan.storage.sqlite import SqliteBackend
 
 WRITERS = 12

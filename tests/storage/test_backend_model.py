@@ -7,7 +7,7 @@ import pytest
 from hypothesis import settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from sampan.machinery.clock import VirtualClock
+from sampan.host.clock import VirtualClock
 from sampan.storage.backend import Backend
 from sampan.storage.memory import MemoryBackend
 from sampan.storage.sqlite import SqliteBackend

@@ -4,7 +4,7 @@ import pytest
 
 pytest.register_assert_rewrite("sampan.testing.backend_conformance")
 
-from sampan.machinery.clock import VirtualClock  # noqa: E402
+from sampan.host.clock import VirtualClock  # noqa: E402
 from sampan.storage.backend import Compacted  # noqa: E402
 from sampan.storage.memory import MemoryBackend  # noqa: E402
 from sampan.testing.backend_conformance import CHECKS, BackendSubject, Check, run  # noqa: E402

@@ -11,7 +11,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from sampan.machinery.clock import VirtualClock
+from sampan.host.clock import VirtualClock
 from sampan.storage.backend import EventBatch, Unavailable
 from sampan.storage.sqlite import SqliteBackend, SqliteConfig
 from tests.storage.crash_check import Acknowledged, check_file
@@ -144,7 +144,7 @@ async def test_deletions_on_a_full_disk_free_space_for_writes(small_disk: Path) 
 _WRITER = """
 import asyncio, os, signal, sys
 from pathlib import Path
-from sampan.machinery.clock import RealClock
+from sampan.host.clock import RealClock
 from sampan.storage.sqlite import SqliteBackend
 
 async def write() -> None:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import apsw
 import pytest
 
-from sampan.machinery.clock import VirtualClock
+from sampan.host.clock import VirtualClock
 from sampan.storage.backend import Unavailable
 from sampan.storage.sqlite import SqliteBackend, SqliteConfig
 from tests.storage.crash_check import Acknowledged, check_file

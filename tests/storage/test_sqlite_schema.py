@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sampan.machinery.clock import VirtualClock
+from sampan.host.clock import VirtualClock
 from sampan.storage.sqlite import FormatError, SqliteBackend
 from sampan.storage.sqlite.schema import (
     APPLICATION_ID,

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from sampan.machinery.clock import VirtualClock
+from sampan.host.clock import VirtualClock
 from sampan.storage.memory import MemoryBackend
 from sampan.storage.sqlite import SqliteBackend
 from sampan.storage.transfer import NotEmpty, copy_store

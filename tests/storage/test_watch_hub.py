@@ -4,7 +4,7 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from sampan.machinery.clock import VirtualClock
+from sampan.host.clock import VirtualClock
 from sampan.storage.backend import Compacted, EventBatch, StoreEvent
 from sampan.storage.memory import MemoryBackend
 from sampan.storage.watch_hub import QUEUED_BYTES, QUEUED_EVENTS, WatchHub

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sampan.machinery.clock import VirtualClock
+from sampan.host.clock import VirtualClock
 from sampan.runtimes.choice import NoRuntime
 from sampan.runtimes.hollow.behaviour import StageError
 from sampan.testing import Cluster

@@ -19,9 +19,9 @@ import pytest
 import yaml
 
 from sampan.api.types.core_v1 import ConfigMap, Event, Namespace, Node, Pod, ServiceAccount
+from sampan.host.clock import VirtualClock
 from sampan.machinery import errors
 from sampan.machinery.client import ADDED, Selection
-from sampan.machinery.clock import VirtualClock
 from sampan.storage.sqlite.schema import FormatError
 from sampan.testing import Cluster
 from sampan.testing.builders import config_map, pod

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from sampan.api.types.core_v1 import ConfigMap, Event
+from sampan.host.clock import VirtualClock
 from sampan.machinery.client import ADDED, Selection
-from sampan.machinery.clock import VirtualClock
 from sampan.testing import Cluster
 from sampan.testing.builders import config_map, deployment
 from sampan.testing.errors import UnsupportedByCluster

@@ -23,9 +23,9 @@ from sampan.apiserver.pipeline import Pipeline
 from sampan.apiserver.request.call import AUTHENTICATED, MASTERS, Call, Query, UserInfo
 from sampan.apiserver.request.negotiation import JSON
 from sampan.apiserver.request.patches import MERGE_PATCH
+from sampan.host.clock import Clock
 from sampan.machinery import errors
 from sampan.machinery.client import ConnectionFailed
-from sampan.machinery.clock import Clock
 from sampan.storage.backend import StorageError
 from sampan.storage.cacher import CacheError
 

@@ -14,9 +14,9 @@ import uuid
 from sampan.api.types.coordination_v1 import Lease, LeaseSpec
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.api.values import times
+from sampan.host.clock import Clock
 from sampan.machinery import errors
 from sampan.machinery.client import Client, ConnectionFailed, Selection
-from sampan.machinery.clock import Clock
 from sampan.machinery.copies import copy_of
 
 log = logging.getLogger(__name__)

@@ -31,13 +31,13 @@ from sampan.apiserver.response.responses import (
     WatchResponse,
     translate_storage_error,
 )
+from sampan.host.activity import Activity
+from sampan.host.time_slice import TimeSlice
 from sampan.machinery import errors
-from sampan.machinery.activity import Activity
 from sampan.machinery.client.codecs import ObjectCodec
 from sampan.machinery.client.responses import BytesResponse
 from sampan.machinery.client.transport import BOOKMARK, INITIAL_EVENTS_END, Events, ListPage, Request, Response
 from sampan.machinery.object_key import NamespacedName
-from sampan.machinery.time_slice import TimeSlice
 from sampan.storage.cacher import CacheError, CacheItem, Watcher
 from sampan.storage.cacher import CacheEvent as CacherEvent
 

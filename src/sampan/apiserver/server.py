@@ -57,8 +57,8 @@ from sampan.apiserver.registry.allocation import AllocationRepair, ServiceRanges
 from sampan.apiserver.registry.registry import AuthServices, Registry
 from sampan.apiserver.request.call import MASTERS, UserInfo, request_in_frame
 from sampan.apiserver.webhooks.client import WebhookClients
+from sampan.host.clock import Clock, RealClock
 from sampan.machinery.client import Client
-from sampan.machinery.clock import Clock, RealClock
 from sampan.machinery.pki.token_signer import TokenSigner
 from sampan.machinery.telemetry.build_info import export_build_info
 from sampan.machinery.telemetry.feature_gates import export_feature_gates

@@ -157,7 +157,7 @@ def _serve(accesses: dict[str, Access], port: int, *, opens_browser: bool) -> No
 
 async def _run(accesses: dict[str, Access], port: int, *, opens_browser: bool) -> None:
     from sampan.dashboard.loopback_server import loopback_dashboard
-    from sampan.machinery.clock import RealClock
+    from sampan.host.clock import RealClock
 
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -88,7 +88,7 @@ def pull_command(
     """Pull an image from its registry."""
     import asyncio
 
-    from sampan.machinery.clock import RealClock
+    from sampan.host.clock import RealClock
     from sampan.runtimes.images.credentials import Keyring, read_docker_config
     from sampan.runtimes.images.pull import ImagePuller, PullConfig, PullFailed
 

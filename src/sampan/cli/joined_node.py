@@ -28,15 +28,15 @@ from sampan.cluster.join.preflight import read_link
 from sampan.cluster.join.record import JoinRecord
 from sampan.cluster.machine.host_locks import HostLocks
 from sampan.cluster.nodes.abandoned_node import root_cgroup_of
+from sampan.host.activity import Activity
+from sampan.host.clock import RealClock
 from sampan.kubelet.agent.certificate_manager import CertificateStore
 from sampan.kubelet.agent.config import IMAGE_GC_OFF, LOCAL_HARD_EVICTION, AgentConfig
 from sampan.kubelet.agent.machine import find_machine_addresses
 from sampan.kubelet.server.ports import PortsConfig
-from sampan.machinery.activity import Activity
 from sampan.machinery.client import Client
 from sampan.machinery.client.access import Access
 from sampan.machinery.client.http import HttpTransport
-from sampan.machinery.clock import RealClock
 from sampan.machinery.pki.certificates import KeyPair
 from sampan.network.mesh.config import MeshConfig
 from sampan.runtimes.names import CRI, DOCKER, OCI
@@ -166,9 +166,9 @@ class JoinedNode:
     async def _run_components(self, addresses: list[str]) -> None:
         from sampan.cluster.nodes.node_network import NodeNetworks, can_enforce_policies
         from sampan.cluster.nodes.node_runtime import RuntimeConfig, runtime_maker
+        from sampan.host.linux.network_namespace import NetworkNamespace
         from sampan.kubelet.agent.kubelet import build_kubelet
         from sampan.kubelet.server.ports import serve_kubelet
-        from sampan.machinery.linux.network_namespace import NetworkNamespace
         from sampan.network.dns.config import ClusterDnsConfig, ZoneConfig
         from sampan.network.mesh.agent import MeshAgent, pod_mtu
         from sampan.network.nodes import NodeAttachment
@@ -227,7 +227,7 @@ class JoinedNode:
 
     def _make_proxies(self, client: Client, informers: InformerFactory) -> NodeProxies:
         from sampan.cluster.nodes.node_proxies import NodeProxies
-        from sampan.machinery.linux.network_namespace import NetworkNamespace
+        from sampan.host.linux.network_namespace import NetworkNamespace
 
         return NodeProxies(
             machine=NetworkNamespace(),

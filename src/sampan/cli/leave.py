@@ -15,11 +15,11 @@ from sampan.cli.local_cluster.cluster_dir import ClusterDir, cluster_options, fi
 from sampan.cluster.join.departure import delete_node, drain
 from sampan.cluster.join.discovery import JoinError
 from sampan.cluster.join.record import JoinRecord, read_record
+from sampan.host.clock import RealClock
 from sampan.machinery import errors
 from sampan.machinery.cli_errors import CliError
 from sampan.machinery.client import Client, ConnectionFailed
 from sampan.machinery.client.http import HttpTransport
-from sampan.machinery.clock import RealClock
 
 T = TypeVar("T")
 

@@ -10,8 +10,8 @@ import click
 from sampan.cli.command_classes import AliasGroup
 from sampan.cli.flags import parsers
 from sampan.cluster.cluster_config import StoreConfig
+from sampan.host.clock import RealClock
 from sampan.machinery.cli_errors import CliError
-from sampan.machinery.clock import RealClock
 
 _EVENT_TTL_S = 3600.0
 

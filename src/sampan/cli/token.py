@@ -40,6 +40,7 @@ from sampan.controllers.security.bootstrap_tokens import (
     expires_in_s,
     text_of,
 )
+from sampan.host.clock import RealClock
 from sampan.kubectl.printers.columns import align_columns
 from sampan.machinery import errors
 from sampan.machinery.cli_errors import CliError
@@ -47,7 +48,6 @@ from sampan.machinery.client import Client
 from sampan.machinery.client.access import Access
 from sampan.machinery.client.http import HttpTransport
 from sampan.machinery.client.kubeconfig import KubeconfigError, load
-from sampan.machinery.clock import RealClock
 
 T = TypeVar("T")
 

@@ -59,8 +59,8 @@ from sampan.cluster.leadership import LeadershipConfig
 from sampan.cluster.machine.loopback_range import loopback_addresses
 from sampan.cluster.nodes.node_summary import node_summary
 from sampan.cluster.pki import ACCOUNTS, ADMIN, CA, KUBELET_CLIENT, SERVER, Pki, PkiRenewal, with_front_proxy
+from sampan.host.linux.network_namespace import NetworkNamespace
 from sampan.machinery.cli_errors import CliError
-from sampan.machinery.linux.network_namespace import NetworkNamespace
 
 log = logging.getLogger(__name__)
 

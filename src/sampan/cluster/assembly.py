@@ -32,11 +32,11 @@ from sampan.cluster.nodes.node_summary import settle_hollow_taints
 from sampan.cluster.scheduler_settings import policy_of_map
 from sampan.cluster.store_dump import PATH as STORE_DUMP_PATH
 from sampan.cluster.store_dump import StoreDump
+from sampan.host.activity import Activity
+from sampan.host.clock import Clock, Idle, RealClock, VirtualClock
 from sampan.machinery import errors
-from sampan.machinery.activity import Activity
 from sampan.machinery.client import ADDED, Client, Selection
 from sampan.machinery.client.request_metrics import ClientRequestMetrics
-from sampan.machinery.clock import Clock, Idle, RealClock, VirtualClock
 from sampan.machinery.control_loop.supervision import (
     NoSupervision,
     Supervision,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Protocol
 
-from sampan.machinery.clock import Clock
+from sampan.host.clock import Clock
 
 log = logging.getLogger(__name__)
 

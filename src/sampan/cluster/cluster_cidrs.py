@@ -10,7 +10,7 @@ from itertools import islice
 from pathlib import Path
 
 from sampan.cluster.machine.host_locks import HostLocks
-from sampan.machinery.durable_files import write_durably
+from sampan.host.durable_files import write_durably
 
 _FILE = "pod-range"
 _NODES = 256

@@ -13,9 +13,9 @@ from sampan.cluster.leadership import LeadershipConfig
 from sampan.cluster.machine.host_locks import HostLocks
 from sampan.cluster.nodes.nodes_config import NodesConfig, with_node_cidrs, with_pod_cidrs
 from sampan.cluster.scheduler_settings import SchedulerSettings
-from sampan.machinery.clock import Clock
+from sampan.host.clock import Clock
+from sampan.host.linux.network_namespace import NetworkNamespace
 from sampan.machinery.extras import require
-from sampan.machinery.linux.network_namespace import NetworkNamespace
 from sampan.network.dns.config import ClusterDnsConfig
 from sampan.storage.backend import Backend
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from sampan.apiserver.server import ApiServer
 from sampan.cluster.cluster_config import DashboardConfig
-from sampan.machinery.clock import RealClock
+from sampan.host.clock import RealClock
 
 if TYPE_CHECKING:
     from aiohttp import web

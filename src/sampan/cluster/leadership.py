@@ -13,8 +13,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from sampan.host.clock import Clock
 from sampan.machinery.client import Client
-from sampan.machinery.clock import Clock
 from sampan.machinery.telemetry.metrics import Metrics
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, TypeVar
 
 from sampan.controllers.cloud import CloudProvider
+from sampan.host.clock import Clock
 from sampan.machinery.client import Client
-from sampan.machinery.clock import Clock
 from sampan.machinery.control_loop.controller import Controller, RunnerConfig
 from sampan.machinery.events import EventRecorder
 from sampan.machinery.informer import InformerFactory

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 from sampan.controllers.descriptor import ControllerConfig, ControllerContext, ControllerDescriptor
 from sampan.controllers.table import CONTROLLERS
-from sampan.machinery.activity import Activity
+from sampan.host.activity import Activity
+from sampan.host.clock import Clock
 from sampan.machinery.client import Client
-from sampan.machinery.clock import Clock
 from sampan.machinery.control_loop.controller import ControllerRunner
 from sampan.machinery.control_loop.supervision import NoSupervision, Supervision
 from sampan.machinery.events import EventRecorder

@@ -18,10 +18,10 @@ from sampan.api.types.core_v1 import Namespace, NamespaceCondition, Pod
 from sampan.api.values import times
 from sampan.controllers.descriptor import ControllerContext
 from sampan.controllers.namespace_phase import TERMINATING, namespace_name
+from sampan.host.clock import Clock
 from sampan.machinery import errors
 from sampan.machinery.client import Client, DeleteParameters, Selection, resource_of
 from sampan.machinery.client.discovery import Discovery
-from sampan.machinery.clock import Clock
 from sampan.machinery.control_loop.controller import RetryLater, Watch
 from sampan.machinery.copies import copy_of
 

@@ -23,10 +23,10 @@ from sampan.api.types.core_v1 import (
 from sampan.api.values.quantity import Quantity, are_equal, parse
 from sampan.controllers.descriptor import ControllerContext
 from sampan.controllers.namespace_phase import namespace_of
+from sampan.host.clock import Clock
 from sampan.machinery import errors
 from sampan.machinery.client import Client, Selection, resource_of
 from sampan.machinery.client.discovery import Discovery
-from sampan.machinery.clock import Clock
 from sampan.machinery.control_loop.controller import Watch
 from sampan.machinery.copies import copy_of
 from sampan.machinery.informer import InformerFactory

@@ -21,10 +21,10 @@ from sampan.api.types.meta_v1 import Condition, GroupResource
 from sampan.api.types.storagemigration_v1beta1 import StorageVersionMigration
 from sampan.api.values import times
 from sampan.controllers.descriptor import ControllerContext
+from sampan.host.clock import Clock
 from sampan.machinery import errors
 from sampan.machinery.client import Client, PatchType, WriteParameters, resource_of
 from sampan.machinery.client.discovery import Discovery
-from sampan.machinery.clock import Clock
 from sampan.machinery.control_loop.controller import RetryLater, Watch
 from sampan.machinery.copies import copy_of
 from sampan.machinery.informer import InformerFactory

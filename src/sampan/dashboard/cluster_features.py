@@ -9,10 +9,10 @@ from weakref import WeakKeyDictionary
 import msgspec
 
 from sampan.api.codec.errors import JSON_ERRORS
+from sampan.host.clock import Clock
 from sampan.machinery import errors
 from sampan.machinery.client.transport import ConnectionFailed, Request
 from sampan.machinery.client.user_api import UserApi
-from sampan.machinery.clock import Clock
 
 _CACHE_TTL_S = 60.0
 _PROBES: dict[str, tuple[str, list[tuple[str, str]]]] = {

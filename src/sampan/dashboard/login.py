@@ -18,11 +18,11 @@ from sampan.api import addresses
 from sampan.api.codec import json as json_codec
 from sampan.api.codec import yaml as yaml_codec
 from sampan.dashboard.sessions import OneTimeCodes, User
+from sampan.host.clock import Clock
+from sampan.host.worker_thread import WorkerThread
 from sampan.machinery import errors
 from sampan.machinery.client.transport import ConnectionFailed, Request
 from sampan.machinery.client.user_api import UserApi, UserApiSource, UserCredentials
-from sampan.machinery.clock import Clock
-from sampan.machinery.worker_thread import WorkerThread
 
 KUBECONFIG_CHARACTERS = 16 << 10
 """The longest kubeconfig, which is parsed before anything is known about its sender. One with a CA, a certificate and a

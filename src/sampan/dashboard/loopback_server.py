@@ -18,8 +18,8 @@ from sampan.dashboard.sessions import OneTimeCodes
 from sampan.dashboard.site import DashboardSite, cookie_of_port
 from sampan.dashboard.static_files import StaticFiles
 from sampan.dashboard.views.table import cluster_views, special_subscriptions
+from sampan.host.clock import Clock
 from sampan.machinery.client.access import Access
-from sampan.machinery.clock import Clock
 
 HOST = "127.0.0.1"
 

@@ -22,8 +22,8 @@ import msgspec
 
 from sampan.api.codec.errors import JSON_ERRORS
 from sampan.dashboard.sessions import MAX_SESSIONS, LoginSession, SealedSession, UnsealedSession, User
+from sampan.host.clock import Clock, wall_offset
 from sampan.machinery import errors
-from sampan.machinery.clock import Clock, wall_offset
 from sampan.machinery.pki.private_files import write_private
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
+from sampan.host.clock import Clock
 from sampan.machinery.client.user_api import UserApi
-from sampan.machinery.clock import Clock
 
 IDLE_S = 30 * 60.0
 LIFETIME_S = 12 * 3600.0

@@ -23,10 +23,10 @@ from sampan.dashboard.static_files import StaticFiles
 from sampan.dashboard.stream import StreamConnection
 from sampan.dashboard.stream.changes import ChangeBudget
 from sampan.dashboard.stream.connection import MakeSubscription
+from sampan.host.clock import Clock
 from sampan.machinery import errors
 from sampan.machinery.client.transport import ConnectionFailed
 from sampan.machinery.client.user_api import UserApi, UserApiSource
-from sampan.machinery.clock import Clock
 from sampan.machinery.http.session_cookies import make_session_cookie_name
 
 log = logging.getLogger(__name__)

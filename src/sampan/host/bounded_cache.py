@@ -1,4 +1,4 @@
-"""The cache for results that depend on user input: bounded in entries and in bytes, its keys included."""
+"""The caches for results that depend on user input: bounded in entries and in bytes, their keys included."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from collections.abc import Callable, Hashable
 from enum import Enum
 from sys import getsizeof
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from sampan.host.clock import Clock
 
 Key = TypeVar("Key", bound=Hashable)
 Value = TypeVar("Value")
@@ -93,6 +96,36 @@ class BoundedCache(OrderedDict[Key, Value]):
         if size is not None:
             self.bytes -= size
             del self[key]
+
+
+class ExpiringCache(Generic[Key, Value]):
+    """A bounded cache whose entries expire after a time, for the responses of other services. The entries that were
+    not used for the longest time are dropped first."""
+
+    def __init__(
+        self, *, clock: Clock, max_entries: int, max_entry_bytes: int = 16 << 10, max_bytes: int = 16 << 20
+    ) -> None:
+        self._clock = clock
+        self._entries: BoundedCache[Key, tuple[float, Value]] = BoundedCache(
+            max_entries=max_entries, max_entry_bytes=max_entry_bytes, max_bytes=max_bytes
+        )
+        """The monotonic time at which each entry expires, and the cached value."""
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def get(self, key: Key) -> Value | None:
+        entry = self._entries.get(key)
+        if entry is None:
+            return None
+        if entry[0] <= self._clock.monotonic():
+            self._entries.discard(key)
+            return None
+        return self._entries.use(key)[1]
+
+    def keep(self, key: Key, value: Value, seconds: float) -> None:
+        if seconds > 0:
+            self._entries.keep(key, (self._clock.monotonic() + seconds, value))
 
 
 def _raise_key_error(key: object) -> Any:

@@ -17,12 +17,12 @@ from sampan.api.semantics.pod_resources import BEST_EFFORT, BURSTABLE, GUARANTEE
 from sampan.api.semantics.taints import NO_EXECUTE, find_untolerated_taints
 from sampan.api.types.core_v1 import Node, Pod
 from sampan.api.values.quantity import parse
+from sampan.host.clock import Clock
 from sampan.kubelet.pod_events import PodEvents
 from sampan.kubelet.pod_lifecycle import PodLifecycle
 from sampan.kubelet.pod_status import PodFailure, rejected_status
 from sampan.kubelet.records import Amounts, PodRecord, PodSyncState, Records
 from sampan.kubelet.status_manager import StatusManager
-from sampan.machinery.clock import Clock
 from sampan.machinery.events import WARNING
 
 _STANDARD_RESOURCES = ("cpu", "memory", "ephemeral-storage")

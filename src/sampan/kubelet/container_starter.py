@@ -5,13 +5,13 @@ from __future__ import annotations
 from sampan.api.semantics.pods import AnyContainer
 from sampan.api.types.core_v1 import Container, ContainerStatus
 from sampan.api.values import durations
+from sampan.host.clock import Clock
+from sampan.host.time_slice import TimeSlice
 from sampan.kubelet.pod_actions import PodActions, ephemeral_to_start
 from sampan.kubelet.pod_events import PodEvents, full_name
 from sampan.kubelet.pod_lifecycle import PodLifecycle, ReportedFailure
 from sampan.kubelet.records import FIRST_S, BackOff, PodRecord
-from sampan.machinery.clock import Clock
 from sampan.machinery.events import WARNING
-from sampan.machinery.time_slice import TimeSlice
 from sampan.runtimes import contract
 from sampan.runtimes.contract import PodReport, RuntimeFailure
 

@@ -12,6 +12,8 @@ import logging
 from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 
 from sampan.api.types.core_v1 import Node, Pod
+from sampan.host.activity import Activity
+from sampan.host.clock import Clock
 from sampan.kubelet import hollow_nodes
 from sampan.kubelet.admission import with_api_source
 from sampan.kubelet.config import KubeletConfig
@@ -24,9 +26,7 @@ from sampan.kubelet.records import NodeRecord, PodQueue, Records
 from sampan.kubelet.status_manager import StatusManager
 from sampan.kubelet.sync_loop import SyncLoop
 from sampan.machinery import errors
-from sampan.machinery.activity import Activity
 from sampan.machinery.client import Client, ConnectionFailed, PatchType
-from sampan.machinery.clock import Clock
 from sampan.machinery.control_loop.supervision import Supervision
 from sampan.machinery.control_loop.workqueue import Backoff, WorkQueue
 from sampan.machinery.events import EventRecorder

@@ -4,6 +4,7 @@ from sampan.api.types.coordination_v1 import Lease, LeaseSpec
 from sampan.api.types.core_v1 import Node, NodeStatus
 from sampan.api.types.meta_v1 import ObjectMeta, OwnerReference
 from sampan.api.values import times
+from sampan.host.clock import Clock
 from sampan.kubelet.config import KubeletConfig
 from sampan.kubelet.node_status import (
     DISK_PRESSURE,
@@ -18,7 +19,6 @@ from sampan.kubelet.node_status import (
 from sampan.kubelet.pod_events import PodEvents
 from sampan.kubelet.records import NodeRecord
 from sampan.machinery import errors
-from sampan.machinery.clock import Clock
 from sampan.machinery.copies import copy_of
 
 LEASES = "kube-node-lease"

@@ -10,6 +10,7 @@ from sampan.api.go_compat import gotext
 from sampan.api.limits import HOLLOW_CONTAINERS
 from sampan.api.semantics.pods import AnyContainer, all_containers, as_container, init_and_main_containers
 from sampan.api.types.core_v1 import Container, Pod, PodStatus
+from sampan.host.clock import Clock
 from sampan.kubelet.container_starter import PULL_BACK_OFF
 from sampan.kubelet.hollow_references import HollowReferences
 from sampan.kubelet.pod_events import PodEvents
@@ -17,7 +18,6 @@ from sampan.kubelet.pod_lifecycle import ContainerKill, ReportedFailure
 from sampan.kubelet.pod_status import PodFailure
 from sampan.kubelet.records import PodRecord
 from sampan.kubelet.volumes.manager import FAILED_MOUNT
-from sampan.machinery.clock import Clock
 from sampan.machinery.events import WARNING
 from sampan.runtimes.contract import CREATED, PodReport, RuntimeFailure
 from sampan.runtimes.hollow.behaviour import annotation_errors

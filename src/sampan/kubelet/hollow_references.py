@@ -13,6 +13,7 @@ from typing import TypeVar
 
 from sampan.api.semantics.pods import ACCESS_VOLUME_PREFIX, AnyContainer, as_container, init_and_main_containers
 from sampan.api.types.core_v1 import ConfigMap, FileKeySelector, Node, Pod, Secret, ServiceAccount, Volume
+from sampan.host.clock import Clock
 from sampan.kubelet.container_config.downward import DownwardApiContext
 from sampan.kubelet.container_config.variables import ContainerConfigError, VariableSources, container_variables
 from sampan.kubelet.container_starter import CONFIG_ERROR
@@ -28,7 +29,6 @@ from sampan.kubelet.volumes.state import DesiredPod, desired_pod
 from sampan.kubelet.volumes.volume_host import ServiceAccountToken, VolumeConfig, VolumeHost, VolumeLayout
 from sampan.machinery import errors
 from sampan.machinery.client import Client, ConnectionFailed
-from sampan.machinery.clock import Clock
 from sampan.machinery.informer import InformerFactory
 from sampan.runtimes.contract import PodReport, RuntimeFailure
 

@@ -15,11 +15,11 @@ from enum import Enum
 
 from sampan.api.types.coordination_v1 import Lease
 from sampan.api.types.core_v1 import Node, Pod, PodStatus, ResourceRequirements
+from sampan.host.activity import Activity
+from sampan.host.clock import Clock
 from sampan.kubelet.node_status import NodeMachine
 from sampan.kubelet.pod_status import PodFailure
-from sampan.machinery.activity import Activity
 from sampan.machinery.client import Client
-from sampan.machinery.clock import Clock
 from sampan.machinery.control_loop.workqueue import Backoff, WorkQueue
 from sampan.runtimes.contract import Runtime
 

@@ -12,6 +12,8 @@ from dataclasses import replace
 
 from sampan.api.semantics.pods import find_container, termination_grace_period_s
 from sampan.api.types.core_v1 import Container, Pod
+from sampan.host.clock import Clock
+from sampan.host.time_slice import TimeSlice
 from sampan.kubelet.admission import PodAdmitter
 from sampan.kubelet.container_starter import ContainerStarter
 from sampan.kubelet.metrics import KubeletMetrics
@@ -43,9 +45,7 @@ from sampan.kubelet.records import (
     Records,
 )
 from sampan.kubelet.status_manager import StatusManager
-from sampan.machinery.clock import Clock
 from sampan.machinery.events import NORMAL, WARNING
-from sampan.machinery.time_slice import TimeSlice
 from sampan.runtimes import contract
 from sampan.runtimes.contract import PodReport
 

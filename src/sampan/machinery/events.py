@@ -22,11 +22,11 @@ import msgspec
 from sampan.api.types.core_v1 import Event, EventSource, ObjectReference
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.api.values import times
+from sampan.host.activity import Activity
 from sampan.host.bounded_cache import BoundedCache
+from sampan.host.clock import Clock
 from sampan.machinery import errors
-from sampan.machinery.activity import Activity
 from sampan.machinery.client import Client, ConnectionFailed
-from sampan.machinery.clock import Clock
 
 COMBINED = "(combined from similar events): "
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from sampan.api.limits import WORKER_BYTES_PER_USER, WORKER_JOBS_PER_USER
+from sampan.host.worker_thread import WorkerThread
 from sampan.machinery import errors
-from sampan.machinery.worker_thread import WorkerThread
 
 T = TypeVar("T")
 

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager, suppress
 from ipaddress import ip_address
 from typing import TYPE_CHECKING
 
-from sampan.machinery.linux.network_namespace import NetworkNamespace
+from sampan.host.linux.network_namespace import NetworkNamespace
 
 if TYPE_CHECKING:
     from aiohttp import web

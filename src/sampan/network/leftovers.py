@@ -15,7 +15,7 @@ import socket
 from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 
-from sampan.machinery.linux.user_namespace import is_in_user_namespace
+from sampan.host.linux.user_namespace import is_in_user_namespace
 from sampan.network import netlink
 from sampan.network.bridge_marks import announced_removal, is_owner_gone, marked_bridges
 from sampan.network.netlink import LinkInfo

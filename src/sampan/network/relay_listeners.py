@@ -14,7 +14,7 @@ from functools import partial
 from typing import NamedTuple
 
 from sampan.api.limits import RELAYED_PORTS
-from sampan.machinery.linux.network_namespace import NetworkNamespace
+from sampan.host.linux.network_namespace import NetworkNamespace
 from sampan.network.accept_loop import MAX_CONNECTIONS
 from sampan.network.http_port import bind_socket
 from sampan.network.relay import DatagramRelay, StreamRelay

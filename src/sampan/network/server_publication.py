@@ -23,9 +23,9 @@ from sampan.api.types.discovery_v1 import (
     ForNode,
 )
 from sampan.api.types.meta_v1 import ObjectMeta, OwnerReference
+from sampan.host.clock import Clock
 from sampan.machinery import errors
 from sampan.machinery.client import Client, ConnectionFailed, Selection
-from sampan.machinery.clock import Clock
 from sampan.machinery.informer import InformerFactory
 from sampan.machinery.object_key import NamespacedName
 

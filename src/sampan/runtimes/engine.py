@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from sampan.api.types.core_v1 import Container, Pod
-from sampan.machinery.clock import Clock
-from sampan.machinery.linux import programs
+from sampan.host.clock import Clock
+from sampan.host.linux import programs
 from sampan.runtimes import contract, labels
 from sampan.runtimes.background import BackgroundWork
 from sampan.runtimes.config import ContainerConfig, SandboxConfig

@@ -11,7 +11,7 @@ import weakref
 from pathlib import Path
 from typing import Any
 
-from sampan.machinery.linux.user_namespace import is_in_user_namespace
+from sampan.host.linux.user_namespace import is_in_user_namespace
 
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT, MS_BIND, MS_REC = 1, 2, 4, 8, 32, 4096, 16384
 MNT_DETACH, UMOUNT_NOFOLLOW = 2, 8

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from sampan.api.types.core_v1 import Pod
-from sampan.machinery.clock import Clock
+from sampan.host.clock import Clock
 from sampan.runtimes import contract
 from sampan.runtimes.background import BackgroundWork
 from sampan.runtimes.config import ContainerConfig, SandboxConfig

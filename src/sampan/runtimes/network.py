@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Protocol
 
 from sampan.api.values.quantity import parse
-from sampan.machinery.linux.network_namespace import run_in_network
+from sampan.host.linux.network_namespace import run_in_network
 from sampan.runtimes.config import PortMapping
 from sampan.runtimes.contract import RuntimeFailure
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from sampan.api.types.core_v1 import Container, Pod
-from sampan.machinery.clock import Clock
+from sampan.host.clock import Clock
 from sampan.runtimes.config import ContainerConfig, ContainerResources, ContainerSecurity, Mount, SandboxConfig
 from sampan.runtimes.contract import (
     ContainerUsage,

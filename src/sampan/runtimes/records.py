@@ -15,8 +15,8 @@ from typing import Any
 
 import msgspec
 
-from sampan.machinery.durable_files import write_durably
-from sampan.machinery.linux.directory_trees import remove_tree
+from sampan.host.durable_files import write_durably
+from sampan.host.linux.directory_trees import remove_tree
 from sampan.runtimes import contract
 from sampan.runtimes.config import SandboxConfig
 from sampan.runtimes.contract import RuntimeFailure

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from sampan.machinery.linux.directory_descriptors import (
+from sampan.host.linux.directory_descriptors import (
     RESOLVE_BENEATH,
     RESOLVE_IN_ROOT,
     RESOLVE_NO_MAGICLINKS,

@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 from sampan.api.semantics.pod_resources import Amounts, effective_limits, effective_requests
 from sampan.api.types.core_v1 import Pod, PodSpec
+from sampan.host.time_slice import TimeSlice
 from sampan.machinery.telemetry.metrics import Metrics, Sample
-from sampan.machinery.time_slice import TimeSlice
 from sampan.scheduler.cache.node_table import NodeTable
 from sampan.scheduler.cache.pod_info import DEFAULT_SCHEDULER
 from sampan.scheduler.cache.scheduler_cache import SchedulerCache

@@ -16,9 +16,9 @@ from types import TracebackType
 from typing import Any
 
 from sampan.api.types.core_v1 import Namespace, Node, Pod
-from sampan.machinery.activity import Activity
+from sampan.host.activity import Activity
+from sampan.host.clock import Clock
 from sampan.machinery.client import Client
-from sampan.machinery.clock import Clock
 from sampan.machinery.informer import InformerFactory
 from sampan.machinery.telemetry.flight_recorder import FlightRecorder
 from sampan.scheduler.cache.node_table import NodeTable

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sampan.machinery.clock import Clock
+from sampan.host.clock import Clock
 from sampan.scheduler.cache.pod_info import PodInfo
 from sampan.scheduler.framework.cluster_event import ActionType, ClusterEvent, EventResource, QueueingHint
 from sampan.scheduler.framework.contract import Status

@@ -9,10 +9,10 @@ from contextlib import AbstractAsyncContextManager
 from typing import NoReturn
 
 from sampan.api.types.core_v1 import Node, Pod
+from sampan.host.clock import Clock, VirtualClock
 from sampan.machinery.client import Client, ConnectionFailed, Request
 from sampan.machinery.client.codecs import ObjectCodec
 from sampan.machinery.client.transport import Events
-from sampan.machinery.clock import Clock, VirtualClock
 from sampan.machinery.informer import InformerFactory
 from sampan.scheduler.cache.node_table import NodeTable
 from sampan.scheduler.cache.pod_info import PodInfo, PodInfoTable

@@ -9,7 +9,7 @@ import heapq
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
-from sampan.machinery.clock import Clock, wall_offset
+from sampan.host.clock import Clock, wall_offset
 from sampan.storage.backend import StoreConflict, Unavailable
 
 _MAX_CONCURRENT_DELETIONS = 256

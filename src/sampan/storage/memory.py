@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 
-from sampan.machinery.clock import Clock
+from sampan.host.clock import Clock
 from sampan.storage.backend import (
     BackendClosed,
     Compacted,

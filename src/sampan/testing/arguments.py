@@ -12,7 +12,7 @@ from typing import Any
 from sampan.api.resources import runtime_config as versions
 from sampan.cluster.cluster_config import APISERVER, COMPONENTS, KUBELET, StoreConfig
 from sampan.cluster.leadership import LeadershipConfig
-from sampan.machinery.clock import Clock, RealClock, VirtualClock
+from sampan.host.clock import Clock, RealClock, VirtualClock
 from sampan.runtimes.names import AUTO, HOLLOW, RUNTIMES
 
 API, CONTROLLERS, NODES, CONTAINERS = "api", "controllers", "nodes", "containers"

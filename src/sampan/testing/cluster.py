@@ -21,10 +21,10 @@ from sampan.cluster.leadership import LeadershipConfig
 from sampan.cluster.nodes.nodes_config import NodesConfig
 from sampan.cluster.pki import ACCOUNTS, ADMIN, CA, SERVER, Pki, with_front_proxy
 from sampan.cluster.scheduler_settings import SchedulerSettings
+from sampan.host.clock import Clock, VirtualClock
 from sampan.host.exception_groups import leaf_exceptions
 from sampan.kubelet.hollow_nodes import OFF, POWER
 from sampan.machinery.client import Client, PatchType
-from sampan.machinery.clock import Clock, VirtualClock
 from sampan.machinery.hollow import is_hollow_node
 from sampan.runtimes.choice import choose_runtime
 from sampan.storage.memory import MemoryBackend, MemoryContent

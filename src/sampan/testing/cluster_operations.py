@@ -19,8 +19,8 @@ import msgspec
 from sampan.api.resources.resource import Resource
 from sampan.api.types.core_v1 import Namespace
 from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.host.clock import Clock, VirtualClock
 from sampan.machinery.client import Client
-from sampan.machinery.clock import Clock, VirtualClock
 from sampan.testing.builders import manifest
 from sampan.testing.errors import UnsupportedByCluster, WaitTimeout
 from sampan.testing.manifests import Manifest, Object, Objects, check_hollow_annotations, read_manifests

@@ -11,9 +11,9 @@ from typing import Any, NoReturn, TypeVar
 import yaml
 
 from sampan.cluster.assembly import wait_for_default_account
+from sampan.host.clock import Clock, RealClock
 from sampan.machinery.client import Client
 from sampan.machinery.client import kubeconfig as kubeconfig_files
-from sampan.machinery.clock import Clock, RealClock
 from sampan.machinery.pki.private_files import write_private
 from sampan.testing.cluster_operations import ClusterOperations
 from sampan.testing.errors import UnsupportedByCluster

@@ -5,7 +5,7 @@ import pytest
 from sampan.apiserver.admission.event_rate_limit import EventLimit, EventRateLimit, TokenBucket
 from sampan.apiserver.admission.framework.configuration import ConfigurationError
 from sampan.apiserver.admission.framework.contract import register_validating
-from sampan.machinery.clock import VirtualClock
+from sampan.host.clock import VirtualClock
 from tests.apiserver.cluster import Cluster
 from tests.apiserver.in_process_server import in_process_client, run
 

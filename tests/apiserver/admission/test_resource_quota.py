@@ -18,9 +18,9 @@ from sampan.apiserver.admission.resource_quota import (
 )
 from sampan.apiserver.config.server_config import ServerConfig
 from sampan.apiserver.server import ApiServer
+from sampan.host.clock import RealClock
 from sampan.machinery import errors
 from sampan.machinery.client import Client
-from sampan.machinery.clock import RealClock
 from sampan.storage.memory import MemoryBackend
 from tests.apiserver.cluster import NAMESPACE, PODS, Cluster, run_in_cluster
 from tests.apiserver.pods import pod, spec_with_container

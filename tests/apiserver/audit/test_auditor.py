@@ -14,8 +14,8 @@ from sampan.apiserver.audit.policy import parse
 from sampan.apiserver.config.server_config import AuditConfig, ServerConfig
 from sampan.apiserver.request.call import AUTHENTICATED, MASTERS, Call, Query, UserInfo
 from sampan.apiserver.server import ApiServer
+from sampan.host.clock import RealClock
 from sampan.machinery import errors
-from sampan.machinery.clock import RealClock
 from sampan.storage.memory import MemoryBackend
 
 ADMIN = UserInfo("admin", groups=(MASTERS, AUTHENTICATED))

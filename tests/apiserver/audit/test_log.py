@@ -9,7 +9,7 @@ import pytest
 
 from sampan.apiserver.audit.event import AuditBody
 from sampan.apiserver.audit.log import AuditLog, AuditLogFile
-from sampan.machinery.clock import VirtualClock
+from sampan.host.clock import VirtualClock
 from sampan.machinery.telemetry.metrics import Metrics
 from tests.apiserver.audit.audit_entries import entry
 

@@ -17,7 +17,7 @@ from sampan.apiserver.server import ApiServer
 from sampan.cli import up
 from sampan.cli.flags.api_server import server_config
 from sampan.cluster.pki import CA, SERVER
-from sampan.machinery.clock import RealClock
+from sampan.host.clock import RealClock
 from sampan.storage.memory import MemoryBackend
 from tests.apiserver.authn.https_service import HttpsEndpoint, https_endpoint
 

@@ -11,7 +11,7 @@ from sampan.api.types.core_v1 import Secret
 from sampan.api.values import times
 from sampan.apiserver.authn.authenticator import AuthenticationResponse, TokenError
 from sampan.apiserver.authn.bootstrap_tokens import BootstrapTokens
-from sampan.machinery.clock import VirtualClock
+from sampan.host.clock import VirtualClock
 
 TOKEN = "abcdef.0123456789abcdef"
 DATA = {"token-id": "abcdef", "token-secret": "0123456789abcdef", "usage-bootstrap-authentication": "true"}

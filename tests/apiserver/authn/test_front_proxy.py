@@ -18,8 +18,8 @@ from sampan.apiserver.config.server_config import ServerConfig, TlsFiles
 from sampan.apiserver.request.call import Call, Query, UserInfo
 from sampan.apiserver.server import ApiServer
 from sampan.cluster.pki import ADMIN, CA, SERVER
+from sampan.host.clock import RealClock
 from sampan.machinery import errors
-from sampan.machinery.clock import RealClock
 from sampan.machinery.pki.certificates import KeyPair, SigningRequest, issue, make_ca
 from sampan.machinery.pki.server_tls import PeerCertificate
 from sampan.storage.memory import MemoryBackend

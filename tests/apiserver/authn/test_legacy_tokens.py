@@ -11,7 +11,7 @@ from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.apiserver.authn.authenticator import AuthenticationResponse, TokenError
 from sampan.apiserver.authn.jwt_keys import read_keys
 from sampan.apiserver.authn.legacy_tokens import INVALID_SINCE, ISSUER, LAST_USED, LegacyTokens
-from sampan.machinery.clock import VirtualClock
+from sampan.host.clock import VirtualClock
 from sampan.machinery.pki.certificates import make_key
 from sampan.machinery.pki.token_signer import TokenSigner
 

@@ -14,7 +14,7 @@ from sampan.api.values import times
 from sampan.apiserver.authn.authenticator import AuthenticationResponse, TokenError
 from sampan.apiserver.authn.jwt_keys import KeyFileError, read_keys
 from sampan.apiserver.authn.service_account_tokens import ServiceAccountTokens, ServiceAccountTokensConfig
-from sampan.machinery.clock import VirtualClock
+from sampan.host.clock import VirtualClock
 from sampan.machinery.pki.token_signer import TokenSigner
 
 ISSUER = "https://issuer"

@@ -12,7 +12,7 @@ from sampan.apiserver.authn.authenticator import AuthenticationResponse, TokenEr
 from sampan.apiserver.authn.token_webhook import TokenWebhook, TokenWebhookSettings, authentication_response
 from sampan.apiserver.request.call import UserInfo
 from sampan.apiserver.webhooks.remote_webhook import RetryPolicy
-from sampan.machinery.clock import VirtualClock
+from sampan.host.clock import VirtualClock
 from tests.apiserver.authn.https_service import HttpsEndpoint, https_endpoint
 
 ANN = {"username": "ann", "uid": "7", "groups": ["team"], "extra": {"colour": ["red"]}}

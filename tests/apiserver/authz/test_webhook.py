@@ -13,9 +13,9 @@ from sampan.apiserver.authz.configuration import read_authorization
 from sampan.apiserver.authz.webhook import WebhookAuthorizer, WebhookSettings, compile_condition, decision_of, spec_of
 from sampan.apiserver.request.call import UserInfo
 from sampan.apiserver.webhooks.remote_webhook import RetryPolicy
+from sampan.host.clock import VirtualClock
 from sampan.machinery import errors
 from sampan.machinery.client.access import Access
-from sampan.machinery.clock import VirtualClock
 from sampan.machinery.config_file import ConfigFileError
 from tests.apiserver.authn.https_service import HttpsEndpoint, https_endpoint
 from tests.apiserver.authz.rbac_objects import ANN, attributes_of, path_attributes

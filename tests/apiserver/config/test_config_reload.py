@@ -10,7 +10,7 @@ from sampan.apiserver.authz.configuration import read_authorization
 from sampan.apiserver.config.config_reload import INTERVAL_S, ReloadingFile
 from sampan.apiserver.config.server_config import ServerConfig
 from sampan.apiserver.server import ApiServer
-from sampan.machinery.clock import VirtualClock
+from sampan.host.clock import VirtualClock
 from sampan.storage.memory import MemoryBackend
 from tests.apiserver.authn.oidc.jwt_issuer import HEAD, JWT
 from tests.apiserver.authz.rbac_objects import attributes_of

@@ -15,7 +15,7 @@ from sampan.apiserver.flowcontrol import FlowControlController
 from sampan.apiserver.flowcontrol.fairness import FlowSchemaMatcher
 from sampan.apiserver.request.call import UserInfo
 from sampan.apiserver.server import ApiServer
-from sampan.machinery.clock import RealClock
+from sampan.host.clock import RealClock
 from sampan.storage.memory import MemoryBackend
 from tests.eventually import eventually
 

@@ -11,7 +11,7 @@ from sampan.api import limits
 from sampan.apiserver.config.server_config import ServerConfig
 from sampan.apiserver.flowcontrol.priority_level import PriorityLevel
 from sampan.apiserver.server import ApiServer
-from sampan.machinery.clock import RealClock
+from sampan.host.clock import RealClock
 from sampan.storage.memory import MemoryBackend
 from tests.apiserver.http.wire import Wire
 from tests.eventually import eventually

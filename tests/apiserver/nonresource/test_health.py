@@ -14,7 +14,7 @@ from sampan.apiserver.nonresource.start_checks import StartChecks, StartStep
 from sampan.apiserver.request.call import AUTHENTICATED, MASTERS, Call, Query, UserInfo
 from sampan.apiserver.response.responses import RawResponse
 from sampan.apiserver.server import ApiServer
-from sampan.machinery.clock import RealClock
+from sampan.host.clock import RealClock
 from sampan.machinery.telemetry.health import LOG, PING, HealthCheck, HealthMetrics, HealthPath
 from sampan.storage.backend import StorePage
 from sampan.storage.memory import MemoryBackend

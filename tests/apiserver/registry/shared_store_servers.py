@@ -19,8 +19,8 @@ from sampan.apiserver.registry.registry import Registry
 from sampan.apiserver.request.call import AUTHENTICATED, MASTERS, Call, Query, UserInfo
 from sampan.apiserver.response.renderer import Renderer
 from sampan.apiserver.response.responses import StreamedResponse, WatchResponse
+from sampan.host.clock import VirtualClock
 from sampan.machinery import errors
-from sampan.machinery.clock import VirtualClock
 from sampan.machinery.pki.token_signer import TokenSigner
 from sampan.storage.backend import Backend
 from sampan.storage.memory import MemoryBackend

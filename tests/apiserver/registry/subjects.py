@@ -18,7 +18,7 @@ from sampan.apiserver.pipeline import Pipeline
 from sampan.apiserver.registry.registry import Registry
 from sampan.apiserver.request.call import Call, UserInfo
 from sampan.apiserver.response.responses import ApiResponse
-from sampan.machinery.clock import Clock, RealClock
+from sampan.host.clock import Clock, RealClock
 from sampan.storage.backend import Backend
 from sampan.storage.memory import MemoryBackend
 from sampan.testing.registry_conformance import RegistrySubject

@@ -14,7 +14,7 @@ import pytest
 pytest.register_assert_rewrite("sampan.testing.registry_conformance")
 
 from sampan.apiserver.pipeline import Pipeline  # noqa: E402
-from sampan.machinery.clock import RealClock  # noqa: E402
+from sampan.host.clock import RealClock  # noqa: E402
 from sampan.storage.backend import Backend  # noqa: E402
 from sampan.storage.sqlite import SqliteBackend  # noqa: E402
 from sampan.testing.registry_conformance import CHECKS, CONCURRENCY, Api, Check, run  # noqa: E402

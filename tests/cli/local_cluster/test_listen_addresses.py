@@ -15,8 +15,8 @@ import pytest
 from sampan.apiserver.config.server_config import ServerConfig
 from sampan.cli.local_cluster.listen_addresses import is_own, pods_warning
 from sampan.cluster.nodes.nodes_config import NodesConfig
+from sampan.host.linux.network_namespace import NetworkNamespace, is_network
 from sampan.kubelet.agent.machine import find_machine_addresses
-from sampan.machinery.linux.network_namespace import NetworkNamespace, is_network
 from tests.cli.command import TIMEOUT_S, Sampan, get, unwrap_lines
 from tests.eventually import wait_until
 from tests.ports import free_port

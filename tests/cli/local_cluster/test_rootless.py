@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from sampan.cli.local_cluster.rootless import subordinate_range
-from sampan.machinery.linux.user_namespace import is_in_user_namespace
+from sampan.host.linux.user_namespace import is_in_user_namespace
 from sampan.network.nodes import bridge_of_nodes
 from tests.cli.command import Sampan, get
 from tests.eventually import wait_until

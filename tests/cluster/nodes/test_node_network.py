@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from sampan.cluster.nodes.node_network import NodeNetwork, Worker
-from sampan.machinery.clock import VirtualClock
+from sampan.host.clock import VirtualClock
+from sampan.host.linux.network_namespace import NetworkNamespace
 from sampan.machinery.control_loop.supervision import Supervisor
-from sampan.machinery.linux.network_namespace import NetworkNamespace
 from sampan.network.nodes import NodeAttachment
 
 

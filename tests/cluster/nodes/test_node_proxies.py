@@ -10,8 +10,8 @@ import pytest
 from sampan.cluster.machine.host_locks import HostLocks
 from sampan.cluster.nodes import node_proxies
 from sampan.cluster.nodes.node_proxies import NodeProxies
+from sampan.host.linux.network_namespace import NetworkNamespace
 from sampan.machinery.informer import InformerFactory
-from sampan.machinery.linux.network_namespace import NetworkNamespace
 from sampan.network.nodes import NodeAttachment
 from sampan.network.proxy.node_proxy import NodeProxy
 from tests.controllers.cluster import Cluster, cluster

@@ -15,9 +15,9 @@ from sampan.cluster.errors import ClusterError
 from sampan.cluster.nodes import hollow_nodes, real_nodes
 from sampan.cluster.nodes.node_summary import not_ready_text, ready_timeout_s, summary
 from sampan.cluster.nodes.nodes_config import NodesConfig
+from sampan.host.clock import Clock, RealClock, VirtualClock
 from sampan.kubelet.agent.kubelet import Kubelet
 from sampan.kubelet.hollow_nodes import RUNTIME
-from sampan.machinery.clock import Clock, RealClock, VirtualClock
 from sampan.testing import Cluster
 
 COMPONENTS = ("apiserver", "kubelet")

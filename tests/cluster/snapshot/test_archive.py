@@ -12,7 +12,7 @@ import pytest
 from sampan.api import limits
 from sampan.cluster.snapshot import SnapshotError, SnapshotManifest, read_archive, read_manifest, write_archive
 from sampan.cluster.snapshot.archive import count_skipped
-from sampan.machinery.linux.directory_trees import opened_position, remove_tree, walk_tree
+from sampan.host.linux.directory_trees import opened_position, remove_tree, walk_tree
 
 MANIFEST = SnapshotManifest(format=1, cluster="web", objects=3)
 BLOB = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"

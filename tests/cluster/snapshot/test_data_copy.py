@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 from sampan.cluster.snapshot import copy_images, copy_volumes
-from sampan.machinery.linux.directory_trees import measure_tree, opened_position, remove_tree
+from sampan.host.linux.directory_trees import measure_tree, opened_position, remove_tree
 
 
 def test_image_blobs_and_layers_are_hard_linked(tmp_path: Path) -> None:

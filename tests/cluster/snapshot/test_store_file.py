@@ -18,7 +18,7 @@ from sampan.cluster.snapshot import (
     remove_tokens,
 )
 from sampan.cluster.snapshot.store_file import build_store_file
-from sampan.machinery.clock import RealClock
+from sampan.host.clock import RealClock
 from sampan.storage.backend import KeyValue
 from sampan.storage.sqlite import SqliteBackend
 

@@ -11,12 +11,12 @@ import pytest
 from sampan.api.selectors import labels
 from sampan.api.types.autoscaling_v2 import CrossVersionObjectReference
 from sampan.controllers.autoscaling.metrics import ApiMetrics, MetricsUnavailable, PodMetric
+from sampan.host.clock import VirtualClock
 from sampan.machinery import errors
 from sampan.machinery.client import Client
 from sampan.machinery.client.codecs import ObjectCodec
 from sampan.machinery.client.responses import BytesResponse
 from sampan.machinery.client.transport import Events, Request, Response
-from sampan.machinery.clock import VirtualClock
 
 PODS = labels.parse("app=web")
 TIMESTAMP = "1970-01-01T00:01:40Z"

@@ -6,11 +6,11 @@ from sampan.api.types.core_v1 import ConfigMap
 from sampan.api.types.meta_v1 import ObjectMeta, OwnerReference
 from sampan.controllers.garbage.collector import GarbageCollectorController
 from sampan.controllers.manager import ControllerManager
+from sampan.host.clock import RealClock
 from sampan.machinery import errors
 from sampan.machinery.client import Client, DeleteParameters
 from sampan.machinery.client.access import Access
 from sampan.machinery.client.http import HttpTransport
-from sampan.machinery.clock import RealClock
 from sampan.testing import Cluster
 from tests.eventually import eventually
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from sampan.controllers.ownership.expectations import EXPIRY_S, Expectations
-from sampan.machinery.clock import VirtualClock
+from sampan.host.clock import VirtualClock
 from tests.controllers.ownership.objects import owner, pod
 
 DELETED: dict[str, Any] = {"deletionTimestamp": "2026-01-01T00:00:00Z"}

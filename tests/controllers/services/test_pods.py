@@ -21,7 +21,7 @@ from sampan.api.types.core_v1 import (
 )
 from sampan.controllers.services.pods import PodFeed, TargetPorts
 from sampan.controllers.services.subsets import repack_subsets
-from sampan.machinery.clock import VirtualClock
+from sampan.host.clock import VirtualClock
 from sampan.machinery.informer import InformerFactory
 from sampan.machinery.object_key import NamespacedName, key_of
 from tests.controllers.cluster import cluster

@@ -17,7 +17,7 @@ from sampan.api.types.core_v1 import (
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.api.types.storage_v1 import StorageClass
 from sampan.controllers.storage.plugins import HostPath, LocalPath, VolumeError, VolumeOptions
-from sampan.machinery.linux.directory_trees import opened_position
+from sampan.host.linux.directory_trees import opened_position
 
 
 def options(mode: str = "Filesystem") -> VolumeOptions:

@@ -15,11 +15,11 @@ from sampan.apiserver.bootstrap import SYSTEM
 from sampan.apiserver.config.server_config import ServerConfig
 from sampan.apiserver.loopback import LoopbackTransport
 from sampan.apiserver.server import ApiServer
+from sampan.host.activity import Activity
+from sampan.host.clock import VirtualClock
 from sampan.kubelet import hollow_nodes
 from sampan.kubelet.fleet import Fleet
 from sampan.machinery import errors
-from sampan.machinery.activity import Activity
-from sampan.machinery.clock import VirtualClock
 from sampan.storage.memory import MemoryBackend
 from tests.controllers.cluster import Cluster
 from tests.e2e.chaos.history import History

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from sampan.machinery.linux.network_namespace import enter_network, run_in_network
+from sampan.host.linux.network_namespace import enter_network, run_in_network
 from sampan.network.nft import run_nft
 from tests.e2e.engines.engine_cluster import HOST, EngineCluster, engine_cluster, fetch, pod
 from tests.eventually import wait_until

@@ -30,11 +30,11 @@ from sampan.apiserver.proxy.kubelets import KubeletAccess
 from sampan.apiserver.request.call import AUTHENTICATED, MASTERS, UserInfo
 from sampan.apiserver.server import ApiServer, find_default_route_address
 from sampan.cluster.pki import ACCOUNTS, ADMIN, CA, SERVER, Pki
+from sampan.host.clock import RealClock
 from sampan.kubelet.server.auth import KubeletAuth
 from sampan.kubelet.server.ports import listen, tls_context
 from sampan.kubelet.server.server import KubeletServer
 from sampan.machinery.client import Client
-from sampan.machinery.clock import RealClock
 from sampan.machinery.http.delegation import DelegatedAuth
 from sampan.storage.memory import MemoryBackend
 from tests.kubelet.server.process_node import PlainNode, plain_node

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from sampan.host.clock import RealClock
 from sampan.kubelet.cgroups import CgroupHierarchy
-from sampan.machinery.clock import RealClock
 from sampan.network.pods import BridgeConfig, BridgeNetwork, bridge_for
 from sampan.runtimes import kernel
 from sampan.runtimes.monitor.client import MonitorClient

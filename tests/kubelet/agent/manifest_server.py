@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 from aiohttp import web
 
-from sampan.machinery.clock import VirtualClock
+from sampan.host.clock import VirtualClock
 from tests.eventually import eventually
 
 POD = "apiVersion: v1\nkind: Pod\nmetadata: {{name: {}}}\nspec: {{containers: [{{name: c, image: i}}]}}\n"

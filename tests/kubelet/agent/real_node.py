@@ -8,10 +8,10 @@ from typing import Any
 
 from sampan.cluster.nodes.hollow_nodes import node_user
 from sampan.cluster.nodes.node_runtime import RuntimeConfig, runtime_maker
+from sampan.host.clock import Clock, RealClock
 from sampan.kubelet.agent.config import AgentConfig
 from sampan.kubelet.agent.kubelet import Kubelet, build_kubelet
 from sampan.machinery.client import Client
-from sampan.machinery.clock import Clock, RealClock
 from sampan.machinery.telemetry.flight_recorder import FlightRecorder
 from tests.e2e.chaos.interruptible_transport import Line, LineTransport
 

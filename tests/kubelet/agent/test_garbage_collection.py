@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from sampan.host.clock import VirtualClock
 from sampan.kubelet.agent.config import IMAGE_GC_OFF, AgentConfig
 from sampan.kubelet.agent.garbage_collection import ImageGarbageCollector, OrphanCollector, select_images_to_remove
-from sampan.machinery.clock import VirtualClock
 from sampan.runtimes.contract import ImageInfo, RuntimeFailure
 
 CONFIG = AgentConfig(name="n", root=Path("/"), logs=Path("/"), eviction_hard={"nodefs.available": "10%"})

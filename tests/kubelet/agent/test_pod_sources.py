@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from sampan.api.types.core_v1 import Pod
+from sampan.host.clock import VirtualClock
 from sampan.kubelet.agent.config import AgentConfig
 from sampan.kubelet.agent.pod_sources import BadManifest, StaticPodSources, read_pods
-from sampan.machinery.clock import VirtualClock
 from tests.eventually import eventually
 from tests.kubelet.agent.manifest_server import POD, ManifestServer
 

@@ -13,11 +13,11 @@ from sampan.api.codec import json
 from sampan.api.types.core_v1 import Container, Pod
 from sampan.api.types.resource_v1 import ResourceClaim, ResourceSlice
 from sampan.apiserver.request.call import UserInfo
+from sampan.host.clock import Clock, VirtualClock
 from sampan.kubelet.devices.dra import ClaimNotPrepared, DraManager
 from sampan.kubelet.devices.dra.manager import TYPE
 from sampan.kubelet.plugin_registry import PluginRegistry
 from sampan.machinery.client import Client, PatchType
-from sampan.machinery.clock import Clock, VirtualClock
 from sampan.testing import Cluster
 from tests.eventually import eventually
 from tests.kubelet.devices.dra_driver import NAME, BoatDriver

@@ -11,12 +11,12 @@ import pytest
 
 from sampan.api.codec import json
 from sampan.api.types.core_v1 import Pod
+from sampan.host.clock import VirtualClock
 from sampan.kubelet.devices import DeviceManager
 from sampan.kubelet.devices.pod_resources import PodResources
 from sampan.kubelet.devices.pod_resources import proto as resources_proto
 from sampan.kubelet.plugin_registry import PluginRegistry, calls
 from sampan.kubelet.plugin_registry.calls import RpcError
-from sampan.machinery.clock import VirtualClock
 from sampan.runtimes.config import Device, Mount
 from tests.eventually import eventually
 from tests.kubelet.devices.device_plugin import BOAT, BoatPlugin

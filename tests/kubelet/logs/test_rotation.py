@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from sampan.host.clock import RealClock
 from sampan.kubelet.logs.lines import LogOptions
 from sampan.kubelet.logs.reader import read
 from sampan.kubelet.logs.rotation import LogRotator, RotationPlan, RotationPolicy, plan_rotation, rotate
-from sampan.machinery.clock import RealClock
 from tests.kubelet.server.process_node import plain_node, plain_pod
 
 _WRITER = "i=0; while [ $i -lt 3000 ]; do echo line $i; i=$((i+1)); [ $((i % 300)) = 0 ] && sleep 0.1; done"

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
+from sampan.host.clock import VirtualClock
 from sampan.kubelet.plugin_registry import PluginError, PluginRegistry
 from sampan.kubelet.plugin_registry.registry import proto
 from sampan.kubelet.plugin_registry.socket_server import GrpcService, SocketServer
-from sampan.machinery.clock import VirtualClock
 from tests.eventually import eventually
 
 PATIENCE_S = 60

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from sampan.host.clock import VirtualClock
 from sampan.kubelet.devices.pod_resources import proto
 from sampan.kubelet.plugin_registry.calls import Message, call
 from sampan.kubelet.plugin_registry.socket_server import GrpcService, SocketServer
-from sampan.machinery.clock import VirtualClock
 from tests.eventually import eventually
 
 

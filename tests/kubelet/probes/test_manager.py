@@ -8,9 +8,9 @@ from typing import Any
 
 from aiohttp import web
 
+from sampan.host.activity import Activity
+from sampan.host.clock import VirtualClock
 from sampan.kubelet.probes import ProbeManager
-from sampan.machinery.activity import Activity
-from sampan.machinery.clock import VirtualClock
 from sampan.machinery.telemetry.metrics import Metrics
 from sampan.runtimes.contract import EXITED, RUNNING, ContainerReport, PodReport
 from sampan.runtimes.hollow import HollowRuntime, HollowWorld

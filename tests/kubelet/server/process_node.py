@@ -22,12 +22,12 @@ from sampan.api.types.core_v1 import (
 )
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.api.values import times
+from sampan.host.clock import RealClock
 from sampan.kubelet.server.auth import KubeletAuth
 from sampan.kubelet.server.ports import listen
 from sampan.kubelet.server.server import KubeletServer
 from sampan.kubelet.server.view import ServerSettings
 from sampan.kubelet.stats.collector import MachineReader, NodeStats, StatsCollector
-from sampan.machinery.clock import RealClock
 from sampan.machinery.telemetry.health import HealthMetrics
 from sampan.runtimes.contract import EXITED, RUNNING, ContainerReport, ContainerUsage, PodReport, ProcessStream
 from sampan.runtimes.hollow import HollowRuntime, HollowWorld

@@ -17,11 +17,11 @@ from cryptography.x509.oid import NameOID
 from sampan.api.types.authentication_v1 import TokenReview, TokenReviewStatus, UserInfo
 from sampan.api.types.authorization_v1 import SubjectAccessReview, SubjectAccessReviewStatus
 from sampan.cluster.pki import CA, SERVER, Pki
+from sampan.host.clock import VirtualClock
 from sampan.kubelet.server.auth import KubeletAuth, subresources
 from sampan.kubelet.server.ports import listen, tls_context
 from sampan.kubelet.server.server import KubeletServer
 from sampan.machinery import errors
-from sampan.machinery.clock import VirtualClock
 from sampan.machinery.http.delegation import DelegatedAuth
 from sampan.testing.keys import KEYS
 from tests.kubelet.server.process_node import plain_node, serving

@@ -8,10 +8,10 @@ import pytest
 from sampan.api.codec import json
 from sampan.api.types.core_v1 import Node, PersistentVolumeClaim, Pod, Secret
 from sampan.api.types.storage_v1 import CSINode, VolumeAttachment
+from sampan.host.clock import VirtualClock
 from sampan.kubelet.volumes import VolumeManager
 from sampan.kubelet.volumes.csi.conversions import attachment_name
 from sampan.machinery.client import PatchType
-from sampan.machinery.clock import VirtualClock
 from sampan.runtimes.contract import RuntimeFailure
 from tests.eventually import eventually
 from tests.kubelet.volumes.csi_driver import MOUNT_GROUP, NAME, DirectoryDriver

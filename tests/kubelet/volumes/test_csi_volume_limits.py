@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from sampan.api.types.storage_v1 import CSIDriver, CSINode, VolumeAttachment
+from sampan.host.clock import VirtualClock
 from sampan.kubelet.volumes import LimitExceeded
 from sampan.kubelet.volumes.csi.conversions import attachment_name
 from sampan.machinery.client import PatchType
-from sampan.machinery.clock import VirtualClock
 from tests.eventually import eventually
 from tests.kubelet.volumes.csi_driver import NAME, DirectoryDriver
 from tests.kubelet.volumes.csi_objects import CLAIM, csi_volume, driver_object

@@ -13,10 +13,10 @@ from sampan.api.codec import json
 from sampan.api.types.certificates_v1beta1 import ClusterTrustBundle
 from sampan.api.types.core_v1 import ConfigMap, Pod, Secret, Volume
 from sampan.api.types.rbac_v1 import ClusterRole, ClusterRoleBinding
+from sampan.host.clock import VirtualClock
 from sampan.kubelet.volumes import VolumeManager
 from sampan.kubelet.volumes.mounter import Mounter
 from sampan.machinery.client import PatchType
-from sampan.machinery.clock import VirtualClock
 from sampan.machinery.copies import copy_of
 from sampan.machinery.pki.certificates import make_ca
 from sampan.runtimes.contract import RuntimeFailure

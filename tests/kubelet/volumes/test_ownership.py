@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from sampan.host.linux.directory_trees import opened_position, remove_tree, walk_tree
 from sampan.kubelet.volumes.ownership import ON_ROOT_MISMATCH, give_to_group
-from sampan.machinery.linux.directory_trees import opened_position, remove_tree, walk_tree
 from tests.kubelet.volumes.volume_manager_node import needs_root
 
 

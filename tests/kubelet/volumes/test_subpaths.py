@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from sampan.host.linux import directory_descriptors
 from sampan.kubelet.volumes import subpaths
 from sampan.kubelet.volumes.mounter import Mounter
-from sampan.machinery.linux import directory_descriptors
 from sampan.runtimes import safe_paths
 from sampan.runtimes.safe_paths import UnsafePath
 from tests.kubelet.volumes.volume_manager_node import needs_root

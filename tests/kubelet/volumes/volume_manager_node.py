@@ -12,13 +12,13 @@ import pytest
 from sampan.api.codec import json
 from sampan.api.types.core_v1 import PersistentVolume, PersistentVolumeClaim, Pod
 from sampan.apiserver.request.call import UserInfo
+from sampan.host.clock import Clock
 from sampan.kubelet.objects import PodObjects
 from sampan.kubelet.plugin_registry import PluginRegistry
 from sampan.kubelet.volumes import VolumeCallbacks, VolumeConfig, VolumeManager
 from sampan.kubelet.volumes.csi.registration import TYPE
 from sampan.kubelet.volumes.mounter import Mounter
 from sampan.machinery.client import Client, PatchType, Selection
-from sampan.machinery.clock import Clock
 from sampan.machinery.informer import InformerFactory
 from sampan.testing import Cluster
 from tests.kubelet.node_api_server import node_api_server

@@ -10,11 +10,11 @@ import pytest
 from aiohttp import web
 
 from sampan.api.types.core_v1 import ConfigMap
+from sampan.host.clock import VirtualClock
 from sampan.machinery import errors
 from sampan.machinery.client import Client, ConnectionFailed, RetryConfig
 from sampan.machinery.client.access import Access
 from sampan.machinery.client.http import HttpTransport
-from sampan.machinery.clock import VirtualClock
 from tests.eventually import eventually
 from tests.machinery.client.certificates import make
 

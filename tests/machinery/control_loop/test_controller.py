@@ -9,10 +9,10 @@ import pytest
 
 from sampan.api.types.core_v1 import ConfigMap, Namespace, Secret
 from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.host.activity import Activity
+from sampan.host.clock import VirtualClock
 from sampan.machinery import errors
-from sampan.machinery.activity import Activity
 from sampan.machinery.client import resource_of
-from sampan.machinery.clock import VirtualClock
 from sampan.machinery.control_loop.controller import ControllerRunner, RunnerConfig, Watch
 from sampan.machinery.informer import InformerFactory
 from sampan.machinery.object_key import key_of

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 import pytest
 
 from sampan.api.types.coordination_v1 import Lease, LeaseSpec
+from sampan.host.clock import VirtualClock
 from sampan.machinery import errors
 from sampan.machinery.client import Client, Request, Response
-from sampan.machinery.clock import VirtualClock
 from sampan.machinery.control_loop.leader_election import (
     ElectionConfig,
     LeaderElector,

@@ -4,7 +4,7 @@ import asyncio
 
 from sampan.api.types.discovery_v1 import EndpointSlice
 from sampan.api.types.meta_v1 import ObjectMeta
-from sampan.machinery.clock import VirtualClock
+from sampan.host.clock import VirtualClock
 from sampan.machinery.control_loop.own_writes import DependentWrites, OwnWrites
 from sampan.machinery.object_key import NamespacedName
 

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from sampan.machinery.clock import VirtualClock
+from sampan.host.clock import VirtualClock
 from sampan.machinery.control_loop.supervision import NoSupervision, Supervisor, describe_failure
 
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sampan.machinery import time_slice
-from sampan.machinery.activity import Activity
-from sampan.machinery.clock import RealClock, VirtualClock
+from sampan.host import time_slice
+from sampan.host.activity import Activity
+from sampan.host.clock import RealClock, VirtualClock
 from sampan.machinery.control_loop.workqueue import Backoff, ShutDown, WorkQueue
 
 Body = Callable[[VirtualClock, WorkQueue[str]], Awaitable[None]]

@@ -35,7 +35,7 @@ import asyncio, sys
 from pathlib import Path
 from sampan.kubelet.agent.config import AgentConfig
 from sampan.kubelet.agent.pod_sources import StaticPodSources
-from sampan.machinery.clock import RealClock
+from sampan.host.clock import RealClock
 
 async def main():
     pods = asyncio.get_running_loop().create_future()

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from sampan.api.types.core_v1 import ConfigMap
 from sampan.api.types.meta_v1 import ObjectMeta
-from sampan.machinery import time_slice
+from sampan.host import time_slice
 from sampan.machinery.informer import InformerFactory
 from sampan.machinery.object_key import NamespacedName
 from sampan.scheduler.simulation import Simulation

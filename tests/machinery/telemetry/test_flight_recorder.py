@@ -1,6 +1,6 @@
 from sampan.api.types.core_v1 import ObjectReference
 from sampan.api.types.discovery_v1 import Endpoint, EndpointConditions, EndpointSlice
-from sampan.machinery.clock import VirtualClock
+from sampan.host.clock import VirtualClock
 from sampan.machinery.telemetry.flight_recorder import FlightRecorder, PodAddressTrace
 
 

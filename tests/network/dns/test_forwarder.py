@@ -13,7 +13,7 @@ import dns.flags
 import dns.message
 import pytest
 
-from sampan.machinery.clock import RealClock, VirtualClock
+from sampan.host.clock import RealClock, VirtualClock
 from sampan.network.dns import forwarder as forwarder_module
 from sampan.network.dns.config import ForwarderConfig
 from sampan.network.dns.forwarder import Forwarder

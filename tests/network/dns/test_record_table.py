@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from sampan.api.types.core_v1 import Namespace, ObjectReference, Service
 from sampan.api.types.discovery_v1 import EndpointSlice
 from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.host.clock import RealClock
 from sampan.machinery.client import Client
-from sampan.machinery.clock import RealClock
 from sampan.machinery.copies import copy_of
 from sampan.machinery.informer import InformerFactory
 from sampan.machinery.object_key import NamespacedName, key_of

@@ -15,8 +15,8 @@ import dns.asyncquery
 import dns.flags
 import dns.message
 
-from sampan.machinery.clock import RealClock
-from sampan.machinery.linux.network_namespace import NetworkNamespace
+from sampan.host.clock import RealClock
+from sampan.host.linux.network_namespace import NetworkNamespace
 from sampan.machinery.telemetry.metrics import Metrics
 from sampan.network.dns.cluster_dns import KnownClients
 from sampan.network.dns.config import DnsServerConfig, ForwarderConfig
@@ -288,6 +288,6 @@ def test_server_in_a_namespace_forwards_from_the_namespace_of_the_process(tmp_pa
 def _ask_from(lab: Lab, name: str) -> dns.message.Message:
     import dns.query
 
-    from sampan.machinery.linux.network_namespace import run_in_network
+    from sampan.host.linux.network_namespace import run_in_network
 
     return run_in_network(lab.node, lambda: dns.query.udp(dns.message.make_query(name, "A"), OUTSIDE_IP, timeout=10))

@@ -17,11 +17,11 @@ from sampan.api.types.core_v1 import Event, Namespace, Node, Secret, Service
 from sampan.api.types.discovery_v1 import EndpointSlice
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.api.types.networking_v1 import Ingress, IngressClass
+from sampan.host.linux.network_namespace import NetworkNamespace
 from sampan.kubelet.agent.machine import find_machine_addresses
 from sampan.machinery.client import Client
 from sampan.machinery.copies import copy_of
 from sampan.machinery.informer import InformerFactory
-from sampan.machinery.linux.network_namespace import NetworkNamespace
 from sampan.machinery.pki.certificates import KeyPair, SigningRequest, issue, make_ca
 from sampan.network.http_port import bind_socket
 from sampan.network.ingress import listener as listener_module

@@ -23,8 +23,8 @@ from sampan.api.types.core_v1 import (
     ServiceStatus,
 )
 from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.host.linux.network_namespace import NetworkNamespace, run_in_network
 from sampan.machinery.informer import InformerFactory
-from sampan.machinery.linux.network_namespace import NetworkNamespace, run_in_network
 from sampan.machinery.object_key import NamespacedName
 from sampan.network import netlink
 from sampan.network.http_port import bind_socket

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import pytest
 
-from sampan.machinery.linux.network_namespace import run_in_network
+from sampan.host.linux.network_namespace import run_in_network
 from sampan.network.mesh.config import ROUTES, VXLAN, can_create
 from sampan.network.mesh.links import MeshLinks, has_leftovers, wireguard_settings
 from sampan.network.mesh.mesh_plan import MeshMachine, MeshPlan, plan_mesh

@@ -12,8 +12,8 @@ import pytest
 
 from sampan.api.types.core_v1 import Node, NodeAddress, NodeSpec, NodeStatus
 from sampan.api.types.meta_v1 import ObjectMeta
-from sampan.machinery.clock import VirtualClock
-from sampan.machinery.linux.network_namespace import NetworkNamespace, is_network, run_in_network
+from sampan.host.clock import VirtualClock
+from sampan.host.linux.network_namespace import NetworkNamespace, is_network, run_in_network
 from sampan.network import netlink
 from sampan.network.nodes import NodeAttachment, NodeBridge, NodeBridgeConfig, bridge_of_nodes, remove_bridge
 from sampan.network.nodes.addresses import host_addresses, ipv6_cidr, named_namespace, node_addresses

@@ -6,7 +6,7 @@ import pytest
 
 from sampan.api.types.core_v1 import Node, NodeAddress, NodeSpec, NodeStatus
 from sampan.api.types.meta_v1 import ObjectMeta
-from sampan.machinery.linux.network_namespace import run_in_network
+from sampan.host.linux.network_namespace import run_in_network
 from sampan.network import netlink
 from sampan.network.nodes.routes import RouteTable, distant_pod_cidrs, pod_routes
 from tests.network.pods.lab import OUTSIDE_IP, Lab, needs_network

@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 from ipaddress import ip_address
 from pathlib import Path
 
-from sampan.machinery.linux.network_namespace import run_in_network
+from sampan.host.linux.network_namespace import run_in_network
 
 IPV4, ARP, VLAN, IPV6, MPLS, PPPOE = 0x0800, 0x0806, 0x8100, 0x86DD, 0x8847, 0x8864
 _ALL = 0x0003

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 import pytest
 
-from sampan.machinery.linux.network_namespace import bring_up_loopback, run_in_network
+from sampan.host.linux.network_namespace import bring_up_loopback, run_in_network
 from sampan.network.pods import unsupported_reason
 from sampan.runtimes.kernel import MS_BIND, mount, unmount
 

@@ -7,7 +7,7 @@ import random
 import sys
 from pathlib import Path
 
-from sampan.machinery.clock import RealClock
+from sampan.host.clock import RealClock
 from sampan.network.pods import BridgeConfig, BridgeNetwork
 from sampan.runtimes.config import PortMapping
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sampan.machinery.clock import VirtualClock
+from sampan.host.clock import VirtualClock
 from sampan.network.pods import BridgeConfig, BridgeNetwork, free_cidr
 from sampan.network.pods.addresses import AddressPool, NoAddressLeft, first_free_cidr, gateway, parse_cidrs
 from tests.network.pods.lab import Lab, needs_network

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from sampan.machinery.clock import VirtualClock
-from sampan.machinery.linux.network_namespace import run_in_network
+from sampan.host.clock import VirtualClock
+from sampan.host.linux.network_namespace import run_in_network
 from sampan.network.pods import BridgeConfig, BridgeNetwork, unsupported_reason
 from sampan.network.pods.nft import run_nft
 from sampan.runtimes.config import PortMapping

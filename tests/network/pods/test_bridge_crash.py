@@ -10,8 +10,8 @@ import time
 from ipaddress import ip_address
 from pathlib import Path
 
-from sampan.machinery.clock import VirtualClock
-from sampan.machinery.linux.network_namespace import run_in_network
+from sampan.host.clock import VirtualClock
+from sampan.host.linux.network_namespace import run_in_network
 from sampan.network.pods import BridgeConfig, BridgeNetwork
 from sampan.network.pods.config import is_link_of
 from sampan.network.pods.nft import run_nft

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from sampan.machinery.clock import RealClock, VirtualClock
+from sampan.host.clock import RealClock, VirtualClock
 from sampan.network.pods import BridgeConfig, CniNetwork
 from sampan.network.pods.cni import PLUGIN_DIRECTORIES, conflist, missing_plugins, parse_result, portmap_removal
 from sampan.network.pods.nft import run_nft

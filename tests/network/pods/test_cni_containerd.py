@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from sampan.machinery.clock import RealClock
-from sampan.machinery.linux.network_namespace import run_in_network
+from sampan.host.clock import RealClock
+from sampan.host.linux.network_namespace import run_in_network
 from sampan.network.pods import BridgeConfig, CniNetwork
 from sampan.network.pods.cni import RESULT_DIRECTORY, missing_plugins
 from sampan.network.pods.config import hardware_for

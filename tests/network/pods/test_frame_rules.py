@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from sampan.machinery.clock import VirtualClock
-from sampan.machinery.linux.network_namespace import run_in_network
+from sampan.host.clock import VirtualClock
+from sampan.host.linux.network_namespace import run_in_network
 from sampan.network.pods import BridgeConfig, BridgeNetwork
 from sampan.network.pods.config import hardware_for
 from sampan.network.pods.frame_table import frame_table_for, link_local_address
@@ -51,7 +51,7 @@ class PodLab:
             self._run(self.network.attach(name, namespace, [], bandwidth))
 
     async def _make_network(self, directory: Path) -> BridgeNetwork:
-        from sampan.machinery.linux.network_namespace import NetworkNamespace
+        from sampan.host.linux.network_namespace import NetworkNamespace
 
         network = BridgeNetwork(
             directory=directory / "records",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sampan.machinery.linux.network_namespace import run_in_network
+from sampan.host.linux.network_namespace import run_in_network
 from sampan.network.nfnetlink import NftSocket
 from sampan.network.pods.frame_table import (
     BRIDGE_FAMILY,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sampan.machinery.linux.network_namespace import run_in_network
+from sampan.host.linux.network_namespace import run_in_network
 from sampan.network.pods import links
 from sampan.network.pods.links import PodLinks
 from tests.network.pods.lab import Lab, needs_network

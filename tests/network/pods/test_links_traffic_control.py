@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from sampan.machinery.clock import VirtualClock
-from sampan.machinery.linux.network_namespace import run_in_network
+from sampan.host.clock import VirtualClock
+from sampan.host.linux.network_namespace import run_in_network
 from sampan.network.pods import BridgeConfig, BridgeNetwork
 from sampan.network.pods.links import shaper_of
 from sampan.runtimes.contract import RuntimeFailure

@@ -17,8 +17,8 @@ from typing import Any, TypeVar
 
 from sampan.api.types.core_v1 import Namespace, Pod
 from sampan.api.types.networking_v1 import NetworkPolicy, NetworkPolicySpec
-from sampan.machinery.clock import RealClock
-from sampan.machinery.linux.network_namespace import NetworkNamespace, enter_network, run_in_network
+from sampan.host.clock import RealClock
+from sampan.host.linux.network_namespace import NetworkNamespace, enter_network, run_in_network
 from sampan.machinery.object_key import NamespacedName, key_of
 from sampan.network.pods import BridgeConfig, BridgeNetwork
 from sampan.network.policy.compiler import PolicyConfig

@@ -15,11 +15,11 @@ from sampan.api.limits import NETWORK_POLICY_PEERS
 from sampan.api.types.core_v1 import Container, Event, Namespace, Pod, PodSpec
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.api.types.networking_v1 import NetworkPolicy, NetworkPolicyIngressRule, NetworkPolicyPort, NetworkPolicySpec
+from sampan.host.clock import RealClock
+from sampan.host.linux.network_namespace import NetworkNamespace, run_in_network
 from sampan.machinery.client import Client, PatchType, ResourceClient, Selection
 from sampan.machinery.client.codecs import resource_of
-from sampan.machinery.clock import RealClock
 from sampan.machinery.informer import InformerFactory
-from sampan.machinery.linux.network_namespace import NetworkNamespace, run_in_network
 from sampan.network.nft import run_nft
 from sampan.network.pods import BridgeConfig, BridgeNetwork
 from sampan.network.policy import NetworkPolicyAgent, PolicyConfig

@@ -7,7 +7,7 @@ import socket
 import pytest
 
 from sampan.api.types.networking_v1 import NetworkPolicySpec
-from sampan.machinery.linux.network_namespace import run_in_network
+from sampan.host.linux.network_namespace import run_in_network
 from sampan.network.nft import run_nft
 from tests.network.pods.lab import needs_network
 from tests.network.policy.policy_lab import BRIDGE, PolicyLab

@@ -6,7 +6,7 @@ import asyncio
 import socket
 from contextlib import closing
 
-from sampan.machinery.linux.network_namespace import NetworkNamespace
+from sampan.host.linux.network_namespace import NetworkNamespace
 
 
 async def talk(namespace: NetworkNamespace, address: str, number: int, kind: socket.SocketKind) -> bytes:

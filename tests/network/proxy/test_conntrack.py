@@ -9,8 +9,8 @@ from functools import partial
 import msgspec
 import pytest
 
-from sampan.machinery.clock import RealClock
-from sampan.machinery.linux.network_namespace import NetworkNamespace, run_in_network
+from sampan.host.clock import RealClock
+from sampan.host.linux.network_namespace import NetworkNamespace, run_in_network
 from sampan.machinery.telemetry.metrics import Metrics
 from sampan.network.nft import run_nft
 from sampan.network.proxy.configuration import ConntrackConfiguration

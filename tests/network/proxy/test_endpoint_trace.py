@@ -6,8 +6,8 @@ from itertools import count
 
 from sampan.api.types.core_v1 import ObjectReference
 from sampan.api.types.discovery_v1 import Endpoint, EndpointSlice
+from sampan.host.clock import RealClock
 from sampan.machinery.client import Client
-from sampan.machinery.clock import RealClock
 from sampan.machinery.informer import InformerFactory
 from sampan.machinery.object_key import key_of
 from sampan.machinery.telemetry.flight_recorder import FlightRecorder, PodAddressTrace

@@ -8,8 +8,8 @@ import subprocess
 
 import pytest
 
-from sampan.machinery.clock import VirtualClock
-from sampan.machinery.linux.network_namespace import NetworkNamespace, run_in_network
+from sampan.host.clock import VirtualClock
+from sampan.host.linux.network_namespace import NetworkNamespace, run_in_network
 from sampan.network.nft import run_nft
 from sampan.network.proxy.firewall import COMMENT, ServiceForwardRules, accept_rules, keep_forward_rules
 from tests.eventually import eventually

@@ -6,8 +6,8 @@ from aiohttp import ClientSession
 
 from sampan.api.types.core_v1 import Node, NodeSpec, Taint
 from sampan.api.types.meta_v1 import ObjectMeta
-from sampan.machinery.clock import VirtualClock
-from sampan.machinery.linux.network_namespace import NetworkNamespace
+from sampan.host.clock import VirtualClock
+from sampan.host.linux.network_namespace import NetworkNamespace
 from sampan.machinery.telemetry.metrics import Metrics
 from sampan.network.proxy.health import TO_BE_DELETED_TAINT, ProxyHealth, health_port
 from sampan.network.proxy.metrics import ProxyMetrics

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from aiohttp import ClientConnectionError, ClientSession
 
 from sampan.api.types.core_v1 import Service
-from sampan.machinery.linux.network_namespace import NetworkNamespace
+from sampan.host.linux.network_namespace import NetworkNamespace
 from sampan.network.proxy.health import ServiceHealthChecks
 from sampan.network.proxy.tracker import ServiceTracker
 from tests.network.proxy.events import RecordedEvents

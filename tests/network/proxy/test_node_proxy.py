@@ -14,10 +14,10 @@ from sampan.api.types.core_v1 import Node, NodeAddress, NodeStatus, Service
 from sampan.api.types.discovery_v1 import EndpointSlice
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.apiserver.request.call import AUTHENTICATED, UserInfo
+from sampan.host.clock import RealClock
+from sampan.host.linux.network_namespace import NetworkNamespace, run_in_network
 from sampan.machinery.client import Client
-from sampan.machinery.clock import RealClock
 from sampan.machinery.informer import InformerFactory
-from sampan.machinery.linux.network_namespace import NetworkNamespace, run_in_network
 from sampan.machinery.object_key import NamespacedName
 from sampan.machinery.telemetry.metrics import Metrics
 from sampan.network.nft import run_nft

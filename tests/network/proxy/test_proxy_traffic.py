@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from sampan.api.types.core_v1 import Service
-from sampan.machinery.clock import VirtualClock
-from sampan.machinery.linux.network_namespace import run_in_network
+from sampan.host.clock import VirtualClock
+from sampan.host.linux.network_namespace import run_in_network
 from sampan.network.nft import run_nft
 from sampan.network.pods import BridgeConfig, BridgeNetwork, sysctls
 from sampan.network.proxy.config import ProxyConfig, node_facts

@@ -11,7 +11,7 @@ from grpc import unary_unary_rpc_method_handler as plain
 
 from sampan.api.types.core_v1 import Pod
 from sampan.api.types.meta_v1 import ObjectMeta
-from sampan.machinery.clock import RealClock
+from sampan.host.clock import RealClock
 from sampan.runtimes import contract, labels
 from sampan.runtimes.cri import CriRuntime
 from sampan.runtimes.cri.client import load

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from sampan.machinery.clock import RealClock
-from sampan.machinery.linux.network_namespace import run_in_network
+from sampan.host.clock import RealClock
+from sampan.host.linux.network_namespace import run_in_network
 from sampan.runtimes.config import PortMapping
 from sampan.runtimes.docker import DockerRuntime
 from sampan.runtimes.docker.client import DockerClient

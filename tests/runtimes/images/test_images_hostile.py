@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sampan.api import limits
-from sampan.machinery.linux.directory_trees import remove_tree
+from sampan.host.linux.directory_trees import remove_tree
 from sampan.runtimes.images import ImageStore, manifests
 from sampan.runtimes.images.archives import load
 from sampan.runtimes.images.layers import LayerStore

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from sampan.machinery.clock import RealClock
+from sampan.host.clock import RealClock
 from sampan.runtimes.images import ImageStore, parse_reference
 from sampan.runtimes.images.credentials import Keyring, RegistryCredentials, read_docker_config
 from sampan.runtimes.images.manifests import Platform

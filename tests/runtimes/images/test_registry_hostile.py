@@ -10,7 +10,7 @@ import pytest
 from aiohttp import web
 
 from sampan.api import limits
-from sampan.machinery.clock import RealClock
+from sampan.host.clock import RealClock
 from sampan.runtimes.images import ImageStore, parse_reference
 from sampan.runtimes.images.credentials import Keyring, read_docker_config
 from sampan.runtimes.images.manifests import OCI_INDEX

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from sampan.api.types.core_v1 import Container
-from sampan.machinery.clock import RealClock
+from sampan.host.clock import RealClock
 from sampan.runtimes import kernel
 from sampan.runtimes.config import ContainerSecurity, Mount
 from sampan.runtimes.contract import RuntimeFailure

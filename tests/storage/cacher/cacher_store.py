@@ -12,7 +12,7 @@ from typing import Any, ParamSpec, cast
 import msgspec
 
 from sampan.api.selectors.fields import FieldTerm
-from sampan.machinery.clock import RealClock
+from sampan.host.clock import RealClock
 from sampan.storage.backend import Backend
 from sampan.storage.cacher import (
     CachedField,

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from sampan.api.selectors import fields, labels
-from sampan.machinery.clock import RealClock
+from sampan.host.clock import RealClock
 from sampan.storage.backend import Backend
 from sampan.storage.cacher import (
     CachedResource,

@@ -8,7 +8,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 
 import pytest
 
-from sampan.machinery.clock import RealClock
+from sampan.host.clock import RealClock
 from sampan.storage.backend import Backend, StoreConflict
 from sampan.storage.cacher import ADDED, DELETED, Cacher, ListQuery, ListResult, VersionExpired, WatchQuery
 from sampan.storage.memory import MemoryBackend

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from sampan.api.selectors.fields import FieldTerm
-from sampan.machinery.clock import RealClock
+from sampan.host.clock import RealClock
 from sampan.storage.backend import Unavailable
 from sampan.storage.cacher import (
     CachedResource,

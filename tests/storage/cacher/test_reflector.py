@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from sampan.machinery.clock import RealClock
+from sampan.host.clock import RealClock
 from sampan.storage.backend import Compacted, EventBatch, OnBatch, StorePage, Unavailable
 from sampan.storage.cacher import (
     ADDED,

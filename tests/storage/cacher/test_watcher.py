@@ -6,7 +6,7 @@ import pytest
 
 from sampan.api.limits import HISTORY_REPLAYED
 from sampan.api.selectors.fields import FieldTerm
-from sampan.machinery.clock import RealClock
+from sampan.host.clock import RealClock
 from sampan.storage.cacher import (
     ADDED,
     BOOKMARK,

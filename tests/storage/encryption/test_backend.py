@@ -7,7 +7,7 @@ import pytest
 
 pytest.register_assert_rewrite("sampan.testing.backend_conformance")
 
-from sampan.machinery.clock import VirtualClock  # noqa: E402
+from sampan.host.clock import VirtualClock  # noqa: E402
 from sampan.storage.encryption import EncryptingBackend, ValueTransformer  # noqa: E402
 from sampan.storage.encryption.backend import IDENTITY, key  # noqa: E402
 from sampan.storage.encryption.ciphers import CIPHERS  # noqa: E402

@@ -2,7 +2,7 @@ import asyncio
 
 import pytest
 
-from sampan.machinery.clock import VirtualClock
+from sampan.host.clock import VirtualClock
 from sampan.storage.backend import Compacted
 from sampan.storage.etcd.compaction import MARK, SharedCompaction
 from sampan.storage.memory import MemoryBackend

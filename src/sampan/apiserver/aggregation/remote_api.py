@@ -20,9 +20,9 @@ from sampan.apiserver.proxy.locations import Location, unreachable_error
 from sampan.apiserver.proxy.proxied import locate_service
 from sampan.apiserver.request.call import UserInfo
 from sampan.apiserver.response.responses import ApiResponse, RawResponse, StreamedResponse
+from sampan.host.worker_thread import WorkerThread
 from sampan.machinery import errors
 from sampan.machinery.client.access import verifying_context
-from sampan.machinery.worker_thread import WorkerThread
 
 if TYPE_CHECKING:
     from aiohttp import web

@@ -30,8 +30,8 @@ from sampan.apiserver.response.responses import (
     WatchResponse,
     translate_storage_error,
 )
+from sampan.host.clock import Clock
 from sampan.machinery import errors
-from sampan.machinery.clock import Clock
 
 if TYPE_CHECKING:
     from sampan.apiserver.response.responses import VersionConverter

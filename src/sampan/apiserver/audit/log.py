@@ -12,7 +12,7 @@ from pathlib import Path
 from sampan.api import limits
 from sampan.apiserver.audit.buffer import MAX_ENTRIES, AuditBuffer
 from sampan.apiserver.audit.event import AuditEntry, line
-from sampan.machinery.clock import Clock
+from sampan.host.clock import Clock
 from sampan.machinery.telemetry.metrics import Metrics
 
 log = logging.getLogger(__name__)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from sampan.apiserver.authn.oidc import OidcTokens
     from sampan.apiserver.config.server_config import ServerConfig
     from sampan.apiserver.registry.registry import Registry
-    from sampan.machinery.clock import Clock
+    from sampan.host.clock import Clock
     from sampan.machinery.telemetry.metrics import Metrics
 
 

@@ -14,7 +14,7 @@ from sampan.api.values import times
 from sampan.apiserver.authn.authenticator import AuthenticationResponse, TokenError
 from sampan.apiserver.authn.service_account_tokens import TokenObjectGetter
 from sampan.apiserver.request.call import AUTHENTICATED, UserInfo
-from sampan.machinery.clock import Clock
+from sampan.host.clock import Clock
 
 _TOKEN = re.compile(r"([a-z0-9]{6})\.([a-z0-9]{16})")
 _GROUP = "system:bootstrappers"

@@ -26,8 +26,8 @@ from sampan.apiserver.request.call import (
     split_service_account,
 )
 from sampan.host.bounded_cache import BoundedCache
+from sampan.host.clock import Clock
 from sampan.machinery import errors
-from sampan.machinery.clock import Clock
 
 if TYPE_CHECKING:
     from sampan.apiserver.pipeline import Pipeline

@@ -15,7 +15,7 @@ from sampan.apiserver.authn.jwt_keys import VerificationKey, issuer_of, verify_t
 from sampan.apiserver.authz.rbac.policy_rules import quote_list
 from sampan.apiserver.request.call import service_account_user, service_account_username
 from sampan.host.bounded_cache import BoundedCache
-from sampan.machinery.clock import Clock
+from sampan.host.clock import Clock
 
 if TYPE_CHECKING:
     from sampan.apiserver.registry.registry import Registry

@@ -12,9 +12,9 @@ from typing import Any, Literal
 from sampan.apiserver.authn.authenticator import AuthenticationResponse, TokenError
 from sampan.apiserver.request.call import UserInfo, add_authenticated_group
 from sampan.apiserver.webhooks.remote_webhook import RemoteReviewer, RemoteWebhookFailed, RetryPolicy
+from sampan.host.bounded_cache import ExpiringCache
+from sampan.host.clock import Clock
 from sampan.machinery.client.access import Access
-from sampan.machinery.clock import Clock
-from sampan.machinery.lru_cache import LruCache
 
 _CACHE_SIZE = 10_000
 
@@ -32,7 +32,7 @@ class TokenWebhook:
         """`audiences` are the audiences of this server."""
         self._settings, self._audiences = settings, tuple(audiences)
         self._service = RemoteReviewer(settings.access, retry_policy=settings.retry_policy)
-        self._kept: LruCache[bytes, Mapping[str, Any]] = LruCache(clock=clock, most=_CACHE_SIZE)
+        self._kept: ExpiringCache[bytes, Mapping[str, Any]] = ExpiringCache(clock=clock, max_entries=_CACHE_SIZE)
         self._turns: dict[bytes, _SharedReview] = {}
         self._salt = secrets.token_bytes(16)
 

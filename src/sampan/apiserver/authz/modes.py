@@ -15,7 +15,7 @@ from sampan.apiserver.authz.authorizer import (
 from sampan.apiserver.authz.node import NodeAuthorizer, NodeGraph
 from sampan.apiserver.authz.rbac import RbacAuthorizer, RbacIndex
 from sampan.apiserver.classic.abac import AbacAuthorizer, AbacPolicy
-from sampan.machinery.clock import Clock, RealClock
+from sampan.host.clock import Clock, RealClock
 
 if TYPE_CHECKING:
     from sampan.apiserver.authz.webhook import WebhookSettings

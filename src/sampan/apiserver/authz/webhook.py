@@ -14,13 +14,13 @@ from sampan.api.selectors import fields, labels
 from sampan.apiserver.authz.authorizer import Attributes, AuthzDecision, AuthzResult, ResolvedRules
 from sampan.apiserver.request.call import UserInfo
 from sampan.apiserver.webhooks.remote_webhook import RemoteReviewer, RemoteWebhookFailed, RetryPolicy
+from sampan.host.bounded_cache import ExpiringCache
+from sampan.host.clock import Clock
+from sampan.host.worker_thread import WorkerThread
 from sampan.machinery.cel.cost_budget import UNLIMITED_COST, BudgetExceeded, CostBudget
 from sampan.machinery.cel.errors import CelError
 from sampan.machinery.cel.escapes import add_escaped_keys
 from sampan.machinery.client.access import Access
-from sampan.machinery.clock import Clock
-from sampan.machinery.lru_cache import LruCache
-from sampan.machinery.worker_thread import WorkerThread
 
 if TYPE_CHECKING:
     from sampan.machinery.cel import Environment, Program
@@ -119,7 +119,7 @@ class WebhookAuthorizer:
         self._settings = settings
         self._service = RemoteReviewer(settings.access, retry_policy=settings.retry_policy)
         self._worker = WorkerThread("sampan-match-conditions")
-        self._kept: LruCache[bytes, AuthzResult] = LruCache(clock=clock, most=_CACHE_SIZE)
+        self._kept: ExpiringCache[bytes, AuthzResult] = ExpiringCache(clock=clock, max_entries=_CACHE_SIZE)
 
     def authorize(self, attributes: Attributes) -> AuthzResult | Awaitable[AuthzResult]:
         if self._settings.conditions:

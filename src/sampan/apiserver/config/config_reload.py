@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from sampan.apiserver.authn.cluster_authentication_trust import trust_data
 from sampan.apiserver.http.tls import tls_context
-from sampan.machinery.clock import Clock, RealClock
+from sampan.host.clock import Clock, RealClock
 from sampan.machinery.config_file import ConfigFileError
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from sampan.apiserver.authn.oidc import OidcTokens
     from sampan.apiserver.authz.modes import Mode
     from sampan.apiserver.config.server_config import ServerConfig
-    from sampan.machinery.clock import Clock
+    from sampan.host.clock import Clock
     from sampan.storage.encryption import EncryptionRules
 
 log = logging.getLogger(__name__)

@@ -9,7 +9,7 @@ from sampan.api.feature_gates import FeatureGates
 from sampan.apiserver.admission.default_toleration_seconds import TolerationDefaults
 from sampan.apiserver.classic.abac import AbacPolicy
 from sampan.apiserver.request.call import UserInfo
-from sampan.machinery.linux.network_namespace import NetworkNamespace
+from sampan.host.linux.network_namespace import NetworkNamespace
 from sampan.machinery.pki.server_tls import ServerTlsSettings
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any
 
 from sampan.apiserver.http.connection_limits import ConnectionLimiter, ConnectionSlot, HttpLimits, peer_of
-from sampan.machinery.linux.network_namespace import NetworkNamespace
+from sampan.host.linux.network_namespace import NetworkNamespace
 
 log = logging.getLogger(__name__)
 

@@ -27,9 +27,9 @@ from sampan.apiserver.registry.registry import StartTask
 from sampan.apiserver.request.call import ANONYMOUS, Call, UserInfo
 from sampan.apiserver.response.renderer import RenderedResponse, Renderer
 from sampan.apiserver.response.responses import ApiResponse, StreamedResponse, WatchResponse, api_error_of
+from sampan.host.linux.network_namespace import NetworkNamespace
+from sampan.host.linux.process_resources import descriptor_limit
 from sampan.machinery import errors
-from sampan.machinery.linux.network_namespace import NetworkNamespace
-from sampan.machinery.linux.process_resources import descriptor_limit
 from sampan.machinery.multiplex.upgrade import TakenOverResponse
 from sampan.machinery.telemetry.metrics import Metrics
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from sampan.api.codec import json as json_codec
 from sampan.api.values.integers import MAX_INT64
+from sampan.host.clock import Clock
 from sampan.machinery import errors
-from sampan.machinery.clock import Clock
 
 if TYPE_CHECKING:
     from sampan.apiserver.proxy.upstream import UpstreamClient

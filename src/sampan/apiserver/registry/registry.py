@@ -26,9 +26,9 @@ from sampan.apiserver.registry.kinds import find_behaviour
 from sampan.apiserver.registry.store import IsStale, Store
 from sampan.apiserver.registry.stored_object import StoredObjects
 from sampan.apiserver.registry.strategy import Strategy
-from sampan.machinery.clock import Clock
-from sampan.machinery.linux.process_resources import MemoryTrimmer
-from sampan.machinery.worker_thread import WorkerThread
+from sampan.host.clock import Clock
+from sampan.host.linux.process_resources import MemoryTrimmer
+from sampan.host.worker_thread import WorkerThread
 from sampan.storage.backend import Backend
 from sampan.storage.cacher import CachedField, CachedResource, Cacher, HistoryBudget, WatchBudget
 from sampan.storage.cacher.item import ItemMaker

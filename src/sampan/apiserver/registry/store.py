@@ -21,9 +21,9 @@ from sampan.apiserver.registry.deletion import DeleteOptions, DeletionAction
 from sampan.apiserver.registry.metadata import ATTEMPTS, generate_name
 from sampan.apiserver.registry.stored_object import StoredObject, StoredObjects
 from sampan.apiserver.registry.strategy import Context, FinishFunc, Strategy
+from sampan.host.clock import Clock
 from sampan.machinery import errors
 from sampan.machinery.apply.managed import differ_in_time_only
-from sampan.machinery.clock import Clock
 from sampan.machinery.telemetry.flight_recorder import step_part
 from sampan.storage.backend import Backend, KeyValue, StorageError, StoreConflict
 from sampan.storage.cacher import CacheItem, Cacher

@@ -22,13 +22,13 @@ from sampan.cli.components.component_port import OPEN_PATHS, ComponentPort, Page
 from sampan.cli.flags import parsers, server_tls
 from sampan.cli.flags.table import Flag, add_flags
 from sampan.cli.local_cluster.server_process import on_signals, run_loop
+from sampan.host.clock import Clock, RealClock
 from sampan.machinery.cli_errors import CliError
 from sampan.machinery.client import Client
 from sampan.machinery.client.access import Access
 from sampan.machinery.client.http import HttpTransport
 from sampan.machinery.client.kubeconfig import KubeconfigError, load, load_in_cluster
 from sampan.machinery.client.request_metrics import ClientRequestMetrics
-from sampan.machinery.clock import Clock, RealClock
 from sampan.machinery.control_loop.leader_election import ElectionConfig, LeaderElector, LeadershipLost
 from sampan.machinery.http.delegation import DelegatedAuth
 from sampan.machinery.pki.server_tls import ServerTlsSettings

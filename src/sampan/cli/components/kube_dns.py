@@ -14,12 +14,12 @@ from sampan.cli.flags import parsers
 from sampan.cli.flags.dns import DNS_FLAGS, dns_config
 from sampan.cli.flags.table import Flag, add_flags
 from sampan.cli.local_cluster.server_process import on_signals, run_loop, set_up_logs
+from sampan.host.clock import RealClock
+from sampan.host.linux.network_namespace import NetworkNamespace
 from sampan.machinery.cli_errors import CliError
 from sampan.machinery.client import Client
 from sampan.machinery.client.http import HttpTransport
-from sampan.machinery.clock import RealClock
 from sampan.machinery.informer import InformerFactory
-from sampan.machinery.linux.network_namespace import NetworkNamespace
 
 if TYPE_CHECKING:
     from sampan.machinery.client.access import Access

@@ -19,14 +19,14 @@ from sampan.cli.flags.kube_proxy import kube_proxy_configuration, kube_proxy_opt
 from sampan.cli.flags.parsers import output_file
 from sampan.cli.flags.without_effect import ComponentCommand
 from sampan.cli.local_cluster.server_process import on_signals, run_loop, set_up_logs
+from sampan.host.clock import RealClock
+from sampan.host.linux.network_namespace import NetworkNamespace
 from sampan.machinery.cli_errors import CliError
 from sampan.machinery.client import Client, Selection
 from sampan.machinery.client.access import Access
 from sampan.machinery.client.http import HttpTransport
 from sampan.machinery.client.request_metrics import ClientRequestMetrics
-from sampan.machinery.clock import RealClock
 from sampan.machinery.informer import InformerFactory
-from sampan.machinery.linux.network_namespace import NetworkNamespace
 from sampan.machinery.loopback_services import LoopbackServices, lowest_unprivileged_port
 from sampan.machinery.telemetry.build_info import export_build_info
 from sampan.machinery.telemetry.feature_gates import export_feature_gates

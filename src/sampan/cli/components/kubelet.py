@@ -26,15 +26,15 @@ from sampan.cli.flags.kubelet import agent_config, flags_file, kubelet_options, 
 from sampan.cli.flags.without_effect import ComponentCommand
 from sampan.cli.local_cluster.server_process import on_signals, run_loop, set_up_logs
 from sampan.cluster.cluster_cidrs import choose_pod_cidr
+from sampan.host.activity import Activity
+from sampan.host.clock import RealClock
 from sampan.kubelet.agent.config import AgentConfig
 from sampan.kubelet.server.ports import PortsConfig
 from sampan.kubelet.server.view import ServerSettings
-from sampan.machinery.activity import Activity
 from sampan.machinery.cli_errors import CliError
 from sampan.machinery.client import Client
 from sampan.machinery.client.http import HttpTransport
 from sampan.machinery.client.request_metrics import ClientRequestMetrics
-from sampan.machinery.clock import RealClock
 from sampan.machinery.pki.server_tls import ServerTlsSettings, UnknownTlsName, server_context
 from sampan.runtimes.choice import RuntimeChoice
 from sampan.runtimes.names import AUTO, DOCKER, HOLLOW, OCI, RUNTIMES

@@ -10,7 +10,7 @@ from shlex import quote
 
 from sampan import __version__
 from sampan.cli.envtest import etcd, kube_apiserver
-from sampan.machinery.durable_files import write_durably
+from sampan.host.durable_files import write_durably
 
 _SCRIPT = """\
 #!/bin/sh

@@ -186,7 +186,7 @@ def audit_policy(flag: str, path: str | None) -> AuditPolicy | None:
 def check_writable(flag: str, path: str) -> str:
     """Check that a log file can be opened for writing; "-" is standard output."""
     from sampan.apiserver.audit.log import AuditLogFile
-    from sampan.machinery.clock import RealClock
+    from sampan.host.clock import RealClock
 
     if path != "-":
         output_file(flag, path)

@@ -19,8 +19,8 @@ import msgspec
 from click.core import ParameterSource
 
 from sampan.cli.flags import parsers
+from sampan.host.linux.network_namespace import NetworkNamespace
 from sampan.machinery.cli_errors import CliError
-from sampan.machinery.linux.network_namespace import NetworkNamespace
 from sampan.machinery.pki.private_files import write_private
 
 log = logging.getLogger(__name__)

@@ -28,9 +28,9 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from sampan.cluster.cluster_config import KUBELET
+from sampan.host.linux.network_namespace import bring_up_loopback
+from sampan.host.linux.outer_network import OuterNetwork, OuterSocketServer
 from sampan.machinery.cli_errors import CliError
-from sampan.machinery.linux.network_namespace import bring_up_loopback
-from sampan.machinery.linux.outer_network import OuterNetwork, OuterSocketServer
 from sampan.network import netlink
 from sampan.runtimes.kernel import MS_NODEV, MS_NOEXEC, MS_NOSUID, MS_REC, mount
 from sampan.runtimes.names import AUTO, OCI

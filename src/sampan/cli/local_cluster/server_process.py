@@ -19,9 +19,9 @@ from sampan.apiserver.server import ListenError
 from sampan.cli.local_cluster.start_progress import NoProgress, StartProgress
 from sampan.cluster.assembly import Assembly
 from sampan.cluster.cluster_config import ClusterConfig
+from sampan.host.clock import RealClock
+from sampan.host.linux.process_resources import raise_descriptor_limit
 from sampan.machinery.cli_errors import CliError
-from sampan.machinery.clock import RealClock
-from sampan.machinery.linux.process_resources import raise_descriptor_limit
 
 log = logging.getLogger(__name__)
 

@@ -29,10 +29,10 @@ from sampan.cluster.snapshot.archive import count_skipped
 from sampan.cluster.snapshot.data_copy import image_names
 from sampan.cluster.snapshot.manifest import FORMAT
 from sampan.cluster.snapshot.store_file import StoreSummary, build_store_file
+from sampan.host.durable_files import open_new_file
 from sampan.kubectl.client.session import Session
 from sampan.machinery.cli_errors import CliError
 from sampan.machinery.client import kubeconfig
-from sampan.machinery.durable_files import open_new_file
 from sampan.storage.backend import KeyValue
 
 _EVENT_TTL_S = 3600.0

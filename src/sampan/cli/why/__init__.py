@@ -296,9 +296,9 @@ def _simulate(access: Access, pod: Mapping[str, Any], limit: int) -> Any:
 async def _simulate_async(access: Access, value: Mapping[str, Any], limit: int) -> Any:
     from sampan.api.codec import json
     from sampan.api.types.core_v1 import Pod
+    from sampan.host.clock import RealClock
     from sampan.machinery.client import Client
     from sampan.machinery.client.http import HttpTransport
-    from sampan.machinery.clock import RealClock
     from sampan.scheduler.explain.explain import explain
     from sampan.scheduler.scheduler import make_scheduler
 

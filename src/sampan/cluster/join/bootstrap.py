@@ -9,12 +9,12 @@ from sampan.api.types.core_v1 import ConfigMap
 from sampan.cluster.join.discovery import JoinError
 from sampan.cluster.join.grants import CLUSTER_CONFIG, ClusterNetworks, read_cluster_config
 from sampan.controllers.security.bootstrap_tokens import NAMESPACE
+from sampan.host.clock import RealClock
 from sampan.kubelet.agent.certificate_manager import RequestDenied, client_request, request_certificate
 from sampan.machinery import errors
 from sampan.machinery.client import Client, ConnectionFailed
 from sampan.machinery.client.access import Access
 from sampan.machinery.client.http import HttpTransport
-from sampan.machinery.clock import RealClock
 from sampan.machinery.pki.certificates import KeyPair, make_key, make_request
 
 _SIGNING_TIMEOUT_S = 60.0

@@ -7,10 +7,10 @@ from ipaddress import ip_network
 from pathlib import Path
 
 from sampan.api.types.core_v1 import Node
+from sampan.host.clock import Clock
 from sampan.kubelet.agent.machine import find_machine_addresses
 from sampan.kubelet.hollow_nodes import RUNTIME
 from sampan.machinery.client import Client
-from sampan.machinery.clock import Clock
 from sampan.machinery.hollow import HOLLOW
 from sampan.network.mesh.agent import MeshAgent
 from sampan.network.mesh.config import MeshConfig

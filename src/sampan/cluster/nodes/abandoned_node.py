@@ -10,10 +10,10 @@ from pathlib import Path
 from sampan.cluster.nodes.node_network import remove_host_policies
 from sampan.cluster.nodes.node_proxies import remove_abandoned_rules
 from sampan.cluster.nodes.node_runtime import RuntimeConfig, RuntimeRecord, read_runtime_record, runtime_maker
+from sampan.host.clock import RealClock
+from sampan.host.linux.network_namespace import NetworkNamespace, is_network
 from sampan.kubelet.agent.garbage_collection import remove_directory
 from sampan.kubelet.cgroups import CgroupHierarchy
-from sampan.machinery.clock import RealClock
-from sampan.machinery.linux.network_namespace import NetworkNamespace, is_network
 from sampan.network.nodes import cluster_mark, namespace_file
 from sampan.runtimes.names import OCI
 

@@ -15,12 +15,12 @@ from sampan.cluster.component_roles import FLEET_USER
 from sampan.cluster.errors import ClusterError
 from sampan.cluster.nodes.node_summary import not_ready_text, ready_timeout_s
 from sampan.cluster.nodes.nodes_config import NodesConfig
+from sampan.host.activity import Activity
+from sampan.host.clock import Clock
 from sampan.kubelet.config import KubeletConfig
 from sampan.kubelet.fleet import COMPONENT, Fleet
-from sampan.machinery.activity import Activity
 from sampan.machinery.client import Client
 from sampan.machinery.client.request_metrics import ClientRequestMetrics
-from sampan.machinery.clock import Clock
 from sampan.machinery.control_loop.supervision import Supervision
 from sampan.runtimes.hollow import NO_STAGES, read_stages
 

@@ -7,13 +7,13 @@ from collections.abc import Iterable
 
 from sampan.api.types.core_v1 import Service
 from sampan.cluster.nodes.nodes_config import NodesConfig
+from sampan.host.activity import Activity
+from sampan.host.clock import Clock
+from sampan.host.linux.network_namespace import NetworkNamespace
 from sampan.kubelet.agent.machine import find_machine_addresses
 from sampan.kubelet.hollow_nodes import is_powered_on
-from sampan.machinery.activity import Activity
 from sampan.machinery.client import Client
-from sampan.machinery.clock import Clock
 from sampan.machinery.informer import InformerFactory
-from sampan.machinery.linux.network_namespace import NetworkNamespace
 from sampan.network.load_balancer import EmbeddedLoadBalancers, EmbeddedProvider, LoadBalancerRoutes, NoRoutes
 from sampan.network.nodes import bridge_of_nodes
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from sampan.cluster.nodes.real_nodes import RealNodes
+    from sampan.host.clock import Clock
     from sampan.kubelet.agent.kubelet import Kubelet
     from sampan.kubelet.fleet import Fleet
     from sampan.kubelet.records import NodeRecord
     from sampan.kubelet.server.server import KubeletServer
-    from sampan.machinery.clock import Clock
 
 
 class LocalKubelets:

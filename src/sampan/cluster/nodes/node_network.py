@@ -21,11 +21,11 @@ from sampan.api.types.core_v1 import Namespace, Pod
 from sampan.api.types.networking_v1 import NetworkPolicy
 from sampan.cluster.component_roles import DNS_USER, INGRESS_USER, POLICY_USER
 from sampan.cluster.nodes.node_proxies import NodeProxies
+from sampan.host.activity import Activity
+from sampan.host.clock import Clock
 from sampan.machinery import errors
-from sampan.machinery.activity import Activity
 from sampan.machinery.client import Client
 from sampan.machinery.client.transport import ConnectionFailed
-from sampan.machinery.clock import Clock
 from sampan.machinery.control_loop.supervision import Supervision, Supervisor
 from sampan.machinery.informer import InformerFactory
 from sampan.machinery.telemetry.flight_recorder import FlightRecorder

@@ -17,11 +17,11 @@ from sampan.api.feature_gates import FeatureGates
 from sampan.api.types.core_v1 import Node
 from sampan.cluster.machine.host_locks import HostLocks
 from sampan.cluster.machine.loopback_range import is_proxied_in_user_space, loopback_services
+from sampan.host.clock import Clock
+from sampan.host.linux.network_namespace import NetworkNamespace
 from sampan.machinery.client import Client
-from sampan.machinery.clock import Clock
 from sampan.machinery.events import EventRecorder
 from sampan.machinery.informer import InformerFactory
-from sampan.machinery.linux.network_namespace import NetworkNamespace
 from sampan.machinery.loopback_services import LoopbackServices
 from sampan.machinery.telemetry.build_info import export_build_info
 from sampan.machinery.telemetry.feature_gates import export_feature_gates

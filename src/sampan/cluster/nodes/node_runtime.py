@@ -10,11 +10,11 @@ from pathlib import Path
 
 import msgspec
 
+from sampan.host.clock import Clock
+from sampan.host.durable_files import write_durably
+from sampan.host.linux.network_namespace import NetworkNamespace
 from sampan.kubelet.agent.kubelet import MakeRuntime
-from sampan.machinery.clock import Clock
-from sampan.machinery.durable_files import write_durably
 from sampan.machinery.extras import require
-from sampan.machinery.linux.network_namespace import NetworkNamespace
 from sampan.network.bridge_marks import marked_bridge
 from sampan.runtimes.background import BackgroundWork
 from sampan.runtimes.contract import PodCallback, Runtime, RuntimeFailure

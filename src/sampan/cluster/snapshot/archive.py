@@ -34,8 +34,8 @@ from sampan.cluster.snapshot.manifest import (
     is_allowed_file,
     is_in_volume,
 )
-from sampan.machinery.linux.directory_descriptors import open_directory
-from sampan.machinery.linux.directory_trees import Step, TreeEntry, traverse_tree
+from sampan.host.linux.directory_descriptors import open_directory
+from sampan.host.linux.directory_trees import Step, TreeEntry, traverse_tree
 from sampan.runtimes.images.manifests import BadImage
 from sampan.runtimes.images.tar_reader import DIRECTORY, REGULAR, TarEntry, TarReader
 from sampan.runtimes.safe_paths import RootDirectory, UnsafePath, open_file, opened_root

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from sampan.machinery.linux.directory_trees import Step, TreeEntry, opened_position, remove_tree, traverse_tree
+from sampan.host.linux.directory_trees import Step, TreeEntry, opened_position, remove_tree, traverse_tree
 from sampan.runtimes.images import ImageStore
 
 _CLONE = 0x40049409

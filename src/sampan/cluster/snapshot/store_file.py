@@ -20,7 +20,7 @@ import msgspec
 from sampan.api.codec.errors import JSON_ERRORS
 from sampan.api.semantics.secret_types import BOOTSTRAP_TOKEN, SERVICE_ACCOUNT_TOKEN
 from sampan.cluster.snapshot.manifest import SnapshotError
-from sampan.machinery.clock import RealClock
+from sampan.host.clock import RealClock
 from sampan.machinery.hollow import HOLLOW, RUNTIME_ANNOTATION
 from sampan.storage.backend import Backend, KeyValue
 from sampan.storage.sqlite import SqliteBackend, SqliteConfig

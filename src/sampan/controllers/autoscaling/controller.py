@@ -22,9 +22,9 @@ from sampan.controllers.autoscaling.reconciler import (
 from sampan.controllers.autoscaling.replicas import PodWarmup
 from sampan.controllers.autoscaling.target import ScaleKinds
 from sampan.controllers.descriptor import ControllerContext
+from sampan.host.clock import Clock
 from sampan.machinery import errors
 from sampan.machinery.client import Client, ConnectionFailed, resource_of
-from sampan.machinery.clock import Clock
 from sampan.machinery.control_loop.controller import Watch
 from sampan.machinery.copies import copy_of
 from sampan.machinery.events import WARNING, EventRecorder

@@ -6,9 +6,9 @@ from typing import Any
 from sampan.api.types.batch_v1 import Job
 from sampan.api.values.times import parse_time
 from sampan.controllers.batch.job.conditions import finished_condition, is_finished
+from sampan.host.clock import Clock
 from sampan.machinery import errors
 from sampan.machinery.client import Client, DeleteParameters, resource_of
-from sampan.machinery.clock import Clock
 from sampan.machinery.control_loop.controller import Watch
 from sampan.machinery.informer import InformerFactory
 from sampan.machinery.object_key import NamespacedName, key_of

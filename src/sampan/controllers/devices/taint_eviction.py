@@ -19,9 +19,9 @@ from sampan.api.types.resource_v1 import (
 from sampan.api.values import times
 from sampan.controllers.devices import pod_claims
 from sampan.controllers.nodes.pods import DISRUPTION_TARGET, pod_condition_patch
+from sampan.host.clock import Clock
 from sampan.machinery import errors
 from sampan.machinery.client import Client, DeleteParameters, resource_of
-from sampan.machinery.clock import Clock
 from sampan.machinery.control_loop.controller import Watch
 from sampan.machinery.events import NORMAL, EventRecorder
 from sampan.machinery.informer import InformerFactory

@@ -25,15 +25,15 @@ from sampan.controllers.garbage.graph import DependencyGraph, GraphNode
 from sampan.controllers.garbage.monitors import ResourceMonitors, catalog_of
 from sampan.controllers.garbage.objects import AbsentOwners, ObjectAccess
 from sampan.controllers.garbage.ownership import FOREGROUND, ORPHAN, OwnedObject, OwnerRef
+from sampan.host.clock import Clock
+from sampan.host.time_slice import TimeSlice
 from sampan.machinery import errors
 from sampan.machinery.client import Client, resource_of
 from sampan.machinery.client.discovery import Discovery
-from sampan.machinery.clock import Clock
 from sampan.machinery.control_loop.controller import Watch
 from sampan.machinery.events import WARNING, EventRecorder
 from sampan.machinery.informer import InformerFactory
 from sampan.machinery.object_key import NamespacedName
-from sampan.machinery.time_slice import TimeSlice
 
 Discover = Callable[[], Awaitable[tuple[Sequence[Resource], str]]]
 """Return the served resources, in every version, and the discovery failure (empty if there was none)."""

@@ -13,9 +13,9 @@ from sampan.controllers.descriptor import ControllerContext
 from sampan.controllers.fan_out import for_each
 from sampan.controllers.nodes.health import ready_status
 from sampan.controllers.nodes.taints import TaintWriter, has_taint
+from sampan.host.clock import Clock
 from sampan.machinery import errors
 from sampan.machinery.client import Client, DeleteParameters, resource_of
-from sampan.machinery.clock import Clock
 from sampan.machinery.control_loop.controller import Watch
 from sampan.machinery.events import NORMAL, EventRecorder
 from sampan.machinery.informer import InformerFactory

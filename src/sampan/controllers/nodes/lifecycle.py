@@ -21,9 +21,9 @@ from sampan.controllers.nodes.health import ready_status
 from sampan.controllers.nodes.pods import by_node, node_name, pod_condition_patch
 from sampan.controllers.nodes.taints import TaintWriter, diff_scheduling_taints, has_taint
 from sampan.controllers.nodes.zones import EXCLUDED, EvictionRates, ZoneQueue, Zones, ZoneTransition, zone_of
+from sampan.host.clock import Clock, wall_offset
 from sampan.machinery import errors
 from sampan.machinery.client import Client, PatchType, Selection, resource_of
-from sampan.machinery.clock import Clock, wall_offset
 from sampan.machinery.control_loop.controller import Watch
 from sampan.machinery.events import NORMAL, WARNING, EventRecorder
 from sampan.machinery.informer import InformerFactory

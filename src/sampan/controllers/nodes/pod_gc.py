@@ -17,9 +17,9 @@ from sampan.controllers.descriptor import ControllerContext
 from sampan.controllers.fan_out import for_each, raise_first
 from sampan.controllers.nodes.health import ready_status
 from sampan.controllers.nodes.pods import DISRUPTION_TARGET, by_node, pod_condition_patch
+from sampan.host.clock import Clock
 from sampan.machinery import errors
 from sampan.machinery.client import Client, DeleteParameters, resource_of
-from sampan.machinery.clock import Clock
 from sampan.machinery.control_loop.controller import Watch
 from sampan.machinery.informer import InformerFactory
 

@@ -11,9 +11,9 @@ from sampan.controllers.cloud import CloudRoute, CloudRoutes
 from sampan.controllers.descriptor import ControllerContext
 from sampan.controllers.fan_out import for_each
 from sampan.controllers.nodes.cidr_sets import Network, network_of
+from sampan.host.clock import Clock
 from sampan.machinery import errors
 from sampan.machinery.client import Client, resource_of
-from sampan.machinery.clock import Clock
 from sampan.machinery.control_loop.controller import Watch
 from sampan.machinery.events import WARNING, EventRecorder
 from sampan.machinery.informer import InformerFactory

@@ -13,9 +13,9 @@ from sampan.api.types.core_v1 import Node, ObjectReference, Pod, Taint
 from sampan.controllers.fan_out import for_each, raise_first
 from sampan.controllers.nodes.pods import DISRUPTION_TARGET, by_node, pod_condition_patch
 from sampan.controllers.nodes.taints import toleration_s
+from sampan.host.clock import Clock
 from sampan.machinery import errors
 from sampan.machinery.client import Client, resource_of
-from sampan.machinery.clock import Clock
 from sampan.machinery.control_loop.controller import Watch
 from sampan.machinery.events import NORMAL, EventRecorder
 from sampan.machinery.informer import InformerFactory

@@ -18,9 +18,9 @@ from sampan.api.semantics.taints import (
 )
 from sampan.api.types.core_v1 import Node, Taint, Toleration
 from sampan.api.values import times
+from sampan.host.clock import Clock
 from sampan.machinery import errors
 from sampan.machinery.client import Client, PatchType
-from sampan.machinery.clock import Clock
 
 _TAINT_BY_CONDITION: Final[Mapping[tuple[str, str], str]] = {
     ("Ready", "False"): NOT_READY,

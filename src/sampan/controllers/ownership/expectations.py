@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sampan.api.semantics.owners import controller_of
-from sampan.machinery.clock import Clock
+from sampan.host.clock import Clock
 from sampan.machinery.informer import Informer
 
 EXPIRY_S = 300.0

@@ -23,12 +23,12 @@ from sampan.api.values import times
 from sampan.controllers.descriptor import ControllerContext
 from sampan.controllers.policy import budgets
 from sampan.controllers.policy.budgets import ExpectedPods
+from sampan.host.clock import Clock
 from sampan.machinery import errors
 from sampan.machinery.client import Client, resource_of
 from sampan.machinery.client.codecs import codec_of, path_of
 from sampan.machinery.client.discovery import Discovery
 from sampan.machinery.client.transport import Request
-from sampan.machinery.clock import Clock
 from sampan.machinery.control_loop.controller import Watch
 from sampan.machinery.copies import copy_of
 from sampan.machinery.events import NORMAL, WARNING, EventRecorder

@@ -15,9 +15,9 @@ from sampan.api.semantics.secret_types import BOOTSTRAP_TOKEN
 from sampan.api.types.certificates_v1 import CertificateSigningRequest
 from sampan.api.types.core_v1 import ConfigMap, Secret
 from sampan.api.values.times import format_time, parse_time
+from sampan.host.clock import Clock
 from sampan.machinery import errors
 from sampan.machinery.client import Client, DeleteParameters, Selection, resource_of
-from sampan.machinery.clock import Clock
 from sampan.machinery.control_loop.controller import Watch
 from sampan.machinery.copies import copy_of
 from sampan.machinery.informer import InformerFactory

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from sampan.api.types.authorization_v1 import ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec
 from sampan.api.types.certificates_v1 import CertificateSigningRequest, CertificateSigningRequestCondition
 from sampan.controllers.security.bootstrap_tokens import OneUseTokens, is_for_one_use
+from sampan.host.clock import Clock
 from sampan.machinery import errors
 from sampan.machinery.client import Client, resource_of
-from sampan.machinery.clock import Clock
 from sampan.machinery.control_loop.controller import Watch
 from sampan.machinery.copies import copy_of
 from sampan.machinery.informer import InformerFactory

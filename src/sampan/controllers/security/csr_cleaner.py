@@ -5,9 +5,9 @@ from __future__ import annotations
 from sampan.api.types.certificates_v1 import CertificateSigningRequest
 from sampan.api.values.times import parse_time
 from sampan.controllers.security.csr_approver import APPROVED, DENIED, FAILED
+from sampan.host.clock import Clock
 from sampan.machinery import errors
 from sampan.machinery.client import Client, resource_of
-from sampan.machinery.clock import Clock
 from sampan.machinery.control_loop.controller import Watch
 from sampan.machinery.informer import InformerFactory
 from sampan.machinery.object_key import NamespacedName, key_of

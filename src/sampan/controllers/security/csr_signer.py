@@ -22,9 +22,9 @@ from sampan.controllers.security.csr_approver import (
     parse_requested_certificate,
     read,
 )
+from sampan.host.clock import Clock
 from sampan.machinery import errors
 from sampan.machinery.client import Client, resource_of
-from sampan.machinery.clock import Clock
 from sampan.machinery.control_loop.controller import Watch
 from sampan.machinery.copies import copy_of
 from sampan.machinery.informer import InformerFactory

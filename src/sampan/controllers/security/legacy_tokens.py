@@ -13,9 +13,9 @@ from sampan.api.types.core_v1 import ConfigMap, Pod, Secret, ServiceAccount
 from sampan.api.values.times import parse_time
 from sampan.controllers.descriptor import ControllerContext
 from sampan.controllers.security.account_tokens import ACCOUNT_TOKEN_SELECTION, NAME_KEY, UID_KEY
+from sampan.host.clock import Clock
 from sampan.machinery import errors
 from sampan.machinery.client import Client, DeleteParameters, PatchType, resource_of
-from sampan.machinery.clock import Clock
 from sampan.machinery.control_loop.controller import Watch
 from sampan.machinery.informer import InformerFactory
 

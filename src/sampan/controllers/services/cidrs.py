@@ -11,10 +11,10 @@ from sampan.api.types.meta_v1 import Condition
 from sampan.api.types.networking_v1 import IPAddress, ServiceCIDR
 from sampan.api.values import times
 from sampan.controllers.nodes.cidr_sets import Network, network_of
+from sampan.host.clock import Clock
 from sampan.machinery import errors
 from sampan.machinery.client import Client, PatchType, resource_of
 from sampan.machinery.client.options import WriteParameters
-from sampan.machinery.clock import Clock
 from sampan.machinery.control_loop.controller import Watch
 from sampan.machinery.events import WARNING, EventRecorder
 from sampan.machinery.informer import InformerFactory

@@ -27,6 +27,7 @@ from sampan.controllers.services.slice_content import (
     service_keys,
 )
 from sampan.controllers.services.subsets import repack_subsets
+from sampan.host.worker_thread import WorkerThread
 from sampan.machinery import errors
 from sampan.machinery.client import Client, resource_of
 from sampan.machinery.control_loop.controller import Watch
@@ -34,7 +35,6 @@ from sampan.machinery.control_loop.own_writes import DependentWrites
 from sampan.machinery.events import WARNING, EventRecorder
 from sampan.machinery.informer import InformerFactory
 from sampan.machinery.object_key import NamespacedName, key_of
-from sampan.machinery.worker_thread import WorkerThread
 
 MANAGER: Final = "endpointslicemirroring-controller.k8s.io"
 SKIP: Final = "endpointslice.kubernetes.io/skip-mirror"

@@ -25,6 +25,7 @@ from sampan.controllers.services.slice_content import (
     service_keys,
     slice_of,
 )
+from sampan.host.worker_thread import WorkerThread
 from sampan.machinery import errors
 from sampan.machinery.client import Client, resource_of
 from sampan.machinery.control_loop.controller import Watch
@@ -33,7 +34,6 @@ from sampan.machinery.events import WARNING, EventRecorder
 from sampan.machinery.informer import InformerFactory
 from sampan.machinery.object_key import NamespacedName, key_of
 from sampan.machinery.telemetry.flight_recorder import PodAddressTrace
-from sampan.machinery.worker_thread import WorkerThread
 
 
 @dataclass(slots=True)

@@ -13,7 +13,7 @@ from sampan.api.limits import SERVICE_TARGET_PORTS
 from sampan.api.semantics.pods import is_ready, is_sidecar
 from sampan.api.types.core_v1 import ContainerPort, Pod, Service, ServicePort
 from sampan.host.bounded_cache import BoundedCache
-from sampan.machinery.clock import Clock
+from sampan.host.clock import Clock
 from sampan.machinery.informer import InformerFactory, Lister
 from sampan.machinery.object_key import NamespacedName, key_of
 

@@ -10,9 +10,9 @@ from sampan.api.types.core_v1 import Node, PersistentVolume, PersistentVolumeCla
 from sampan.api.types.storage_v1 import CSIDriver, VolumeAttachment
 from sampan.controllers.storage import attachments
 from sampan.controllers.storage.attachments import AttachDetachPlan, DesiredAttachment
+from sampan.host.clock import Clock
 from sampan.machinery import errors
 from sampan.machinery.client import Client, resource_of
-from sampan.machinery.clock import Clock
 from sampan.machinery.control_loop.controller import Watch
 from sampan.machinery.copies import copy_of
 from sampan.machinery.events import NORMAL, WARNING, EventRecorder

@@ -19,7 +19,7 @@ from sampan.api.types.core_v1 import (
     VolumeNodeAffinity,
 )
 from sampan.api.types.storage_v1 import StorageClass
-from sampan.machinery.linux.directory_trees import remove_tree
+from sampan.host.linux.directory_trees import remove_tree
 from sampan.machinery.volumes import LOCAL_PATH, MIGRATED_TO, PROVISIONED_BY
 
 _BUILT_IN_PREFIX = "kubernetes.io/"

@@ -7,6 +7,7 @@ from typing import Any
 from sampan.api.semantics.owners import is_controlled_by
 from sampan.api.types.core_v1 import PersistentVolume, PersistentVolumeClaim, Pod
 from sampan.api.types.storage_v1 import VolumeAttributesClass
+from sampan.host.time_slice import TimeSlice
 from sampan.machinery import errors
 from sampan.machinery.client import Client, Selection, resource_of
 from sampan.machinery.client.client import ResourceClient
@@ -14,7 +15,6 @@ from sampan.machinery.control_loop.controller import Watch
 from sampan.machinery.copies import copy_of
 from sampan.machinery.informer import InformerFactory
 from sampan.machinery.object_key import key_of
-from sampan.machinery.time_slice import TimeSlice
 from sampan.machinery.volumes import by_claim, claim_name_of, claim_names_of, ephemeral_claim_name
 
 

@@ -6,8 +6,8 @@ from sampan.api.types.storage_v1 import StorageClass
 from sampan.controllers.storage.binding_decisions import EventText
 from sampan.controllers.storage.plugins import ProvisionerPlugins, VolumeError, VolumeOptions, VolumePlugin
 from sampan.controllers.storage.writes import BindingWriter
+from sampan.host.activity import Activity
 from sampan.machinery import errors
-from sampan.machinery.activity import Activity
 from sampan.machinery.client import DeleteParameters
 from sampan.machinery.copies import copy_of
 from sampan.machinery.events import NORMAL, WARNING

@@ -34,9 +34,9 @@ from sampan.controllers.ownership.adoption import by_controller_or_orphan, selec
 from sampan.controllers.ownership.deletion_order import pods_to_delete
 from sampan.controllers.ownership.pods import BURST, FIRST, run_concurrently
 from sampan.host.bounded_cache import BoundedCache
+from sampan.host.clock import Clock
 from sampan.machinery import errors
 from sampan.machinery.client import Client, resource_of
-from sampan.machinery.clock import Clock
 from sampan.machinery.control_loop.controller import Watch, min_delay
 from sampan.machinery.control_loop.own_writes import OwnWrites
 from sampan.machinery.events import EventRecorder

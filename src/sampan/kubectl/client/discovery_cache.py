@@ -19,9 +19,9 @@ from pathlib import Path
 import msgspec
 
 from sampan.api.codec.errors import JSON_ERRORS
+from sampan.host.durable_files import write_durably
 from sampan.kubectl.client.resource_type import ResourceType
 from sampan.machinery.client.access import Access
-from sampan.machinery.durable_files import write_durably
 
 _FILE = "sampan-resources.json"
 _TTL_S = 6 * 3600

@@ -15,10 +15,10 @@ from pathlib import Path
 
 from sampan.api.types.certificates_v1 import CertificateSigningRequest, CertificateSigningRequestSpec
 from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.host.clock import Clock
 from sampan.kubelet.cancellation import WorkCancelled, run_until
 from sampan.machinery import errors
 from sampan.machinery.client import Client, ConnectionFailed, Selection
-from sampan.machinery.clock import Clock
 from sampan.machinery.pki.certificates import KeyPair, SigningRequest, covers, life, make_key, make_request
 from sampan.machinery.pki.pem import CERTIFICATE, PRIVATE_KEY_SUFFIX, read_blocks
 from sampan.machinery.pki.private_files import write_private

@@ -14,11 +14,11 @@ from sampan.api.go_compat import gotext
 from sampan.api.kubernetes_version import MINOR_VERSION
 from sampan.api.semantics.pods import AnyContainer, find_container
 from sampan.api.types.core_v1 import HTTPGetAction, LifecycleHandler, Pod
+from sampan.host.clock import Clock
 from sampan.kubelet.cancellation import WorkCancelled, run_until
 from sampan.kubelet.pod_events import PodEvents, PodTrace, full_name
 from sampan.kubelet.probes.prober import headers_of, make_unverified_context, port_of, probe_tcp, url_of
 from sampan.kubelet.records import PodRecord
-from sampan.machinery.clock import Clock
 from sampan.machinery.events import WARNING
 from sampan.machinery.http.lean_aiohttp import aiohttp
 from sampan.machinery.http.session import HttpSession, get_following

@@ -14,14 +14,14 @@ import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
+from sampan.host.clock import Clock
+from sampan.host.linux.directory_trees import remove_tree
 from sampan.kubelet.agent.config import IMAGE_GC_OFF, AgentConfig
 from sampan.kubelet.agent.node_plugins import NodePlugins
 from sampan.kubelet.cgroups import PodCgroups
 from sampan.kubelet.metrics import KubeletMetrics
 from sampan.kubelet.records import ENDED_STATES, PodQueue, PodSyncState, Records
 from sampan.kubelet.volumes import VolumeManager
-from sampan.machinery.clock import Clock
-from sampan.machinery.linux.directory_trees import remove_tree
 from sampan.runtimes import kernel
 from sampan.runtimes.contract import ImageInfo, Runtime, RuntimeFailure
 

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from sampan.api.go_compat import gotext
 from sampan.api.semantics.pods import AnyContainer, as_container
 from sampan.api.types.core_v1 import Container, Pod, Secret
+from sampan.host.clock import Clock
 from sampan.kubelet.agent.image_pull_records import (
     NEVER_VERIFY_PRELOADED,
     ImagePullRecords,
@@ -25,7 +26,6 @@ from sampan.kubelet.container_starter import PULL_BACK_OFF
 from sampan.kubelet.objects import NotSynced, PodObjects
 from sampan.kubelet.pod_events import PodEvents
 from sampan.kubelet.records import PodRecord
-from sampan.machinery.clock import Clock
 from sampan.machinery.events import NORMAL, WARNING
 from sampan.runtimes.contract import ImageInfo, Runtime, RuntimeFailure
 from sampan.runtimes.images.credentials import Keyring, RegistryCredentials, read_docker_config

@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from sampan.api.values import times
-from sampan.machinery.durable_files import write_durably
+from sampan.host.durable_files import write_durably
 from sampan.runtimes.images.reference import parse_reference
 
 log = logging.getLogger(__name__)

@@ -14,14 +14,14 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 import msgspec
 
 from sampan.api.types.core_v1 import Pod
+from sampan.host.activity import Activity
+from sampan.host.clock import Clock
 from sampan.kubelet.agent.components import KubeletComponents, build_components
 from sampan.kubelet.agent.config import AgentConfig
 from sampan.kubelet.agent.services import build_services
 from sampan.kubelet.cgroups import VERSION_1
 from sampan.kubelet.records import PodQueue, PodRecord, Records
-from sampan.machinery.activity import Activity
 from sampan.machinery.client import Client
-from sampan.machinery.clock import Clock
 from sampan.machinery.control_loop.supervision import Supervision
 from sampan.machinery.informer import InformerFactory
 from sampan.machinery.telemetry.flight_recorder import FlightRecorder

@@ -20,6 +20,8 @@ from sampan.api.types.core_v1 import (
     Taint,
 )
 from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.host.clock import Clock
+from sampan.host.durable_files import write_durably
 from sampan.kubelet.agent.config import AgentConfig
 from sampan.kubelet.cancellation import WorkCancelled, run_until
 from sampan.kubelet.heartbeat import Heartbeat
@@ -35,8 +37,6 @@ from sampan.kubelet.pod_events import PodEvents
 from sampan.kubelet.records import NodeRecord
 from sampan.machinery import errors
 from sampan.machinery.client import Client, ConnectionFailed
-from sampan.machinery.clock import Clock
-from sampan.machinery.durable_files import write_durably
 from sampan.runtimes.contract import ImageInfo, RuntimeFailure, RuntimeStatus
 
 log = logging.getLogger(__name__)

@@ -8,9 +8,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from sampan.host.linux.directory_trees import TreeEntry, walk_tree
 from sampan.kubelet.agent.termination_messages import MAX_MESSAGE_BYTES
 from sampan.kubelet.container_config.builder import HOSTS_FILE, MESSAGES_DIRECTORY
-from sampan.machinery.linux.directory_trees import TreeEntry, walk_tree
 from sampan.runtimes.contract import ContainerUsage
 
 _MAX_MESSAGE_FILE_BYTES: Final = 64 << 10

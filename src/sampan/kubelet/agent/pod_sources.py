@@ -30,6 +30,7 @@ from sampan.api.semantics.pods import all_containers
 from sampan.api.types.core_v1 import Node, Pod, Service
 from sampan.api.types.node_v1 import RuntimeClass
 from sampan.api.values import times
+from sampan.host.clock import Clock
 from sampan.kubelet.admission import with_api_source
 from sampan.kubelet.agent.config import AgentConfig
 from sampan.kubelet.agent.garbage_collection import Housekeeping
@@ -37,7 +38,6 @@ from sampan.kubelet.agent.static_pods import MirrorPods
 from sampan.kubelet.records import NodeRecord
 from sampan.kubelet.sync_loop import SyncLoop
 from sampan.machinery.client import Selection
-from sampan.machinery.clock import Clock
 from sampan.machinery.config_file import ConfigFileError, decode_config
 from sampan.machinery.http.lean_aiohttp import aiohttp
 from sampan.machinery.http.session import HttpSession, get_following

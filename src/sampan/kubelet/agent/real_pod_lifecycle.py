@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from sampan.api.semantics.pods import AnyContainer, as_container, grace_period_s, sidecars_of
 from sampan.api.types.core_v1 import Container, EphemeralContainer, Pod, PodStatus
+from sampan.host.linux.directory_trees import remove_tree
 from sampan.kubelet.agent.admission_checks import NodeAdmission, host_privileges
 from sampan.kubelet.agent.container_killer import ContainerKiller, HookFailed, LifecycleHookRunner
 from sampan.kubelet.agent.garbage_collection import remove_directory
@@ -33,7 +34,6 @@ from sampan.kubelet.probes import ProbeManager
 from sampan.kubelet.records import PodRecord
 from sampan.kubelet.volumes import LimitExceeded, StillWaiting, VolumeManager
 from sampan.machinery.events import NORMAL, WARNING
-from sampan.machinery.linux.directory_trees import remove_tree
 from sampan.runtimes import contract
 from sampan.runtimes.config import ContainerConfig
 from sampan.runtimes.contract import ContainerReport, ImageInfo, PodReport, Runtime, RuntimeFailure

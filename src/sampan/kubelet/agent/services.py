@@ -9,6 +9,8 @@ import msgspec
 
 from sampan.api.types.core_v1 import Pod
 from sampan.api.values.quantity import parse
+from sampan.host.activity import Activity
+from sampan.host.clock import Clock
 from sampan.kubelet.agent import machine as machines
 from sampan.kubelet.agent.config import AgentConfig
 from sampan.kubelet.agent.node_status_updater import desired_node
@@ -18,9 +20,7 @@ from sampan.kubelet.node_status import NodeMachine
 from sampan.kubelet.objects import PodObjects
 from sampan.kubelet.pod_events import PodEvents
 from sampan.kubelet.records import NodeRecord, PodQueue, Records
-from sampan.machinery.activity import Activity
 from sampan.machinery.client import Client
-from sampan.machinery.clock import Clock
 from sampan.machinery.events import WARNING, EventRecorder
 from sampan.machinery.informer import InformerFactory
 from sampan.machinery.telemetry.flight_recorder import FlightRecorder

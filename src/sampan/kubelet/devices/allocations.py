@@ -16,7 +16,7 @@ import msgspec
 
 from sampan.api.types.core_v1 import Container, Pod
 from sampan.api.values import quantity
-from sampan.machinery.durable_files import write_durably
+from sampan.host.durable_files import write_durably
 
 log = logging.getLogger(__name__)
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from sampan.api import names
 from sampan.api.semantics.pods import init_and_main_containers, is_sidecar
 from sampan.api.types.core_v1 import Container, Pod, ResourceHealth, ResourceStatus
+from sampan.host.clock import Clock
 from sampan.kubelet.devices.allocations import (
     NO_NODE,
     DeviceAllocation,
@@ -37,7 +38,6 @@ from sampan.kubelet.plugin_registry import PluginError
 from sampan.kubelet.plugin_registry.calls import Message, RpcError
 from sampan.kubelet.plugin_registry.socket_server import GrpcService, ServiceError, SocketServer
 from sampan.kubelet.pod_status import PodFailure
-from sampan.machinery.clock import Clock
 
 log = logging.getLogger(__name__)
 

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 
 from sampan.api.semantics.pods import sidecars_of
 from sampan.api.types.core_v1 import Container, Pod
+from sampan.host.clock import Clock
 from sampan.kubelet.devices.allocations import NO_NODE
 from sampan.kubelet.devices.dra.claim_info import ClaimInfo
 from sampan.kubelet.devices.manager import DeviceManager
 from sampan.kubelet.plugin_registry import calls
 from sampan.kubelet.plugin_registry.calls import Message
 from sampan.kubelet.plugin_registry.socket_server import GrpcService, ServiceError, SocketServer
-from sampan.machinery.clock import Clock
 
 if TYPE_CHECKING:
     from sampan.machinery.proto import ProtoSchema

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sampan.api.types.core_v1 import Pod
-from sampan.machinery.clock import Clock
+from sampan.host.clock import Clock
 from sampan.runtimes.contract import Runtime, RuntimeFailure
 from sampan.runtimes.safe_paths import UnsafePath, open_file
 

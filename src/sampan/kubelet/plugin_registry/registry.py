@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from sampan.host.clock import Clock
 from sampan.kubelet.plugin_registry import calls
 from sampan.kubelet.plugin_registry.calls import RpcError
-from sampan.machinery.clock import Clock
 
 if TYPE_CHECKING:
     from sampan.machinery.proto import ProtoSchema

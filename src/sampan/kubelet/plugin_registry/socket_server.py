@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sampan.host.clock import Clock
 from sampan.kubelet.plugin_registry.calls import Message
-from sampan.machinery.clock import Clock
 from sampan.machinery.extras import MissingExtra, require
 
 if TYPE_CHECKING:

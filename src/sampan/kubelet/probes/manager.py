@@ -10,9 +10,9 @@ from typing import Literal, NamedTuple
 
 from sampan.api.semantics.pods import init_and_main_containers
 from sampan.api.types.core_v1 import Container, Pod, Probe
+from sampan.host.activity import Activity
+from sampan.host.clock import Clock
 from sampan.kubelet.probes.prober import ProbeResult, probe_container
-from sampan.machinery.activity import Activity
-from sampan.machinery.clock import Clock
 from sampan.machinery.control_loop.workqueue import WorkQueue
 from sampan.machinery.telemetry.metrics import Metrics
 from sampan.runtimes import contract

@@ -11,10 +11,10 @@ from aiohttp import web
 
 from sampan.api.types.core_v1 import ContainerStatus, Pod, PodStatus
 from sampan.api.values import times
+from sampan.host.clock import Clock
 from sampan.kubelet.logs.lines import ALL, LogOptions
 from sampan.kubelet.logs.reader import read
 from sampan.kubelet.server.view import ErrorResponse, KubeletView, spec_of
-from sampan.machinery.clock import Clock
 from sampan.runtimes.contract import RUNNING
 
 _STREAMS = (ALL, "Stdout", "Stderr")

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 from sampan.api.feature_gates import FeatureGates
 from sampan.api.types.core_v1 import Pod
 from sampan.api.values import quantity, times
+from sampan.host.clock import Clock
 from sampan.kubelet.records import NodeRecord
 from sampan.kubelet.server.view import KubeletView
 from sampan.kubelet.stats.collector import MachineReader, MachineStats, NodeStats, StatsCollector
 from sampan.kubelet.stats.metrics_text import export_volumes
 from sampan.kubelet.volumes.usage import VolumeUsageCache
-from sampan.machinery.clock import Clock
 from sampan.machinery.telemetry.build_info import export_build_info
 from sampan.machinery.telemetry.feature_gates import export_feature_gates
 from sampan.machinery.telemetry.health import HealthMetrics

@@ -15,6 +15,7 @@ from typing import Any
 
 from aiohttp import web
 
+from sampan.host.linux.network_namespace import NetworkNamespace
 from sampan.kubelet.agent.kubelet import Kubelet
 from sampan.kubelet.logs.rotation import LogRotator, RotationPolicy
 from sampan.kubelet.server.auth import KubeletAuth
@@ -23,7 +24,6 @@ from sampan.kubelet.server.server import HealthPort, KubeletServer, as_json, as_
 from sampan.kubelet.server.view import KubeletView, ServerSettings
 from sampan.kubelet.stats import cadvisor, metrics_text
 from sampan.machinery.http.delegation import DelegatedAuth
-from sampan.machinery.linux.network_namespace import NetworkNamespace
 from sampan.machinery.pki.server_tls import server_context
 
 _VERSIONS = ("v1.0", "v1.1", "v1.2", "v1.3", "v2.0", "v2.1")

@@ -12,13 +12,13 @@ from aiohttp import web
 from sampan.api.codec import json as json_codec
 from sampan.api.types.core_v1 import Pod, PodList
 from sampan.api.types.meta_v1 import ListMeta
+from sampan.host.clock import Clock
 from sampan.kubelet.server import pprof, streaming
 from sampan.kubelet.server.auth import KubeletAuth
 from sampan.kubelet.server.logs import container_log, node_log
 from sampan.kubelet.server.view import ErrorResponse, KubeletView, ServerSettings
 from sampan.kubelet.stats import cadvisor, metrics_text
 from sampan.kubelet.stats.summary import summary
-from sampan.machinery.clock import Clock
 from sampan.machinery.telemetry.health import LOG, PING, RESET_TEXT, HealthCheck, HealthPath
 from sampan.machinery.telemetry.metrics import CONTENT_TYPE
 from sampan.runtimes.contract import RUNNING

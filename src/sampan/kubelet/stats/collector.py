@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from sampan.api.types.core_v1 import Pod
+from sampan.host.clock import Clock
 from sampan.kubelet.volumes.usage import VolumeUsage, VolumeUsageCache
-from sampan.machinery.clock import Clock
 from sampan.runtimes.contract import (
     RUNNING,
     ContainerUsage,

@@ -16,8 +16,8 @@ from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from sampan.api.go_compat import gotext
+from sampan.host.linux.directory_trees import TreePosition, opened_position, remove_tree, walk_tree
 from sampan.kubelet.volumes.contract import VolumeOperationError
-from sampan.machinery.linux.directory_trees import TreePosition, opened_position, remove_tree, walk_tree
 from sampan.runtimes.safe_paths import RootDirectory, UnsafePath, opened_root
 
 _RANDOM = random.Random()

@@ -13,6 +13,7 @@ from sampan.api.codec import json
 from sampan.api.types.core_v1 import PersistentVolumeClaim, PersistentVolumeClaimCondition, Pod
 from sampan.api.values import times
 from sampan.api.values.quantity import Quantity, parse
+from sampan.host.clock import Clock
 from sampan.kubelet.volumes.contract import (
     DeviceMount,
     ExpansionNotSupported,
@@ -26,7 +27,6 @@ from sampan.kubelet.volumes.contract import (
 )
 from sampan.machinery import errors
 from sampan.machinery.client import Client, ConnectionFailed, PatchType
-from sampan.machinery.clock import Clock
 from sampan.machinery.events import NORMAL, WARNING
 
 STORAGE = "storage"

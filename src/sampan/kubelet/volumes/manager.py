@@ -15,6 +15,9 @@ from dataclasses import asdict, dataclass, replace
 
 from sampan.api.semantics.pods import AnyContainer
 from sampan.api.types.core_v1 import FileKeySelector, Node, Pod, PodStatus
+from sampan.host.activity import Activity
+from sampan.host.clock import Clock
+from sampan.host.worker_thread import run_in_thread
 from sampan.kubelet.metrics import KubeletMetrics
 from sampan.kubelet.objects import ObjectKey, PodObjects
 from sampan.kubelet.volumes.claim_resolver import ClaimResolver
@@ -41,12 +44,9 @@ from sampan.kubelet.volumes.usage import VolumeUsage
 from sampan.kubelet.volumes.volume_directories import CLAIMS, PeriodicChecks, VolumeDirectories, claims_of
 from sampan.kubelet.volumes.volume_host import TokenManager, VolumeConfig, VolumeHost, VolumeLayout, wait_for_event
 from sampan.machinery import errors
-from sampan.machinery.activity import Activity
 from sampan.machinery.client import Client, ConnectionFailed, Selection
-from sampan.machinery.clock import Clock
 from sampan.machinery.control_loop.workqueue import Backoff, WorkQueue
 from sampan.machinery.informer import InformerFactory
-from sampan.machinery.worker_thread import run_in_thread
 from sampan.runtimes.config import Device, Mount
 from sampan.runtimes.contract import RuntimeFailure
 

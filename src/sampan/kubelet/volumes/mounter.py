@@ -9,9 +9,9 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from sampan.host.linux import programs
+from sampan.host.linux.directory_trees import remove_tree
 from sampan.kubelet.volumes.contract import VolumeOperationError
-from sampan.machinery.linux import programs
-from sampan.machinery.linux.directory_trees import remove_tree
 from sampan.runtimes import kernel
 
 _NOFOLLOW = 8

@@ -7,8 +7,8 @@ import os
 import stat
 from pathlib import Path
 
-from sampan.machinery.linux.directory_descriptors import open_directory
-from sampan.machinery.linux.directory_trees import Step, traverse_tree
+from sampan.host.linux.directory_descriptors import open_directory
+from sampan.host.linux.directory_trees import Step, traverse_tree
 
 log = logging.getLogger(__name__)
 

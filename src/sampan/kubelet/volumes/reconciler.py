@@ -9,6 +9,8 @@ from pathlib import Path
 
 from sampan.api.types.core_v1 import Node
 from sampan.api.values.integers import parse_int64
+from sampan.host.keyed_locks import KeyedLocks
+from sampan.host.worker_thread import run_in_thread
 from sampan.kubelet.metrics import KubeletMetrics
 from sampan.kubelet.volumes import subpaths
 from sampan.kubelet.volumes.claim_resolver import ClaimResolver, check_node
@@ -26,8 +28,6 @@ from sampan.kubelet.volumes.state import ActualState, ActualVolume, DesiredPod, 
 from sampan.kubelet.volumes.volume_host import VolumeHost
 from sampan.machinery import errors
 from sampan.machinery.client import ConnectionFailed, PatchType
-from sampan.machinery.keyed_locks import KeyedLocks
-from sampan.machinery.worker_thread import run_in_thread
 
 _SINGLE_POD_MODES = ["ReadWriteOncePod"]
 _GROUP = "pv.beta.kubernetes.io/gid"

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from sampan.api.types.core_v1 import Pod, Volume
 from sampan.api.values import quantity
-from sampan.machinery.clock import Clock
-from sampan.machinery.linux.directory_trees import TreeMeter
+from sampan.host.clock import Clock
+from sampan.host.linux.directory_trees import TreeMeter
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,6 +9,9 @@ import logging
 from collections.abc import Callable, Mapping
 
 from sampan.api.types.core_v1 import Pod
+from sampan.host.clock import Clock
+from sampan.host.linux.directory_trees import TreeMeter
+from sampan.host.worker_thread import run_in_thread
 from sampan.kubelet.volumes import subpaths, usage
 from sampan.kubelet.volumes.claim_resolver import find_claim_source
 from sampan.kubelet.volumes.contract import VolumeOperationError
@@ -19,9 +22,6 @@ from sampan.kubelet.volumes.usage import VolumeUsage
 from sampan.kubelet.volumes.volume_host import VolumeConfig, VolumeHost, wait_for_event
 from sampan.machinery import errors
 from sampan.machinery.client import ConnectionFailed
-from sampan.machinery.clock import Clock
-from sampan.machinery.linux.directory_trees import TreeMeter
-from sampan.machinery.worker_thread import run_in_thread
 
 log = logging.getLogger(__name__)
 

@@ -22,12 +22,12 @@ from sampan.api.types.authentication_v1 import (
 )
 from sampan.api.types.core_v1 import Pod, ServiceAccount
 from sampan.api.values import times
+from sampan.host.clock import Clock
 from sampan.kubelet.objects import ObjectSource
 from sampan.kubelet.volumes.contract import VolumeOperationError
 from sampan.kubelet.volumes.mounter import Mounter
 from sampan.machinery import errors
 from sampan.machinery.client import Client, ConnectionFailed
-from sampan.machinery.clock import Clock
 from sampan.machinery.informer import InformerFactory
 
 _SUBPATHS = "volume-subpaths"

@@ -10,6 +10,7 @@ from typing import Any, Generic, TypeVar
 
 from sampan.api.codec import json
 from sampan.api.resources.resource import Resource
+from sampan.host.clock import Clock
 from sampan.machinery import errors
 from sampan.machinery.client.codecs import METADATA, ObjectCodec, codec_of, codec_of_subresource, path_of, resource_of
 from sampan.machinery.client.options import (
@@ -25,7 +26,6 @@ from sampan.machinery.client.options import (
 )
 from sampan.machinery.client.request_metrics import ClientRequestMetrics
 from sampan.machinery.client.transport import ConnectionFailed, Events, ListPage, Request, Response, Transport
-from sampan.machinery.clock import Clock
 
 T = TypeVar("T")
 

@@ -17,9 +17,9 @@ import msgspec
 from sampan.api.types.coordination_v1 import Lease, LeaseSpec
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.api.values import times
+from sampan.host.clock import Clock
 from sampan.machinery import errors
 from sampan.machinery.client import Client, ConnectionFailed
-from sampan.machinery.clock import Clock
 
 _RANDOM = random.Random()
 """The random number generator for the jitter of retries. It is not the shared one, because tests seed that."""

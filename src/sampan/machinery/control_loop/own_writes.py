@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from sampan.api.semantics.owners import WithMetadata
-from sampan.machinery.clock import Clock
+from sampan.host.clock import Clock
 from sampan.machinery.informer import Informer
 from sampan.machinery.object_key import NamespacedName
 

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from sampan.machinery.clock import Clock
+from sampan.host.clock import Clock
 from sampan.machinery.control_loop.workqueue import Backoff
 
 log = logging.getLogger(__name__)

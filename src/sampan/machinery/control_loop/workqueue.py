@@ -16,10 +16,10 @@ from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from sampan.machinery.activity import Activity
-from sampan.machinery.clock import Clock, wall_offset, was_wall_clock_set
+from sampan.host.activity import Activity
+from sampan.host.clock import Clock, wall_offset, was_wall_clock_set
+from sampan.host.time_slice import TimeSlice
 from sampan.machinery.telemetry.metrics import Histogram
-from sampan.machinery.time_slice import TimeSlice
 
 K = TypeVar("K", bound=Hashable)
 

@@ -11,9 +11,9 @@ from sampan.api.types.authorization_v1 import (
     SubjectAccessReview,
     SubjectAccessReviewSpec,
 )
+from sampan.host.bounded_cache import ExpiringCache
+from sampan.host.clock import Clock
 from sampan.machinery.client import Client
-from sampan.machinery.clock import Clock
-from sampan.machinery.lru_cache import LruCache
 
 ANONYMOUS = UserInfo(username="system:anonymous", groups=["system:unauthenticated"])
 
@@ -36,8 +36,10 @@ class DelegatedAuth:
     def __init__(self, *, client: Client, clock: Clock) -> None:
         self._tokens = client.for_kind(TokenReview)
         self._reviews = client.for_kind(SubjectAccessReview)
-        self._users: LruCache[str, tuple[UserInfo | None]] = LruCache(clock=clock, most=_CACHE_SIZE)
-        self._decisions: LruCache[tuple[object, ...], AccessDecision] = LruCache(clock=clock, most=_CACHE_SIZE)
+        self._users: ExpiringCache[str, tuple[UserInfo | None]] = ExpiringCache(clock=clock, max_entries=_CACHE_SIZE)
+        self._decisions: ExpiringCache[tuple[object, ...], AccessDecision] = ExpiringCache(
+            clock=clock, max_entries=_CACHE_SIZE
+        )
 
     async def user_of(self, token: str) -> UserInfo | None:
         """Return the user that the bearer token authenticates, or None if the token is invalid."""

@@ -6,7 +6,7 @@ from contextlib import AsyncExitStack
 from typing import Any, TypeVar
 
 from sampan.api.resources.resource import Resource
-from sampan.machinery.activity import Activity
+from sampan.host.activity import Activity
 from sampan.machinery.client.client import Client, ResourceClient
 from sampan.machinery.client.codecs import resource_of
 from sampan.machinery.client.options import EVERYTHING, Selection

@@ -7,12 +7,12 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from typing import Any, Generic, TypeVar
 
 from sampan.api.selectors import labels
-from sampan.machinery.activity import Activity
+from sampan.host.activity import Activity
+from sampan.host.time_slice import TimeSlice
 from sampan.machinery.client.client import ResourceClient
 from sampan.machinery.client.options import EVERYTHING, Selection
 from sampan.machinery.informer.reflector import Reflector, ReflectorConfig
 from sampan.machinery.object_key import NamespacedName, key_of
-from sampan.machinery.time_slice import TimeSlice
 
 T = TypeVar("T")
 

@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from sampan.host.time_slice import TimeSlice
 from sampan.machinery import errors
 from sampan.machinery.client.client import ResourceClient
 from sampan.machinery.client.options import EVERYTHING, Selection
 from sampan.machinery.client.transport import BOOKMARK, DELETED, ConnectionFailed, Events, WatchEvent
 from sampan.machinery.object_key import NamespacedName, key_of
-from sampan.machinery.time_slice import TimeSlice
 
 _RANDOM = random.Random()
 """The random number generator for timeouts and pauses. It is not the shared one, because tests seed that."""

@@ -6,7 +6,7 @@ import os
 import stat
 from pathlib import Path
 
-from sampan.machinery.durable_files import write_durably
+from sampan.host.durable_files import write_durably
 
 _MODE = 0o600
 

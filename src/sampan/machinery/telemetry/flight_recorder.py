@@ -18,7 +18,7 @@ import msgspec
 
 from sampan.api.types.core_v1 import ObjectReference
 from sampan.api.types.discovery_v1 import EndpointSlice
-from sampan.machinery.clock import Clock
+from sampan.host.clock import Clock
 
 _MAX_PARTS = 64
 WEBHOOK = "webhook "

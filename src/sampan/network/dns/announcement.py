@@ -15,9 +15,9 @@ from typing import Final
 from sampan.api.semantics.nodes import internal_addresses
 from sampan.api.types.core_v1 import Node
 from sampan.api.types.discovery_v1 import EndpointSlice
+from sampan.host.clock import Clock
 from sampan.machinery import errors
 from sampan.machinery.client import Client, ConnectionFailed, PatchType, Selection
-from sampan.machinery.clock import Clock
 from sampan.machinery.informer import InformerFactory
 from sampan.network.dns.publication import MANAGER, NAMESPACE, describe_dns_server
 from sampan.network.server_publication import MANAGED_BY, PublishedServer, put_slice, server_slices

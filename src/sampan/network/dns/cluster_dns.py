@@ -10,10 +10,10 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from sampan.api.addresses import Address, Network
 from sampan.api.semantics.nodes import ip_addresses, pod_cidrs
 from sampan.api.types.core_v1 import Node
+from sampan.host.clock import Clock
+from sampan.host.linux.network_namespace import NetworkNamespace
 from sampan.machinery.client import Client
-from sampan.machinery.clock import Clock
 from sampan.machinery.informer import InformerFactory
-from sampan.machinery.linux.network_namespace import NetworkNamespace
 from sampan.machinery.telemetry.flight_recorder import FlightRecorder, PodAddressTrace
 from sampan.machinery.telemetry.metrics import Metrics, export_process
 from sampan.network.dns.announcement import AnnouncedServers, DnsAnnouncement

@@ -14,8 +14,8 @@ import socket
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from sampan.machinery.clock import Clock
-from sampan.machinery.lru_cache import LruCache
+from sampan.host.bounded_cache import ExpiringCache
+from sampan.host.clock import Clock
 from sampan.network.dns.config import ForwarderConfig
 from sampan.network.dns.records import record_key
 from sampan.network.dns.responder import ForwardDecision
@@ -80,7 +80,9 @@ class Forwarder:
         self.looping: set[UpstreamAddress] = set()
         """Resolvers that forward to this server, and are therefore not used."""
         self.counts = ForwardCounts()
-        self._cache: LruCache[bytes, tuple[float, UpstreamResponse]] = LruCache(clock=clock, most=config.cache_size)
+        self._cache: ExpiringCache[bytes, tuple[float, UpstreamResponse]] = ExpiringCache(
+            clock=clock, max_entries=config.cache_size
+        )
         self._in_flight: dict[bytes, asyncio.Task[UpstreamResponse | None]] = {}
         self._failed_until: dict[UpstreamAddress, float] = {}
         self._probes: dict[bytes, UpstreamAddress] = {}

@@ -9,10 +9,10 @@ from typing import TypeAlias
 
 from sampan.api.types.core_v1 import Namespace, Service
 from sampan.api.types.discovery_v1 import EndpointSlice
+from sampan.host.time_slice import TimeSlice
 from sampan.machinery.informer import InformerFactory
 from sampan.machinery.object_key import NamespacedName, key_of
 from sampan.machinery.telemetry.flight_recorder import PodAddressTrace
-from sampan.machinery.time_slice import TimeSlice
 from sampan.network.dns.config import ZoneConfig
 from sampan.network.dns.records import (
     Names,

@@ -10,7 +10,7 @@ import socket
 import time
 from collections.abc import Callable, Sequence
 
-from sampan.machinery.linux.network_namespace import NetworkNamespace
+from sampan.host.linux.network_namespace import NetworkNamespace
 from sampan.machinery.telemetry.metrics import Histogram
 from sampan.network.client_counts import ClientCounts
 from sampan.network.dns.config import DnsServerConfig

@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 
 from aiohttp import web
 
-from sampan.machinery.linux.network_namespace import NetworkNamespace
+from sampan.host.linux.network_namespace import NetworkNamespace
 from sampan.machinery.telemetry.metrics import CONTENT_TYPE, Histogram, Metrics, Sample
 from sampan.network.dns.forwarder import Forwarder
 from sampan.network.dns.record_table import RecordTable

@@ -12,12 +12,12 @@ from typing import Any
 
 from sampan.api.types.core_v1 import LoadBalancerIngress, Secret, Service
 from sampan.api.types.networking_v1 import Ingress, IngressClass
+from sampan.host.clock import Clock
+from sampan.host.linux.network_namespace import NetworkNamespace
 from sampan.machinery import errors
 from sampan.machinery.client import Client, ConnectionFailed, Selection
-from sampan.machinery.clock import Clock
 from sampan.machinery.events import WARNING, EventRecorder
 from sampan.machinery.informer import InformerFactory
-from sampan.machinery.linux.network_namespace import NetworkNamespace
 from sampan.machinery.object_key import NamespacedName, key_of
 from sampan.network.ingress.backends import BackendEndpoints
 from sampan.network.ingress.certificates import HostCertificates, UnusableSecret

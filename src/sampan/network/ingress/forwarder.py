@@ -20,9 +20,9 @@ from aiohttp import web
 from multidict import CIMultiDict
 from yarl import URL
 
+from sampan.host.linux.network_namespace import NetworkNamespace
 from sampan.machinery.http.lean_aiohttp import aiohttp
 from sampan.machinery.http.session import HttpSession
-from sampan.machinery.linux.network_namespace import NetworkNamespace
 from sampan.machinery.multiplex import handshake, upgrade
 from sampan.machinery.multiplex.upgrade import TakenOverResponse, take_over
 from sampan.machinery.multiplex.wire import StreamWire, close_writer, join_wires

@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from aiohttp import web
 
 from sampan.api.limits import INGRESS_CLIENT_CONNECTIONS
-from sampan.machinery.linux.network_namespace import NetworkNamespace
+from sampan.host.linux.network_namespace import NetworkNamespace
 from sampan.network.accept_loop import MAX_CONNECTIONS
 from sampan.network.client_counts import ClientCounts
 from sampan.network.http_port import bind_socket

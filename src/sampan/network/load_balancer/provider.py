@@ -10,7 +10,7 @@ from typing import Protocol
 import msgspec
 
 from sampan.api.types.core_v1 import LoadBalancerIngress, LoadBalancerStatus, Node, PortStatus, Service, ServicePort
-from sampan.machinery.linux.network_namespace import NetworkNamespace
+from sampan.host.linux.network_namespace import NetworkNamespace
 from sampan.machinery.object_key import NamespacedName, key_of
 from sampan.network.http_port import bind_socket
 from sampan.network.load_balancer.addresses import (

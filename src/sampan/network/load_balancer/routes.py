@@ -14,9 +14,9 @@ from ipaddress import ip_network
 from sampan.api.semantics.nodes import internal_addresses
 from sampan.api.types.core_v1 import Node, Service
 from sampan.api.types.discovery_v1 import EndpointSlice
-from sampan.machinery.clock import Clock
+from sampan.host.clock import Clock
+from sampan.host.linux.network_namespace import NetworkNamespace
 from sampan.machinery.informer import InformerFactory
-from sampan.machinery.linux.network_namespace import NetworkNamespace
 from sampan.machinery.object_key import NamespacedName, key_of
 from sampan.network import netlink
 from sampan.network.load_balancer.addresses import addresses_in, is_in_pool

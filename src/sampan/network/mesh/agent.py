@@ -19,9 +19,9 @@ from typing import TypeVar
 from sampan.api.addresses import Network
 from sampan.api.semantics.nodes import pod_cidrs
 from sampan.api.types.core_v1 import Node
+from sampan.host.clock import Clock
 from sampan.machinery import errors
 from sampan.machinery.client import Client, ConnectionFailed, PatchType
-from sampan.machinery.clock import Clock
 from sampan.machinery.hollow import is_hollow_node
 from sampan.machinery.informer import InformerFactory
 from sampan.machinery.pki.private_files import write_private

@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from sampan.api.addresses import Network
-from sampan.machinery.linux.network_namespace import NetworkNamespace
+from sampan.host.linux.network_namespace import NetworkNamespace
 
 if TYPE_CHECKING:
     from sampan.api.types.core_v1 import Node

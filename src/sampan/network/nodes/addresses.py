@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 from ipaddress import IPv4Network, IPv6Network, ip_address
 from pathlib import Path
 
-from sampan.machinery.durable_files import write_durably
+from sampan.host.durable_files import write_durably
 
 _FILE = "node-address"
 _FIRST = 2

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from sampan.api.types.core_v1 import Node
-from sampan.machinery.linux.network_namespace import NetworkNamespace
+from sampan.host.linux.network_namespace import NetworkNamespace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from ipaddress import ip_interface, ip_network
 from pathlib import Path
 
-from sampan.machinery.linux.network_namespace import (
+from sampan.host.linux.network_namespace import (
     NetworkNamespace,
     check_new_network,
     create_network,

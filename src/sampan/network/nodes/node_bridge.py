@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 from sampan.api.types.core_v1 import Node
-from sampan.machinery.clock import Clock
-from sampan.machinery.linux.network_namespace import NetworkNamespace
+from sampan.host.clock import Clock
+from sampan.host.linux.network_namespace import NetworkNamespace
 from sampan.network.bridge_marks import BridgeMark
 from sampan.network.nodes.addresses import bridge_of_nodes
 from sampan.network.nodes.attachment import NodeAttachment

@@ -11,8 +11,8 @@ from typing import TypeVar
 
 import msgspec
 
-from sampan.machinery.clock import Clock
-from sampan.machinery.linux.network_namespace import NetworkNamespace, is_network
+from sampan.host.clock import Clock
+from sampan.host.linux.network_namespace import NetworkNamespace, is_network
 from sampan.network.bridge_marks import BridgeMark
 from sampan.network.pods import rules
 from sampan.network.pods.addresses import AddressPool, Network, NoAddressLeft, parse_cidrs

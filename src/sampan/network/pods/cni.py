@@ -23,8 +23,8 @@ from typing import Any
 
 import msgspec
 
-from sampan.machinery.clock import Clock
-from sampan.machinery.durable_files import write_durably
+from sampan.host.clock import Clock
+from sampan.host.durable_files import write_durably
 from sampan.network.bridge_marks import announced_removal
 from sampan.network.pods.addresses import Network, gateway, parse_cidrs
 from sampan.network.pods.config import BridgeConfig, network_failure

@@ -17,7 +17,7 @@ from ipaddress import ip_address, ip_interface, ip_network
 from pathlib import Path
 from typing import Any
 
-from sampan.machinery.linux.network_namespace import run_in_network
+from sampan.host.linux.network_namespace import run_in_network
 from sampan.network import netlink
 from sampan.network.bridge_marks import alias_for, is_alias_of
 from sampan.network.netlink import NetlinkMessage, attribute, link_body, number_attribute, text_attribute

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from sampan.machinery.durable_files import remove_unfinished, write_durably
+from sampan.host.durable_files import remove_unfinished, write_durably
 from sampan.runtimes.config import PortMapping
 
 

@@ -11,13 +11,13 @@ from sampan.api.limits import NETWORK_POLICY_PEERS
 from sampan.api.selectors.label_grammar import SelectorError
 from sampan.api.types.core_v1 import Namespace, Pod
 from sampan.api.types.networking_v1 import NetworkPolicy
+from sampan.host.clock import Clock
+from sampan.host.linux.network_namespace import NetworkNamespace
 from sampan.machinery import errors
 from sampan.machinery.client import Client, Selection
 from sampan.machinery.client.transport import ConnectionFailed
-from sampan.machinery.clock import Clock
 from sampan.machinery.events import WARNING, EventRecorder
 from sampan.machinery.informer import InformerFactory
-from sampan.machinery.linux.network_namespace import NetworkNamespace
 from sampan.machinery.object_key import NamespacedName, key_of
 from sampan.network.nft import NftError
 from sampan.network.pods.config import network_failure

@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
-from sampan.machinery.clock import Clock
-from sampan.machinery.linux.network_namespace import NetworkNamespace
+from sampan.host.clock import Clock
+from sampan.host.linux.network_namespace import NetworkNamespace
 from sampan.network.nft import NftError, list_rules, run_nft
 from sampan.network.policy.compiler import PolicyCompiler, PolicyConfig
 from sampan.network.policy.table import PolicyTable

@@ -23,7 +23,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import NamedTuple
 
-from sampan.machinery.linux.network_namespace import NetworkNamespace
+from sampan.host.linux.network_namespace import NetworkNamespace
 from sampan.network.proxy.configuration import ConntrackConfiguration, seconds
 from sampan.network.proxy.metrics import ProxyMetrics
 from sampan.network.proxy.services import IPV4, IPV6, UDP, ServicePortState

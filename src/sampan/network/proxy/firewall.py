@@ -19,8 +19,8 @@ import subprocess
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from sampan.machinery.clock import Clock
-from sampan.machinery.linux.network_namespace import NetworkNamespace
+from sampan.host.clock import Clock
+from sampan.host.linux.network_namespace import NetworkNamespace
 from sampan.network.nft import NftError, list_rules
 from sampan.network.pods.firewall import NftChain, dropping_chains, has_firewalld
 

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING
 from sampan.api.go_compat import gotext
 from sampan.api.types.core_v1 import Node, ObjectReference
 from sampan.api.values import times
-from sampan.machinery.clock import Clock
+from sampan.host.clock import Clock
+from sampan.host.linux.network_namespace import NetworkNamespace
 from sampan.machinery.events import WARNING, EventRecorder
-from sampan.machinery.linux.network_namespace import NetworkNamespace
 from sampan.machinery.object_key import NamespacedName
 from sampan.network.http_port import bind_socket, serve_http
 from sampan.network.proxy.metrics import ProxyMetrics

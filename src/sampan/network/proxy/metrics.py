@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from sampan.machinery.clock import Clock
-from sampan.machinery.linux.network_namespace import NetworkNamespace
+from sampan.host.clock import Clock
+from sampan.host.linux.network_namespace import NetworkNamespace
 from sampan.machinery.telemetry.health import RESET_TEXT, HealthMetrics, HealthPath
 from sampan.machinery.telemetry.metrics import CONTENT_TYPE, Histogram, MetricFamily, Metrics
 from sampan.network.http_port import bind_socket, serve_http

@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from sampan.api.semantics.nodes import internal_addresses
 from sampan.api.types.core_v1 import Node, ObjectReference
 from sampan.api.types.discovery_v1 import EndpointSlice
+from sampan.host.clock import Clock
+from sampan.host.linux.network_namespace import NetworkNamespace
 from sampan.machinery.client import Client
-from sampan.machinery.clock import Clock
 from sampan.machinery.events import WARNING, EventRecorder
 from sampan.machinery.informer import Informer, InformerFactory
-from sampan.machinery.linux.network_namespace import NetworkNamespace
 from sampan.machinery.loopback_services import LoopbackServices
 from sampan.machinery.object_key import NamespacedName
 from sampan.machinery.telemetry.flight_recorder import FlightRecorder, PodAddressTrace

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from sampan.api.types.core_v1 import Node, Service
 from sampan.api.types.discovery_v1 import EndpointSlice
-from sampan.machinery.clock import Clock
+from sampan.host.clock import Clock
 from sampan.machinery.informer import Informer, InformerFactory
 from sampan.network.proxy.health import ProxyHealth
 from sampan.network.proxy.metrics import ProxyMetrics

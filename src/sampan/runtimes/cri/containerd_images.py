@@ -14,7 +14,7 @@ import grpc  # type: ignore[import-untyped]
 from grpc import aio
 
 from sampan.api.values import times
-from sampan.machinery.clock import Clock
+from sampan.host.clock import Clock
 from sampan.machinery.proto import ProtoSchema
 from sampan.runtimes.contract import RuntimeFailure
 from sampan.runtimes.images.bundles import ImageBlob, ImageBundle

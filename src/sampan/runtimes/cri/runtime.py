@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from sampan.api.types.core_v1 import Pod
-from sampan.machinery.clock import Clock
+from sampan.host.clock import Clock
 from sampan.runtimes.config import ContainerConfig, ContainerResources, SandboxConfig
 from sampan.runtimes.contract import ContainerUsage, PodCallback, ProcessStream, RuntimeFailure, RuntimeStatus
 from sampan.runtimes.cri import messages, runtime_status

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from sampan.machinery.clock import Clock
+from sampan.host.clock import Clock
 from sampan.runtimes import contract, labels
 from sampan.runtimes.contract import ContainerUsage, PodCallback
 from sampan.runtimes.cri import messages

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from sampan.api.types.core_v1 import Pod
-from sampan.machinery.clock import Clock
+from sampan.host.clock import Clock
 from sampan.machinery.telemetry.flight_recorder import step_part
 from sampan.runtimes import kernel
 from sampan.runtimes.config import ContainerConfig, ContainerResources, Mount, SandboxConfig, resolv_conf

@@ -10,7 +10,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sampan.machinery.clock import Clock
+from sampan.host.clock import Clock
 from sampan.runtimes import contract, labels
 from sampan.runtimes.contract import ContainerUsage, PodCallback, RuntimeFailure
 from sampan.runtimes.docker import messages

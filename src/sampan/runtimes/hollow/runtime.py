@@ -14,7 +14,7 @@ from sampan.api.addresses import parse
 from sampan.api.semantics.pods import all_containers, init_and_main_containers
 from sampan.api.types.core_v1 import Container, ContainerStatus, Pod
 from sampan.api.values import times
-from sampan.machinery.clock import Clock, wall_offset
+from sampan.host.clock import Clock, wall_offset
 from sampan.runtimes.config import ContainerConfig, ContainerResources, SandboxConfig
 from sampan.runtimes.contract import (
     EMPTY_REPORT,

@@ -18,7 +18,7 @@ from typing import Any, BinaryIO, Protocol, cast
 import msgspec
 
 from sampan.api import limits
-from sampan.machinery.durable_files import open_new_file
+from sampan.host.durable_files import open_new_file
 from sampan.runtimes.images import manifests, tar_reader
 from sampan.runtimes.images.layers import diff_id_of
 from sampan.runtimes.images.manifests import BadImage, ImageDescriptor, Platform

@@ -32,9 +32,9 @@ from typing import IO, Final, cast
 import msgspec
 
 from sampan.api import limits
-from sampan.machinery.durable_files import write_durably
-from sampan.machinery.linux.directory_trees import remove_at, remove_tree
-from sampan.machinery.linux.user_namespace import is_in_user_namespace
+from sampan.host.durable_files import write_durably
+from sampan.host.linux.directory_trees import remove_at, remove_tree
+from sampan.host.linux.user_namespace import is_in_user_namespace
 from sampan.runtimes.images import tar_reader
 from sampan.runtimes.images.manifests import BadImage
 from sampan.runtimes.images.reference import is_digest

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from sampan.machinery.linux.directory_trees import TreeMeter, TreeUsage, remove_tree
-from sampan.machinery.linux.user_namespace import is_in_user_namespace
+from sampan.host.linux.directory_trees import TreeMeter, TreeUsage, remove_tree
+from sampan.host.linux.user_namespace import is_in_user_namespace
 from sampan.runtimes import kernel
 from sampan.runtimes.config import ContainerConfig, Mount
 from sampan.runtimes.contract import RuntimeFailure

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sampan.api import limits
-from sampan.machinery.clock import Clock
+from sampan.host.clock import Clock
+from sampan.host.keyed_locks import KeyedLocks
 from sampan.machinery.http.lean_aiohttp import aiohttp
-from sampan.machinery.keyed_locks import KeyedLocks
 from sampan.runtimes.images import manifests
 from sampan.runtimes.images.credentials import Keyring, RegistryCredentials
 from sampan.runtimes.images.manifests import BadImage, ImageDescriptor, ImageManifest, Platform

@@ -17,7 +17,7 @@ from typing import IO, BinaryIO
 import msgspec
 
 from sampan.api import limits
-from sampan.machinery.durable_files import open_new_file, write_durably
+from sampan.host.durable_files import open_new_file, write_durably
 from sampan.runtimes.images.layers import LayerStore
 from sampan.runtimes.images.manifests import BadImage, ImageConfig, ImageManifest, read_config, read_manifest
 from sampan.runtimes.images.reference import BadReference, ImageReference, is_digest, parse_reference

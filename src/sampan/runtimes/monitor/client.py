@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from sampan.machinery.linux import programs
+from sampan.host.linux import programs
 from sampan.runtimes.contract import KILLED_CODE, STDERR, STDOUT, RuntimeFailure
 from sampan.runtimes.monitor import protocol
 from sampan.runtimes.monitor.__main__ import LOG, SOCKET

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from sampan.machinery.durable_files import write_durably
+from sampan.host.durable_files import write_durably
 from sampan.runtimes.monitor.logs import LogWriter
 from sampan.runtimes.monitor.protocol import STDERR, STDOUT
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from sampan.machinery.linux import programs
+from sampan.host.linux import programs
 from sampan.runtimes.contract import ProcessStream, RuntimeFailure
 from sampan.runtimes.monitor.client import MonitorClient, MonitorError
 from sampan.runtimes.records import PodRecords

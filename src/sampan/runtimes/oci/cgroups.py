@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from sampan.machinery.clock import Clock
-from sampan.machinery.linux.directory_trees import TreeMeter
+from sampan.host.clock import Clock
+from sampan.host.linux.directory_trees import TreeMeter
 from sampan.runtimes.contract import ContainerUsage, CpuThrottling, DiskCounters
 from sampan.runtimes.images.mounts import measure_writable_layers
 from sampan.runtimes.records import ContainerRecord

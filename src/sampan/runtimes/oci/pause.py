@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 from pathlib import Path
 
-from sampan.machinery.linux.user_namespace import is_group_mapped
+from sampan.host.linux.user_namespace import is_group_mapped
 from sampan.runtimes import kernel
 from sampan.runtimes.config import (
     MASKED_PATHS,

@@ -13,10 +13,10 @@ import msgspec
 
 from sampan.api import limits
 from sampan.api.types.core_v1 import Container, Pod
-from sampan.machinery.clock import Clock
-from sampan.machinery.linux.user_namespace import is_group_mapped
+from sampan.host.clock import Clock
+from sampan.host.linux.user_namespace import is_group_mapped
+from sampan.host.worker_thread import run_in_thread
 from sampan.machinery.telemetry.flight_recorder import step_part
-from sampan.machinery.worker_thread import run_in_thread
 from sampan.runtimes import contract, kernel
 from sampan.runtimes.config import (
     ContainerConfig,

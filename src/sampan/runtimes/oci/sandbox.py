@@ -7,8 +7,8 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from sampan.machinery.linux import programs
-from sampan.machinery.linux.network_namespace import bring_up_loopback, run_in_network
+from sampan.host.linux import programs
+from sampan.host.linux.network_namespace import bring_up_loopback, run_in_network
 from sampan.runtimes import kernel
 from sampan.runtimes.config import Mount, SandboxConfig
 from sampan.runtimes.contract import RuntimeFailure

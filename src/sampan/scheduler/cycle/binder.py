@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import time
 
-from sampan.machinery.activity import Activity
-from sampan.machinery.clock import Clock
+from sampan.host.activity import Activity
+from sampan.host.clock import Clock
 from sampan.scheduler.cache.scheduler_cache import SchedulerCache
 from sampan.scheduler.cycle.decision_recorder import DecisionRecorder
 from sampan.scheduler.cycle.failure_handler import FailureHandler, StartTask

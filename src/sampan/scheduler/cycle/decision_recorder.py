@@ -16,10 +16,10 @@ from sampan.api.types.core_v1 import Pod
 from sampan.api.types.events_v1 import Event, EventSeries
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.api.values import times
+from sampan.host.activity import Activity
+from sampan.host.clock import Clock
 from sampan.machinery import errors
-from sampan.machinery.activity import Activity
 from sampan.machinery.client import Client, ConnectionFailed, PatchType
-from sampan.machinery.clock import Clock
 from sampan.machinery.events import reference
 from sampan.machinery.telemetry.flight_recorder import QUEUE as QUEUE_PART
 from sampan.machinery.telemetry.flight_recorder import FlightRecorder

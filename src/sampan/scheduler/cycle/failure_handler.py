@@ -13,9 +13,9 @@ from typing import Any
 
 from sampan.api.types.core_v1 import Pod
 from sampan.api.values import times
+from sampan.host.clock import Clock
 from sampan.machinery import errors
 from sampan.machinery.client import Client, ConnectionFailed, DeleteParameters
-from sampan.machinery.clock import Clock
 from sampan.scheduler.cache.pod_info import DEFAULT_SCHEDULER, PodInfo
 from sampan.scheduler.cache.scheduler_cache import Nominator
 from sampan.scheduler.cycle.decision_recorder import NORMAL, DecisionRecorder, PodEventRecorder

@@ -8,9 +8,9 @@ from typing import Any
 from sampan.api.semantics.conditions import find_condition
 from sampan.api.types.core_v1 import Pod
 from sampan.api.values import times
+from sampan.host.clock import Clock
 from sampan.machinery import errors
 from sampan.machinery.client import Client, ConnectionFailed
-from sampan.machinery.clock import Clock
 
 log = logging.getLogger(__name__)
 

@@ -10,8 +10,8 @@ import time
 from collections.abc import Collection, Iterable, Iterator
 from typing import Protocol
 
-from sampan.machinery.activity import Activity
-from sampan.machinery.clock import Clock
+from sampan.host.activity import Activity
+from sampan.host.clock import Clock
 from sampan.scheduler.cache.node_table import NodeTable
 from sampan.scheduler.cache.pod_info import DEFAULT_SCHEDULER, PodInfo
 from sampan.scheduler.cache.scheduler_cache import Nominator

@@ -20,9 +20,9 @@ from sampan.api.types.resource_v1 import (
     ResourceClaim,
 )
 from sampan.api.values import times
+from sampan.host.clock import Clock
 from sampan.machinery import errors
 from sampan.machinery.client import Client, ConnectionFailed, PatchType
-from sampan.machinery.clock import Clock
 from sampan.machinery.copies import copy_of
 from sampan.machinery.informer import Informer
 from sampan.scheduler.devices.allocated_devices import AllocatedDevices

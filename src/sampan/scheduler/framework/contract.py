@@ -11,8 +11,8 @@ from enum import Enum, IntEnum
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from sampan.api.types.core_v1 import Pod
+from sampan.host.clock import Clock
 from sampan.machinery.client import Client
-from sampan.machinery.clock import Clock
 from sampan.machinery.informer import Informer, InformerFactory
 from sampan.scheduler.cache.node_table import NodeTable
 from sampan.scheduler.cache.pod_info import PodInfo

@@ -10,7 +10,7 @@ from collections.abc import Coroutine, Iterator, Mapping
 from typing import Any, Protocol
 
 from sampan.api.values.durations import format_duration
-from sampan.machinery.clock import Clock
+from sampan.host.clock import Clock
 from sampan.scheduler.cache.pod_info import PodInfo
 from sampan.scheduler.framework.contract import Code, Status
 

@@ -16,7 +16,7 @@ from sampan.api.selectors.label_selector import selector_of
 from sampan.api.semantics.conditions import find_condition
 from sampan.api.types.core_v1 import Pod
 from sampan.api.types.policy_v1 import PodDisruptionBudget
-from sampan.machinery.time_slice import TimeSlice
+from sampan.host.time_slice import TimeSlice
 from sampan.scheduler.cache.pod_info import PodInfo
 from sampan.scheduler.config.plugin_args import check_preemption, raise_if_invalid, read_args
 from sampan.scheduler.extenders.extender_chain import ExtenderChain

@@ -19,10 +19,10 @@ from sampan.api.semantics.resource_claims import can_be_reserved, is_reserved_fo
 from sampan.api.types.core_v1 import Pod
 from sampan.api.types.resource_v1 import ResourceClaim
 from sampan.api.values.durations import parse_duration
+from sampan.host.worker_thread import WorkerThread
 from sampan.machinery import errors
 from sampan.machinery.client import ConnectionFailed
 from sampan.machinery.informer import by_owner
-from sampan.machinery.worker_thread import WorkerThread
 from sampan.scheduler.cache.arrays import Codes, Ints, Rows, numbers_of
 from sampan.scheduler.cache.node_selectors import matches_any
 from sampan.scheduler.cache.pod_info import PodInfo

@@ -14,9 +14,9 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from sampan.api.types.core_v1 import PersistentVolume, PersistentVolumeClaim
+from sampan.host.clock import Clock
 from sampan.machinery import errors
 from sampan.machinery.client import Client, ConnectionFailed
-from sampan.machinery.clock import Clock
 from sampan.machinery.copies import copy_of
 from sampan.machinery.informer import IndexFunction, Informer, Lister
 from sampan.machinery.object_key import NamespacedName, key_of

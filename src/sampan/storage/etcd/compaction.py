@@ -7,7 +7,7 @@ history thus covers at least one interval, and one server compacts for all. The 
 
 import logging
 
-from sampan.machinery.clock import Clock
+from sampan.host.clock import Clock
 from sampan.storage.backend import Backend, BackendClosed, EventBatch, StorageError, StoreConflict
 
 MARK = "compact_rev_key"

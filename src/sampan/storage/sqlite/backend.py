@@ -13,7 +13,7 @@ from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from sampan.machinery.clock import Clock
+from sampan.host.clock import Clock
 from sampan.storage.backend import (
     BackendClosed,
     EventBatch,

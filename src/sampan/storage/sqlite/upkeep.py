@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Coroutine
 
-from sampan.machinery.clock import Clock
+from sampan.host.clock import Clock
 from sampan.storage.backend import Unavailable
 from sampan.storage.sqlite.commits import GroupCommit
 from sampan.storage.sqlite.log import RevisionLog, RevisionMark

@@ -14,9 +14,9 @@ from sampan.apiserver.authz.authorizer import Attributes
 from sampan.apiserver.config.server_config import ServerConfig
 from sampan.apiserver.request.call import AUTHENTICATED, UserInfo
 from sampan.apiserver.server import ApiServer
+from sampan.host.clock import VirtualClock
 from sampan.machinery import errors
 from sampan.machinery.client import Client
-from sampan.machinery.clock import VirtualClock
 from sampan.storage.memory import MemoryBackend
 from tests.eventually import eventually
 

@@ -8,7 +8,7 @@ from aiohttp import web
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
 from sampan.apiserver.authn.oidc import JwtIssuer
-from sampan.machinery.clock import VirtualClock
+from sampan.host.clock import VirtualClock
 from tests.apiserver.authn.https_service import HttpsEndpoint
 
 RSA = rsa.generate_private_key(public_exponent=65537, key_size=2048)

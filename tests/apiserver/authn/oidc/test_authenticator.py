@@ -17,8 +17,8 @@ from sampan.apiserver.authn.oidc import claim_mapping as claims_of
 from sampan.apiserver.authn.oidc.expressions import ClaimExpressions, claims_environment
 from sampan.apiserver.config.config_reload import INTERVAL_S, ReloadingFile
 from sampan.apiserver.request.call import UserInfo
+from sampan.host.clock import VirtualClock
 from sampan.machinery.cel.cost_budget import UNLIMITED_COST
-from sampan.machinery.clock import VirtualClock
 from sampan.machinery.config_file import ConfigFileError
 from tests.apiserver.authn.https_service import https_endpoint
 from tests.apiserver.authn.oidc.jwt_issuer import CURVE, HEAD, JWT, OTHER, RSA, Issuer, issuer_of, write_config

@@ -10,7 +10,7 @@ from aiohttp import web
 from sampan.apiserver.authn.authenticator import TokenError
 from sampan.apiserver.authn.oidc import OidcTokens
 from sampan.apiserver.authn.oidc.authenticator import source_of
-from sampan.machinery.clock import VirtualClock
+from sampan.host.clock import VirtualClock
 from tests.apiserver.authn.https_service import https_endpoint
 from tests.apiserver.authn.oidc.jwt_issuer import Issuer, issuer_of
 

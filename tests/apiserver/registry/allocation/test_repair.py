@@ -7,7 +7,7 @@ import pytest
 
 from sampan.apiserver.registry.allocation import AllocationRepair
 from sampan.apiserver.registry.strategy import Context
-from sampan.machinery.clock import VirtualClock
+from sampan.host.clock import VirtualClock
 from sampan.storage.memory import MemoryBackend
 from tests.apiserver.registry.shared_store_servers import ADMIN, NAMESPACE, ApiServer, open_server
 

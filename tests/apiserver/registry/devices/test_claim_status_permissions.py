@@ -19,9 +19,9 @@ from sampan.apiserver.registry.devices.claim_status import (
 )
 from sampan.apiserver.request.call import AUTHENTICATED, UserInfo, service_account_user
 from sampan.apiserver.server import ApiServer
+from sampan.host.clock import VirtualClock
 from sampan.machinery import errors
 from sampan.machinery.client import Client
-from sampan.machinery.clock import VirtualClock
 from sampan.storage.memory import MemoryBackend
 from tests.apiserver.authz.rbac_objects import binding, index_of, role, rule
 from tests.eventually import eventually

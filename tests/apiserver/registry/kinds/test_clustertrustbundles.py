@@ -13,9 +13,9 @@ from sampan.apiserver.config.server_config import ServerConfig
 from sampan.apiserver.registry.certificate_rules import find_trust_anchor_errors
 from sampan.apiserver.request.call import AUTHENTICATED, UserInfo
 from sampan.apiserver.server import ApiServer
+from sampan.host.clock import VirtualClock
 from sampan.machinery import errors
 from sampan.machinery.client.transport import Request as TransportRequest
-from sampan.machinery.clock import VirtualClock
 from sampan.machinery.pki.certificates import SigningRequest, issue, make_ca
 from sampan.storage.memory import MemoryBackend
 from tests.apiserver.cluster import Cluster

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from sampan.machinery.clock import VirtualClock
+from sampan.host.clock import VirtualClock
 from tests.apiserver.registry.shared_store_servers import NAMESPACE, ApiServer, run_with_server
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/ns/leases"

@@ -8,7 +8,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
-from sampan.machinery.clock import VirtualClock
+from sampan.host.clock import VirtualClock
 from sampan.machinery.pki.token_signer import TokenSigner
 from tests.apiserver.registry.shared_store_servers import NAMESPACE, ApiServer, open_server
 

@@ -10,7 +10,7 @@ import pytest
 
 from sampan.api.codec.json import from_value
 from sampan.api.types.core_v1 import PodTemplate
-from sampan.machinery.clock import VirtualClock
+from sampan.host.clock import VirtualClock
 from sampan.testing import Cluster
 from tests.e2e.conformance.api import Api, ApiError, Objects, Value
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sampan.machinery.clock import VirtualClock
+from sampan.host.clock import VirtualClock
 from sampan.testing import Cluster
 from tests.e2e.conformance.api import STRATEGIC, Api, ApiError, Value, Watch, contains
 

@@ -9,8 +9,8 @@ from typing import Any
 from sampan.api.codec import json as codec
 from sampan.api.types.batch_v1 import CronJob, Job
 from sampan.api.types.core_v1 import Event, Pod
+from sampan.host.clock import VirtualClock
 from sampan.machinery.client import Selection
-from sampan.machinery.clock import VirtualClock
 from sampan.testing import Cluster
 
 INDEX = "batch.kubernetes.io/job-completion-index"

@@ -9,8 +9,8 @@ from typing import Any
 from sampan.api.codec import json as codec
 from sampan.api.types.apps_v1 import Deployment, ReplicaSet
 from sampan.api.types.core_v1 import Pod, ReplicationController
+from sampan.host.clock import VirtualClock
 from sampan.machinery.client import Selection
-from sampan.machinery.clock import VirtualClock
 from sampan.testing import Cluster
 
 IMAGE, OTHER_IMAGE = "agnhost:2", "agnhost:1"

@@ -9,9 +9,9 @@ from typing import Any
 from sampan.api.codec import json as codec
 from sampan.api.types.apps_v1 import ControllerRevision, DaemonSet, StatefulSet
 from sampan.api.types.core_v1 import Pod
+from sampan.host.clock import VirtualClock
 from sampan.machinery import errors
 from sampan.machinery.client import Client, PatchType, Selection
-from sampan.machinery.clock import VirtualClock
 from sampan.testing import Cluster
 
 NODES = ("node-0", "node-1", "node-2")

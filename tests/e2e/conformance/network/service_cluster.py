@@ -8,8 +8,8 @@ from typing import Any
 from sampan.api.codec import json as codec
 from sampan.api.types.core_v1 import Endpoints, Pod, Service
 from sampan.api.types.discovery_v1 import EndpointSlice
+from sampan.host.clock import VirtualClock
 from sampan.machinery.client import Selection
-from sampan.machinery.clock import VirtualClock
 from sampan.machinery.errors import NotFound
 from sampan.testing import Cluster
 

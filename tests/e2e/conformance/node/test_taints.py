@@ -9,8 +9,8 @@ import pytest
 
 from sampan.api.codec import json as codec
 from sampan.api.types.core_v1 import Node, Pod
+from sampan.host.clock import VirtualClock
 from sampan.machinery.client import PatchType, Selection
-from sampan.machinery.clock import VirtualClock
 from sampan.machinery.copies import copy_of
 from sampan.machinery.errors import NotFound
 from sampan.testing import Cluster

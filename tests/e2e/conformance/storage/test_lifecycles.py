@@ -13,8 +13,8 @@ from sampan.api.types.storage_v1 import (
     VolumeAttachment,
     VolumeAttributesClass,
 )
+from sampan.host.clock import VirtualClock
 from sampan.machinery.client import DeleteParameters, PatchType, Selection
-from sampan.machinery.clock import VirtualClock
 from sampan.machinery.copies import copy_of
 from sampan.machinery.errors import NotFound
 from sampan.testing import Cluster

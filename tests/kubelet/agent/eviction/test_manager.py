@@ -9,12 +9,12 @@ import pytest
 
 from sampan.api.codec import json
 from sampan.api.types.core_v1 import Pod
+from sampan.host.clock import VirtualClock
 from sampan.kubelet.agent.config import AgentConfig
 from sampan.kubelet.agent.eviction.manager import EvictionManager, observe_machine
 from sampan.kubelet.agent.eviction.rules import SignalObservation
 from sampan.kubelet.node_status import DISK_PRESSURE, MEMORY_PRESSURE
 from sampan.kubelet.volumes.usage import VolumeUsage
-from sampan.machinery.clock import VirtualClock
 from sampan.runtimes.contract import ContainerUsage, RuntimeFailure
 from tests.eventually import eventually
 

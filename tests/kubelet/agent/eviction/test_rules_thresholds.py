@@ -16,9 +16,9 @@ from sampan.cluster.join.record import JoinRecord
 from sampan.cluster.machine.host_locks import HostLocks
 from sampan.cluster.nodes.nodes_config import NodesConfig
 from sampan.cluster.nodes.real_nodes import agent_config
+from sampan.host.linux.network_namespace import NetworkNamespace
 from sampan.kubelet.agent.config import IMAGE_GC_OFF, LOCAL_HARD_EVICTION, AgentConfig
 from sampan.kubelet.agent.eviction.rules import SignalObservation, shortage, thresholds
-from sampan.machinery.linux.network_namespace import NetworkNamespace
 from sampan.network.nodes import NodeAttachment
 from sampan.testing import Cluster
 

@@ -14,8 +14,8 @@ import pytest
 from dbus_fast import Message, MessageType
 from dbus_fast.aio import MessageBus
 
+from sampan.host.clock import VirtualClock
 from sampan.kubelet.agent.shutdown.logind import SERVICE, Logind, LogindError, ShutdownInhibitor, connect
-from sampan.machinery.clock import VirtualClock
 from tests.eventually import eventually
 from tests.kubelet.agent.shutdown.logind_service import dbus_daemon, logind_service
 

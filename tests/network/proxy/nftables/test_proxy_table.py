@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from sampan.machinery.linux.network_namespace import run_in_network
+from sampan.host.linux.network_namespace import run_in_network
 from sampan.machinery.object_key import NamespacedName
 from sampan.network.nfnetlink import NftSocket, TransactionFailed
 from sampan.network.nft import run_nft

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from sampan.machinery.clock import VirtualClock
+from sampan.host.clock import VirtualClock
 from sampan.network.proxy.services import IPV4, EndpointInfo, ServicePortInfo, ServicePortName
 from sampan.network.proxy.userspace.endpoint_sockets import EndpointBalancer
 

@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
 
 from sampan.api.types.core_v1 import Service
-from sampan.machinery.clock import RealClock
-from sampan.machinery.linux.network_namespace import NetworkNamespace
+from sampan.host.clock import RealClock
+from sampan.host.linux.network_namespace import NetworkNamespace
 from sampan.network.http_port import bind_socket
 from sampan.network.proxy.tracker import ServiceTracker
 from sampan.network.proxy.userspace.localhost_ports import REASON, LocalhostPorts, NodePortBackends

@@ -10,8 +10,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 import pytest
 
 from sampan.api.types.core_v1 import Service
-from sampan.machinery.clock import RealClock
-from sampan.machinery.linux.network_namespace import NetworkNamespace
+from sampan.host.clock import RealClock
+from sampan.host.linux.network_namespace import NetworkNamespace
 from sampan.machinery.loopback_services import LoopbackServices
 from sampan.network.http_port import bind_socket
 from sampan.network.proxy.services import ProxyTopology, ServicePortState

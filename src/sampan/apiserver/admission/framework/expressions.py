@@ -15,10 +15,10 @@ from sampan.api import limits
 from sampan.apiserver.admission.framework.contract import AdmissionAttributes
 from sampan.apiserver.authz import Attributes, AuthzDecision
 from sampan.apiserver.request.call import service_account_user
+from sampan.host.worker_thread import WorkerThread
 from sampan.machinery import errors
 from sampan.machinery.cel.admission import LazyVariables
 from sampan.machinery.cel.errors import CelError, CostLimitExceeded
-from sampan.machinery.worker_thread import WorkerThread
 
 if TYPE_CHECKING:
     from sampan.machinery.cel import Program

@@ -16,14 +16,13 @@ from sampan.apiserver.authn.oidc.claim_mapping import Claims
 from sampan.apiserver.authn.oidc.issuers import JwtIssuer
 from sampan.apiserver.authn.oidc.keys import IssuerKeys, verify_token
 from sampan.apiserver.request.call import UserInfo
-from sampan.host.bounded_cache import BoundedCache
+from sampan.host.bounded_cache import BoundedCache, ExpiringCache
+from sampan.host.clock import Clock
+from sampan.host.worker_thread import WorkerThread
 from sampan.machinery import errors
 from sampan.machinery.cel.cost_budget import UNLIMITED_COST, BudgetExceeded, CostBudget
 from sampan.machinery.client.access import Access
 from sampan.machinery.client.transport import ConnectionFailed, Request
-from sampan.machinery.clock import Clock
-from sampan.machinery.lru_cache import LruCache
-from sampan.machinery.worker_thread import WorkerThread
 
 _NAMES, _SOURCES = "_claim_names", "_claim_sources"
 _TIMEOUT_S = 30.0
@@ -124,7 +123,7 @@ class OidcTokens:
         self._clock = clock
         self._worker = WorkerThread("sampan-claim-expressions")
         self._by_url: dict[str, _TrustedIssuer] = {}
-        self._kept: LruCache[str, AuthenticationResponse] = LruCache(clock=clock, most=_CACHE_SIZE)
+        self._kept: ExpiringCache[str, AuthenticationResponse] = ExpiringCache(clock=clock, max_entries=_CACHE_SIZE)
         self.replace(issuers)
 
     def replace(self, issuers: Iterable[JwtIssuer]) -> None:
@@ -134,7 +133,7 @@ class OidcTokens:
             issuer.url: self._make_trusted_issuer(issuer, before[issuer.url].keys if _is_same(before, issuer) else None)
             for issuer in issuers
         }
-        self._kept = LruCache(clock=self._clock, most=_CACHE_SIZE)
+        self._kept = ExpiringCache(clock=self._clock, max_entries=_CACHE_SIZE)
 
     async def authenticate_token(self, token: str, audiences: Sequence[str] = ()) -> AuthenticationResponse | None:
         """Return the identity. The audiences of the API do not apply: each issuer has its own."""

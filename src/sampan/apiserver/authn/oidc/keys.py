@@ -17,10 +17,10 @@ from sampan.api.codec.errors import JSON_ERRORS
 from sampan.apiserver.authn.authenticator import TokenError
 from sampan.apiserver.authn.jwt_keys import SIGNATURE_ONLY
 from sampan.apiserver.authn.oidc.issuers import JwtIssuer
+from sampan.host.clock import Clock
 from sampan.machinery import errors
 from sampan.machinery.client.access import Access
 from sampan.machinery.client.transport import ConnectionFailed, Request
-from sampan.machinery.clock import Clock
 
 log = logging.getLogger(__name__)
 

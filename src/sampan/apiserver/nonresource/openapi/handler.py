@@ -23,8 +23,8 @@ from sampan.apiserver.request.call import Call
 from sampan.apiserver.request.negotiation import JSON
 from sampan.apiserver.response import renderer
 from sampan.apiserver.response.responses import ApiResponse, RawResponse, path_not_found
-from sampan.machinery.keyed_locks import KeyedLocks
-from sampan.machinery.worker_thread import WorkerThread
+from sampan.host.keyed_locks import KeyedLocks
+from sampan.host.worker_thread import WorkerThread
 
 if TYPE_CHECKING:
     from sampan.apiserver.aggregation.openapi_documents import RemoteOpenApi

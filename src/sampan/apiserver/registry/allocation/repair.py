@@ -21,8 +21,8 @@ from sampan.apiserver.registry.allocation.node_ports import PortBitmap
 from sampan.apiserver.registry.allocation.ranges import AllocationError
 from sampan.apiserver.registry.strategy import Context
 from sampan.apiserver.request.call import MASTERS, UserInfo
+from sampan.host.clock import Clock
 from sampan.machinery import errors
-from sampan.machinery.clock import Clock
 from sampan.storage.backend import StorageError
 from sampan.storage.cacher import ListQuery, ObjectSelection
 from sampan.storage.cacher.errors import CacheError

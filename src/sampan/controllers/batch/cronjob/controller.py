@@ -20,9 +20,9 @@ from sampan.controllers.batch.cronjob.decision import (
 from sampan.controllers.batch.cronjob.due import wait_s
 from sampan.controllers.batch.job.conditions import finished_condition, has_succeeded
 from sampan.controllers.namespace_phase import is_namespace_terminating
+from sampan.host.clock import Clock
 from sampan.machinery import errors
 from sampan.machinery.client import Client, DeleteParameters, resource_of
-from sampan.machinery.clock import Clock
 from sampan.machinery.control_loop.controller import Watch
 from sampan.machinery.control_loop.own_writes import OwnWrites
 from sampan.machinery.copies import copy_of

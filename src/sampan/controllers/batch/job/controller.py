@@ -35,8 +35,8 @@ from sampan.controllers.ownership import (
     claim,
 )
 from sampan.controllers.ownership.adoption import by_controller_or_orphan
+from sampan.host.clock import Clock
 from sampan.machinery.client import Client, resource_of
-from sampan.machinery.clock import Clock
 from sampan.machinery.control_loop.controller import Watch
 from sampan.machinery.control_loop.own_writes import OwnWrites
 from sampan.machinery.copies import copy_of

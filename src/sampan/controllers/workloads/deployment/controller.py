@@ -22,9 +22,9 @@ from sampan.controllers.workloads.deployment.status import (
     set_deployment_condition,
     with_conditions,
 )
+from sampan.host.clock import Clock
 from sampan.machinery import errors
 from sampan.machinery.client import Client, resource_of
-from sampan.machinery.clock import Clock
 from sampan.machinery.control_loop.controller import Watch
 from sampan.machinery.control_loop.own_writes import OwnWrites
 from sampan.machinery.events import NORMAL, WARNING, EventRecorder

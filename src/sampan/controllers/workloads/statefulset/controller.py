@@ -32,9 +32,9 @@ from sampan.controllers.workloads.statefulset.replica_plan import (
     is_status_changed,
 )
 from sampan.controllers.workloads.statefulset.revisions import RevisionFinder, SetRevisions
+from sampan.host.clock import Clock
 from sampan.machinery import errors
 from sampan.machinery.client import Client, resource_of
-from sampan.machinery.clock import Clock
 from sampan.machinery.control_loop.controller import Watch, min_delay
 from sampan.machinery.control_loop.own_writes import OwnWrites
 from sampan.machinery.events import EventRecorder

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 from sampan.api.types.core_v1 import Pod
+from sampan.host.clock import Clock
 from sampan.kubelet.admission import is_critical
 from sampan.kubelet.agent.config import AgentConfig
 from sampan.kubelet.agent.eviction import rules
@@ -21,7 +22,6 @@ from sampan.kubelet.pod_events import PodEvents
 from sampan.kubelet.pod_status import PodFailure
 from sampan.kubelet.records import ACTIVE, NodeRecord, PodQueue, Records
 from sampan.kubelet.volumes.usage import VolumeUsage
-from sampan.machinery.clock import Clock
 from sampan.machinery.events import WARNING
 from sampan.runtimes.contract import ContainerUsage, Runtime, RuntimeFailure
 

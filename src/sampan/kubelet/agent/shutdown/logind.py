@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sampan.machinery.clock import Clock
+from sampan.host.clock import Clock
 from sampan.machinery.extras import MissingExtra, require
 
 if TYPE_CHECKING:

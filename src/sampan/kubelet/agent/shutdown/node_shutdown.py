@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
+from sampan.host.clock import Clock
 from sampan.kubelet.admission import CRITICAL
 from sampan.kubelet.agent.config import AgentConfig, ShutdownGroup
 from sampan.kubelet.agent.shutdown.logind import ShutdownInhibitor
@@ -14,7 +15,6 @@ from sampan.kubelet.node_status import READY, ConditionValue
 from sampan.kubelet.pod_events import PodEvents
 from sampan.kubelet.pod_status import PodFailure
 from sampan.kubelet.records import ENDED_STATES, NodeRecord, PodQueue, PodRecord, PodSyncState, Records
-from sampan.machinery.clock import Clock
 
 _MESSAGE = "Pod was terminated in response to imminent node shutdown."
 SHUT_DOWN = PodFailure(reason="Terminated", message=_MESSAGE, disruption=_MESSAGE)

@@ -17,7 +17,7 @@ from sampan.api.semantics.resource_claims import is_reserved_for
 from sampan.api.types.core_v1 import Container, Pod, PodResourceClaim
 from sampan.api.types.resource_v1 import ResourceClaim
 from sampan.api.values import quantity
-from sampan.machinery.durable_files import write_durably
+from sampan.host.durable_files import write_durably
 
 
 class ClaimNotPrepared(Exception):

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from sampan.api.types.resource_v1 import ResourceSlice
+from sampan.host.clock import Clock
 from sampan.kubelet.plugin_registry import PluginError, calls
 from sampan.kubelet.plugin_registry.calls import Message
 from sampan.machinery import errors
 from sampan.machinery.client import Client, ConnectionFailed, Selection
-from sampan.machinery.clock import Clock
 
 if TYPE_CHECKING:
     from sampan.machinery.proto import ProtoSchema

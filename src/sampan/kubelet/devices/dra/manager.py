@@ -11,6 +11,7 @@ from pathlib import Path
 
 from sampan.api.types.core_v1 import Container, Pod, ResourceHealth, ResourceStatus
 from sampan.api.types.resource_v1 import ResourceClaim
+from sampan.host.clock import Clock
 from sampan.kubelet.devices.dra.claim_info import (
     ClaimInfo,
     ClaimNotPrepared,
@@ -37,7 +38,6 @@ from sampan.kubelet.plugin_registry import PluginError
 from sampan.kubelet.plugin_registry.calls import Message, RpcError
 from sampan.machinery import errors
 from sampan.machinery.client import Client, ConnectionFailed
-from sampan.machinery.clock import Clock
 
 TYPE = "DRAPlugin"
 _STATE = "dra_manager_state"

@@ -12,6 +12,8 @@ from typing import Any
 from sampan.api.codec import json
 from sampan.api.types.core_v1 import CSIPersistentVolumeSource, CSIVolumeSource, Secret
 from sampan.api.types.storage_v1 import CSIDriver, VolumeAttachment
+from sampan.host.durable_files import write_durably
+from sampan.host.worker_thread import run_in_thread
 from sampan.kubelet.volumes.contract import (
     MOUNT_DEVICE,
     WAIT_FOR_ATTACH,
@@ -43,8 +45,6 @@ from sampan.kubelet.volumes.ownership import give_to_group
 from sampan.kubelet.volumes.volume_host import VolumeHost
 from sampan.machinery import errors
 from sampan.machinery.client import ConnectionFailed
-from sampan.machinery.durable_files import write_durably
-from sampan.machinery.worker_thread import run_in_thread
 
 log = logging.getLogger(__name__)
 

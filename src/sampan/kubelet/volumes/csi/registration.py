@@ -14,12 +14,12 @@ from sampan.api.go_compat import gotext
 from sampan.api.types.core_v1 import Node
 from sampan.api.types.meta_v1 import ObjectMeta, OwnerReference
 from sampan.api.types.storage_v1 import CSIDriver, CSINode, CSINodeDriver, CSINodeSpec, VolumeNodeResources
+from sampan.host.clock import Clock
 from sampan.kubelet.plugin_registry import PluginError
 from sampan.kubelet.volumes.contract import VolumeOperationError
 from sampan.kubelet.volumes.csi.client import CsiDriverClient, CsiDrivers, NodeInfo
 from sampan.machinery import errors
 from sampan.machinery.client import Client, ConnectionFailed, PatchType
-from sampan.machinery.clock import Clock
 from sampan.machinery.copies import copy_of
 from sampan.machinery.informer import InformerFactory
 

@@ -23,6 +23,7 @@ from sampan.api.types.core_v1 import (
     Secret,
     SecretVolumeSource,
 )
+from sampan.host.worker_thread import run_in_thread
 from sampan.kubelet.container_config.downward import DownwardApiContext, FieldUnknown, field_value, resource_value
 from sampan.kubelet.objects import NotSynced
 from sampan.kubelet.volumes import atomic
@@ -31,7 +32,6 @@ from sampan.kubelet.volumes.contract import ReadyVolume, VolumeOperationError, V
 from sampan.kubelet.volumes.ownership import give_to_group
 from sampan.kubelet.volumes.plugins.empty_dir import DISK, MEMORY, MediumDirectories
 from sampan.kubelet.volumes.volume_host import VolumeHost
-from sampan.machinery.worker_thread import run_in_thread
 from sampan.runtimes.safe_paths import UnsafePath, opened_root
 
 _EMPTY_CONTEXT = DownwardApiContext()

@@ -10,11 +10,11 @@ from sampan.api.semantics.pod_resources import effective_limits
 from sampan.api.semantics.pods import init_and_main_containers
 from sampan.api.types.core_v1 import Container, EmptyDirVolumeSource, Pod
 from sampan.api.values import quantity
+from sampan.host.linux.directory_trees import remove_tree
+from sampan.host.worker_thread import run_in_thread
 from sampan.kubelet.volumes.contract import ReadyVolume, VolumeOperationError, VolumePluginBase, VolumeSpec
 from sampan.kubelet.volumes.ownership import give_to_group
 from sampan.kubelet.volumes.volume_host import VolumeHost
-from sampan.machinery.linux.directory_trees import remove_tree
-from sampan.machinery.worker_thread import run_in_thread
 
 NAME = "kubernetes.io/empty-dir"
 DISK, MEMORY, HUGE_PAGES = "", "Memory", "HugePages"

@@ -7,9 +7,9 @@ import stat
 from pathlib import Path
 
 from sampan.api.types.core_v1 import HostPathVolumeSource
+from sampan.host.worker_thread import run_in_thread
 from sampan.kubelet.volumes.contract import ReadyVolume, VolumeOperationError, VolumePluginBase, VolumeSpec
 from sampan.machinery.volumes import LOCAL_PATH, PROVISIONED_BY
-from sampan.machinery.worker_thread import run_in_thread
 
 NAME = "kubernetes.io/host-path"
 _CHECKS = {

@@ -7,6 +7,9 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 from sampan.api.types.core_v1 import ISCSIPersistentVolumeSource, ISCSIVolumeSource
+from sampan.host.durable_files import write_durably
+from sampan.host.keyed_locks import KeyedLocks
+from sampan.host.worker_thread import run_in_thread
 from sampan.kubelet.volumes.contract import (
     MOUNT_DEVICE,
     DeviceMount,
@@ -18,9 +21,6 @@ from sampan.kubelet.volumes.contract import (
 from sampan.kubelet.volumes.mounter import CommandError, run_program
 from sampan.kubelet.volumes.ownership import give_to_group
 from sampan.kubelet.volumes.volume_host import VolumeHost
-from sampan.machinery.durable_files import write_durably
-from sampan.machinery.keyed_locks import KeyedLocks
-from sampan.machinery.worker_thread import run_in_thread
 
 NAME = "kubernetes.io/iscsi"
 Source = ISCSIVolumeSource | ISCSIPersistentVolumeSource

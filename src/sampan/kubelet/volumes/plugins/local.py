@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from sampan.api.types.core_v1 import LocalVolumeSource
+from sampan.host.worker_thread import run_in_thread
 from sampan.kubelet.volumes.contract import (
     MOUNT_DEVICE,
     DeviceMount,
@@ -18,7 +19,6 @@ from sampan.kubelet.volumes.contract import (
 from sampan.kubelet.volumes.mounter import expand_file_system
 from sampan.kubelet.volumes.ownership import give_to_group
 from sampan.kubelet.volumes.volume_host import VolumeHost
-from sampan.machinery.worker_thread import run_in_thread
 
 NAME = "kubernetes.io/local-volume"
 _DEFAULT_KIND = "ext4"

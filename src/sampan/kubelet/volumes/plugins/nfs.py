@@ -7,9 +7,9 @@ import ipaddress
 from pathlib import Path
 
 from sampan.api.types.core_v1 import NFSVolumeSource
+from sampan.host.worker_thread import run_in_thread
 from sampan.kubelet.volumes.contract import ReadyVolume, VolumeOperationError, VolumePluginBase, VolumeSpec
 from sampan.kubelet.volumes.volume_host import VolumeHost
-from sampan.machinery.worker_thread import run_in_thread
 
 NAME = "kubernetes.io/nfs"
 

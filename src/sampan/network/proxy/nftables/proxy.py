@@ -16,11 +16,11 @@ from sampan.api.semantics.nodes import internal_addresses
 from sampan.api.types.core_v1 import Node, ObjectReference, Service
 from sampan.api.types.discovery_v1 import EndpointSlice
 from sampan.api.types.networking_v1 import ServiceCIDR
+from sampan.host.clock import Clock
+from sampan.host.linux.network_namespace import NetworkNamespace
 from sampan.machinery.client.options import Selection
-from sampan.machinery.clock import Clock
 from sampan.machinery.events import WARNING, EventRecorder
 from sampan.machinery.informer import Informer, InformerFactory
-from sampan.machinery.linux.network_namespace import NetworkNamespace
 from sampan.machinery.object_key import NamespacedName
 from sampan.network.nfnetlink import TransactionFailed
 from sampan.network.proxy.config import NodeFacts, ProxyConfig, node_facts

@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from sampan.api.types.core_v1 import ObjectReference
-from sampan.machinery.clock import Clock
+from sampan.host.clock import Clock
+from sampan.host.linux.network_namespace import NetworkNamespace
 from sampan.machinery.events import WARNING, EventRecorder
-from sampan.machinery.linux.network_namespace import NetworkNamespace
 from sampan.machinery.object_key import NamespacedName
 from sampan.network.proxy.services import ServicePortState, family_of
 from sampan.network.proxy.tracker import ServiceChange

@@ -18,9 +18,9 @@ from ipaddress import ip_address
 from typing import NamedTuple
 
 from sampan.api.types.core_v1 import ObjectReference
-from sampan.machinery.clock import Clock
+from sampan.host.clock import Clock
+from sampan.host.linux.network_namespace import NetworkNamespace
 from sampan.machinery.events import WARNING, EventRecorder
-from sampan.machinery.linux.network_namespace import NetworkNamespace
 from sampan.machinery.loopback_services import LoopbackServices
 from sampan.machinery.object_key import NamespacedName
 from sampan.network.proxy.services import IPV4, EndpointInfo, Network, ServicePortState

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from sampan.machinery.worker_thread import WorkerThread
+from sampan.host.worker_thread import WorkerThread
 
 
 async def test_run_returns_results_and_raises_errors() -> None:

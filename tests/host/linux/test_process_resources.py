@@ -5,7 +5,7 @@ import sys
 
 _SCRIPT = """
 import resource
-from sampan.machinery.linux.process_resources import raise_descriptor_limit
+from sampan.host.linux.process_resources import raise_descriptor_limit
 resource.setrlimit(resource.RLIMIT_NOFILE, (64, 512))
 print(raise_descriptor_limit(), *resource.getrlimit(resource.RLIMIT_NOFILE))
 """

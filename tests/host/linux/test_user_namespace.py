@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from sampan.machinery.linux import user_namespace
-from sampan.machinery.linux.user_namespace import is_group_mapped, is_in_user_namespace
+from sampan.host.linux import user_namespace
+from sampan.host.linux.user_namespace import is_group_mapped, is_in_user_namespace
 
 SCRIPT = """
-from sampan.machinery.linux.user_namespace import is_group_mapped, is_in_user_namespace
+from sampan.host.linux.user_namespace import is_group_mapped, is_in_user_namespace
 print(is_in_user_namespace(), is_group_mapped(0), is_group_mapped(5))
 """
 HOST = "         0          0 4294967295\n"

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from sampan.machinery.linux.network_namespace import NetworkNamespace, check_new_network
-from sampan.machinery.linux.outer_network import OuterNetwork, OuterSocketServer
+from sampan.host.linux.network_namespace import NetworkNamespace, check_new_network
+from sampan.host.linux.outer_network import OuterNetwork, OuterSocketServer
 from tests.ports import free_port
 
 

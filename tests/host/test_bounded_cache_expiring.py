@@ -1,12 +1,12 @@
-"""The LRU cache: expiry of entries and the limit of their number."""
+"""The expiring cache: expiry of entries and the limit of their number."""
 
-from sampan.machinery.clock import VirtualClock
-from sampan.machinery.lru_cache import LruCache
+from sampan.host.bounded_cache import ExpiringCache
+from sampan.host.clock import VirtualClock
 
 
 async def test_entries_expire() -> None:
     clock = VirtualClock()
-    cache: LruCache[str, int] = LruCache(clock=clock, most=2)
+    cache: ExpiringCache[str, int] = ExpiringCache(clock=clock, max_entries=2)
     cache.keep("a", 1, 10)
     cache.keep("b", 2, 20)
     await clock.advance(9)
@@ -16,13 +16,13 @@ async def test_entries_expire() -> None:
 
 
 def test_entry_without_a_lifetime_is_not_kept() -> None:
-    cache: LruCache[str, int] = LruCache(clock=VirtualClock(), most=2)
+    cache: ExpiringCache[str, int] = ExpiringCache(clock=VirtualClock(), max_entries=2)
     cache.keep("a", 1, 0)
     assert (cache.get("a"), len(cache)) == (None, 0)
 
 
 def test_least_recently_used_entry_beyond_the_limit_is_dropped() -> None:
-    cache: LruCache[str, int] = LruCache(clock=VirtualClock(), most=2)
+    cache: ExpiringCache[str, int] = ExpiringCache(clock=VirtualClock(), max_entries=2)
     cache.keep("a", 1, 10)
     cache.keep("b", 2, 20)
     assert cache.get("a") == 1

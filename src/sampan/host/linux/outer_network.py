@@ -15,7 +15,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from sampan.machinery.linux.network_namespace import NetworkNamespace
+from sampan.host.linux.network_namespace import NetworkNamespace
 
 T = TypeVar("T")
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sampan.machinery.linux import programs
+from sampan.host.linux import programs
 from tests.eventually import eventually
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from sampan.machinery.clock import VirtualClock
-from sampan.machinery.linux import directory_descriptors, directory_trees
-from sampan.machinery.linux.directory_trees import (
+from sampan.host.clock import VirtualClock
+from sampan.host.linux import directory_descriptors, directory_trees
+from sampan.host.linux.directory_trees import (
     Step,
     TreeEntry,
     TreeMeter,

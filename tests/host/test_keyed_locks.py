@@ -1,6 +1,6 @@
 import asyncio
 
-from sampan.machinery.keyed_locks import KeyedLocks
+from sampan.host.keyed_locks import KeyedLocks
 
 
 async def test_holders_of_a_key_take_turns_and_unused_locks_are_removed() -> None:

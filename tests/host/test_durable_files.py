@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import sampan
-from sampan.machinery.durable_files import open_new_file, remove_unfinished, write_durably
+from sampan.host.durable_files import open_new_file, remove_unfinished, write_durably
 
 
 @pytest.fixture
@@ -107,7 +107,7 @@ def test_only_unfinished_files_are_removed(tmp_path: Path) -> None:
 
 
 _OWN_REPLACEMENT = {
-    "machinery/durable_files.py",
+    "host/durable_files.py",
     "storage/sqlite/backend.py",  # syncs the directory of the database
     "storage/sqlite/reserve.py",  # preallocates a file
 }

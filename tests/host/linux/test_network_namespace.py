@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sampan.machinery.linux.network_namespace import NetworkNamespace, bring_up_loopback
+from sampan.host.linux.network_namespace import NetworkNamespace, bring_up_loopback
 from tests.network.pods.lab import Lab, needs_network
 
 pytestmark = needs_network

@@ -3,7 +3,7 @@ import time
 
 import pytest
 
-from sampan.machinery.clock import WALL_CHECK_S, Clock, RealClock, VirtualClock, wall_offset
+from sampan.host.clock import WALL_CHECK_S, Clock, RealClock, VirtualClock, wall_offset
 
 
 def test_real_clock_is_the_wall_clock() -> None:

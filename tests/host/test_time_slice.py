@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from sampan.machinery import time_slice
-from sampan.machinery.time_slice import TimeSlice
+from sampan.host import time_slice
+from sampan.host.time_slice import TimeSlice
 
 
 @pytest.fixture(autouse=True)

@@ -17,9 +17,9 @@ from enum import Enum
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from sampan.machinery.clock import Clock
-from sampan.machinery.linux.directory_descriptors import open_directory, open_subdirectory
-from sampan.machinery.lru_cache import LruCache
+from sampan.host.bounded_cache import ExpiringCache
+from sampan.host.clock import Clock
+from sampan.host.linux.directory_descriptors import open_directory, open_subdirectory
 
 _MAX_OPEN: Final = 64
 """The number of ancestors of a directory that are held open. Below them the way up is the entry `..`, which is compared
@@ -294,7 +294,7 @@ class TreeMeter:
 
     def __init__(self, *, clock: Clock) -> None:
         self._clock = clock
-        self._results: LruCache[Path, TreeUsage] = LruCache(clock=clock, most=_MAX_RESULTS)
+        self._results: ExpiringCache[Path, TreeUsage] = ExpiringCache(clock=clock, max_entries=_MAX_RESULTS)
         self._lock = threading.Lock()
         self._running: dict[Path, threading.Lock] = {}
         """A lock for each directory that is being measured."""
