@@ -14,19 +14,29 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_interface, ip_network
 
+from sampan.network.netlink_messages import (
+    ATTRIBUTE,
+    DONE,
+    ERROR,
+    HEADER,
+    attributes,
+    checked_messages,
+    error_code,
+    failure_of,
+    receive,
+    split_messages,
+)
+
 _REQUEST, _ACK, _DUMP = 0x1, 0x4, 0x300
 _REPLACE, _EXCLUSIVE, _CREATE = 0x100, 0x200, 0x400
-_ERROR, _DONE = 2, 3
 _NEW_LINK, _DELETE_LINK, _GET_LINK, _NEW_ADDRESS = 16, 17, 18, 20
 _NEW_ROUTE, _DELETE_ROUTE, _GET_ROUTE, _NEW_RULE = 24, 25, 26, 32
-_HEADER, _CODE = struct.Struct("=IHHII"), struct.Struct("=i")
 _LINK = struct.Struct("=BxHiII")
 """struct ifinfomsg: family, type, index, flags, mask of changed flags."""
 _ADDRESS = struct.Struct("=BBBBI")
 """struct ifaddrmsg: family, prefix length, flags, scope, index."""
 _ROUTE = struct.Struct("=BBBBBBBBI")
 """struct rtmsg: family, length of destination, length of source, TOS, table, protocol, scope, type, flags."""
-_ATTRIBUTE = struct.Struct("=HH")
 _NUMBER = struct.Struct("=I")
 
 _IFLA_ADDRESS, _IFLA_IFNAME, _IFLA_MTU, _IFLA_MASTER, _IFLA_LINKINFO = 1, 3, 4, 10, 18
@@ -47,7 +57,7 @@ ROUTE_PROTOCOL = 83
 """The protocol number by which routes to pod CIDRs are recognized as Sampan's (`ip route show proto 83`)."""
 ADDRESS_ROUTE_PROTOCOL = 84
 """The protocol number of routes to the addresses of load balancers."""
-_MAX_BATCH = 64
+_MAX_BATCH, _MAX_DATAGRAM = 64, 1 << 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,16 +146,20 @@ def encode_group_deletion(group: int) -> NetlinkMessage:
 
 def list_links(link: socket.socket) -> Iterator[LinkInfo]:
     """Yield the links of the socket's network namespace."""
-    for body in _dump(link, _GET_LINK, link_body()):
-        attributes = _attributes(body[_LINK.size :])
-        info = _attributes(attributes.get(_IFLA_LINKINFO, b""))
-        yield LinkInfo(
+    return map(read_link, _dump(link, _GET_LINK, link_body()))
+
+
+def read_link(body: bytes) -> LinkInfo:
+    with checked_messages():
+        values = attributes(body[_LINK.size :])
+        info = attributes(values.get(_IFLA_LINKINFO, b""))
+        return LinkInfo(
             index=_LINK.unpack_from(body)[2],
-            name=_string(attributes[_IFLA_IFNAME]),
+            name=_string(values[_IFLA_IFNAME]),
             kind=_string(info.get(_INFO_KIND, b"")),
-            alias=_string(attributes.get(_IFLA_IFALIAS, b"")),
-            mtu=_NUMBER.unpack(attributes[_IFLA_MTU])[0],
-            master=_NUMBER.unpack(attributes.get(_IFLA_MASTER, bytes(4)))[0],
+            alias=_string(values.get(_IFLA_IFALIAS, b"")),
+            mtu=_NUMBER.unpack(values[_IFLA_MTU])[0],
+            master=_NUMBER.unpack(values.get(_IFLA_MASTER, bytes(4)))[0],
         )
 
 
@@ -220,15 +234,21 @@ def pod_routes(link: socket.socket, index: int) -> dict[str, str]:
 
 
 def _routes(link: socket.socket, protocol: int, index: int) -> dict[str, str]:
-    gateways = {}
-    for body in _dump(link, _GET_ROUTE, _ROUTE.pack(0, 0, 0, 0, 0, 0, 0, 0, 0)):
+    bodies = _dump(link, _GET_ROUTE, _ROUTE.pack(0, 0, 0, 0, 0, 0, 0, 0, 0))
+    return dict(filter(None, (read_route(body, protocol, index) for body in bodies)))
+
+
+def read_route(body: bytes, protocol: int, index: int) -> tuple[str, str] | None:
+    """Return the destination and the gateway of a route of a protocol through a link, or None for other routes."""
+    with checked_messages():
         _, length, _, _, table, origin, _, kind, _ = _ROUTE.unpack_from(body)
-        if (table, origin, kind) == (_MAIN_TABLE, protocol, _UNICAST):
-            attributes = _attributes(body[_ROUTE.size :])
-            if _NUMBER.unpack(attributes[_RTA_OIF])[0] == index:
-                destination, gateway = (ip_address(attributes[name]) for name in (_RTA_DST, _RTA_GATEWAY))
-                gateways[f"{destination}/{length}"] = str(gateway)
-    return gateways
+        if (table, origin, kind) != (_MAIN_TABLE, protocol, _UNICAST):
+            return None
+        values = attributes(body[_ROUTE.size :])
+        if _NUMBER.unpack(values[_RTA_OIF])[0] != index:
+            return None
+        destination, gateway = (ip_address(values[name]) for name in (_RTA_DST, _RTA_GATEWAY))
+        return f"{destination}/{length}", str(gateway)
 
 
 def family_of(address: str) -> int:
@@ -266,7 +286,7 @@ def _gateway(address: str) -> bytes:
 
 
 def attribute(type: int, value: bytes) -> bytes:
-    return _ATTRIBUTE.pack(_ATTRIBUTE.size + len(value), type) + value + bytes(-len(value) % 4)
+    return ATTRIBUTE.pack(ATTRIBUTE.size + len(value), type) + value + bytes(-len(value) % 4)
 
 
 def text_attribute(type: int, value: str) -> bytes:
@@ -275,15 +295,6 @@ def text_attribute(type: int, value: str) -> bytes:
 
 def number_attribute(type: int, value: int) -> bytes:
     return attribute(type, _NUMBER.pack(value))
-
-
-def _attributes(data: bytes) -> dict[int, bytes]:
-    attributes, at = {}, 0
-    while at < len(data):
-        length, type = _ATTRIBUTE.unpack_from(data, at)
-        attributes[type & 0x3FFF] = data[at + _ATTRIBUTE.size : at + length]
-        at += (length + 3) & ~3
-    return attributes
 
 
 def _string(value: bytes) -> str:
@@ -309,7 +320,7 @@ def send_messages(link: socket.socket, messages: Sequence[NetlinkMessage]) -> No
         link.send(b"".join(_encode_message(message, number, _ACK) for number, message in enumerate(batch, 1)))
         codes: list[int] = []
         while len(codes) < len(batch):
-            codes += [-_CODE.unpack_from(body)[0] for _, body in _split(link.recv(1 << 16))]
+            codes += [error_code(message.body) for message in split_messages(receive(link, _MAX_DATAGRAM))]
         for code in filter(None, codes):
             raise OSError(code, os.strerror(code))
 
@@ -317,24 +328,14 @@ def send_messages(link: socket.socket, messages: Sequence[NetlinkMessage]) -> No
 def _dump(link: socket.socket, type: int, body: bytes) -> Iterator[bytes]:
     link.send(_encode_message(NetlinkMessage(type=type, body=body), 1, _DUMP))
     while True:
-        for kind, content in _split(link.recv(1 << 16)):
-            if kind == _DONE:
+        for message in split_messages(receive(link, _MAX_DATAGRAM)):
+            if message.type == DONE:
                 return
-            if kind == _ERROR:
-                code = -_CODE.unpack_from(content)[0]
-                raise OSError(code, os.strerror(code))
-            yield content
+            if message.type == ERROR:
+                raise failure_of(message.body)
+            yield message.body
 
 
 def _encode_message(message: NetlinkMessage, number: int, flags: int) -> bytes:
-    length = _HEADER.size + len(message.body)
-    return _HEADER.pack(length, message.type, _REQUEST | flags | message.flags, number, 0) + message.body
-
-
-def _split(response: bytes) -> Iterator[tuple[int, bytes]]:
-    """Yield the type and content of each message."""
-    at = 0
-    while at < len(response):
-        length, type, *_ = _HEADER.unpack_from(response, at)
-        yield type, response[at + _HEADER.size : at + length]
-        at += (length + 3) & ~3
+    length = HEADER.size + len(message.body)
+    return HEADER.pack(length, message.type, _REQUEST | flags | message.flags, number, 0) + message.body

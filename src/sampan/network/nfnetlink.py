@@ -14,16 +14,29 @@ import struct
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from sampan.network.netlink_messages import (
+    ATTRIBUTE,
+    DONE,
+    ERROR,
+    HEADER,
+    ReceivedMessage,
+    attributes,
+    error_code,
+    failure_of,
+    receive,
+    split_messages,
+)
+
 NETLINK_NETFILTER = 12
 _SUBSYSTEM = 10
 _BATCH_BEGIN, _BATCH_END = 16, 17
-_NLMSG_ERROR, _NLMSG_DONE = 2, 3
 _F_REQUEST, _F_ACK, _F_DUMP = 1, 4, 0x300
 CREATE, APPEND = 0x400, 0x800
 _SOL_NETLINK, _CAP_ACK = 270, 10
 _SO_SNDBUFFORCE, _SO_RCVBUFFORCE = 32, 33
 _SEND_BUFFER, _RECEIVE_BUFFER = 64 << 20, 8 << 20
 _TIMEOUT_S = 60.0
+_MAX_DATAGRAM = 1 << 17
 _NESTED = 0x8000
 
 NEWTABLE, GETTABLE, DELTABLE, NEWCHAIN, GETCHAIN, DELCHAIN, NEWRULE, GETRULE, DELRULE = range(9)
@@ -32,14 +45,12 @@ NEWSET, GETSET, DELSET, NEWSETELEM, GETSETELEM, DELSETELEM, NEWGEN, GETGEN = ran
 IP, IP6 = 2, 10
 """The families of tables."""
 
-_HEADER = struct.Struct("=IHHII")
 _GENERIC = struct.Struct(">BBH")
-_ATTRIBUTE = struct.Struct("=HH")
 _PADDING = (b"", b"\0\0\0", b"\0\0", b"\0")
 
 
 def attribute(kind: int, value: bytes) -> bytes:
-    return _ATTRIBUTE.pack(len(value) + 4, kind) + value + _PADDING[len(value) & 3]
+    return ATTRIBUTE.pack(len(value) + 4, kind) + value + _PADDING[len(value) & 3]
 
 
 def nested_attribute(kind: int, *values: bytes) -> bytes:
@@ -52,21 +63,6 @@ def number(kind: int, value: int) -> bytes:
 
 def text(kind: int, value: str) -> bytes:
     return attribute(kind, value.encode() + b"\0")
-
-
-def attributes(data: bytes) -> dict[int, bytes]:
-    """Return the attributes in `data` by kind; lists have attributes of one kind, see `attribute_list`."""
-    return dict(attribute_list(data))
-
-
-def attribute_list(data: bytes) -> Iterator[tuple[int, bytes]]:
-    offset = 0
-    while offset + 4 <= len(data):
-        length, kind = _ATTRIBUTE.unpack_from(data, offset)
-        if length < 4:
-            return
-        yield kind & 0x3FFF, data[offset + 4 : offset + length]
-        offset += length + 3 & ~3
 
 
 class NftMessage(NamedTuple):
@@ -128,11 +124,11 @@ class NftSocket:
     def _acknowledgements(self, first: int, last: int) -> dict[int, int]:
         errors: dict[int, int] = {}
         while True:
-            for sequence, kind, data in self._receive():
-                if kind != _NLMSG_ERROR or not first <= sequence <= last:
+            for message in self._receive():
+                sequence = message.sequence
+                if message.type != ERROR or not first <= sequence <= last:
                     continue
-                code = -int(struct.unpack_from("=i", data)[0])
-                if code:
+                if code := error_code(message.body):
                     errors[sequence - first - 1] = code
                 if sequence in (first, last):
                     return errors
@@ -142,49 +138,37 @@ class NftSocket:
         self._socket.send(self._message(_SUBSYSTEM << 8 | kind, payload, _F_REQUEST | _F_DUMP, family=self._family))
         sequence = self._sequence
         while True:
-            for number_, type_, data in self._receive():
-                if number_ != sequence:
+            for message in self._receive():
+                if message.sequence != sequence:
                     continue
-                if type_ == _NLMSG_DONE:
+                if message.type == DONE:
                     return
-                if type_ == _NLMSG_ERROR:
-                    raise OSError(*_error(data))
-                yield attributes(data[4:])
+                if message.type == ERROR:
+                    raise failure_of(message.body)
+                yield attributes(message.body[_GENERIC.size :])
 
     def get(self, kind: int, payload: bytes = b"") -> dict[int, bytes] | None:
         """Return the attributes of an object, or None if it does not exist."""
         self._socket.send(self._message(_SUBSYSTEM << 8 | kind, payload, _F_REQUEST, family=self._family))
         while True:
-            for sequence, type_, data in self._receive():
-                if sequence != self._sequence:
+            for message in self._receive():
+                if message.sequence != self._sequence:
                     continue
-                if type_ != _NLMSG_ERROR:
-                    return attributes(data[4:])
-                code, message = _error(data)
-                if code == errno.ENOENT:
+                if message.type != ERROR:
+                    return attributes(message.body[_GENERIC.size :])
+                failure = failure_of(message.body)
+                if failure.errno == errno.ENOENT:
                     return None
-                raise OSError(code, message)
+                raise failure
 
     def _message(self, kind: int, payload: bytes, flags: int, *, family: int = 0, resource: int = 0) -> bytes:
         self._sequence += 1
         return (
-            _HEADER.pack(20 + len(payload), kind, flags, self._sequence & 0xFFFFFFFF, 0)
+            HEADER.pack(20 + len(payload), kind, flags, self._sequence & 0xFFFFFFFF, 0)
             + _GENERIC.pack(family, 0, resource)
             + payload
         )
 
-    def _receive(self) -> Iterator[tuple[int, int, bytes]]:
-        """Yield the sequence number, type and content of the messages of one datagram."""
-        data = self._socket.recv(1 << 17)
-        offset = 0
-        while offset + 16 <= len(data):
-            length, kind, _, sequence, _ = _HEADER.unpack_from(data, offset)
-            if length < 16:
-                return
-            yield sequence, kind, data[offset + 16 : offset + length]
-            offset += length + 3 & ~3
-
-
-def _error(data: bytes) -> tuple[int, str]:
-    code = -int(struct.unpack_from("=i", data)[0])
-    return code, os.strerror(code)
+    def _receive(self) -> Iterator[ReceivedMessage]:
+        """Yield the messages of one datagram."""
+        return split_messages(receive(self._socket, _MAX_DATAGRAM))

@@ -24,6 +24,19 @@ from time import perf_counter
 from typing import NamedTuple
 
 from sampan.host.linux.network_namespace import NetworkNamespace
+from sampan.network.netlink_messages import (
+    ATTRIBUTE,
+    DONE,
+    ERROR,
+    HEADER,
+    align,
+    attribute_places,
+    checked_messages,
+    error_code,
+    failure_of,
+    receive,
+    split_messages,
+)
 from sampan.network.proxy.configuration import ConntrackConfiguration, seconds
 from sampan.network.proxy.metrics import ProxyMetrics
 from sampan.network.proxy.services import IPV4, IPV6, UDP, ServicePortState
@@ -38,22 +51,16 @@ _NETLINK_NETFILTER = 12
 _NFNL_SUBSYS_CTNETLINK = 1
 _CT_GET, _CT_DELETE = 1, 2
 _NLM_REQUEST, _NLM_ACK, _NLM_DUMP = 0x1, 0x4, 0x300
-_NLMSG_ERROR, _NLMSG_DONE = 2, 3
 _TUPLE_ORIG, _TUPLE_REPLY, _ID, _ZONE = 1, 2, 12, 18
 _TUPLE_IP, _TUPLE_PROTO = 1, 2
 _IP_SOURCE = {socket.AF_INET: 1, socket.AF_INET6: 3}
 _IP_DESTINATION = {socket.AF_INET: 2, socket.AF_INET6: 4}
 _PROTO_NUMBER, _PROTO_SOURCE_PORT, _PROTO_DESTINATION_PORT = 1, 2, 3
-_TYPE_MASK = 0x3FFF
-"""Attribute types without the flags for nested attributes and byte order."""
 _RECEIVE_BYTES, _BUFFER_BYTES = 1 << 18, 4 << 20
 _SO_RCVBUFFORCE = 33
 _ENOENT = 2
 
-_HEADER = struct.Struct("=IHHII")
 _NFGEN = struct.Struct("=BBH")
-_ATTRIBUTE = struct.Struct("=HH")
-_CODE = struct.Struct("=i")
 _PORT = struct.Struct("!H")
 log = logging.getLogger(__name__)
 
@@ -150,7 +157,7 @@ class ConntrackTable:
         with closing(_open()) as netlink:
             for flow in flows:
                 netlink.send(_message(_CT_DELETE, _NLM_REQUEST | _NLM_ACK, self._family, flow.attributes))
-                code = _code(netlink.recv(_RECEIVE_BYTES))
+                code = error_code(receive(netlink, _RECEIVE_BYTES)[HEADER.size :])
                 if code and code != _ENOENT:
                     raise OSError(code, os.strerror(code))
                 count += not code
@@ -158,46 +165,48 @@ class ConntrackTable:
 
     def _read(self, netlink: socket.socket) -> Iterator[UdpFlow]:
         while True:
-            data = netlink.recv(_RECEIVE_BYTES)
-            at = 0
-            while at < len(data):
-                length, kind, *_ = _HEADER.unpack_from(data, at)
-                if kind == _NLMSG_DONE:
+            for message in split_messages(receive(netlink, _RECEIVE_BYTES)):
+                if message.type == DONE:
                     return
-                if kind == _NLMSG_ERROR:
-                    code = -_CODE.unpack_from(data, at + _HEADER.size)[0]
-                    raise OSError(code, os.strerror(code))
-                flow = self._flow(data, at + _HEADER.size + _NFGEN.size, at + length)
-                if flow is not None:
+                if message.type == ERROR:
+                    raise failure_of(message.body)
+                if flow := read_udp_flow(message.body, self._family):
                     yield flow
-                at += _align(length)
 
-    def _flow(self, data: bytes, start: int, end: int) -> UdpFlow | None:
-        places = {kind: (begin, begin + size) for kind, begin, size in _attributes(data, start, end)}
+
+def read_udp_flow(body: bytes, family: socket.AddressFamily) -> UdpFlow | None:
+    """Return the flow that a message describes, or None for other protocols than UDP."""
+    with checked_messages():
+        places = _places(body, _NFGEN.size, len(body))
         if _TUPLE_ORIG not in places or _TUPLE_REPLY not in places:
             return None
-        original = self._tuple(data, *places[_TUPLE_ORIG])
-        reply = self._tuple(data, *places[_TUPLE_REPLY])
+        original = _read_tuple(body, *places[_TUPLE_ORIG], family)
+        reply = _read_tuple(body, *places[_TUPLE_REPLY], family)
         if original is None or reply is None:
             return None
         identity = b"".join(
-            _copy_attribute(data, *places[kind]) for kind in (_TUPLE_ORIG, _ZONE, _ID) if kind in places
+            _copy_attribute(body, *places[kind]) for kind in (_TUPLE_ORIG, _ZONE, _ID) if kind in places
         )
         return UdpFlow(original[1], original[3], reply[0], reply[2], identity)
 
-    def _tuple(self, data: bytes, start: int, end: int) -> tuple[str, str, int, int] | None:
-        """Return the addresses and ports of source and destination, or None for other protocols than UDP."""
-        nested = {kind: (begin, begin + size) for kind, begin, size in _attributes(data, start, end)}
-        ports = {kind: begin for kind, begin, _ in _attributes(data, *nested[_TUPLE_PROTO])}
-        if data[ports[_PROTO_NUMBER]] != socket.IPPROTO_UDP:
-            return None
-        addresses = {kind: data[begin : begin + size] for kind, begin, size in _attributes(data, *nested[_TUPLE_IP])}
-        return (
-            socket.inet_ntop(self._family, addresses[_IP_SOURCE[self._family]]),
-            socket.inet_ntop(self._family, addresses[_IP_DESTINATION[self._family]]),
-            _PORT.unpack_from(data, ports[_PROTO_SOURCE_PORT])[0],
-            _PORT.unpack_from(data, ports[_PROTO_DESTINATION_PORT])[0],
-        )
+
+def _read_tuple(data: bytes, start: int, end: int, family: socket.AddressFamily) -> tuple[str, str, int, int] | None:
+    """Return the addresses and ports of source and destination, or None for other protocols than UDP."""
+    nested = _places(data, start, end)
+    ports = _places(data, *nested[_TUPLE_PROTO])
+    if data[ports[_PROTO_NUMBER][0]] != socket.IPPROTO_UDP:
+        return None
+    addresses = {kind: data[begin:end] for kind, begin, end in attribute_places(data, *nested[_TUPLE_IP])}
+    return (
+        socket.inet_ntop(family, addresses[_IP_SOURCE[family]]),
+        socket.inet_ntop(family, addresses[_IP_DESTINATION[family]]),
+        _PORT.unpack_from(data, ports[_PROTO_SOURCE_PORT][0])[0],
+        _PORT.unpack_from(data, ports[_PROTO_DESTINATION_PORT][0])[0],
+    )
+
+
+def _places(data: bytes, start: int, end: int) -> dict[int, tuple[int, int]]:
+    return {kind: (begin, end) for kind, begin, end in attribute_places(data, start, end)}
 
 
 def _open() -> socket.socket:
@@ -213,31 +222,12 @@ def _open() -> socket.socket:
 
 def _message(kind: int, flags: int, family: int, attributes: bytes = b"") -> bytes:
     body = _NFGEN.pack(family, 0, 0) + attributes
-    return _HEADER.pack(_HEADER.size + len(body), _NFNL_SUBSYS_CTNETLINK << 8 | kind, flags, 1, 0) + body
-
-
-def _attributes(data: bytes, start: int, end: int) -> Iterator[tuple[int, int, int]]:
-    """Yield type, start and size of the values of the attributes between two positions."""
-    while start + _ATTRIBUTE.size <= end:
-        length, kind = _ATTRIBUTE.unpack_from(data, start)
-        if length < _ATTRIBUTE.size:
-            return
-        yield kind & _TYPE_MASK, start + _ATTRIBUTE.size, length - _ATTRIBUTE.size
-        start += _align(length)
+    return HEADER.pack(HEADER.size + len(body), _NFNL_SUBSYS_CTNETLINK << 8 | kind, flags, 1, 0) + body
 
 
 def _copy_attribute(data: bytes, start: int, end: int) -> bytes:
     """Return an attribute with its header and padding."""
-    return data[start - _ATTRIBUTE.size : end] + bytes(_align(end - start) - (end - start))
-
-
-def _align(length: int) -> int:
-    return (length + 3) & ~3
-
-
-def _code(data: bytes) -> int:
-    """Return the error code of an acknowledgement; 0 for success."""
-    return int(-_CODE.unpack_from(data, _HEADER.size)[0])
+    return data[start - ATTRIBUTE.size : end] + bytes(align(end - start) - (end - start))
 
 
 class UdpFlowCleaner:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from sampan.network import nfnetlink as nl
+from sampan.network.netlink_messages import attribute_list
 from sampan.network.nfnetlink import NftMessage, attribute, nested_attribute, number, text
 from sampan.network.proxy.nftables import expressions as x
 from sampan.network.proxy.nftables.compiler import ElementKey
@@ -252,9 +253,7 @@ class OperationEncoder:
             if statement.set is not None:
                 name = f"__{'map' if statement.set.flags & x.SET_MAP else 'set'}{next(self._anonymous)}"
                 yield self._anonymous_set(name, statement.set)
-                elements = (
-                    attribute(kind | 0x8000, value) for kind, value in nl.attribute_list(statement.set.elements)
-                )
+                elements = (attribute(kind | 0x8000, value) for kind, value in attribute_list(statement.set.elements))
                 yield from self._element_messages(nl.NEWSETELEM, name, elements)
             expressions += statement.encode(name)
         payload = self._table + text(2, chain) + nested_attribute(4, expressions)

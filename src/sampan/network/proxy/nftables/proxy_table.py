@@ -15,6 +15,7 @@ from typing import TypeVar
 
 from sampan.machinery.object_key import NamespacedName
 from sampan.network import nfnetlink as nl
+from sampan.network.netlink_messages import attribute_list, attributes
 from sampan.network.nfnetlink import NftSocket, TransactionFailed, text
 from sampan.network.proxy.nftables.compiler import ElementKey, ServiceCompiler
 from sampan.network.proxy.nftables.layout import (
@@ -351,7 +352,7 @@ class ProxyTable:
         expected: dict[str, dict[bytes, bytes]] = {named.name: {} for named in SETS}
         for operation in elements_by_set(self._all_elements()):
             for message in self._encoder.encode(operation):
-                expected[operation.set.name] |= _elements(nl.attributes(message.payload))
+                expected[operation.set.name] |= _elements(attributes(message.payload))
         for named in SETS:
             content: dict[bytes, bytes] = {}
             for entry in self._socket.dump(nl.GETSETELEM, table + text(2, named.name)):
@@ -379,10 +380,10 @@ def _differing_keys(expected: Mapping[T, object], actual: Mapping[T, object]) ->
 def _elements(entry: Mapping[int, bytes]) -> dict[bytes, bytes]:
     """Return the keys of the elements in a message, and the data of their verdicts."""
     elements = {}
-    for _, element in nl.attribute_list(entry.get(3, b"")):
-        parts = nl.attributes(element)
-        key = nl.attributes(parts[1])[1]
-        action = nl.attributes(nl.attributes(parts[2])[2]) if 2 in parts else {}
+    for _, element in attribute_list(entry.get(3, b"")):
+        parts = attributes(element)
+        key = attributes(parts[1])[1]
+        action = attributes(attributes(parts[2])[2]) if 2 in parts else {}
         elements[key] = action.get(1, b"") + action.get(2, b"")
     return elements
 
